@@ -1,0 +1,106 @@
+//! The one way in: a table from the policy file becomes a typed value.
+//!
+//! Owns [`parse`] and [`ConfigError`]. In: the constructor's name and a JSON value. Out: any option struct or value
+//! type of this crate. Fails with an error that names constructor, path, value and expectation, and shows the
+//! (bounded, secrets masked) table. It does not read files and does not resolve key sources.
+
+use crate::fault::Fault;
+use crate::table::Node;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A table the policy gave was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {}deserialize error: {fault}, while processing {json}", prefix(path))]
+pub struct ConfigError {
+    /// The constructor or function that was called, e.g. `kumo.make_egress_path`.
+    pub what: &'static str,
+    /// Where in its table, e.g. `protocol.smtp.mx_list[0]`; empty for the table itself.
+    pub path: String,
+    /// The cause.
+    pub fault: Fault,
+    /// The table given, as JSON, shortened, key material masked.
+    pub json: String,
+}
+
+/// Reads `value` as the argument of `what`.
+///
+/// Errors: [`ConfigError`] on an unknown key, a missing required one, or any value its option refuses.
+pub fn parse<T: DeserializeOwned>(what: &'static str, value: Value) -> Result<T, ConfigError> {
+    serde_path_to_error::deserialize(Node::root(&value)).map_err(|error| {
+        let path = error.path().to_string();
+        ConfigError {
+            what,
+            path: if path == "." { String::new() } else { path },
+            fault: error.into_inner(),
+            json: shown(&value),
+        }
+    })
+}
+
+fn prefix(path: &str) -> String {
+    if path.is_empty() { String::new() } else { format!("{path}: ") }
+}
+
+fn shown(value: &Value) -> String {
+    let mut text = masked(value, 0).to_string();
+    if text.len() > JSON_SHOWN_BYTES_MAX {
+        let end = (0..=JSON_SHOWN_BYTES_MAX).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// Errors end in log files; private keys and passwords must not.
+fn masked(value: &Value, depth: usize) -> Value {
+    if depth > crate::table::DEPTH_MAX {
+        return Value::String("…".to_owned());
+    }
+    match value {
+        Value::Object(map) => Value::Object(
+            map.iter()
+                .map(|(key, inner)| {
+                    let inner = match SECRET_KEYS.contains(&key.as_str()) {
+                        true => Value::String("***".to_owned()),
+                        false => masked(inner, depth + 1),
+                    };
+                    (key.clone(), inner)
+                })
+                .collect(),
+        ),
+        Value::Array(list) => Value::Array(list.iter().map(|inner| masked(inner, depth + 1)).collect()),
+        scalar => scalar.clone(),
+    }
+}
+
+/// Members of a key source that hold the secret itself.
+const SECRET_KEYS: [&str; 2] = ["key_data", "vault_token"];
+/// How much of the offending table an error shows (bytes).
+const JSON_SHOWN_BYTES_MAX: usize = 2048;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn secrets_are_masked_and_text_is_bounded() {
+        let value = json!({"smtp_auth_plain_password": {"key_data": "hunter2"}, "list": ["x".repeat(4000)]});
+        let text = shown(&value);
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.contains("***"));
+        assert!(text.len() <= JSON_SHOWN_BYTES_MAX + '…'.len_utf8());
+    }
+
+    #[test]
+    fn a_refused_password_is_not_in_the_error() {
+        let error = parse::<crate::EgressPath>(
+            "kumo.make_egress_path",
+            json!({"smtp_auth_plain_password": {"key_data": "hunter2"}, "max_ready": 0}),
+        )
+        .unwrap_err();
+        assert_eq!(error.path, "max_ready");
+        assert!(!error.to_string().contains("hunter2"));
+    }
+}

@@ -1,0 +1,134 @@
+//! Envelope and metadata as octets: the `state` part of a spool record (docs/spool-format.md).
+//!
+//! Length-prefixed, little-endian, no quoting, so that nothing a peer sends can be read back
+//! as structure. Decoding refuses what it does not know and never panics.
+
+use crate::{Envelope, Meta};
+use smtp_wire::{Mailbox, ReversePath};
+use thiserror::Error;
+
+/// Version octet of this encoding.
+pub const VERSION: u8 = 1;
+
+/// Why stored octets are not an envelope.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CodecError {
+    /// Octets end inside a field.
+    #[error("envelope record ends early")]
+    Short,
+    /// Octets behind the last field.
+    #[error("{0} stray octets behind the envelope record")]
+    Stray(usize),
+    /// Written by a newer version.
+    #[error("envelope record version {0} is not known; expected {VERSION}")]
+    Version(u8),
+    /// An address that does not parse.
+    #[error("stored address does not parse: {0}")]
+    Address(String),
+    /// Metadata that is not a JSON object.
+    #[error("stored metadata is not a JSON object: {0}")]
+    Meta(String),
+}
+
+/// Appends the encoding of `envelope` and `meta` to `out`.
+pub fn encode(envelope: &Envelope, meta: &Meta, out: &mut Vec<u8>) {
+    out.push(VERSION);
+    put_text(envelope.sender.as_str(), out);
+    out.extend_from_slice(&(envelope.recipients.len() as u32).to_le_bytes());
+    for recipient in &envelope.recipients {
+        put_text(recipient.as_str(), out);
+    }
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    if !meta.is_empty() {
+        // A map of JSON values with string keys always serialises, and a Vec always takes it.
+        let _ = serde_json::to_writer(&mut *out, meta.as_map());
+    }
+    let len = (out.len() - at - 4) as u32;
+    out[at..at + 4].copy_from_slice(&len.to_le_bytes());
+}
+
+/// The reverse of [`encode`]; the whole of `input` must be used.
+pub fn decode(input: &[u8]) -> Result<(Envelope, Meta), CodecError> {
+    let mut rest = input;
+    let version = take(&mut rest, 1)?[0];
+    if version != VERSION {
+        return Err(CodecError::Version(version));
+    }
+    let sender = ReversePath::parse(text(&mut rest)?).map_err(|e| CodecError::Address(e.to_string()))?;
+    let count = number(&mut rest)?;
+    let mut recipients = Vec::with_capacity(count.min(rest.len() / 4));
+    for _ in 0..count {
+        recipients.push(Mailbox::parse(text(&mut rest)?).map_err(|e| CodecError::Address(e.to_string()))?);
+    }
+    let meta_len = number(&mut rest)?;
+    let meta = take(&mut rest, meta_len)?;
+    if !rest.is_empty() {
+        return Err(CodecError::Stray(rest.len()));
+    }
+    Ok((Envelope { sender, recipients }, decode_meta(meta)?))
+}
+
+fn decode_meta(json: &[u8]) -> Result<Meta, CodecError> {
+    if json.is_empty() {
+        return Ok(Meta::new());
+    }
+    let map: serde_json::Map<_, _> = serde_json::from_slice(json).map_err(|e| CodecError::Meta(e.to_string()))?;
+    Ok(Meta::from(map))
+}
+
+fn put_text(text: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn take<'a>(rest: &mut &'a [u8], len: usize) -> Result<&'a [u8], CodecError> {
+    let (head, tail) = rest.split_at_checked(len).ok_or(CodecError::Short)?;
+    *rest = tail;
+    Ok(head)
+}
+
+fn number(rest: &mut &[u8]) -> Result<usize, CodecError> {
+    let b = take(rest, 4)?;
+    Ok(u32::from_le_bytes([b[0], b[1], b[2], b[3]]) as usize)
+}
+
+fn text<'a>(rest: &mut &'a [u8]) -> Result<&'a str, CodecError> {
+    let len = number(rest)?;
+    let octets = take(rest, len)?;
+    core::str::from_utf8(octets).map_err(|_| CodecError::Address(String::from_utf8_lossy(octets).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sample() -> (Envelope, Meta) {
+        let mut meta = Meta::new();
+        meta.set("tenant", "acme");
+        meta.set("n", 7);
+        let mailbox = |t: &str| Mailbox::parse(t).expect("sound");
+        (Envelope { sender: ReversePath(None), recipients: vec![mailbox("a@b.c"), mailbox("\"x y\"@d.e")] }, meta)
+    }
+
+    #[test]
+    fn round_trip_and_every_cut_is_refused() {
+        let (envelope, meta) = sample();
+        let mut octets = Vec::new();
+        encode(&envelope, &meta, &mut octets);
+        assert_eq!(decode(&octets), Ok((envelope, meta)));
+        for cut in 0..octets.len() {
+            assert!(decode(&octets[..cut]).is_err(), "cut at {cut}");
+        }
+        octets.push(0);
+        assert_eq!(decode(&octets), Err(CodecError::Stray(1)));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_octets_never_panic(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode(&octets);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The message, from draft to sealed to queued: nouns with a durable form.
+//!
+//! Owns [`MessageId`], [`Envelope`], [`Meta`], [`Draft`] (editable by policy), [`Sealed`]
+//! (final bytes, immutable) and [`Message`] (what queues pass by value), and the encoding of
+//! envelope and metadata that the spool stores ([`codec`]). In: bytes and addresses from a
+//! face; out: sealed content for the spool, messages for the queue.
+//!
+//! Deliberately absent: how content is synced (spool), where a message goes (queue, route),
+//! how headers are parsed (mime).
+
+pub mod codec;
+mod content;
+mod draft;
+mod envelope;
+mod id;
+mod meta;
+mod sealed;
+
+pub use content::{Content, Place};
+pub use draft::Draft;
+pub use envelope::Envelope;
+pub use id::{IdGenerator, MessageId};
+pub use meta::Meta;
+pub use sealed::{Message, Sealed};

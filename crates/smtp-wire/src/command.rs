@@ -1,0 +1,3 @@
+//! SMTP commands parsed from one line.
+pub struct Command;
+pub struct CommandError;

@@ -1,0 +1,1 @@
+//! DATA content: dot-unstuffing and the search for the end.

@@ -1,0 +1,1 @@
+//! Dot-stuffing of content to be sent.

@@ -1,0 +1,1 @@
+//! Finds command lines in a receive buffer.

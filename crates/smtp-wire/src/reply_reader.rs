@@ -1,0 +1,1 @@
+//! Reads a server's replies incrementally.

@@ -1,0 +1,3 @@
+//! The spool: the only maker of [`Durable`].
+pub mod receipt;
+pub use receipt::{Discarded, Durable, Receipt, Volatile};

@@ -1,0 +1,255 @@
+#!/usr/bin/env bash
+# Fetches the real mail programs the end-to-end tests talk to: Postfix (with smtp-source and smtp-sink), swaks, and a
+# Python with dkimpy, PyNaCl and aiosmtpd.
+#
+# Nothing is installed: installing Postfix would start a daemon and replace the host's MTA. Packages are downloaded with
+# `apt-get download`, unpacked with `dpkg -x` under DIR and used from there (see env.sh). Only libraries the host lacks
+# are fetched besides. The one thing outside DIR that may be touched is apt's package lists, when a package has no
+# candidate in them or they have gone stale.
+#
+# usage: fetch.sh [DIR]     default DIR: ${XDG_CACHE_HOME:-$HOME/.cache}/postrider/peers
+#
+# DIR/root        unpacked Debian packages
+# DIR/venv        Python environment; DIR/python instead where the host cannot make one
+# DIR/bin         wrappers that set up what each program needs: smtp-source smtp-sink swaks python
+# DIR/stamp       what was fetched; a second run compares it, tries the programs, and is done
+set -euo pipefail
+
+DEB_WANTED=(postfix swaks libnet-ssleay-perl libio-socket-ssl-perl libauthen-sasl-perl libnet-dns-perl)
+# Pinned with everything they depend on, so that a test that passed today verifies with the same code tomorrow.
+PIP_WANTED=(dkimpy==1.1.8 dnspython==2.7.0 pynacl==1.6.2 cffi==2.0.0 pycparser==2.23 aiosmtpd==1.4.6 attrs==25.4.0 atpublic==5.1)
+# Raise this when the layout under DIR changes, so that an older tree is replaced.
+LAYOUT=1
+
+main() {
+    peers=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/postrider/peers}
+    mkdir -p "$peers"
+    peers=$(cd "$peers" && pwd)
+    need apt-get apt-cache dpkg dpkg-query flock ldd
+    # Two test runs may start at once; the second waits and then finds everything done.
+    exec 9>"$peers/lock"
+    flock 9
+
+    if [ -f "$peers/stamp" ] && [ "$(head -n 1 "$peers/stamp")" = "$(wanted_line)" ] && works quiet; then
+        say "already in $peers"
+        return
+    fi
+    rm -f "$peers/stamp"
+    temp=$(mktemp -d "$peers/fetch.XXXXXX")
+    trap 'rm -rf "$temp"' EXIT
+
+    fetch_debs
+    fetch_python
+    write_wrappers
+    works loud || die "the programs under $peers do not run (see above)"
+    { wanted_line; cat "$temp/versions"; } >"$temp/stamp"
+    mv "$temp/stamp" "$peers/stamp"
+    say "ready in $peers"
+}
+
+# What makes a finished tree out of date: another wish list, another layout, another release of the host.
+wanted_line() {
+    echo "layout=$LAYOUT os=$(. /etc/os-release && echo "${ID:-unknown}-${VERSION_ID:-unstable}")" \
+        "arch=$(dpkg --print-architecture) debs=${DEB_WANTED[*]} pip=${PIP_WANTED[*]}"
+}
+
+fetch_debs() {
+    refresh_lists_if_missing
+    local -a names
+    mapfile -t names < <(closure "${DEB_WANTED[@]}")
+    say "downloading ${names[*]}"
+    if ! download "${names[@]}"; then
+        # A list older than the archive names files that are gone from it.
+        say "download failed; the package lists may be stale"
+        refresh_lists
+        mapfile -t names < <(closure "${DEB_WANTED[@]}")
+        download "${names[@]}" || die "cannot download: ${names[*]}"
+    fi
+    mkdir "$temp/root"
+    local deb
+    for deb in "$temp"/debs/*.deb; do
+        dpkg -x "$deb" "$temp/root"
+        basename "$deb" .deb >>"$temp/versions"
+    done
+    rm -rf "$peers/root"
+    mv "$temp/root" "$peers/root"
+}
+
+download() {
+    rm -rf "$temp/debs"
+    mkdir "$temp/debs"
+    # As root apt would drop to the user _apt, who cannot write here and need not.
+    local -a sandbox=()
+    [ "$(id -u)" -ne 0 ] || sandbox=(-o APT::Sandbox::User=root)
+    (cd "$temp/debs" && apt-get -q -q "${sandbox[@]}" download "$@" </dev/null >&2)
+}
+
+# The given packages and every perl or library package they need that the host does not have. Other dependencies
+# (adduser, debconf, ...) serve installation scripts, which never run here.
+closure() {
+    local -a todo=("$@")
+    local -A seen=()
+    local name dependency
+    while [ ${#todo[@]} -gt 0 ]; do
+        name=${todo[0]}
+        todo=("${todo[@]:1}")
+        [ -z "${seen[$name]:-}" ] || continue
+        seen[$name]=1
+        echo "$name"
+        while read -r dependency; do
+            if ! is_installed "$dependency" && has_candidate "$dependency"; then
+                todo+=("$dependency")
+            fi
+        done < <(apt-cache depends --important "$name" |
+            sed -n 's/^ *|\{0,1\}\(Pre\)\{0,1\}Depends: //p' | grep -E '^(lib|perl)[a-z0-9.+-]*$' || true)
+    done
+}
+
+is_installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | head -n 1)" = installed ]
+}
+
+has_candidate() {
+    # Captured, not piped: `grep -q` hangs up early and pipefail would call that a failure.
+    local policy
+    policy=$(apt-cache policy "$1" 2>/dev/null) && grep -q '^  Candidate: [^(]' <<<"$policy"
+}
+
+refresh_lists_if_missing() {
+    local name
+    for name in "${DEB_WANTED[@]}"; do
+        if ! has_candidate "$name"; then
+            say "apt knows no package $name yet"
+            refresh_lists
+            has_candidate "$name" || die "apt knows no package $name: is this Debian with its main archive?"
+            return
+        fi
+    done
+}
+
+refresh_lists() {
+    local -a as_root=()
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null || die "package lists must be refreshed: run 'apt-get update' as root"
+        as_root=(sudo)
+    fi
+    say "running ${as_root[*]:+sudo }apt-get update"
+    "${as_root[@]}" apt-get -q -q update </dev/null >&2
+}
+
+# A venv where the host can make one; else the packages alone, installed by whatever pip there is, or by a pip that is
+# itself only unpacked (Debian's python3 comes without pip and without venv).
+fetch_python() {
+    command -v python3 >/dev/null || die "python3 is needed: apt-get install python3"
+    rm -rf "$peers/venv" "$peers/python"
+    local -a pip=(--quiet --disable-pip-version-check --no-input --no-deps --only-binary ':all:')
+    if python3 -m venv "$peers/venv" >"$temp/venv.log" 2>&1; then
+        say "installing ${PIP_WANTED[*]} into $peers/venv"
+        "$peers/venv/bin/python" -m pip install "${pip[@]}" "${PIP_WANTED[@]}" >&2
+        return
+    fi
+    rm -rf "$peers/venv"
+    local -a run=(python3 -m pip)
+    if ! python3 -m pip --version >/dev/null 2>&1; then
+        say "this python3 has neither venv nor pip; unpacking pip"
+        download python3-pip-whl || die "cannot download python3-pip-whl"
+        dpkg -x "$temp"/debs/python3-pip-whl_*.deb "$temp/pip"
+        local -a wheel=("$temp"/pip/usr/share/python-wheels/pip-*.whl)
+        run=(python3 "${wheel[0]}/pip")
+    fi
+    say "installing ${PIP_WANTED[*]} into $peers/python"
+    "${run[@]}" install "${pip[@]}" --target "$peers/python" "${PIP_WANTED[@]}" >&2
+}
+
+# The wrappers `exec`, so the caller's process id is the program's.
+write_wrappers() {
+    mkdir -p "$peers/bin"
+    local name
+    for name in smtp-source smtp-sink; do
+        wrapper "$name" <<WRAP
+export LD_LIBRARY_PATH="\$peers/root/usr/lib/postfix:\$peers/root/usr/lib/$(triplet)\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
+exec "\$peers/root/usr/sbin/$name" "\$@"
+WRAP
+    done
+    # /usr/bin/perl by name: the unpacked modules are built for Debian's perl, not for another one on the PATH.
+    wrapper swaks <<WRAP
+export LD_LIBRARY_PATH="\$peers/root/usr/lib/$(triplet)\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
+export PERL5LIB="$(perl_dirs '$peers')\${PERL5LIB:+:\$PERL5LIB}"
+exec /usr/bin/perl "\$peers/root/usr/bin/swaks" "\$@"
+WRAP
+    if [ -d "$peers/venv" ]; then
+        # shellcheck disable=SC2016
+        wrapper python <<<'exec "$peers/venv/bin/python" "$@"'
+    else
+        # shellcheck disable=SC2016
+        wrapper python <<<'export PYTHONPATH="$peers/python${PYTHONPATH:+:$PYTHONPATH}"; exec python3 "$@"'
+    fi
+}
+
+wrapper() {
+    {
+        echo '#!/usr/bin/env bash'
+        # shellcheck disable=SC2016
+        echo 'peers=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd)'
+        cat
+    } >"$temp/wrapper"
+    chmod 755 "$temp/wrapper"
+    mv "$temp/wrapper" "$peers/bin/$1"
+}
+
+# The perl module directories of the unpacked tree, under the given name for DIR.
+perl_dirs() {
+    local joined='' dir
+    for dir in "$peers"/root/usr/share/perl5 "$peers/root/usr/lib/$(triplet)"/perl5/* \
+        "$peers"/root/usr/share/perl/* "$peers/root/usr/lib/$(triplet)"/perl/*; do
+        [ ! -d "$dir" ] || joined+=${joined:+:}$1${dir#"$peers"}
+    done
+    echo "$joined"
+}
+
+triplet() {
+    case $(dpkg --print-architecture) in
+        amd64) echo x86_64-linux-gnu ;;
+        i386) echo i386-linux-gnu ;;
+        armhf) echo arm-linux-gnueabihf ;;
+        arm64) echo aarch64-linux-gnu ;;
+        ppc64el) echo powerpc64le-linux-gnu ;;
+        *) echo "$(uname -m)-linux-gnu" ;;
+    esac
+}
+
+# Tries every program once. The cache may have been carried to a machine with other libraries or another python, so a
+# stamp alone is not believed. $1: quiet or loud.
+works() {
+    local trouble=0 output
+    local libs="$peers/root/usr/lib/postfix:$peers/root/usr/lib/$(triplet)"
+    output=$(LD_LIBRARY_PATH=$libs ldd "$peers"/root/usr/lib/postfix/sbin/{master,smtpd,smtp,qmgr,cleanup,tlsmgr} \
+        "$peers"/root/usr/sbin/smtp-{source,sink} 2>&1) || trouble=1
+    if grep -q 'not found' <<<"$output"; then trouble=1; fi
+    if [ $trouble -eq 1 ] && [ "$1" = loud ]; then
+        grep -E 'not found|No such|cannot' <<<"$output" >&2 || true
+    fi
+    local swaks_says
+    swaks_says=$("$peers/bin/swaks" --support 2>&1) || trouble=1
+    if ! grep -q '^TLS supported' <<<"$swaks_says"; then
+        trouble=1
+        [ "$1" = quiet ] || printf '%s\n' "$swaks_says" >&2
+    fi
+    if ! output=$("$peers/bin/python" -c 'import dkim, nacl.signing, dns, aiosmtpd.controller' 2>&1); then
+        trouble=1
+        [ "$1" = quiet ] || printf '%s\n' "$output" >&2
+    fi
+    return $trouble
+}
+
+need() {
+    local name
+    for name in "$@"; do
+        command -v "$name" >/dev/null || die "$name is needed (this script unpacks Debian packages)"
+    done
+}
+
+say() { echo "peers: $*" >&2; }
+die() { say "error: $*"; exit 1; }
+
+main "$@"
