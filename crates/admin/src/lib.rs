@@ -1,1 +1,72 @@
-//! admin
+//! The HTTP face: metrics and liveness now, the administrative API as it grows.
+//!
+//! In: a bound socket and an engine; out: answers. Closed by default: an endpoint that tells or
+//! changes anything answers only peers in the listener's `trusted_hosts`. Forwarding headers
+//! are not looked at: only the socket's peer counts.
+
+mod liveness;
+mod metrics;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::StatusCode;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use config::{CidrSet, HttpListener};
+use engine::Engine;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use thiserror::Error;
+use tokio::net::TcpListener;
+
+/// Why an HTTP listener cannot serve.
+#[derive(Debug, Error)]
+pub enum AdminError {
+    /// An option that is parsed but not acted on yet.
+    #[error("start_http_listener: use_tls: true is not supported yet: expected false")]
+    Tls,
+}
+
+/// A listener ready to serve.
+pub struct HttpService {
+    router: Router,
+    engine: Engine,
+}
+
+impl HttpService {
+    /// Checks the options.
+    pub fn new(engine: Engine, options: &HttpListener) -> Result<HttpService, AdminError> {
+        if options.use_tls {
+            return Err(AdminError::Tls);
+        }
+        let trusted = Arc::new(options.trusted_hosts.clone());
+        let closed = Router::new()
+            .route("/metrics", get(metrics::text))
+            .route_layer(middleware::from_fn_with_state(trusted, only_trusted));
+        let open = Router::new().route("/api/check-liveness/v1", get(liveness::check));
+        Ok(HttpService { router: closed.merge(open).with_state(engine.clone()), engine })
+    }
+
+    /// Serves until draining begins.
+    pub async fn serve(self, listener: TcpListener) {
+        let engine = self.engine;
+        let app = self.router.into_make_service_with_connect_info::<SocketAddr>();
+        let stop = async move { engine.draining().await };
+        if let Err(error) = axum::serve(listener, app).with_graceful_shutdown(stop).await {
+            tracing::error!("http listener: {error}");
+        }
+    }
+}
+
+async fn only_trusted(
+    State(trusted): State<Arc<CidrSet>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match trusted.contains(peer.ip()) {
+        true => next.run(request).await,
+        false => (StatusCode::UNAUTHORIZED, format!("{} is not in trusted_hosts\n", peer.ip())).into_response(),
+    }
+}

@@ -1,1 +1,70 @@
-//! config
+//! What a policy may configure: option structs with KumoMTA's names, defaults and strictness.
+//!
+//! Owns one plain struct per constructor (`make_queue_config`, `make_egress_path`, `start_esmtp_listener`, ...) and the
+//! value grammars they share (durations, throttles, address sets, key sources). In: a table as `serde_json::Value`,
+//! through [`parse()`]. Out: typed values, comparable and writable back to JSON. Fails with one error type that names
+//! constructor, path, value and expectation. It acts on nothing, reads no file, clock or network, and knows no Lua.
+//!
+//! One line in an `options!` list is the whole truth of an option: name, type, default, bound and documentation
+//! ([`options_of`] gives it to the manual).
+
+mod catalog;
+mod choices;
+mod cidr;
+mod cidr_map;
+mod duration;
+mod egress_path;
+mod egress_pool;
+mod egress_source;
+mod fault;
+mod host_port;
+mod http_listener;
+mod key_source;
+mod limit;
+mod listener;
+mod listener_domain;
+mod logs;
+mod min_free;
+mod mx_list;
+mod options;
+mod parse;
+mod protocol;
+mod queue_config;
+mod signer;
+mod spool_options;
+mod table;
+mod text;
+mod throttle;
+mod tls_names;
+
+pub use catalog::{CONSTRUCTORS, option_names, options_of};
+pub use choices::{
+    AtpsHash, BatchHandling, Canonicalization, EnableTls, InvalidLineEndings, IpLookupStrategy,
+    LogReport, MemoryReductionPolicy, QueueStrategy, ReconnectStrategy, RecordKey, RefreshStrategy,
+    RocksCompression, RocksLogLevel, SpoolKind, WakeupStrategy,
+};
+pub use cidr::{CidrSet, canonical_ip, parse_cidr, show_cidr};
+pub use cidr_map::CidrMap;
+pub use duration::Duration;
+pub use egress_path::EgressPath;
+pub use egress_pool::{EgressPool, EgressPoolEntry};
+pub use egress_source::{EgressSource, SourceSuspension, Trigger};
+pub use fault::{Fault, nearest};
+pub use host_port::HostPort;
+pub use http_listener::HttpListener;
+pub use key_source::KeySource;
+pub use limit::LimitSpec;
+pub use listener::{EsmtpListener, ListenerOverlay, ListenerParams, TraceHeaders};
+pub use listener_domain::ListenerDomain;
+pub use logs::{BounceClassifier, LocalLogs, LogDispositionHook, LogHook, PerRecord, per_record};
+pub use min_free::MinFree;
+pub use mx_list::MxListEntry;
+pub use options::{OptionInfo, Options};
+pub use parse::{ConfigError, parse};
+pub use protocol::{CustomLuaProtocol, MaildirProtocol, QueueProtocol, SmtpProtocol, XferProtocol};
+pub use queue_config::{QueueConfig, ShrinkPolicyEntry, UNSPECIFIED};
+pub use signer::SignerOptions;
+pub use spool_options::{RocksParams, SpoolOptions};
+pub use text::BadText;
+pub use throttle::ThrottleSpec;
+pub use tls_names::{OpensslOptions, RustlsCipherSuite};

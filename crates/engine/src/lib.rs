@@ -1,1 +1,21 @@
-//! engine
+//! The mail path at work: drives sessions, queues, spool and policy.
+//!
+//! [`Engine`] wires what the deciders below need to the world: `ingress` takes mail in (one
+//! door, `accept`, for every kind of reception), `egress` takes it out, `settle` ends every
+//! attempt, `drain` stops all of it without losing a step. In: bound sockets, a policy, an open
+//! spool. Out: mail, log records, metrics. All decisions are made by the sans-IO crates; what
+//! is here awaits, locks for a moment, and carries out.
+
+mod clock;
+mod drain;
+mod egress;
+mod engine;
+mod ingress;
+mod records;
+mod settle;
+mod tasks;
+
+pub use crate::clock::Clock;
+pub use crate::drain::Phase;
+pub use crate::engine::{Engine, EngineParts, EngineSettings};
+pub use crate::ingress::listener::{EsmtpService, ServiceError};

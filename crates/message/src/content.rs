@@ -13,15 +13,15 @@ pub struct Place {
     pub index: u16,
 }
 
-/// A message's content: the header block with everything policy added, then the body
-/// beginning with the blank line. Sent as `head` followed by `body`.
+/// A message's content: the header block with everything policy added and its blank line,
+/// then the body. Sent as `head` followed by `body`.
 #[derive(Clone, Debug)]
 pub enum Content {
     /// In memory. `place` is set once the content is in the spool too, so that memory may go.
     Resident {
-        /// Header block, every line ending in CRLF.
+        /// Header block and blank line, every line ending in CRLF.
         head: Bytes,
-        /// Separating blank line and body; shared by the messages of a split transaction.
+        /// The body; shared by the messages of a split transaction.
         body: Bytes,
         /// Where the same bytes are in the spool.
         place: Option<Place>,

@@ -1,5 +1,137 @@
-//! A message being prepared: envelope, raw bytes, and the edits policy makes.
+//! A message being prepared: envelope, bytes as received, and the edits policy makes.
+//!
+//! Header edits are kept as a list beside the received bytes and written out once, by
+//! [`Draft::seal`]; the body is a slice of what was received and is never copied, also when a
+//! transaction is split into many messages. Headers are indexed at the first look.
 
-/// Placeholder until headers land.
-#[derive(Debug)]
-pub struct Draft;
+use crate::{Envelope, MessageId, Meta, Sealed};
+use bytes::Bytes;
+use clock::WallTime;
+use mime::{HeaderBlock, HeaderView};
+
+/// An editable message. Lent to policy by value and taken back.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// Identity.
+    pub id: MessageId,
+    /// Who from, who for.
+    pub envelope: Envelope,
+    /// What policy noted.
+    pub meta: Meta,
+    /// First moment it may be tried.
+    pub due: WallTime,
+    /// Attempts already made (nonzero only for messages that come from another node).
+    pub attempts: u16,
+    raw: Bytes,
+    headers: Option<HeaderBlock>,
+}
+
+impl Draft {
+    /// A draft of received bytes.
+    pub fn new(id: MessageId, envelope: Envelope, meta: Meta, raw: Bytes, due: WallTime) -> Draft {
+        Draft { id, envelope, meta, due, attempts: 0, raw, headers: None }
+    }
+
+    /// The draft for some of the recipients: same bytes and edits so far, own identity.
+    #[must_use]
+    pub fn for_recipients(&self, id: MessageId, recipients: Vec<smtp_wire::Mailbox>) -> Draft {
+        let envelope = Envelope { sender: self.envelope.sender.clone(), recipients };
+        Draft { id, envelope, ..self.clone() }
+    }
+
+    /// The header block for reading, edits included.
+    pub fn headers(&mut self) -> HeaderView<'_> {
+        let raw = &self.raw;
+        self.headers.get_or_insert_with(|| HeaderBlock::parse(raw)).view(raw)
+    }
+
+    /// The header block for editing, with the received bytes its methods ask for.
+    pub fn edit_headers(&mut self) -> (&mut HeaderBlock, &[u8]) {
+        let raw = &self.raw;
+        (self.headers.get_or_insert_with(|| HeaderBlock::parse(raw)), raw)
+    }
+
+    /// Everything before the body as it stands now, the blank line included.
+    pub fn head(&mut self) -> Vec<u8> {
+        let (block, raw) = self.edit_headers();
+        let mut head = Vec::with_capacity(block.body_start() + HEAD_GROWTH_EXPECTED);
+        block.write_head_to(raw, &mut head);
+        head
+    }
+
+    /// The body: a slice of the received bytes.
+    pub fn body(&mut self) -> Bytes {
+        let start = self.edit_headers().0.body_start();
+        self.raw.slice(start..)
+    }
+
+    /// The whole message as it stands now.
+    pub fn data(&mut self) -> Bytes {
+        if self.headers.as_ref().is_none_or(HeaderBlock::is_untouched) {
+            return self.raw.clone();
+        }
+        let mut data = self.head();
+        data.extend_from_slice(&self.body());
+        data.into()
+    }
+
+    /// Octets of the whole message as it stands now.
+    pub fn size(&mut self) -> usize {
+        match self.headers.as_ref().is_none_or(HeaderBlock::is_untouched) {
+            true => self.raw.len(),
+            false => self.head().len() + self.body().len(),
+        }
+    }
+
+    /// Replaces the whole message; earlier edits are gone with it.
+    pub fn set_data(&mut self, data: Bytes) {
+        self.raw = data;
+        self.headers = None;
+    }
+
+    /// Makes the bytes final.
+    pub fn seal(mut self) -> Sealed {
+        let head = self.head().into();
+        let body = self.body();
+        Sealed { id: self.id, envelope: self.envelope, meta: self.meta, head, body, due: self.due }
+    }
+}
+
+/// Room for Received, trace and signature fields, in octets.
+const HEAD_GROWTH_EXPECTED: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::IdGenerator;
+    use mime::ValueForm;
+    use smtp_wire::{Mailbox, ReversePath};
+
+    fn draft(raw: &'static [u8]) -> Draft {
+        let id = IdGenerator::new([0; 6], 0).next(WallTime::EPOCH);
+        let recipients = vec![Mailbox::parse("a@b.c").expect("sound")];
+        Draft::new(id, Envelope { sender: ReversePath(None), recipients }, Meta::new(), raw.into(), WallTime::EPOCH)
+    }
+
+    #[test]
+    fn sealing_writes_the_edits_and_shares_the_body() {
+        let mut draft = draft(b"From: x\r\nX-Gone: 1\r\n\r\n.body\r\n");
+        let (block, raw) = draft.edit_headers();
+        block.remove_all(raw, "x-gone");
+        block.prepend("Received", b"from y", ValueForm::Raw).expect("sound");
+        let body_at = draft.raw.as_ptr() as usize + 22;
+        assert_eq!(draft.data(), &b"Received: from y\r\nFrom: x\r\n\r\n.body\r\n"[..]);
+        let sealed = draft.seal();
+        assert_eq!(sealed.head, &b"Received: from y\r\nFrom: x\r\n\r\n"[..]);
+        assert_eq!(sealed.body, &b".body\r\n"[..]);
+        assert_eq!(sealed.body.as_ptr() as usize, body_at, "the body was copied");
+    }
+
+    #[test]
+    fn odd_messages_survive_sealing() {
+        for raw in [&b""[..], b"\r\n", b"no header at all\r\n", b"A: b\r\n", b"A: b\r\n\r\n"] {
+            let sealed = draft(raw).seal();
+            assert_eq!([sealed.head, sealed.body].concat(), raw, "{:?}", String::from_utf8_lossy(raw));
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use crate::{Content, Envelope, MessageId, Meta};
 use bytes::Bytes;
 use clock::WallTime;
+use smtp_wire::Mailbox;
 
 /// Final bytes, envelope and metadata: what the spool makes durable. Immutable by convention:
 /// nothing below the seal edits content.
@@ -14,9 +15,9 @@ pub struct Sealed {
     pub envelope: Envelope,
     /// What policy noted.
     pub meta: Meta,
-    /// Final header block, every line ending in CRLF.
+    /// Everything before the body: header block and blank line, every line ending in CRLF.
     pub head: Bytes,
-    /// Separating blank line and body.
+    /// The body.
     pub body: Bytes,
     /// First moment it may be tried.
     pub due: WallTime,
@@ -27,8 +28,10 @@ pub struct Sealed {
 pub struct Message {
     /// Identity.
     pub id: MessageId,
-    /// Who from, and which recipients are still to be settled.
+    /// Who from, who for: all recipients, settled ones too.
     pub envelope: Envelope,
+    /// Indices of recipients that are settled, ascending. Empty for a fresh message.
+    pub settled: Vec<u16>,
     /// What policy noted.
     pub meta: Meta,
     /// The bytes, or where they are.
@@ -45,11 +48,34 @@ impl Message {
         Message {
             id: sealed.id,
             envelope: sealed.envelope,
+            settled: Vec::new(),
             meta: sealed.meta,
             content: Content::Resident { head: sealed.head, body: sealed.body, place },
             attempts: 0,
             due: sealed.due,
         }
+    }
+
+    /// Index and address of every recipient not yet settled.
+    pub fn pending(&self) -> impl Iterator<Item = (u16, &Mailbox)> {
+        let all = self.envelope.recipients.iter().enumerate().map(|(i, r)| (i as u16, r));
+        all.filter(|(i, _)| self.settled.binary_search(i).is_err())
+    }
+
+    /// Notes that a recipient is settled; false when it was already.
+    pub fn settle_recipient(&mut self, index: u16) -> bool {
+        match self.settled.binary_search(&index) {
+            Ok(_) => false,
+            Err(at) => {
+                self.settled.insert(at, index);
+                true
+            }
+        }
+    }
+
+    /// True when every recipient is settled.
+    pub fn is_settled(&self) -> bool {
+        self.settled.len() >= self.envelope.recipients.len()
     }
 
     /// When it was accepted: the time inside its id (KumoMTA behaviour).

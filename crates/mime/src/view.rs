@@ -59,6 +59,21 @@ impl<'a> HeaderView<'a> {
         self.fields.iter().map(move |f| f.view(self.original))
     }
 
+    /// How many fields there are, malformed lines included.
+    pub fn len(self) -> usize {
+        self.fields.len()
+    }
+
+    /// True when there is no field at all.
+    pub fn is_empty(self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// The field at that place, counted as [`HeaderView::iter_all`] does.
+    pub fn get(self, place: usize) -> Option<FieldView<'a>> {
+        self.fields.get(place).map(|f| f.view(self.original))
+    }
+
     /// All fields of that name, first to last.
     pub fn named(self, name: &str) -> impl DoubleEndedIterator<Item = FieldView<'a>> {
         self.iter().filter(move |f| f.is_named(name))

@@ -1,1 +1,149 @@
-//! policy
+//! Policy as a trait: every decision that belongs to the operator, one method an event.
+//!
+//! The engine asks; `lua` answers from a KumoMTA policy script, [`StaticPolicy`] from the
+//! embedded defaults, tests from what they like. Plain values in and out: a [`Draft`] is lent
+//! by value and comes back. [`Interest`] tells which events a policy handles at all, so that
+//! an unhandled event costs a bit test.
+//!
+//! Deliberately absent: Lua, sockets, and any decision of the program's own.
+
+mod conn_meta;
+mod error;
+mod interest;
+mod startup;
+mod static_policy;
+
+pub use conn_meta::ConnMeta;
+pub use error::{Disconnect, PolicyError};
+pub use interest::{Event, Interest};
+pub use startup::Startup;
+pub use static_policy::StaticPolicy;
+
+use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, QueueConfig};
+use core::future::Future;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use message::Draft;
+use smtp_wire::{Mailbox, ReversePath};
+
+/// An answer that may have to wait for something outside.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, PolicyError>> + Send + 'a>>;
+
+/// The parts of a scheduled queue's name, as KumoMTA hands them to events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueParts {
+    /// Recipient domain.
+    pub domain: String,
+    /// `tenant`.
+    pub tenant: Option<String>,
+    /// `campaign`.
+    pub campaign: Option<String>,
+    /// `routing_domain`.
+    pub routing_domain: Option<String>,
+}
+
+/// Identities that AUTH established; `None` from an event means "invalid credentials".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthIdentity {
+    /// Whom the client may act as.
+    pub authz_id: String,
+    /// Who it is.
+    pub authn_id: String,
+}
+
+/// The operator's decisions. Every method's default is what KumoMTA does without a handler.
+pub trait Policy: Send + Sync {
+    /// Which events are handled; constant for the life of the policy.
+    fn interest(&self) -> Interest;
+
+    /// A client connected; an error refuses it before the banner.
+    fn smtp_server_connection_accepted(&self, _conn: ConnMeta) -> Answer<'_, ()> {
+        ready(())
+    }
+
+    /// EHLO or HELO; a list replaces the extensions announced.
+    fn smtp_server_ehlo(
+        &self,
+        _domain: String,
+        _conn: ConnMeta,
+        _extensions: Option<Vec<String>>,
+    ) -> Answer<'_, Option<Vec<String>>> {
+        ready(None)
+    }
+
+    /// AUTH PLAIN or LOGIN; `None` is "invalid".
+    fn smtp_server_auth_plain(
+        &self,
+        _authz: String,
+        _authc: String,
+        _password: String,
+        _conn: ConnMeta,
+    ) -> Answer<'_, Option<AuthIdentity>> {
+        ready(None)
+    }
+
+    /// MAIL FROM.
+    fn smtp_server_mail_from(&self, _sender: ReversePath, _conn: ConnMeta) -> Answer<'_, ()> {
+        ready(())
+    }
+
+    /// RCPT TO, once relaying is allowed.
+    fn smtp_server_rcpt_to(&self, _recipient: Mailbox, _conn: ConnMeta) -> Answer<'_, ()> {
+        ready(())
+    }
+
+    /// The whole transaction before it is split.
+    fn smtp_server_data(&self, draft: Draft, _conn: ConnMeta) -> Answer<'_, Draft> {
+        ready(draft)
+    }
+
+    /// One message of the transaction, with its Received header.
+    fn smtp_server_message_received(&self, draft: Draft, _conn: ConnMeta) -> Answer<'_, Draft> {
+        ready(draft)
+    }
+
+    /// What the listener does for this domain; `None`: nothing special.
+    fn get_listener_domain(
+        &self,
+        _domain: String,
+        _listener: SocketAddr,
+        _conn: ConnMeta,
+    ) -> Answer<'_, Option<ListenerDomain>> {
+        ready(None)
+    }
+
+    /// Configuration of a scheduled queue.
+    fn get_queue_config(&self, _parts: QueueParts) -> Answer<'_, QueueConfig> {
+        ready(QueueConfig::default())
+    }
+
+    /// Sources of a pool. Never asked for `unspecified`.
+    fn get_egress_pool(&self, name: String) -> Answer<'_, EgressPool> {
+        unhandled("get_egress_pool", name)
+    }
+
+    /// One source. Never asked for `unspecified`.
+    fn get_egress_source(&self, name: String) -> Answer<'_, EgressSource> {
+        unhandled("get_egress_source", name)
+    }
+
+    /// Limits and options of a path.
+    fn get_egress_path_config(
+        &self,
+        _routing_domain: String,
+        _egress_source: String,
+        _site_name: String,
+    ) -> Answer<'_, EgressPath> {
+        ready(EgressPath::default())
+    }
+}
+
+/// An answer that is known at once.
+pub fn ready<'a, T: Send + 'a>(value: T) -> Answer<'a, T> {
+    Box::pin(core::future::ready(Ok(value)))
+}
+
+fn unhandled<'a, T: Send + 'a>(event: &'static str, name: String) -> Answer<'a, T> {
+    let error = PolicyError::Script { event, text: format!("event {event} has not been registered (asked for `{name}`)") };
+    Box::pin(core::future::ready(Err(error)))
+}

@@ -1,1 +1,29 @@
-//! queue
+//! Queues and their scheduling: where a message waits, for what, and what becomes of it.
+//!
+//! A message is admitted to a [`ScheduledQueue`](scheduled) by name, waits there for its due
+//! time, is promoted to a [`ReadyQueue`](ready) of one source and site, is taken from there by
+//! a connection, and comes back with outcomes to [`settle`]. [`QueueCore`] owns all of it and
+//! decides everything; it does nothing: what must be done outside (ask policy, resolve, open a
+//! connection, log) leaves as [`Effect`]s, in order. `now` is an argument and randomness a
+//! seed, so a week of retries runs in milliseconds under test.
+//!
+//! Deliberately absent: DNS and MX (route), SMTP (smtp-client), disk (spool), I/O of any kind.
+
+mod core;
+mod effect;
+pub mod name;
+pub mod pool;
+mod promote;
+pub mod ready;
+pub mod retry;
+pub mod scheduled;
+pub mod settle;
+pub mod throttle;
+mod why;
+
+pub use crate::core::{ConnKey, QueueCore, QueueKey, QueueSettings, Queued, ReadyKey, Take};
+pub use effect::{Effect, Opening};
+pub use name::{NULL_QUEUE, QueueName, QueueNameError};
+pub use ready::{Destination, Leg, Route, RouteFailure};
+pub use settle::{Entry, Next, Outcome, Settlement, Verdict};
+pub use why::Why;

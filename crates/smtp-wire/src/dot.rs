@@ -1,1 +1,210 @@
-//! Dot-stuffing of content to be sent.
+//! Dot-stuffing of content to be sent behind DATA (RFC 5321 section 4.5.2).
+//!
+//! In: a message as head and body, the two slices the spool keeps. Out: a [`WireContent`], the
+//! slices to write before going on. On the happy path (only CRLF line ends, no line that begins
+//! with a dot) these are the slices that came in, and nothing is copied. A part that has dotted
+//! lines is copied with its dots doubled. Content with a bare CR or LF is copied with every line
+//! end made CRLF: a bare one lets a careless receiver see an end of data, and commands, where
+//! there are none (SMTP smuggling), so none ever leaves here. Nothing here can fail.
+
+use bytes::Bytes;
+
+/// Content fit for the wire: write `head`, `body`, `end`, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WireContent {
+    /// First part.
+    pub head: Bytes,
+    /// Second part; empty when a rewrite joined both.
+    pub body: Bytes,
+    /// The final dot, with a CRLF before it when the content does not end with one.
+    pub end: &'static [u8],
+}
+
+/// Makes content fit for the wire, sharing the given slices when they are already.
+pub fn wire_slices(head: &Bytes, body: &Bytes) -> WireContent {
+    let in_head = scan(LINE_START, head);
+    let in_body = scan(head.last().copied().unwrap_or(LINE_START), body);
+    let last = body.last().or(head.last()).copied();
+    if in_head.bare || in_body.bare || last == Some(b'\r') {
+        let joined = crlf_only(head.iter().chain(body), head.len() + body.len());
+        return wire_slices(&Bytes::from(joined), &Bytes::new());
+    }
+    let ends_a_line = body.ends_with(b"\r\n") || (body.len() < 2 && ends_with_crlf(head, body));
+    WireContent {
+        head: if in_head.dots { stuffed(LINE_START, head) } else { head.clone() },
+        body: if in_body.dots { stuffed(head.last().copied().unwrap_or(LINE_START), body) } else { body.clone() },
+        end: if ends_a_line { b".\r\n" } else { b"\r\n.\r\n" },
+    }
+}
+
+/// True when there is a CR without LF behind it or an LF without CR before it.
+pub fn has_bare_line_ends(bytes: &[u8]) -> bool {
+    // The LF that stands for "a line begins here" is not part of the content, so a leading LF
+    // is bare: scan() sees an LF behind an LF.
+    scan(LINE_START, bytes).bare || bytes.last() == Some(&b'\r')
+}
+
+/// What stands before the first octet, for the scan: as if a line had just ended.
+const LINE_START: u8 = b'\n';
+
+/// What a scan found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Found {
+    /// A CR or LF out of place.
+    bare: bool,
+    /// A line that begins with a dot.
+    dots: bool,
+}
+
+/// Looks at each octet together with the one before it. One loop without branches over both
+/// questions: the compiler makes it 16 or 32 octets a step, where a search would stop at each
+/// of the thousand line ends of a 100 KB message.
+fn scan(before: u8, bytes: &[u8]) -> Found {
+    let Some(&first) = bytes.first() else { return Found::default() };
+    let (mut bare, mut dots) = judge(before, first);
+    for (a, b) in bytes.iter().zip(&bytes[1..]) {
+        let (odd, dot) = judge(*a, *b);
+        bare |= odd;
+        dots |= dot;
+    }
+    Found { bare: bare != 0, dots: dots != 0 }
+}
+
+#[inline(always)]
+fn judge(before: u8, octet: u8) -> (u8, u8) {
+    let bare = u8::from(before == b'\r') ^ u8::from(octet == b'\n');
+    let dot = u8::from(before == b'\n') & u8::from(octet == b'.');
+    (bare, dot)
+}
+
+fn ends_with_crlf(head: &[u8], body: &[u8]) -> bool {
+    match body {
+        // Empty content is at the start of a line.
+        [] => head.is_empty() || head.ends_with(b"\r\n"),
+        [last] => *last == b'\n' && head.last() == Some(&b'\r'),
+        _ => body.ends_with(b"\r\n"),
+    }
+}
+
+/// A copy with the dot at the head of each line doubled.
+fn stuffed(mut before: u8, bytes: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 16 + 1);
+    for &octet in bytes {
+        if before == b'\n' && octet == b'.' {
+            out.push(b'.');
+        }
+        out.push(octet);
+        before = octet;
+    }
+    Bytes::from(out)
+}
+
+/// A copy in which every CR, LF and CRLF is a CRLF.
+fn crlf_only<'a>(bytes: impl Iterator<Item = &'a u8>, capacity: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(capacity + capacity / 16 + 2);
+    let mut after_cr = false;
+    for &octet in bytes {
+        match octet {
+            b'\n' if after_cr => {}
+            b'\r' | b'\n' => out.extend_from_slice(b"\r\n"),
+            _ => out.push(octet),
+        }
+        after_cr = octet == b'\r';
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn wire(head: &[u8], body: &[u8]) -> Vec<u8> {
+        let content = wire_slices(&Bytes::copy_from_slice(head), &Bytes::copy_from_slice(body));
+        [&content.head[..], &content.body[..], content.end].concat()
+    }
+
+    #[test]
+    fn clean_content_is_not_copied() {
+        let head = Bytes::from_static(b"Subject: x\r\n\r\n");
+        let body = Bytes::from_static(b"one.\r\ntwo .\r\n");
+        let content = wire_slices(&head, &body);
+        assert_eq!((content.head.as_ptr(), content.body.as_ptr()), (head.as_ptr(), body.as_ptr()));
+        assert_eq!(content.end, b".\r\n");
+        let dotted = wire_slices(&head, &Bytes::from_static(b".\r\n"));
+        assert_eq!(dotted.head.as_ptr(), head.as_ptr(), "only the dotted part is copied");
+    }
+
+    #[test]
+    fn table_of_wire_forms() {
+        for (head, body, expected) in [
+            (&b""[..], &b""[..], &b".\r\n"[..]),
+            (b"", b".", b"..\r\n.\r\n"),
+            (b".", b"", b"..\r\n.\r\n"),
+            (b"a\r\n", b".\r\n", b"a\r\n..\r\n.\r\n"),
+            (b"a\r\n", b"..b\r\n.c", b"a\r\n...b\r\n..c\r\n.\r\n"),
+            (b"a", b".b\r\n", b"a.b\r\n.\r\n"),
+            (b"a\r", b"\n.b\r\n", b"a\r\n..b\r\n.\r\n"),
+            (b"a\r", b"\n", b"a\r\n.\r\n"),
+            (b"a", b"b", b"ab\r\n.\r\n"),
+            (b"a\r\n", b"", b"a\r\n.\r\n"),
+            (b"a\n", b"b\r\n", b"a\r\nb\r\n.\r\n"),
+            (b"a\r", b"b", b"a\r\nb\r\n.\r\n"),
+            (b"\n", b".\n", b"\r\n..\r\n.\r\n"),
+            (b"x\n.\n", b"MAIL\r", b"x\r\n..\r\nMAIL\r\n.\r\n"),
+            (b"x\r\n.\ry", b"", b"x\r\n..\r\ny\r\n.\r\n"),
+            (b"x\r\r\n", b"", b"x\r\n\r\n.\r\n"),
+        ] {
+            assert_eq!(
+                String::from_utf8_lossy(&wire(head, body)),
+                String::from_utf8_lossy(expected),
+                "{:?} {:?}",
+                String::from_utf8_lossy(head),
+                String::from_utf8_lossy(body)
+            );
+        }
+    }
+
+    #[test]
+    fn bare_line_ends_are_found() {
+        for bare in [&b"\n"[..], b"\r", b"a\nb", b"a\rb", b"a\r\r\n", b"\r\n\n", b"a\r\n\r"] {
+            assert!(has_bare_line_ends(bare), "{bare:?}");
+        }
+        for clean in [&b""[..], b"a", b"\r\n", b"a\r\n\r\nb\r\n"] {
+            assert!(!has_bare_line_ends(clean), "{clean:?}");
+        }
+    }
+
+    /// A receiver by the book: the content up to CRLF.CRLF, dots undone.
+    fn receive(wire: &[u8]) -> Option<Vec<u8>> {
+        let mut content = Vec::new();
+        let mut rest = wire;
+        loop {
+            let end = memchr::memmem::find(rest, b"\r\n")? + 2;
+            let (line, behind) = rest.split_at(end);
+            rest = behind;
+            match line.strip_prefix(b".") {
+                Some(b"\r\n") => return rest.is_empty().then_some(content),
+                Some(undone) => content.extend_from_slice(undone),
+                None => content.extend_from_slice(line),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_received_is_what_was_sent(
+            content in proptest::collection::vec(prop_oneof![Just(b'.'), Just(b'\r'), Just(b'\n'), Just(b'a')], 0..40),
+            cut in 0usize..40,
+        ) {
+            let (head, body) = content.split_at(cut.min(content.len()));
+            let sent = wire(head, body);
+            prop_assert!(!has_bare_line_ends(&sent));
+            let mut expected = crlf_only(content.iter(), content.len());
+            if !expected.is_empty() && !expected.ends_with(b"\r\n") {
+                expected.extend_from_slice(b"\r\n");
+            }
+            prop_assert_eq!(receive(&sent), Some(expected));
+        }
+    }
+}

@@ -1,3 +1,38 @@
-//! The spool: the only maker of [`Durable`].
-pub mod receipt;
+//! The spool: a segmented log in which mail is durable; the only maker of [`Durable`].
+//!
+//! Owns the format (docs/spool-format.md), group commit ([`SegmentLog::commit`]), recovery
+//! ([`SegmentLog::open`]), reading back, reclaiming of space, and the seam to the disk
+//! ([`Disk`], seven calls). In: batches of sealed messages and [`Mark`]s. Out: receipts after the
+//! covering sync, and after a restart every message that was promised.
+//! What can fail is a [`SpoolError`] that names step, file and cause; a failed write or sync
+//! poisons its segment and acknowledges nobody.
+//!
+//! Deliberately absent: files, threads and waiting (store), clocks, randomness (nonces are
+//! handed in), and what a message means (queue).
+
+mod batch;
+mod compact;
+mod disk;
+mod error;
+pub mod fault;
+mod format;
+mod index;
+mod log;
+mod mark;
+mod page;
+mod read;
+mod receipt;
+mod record;
+mod recovery;
+mod scan;
+mod segments;
+
+pub use batch::{Batch, check_transaction};
+pub use disk::{Disk, FileInfo, FileName, ReadPages};
+pub use error::{SpoolError, Step};
+pub use log::{LogStats, NonceSource, SegmentLog, Settings};
+pub use mark::Mark;
+pub use page::{PAGE_OCTETS, Page, octets, octets_mut};
+pub use read::read_content;
 pub use receipt::{Discarded, Durable, Receipt, Volatile};
+pub use recovery::{Damage, RecoveredMessage, Recovery};

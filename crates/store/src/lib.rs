@@ -1,1 +1,24 @@
-//! store
+//! The spool on real files: [`FileDisk`], the writer thread, and the handle that sessions hold.
+//!
+//! Owns the spool directory while it is open, the one OS thread that writes to it, group
+//! commit, and reading back from any task. In: transactions and marks from the engine; out:
+//! receipts after the covering sync. What can fail at the start is a [`StoreError`], later a
+//! [`spool::SpoolError`]; a failed commit refuses its own appends and the writer goes on.
+//!
+//! Deliberately absent: the format and every decision about octets (spool), what a message
+//! means (queue), when to stop accepting because space runs out (engine; [`free`] tells).
+
+mod error;
+mod file_disk;
+mod free;
+mod handle;
+mod inbox;
+mod lock;
+mod options;
+mod writer;
+
+pub use error::StoreError;
+pub use file_disk::FileDisk;
+pub use free::{Free, free};
+pub use handle::{Appended, SpoolHandle, open, start};
+pub use options::{Options, Stats};

@@ -15,7 +15,7 @@
 # DIR/stamp       what was fetched; a second run compares it, tries the programs, and is done
 set -euo pipefail
 
-DEB_WANTED=(postfix swaks libnet-ssleay-perl libio-socket-ssl-perl libauthen-sasl-perl libnet-dns-perl)
+DEB_WANTED=(postfix swaks libnet-ssleay-perl libio-socket-ssl-perl libauthen-sasl-perl)
 # Pinned with everything they depend on, so that a test that passed today verifies with the same code tomorrow.
 PIP_WANTED=(dkimpy==1.1.8 dnspython==2.7.0 pynacl==1.6.2 cffi==2.0.0 pycparser==2.23 aiosmtpd==1.4.6 attrs==25.4.0 atpublic==5.1)
 # Raise this when the layout under DIR changes, so that an older tree is replaced.
@@ -89,20 +89,35 @@ download() {
 closure() {
     local -a todo=("$@")
     local -A seen=()
-    local name dependency
+    local name missing
     while [ ${#todo[@]} -gt 0 ]; do
         name=${todo[0]}
         todo=("${todo[@]:1}")
         [ -z "${seen[$name]:-}" ] || continue
         seen[$name]=1
         echo "$name"
-        while read -r dependency; do
-            if ! is_installed "$dependency" && has_candidate "$dependency"; then
-                todo+=("$dependency")
-            fi
-        done < <(apt-cache depends --important "$name" |
-            sed -n 's/^ *|\{0,1\}\(Pre\)\{0,1\}Depends: //p' | grep -E '^(lib|perl)[a-z0-9.+-]*$' || true)
+        while read -r missing; do
+            todo+=("$missing")
+        done < <(missing_of "$name")
     done
+}
+
+# The libraries and perl packages a package depends on that the host lacks; of alternatives, the first there is.
+missing_of() {
+    local line name chosen='' met=''
+    while read -r line; do
+        name=${line##*Depends: }
+        if [ -z "$met" ] && is_installed "$name"; then
+            met=1
+        elif [ -z "$chosen" ] && [[ $name =~ ^(lib|perl)[a-z0-9.+-]*$ ]] && has_candidate "$name"; then
+            chosen=$name
+        fi
+        # apt-cache marks every alternative but the last with a bar.
+        if [[ $line != '|'* ]]; then
+            [ -n "$met" ] || [ -z "$chosen" ] || echo "$chosen"
+            met='' chosen=''
+        fi
+    done < <(apt-cache depends --important "$1" | grep 'Depends: ' || true)
 }
 
 is_installed() {
@@ -142,7 +157,9 @@ refresh_lists() {
 fetch_python() {
     command -v python3 >/dev/null || die "python3 is needed: apt-get install python3"
     rm -rf "$peers/venv" "$peers/python"
-    local -a pip=(--quiet --disable-pip-version-check --no-input --no-deps --only-binary ':all:')
+    # The two with C in them must come built: a compiler and headers are not to be expected. (dkimpy, pure Python, is
+    # published as source only, so not everything can be asked for built.)
+    local -a pip=(--quiet --disable-pip-version-check --no-input --no-deps --use-pep517 --only-binary pynacl,cffi)
     if python3 -m venv "$peers/venv" >"$temp/venv.log" 2>&1; then
         say "installing ${PIP_WANTED[*]} into $peers/venv"
         "$peers/venv/bin/python" -m pip install "${pip[@]}" "${PIP_WANTED[@]}" >&2
@@ -164,10 +181,15 @@ fetch_python() {
 # The wrappers `exec`, so the caller's process id is the program's.
 write_wrappers() {
     mkdir -p "$peers/bin"
-    local name
+    local name as_whom
     for name in smtp-source smtp-sink; do
+        # smtp-sink refuses to be root; a -u of the caller's comes later and wins.
+        as_whom=''
+        # shellcheck disable=SC2016
+        [ "$name" = smtp-source ] || as_whom='[ "$EUID" -ne 0 ] || set -- -u nobody "$@"'
         wrapper "$name" <<WRAP
 export LD_LIBRARY_PATH="\$peers/root/usr/lib/postfix:\$peers/root/usr/lib/$(triplet)\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
+$as_whom
 exec "\$peers/root/usr/sbin/$name" "\$@"
 WRAP
     done
@@ -231,7 +253,7 @@ works() {
     fi
     local swaks_says
     swaks_says=$("$peers/bin/swaks" --support 2>&1) || trouble=1
-    if ! grep -q '^TLS supported' <<<"$swaks_says"; then
+    if ! grep -q '^=== TLS supported' <<<"$swaks_says"; then
         trouble=1
         [ "$1" = quiet ] || printf '%s\n' "$swaks_says" >&2
     fi

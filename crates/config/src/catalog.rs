@@ -1,0 +1,108 @@
+//! All option tables by the name of their constructor.
+//!
+//! Owns [`CONSTRUCTORS`], [`option_names`] and [`options_of`]: what the reference manual is made from and what
+//! suggestions draw on. In: a name, with or without `kumo.`. Out: names and facts of options; nothing when the name is
+//! unknown. Nested tables are listed as `constructor.option`.
+
+use crate::options::{OptionInfo, Options};
+
+/// Every constructor and nested table that has options.
+pub const CONSTRUCTORS: &[&str] = &[
+    "make_queue_config",
+    "make_queue_config.shrink_policy",
+    "make_queue_config.protocol.smtp",
+    "make_queue_config.protocol.maildir",
+    "make_queue_config.protocol.custom_lua",
+    "make_queue_config.protocol.xfer",
+    "make_egress_path",
+    "make_egress_source",
+    "make_egress_source.suspend_when_unplumbed",
+    "make_egress_pool",
+    "make_egress_pool.entries",
+    "make_listener_domain",
+    "start_esmtp_listener",
+    "start_esmtp_listener.peer",
+    "start_esmtp_listener.trace_headers",
+    "start_http_listener",
+    "define_spool",
+    "define_spool.rocks_params",
+    "configure_local_logs",
+    "configure_local_logs.per_record",
+    "configure_log_hook",
+    "configure_log_disposition_hook",
+    "configure_bounce_classifier",
+    "dkim.rsa_sha256_signer",
+    "dkim.ed25519_signer",
+];
+
+/// The names of the options of `constructor`, in order; empty when it is not in [`CONSTRUCTORS`].
+pub fn option_names(constructor: &str) -> &'static [&'static str] {
+    table(constructor).map_or(&[], |(names, _)| names)
+}
+
+/// The options of `constructor` with type and documentation; empty when it is not in [`CONSTRUCTORS`].
+pub fn options_of(constructor: &str) -> &'static [OptionInfo] {
+    table(constructor).map_or(&[], |(_, info)| info)
+}
+
+type Table = (&'static [&'static str], &'static [OptionInfo]);
+
+fn table(constructor: &str) -> Option<Table> {
+    Some(
+        match constructor.strip_prefix("kumo.").unwrap_or(constructor) {
+            "make_queue_config" => of::<crate::QueueConfig>(),
+            "make_queue_config.shrink_policy" => of::<crate::ShrinkPolicyEntry>(),
+            "make_queue_config.protocol.smtp" => of::<crate::SmtpProtocol>(),
+            "make_queue_config.protocol.maildir" => of::<crate::MaildirProtocol>(),
+            "make_queue_config.protocol.custom_lua" => of::<crate::CustomLuaProtocol>(),
+            "make_queue_config.protocol.xfer" => of::<crate::XferProtocol>(),
+            "make_egress_path" => of::<crate::EgressPath>(),
+            "make_egress_source" => of::<crate::EgressSource>(),
+            "make_egress_source.suspend_when_unplumbed" => of::<crate::SourceSuspension>(),
+            "make_egress_pool" => of::<crate::EgressPool>(),
+            "make_egress_pool.entries" => of::<crate::EgressPoolEntry>(),
+            "make_listener_domain" => of::<crate::ListenerDomain>(),
+            "start_esmtp_listener" => (crate::EsmtpListener::NAMES, crate::EsmtpListener::INFO),
+            "start_esmtp_listener.peer" => of::<crate::ListenerOverlay>(),
+            "start_esmtp_listener.trace_headers" => of::<crate::TraceHeaders>(),
+            "start_http_listener" => of::<crate::HttpListener>(),
+            "define_spool" => of::<crate::SpoolOptions>(),
+            "define_spool.rocks_params" => of::<crate::RocksParams>(),
+            "configure_local_logs" => of::<crate::LocalLogs>(),
+            "configure_local_logs.per_record" => of::<crate::PerRecord>(),
+            "configure_log_hook" => of::<crate::LogHook>(),
+            "configure_log_disposition_hook" => of::<crate::LogDispositionHook>(),
+            "configure_bounce_classifier" => of::<crate::BounceClassifier>(),
+            "dkim.rsa_sha256_signer" | "dkim.ed25519_signer" => of::<crate::SignerOptions>(),
+            _ => return None,
+        },
+    )
+}
+
+fn of<T: Options>() -> Table {
+    (T::NAMES, T::INFO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listed_constructor_has_documented_options() {
+        for constructor in CONSTRUCTORS {
+            let info = options_of(constructor);
+            assert!(!info.is_empty(), "{constructor}");
+            let names: Vec<&str> = info.iter().map(|option| option.name).collect();
+            assert_eq!(names, option_names(constructor), "{constructor}");
+            assert!(
+                info.iter().all(|option| !option.doc.trim().is_empty()),
+                "{constructor}"
+            );
+        }
+        assert_eq!(
+            option_names("kumo.make_egress_pool"),
+            ["name", "entries", "ttl"]
+        );
+        assert!(option_names("kumo.make_coffee").is_empty());
+    }
+}

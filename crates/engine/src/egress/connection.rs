@@ -1,0 +1,169 @@
+//! One outbound connection: finds a host that answers and keeps a session on it.
+//!
+//! Walks the connection plan from the best host on. A host that cannot be reached or refuses
+//! us before any message gives way to the next; when none is left, the first message of the
+//! ready queue bears the failure. Ends by telling the queue, whatever happened.
+
+use crate::egress::delivery::Delivery;
+use crate::egress::routing::wire_reply;
+use crate::engine::Engine;
+use crate::settle::{AttemptFacts, Counts};
+use config::{EgressPath, IpLookupStrategy, MxListEntry};
+use net::Stream;
+use queue::{ConnKey, Destination, Opening};
+use record::{PeerAddress, SourceAddress};
+use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions, RoutingDomain};
+use smtp_wire::Reply;
+use std::net::IpAddr;
+use std::sync::{Arc, PoisonError};
+use tokio::sync::Notify;
+
+/// How a session on one host ended.
+pub(crate) enum Ended {
+    /// It served; the connection is over.
+    Done,
+    /// Refused before a message was begun: the next host may do better.
+    Refused(String),
+    /// TLS failed and the path allows to connect to this host again in clear.
+    ReconnectInClear,
+}
+
+impl Engine {
+    /// Carries out `Effect::Open`.
+    pub(crate) fn open_connection(&self, opening: Opening) {
+        if self.stop.is_draining() {
+            return;
+        }
+        let waker = Arc::new(Notify::new());
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).insert(opening.conn, waker.clone());
+        let engine = self.clone();
+        self.deliveries.spawn(async move {
+            let conn = opening.conn;
+            let end = engine.run_connection(opening, waker).await;
+            engine.wakers.lock().unwrap_or_else(PoisonError::into_inner).remove(&conn);
+            engine.report(conn, end);
+        });
+    }
+
+    async fn run_connection(&self, opening: Opening, waker: Arc<Notify>) -> Result<(), Unreached> {
+        let candidates = self.candidates(&opening).await?;
+        let mut reasons = Vec::new();
+        for candidate in &candidates {
+            let mut tls_allowed = true;
+            loop {
+                match self.try_host(&opening, candidate, waker.clone(), tls_allowed).await {
+                    Ok(Ended::Done) => return Ok(()),
+                    Ok(Ended::ReconnectInClear) if tls_allowed => tls_allowed = false,
+                    Ok(Ended::ReconnectInClear) => break,
+                    Ok(Ended::Refused(why)) | Err(why) => {
+                        reasons.push(format!("{} ({}): {why}", candidate.host, candidate.addr));
+                        break;
+                    }
+                }
+            }
+            if self.stop.is_draining() {
+                return Ok(());
+            }
+        }
+        let text = format!("KumoMTA internal: failed to connect to any candidate hosts: {}", reasons.join(", "));
+        Err(Unreached::Hosts(Reply::new(400, &text)))
+    }
+
+    fn report(&self, conn: ConnKey, end: Result<(), Unreached>) {
+        self.with_queue(|q, now| match end {
+            Ok(()) => q.connection_ended(now, conn),
+            Err(Unreached::Hosts(reply)) => q.connection_failed(now, conn, reply),
+            Err(Unreached::Site(reply)) => q.site_failed(now, conn, reply),
+        });
+    }
+
+    /// The addresses to try, in order.
+    async fn candidates(&self, opening: &Opening) -> Result<Vec<Candidate>, Unreached> {
+        let path = &opening.leg.path;
+        let exchangers = match &*opening.leg.destination {
+            Destination::Domain(domain) => self.exchangers(domain).await.map_err(|f| Unreached::Site(f.reply))?,
+            Destination::MxList(entries) => Arc::new(listed(entries).map_err(|text| Unreached::Site(Reply::new(451, &text)))?),
+        };
+        let hosts = self.mx.resolve_addresses(&exchangers, strategy(path)).await;
+        let options = PlanOptions {
+            remote_port: opening.leg.source.remote_port,
+            smtp_port: path.smtp_port,
+            shuffle_seed: self.with_queue(|q, _| q.random()),
+            prohibited: &|ip: IpAddr| path.prohibited_hosts.contains(ip),
+            skip: &|ip: IpAddr| path.skip_hosts.contains(ip),
+        };
+        let plan = ConnectionPlan::new(&exchangers, &hosts, &options);
+        match (plan.reply(), plan) {
+            (None, ConnectionPlan::Candidates(candidates)) => Ok(candidates),
+            (Some(reply), _) => Err(Unreached::Site(wire_reply(reply))),
+            (None, _) => Ok(Vec::new()),
+        }
+    }
+
+    /// Connects to one host and serves it.
+    async fn try_host(&self, opening: &Opening, host: &Candidate, waker: Arc<Notify>, tls: bool) -> Result<Ended, String> {
+        let path = &opening.leg.path;
+        let connecting = net::dial::connect(host.addr, opening.leg.source.source_address);
+        let tcp = match tokio::time::timeout(path.connect_timeout.get(), connecting).await {
+            Ok(connected) => connected.map_err(|e| format!("connect: {e}"))?,
+            Err(_) => return Err(format!("connect: no answer within {:?}", path.connect_timeout.get())),
+        };
+        self.metrics.total_connection_count.with_label_values(&["smtp_client"]).inc();
+        let source_address = tcp.local_addr().ok().map(|a| SourceAddress { address: a.to_string(), server: None, protocol: None });
+        let facts = AttemptFacts {
+            site: opening.ready_name.clone(),
+            pool: Some(opening.leg.pool.clone()),
+            source: Some(opening.leg.source.name.as_str().into()),
+            peer: Some(PeerAddress { name: host.host.clone(), addr: host.addr.ip().to_string(), is_secure: false }),
+            source_address,
+            tls: None,
+            provider: path.provider_name.as_deref().map(Into::into),
+            session_id: Some(uuid::Uuid::from_u64_pair(self.with_queue(|q, _| q.random()), opening.conn.id()).to_string().into()),
+            counts: Some(self.counts(&opening.ready_name)),
+        };
+        Delivery::new(self.clone(), opening, host, Stream::Plain(tcp), waker, facts, tls).serve().await
+    }
+
+    fn counts(&self, ready_name: &str) -> Counts {
+        let service = format!("smtp_client:{ready_name}");
+        let both = |family: &telemetry::metrics::IntCounterVec| {
+            [family.with_label_values(&["smtp_client"]), family.with_label_values(&[&service])]
+        };
+        Counts {
+            delivered: both(&self.metrics.total_messages_delivered),
+            transfail: both(&self.metrics.total_messages_transfail),
+            fail: both(&self.metrics.total_messages_fail),
+        }
+    }
+}
+
+/// No session came about.
+enum Unreached {
+    /// Every host was tried.
+    Hosts(Reply),
+    /// There is nothing to try; every message of the site shares the verdict.
+    Site(Reply),
+}
+
+fn listed(entries: &[MxListEntry]) -> Result<MailExchangers, String> {
+    let convert = |entry: &MxListEntry| match entry {
+        MxListEntry::Named { name, ip, port: None } => route::MxListEntry::with_address(name, &ip.to_string()),
+        MxListEntry::Named { name, ip, port: Some(port) } => {
+            route::MxListEntry::with_address(name, &std::net::SocketAddr::new(*ip, *port).to_string())
+        }
+        other => route::MxListEntry::parse(&other.to_string()),
+    };
+    let list = entries.iter().map(convert).collect::<Result<Vec<_>, _>>().map_err(|e| format!("KumoMTA internal: {e}"))?;
+    let domain = RoutingDomain::parse("mx-list.invalid").map_err(|e| format!("KumoMTA internal: {e}"))?;
+    MailExchangers::from_mx_list(&domain, &list).map_err(|e| format!("KumoMTA internal: {e}"))
+}
+
+fn strategy(path: &EgressPath) -> IpStrategy {
+    match path.ip_lookup_strategy {
+        IpLookupStrategy::Ipv4AndIpv6 => IpStrategy::Ipv4AndIpv6,
+        IpLookupStrategy::Ipv4Only => IpStrategy::Ipv4Only,
+        IpLookupStrategy::Ipv6Only => IpStrategy::Ipv6Only,
+        IpLookupStrategy::Ipv6ThenIpv4 => IpStrategy::Ipv6ThenIpv4,
+        IpLookupStrategy::Ipv4ThenIpv6 => IpStrategy::Ipv4ThenIpv6,
+    }
+}

@@ -1,0 +1,327 @@
+//! The driver of one outbound session: bytes between a socket and `smtp_client::Session`.
+//!
+//! Takes messages from the ready queue as the session can use them, reads bodies back when
+//! they are not in memory, and settles every outcome. Whatever happens to the socket, each
+//! message taken is settled or given back exactly once.
+
+use crate::egress::connection::Ended;
+use crate::engine::Engine;
+use crate::settle::AttemptFacts;
+use ::clock::Instant;
+use bytes::{Buf, Bytes};
+use config::{EgressPath, EnableTls, KeySource};
+use message::Content;
+use net::Stream;
+use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
+use route::Candidate;
+use smtp_client::{AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
+use smtp_wire::Reply;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
+
+/// A session and what it holds.
+pub(crate) struct Delivery {
+    engine: Engine,
+    conn: ConnKey,
+    path: Arc<EgressPath>,
+    host: String,
+    stream: Stream,
+    session: Session,
+    waker: Arc<Notify>,
+    facts: AttemptFacts,
+    /// Messages begun, by ticket; at most two.
+    in_hand: Vec<(u64, Queued)>,
+    taken: usize,
+    buffer: Vec<u8>,
+}
+
+impl Delivery {
+    pub fn new(
+        engine: Engine,
+        opening: &Opening,
+        host: &Candidate,
+        stream: Stream,
+        waker: Arc<Notify>,
+        facts: AttemptFacts,
+        tls_allowed: bool,
+    ) -> Delivery {
+        let settings = settings(&engine, opening, tls_allowed);
+        let session = Session::new(engine.clock.mono(), Arc::new(settings));
+        Delivery {
+            conn: opening.conn,
+            path: opening.leg.path.clone(),
+            host: host.host.clone(),
+            stream,
+            session,
+            waker,
+            facts,
+            in_hand: Vec::with_capacity(2),
+            taken: 0,
+            buffer: vec![0; READ_BYTES],
+            engine,
+        }
+    }
+
+    /// Runs the session to its end.
+    pub async fn serve(mut self) -> Result<Ended, String> {
+        loop {
+            match self.session.next(self.now()) {
+                Step::Outcome(outcome) => self.settle(outcome),
+                Step::Send => {
+                    self.pipeline_more().await;
+                    self.write().await;
+                }
+                Step::StartTls => self.start_tls().await,
+                Step::Ready => self.begin_or_idle().await,
+                Step::NeedInput => self.read().await,
+                Step::Close(closing) => return Ok(self.ended(&closing)),
+            }
+        }
+    }
+
+    /// Lets the next message's envelope ride along, when there is one.
+    async fn pipeline_more(&mut self) {
+        while self.session.can_begin() && !self.in_hand.is_empty() && self.may_take() {
+            match self.engine.with_queue(|q, now| q.take_more(now, self.conn)) {
+                Take::Message(queued) => self.begin(*queued).await,
+                Take::Idle | Take::After(_) | Take::Close => return,
+            }
+        }
+    }
+
+    /// With nothing in hand: the next message, or wait for one.
+    async fn begin_or_idle(&mut self) {
+        if !self.may_take() {
+            return self.session.finish(self.now());
+        }
+        match self.engine.with_queue(|q, now| q.take(now, self.conn)) {
+            Take::Message(queued) => self.begin(*queued).await,
+            Take::Idle => self.idle(self.path.idle_timeout.get(), true).await,
+            Take::After(wait) => self.idle(wait, false).await,
+            Take::Close => self.session.finish(self.now()),
+        }
+    }
+
+    fn may_take(&self) -> bool {
+        self.taken < self.path.max_deliveries_per_connection && !self.engine.stop.is_draining()
+    }
+
+    async fn begin(&mut self, queued: Queued) {
+        let (head, body) = match self.content(&queued).await {
+            Ok(content) => content,
+            Err(reply) => return self.engine.settle_attempt_untried(queued, &reply, &self.facts),
+        };
+        self.taken += 1;
+        let message = &queued.message;
+        let ticket = self.taken as u64;
+        let job = Job {
+            ticket,
+            sender: message.envelope.sender.clone(),
+            recipients: message.pending().map(|(_, r)| r.clone()).collect(),
+            needs_8bit: !(head.is_ascii() && body.is_ascii()),
+            needs_smtputf8: message.envelope.needs_smtputf8(),
+            head,
+            body,
+        };
+        self.in_hand.push((ticket, queued));
+        self.session.begin(self.now(), job);
+    }
+
+    async fn content(&self, queued: &Queued) -> Result<(Bytes, Bytes), Reply> {
+        match &queued.message.content {
+            Content::Resident { head, body, .. } => Ok((head.clone(), body.clone())),
+            Content::Spooled { place, .. } => {
+                let read = self.engine.spool.read(queued.message.id, *place).await;
+                read.map_err(|error| {
+                    tracing::error!("message {}: {error}", queued.message.id);
+                    Reply::new(451, &format!("4.3.0 KumoMTA internal: the message could not be read: {error}"))
+                })
+            }
+        }
+    }
+
+    /// Waits with nothing to do; closes after `patience` when `then_close`.
+    async fn idle(&mut self, patience: Duration, then_close: bool) {
+        tokio::select! {
+            () = self.waker.notified() => {}
+            read = self.stream.read(&mut self.buffer) => self.received(read),
+            () = tokio::time::sleep(patience) => {
+                if then_close {
+                    self.session.finish(self.engine.clock.mono());
+                }
+            }
+            () = self.engine.stop.requested() => self.session.finish(self.engine.clock.mono()),
+        }
+    }
+
+    /// Writes all output; a peer that answers early is heard meanwhile.
+    async fn write(&mut self) {
+        while self.session.output().has_remaining() {
+            let deadline = self.session.deadline().unwrap_or(Instant::NEVER);
+            let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
+            tokio::select! {
+                biased;
+                written = writer.write_buf(self.session.output()) => match written {
+                    Ok(0) => return self.session.connection_lost(self.engine.clock.mono(), "connection closed while writing"),
+                    Ok(_) => {}
+                    Err(e) => return self.session.connection_lost(self.engine.clock.mono(), &e.to_string()),
+                },
+                read = reader.read(&mut self.buffer) => self.received(read),
+                () = self.engine.clock.sleep_until(deadline) => self.session.expire(self.engine.clock.mono()),
+            }
+            if self.session.is_closed() {
+                return;
+            }
+        }
+    }
+
+    async fn read(&mut self) {
+        let deadline = self.session.deadline().unwrap_or(Instant::NEVER);
+        tokio::select! {
+            read = self.stream.read(&mut self.buffer) => self.received(read),
+            () = self.engine.clock.sleep_until(deadline) => self.session.expire(self.engine.clock.mono()),
+        }
+    }
+
+    fn received(&mut self, read: io::Result<usize>) {
+        let now = self.engine.clock.mono();
+        match read {
+            Ok(0) => self.session.connection_lost(now, "peer closed the connection"),
+            Ok(count) => self.session.feed(now, &self.buffer[..count]),
+            Err(error) => self.session.connection_lost(now, &error.to_string()),
+        }
+    }
+
+    async fn start_tls(&mut self) {
+        let verifies = matches!(self.path.enable_tls, EnableTls::Opportunistic | EnableTls::Required);
+        let connectors = &self.engine.connectors;
+        let connector = if verifies { &connectors.verifying } else { &connectors.accepting };
+        let plain = std::mem::replace(&mut self.stream, Stream::Closed);
+        let handshake = plain.connect_tls(connector, &self.host);
+        let done = tokio::time::timeout(self.path.starttls_timeout.get(), handshake).await;
+        let now = self.now();
+        match done {
+            Ok(Ok((stream, facts))) => {
+                self.stream = stream;
+                self.facts.tls = Some((facts.cipher, facts.protocol_version));
+                self.session.tls_started(now, verifies);
+            }
+            Ok(Err(error)) => self.session.tls_failed(now, &error.to_string()),
+            Err(_) => self.session.tls_failed(now, "TLS handshake timed out"),
+        }
+    }
+
+    fn settle(&mut self, outcome: smtp_client::Outcome) {
+        let Some(at) = self.in_hand.iter().position(|(ticket, _)| *ticket == outcome.ticket) else { return };
+        let (_, queued) = self.in_hand.remove(at);
+        if outcome.results.iter().all(|r| r.verdict == smtp_client::Verdict::NotAttempted) {
+            return self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued));
+        }
+        let pending: Vec<u16> = queued.message.pending().map(|(i, _)| i).collect();
+        let outcomes = pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
+        self.engine.settle_attempt(queued, outcomes, &self.facts);
+    }
+
+    fn ended(&self, closing: &Closing) -> Ended {
+        if closing.reconnect_in_clear {
+            return Ended::ReconnectInClear;
+        }
+        match closing.why {
+            CloseReason::Finished => Ended::Done,
+            _ if self.taken > 0 => Ended::Done,
+            _ => Ended::Refused(closing.reply.to_string()),
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.engine.clock.mono()
+    }
+}
+
+impl Engine {
+    /// A message taken by a connection that could not be tried on it.
+    fn settle_attempt_untried(&self, queued: Queued, reply: &Reply, facts: &AttemptFacts) {
+        let outcomes = queue::settle::all_pending(&queued.message, Verdict::Transient, reply);
+        self.settle_attempt(queued, outcomes, facts);
+    }
+}
+
+/// A lost final reply counts as transient: a retry may repeat the delivery, never lose it.
+fn classify(recipient: u16, result: RecipientResult) -> Option<Outcome> {
+    let verdict = match result.verdict {
+        smtp_client::Verdict::Delivered => Verdict::Delivered,
+        smtp_client::Verdict::Permanent => Verdict::Permanent,
+        smtp_client::Verdict::Transient | smtp_client::Verdict::Unknown => Verdict::Transient,
+        smtp_client::Verdict::NotAttempted => return None,
+    };
+    let command = (!result.command.is_empty()).then(|| result.command.into_owned());
+    Some(Outcome { recipient, verdict, reply: (*result.reply).clone(), command })
+}
+
+fn settings(engine: &Engine, opening: &Opening, tls_allowed: bool) -> Settings {
+    let (path, source) = (&opening.leg.path, &opening.leg.source);
+    let ehlo_domain = path.ehlo_domain.clone().or_else(|| source.ehlo_domain.clone());
+    Settings {
+        ehlo_domain: ehlo_domain.unwrap_or_else(|| engine.settings.hostname.clone()),
+        timeouts: Timeouts {
+            banner: path.banner_timeout.get(),
+            ehlo: path.ehlo_timeout.get(),
+            starttls: path.starttls_timeout.get(),
+            auth: path.auth_timeout.get(),
+            mail_from: path.mail_from_timeout.get(),
+            rcpt_to: path.rcpt_to_timeout.get(),
+            data: path.data_timeout.get(),
+            data_dot: path.data_dot_timeout.get(),
+            rset: path.rset_timeout.get(),
+            ..Timeouts::default()
+        },
+        enable_pipelining: path.enable_pipelining,
+        enable_rset: path.enable_rset,
+        use_lmtp: path.use_lmtp,
+        tls: if tls_allowed { tls_mode(path.enable_tls) } else { TlsMode::Disabled },
+        reconnect_in_clear: path.opportunistic_tls_reconnect_on_failed_handshake,
+        ignore_8bit_checks: path.ignore_8bit_checks,
+        max_recipients_per_batch: path.max_recipients_per_batch,
+        auth: auth(path),
+    }
+}
+
+fn tls_mode(mode: EnableTls) -> TlsMode {
+    match mode {
+        EnableTls::Opportunistic => TlsMode::Opportunistic,
+        EnableTls::OpportunisticInsecure => TlsMode::OpportunisticInsecure,
+        EnableTls::Required => TlsMode::Required,
+        EnableTls::RequiredInsecure => TlsMode::RequiredInsecure,
+        EnableTls::Disabled => TlsMode::Disabled,
+    }
+}
+
+fn auth(path: &EgressPath) -> Option<AuthPlain> {
+    let username = path.smtp_auth_plain_username.clone()?;
+    let password = match path.smtp_auth_plain_password.as_ref()? {
+        KeySource::Data(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        KeySource::File(file) => match std::fs::read_to_string(file) {
+            Ok(text) => text.trim_end().to_owned(),
+            Err(error) => {
+                tracing::error!("smtp_auth_plain_password: cannot read `{file}`: {error}");
+                String::new()
+            }
+        },
+        other => {
+            tracing::error!("smtp_auth_plain_password: {other:?} is not supported yet");
+            String::new()
+        }
+    };
+    Some(AuthPlain {
+        username,
+        password,
+        allow_without_tls: path.allow_smtp_auth_plain_without_tls,
+        allow_without_valid_certificate: path.allow_smtp_auth_plain_without_valid_certificate,
+    })
+}
+
+/// Octets read at once: replies are short.
+const READ_BYTES: usize = 8 * 1024;

@@ -1,0 +1,170 @@
+//! From a queue's name to its ways out: policy and DNS, asked by one task per queue.
+//!
+//! Answers go back to the queue as values; no answer is an error to anybody. A queue whose
+//! configuration or route cannot be had keeps its messages and is asked about again.
+
+use crate::engine::Engine;
+use config::{EgressPath, EgressPool, EgressSource, MxListEntry, QueueConfig, QueueProtocol, UNSPECIFIED};
+use policy::{Event, PolicyError, QueueParts};
+use queue::{Destination, Leg, QueueKey, QueueName, Route, RouteFailure, Why};
+use route::{MailExchangers, RoutingDomain};
+use smtp_wire::{EnhancedCode, Reply};
+use std::sync::Arc;
+use std::time::Duration;
+
+impl Engine {
+    /// Makes sure that a queue has its configuration before a message for it is accepted.
+    pub(crate) async fn configure(&self, name: &str) -> Result<(), PolicyError> {
+        let (key, known) = self.with_queue(|q, now| {
+            let key = q.queue(now.mono, name);
+            (key, q.config(key).is_some())
+        });
+        if !known {
+            let config = self.ask_queue_config(name).await?;
+            self.with_queue(|q, now| q.configured(now, key, config));
+        }
+        Ok(())
+    }
+
+    /// Carries out `Effect::Configure`.
+    pub(crate) fn configure_later(&self, key: QueueKey, name: Arc<str>) {
+        let engine = self.clone();
+        self.deliveries.spawn(async move {
+            match engine.ask_queue_config(&name).await {
+                Ok(config) => engine.with_queue(|q, now| q.configured(now, key, config)),
+                Err(error) => engine.no_route(key, &name, policy_failure(&error)),
+            }
+        });
+    }
+
+    /// Carries out `Effect::Route`.
+    pub(crate) fn route_later(&self, key: QueueKey, name: Arc<str>, config: Arc<QueueConfig>) {
+        let engine = self.clone();
+        self.deliveries.spawn(async move {
+            match engine.find_route(&name, &config).await {
+                Ok(route) => engine.with_queue(|q, now| q.routed(now, key, route)),
+                Err(failure) => engine.no_route(key, &name, failure),
+            }
+        });
+    }
+
+    fn no_route(&self, key: QueueKey, name: &str, failure: RouteFailure) {
+        tracing::warn!("queue {name}: {}", failure.reply);
+        self.with_queue(|q, now| q.unroutable(now, key, failure));
+    }
+
+    async fn ask_queue_config(&self, name: &str) -> Result<Arc<QueueConfig>, PolicyError> {
+        if !self.interest.has(Event::QueueConfig) {
+            return Ok(Arc::default());
+        }
+        let QueueName { campaign, tenant, domain, routing_domain } = QueueName::parse(name);
+        self.policy.get_queue_config(QueueParts { domain, tenant, campaign, routing_domain }).await.map(Arc::new)
+    }
+
+    async fn find_route(&self, name: &str, config: &QueueConfig) -> Result<Route, RouteFailure> {
+        let parsed = QueueName::parse(name);
+        let domain = parsed.effective_domain();
+        let (destination, site) = self.destination(domain, config).await?;
+        let destination = Arc::new(destination);
+        let pool = self.pool(config.egress_pool()).await.map_err(|e| policy_failure(&e))?;
+        let pool_name: Arc<str> = config.egress_pool().into();
+        let mut legs = Vec::with_capacity(pool.entries.len());
+        let mut fresh_for = FRESH_MAX;
+        for entry in &pool.entries {
+            let source = self.source(&entry.name).await.map_err(|e| policy_failure(&e))?;
+            let path = self.path(domain, &entry.name, &site).await.map_err(|e| policy_failure(&e))?;
+            fresh_for = fresh_for.min(path.refresh_interval.get());
+            let ready_name = format!("{}->{site}@smtp_client", entry.name).into();
+            let leg = Leg {
+                source: Arc::new(source),
+                pool: pool_name.clone(),
+                path: Arc::new(path),
+                destination: destination.clone(),
+            };
+            legs.push((ready_name, entry.weight, leg));
+        }
+        if legs.is_empty() {
+            let text = format!("KumoMTA internal: egress pool {pool_name} has no sources");
+            return Err(failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text));
+        }
+        Ok(Route { legs, fresh_for })
+    }
+
+    /// Where the queue's mail goes, and the name of that site.
+    async fn destination(&self, domain: &str, config: &QueueConfig) -> Result<(Destination, String), RouteFailure> {
+        let QueueProtocol::Smtp(smtp) = &config.protocol else {
+            let text = "KumoMTA internal: this queue's protocol is not supported yet";
+            return Err(failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 3, 5), text.to_owned()));
+        };
+        if !smtp.mx_list.is_empty() {
+            let labels: Vec<String> = smtp.mx_list.iter().map(MxListEntry::label).collect();
+            return Ok((Destination::MxList(smtp.mx_list.clone()), format!("mx_list:{}", labels.join(","))));
+        }
+        let exchangers = self.exchangers(domain).await?;
+        Ok((Destination::Domain(domain.to_owned()), exchangers.site_name().to_owned()))
+    }
+
+    /// The exchangers of a routing domain; a null MX is a failure that bounces.
+    pub(crate) async fn exchangers(&self, domain: &str) -> Result<Arc<MailExchangers>, RouteFailure> {
+        let parsed = RoutingDomain::parse(domain).map_err(|e| {
+            let text = format!("KumoMTA internal: routing domain `{domain}`: {e}");
+            failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text)
+        })?;
+        let found = self.mx.resolve_site(&parsed).await;
+        let exchangers = found.map_err(|e| local_failure(Why::FailedToInsertIntoReadyQueue, e.reply()))?;
+        if exchangers.is_null_mx() {
+            let reply = route::ConnectionPlan::NullMx.reply();
+            return Err(reply.map_or_else(
+                || failure(Why::FailedDueToNullMx, 556, EnhancedCode::new(5, 1, 10), String::new()),
+                |reply| local_failure(Why::FailedDueToNullMx, reply),
+            ));
+        }
+        Ok(exchangers)
+    }
+
+    async fn pool(&self, name: &str) -> Result<EgressPool, PolicyError> {
+        match name {
+            UNSPECIFIED => Ok(EgressPool::unspecified()),
+            _ => self.policy.get_egress_pool(name.to_owned()).await,
+        }
+    }
+
+    async fn source(&self, name: &str) -> Result<EgressSource, PolicyError> {
+        match name {
+            UNSPECIFIED => Ok(EgressSource::unspecified()),
+            _ => self.policy.get_egress_source(name.to_owned()).await,
+        }
+    }
+
+    async fn path(&self, domain: &str, source: &str, site: &str) -> Result<EgressPath, PolicyError> {
+        match self.interest.has(Event::EgressPathConfig) {
+            true => self.policy.get_egress_path_config(domain.to_owned(), source.to_owned(), site.to_owned()).await,
+            false => Ok(EgressPath::default()),
+        }
+    }
+}
+
+/// Our own wire form of a reply that routing made.
+pub(crate) fn wire_reply(local: route::LocalReply) -> Reply {
+    let (class, subject, detail) = local.enhanced;
+    Reply::enhanced(local.code, EnhancedCode::new(class, subject, detail), local.text)
+}
+
+fn local_failure(why: Why, reply: route::LocalReply) -> RouteFailure {
+    RouteFailure { why, reply: wire_reply(reply), hold_for: HOLD }
+}
+
+fn failure(why: Why, code: u16, enhanced: EnhancedCode, text: String) -> RouteFailure {
+    RouteFailure { why, reply: Reply::enhanced(code, enhanced, text), hold_for: HOLD }
+}
+
+fn policy_failure(error: &PolicyError) -> RouteFailure {
+    tracing::error!("{error}");
+    let text = "KumoMTA internal: policy failed while this queue was being configured";
+    failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text.to_owned())
+}
+
+/// How long a queue without route rests before it is asked about again (KumoMTA: 60 s).
+const HOLD: Duration = Duration::from_secs(60);
+/// Longest time a route is used without asking again.
+const FRESH_MAX: Duration = Duration::from_secs(60);

@@ -1,0 +1,244 @@
+//! The engine: what the mail path shares, and the loop that keeps queues moving.
+//!
+//! Everything here is either immutable after start or behind one short lock. The queue's lock
+//! is never held across an await; its effects are carried out after it is released.
+
+use crate::clock::Clock;
+use crate::drain::Stop;
+use crate::tasks::Tasks;
+use ::clock::Now;
+use message::{Content, IdGenerator, Message};
+use net::dns::MxCache;
+use net::tls::Connectors;
+use policy::{Interest, Policy};
+use queue::{ConnKey, Effect, QueueCore, QueueName, QueueSettings};
+use spool::Recovery;
+use std::collections::{HashMap, HashSet};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use store::SpoolHandle;
+use telemetry::{LogWriter, Metrics};
+use tokio::sync::Notify;
+
+/// A running mail engine; clones share it.
+#[derive(Clone)]
+pub struct Engine(Arc<Shared>);
+
+/// What an engine is made of.
+pub struct EngineParts {
+    /// The operator's decisions.
+    pub policy: Arc<dyn Policy>,
+    /// The open spool.
+    pub spool: SpoolHandle,
+    /// MX and address look-ups.
+    pub mx: MxCache,
+    /// TLS towards other servers.
+    pub connectors: Connectors,
+    /// Loggers, in order of configuration.
+    pub logs: Vec<LogWriter>,
+    /// Counters and gauges.
+    pub metrics: Metrics,
+    /// Everything else.
+    pub settings: EngineSettings,
+}
+
+/// Facts about this process.
+#[derive(Clone, Debug)]
+pub struct EngineSettings {
+    /// This machine's name, for banners and EHLO where nothing else is configured.
+    pub hostname: String,
+    /// UUID of this node, for log records.
+    pub node_id: uuid::Uuid,
+    /// Content that may stay in memory beside the spool's copy, in octets.
+    pub resident_bytes_max: usize,
+    /// Seed for jitter and shuffles.
+    pub seed: u64,
+}
+
+/// What tasks of the engine share.
+pub struct Shared {
+    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) interest: Interest,
+    pub(crate) spool: SpoolHandle,
+    pub(crate) mx: MxCache,
+    pub(crate) connectors: Connectors,
+    pub(crate) logs: Vec<LogWriter>,
+    pub(crate) metrics: Metrics,
+    pub(crate) settings: EngineSettings,
+    /// The node id as records carry it.
+    pub(crate) node_id_text: Arc<str>,
+    pub(crate) clock: Clock,
+    pub(crate) stop: Stop,
+    pub(crate) sessions: Tasks,
+    pub(crate) deliveries: Tasks,
+    pub(crate) wakers: Mutex<HashMap<ConnKey, Arc<Notify>>>,
+    ids: Mutex<IdGenerator>,
+    queue: Mutex<QueueCore>,
+    timer: Notify,
+    /// Microseconds of the moment the clockwork sleeps until.
+    timer_at: AtomicU64,
+}
+
+impl Engine {
+    /// An engine at rest: nothing is listened to or delivered before [`Engine::start`].
+    pub fn new(parts: EngineParts) -> Engine {
+        let clock = Clock::start();
+        let EngineSettings { resident_bytes_max, seed, .. } = parts.settings;
+        let mut node = [0; 6];
+        node.copy_from_slice(&parts.settings.node_id.as_bytes()[10..]);
+        let queue = QueueCore::new(clock.mono(), QueueSettings { resident_bytes_max, seed });
+        Engine(Arc::new(Shared {
+            interest: parts.policy.interest(),
+            policy: parts.policy,
+            spool: parts.spool,
+            mx: parts.mx,
+            connectors: parts.connectors,
+            logs: parts.logs,
+            metrics: parts.metrics,
+            node_id_text: parts.settings.node_id.to_string().into(),
+            settings: parts.settings,
+            clock,
+            stop: Stop::new(),
+            sessions: Tasks::default(),
+            deliveries: Tasks::default(),
+            wakers: Mutex::default(),
+            ids: Mutex::new(IdGenerator::new(node, seed as u16)),
+            queue: Mutex::new(queue),
+            timer: Notify::new(),
+            timer_at: AtomicU64::new(u64::MAX),
+        }))
+    }
+
+    /// Puts recovered messages back into their queues and starts the queue's clockwork.
+    pub fn start(&self, recovery: Recovery) {
+        let mut restored = 0;
+        for found in recovery.messages {
+            let all = found.envelope.recipients.len() as u32;
+            let left: HashSet<u32> = found.recipients_left.into_iter().collect();
+            let message = Message {
+                id: found.id,
+                settled: (0..all).filter(|i| !left.contains(i)).map(|i| i as u16).collect(),
+                envelope: found.envelope,
+                meta: found.meta,
+                content: Content::Spooled { place: found.place, size: found.size },
+                attempts: found.attempts,
+                due: found.due,
+            };
+            match QueueName::text_for(&message.envelope, &message.meta) {
+                Ok(name) => self.with_queue(|queue, now| queue.admit(now, &name, message)),
+                Err(error) => tracing::error!("message {} stays in the spool: {error}", message.id),
+            }
+            restored += 1;
+        }
+        if restored > 0 {
+            tracing::info!("{restored} messages are back in their queues");
+        }
+        let engine = self.clone();
+        self.sessions.spawn(async move { engine.tick().await });
+    }
+
+    /// Runs `f` on the queues, then carries out what it asked for.
+    pub(crate) fn with_queue<R>(&self, f: impl FnOnce(&mut QueueCore, Now) -> R) -> R {
+        let mut effects = Vec::new();
+        let (result, deadline) = {
+            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let result = f(&mut queue, self.clock.now());
+            queue.drain_effects(&mut effects);
+            (result, queue.deadline())
+        };
+        self.arm(deadline);
+        for effect in effects {
+            self.carry_out(effect);
+        }
+        result
+    }
+
+    /// A fresh message id.
+    pub(crate) fn next_id(&self) -> message::MessageId {
+        let now = self.clock.now().wall;
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner).next(now)
+    }
+
+    /// Fills the gauges that mirror queues and spool; called when somebody scrapes.
+    pub fn refresh_gauges(&self) {
+        let metrics = &self.metrics;
+        metrics.scheduled_count.reset();
+        metrics.ready_count.reset();
+        let counts = self.with_queue(|queue, _| {
+            for (name, messages) in queue.scheduled_counts() {
+                metrics.scheduled_count.with_label_values(&[name]).set(messages as i64);
+            }
+            for (name, messages, _) in queue.ready_counts() {
+                let service = format!("smtp_client:{name}");
+                metrics.ready_count.with_label_values(&[&service]).set(messages as i64);
+            }
+            queue.counts()
+        });
+        metrics.scheduled_count_total.set(counts.scheduled as i64);
+        metrics.scheduled_queue_count.set(counts.scheduled_queues as i64);
+        metrics.message_count.set((counts.scheduled + counts.out) as i64);
+        metrics.connection_count.with_label_values(&["smtp_client"]).set(counts.connections as i64);
+        let spool = self.spool.stats();
+        metrics.spool_syncs.set(spool.log.syncs as i64);
+        metrics.spool_commits.set(spool.log.commits as i64);
+        metrics.spool_bytes_written.set(spool.log.octets_written as i64);
+    }
+
+    /// The metrics registry.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// True while new mail is taken.
+    pub fn is_serving(&self) -> bool {
+        !self.stop.is_draining()
+    }
+
+    fn carry_out(&self, effect: Effect) {
+        match effect {
+            Effect::Wake(conn) => self.wake(conn),
+            Effect::Open(opening) => self.open_connection(opening),
+            Effect::Configure { queue, name } => self.configure_later(queue, name),
+            Effect::Route { queue, name, config } => self.route_later(queue, name, config),
+            Effect::Undeliverable { queued, verdict, reply } => self.settle_untried(*queued, verdict, &reply),
+            Effect::Expired(queued) => self.settle_expired(*queued),
+        }
+    }
+
+    fn wake(&self, conn: ConnKey) {
+        let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waker) = wakers.get(&conn) {
+            waker.notify_one();
+        }
+    }
+
+    /// Makes the clockwork look again when the queue's next deadline came nearer.
+    fn arm(&self, deadline: ::clock::Instant) {
+        let deadline = deadline.as_micros();
+        if deadline < self.timer_at.fetch_min(deadline, Ordering::AcqRel) {
+            self.timer.notify_one();
+        }
+    }
+
+    async fn tick(&self) {
+        loop {
+            let at = ::clock::Instant::from_micros(self.timer_at.load(Ordering::Acquire));
+            tokio::select! {
+                () = self.clock.sleep_until(at) => {
+                    self.timer_at.store(u64::MAX, Ordering::Release);
+                    self.with_queue(QueueCore::tick);
+                }
+                () = self.timer.notified() => {}
+                () = self.stop.requested() => return,
+            }
+        }
+    }
+}
+
+impl Deref for Engine {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}

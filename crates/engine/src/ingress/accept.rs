@@ -1,0 +1,215 @@
+//! The one door for new mail: from a received transaction to receipts.
+//!
+//! Order matters. Everything that can fail stands before the commit: policy, queue name and
+//! configuration, headers. Then one append per shared body; then nothing may fail: admit,
+//! log, receipt. A rejection of any message rejects the whole transaction.
+
+use crate::engine::Engine;
+use crate::ingress::listener::Profile;
+use crate::ingress::trace::{self, Hop};
+use ::clock::Instant;
+use bytes::Bytes;
+use config::BatchHandling;
+use message::{Content, Draft, Envelope, Message, Sealed};
+use policy::{ConnMeta, Disconnect, Event, PolicyError};
+use queue::{NULL_QUEUE, QueueName};
+use record::RecordType;
+use smtp_wire::{EnhancedCode, Mailbox, Reply};
+use spool::{Discarded, Receipt, SpoolError};
+
+/// Why a transaction is not accepted.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub reply: Reply,
+    pub disconnect: Disconnect,
+}
+
+/// A transaction and what is known about where it came from.
+pub(crate) struct Arrival<'a> {
+    pub profile: &'a Profile,
+    pub conn: &'a ConnMeta,
+    pub hop: Hop<'a>,
+    pub envelope: Envelope,
+    pub content: Bytes,
+    /// Nothing is committed after this moment.
+    pub deadline: Instant,
+}
+
+/// A message that only waits for its commit.
+struct Prepared {
+    sealed: Sealed,
+    queue: String,
+}
+
+impl Engine {
+    /// Takes responsibility for every message of a transaction, or for none.
+    pub(crate) async fn accept(&self, arrival: Arrival<'_>) -> Result<Vec<Receipt>, Refusal> {
+        let drafts = self.split(&arrival).await?;
+        let mut prepared = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            prepared.push(self.prepare(&arrival, draft).await?);
+        }
+        if self.clock.mono() > arrival.deadline {
+            let text = "data_processing_timeout exceeded (resolve)";
+            return Err(refusal(Reply::enhanced(451, EnhancedCode::new(4, 4, 5), text)));
+        }
+        self.commit(prepared).await
+    }
+
+    /// One draft per message to be: `smtp_server_data`, then `batch_handling`.
+    async fn split(&self, arrival: &Arrival<'_>) -> Result<Vec<Draft>, Refusal> {
+        let now = self.clock.now().wall;
+        let (envelope, meta) = (arrival.envelope.clone(), arrival.conn.snapshot());
+        let mut whole = Draft::new(self.next_id(), envelope, meta, arrival.content.clone(), now);
+        if self.interest.has(Event::Data) {
+            let answer = self.policy.smtp_server_data(whole, arrival.conn.clone()).await;
+            whole = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
+        }
+        let mut batches = batches(std::mem::take(&mut whole.envelope.recipients), arrival.profile.params.batch_handling);
+        if batches.len() == 1 {
+            whole.envelope.recipients = batches.remove(0);
+            return Ok(vec![whole]);
+        }
+        Ok(batches.into_iter().map(|recipients| whole.for_recipients(self.next_id(), recipients)).collect())
+    }
+
+    /// Everything about one message that can fail.
+    async fn prepare(&self, arrival: &Arrival<'_>, mut draft: Draft) -> Result<Prepared, Refusal> {
+        let trace = &arrival.profile.params.trace_headers;
+        let now = self.clock.now().wall;
+        trace::add_received(&mut draft, trace, &arrival.hop, now).map_err(|e| header_refusal(&e))?;
+        if self.interest.has(Event::MessageReceived) {
+            let answer = self.policy.smtp_server_message_received(draft, arrival.conn.clone()).await;
+            draft = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
+        }
+        let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| {
+            tracing::error!("{}: {e}", draft.id);
+            refusal(arrival.profile.settings.technical_difficulties())
+        })?;
+        if queue != NULL_QUEUE {
+            self.configure(&queue).await.map_err(|e| self.refuse(arrival.profile, &e))?;
+        }
+        trace::add_supplemental(&mut draft, trace).map_err(|e| header_refusal(&e))?;
+        Ok(Prepared { sealed: draft.seal(), queue })
+    }
+
+    /// The commit point and what follows it.
+    async fn commit(&self, prepared: Vec<Prepared>) -> Result<Vec<Receipt>, Refusal> {
+        let mut receipts = Vec::with_capacity(prepared.len());
+        let mut keep = Vec::with_capacity(prepared.len());
+        let mut queues = Vec::with_capacity(prepared.len());
+        for Prepared { sealed, queue } in prepared {
+            if queue == NULL_QUEUE {
+                receipts.push(Receipt::Discarded(Discarded::by_policy(sealed.id)));
+                self.log_reception(&Message::resident(sealed, None), &queue);
+            } else {
+                keep.push(sealed);
+                queues.push(queue);
+            }
+        }
+        let mut durable = Vec::with_capacity(keep.len());
+        for group in by_body(keep) {
+            match self.spool.append(group).await {
+                Ok(appended) => durable.extend(appended.sealed.into_iter().zip(appended.durable)),
+                Err(error) => {
+                    // The groups that did commit were never promised: take them out again.
+                    durable.iter().for_each(|(_, d): &(Sealed, spool::Durable)| self.spool.mark(spool::Mark::Removed { id: d.id() }));
+                    return Err(spool_refusal(&error));
+                }
+            }
+        }
+        for ((sealed, durable), queue) in durable.into_iter().zip(queues) {
+            let message = Message::resident(sealed, Some(durable.place()));
+            debug_assert!(matches!(message.content, Content::Resident { .. }));
+            self.log_reception(&message, &queue);
+            self.with_queue(|q, now| q.admit(now, &queue, message));
+            receipts.push(Receipt::Durable(durable));
+        }
+        Ok(receipts)
+    }
+
+    /// What a client hears when policy said no or failed.
+    pub(crate) fn refuse(&self, profile: &Profile, error: &PolicyError) -> Refusal {
+        match error {
+            PolicyError::Reject { reply, disconnect } => Refusal { reply: reply.clone(), disconnect: *disconnect },
+            PolicyError::Script { .. } => {
+                tracing::error!("{error}");
+                refusal(profile.settings.technical_difficulties())
+            }
+        }
+    }
+
+    fn log_reception(&self, message: &Message, queue: &str) {
+        if self.logs.is_empty() {
+            return;
+        }
+        let reply = Reply { code: 250, enhanced: None, text: String::new() };
+        let all: Vec<u16> = (0..message.envelope.recipients.len()).map(|i| i as u16).collect();
+        let mut record = self.record(RecordType::Reception, message, queue, &all, &reply);
+        record.peer_address = crate::records::reception_peer(&message.meta);
+        self.log(&record);
+    }
+}
+
+/// Recipients per message (KumoMTA's `batch_handling`).
+fn batches(recipients: Vec<Mailbox>, handling: BatchHandling) -> Vec<Vec<Mailbox>> {
+    if recipients.len() == 1 || handling == BatchHandling::BifurcateAlways {
+        return recipients.into_iter().map(|r| vec![r]).collect();
+    }
+    let mut by_domain: Vec<Vec<Mailbox>> = Vec::new();
+    for recipient in recipients {
+        let same = by_domain.iter_mut().find(|b| b[0].domain().eq_ignore_ascii_case(recipient.domain()));
+        match same {
+            Some(batch) => batch.push(recipient),
+            None => by_domain.push(vec![recipient]),
+        }
+    }
+    by_domain
+}
+
+/// Messages that share a body, in order: the spool stores it once per group.
+fn by_body(sealed: Vec<Sealed>) -> Vec<Vec<Sealed>> {
+    let mut groups: Vec<Vec<Sealed>> = Vec::new();
+    for message in sealed {
+        match groups.last_mut().filter(|g| same_body(&g[0].body, &message.body)) {
+            Some(group) => group.push(message),
+            None => groups.push(vec![message]),
+        }
+    }
+    groups
+}
+
+fn same_body(a: &Bytes, b: &Bytes) -> bool {
+    a.len() == b.len() && (a.as_ptr() == b.as_ptr() || a == b)
+}
+
+fn refusal(reply: Reply) -> Refusal {
+    Refusal { reply, disconnect: Disconnect::If421 }
+}
+
+fn spool_refusal(error: &SpoolError) -> Refusal {
+    tracing::error!("spool: {error}");
+    let (code, enhanced, text) = match error.is_full() {
+        true => (452, EnhancedCode::new(4, 3, 1), "disk is too full"),
+        false => (451, EnhancedCode::new(4, 3, 0), "the message could not be stored"),
+    };
+    refusal(Reply::enhanced(code, enhanced, text))
+}
+
+fn header_refusal(error: &mime::HeaderError) -> Refusal {
+    refusal(Reply::enhanced(550, EnhancedCode::new(5, 6, 0), error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_follow_batch_handling() {
+        let rcpt = |t: &str| Mailbox::parse(t).expect("sound");
+        let all = vec![rcpt("a@x.test"), rcpt("b@y.test"), rcpt("c@X.test")];
+        let shape = |h| batches(all.clone(), h).iter().map(Vec::len).collect::<Vec<_>>();
+        assert_eq!(shape(BatchHandling::BifurcateAlways), [1, 1, 1]);
+        assert_eq!(shape(BatchHandling::BatchByDomain), [2, 1]);
+    }
+}

@@ -1,0 +1,271 @@
+//! The driver of one inbound session: bytes between a socket and `smtp_server::Session`.
+//!
+//! Owns the socket and the receive buffer. Reads, feeds, answers the session's questions by
+//! asking policy, writes one batch of replies per batch of commands. A failing socket ends the
+//! session; nothing acknowledged depends on it.
+
+use crate::engine::Engine;
+use crate::ingress::accept::{Arrival, Refusal};
+use crate::ingress::listener::{Profile, SessionSlot};
+use crate::ingress::relay::RelayFacts;
+use crate::ingress::trace::Hop;
+use ::clock::Instant;
+use config::ListenerDomain;
+use net::Stream;
+use policy::{ConnMeta, Event, PolicyError};
+use smtp_server::{Answer, Identity, Question, RECEIVE_BUFFER_MIN, Session, Settings, Step, TlsInfo, Transaction};
+use smtp_wire::{Mailbox, ReversePath};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Serves one client until either side is done.
+pub(crate) async fn run(
+    engine: Engine,
+    profile: Arc<Profile>,
+    stream: Stream,
+    peer: SocketAddr,
+    local: SocketAddr,
+    slot: SessionSlot,
+) {
+    let open = engine.metrics.connection_count.with_label_values(&["esmtp_listener"]);
+    open.inc();
+    let session = Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
+    let conn = ConnMeta::new();
+    let mut driver = Driver { engine, profile, stream, session, conn, buffer: ReceiveBuffer::default(), _slot: slot };
+    driver.describe(peer, local);
+    if let Err(error) = driver.serve().await {
+        tracing::debug!("session with {peer}: {error}");
+    }
+    open.dec();
+}
+
+struct Driver {
+    engine: Engine,
+    profile: Arc<Profile>,
+    stream: Stream,
+    session: Session,
+    conn: ConnMeta,
+    buffer: ReceiveBuffer,
+    _slot: SessionSlot,
+}
+
+impl Driver {
+    async fn serve(&mut self) -> io::Result<()> {
+        loop {
+            let consumed = self.session.feed(self.now(), self.buffer.unread());
+            self.buffer.consume(consumed);
+            match self.session.next(self.now()) {
+                Step::Ask(question) => {
+                    let answer = self.ask(question).await;
+                    self.session.answer(self.now(), answer);
+                }
+                Step::Flush => self.flush().await?,
+                Step::NeedInput => {
+                    self.flush().await?;
+                    self.wait().await?;
+                }
+                Step::StartTls => self.start_tls().await?,
+                Step::Close => {
+                    self.flush().await?;
+                    return self.stream.shutdown().await;
+                }
+            }
+        }
+    }
+
+    /// Waits for input, the session's deadline, or the end of service.
+    async fn wait(&mut self) -> io::Result<()> {
+        let deadline = self.session.deadline();
+        let engine = self.engine.clone();
+        tokio::select! {
+            read = self.buffer.fill(&mut self.stream) => {
+                if read? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            () = engine.clock.sleep_until(deadline) => self.session.expire(engine.clock.mono()),
+            () = engine.stop.requested() => self.session.shutdown(engine.clock.mono()),
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        for rejection in self.session.take_rejections() {
+            self.engine.log_rejection(&rejection, self.session.peer(), &self.conn);
+        }
+        if self.session.output().is_empty() {
+            return Ok(());
+        }
+        let writing = self.stream.write_all(self.session.output());
+        tokio::time::timeout(self.profile.params.client_timeout.get(), writing).await??;
+        self.session.output().clear();
+        Ok(())
+    }
+
+    async fn start_tls(&mut self) -> io::Result<()> {
+        self.flush().await?;
+        let plain = std::mem::replace(&mut self.stream, Stream::Closed);
+        let handshake = plain.accept_tls(&self.profile.acceptor);
+        let (stream, facts) = tokio::time::timeout(self.profile.params.client_timeout.get(), handshake).await??;
+        self.stream = stream;
+        self.conn.set("tls_cipher", facts.cipher.clone());
+        self.conn.set("tls_protocol_version", facts.protocol_version.clone());
+        let tls = TlsInfo { cipher: facts.cipher, protocol_version: facts.protocol_version, peer_subject_name: Vec::new() };
+        self.session.tls_started(self.now(), tls);
+        Ok(())
+    }
+
+    async fn ask(&mut self, question: Question) -> Answer {
+        let policy = self.engine.policy.clone();
+        let conn = self.conn.clone();
+        let answer = match question {
+            Question::ConnectionAccepted => policy.smtp_server_connection_accepted(conn).await.map(|()| Answer::Continue),
+            Question::Ehlo { domain, extended, extensions } => {
+                let list = extended.then_some(extensions);
+                let answer = policy.smtp_server_ehlo(domain, conn, list).await;
+                answer.map(|list| list.map_or(Answer::Continue, Answer::Extensions))
+            }
+            Question::AuthPlain { authz, authc, password } => self.authenticate(authz, authc, password).await,
+            Question::MailFrom { sender, .. } => policy.smtp_server_mail_from(sender, conn).await.map(|()| Answer::Continue),
+            Question::RcptTo { sender, recipient, .. } => self.recipient(&sender, recipient).await,
+            Question::Data(transaction) => return self.transaction(transaction).await,
+        };
+        answer.unwrap_or_else(|error| reject(self.engine.refuse(&self.profile, &error)))
+    }
+
+    async fn authenticate(&self, authz: String, authc: String, password: String) -> Result<Answer, PolicyError> {
+        let answer = self.engine.policy.smtp_server_auth_plain(authz, authc, password, self.conn.clone()).await?;
+        let Some(ids) = answer else { return Ok(Answer::NotAuthenticated) };
+        self.conn.set("authz_id", ids.authz_id.clone());
+        self.conn.set("authn_id", ids.authn_id.clone());
+        Ok(Answer::Authenticated(Identity { authz: ids.authz_id, authc: ids.authn_id }))
+    }
+
+    /// Relay permission first, then `smtp_server_rcpt_to`.
+    async fn recipient(&self, sender: &ReversePath, recipient: Mailbox) -> Result<Answer, PolicyError> {
+        let peer = self.session.peer().ip();
+        let mut facts = RelayFacts {
+            peer,
+            relay_hosts: &self.profile.params.relay_hosts,
+            sender_domain: None,
+            recipient_domain: None,
+        };
+        let (of_sender, of_recipient);
+        if !facts.may_relay() && self.engine.interest.has(Event::ListenerDomain) {
+            of_sender = self.listener_domain(sender.domain()).await?;
+            of_recipient = self.listener_domain(recipient.domain()).await?;
+            facts.sender_domain = of_sender.as_ref();
+            facts.recipient_domain = of_recipient.as_ref();
+        }
+        if !facts.may_relay() {
+            let reply = Settings::relaying_not_permitted(peer);
+            return Ok(Answer::Reject { reply, disconnect: smtp_server::Disconnect::If421 });
+        }
+        if self.engine.interest.has(Event::RcptTo) {
+            self.engine.policy.smtp_server_rcpt_to(recipient, self.conn.clone()).await?;
+        }
+        Ok(Answer::Continue)
+    }
+
+    async fn listener_domain(&self, domain: &str) -> Result<Option<ListenerDomain>, PolicyError> {
+        if domain.is_empty() {
+            return Ok(None);
+        }
+        let listener = self.session.local();
+        self.engine.policy.get_listener_domain(domain.to_lowercase(), listener, self.conn.clone()).await
+    }
+
+    async fn transaction(&mut self, transaction: Transaction) -> Answer {
+        let started = std::time::Instant::now();
+        self.conn.set("ehlo_domain", self.session.hello().unwrap_or_default());
+        self.engine.metrics.total_messages_received.with_label_values(&["esmtp_listener"]).inc();
+        let arrival = Arrival {
+            profile: &self.profile,
+            conn: &self.conn,
+            hop: Hop {
+                ehlo_domain: self.session.hello().unwrap_or("unspecified"),
+                peer: self.session.peer(),
+                hostname: &self.profile.hostname,
+                local: self.session.local(),
+                protocol: self.session.protocol(),
+                tls: self.session.tls().map(|t| (t.protocol_version.as_str(), t.cipher.as_str())),
+            },
+            envelope: transaction.envelope,
+            content: transaction.content.into(),
+            deadline: transaction.processing_deadline,
+        };
+        let accepted = self.engine.accept(arrival).await;
+        self.engine.metrics.smtpsrv_process_data_duration.observe(started.elapsed().as_secs_f64());
+        accepted.map_or_else(reject, Answer::Accepted)
+    }
+
+    /// What policy and logs may know about the connection from its start.
+    fn describe(&self, peer: SocketAddr, local: SocketAddr) {
+        for (name, value) in &self.profile.params.meta {
+            self.conn.set(name.clone(), value.clone());
+        }
+        self.conn.set("reception_protocol", "ESMTP");
+        self.conn.set("received_from", peer.to_string());
+        self.conn.set("received_via", local.to_string());
+        self.conn.set("hostname", self.profile.hostname.clone());
+    }
+
+    fn now(&self) -> Instant {
+        self.engine.clock.mono()
+    }
+}
+
+fn reject(refusal: Refusal) -> Answer {
+    let disconnect = match refusal.disconnect {
+        policy::Disconnect::If421 => smtp_server::Disconnect::If421,
+        policy::Disconnect::FollowWith421 => smtp_server::Disconnect::FollowWith421,
+        policy::Disconnect::Force => smtp_server::Disconnect::ForceDisconnect,
+    };
+    Answer::Reject { reply: refusal.reply, disconnect }
+}
+
+/// Bytes received and not yet understood. Small while a session only talks, large once it
+/// sends content: ten thousand idle sessions must not hold a large buffer each.
+#[derive(Default)]
+struct ReceiveBuffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl ReceiveBuffer {
+    fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.start += count;
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+
+    /// Reads once; grows after a read that filled the buffer.
+    async fn fill(&mut self, stream: &mut Stream) -> io::Result<usize> {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        let wanted = if self.bytes.is_empty() { FIRST_READ } else { self.bytes.len() };
+        if self.end == self.bytes.len() {
+            let size = if self.bytes.is_empty() { wanted } else { (self.bytes.len() * 8).min(BUFFER_MAX) };
+            self.bytes.resize(size.max(self.end + FIRST_READ), 0);
+        }
+        let read = stream.read(&mut self.bytes[self.end..]).await?;
+        self.end += read;
+        Ok(read)
+    }
+}
+
+/// Size of a fresh receive buffer, in octets: enough for every command of a transaction.
+const FIRST_READ: usize = 4 * 1024;
+/// Largest receive buffer, in octets.
+const BUFFER_MAX: usize = 128 * 1024;
+const _: () = assert!(BUFFER_MAX >= RECEIVE_BUFFER_MIN);

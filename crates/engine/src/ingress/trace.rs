@@ -1,0 +1,135 @@
+//! Trace headers: `Received` (RFC 5321 section 4.4) and KumoMTA's supplemental header.
+
+use ::clock::WallTime;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use config::TraceHeaders;
+use message::Draft;
+use mime::ValueForm;
+use serde_json::{Map, Value};
+use std::net::SocketAddr;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
+
+/// What `Received` says about the session.
+#[derive(Debug)]
+pub(crate) struct Hop<'a> {
+    pub ehlo_domain: &'a str,
+    pub peer: SocketAddr,
+    pub hostname: &'a str,
+    pub local: SocketAddr,
+    /// `ESMTP`, `ESMTPS`, `ESMTPSA`.
+    pub protocol: &'a str,
+    /// Protocol and cipher, when TLS is on.
+    pub tls: Option<(&'a str, &'a str)>,
+}
+
+impl Hop<'_> {
+    /// The field for one message, folded over four lines, without its final CRLF.
+    fn value(&self, draft: &Draft, now: WallTime) -> String {
+        let tls = self.tls.map(|(version, cipher)| format!(" ({version}:{cipher})")).unwrap_or_default();
+        let first = draft.envelope.recipients.first().map(|r| format!("for <{r}>")).unwrap_or_default();
+        format!(
+            "from {} ({})\r\n  by {} (Postrider {})\r\n  with {}{tls} id {} {first};\r\n  {}",
+            self.ehlo_domain,
+            self.peer.ip(),
+            self.hostname,
+            self.local.ip(),
+            self.protocol,
+            draft.id,
+            rfc5322_date(now),
+        )
+    }
+}
+
+/// Prepends `Received` when the listener wants it.
+pub(crate) fn add_received(draft: &mut Draft, options: &TraceHeaders, hop: &Hop<'_>, now: WallTime) -> Result<(), mime::HeaderError> {
+    if !options.received_header {
+        return Ok(());
+    }
+    let value = hop.value(draft, now);
+    draft.edit_headers().0.prepend("Received", value.as_bytes(), ValueForm::Raw)
+}
+
+/// Prepends the supplemental header when the listener wants it.
+pub(crate) fn add_supplemental(draft: &mut Draft, options: &TraceHeaders) -> Result<(), mime::HeaderError> {
+    if !options.supplemental_header {
+        return Ok(());
+    }
+    let mut fields = Map::new();
+    fields.insert("_@_".to_owned(), "\\_/".into());
+    let recipients = &draft.envelope.recipients;
+    let recipient = match &recipients[..] {
+        [one] => Value::from(one.as_str()),
+        many => many.iter().map(|r| Value::from(r.as_str())).collect(),
+    };
+    fields.insert("recipient".to_owned(), recipient);
+    for name in &options.include_meta_names {
+        if let Some(value) = draft.meta.get(name) {
+            fields.insert(name.clone(), value.clone());
+        }
+    }
+    let encoded = STANDARD.encode(Value::Object(fields).to_string());
+    // Folded so that no line grows beyond what every relay takes.
+    let lines: Vec<&str> = encoded.as_bytes().chunks(LINE_OCTETS).filter_map(|l| core::str::from_utf8(l).ok()).collect();
+    let value = lines.join("\r\n\t");
+    draft.edit_headers().0.prepend(&options.header_name, value.as_bytes(), ValueForm::Raw)
+}
+
+/// `Fri, 20 Nov 2026 22:36:29 +0000`.
+pub(crate) fn rfc5322_date(now: WallTime) -> String {
+    let moment = OffsetDateTime::from_unix_timestamp(now.unix_secs()).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    // The format has no fallible component for a valid moment.
+    moment.format(&Rfc2822).unwrap_or_default()
+}
+
+/// Octets of base64 on one line.
+const LINE_OCTETS: usize = 72;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ::clock::WallTime;
+    use message::{Envelope, IdGenerator, Meta};
+    use smtp_wire::{Mailbox, ReversePath};
+
+    fn draft() -> Draft {
+        let id = IdGenerator::new([0; 6], 0).next(WallTime::EPOCH);
+        let recipients = vec![Mailbox::parse("a@b.example").expect("sound")];
+        let envelope = Envelope { sender: ReversePath(None), recipients };
+        Draft::new(id, envelope, Meta::new(), (&b"Subject: x\r\n\r\nbody\r\n"[..]).into(), WallTime::EPOCH)
+    }
+
+    #[test]
+    fn received_names_both_ends_and_the_time() {
+        let mut draft = draft();
+        let hop = Hop {
+            ehlo_domain: "client.test",
+            peer: "192.0.2.1:5".parse().expect("sound"),
+            hostname: "mx.test",
+            local: "192.0.2.2:25".parse().expect("sound"),
+            protocol: "ESMTPS",
+            tls: Some(("TLSv1_3", "TLS13_AES_256_GCM_SHA384")),
+        };
+        add_received(&mut draft, &TraceHeaders::default(), &hop, WallTime::from_unix_secs(1_795_213_000)).expect("sound");
+        let text = String::from_utf8_lossy(&draft.data()).into_owned();
+        let expected = format!(
+            "Received: from client.test (192.0.2.1)\r\n  by mx.test (Postrider 192.0.2.2)\r\n  with ESMTPS \
+             (TLSv1_3:TLS13_AES_256_GCM_SHA384) id {} for <a@b.example>;\r\n  Fri, 20 Nov 2026 10:16:40 +0000\r\nSubject",
+            draft.id
+        );
+        assert!(text.starts_with(&expected), "{text}\n{expected}");
+    }
+
+    #[test]
+    fn the_supplemental_header_can_be_read_back() {
+        let mut draft = draft();
+        draft.meta.set("tenant", "acme");
+        let options = TraceHeaders { include_meta_names: vec!["tenant".to_owned(), "none".to_owned()], ..TraceHeaders::default() };
+        add_supplemental(&mut draft, &options).expect("sound");
+        let value = draft.headers().first_value("X-KumoRef").expect("present");
+        let packed: String = value.split_whitespace().collect();
+        let json: Value = serde_json::from_slice(&STANDARD.decode(packed).expect("base64")).expect("JSON");
+        assert_eq!(json, serde_json::json!({"_@_": "\\_/", "recipient": "a@b.example", "tenant": "acme"}));
+    }
+}

@@ -1,0 +1,123 @@
+//! The one way out: carries out what `queue::settle` decided.
+//!
+//! For every attempt, and for messages that could not be tried: log first, then mark in the
+//! spool, then hand the message back to the queue or let it go. A crash between attempt and
+//! mark repeats the delivery; no order of these steps loses one.
+
+use crate::engine::Engine;
+use crate::records;
+use queue::settle::{all_pending, expire, settle};
+use queue::{Entry, Next, Outcome, Queued, Verdict};
+use record::{LogRecord, PeerAddress, RecordType, SourceAddress};
+use smtp_wire::Reply;
+use spool::Mark;
+use std::borrow::Cow;
+use std::sync::Arc;
+use telemetry::metrics::IntCounter;
+
+/// What records say about the connection an attempt was made on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AttemptFacts {
+    pub site: Arc<str>,
+    pub pool: Option<Arc<str>>,
+    pub source: Option<Arc<str>>,
+    pub peer: Option<PeerAddress>,
+    pub source_address: Option<SourceAddress>,
+    pub tls: Option<(String, String)>,
+    pub provider: Option<Arc<str>>,
+    pub session_id: Option<Arc<str>>,
+    pub counts: Option<Counts>,
+}
+
+/// Outcome counters of one ready queue, aggregate first.
+#[derive(Clone, Debug)]
+pub(crate) struct Counts {
+    pub delivered: [IntCounter; 2],
+    pub transfail: [IntCounter; 2],
+    pub fail: [IntCounter; 2],
+}
+
+impl Engine {
+    /// Ends one attempt of a message.
+    pub(crate) fn settle_attempt(&self, mut queued: Queued, outcomes: Vec<Outcome>, facts: &AttemptFacts) {
+        let (config, name, random) =
+            self.with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue), q.random()));
+        let now = self.clock.now();
+        let settlement = settle(&mut queued.message, outcomes, &config, now, random);
+        for entry in &settlement.entries {
+            self.log_entry(&queued, &name, entry, facts);
+        }
+        match settlement.next {
+            Next::Done => self.remove(&queued),
+            Next::Retry(delay) => {
+                let message = &mut queued.message;
+                message.attempts = message.attempts.saturating_add(1);
+                let id = message.id;
+                if !settlement.newly_settled.is_empty() {
+                    let recipients = settlement.newly_settled.iter().map(|i| u32::from(*i)).collect();
+                    self.spool.mark(Mark::RecipientsDone { id, recipients });
+                }
+                self.spool.mark(Mark::Attempt { id, attempts: message.attempts, due: now.wall + delay });
+                self.with_queue(|q, now| q.retry(now, queued, delay));
+            }
+        }
+    }
+
+    /// A message that could not be tried: the same outcome for every pending recipient.
+    pub(crate) fn settle_untried(&self, queued: Queued, verdict: Verdict, reply: &Reply) {
+        let outcomes = all_pending(&queued.message, verdict, reply);
+        self.settle_attempt(queued, outcomes, &AttemptFacts::default());
+    }
+
+    /// A message that is too old.
+    pub(crate) fn settle_expired(&self, mut queued: Queued) {
+        let name = self.with_queue(|q, _| q.queue_name(queued.queue));
+        let entry = expire(&mut queued.message);
+        self.log_entry(&queued, &name, &entry, &AttemptFacts::default());
+        self.remove(&queued);
+    }
+
+    /// Every recipient is settled: the spool may forget the message.
+    fn remove(&self, queued: &Queued) {
+        self.spool.mark(Mark::Removed { id: queued.message.id });
+        self.with_queue(|q, now| q.forget(now.mono, queued));
+    }
+
+    fn log_entry(&self, queued: &Queued, queue: &str, entry: &Entry, facts: &AttemptFacts) {
+        count(entry, facts);
+        if self.logs.is_empty() {
+            return;
+        }
+        let mut record = self.record(entry.kind, &queued.message, queue, &entry.recipients, &entry.reply);
+        if let Some(command) = &entry.command {
+            record.response = records::response(&entry.reply).to_command(command.as_str());
+        }
+        describe(&mut record, facts);
+        self.log(&record);
+    }
+}
+
+fn describe(record: &mut LogRecord, facts: &AttemptFacts) {
+    record.site = facts.site.clone();
+    record.egress_pool = facts.pool.clone();
+    record.egress_source = facts.source.clone();
+    record.peer_address = facts.peer.clone();
+    record.source_address = facts.source_address.clone();
+    record.provider_name = facts.provider.clone();
+    record.session_id = facts.session_id.clone();
+    record.delivery_protocol = facts.peer.as_ref().map(|_| Cow::Borrowed("ESMTP"));
+    if let Some((cipher, version)) = &facts.tls {
+        record.tls_cipher = Some(Cow::Owned(cipher.clone()));
+        record.tls_protocol_version = Some(Cow::Owned(version.clone()));
+    }
+}
+
+fn count(entry: &Entry, facts: &AttemptFacts) {
+    let Some(counts) = &facts.counts else { return };
+    let counters = match entry.kind {
+        RecordType::Delivery => &counts.delivered,
+        RecordType::TransientFailure => &counts.transfail,
+        _ => &counts.fail,
+    };
+    counters.iter().for_each(|c| c.inc_by(entry.recipients.len() as u64));
+}

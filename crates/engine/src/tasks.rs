@@ -1,0 +1,46 @@
+//! Every task has an owner: spawn here, drain here.
+
+use std::future::Future;
+use std::sync::{Mutex, PoisonError};
+use tokio::task::JoinSet;
+
+/// A set of running tasks. A task that panics is reported, never swallowed.
+#[derive(Default)]
+pub(crate) struct Tasks(Mutex<JoinSet<()>>);
+
+impl Tasks {
+    /// Starts a task; reaps those that have ended.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut set = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some(ended) = set.try_join_next() {
+            report(ended);
+        }
+        set.spawn(task);
+    }
+
+    /// Waits until every task has ended; tasks started meanwhile are waited for as well.
+    pub async fn drain(&self) {
+        loop {
+            let mut set = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+            if set.is_empty() {
+                return;
+            }
+            while let Some(ended) = set.join_next().await {
+                report(ended);
+            }
+        }
+    }
+
+    /// Ends every task where it stands.
+    pub fn abort(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+    }
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!("a task panicked: {error}");
+    }
+}

@@ -1,0 +1,57 @@
+//! Lua errors as the rest of the program knows them.
+
+use policy::{Disconnect, PolicyError};
+use smtp_wire::Reply;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Why a policy file could not be used at start.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The file could not be read.
+    #[error("cannot read policy {}: {cause}", path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// The script, its `pre_init` or its `init` failed.
+    #[error("policy {}: {text}", path.display())]
+    Script {
+        /// Which file.
+        path: PathBuf,
+        /// Message and traceback.
+        text: String,
+    },
+}
+
+/// What `kumo.reject` and `kumo.disconnect` raise; survives `pcall` and re-raising.
+#[derive(Clone, Debug, Error)]
+#[error("{} {}", code, text)]
+pub(crate) struct Rejection {
+    pub code: u16,
+    pub text: String,
+    pub disconnect: Disconnect,
+}
+
+/// The rejection inside an error, however often it was wrapped; else a script error.
+pub(crate) fn to_policy_error(event: &'static str, error: &mlua::Error) -> PolicyError {
+    match rejection(error) {
+        Some(r) => PolicyError::Reject { reply: Reply::new(r.code, &r.text), disconnect: r.disconnect },
+        None => PolicyError::Script { event, text: error.to_string() },
+    }
+}
+
+fn rejection(error: &mlua::Error) -> Option<&Rejection> {
+    match error {
+        mlua::Error::ExternalError(inner) => match inner.downcast_ref::<mlua::Error>() {
+            Some(nested) => rejection(nested),
+            None => inner.downcast_ref::<Rejection>(),
+        },
+        mlua::Error::CallbackError { cause, .. }
+        | mlua::Error::WithContext { cause, .. }
+        | mlua::Error::BadArgument { cause, .. } => rejection(cause),
+        _ => None,
+    }
+}

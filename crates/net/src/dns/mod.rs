@@ -1,0 +1,22 @@
+//! dns: the real resolver, and the cache of what routing made of its answers.
+//!
+//! In:  a [`ResolverConfig`] or the system's resolv.conf; routing domains; sets of mail exchangers.
+//! Out: `route::MailExchangers` per domain and addresses per host.
+//!
+//! Two caches, one above the other: the DNS library keeps answers for their time to live; [`MxCache`] keeps the composed
+//! result (hosts ordered, site named), and failures too, so that a dead domain with a long queue is asked about once in
+//! five minutes and not once per message.
+//!
+//! Fails with: [`DnsSetupError`] at start; `route::RouteError` and `route::DnsError` per look-up.
+//!
+//! Deliberately not here: what the answers mean for mail (`route`), DNSSEC validation, other record types.
+
+mod config;
+mod hickory;
+mod join;
+mod mx_cache;
+mod two_generations;
+
+pub use config::{DnsSetupError, ResolverConfig};
+pub use hickory::{HOST_ADDRESSES_MAX, HickoryResolver};
+pub use mx_cache::{MxCache, MxCacheLimits};

@@ -1,0 +1,203 @@
+//! MxCache: a domain's mail exchangers, asked for once and kept.
+//!
+//! In:  routing domains and sets of exchangers; any `route::Resolver`.
+//! Out: `Arc<MailExchangers>` from the cache or from DNS; the addresses of each exchanger.
+//!
+//! - One question per domain at a time: whoever comes second waits for the first one's answer. If the first one goes away
+//!   (its session is closed), the next in line asks; nobody is left hanging and no task is left behind.
+//! - At most `lookups_max` questions at a time, each with a time limit, so that slow domains do not hold up the others for
+//!   longer than that.
+//! - Failures are kept too, for `negative_ttl`.
+//!
+//! Fails with: `route::RouteError` for a domain, `route::DnsError` per host.
+//! Deliberately not here: choosing among the hosts (`route::ConnectionPlan`), refreshing before expiry.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use route::{
+    BoxFuture, DnsError, Exchanger, IpStrategy, MailExchangers, ResolvedHost, Resolver, RouteError,
+    RoutingDomain,
+};
+use tokio::sync::{OnceCell, Semaphore};
+
+use super::join::join_all;
+use super::two_generations::TwoGenerations;
+
+/// A cache in front of a resolver. Shared by reference; cheap to ask.
+pub struct MxCache {
+    resolver: Arc<dyn Resolver>,
+    limits: MxCacheLimits,
+    slots: Mutex<TwoGenerations<RoutingDomain, Arc<Slot>>>,
+    mx_permits: Semaphore,
+    address_permits: Semaphore,
+}
+
+/// The bounds of an [`MxCache`]; the defaults are KumoMTA's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MxCacheLimits {
+    /// Domains kept, in number (a domain with another port counts again).
+    pub entries_max: usize,
+    /// MX questions at a time, in number.
+    pub lookups_max: usize,
+    /// Time limit of one question.
+    pub lookup_timeout: Duration,
+    /// How long a failure is believed.
+    pub negative_ttl: Duration,
+}
+
+impl Default for MxCacheLimits {
+    fn default() -> Self {
+        Self {
+            entries_max: 65_536,
+            lookups_max: 128,
+            lookup_timeout: Duration::from_secs(5),
+            negative_ttl: Duration::from_secs(300),
+        }
+    }
+}
+
+/// A domain's place in the cache: empty while the first one asks.
+type Slot = OnceCell<Outcome>;
+
+struct Outcome {
+    result: Result<Arc<MailExchangers>, RouteError>,
+    good_until: Instant,
+}
+
+impl MxCache {
+    /// An empty cache.
+    pub fn new(resolver: Arc<dyn Resolver>, limits: MxCacheLimits) -> Self {
+        Self {
+            resolver,
+            slots: Mutex::new(TwoGenerations::new(limits.entries_max)),
+            mx_permits: Semaphore::new(limits.lookups_max.clamp(1, Semaphore::MAX_PERMITS)),
+            address_permits: Semaphore::new(ADDRESS_LOOKUPS_MAX),
+            limits,
+        }
+    }
+
+    /// The exchangers of `domain`. An address literal is answered without asking anybody.
+    pub async fn resolve_site(
+        &self,
+        domain: &RoutingDomain,
+    ) -> Result<Arc<MailExchangers>, RouteError> {
+        let Some(name) = domain.fqdn() else {
+            return MailExchangers::from_answer(domain, Err(DnsError::NoData)).map(Arc::new);
+        };
+        let slot = self.slot(domain, Instant::now());
+        let outcome = slot.get_or_init(|| self.look_up(domain, &name)).await;
+        outcome.result.clone()
+    }
+
+    /// The addresses of every host of `exchangers`, in their order. Hosts are asked for side by side, so one that does not
+    /// answer costs the time limit once. A null MX has none to ask for.
+    pub async fn resolve_addresses(
+        &self,
+        exchangers: &MailExchangers,
+        strategy: IpStrategy,
+    ) -> Vec<ResolvedHost> {
+        if exchangers.is_null_mx() {
+            return Vec::new();
+        }
+        let mut resolved = Vec::with_capacity(exchangers.hosts().len());
+        for hosts in exchangers.hosts().chunks(HOSTS_AT_ONCE) {
+            let questions = hosts.iter().map(|host| -> BoxFuture<'_, ResolvedHost> {
+                Box::pin(self.resolve_host(host, strategy))
+            });
+            resolved.extend(join_all(questions.collect()).await);
+        }
+        resolved
+    }
+
+    /// Domains in the cache, expired ones included.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// True when nothing is in the cache.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Forgets everything, for instance when memory is short. Questions under way still answer those who wait for them.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
+    /// The slot to wait on: the one in the cache, or a new one if there is none or its content has expired.
+    fn slot(&self, domain: &RoutingDomain, now: Instant) -> Arc<Slot> {
+        let mut slots = self.lock();
+        if let Some(slot) = slots.get(domain) {
+            let is_good = slot.get().is_none_or(|outcome| now < outcome.good_until);
+            if is_good {
+                return Arc::clone(slot);
+            }
+        }
+        let slot = Arc::new(Slot::new());
+        slots.insert(domain.clone(), Arc::clone(&slot));
+        slot
+    }
+
+    async fn look_up(&self, domain: &RoutingDomain, name: &str) -> Outcome {
+        // the semaphore is never closed; a permit or an error, the question is asked
+        let _permit = self.mx_permits.acquire().await;
+        let answer = tokio::time::timeout(self.limits.lookup_timeout, self.resolver.mx(name)).await;
+        let answer = answer.unwrap_or(Err(DnsError::Timeout));
+        let result = MailExchangers::from_answer(domain, answer).map(Arc::new);
+        let ttl = match &result {
+            Ok(exchangers) => Duration::from_secs(exchangers.ttl_secs().into())
+                .clamp(POSITIVE_TTL_MIN, POSITIVE_TTL_MAX),
+            Err(error) => {
+                tracing::debug!(%domain, %error, "no mail exchangers");
+                self.limits.negative_ttl
+            }
+        };
+        Outcome {
+            result,
+            good_until: Instant::now() + ttl,
+        }
+    }
+
+    async fn resolve_host(&self, host: &Exchanger, strategy: IpStrategy) -> ResolvedHost {
+        let addresses = match host.ip {
+            Some(ip) => Ok(vec![ip]),
+            None => self.look_up_addresses(&host.name, strategy).await,
+        };
+        ResolvedHost {
+            exchanger: host.clone(),
+            addresses,
+        }
+    }
+
+    async fn look_up_addresses(
+        &self,
+        name: &str,
+        strategy: IpStrategy,
+    ) -> Result<Vec<std::net::IpAddr>, DnsError> {
+        let _permit = self.address_permits.acquire().await;
+        let question = self.resolver.ip(name, strategy);
+        match tokio::time::timeout(self.limits.lookup_timeout, question).await {
+            Ok(answer) => Ok(answer?.addresses),
+            Err(_) => Err(DnsError::Timeout),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TwoGenerations<RoutingDomain, Arc<Slot>>> {
+        // a panic elsewhere leaves a map that is whole all the same: every step in it is one call
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Shortest life of a found set: a zone with a TTL of 0 must not cost a question per message.
+const POSITIVE_TTL_MIN: Duration = Duration::from_secs(5);
+/// Longest life of a found set.
+const POSITIVE_TTL_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Hosts of one domain asked for side by side.
+const HOSTS_AT_ONCE: usize = 32;
+/// Address questions at a time over all domains.
+const ADDRESS_LOOKUPS_MAX: usize = 256;
+
+#[cfg(test)]
+#[path = "mx_cache_tests.rs"]
+mod tests;

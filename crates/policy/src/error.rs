@@ -1,0 +1,37 @@
+//! What a policy answers when it does not answer: a rejection it meant, or a fault it did not.
+
+use smtp_wire::Reply;
+use thiserror::Error;
+
+/// How a connection ends after a rejection (KumoMTA's `kumo.disconnect` modes).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Disconnect {
+    /// Close only when the code is 421.
+    #[default]
+    If421,
+    /// Send the reply, then `421 ... disconnecting due to previous error`, then close.
+    FollowWith421,
+    /// Send the reply and close.
+    Force,
+}
+
+/// Why an event gave no value.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PolicyError {
+    /// `kumo.reject` or `kumo.disconnect`: the operator's decision, not a fault.
+    #[error("{reply}")]
+    Reject {
+        /// What to answer.
+        reply: Reply,
+        /// Whether to close.
+        disconnect: Disconnect,
+    },
+    /// The script failed; the text has its traceback. Peers hear `421 4.3.0`.
+    #[error("event {event}: {text}")]
+    Script {
+        /// Which event.
+        event: &'static str,
+        /// Message and traceback.
+        text: String,
+    },
+}

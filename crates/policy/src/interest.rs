@@ -1,0 +1,104 @@
+//! Which events a policy handles, as a bit each.
+
+/// The events of the [`Policy`](crate::Policy) trait, named as KumoMTA names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Event {
+    /// `smtp_server_connection_accepted`
+    ConnectionAccepted,
+    /// `smtp_server_ehlo`
+    Ehlo,
+    /// `smtp_server_auth_plain`
+    AuthPlain,
+    /// `smtp_server_mail_from`
+    MailFrom,
+    /// `smtp_server_rcpt_to`
+    RcptTo,
+    /// `smtp_server_data`
+    Data,
+    /// `smtp_server_message_received`
+    MessageReceived,
+    /// `get_listener_domain`
+    ListenerDomain,
+    /// `get_queue_config`
+    QueueConfig,
+    /// `get_egress_pool`
+    EgressPool,
+    /// `get_egress_source`
+    EgressSource,
+    /// `get_egress_path_config`
+    EgressPathConfig,
+}
+
+/// A set of [`Event`]s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interest(u32);
+
+impl Event {
+    /// Every event, in order.
+    pub const ALL: [Event; 12] = [
+        Event::ConnectionAccepted,
+        Event::Ehlo,
+        Event::AuthPlain,
+        Event::MailFrom,
+        Event::RcptTo,
+        Event::Data,
+        Event::MessageReceived,
+        Event::ListenerDomain,
+        Event::QueueConfig,
+        Event::EgressPool,
+        Event::EgressSource,
+        Event::EgressPathConfig,
+    ];
+
+    /// KumoMTA's name, as scripts register it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Event::ConnectionAccepted => "smtp_server_connection_accepted",
+            Event::Ehlo => "smtp_server_ehlo",
+            Event::AuthPlain => "smtp_server_auth_plain",
+            Event::MailFrom => "smtp_server_mail_from",
+            Event::RcptTo => "smtp_server_rcpt_to",
+            Event::Data => "smtp_server_data",
+            Event::MessageReceived => "smtp_server_message_received",
+            Event::ListenerDomain => "get_listener_domain",
+            Event::QueueConfig => "get_queue_config",
+            Event::EgressPool => "get_egress_pool",
+            Event::EgressSource => "get_egress_source",
+            Event::EgressPathConfig => "get_egress_path_config",
+        }
+    }
+}
+
+impl Interest {
+    /// No event.
+    pub const NONE: Interest = Interest(0);
+
+    /// This set and one more.
+    #[must_use]
+    pub fn with(self, event: Event) -> Interest {
+        Interest(self.0 | 1 << event as u8)
+    }
+
+    /// True when the event is handled.
+    pub fn has(self, event: Event) -> bool {
+        self.0 & (1 << event as u8) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_event_has_its_own_bit_and_name() {
+        let mut names = std::collections::BTreeSet::new();
+        for event in Event::ALL {
+            assert!(!Interest::NONE.has(event));
+            let one = Interest::NONE.with(event);
+            assert_eq!(Event::ALL.iter().filter(|e| one.has(**e)).count(), 1);
+            names.insert(event.name());
+        }
+        assert_eq!(names.len(), Event::ALL.len());
+    }
+}

@@ -1,0 +1,16 @@
+//! What a policy asks to be started, as `init` collected it.
+
+use config::{SpoolOptions, EsmtpListener, HttpListener, LocalLogs};
+
+/// Listeners, spools and logs of one process; nothing is started before `init` is over.
+#[derive(Clone, Debug, Default)]
+pub struct Startup {
+    /// `kumo.define_spool`, by name.
+    pub spools: Vec<SpoolOptions>,
+    /// `kumo.start_esmtp_listener`.
+    pub esmtp_listeners: Vec<EsmtpListener>,
+    /// `kumo.start_http_listener`.
+    pub http_listeners: Vec<HttpListener>,
+    /// `kumo.configure_local_logs`.
+    pub local_logs: Vec<LocalLogs>,
+}

@@ -1,0 +1,30 @@
+//! What runs when nobody wrote a policy: one loopback listener that relays for this machine.
+
+use config::{EsmtpListener, HttpListener, LocalLogs, SpoolOptions};
+use policy::Startup;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Safe defaults below `state`: SMTP on 127.0.0.1:2025, HTTP on 127.0.0.1:8000, relay for
+/// loopback only.
+pub fn startup(state: &Path, smtp: &str, http: &str) -> Result<Startup, config::ConfigError> {
+    let listener = json!({"listen": smtp});
+    let spool = |name: &str| config::parse::<SpoolOptions>("kumo.define_spool", json!({"name": name, "path": state.join("spool")}));
+    let logs = json!({"log_dir": state.join("log"), "max_segment_duration": "10s"});
+    Ok(Startup {
+        spools: vec![spool("data")?, spool("meta")?],
+        esmtp_listeners: vec![config::parse::<EsmtpListener>("kumo.start_esmtp_listener", listener)?],
+        http_listeners: vec![config::parse::<HttpListener>("kumo.start_http_listener", json!({"listen": http}))?],
+        local_logs: vec![config::parse::<LocalLogs>("kumo.configure_local_logs", logs)?],
+    })
+}
+
+/// Where state is kept: `/var/lib/postrider` for root, else the XDG state directory.
+pub fn state_dir(is_root: bool) -> PathBuf {
+    if is_root {
+        return PathBuf::from("/var/lib/postrider");
+    }
+    let home = || std::env::var_os("HOME").map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let base = std::env::var_os("XDG_STATE_HOME").map_or_else(|| home().join(".local/state"), PathBuf::from);
+    base.join("postrider")
+}

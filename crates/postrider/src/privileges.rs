@@ -1,0 +1,38 @@
+//! Giving up root: after listeners are bound, before mail is touched.
+
+use anyhow::{Context, anyhow, bail};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::{Uid, User, geteuid, setgid, setgroups, setuid};
+
+/// True when started with root's rights.
+pub fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+/// Becomes `name` for good: groups, group, user. No way back is kept.
+pub fn become_user(name: &str) -> anyhow::Result<()> {
+    let found = User::from_name(name).with_context(|| format!("--user {name}"))?;
+    let user = found.ok_or_else(|| anyhow!("--user {name}: no such user"))?;
+    if user.uid == geteuid() {
+        return Ok(());
+    }
+    if !is_root() {
+        bail!("--user {name}: only root can become another user");
+    }
+    setgroups(&[user.gid]).context("setgroups")?;
+    setgid(user.gid).context("setgid")?;
+    setuid(user.uid).context("setuid")?;
+    // A kernel that let us keep a way back must not go unnoticed.
+    if user.uid != Uid::from_raw(0) && setuid(Uid::from_raw(0)).is_ok() {
+        bail!("--user {name}: root's rights could not be given up");
+    }
+    Ok(())
+}
+
+/// Raises the limit of open files as far as allowed: every session is one.
+pub fn raise_file_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!("the limit of open files stays as it is: {error}");
+    }
+}

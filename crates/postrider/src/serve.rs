@@ -1,0 +1,163 @@
+//! From start-up values to a running server: the system diagram, read from top to bottom.
+//!
+//! Sockets are bound first, so that a port in use is the first thing said; then the caller may
+//! drop privileges; then spool and logs are opened, mail found in the spool goes back to its
+//! queues, and listeners are served until the process is told to stop.
+
+use crate::{defaults, diagnostics, identity, privileges};
+use admin::HttpService;
+use anyhow::{Context, anyhow};
+use clap::Parser;
+use config::HostPort;
+use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
+use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
+use net::listen;
+use policy::{Policy, Startup, StaticPolicy};
+use std::ffi::OsString;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use telemetry::{LogWriter, Metrics};
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The mail server on embedded defaults: relays for this machine, delivers by MX.
+#[derive(Debug, Parser)]
+#[command(name = "postrider serve", version)]
+struct Options {
+    /// Where to listen for SMTP.
+    #[arg(long, default_value = "127.0.0.1:2025")]
+    listen: String,
+    /// Where to listen for HTTP.
+    #[arg(long, default_value = "127.0.0.1:8000")]
+    http: String,
+    /// Where spool and logs are kept.
+    #[arg(long)]
+    state: Option<PathBuf>,
+    /// User to become once listeners are bound.
+    #[arg(long)]
+    user: Option<String>,
+}
+
+/// Sockets bound, nothing served yet.
+pub struct Bound {
+    smtp: Vec<TcpListener>,
+    http: Vec<TcpListener>,
+}
+
+/// `postrider serve`.
+pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let options = match Options::try_parse_from(arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            error.print().context("stderr")?;
+            return Ok(ExitCode::from(error.exit_code() as u8));
+        }
+    };
+    diagnostics::start(diagnostics::Format::Full, "info")?;
+    let state = options.state.unwrap_or_else(|| defaults::state_dir(privileges::is_root()));
+    let startup = defaults::startup(&state, &options.listen, &options.http)?;
+    let bound = Bound::new(&startup)?;
+    if let Some(user) = &options.user {
+        privileges::become_user(user)?;
+    } else if privileges::is_root() {
+        tracing::warn!("running as root: --user names a user to become");
+    }
+    eprintln!("spool and logs are in {}", state.display());
+    serve(Arc::new(StaticPolicy), startup, bound)
+}
+
+impl Bound {
+    /// Binds every listener of `startup`.
+    pub fn new(startup: &Startup) -> anyhow::Result<Bound> {
+        let bind = |at: &HostPort| -> anyhow::Result<TcpListener> { Ok(listen::bind(address(at)?)?) };
+        Ok(Bound {
+            smtp: startup.esmtp_listeners.iter().map(|l| bind(&l.listen)).collect::<Result<_, _>>()?,
+            http: startup.http_listeners.iter().map(|l| bind(&l.listen)).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// The socket address of a `listen` option.
+pub fn address(at: &HostPort) -> anyhow::Result<SocketAddr> {
+    match at.socket_addr() {
+        Some(address) => Ok(address),
+        None => Ok(listen::parse_address(&format!("{}:{}", at.host, at.port))?),
+    }
+}
+
+/// Runs the server until it is told to stop.
+pub fn serve(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
+    privileges::raise_file_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")?;
+    runtime.block_on(serve_async(policy, startup, bound))
+}
+
+async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
+    let spool_dir = spool_dir(&startup)?;
+    let (spool, recovery) = store::open(&spool_dir, store::Options::default())?;
+    let logs = startup.local_logs.iter().map(|l| LogWriter::open(l.clone())).collect::<Result<_, _>>()?;
+    let settings = EngineSettings {
+        hostname: identity::hostname(),
+        node_id: identity::node_id(&spool_dir)?,
+        resident_bytes_max: identity::resident_bytes_max(),
+        seed: identity::seed()?,
+    };
+    let engine = Engine::new(EngineParts {
+        policy,
+        spool,
+        mx: MxCache::new(Arc::new(HickoryResolver::from_system()?), MxCacheLimits::default()),
+        connectors: net::tls::Connectors::new()?,
+        logs,
+        metrics: Metrics::new()?,
+        settings,
+    });
+    engine.start(recovery);
+    let mut services = tokio::task::JoinSet::new();
+    for (options, socket) in startup.esmtp_listeners.into_iter().zip(bound.smtp) {
+        let socket = announce("smtp", socket)?;
+        services.spawn(EsmtpService::new(engine.clone(), options)?.serve(socket));
+    }
+    for (options, socket) in startup.http_listeners.iter().zip(bound.http) {
+        let socket = announce("http", socket)?;
+        services.spawn(HttpService::new(engine.clone(), options)?.serve(socket));
+    }
+    eprintln!("initialization complete");
+    until_stopped(&engine).await
+}
+
+/// Tells tooling where a listener is; the line ends with the address.
+fn announce(protocol: &str, socket: TcpListener) -> anyhow::Result<tokio::net::TcpListener> {
+    let socket = listen::into_tokio(socket)?;
+    eprintln!("{protocol} listener on {}", socket.local_addr()?);
+    Ok(socket)
+}
+
+/// The first signal drains, a second one stops now.
+async fn until_stopped(engine: &Engine) -> anyhow::Result<ExitCode> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let mut next = async || {
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+    };
+    next().await;
+    tracing::info!("stopping: finishing what is in hand; a second signal stops at once");
+    tokio::select! {
+        () = engine.drain(DRAIN_GRACE) => Ok(ExitCode::SUCCESS),
+        () = next() => {
+            tracing::warn!("stopped at once");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// One log serves both of KumoMTA's spools; it lives in the one called `data`.
+fn spool_dir(startup: &Startup) -> anyhow::Result<PathBuf> {
+    let missing = |name: &str| anyhow!("kumo.define_spool: no spool called `{name}` is defined: expected `data` and `meta`");
+    let find = |name: &str| startup.spools.iter().find(|s| s.name == name).ok_or_else(|| missing(name));
+    find("meta")?;
+    Ok(find("data")?.path.clone())
+}
+
+/// How long deliveries in hand may take to end. What is cut short is in the spool.
+const DRAIN_GRACE: Duration = Duration::from_secs(60);

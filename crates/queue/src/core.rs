@@ -1,0 +1,483 @@
+//! The queue manager: owns every scheduled and ready queue and all messages in them.
+//!
+//! In: admitted messages, answers to effects, connections asking for work, time. Out:
+//! messages by value and [`Effect`]s. Nothing here can fail: an obstacle is a state that
+//! `promote` judges, with a time at which it is looked at again. One instance stands behind
+//! one short lock of the engine; every method does a bounded amount of work.
+//!
+//! Invariant, checked by the simulator: every admitted message is in exactly one of
+//! {waiting, due, ready, taken by one connection, handed out in an effect, settled}.
+
+use crate::effect::{Effect, Opening};
+use crate::ready::{Connection, ReadyQueue, Route, RouteFailure};
+use crate::scheduled::{ScheduledQueue, Way};
+use crate::settle::Verdict;
+use clock::{Duration, Instant, Now, TimerWheel};
+use config::QueueConfig;
+use hashbrown::HashMap;
+use message::Message;
+use smtp_wire::{EnhancedCode, Reply};
+use std::sync::Arc;
+
+/// A scheduled queue's number; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QueueKey(u32);
+
+/// A ready queue's number; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ReadyKey(u32);
+
+/// A connection of a ready queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnKey {
+    /// Whose.
+    pub ready: ReadyKey,
+    pub(crate) slot: usize,
+}
+
+impl ConnKey {
+    /// A number that no other connection of this process has at the same time.
+    pub fn id(&self) -> u64 {
+        u64::from(self.ready.0) << 32 | self.slot as u64
+    }
+}
+
+/// A message and the scheduled queue it will return to.
+#[derive(Debug)]
+pub struct Queued {
+    /// The message.
+    pub message: Message,
+    /// Its queue.
+    pub queue: QueueKey,
+}
+
+/// The answer to a connection that asks for work.
+#[derive(Debug)]
+pub enum Take {
+    /// Deliver this, then settle it.
+    Message(Box<Queued>),
+    /// Nothing now; `Effect::Wake` will follow. The connection may close after its idle timeout.
+    Idle,
+    /// Ask again after this long (`max_message_rate`).
+    After(Duration),
+    /// Finish and close.
+    Close,
+}
+
+/// Limits of the whole manager.
+#[derive(Clone, Debug)]
+pub struct QueueSettings {
+    /// Octets of message content that may stay in memory beside the spool's copy.
+    pub resident_bytes_max: usize,
+    /// Seed of all jitter.
+    pub seed: u64,
+}
+
+/// The manager. See the module page.
+#[derive(Debug)]
+pub struct QueueCore {
+    pub(crate) by_name: HashMap<Arc<str>, QueueKey>,
+    pub(crate) scheduled: HashMap<QueueKey, ScheduledQueue>,
+    pub(crate) ready_by_name: HashMap<Arc<str>, ReadyKey>,
+    pub(crate) ready: HashMap<ReadyKey, ReadyQueue>,
+    pub(crate) wheel: TimerWheel<Timer>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) resident_bytes: usize,
+    settings: QueueSettings,
+    next_key: u32,
+    random: u64,
+    next_sweep: Instant,
+    fired: Vec<Timer>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Timer {
+    /// A waiting message's due time.
+    Due(QueueKey, u32),
+    /// A scheduled queue may promote again.
+    Promote(QueueKey),
+    /// A ready queue may open connections again.
+    Open(ReadyKey),
+}
+
+impl QueueCore {
+    /// An empty manager.
+    pub fn new(now: Instant, settings: QueueSettings) -> QueueCore {
+        QueueCore {
+            by_name: HashMap::new(),
+            scheduled: HashMap::new(),
+            ready_by_name: HashMap::new(),
+            ready: HashMap::new(),
+            wheel: TimerWheel::new(now),
+            effects: Vec::new(),
+            resident_bytes: 0,
+            random: settings.seed | 1,
+            settings,
+            next_key: 0,
+            next_sweep: now + SWEEP_INTERVAL,
+            fired: Vec::new(),
+        }
+    }
+
+    /// The queue of that name, made when it does not exist.
+    pub fn queue(&mut self, now: Instant, name: &str) -> QueueKey {
+        if let Some(key) = self.by_name.get(name) {
+            return *key;
+        }
+        let key = QueueKey(self.fresh_key());
+        let queue = ScheduledQueue::new(name, now);
+        self.by_name.insert(queue.name.clone(), key);
+        self.scheduled.insert(key, queue);
+        key
+    }
+
+    /// The configuration in force for a queue, if policy was asked already.
+    pub fn config(&self, key: QueueKey) -> Option<Arc<QueueConfig>> {
+        self.scheduled.get(&key).and_then(|q| q.config.clone())
+    }
+
+    /// The name of a queue; empty for one that is gone.
+    pub fn queue_name(&self, key: QueueKey) -> Arc<str> {
+        self.scheduled.get(&key).map_or_else(|| "".into(), |q| q.name.clone())
+    }
+
+    /// Policy's answer to `Effect::Configure`, or asked ahead of time.
+    pub fn configured(&mut self, now: Now, key: QueueKey, config: Arc<QueueConfig>) {
+        if let Some(queue) = self.scheduled.get_mut(&key) {
+            queue.configure(config, now.mono);
+            self.promote(now, key);
+        }
+    }
+
+    /// The answer to `Effect::Route`.
+    pub fn routed(&mut self, now: Now, key: QueueKey, route: Route) {
+        let legs = route.legs.iter().map(|(name, _, leg)| self.ready_queue(now.mono, name, leg.clone())).collect();
+        let weights = route.legs.iter().map(|(_, weight, _)| *weight).collect();
+        let Some(queue) = self.scheduled.get_mut(&key) else { return };
+        queue.routing = false;
+        queue.route_fresh_until = now.mono + route.fresh_for;
+        let same = queue.route.as_ref().is_some_and(|way| way.legs == legs);
+        if !same {
+            queue.route = Some(Way { legs, rotation: crate::pool::Rotation::new(weights) });
+        }
+        self.promote(now, key);
+    }
+
+    /// There is no configuration or no route: every due message is settled with the reply.
+    pub fn unroutable(&mut self, now: Now, key: QueueKey, failure: RouteFailure) {
+        let Some(queue) = self.scheduled.get_mut(&key) else { return };
+        (queue.routing, queue.configuring) = (false, false);
+        queue.route = None;
+        queue.promotes_after = now.mono + failure.hold_for;
+        let verdict = if failure.reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
+        let due = std::mem::take(&mut queue.due);
+        queue.out += due.len();
+        for message in due {
+            let queued = Box::new(Queued { message, queue: key });
+            self.effects.push(Effect::Undeliverable { queued, verdict, reply: failure.reply.clone() });
+        }
+        self.wheel.insert(now.mono + failure.hold_for, Timer::Promote(key));
+    }
+
+    /// Takes a message in. It waits for its due time or, when that has come, for its way.
+    pub fn admit(&mut self, now: Now, queue_name: &str, mut message: Message) {
+        let queue = self.queue(now.mono, queue_name);
+        if self.resident_bytes + message.content.resident_bytes() > self.settings.resident_bytes_max {
+            message.content.release();
+        }
+        self.resident_bytes += message.content.resident_bytes();
+        self.insert(now, queue, message);
+    }
+
+    /// A connection with nothing in hand asks for its next message; when there is none it is
+    /// noted as idle and will be woken.
+    pub fn take(&mut self, now: Now, conn: ConnKey) -> Take {
+        let taken = self.take_more(now, conn);
+        if let (Take::Idle, Some(ready)) = (&taken, self.ready.get_mut(&conn.ready))
+            && let Some(connection) = ready.connections.get_mut(conn.slot)
+            && !std::mem::replace(&mut connection.idle, true)
+        {
+            ready.idle.push_back(conn.slot);
+        }
+        taken
+    }
+
+    /// A connection with a message in hand asks for one to pipeline behind it. It is not noted
+    /// as idle: a message must not be promised to a connection that waits for a slow peer.
+    pub fn take_more(&mut self, now: Now, conn: ConnKey) -> Take {
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return Take::Close };
+        ready.last_used = now.mono;
+        if ready.messages.is_empty() {
+            return Take::Idle;
+        }
+        if let Some(Err(wait)) = ready.message_rate.as_mut().map(|rate| rate.admit(now.mono)) {
+            return Take::After(wait);
+        }
+        let Some(queued) = ready.messages.pop_front() else { return Take::Idle };
+        ready.consecutive_failures = 0;
+        self.call_waiters(now, conn.ready);
+        Take::Message(Box::new(queued))
+    }
+
+    /// A message that was tried comes back for another attempt after `delay`.
+    pub fn retry(&mut self, now: Now, queued: Queued, delay: Duration) {
+        let Queued { mut message, queue } = queued;
+        self.release(&mut message);
+        message.due = now.wall + delay;
+        self.insert(now, queue, message);
+        self.left(queue, now.mono);
+    }
+
+    /// A message that was taken but not tried goes back to the head of its ready queue.
+    pub fn give_back(&mut self, now: Now, conn: ConnKey, queued: Queued) {
+        let Some(ready) = self.ready.get_mut(&conn.ready) else {
+            self.insert(now, queued.queue, queued.message);
+            return self.left(queued.queue, now.mono);
+        };
+        ready.messages.push_front(queued);
+        self.serve(now, conn.ready);
+    }
+
+    /// A message is settled and gone.
+    pub fn forget(&mut self, now: Instant, queued: &Queued) {
+        self.resident_bytes = self.resident_bytes.saturating_sub(queued.message.content.resident_bytes());
+        self.left(queued.queue, now);
+    }
+
+    /// Content was let go or read back outside; keeps the memory account right.
+    pub fn release(&mut self, message: &mut Message) {
+        self.resident_bytes = self.resident_bytes.saturating_sub(message.content.resident_bytes());
+        message.content.release();
+    }
+
+    /// A connection is over; it gave its messages back or settled them before.
+    pub fn connection_ended(&mut self, now: Now, conn: ConnKey) {
+        if let Some(ready) = self.ready.get_mut(&conn.ready) {
+            if ready.connections.try_remove(conn.slot).is_some() {
+                ready.idle.retain(|slot| *slot != conn.slot);
+            }
+            self.serve(now, conn.ready);
+        }
+    }
+
+    /// No host of the destination could be reached: the first message bears the failure; when
+    /// `consecutive_connection_failures_before_delay` is exceeded, all of them do.
+    pub fn connection_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
+        ready.note_failure(now.mono);
+        let opens_after = ready.opens_after;
+        let limit = ready.leg.path.consecutive_connection_failures_before_delay;
+        let (count, reply) = match ready.consecutive_failures as usize > limit {
+            false => (1, reply),
+            true => {
+                ready.consecutive_failures = 0;
+                let code = EnhancedCode::new(4, 4, 1);
+                (ready.messages.len(), Reply::enhanced(451, code, "No answer from any hosts listed in MX"))
+            }
+        };
+        let count = count.min(ready.messages.len());
+        for queued in ready.messages.drain(..count) {
+            let queued = Box::new(queued);
+            self.effects.push(Effect::Undeliverable { queued, verdict: Verdict::Transient, reply: reply.clone() });
+        }
+        self.wheel.insert(opens_after, Timer::Open(conn.ready));
+        self.connection_ended(now, conn);
+        self.call_waiters(now, conn.ready);
+    }
+
+    /// The destination as a whole refuses or cannot take mail (null MX, prohibited host): every
+    /// message ready for it is settled with `reply`.
+    pub fn site_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
+        let verdict = if reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
+        if let Some(ready) = self.ready.get_mut(&conn.ready) {
+            for queued in ready.messages.drain(..) {
+                let queued = Box::new(queued);
+                self.effects.push(Effect::Undeliverable { queued, verdict, reply: reply.clone() });
+            }
+        }
+        self.connection_ended(now, conn);
+        self.call_waiters(now, conn.ready);
+    }
+
+    /// Fires every timer that is due.
+    pub fn tick(&mut self, now: Now) {
+        let mut fired = std::mem::take(&mut self.fired);
+        self.wheel.expire(now.mono, &mut fired);
+        for timer in fired.drain(..) {
+            match timer {
+                Timer::Due(key, slot) => self.message_due(now, key, slot as usize),
+                Timer::Promote(key) => self.promote(now, key),
+                Timer::Open(key) => self.serve(now, key),
+            }
+        }
+        self.fired = fired;
+        if now.mono >= self.next_sweep {
+            self.next_sweep = now.mono + SWEEP_INTERVAL;
+            self.sweep(now.mono);
+        }
+    }
+
+    /// When to call [`QueueCore::tick`] next.
+    pub fn deadline(&self) -> Instant {
+        self.wheel.deadline().unwrap_or(Instant::NEVER).min(self.next_sweep)
+    }
+
+    /// Moves what is to be done to `out`, in order.
+    pub fn drain_effects(&mut self, out: &mut Vec<Effect>) {
+        out.append(&mut self.effects);
+    }
+
+    /// A number for jitter: xorshift over the seed; fine for spreading, nothing else.
+    pub fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+
+    /// Octets of content in memory that the spool has too.
+    pub fn resident_bytes(&self) -> usize {
+        self.resident_bytes
+    }
+
+    /// Messages in scheduled queues, in ready queues, and queues of either kind.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            scheduled: self.scheduled.values().map(ScheduledQueue::len).sum(),
+            ready: self.ready.values().map(|r| r.messages.len()).sum(),
+            out: self.scheduled.values().map(|q| q.out).sum(),
+            scheduled_queues: self.scheduled.len(),
+            connections: self.ready.values().map(|r| r.connections.len()).sum(),
+        }
+    }
+
+    /// Name and number of messages of every scheduled queue.
+    pub fn scheduled_counts(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.scheduled.values().map(|q| (&*q.name, q.len()))
+    }
+
+    /// Name, messages and connections of every ready queue.
+    pub fn ready_counts(&self) -> impl Iterator<Item = (&str, usize, usize)> {
+        self.ready.values().map(|r| (&*r.name, r.messages.len(), r.connections.len()))
+    }
+
+    pub(crate) fn insert(&mut self, now: Now, key: QueueKey, mut message: Message) {
+        let due = now.mono_at(message.due);
+        let waits = due > now.mono;
+        if waits {
+            self.release(&mut message);
+        }
+        // A queue is only forgotten when nothing waits in it or is out of it.
+        let queue = self.scheduled.get_mut(&key).expect("a message's queue exists");
+        queue.last_used = now.mono;
+        if waits {
+            let slot = queue.waiting.insert((due, message));
+            self.wheel.insert(due, Timer::Due(key, slot as u32));
+        } else {
+            queue.due.push_back(message);
+            self.promote(now, key);
+        }
+    }
+
+    /// A message left ready queues and connections.
+    pub(crate) fn left(&mut self, key: QueueKey, now: Instant) {
+        if let Some(queue) = self.scheduled.get_mut(&key) {
+            queue.out = queue.out.saturating_sub(1);
+            queue.last_used = now;
+        }
+    }
+
+    fn message_due(&mut self, now: Now, key: QueueKey, slot: usize) {
+        let Some(queue) = self.scheduled.get_mut(&key) else { return };
+        // The slot may have been emptied and used again since; that message has its own timer.
+        if queue.waiting.get(slot).is_none_or(|(due, _)| *due > now.mono) {
+            return;
+        }
+        let (_, message) = queue.waiting.remove(slot);
+        queue.due.push_back(message);
+        self.promote(now, key);
+    }
+
+    fn ready_queue(&mut self, now: Instant, name: &Arc<str>, leg: crate::ready::Leg) -> ReadyKey {
+        if let Some(key) = self.ready_by_name.get(name).copied() {
+            if let Some(ready) = self.ready.get_mut(&key) {
+                ready.redefine(leg);
+                ready.last_used = now;
+            }
+            return key;
+        }
+        let key = ReadyKey(self.fresh_key());
+        self.ready_by_name.insert(name.clone(), key);
+        self.ready.insert(key, ReadyQueue::new(name.clone(), leg, now));
+        key
+    }
+
+    /// Wakes an idle connection or opens new ones, as far as limits allow.
+    pub(crate) fn serve(&mut self, now: Now, key: ReadyKey) {
+        let Some(ready) = self.ready.get_mut(&key) else { return };
+        if ready.messages.is_empty() {
+            return;
+        }
+        if let Some(slot) = ready.idle.pop_front() {
+            if let Some(connection) = ready.connections.get_mut(slot) {
+                connection.idle = false;
+            }
+            self.effects.push(Effect::Wake(ConnKey { ready: key, slot }));
+            return;
+        }
+        while ready.connections.len() < ready.wanted_connections() {
+            if now.mono < ready.opens_after {
+                return;
+            }
+            if let Some(Err(wait)) = ready.connection_rate.as_mut().map(|rate| rate.admit(now.mono)) {
+                ready.opens_after = now.mono + wait;
+                self.wheel.insert(ready.opens_after, Timer::Open(key));
+                return;
+            }
+            let slot = ready.connections.insert(Connection::default());
+            let conn = ConnKey { ready: key, slot };
+            let opening = Opening { conn, ready_name: ready.name.clone(), leg: ready.leg.clone() };
+            self.effects.push(Effect::Open(opening));
+        }
+    }
+
+    /// Forgets queues that nobody has used for a while.
+    fn sweep(&mut self, now: Instant) {
+        let scheduled = &mut self.scheduled;
+        self.by_name.retain(|_, key| match scheduled.get(key).is_some_and(|q| q.is_unused(now)) {
+            true => scheduled.remove(key).is_none(),
+            false => true,
+        });
+        let ready = &mut self.ready;
+        let unused = |r: &ReadyQueue| r.is_unused() && now.saturating_since(r.last_used) > READY_IDLE_MAX;
+        self.ready_by_name.retain(|_, key| match ready.get(key).is_some_and(unused) {
+            true => ready.remove(key).is_none(),
+            false => true,
+        });
+    }
+
+    fn fresh_key(&mut self) -> u32 {
+        self.next_key += 1;
+        self.next_key
+    }
+}
+
+/// How much there is of everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages waiting or due in scheduled queues.
+    pub scheduled: usize,
+    /// Messages in ready queues.
+    pub ready: usize,
+    /// Messages in ready queues, with connections, or handed out in effects.
+    pub out: usize,
+    /// Scheduled queues.
+    pub scheduled_queues: usize,
+    /// Outbound connections, opening ones included.
+    pub connections: usize,
+}
+
+/// How often unused queues are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+/// A ready queue idle for so long is forgotten (KumoMTA behaviour).
+const READY_IDLE_MAX: Duration = Duration::from_secs(600);

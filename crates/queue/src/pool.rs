@@ -1,0 +1,73 @@
+//! Which source of an egress pool sends next: weighted round robin (KumoMTA behaviour).
+//!
+//! The walk of the Linux virtual server: an index that goes round and a current weight that
+//! steps down by the greatest common divisor, so that heavier sources come up more often and
+//! evenly spread. One rotation belongs to one scheduled queue.
+
+/// The state of one walk over a pool's weights.
+#[derive(Clone, Debug)]
+pub struct Rotation {
+    weights: Vec<u32>,
+    step: u32,
+    heaviest: u32,
+    index: usize,
+    current: u32,
+}
+
+impl Rotation {
+    /// A walk over sources with these weights; a weight of zero is never chosen.
+    pub fn new(weights: Vec<u32>) -> Rotation {
+        let step = weights.iter().copied().filter(|w| *w > 0).fold(0, gcd);
+        let heaviest = weights.iter().copied().max().unwrap_or(0);
+        Rotation { index: weights.len().saturating_sub(1), weights, step, heaviest, current: 0 }
+    }
+
+    /// The next source for which `usable` holds; `None` when there is none.
+    pub fn next(&mut self, mut usable: impl FnMut(usize) -> bool) -> Option<usize> {
+        if self.step == 0 {
+            return None;
+        }
+        let rounds = self.weights.len() * (self.heaviest / self.step) as usize;
+        for _ in 0..rounds {
+            self.index = (self.index + 1) % self.weights.len();
+            if self.index == 0 {
+                self.current = if self.current <= self.step { self.heaviest } else { self.current - self.step };
+            }
+            if self.weights[self.index] >= self.current && usable(self.index) {
+                return Some(self.index);
+            }
+        }
+        None
+    }
+}
+
+fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(weights: &[u32], turns: usize, usable: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut rotation = Rotation::new(weights.to_vec());
+        let mut counts = vec![0; weights.len()];
+        for _ in 0..turns {
+            if let Some(i) = rotation.next(&usable) {
+                counts[i] += 1;
+            }
+        }
+        counts
+    }
+
+    #[test]
+    fn shares_follow_the_weights() {
+        assert_eq!(counts(&[3, 1], 400, |_| true), [300, 100]);
+        assert_eq!(counts(&[1, 1, 1], 300, |_| true), [100, 100, 100]);
+        assert_eq!(counts(&[50, 0, 100], 300, |_| true), [100, 0, 200]);
+        assert_eq!(counts(&[2, 1], 30, |i| i == 1), [0, 30], "an unusable source gives way");
+        assert_eq!(counts(&[0, 0], 3, |_| true), [0, 0]);
+        assert_eq!(counts(&[], 3, |_| true), Vec::<usize>::new());
+        assert_eq!(counts(&[1, 2], 9, |_| false), [0, 0], "terminates when nothing is usable");
+    }
+}

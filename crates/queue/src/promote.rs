@@ -1,0 +1,131 @@
+//! The gate between scheduled and ready: judges every obstacle, in one order, in one place.
+//!
+//! For each due message of a queue: is the configuration known, the route known, the message
+//! young enough, the rate free, a source with room? The first obstacle found ends the walk
+//! and leaves the messages where they are with something that will look again: an effect
+//! under way, a timer, or a place among a ready queue's waiters. Never recursive.
+
+use crate::core::{QueueCore, QueueKey, Queued, ReadyKey, Timer};
+use crate::effect::Effect;
+use crate::scheduled::ScheduledQueue;
+use clock::{Instant, Now};
+use hashbrown::HashMap;
+
+/// What stopped, or did not stop, the first due message.
+enum Gate {
+    Open(ReadyKey),
+    Expired,
+    Stopped,
+}
+
+impl QueueCore {
+    /// Moves due messages of one queue to ready queues until something stops them.
+    pub(crate) fn promote(&mut self, now: Now, key: QueueKey) {
+        self.promote_up_to(now, key, usize::MAX);
+    }
+
+    /// Gives freed room of a ready queue to the scheduled queues that wait for it, in turn.
+    pub(crate) fn call_waiters(&mut self, now: Now, key: ReadyKey) {
+        let mut turns = self.ready.get(&key).map_or(0, |r| r.waiters.len());
+        while turns > 0 {
+            turns -= 1;
+            let Some(ready) = self.ready.get_mut(&key).filter(|r| r.has_room()) else { return };
+            let Some(waiter) = ready.waiters.pop_front() else { return };
+            if let Some(queue) = self.scheduled.get_mut(&waiter) {
+                queue.waits_at.remove(&key);
+            }
+            self.promote_up_to(now, waiter, MESSAGES_PER_TURN);
+        }
+    }
+
+    fn promote_up_to(&mut self, now: Now, key: QueueKey, messages_max: usize) {
+        for _ in 0..messages_max {
+            match self.judge(now, key) {
+                Gate::Stopped => return,
+                Gate::Expired => self.pop_due(key).into_iter().for_each(|q| self.effects.push(Effect::Expired(q))),
+                Gate::Open(ready_key) => {
+                    let Some(queued) = self.pop_due(key) else { return };
+                    if let Some(ready) = self.ready.get_mut(&ready_key) {
+                        ready.messages.push_back(*queued);
+                        ready.last_used = now.mono;
+                    }
+                    self.serve(now, ready_key);
+                }
+            }
+        }
+        // The turn is over with messages left: stand in line again.
+        self.wait_for_room(key);
+    }
+
+    fn judge(&mut self, now: Now, key: QueueKey) -> Gate {
+        let Some(queue) = self.scheduled.get_mut(&key) else { return Gate::Stopped };
+        let Some(message) = queue.due.front() else { return Gate::Stopped };
+        let expired = queue.is_expired(message, now);
+        if now.mono < queue.promotes_after {
+            return Gate::Stopped;
+        }
+        refresh(queue, key, now.mono, &mut self.effects);
+        if queue.config.is_none() || queue.route.is_none() {
+            return Gate::Stopped;
+        }
+        if expired {
+            return Gate::Expired;
+        }
+        let Some(leg) = choose(queue, &self.ready) else {
+            self.wait_for_room(key);
+            return Gate::Stopped;
+        };
+        if let Some(Err(wait)) = queue.message_rate.as_mut().map(|rate| rate.admit(now.mono)) {
+            queue.promotes_after = now.mono + wait;
+            self.wheel.insert(queue.promotes_after, Timer::Promote(key));
+            return Gate::Stopped;
+        }
+        Gate::Open(leg)
+    }
+
+    fn pop_due(&mut self, key: QueueKey) -> Option<Box<Queued>> {
+        let queue = self.scheduled.get_mut(&key)?;
+        let message = queue.due.pop_front()?;
+        queue.out += 1;
+        Some(Box::new(Queued { message, queue: key }))
+    }
+
+    /// Puts a queue with due messages in line at every ready queue it could use.
+    fn wait_for_room(&mut self, key: QueueKey) {
+        let Some(queue) = self.scheduled.get_mut(&key) else { return };
+        let Some(way) = queue.route.as_ref().filter(|_| !queue.due.is_empty()) else { return };
+        for leg in &way.legs {
+            if let Some(ready) = self.ready.get_mut(leg)
+                && queue.waits_at.insert(*leg)
+            {
+                ready.waiters.push_back(key);
+            }
+        }
+    }
+}
+
+/// Asks for configuration and route when they are missing or stale; stale ones stay in use
+/// until the answer comes.
+fn refresh(queue: &mut ScheduledQueue, key: QueueKey, now: Instant, effects: &mut Vec<Effect>) {
+    if now >= queue.config_fresh_until && !queue.configuring {
+        queue.configuring = true;
+        effects.push(Effect::Configure { queue: key, name: queue.name.clone() });
+    }
+    if let Some(config) = &queue.config
+        && now >= queue.route_fresh_until
+        && !queue.routing
+    {
+        queue.routing = true;
+        let config = config.clone();
+        effects.push(Effect::Route { queue: key, name: queue.name.clone(), config });
+    }
+}
+
+fn choose(queue: &mut ScheduledQueue, ready: &HashMap<ReadyKey, crate::ready::ReadyQueue>) -> Option<ReadyKey> {
+    let way = queue.route.as_mut()?;
+    let index = way.rotation.next(|i| ready.get(&way.legs[i]).is_some_and(|r| r.has_room()))?;
+    Some(way.legs[index])
+}
+
+/// Messages one queue may promote before the next waiting queue has its turn.
+const MESSAGES_PER_TURN: usize = 8;

@@ -1,0 +1,100 @@
+//! Scheduled queues: messages of one `campaign:tenant@domain!routing_domain`.
+//!
+//! Owns the messages that wait for a time (`waiting`) and those whose time has come but whose
+//! way is not free yet (`due`, in order). Knows its configuration and route, or that somebody
+//! is finding them out. Never judges a message; `promote` does.
+
+use crate::core::ReadyKey;
+use crate::pool::Rotation;
+use crate::ready::gcra;
+use crate::throttle::Gcra;
+use clock::{Duration, Instant, Now};
+use config::QueueConfig;
+use hashbrown::HashSet;
+use message::Message;
+use slab::Slab;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The queue itself; `QueueCore` drives it.
+#[derive(Debug)]
+pub(crate) struct ScheduledQueue {
+    pub name: Arc<str>,
+    pub config: Option<Arc<QueueConfig>>,
+    pub config_fresh_until: Instant,
+    pub configuring: bool,
+    pub route: Option<Way>,
+    pub route_fresh_until: Instant,
+    pub routing: bool,
+    /// Messages that wait for their due time, with that time.
+    pub waiting: Slab<(Instant, Message)>,
+    /// Messages whose time has come, oldest first.
+    pub due: VecDeque<Message>,
+    /// Ready queues in whose `waiters` this queue stands, once each.
+    pub waits_at: HashSet<ReadyKey>,
+    /// No promotion before this moment (`max_message_rate`).
+    pub promotes_after: Instant,
+    pub message_rate: Option<Gcra>,
+    /// Messages in ready queues or in flight that will come back here if they fail.
+    pub out: usize,
+    pub last_used: Instant,
+}
+
+/// A route as the queue uses it: ready queues by key and the walk over their weights.
+#[derive(Debug)]
+pub(crate) struct Way {
+    pub legs: Vec<ReadyKey>,
+    pub rotation: Rotation,
+}
+
+impl ScheduledQueue {
+    pub fn new(name: &str, now: Instant) -> ScheduledQueue {
+        ScheduledQueue {
+            name: name.into(),
+            config: None,
+            config_fresh_until: Instant::ZERO,
+            configuring: false,
+            route: None,
+            route_fresh_until: Instant::ZERO,
+            routing: false,
+            waiting: Slab::new(),
+            due: VecDeque::new(),
+            waits_at: HashSet::new(),
+            promotes_after: Instant::ZERO,
+            message_rate: None,
+            out: 0,
+            last_used: now,
+        }
+    }
+
+    pub fn configure(&mut self, config: Arc<QueueConfig>, now: Instant) {
+        let changed = self.config.as_ref().is_none_or(|old| old.max_message_rate != config.max_message_rate);
+        if changed {
+            self.message_rate = config.max_message_rate.as_ref().map(gcra);
+        }
+        if self.config.as_ref().is_some_and(|old| old.protocol != config.protocol || old.egress_pool != config.egress_pool)
+        {
+            self.route_fresh_until = now;
+        }
+        self.config_fresh_until = now + Duration::from(config.refresh_interval);
+        self.configuring = false;
+        self.config = Some(config);
+    }
+
+    /// Messages here, waiting or due.
+    pub fn len(&self) -> usize {
+        self.waiting.len() + self.due.len()
+    }
+
+    /// True when `message` is older than the queue lets messages become.
+    pub fn is_expired(&self, message: &Message, now: Now) -> bool {
+        let age = now.wall.saturating_since(message.created());
+        self.config.as_ref().is_some_and(|config| age >= Duration::from(config.max_age))
+    }
+
+    /// True when the queue may be forgotten.
+    pub fn is_unused(&self, now: Instant) -> bool {
+        let idle_max = self.config.as_ref().map_or(Duration::from_secs(600), |c| Duration::from(c.reap_interval));
+        self.len() == 0 && self.out == 0 && now.saturating_since(self.last_used) > idle_max
+    }
+}

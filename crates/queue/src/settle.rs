@@ -1,0 +1,143 @@
+//! The one way out: outcomes of an attempt become dispositions of recipients.
+//!
+//! Pure: message, outcomes, configuration and now go in; log entries, what to mark and what
+//! comes next go out. Every attempt of every protocol ends here, and so does every message
+//! that could not be tried; grep for `settle(` finds all places where mail leaves.
+
+use crate::retry::{self, RetryPlan};
+use clock::{Duration, Now};
+use config::QueueConfig;
+use message::Message;
+use record::RecordType;
+use smtp_wire::{EnhancedCode, Reply};
+
+/// What a reply means for a recipient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The remote took responsibility.
+    Delivered,
+    /// To be tried again.
+    Transient,
+    /// Never to be tried again.
+    Permanent,
+}
+
+/// What one attempt made of one recipient.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Index in the envelope.
+    pub recipient: u16,
+    /// The classification.
+    pub verdict: Verdict,
+    /// The deciding reply, the remote's or our own.
+    pub reply: Reply,
+    /// The command it answered, for the log.
+    pub command: Option<String>,
+}
+
+/// One log entry: recipients that got the same reply.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Delivery, Bounce, TransientFailure or Expiration.
+    pub kind: RecordType,
+    /// Indices in the envelope.
+    pub recipients: Vec<u16>,
+    /// The reply they share.
+    pub reply: Reply,
+    /// The command it answered.
+    pub command: Option<String>,
+}
+
+/// What becomes of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// All recipients are settled: remove it from the spool.
+    Done,
+    /// Try the rest again after this long; the attempt is counted.
+    Retry(Duration),
+}
+
+/// The result of [`settle`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settlement {
+    /// What to log, in order.
+    pub entries: Vec<Entry>,
+    /// Recipients settled by this attempt, to be marked in the spool when others are left.
+    pub newly_settled: Vec<u16>,
+    /// What comes next.
+    pub next: Next,
+}
+
+/// Applies `outcomes` to `message`. Recipients without an outcome stay pending. The caller
+/// counts the attempt (`message.attempts`) after logging, as KumoMTA's records expect.
+/// `random` spreads retries.
+pub fn settle(message: &mut Message, outcomes: Vec<Outcome>, config: &QueueConfig, now: Now, random: u64) -> Settlement {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut newly_settled = Vec::new();
+    for outcome in outcomes {
+        if outcome.verdict != Verdict::Transient && message.settle_recipient(outcome.recipient) {
+            newly_settled.push(outcome.recipient);
+        }
+        add(&mut entries, outcome);
+    }
+    if message.is_settled() {
+        return Settlement { entries, newly_settled, next: Next::Done };
+    }
+    let age = now.wall.saturating_since(message.created());
+    match retry::after_attempt(config, message.attempts, age, random) {
+        RetryPlan::After(delay) => Settlement { entries, newly_settled, next: Next::Retry(delay) },
+        RetryPlan::Expire => {
+            let last = entries.iter().rev().find(|e| e.kind == RecordType::TransientFailure).map(|e| &e.reply);
+            let expiration = expire_with(message, last);
+            newly_settled.extend(&expiration.recipients);
+            entries.push(expiration);
+            Settlement { entries, newly_settled, next: Next::Done }
+        }
+    }
+}
+
+/// Settles every pending recipient as expired.
+pub fn expire(message: &mut Message) -> Entry {
+    expire_with(message, None)
+}
+
+/// The same outcome for every pending recipient.
+pub fn all_pending(message: &Message, verdict: Verdict, reply: &Reply) -> Vec<Outcome> {
+    let outcome = |(recipient, _)| Outcome { recipient, verdict, reply: reply.clone(), command: None };
+    message.pending().map(outcome).collect()
+}
+
+fn expire_with(message: &mut Message, last: Option<&Reply>) -> Entry {
+    let recipients: Vec<u16> = message.pending().map(|(i, _)| i).collect();
+    for recipient in &recipients {
+        message.settle_recipient(*recipient);
+    }
+    let text = match last {
+        None => "Next delivery time would be at an age beyond max_age".to_owned(),
+        Some(reply) => format!("Next delivery time would be at an age beyond max_age. Last response: {reply}"),
+    };
+    Entry {
+        kind: RecordType::Expiration,
+        recipients,
+        reply: Reply::enhanced(551, EnhancedCode::new(5, 4, 7), text),
+        command: None,
+    }
+}
+
+fn add(entries: &mut Vec<Entry>, outcome: Outcome) {
+    let kind = match outcome.verdict {
+        Verdict::Delivered => RecordType::Delivery,
+        Verdict::Transient => RecordType::TransientFailure,
+        Verdict::Permanent => RecordType::Bounce,
+    };
+    let same = |e: &&mut Entry| e.kind == kind && e.reply == outcome.reply;
+    match entries.iter_mut().find(same) {
+        Some(entry) => entry.recipients.push(outcome.recipient),
+        None => entries.push(Entry {
+            kind,
+            recipients: vec![outcome.recipient],
+            reply: outcome.reply,
+            command: outcome.command,
+        }),
+    }
+}

@@ -1,0 +1,59 @@
+//! One rate limit as GCRA (generic cell rate algorithm), in memory.
+//!
+//! Keeps one moment, the theoretical arrival time; admits when the cell is not more than the
+//! burst ahead of it. Exact to the microsecond, no window edges, constant memory.
+
+use clock::{Duration, Instant};
+
+/// A limit of `limit` events per `period`, `burst` of them at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Gcra {
+    /// Time that one event uses up.
+    interval: Duration,
+    /// How far ahead of `now` the theoretical arrival time may run.
+    tolerance: Duration,
+    arrival: Instant,
+}
+
+impl Gcra {
+    /// `burst` of zero counts as one: a limit that admits nothing would wedge its queue.
+    pub fn new(limit: u64, period: Duration, burst: u64) -> Gcra {
+        let interval = Duration::from_nanos((period.as_nanos() / u128::from(limit.max(1))) as u64);
+        let tolerance = interval.saturating_mul(u32::try_from(burst.max(1) - 1).unwrap_or(u32::MAX));
+        Gcra { interval, tolerance, arrival: Instant::ZERO }
+    }
+
+    /// Takes one event's worth, or says how long to wait before asking again.
+    pub fn admit(&mut self, now: Instant) -> Result<(), Duration> {
+        let arrival = self.arrival.max(now);
+        let ahead = arrival.saturating_since(now);
+        if ahead > self.tolerance {
+            return Err(ahead - self.tolerance);
+        }
+        self.arrival = arrival + self.interval;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn admits_the_burst_then_the_rate() {
+        let mut throttle = Gcra::new(10, Duration::from_secs(1), 3);
+        let now = Instant::from_micros(77);
+        assert!((0..3).all(|_| throttle.admit(now).is_ok()));
+        let wait = throttle.admit(now).expect_err("the burst is used up");
+        assert_eq!(wait, Duration::from_millis(100));
+        assert!(throttle.admit(now + Duration::from_millis(99)).is_err());
+        assert!(throttle.admit(now + wait).is_ok());
+    }
+
+    #[test]
+    fn holds_its_rate_over_time() {
+        let mut throttle = Gcra::new(1000, Duration::from_secs(60), 1);
+        let admitted = (0..600_000u64).filter(|ms| throttle.admit(Instant::from_micros(ms * 1000)).is_ok()).count();
+        assert!((9_900..=10_001).contains(&admitted), "{admitted} in ten minutes");
+    }
+}

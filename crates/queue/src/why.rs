@@ -1,0 +1,67 @@
+//! Why a message waits: a cause, a time and a text, never an error (KumoMTA's insert contexts).
+
+use core::fmt;
+
+/// The causes, under KumoMTA's names: they appear in `Delayed` records and reach policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// Just accepted.
+    Received,
+    /// Found in the spool at start.
+    Enumerated,
+    /// Its due time lies ahead.
+    ScheduledForLater,
+    /// `max_message_rate` of the scheduled queue.
+    MessageRateThrottle,
+    /// The ready queue holds `max_ready` messages.
+    ReadyQueueWasFull,
+    /// The queue's configuration or route could not be had.
+    FailedToInsertIntoReadyQueue,
+    /// Its due time came.
+    DueTimeWasReached,
+    /// The destination publishes a null MX (RFC 7505).
+    FailedDueToNullMx,
+    /// The destination's exchangers have no address.
+    MxResolvedToZeroHosts,
+    /// An address of the destination is in `prohibited_hosts`.
+    MxWasProhibited,
+    /// All addresses of the destination are in `skip_hosts`.
+    MxWasSkipped,
+    /// `consecutive_connection_failures_before_delay` was exceeded.
+    TooManyConnectionFailures,
+    /// `max_connection_rate` or `max_message_rate` of the path.
+    ConnectionRateThrottle,
+    /// An attempt failed transiently.
+    LoggedTransientFailure,
+    /// A connection ended with the message untried.
+    DispatcherDrop,
+}
+
+impl Why {
+    /// KumoMTA's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Why::Received => "Received",
+            Why::Enumerated => "Enumerated",
+            Why::ScheduledForLater => "ScheduledForLater",
+            Why::MessageRateThrottle => "MessageRateThrottle",
+            Why::ReadyQueueWasFull => "ReadyQueueWasFull",
+            Why::FailedToInsertIntoReadyQueue => "FailedToInsertIntoReadyQueue",
+            Why::DueTimeWasReached => "DueTimeWasReached",
+            Why::FailedDueToNullMx => "FailedDueToNullMx",
+            Why::MxResolvedToZeroHosts => "MxResolvedToZeroHosts",
+            Why::MxWasProhibited => "MxWasProhibited",
+            Why::MxWasSkipped => "MxWasSkipped",
+            Why::TooManyConnectionFailures => "TooManyConnectionFailures",
+            Why::ConnectionRateThrottle => "ConnectionRateThrottle",
+            Why::LoggedTransientFailure => "LoggedTransientFailure",
+            Why::DispatcherDrop => "DispatcherDrop",
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

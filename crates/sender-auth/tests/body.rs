@@ -1,0 +1,139 @@
+//! The body hash against a plain reference: in place, streamed, and cut into chunks anywhere.
+
+mod common;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use proptest::prelude::*;
+use sender_auth::{BodyHasher, BodyHashes, Canonicalization};
+
+const BOTH: [Canonicalization; 2] = [Canonicalization::Relaxed, Canonicalization::Simple];
+
+/// Checks the whole-body path and the chunked path.
+fn agree(body: &[u8], cuts: &[usize]) {
+    let hashes = BodyHashes::new();
+    for form in BOTH {
+        let expect = common::body_hash(form == Canonicalization::Relaxed, body);
+        assert_eq!(
+            hashes.get(form, body).to_vec(),
+            expect,
+            "{form:?} whole {body:?}"
+        );
+        let mut hasher = BodyHasher::new(form);
+        let mut rest = body;
+        for &cut in cuts {
+            let (chunk, after) = rest.split_at(cut.min(rest.len()));
+            hasher.update(chunk);
+            rest = after;
+        }
+        hasher.update(rest);
+        assert_eq!(
+            hasher.finish().to_vec(),
+            expect,
+            "{form:?} cut at {cuts:?} {body:?}"
+        );
+    }
+}
+
+#[test]
+fn examples_and_empty_bodies_of_rfc_6376() {
+    let relaxed = |body: &[u8]| common::canonical_body(true, body);
+    let simple = |body: &[u8]| common::canonical_body(false, body);
+    let example = b" C \r\nD \t E\r\n\r\n\r\n";
+    assert_eq!(relaxed(example), b" C\r\nD E\r\n");
+    assert_eq!(simple(example), b" C \r\nD \t E\r\n");
+    assert_eq!(
+        (relaxed(b""), simple(b"")),
+        (b"".to_vec(), b"\r\n".to_vec())
+    );
+    assert_eq!(
+        (relaxed(b"\r\n\r\n"), simple(b"\r\n\r\n")),
+        (b"".to_vec(), b"\r\n".to_vec())
+    );
+    // section 3.4.3 and 3.4.4 print the hashes of the empty body
+    let hash = |form| STANDARD.encode(BodyHashes::new().get(form, b""));
+    assert_eq!(
+        hash(Canonicalization::Simple),
+        "frcCV1k9oG9oKj3dpUqdJg1PxRT2RSN/XKdLCPjaYaY="
+    );
+    assert_eq!(
+        hash(Canonicalization::Relaxed),
+        "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+    );
+}
+
+#[test]
+fn every_cut_of_awkward_bodies() {
+    let bodies: &[&[u8]] = &[
+        b"",
+        b"\r\n",
+        b"\r\n\r\n\r\n",
+        b" ",
+        b" \r\n",
+        b" \t\r\n \r\n",
+        b"a",
+        b"a\r\n",
+        b"a \r\n",
+        b"a\t b  c\r\n\r\n \r\nd\r\n",
+        b"\r",
+        b"\n",
+        b"a\r",
+        b"a\r\r\n",
+        b"a \r",
+        b"a \rb\r\n",
+        b"a\nb \n\r\n",
+        b"\n\r\n\r\n",
+        b"clean line\r\nclean line\r\n\r\nclean\r\n\r\n\r\n",
+        b"clean line\r\n\r\ndirty  line\r\nclean\r\n",
+        b".\r\n..\r\n \xff\xfe\r\n",
+    ];
+    for body in bodies {
+        for cut in 0..=body.len() {
+            for second in 0..=body.len() - cut {
+                agree(body, &[cut, second]);
+            }
+        }
+        agree(body, &vec![1; body.len()]);
+    }
+}
+
+#[test]
+fn long_bodies_pass_every_buffer_bound() {
+    for len in [511, 512, 513, 2047, 2048, 2049, 4095, 4096, 4097, 8193] {
+        for tail in [b"".as_slice(), b"\r\n", b" \r\n", b"\t", b"\r\n\r\n"] {
+            let body = [vec![b'x'; len], tail.to_vec()].concat();
+            agree(&body, &[]);
+            let words = [b"x ".repeat(len / 2), b" ".to_vec(), tail.to_vec()].concat();
+            agree(&words, &[len / 2]);
+            // one bad pair across the boundary of two test blocks
+            let mut pair = vec![b'x'; len + 2];
+            pair[len - 1..len + 1].copy_from_slice(b"  ");
+            agree(&pair, &[]);
+        }
+    }
+}
+
+fn body_soup() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        4 => Just(b"\r\n".to_vec()),
+        4 => Just(b" ".to_vec()),
+        2 => Just(b"\t".to_vec()),
+        4 => Just(b"word".to_vec()),
+        3 => Just(b"a whole clean line\r\n".to_vec()),
+        1 => Just(b"\r".to_vec()),
+        1 => Just(b"\n".to_vec()),
+        1 => Just(b"..".to_vec()),
+        1 => (500..2100usize).prop_map(|len| vec![b'y'; len]),
+        1 => proptest::collection::vec(any::<u8>(), 0..8),
+    ];
+    proptest::collection::vec(piece, 0..60).prop_map(|p| p.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(3000) })]
+
+    #[test]
+    fn random_bodies_and_chunks(body in body_soup(), cuts in proptest::collection::vec(0..40usize, 0..200)) {
+        agree(&body, &cuts);
+    }
+}

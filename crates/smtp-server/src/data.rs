@@ -1,0 +1,169 @@
+//! DATA: receives content up to CRLF.CRLF, judges it and hands it over (RFC 5321 section 4.1.1.4).
+//!
+//! Content goes from the input straight into the message's buffer. However it is judged, it is
+//! read to its end first. BDAT joins here once its last chunk is in.
+
+use crate::mail::{Chunks, Open};
+use crate::question::{Question, Transaction};
+use crate::reject::Concerned;
+use crate::session::{Awaiting, Phase, Session};
+use crate::texts;
+use clock::Instant;
+use message::Envelope;
+use smtp_wire::data::{ContentFault, DataDecoder, conform};
+use spool::Receipt;
+
+/// A DATA being received.
+#[derive(Debug)]
+pub(crate) struct Receiving {
+    pub(crate) decoder: DataDecoder,
+    pub(crate) started: Instant,
+    /// Octets off the wire.
+    pub(crate) octets: u64,
+}
+
+/// Largest buffer made in advance on the word of a client (SIZE=, BDAT).
+const PRESIZE_OCTETS_MAX: usize = 256 * 1024;
+/// Buffer made in advance when the client said nothing.
+const PRESIZE_OCTETS: usize = 16 * 1024;
+/// Content over the size limit is read to its end, to be refused in order, but not for ever:
+/// behind this many octets the session closes.
+pub(crate) const DISCARD_OCTETS_MAX: u64 = 1 << 30;
+
+impl Session {
+    pub(crate) fn data(&mut self, now: Instant) {
+        let refusal = match &self.transaction {
+            None => Some(texts::MAIL_FIRST),
+            Some(open) if open.recipients.is_empty() => Some(texts::RCPT_FIRST),
+            Some(open) if open.chunks != Chunks::None => Some(texts::IN_CHUNKS),
+            Some(_) => None,
+        };
+        if let Some(entry) = refusal {
+            return self.refuse_junk(texts::reply(entry));
+        }
+        let announced = self.transaction.as_ref().and_then(|open| open.params.size);
+        // A little more than announced: the client's count and ours may differ by a line end.
+        self.prepare_content(
+            announced.map_or(PRESIZE_OCTETS as u64, |octets| octets.saturating_add(2)),
+        );
+        let decoder = DataDecoder::new(self.settings.max_message_size);
+        self.phase = Phase::Data(Box::new(Receiving {
+            decoder,
+            started: now,
+            octets: 0,
+        }));
+        self.say(354, "Send body; end with CRLF.CRLF");
+    }
+
+    /// Takes content from the front of `input`; returns the octets taken.
+    pub(crate) fn feed_data(&mut self, now: Instant, input: &[u8]) -> usize {
+        let (Phase::Data(receiving), Some(open)) = (&mut self.phase, &mut self.transaction) else {
+            return 0;
+        };
+        let (consumed, ended) = receiving.decoder.feed(input, &mut open.content);
+        receiving.octets += consumed as u64;
+        let too_big = receiving.decoder.is_too_big();
+        if ended {
+            self.phase = Phase::Command;
+            match too_big {
+                true => self.refuse_content(texts::MESSAGE_TOO_BIG),
+                false => self.judge_content(now),
+            }
+        } else if too_big && receiving.decoder.octets() > DISCARD_OCTETS_MAX {
+            self.refuse_content(texts::MESSAGE_TOO_BIG);
+            self.close();
+        }
+        consumed
+    }
+
+    /// Content is complete: checks it and asks for responsibility to be taken.
+    pub(crate) fn judge_content(&mut self, now: Instant) {
+        let Some(open) = &mut self.transaction else {
+            return;
+        };
+        let settings = &self.settings;
+        let verdict = conform(
+            &mut open.content,
+            settings.invalid_line_endings,
+            settings.line_length_hard_limit,
+        );
+        match verdict {
+            Ok(()) => self.hand_over(now),
+            Err(ContentFault::BareLineEnding) => self.refuse_content(texts::BARE_LINE_ENDING),
+            Err(ContentFault::LineTooLong { .. }) => self.refuse_content(texts::LINE_TOO_LONG),
+        }
+    }
+
+    /// Refuses the whole message and ends the transaction.
+    pub(crate) fn refuse_content(&mut self, entry: (u16, &str)) {
+        let concerned = match self.transaction.take() {
+            None => Concerned::nobody(),
+            Some(Open {
+                sender, recipients, ..
+            }) => Concerned {
+                sender: Some(sender),
+                recipients,
+            },
+        };
+        self.refuse(texts::reply(entry), concerned);
+    }
+
+    fn hand_over(&mut self, now: Instant) {
+        let Some(open) = self.transaction.take() else {
+            return;
+        };
+        let Open {
+            sender,
+            params,
+            recipients,
+            rcpt_params,
+            mut content,
+            ..
+        } = open;
+        if !content.is_empty() && !content.ends_with(b"\r\n") {
+            // Chunks need not end in a line end; everything behind this point relies on one.
+            content.extend_from_slice(b"\r\n");
+        }
+        let concerned = Concerned {
+            sender: Some(sender.clone()),
+            recipients: recipients.clone(),
+        };
+        let transaction = Transaction {
+            envelope: Envelope { sender, recipients },
+            content,
+            mail_params: params,
+            rcpt_params,
+            processing_deadline: now + self.settings.data_processing_timeout,
+        };
+        self.ask(Question::Data(transaction), Awaiting::Data(concerned));
+    }
+
+    /// `250 OK ids=<id> <id>`.
+    pub(crate) fn data_accepted(&mut self, receipts: &[Receipt]) {
+        assert!(!receipts.is_empty(), "accepted without a receipt");
+        self.junk_commands = 0;
+        let mut text = String::with_capacity(8 + receipts.len() * 33);
+        text.push_str("OK ids=");
+        for (i, receipt) in receipts.iter().enumerate() {
+            if i > 0 {
+                text.push(' ');
+            }
+            text.push_str(&receipt.id().to_string());
+        }
+        self.say(250, &text);
+    }
+
+    /// Gives the open transaction a content buffer with room for `octets`, within reason.
+    pub(crate) fn prepare_content(&mut self, octets: u64) {
+        let wanted = usize::try_from(octets)
+            .unwrap_or(usize::MAX)
+            .min(PRESIZE_OCTETS_MAX);
+        let Some(open) = &mut self.transaction else {
+            return;
+        };
+        if open.content.capacity() == 0 {
+            open.content = core::mem::take(&mut self.spare);
+        }
+        open.content.reserve(wanted);
+    }
+}

@@ -1,0 +1,125 @@
+//! Why the spool could not do it: one enum, a variant a cause, facts in fields.
+//!
+//! Errors are values that many waiting sessions get a copy of, so an operating system error is
+//! kept as its kind, number and text.
+
+use crate::FileName;
+use message::{MessageId, Place};
+use std::io;
+use thiserror::Error;
+
+/// What the spool was doing when the disk refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Listing the spool's files.
+    List,
+    /// Creating a file.
+    Create,
+    /// Writing pages.
+    Write,
+    /// Waiting for the disk to have them.
+    Sync,
+    /// Reading pages.
+    Read,
+    /// Renaming, with the sync of the directory.
+    Rename,
+    /// Removing, with the sync of the directory.
+    Remove,
+}
+
+/// Why a spool call failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SpoolError {
+    /// The disk refused.
+    #[error("spool: cannot {step} {file}: {text}")]
+    Io {
+        /// What was being done.
+        step: Step,
+        /// To which file.
+        file: FileName,
+        /// The kind of error.
+        kind: io::ErrorKind,
+        /// The operating system's number, when there is one.
+        errno: Option<i32>,
+        /// The operating system's words.
+        text: String,
+    },
+    /// A segment written by a newer version; nothing was changed.
+    #[error("spool: {file} has format version {found}; this program knows up to {known}: use the newer program, or another spool")]
+    NewerFormat {
+        /// The segment.
+        file: FileName,
+        /// Its version.
+        found: u32,
+        /// The newest version this program reads.
+        known: u32,
+    },
+    /// A batch beyond what a segment can address.
+    #[error("spool: {octets} octets in one commit; at most {octets_max} fit")]
+    TooBig {
+        /// Octets asked for.
+        octets: u64,
+        /// The bound.
+        octets_max: u64,
+    },
+    /// A transaction with no message or too many.
+    #[error("spool: {messages} messages in one transaction; expected 1 to {messages_max}")]
+    MessageCount {
+        /// Messages asked for.
+        messages: usize,
+        /// The bound.
+        messages_max: usize,
+    },
+    /// The messages of a transaction must share one body.
+    #[error("spool: the messages of one transaction do not share one body: {id}")]
+    BodiesDiffer {
+        /// The first message with another body.
+        id: MessageId,
+    },
+    /// The message is not at this place, nor anywhere else.
+    #[error("spool: no message {id}")]
+    NoSuchMessage {
+        /// Whose content was wanted.
+        id: MessageId,
+    },
+    /// The octets at this place are not what was written.
+    #[error("spool: message {id} at {place:?} does not read back as written")]
+    Damaged {
+        /// Whose content was wanted.
+        id: MessageId,
+        /// Where it should be.
+        place: Place,
+    },
+    /// All segment numbers are used.
+    #[error("spool: all segment numbers are used; drain this spool and start a new one")]
+    Exhausted,
+    /// The spool was closed.
+    #[error("spool: closed")]
+    Closed,
+}
+
+impl SpoolError {
+    /// From the disk's answer.
+    pub fn io(step: Step, file: FileName, error: &io::Error) -> SpoolError {
+        SpoolError::Io { step, file, kind: error.kind(), errno: error.raw_os_error(), text: error.to_string() }
+    }
+
+    /// True when the cause is lack of space: 452 4.3.1 rather than 451 4.3.0.
+    pub fn is_full(&self) -> bool {
+        matches!(self, SpoolError::Io { kind: io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, .. })
+    }
+}
+
+impl core::fmt::Display for Step {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Step::List => "list",
+            Step::Create => "create",
+            Step::Write => "write",
+            Step::Sync => "sync",
+            Step::Read => "read",
+            Step::Rename => "rename",
+            Step::Remove => "remove",
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! Which segments there are and how much of each is alive.
+
+use std::collections::BTreeMap;
+
+/// All segments of the log, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    map: BTreeMap<u32, Segment>,
+    live_messages: u64,
+    live_octets: u64,
+    file_pages: u64,
+}
+
+/// One segment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Segment {
+    /// Length of its file, in pages.
+    pub file_pages: u32,
+    /// Page behind its last acknowledged batch.
+    pub end: u32,
+    /// What its batches carry; `None` when its header was damaged and nothing in it is known.
+    pub nonce: Option<u64>,
+    /// Live messages in it.
+    pub live_messages: u32,
+    /// Octets they stand for.
+    pub live_octets: u64,
+    /// Something in it did not read: it goes to `corrupt/`, not to the spares.
+    pub damaged: bool,
+    /// A write or sync of it failed: its file is not used again.
+    pub poisoned: bool,
+    /// Compaction found a live message in it that does not read: only its removal helps.
+    pub stuck: bool,
+}
+
+impl Segments {
+    /// Adds a segment.
+    pub fn insert(&mut self, sequence: u32, segment: Segment) {
+        self.file_pages += u64::from(segment.file_pages);
+        self.map.insert(sequence, segment);
+    }
+
+    /// Forgets a segment.
+    pub fn remove(&mut self, sequence: u32) {
+        if let Some(segment) = self.map.remove(&sequence) {
+            self.file_pages -= u64::from(segment.file_pages);
+        }
+    }
+
+    pub fn get(&self, sequence: u32) -> Option<&Segment> {
+        self.map.get(&sequence)
+    }
+
+    pub fn get_mut(&mut self, sequence: u32) -> Option<&mut Segment> {
+        self.map.get_mut(&sequence)
+    }
+
+    /// Notes that a segment's file reaches at least to page `end`.
+    pub fn reaches(&mut self, sequence: u32, end: u32) {
+        if let Some(segment) = self.map.get_mut(&sequence) {
+            self.file_pages += u64::from(end.saturating_sub(segment.file_pages));
+            segment.file_pages = segment.file_pages.max(end);
+        }
+    }
+
+    /// Counts a message in.
+    pub fn add(&mut self, sequence: u32, octets: u32) {
+        if let Some(segment) = self.map.get_mut(&sequence) {
+            segment.live_messages += 1;
+            segment.live_octets += u64::from(octets);
+            self.live_messages += 1;
+            self.live_octets += u64::from(octets);
+        }
+    }
+
+    /// Counts a message out.
+    pub fn subtract(&mut self, sequence: u32, octets: u32) {
+        if let Some(segment) = self.map.get_mut(&sequence) {
+            segment.live_messages -= 1;
+            segment.live_octets -= u64::from(octets);
+            self.live_messages -= 1;
+            self.live_octets -= u64::from(octets);
+        }
+    }
+
+    /// Notes that something in a segment does not read.
+    pub fn damage(&mut self, sequence: u32) {
+        if let Some(segment) = self.map.get_mut(&sequence) {
+            segment.damaged = true;
+        }
+    }
+
+    /// The oldest segment at or above `floor`.
+    pub fn oldest(&self, floor: u32) -> Option<(u32, &Segment)> {
+        self.map.range(floor..).next().map(|(sequence, segment)| (*sequence, segment))
+    }
+
+    /// The newest segment.
+    pub fn newest(&self) -> Option<u32> {
+        self.map.last_key_value().map(|(sequence, _)| *sequence)
+    }
+
+    /// The lowest number, below `floor`, of a segment still there.
+    pub fn below(&self, floor: u32) -> Option<u32> {
+        self.map.range(..floor).next().map(|(sequence, _)| *sequence)
+    }
+
+    /// The oldest segment that holds a live message; from there on everything is needed.
+    pub fn oldest_live(&self, floor: u32) -> Option<u32> {
+        self.map.range(floor..).find(|(_, segment)| segment.live_messages > 0).map(|(sequence, _)| *sequence)
+    }
+
+    pub fn count(&self) -> usize {
+        self.map.len()
+    }
+
+    pub fn file_pages(&self) -> u64 {
+        self.file_pages
+    }
+
+    pub fn live_messages(&self) -> u64 {
+        self.live_messages
+    }
+
+    pub fn live_octets(&self) -> u64 {
+        self.live_octets
+    }
+}

@@ -1,0 +1,41 @@
+//! Why a spool directory could not be opened.
+
+use spool::SpoolError;
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why a spool could not be opened. Its text is one line for the operator.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// Another process has it.
+    #[error("spool {}: in use by another process ({holder}): {} is locked; stop that process or choose another spool path", dir.display(), lock.display())]
+    InUse {
+        /// The spool directory.
+        dir: PathBuf,
+        /// The file that is locked.
+        lock: PathBuf,
+        /// Who holds it: `pid 123`, or why that is not known.
+        holder: String,
+    },
+    /// A file or directory of it cannot be used.
+    #[error("spool {}: cannot {what}: {source}", path.display())]
+    Io {
+        /// Which file or directory.
+        path: PathBuf,
+        /// What was being done.
+        what: &'static str,
+        /// The operating system's words.
+        source: io::Error,
+    },
+    /// What is in it cannot be used.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+}
+
+impl StoreError {
+    /// For `map_err`.
+    pub(crate) fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(io::Error) -> StoreError + 'a {
+        move |source| StoreError::Io { path: path.to_owned(), what, source }
+    }
+}

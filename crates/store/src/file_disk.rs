@@ -1,0 +1,228 @@
+//! Real files: `spool::Disk` over a directory.
+//!
+//! Writes go past the page cache (`O_DIRECT`) where the file system lets them; where it refuses
+//! (tmpfs, some overlays) they are buffered and a warning says so once. All calls go through
+//! the C library, so that tools which watch or break them see every one. No retries: a
+//! refusal is the log's business.
+
+use crate::StoreError;
+use crate::lock::{SpoolLock, lock};
+use spool::{Disk, FileInfo, FileName, PAGE_OCTETS, Page, ReadPages, octets, octets_mut};
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A spool directory, locked.
+#[derive(Debug)]
+pub struct FileDisk {
+    shared: Arc<Shared>,
+    /// The directory itself, to sync names.
+    directory: File,
+    /// Files being written to.
+    writing: HashMap<FileName, Writing>,
+    _lock: SpoolLock,
+}
+
+/// A file being written to.
+#[derive(Debug)]
+struct Writing {
+    file: File,
+    /// Written since the last successful sync.
+    dirty: bool,
+}
+
+/// What readers need too.
+#[derive(Debug)]
+struct Shared {
+    dir: PathBuf,
+    direct: bool,
+    /// Open for reading.
+    reading: Mutex<HashMap<FileName, Arc<File>>>,
+}
+
+impl FileDisk {
+    /// Opens `dir` as a spool, making it if need be, and locks it.
+    ///
+    /// # Errors
+    /// `InUse` when another process holds it, `Io` when it cannot be used.
+    pub fn open(dir: &Path) -> Result<FileDisk, StoreError> {
+        let make = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
+        make(dir).map_err(StoreError::io(dir, "create the directory"))?;
+        let corrupt = dir.join("corrupt");
+        make(&corrupt).map_err(StoreError::io(&corrupt, "create the directory"))?;
+        let held = lock(dir)?;
+        let direct = probe_direct(dir).map_err(StoreError::io(dir, "write a probe file"))?;
+        if !direct {
+            tracing::warn!(spool = %dir.display(), "the file system refuses O_DIRECT: writing through the page cache, still synced");
+        }
+        let directory = File::open(dir).map_err(StoreError::io(dir, "open the directory"))?;
+        directory.sync_all().map_err(StoreError::io(dir, "sync the directory"))?;
+        let shared = Shared { dir: dir.to_owned(), direct, reading: Mutex::default() };
+        Ok(FileDisk { shared: Arc::new(shared), directory, writing: HashMap::new(), _lock: held })
+    }
+
+    /// Whether writes go past the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.shared.direct
+    }
+
+    fn sync_names(&self, names: &[FileName]) -> io::Result<()> {
+        if names.iter().any(|name| matches!(name, FileName::Aside(_))) {
+            File::open(self.shared.dir.join("corrupt"))?.sync_all()?;
+        }
+        self.directory.sync_all()
+    }
+
+    /// The file, open for writing. Files that are neither this one nor unsynced are closed.
+    fn writing(&mut self, name: FileName) -> io::Result<&mut Writing> {
+        if !self.writing.contains_key(&name) {
+            let file = self.shared.options(OpenOptions::new().write(true)).open(self.shared.path(name))?;
+            self.writing.retain(|_, writing| writing.dirty);
+            self.writing.insert(name, Writing { file, dirty: false });
+        }
+        self.writing.get_mut(&name).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Disk for FileDisk {
+    fn list(&mut self) -> io::Result<Vec<FileInfo>> {
+        let mut files = Vec::new();
+        list_into(&mut files, &self.shared.dir, &[("seg-", FileName::Segment), ("spare-", FileName::Spare)])?;
+        list_into(&mut files, &self.shared.dir.join("corrupt"), &[("seg-", FileName::Aside)])?;
+        Ok(files)
+    }
+
+    fn create(&mut self, name: FileName) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        self.shared.options(options.write(true).create(true).truncate(true)).open(self.shared.path(name))?;
+        self.sync_names(&[name])
+    }
+
+    fn write_at(&mut self, name: FileName, at: u32, pages: &[Page]) -> io::Result<()> {
+        let writing = self.writing(name)?;
+        writing.dirty = true;
+        writing.file.write_all_at(octets(pages), offset(at))
+    }
+
+    fn sync(&mut self, name: FileName) -> io::Result<()> {
+        let writing = self.writing(name)?;
+        // Clean even after an error: nobody syncs it again, so it need not stay open.
+        writing.dirty = false;
+        writing.file.sync_data()
+    }
+
+    fn rename(&mut self, from: FileName, to: FileName) -> io::Result<()> {
+        fs::rename(self.shared.path(from), self.shared.path(to))?;
+        let mut reading = self.shared.reading();
+        reading.remove(&from);
+        reading.remove(&to);
+        drop(reading);
+        self.writing.remove(&to);
+        if let Some(writing) = self.writing.remove(&from) {
+            self.writing.insert(to, writing);
+        }
+        self.sync_names(&[from, to])
+    }
+
+    fn remove(&mut self, name: FileName) -> io::Result<()> {
+        self.writing.remove(&name);
+        self.shared.reading().remove(&name);
+        fs::remove_file(self.shared.path(name))?;
+        self.sync_names(&[name])
+    }
+
+    fn reader(&self) -> Arc<dyn ReadPages> {
+        Arc::clone(&self.shared) as Arc<dyn ReadPages>
+    }
+}
+
+impl Shared {
+    fn path(&self, name: FileName) -> PathBuf {
+        self.dir.join(name.to_string())
+    }
+
+    fn options<'a>(&self, options: &'a mut OpenOptions) -> &'a mut OpenOptions {
+        options.mode(0o600).custom_flags(if self.direct { libc::O_DIRECT } else { 0 })
+    }
+
+    /// A panicking reader leaves the map whole: every change to it is one call.
+    fn reading(&self) -> MutexGuard<'_, HashMap<FileName, Arc<File>>> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file, open for reading.
+    fn open(&self, name: FileName) -> io::Result<Arc<File>> {
+        if let Some(file) = self.reading().get(&name) {
+            return Ok(Arc::clone(file));
+        }
+        let file = Arc::new(self.options(OpenOptions::new().read(true)).open(self.path(name))?);
+        let mut reading = self.reading();
+        if reading.len() >= READ_FILES_MAX {
+            reading.clear();
+        }
+        reading.insert(name, Arc::clone(&file));
+        Ok(file)
+    }
+}
+
+impl ReadPages for Shared {
+    fn read_at(&self, name: FileName, at: u32, into: &mut [Page]) -> io::Result<usize> {
+        let file = self.open(name)?;
+        let into = octets_mut(into);
+        let mut length = 0;
+        while length < into.len() {
+            match file.read_at(&mut into[length..], offset(at) + length as u64) {
+                Ok(0) => break,
+                Ok(count) => length += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+            if length % PAGE_OCTETS != 0 {
+                // The end of a file that is not whole pages; O_DIRECT would refuse to go on from here.
+                break;
+            }
+        }
+        Ok(length)
+    }
+}
+
+/// Adds the files of `dir` whose names begin with one of the prefixes and end in eight hex digits.
+fn list_into(files: &mut Vec<FileInfo>, dir: &Path, kinds: &[(&str, fn(u32) -> FileName)]) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_str().unwrap_or_default();
+        for (prefix, kind) in kinds {
+            let digits = name.strip_prefix(prefix).filter(|digits| digits.len() == 8);
+            if let Some(number) = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()) {
+                files.push(FileInfo { name: kind(number), octets: entry.metadata()?.len() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether the file system takes an `O_DIRECT` write. Only "invalid" means no; any other error is one.
+fn probe_direct(dir: &Path) -> io::Result<bool> {
+    let path = dir.join("probe");
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let direct = options.clone().custom_flags(libc::O_DIRECT).open(&path);
+    let answer = direct.and_then(|file| file.write_all_at(octets(&Page::zeros(1)), 0));
+    let removed = fs::remove_file(&path);
+    match answer {
+        Ok(()) => removed.map(|()| true),
+        Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
+fn offset(page: u32) -> u64 {
+    u64::from(page) * PAGE_OCTETS as u64
+}
+
+/// Files kept open for reading; beyond that they are opened anew.
+const READ_FILES_MAX: usize = 256;

@@ -1,0 +1,184 @@
+//! The handle that sessions and deliveries hold: append, mark, read.
+
+use crate::inbox::{Append, Inbox};
+use crate::options::{Options, Stats};
+use crate::writer::Writer;
+use crate::{FileDisk, StoreError};
+use bytes::Bytes;
+use message::{MessageId, Place, Sealed};
+use spool::{Disk, Durable, Mark, NonceSource, ReadPages, Recovery, SegmentLog, SpoolError, check_transaction, read_content};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use tokio::sync::{Semaphore, oneshot};
+
+/// A spool in use. Clones share it; [`SpoolHandle::close`] ends it for all.
+#[derive(Clone)]
+pub struct SpoolHandle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    inbox: Arc<Inbox>,
+    options: Options,
+    reader: Arc<dyn ReadPages>,
+    /// Octets that may still be queued, in KiB.
+    room: Arc<Semaphore>,
+    room_max: u32,
+    /// Reads that may still be begun.
+    reads: Arc<Semaphore>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A transaction that is durable: the messages as they were given, and their receipts in the same order.
+#[derive(Debug)]
+pub struct Appended {
+    /// As given to [`SpoolHandle::append`].
+    pub sealed: Vec<Sealed>,
+    /// One a message.
+    pub durable: Vec<Durable>,
+}
+
+/// Opens the spool in `dir`, recovers it and starts its writer thread.
+///
+/// # Errors
+/// One line for the operator: in use, not usable, or written by a newer version.
+pub fn open(dir: &Path, options: Options) -> Result<(SpoolHandle, Recovery), StoreError> {
+    let disk = FileDisk::open(dir)?;
+    let random = Path::new(RANDOM_SOURCE);
+    let nonces = nonces(random).map_err(StoreError::io(random, "read random octets"))?;
+    let (log, recovery) = SegmentLog::open(disk, options.settings, nonces)?;
+    let handle = start(log, options).map_err(StoreError::io(dir, "start the writer thread"))?;
+    Ok((handle, recovery))
+}
+
+/// Starts a writer thread over an open log.
+///
+/// # Errors
+/// When the operating system gives no thread.
+pub fn start<D: Disk + Send + 'static>(log: SegmentLog<D>, options: Options) -> io::Result<SpoolHandle> {
+    let inbox = Arc::new(Inbox::new());
+    let reader = log.reader();
+    let writer = Writer::new(log, Arc::clone(&inbox), options);
+    let thread = std::thread::Builder::new().name("spool-writer".to_owned()).spawn(move || writer.run())?;
+    let room_max = u32::try_from(options.queued_octets_max / UNIT_OCTETS).unwrap_or(u32::MAX).max(1);
+    let shared = Shared {
+        inbox,
+        options,
+        reader,
+        room: Arc::new(Semaphore::new(room_max as usize)),
+        room_max,
+        reads: Arc::new(Semaphore::new(options.reads_max.max(1))),
+        thread: Mutex::new(Some(thread)),
+    };
+    Ok(SpoolHandle { shared: Arc::new(shared) })
+}
+
+impl SpoolHandle {
+    /// Makes the messages of one transaction durable together; they share one body. Waits while
+    /// too much is queued, then for the covering sync.
+    ///
+    /// Await it to its end: when it is dropped while the commit runs, the messages are removed
+    /// again, because nobody would own them.
+    ///
+    /// # Errors
+    /// Nothing is acknowledged: 452 when [`SpoolError::is_full`], else 451.
+    pub async fn append(&self, transaction: Vec<Sealed>) -> Result<Appended, SpoolError> {
+        let shared = &self.shared;
+        let octets = check_transaction(&transaction)? as usize;
+        let units = u32::try_from(octets / UNIT_OCTETS + 1).unwrap_or(u32::MAX).min(shared.room_max);
+        let permit = Arc::clone(&shared.room).acquire_many_owned(units).await.map_err(|_| SpoolError::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        shared.inbox.append(Append { sealed: transaction, octets, reply, permit }, &shared.options)?;
+        let (sealed, durable) = answer.await.map_err(|_| SpoolError::Closed)??;
+        Ok(Appended { sealed, durable })
+    }
+
+    /// Notes a change of a durable message. Never waits; durable with the next commit, at the
+    /// latest after the mark interval.
+    pub fn mark(&self, mark: Mark) {
+        self.shared.inbox.mark(mark);
+    }
+
+    /// Returns once all marks so far are durable.
+    ///
+    /// # Errors
+    /// They are not yet; they stay queued and are tried again.
+    pub async fn flush(&self) -> Result<(), SpoolError> {
+        let (reply, answer) = oneshot::channel();
+        self.shared.inbox.flush(reply)?;
+        answer.await.map_err(|_| SpoolError::Closed)?
+    }
+
+    /// Head and body of a live message, checked. `place` may be one it has moved from.
+    ///
+    /// # Errors
+    /// `NoSuchMessage` when it was removed, `Damaged` when it does not read, `Io`.
+    pub async fn read(&self, id: MessageId, place: Place) -> Result<(Bytes, Bytes), SpoolError> {
+        let shared = &self.shared;
+        let _permit = shared.reads.acquire().await.map_err(|_| SpoolError::Closed)?;
+        let mut place = place;
+        for _ in 0..MOVES_FOLLOWED_MAX {
+            let reader = Arc::clone(&shared.reader);
+            let read = tokio::task::spawn_blocking(move || read_content(&*reader, id, place)).await;
+            match read.map_err(|_| SpoolError::Closed)? {
+                Err(SpoolError::NoSuchMessage { .. }) => {}
+                other => return other,
+            }
+            let (reply, answer) = oneshot::channel();
+            shared.inbox.locate((id, reply))?;
+            match answer.await.map_err(|_| SpoolError::Closed)? {
+                None => return Err(SpoolError::NoSuchMessage { id }),
+                Some(now) if now == place => break,
+                Some(now) => place = now,
+            }
+        }
+        Err(SpoolError::Damaged { id, place })
+    }
+
+    /// Refuses new appends, writes and syncs what is queued, ends the writer thread. May be
+    /// called more than once.
+    ///
+    /// # Errors
+    /// `Closed` when the writer thread did not end well.
+    pub async fn close(&self) -> Result<(), SpoolError> {
+        self.shared.inbox.close();
+        let thread = self.shared.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return Ok(()) };
+        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+        joined.ok().and_then(Result::ok).ok_or(SpoolError::Closed)
+    }
+
+    /// The figures after the newest commit.
+    pub fn stats(&self) -> Stats {
+        self.shared.inbox.stats()
+    }
+}
+
+/// Random numbers for segments. If the source fails later, what it gave at the start serves:
+/// still unknown to peers, and different for each use.
+fn nonces(source: &Path) -> io::Result<NonceSource> {
+    let mut file = File::open(source)?;
+    let mut first = [0; 8];
+    file.read_exact(&mut first)?;
+    let mut fallback = u64::from_le_bytes(first);
+    Ok(Box::new(move || {
+        let mut octets = [0; 8];
+        match file.read_exact(&mut octets) {
+            Ok(()) => u64::from_le_bytes(octets),
+            Err(_) => {
+                fallback = fallback.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                fallback
+            }
+        }
+    }))
+}
+
+/// Unguessable octets.
+const RANDOM_SOURCE: &str = "/dev/urandom";
+/// Octets of one permit.
+const UNIT_OCTETS: usize = 1024;
+/// How often a read follows a message that moves while it is being read.
+const MOVES_FOLLOWED_MAX: usize = 4;

@@ -1,0 +1,309 @@
+//! The writer's inbox: what sessions put in, what the writer thread takes out.
+//!
+//! One short lock, never held across a wait of a session. Bounded: octets of appends by the
+//! handle's permits, marks by folding those of one message together.
+
+use crate::options::{Options, Stats};
+use message::{MessageId, Place, Sealed};
+use spool::{Durable, Mark, SpoolError};
+use std::collections::HashMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+/// Shared by all handles and the writer thread.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    wake: Condvar,
+    stats: Mutex<Stats>,
+}
+
+/// A transaction waiting for its commit.
+#[derive(Debug)]
+pub(crate) struct Append {
+    pub sealed: Vec<Sealed>,
+    pub octets: usize,
+    pub reply: oneshot::Sender<Result<(Vec<Sealed>, Vec<Durable>), SpoolError>>,
+    /// Given back with the reply.
+    pub permit: OwnedSemaphorePermit,
+}
+
+/// Someone who waits until all marks so far are synced.
+pub(crate) type Flush = oneshot::Sender<Result<(), SpoolError>>;
+/// Someone who asks where a message is.
+pub(crate) type Locate = (MessageId, oneshot::Sender<Option<Place>>);
+
+#[derive(Debug, Default)]
+struct State {
+    work: Work,
+    append_octets: usize,
+    /// When the oldest mark came.
+    marked_at: Option<Instant>,
+    /// Marks at which they are folded.
+    fold_at: usize,
+    /// What the sleeping writer waits for.
+    asleep: Option<Wanted>,
+    /// Why appends are refused at once.
+    stopped: Option<SpoolError>,
+    closing: bool,
+    closed: bool,
+}
+
+/// What was put in.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    pub appends: Vec<Append>,
+    pub marks: Vec<Mark>,
+    pub flushes: Vec<Flush>,
+    pub locates: Vec<Locate>,
+    /// Nothing more will come.
+    pub closing: bool,
+}
+
+/// What wakes the writer.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    appends: usize,
+    /// A first mark starts a clock, so it must be seen; during a short wait it need not.
+    first_mark: bool,
+}
+
+/// How the writer wants to wait.
+pub(crate) struct Wait {
+    /// Appends the previous commits lead it to expect.
+    pub appends_expected: usize,
+    /// There is housekeeping: do not sleep.
+    pub busy: bool,
+    /// Wake at this time whatever happens.
+    pub until: Option<Instant>,
+    /// Marks of a failed commit are with the writer: they are due at `until`.
+    pub stopped: bool,
+}
+
+impl Inbox {
+    pub fn new() -> Inbox {
+        let state = State { fold_at: MARKS_FOLDED_AT, ..State::default() };
+        Inbox { state: Mutex::new(state), wake: Condvar::new(), stats: Mutex::default() }
+    }
+
+    /// Puts a transaction in.
+    pub fn append(&self, append: Append, options: &Options) -> Result<(), SpoolError> {
+        let mut state = self.state();
+        if let Some(error) = state.refusal() {
+            return Err(error);
+        }
+        state.append_octets += append.octets;
+        state.work.appends.push(append);
+        let (count, octets) = (state.work.appends.len(), state.append_octets);
+        let wanted = |wanted: Wanted| count >= wanted.appends || octets >= options.batch_octets_max;
+        self.wake_if(state, wanted);
+        Ok(())
+    }
+
+    /// Puts a mark in. After the close it is dropped: a delivery may be repeated after the next start.
+    pub fn mark(&self, mark: Mark) {
+        let mut state = self.state();
+        if state.closed {
+            return;
+        }
+        state.work.marks.push(mark);
+        let first = state.marked_at.is_none();
+        if first {
+            state.marked_at = Some(Instant::now());
+        }
+        let count = state.work.marks.len();
+        if count >= state.fold_at {
+            fold(&mut state.work.marks);
+            state.fold_at = (state.work.marks.len() * 2).max(MARKS_FOLDED_AT);
+        }
+        self.wake_if(state, |wanted| wanted.first_mark && (first || count == MARKS_WAKE));
+    }
+
+    /// Asks for a commit of everything so far.
+    pub fn flush(&self, flush: Flush) -> Result<(), SpoolError> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(SpoolError::Closed);
+        }
+        state.work.flushes.push(flush);
+        self.wake_if(state, |_| true);
+        Ok(())
+    }
+
+    /// Asks where a message is.
+    pub fn locate(&self, locate: Locate) -> Result<(), SpoolError> {
+        let mut state = self.state();
+        if state.closed {
+            return Err(SpoolError::Closed);
+        }
+        state.work.locates.push(locate);
+        self.wake_if(state, |_| true);
+        Ok(())
+    }
+
+    /// No more appends; the writer ends once all is written.
+    pub fn close(&self) {
+        let mut state = self.state();
+        state.closing = true;
+        self.wake_if(state, |_| true);
+    }
+
+    /// The writer has ended: everybody who waits gets `Closed`.
+    pub fn ended(&self) {
+        let mut state = self.state();
+        state.closed = true;
+        // Dropping the reply channels is what tells them.
+        state.work = Work::default();
+    }
+
+    /// Refuses appends at once, or no longer.
+    pub fn set_stopped(&self, error: Option<SpoolError>) {
+        self.state().stopped = error;
+    }
+
+    /// Waits as told, then takes what a commit may take.
+    pub fn take(&self, wait: &Wait, options: &Options) -> Work {
+        let mut state = self.state();
+        let mut linger_until = None;
+        loop {
+            let now = Instant::now();
+            let Some((until, wanted)) = state.sleep(wait, options, now, &mut linger_until) else { break };
+            state.asleep = Some(wanted);
+            state = match until {
+                None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let span = until.saturating_duration_since(now);
+                    self.wake.wait_timeout(state, span).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+            state.asleep = None;
+        }
+        state.take(options)
+    }
+
+    pub fn stats(&self) -> Stats {
+        *self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn set_stats(&self, stats: Stats) {
+        *self.stats.lock().unwrap_or_else(PoisonError::into_inner) = stats;
+    }
+
+    /// Each change under the lock leaves the state whole, so a panic elsewhere does not spoil it.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake_if(&self, mut state: MutexGuard<'_, State>, wanted: impl FnOnce(Wanted) -> bool) {
+        let wake = state.asleep.is_some_and(wanted);
+        if wake {
+            state.asleep = None;
+            drop(state);
+            self.wake.notify_one();
+        }
+    }
+}
+
+impl State {
+    fn refusal(&self) -> Option<SpoolError> {
+        if self.closing || self.closed {
+            return Some(SpoolError::Closed);
+        }
+        self.stopped.clone()
+    }
+
+    /// Until when to sleep and for what, or `None` when there is work. Single appends are never
+    /// kept waiting; when the last commits had several, this one waits a little for as many.
+    fn sleep(&self, wait: &Wait, options: &Options, now: Instant, linger_until: &mut Option<Instant>) -> Option<(Option<Instant>, Wanted)> {
+        let due = wait.until.is_some_and(|until| until <= now);
+        if self.closing || due || !self.work.flushes.is_empty() || !self.work.locates.is_empty() {
+            return None;
+        }
+        let count = self.work.appends.len();
+        if count > 0 {
+            let until = *linger_until.get_or_insert(now + options.linger_max);
+            let enough = count >= wait.appends_expected || self.append_octets >= options.batch_octets_max;
+            return (!enough && now < until && !wait.stopped)
+                .then_some((Some(until), Wanted { appends: wait.appends_expected, first_mark: false }));
+        }
+        if wait.busy {
+            return None;
+        }
+        let wanted = Wanted { appends: 1, first_mark: true };
+        let marks_until = self.marked_at.filter(|_| !wait.stopped).map(|at| at + options.mark_interval);
+        if marks_until.is_some_and(|until| until <= now) || (!wait.stopped && self.work.marks.len() >= MARKS_WAKE) {
+            return None;
+        }
+        let until = match (marks_until, wait.until) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        Some((until, wanted))
+    }
+
+    /// Everything but the appends beyond one batch.
+    fn take(&mut self, options: &Options) -> Work {
+        let mut work = std::mem::take(&mut self.work);
+        work.closing = self.closing;
+        let mut octets = 0;
+        let fits = work.appends.iter().position(|append| {
+            octets += append.octets;
+            octets >= options.batch_octets_max
+        });
+        if let Some(last) = fits {
+            self.work.appends = work.appends.split_off(last + 1);
+        }
+        self.append_octets = self.work.appends.iter().map(|append| append.octets).sum();
+        work.closing &= self.work.appends.is_empty();
+        self.marked_at = None;
+        self.fold_at = MARKS_FOLDED_AT;
+        work
+    }
+}
+
+/// Drops marks that later ones of the same message make needless, so that at most a few a live
+/// message are kept however long the disk refuses.
+pub(crate) fn fold(marks: &mut Vec<Mark>) {
+    let mut last_attempt = HashMap::new();
+    let mut removed = HashMap::new();
+    for (i, mark) in marks.iter().enumerate() {
+        match mark {
+            Mark::Attempt { id, .. } => _ = last_attempt.insert(*id, i),
+            Mark::Removed { id } => _ = removed.insert(*id, i),
+            Mark::RecipientsDone { .. } => {}
+        }
+    }
+    let mut i = 0;
+    marks.retain(|mark| {
+        let id = mark.id();
+        let keep = match (removed.get(&id), mark) {
+            (Some(at), _) => *at == i,
+            (None, Mark::Attempt { .. }) => last_attempt.get(&id) == Some(&i),
+            (None, _) => true,
+        };
+        i += 1;
+        keep
+    });
+}
+
+/// Marks that wake the writer before their time is up.
+const MARKS_WAKE: usize = 4096;
+/// Marks at which those of one message are folded together.
+const MARKS_FOLDED_AT: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clock::WallTime;
+
+    #[test]
+    fn folding_keeps_the_last_word_on_each_message() {
+        let id = |n: u8| MessageId::from_bytes([n; 16]);
+        let attempt = |n: u8, attempts: u16| Mark::Attempt { id: id(n), attempts, due: WallTime::EPOCH };
+        let done = |n: u8| Mark::RecipientsDone { id: id(n), recipients: vec![1] };
+        let mut marks = vec![attempt(1, 1), attempt(2, 1), done(2), attempt(1, 2), done(1), attempt(2, 2), Mark::Removed { id: id(1) }];
+        fold(&mut marks);
+        assert_eq!(marks, [done(2), attempt(2, 2), Mark::Removed { id: id(1) }]);
+    }
+}

@@ -1,0 +1,56 @@
+//! What the writer may be told, and what it tells.
+
+use spool::{LogStats, Settings};
+use std::time::Duration;
+
+/// How the writer behaves. The defaults suit a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Segments: their size and when to compact.
+    pub settings: Settings,
+    /// Longest time a mark waits for a commit when no append comes. A power cut may repeat deliveries of this time.
+    pub mark_interval: Duration,
+    /// Longest time a commit waits for more appends, when the previous ones had several.
+    pub linger_max: Duration,
+    /// Octets of appends after which a commit takes no more.
+    pub batch_octets_max: usize,
+    /// Octets that may wait for the writer; further appends wait outside.
+    pub queued_octets_max: usize,
+    /// Reads from the disk at the same time.
+    pub reads_max: usize,
+    /// Time between two tries to open a segment after the disk refused.
+    pub retry_interval: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            settings: Settings::default(),
+            mark_interval: Duration::from_millis(50),
+            linger_max: Duration::from_millis(1),
+            batch_octets_max: 4 << 20,
+            queued_octets_max: 64 << 20,
+            reads_max: 32,
+            retry_interval: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The spool's figures at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stats {
+    /// The log's own.
+    pub log: LogStats,
+    /// Messages made durable.
+    pub appended_messages: u64,
+    /// Octets of head and body made durable, a shared body once a message.
+    pub appended_octets: u64,
+    /// Appends refused because their commit failed.
+    pub failed_messages: u64,
+    /// Marks made durable.
+    pub marks: u64,
+    /// Transactions in the newest commit.
+    pub last_batch: usize,
+    /// True while no segment can be opened and appends are refused.
+    pub stopped: bool,
+}

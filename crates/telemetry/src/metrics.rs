@@ -1,0 +1,154 @@
+//! Metrics under KumoMTA's names, exposed as Prometheus text.
+//!
+//! One line of [`Metrics::new`] is the whole truth of a metric: name, help, labels. Counters
+//! are handles that live with whoever counts; gauges that mirror queues are filled in when
+//! somebody scrapes, so that they cost the mail path nothing.
+
+use prometheus::{Encoder, Histogram, HistogramOpts, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
+use std::sync::Arc;
+
+pub use prometheus::{IntCounter, IntCounterVec};
+
+/// The registry and every family in it.
+#[derive(Clone)]
+pub struct Metrics(Arc<Families>);
+
+/// Every metric of the program.
+pub struct Families {
+    registry: Registry,
+    /// Messages received, by listener service.
+    pub total_messages_received: IntCounterVec,
+    /// Recipients delivered.
+    pub total_messages_delivered: IntCounterVec,
+    /// Transient failures.
+    pub total_messages_transfail: IntCounterVec,
+    /// Permanent failures.
+    pub total_messages_fail: IntCounterVec,
+    /// Connections ever opened, either way.
+    pub total_connection_count: IntCounterVec,
+    /// Inbound connections refused.
+    pub total_connections_denied: IntCounterVec,
+    /// Rejection records.
+    pub smtp_server_rejections: IntCounterVec,
+    /// Open connections, either way.
+    pub connection_count: IntGaugeVec,
+    /// Messages in ready queues.
+    pub ready_count: IntGaugeVec,
+    /// Messages in each scheduled queue.
+    pub scheduled_count: IntGaugeVec,
+    /// Messages in all scheduled queues.
+    pub scheduled_count_total: IntGauge,
+    /// Scheduled queues.
+    pub scheduled_queue_count: IntGauge,
+    /// Messages in any state.
+    pub message_count: IntGauge,
+    /// Resident set size in octets.
+    pub memory_usage: IntGauge,
+    /// Free space by `<name> spool` and `log dir <path>`.
+    pub disk_free_bytes: IntGaugeVec,
+    /// Share of free space in percent.
+    pub disk_free_percent: IntGaugeVec,
+    /// Free inodes.
+    pub disk_free_inodes: IntGaugeVec,
+    /// Share of free inodes in percent.
+    pub disk_free_inodes_percent: IntGaugeVec,
+    /// Spool: batches made durable.
+    pub spool_commits: IntGauge,
+    /// Spool: sync calls, whatever for.
+    pub spool_syncs: IntGauge,
+    /// Spool: octets written.
+    pub spool_bytes_written: IntGauge,
+    /// Time from the end of DATA to our reply, in seconds.
+    pub smtpsrv_process_data_duration: Histogram,
+}
+
+impl Metrics {
+    /// A registry of its own: two servers in one process do not share counts.
+    pub fn new() -> Result<Metrics, prometheus::Error> {
+        let registry = Registry::new();
+        let r = &registry;
+        let families = Families {
+            total_messages_received: counters(r, "total_messages_received", "messages received", &["service"])?,
+            total_messages_delivered: counters(r, "total_messages_delivered", "recipients delivered", &["service"])?,
+            total_messages_transfail: counters(r, "total_messages_transfail", "transient failures", &["service"])?,
+            total_messages_fail: counters(r, "total_messages_fail", "permanent failures", &["service"])?,
+            total_connection_count: counters(r, "total_connection_count", "connections ever opened", &["service"])?,
+            total_connections_denied: counters(r, "total_connections_denied", "connections refused", &["service"])?,
+            smtp_server_rejections: counters(r, "smtp_server_rejections", "Rejection records", &["service"])?,
+            connection_count: gauges(r, "connection_count", "open connections", &["service"])?,
+            ready_count: gauges(r, "ready_count", "messages in ready queues", &["service"])?,
+            scheduled_count: gauges(r, "scheduled_count", "messages in a scheduled queue", &["queue"])?,
+            scheduled_count_total: gauge(r, "scheduled_count_total", "messages in all scheduled queues")?,
+            scheduled_queue_count: gauge(r, "scheduled_queue_count", "scheduled queues")?,
+            message_count: gauge(r, "message_count", "messages in any state")?,
+            memory_usage: gauge(r, "memory_usage", "resident memory in bytes")?,
+            disk_free_bytes: gauges(r, "disk_free_bytes", "free space in bytes", &["name"])?,
+            disk_free_percent: gauges(r, "disk_free_percent", "free space in percent", &["name"])?,
+            disk_free_inodes: gauges(r, "disk_free_inodes", "free inodes", &["name"])?,
+            disk_free_inodes_percent: gauges(r, "disk_free_inodes_percent", "free inodes in percent", &["name"])?,
+            spool_commits: gauge(r, "postrider_spool_commits", "spool batches made durable")?,
+            spool_syncs: gauge(r, "postrider_spool_syncs", "spool sync calls")?,
+            spool_bytes_written: gauge(r, "postrider_spool_bytes_written", "bytes written to the spool")?,
+            smtpsrv_process_data_duration: histogram(r, "smtpsrv_process_data_duration", "seconds to process DATA")?,
+            registry,
+        };
+        Ok(Metrics(Arc::new(families)))
+    }
+
+    /// The text of `/metrics`, limited to names that begin with `prefix`.
+    pub fn text(&self, prefix: &str) -> Result<String, prometheus::Error> {
+        let mut families = self.0.registry.gather();
+        families.retain(|family| family.name().starts_with(prefix));
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&families, &mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+impl std::ops::Deref for Metrics {
+    type Target = Families;
+    fn deref(&self) -> &Families {
+        &self.0
+    }
+}
+
+fn counters(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
+    let family = IntCounterVec::new(Opts::new(name, help), labels)?;
+    r.register(Box::new(family.clone()))?;
+    Ok(family)
+}
+
+fn gauges(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, prometheus::Error> {
+    let family = IntGaugeVec::new(Opts::new(name, help), labels)?;
+    r.register(Box::new(family.clone()))?;
+    Ok(family)
+}
+
+fn gauge(r: &Registry, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {
+    let gauge = IntGauge::new(name, help)?;
+    r.register(Box::new(gauge.clone()))?;
+    Ok(gauge)
+}
+
+fn histogram(r: &Registry, name: &str, help: &str) -> Result<Histogram, prometheus::Error> {
+    // The default buckets are KumoMTA's.
+    let histogram = Histogram::with_opts(HistogramOpts::new(name, help))?;
+    r.register(Box::new(histogram.clone()))?;
+    Ok(histogram)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_exact_and_registries_are_apart() {
+        let metrics = Metrics::new().expect("a sound table");
+        let other = Metrics::new().expect("a second registry");
+        metrics.total_messages_delivered.with_label_values(&["smtp_client"]).inc_by(3);
+        let text = metrics.text("total_messages").expect("encodes");
+        assert!(text.contains("\ntotal_messages_delivered{service=\"smtp_client\"} 3\n"), "{text}");
+        assert!(!text.contains("connection_count"), "prefix");
+        assert!(!other.text("").expect("encodes").contains("delivered{"), "counts leak between registries");
+    }
+}
