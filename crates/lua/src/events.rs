@@ -58,10 +58,26 @@ impl LuaPolicy {
         arguments: impl FnOnce(&mlua::Lua) -> mlua::Result<A>,
         result: impl FnOnce(&mlua::Lua, Value) -> mlua::Result<R>,
     ) -> Result<R, PolicyError> {
+        let context = self.check_out(event)?;
+        let result = self.call_in(&context, event, arguments, result)?;
+        self.pool.put_back(context);
+        Ok(result)
+    }
+
+    fn check_out(&self, event: Event) -> Result<Context, PolicyError> {
+        let loaded = self.pool.check_out(|| Context::load(&self.source, self.signers.clone()));
+        loaded.map_err(|e| PolicyError::Script { event: event.name(), text: e.to_string() })
+    }
+
+    fn call_in<A: IntoLuaMulti, R>(
+        &self,
+        context: &Context,
+        event: Event,
+        arguments: impl FnOnce(&mlua::Lua) -> mlua::Result<A>,
+        result: impl FnOnce(&mlua::Lua, Value) -> mlua::Result<R>,
+    ) -> Result<R, PolicyError> {
         let name = event.name();
         let fail = |e: mlua::Error| to_policy_error(name, &e);
-        let context = self.pool.check_out(|| Context::load(&self.source, self.signers.clone()));
-        let context = context.map_err(|e| PolicyError::Script { event: name, text: e.to_string() })?;
         let handler = context.handler(name).ok_or_else(|| PolicyError::Script {
             event: name,
             text: "the handler is gone: registration depends on something that changed".to_owned(),
@@ -69,9 +85,7 @@ impl LuaPolicy {
         context.enter(name).map_err(fail)?;
         let arguments = arguments(&context.lua).map_err(fail)?;
         let returned = handler.call::<Value>(arguments).map_err(fail)?;
-        let result = result(&context.lua, returned).map_err(fail)?;
-        self.pool.put_back(context);
-        Ok(result)
+        result(&context.lua, returned).map_err(fail)
     }
 
     /// Calls a handler whose return value does not matter.
@@ -88,14 +102,14 @@ impl LuaPolicy {
         let mut lent = None;
         let lend = |lua: &mlua::Lua| {
             let userdata = lua.create_userdata(LuaMessage::lend(draft))?;
-            lent = Some(userdata.clone());
-            Ok((userdata, LuaConnMeta(conn)))
+            Ok((lent.insert(userdata).clone(), LuaConnMeta(conn)))
         };
-        let returned = self.notify(event, lend);
-        // Taken back also after an error: the state is gone then, and a script's copy with it.
-        let draft = lent.and_then(|userdata| userdata.borrow_mut::<LuaMessage>().ok()?.take_back());
-        returned?;
-        draft.ok_or_else(|| PolicyError::Script { event: event.name(), text: "the message did not come back".to_owned() })
+        // Taken back while the state still lives; after an error draft and state go together.
+        let context = self.check_out(event)?;
+        self.call_in(&context, event, lend, |_, _| Ok(()))?;
+        let back = lent.and_then(|userdata| userdata.borrow_mut::<LuaMessage>().ok()?.take_back());
+        self.pool.put_back(context);
+        back.ok_or_else(|| PolicyError::Script { event: event.name(), text: "the message did not come back".to_owned() })
     }
 
     /// Asks a handler for an object made by one of the `kumo.make_*` constructors.

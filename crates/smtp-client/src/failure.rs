@@ -123,7 +123,7 @@ impl Session {
     /// True when what failed is TLS, or would not have failed without.
     fn is_tls_trouble(&self, stage: Option<Stage>) -> bool {
         let hello_under_tls = matches!(stage, Some(Stage::Ehlo)) && self.tls.is_on();
-        self.state == State::Handshake || matches!(stage, Some(Stage::StartTls)) 
+        self.state == State::Handshake || matches!(stage, Some(Stage::StartTls)) || hello_under_tls
     }
 }
 

@@ -165,20 +165,25 @@ mod tests {
 
     fn flight(recipients: usize) -> Flight {
         let recipient = Mailbox::parse("a@b.example").expect("sound");
-        Flight::new(0, Job {
-            ticket: 7,
-            sender: ReversePath(None),
-            recipients: vec![recipient; recipients],
-            head: Bytes::new(),
-            body: Bytes::new(),
-            needs_8bit: false,
-            needs_smtputf8: false,
-        })
+        Flight::new(
+            0,
+            Job {
+                ticket: 7,
+                sender: ReversePath(None),
+                recipients: vec![recipient; recipients],
+                head: Bytes::new(),
+                body: Bytes::new(),
+                needs_8bit: false,
+                needs_smtputf8: false,
+            },
+        )
     }
 
     #[test]
     fn a_server_that_counts_is_told_from_a_full_mailbox() {
-        for (replies, cut_short) in [("ab", true), ("aab", true), ("abab", false), ("aa", false), ("aba", false), ("bb", false)] {
+        for (replies, cut_short) in
+            [("ab", true), ("aab", true), ("abab", false), ("aa", false), ("aba", false), ("bb", false)]
+        {
             let mut flight = flight(9);
             for (place, reply) in flight.next_batch(replies.len()).into_iter().zip(replies.chars()) {
                 if reply == 'a' { flight.accept(place) } else { flight.put_back(place) }

@@ -3,10 +3,10 @@
 //! Every refusal on the way ends the session before it has a job, so that the driver can try the
 //! next host. What a server said before TLS is forgotten under TLS.
 
+use crate::TlsMode;
 use crate::failure::Failure;
 use crate::pipeline::Stage;
 use crate::session::{Session, State, TlsStatus};
-use crate::TlsMode;
 use clock::Instant;
 use smtp_wire::{Capabilities, Reply};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Session {
         if wanted && self.capabilities.starttls {
             self.pipeline.plan(Stage::StartTls, 0);
         } else if wanted && self.settings.tls.is_required() {
-            self.fail(Failure::TlsUnavailable);
+            self.fail_at(Stage::StartTls, Failure::TlsUnavailable);
         } else {
             self.after_tls();
         }
@@ -101,11 +101,13 @@ impl Session {
         let obstacle = match self.tls {
             _ if !self.capabilities.offers_auth("PLAIN") => Some("the server does not offer AUTH PLAIN"),
             TlsStatus::Clear | TlsStatus::Refused(_) if !auth.allow_without_tls => Some("AUTH PLAIN needs TLS"),
-            TlsStatus::Unverified if !auth.allow_without_valid_certificate => Some("AUTH PLAIN needs a valid certificate"),
+            TlsStatus::Unverified if !auth.allow_without_valid_certificate => {
+                Some("AUTH PLAIN needs a valid certificate")
+            }
             _ => None,
         };
         match obstacle {
-            Some(text) => self.fail(Failure::AuthUnavailable(text)),
+            Some(text) => self.fail_at(Stage::Auth, Failure::AuthUnavailable(text)),
             None => self.pipeline.plan(Stage::Auth, 0),
         }
     }

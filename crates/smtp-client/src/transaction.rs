@@ -90,7 +90,9 @@ impl Session {
         flight.settle_where(|s| matches!(s, Standing::Accepted), &result);
         match in_place {
             true => self.end_transaction(serial),
-            false => self.fail_at(Stage::Data, Failure::Violation("the server answered DATA with neither 354 nor a refusal")),
+            false => {
+                self.fail_at(Stage::Data, Failure::Violation("the server answered DATA with neither 354 nor a refusal"))
+            }
         }
     }
 
@@ -156,7 +158,9 @@ impl Session {
         flight.dot_end = Some(end);
         match (lmtp, accepted) {
             (false, _) => self.pipeline.sent_now(Stage::Dot, serial, end),
-            (true, true) => flight.accepted().for_each(|place| self.pipeline.sent_now(Stage::LmtpDot(place), serial, end)),
+            (true, true) => {
+                flight.accepted().for_each(|place| self.pipeline.sent_now(Stage::LmtpDot(place), serial, end))
+            }
             // One reply per accepted recipient is none: there is no telling when it is over.
             (true, false) => {
                 return self.fail_at(Stage::Data, Failure::Violation("the server accepted DATA without a recipient"));
@@ -254,7 +258,8 @@ impl Session {
 fn refuse_non_ascii(flight: &mut Flight) {
     let text = "address is not ASCII and the server does not offer SMTPUTF8";
     let result = local_refusal(internal(554, Some(EnhancedCode::new(5, 6, 7)), text));
-    let refused: Vec<u32> = (0u32..).zip(&flight.recipients).filter(|(_, r)| !r.is_ascii()).map(|(place, _)| place).collect();
+    let refused: Vec<u32> =
+        (0u32..).zip(&flight.recipients).filter(|(_, r)| !r.is_ascii()).map(|(place, _)| place).collect();
     if flight.header_utf8 || !flight.sender.0.as_ref().is_none_or(Mailbox::is_ascii) {
         flight.settle_where(|_| true, &result);
         return;

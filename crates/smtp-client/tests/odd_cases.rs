@@ -4,7 +4,8 @@
 use bytes::{Buf, Bytes};
 use clock::{Duration, Instant};
 use smtp_client::{
-    Capabilities, CloseReason, Closing, Job, Mailbox, Outcome, Phase, ReversePath, Session, Settings, Step, TlsMode, TlsStatus, Verdict,
+    Capabilities, CloseReason, Closing, Job, Mailbox, Outcome, Phase, ReversePath, Session, Settings, Step, TlsMode,
+    TlsStatus, Verdict,
 };
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -96,7 +97,9 @@ fn success_that_began_before_the_final_dot_is_no_delivery() {
 
 #[test]
 fn an_early_refusal_counts_and_ends_the_connection() {
-    for (reply, verdict) in [("552 5.3.4 too big", Verdict::Permanent), ("451 disk", Verdict::Transient), ("421 bye", Verdict::Transient)] {
+    for (reply, verdict) in
+        [("552 5.3.4 too big", Verdict::Permanent), ("451 disk", Verdict::Transient), ("421 bye", Verdict::Transient)]
+    {
         let mut session = with_content_queued();
         session.output().advance(3);
         session.feed(T0, format!("{reply}\r\n").as_bytes());

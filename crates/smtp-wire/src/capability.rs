@@ -93,8 +93,19 @@ mod tests {
     #[test]
     fn keywords_in_any_case() {
         let all = parse(&[
-            "PipeLining", "size 35882577", "8bitMIME", "SMTPUTF8", "StartTLS", "CHUNKING", "dsn", "EnhancedStatusCodes",
-            "REQUIRETLS", "AUTH PLAIN login", "AUTH=LOGIN CRAM-MD5", "X-UNKNOWN thing", "",
+            "PipeLining",
+            "size 35882577",
+            "8bitMIME",
+            "SMTPUTF8",
+            "StartTLS",
+            "CHUNKING",
+            "dsn",
+            "EnhancedStatusCodes",
+            "REQUIRETLS",
+            "AUTH PLAIN login",
+            "AUTH=LOGIN CRAM-MD5",
+            "X-UNKNOWN thing",
+            "",
         ]);
         assert_eq!(
             all,

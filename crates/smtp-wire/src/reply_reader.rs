@@ -225,7 +225,12 @@ mod tests {
             (b"250 ok\r\n", 250, None, "ok"),
             (b"250\r\n", 250, None, ""),
             (b"250 ok\n", 250, None, "ok"),
-            (b"250-2.1.0 one\r\n250-2.1.0 two\r\n250 2.1.0 three\r\n", 250, Some(EnhancedCode::new(2, 1, 0)), "one\ntwo\nthree"),
+            (
+                b"250-2.1.0 one\r\n250-2.1.0 two\r\n250 2.1.0 three\r\n",
+                250,
+                Some(EnhancedCode::new(2, 1, 0)),
+                "one\ntwo\nthree",
+            ),
             (b"550-5.7.1 no\r\n550 see url\r\n", 550, Some(EnhancedCode::new(5, 7, 1)), "no\nsee url"),
             (b"450 5.7.1 odd\r\n", 450, None, "5.7.1 odd"),
             (b"550 \xff\xfe \x1b[31m\tred\r\n", 550, None, "\u{fffd}\u{fffd} ?[31m red"),
@@ -253,7 +258,10 @@ mod tests {
         ] {
             assert_eq!(one(wire), Err(error));
         }
-        assert_eq!(one(&[b"x".repeat(5000), b"\n".to_vec()].concat()), Err(MalformedReply::NoCode("x".repeat(EXCERPT_BYTES_MAX))));
+        assert_eq!(
+            one(&[b"x".repeat(5000), b"\n".to_vec()].concat()),
+            Err(MalformedReply::NoCode("x".repeat(EXCERPT_BYTES_MAX)))
+        );
     }
 
     #[test]

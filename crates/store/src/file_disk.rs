@@ -49,13 +49,25 @@ impl FileDisk {
     /// # Errors
     /// `InUse` when another process holds it, `Io` when it cannot be used.
     pub fn open(dir: &Path) -> Result<FileDisk, StoreError> {
+        FileDisk::open_as(dir, false)
+    }
+
+    /// As [`FileDisk::open`], but through the page cache even where `O_DIRECT` works.
+    ///
+    /// # Errors
+    /// As [`FileDisk::open`].
+    pub fn open_buffered(dir: &Path) -> Result<FileDisk, StoreError> {
+        FileDisk::open_as(dir, true)
+    }
+
+    fn open_as(dir: &Path, buffered: bool) -> Result<FileDisk, StoreError> {
         let make = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
         make(dir).map_err(StoreError::io(dir, "create the directory"))?;
         let corrupt = dir.join("corrupt");
         make(&corrupt).map_err(StoreError::io(&corrupt, "create the directory"))?;
         let held = lock(dir)?;
-        let direct = probe_direct(dir).map_err(StoreError::io(dir, "write a probe file"))?;
-        if !direct {
+        let direct = !buffered && probe_direct(dir).map_err(StoreError::io(dir, "write a probe file"))?;
+        if !direct && !buffered {
             tracing::warn!(spool = %dir.display(), "the file system refuses O_DIRECT: writing through the page cache, still synced");
         }
         let directory = File::open(dir).map_err(StoreError::io(dir, "open the directory"))?;

@@ -4,10 +4,10 @@
 //! are handles that live with whoever counts; gauges that mirror queues are filled in when
 //! somebody scrapes, so that they cost the mail path nothing.
 
-use prometheus::{Encoder, Histogram, HistogramOpts, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{Encoder, Histogram, HistogramOpts, IntGaugeVec, Opts, Registry, TextEncoder};
 use std::sync::Arc;
 
-pub use prometheus::{IntCounter, IntCounterVec};
+pub use prometheus::{IntCounter, IntCounterVec, IntGauge};
 
 /// The registry and every family in it.
 #[derive(Clone)]

@@ -141,12 +141,10 @@ mod tests {
 
     #[test]
     fn use_trees_give_a_path_a_leaf() {
-        assert_eq!(names("use std::{fs, io::{self, Read as R}, net::*};"), [
-            "std::fs",
-            "std::io::self",
-            "std::io::Read",
-            "std::net::*"
-        ]);
+        assert_eq!(
+            names("use std::{fs, io::{self, Read as R}, net::*};"),
+            ["std::fs", "std::io::self", "std::io::Read", "std::net::*"]
+        );
         assert_eq!(names("pub use tokio; use a::{b,}; c::d"), ["tokio", "a::b", "c::d"]);
         assert_eq!(names("fn f() -> impl Sized + use<'_> { a::b() }"), ["a::b"]);
     }

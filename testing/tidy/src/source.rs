@@ -102,7 +102,8 @@ impl Source {
         let mut files = Vec::new();
         for item in self.tests.iter().filter(|item| !item.is_function) {
             let code = &self.code[item.span.clone()];
-            let Some(name) = code.strip_suffix(';').and_then(|c| c.rsplit_once("mod ")).map(|(_, name)| name.trim()) else {
+            let Some(name) = code.strip_suffix(';').and_then(|c| c.rsplit_once("mod ")).map(|(_, name)| name.trim())
+            else {
                 continue;
             };
             files.extend([format!("{below}/{name}.rs"), format!("{below}/{name}/mod.rs")]);
@@ -158,10 +159,8 @@ fn test_items(code: &str) -> Vec<TestItem> {
         let text: String = attribute.text.split_whitespace().collect();
         let is_function = is_function(attribute.text);
         let is_module = text.starts_with("cfg(test)") || text.starts_with("cfg(all(test");
-        (is_function || is_module).then(|| TestItem {
-            span: attribute.at..item_end(code.as_bytes(), attribute.end),
-            is_function,
-        })
+        (is_function || is_module)
+            .then(|| TestItem { span: attribute.at..item_end(code.as_bytes(), attribute.end), is_function })
     });
     found.collect()
 }
@@ -217,7 +216,8 @@ mod tests {
 
     #[test]
     fn modules_declared_under_test_are_followed() {
-        let source = Source::new("crates/x/src/dns/a.rs", "#[cfg(test)]\n#[path = \"a_tests.rs\"]\nmod tests;\nmod other;");
+        let source =
+            Source::new("crates/x/src/dns/a.rs", "#[cfg(test)]\n#[path = \"a_tests.rs\"]\nmod tests;\nmod other;");
         let expected = ["dns/a/tests.rs", "dns/a/tests/mod.rs", "dns/a_tests.rs"].map(|f| format!("crates/x/src/{f}"));
         assert_eq!(source.test_module_files(), expected);
         let root = Source::new("crates/x/src/lib.rs", "#[cfg(test)] mod t;");

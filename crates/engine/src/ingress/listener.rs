@@ -11,6 +11,7 @@ use net::tls::{TlsError, acceptor_from_pem, self_signed_acceptor};
 use policy::{Event, Interest};
 use smtp_server::Settings;
 use std::net::SocketAddr;
+use telemetry::metrics::IntGauge;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use thiserror::Error;
@@ -53,12 +54,23 @@ pub(crate) struct Profile {
     pub acceptor: TlsAcceptor,
 }
 
-/// Counts a session while it lives.
-pub(crate) struct SessionSlot(Arc<AtomicUsize>);
+/// Counts a session while it lives, also when its task panics.
+pub(crate) struct SessionSlot {
+    count: Arc<AtomicUsize>,
+    gauge: IntGauge,
+}
+
+impl SessionSlot {
+    fn take(count: Arc<AtomicUsize>, gauge: IntGauge) -> SessionSlot {
+        gauge.inc();
+        SessionSlot { count, gauge }
+    }
+}
 
 impl Drop for SessionSlot {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        self.gauge.dec();
     }
 }
 
@@ -91,7 +103,8 @@ impl EsmtpService {
         let metrics = &self.engine.metrics;
         metrics.total_connection_count.with_label_values(&["esmtp_listener"]).inc();
         let open = self.sessions.fetch_add(1, Ordering::Relaxed);
-        let slot = SessionSlot(self.sessions.clone());
+        let open_sessions = metrics.connection_count.with_label_values(&["esmtp_listener"]);
+        let slot = SessionSlot::take(self.sessions.clone(), open_sessions);
         let engine = self.engine.clone();
         if open >= self.options.max_connections {
             metrics.total_connections_denied.with_label_values(&["esmtp_listener"]).inc();

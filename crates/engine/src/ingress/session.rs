@@ -29,8 +29,6 @@ pub(crate) async fn run(
     local: SocketAddr,
     slot: SessionSlot,
 ) {
-    let open = engine.metrics.connection_count.with_label_values(&["esmtp_listener"]);
-    open.inc();
     let session = Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
     let conn = ConnMeta::new();
     let mut driver = Driver { engine, profile, stream, session, conn, buffer: ReceiveBuffer::default(), _slot: slot };
@@ -38,7 +36,6 @@ pub(crate) async fn run(
     if let Err(error) = driver.serve().await {
         tracing::debug!("session with {peer}: {error}");
     }
-    open.dec();
 }
 
 struct Driver {

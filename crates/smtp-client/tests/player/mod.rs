@@ -41,7 +41,8 @@ impl Transcript {
         for part in text.split("=== ").skip(1) {
             let (name, body) = part.split_once('\n').expect("a name and lines");
             let table = body.lines().find_map(|l| l.strip_prefix("with "));
-            let pairs = table.map_or(vec![("-", "-")], |t| t.split(' ').map(|p| p.split_once('=').expect("a=b")).collect());
+            let pairs =
+                table.map_or(vec![("-", "-")], |t| t.split(' ').map(|p| p.split_once('=').expect("a=b")).collect());
             for (a, b) in pairs {
                 let body = body.replace("{a}", a).replace("{b}", b);
                 all.push(Transcript::parse(format!("{file}: {name} [{a}]"), &body));
@@ -197,7 +198,9 @@ impl<'a> Player<'a> {
             match self.session.next(self.now) {
                 Step::Outcome(outcome) => self.outcomes.push(show(&outcome)),
                 Step::Send => {
-                    while self.session.can_begin() && let Some(job) = self.jobs.pop_front() {
+                    while self.session.can_begin()
+                        && let Some(job) = self.jobs.pop_front()
+                    {
                         self.session.begin(self.now, job);
                     }
                     self.write();

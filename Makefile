@@ -1,0 +1,63 @@
+# Postrider: make demo runs the main job, make test runs that and every test.
+# Build caches live outside the tree, so that a second clone builds fast.
+
+SHELL := /bin/bash
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/postrider
+export CARGO_TARGET_DIR ?= $(CACHE)/target
+export POSTRIDER_PEERS ?= $(CACHE)/peers
+export POSTRIDER_BIN := $(CARGO_TARGET_DIR)/release/postrider
+BENCH := $(CARGO_TARGET_DIR)/release/postrider-bench
+WORK := $(CACHE)/work
+PREFIX ?= /usr/local
+LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue route sender-auth policy
+
+.PHONY: demo test bench bench-compare install build lint unit sim e2e peers fuzz clean-cache
+
+demo: build ## build, then send mail through generator, relay and sink, with a kill -9 in the middle
+	$(BENCH) demo --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/demo
+
+test: demo lint unit sim e2e fuzz ## everything
+
+build:
+	tools/needs.sh build
+	cargo build --release --locked -p postrider -p bench
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --release --locked --workspace --all-targets -- -D warnings
+
+unit: build peers
+	cargo test --locked $(addprefix -p ,$(LOW_LAYERS)) -p tidy
+	cargo test --release --locked --workspace --exclude e2e --exclude sim --exclude tidy
+
+sim: build
+	cargo test --release --locked -p sim
+
+peers:
+	tools/needs.sh test
+	testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS)
+	testing/e2e/peers/dns.sh $(POSTRIDER_PEERS)
+
+e2e: build peers
+	cargo test --release --locked -p e2e
+
+fuzz: ## a short run of every fuzz target; FUZZ_SECONDS=300 for a long one
+	testing/fuzz/run.sh $(or $(FUZZ_SECONDS),10)
+
+bench: build ## PEERS=postfix puts a Postfix through the same work
+	$(if $(PEERS),tools/needs.sh test && testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS))
+	$(BENCH) run --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(if $(PEERS),--peers $(PEERS)) $(BENCH_FLAGS)
+
+bench-compare: build ## REV=revision: CPU per message of that revision against this tree
+	@test -n "$(REV)" || { echo "usage: make bench-compare REV=<git revision>"; exit 2; }
+	rm -rf $(WORK)/rev && mkdir -p $(WORK) && git worktree prune && git worktree add --force --detach $(WORK)/rev $(REV)
+	cd $(WORK)/rev && CARGO_TARGET_DIR=$(CACHE)/target-rev cargo build --release --locked -p postrider
+	$(BENCH) compare --a $(CACHE)/target-rev/release/postrider --b $(POSTRIDER_BIN) --work $(WORK)/compare
+
+install: build ## PREFIX=/usr/local; names are hard links to one program
+	install -d $(DESTDIR)$(PREFIX)/sbin
+	install -m 755 $(POSTRIDER_BIN) $(DESTDIR)$(PREFIX)/sbin/postrider
+	for name in kumod traffic-gen smtp-sink; do ln -f $(DESTDIR)$(PREFIX)/sbin/postrider $(DESTDIR)$(PREFIX)/sbin/$$name; done
+
+clean-cache:
+	rm -rf $(CACHE)

@@ -1,0 +1,284 @@
+//! The writer thread over a disk in memory that can be held and broken.
+
+use bytes::Bytes;
+use clock::WallTime;
+use message::{Envelope, MessageId, Meta, Sealed};
+use smtp_wire::{Mailbox, ReversePath};
+use spool::fault::FaultDisk;
+use spool::{Disk, FileInfo, FileName, Mark, Page, ReadPages, Recovery, SegmentLog, Settings, SpoolError};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use store::{Options, SpoolHandle};
+
+/// A disk whose syncs can be held.
+#[derive(Clone, Default)]
+struct GateDisk {
+    disk: FaultDisk,
+    gate: Arc<Gate>,
+}
+
+#[derive(Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    held: bool,
+    waiting: bool,
+}
+
+impl GateDisk {
+    /// Holds all syncs from now on.
+    fn hold(&self) {
+        self.gate.state.lock().expect("no panic").held = true;
+    }
+
+    /// Lets them go.
+    fn let_go(&self) {
+        self.gate.state.lock().expect("no panic").held = false;
+        self.gate.changed.notify_all();
+    }
+
+    /// Returns once a sync is being held.
+    async fn reached(&self) {
+        let gate = Arc::clone(&self.gate);
+        let wait = move || {
+            let mut state = gate.state.lock().expect("no panic");
+            while !state.waiting {
+                state = gate.changed.wait(state).expect("no panic");
+            }
+        };
+        tokio::task::spawn_blocking(wait).await.expect("no panic");
+    }
+}
+
+impl Disk for GateDisk {
+    fn list(&mut self) -> io::Result<Vec<FileInfo>> {
+        self.disk.list()
+    }
+    fn create(&mut self, file: FileName) -> io::Result<()> {
+        self.disk.create(file)
+    }
+    fn write_at(&mut self, file: FileName, at: u32, pages: &[Page]) -> io::Result<()> {
+        self.disk.write_at(file, at, pages)
+    }
+    fn sync(&mut self, file: FileName) -> io::Result<()> {
+        let mut state = self.gate.state.lock().expect("no panic");
+        while state.held {
+            state.waiting = true;
+            self.gate.changed.notify_all();
+            state = self.gate.changed.wait(state).expect("no panic");
+        }
+        state.waiting = false;
+        drop(state);
+        self.disk.sync(file)
+    }
+    fn rename(&mut self, from: FileName, to: FileName) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn remove(&mut self, file: FileName) -> io::Result<()> {
+        self.disk.remove(file)
+    }
+    fn reader(&self) -> Arc<dyn ReadPages> {
+        self.disk.reader()
+    }
+}
+
+fn options() -> Options {
+    let settings = Settings { segment_octets: 64 << 10, compact_margin_octets: 128 << 10 };
+    Options { settings, retry_interval: Duration::from_millis(10), ..Options::default() }
+}
+
+fn start(disk: &GateDisk, options: Options) -> (SpoolHandle, Recovery) {
+    let mut nonce = 77_u64;
+    let nonces = Box::new(move || {
+        nonce = nonce.wrapping_mul(0x5851_f42d_4c95_7f2d) + 1;
+        nonce
+    });
+    let (log, recovery) = SegmentLog::open(disk.clone(), options.settings, nonces).expect("opens");
+    (store::start(log, options).expect("a thread"), recovery)
+}
+
+fn id(number: u32) -> MessageId {
+    let mut octets = [7; 16];
+    octets[..4].copy_from_slice(&number.to_be_bytes());
+    MessageId::from_bytes(octets)
+}
+
+fn sealed(number: u32, octets: usize) -> Sealed {
+    let mailbox = Mailbox::parse("someone@example.com").expect("an address");
+    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox] };
+    let (head, body) = (Bytes::from(format!("N: {number}\r\n")), Bytes::from(vec![number as u8; octets]));
+    Sealed { id: id(number), envelope, meta: Meta::new(), head, body, due: WallTime::EPOCH }
+}
+
+fn spawn_append(spool: &SpoolHandle, number: u32, octets: usize) -> tokio::task::JoinHandle<Result<(), SpoolError>> {
+    let spool = spool.clone();
+    tokio::spawn(async move { spool.append(vec![sealed(number, octets)]).await.map(|_| ()) })
+}
+
+/// Gives other tasks the time to run until `done`; a test that hangs fails here.
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < end, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waits_rides_on_one_commit() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, options());
+    spool.append(vec![sealed(0, 10)]).await.expect("durable");
+    disk.hold();
+    let first = spawn_append(&spool, 1, 10);
+    disk.reached().await;
+    let others: Vec<_> = (2..52).map(|n| spawn_append(&spool, n, 10)).collect();
+    tokio::task::yield_now().await;
+    // Let every append reach the inbox: nothing else tells, so its stand-in is a mark of the last one.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let before = spool.stats().log.commits;
+    disk.let_go();
+    first.await.expect("no panic").expect("durable");
+    for other in others {
+        other.await.expect("no panic").expect("durable");
+    }
+    spool.close().await.expect("ends well");
+    let stats = spool.stats();
+    assert_eq!(stats.appended_messages, 52);
+    assert!(stats.log.commits - before <= 4, "{stats:?}");
+}
+
+#[tokio::test]
+async fn a_failed_commit_refuses_its_appends_and_no_others() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, options());
+    spool.append(vec![sealed(1, 10)]).await.expect("durable");
+    disk.disk.fail(2, false, 0);
+    let refused = spool.append(vec![sealed(2, 10)]).await.map(|_| ());
+    assert!(matches!(refused, Err(SpoolError::Io { step: spool::Step::Sync, .. })), "{refused:?}");
+    spool.append(vec![sealed(3, 10)]).await.expect("durable, in another segment");
+    spool.close().await.expect("ends well");
+    assert_eq!((spool.stats().log.poisoned, spool.stats().failed_messages), (1, 1));
+    let (_, recovery) = start(&disk, options());
+    assert_eq!(recovery.messages.iter().map(|m| m.id).collect::<Vec<_>>(), [id(1), id(3)]);
+}
+
+#[tokio::test]
+async fn a_dead_disk_refuses_fast_and_comes_back_by_itself_with_its_marks() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, options());
+    for number in 1..4 {
+        spool.append(vec![sealed(number, 10)]).await.expect("durable");
+    }
+    disk.disk.fail(1, true, 0);
+    assert!(spool.append(vec![sealed(8, 10)]).await.is_err());
+    assert!(spool.append(vec![sealed(9, 10)]).await.is_err());
+    spool.mark(Mark::Removed { id: id(1) });
+    spool.mark(Mark::Attempt { id: id(2), attempts: 4, due: WallTime::from_unix_secs(99) });
+    assert!(spool.flush().await.is_err(), "not durable yet");
+    until("stopped", || spool.stats().stopped).await;
+    disk.disk.heal();
+    until("running", || !spool.stats().stopped).await;
+    spool.append(vec![sealed(5, 10)]).await.expect("durable again");
+    spool.flush().await.expect("durable again");
+    spool.close().await.expect("ends well");
+    disk.disk.crash(3);
+    let (_, recovery) = start(&disk, options());
+    let found: Vec<_> = recovery.messages.iter().map(|m| (m.id, m.attempts)).collect();
+    assert_eq!(found, [(id(2), 4), (id(3), 0), (id(5), 0)]);
+}
+
+#[tokio::test]
+async fn a_mark_becomes_durable_without_any_append() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, options());
+    spool.append(vec![sealed(1, 10)]).await.expect("durable");
+    spool.mark(Mark::Removed { id: id(1) });
+    until("the mark is durable", || spool.stats().marks == 1).await;
+    disk.disk.crash(1);
+    let (_, recovery) = start(&disk, options());
+    assert_eq!(recovery.messages.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_goes_away_leaves_no_message_behind() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, options());
+    spool.append(vec![sealed(1, 10)]).await.expect("durable");
+    disk.hold();
+    let gone = spawn_append(&spool, 2, 10);
+    disk.reached().await;
+    gone.abort();
+    assert!(gone.await.expect_err("aborted").is_cancelled());
+    disk.let_go();
+    until("removed again", || spool.stats().marks == 1).await;
+    spool.close().await.expect("ends well");
+    let (_, recovery) = start(&disk, options());
+    assert_eq!(recovery.messages.iter().map(|m| m.id).collect::<Vec<_>>(), [id(1)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_queued_is_bounded() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, Options { queued_octets_max: 100 << 10, ..options() });
+    spool.append(vec![sealed(0, 10)]).await.expect("durable");
+    disk.hold();
+    let first = spawn_append(&spool, 1, 10);
+    disk.reached().await;
+    let others: Vec<_> = (2..12).map(|n| spawn_append(&spool, n, 30 << 10)).collect();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    disk.let_go();
+    first.await.expect("no panic").expect("durable");
+    for other in others {
+        other.await.expect("no panic").expect("durable");
+    }
+    spool.close().await.expect("ends well");
+    let stats = spool.stats();
+    // Three of 30 KiB fit into the queue at a time: ten need at least four commits behind the first two.
+    assert!(stats.log.commits >= 6, "{stats:?}");
+    // One that is larger than the whole queue is served alone.
+    let (spool, _) = start(&disk, Options { queued_octets_max: 100 << 10, ..options() });
+    spool.append(vec![sealed(50, 400 << 10)]).await.expect("durable");
+    spool.close().await.expect("ends well");
+}
+
+#[tokio::test]
+async fn reads_follow_messages_that_move_and_space_comes_back() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, options());
+    let kept = spool.append(vec![sealed(1, 5000)]).await.expect("durable");
+    let place = kept.durable[0].place();
+    for number in 2..60 {
+        spool.append(vec![sealed(number, 9000)]).await.expect("durable");
+        spool.mark(Mark::Removed { id: id(number) });
+    }
+    spool.flush().await.expect("durable");
+    until("the oldest segment is compacted", || spool.stats().log.octets_compacted > 0).await;
+    until("space is back", || spool.stats().log.disk_octets <= 10 * (64 << 10)).await;
+    let (head, body) = spool.read(id(1), place).await.expect("followed");
+    assert!(head == kept.sealed[0].head && body == kept.sealed[0].body);
+    spool.mark(Mark::Removed { id: id(1) });
+    spool.flush().await.expect("durable");
+    let lost = spool.read(id(1), place).await.map(|_| ());
+    // Until its segment is reused the octets may still be there; the promise is only: no other mail.
+    assert!(matches!(lost, Ok(()) | Err(SpoolError::NoSuchMessage { .. })), "{lost:?}");
+    spool.close().await.expect("ends well");
+}
+
+#[tokio::test]
+async fn refused_transactions_do_not_touch_others() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, options());
+    assert!(matches!(spool.append(vec![]).await, Err(SpoolError::MessageCount { .. })));
+    let mixed = vec![sealed(1, 10), sealed(2, 11)];
+    assert!(matches!(spool.append(mixed).await, Err(SpoolError::BodiesDiffer { .. })));
+    spool.append(vec![sealed(3, 10)]).await.expect("durable");
+    assert_eq!(spool.stats().log.poisoned, 0);
+    spool.close().await.expect("ends well");
+    spool.close().await.expect("twice is fine");
+}

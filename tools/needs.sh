@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that building or testing needs and the machine lacks, and says so.
+# usage: tools/needs.sh build|test
+# Only packages that start nothing are installed; mail servers used as test peers are unpacked
+# into the build cache by testing/e2e/peers/fetch.sh instead.
+set -euo pipefail
+
+declare -a missing=()
+want() { # command, package
+  command -v "$1" >/dev/null 2>&1 || missing+=("$2")
+}
+
+want cc gcc
+want make make
+case "${1:-build}" in
+  build) ;;
+  test)
+    want openssl openssl
+    want python3 python3
+    want perl perl
+    want curl curl
+    ;;
+  *) echo "usage: $0 build|test" >&2; exit 2 ;;
+esac
+
+if ! command -v cargo >/dev/null 2>&1; then
+  echo "needs.sh: cargo is not on PATH: install a Rust toolchain (rustup.rs), 1.95 or newer" >&2
+  exit 1
+fi
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+[ "$(id -u)" -eq 0 ] || as_root=(sudo)
+echo "installing with apt: ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
