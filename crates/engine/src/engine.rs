@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::drain::Stop;
+use crate::ingress::buffer::BufferPool;
 use crate::tasks::Tasks;
 use ::clock::Now;
 use message::{Content, IdGenerator, Message};
@@ -70,6 +71,7 @@ pub struct Shared {
     pub(crate) node_id_text: Arc<str>,
     pub(crate) clock: Clock,
     pub(crate) stop: Stop,
+    pub(crate) receive_pool: Arc<BufferPool>,
     pub(crate) sessions: Tasks,
     pub(crate) deliveries: Tasks,
     pub(crate) wakers: Mutex<HashMap<ConnKey, Arc<Notify>>>,
@@ -100,6 +102,7 @@ impl Engine {
             settings: parts.settings,
             clock,
             stop: Stop::new(),
+            receive_pool: Arc::default(),
             sessions: Tasks::default(),
             deliveries: Tasks::default(),
             wakers: Mutex::default(),
@@ -201,7 +204,9 @@ impl Engine {
             Effect::Open(opening) => self.open_connection(opening),
             Effect::Configure { queue, name } => self.configure_later(queue, name),
             Effect::Route { queue, name, config } => self.route_later(queue, name, config),
-            Effect::Undeliverable { queued, verdict, reply } => self.settle_untried(*queued, verdict, &reply),
+            Effect::Undeliverable { queued, verdict, reply, route } => {
+                self.settle_untried(*queued, verdict, &reply, route);
+            }
             Effect::Expired(queued) => self.settle_expired(*queued),
         }
     }

@@ -7,7 +7,7 @@
 use crate::engine::Engine;
 use crate::records;
 use queue::settle::{all_pending, expire, settle};
-use queue::{Entry, Next, Outcome, Queued, Verdict};
+use queue::{Entry, Leg, Next, Outcome, Queued, Verdict};
 use record::{LogRecord, PeerAddress, RecordType, SourceAddress};
 use smtp_wire::Reply;
 use spool::Mark;
@@ -64,9 +64,17 @@ impl Engine {
     }
 
     /// A message that could not be tried: the same outcome for every pending recipient.
-    pub(crate) fn settle_untried(&self, queued: Queued, verdict: Verdict, reply: &Reply) {
+    pub(crate) fn settle_untried(&self, queued: Queued, verdict: Verdict, reply: &Reply, route: Option<(Arc<str>, Leg)>) {
         let outcomes = all_pending(&queued.message, verdict, reply);
-        self.settle_attempt(queued, outcomes, &AttemptFacts::default());
+        let facts = route.map(|(site, leg)| AttemptFacts {
+            counts: Some(self.counts(&site)),
+            site,
+            source: Some(leg.source.name.as_str().into()),
+            pool: Some(leg.pool),
+            provider: leg.path.provider_name.as_deref().map(Into::into),
+            ..AttemptFacts::default()
+        });
+        self.settle_attempt(queued, outcomes, &facts.unwrap_or_default());
     }
 
     /// A message that is too old.

@@ -1,7 +1,9 @@
 //! One byte stream, with or without TLS, so that sessions need not know.
 
 use rustls::{CommonState, ProtocolVersion};
+use socket2::SockRef;
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -45,6 +47,16 @@ impl Stream {
         let tls = connector.connect(name, self.into_plain()?).await?;
         let facts = facts(tls.get_ref().1);
         Ok((Stream::Client(Box::new(tls)), facts))
+    }
+
+    /// True when a peer in clear has sent something already; nothing is taken from the socket.
+    pub fn has_input(&self) -> io::Result<bool> {
+        let Stream::Plain(tcp) = self else { return Ok(false) };
+        match SockRef::from(tcp).peek(&mut [MaybeUninit::new(0); 1]) {
+            Ok(count) => Ok(count > 0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn into_plain(self) -> io::Result<TcpStream> {

@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use clap::Parser;
 use config::HostPort;
 use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
-use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
+use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
 use net::listen;
 use policy::{Policy, Startup, StaticPolicy};
 use std::ffi::OsString;
@@ -107,7 +107,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
     let engine = Engine::new(EngineParts {
         policy,
         spool,
-        mx: MxCache::new(Arc::new(HickoryResolver::from_system()?), MxCacheLimits::default()),
+        mx: MxCache::new(Arc::new(resolver()?), MxCacheLimits::default()),
         connectors: net::tls::Connectors::new()?,
         logs,
         metrics: Metrics::new()?,
@@ -125,6 +125,21 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
     }
     eprintln!("initialization complete");
     until_stopped(&engine).await
+}
+
+/// The resolver of `POSTRIDER_RESOLVERS` (`ip:port,...`), else the system's; without one, the
+/// local host is asked, as the C library does.
+fn resolver() -> anyhow::Result<HickoryResolver> {
+    if let Ok(list) = std::env::var("POSTRIDER_RESOLVERS") {
+        let parse = |text: &str| text.trim().parse().map_err(|_| anyhow!("POSTRIDER_RESOLVERS: `{text}`: expected ip:port"));
+        let servers = list.split(',').map(parse).collect::<anyhow::Result<Vec<SocketAddr>>>()?;
+        return Ok(HickoryResolver::from_config(&ResolverConfig::new(servers))?);
+    }
+    HickoryResolver::from_system().or_else(|error| {
+        tracing::warn!("{error}; asking 127.0.0.1:53");
+        let local = SocketAddr::from(([127, 0, 0, 1], 53));
+        Ok(HickoryResolver::from_config(&ResolverConfig::new(vec![local]))?)
+    })
 }
 
 /// Tells tooling where a listener is; the line ends with the address.

@@ -174,7 +174,7 @@ impl QueueCore {
         queue.out += due.len();
         for message in due {
             let queued = Box::new(Queued { message, queue: key });
-            self.effects.push(Effect::Undeliverable { queued, verdict, reply: failure.reply.clone() });
+            self.effects.push(Effect::Undeliverable { queued, verdict, reply: failure.reply.clone(), route: None });
         }
         self.wheel.insert(now.mono + failure.hold_for, Timer::Promote(key));
     }
@@ -276,10 +276,7 @@ impl QueueCore {
             }
         };
         let count = count.min(ready.messages.len());
-        for queued in ready.messages.drain(..count) {
-            let queued = Box::new(queued);
-            self.effects.push(Effect::Undeliverable { queued, verdict: Verdict::Transient, reply: reply.clone() });
-        }
+        fail_messages(ready, count, Verdict::Transient, &reply, &mut self.effects);
         self.wheel.insert(opens_after, Timer::Open(conn.ready));
         self.connection_ended(now, conn);
         self.call_waiters(now, conn.ready);
@@ -290,10 +287,7 @@ impl QueueCore {
     pub fn site_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
         let verdict = if reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
         if let Some(ready) = self.ready.get_mut(&conn.ready) {
-            for queued in ready.messages.drain(..) {
-                let queued = Box::new(queued);
-                self.effects.push(Effect::Undeliverable { queued, verdict, reply: reply.clone() });
-            }
+            fail_messages(ready, ready.messages.len(), verdict, &reply, &mut self.effects);
         }
         self.connection_ended(now, conn);
         self.call_waiters(now, conn.ready);
@@ -459,6 +453,15 @@ impl QueueCore {
     fn fresh_key(&mut self) -> u32 {
         self.next_key += 1;
         self.next_key
+    }
+}
+
+/// Hands the first `count` messages of a ready queue out to be settled with `reply`.
+fn fail_messages(ready: &mut ReadyQueue, count: usize, verdict: Verdict, reply: &Reply, effects: &mut Vec<Effect>) {
+    let (name, leg) = (ready.name.clone(), ready.leg.clone());
+    for queued in ready.messages.drain(..count) {
+        let (queued, route) = (Box::new(queued), Some((name.clone(), leg.clone())));
+        effects.push(Effect::Undeliverable { queued, verdict, reply: reply.clone(), route });
     }
 }
 

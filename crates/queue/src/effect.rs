@@ -5,6 +5,7 @@ use crate::core::{ConnKey, QueueKey, Queued};
 use crate::ready::Leg;
 use crate::settle::Verdict;
 use config::QueueConfig;
+use message::Message;
 use smtp_wire::Reply;
 use std::sync::Arc;
 
@@ -41,9 +42,21 @@ pub enum Effect {
         verdict: Verdict,
         /// What to log.
         reply: Reply,
+        /// Ready queue and leg it was to take; `None` when it never had a route.
+        route: Option<(Arc<str>, Leg)>,
     },
     /// A message older than its queue's `max_age`.
     Expired(Box<Queued>),
+}
+
+impl Effect {
+    /// The message it carries, if it carries one.
+    pub fn message(&self) -> Option<&Message> {
+        match self {
+            Effect::Undeliverable { queued, .. } | Effect::Expired(queued) => Some(&queued.message),
+            Effect::Configure { .. } | Effect::Route { .. } | Effect::Open(_) | Effect::Wake(_) => None,
+        }
+    }
 }
 
 /// A connection to be opened.

@@ -9,6 +9,7 @@
 //!
 //! Deliberately absent: DNS and MX (route), SMTP (smtp-client), disk (spool), I/O of any kind.
 
+mod census;
 mod core;
 mod effect;
 pub mod name;
@@ -21,7 +22,8 @@ pub mod settle;
 pub mod throttle;
 mod why;
 
-pub use crate::core::{ConnKey, QueueCore, QueueKey, QueueSettings, Queued, ReadyKey, Take};
+pub use crate::census::{Footprint, Place};
+pub use crate::core::{ConnKey, Counts, QueueCore, QueueKey, QueueSettings, Queued, ReadyKey, Take};
 pub use effect::{Effect, Opening};
 pub use name::{NULL_QUEUE, QueueName, QueueNameError};
 pub use ready::{Destination, Leg, Route, RouteFailure};

@@ -86,16 +86,20 @@ fn ends_with_crlf(head: &[u8], body: &[u8]) -> bool {
     }
 }
 
-/// A copy with the dot at the head of each line doubled.
-fn stuffed(mut before: u8, bytes: &[u8]) -> Bytes {
+/// A copy with the dot at the head of each line doubled: whole runs between dotted lines are
+/// copied at once, which keeps the copy at memory speed when a seventh of the lines are dotted.
+fn stuffed(before: u8, bytes: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 16 + 1);
-    for &octet in bytes {
-        if before == b'\n' && octet == b'.' {
-            out.push(b'.');
-        }
-        out.push(octet);
-        before = octet;
+    let mut copied = 0;
+    if before == b'\n' && bytes.first() == Some(&b'.') {
+        out.push(b'.');
     }
+    for line_end in memchr::memmem::find_iter(bytes, b"\n.") {
+        out.extend_from_slice(&bytes[copied..=line_end]);
+        out.push(b'.');
+        copied = line_end + 1;
+    }
+    out.extend_from_slice(&bytes[copied..]);
     Bytes::from(out)
 }
 

@@ -56,7 +56,8 @@ impl<D: Disk> SegmentLog<D> {
         let allowed = self.segments.live_octets() * 2 + self.settings.compact_margin_octets;
         let active = self.active.as_ref().map(|a| a.sequence);
         let oldest = self.segments.oldest(self.floor);
-        disk > allowed && oldest.is_some_and(|(n, segment)| Some(n) != active && !segment.stuck && segment.live_messages > 0)
+        disk > allowed
+            && oldest.is_some_and(|(n, segment)| Some(n) != active && !segment.stuck && segment.live_messages > 0)
     }
 
     /// Copies survivors of the oldest segment into a batch of about `octets_max` octets; true

@@ -31,12 +31,12 @@ pub enum Step {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SpoolError {
     /// The disk refused.
-    #[error("spool: cannot {step} {file}: {text}")]
+    #[error("spool: cannot {step} {}: {text}", named(file))]
     Io {
         /// What was being done.
         step: Step,
-        /// To which file.
-        file: FileName,
+        /// To which file; `None` for the directory.
+        file: Option<FileName>,
         /// The kind of error.
         kind: io::ErrorKind,
         /// The operating system's number, when there is one.
@@ -45,7 +45,9 @@ pub enum SpoolError {
         text: String,
     },
     /// A segment written by a newer version; nothing was changed.
-    #[error("spool: {file} has format version {found}; this program knows up to {known}: use the newer program, or another spool")]
+    #[error(
+        "spool: {file} has format version {found}; this program knows up to {known}: use the newer program, or another spool"
+    )]
     NewerFormat {
         /// The segment.
         file: FileName,
@@ -100,8 +102,14 @@ pub enum SpoolError {
 
 impl SpoolError {
     /// From the disk's answer.
-    pub fn io(step: Step, file: FileName, error: &io::Error) -> SpoolError {
-        SpoolError::Io { step, file, kind: error.kind(), errno: error.raw_os_error(), text: error.to_string() }
+    pub fn io(step: Step, file: impl Into<Option<FileName>>, error: &io::Error) -> SpoolError {
+        SpoolError::Io {
+            step,
+            file: file.into(),
+            kind: error.kind(),
+            errno: error.raw_os_error(),
+            text: error.to_string(),
+        }
     }
 
     /// True when the cause is lack of space: 452 4.3.1 rather than 451 4.3.0.
@@ -122,4 +130,8 @@ impl core::fmt::Display for Step {
             Step::Remove => "remove",
         })
     }
+}
+
+fn named(file: &Option<FileName>) -> String {
+    file.map_or_else(|| "the spool directory".to_owned(), |file| file.to_string())
 }

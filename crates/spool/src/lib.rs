@@ -35,4 +35,6 @@ pub use mark::Mark;
 pub use page::{PAGE_OCTETS, Page, octets, octets_mut};
 pub use read::read_content;
 pub use receipt::{Discarded, Durable, Receipt, Volatile};
+#[doc(hidden)]
+pub use record::read_any;
 pub use recovery::{Damage, RecoveredMessage, Recovery};

@@ -114,11 +114,11 @@ impl<D: Disk> SegmentLog<D> {
     /// # Errors
     /// `Io` when a file does not read, `NewerFormat` when a newer program wrote it.
     pub fn open(mut disk: D, settings: Settings, nonces: NonceSource) -> Result<(SegmentLog<D>, Recovery), SpoolError> {
-        let spool = FileName::Segment(0);
-        let files = disk.list().map_err(|e| SpoolError::io(Step::List, spool, &e))?;
+        let files = disk.list().map_err(|e| SpoolError::io(Step::List, None, &e))?;
         let reader = disk.reader();
         let recovered = recover(&files, &reader)?;
-        let Recovered { recovery, index, segments, spares, floor, acknowledged, last_sequence, last_segment } = recovered;
+        let Recovered { recovery, index, segments, spares, floor, acknowledged, last_sequence, last_segment } =
+            recovered;
         let spare_number = |name: &FileName| if let FileName::Spare(number) = name { *number } else { 0 };
         let pages = |octets: u64| u32::try_from(octets / PAGE_OCTETS as u64).unwrap_or(u32::MAX);
         let log = SegmentLog {
@@ -309,7 +309,7 @@ impl<D: Disk> SegmentLog<D> {
         if self.active.as_ref().is_some_and(|a| a.capacity - a.next_page >= pages) {
             return Ok(());
         }
-        self.active = None;
+        // If none can be opened, the old one stays: on a full disk it still takes marks and small mail.
         self.open_segment(pages + 1)
     }
 
@@ -329,13 +329,20 @@ impl<D: Disk> SegmentLog<D> {
             .and_then(|()| self.sync(spare))
             .and_then(|()| self.disk.rename(spare, file).map_err(|e| SpoolError::io(Step::Rename, spare, &e)));
         if let Err(error) = opened {
+            if matches!(error, SpoolError::Io { step: Step::Rename, .. }) {
+                // The new header may be in place and says where the old segment ends: nothing may follow there.
+                self.active = None;
+            }
             // Which of the two names it has is unknown; neither holds anything. Best effort.
             let _ = self.disk.remove(spare);
             let _ = self.disk.remove(file);
             return Err(error);
         }
         self.counters.octets_written += PAGE_OCTETS as u64;
-        self.segments.insert(sequence, Segment { file_pages: file_pages.max(1), end: 1, nonce: Some(nonce), ..Segment::default() });
+        self.segments.insert(
+            sequence,
+            Segment { file_pages: file_pages.max(1), end: 1, nonce: Some(nonce), ..Segment::default() },
+        );
         self.acknowledged = (sequence, 1);
         self.active = Some(Active { sequence, nonce, next_page: 1, capacity });
         Ok(())

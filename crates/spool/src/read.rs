@@ -80,7 +80,13 @@ impl Window {
     }
 
     /// The octets at `range`, read if they are not here.
-    fn or_read(&self, disk: &dyn ReadPages, segment: u32, range: Range<usize>, id: MessageId) -> Result<Bytes, SpoolError> {
+    fn or_read(
+        &self,
+        disk: &dyn ReadPages,
+        segment: u32,
+        range: Range<usize>,
+        id: MessageId,
+    ) -> Result<Bytes, SpoolError> {
         if let Some(octets) = self.get(range.clone()) {
             return Ok(octets);
         }

@@ -102,7 +102,8 @@ pub(crate) fn recover(files: &[FileInfo], disk: &Arc<dyn ReadPages>) -> Result<R
         }
     }
     let ends = acknowledged_ends(&plan);
-    let mut replay = Replay { recovery, messages: HashMap::default(), segments: Segments::default(), floor: 0, last_sequence: 0 };
+    let mut replay =
+        Replay { recovery, messages: HashMap::default(), segments: Segments::default(), floor: 0, last_sequence: 0 };
     let mut acknowledged = (0, 0);
     for (sequence, planned) in &plan {
         let end = replay.segment(disk, *sequence, planned, ends.get(sequence).copied())?;
@@ -140,8 +141,7 @@ impl Planned {
 fn acknowledged_ends(plan: &BTreeMap<u32, Planned>) -> BTreeMap<u32, u32> {
     let mut ends = BTreeMap::new();
     let mut later_headers_sound = true;
-    let mut later = 0;
-    for (sequence, planned) in plan.iter().rev() {
+    for (later, (sequence, planned)) in plan.iter().rev().enumerate() {
         if later > 0 && later_headers_sound {
             // Nobody names it although there are later ones: it was opened and never used.
             ends.entry(*sequence).or_insert(1);
@@ -151,7 +151,6 @@ fn acknowledged_ends(plan: &BTreeMap<u32, Planned>) -> BTreeMap<u32, u32> {
             Some(header) => _ = ends.entry(header.previous).or_insert(header.previous_end),
             None => later_headers_sound = false,
         }
-        later += 1;
     }
     ends
 }
@@ -174,9 +173,16 @@ struct Pending {
 
 impl Replay {
     /// Reads one segment; the page behind its last batch.
-    fn segment(&mut self, disk: &Arc<dyn ReadPages>, sequence: u32, planned: &Planned, end: Option<u32>) -> Result<u32, SpoolError> {
+    fn segment(
+        &mut self,
+        disk: &Arc<dyn ReadPages>,
+        sequence: u32,
+        planned: &Planned,
+        end: Option<u32>,
+    ) -> Result<u32, SpoolError> {
         let file_pages = planned.file_pages;
-        let mut segment = Segment { file_pages, nonce: planned.nonce, damaged: planned.header.is_none(), ..Segment::default() };
+        let mut segment =
+            Segment { file_pages, nonce: planned.nonce, damaged: planned.header.is_none(), ..Segment::default() };
         if planned.header.is_none() {
             self.recovery.damage.headers += 1;
         }
@@ -186,7 +192,8 @@ impl Replay {
             self.segments.insert(sequence, segment);
             return Ok(file_pages);
         };
-        let mut scan = Scan::new(Arc::clone(disk), &Bounds { segment: sequence, nonce, end, file_pages }, self.last_sequence);
+        let mut scan =
+            Scan::new(Arc::clone(disk), &Bounds { segment: sequence, nonce, end, file_pages }, self.last_sequence);
         loop {
             match scan.next()? {
                 Found::Whole { page, header, octets } => self.batch(sequence, page, &header, octets),

@@ -108,9 +108,7 @@ impl Scan {
     fn header_at(&mut self, page: u32) -> Result<Option<BatchHeader>, SpoolError> {
         let (segment, nonce, last, limit) = (self.segment, self.nonce, self.last_sequence, self.limit());
         let header = BatchHeader::decode(self.window.octets(page, 1)?);
-        Ok(header.filter(|h| {
-            h.segment == segment && h.nonce == nonce && h.sequence > last && h.pages <= limit - page
-        }))
+        Ok(header.filter(|h| h.segment == segment && h.nonce == nonce && h.sequence > last && h.pages <= limit - page))
     }
 
     /// The next page behind `page` where a batch begins.

@@ -34,7 +34,8 @@ fn three_batches() -> (FaultDisk, usize, usize) {
     let begin = log.stats().octets_written as usize;
     append(&mut log, &[4, 5], 1400);
     let octets = disk.contents(FIRST).expect("there");
-    let end = octets.iter().rposition(|o| *o != 0).expect("not empty") + 1;
+    let length = octets[begin + 32..begin + 36].try_into().expect("four octets");
+    let end = begin + u32::from_le_bytes(length) as usize;
     assert!(begin.is_multiple_of(PAGE_OCTETS) && end - begin < PAGE_OCTETS, "one page: {begin} {end}");
     (disk, begin, end)
 }
@@ -95,7 +96,7 @@ fn the_sound_records_of_a_damaged_batch_are_used() {
     let (disk, begin, _) = three_batches();
     let mut octets = disk.contents(FIRST).expect("there");
     // The second batch holds 2 and 3; the last octet of its records belongs to 3.
-    let last = octets[..begin].iter().rposition(|o| *o != 0).expect("not empty");
+    let last = octets[..begin].iter().rposition(|o| *o != 0).expect("not empty") - 100;
     octets[last] ^= 0x40;
     disk.set_contents(FIRST, octets);
     let (_, recovery) = open(&disk, 2).expect("opens");
@@ -181,6 +182,42 @@ fn a_refused_batch_does_not_come_back_even_if_it_reached_the_disk() {
 }
 
 #[test]
+fn when_no_segment_can_be_opened_the_old_one_still_takes_what_fits() {
+    // Call 1 creates the spare, 2 writes its header, 3 syncs it, 4 renames it.
+    for (k, stays) in [(1, true), (2, true), (3, true), (4, false)] {
+        for seed in 0..8 {
+            let disk = FaultDisk::new();
+            let (mut log, _) = open(&disk, 1).expect("a new spool");
+            append(&mut log, &[1], 10_000);
+            disk.fail(k, true, seed);
+            let large = log.commit(&Batch { appends: vec![vec![sealed(2, 1, &body(2, 70_000))]], marks: vec![] });
+            assert!(large.is_err());
+            disk.heal();
+            append(&mut log, &[3], 100);
+            assert_eq!(log.locate(id(3)).expect("live").segment == 1, stays, "call {k}");
+            drop(log);
+            disk.crash(seed);
+            let (_, recovery) = open(&disk, 2).expect("opens");
+            assert_eq!(ids(&recovery), [id(1), id(3)], "call {k} seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_record_of_another_batch_is_never_used_even_to_salvage() {
+    let (disk, _, _) = three_batches();
+    let mut octets = disk.contents(FIRST).expect("there");
+    // As an earlier use of the file could have left it: sound, but with another batch's tag.
+    let record = PAGE_OCTETS + 64;
+    octets[record + 8] ^= 1;
+    let crc = crc32fast::hash(&[&octets[record..record + 4], &octets[record + 8..record + 80]].concat());
+    octets[record + 4..record + 8].copy_from_slice(&crc.to_le_bytes());
+    disk.set_contents(FIRST, octets);
+    let (_, recovery) = open(&disk, 2).expect("opens");
+    assert_eq!(ids(&recovery), [id(2), id(3), id(4), id(5)]);
+}
+
+#[test]
 fn a_recycled_segments_old_batches_are_never_taken_for_new() {
     let disk = FaultDisk::new();
     let (mut log, _) = open(&disk, 1).expect("a new spool");
@@ -244,7 +281,12 @@ fn marks_and_moves_keep_attempts_due_and_recipients() {
     let (mut log, _) = open(&disk, 1).expect("a new spool");
     let shared = body(1, 4000);
     let twins = vec![sealed(1, 100, &shared), sealed(2, 3, &shared), sealed(3, 1, &shared)];
-    let places: Vec<_> = log.commit(&Batch { appends: vec![twins], marks: vec![] }).expect("durable").iter().map(|d| d.place()).collect();
+    let places: Vec<_> = log
+        .commit(&Batch { appends: vec![twins], marks: vec![] })
+        .expect("durable")
+        .iter()
+        .map(|d| d.place())
+        .collect();
     let marks = vec![
         Mark::Attempt { id: id(1), attempts: 7, due: due(77) },
         Mark::RecipientsDone { id: id(1), recipients: vec![0, 99] },
@@ -295,7 +337,8 @@ fn what_the_format_cannot_hold_is_refused_before_anything_is_written() {
     let disk = FaultDisk::new();
     let (mut log, _) = open(&disk, 1).expect("a new spool");
     let calls = disk.calls();
-    let commit = |log: &mut SegmentLog<FaultDisk>, transaction| log.commit(&Batch { appends: vec![transaction], marks: vec![] });
+    let commit =
+        |log: &mut SegmentLog<FaultDisk>, transaction| log.commit(&Batch { appends: vec![transaction], marks: vec![] });
     assert!(matches!(commit(&mut log, vec![]), Err(SpoolError::MessageCount { messages: 0, .. })));
     let (a, b) = (body(1, 10), body(2, 10));
     let mixed = vec![sealed(1, 1, &a), sealed(2, 1, &b)];

@@ -44,7 +44,8 @@ async fn run(dir: PathBuf, time: Duration, tasks: u64, octets: usize, options: O
         cpu as f64 / messages,
         per_message(after.log.commits - before.log.commits),
         per_message(after.log.syncs - before.log.syncs),
-        (after.log.octets_written - before.log.octets_written) as f64 / (after.appended_octets - before.appended_octets) as f64,
+        (after.log.octets_written - before.log.octets_written) as f64
+            / (after.appended_octets - before.appended_octets) as f64,
         at(500),
         at(990),
         at(999),
@@ -54,7 +55,13 @@ async fn run(dir: PathBuf, time: Duration, tasks: u64, octets: usize, options: O
 }
 
 /// All tasks append and remove until the time is up; the latencies of the appends in microseconds.
-async fn work(spool: &SpoolHandle, ids: &Arc<Mutex<IdGenerator>>, time: Duration, tasks: u64, octets: usize) -> Vec<u64> {
+async fn work(
+    spool: &SpoolHandle,
+    ids: &Arc<Mutex<IdGenerator>>,
+    time: Duration,
+    tasks: u64,
+    octets: usize,
+) -> Vec<u64> {
     let end = Instant::now() + time;
     let body: Vec<u8> = (0..octets - 500).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_le_bytes()[2]).collect();
     let (body, head) = (Bytes::from(body), Bytes::from(vec![b'h'; 500]));
@@ -67,7 +74,14 @@ async fn work(spool: &SpoolHandle, ids: &Arc<Mutex<IdGenerator>>, time: Duration
                     let id = ids.lock().expect("no panic").next(WallTime::from_unix_secs(1_790_000_000));
                     let mailbox = Mailbox::parse("someone@example.com").expect("an address");
                     let envelope = Envelope { sender: ReversePath(Some(mailbox.clone())), recipients: vec![mailbox] };
-                    let sealed = Sealed { id, envelope, meta: Meta::new(), head: head.clone(), body: body.clone(), due: WallTime::EPOCH };
+                    let sealed = Sealed {
+                        id,
+                        envelope,
+                        meta: Meta::new(),
+                        head: head.clone(),
+                        body: body.clone(),
+                        due: WallTime::EPOCH,
+                    };
                     let began = Instant::now();
                     spool.append(vec![sealed]).await.expect("durable");
                     latencies.push(began.elapsed().as_micros() as u64);

@@ -61,10 +61,8 @@ impl FileDisk {
     }
 
     fn open_as(dir: &Path, buffered: bool) -> Result<FileDisk, StoreError> {
-        let make = |path: &Path| DirBuilder::new().recursive(true).mode(0o700).create(path);
-        make(dir).map_err(StoreError::io(dir, "create the directory"))?;
         let corrupt = dir.join("corrupt");
-        make(&corrupt).map_err(StoreError::io(&corrupt, "create the directory"))?;
+        make_durably(&corrupt).map_err(StoreError::io(&corrupt, "create the directory"))?;
         let held = lock(dir)?;
         let direct = !buffered && probe_direct(dir).map_err(StoreError::io(dir, "write a probe file"))?;
         if !direct && !buffered {
@@ -201,8 +199,11 @@ impl ReadPages for Shared {
     }
 }
 
+/// The beginning of a file's name and what the number behind it means.
+type Kind = (&'static str, fn(u32) -> FileName);
+
 /// Adds the files of `dir` whose names begin with one of the prefixes and end in eight hex digits.
-fn list_into(files: &mut Vec<FileInfo>, dir: &Path, kinds: &[(&str, fn(u32) -> FileName)]) -> io::Result<()> {
+fn list_into(files: &mut Vec<FileInfo>, dir: &Path, kinds: &[Kind]) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -213,6 +214,19 @@ fn list_into(files: &mut Vec<FileInfo>, dir: &Path, kinds: &[(&str, fn(u32) -> F
                 files.push(FileInfo { name: kind(number), octets: entry.metadata()?.len() });
             }
         }
+    }
+    Ok(())
+}
+
+/// Makes a directory and those above it that are missing, and syncs each name: else a power cut
+/// could take the whole spool away.
+fn make_durably(dir: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> =
+        dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    for made in missing.iter().rev() {
+        let above = made.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(above)?.sync_all()?;
     }
     Ok(())
 }

@@ -6,7 +6,9 @@ use crate::writer::Writer;
 use crate::{FileDisk, StoreError};
 use bytes::Bytes;
 use message::{MessageId, Place, Sealed};
-use spool::{Disk, Durable, Mark, NonceSource, ReadPages, Recovery, SegmentLog, SpoolError, check_transaction, read_content};
+use spool::{
+    Disk, Durable, Mark, NonceSource, ReadPages, Recovery, SegmentLog, SpoolError, check_transaction, read_content,
+};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -151,7 +153,7 @@ impl SpoolHandle {
         joined.ok().and_then(Result::ok).ok_or(SpoolError::Closed)
     }
 
-    /// The figures after the newest commit.
+    /// The figures after the newest commit, and what is queued now.
     pub fn stats(&self) -> Stats {
         self.shared.inbox.stats()
     }

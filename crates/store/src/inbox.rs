@@ -24,11 +24,13 @@ pub(crate) struct Inbox {
 pub(crate) struct Append {
     pub sealed: Vec<Sealed>,
     pub octets: usize,
-    pub reply: oneshot::Sender<Result<(Vec<Sealed>, Vec<Durable>), SpoolError>>,
+    pub reply: oneshot::Sender<Answer>,
     /// Given back with the reply.
     pub permit: OwnedSemaphorePermit,
 }
 
+/// What an append gets: its messages back, and their receipts.
+pub(crate) type Answer = Result<(Vec<Sealed>, Vec<Durable>), SpoolError>;
 /// Someone who waits until all marks so far are synced.
 pub(crate) type Flush = oneshot::Sender<Result<(), SpoolError>>;
 /// Someone who asks where a message is.
@@ -183,7 +185,8 @@ impl Inbox {
     }
 
     pub fn stats(&self) -> Stats {
-        *self.stats.lock().unwrap_or_else(PoisonError::into_inner)
+        let queued = self.state().work.appends.len();
+        Stats { queued, ..*self.stats.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
     pub fn set_stats(&self, stats: Stats) {
@@ -215,7 +218,13 @@ impl State {
 
     /// Until when to sleep and for what, or `None` when there is work. Single appends are never
     /// kept waiting; when the last commits had several, this one waits a little for as many.
-    fn sleep(&self, wait: &Wait, options: &Options, now: Instant, linger_until: &mut Option<Instant>) -> Option<(Option<Instant>, Wanted)> {
+    fn sleep(
+        &self,
+        wait: &Wait,
+        options: &Options,
+        now: Instant,
+        linger_until: &mut Option<Instant>,
+    ) -> Option<(Option<Instant>, Wanted)> {
         let due = wait.until.is_some_and(|until| until <= now);
         if self.closing || due || !self.work.flushes.is_empty() || !self.work.locates.is_empty() {
             return None;
@@ -302,7 +311,15 @@ mod tests {
         let id = |n: u8| MessageId::from_bytes([n; 16]);
         let attempt = |n: u8, attempts: u16| Mark::Attempt { id: id(n), attempts, due: WallTime::EPOCH };
         let done = |n: u8| Mark::RecipientsDone { id: id(n), recipients: vec![1] };
-        let mut marks = vec![attempt(1, 1), attempt(2, 1), done(2), attempt(1, 2), done(1), attempt(2, 2), Mark::Removed { id: id(1) }];
+        let mut marks = vec![
+            attempt(1, 1),
+            attempt(2, 1),
+            done(2),
+            attempt(1, 2),
+            done(1),
+            attempt(2, 2),
+            Mark::Removed { id: id(1) },
+        ];
         fold(&mut marks);
         assert_eq!(marks, [done(2), attempt(2, 2), Mark::Removed { id: id(1) }]);
     }

@@ -49,6 +49,8 @@ pub struct Stats {
     pub failed_messages: u64,
     /// Marks made durable.
     pub marks: u64,
+    /// Transactions waiting for the writer now.
+    pub queued: usize,
     /// Transactions in the newest commit.
     pub last_batch: usize,
     /// True while no segment can be opened and appends are refused.

@@ -5,9 +5,8 @@
 //! A failed commit refuses its appends and keeps its marks; when no segment can be opened,
 //! appends are refused at once until one can.
 
-use crate::inbox::{Append, Inbox, Wait, Work, fold};
+use crate::inbox::{Answer, Append, Inbox, Wait, Work, fold};
 use crate::options::{Options, Stats};
-use message::Sealed;
 use spool::{Batch, Disk, Durable, Mark, SegmentLog, SpoolError};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -30,8 +29,6 @@ pub(crate) struct Writer<D> {
     stopped: Option<SpoolError>,
     stats: Stats,
 }
-
-type Answer = Result<(Vec<Sealed>, Vec<Durable>), SpoolError>;
 
 impl<D: Disk> Writer<D> {
     pub fn new(log: SegmentLog<D>, inbox: Arc<Inbox>, options: Options) -> Writer<D> {

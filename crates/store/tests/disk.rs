@@ -57,7 +57,7 @@ async fn the_usual_file_system_serves() {
 async fn append_and_reopen(dir: &Path) {
     let (spool, recovery) = store::open(dir, Options::default()).expect("opens");
     assert!(recovery.messages.is_empty());
-    spool.append(vec![sealed(1, 10), ]).await.expect("durable");
+    spool.append(vec![sealed(1, 10)]).await.expect("durable");
     let large = spool.append(vec![sealed(2, 3_000_000)]).await.expect("durable");
     let place = large.durable[0].place();
     let (head, body) = spool.read(large.sealed[0].id, place).await.expect("reads");

@@ -120,7 +120,12 @@ fn run_and_kill(dir: &Path, round: usize, acks: usize) -> Vec<String> {
     said
 }
 
-async fn check(dir: &Path, durable: &BTreeSet<MessageId>, maybe_gone: &BTreeSet<MessageId>, gone: &BTreeSet<MessageId>) {
+async fn check(
+    dir: &Path,
+    durable: &BTreeSet<MessageId>,
+    maybe_gone: &BTreeSet<MessageId>,
+    gone: &BTreeSet<MessageId>,
+) {
     let (spool, recovery) = store::open(dir, options()).expect("opens after a kill");
     assert_eq!(recovery.damage, spool::Damage::default());
     let found: BTreeSet<MessageId> = recovery.messages.iter().map(|m| m.id).collect();

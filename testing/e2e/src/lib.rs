@@ -1,1 +1,27 @@
-//! e2e
+//! End-to-end tests: the built program on one side, real mail programs on the other, real sockets between them.
+//!
+//! This library starts and watches processes and reads what they leave behind; `tests/` holds the tests, a file a
+//! subject. In: `POSTRIDER_BIN`, the built program, and `POSTRIDER_PEERS`, the folder filled by `peers/fetch.sh` and
+//! `peers/dns.sh`; what is missing is a failure that names the command to run, never a skipped test. Out: panics with
+//! the last lines of every process concerned.
+//!
+//! It shares no code with the program: a mistake made on both sides would cancel itself out. It waits for lines,
+//! ledgers, records and metrics, always with a deadline, and leaves nothing behind: every process is killed when its
+//! handle goes, every folder is a scratch folder.
+
+pub mod certificate;
+pub mod dns;
+pub mod dump;
+pub mod http;
+pub mod kumod;
+pub mod ledger;
+pub mod logs;
+pub mod peers;
+pub mod port;
+pub mod postfix;
+pub mod process;
+pub mod scratch;
+pub mod sink;
+pub mod traffic;
+pub mod until;
+pub mod wire;

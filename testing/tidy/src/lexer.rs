@@ -157,20 +157,22 @@ mod tests {
     #[test]
     fn comments_strings_and_characters_are_blanked_in_place() {
         let cases = [
-            ("a // b\nc", "a     \nc"),
-            ("a /* b /* c */ d */ e", "a                   e"),
-            (r#"f("x \" y", 1)"#, "f(        , 1)"),
-            ("r#\"a \" b\"# c", "           c"),
-            ("b\"x\" br##\"y\"# \"## z", "               z"),
-            (r"'{' '\'' '\u{7f}' b'}' b'\\' x", "                            x"),
+            ("a // b\nc", "a c"),
+            ("a /* b /* c */ d */ e", "a e"),
+            (r#"f("x \" y", 1)"#, "f( , 1)"),
+            ("r#\"a \" b\"# c", "c"),
+            ("b\"x\" br##\"y\"# \"## z", "z"),
+            (r"'{' '\'' '\u{7f}' b'}' b'\\' x", "x"),
             ("fn f<'a>(x: &'a str)", "fn f<'a>(x: &'a str)"),
-            ("'\u{e9}' x", "     x"),
+            ("'\u{e9}' x", "x"),
             ("r#type + br + c", "r#type + br + c"),
-            ("\"never ends", "           "),
+            ("\"never ends", ""),
         ];
-        for (text, expected) in cases {
-            assert_eq!(code(text), expected, "{text}");
-            assert_eq!(code(text).len(), text.len(), "{text}");
+        for (text, left) in cases {
+            let code = code(text);
+            assert_eq!(code.split_whitespace().collect::<Vec<_>>().join(" "), left, "{text}");
+            assert_eq!(code.len(), text.len(), "{text}");
+            assert_eq!(code.find('\n'), text.find('\n'), "{text}");
         }
     }
 

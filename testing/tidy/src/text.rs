@@ -17,21 +17,26 @@ pub fn machine_paths(path: &str, text: &str) -> Vec<Offence> {
     let mut found = Vec::new();
     for (index, line) in text.lines().enumerate() {
         for folder in MACHINE_FOLDERS {
-            let starts = line.match_indices(folder).filter(|(at, _)| {
-                let before = line[..*at].chars().next_back();
-                !before.is_some_and(|c| c.is_alphanumeric() || "._-~}$)%*/".contains(c))
-            });
+            let starts = line.match_indices(folder).filter(|(at, _)| begins_at_root(&line[..*at]));
             found.extend(starts.map(|_| Offence {
                 rule: Rule::Text,
                 path: path.into(),
                 line: index + 1,
-                name: folder.into(),
+                name: folder.trim_matches('/').into(),
                 what: format!("a path of one machine ({folder})"),
                 instead: "write it relative to the checkout, or from a variable",
             }));
         }
     }
     found
+}
+
+/// True when a slash behind `before` is the root: nothing it could be a part of stands before it.
+fn begins_at_root(before: &str) -> bool {
+    let joins = |c: char| c.is_alphanumeric() || "._-~}$)%*/".contains(c);
+    // `"$DIR"/root/x`: a quote that closes something joins as well.
+    let unquoted = before.strip_suffix(['"', '\'']).unwrap_or(before);
+    !unquoted.ends_with(joins)
 }
 
 /// Licence files that are not there; `read` gives a file's text.

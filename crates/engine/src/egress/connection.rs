@@ -10,12 +10,15 @@ use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Counts};
 use config::{EgressPath, IpLookupStrategy, MxListEntry};
 use net::Stream;
-use queue::{ConnKey, Destination, Opening};
+use queue::{ConnKey, Destination, Opening, Queued};
 use record::{PeerAddress, SourceAddress};
 use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions, RoutingDomain};
 use smtp_wire::Reply;
 use std::net::IpAddr;
-use std::sync::{Arc, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use tokio::sync::Notify;
 
 /// How a session on one host ended.
@@ -39,19 +42,24 @@ impl Engine {
         let engine = self.clone();
         self.deliveries.spawn(async move {
             let conn = opening.conn;
-            let end = engine.run_connection(opening, waker).await;
+            let in_hand = InHand::default();
+            let end = Guarded(Box::pin(engine.run_connection(opening, waker, in_hand.clone()))).await;
+            for queued in in_hand.take_all() {
+                // Only a panic leaves messages behind: they go back as if they were never taken.
+                engine.with_queue(|q, now| q.give_back(now, conn, queued));
+            }
             engine.wakers.lock().unwrap_or_else(PoisonError::into_inner).remove(&conn);
-            engine.report(conn, end);
+            engine.report(conn, end.unwrap_or(Ok(())));
         });
     }
 
-    async fn run_connection(&self, opening: Opening, waker: Arc<Notify>) -> Result<(), Unreached> {
+    async fn run_connection(&self, opening: Opening, waker: Arc<Notify>, in_hand: InHand) -> Result<(), Unreached> {
         let candidates = self.candidates(&opening).await?;
         let mut reasons = Vec::new();
         for candidate in &candidates {
             let mut tls_allowed = true;
             loop {
-                match self.try_host(&opening, candidate, waker.clone(), tls_allowed).await {
+                match self.try_host(&opening, candidate, (waker.clone(), in_hand.clone()), tls_allowed).await {
                     Ok(Ended::Done) => return Ok(()),
                     Ok(Ended::ReconnectInClear) if tls_allowed => tls_allowed = false,
                     Ok(Ended::ReconnectInClear) => break,
@@ -101,7 +109,7 @@ impl Engine {
     }
 
     /// Connects to one host and serves it.
-    async fn try_host(&self, opening: &Opening, host: &Candidate, waker: Arc<Notify>, tls: bool) -> Result<Ended, String> {
+    async fn try_host(&self, opening: &Opening, host: &Candidate, held: (Arc<Notify>, InHand), tls: bool) -> Result<Ended, String> {
         let path = &opening.leg.path;
         let connecting = net::dial::connect(host.addr, opening.leg.source.source_address);
         let tcp = match tokio::time::timeout(path.connect_timeout.get(), connecting).await {
@@ -121,10 +129,11 @@ impl Engine {
             session_id: Some(uuid::Uuid::from_u64_pair(self.with_queue(|q, _| q.random()), opening.conn.id()).to_string().into()),
             counts: Some(self.counts(&opening.ready_name)),
         };
-        Delivery::new(self.clone(), opening, host, Stream::Plain(tcp), waker, facts, tls).serve().await
+        Delivery::new(self.clone(), opening, host, Stream::Plain(tcp), held, facts, tls).serve().await
     }
 
-    fn counts(&self, ready_name: &str) -> Counts {
+    /// Outcome counters of a ready queue, and of all of them.
+    pub(crate) fn counts(&self, ready_name: &str) -> Counts {
         let service = format!("smtp_client:{ready_name}");
         let both = |family: &telemetry::metrics::IntCounterVec| {
             [family.with_label_values(&["smtp_client"]), family.with_label_values(&[&service])]
@@ -133,6 +142,52 @@ impl Engine {
             delivered: both(&self.metrics.total_messages_delivered),
             transfail: both(&self.metrics.total_messages_transfail),
             fail: both(&self.metrics.total_messages_fail),
+        }
+    }
+}
+
+/// Messages a connection has taken and not yet settled; outlives a panic of its session.
+#[derive(Clone, Default)]
+pub(crate) struct InHand(Arc<Mutex<Vec<(u64, Queued)>>>);
+
+impl InHand {
+    pub fn put(&self, ticket: u64, queued: Queued) {
+        self.lock().push((ticket, queued));
+    }
+
+    pub fn take(&self, ticket: u64) -> Option<Queued> {
+        let mut held = self.lock();
+        let at = held.iter().position(|(t, _)| *t == ticket)?;
+        Some(held.remove(at).1)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    fn take_all(&self) -> Vec<Queued> {
+        self.lock().drain(..).map(|(_, queued)| queued).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(u64, Queued)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A future whose panic is its result: `None`, reported once. A fault in one session must not
+/// take its messages and its place in the connection limit with it.
+struct Guarded<F>(Pin<Box<F>>);
+
+impl<F: Future> Future for Guarded<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<F::Output>> {
+        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
+            Ok(polled) => polled.map(Some),
+            Err(_) => {
+                tracing::error!("an outbound session panicked; its messages go back to their queue");
+                Poll::Ready(None)
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! they are not in memory, and settles every outcome. Whatever happens to the socket, each
 //! message taken is settled or given back exactly once.
 
-use crate::egress::connection::Ended;
+use crate::egress::connection::{Ended, InHand};
 use crate::engine::Engine;
 use crate::settle::AttemptFacts;
 use ::clock::Instant;
@@ -33,7 +33,7 @@ pub(crate) struct Delivery {
     waker: Arc<Notify>,
     facts: AttemptFacts,
     /// Messages begun, by ticket; at most two.
-    in_hand: Vec<(u64, Queued)>,
+    in_hand: InHand,
     taken: usize,
     buffer: Vec<u8>,
 }
@@ -44,7 +44,7 @@ impl Delivery {
         opening: &Opening,
         host: &Candidate,
         stream: Stream,
-        waker: Arc<Notify>,
+        (waker, in_hand): (Arc<Notify>, InHand),
         facts: AttemptFacts,
         tls_allowed: bool,
     ) -> Delivery {
@@ -58,7 +58,7 @@ impl Delivery {
             session,
             waker,
             facts,
-            in_hand: Vec::with_capacity(2),
+            in_hand,
             taken: 0,
             buffer: vec![0; READ_BYTES],
             engine,
@@ -126,7 +126,7 @@ impl Delivery {
             head,
             body,
         };
-        self.in_hand.push((ticket, queued));
+        self.in_hand.put(ticket, queued);
         self.session.begin(self.now(), job);
     }
 
@@ -215,8 +215,7 @@ impl Delivery {
     }
 
     fn settle(&mut self, outcome: smtp_client::Outcome) {
-        let Some(at) = self.in_hand.iter().position(|(ticket, _)| *ticket == outcome.ticket) else { return };
-        let (_, queued) = self.in_hand.remove(at);
+        let Some(queued) = self.in_hand.take(outcome.ticket) else { return };
         if outcome.results.iter().all(|r| r.verdict == smtp_client::Verdict::NotAttempted) {
             return self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued));
         }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use config::BatchHandling;
 use message::{Content, Draft, Envelope, Message, Sealed};
 use policy::{ConnMeta, Disconnect, Event, PolicyError};
-use queue::{NULL_QUEUE, QueueName};
+use queue::{NULL_QUEUE, QueueName, Why};
 use record::RecordType;
 use smtp_wire::{EnhancedCode, Mailbox, Reply};
 use spool::{Discarded, Receipt, SpoolError};
@@ -122,6 +122,7 @@ impl Engine {
             let message = Message::resident(sealed, Some(durable.place()));
             debug_assert!(matches!(message.content, Content::Resident { .. }));
             self.log_reception(&message, &queue);
+            self.log_if_delayed(&message, &queue);
             self.with_queue(|q, now| q.admit(now, &queue, message));
             receipts.push(Receipt::Durable(durable));
         }
@@ -137,6 +138,20 @@ impl Engine {
                 refusal(profile.settings.technical_difficulties())
             }
         }
+    }
+
+    /// A message that policy scheduled for later says so in the log (KumoMTA behaviour).
+    fn log_if_delayed(&self, message: &Message, queue: &str) {
+        let now = self.clock.now().wall;
+        if message.due <= now || self.logs.is_empty() {
+            return;
+        }
+        let wait = message.due.saturating_since(now);
+        let at = trace::rfc5322_date(message.due);
+        let why = [Why::Received.name(), Why::ScheduledForLater.name()].join(", ");
+        let text = format!("Context: {why}. Next due in {}s at {at}", wait.as_secs());
+        let all: Vec<u16> = message.pending().map(|(i, _)| i).collect();
+        self.log(&self.record(RecordType::Delayed, message, queue, &all, &Reply { code: 400, enhanced: None, text }));
     }
 
     fn log_reception(&self, message: &Message, queue: &str) {

@@ -1,6 +1,7 @@
 //! Mail in: listeners, sessions, and the one door every new message passes.
 
 pub(crate) mod accept;
+pub(crate) mod buffer;
 pub(crate) mod listener;
 mod relay;
 mod session;

@@ -6,6 +6,7 @@
 
 use crate::engine::Engine;
 use crate::ingress::accept::{Arrival, Refusal};
+use crate::ingress::buffer::ReceiveBuffer;
 use crate::ingress::listener::{Profile, SessionSlot};
 use crate::ingress::relay::RelayFacts;
 use crate::ingress::trace::Hop;
@@ -13,12 +14,12 @@ use ::clock::Instant;
 use config::ListenerDomain;
 use net::Stream;
 use policy::{ConnMeta, Event, PolicyError};
-use smtp_server::{Answer, Identity, Question, RECEIVE_BUFFER_MIN, Session, Settings, Step, TlsInfo, Transaction};
+use smtp_server::{Answer, Identity, Question, Session, Settings, Step, TlsInfo, Transaction};
 use smtp_wire::{Mailbox, ReversePath};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 
 /// Serves one client until either side is done.
 pub(crate) async fn run(
@@ -31,7 +32,8 @@ pub(crate) async fn run(
 ) {
     let session = Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
     let conn = ConnMeta::new();
-    let mut driver = Driver { engine, profile, stream, session, conn, buffer: ReceiveBuffer::default(), _slot: slot };
+    let buffer = ReceiveBuffer::new(engine.receive_pool.clone());
+    let mut driver = Driver { engine, profile, stream, session, conn, buffer, _slot: slot };
     driver.describe(peer, local);
     if let Err(error) = driver.serve().await {
         tracing::debug!("session with {peer}: {error}");
@@ -50,6 +52,9 @@ struct Driver {
 
 impl Driver {
     async fn serve(&mut self) -> io::Result<()> {
+        if self.session.settings().refuse_early_talk && self.stream.has_input()? {
+            self.session.early_talk(self.now());
+        }
         loop {
             let consumed = self.session.feed(self.now(), self.buffer.unread());
             self.buffer.consume(consumed);
@@ -175,6 +180,7 @@ impl Driver {
     }
 
     async fn transaction(&mut self, transaction: Transaction) -> Answer {
+        self.buffer.lend_back();
         let started = std::time::Instant::now();
         self.conn.set("ehlo_domain", self.session.hello().unwrap_or_default());
         self.engine.metrics.total_messages_received.with_label_values(&["esmtp_listener"]).inc();
@@ -222,47 +228,3 @@ fn reject(refusal: Refusal) -> Answer {
     };
     Answer::Reject { reply: refusal.reply, disconnect }
 }
-
-/// Bytes received and not yet understood. Small while a session only talks, large once it
-/// sends content: ten thousand idle sessions must not hold a large buffer each.
-#[derive(Default)]
-struct ReceiveBuffer {
-    bytes: Vec<u8>,
-    start: usize,
-    end: usize,
-}
-
-impl ReceiveBuffer {
-    fn unread(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.start += count;
-        if self.start == self.end {
-            (self.start, self.end) = (0, 0);
-        }
-    }
-
-    /// Reads once; grows after a read that filled the buffer.
-    async fn fill(&mut self, stream: &mut Stream) -> io::Result<usize> {
-        if self.start > 0 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        let wanted = if self.bytes.is_empty() { FIRST_READ } else { self.bytes.len() };
-        if self.end == self.bytes.len() {
-            let size = if self.bytes.is_empty() { wanted } else { (self.bytes.len() * 8).min(BUFFER_MAX) };
-            self.bytes.resize(size.max(self.end + FIRST_READ), 0);
-        }
-        let read = stream.read(&mut self.bytes[self.end..]).await?;
-        self.end += read;
-        Ok(read)
-    }
-}
-
-/// Size of a fresh receive buffer, in octets: enough for every command of a transaction.
-const FIRST_READ: usize = 4 * 1024;
-/// Largest receive buffer, in octets.
-const BUFFER_MAX: usize = 128 * 1024;
-const _: () = assert!(BUFFER_MAX >= RECEIVE_BUFFER_MIN);

@@ -39,7 +39,12 @@ pub fn due(number: u64) -> WallTime {
 /// A body nobody else has.
 pub fn body(number: u64, octets: usize) -> Bytes {
     let mut random = Random::new(number);
-    (0..octets).map(|_| random.below(256) as u8).collect::<Vec<u8>>().into()
+    let mut body = Vec::with_capacity(octets + 8);
+    while body.len() < octets {
+        body.extend_from_slice(&random.below(u64::MAX).to_le_bytes()[..7]);
+    }
+    body.truncate(octets);
+    body.into()
 }
 
 /// Message `number` with `recipients` recipients.
@@ -181,7 +186,8 @@ impl Rig {
         };
         let body = body(self.next, octets);
         let count = [1, 1, 1, 2, 3][self.random.below(5) as usize];
-        let messages: Vec<_> = (0..count).map(|i| sealed(self.next + i, 1 + self.random.below(80), &body)).collect();
+        let messages: Vec<_> =
+            (0..count).map(|i| sealed(self.next + i, RECIPIENTS[self.random.below(8) as usize], &body)).collect();
         self.next += count;
         for sealed in &messages {
             let plans = vec![(0, sealed.due)];
@@ -284,13 +290,20 @@ impl Rig {
             let promise = self.promises.get(&id).unwrap_or_else(|| panic!("{id} is removed or was never appended"));
             assert_eq!((&message.envelope, &message.meta), (&promise.sealed.envelope, &promise.sealed.meta));
             assert_eq!(message.size as usize, promise.sealed.head.len() + promise.sealed.body.len());
-            assert!(promise.plans.contains(&(message.attempts, message.due)), "{id}: {message:?} of {:?}", promise.plans);
+            assert!(
+                promise.plans.contains(&(message.attempts, message.due)),
+                "{id}: {message:?} of {:?}",
+                promise.plans
+            );
             let left: BTreeSet<u32> = message.recipients_left.iter().copied().collect();
-            let done: BTreeSet<u32> = (0..message.envelope.recipients.len() as u32).filter(|r| !left.contains(r)).collect();
+            let done: BTreeSet<u32> =
+                (0..message.envelope.recipients.len() as u32).filter(|r| !left.contains(r)).collect();
             assert!(done.is_superset(&promise.done), "{id}: settled recipients stay settled");
             assert!(done.is_subset(&promise.maybe_done), "{id}: recipients settle only by marks");
             match log.read(id, message.place) {
-                Ok((head, body)) => assert!(head == promise.sealed.head && body == promise.sealed.body, "content of {id}"),
+                Ok((head, body)) => {
+                    assert!(head == promise.sealed.head && body == promise.sealed.body, "content of {id}")
+                }
                 Err(error @ SpoolError::Io { .. }) => unread = Err(error),
                 Err(error) => panic!("{id} does not read: {error}"),
             }
@@ -314,3 +327,6 @@ impl Rig {
         unread
     }
 }
+
+/// Numbers of recipients to choose from: few, and now and then more than a bitmap's first word holds.
+const RECIPIENTS: [u64; 8] = [1, 1, 1, 2, 3, 3, 5, 80];

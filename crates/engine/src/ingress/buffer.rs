@@ -1,0 +1,135 @@
+//! Receive buffers: large while bytes are being handled, nothing while a session waits.
+//!
+//! A session borrows a buffer from the pool for the moment between a read and the next wait,
+//! and keeps only what it could not use yet, a partial command line. Ten thousand idle
+//! sessions then hold no buffers, and the few in use stay in the processor's cache: at 2 000
+//! connections this is the difference between 250 MB and a few.
+
+use net::Stream;
+use smtp_server::RECEIVE_BUFFER_MIN;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// Buffers that nobody uses now; at most [`SPARE_MAX`].
+#[derive(Default)]
+pub(crate) struct BufferPool(Mutex<Vec<Box<[u8]>>>);
+
+/// Bytes of one session, received and not yet understood.
+pub(crate) struct ReceiveBuffer {
+    pool: Arc<BufferPool>,
+    /// Borrowed from the pool while it holds bytes beyond `kept`.
+    lent: Option<Box<[u8]>>,
+    /// What is left when nothing is borrowed.
+    kept: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl BufferPool {
+    fn take(&self) -> Box<[u8]> {
+        let spare = self.lock().pop();
+        spare.unwrap_or_else(|| vec![0; BUFFER_BYTES].into())
+    }
+
+    fn put(&self, buffer: Box<[u8]>) {
+        let mut spare = self.lock();
+        if spare.len() < SPARE_MAX {
+            spare.push(buffer);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Box<[u8]>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReceiveBuffer {
+    pub fn new(pool: Arc<BufferPool>) -> ReceiveBuffer {
+        ReceiveBuffer { pool, lent: None, kept: Vec::new(), start: 0, end: 0 }
+    }
+
+    pub fn unread(&self) -> &[u8] {
+        let bytes: &[u8] = self.lent.as_deref().unwrap_or(&self.kept);
+        &bytes[self.start..self.end]
+    }
+
+    pub fn consume(&mut self, count: usize) {
+        self.start += count;
+    }
+
+    /// Gives the buffer back and keeps the unread bytes; to be called before a long wait.
+    pub fn lend_back(&mut self) {
+        if let Some(buffer) = self.lent.take() {
+            self.kept.clear();
+            self.kept.extend_from_slice(&buffer[self.start..self.end]);
+            (self.start, self.end) = (0, self.kept.len());
+            self.pool.put(buffer);
+        }
+    }
+
+    /// Reads once, behind what is unread; 0 when the peer closed.
+    pub async fn fill(&mut self, stream: &mut Stream) -> io::Result<usize> {
+        self.lend_back();
+        std::future::poll_fn(|cx| self.poll_fill(cx, stream)).await
+    }
+
+    /// Borrows a buffer only for as long as the socket has something to say.
+    fn poll_fill(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<io::Result<usize>> {
+        let mut buffer = self.pool.take();
+        let unread = self.end - self.start;
+        let mut free = ReadBuf::new(&mut buffer[unread..]);
+        let polled = Pin::new(stream).poll_read(cx, &mut free);
+        let read = free.filled().len();
+        match polled {
+            Poll::Ready(Ok(())) => {
+                buffer[..unread].copy_from_slice(&self.kept[self.start..self.end]);
+                (self.start, self.end) = (0, unread + read);
+                self.lent = Some(buffer);
+                Poll::Ready(Ok(read))
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => {
+                self.pool.put(buffer);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// Octets of one buffer.
+const BUFFER_BYTES: usize = 128 * 1024;
+/// Buffers kept for later, about one for each session being served at one moment.
+const SPARE_MAX: usize = 64;
+// What a session may leave unread is less than half a buffer, so there is always room to read.
+const _: () = assert!(BUFFER_BYTES >= 2 * RECEIVE_BUFFER_MIN);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::{TcpListener, TcpStream};
+
+    #[tokio::test]
+    async fn partial_input_survives_the_wait_and_buffers_return() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let mut client = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connects");
+        let (server, _) = listener.accept().await.expect("accepts");
+        let mut stream = Stream::Plain(server);
+        let pool = Arc::new(BufferPool::default());
+        let mut buffer = ReceiveBuffer::new(pool.clone());
+        client.write_all(b"EHLO a\r\nMAIL").await.expect("writes");
+        assert_eq!(buffer.fill(&mut stream).await.expect("reads"), 12);
+        buffer.consume(8);
+        buffer.lend_back();
+        assert_eq!((buffer.unread(), pool.lock().len()), (&b"MAIL"[..], 1));
+        client.write_all(b" FROM").await.expect("writes");
+        assert_eq!(buffer.fill(&mut stream).await.expect("reads"), 5);
+        assert_eq!(buffer.unread(), b"MAIL FROM");
+        drop(client);
+        assert_eq!(buffer.fill(&mut stream).await.expect("end"), 0);
+        assert_eq!(buffer.unread(), b"MAIL FROM");
+    }
+}

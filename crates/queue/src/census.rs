@@ -1,0 +1,69 @@
+//! Where every message is and how much there is of everything: for the simulator's oracle and
+//! for operators who list a queue.
+//!
+//! Reads only, and walks everything: O(messages). What connections hold and what effects carry
+//! is with whoever took them and not seen here.
+
+use crate::core::QueueCore;
+use message::MessageId;
+
+/// Where in the queue manager a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Place {
+    /// In a scheduled queue, for its due time.
+    Waiting,
+    /// In a scheduled queue, its time has come and its way is not free.
+    Due,
+    /// In a ready queue.
+    Ready,
+    /// In an effect that nobody has drained yet.
+    Effect,
+}
+
+/// Sizes of everything that could grow without bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Scheduled queues, and names that lead to them.
+    pub scheduled_queues: usize,
+    /// Ready queues, and names that lead to them.
+    pub ready_queues: usize,
+    /// Places in lines before full ready queues.
+    pub waiters: usize,
+    /// Connections noted as idle.
+    pub idle: usize,
+    /// Connections, opening ones included.
+    pub connections: usize,
+    /// Timers that have not fired.
+    pub timers: usize,
+    /// Effects not drained.
+    pub effects: usize,
+    /// Messages that queues expect back.
+    pub out: usize,
+}
+
+impl QueueCore {
+    /// Every message the manager holds, in no particular order.
+    pub fn census(&self) -> impl Iterator<Item = (MessageId, Place)> {
+        let scheduled = self.scheduled.values().flat_map(|q| {
+            let waiting = q.waiting.iter().map(|(_, (_, m))| (m.id, Place::Waiting));
+            waiting.chain(q.due.iter().map(|m| (m.id, Place::Due)))
+        });
+        let ready = self.ready.values().flat_map(|r| r.messages.iter().map(|q| (q.message.id, Place::Ready)));
+        let effects = self.effects.iter().filter_map(|e| e.message()).map(|m| (m.id, Place::Effect));
+        scheduled.chain(ready).chain(effects)
+    }
+
+    /// How much there is of everything.
+    pub fn footprint(&self) -> Footprint {
+        Footprint {
+            scheduled_queues: self.scheduled.len().max(self.by_name.len()),
+            ready_queues: self.ready.len().max(self.ready_by_name.len()),
+            waiters: self.ready.values().map(|r| r.waiters.len()).sum(),
+            idle: self.ready.values().map(|r| r.idle.len()).sum(),
+            connections: self.ready.values().map(|r| r.connections.len()).sum(),
+            timers: self.wheel.len(),
+            effects: self.effects.len(),
+            out: self.scheduled.values().map(|q| q.out).sum(),
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `traffic-gen` as a child. In: an [`Order`]. Out: its own report and the ids it saw acknowledged.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use crate::ledger;
+use crate::process::Program;
+use crate::stage::{Programs, Stage};
+
+/// What to send.
+#[derive(Clone)]
+pub struct Order {
+    /// Names the run's files; must not repeat.
+    pub name: String,
+    /// Size of a message in units of 1024 octets.
+    pub size_kib: u32,
+    /// Messages.
+    pub messages: u64,
+    /// Connections.
+    pub concurrency: u32,
+    /// Whether to go on after failed connections until all is sent.
+    pub persistent: bool,
+}
+
+/// A generator at work.
+pub struct Generator {
+    program: Program,
+    json: PathBuf,
+    ledger: PathBuf,
+}
+
+/// What it did.
+pub struct Outcome {
+    /// Messages answered 250.
+    pub sent: u64,
+    /// Messages refused.
+    pub failed: u64,
+    /// From its first connection to its last answer.
+    pub seconds: f64,
+    /// Median time from the final dot to the 250, in milliseconds.
+    pub p50_ms: f64,
+    /// 99 % were answered within this.
+    pub p99_ms: f64,
+    /// Text of the last refusal.
+    pub last_failure: Option<String>,
+    /// Ids answered 250.
+    pub acknowledged: Vec<String>,
+    /// Ids whose answer was lost with the connection.
+    pub unknown: Vec<String>,
+}
+
+impl Generator {
+    /// Starts sending to `target`.
+    ///
+    /// # Errors
+    /// The program cannot be started.
+    pub fn start(stage: &Stage, programs: &Programs, order: &Order, target: SocketAddr) -> anyhow::Result<Generator> {
+        let json = stage.file(&format!("{}.json", order.name));
+        let ledger = stage.file(&format!("{}.sent", order.name));
+        let mut command = Command::new(&programs.tools);
+        command.arg("traffic-gen").args(["--quiet", "--sender", SENDER]);
+        command.args(["--target", &target.to_string()]);
+        command.args(["--body-size", &format!("{}kb", order.size_kib)]);
+        command.args(["--message-count", &order.messages.to_string()]);
+        command.args(["--concurrency", &order.concurrency.to_string()]);
+        command.arg("--json").arg(&json).arg("--ledger").arg(&ledger);
+        if order.persistent {
+            command.arg("--reconnect-forever");
+        }
+        let program = Program::start(&stage.herd, &stage.logs(), &format!("{}-generator", order.name), &mut command)?;
+        Ok(Generator { program, json, ledger })
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// The kernel does not know it.
+    pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+        self.program.ended()
+    }
+
+    /// Its last lines on stderr.
+    pub fn last_words(&self) -> String {
+        self.program.last_words()
+    }
+
+    /// Reads the report of one that has ended, and removes its files.
+    ///
+    /// # Errors
+    /// It failed, or the report is not one.
+    pub fn outcome(mut self) -> anyhow::Result<Outcome> {
+        self.program.finish(Duration::ZERO)?;
+        let text = std::fs::read_to_string(&self.json).context("traffic-gen wrote no report")?;
+        let mut outcome = parse(&text).with_context(|| format!("traffic-gen's report: {text}"))?;
+        outcome.acknowledged = ledger::ids(&self.ledger)?;
+        let mut unknown = self.ledger.clone().into_os_string();
+        unknown.push(".unknown");
+        let unknown = PathBuf::from(unknown);
+        outcome.unknown = ledger::ids(&unknown)?;
+        if outcome.acknowledged.len() as u64 != outcome.sent {
+            bail!("traffic-gen reports {} sent, its ledger holds {}", outcome.sent, outcome.acknowledged.len());
+        }
+        for path in [&self.json, &self.ledger, &unknown] {
+            // Only disk space.
+            let _ = std::fs::remove_file(path);
+        }
+        Ok(outcome)
+    }
+}
+
+fn parse(text: &str) -> anyhow::Result<Outcome> {
+    let json: Value = serde_json::from_str(text)?;
+    let number = |value: &Value, name: &str| value[name].as_f64().with_context(|| format!("no number {name}"));
+    let latency = &json["latency_us"];
+    Ok(Outcome {
+        sent: json["sent"].as_u64().context("no number sent")?,
+        failed: json["failed"].as_u64().context("no number failed")?,
+        seconds: number(&json, "seconds")?,
+        p50_ms: number(latency, "p50")? / 1000.0,
+        p99_ms: number(latency, "p99")? / 1000.0,
+        last_failure: json["last_failure"].as_str().map(str::to_owned),
+        acknowledged: Vec::new(),
+        unknown: Vec::new(),
+    })
+}
+
+/// In the domain the relay signs for.
+const SENDER: &str = "sender@bench.test";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_is_read() {
+        let text = r#"{"sent": 7, "failed": 1, "seconds": 0.5, "latency_us": {"p50": 1500, "p99": 20000},
+                       "last_failure": "451 later"}"#;
+        let outcome = parse(text).expect("sound");
+        assert_eq!((outcome.sent, outcome.failed), (7, 1));
+        assert_eq!((outcome.p50_ms, outcome.p99_ms), (1.5, 20.0));
+        assert_eq!(outcome.last_failure.as_deref(), Some("451 later"));
+        let error = parse(r#"{"sent": 7, "failed": 0, "seconds": 1}"#).err().map(|error| error.to_string());
+        assert_eq!(error.as_deref(), Some("no number p50"));
+    }
+}

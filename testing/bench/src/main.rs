@@ -1,0 +1,64 @@
+//! `postrider-bench`: the project's own demonstration and benchmark.
+//!
+//! It starts the real program as separate processes (generator -> relay -> sink), measures the relay from outside
+//! through `/proc` and `/metrics`, and compares the ledgers of both ends: a figure is void if one message was lost,
+//! doubled or damaged. In: a folder with the built `postrider`. Out: tables, a file of results, an exit code.
+//!
+//! A room each: `demo`, `run` and `compare` are the three verbs; `round` is one measured run that all of them share;
+//! `relay`, `sink`, `generator` and `postfix` know how to start a program and what to read from it; `stage` owns the
+//! scratch folder, `process` the children; the rest are leaves. It links nothing of the server: what it measures is
+//! the built program, and what it verifies it sees from outside.
+
+mod audit;
+mod clock_factor;
+mod compare;
+mod demo;
+mod generator;
+mod keys;
+mod ledger;
+mod listeners;
+mod machine;
+mod metrics;
+mod postfix;
+mod proc_file;
+mod process;
+mod relay;
+mod round;
+mod run;
+mod sink;
+mod stage;
+mod stats;
+mod table;
+mod wait;
+mod workload;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+/// Demonstrates and measures Postrider against its own generator and sink.
+#[derive(clap::Parser)]
+#[command(name = "postrider-bench", version, about, long_about = None)]
+enum Verb {
+    /// Send mail through a relay that is killed once, and check that nothing is lost
+    Demo(demo::Options),
+    /// Measure every workload and write a table to bench/results
+    Run(run::Options),
+    /// Measure two builds in turn and print the ratio of their CPU per message
+    Compare(compare::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Verb::parse() {
+        Verb::Demo(options) => demo::demo(&options),
+        Verb::Run(options) => run::run(&options),
+        Verb::Compare(options) => compare::compare(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("postrider-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What the kernel counts about a process: `/proc/PID/stat` and `/proc/PID/status`. In: a process id. Out: numbers.
+
+use anyhow::Context as _;
+
+/// User and system time of all threads of a process, those that have ended included, in microseconds.
+///
+/// # Errors
+/// There is no such process.
+pub fn cpu_us(pid: u32) -> anyhow::Result<f64> {
+    let path = format!("/proc/{pid}/stat");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let ticks = cpu_ticks(&text).with_context(|| format!("{path}: expected 52 fields, found {text:?}"))?;
+    Ok(ticks as f64 * TICK_US)
+}
+
+/// The largest resident set a process ever had, in KiB.
+///
+/// # Errors
+/// There is no such process.
+pub fn peak_rss_kib(pid: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    status_kib(&text, "VmHWM").with_context(|| format!("{path} has no VmHWM"))
+}
+
+/// utime + stime of a stat line. The command name in parentheses may contain anything, so fields count from the last
+/// parenthesis.
+fn cpu_ticks(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ').skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
+
+/// A line `Name:   123 kB`.
+pub fn status_kib(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// A clock tick as user space sees it: USER_HZ is 100 on every architecture this is built for.
+const TICK_US: f64 = 10_000.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_name_cannot_mislead() {
+        let stat = "17 (a) b (c)) S 1 17 17 0 -1 4194560 100 0 0 0 250 75 3 4 20 0 1 0 5 6 7 8";
+        assert_eq!(cpu_ticks(stat), Some(325));
+        assert_eq!(cpu_ticks("17 (x) S 1"), None);
+    }
+
+    #[test]
+    fn status_lines() {
+        let text = "Name:\tkumod\nVmPeak:\t  999 kB\nVmHWM:\t   61440 kB\n";
+        assert_eq!(status_kib(text, "VmHWM"), Some(61_440));
+        assert_eq!(status_kib(text, "VmSwap"), None);
+    }
+
+    #[test]
+    fn this_very_process() {
+        let pid = std::process::id();
+        assert!(peak_rss_kib(pid).expect("status") > 100);
+        assert!(cpu_us(pid).expect("stat") >= 0.0);
+    }
+}

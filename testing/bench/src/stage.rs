@@ -1,0 +1,166 @@
+//! The scratch folder everything happens in, and what lies ready there: policies, keys, the program under its names.
+//!
+//! The folder must be on a real disk, or a synced spool would prove nothing. It is removed when all went well; after a
+//! failure the spools go and the logs of the children stay, and the error says where. In: where to work. Out: paths.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+use crate::keys::Keys;
+use crate::machine;
+use crate::process::Herd;
+
+/// The place of one invocation.
+pub struct Stage {
+    /// All children.
+    pub herd: Herd,
+    /// Signing keys.
+    pub keys: Keys,
+    root: PathBuf,
+}
+
+/// Options that all verbs share.
+#[derive(clap::Args)]
+pub struct Place {
+    /// Folder to work in, on a real disk; a folder of this process's own is made there
+    /// [default: postrider in $XDG_CACHE_HOME or ~/.cache]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+}
+
+impl Place {
+    /// Sets the stage, lets `play` happen on it, and clears it.
+    ///
+    /// # Errors
+    /// The folder cannot be made or is not on a disk, or `play` fails.
+    pub fn act(&self, play: impl FnOnce(&Stage) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let base = match &self.work {
+            Some(folder) => folder.clone(),
+            None => cache_folder()?,
+        };
+        let root = base.join(format!("bench-{}", std::process::id()));
+        let herd = Herd::watched(root.clone())?;
+        let outcome = Stage::set(root.clone(), herd).and_then(|stage| play(&stage));
+        match outcome {
+            Ok(()) => fs::remove_dir_all(&root).with_context(|| format!("cannot remove {}", root.display())),
+            Err(error) => {
+                // The first error is the one to tell.
+                let _ = fs::remove_dir_all(root.join(SPOOLS));
+                if root.join(LOGS).is_dir() {
+                    return Err(error.context(format!("failed; logs are in {}", root.join(LOGS).display())));
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Stage {
+    fn set(root: PathBuf, herd: Herd) -> anyhow::Result<Stage> {
+        for name in [SPOOLS, LOGS, POLICIES] {
+            let folder = root.join(name);
+            fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        }
+        let root = root.canonicalize()?;
+        let mount = machine::mount_of(&root)?;
+        if ["tmpfs", "ramfs"].contains(&mount.kind.as_str()) {
+            bail!("--work: {} is on {}, where a sync costs nothing; expected a disk", root.display(), mount.kind);
+        }
+        for (name, text) in [("relay.lua", RELAY_POLICY), ("sink.lua", SINK_POLICY)] {
+            fs::write(root.join(POLICIES).join(name), text).context("cannot write a policy")?;
+        }
+        let keys = Keys::make(&root.join(POLICIES))?;
+        Ok(Stage { herd, keys, root })
+    }
+
+    /// Where the children's output goes.
+    pub fn logs(&self) -> PathBuf {
+        self.root.join(LOGS)
+    }
+
+    /// The policy of this file name.
+    pub fn policy(&self, name: &str) -> PathBuf {
+        self.root.join(POLICIES).join(name)
+    }
+
+    /// A new empty folder for a server's files.
+    ///
+    /// # Errors
+    /// It is there already or cannot be made.
+    pub fn spool(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let folder = self.root.join(SPOOLS).join(name);
+        fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        Ok(folder)
+    }
+
+    /// Removes such a folder.
+    pub fn sweep(&self, folder: &Path) {
+        // Only disk space: the whole stage is removed at the end.
+        let _ = fs::remove_dir_all(folder);
+    }
+
+    /// Any other file.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.root.join(LOGS).join(name)
+    }
+
+    /// Puts the built program where it can be started as `kumod`: a multi-call program goes by its name.
+    ///
+    /// # Errors
+    /// There is no such program.
+    pub fn install(&self, binary: &Path, folder: &str) -> anyhow::Result<Programs> {
+        let folder = self.root.join(folder);
+        fs::create_dir_all(&folder)?;
+        for name in ["postrider", "kumod"] {
+            let to = folder.join(name);
+            // A hard link cannot cross file systems; a copy can.
+            if fs::hard_link(binary, &to).is_err() {
+                fs::copy(binary, &to).with_context(|| format!("no program {}", binary.display()))?;
+            }
+        }
+        Ok(Programs { tools: folder.join("postrider"), kumod: folder.join("kumod") })
+    }
+}
+
+/// One build of the program under the names it is started by.
+pub struct Programs {
+    /// For `postrider traffic-gen` and `postrider smtp-sink`.
+    pub tools: PathBuf,
+    /// The daemon.
+    pub kumod: PathBuf,
+}
+
+/// The built `postrider` in `folder`, or beside this program when no folder is given.
+///
+/// # Errors
+/// It is not there.
+pub fn built_program(folder: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let own;
+    let folder = match folder {
+        Some(folder) => folder,
+        None => {
+            own = std::env::current_exe()?;
+            own.parent().context("this program has no folder")?
+        }
+    };
+    let binary = folder.join("postrider");
+    if !binary.is_file() {
+        bail!("no program {}: build it (cargo build --release -p postrider) or give --bin", binary.display());
+    }
+    Ok(binary)
+}
+
+fn cache_folder() -> anyhow::Result<PathBuf> {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+    let cache = cache.or_else(home).context("neither HOME nor XDG_CACHE_HOME is set: give --work")?;
+    Ok(cache.join("postrider"))
+}
+
+const SPOOLS: &str = "spool";
+const LOGS: &str = "logs";
+const POLICIES: &str = "policy";
+const RELAY_POLICY: &str = include_str!("../../../bench/policies/relay.lua");
+const SINK_POLICY: &str = include_str!("../../../bench/policies/sink.lua");

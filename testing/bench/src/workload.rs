@@ -1,0 +1,107 @@
+//! What is measured: the table of workloads, one row each. In: nothing. Out: names, sizes, counts.
+
+use std::path::PathBuf;
+
+use crate::stage::Stage;
+
+/// Signing done by the relay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signing {
+    /// None.
+    Unsigned,
+    /// RSA, 2048 bits.
+    Rsa,
+    /// Ed25519.
+    Ed25519,
+}
+
+impl Signing {
+    /// As it stands in a table.
+    pub fn word(self) -> &'static str {
+        match self {
+            Signing::Unsigned => "unsigned",
+            Signing::Rsa => "RSA",
+            Signing::Ed25519 => "Ed25519",
+        }
+    }
+
+    /// The key to sign with.
+    pub fn key(self, stage: &Stage) -> Option<PathBuf> {
+        match self {
+            Signing::Unsigned => None,
+            Signing::Rsa => Some(stage.keys.rsa.clone()),
+            Signing::Ed25519 => Some(stage.keys.ed25519.clone()),
+        }
+    }
+}
+
+/// What the server does with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// Store it, hand it to the sink.
+    Relay(Signing),
+    /// Take it and throw it away.
+    Discard,
+}
+
+/// One row of the benchmark.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workload {
+    /// Size of a message in units of 1024 octets.
+    pub size_kib: u32,
+    /// What becomes of it.
+    pub duty: Duty,
+    /// Connections of the generator.
+    pub concurrency: u32,
+    /// Messages of a run: enough for some seconds at the rate aimed at.
+    pub messages: u64,
+}
+
+impl Workload {
+    /// As it stands in a table and is chosen by `--only`.
+    pub fn name(&self) -> String {
+        let duty = match self.duty {
+            Duty::Relay(signing) => signing.word(),
+            Duty::Discard => "discarded",
+        };
+        format!("{} KB {duty}, {} connections", self.size_kib, self.concurrency)
+    }
+}
+
+/// Every workload of `run`, in the order of the table.
+pub fn all() -> Vec<Workload> {
+    let mut all = Vec::new();
+    for (size_kib, signing, messages) in RELAYED {
+        for concurrency in [100, 2000] {
+            all.push(Workload { size_kib, duty: Duty::Relay(signing), concurrency, messages });
+        }
+    }
+    for (size_kib, messages) in DISCARDED {
+        all.push(Workload { size_kib, duty: Duty::Discard, concurrency: 100, messages });
+    }
+    all
+}
+
+const RELAYED: [(u32, Signing, u64); 6] = [
+    (10, Signing::Unsigned, 40_000),
+    (10, Signing::Rsa, 15_000),
+    (10, Signing::Ed25519, 40_000),
+    (100, Signing::Unsigned, 12_000),
+    (100, Signing::Rsa, 8_000),
+    (100, Signing::Ed25519, 10_000),
+];
+const DISCARDED: [(u32, u64); 2] = [(10, 100_000), (100, 40_000)];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_once() {
+        let names: Vec<String> = all().iter().map(Workload::name).collect();
+        assert_eq!(names.len(), 14);
+        assert!(names.contains(&"10 KB unsigned, 100 connections".to_owned()), "{names:?}");
+        assert!(names.contains(&"100 KB Ed25519, 2000 connections".to_owned()), "{names:?}");
+        assert!(names.contains(&"100 KB discarded, 100 connections".to_owned()), "{names:?}");
+    }
+}

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Runs the fuzz targets: testing/fuzz/run.sh SECONDS [TARGET...]
+#
+# Each target runs for SECONDS with its corpus in the build cache, beginning with the seeds in
+# testing/fuzz/seeds/TARGET. Exits 1 when a target crashed, ran out of memory or hung; the
+# input that did it is named. cargo-fuzz is installed into the build cache when it is missing.
+# Coverage counters need a flag of the compiler that is not stable; RUSTC_BOOTSTRAP lets the
+# pinned stable compiler take it, so that no second toolchain is needed.
+set -euo pipefail
+
+CARGO_FUZZ_VERSION=0.13.2
+# A decoder of a few KB of input has no use for more.
+MEMORY_MB_MAX=1024
+# One input; the slowest seen takes milliseconds.
+INPUT_SECONDS_MAX=20
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/postrider
+tools=$cache/tools
+
+usage() {
+    echo "usage: $0 SECONDS [TARGET...]" >&2
+    echo "targets: $(targets | tr '\n' ' ')" >&2
+    exit 2
+}
+
+targets() {
+    for file in "$here"/fuzz_targets/*.rs; do basename "$file" .rs; done
+}
+
+install_cargo_fuzz() {
+    local installed
+    installed=$("$tools/bin/cargo-fuzz" --version 2>/dev/null || true)
+    if [ "$installed" != "cargo-fuzz $CARGO_FUZZ_VERSION" ]; then
+        echo "installing cargo-fuzz $CARGO_FUZZ_VERSION into $tools"
+        CARGO_TARGET_DIR=$cache/target-tools \
+            cargo install cargo-fuzz --version "=$CARGO_FUZZ_VERSION" --locked --force --root "$tools"
+    fi
+}
+
+run_target() {
+    local target=$1 seconds=$2
+    local corpus=$cache/fuzz/$target/corpus found=$cache/fuzz/$target/found
+    mkdir -p "$corpus" "$found" "$here/seeds/$target"
+    (cd "$here" && "$tools/bin/cargo-fuzz" fuzz run --fuzz-dir "$here" --sanitizer none "$target" \
+        "$corpus" "$here/seeds/$target" -- \
+        -max_total_time="$seconds" -rss_limit_mb=$MEMORY_MB_MAX -timeout=$INPUT_SECONDS_MAX \
+        -artifact_prefix="$found/" -print_final_stats=1)
+}
+
+[[ "${1:-}" =~ ^[0-9]+$ ]] || usage
+seconds=$1
+shift
+known=$(targets)
+[ $# -gt 0 ] || set -- $known
+for target in "$@"; do
+    grep -qx "$target" <<<"$known" || { echo "no target named $target" >&2; usage; }
+done
+
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target-fuzz}
+export RUSTC_BOOTSTRAP=1
+install_cargo_fuzz
+failed=()
+for target in "$@"; do
+    echo "== $target for $seconds s"
+    run_target "$target" "$seconds" || failed+=("$target")
+done
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "FAILED: ${failed[*]}; inputs are in $cache/fuzz/TARGET/found" >&2
+    exit 1
+fi
+echo "clean: $*"

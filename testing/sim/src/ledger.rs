@@ -1,0 +1,302 @@
+//! The oracle's book: what everybody was told, and what follows from it.
+//!
+//! Written to by the world at each step that means something to a client, a peer or the spool;
+//! knows nothing of queues or sessions. Every entry is checked against all earlier ones when it
+//! is made, and the first contradiction is kept: later ones are mostly its consequences.
+//! What a restart must show is in `ledger_restart.rs`.
+
+use clock::WallTime;
+use message::{Envelope, MessageId, Sealed};
+use smtp_wire::Mailbox;
+use spool::Mark;
+use std::collections::BTreeMap;
+
+/// The book.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    /// Transactions, as clients see them.
+    pub submissions: Vec<Submission>,
+    /// Messages, as the server makes them.
+    pub messages: BTreeMap<MessageId, Account>,
+    /// Number of the life.
+    pub life: u32,
+    /// What went wrong first.
+    pub violation: Option<String>,
+    /// Deliveries of what was delivered before.
+    pub duplicates: u64,
+    /// Deliveries, all of them.
+    pub deliveries: u64,
+}
+
+/// One transaction of a client.
+#[derive(Debug)]
+pub struct Submission {
+    /// What the client knows.
+    pub told: Told,
+    /// Recipients for whom RCPT was answered 2xx.
+    pub accepted: Vec<Mailbox>,
+    /// Ids in the 250.
+    pub ids: Vec<MessageId>,
+}
+
+/// What a client knows of its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Its content is not sent to the end.
+    Nothing,
+    /// All is sent and nothing was answered.
+    Unknown,
+    /// 250.
+    Yes,
+    /// 4xx or 5xx.
+    No,
+}
+
+/// One message.
+#[derive(Debug)]
+pub struct Account {
+    /// The transaction it is made of.
+    pub submission: usize,
+    /// As sealed.
+    pub envelope: Envelope,
+    /// Head and body as sealed.
+    pub content: Vec<u8>,
+    /// A receipt was made for it, or a restart showed it.
+    pub durable: bool,
+    /// A 250 with its id was written.
+    pub promised: bool,
+    /// Its commit failed or was taken back: it may or may not exist.
+    pub limbo: bool,
+    /// It was removed: in this life, or for good.
+    pub gone: Gone,
+    /// Attempts and due time: first what is durable, then what was marked since.
+    pub plans: Vec<(u16, WallTime)>,
+    /// By number.
+    pub recipients: Vec<Fate>,
+}
+
+/// How far the removal of a message got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// It is there.
+    No,
+    /// The mark was made.
+    Marked,
+    /// The mark is synced.
+    Durably,
+}
+
+/// What became of one recipient.
+#[derive(Clone, Debug, Default)]
+pub struct Fate {
+    /// The life of the connection that delivered last, and whether its outcome was settled.
+    pub delivered: Option<(u32, bool)>,
+    /// The life in which the last final record was written.
+    pub final_life: Option<u32>,
+    /// A mark that it is done was made in this life.
+    pub done_marked: bool,
+    /// Such a mark is synced.
+    pub done_durably: bool,
+}
+
+impl Ledger {
+    /// Notes a contradiction, if it is the first.
+    pub fn violate(&mut self, what: impl Into<String>) {
+        if self.violation.is_none() {
+            self.violation = Some(what.into());
+        }
+    }
+
+    /// A client begins a transaction; its number.
+    pub fn submit(&mut self) -> usize {
+        self.submissions.push(Submission { told: Told::Nothing, accepted: Vec::new(), ids: Vec::new() });
+        self.submissions.len() - 1
+    }
+
+    /// A message was made and is about to be appended.
+    pub fn sealed(&mut self, submission: usize, sealed: &Sealed) {
+        let account = Account {
+            submission,
+            envelope: sealed.envelope.clone(),
+            content: [&sealed.head[..], &sealed.body[..]].concat(),
+            durable: false,
+            promised: false,
+            limbo: false,
+            gone: Gone::No,
+            plans: vec![(0, sealed.due)],
+            recipients: vec![Fate::default(); sealed.envelope.recipients.len()],
+        };
+        if self.messages.insert(sealed.id, account).is_some() {
+            self.violate(format!("id {} was made twice", sealed.id));
+        }
+    }
+
+    /// The spool gave a receipt.
+    pub fn durable(&mut self, id: MessageId) {
+        if let Some(account) = self.account(id) {
+            account.durable = true;
+        }
+    }
+
+    /// The spool refused, or the engine took it back.
+    pub fn in_limbo(&mut self, id: MessageId) {
+        if let Some(account) = self.account(id) {
+            account.limbo = true;
+        }
+    }
+
+    /// A 250 with this id was written towards the client.
+    pub fn promised(&mut self, id: MessageId) {
+        if let Some(account) = self.account(id) {
+            account.promised = true;
+        }
+    }
+
+    /// An attempt begins for these recipients.
+    pub fn begun(&mut self, id: MessageId, recipients: &[u16], now: WallTime) {
+        let life = self.life;
+        let Some(account) = self.account(id) else { return };
+        let due = account.plans.last().map_or(now, |(_, due)| *due);
+        let again = recipients.iter().find(|r| account.recipients[usize::from(**r)].is_final(life));
+        let wrong = match (account.gone, again) {
+            (Gone::No, None) if !account.durable => Some("is tried before it is durable".to_owned()),
+            (Gone::No, None) if now < due => Some(format!("is tried at {now:?}, before it is due at {due:?}")),
+            (Gone::No, None) => None,
+            (Gone::No, Some(r)) => Some(format!("is tried for recipient {r}, who is settled")),
+            (_, _) => Some("is tried after it was removed".to_owned()),
+        };
+        if let Some(wrong) = wrong {
+            self.violate(format!("{id} {wrong}"));
+        }
+    }
+
+    /// A peer took responsibility for content for one recipient, on a connection of `life`.
+    pub fn taken(&mut self, life: u32, recipient: &Mailbox, content: &[u8]) {
+        self.deliveries += 1;
+        let Some(id) = id_in(content) else { return self.violate("a peer got a message nobody made") };
+        let Some(account) = self.messages.get_mut(&id) else { return self.violate(format!("{id} was never made")) };
+        let submission = account.submission;
+        let number = account.envelope.recipients.iter().position(|r| r.as_str() == recipient.as_str());
+        let Some(number) = number else { return self.violate(format!("{id} is not for {recipient}")) };
+        let fate = &mut account.recipients[number];
+        let before = fate.delivered.replace((life, false));
+        let wrong = match before {
+            _ if account.content != content => Some("arrived with other content"),
+            _ if !account.durable => Some("was delivered before it was durable"),
+            _ if fate.done_durably => Some("was delivered again after its mark was synced"),
+            _ if account.gone == Gone::Durably => Some("was delivered again after its removal was synced"),
+            Some((then, true)) if then == life => Some("was delivered twice in one life, the first being settled"),
+            _ => None,
+        };
+        let limbo = account.limbo;
+        self.duplicates += u64::from(before.is_some());
+        if let Some(wrong) = wrong {
+            return self.violate(format!("{id} for {recipient} {wrong}"));
+        }
+        match self.submissions[submission].told {
+            Told::Nothing => self.violate(format!("{id} was delivered and its client never sent it whole")),
+            Told::No if !limbo => self.violate(format!("{id} was delivered and its client was refused")),
+            _ => {}
+        }
+    }
+
+    /// The server believes that a peer took the message for this recipient.
+    pub fn confirmed(&mut self, id: MessageId, recipient: u16) {
+        let life = self.life;
+        let Some(account) = self.account(id) else { return };
+        match &mut account.recipients[usize::from(recipient)].delivered {
+            Some((then, settled)) if *then == life => *settled = true,
+            _ => self.violate(format!("{id} recipient {recipient} counts as delivered and no peer took it")),
+        }
+    }
+
+    /// A final record was written: Delivery, Bounce or Expiration.
+    pub fn finished(&mut self, id: MessageId, recipient: u16) {
+        let life = self.life;
+        let Some(account) = self.account(id) else { return };
+        let fate = &mut account.recipients[usize::from(recipient)];
+        let again = fate.is_final(life) || account.gone == Gone::Durably;
+        fate.final_life = Some(life);
+        if again {
+            self.violate(format!("{id} recipient {recipient} has two final records"));
+        }
+    }
+
+    /// A mark was handed to the spool.
+    pub fn marked(&mut self, mark: &Mark) {
+        let Some(account) = self.account(mark.id()) else { return };
+        match mark {
+            Mark::Attempt { attempts, due, .. } => account.plans.push((*attempts, *due)),
+            Mark::RecipientsDone { recipients, .. } => {
+                recipients.iter().for_each(|r| account.recipients[*r as usize].done_marked = true);
+            }
+            Mark::Removed { .. } => account.gone = Gone::Marked,
+        }
+    }
+
+    /// A mark is synced.
+    pub fn mark_synced(&mut self, mark: &Mark) {
+        let Some(account) = self.account(mark.id()) else { return };
+        match mark {
+            Mark::Attempt { attempts, due, .. } => {
+                let at = account.plans.iter().position(|plan| plan == &(*attempts, *due)).unwrap_or(0);
+                account.plans.drain(..at);
+            }
+            Mark::RecipientsDone { recipients, .. } => {
+                recipients.iter().for_each(|r| account.recipients[*r as usize].done_durably = true);
+            }
+            Mark::Removed { .. } => account.gone = Gone::Durably,
+        }
+    }
+
+    /// At the end: everybody who was promised something got it.
+    pub fn close(&mut self) {
+        let mut wrong = Vec::new();
+        for (id, account) in &self.messages {
+            let Account { durable, promised, gone, .. } = account;
+            if *promised && !durable {
+                wrong.push(format!("{id} was promised and never durable"));
+            }
+            if *durable && *gone != Gone::Durably {
+                wrong.push(format!("{id} is still in the spool: {gone:?}"));
+            }
+            for (number, fate) in account.recipients.iter().enumerate() {
+                // A message taken back was settled with nobody.
+                if *promised && fate.final_life.is_none() {
+                    wrong.push(format!("{id} recipient {number} was promised and has no final record"));
+                }
+            }
+        }
+        for (number, submission) in self.submissions.iter().enumerate().filter(|(_, s)| s.told == Told::Yes) {
+            let accounts = submission.ids.iter().filter_map(|id| self.messages.get(id));
+            let mut covered: Vec<&str> = accounts.flat_map(|a| a.envelope.recipients.iter().map(Mailbox::as_str)).collect();
+            let mut accepted: Vec<&str> = submission.accepted.iter().map(Mailbox::as_str).collect();
+            (covered.sort_unstable(), accepted.sort_unstable());
+            if covered != accepted {
+                wrong.push(format!("transaction {number}: accepted for {accepted:?}, messages for {covered:?}"));
+            }
+        }
+        wrong.into_iter().for_each(|w| self.violate(w));
+    }
+
+    fn account(&mut self, id: MessageId) -> Option<&mut Account> {
+        if !self.messages.contains_key(&id) {
+            self.violate(format!("{id} was never made"));
+        }
+        self.messages.get_mut(&id)
+    }
+}
+
+impl Fate {
+    /// True when nothing may happen to this recipient any more.
+    fn is_final(&self, life: u32) -> bool {
+        self.done_durably || self.final_life == Some(life)
+    }
+}
+
+/// The id that the server wrote into the first header field.
+fn id_in(content: &[u8]) -> Option<MessageId> {
+    let text = core::str::from_utf8(content.get(..80.min(content.len()))?).ok()?;
+    let (_, rest) = text.split_once(" id ")?;
+    rest.get(..32)?.parse().ok()
+}
