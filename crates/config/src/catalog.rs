@@ -48,35 +48,33 @@ pub fn options_of(constructor: &str) -> &'static [OptionInfo] {
 type Table = (&'static [&'static str], &'static [OptionInfo]);
 
 fn table(constructor: &str) -> Option<Table> {
-    Some(
-        match constructor.strip_prefix("kumo.").unwrap_or(constructor) {
-            "make_queue_config" => of::<crate::QueueConfig>(),
-            "make_queue_config.shrink_policy" => of::<crate::ShrinkPolicyEntry>(),
-            "make_queue_config.protocol.smtp" => of::<crate::SmtpProtocol>(),
-            "make_queue_config.protocol.maildir" => of::<crate::MaildirProtocol>(),
-            "make_queue_config.protocol.custom_lua" => of::<crate::CustomLuaProtocol>(),
-            "make_queue_config.protocol.xfer" => of::<crate::XferProtocol>(),
-            "make_egress_path" => of::<crate::EgressPath>(),
-            "make_egress_source" => of::<crate::EgressSource>(),
-            "make_egress_source.suspend_when_unplumbed" => of::<crate::SourceSuspension>(),
-            "make_egress_pool" => of::<crate::EgressPool>(),
-            "make_egress_pool.entries" => of::<crate::EgressPoolEntry>(),
-            "make_listener_domain" => of::<crate::ListenerDomain>(),
-            "start_esmtp_listener" => (crate::EsmtpListener::NAMES, crate::EsmtpListener::INFO),
-            "start_esmtp_listener.peer" => of::<crate::ListenerOverlay>(),
-            "start_esmtp_listener.trace_headers" => of::<crate::TraceHeaders>(),
-            "start_http_listener" => of::<crate::HttpListener>(),
-            "define_spool" => of::<crate::SpoolOptions>(),
-            "define_spool.rocks_params" => of::<crate::RocksParams>(),
-            "configure_local_logs" => of::<crate::LocalLogs>(),
-            "configure_local_logs.per_record" => of::<crate::PerRecord>(),
-            "configure_log_hook" => of::<crate::LogHook>(),
-            "configure_log_disposition_hook" => of::<crate::LogDispositionHook>(),
-            "configure_bounce_classifier" => of::<crate::BounceClassifier>(),
-            "dkim.rsa_sha256_signer" | "dkim.ed25519_signer" => of::<crate::SignerOptions>(),
-            _ => return None,
-        },
-    )
+    Some(match constructor.strip_prefix("kumo.").unwrap_or(constructor) {
+        "make_queue_config" => of::<crate::QueueConfig>(),
+        "make_queue_config.shrink_policy" => of::<crate::ShrinkPolicyEntry>(),
+        "make_queue_config.protocol.smtp" => of::<crate::SmtpProtocol>(),
+        "make_queue_config.protocol.maildir" => of::<crate::MaildirProtocol>(),
+        "make_queue_config.protocol.custom_lua" => of::<crate::CustomLuaProtocol>(),
+        "make_queue_config.protocol.xfer" => of::<crate::XferProtocol>(),
+        "make_egress_path" => of::<crate::EgressPath>(),
+        "make_egress_source" => of::<crate::EgressSource>(),
+        "make_egress_source.suspend_when_unplumbed" => of::<crate::SourceSuspension>(),
+        "make_egress_pool" => of::<crate::EgressPool>(),
+        "make_egress_pool.entries" => of::<crate::EgressPoolEntry>(),
+        "make_listener_domain" => of::<crate::ListenerDomain>(),
+        "start_esmtp_listener" => (crate::EsmtpListener::NAMES, crate::EsmtpListener::INFO),
+        "start_esmtp_listener.peer" => of::<crate::ListenerOverlay>(),
+        "start_esmtp_listener.trace_headers" => of::<crate::TraceHeaders>(),
+        "start_http_listener" => of::<crate::HttpListener>(),
+        "define_spool" => of::<crate::SpoolOptions>(),
+        "define_spool.rocks_params" => of::<crate::RocksParams>(),
+        "configure_local_logs" => of::<crate::LocalLogs>(),
+        "configure_local_logs.per_record" => of::<crate::PerRecord>(),
+        "configure_log_hook" => of::<crate::LogHook>(),
+        "configure_log_disposition_hook" => of::<crate::LogDispositionHook>(),
+        "configure_bounce_classifier" => of::<crate::BounceClassifier>(),
+        "dkim.rsa_sha256_signer" | "dkim.ed25519_signer" => of::<crate::SignerOptions>(),
+        _ => return None,
+    })
 }
 
 fn of<T: Options>() -> Table {
@@ -94,15 +92,9 @@ mod tests {
             assert!(!info.is_empty(), "{constructor}");
             let names: Vec<&str> = info.iter().map(|option| option.name).collect();
             assert_eq!(names, option_names(constructor), "{constructor}");
-            assert!(
-                info.iter().all(|option| !option.doc.trim().is_empty()),
-                "{constructor}"
-            );
+            assert!(info.iter().all(|option| !option.doc.trim().is_empty()), "{constructor}");
         }
-        assert_eq!(
-            option_names("kumo.make_egress_pool"),
-            ["name", "entries", "ttl"]
-        );
+        assert_eq!(option_names("kumo.make_egress_pool"), ["name", "entries", "ttl"]);
         assert!(option_names("kumo.make_coffee").is_empty());
     }
 }

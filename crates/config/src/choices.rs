@@ -246,11 +246,7 @@ impl de::Visitor<'_> for WordOrBool {
     }
 
     fn visit_bool<E: de::Error>(self, logged: bool) -> Result<LogReport, E> {
-        Ok(if logged {
-            LogReport::LogThenRelay
-        } else {
-            LogReport::Ignore
-        })
+        Ok(if logged { LogReport::LogThenRelay } else { LogReport::Ignore })
     }
 
     fn visit_str<E: de::Error>(self, word: &str) -> Result<LogReport, E> {
@@ -258,10 +254,7 @@ impl de::Visitor<'_> for WordOrBool {
             "Ignore" => Ok(LogReport::Ignore),
             "LogThenRelay" => Ok(LogReport::LogThenRelay),
             "LogThenDrop" => Ok(LogReport::LogThenDrop),
-            _ => Err(E::unknown_variant(
-                word,
-                &["Ignore", "LogThenRelay", "LogThenDrop"],
-            )),
+            _ => Err(E::unknown_variant(word, &["Ignore", "LogThenRelay", "LogThenDrop"])),
         }
     }
 }

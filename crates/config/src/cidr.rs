@@ -34,21 +34,12 @@ impl CidrSet {
                 IpNet::V6(net) => v6.push((u128::from(net.network()), u128::from(net.broadcast()))),
             }
         }
-        CidrSet {
-            blocks,
-            v4: merged(v4),
-            v6: merged(v6),
-        }
+        CidrSet { blocks, v4: merged(v4), v6: merged(v6) }
     }
 
     /// Reads a list of texts.
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, BadText> {
-        Ok(Self::new(
-            texts
-                .into_iter()
-                .map(parse_cidr)
-                .collect::<Result<Vec<_>, _>>()?,
-        ))
+        Ok(Self::new(texts.into_iter().map(parse_cidr).collect::<Result<Vec<_>, _>>()?))
     }
 
     /// Whether `ip` lies in any block.
@@ -126,25 +117,16 @@ pub fn parse_cidr(text: &str) -> Result<IpNet, BadText> {
     if let Ok(ip) = trimmed.parse::<IpAddr>() {
         return Ok(IpNet::from(ip));
     }
-    let block: IpNet = trimmed
-        .parse()
-        .map_err(|_| bad("an IP address or a block such as \"10.0.0.0/8\""))?;
+    let block: IpNet = trimmed.parse().map_err(|_| bad("an IP address or a block such as \"10.0.0.0/8\""))?;
     if block != block.trunc() {
-        return Err(bad(&format!(
-            "zero host bits, did you mean \"{}\"?",
-            block.trunc()
-        )));
+        return Err(bad(&format!("zero host bits, did you mean \"{}\"?", block.trunc())));
     }
     Ok(block)
 }
 
 /// A block as text; one address without its prefix length, as KumoMTA shows it.
 pub fn show_cidr(block: IpNet) -> String {
-    if block.prefix_len() == block.max_prefix_len() {
-        block.addr().to_string()
-    } else {
-        block.to_string()
-    }
+    if block.prefix_len() == block.max_prefix_len() { block.addr().to_string() } else { block.to_string() }
 }
 
 /// The IPv4 address inside an IPv4-mapped IPv6 one; any other address unchanged.
@@ -160,11 +142,7 @@ pub(crate) fn unmapped(block: IpNet) -> IpNet {
     let Some(inner) = v6.network().to_ipv4_mapped() else {
         return block;
     };
-    match v6
-        .prefix_len()
-        .checked_sub(MAPPED_PREFIX_BITS)
-        .map(|len| Ipv4Net::new(inner, len))
-    {
+    match v6.prefix_len().checked_sub(MAPPED_PREFIX_BITS).map(|len| Ipv4Net::new(inner, len)) {
         Some(Ok(v4)) => IpNet::V4(v4),
         _ => block,
     }
@@ -200,32 +178,11 @@ mod tests {
 
     #[test]
     fn membership() {
-        let set = CidrSet::parse([
-            "127.0.0.1",
-            "10.0.0.0/8",
-            "10.1.0.0/16",
-            "2001:db8::/32",
-            "::1",
-        ])
-        .unwrap();
-        for inside in [
-            "127.0.0.1",
-            "10.0.0.0",
-            "10.255.255.255",
-            "2001:db8::9",
-            "::1",
-            "::ffff:10.2.3.4",
-        ] {
+        let set = CidrSet::parse(["127.0.0.1", "10.0.0.0/8", "10.1.0.0/16", "2001:db8::/32", "::1"]).unwrap();
+        for inside in ["127.0.0.1", "10.0.0.0", "10.255.255.255", "2001:db8::9", "::1", "::ffff:10.2.3.4"] {
             assert!(set.contains(ip(inside)), "{inside}");
         }
-        for outside in [
-            "127.0.0.2",
-            "9.255.255.255",
-            "11.0.0.0",
-            "2001:db9::",
-            "::2",
-            "::ffff:11.0.0.1",
-        ] {
+        for outside in ["127.0.0.2", "9.255.255.255", "11.0.0.0", "2001:db9::", "::2", "::ffff:11.0.0.1"] {
             assert!(!set.contains(ip(outside)), "{outside}");
         }
         assert!(!CidrSet::default().contains(ip("::1")));
@@ -242,22 +199,10 @@ mod tests {
     #[test]
     fn refuses_with_a_suggestion() {
         for (text, want) in [
-            (
-                "10.0.0.1/8",
-                "invalid CIDR \"10.0.0.1/8\": expected zero host bits, did you mean \"10.0.0.0/8\"?",
-            ),
-            (
-                "::1/64",
-                "invalid CIDR \"::1/64\": expected zero host bits, did you mean \"::/64\"?",
-            ),
-            (
-                "10.0.0.0/33",
-                "invalid CIDR \"10.0.0.0/33\": expected an IP address or a block such as \"10.0.0.0/8\"",
-            ),
-            (
-                "localhost",
-                "invalid CIDR \"localhost\": expected an IP address or a block such as \"10.0.0.0/8\"",
-            ),
+            ("10.0.0.1/8", "invalid CIDR \"10.0.0.1/8\": expected zero host bits, did you mean \"10.0.0.0/8\"?"),
+            ("::1/64", "invalid CIDR \"::1/64\": expected zero host bits, did you mean \"::/64\"?"),
+            ("10.0.0.0/33", "invalid CIDR \"10.0.0.0/33\": expected an IP address or a block such as \"10.0.0.0/8\""),
+            ("localhost", "invalid CIDR \"localhost\": expected an IP address or a block such as \"10.0.0.0/8\""),
         ] {
             assert_eq!(parse_cidr(text).unwrap_err().to_string(), want);
         }
@@ -266,9 +211,6 @@ mod tests {
     #[test]
     fn shows_single_addresses_bare() {
         let set = CidrSet::parse(["127.0.0.0/8", "::1", "10.0.0.1/32"]).unwrap();
-        assert_eq!(
-            serde_json::to_value(&set).unwrap(),
-            serde_json::json!(["127.0.0.0/8", "::1", "10.0.0.1"])
-        );
+        assert_eq!(serde_json::to_value(&set).unwrap(), serde_json::json!(["127.0.0.0/8", "::1", "10.0.0.1"]));
     }
 }

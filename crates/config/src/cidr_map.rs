@@ -22,56 +22,33 @@ pub struct CidrMap<T> {
 impl<T> CidrMap<T> {
     /// A map without entries.
     pub const fn new() -> Self {
-        CidrMap {
-            v4: BTreeMap::new(),
-            v6: BTreeMap::new(),
-        }
+        CidrMap { v4: BTreeMap::new(), v6: BTreeMap::new() }
     }
 
     /// Sets the value of a block; gives back the one it had. A mapped IPv6 block is the IPv4 block.
     pub fn insert(&mut self, block: IpNet, value: T) -> Option<T> {
         match unmapped(block).trunc() {
-            IpNet::V4(net) => self
-                .v4
-                .entry(net.prefix_len())
-                .or_default()
-                .insert(net, value),
-            IpNet::V6(net) => self
-                .v6
-                .entry(net.prefix_len())
-                .or_default()
-                .insert(net, value),
+            IpNet::V4(net) => self.v4.entry(net.prefix_len()).or_default().insert(net, value),
+            IpNet::V6(net) => self.v6.entry(net.prefix_len()).or_default().insert(net, value),
         }
     }
 
     /// The value of the longest block `ip` lies in.
     pub fn get(&self, ip: IpAddr) -> Option<&T> {
         match canonical_ip(ip) {
-            IpAddr::V4(ip) => self
-                .v4
-                .iter()
-                .rev()
-                .find_map(|(len, nets)| nets.get(&Ipv4Net::new(ip, *len).ok()?.trunc())),
-            IpAddr::V6(ip) => self
-                .v6
-                .iter()
-                .rev()
-                .find_map(|(len, nets)| nets.get(&Ipv6Net::new(ip, *len).ok()?.trunc())),
+            IpAddr::V4(ip) => {
+                self.v4.iter().rev().find_map(|(len, nets)| nets.get(&Ipv4Net::new(ip, *len).ok()?.trunc()))
+            }
+            IpAddr::V6(ip) => {
+                self.v6.iter().rev().find_map(|(len, nets)| nets.get(&Ipv6Net::new(ip, *len).ok()?.trunc()))
+            }
         }
     }
 
     /// Every block and its value: IPv4 first, shortest prefix first.
     pub fn iter(&self) -> impl Iterator<Item = (IpNet, &T)> {
-        let v4 = self
-            .v4
-            .values()
-            .flatten()
-            .map(|(net, value)| (IpNet::V4(*net), value));
-        let v6 = self
-            .v6
-            .values()
-            .flatten()
-            .map(|(net, value)| (IpNet::V6(*net), value));
+        let v4 = self.v4.values().flatten().map(|(net, value)| (IpNet::V4(*net), value));
+        let v6 = self.v6.values().flatten().map(|(net, value)| (IpNet::V6(*net), value));
         v4.chain(v6)
     }
 
@@ -117,9 +94,7 @@ impl<'de, T: Deserialize<'de>> de::Visitor<'de> for BlocksVisitor<T> {
         while let Some(key) = map.next_key::<String>()? {
             let block = parse_cidr(&key).map_err(de::Error::custom)?;
             if out.insert(block, map.next_value()?).is_some() {
-                return Err(de::Error::custom(format!(
-                    "block {key:?} is given twice: expected each block once"
-                )));
+                return Err(de::Error::custom(format!("block {key:?} is given twice: expected each block once")));
             }
         }
         Ok(out)
@@ -132,13 +107,8 @@ mod tests {
 
     fn sample() -> CidrMap<u8> {
         let mut map = CidrMap::new();
-        for (block, value) in [
-            ("0.0.0.0/0", 0),
-            ("10.0.0.0/8", 8),
-            ("10.1.0.0/16", 16),
-            ("10.1.2.3", 32),
-            ("::/0", 60),
-        ] {
+        for (block, value) in [("0.0.0.0/0", 0), ("10.0.0.0/8", 8), ("10.1.0.0/16", 16), ("10.1.2.3", 32), ("::/0", 60)]
+        {
             assert_eq!(map.insert(parse_cidr(block).unwrap(), value), None);
         }
         map

@@ -81,20 +81,13 @@ impl FromStr for Duration {
             if digits.is_empty() {
                 return Err(bad("; a number must come first"));
             }
-            let count: u64 = digits
-                .parse()
-                .map_err(|_| bad("; the number is too large"))?;
-            let (unit, behind) = split_while(behind.trim_start(), |b| {
-                b.is_ascii_alphabetic() || !b.is_ascii()
-            });
+            let count: u64 = digits.parse().map_err(|_| bad("; the number is too large"))?;
+            let (unit, behind) = split_while(behind.trim_start(), |b| b.is_ascii_alphabetic() || !b.is_ascii());
             if unit.is_empty() {
                 return Err(bad("; the unit is missing"));
             }
-            let part = in_unit(count, unit)
-                .ok_or_else(|| bad(&format!("; unit {unit:?} is unknown or overflows")))?;
-            total = total
-                .checked_add(part)
-                .ok_or_else(|| bad("; it is too long"))?;
+            let part = in_unit(count, unit).ok_or_else(|| bad(&format!("; unit {unit:?} is unknown or overflows")))?;
+            total = total.checked_add(part).ok_or_else(|| bad("; it is too long"))?;
             rest = behind.trim_start();
         }
         Ok(Duration(total))
@@ -196,8 +189,7 @@ fn in_unit(count: u64, unit: &str) -> Option<time::Duration> {
 }
 
 const WHAT: &str = "duration";
-const EXPECTED: &str =
-    "a number of seconds >= 0 or text such as \"5m\", \"1h 30min\", \"500ms\", \"2 days\"";
+const EXPECTED: &str = "a number of seconds >= 0 or text such as \"5m\", \"1h 30min\", \"500ms\", \"2 days\"";
 const MINUTE_S: u64 = 60;
 const HOUR_S: u64 = 3600;
 const DAY_S: u64 = 86_400;
@@ -228,11 +220,7 @@ mod tests {
             ("2 years", 63_115_200_000),
             ("1s 1ms 1000us", 1_002),
         ] {
-            assert_eq!(
-                text.parse::<Duration>().unwrap().get().as_millis(),
-                want_ms,
-                "{text}"
-            );
+            assert_eq!(text.parse::<Duration>().unwrap().get().as_millis(), want_ms, "{text}");
         }
     }
 
@@ -251,10 +239,7 @@ mod tests {
             ("18446744073709551615s 1s", "it is too long"),
         ] {
             let error = text.parse::<Duration>().unwrap_err().to_string();
-            assert!(
-                error.starts_with(&format!("invalid duration {text:?}: expected ")),
-                "{error}"
-            );
+            assert!(error.starts_with(&format!("invalid duration {text:?}: expected ")), "{error}");
             assert!(error.contains(why), "{text}: {error}");
         }
     }
@@ -271,9 +256,6 @@ mod tests {
         ] {
             assert_eq!(Duration::from_secs(seconds).to_string(), want);
         }
-        assert_eq!(
-            Duration(time::Duration::new(1, 2_003_004)).to_string(),
-            "1s 2ms 3us 4ns"
-        );
+        assert_eq!(Duration(time::Duration::new(1, 2_003_004)).to_string(), "1s 2ms 3us 4ns");
     }
 }

@@ -5,8 +5,7 @@
 //! engine's.
 
 use crate::choices::{
-    EnableTls, IpLookupStrategy, MemoryReductionPolicy, ReconnectStrategy, RefreshStrategy,
-    WakeupStrategy,
+    EnableTls, IpLookupStrategy, MemoryReductionPolicy, ReconnectStrategy, RefreshStrategy, WakeupStrategy,
 };
 use crate::cidr::CidrSet;
 use crate::duration::Duration;
@@ -155,22 +154,14 @@ impl EgressPath {
     pub fn shutdown_timeout(&self) -> time::Duration {
         match self.system_shutdown_timeout {
             Some(given) => given.get(),
-            None => sum([
-                self.mail_from_timeout,
-                self.rcpt_to_timeout,
-                self.data_timeout,
-                self.data_dot_timeout,
-            ]),
+            None => sum([self.mail_from_timeout, self.rcpt_to_timeout, self.data_timeout, self.data_dot_timeout]),
         }
     }
 
     /// How long an SMTP delivery may go without progress. KumoMTA behaviour: twice the longest, at least 60 s.
     pub fn smtp_progress_timeout(&self) -> time::Duration {
-        let longest = self
-            .mail_from_timeout
-            .max(self.rcpt_to_timeout)
-            .max(self.data_timeout)
-            .max(self.data_dot_timeout);
+        let longest =
+            self.mail_from_timeout.max(self.rcpt_to_timeout).max(self.data_timeout).max(self.data_dot_timeout);
         match self.dispatcher_progress_watchdog_timeout {
             Some(given) => given.get(),
             None => longest.get().saturating_mul(2).max(SMTP_PROGRESS_MIN),
@@ -188,20 +179,13 @@ impl EgressPath {
             self.rset_timeout,
             self.idle_timeout,
         ];
-        let message = [
-            self.mail_from_timeout,
-            self.rcpt_to_timeout,
-            self.data_timeout,
-            self.data_dot_timeout,
-        ];
+        let message = [self.mail_from_timeout, self.rcpt_to_timeout, self.data_timeout, self.data_dot_timeout];
         sum(around).saturating_add(sum(message))
     }
 }
 
 fn sum<const N: usize>(parts: [Duration; N]) -> time::Duration {
-    parts.iter().fold(time::Duration::ZERO, |total, part| {
-        total.saturating_add(part.get())
-    })
+    parts.iter().fold(time::Duration::ZERO, |total, part| total.saturating_add(part.get()))
 }
 
 /// Mail loops back to this machine through these; KumoMTA's default.
@@ -225,10 +209,7 @@ mod tests {
         let path = EgressPath::default();
         assert_eq!(path.shutdown_timeout().as_secs(), 1200);
         assert_eq!(path.smtp_progress_timeout().as_secs(), 600);
-        assert_eq!(
-            path.session_timeouts_sum().as_secs(),
-            60 + 60 + 300 + 5 + 60 + 5 + 5 + 1200
-        );
+        assert_eq!(path.session_timeouts_sum().as_secs(), 60 + 60 + 300 + 5 + 60 + 5 + 5 + 1200);
         let second = Duration::from_secs(1);
         let quick = EgressPath {
             mail_from_timeout: second,

@@ -31,15 +31,8 @@ options! {
 impl EgressPool {
     /// The pool used when a policy names none: one unspecified source.
     pub fn unspecified() -> Self {
-        let entry = EgressPoolEntry {
-            name: UNSPECIFIED.to_owned(),
-            ..Default::default()
-        };
-        EgressPool {
-            name: UNSPECIFIED.to_owned(),
-            entries: vec![entry],
-            ..Default::default()
-        }
+        let entry = EgressPoolEntry { name: UNSPECIFIED.to_owned(), ..Default::default() };
+        EgressPool { name: UNSPECIFIED.to_owned(), entries: vec![entry], ..Default::default() }
     }
 }
 

@@ -67,10 +67,7 @@ pub enum Trigger {
 impl EgressSource {
     /// The source used when a policy names none: kernel-chosen address, no settings.
     pub fn unspecified() -> Self {
-        EgressSource {
-            name: UNSPECIFIED.to_owned(),
-            ..Default::default()
-        }
+        EgressSource { name: UNSPECIFIED.to_owned(), ..Default::default() }
     }
 }
 
@@ -79,14 +76,10 @@ fn check_source(source: &EgressSource) -> Result<(), String> {
         return Err("invalid name \"\": expected the name of the source".to_owned());
     }
     if source.ha_proxy_server.is_some() != source.ha_proxy_source_address.is_some() {
-        return Err(
-            "ha_proxy_server and ha_proxy_source_address: expected both or neither".to_owned(),
-        );
+        return Err("ha_proxy_server and ha_proxy_source_address: expected both or neither".to_owned());
     }
     if source.ha_proxy_server.is_some() && source.socks5_proxy_server.is_some() {
-        return Err(
-            "ha_proxy_server and socks5_proxy_server: expected at most one proxy".to_owned(),
-        );
+        return Err("ha_proxy_server and socks5_proxy_server: expected at most one proxy".to_owned());
     }
     Ok(())
 }

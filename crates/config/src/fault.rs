@@ -12,11 +12,7 @@ use serde::de::{self, Expected, Unexpected};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A key no option of the table has.
-    #[error(
-        "unknown field `{field}`{}, expected one of {}",
-        hint(field, valid),
-        quoted(valid)
-    )]
+    #[error("unknown field `{field}`{}, expected one of {}", hint(field, valid), quoted(valid))]
     UnknownField {
         /// The key as written.
         field: String,
@@ -30,11 +26,7 @@ pub enum Fault {
         field: &'static str,
     },
     /// A word that is not one of an enumeration.
-    #[error(
-        "unknown variant `{name}`{}, expected one of {}",
-        hint(name, valid),
-        quoted(valid)
-    )]
+    #[error("unknown variant `{name}`{}, expected one of {}", hint(name, valid), quoted(valid))]
     UnknownVariant {
         /// The word as written.
         name: String,
@@ -80,31 +72,19 @@ impl de::Error for Fault {
     }
 
     fn invalid_type(got: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Fault::WrongType {
-            got: in_lua_words(got),
-            expected: expected.to_string(),
-        }
+        Fault::WrongType { got: in_lua_words(got), expected: expected.to_string() }
     }
 
     fn invalid_value(got: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Fault::Refused(format!(
-            "invalid value {}: expected {expected}",
-            in_lua_words(got)
-        ))
+        Fault::Refused(format!("invalid value {}: expected {expected}", in_lua_words(got)))
     }
 
     fn unknown_field(field: &str, valid: &'static [&'static str]) -> Self {
-        Fault::UnknownField {
-            field: field.to_owned(),
-            valid,
-        }
+        Fault::UnknownField { field: field.to_owned(), valid }
     }
 
     fn unknown_variant(name: &str, valid: &'static [&'static str]) -> Self {
-        Fault::UnknownVariant {
-            name: name.to_owned(),
-            valid,
-        }
+        Fault::UnknownVariant { name: name.to_owned(), valid }
     }
 
     fn missing_field(field: &'static str) -> Self {
@@ -206,12 +186,7 @@ mod tests {
 
     #[test]
     fn distance_is_symmetric_and_exact() {
-        for (a, b, n) in [
-            ("kitten", "sitting", 3),
-            ("", "abc", 3),
-            ("abc", "abc", 0),
-            ("ab", "ba", 2),
-        ] {
+        for (a, b, n) in [("kitten", "sitting", 3), ("", "abc", 3), ("abc", "abc", 0), ("ab", "ba", 2)] {
             assert_eq!(edit_distance(a, b), n, "{a} {b}");
             assert_eq!(edit_distance(b, a), n, "{b} {a}");
         }

@@ -31,8 +31,7 @@ options! {
 impl HttpListener {
     /// The largest request body (bytes).
     pub fn request_body_bytes_max(&self) -> u64 {
-        self.request_body_limit
-            .unwrap_or(REQUEST_BODY_BYTES_DEFAULT)
+        self.request_body_limit.unwrap_or(REQUEST_BODY_BYTES_DEFAULT)
     }
 }
 

@@ -51,13 +51,7 @@ impl fmt::Debug for KeySource {
         match self {
             KeySource::File(path) => f.debug_tuple("File").field(path).finish(),
             KeySource::Data(bytes) => write!(f, "Data({} bytes)", bytes.len()),
-            KeySource::Vault {
-                address,
-                mount,
-                path,
-                key,
-                token,
-            } => f
+            KeySource::Vault { address, mount, path, key, token } => f
                 .debug_struct("Vault")
                 .field("address", address)
                 .field("mount", mount)
@@ -65,11 +59,7 @@ impl fmt::Debug for KeySource {
                 .field("key", key)
                 .field("has_token", &token.is_some())
                 .finish(),
-            KeySource::Event { name, args } => f
-                .debug_struct("Event")
-                .field("name", name)
-                .field("args", args)
-                .finish(),
+            KeySource::Event { name, args } => f.debug_struct("Event").field("name", name).field("args", args).finish(),
         }
     }
 }
@@ -86,13 +76,7 @@ impl Serialize for KeySource {
                 Ok(text) => map.serialize_entry("key_data", text)?,
                 Err(_) => map.serialize_entry("key_data", bytes)?,
             },
-            KeySource::Vault {
-                address,
-                token,
-                mount,
-                path,
-                key,
-            } => {
+            KeySource::Vault { address, token, mount, path, key } => {
                 map.serialize_entry("vault_address", address)?;
                 map.serialize_entry("vault_token", token)?;
                 map.serialize_entry("vault_mount", mount)?;
@@ -125,9 +109,7 @@ impl<'de> de::Visitor<'de> for PathOrTable {
 
     fn visit_str<E: de::Error>(self, path: &str) -> Result<KeySource, E> {
         if path.is_empty() {
-            return Err(E::custom(format!(
-                "invalid key source \"\": expected {EXPECTED}"
-            )));
+            return Err(E::custom(format!("invalid key source \"\": expected {EXPECTED}")));
         }
         Ok(KeySource::File(path.to_owned()))
     }
@@ -175,9 +157,7 @@ impl KeySourceTable {
                 token: self.vault_token,
                 mount: self.vault_mount.ok_or("missing field `vault_mount`")?,
                 path: self.vault_path.ok_or("missing field `vault_path`")?,
-                key: self
-                    .vault_key
-                    .unwrap_or_else(|| VAULT_KEY_DEFAULT.to_owned()),
+                key: self.vault_key.unwrap_or_else(|| VAULT_KEY_DEFAULT.to_owned()),
             }),
             (None, false, true) => Ok(KeySource::Event {
                 name: self.event_name.ok_or("missing field `event_name`")?,
@@ -220,8 +200,7 @@ impl<'de> de::Visitor<'de> for TextOrBytes {
     }
 }
 
-const EXPECTED: &str =
-    "a file path, {key_data}, {vault_mount, vault_path} or {event_name, event_args}";
+const EXPECTED: &str = "a file path, {key_data}, {vault_mount, vault_path} or {event_name, event_args}";
 /// KumoMTA's name of the member that holds the key.
 const VAULT_KEY_DEFAULT: &str = "key";
 
@@ -244,42 +223,25 @@ mod tests {
             assert_eq!(serde_json::to_value(&source).unwrap(), value);
         }
         let vault: KeySource = parse("x", json!({"vault_mount": "m", "vault_path": "p"})).unwrap();
-        assert!(
-            matches!(vault, KeySource::Vault { key, address: None, token: None, .. } if key == "key")
-        );
+        assert!(matches!(vault, KeySource::Vault { key, address: None, token: None, .. } if key == "key"));
         assert_eq!(
             parse("x", json!({"event_name": "e", "event_args": {}})),
-            Ok(KeySource::Event {
-                name: "e".into(),
-                args: vec![]
-            })
+            Ok(KeySource::Event { name: "e".into(), args: vec![] })
         );
     }
 
     #[test]
     fn refuses_none_and_several() {
-        for value in [
-            json!({}),
-            json!({"key_data": "x", "event_name": "y"}),
-            json!(""),
-        ] {
+        for value in [json!({}), json!({"key_data": "x", "event_name": "y"}), json!("")] {
             let error = parse::<KeySource>("x", value).unwrap_err().to_string();
-            assert!(
-                error.contains("expected a file path, {key_data}"),
-                "{error}"
-            );
+            assert!(error.contains("expected a file path, {key_data}"), "{error}");
         }
-        let error = parse::<KeySource>("x", json!({"vault_path": "p"}))
-            .unwrap_err()
-            .to_string();
+        let error = parse::<KeySource>("x", json!({"vault_path": "p"})).unwrap_err().to_string();
         assert!(error.contains("missing field `vault_mount`"), "{error}");
     }
 
     #[test]
     fn debug_hides_the_secret() {
-        assert_eq!(
-            format!("{:?}", KeySource::Data(b"hunter2".to_vec())),
-            "Data(7 bytes)"
-        );
+        assert_eq!(format!("{:?}", KeySource::Data(b"hunter2".to_vec())), "Data(7 bytes)");
     }
 }

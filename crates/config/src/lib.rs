@@ -39,9 +39,9 @@ mod tls_names;
 
 pub use catalog::{CONSTRUCTORS, option_names, options_of};
 pub use choices::{
-    AtpsHash, BatchHandling, Canonicalization, EnableTls, InvalidLineEndings, IpLookupStrategy,
-    LogReport, MemoryReductionPolicy, QueueStrategy, ReconnectStrategy, RecordKey, RefreshStrategy,
-    RocksCompression, RocksLogLevel, SpoolKind, WakeupStrategy,
+    AtpsHash, BatchHandling, Canonicalization, EnableTls, InvalidLineEndings, IpLookupStrategy, LogReport,
+    MemoryReductionPolicy, QueueStrategy, ReconnectStrategy, RecordKey, RefreshStrategy, RocksCompression,
+    RocksLogLevel, SpoolKind, WakeupStrategy,
 };
 pub use cidr::{CidrSet, canonical_ip, parse_cidr, show_cidr};
 pub use cidr_map::CidrMap;

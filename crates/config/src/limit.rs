@@ -20,10 +20,7 @@ pub struct LimitSpec {
 impl LimitSpec {
     /// A limit that may be shared.
     pub const fn new(limit: u64) -> Self {
-        LimitSpec {
-            limit,
-            local: false,
-        }
+        LimitSpec { limit, local: false }
     }
 }
 
@@ -51,11 +48,7 @@ impl fmt::Display for LimitSpec {
 impl Serialize for LimitSpec {
     /// A shared limit as a number, so that scripts may compute with it; a local one as text.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if self.local {
-            serializer.collect_str(self)
-        } else {
-            serializer.serialize_u64(self.limit)
-        }
+        if self.local { serializer.collect_str(self) } else { serializer.serialize_u64(self.limit) }
     }
 }
 
@@ -102,13 +95,7 @@ mod tests {
         for (text, want) in [
             ("32", LimitSpec::new(32)),
             ("1,000", LimitSpec::new(1000)),
-            (
-                "local:2_0",
-                LimitSpec {
-                    limit: 20,
-                    local: true,
-                },
-            ),
+            ("local:2_0", LimitSpec { limit: 20, local: true }),
         ] {
             assert_eq!(text.parse(), Ok(want));
         }
@@ -116,21 +103,9 @@ mod tests {
 
     #[test]
     fn refuses_zero_signs_and_words() {
-        for text in [
-            "0",
-            "-1",
-            "1.5",
-            "",
-            "local:",
-            "many",
-            "local:0",
-            "99999999999999999999",
-        ] {
+        for text in ["0", "-1", "1.5", "", "local:", "many", "local:0", "99999999999999999999"] {
             let error = text.parse::<LimitSpec>().unwrap_err().to_string();
-            assert_eq!(
-                error,
-                format!("invalid limit {text:?}: expected an integer >= 1 or \"[local:]N\"")
-            );
+            assert_eq!(error, format!("invalid limit {text:?}: expected an integer >= 1 or \"[local:]N\""));
         }
     }
 }

@@ -209,16 +209,10 @@ impl<'de> Deserialize<'de> for EsmtpListener {
 }
 
 fn default_listen() -> HostPort {
-    HostPort {
-        host: "127.0.0.1".to_owned(),
-        port: 2025,
-    }
+    HostPort { host: "127.0.0.1".to_owned(), port: 2025 }
 }
 
 /// This machine, by both families; KumoMTA's default for hosts that are trusted.
 pub(crate) fn loopback_hosts() -> CidrSet {
-    CidrSet::new([
-        IpNet::from(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-        IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST)),
-    ])
+    CidrSet::new([IpNet::from(IpAddr::V4(Ipv4Addr::LOCALHOST)), IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST))])
 }

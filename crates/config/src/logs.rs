@@ -112,9 +112,7 @@ fn check_local_logs(logs: &LocalLogs) -> Result<(), String> {
     }
     if !(0..=ZSTD_LEVEL_MAX).contains(&logs.compression_level) {
         let level = logs.compression_level;
-        return Err(format!(
-            "invalid compression_level {level}: expected an integer from 0 to {ZSTD_LEVEL_MAX}"
-        ));
+        return Err(format!("invalid compression_level {level}: expected an integer from 0 to {ZSTD_LEVEL_MAX}"));
     }
     Ok(())
 }
@@ -137,9 +135,7 @@ fn named(name: &str) -> Result<(), String> {
 fn check_classifier(classifier: &BounceClassifier) -> Result<(), String> {
     let is_known = |path: &PathBuf| path.extension().is_some_and(|e| e == "toml" || e == "json");
     match classifier.files.iter().find(|path| !is_known(path)) {
-        Some(path) => Err(format!(
-            "files: invalid file {path:?}: expected a name ending in .toml or .json"
-        )),
+        Some(path) => Err(format!("files: invalid file {path:?}: expected a name ending in .toml or .json")),
         None => Ok(()),
     }
 }
@@ -152,14 +148,8 @@ mod tests {
 
     #[test]
     fn own_entry_then_any_then_none() {
-        let off = PerRecord {
-            enable: false,
-            ..Default::default()
-        };
-        let entries = BTreeMap::from([
-            (RecordKey::Any, off),
-            (RecordKey::Bounce, PerRecord::default()),
-        ]);
+        let off = PerRecord { enable: false, ..Default::default() };
+        let entries = BTreeMap::from([(RecordKey::Any, off), (RecordKey::Bounce, PerRecord::default())]);
         assert!(per_record(&entries, RecordKey::Bounce).is_some_and(|e| e.enable));
         assert!(per_record(&entries, RecordKey::Delivery).is_some_and(|e| !e.enable));
         assert_eq!(per_record(&BTreeMap::new(), RecordKey::Delivery), None);

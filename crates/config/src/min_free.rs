@@ -21,9 +21,7 @@ impl MinFree {
     pub fn is_met(self, available: u64, total: u64) -> bool {
         match self {
             _ if total == 0 => true,
-            MinFree::Percent(percent) => {
-                u128::from(available) * 100 >= u128::from(total) * u128::from(percent)
-            }
+            MinFree::Percent(percent) => u128::from(available) * 100 >= u128::from(total) * u128::from(percent),
             MinFree::Amount(amount) => available >= amount,
         }
     }
@@ -116,11 +114,9 @@ mod tests {
 
     #[test]
     fn reads_writes_and_judges() {
-        for (text, want) in [
-            ("10%", MinFree::Percent(10)),
-            ("100 %", MinFree::Percent(100)),
-            ("4096", MinFree::Amount(4096)),
-        ] {
+        for (text, want) in
+            [("10%", MinFree::Percent(10)), ("100 %", MinFree::Percent(100)), ("4096", MinFree::Amount(4096))]
+        {
             assert_eq!(text.parse(), Ok(want));
         }
         assert!(MinFree::Percent(10).is_met(10, 100) && !MinFree::Percent(10).is_met(9, 100));
@@ -133,12 +129,7 @@ mod tests {
     fn refuses_the_rest() {
         for text in ["", "%", "101%", "-1", "1.5", "10GB", "300%"] {
             let error = text.parse::<MinFree>().unwrap_err().to_string();
-            assert_eq!(
-                error,
-                format!(
-                    "invalid minimum {text:?}: expected \"N%\" with N from 0 to 100, or an integer"
-                )
-            );
+            assert_eq!(error, format!("invalid minimum {text:?}: expected \"N%\" with N from 0 to 100, or an integer"));
         }
     }
 }

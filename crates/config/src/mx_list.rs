@@ -70,9 +70,9 @@ impl MxListEntry {
     /// The port if one was given.
     pub fn port(&self) -> Option<u16> {
         match self {
-            MxListEntry::Host { port, .. }
-            | MxListEntry::Literal { port, .. }
-            | MxListEntry::Named { port, .. } => *port,
+            MxListEntry::Host { port, .. } | MxListEntry::Literal { port, .. } | MxListEntry::Named { port, .. } => {
+                *port
+            }
         }
     }
 }
@@ -81,13 +81,7 @@ impl FromStr for MxListEntry {
     type Err = BadText;
 
     fn from_str(text: &str) -> Result<Self, BadText> {
-        let bad = || {
-            BadText::new(
-                "mx_list entry",
-                text,
-                "\"host\", \"host:port\", \"[ip]\" or \"[ip]:port\"",
-            )
-        };
+        let bad = || BadText::new("mx_list entry", text, "\"host\", \"host:port\", \"[ip]\" or \"[ip]:port\"");
         let trimmed = text.trim();
         if let Ok(ip) = trimmed.parse() {
             return Ok(MxListEntry::Literal { ip, port: None });
@@ -99,11 +93,7 @@ impl FromStr for MxListEntry {
                 None if behind.is_empty() => None,
                 None => return Err(bad()),
             };
-            let ip = ip
-                .strip_prefix("IPv6:")
-                .unwrap_or(ip)
-                .parse()
-                .map_err(|_| bad())?;
+            let ip = ip.strip_prefix("IPv6:").unwrap_or(ip).parse().map_err(|_| bad())?;
             return Ok(MxListEntry::Literal { ip, port });
         }
         let (host, port) = match trimmed.rsplit_once(':') {
@@ -115,10 +105,7 @@ impl FromStr for MxListEntry {
         }
         Ok(match host.parse() {
             Ok(ip) => MxListEntry::Literal { ip, port },
-            Err(_) => MxListEntry::Host {
-                host: host.to_owned(),
-                port,
-            },
+            Err(_) => MxListEntry::Host { host: host.to_owned(), port },
         })
     }
 }
@@ -173,15 +160,8 @@ impl<'de> de::Visitor<'de> for TextOrTable {
     }
 
     fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<MxListEntry, A::Error> {
-        let NamedHost { name, addr } =
-            Deserialize::deserialize(de::value::MapAccessDeserializer::new(map))?;
-        let bad = || {
-            de::Error::custom(BadText::new(
-                "addr",
-                &addr,
-                "\"ip\", \"ip:port\" or \"[ipv6]:port\"",
-            ))
-        };
+        let NamedHost { name, addr } = Deserialize::deserialize(de::value::MapAccessDeserializer::new(map))?;
+        let bad = || de::Error::custom(BadText::new("addr", &addr, "\"ip\", \"ip:port\" or \"[ipv6]:port\""));
         let (ip, port) = match (addr.parse::<IpAddr>(), addr.parse::<SocketAddr>()) {
             (Ok(ip), _) => (ip, None),
             (_, Ok(socket)) if socket.port() > 0 => (socket.ip(), Some(socket.port())),
@@ -213,12 +193,7 @@ mod tests {
     fn reads_the_text_forms() {
         for (text, shown, ip, port) in [
             ("mx.example.com", "mx.example.com", None, None),
-            (
-                "mx.example.com:2525",
-                "mx.example.com:2525",
-                None,
-                Some(2525),
-            ),
+            ("mx.example.com:2525", "mx.example.com:2525", None, Some(2525)),
             ("[10.0.0.1]", "[10.0.0.1]", Some("10.0.0.1"), None),
             ("[::1]:26", "[::1]:26", Some("::1"), Some(26)),
             ("[IPv6:::1]", "[::1]", Some("::1"), None),
@@ -227,33 +202,17 @@ mod tests {
         ] {
             let entry: MxListEntry = text.parse().unwrap();
             assert_eq!(entry.label(), shown);
-            assert_eq!(
-                (entry.ip(), entry.port()),
-                (ip.map(|i| i.parse().unwrap()), port),
-                "{text}"
-            );
+            assert_eq!((entry.ip(), entry.port()), (ip.map(|i| i.parse().unwrap()), port), "{text}");
         }
     }
 
     #[test]
     fn refuses_the_rest() {
-        for text in [
-            "",
-            "host:",
-            "host:0",
-            "host:70000",
-            "[10.0.0.1",
-            "[nope]",
-            "[::1]26",
-            "a b",
-            "user@host",
-            "x:y:25",
-        ] {
+        for text in
+            ["", "host:", "host:0", "host:70000", "[10.0.0.1", "[nope]", "[::1]26", "a b", "user@host", "x:y:25"]
+        {
             let error = text.parse::<MxListEntry>().unwrap_err().to_string();
-            assert!(
-                error.starts_with(&format!("invalid mx_list entry {text:?}: expected")),
-                "{error}"
-            );
+            assert!(error.starts_with(&format!("invalid mx_list entry {text:?}: expected")), "{error}");
         }
     }
 }

@@ -32,11 +32,7 @@ pub trait Options: Default {
     const TOLERANT: bool;
 
     /// Reads the value of `key`; false when there is no such option.
-    fn read_field<'de, A: MapAccess<'de>>(
-        &mut self,
-        key: &str,
-        map: &mut A,
-    ) -> Result<bool, A::Error>;
+    fn read_field<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error>;
 
     /// What no single field can judge; the text names the option.
     fn check(&self) -> Result<(), String>;
@@ -68,10 +64,7 @@ impl<'de, T: Options> Visitor<'de> for TableVisitor<T> {
             }
             given.push(key);
         }
-        if let Some(missing) = T::INFO
-            .iter()
-            .find(|o| o.required && !given.iter().any(|key| key == o.name))
-        {
+        if let Some(missing) = T::INFO.iter().find(|o| o.required && !given.iter().any(|key| key == o.name)) {
             return Err(A::Error::missing_field(missing.name));
         }
         out.check().map_err(A::Error::custom)?;
@@ -91,10 +84,9 @@ impl<'de, T: Deserialize<'de> + Bounded> DeserializeSeed<'de> for AtLeast<T> {
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
         let value = T::deserialize(deserializer)?;
         match value.amount() {
-            Some(amount) if amount < self.min => Err(D::Error::custom(format!(
-                "invalid value {amount}: expected an integer >= {}",
-                self.min
-            ))),
+            Some(amount) if amount < self.min => {
+                Err(D::Error::custom(format!("invalid value {amount}: expected an integer >= {}", self.min)))
+            }
             _ => Ok(value),
         }
     }

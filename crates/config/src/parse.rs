@@ -11,10 +11,7 @@ use serde_json::Value;
 
 /// A table the policy gave was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{what}: {}deserialize error: {fault}, while processing {json}",
-    prefix(path)
-)]
+#[error("{what}: {}deserialize error: {fault}, while processing {json}", prefix(path))]
 pub struct ConfigError {
     /// The constructor or function that was called, e.g. `kumo.make_egress_path`.
     pub what: &'static str,
@@ -42,20 +39,13 @@ pub fn parse<T: DeserializeOwned>(what: &'static str, value: Value) -> Result<T,
 }
 
 fn prefix(path: &str) -> String {
-    if path.is_empty() {
-        String::new()
-    } else {
-        format!("{path}: ")
-    }
+    if path.is_empty() { String::new() } else { format!("{path}: ") }
 }
 
 fn shown(value: &Value) -> String {
     let mut text = masked(value, 0).to_string();
     if text.len() > JSON_SHOWN_BYTES_MAX {
-        let end = (0..=JSON_SHOWN_BYTES_MAX)
-            .rev()
-            .find(|i| text.is_char_boundary(*i))
-            .unwrap_or(0);
+        let end = (0..=JSON_SHOWN_BYTES_MAX).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
         text.truncate(end);
         text.push('…');
     }
@@ -79,9 +69,7 @@ fn masked(value: &Value, depth: usize) -> Value {
                 })
                 .collect(),
         ),
-        Value::Array(list) => {
-            Value::Array(list.iter().map(|inner| masked(inner, depth + 1)).collect())
-        }
+        Value::Array(list) => Value::Array(list.iter().map(|inner| masked(inner, depth + 1)).collect()),
         scalar => scalar.clone(),
     }
 }

@@ -77,15 +77,9 @@ options! {
 }
 
 fn check_target(xfer: &XferProtocol) -> Result<(), String> {
-    match ["http://", "https://"]
-        .iter()
-        .any(|scheme| xfer.target.starts_with(scheme))
-    {
+    match ["http://", "https://"].iter().any(|scheme| xfer.target.starts_with(scheme)) {
         true => Ok(()),
-        false => Err(format!(
-            "invalid target {:?}: expected a URL beginning with http:// or https://",
-            xfer.target
-        )),
+        false => Err(format!("invalid target {:?}: expected a URL beginning with http:// or https://", xfer.target)),
     }
 }
 
@@ -109,11 +103,7 @@ impl Serialize for QueueProtocol {
     }
 }
 
-fn one_key<S: Serializer, T: Serialize>(
-    serializer: S,
-    key: &str,
-    value: &T,
-) -> Result<S::Ok, S::Error> {
+fn one_key<S: Serializer, T: Serialize>(serializer: S, key: &str, value: &T) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(1))?;
     map.serialize_entry(key, value)?;
     map.end()
@@ -139,9 +129,7 @@ impl<'de> de::Visitor<'de> for WordOrTable {
             "Null" => Ok(QueueProtocol::Null),
             "HttpInjectionGenerator" => Ok(QueueProtocol::HttpInjectionGenerator),
             "DeferredSmtpInjection" => Ok(QueueProtocol::DeferredSmtpInjection),
-            _ => Err(E::custom(format!(
-                "invalid protocol {word:?}: expected {EXPECTED}"
-            ))),
+            _ => Err(E::custom(format!("invalid protocol {word:?}: expected {EXPECTED}"))),
         }
     }
 
@@ -174,24 +162,15 @@ impl Shape {
         if self.maildir_path.is_none() && (self.dir_mode.is_some() || self.file_mode.is_some()) {
             return Err("dir_mode and file_mode: expected only beside maildir_path".to_owned());
         }
-        let Shape {
-            smtp,
-            maildir_path,
-            dir_mode,
-            file_mode,
-            custom_lua,
-            xfer,
-        } = self;
+        let Shape { smtp, maildir_path, dir_mode, file_mode, custom_lua, xfer } = self;
         match (smtp, maildir_path, custom_lua, xfer) {
             (Some(smtp), None, None, None) => Ok(QueueProtocol::Smtp(smtp)),
             (None, Some(path), None, None) if path.is_empty() => {
                 Err("invalid maildir_path \"\": expected a directory".to_owned())
             }
-            (None, Some(maildir_path), None, None) => Ok(QueueProtocol::Maildir(MaildirProtocol {
-                maildir_path,
-                dir_mode,
-                file_mode,
-            })),
+            (None, Some(maildir_path), None, None) => {
+                Ok(QueueProtocol::Maildir(MaildirProtocol { maildir_path, dir_mode, file_mode }))
+            }
             (None, None, Some(lua), None) => Ok(QueueProtocol::CustomLua(lua)),
             (None, None, None, Some(xfer)) => Ok(QueueProtocol::Xfer(xfer)),
             _ => Err(format!("expected {EXPECTED}")),
@@ -199,7 +178,6 @@ impl Shape {
     }
 }
 
-const EXPECTED: &str =
-    "exactly one of {smtp=...}, {maildir_path=...}, {custom_lua=...}, {xfer=...}";
+const EXPECTED: &str = "exactly one of {smtp=...}, {maildir_path=...}, {custom_lua=...}, {xfer=...}";
 /// The words of the internal forms.
 const INTERNAL: [&str; 3] = ["Null", "HttpInjectionGenerator", "DeferredSmtpInjection"];

@@ -69,14 +69,8 @@ impl QueueConfig {
 
     /// What to let go of a message that is due in `until_due`.
     pub fn shrink_policy_for(&self, until_due: time::Duration) -> MemoryReductionPolicy {
-        let reached = self
-            .shrink_policy
-            .iter()
-            .rev()
-            .find(|entry| entry.interval.get() <= until_due);
-        reached.map_or(MemoryReductionPolicy::ShrinkDataAndMeta, |entry| {
-            entry.policy
-        })
+        let reached = self.shrink_policy.iter().rev().find(|entry| entry.interval.get() <= until_due);
+        reached.map_or(MemoryReductionPolicy::ShrinkDataAndMeta, |entry| entry.policy)
     }
 }
 
@@ -93,20 +87,14 @@ mod tests {
     #[test]
     fn tick_is_a_twentieth_within_bounds() {
         for (retry_s, tick_s) in [(1, 1), (20, 1), (100, 5), (1200, 60), (86_400, 60)] {
-            let config = QueueConfig {
-                retry_interval: Duration::from_secs(retry_s),
-                ..Default::default()
-            };
+            let config = QueueConfig { retry_interval: Duration::from_secs(retry_s), ..Default::default() };
             assert_eq!(config.tick_interval().as_secs(), tick_s, "{retry_s}");
         }
     }
 
     #[test]
     fn the_last_reached_shrink_entry_counts() {
-        let entry = |seconds, policy| ShrinkPolicyEntry {
-            interval: Duration::from_secs(seconds),
-            policy,
-        };
+        let entry = |seconds, policy| ShrinkPolicyEntry { interval: Duration::from_secs(seconds), policy };
         let config = QueueConfig {
             shrink_policy: vec![
                 entry(0, MemoryReductionPolicy::NoShrink),
@@ -117,9 +105,6 @@ mod tests {
         let at = |seconds| config.shrink_policy_for(time::Duration::from_secs(seconds));
         assert_eq!(at(59), MemoryReductionPolicy::NoShrink);
         assert_eq!(at(60), MemoryReductionPolicy::ShrinkData);
-        assert_eq!(
-            QueueConfig::default().shrink_policy_for(TICK_MAX),
-            MemoryReductionPolicy::ShrinkDataAndMeta
-        );
+        assert_eq!(QueueConfig::default().shrink_policy_for(TICK_MAX), MemoryReductionPolicy::ShrinkDataAndMeta);
     }
 }

@@ -48,49 +48,30 @@ fn check_signer(signer: &SignerOptions) -> Result<(), String> {
             return Err(format!("invalid {name} {value:?}: expected a DNS name"));
         }
     }
-    if !signer
-        .headers
-        .iter()
-        .any(|name| name.eq_ignore_ascii_case("from"))
-    {
-        return Err(format!(
-            "invalid headers {:?}: expected a list that includes \"From\"",
-            signer.headers
-        ));
+    if !signer.headers.iter().any(|name| name.eq_ignore_ascii_case("from")) {
+        return Err(format!("invalid headers {:?}: expected a list that includes \"From\"", signer.headers));
     }
     if let Some(name) = signer.headers.iter().find(|name| !is_field_name(name)) {
-        return Err(format!(
-            "headers: invalid header name {name:?}: expected printable ASCII without \":\""
-        ));
+        return Err(format!("headers: invalid header name {name:?}: expected printable ASCII without \":\""));
     }
     let unsupported = [
         ("atps", signer.atps.is_some()),
         ("atpsh", signer.atpsh.is_some()),
-        (
-            "agent_user_identifier",
-            signer.agent_user_identifier.is_some(),
-        ),
+        ("agent_user_identifier", signer.agent_user_identifier.is_some()),
         ("body_length", signer.body_length),
         ("reporting", signer.reporting),
     ];
     match unsupported.into_iter().find(|(_, is_set)| *is_set) {
-        Some((name, _)) => Err(format!(
-            "{name} is not currently supported: expected it to be left out"
-        )),
+        Some((name, _)) => Err(format!("{name} is not currently supported: expected it to be left out")),
         None => Ok(()),
     }
 }
 
 fn is_tag_char(c: char) -> bool {
-    c.is_ascii_alphanumeric()
-        || matches!(c, '-' | '_' | '.')
-        || (!c.is_ascii() && !c.is_whitespace())
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') || (!c.is_ascii() && !c.is_whitespace())
 }
 
 /// RFC 5322 section 3.6.8 field names, without `;` which would end the `h=` tag.
 fn is_field_name(name: &str) -> bool {
-    !name.is_empty()
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_graphic() && b != b':' && b != b';')
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic() && b != b':' && b != b';')
 }

@@ -7,10 +7,7 @@
 
 use crate::fault::Fault;
 use core::slice;
-use serde::de::{
-    self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess,
-    Visitor,
-};
+use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
 /// One value and how deep it lies.
@@ -28,43 +25,23 @@ impl<'a> Node<'a> {
 
     fn child(self, value: &'a Value) -> Result<Self, Fault> {
         if self.depth + 1 >= DEPTH_MAX {
-            return Err(Fault::Refused(format!(
-                "tables are nested deeper than {DEPTH_MAX} levels"
-            )));
+            return Err(Fault::Refused(format!("tables are nested deeper than {DEPTH_MAX} levels")));
         }
-        Ok(Node {
-            value,
-            depth: self.depth + 1,
-        })
+        Ok(Node { value, depth: self.depth + 1 })
     }
 
     fn members(self, map: &'a serde_json::Map<String, Value>) -> Members<'a> {
-        Members {
-            parent: self,
-            rest: map.iter(),
-            value: None,
-        }
+        Members { parent: self, rest: map.iter(), value: None }
     }
 
     fn items(self, list: &'a [Value]) -> Items<'a> {
-        Items {
-            parent: self,
-            rest: list.iter(),
-        }
+        Items { parent: self, rest: list.iter() }
     }
 
     /// A whole number for a visitor that asked for an integer, whatever way Lua computed it.
     fn visit_integer<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        if let Some(whole) = self
-            .value
-            .as_f64()
-            .filter(|f| self.value.is_f64() && is_exact_integer(*f))
-        {
-            return if whole < 0.0 {
-                visitor.visit_i64(whole as i64)
-            } else {
-                visitor.visit_u64(whole as u64)
-            };
+        if let Some(whole) = self.value.as_f64().filter(|f| self.value.is_f64() && is_exact_integer(*f)) {
+            return if whole < 0.0 { visitor.visit_i64(whole as i64) } else { visitor.visit_u64(whole as u64) };
         }
         self.deserialize_any(visitor)
     }
@@ -90,11 +67,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-        if self.value.is_null() {
-            visitor.visit_none()
-        } else {
-            visitor.visit_some(self)
-        }
+        if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
@@ -106,18 +79,14 @@ impl<'de> Deserializer<'de> for Node<'_> {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
         match self.value {
-            Value::Array(list) if list.is_empty() => visitor.visit_map(
-                de::value::MapDeserializer::new(core::iter::empty::<(&str, &str)>()),
-            ),
+            Value::Array(list) if list.is_empty() => {
+                visitor.visit_map(de::value::MapDeserializer::new(core::iter::empty::<(&str, &str)>()))
+            }
             _ => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(
-        self,
-        _len: usize,
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
+    fn deserialize_tuple<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Fault> {
         self.deserialize_seq(visitor)
     }
 
@@ -139,11 +108,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
         self.deserialize_map(visitor)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Fault> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Fault> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -158,10 +123,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
             Value::Object(map) if map.len() == 1 => {
                 visitor.visit_enum(de::value::MapAccessDeserializer::new(self.members(map)))
             }
-            other => Err(Fault::Refused(format!(
-                "invalid value {other}: expected one of {}",
-                names.join(", ")
-            ))),
+            other => Err(Fault::Refused(format!("invalid value {other}: expected one of {}", names.join(", ")))),
         }
     }
 
@@ -203,10 +165,7 @@ struct Items<'a> {
 impl<'de> SeqAccess<'de> for Items<'_> {
     type Error = Fault;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, Fault> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
         match self.rest.next() {
             Some(value) => seed.deserialize(self.parent.child(value)?).map(Some),
             None => Ok(None),
@@ -227,10 +186,7 @@ struct Members<'a> {
 impl<'de> MapAccess<'de> for Members<'_> {
     type Error = Fault;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, Fault> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
         // A nil member of a Lua table is an absent one.
         match self.rest.by_ref().find(|(_, value)| !value.is_null()) {
             Some((key, value)) => {
@@ -245,9 +201,7 @@ impl<'de> MapAccess<'de> for Members<'_> {
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
         match self.value.take() {
             Some(value) => seed.deserialize(self.parent.child(value)?),
-            None => Err(Fault::Refused(
-                "a value was asked for before its key".to_owned(),
-            )),
+            None => Err(Fault::Refused("a value was asked for before its key".to_owned())),
         }
     }
 }
@@ -291,14 +245,8 @@ mod tests {
     fn nil_members_are_absent_and_whole_floats_are_integers() {
         let got: BTreeMap<String, u32> = read(&json!({"a": null, "b": 1e3})).unwrap();
         assert_eq!(got, BTreeMap::from([("b".to_owned(), 1000)]));
-        assert_eq!(
-            read::<u32>(&json!(1.5)),
-            Err("invalid type: number `1.5`, expected u32".into())
-        );
-        assert_eq!(
-            read::<u8>(&json!(-1.0)),
-            Err("invalid value integer `-1`: expected u8".into())
-        );
+        assert_eq!(read::<u32>(&json!(1.5)), Err("invalid type: number `1.5`, expected u32".into()));
+        assert_eq!(read::<u8>(&json!(-1.0)), Err("invalid value integer `-1`: expected u8".into()));
     }
 
     #[test]

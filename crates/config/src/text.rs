@@ -45,10 +45,6 @@ pub struct BadText {
 
 impl BadText {
     pub(crate) fn new(what: &'static str, text: &str, expected: impl Into<String>) -> Self {
-        BadText {
-            what,
-            text: text.to_owned(),
-            expected: expected.into(),
-        }
+        BadText { what, text: text.to_owned(), expected: expected.into() }
     }
 }

@@ -47,24 +47,15 @@ impl FromStr for ThrottleSpec {
             None => (rest, None),
         };
         let limit = count(quantity).ok_or_else(|| bad("; QTY must be an integer >= 1"))?;
-        let period_s = seconds(period.trim())
-            .ok_or_else(|| bad("; PERIOD must be [N]s, [N]m, [N]h or [N]d"))?;
+        let period_s = seconds(period.trim()).ok_or_else(|| bad("; PERIOD must be [N]s, [N]m, [N]h or [N]d"))?;
         let max_burst = match burst {
             None => None,
             Some(burst) => {
                 let number = burst.trim().strip_prefix("max_burst=").and_then(count);
-                Some(
-                    number
-                        .ok_or_else(|| bad("; only max_burst=B may follow, B an integer >= 1"))?,
-                )
+                Some(number.ok_or_else(|| bad("; only max_burst=B may follow, B an integer >= 1"))?)
             }
         };
-        Ok(ThrottleSpec {
-            local,
-            limit,
-            period_s,
-            max_burst,
-        })
+        Ok(ThrottleSpec { local, limit, period_s, max_burst })
     }
 }
 
@@ -86,34 +77,19 @@ impl fmt::Display for ThrottleSpec {
     }
 }
 
-text_form!(
-    ThrottleSpec,
-    "a throttle such as \"100/min\", \"local:20/30s\" or \"1,000/h,max_burst=50\""
-);
+text_form!(ThrottleSpec, "a throttle such as \"100/min\", \"local:20/30s\" or \"1,000/h,max_burst=50\"");
 
 /// An integer >= 1 that may hold `,` and `_`.
 pub(crate) fn count(text: &str) -> Option<u64> {
-    let digits: String = text
-        .trim()
-        .chars()
-        .filter(|c| !matches!(c, ',' | '_'))
-        .collect();
+    let digits: String = text.trim().chars().filter(|c| !matches!(c, ',' | '_')).collect();
     let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
-    if plain {
-        digits.parse().ok().filter(|n| *n >= 1)
-    } else {
-        None
-    }
+    if plain { digits.parse().ok().filter(|n| *n >= 1) } else { None }
 }
 
 fn seconds(period: &str) -> Option<u64> {
     let split = period.bytes().position(|b| !b.is_ascii_digit())?;
     let (digits, unit) = period.split_at(split);
-    let times: u64 = if digits.is_empty() {
-        1
-    } else {
-        digits.parse().ok()?
-    };
+    let times: u64 = if digits.is_empty() { 1 } else { digits.parse().ok()? };
     // The plurals are in KumoMTA's manual though its parser lacks them.
     let each: u64 = match unit.trim() {
         "s" | "sec" | "secs" | "second" | "seconds" => 1,
@@ -148,10 +124,7 @@ mod tests {
             assert_eq!(canonical.parse(), Ok(spec));
         }
         let spec: ThrottleSpec = "100/30min".parse().unwrap();
-        assert_eq!(
-            (spec.burst(), spec.period().as_secs(), spec.local),
-            (100, 1800, false)
-        );
+        assert_eq!((spec.burst(), spec.period().as_secs(), spec.local), (100, 1800, false));
     }
 
     #[test]
@@ -171,10 +144,7 @@ mod tests {
             ("1/s,max_burst=0", "only max_burst=B"),
         ] {
             let error = text.parse::<ThrottleSpec>().unwrap_err().to_string();
-            assert!(
-                error.contains(why) && error.contains(&format!("{text:?}")),
-                "{text}: {error}"
-            );
+            assert!(error.contains(why) && error.contains(&format!("{text:?}")), "{text}: {error}");
         }
     }
 }

@@ -34,10 +34,7 @@ impl fmt::Display for RustlsCipherSuite {
     }
 }
 
-text_form!(
-    RustlsCipherSuite,
-    "a cipher suite such as \"TLS13_AES_256_GCM_SHA384\""
-);
+text_form!(RustlsCipherSuite, "a cipher suite such as \"TLS13_AES_256_GCM_SHA384\"");
 
 /// OpenSSL option flags joined by `|`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,14 +51,8 @@ impl FromStr for OpensslOptions {
     type Err = BadText;
 
     fn from_str(text: &str) -> Result<Self, BadText> {
-        let flags = text
-            .split('|')
-            .map(str::trim)
-            .filter(|flag| !flag.is_empty());
-        flags
-            .map(|flag| known("OpenSSL option", flag, OPENSSL_OPTIONS))
-            .collect::<Result<_, _>>()
-            .map(OpensslOptions)
+        let flags = text.split('|').map(str::trim).filter(|flag| !flag.is_empty());
+        flags.map(|flag| known("OpenSSL option", flag, OPENSSL_OPTIONS)).collect::<Result<_, _>>().map(OpensslOptions)
     }
 }
 
@@ -73,19 +64,10 @@ impl fmt::Display for OpensslOptions {
 
 text_form!(OpensslOptions, "OpenSSL option names joined by \"|\"");
 
-fn known(
-    what: &'static str,
-    text: &str,
-    names: &'static [&'static str],
-) -> Result<&'static str, BadText> {
-    let found = names
-        .iter()
-        .find(|name| name.eq_ignore_ascii_case(text))
-        .copied();
+fn known(what: &'static str, text: &str, names: &'static [&'static str]) -> Result<&'static str, BadText> {
+    let found = names.iter().find(|name| name.eq_ignore_ascii_case(text)).copied();
     found.ok_or_else(|| {
-        let hint = nearest(text, names)
-            .map(|near| format!(" (did you mean {near}?)"))
-            .unwrap_or_default();
+        let hint = nearest(text, names).map(|near| format!(" (did you mean {near}?)")).unwrap_or_default();
         BadText::new(what, text, format!("one of {}{hint}", names.join(", ")))
     })
 }
@@ -140,27 +122,15 @@ mod tests {
     fn case_is_forgiven_and_unknown_names_are_not() {
         let suite: RustlsCipherSuite = "tls13_aes_256_gcm_sha384".parse().unwrap();
         assert_eq!(suite.name(), "TLS13_AES_256_GCM_SHA384");
-        let error = "TLS13_AES_257_GCM_SHA384"
-            .parse::<RustlsCipherSuite>()
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("did you mean TLS13_AES_256_GCM_SHA384?"),
-            "{error}"
-        );
+        let error = "TLS13_AES_257_GCM_SHA384".parse::<RustlsCipherSuite>().unwrap_err().to_string();
+        assert!(error.contains("did you mean TLS13_AES_256_GCM_SHA384?"), "{error}");
     }
 
     #[test]
     fn flags_are_joined_by_bars() {
         let flags: OpensslOptions = "NO_TICKET | no_tlsv1".parse().unwrap();
         assert_eq!(flags.to_string(), "NO_TICKET|NO_TLSV1");
-        let error = "NO_TICKET|NO_FUN"
-            .parse::<OpensslOptions>()
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.starts_with("invalid OpenSSL option \"NO_FUN\": expected one of ALL, "),
-            "{error}"
-        );
+        let error = "NO_TICKET|NO_FUN".parse::<OpensslOptions>().unwrap_err().to_string();
+        assert!(error.starts_with("invalid OpenSSL option \"NO_FUN\": expected one of ALL, "), "{error}");
     }
 }

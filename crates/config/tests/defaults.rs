@@ -29,9 +29,7 @@ where
 /// Written-out keys and catalog agree, and what is written can be read again.
 #[track_caller]
 fn names<T: Default + Serialize>(constructor: &str) {
-    let Value::Object(map) = shown(&T::default()) else {
-        panic!("{constructor} is not a table")
-    };
+    let Value::Object(map) = shown(&T::default()) else { panic!("{constructor} is not a table") };
     let written: Vec<&str> = map.keys().map(String::as_str).collect();
     assert_eq!(written, option_names(constructor), "{constructor}");
 }
@@ -102,10 +100,7 @@ fn egress_path() {
     });
     defaults::<EgressPath>("kumo.make_egress_path", want.clone());
     // What is shown can be given back.
-    assert_eq!(
-        parse::<EgressPath>("kumo.make_egress_path", want),
-        Ok(EgressPath::default())
-    );
+    assert_eq!(parse::<EgressPath>("kumo.make_egress_path", want), Ok(EgressPath::default()));
 }
 
 #[test]
@@ -149,20 +144,10 @@ fn sources_and_pools() {
     });
     assert_eq!(shown(&source), want);
     names::<EgressSource>("make_egress_source");
-    let pool: EgressPool = parse(
-        "kumo.make_egress_pool",
-        json!({"name": "p", "entries": [{"name": "ip-1"}]}),
-    )
-    .unwrap();
-    assert_eq!(
-        shown(&pool),
-        json!({"name": "p", "entries": [{"name": "ip-1", "weight": 1}], "ttl": "1m"})
-    );
+    let pool: EgressPool = parse("kumo.make_egress_pool", json!({"name": "p", "entries": [{"name": "ip-1"}]})).unwrap();
+    assert_eq!(shown(&pool), json!({"name": "p", "entries": [{"name": "ip-1", "weight": 1}], "ttl": "1m"}));
     names::<EgressPool>("make_egress_pool");
-    assert_eq!(
-        EgressPool::unspecified().entries[0].name,
-        EgressSource::unspecified().name
-    );
+    assert_eq!(EgressPool::unspecified().entries[0].name, EgressSource::unspecified().name);
 }
 
 #[test]
@@ -266,7 +251,8 @@ fn logs() {
         json!({"log_dir": "/var/log", "per_record": {"Any": {"enable": false}, "Bounce": {}}}),
     )
     .unwrap();
-    let entry = |enable| json!({"enable": enable, "suffix": null, "log_dir": null, "template": null, "segment_header": ""});
+    let entry =
+        |enable| json!({"enable": enable, "suffix": null, "log_dir": null, "template": null, "segment_header": ""});
     let want = json!({
         "log_dir": "/var/log",
         "max_segment_duration": null,
@@ -290,11 +276,8 @@ fn logs() {
     assert_eq!(shown(&hook), want);
     names::<LogHook>("configure_log_hook");
     names::<LogDispositionHook>("configure_log_disposition_hook");
-    let classifier: BounceClassifier = parse(
-        "kumo.configure_bounce_classifier",
-        json!({"files": ["/etc/iana.toml"]}),
-    )
-    .unwrap();
+    let classifier: BounceClassifier =
+        parse("kumo.configure_bounce_classifier", json!({"files": ["/etc/iana.toml"]})).unwrap();
     let want = json!({
         "files": ["/etc/iana.toml"],
         "back_pressure": 131072,

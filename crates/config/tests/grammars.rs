@@ -6,37 +6,24 @@ use proptest::prelude::*;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 fn duration() -> impl Strategy<Value = Duration> {
-    (0u64..400 * 31_557_600, 0u32..1_000_000_000)
-        .prop_map(|(s, ns)| core::time::Duration::new(s, ns).into())
+    (0u64..400 * 31_557_600, 0u32..1_000_000_000).prop_map(|(s, ns)| core::time::Duration::new(s, ns).into())
 }
 
 fn throttle() -> impl Strategy<Value = ThrottleSpec> {
     (
         any::<bool>(),
         1u64..,
-        prop_oneof![
-            Just(1),
-            Just(60),
-            Just(3600),
-            Just(86_400),
-            1u64..=u64::MAX / 2
-        ],
+        prop_oneof![Just(1), Just(60), Just(3600), Just(86_400), 1u64..=u64::MAX / 2],
         proptest::option::of(1u64..),
     )
-        .prop_map(|(local, limit, period_s, max_burst)| ThrottleSpec {
-            local,
-            limit,
-            period_s,
-            max_burst,
-        })
+        .prop_map(|(local, limit, period_s, max_burst)| ThrottleSpec { local, limit, period_s, max_burst })
 }
 
 /// Few distinct addresses, so that blocks meet and overlap.
 fn block() -> impl Strategy<Value = IpNet> {
-    let v4 = (0u32..64, 24u8..=32)
-        .prop_map(|(host, len)| IpNet::new(Ipv4Addr::from(0x0a00_0000 + host).into(), len));
-    let v6 = (0u128..64, 120u8..=128)
-        .prop_map(|(host, len)| IpNet::new(Ipv6Addr::from((0x2001 << 112) + host).into(), len));
+    let v4 = (0u32..64, 24u8..=32).prop_map(|(host, len)| IpNet::new(Ipv4Addr::from(0x0a00_0000 + host).into(), len));
+    let v6 =
+        (0u128..64, 120u8..=128).prop_map(|(host, len)| IpNet::new(Ipv6Addr::from((0x2001 << 112) + host).into(), len));
     prop_oneof![v4, v6].prop_map(|net| net.unwrap().trunc())
 }
 

@@ -13,7 +13,14 @@ use std::net::SocketAddr;
 
 impl Engine {
     /// A record about some recipients of a message; the caller adds what it knows of the peer.
-    pub(crate) fn record(&self, kind: RecordType, message: &Message, queue: &str, recipients: &[u16], reply: &Reply) -> LogRecord {
+    pub(crate) fn record(
+        &self,
+        kind: RecordType,
+        message: &Message,
+        queue: &str,
+        recipients: &[u16],
+        reply: &Reply,
+    ) -> LogRecord {
         let now = self.clock.now().wall;
         let mut record = LogRecord::new(
             kind,
@@ -24,8 +31,9 @@ impl Engine {
         let all = &message.envelope.recipients;
         record.id = message.id.to_string();
         record.sender = message.envelope.sender.as_str().to_owned();
-        record.recipient =
-            Recipients(recipients.iter().filter_map(|i| all.get(usize::from(*i))).map(|r| r.as_str().to_owned()).collect());
+        record.recipient = Recipients(
+            recipients.iter().filter_map(|i| all.get(usize::from(*i))).map(|r| r.as_str().to_owned()).collect(),
+        );
         record.queue = queue.into();
         record.size = message.content.size() as u64;
         record.num_attempts = message.attempts;

@@ -40,8 +40,8 @@ pub(crate) struct Counts {
 impl Engine {
     /// Ends one attempt of a message.
     pub(crate) fn settle_attempt(&self, mut queued: Queued, outcomes: Vec<Outcome>, facts: &AttemptFacts) {
-        let (config, name, random) =
-            self.with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue), q.random()));
+        let (config, name, random) = self
+            .with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue), q.random()));
         let now = self.clock.now();
         let settlement = settle(&mut queued.message, outcomes, &config, now, random);
         for entry in &settlement.entries {
@@ -64,7 +64,13 @@ impl Engine {
     }
 
     /// A message that could not be tried: the same outcome for every pending recipient.
-    pub(crate) fn settle_untried(&self, queued: Queued, verdict: Verdict, reply: &Reply, route: Option<(Arc<str>, Leg)>) {
+    pub(crate) fn settle_untried(
+        &self,
+        queued: Queued,
+        verdict: Verdict,
+        reply: &Reply,
+        route: Option<(Arc<str>, Leg)>,
+    ) {
         let outcomes = all_pending(&queued.message, verdict, reply);
         let facts = route.map(|(site, leg)| AttemptFacts {
             counts: Some(self.counts(&site)),

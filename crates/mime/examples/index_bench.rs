@@ -11,9 +11,7 @@ fn main() {
         Message-ID: <0123456789@bench.test>\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\nX-Campaign: none\r\n\r\n";
     let mut raw = head.as_bytes().to_vec();
     while raw.len() < 10 * 1024 {
-        raw.extend_from_slice(
-            b"The quick brown fox jumps over the lazy dog and runs far away from here.\r\n",
-        );
+        raw.extend_from_slice(b"The quick brown fox jumps over the lazy dog and runs far away from here.\r\n");
     }
     measure("index", || {
         black_box(HeaderIndex::parse(black_box(&raw)));
@@ -21,9 +19,7 @@ fn main() {
     let mut out = Vec::with_capacity(4096);
     measure("index, prepend, write head", || {
         let mut block = HeaderBlock::parse(black_box(&raw));
-        block
-            .prepend("X-Trace", b"abcdef", ValueForm::Raw)
-            .expect("a valid header");
+        block.prepend("X-Trace", b"abcdef", ValueForm::Raw).expect("a valid header");
         out.clear();
         block.write_head_to(&raw, &mut out);
         black_box(&out);
@@ -36,8 +32,5 @@ fn measure(what: &str, mut run: impl FnMut()) {
     for _ in 0..ROUNDS {
         run();
     }
-    println!(
-        "{what}: {} ns",
-        start.elapsed().as_nanos() / u128::from(ROUNDS)
-    );
+    println!("{what}: {} ns", start.elapsed().as_nanos() / u128::from(ROUNDS));
 }

@@ -44,9 +44,7 @@ impl Mailbox {
     pub fn email(&self) -> String {
         let dot_atom = !self.user.is_empty()
             && self.user.split('.').all(|a| !a.is_empty())
-            && !self
-                .user
-                .contains(|c: char| c <= ' ' || c == '\x7f' || "()<>[]:;@,\"\\".contains(c));
+            && !self.user.contains(|c: char| c <= ' ' || c == '\x7f' || "()<>[]:;@,\"\\".contains(c));
         if dot_atom {
             return format!("{}@{}", self.user, self.domain);
         }
@@ -107,9 +105,7 @@ impl AddressList {
     pub fn single(&self) -> Result<&Mailbox, AddressError> {
         match self.entries.as_slice() {
             [Address::Mailbox(mailbox)] => Ok(mailbox),
-            entries => Err(AddressError::NotSingle {
-                found: entries.len(),
-            }),
+            entries => Err(AddressError::NotSingle { found: entries.len() }),
         }
     }
 }
@@ -213,10 +209,7 @@ fn without_route<'t, 'a>(spec: &'t [Token<'a>]) -> &'t [Token<'a>] {
 /// An addr-spec: words, `@`, words.
 fn mailbox(spec: &[Token], name: Option<String>) -> Result<Mailbox, AddressError> {
     let bad = || not_an_address(spec);
-    let at = spec
-        .iter()
-        .position(|t| *t == Token::Special(b'@'))
-        .ok_or_else(bad)?;
+    let at = spec.iter().position(|t| *t == Token::Special(b'@')).ok_or_else(bad)?;
     let user = joined(&spec[..at]).ok_or_else(bad)?;
     let domain = joined(&spec[at + 1..]).ok_or_else(bad)?;
     let quoted_domain = spec[at + 1..].iter().any(|t| matches!(t, Token::Quoted(_)));
@@ -286,9 +279,7 @@ fn not_an_address(tokens: &[Token]) -> AddressError {
         other => String::from_utf8_lossy(word_bytes(other).unwrap_or_default()).into_owned(),
     });
     let text: String = words.collect::<Vec<_>>().join(" ");
-    AddressError::NotAnAddress {
-        text: text.chars().take(ERROR_TEXT_CHARS_MAX).collect(),
-    }
+    AddressError::NotAnAddress { text: text.chars().take(ERROR_TEXT_CHARS_MAX).collect() }
 }
 
 /// Most addresses and groups in one header.

@@ -41,10 +41,7 @@ impl HeaderBlock {
 
     /// The block as it stands now, readable.
     pub fn view<'a>(&'a self, original: &'a [u8]) -> HeaderView<'a> {
-        HeaderView {
-            fields: &self.fields,
-            original,
-        }
+        HeaderView { fields: &self.fields, original }
     }
 
     /// Offset of the first body byte in the original message.
@@ -56,12 +53,7 @@ impl HeaderBlock {
     ///
     /// # Errors
     /// Unusable name or value, or too many new fields; see [`HeaderError`].
-    pub fn prepend(
-        &mut self,
-        name: &str,
-        value: &[u8],
-        form: ValueForm,
-    ) -> Result<(), HeaderError> {
+    pub fn prepend(&mut self, name: &str, value: &[u8], form: ValueForm) -> Result<(), HeaderError> {
         self.prepend_field(encode_field(name, value, form)?)
     }
 
@@ -95,27 +87,14 @@ impl HeaderBlock {
     ///
     /// # Errors
     /// As [`HeaderBlock::prepend`].
-    pub fn replace(
-        &mut self,
-        original: &[u8],
-        name: &str,
-        value: &[u8],
-        form: ValueForm,
-    ) -> Result<(), HeaderError> {
-        let Some(place) = self
-            .fields
-            .iter()
-            .position(|f| f.view(original).is_named(name))
-        else {
+    pub fn replace(&mut self, original: &[u8], name: &str, value: &[u8], form: ValueForm) -> Result<(), HeaderError> {
+        let Some(place) = self.fields.iter().position(|f| f.view(original).is_named(name)) else {
             return self.append(name, value, form);
         };
         let field = self.admit(encode_field(name, value, form)?)?;
         let tail = self.fields.split_off(place + 1);
         self.fields[place] = field;
-        self.fields.extend(
-            tail.into_iter()
-                .filter(|f| !f.view(original).is_named(name)),
-        );
+        self.fields.extend(tail.into_iter().filter(|f| !f.view(original).is_named(name)));
         self.change = Change::Rewritten;
         Ok(())
     }
@@ -152,9 +131,7 @@ impl HeaderBlock {
         let mut run = 0..0;
         for field in &self.fields {
             match field {
-                Field::Original(span) if span.whole().start == run.end => {
-                    run.end = span.whole().end
-                }
+                Field::Original(span) if span.whole().start == run.end => run.end = span.whole().end,
                 Field::Original(span) => {
                     write_run(original, &run, out);
                     end_line(out, &run);
@@ -196,9 +173,7 @@ impl HeaderBlock {
 
     fn admit(&mut self, bytes: Vec<u8>) -> Result<Field, HeaderError> {
         if self.new_fields == NEW_FIELDS_MAX {
-            return Err(HeaderError::TooManyNewFields {
-                max: NEW_FIELDS_MAX,
-            });
+            return Err(HeaderError::TooManyNewFields { max: NEW_FIELDS_MAX });
         }
         let field = NewField::new(bytes)?;
         self.new_fields += 1;
@@ -245,15 +220,8 @@ impl NewField {
     fn new(bytes: Vec<u8>) -> Result<NewField, HeaderError> {
         check_field(&bytes)?;
         let (name_len, colon) = name_of(&bytes).ok_or(HeaderError::NotOneField)?;
-        let blanks = bytes[colon + 1..]
-            .iter()
-            .take_while(|b| matches!(b, b' ' | b'\t'))
-            .count();
-        Ok(NewField {
-            bytes,
-            name_len,
-            value_start: colon + 1 + blanks,
-        })
+        let blanks = bytes[colon + 1..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
+        Ok(NewField { bytes, name_len, value_start: colon + 1 + blanks })
     }
 
     fn view(&self) -> FieldView<'_> {
@@ -269,10 +237,7 @@ impl NewField {
 /// A range of `bytes`; empty (and a bug, shown in tests) when the original bytes lent are not the ones indexed.
 fn part(bytes: &[u8], range: std::ops::Range<usize>) -> &[u8] {
     let part = bytes.get(range);
-    debug_assert!(
-        part.is_some(),
-        "header block used with other bytes than its own"
-    );
+    debug_assert!(part.is_some(), "header block used with other bytes than its own");
     part.unwrap_or_default()
 }
 
@@ -319,13 +284,12 @@ mod tests {
         let mut block = HeaderBlock::parse(RAW);
         assert!(block.is_untouched() && block.only_prepended());
         block.prepend("X-One", b"0", ValueForm::Raw).expect("valid");
-        block
-            .prepend("Received", b"from x\r\n\tby y", ValueForm::Raw)
-            .expect("valid");
+        block.prepend("Received", b"from x\r\n\tby y", ValueForm::Raw).expect("valid");
         assert!(!block.is_untouched() && block.only_prepended());
         assert_eq!(block.view(RAW).first_value("x-one").as_deref(), Some("0"));
         assert_eq!(block.view(RAW).all_values("X-ONE"), ["0", "1", "3"]);
-        let expect = "Received: from x\r\n\tby y\r\nX-One: 0\r\nFrom: a@b\r\nX-One: 1\r\nTo: c@d\r\nx-two: 2\r\nX-One: 3\r\n";
+        let expect =
+            "Received: from x\r\n\tby y\r\nX-One: 0\r\nFrom: a@b\r\nX-One: 1\r\nTo: c@d\r\nx-two: 2\r\nX-One: 3\r\n";
         assert_eq!(written(&block, RAW), expect);
         assert_eq!(head(&block, RAW), format!("{expect}\r\n"));
     }
@@ -336,10 +300,7 @@ mod tests {
         assert_eq!(block.remove_all(RAW, "X-one"), 2);
         assert_eq!(block.remove_all(RAW, "absent"), 0);
         block.append("Z", b"last", ValueForm::Raw).expect("valid");
-        assert_eq!(
-            written(&block, RAW),
-            "From: a@b\r\nTo: c@d\r\nx-two: 2\r\nZ: last\r\n"
-        );
+        assert_eq!(written(&block, RAW), "From: a@b\r\nTo: c@d\r\nx-two: 2\r\nZ: last\r\n");
         assert!(!block.only_prepended());
 
         let mut block = HeaderBlock::parse(RAW);
@@ -348,9 +309,7 @@ mod tests {
 
         let mut block = HeaderBlock::parse(RAW);
         assert_eq!(block.remove_x(RAW, Some(&["X-TWO", "from"])), 2);
-        block
-            .replace(RAW, "X-One", b"new", ValueForm::Raw)
-            .expect("valid");
+        block.replace(RAW, "X-One", b"new", ValueForm::Raw).expect("valid");
         assert_eq!(written(&block, RAW), "X-One: new\r\nTo: c@d\r\n");
     }
 

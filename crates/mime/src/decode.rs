@@ -82,11 +82,7 @@ impl EncodedWord {
             b'B' => BASE64.decode(payload).ok()?,
             _ => return None,
         };
-        Some(EncodedWord {
-            charset,
-            bytes,
-            len: 2 + charset_len + 3 + payload_len + 2,
-        })
+        Some(EncodedWord { charset, bytes, len: 2 + charset_len + 3 + payload_len + 2 })
     }
 }
 
@@ -138,11 +134,7 @@ enum Charset {
 impl Charset {
     fn from_name(name: &[u8]) -> Option<Charset> {
         let name = name.split(|&b| b == b'*').next()?;
-        let is = |names: &[&str]| {
-            names
-                .iter()
-                .any(|n| name.eq_ignore_ascii_case(n.as_bytes()))
-        };
+        let is = |names: &[&str]| names.iter().any(|n| name.eq_ignore_ascii_case(n.as_bytes()));
         match () {
             () if is(&["utf-8", "utf8"]) => Some(Charset::Utf8),
             () if is(&["us-ascii", "ascii"]) => Some(Charset::Ascii),
@@ -183,9 +175,7 @@ fn decode_q(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn hex(digit: u8) -> Option<u8> {
-    char::from(digit)
-        .to_digit(16)
-        .and_then(|d| u8::try_from(d).ok())
+    char::from(digit).to_digit(16).and_then(|d| u8::try_from(d).ok())
 }
 
 fn lossy(bytes: &[u8]) -> String {
@@ -205,10 +195,10 @@ const CHARSET_BYTES_MAX: usize = 64;
 
 /// Bytes 0x80 to 0x9f of windows-1252; the five unassigned ones map to the C1 controls, as browsers do.
 const WINDOWS_1252_HIGH: [char; 32] = [
-    '\u{20ac}', '\u{81}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}',
-    '\u{2c6}', '\u{2030}', '\u{160}', '\u{2039}', '\u{152}', '\u{8d}', '\u{17d}', '\u{8f}',
-    '\u{90}', '\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}', '\u{2022}', '\u{2013}', '\u{2014}',
-    '\u{2dc}', '\u{2122}', '\u{161}', '\u{203a}', '\u{153}', '\u{9d}', '\u{17e}', '\u{178}',
+    '\u{20ac}', '\u{81}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}', '\u{2c6}', '\u{2030}',
+    '\u{160}', '\u{2039}', '\u{152}', '\u{8d}', '\u{17d}', '\u{8f}', '\u{90}', '\u{2018}', '\u{2019}', '\u{201c}',
+    '\u{201d}', '\u{2022}', '\u{2013}', '\u{2014}', '\u{2dc}', '\u{2122}', '\u{161}', '\u{203a}', '\u{153}', '\u{9d}',
+    '\u{17e}', '\u{178}',
 ];
 
 #[cfg(test)]
@@ -228,19 +218,13 @@ mod tests {
             (b"=?windows-1252?q?=80=85?=", "\u{20ac}\u{2026}"),
             (b"=?us-ascii*en?q?hi?=", "hi"),
             // white space between encoded-words goes, between word and text it stays
-            (
-                b"=?utf-8?q?a?=  =?utf-8?q?b?=\r\n =?iso-8859-1?q?c?= d",
-                "abc d",
-            ),
+            (b"=?utf-8?q?a?=  =?utf-8?q?b?=\r\n =?iso-8859-1?q?c?= d", "abc d"),
             // a character split over two words
             (b"=?utf-8?q?=C3?= =?utf-8?q?=BC?=", "\u{fc}"),
             // undecodable: as written
             (b"=?koi8-r?q?x?=", "=?koi8-r?q?x?="),
             (b"=?utf-8?q?=C3?=", "=?utf-8?q?=C3?="),
-            (
-                b"=?utf-8?q?=GG?= =?utf-8?x?a?= =?",
-                "=?utf-8?q?=GG?= =?utf-8?x?a?= =?",
-            ),
+            (b"=?utf-8?q?=GG?= =?utf-8?x?a?= =?", "=?utf-8?q?=GG?= =?utf-8?x?a?= =?"),
             (b"=?us-ascii?q?=FF?=", "=?us-ascii?q?=FF?="),
             (b"raw \xff byte", "raw \u{fffd} byte"),
             ("raw \u{fc}".as_bytes(), "raw \u{fc}"),

@@ -25,26 +25,18 @@ pub enum ValueForm {
 pub enum HeaderError {
     #[error("header name is empty, expected at least one character")]
     EmptyName,
-    #[error(
-        "header name {name:?} holds {found:?}, expected printable ASCII without colon and space"
-    )]
+    #[error("header name {name:?} holds {found:?}, expected printable ASCII without colon and space")]
     BadName { name: String, found: char },
     #[error("header name has {len} bytes, expected at most {max}")]
     NameTooLong { len: usize, max: usize },
     #[error("header {name}: value holds a NUL at byte {offset}")]
     Nul { name: String, offset: usize },
-    #[error(
-        "header {name}: value holds a line break at byte {offset} that is not followed by a space or tab"
-    )]
+    #[error("header {name}: value holds a line break at byte {offset} that is not followed by a space or tab")]
     BareLineBreak { name: String, offset: usize },
     #[error("header {name}: value holds a blank continuation line at byte {offset}")]
     BlankContinuation { name: String, offset: usize },
     #[error("header {name}: field has {len} bytes, expected at most {max}")]
-    FieldTooLong {
-        name: String,
-        len: usize,
-        max: usize,
-    },
+    FieldTooLong { name: String, len: usize, max: usize },
     #[error("expected one complete header field, \"Name: value\" ended by CRLF")]
     NotOneField,
     #[error("message already has {max} added headers")]
@@ -74,9 +66,7 @@ pub fn encode_field(name: &str, value: &[u8], form: ValueForm) -> Result<Vec<u8>
 /// Checks that `field` is exactly one field that ends with CRLF and is safe to send.
 pub(crate) fn check_field(field: &[u8]) -> Result<(), HeaderError> {
     let (name_len, colon) = name_of(field).ok_or(HeaderError::NotOneField)?;
-    let value = field[colon + 1..]
-        .strip_suffix(b"\r\n")
-        .ok_or(HeaderError::NotOneField)?;
+    let value = field[colon + 1..].strip_suffix(b"\r\n").ok_or(HeaderError::NotOneField)?;
     let name = String::from_utf8_lossy(&field[..name_len]).into_owned();
     check_name(&name)?;
     check_value(&name, value)?;
@@ -88,20 +78,11 @@ fn check_name(name: &str) -> Result<(), HeaderError> {
         return Err(HeaderError::EmptyName);
     }
     if name.len() > NAME_BYTES_MAX {
-        return Err(HeaderError::NameTooLong {
-            len: name.len(),
-            max: NAME_BYTES_MAX,
-        });
+        return Err(HeaderError::NameTooLong { len: name.len(), max: NAME_BYTES_MAX });
     }
-    match name
-        .chars()
-        .find(|&c| !u8::try_from(c).is_ok_and(is_name_byte))
-    {
+    match name.chars().find(|&c| !u8::try_from(c).is_ok_and(is_name_byte)) {
         None => Ok(()),
-        Some(found) => Err(HeaderError::BadName {
-            name: name.to_owned(),
-            found,
-        }),
+        Some(found) => Err(HeaderError::BadName { name: name.to_owned(), found }),
     }
 }
 
@@ -113,35 +94,23 @@ fn check_value(name: &str, value: &[u8]) -> Result<(), HeaderError> {
         let offset = rest + found;
         let after = match &value[offset..] {
             [0, ..] => {
-                return Err(HeaderError::Nul {
-                    name: name(),
-                    offset,
-                });
+                return Err(HeaderError::Nul { name: name(), offset });
             }
             [b'\r', b'\n', ..] => offset + 2,
             [b'\n', ..] => offset + 1,
             _ => {
-                return Err(HeaderError::BareLineBreak {
-                    name: name(),
-                    offset,
-                });
+                return Err(HeaderError::BareLineBreak { name: name(), offset });
             }
         };
         if !value.get(after).copied().is_some_and(is_wsp) {
-            return Err(HeaderError::BareLineBreak {
-                name: name(),
-                offset,
-            });
+            return Err(HeaderError::BareLineBreak { name: name(), offset });
         }
         let text = value[after..].iter().position(|&b| !is_wsp(b));
         rest = match text.map(|at| after + at) {
             Some(at) if !matches!(value[at], b'\r' | b'\n') => at,
             // a line of white space only: some programs take it for the end of the header
             _ => {
-                return Err(HeaderError::BlankContinuation {
-                    name: name(),
-                    offset,
-                });
+                return Err(HeaderError::BlankContinuation { name: name(), offset });
             }
         };
     }
@@ -150,11 +119,7 @@ fn check_value(name: &str, value: &[u8]) -> Result<(), HeaderError> {
 
 fn check_len(name: &str, len: usize) -> Result<(), HeaderError> {
     if len > FIELD_BYTES_MAX {
-        return Err(HeaderError::FieldTooLong {
-            name: name.to_owned(),
-            len,
-            max: FIELD_BYTES_MAX,
-        });
+        return Err(HeaderError::FieldTooLong { name: name.to_owned(), len, max: FIELD_BYTES_MAX });
     }
     Ok(())
 }
@@ -171,11 +136,7 @@ fn push_with_crlf(value: &[u8], out: &mut Vec<u8>) {
 /// Folds at white space so that lines stay within [`WRAP_SOFT`]; a longer word is cut at
 /// [`WRAP_HARD`], since a line past 998 is refused on the way.
 fn wrap_ascii(value: &[u8], out: &mut Vec<u8>) {
-    let text: Vec<u8> = value
-        .iter()
-        .copied()
-        .filter(|b| !matches!(b, b'\r' | b'\n'))
-        .collect();
+    let text: Vec<u8> = value.iter().copied().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
     let mut rest = text.trim_ascii();
     let mut column = out.len();
     let mut first = true;
@@ -205,9 +166,7 @@ fn wrap_ascii(value: &[u8], out: &mut Vec<u8>) {
 /// RFC 2047 Q encoded-words, none longer than 75 and none splitting a character.
 fn push_encoded_words(text: &str, out: &mut Vec<u8>) {
     let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-    let mut room = ENCODED_WORD_MAX
-        .saturating_sub(out.len())
-        .max(FIRST_WORD_MIN);
+    let mut room = ENCODED_WORD_MAX.saturating_sub(out.len()).max(FIRST_WORD_MIN);
     out.extend_from_slice(WORD_OPEN);
     room -= WORD_OPEN.len() + WORD_CLOSE.len();
     for character in text.trim().chars() {
@@ -227,11 +186,7 @@ fn push_encoded_words(text: &str, out: &mut Vec<u8>) {
 }
 
 fn q_len(byte: u8) -> usize {
-    if byte == b' ' || is_q_literal(byte) {
-        1
-    } else {
-        3
-    }
+    if byte == b' ' || is_q_literal(byte) { 1 } else { 3 }
 }
 
 fn push_q(byte: u8, out: &mut Vec<u8>) {
@@ -239,11 +194,7 @@ fn push_q(byte: u8, out: &mut Vec<u8>) {
     match byte {
         b' ' => out.push(b'_'),
         _ if is_q_literal(byte) => out.push(byte),
-        _ => out.extend_from_slice(&[
-            b'=',
-            HEX[usize::from(byte >> 4)],
-            HEX[usize::from(byte & 15)],
-        ]),
+        _ => out.extend_from_slice(&[b'=', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
     }
 }
 
@@ -299,82 +250,32 @@ mod tests {
     #[test]
     fn injection_is_refused() {
         let name = || "X".to_owned();
-        assert_eq!(
-            refused(b"a\0"),
-            HeaderError::Nul {
-                name: name(),
-                offset: 1
-            }
-        );
-        for value in [
-            b"a\rb".as_slice(),
-            b"a\r b",
-            b"a\nb",
-            b"a\r\nBcc: x",
-            b"a\n",
-            b"a\r\n",
-            b"a\r",
-        ] {
-            assert_eq!(
-                refused(value),
-                HeaderError::BareLineBreak {
-                    name: name(),
-                    offset: 1
-                }
-            );
+        assert_eq!(refused(b"a\0"), HeaderError::Nul { name: name(), offset: 1 });
+        for value in [b"a\rb".as_slice(), b"a\r b", b"a\nb", b"a\r\nBcc: x", b"a\n", b"a\r\n", b"a\r"] {
+            assert_eq!(refused(value), HeaderError::BareLineBreak { name: name(), offset: 1 });
         }
         for value in [b"a\r\n \r\n\tb".as_slice(), b"a\r\n ", b"a\n\t\n b"] {
-            assert_eq!(
-                refused(value),
-                HeaderError::BlankContinuation {
-                    name: name(),
-                    offset: 1
-                }
-            );
+            assert_eq!(refused(value), HeaderError::BlankContinuation { name: name(), offset: 1 });
         }
-        assert_eq!(
-            refused(b"a\r\n b\r\nC: d"),
-            HeaderError::BareLineBreak {
-                name: name(),
-                offset: 5
-            }
-        );
+        assert_eq!(refused(b"a\r\n b\r\nC: d"), HeaderError::BareLineBreak { name: name(), offset: 5 });
     }
 
     #[test]
     fn names_are_checked() {
         let refused = |n: &str| encode_field(n, b"v", ValueForm::Raw).expect_err("must be refused");
         assert_eq!(refused(""), HeaderError::EmptyName);
-        assert!(matches!(
-            refused("a b"),
-            HeaderError::BadName { found: ' ', .. }
-        ));
-        assert!(matches!(
-            refused("a:"),
-            HeaderError::BadName { found: ':', .. }
-        ));
-        assert!(matches!(
-            refused("\u{fc}"),
-            HeaderError::BadName {
-                found: '\u{fc}',
-                ..
-            }
-        ));
+        assert!(matches!(refused("a b"), HeaderError::BadName { found: ' ', .. }));
+        assert!(matches!(refused("a:"), HeaderError::BadName { found: ':', .. }));
+        assert!(matches!(refused("\u{fc}"), HeaderError::BadName { found: '\u{fc}', .. }));
         assert!(encode_field(&"n".repeat(NAME_BYTES_MAX), b"v", ValueForm::Raw).is_ok());
-        assert!(matches!(
-            refused(&"n".repeat(NAME_BYTES_MAX + 1)),
-            HeaderError::NameTooLong { .. }
-        ));
+        assert!(matches!(refused(&"n".repeat(NAME_BYTES_MAX + 1)), HeaderError::NameTooLong { .. }));
     }
 
     #[test]
     fn field_length_at_the_bound_and_past_it() {
         let most = FIELD_BYTES_MAX - "X: \r\n".len();
         assert!(encode_field("X", &vec![b'a'; most], ValueForm::Raw).is_ok());
-        assert!(matches!(
-            refused(&vec![b'a'; most + 1]),
-            HeaderError::FieldTooLong { .. }
-        ));
+        assert!(matches!(refused(&vec![b'a'; most + 1]), HeaderError::FieldTooLong { .. }));
     }
 
     #[test]
@@ -382,10 +283,7 @@ mod tests {
         let text = "word ".repeat(60) + "end";
         let field = encoded(&text);
         assert!(field.lines().all(|l| l.len() <= WRAP_SOFT), "{field}");
-        assert_eq!(
-            decode_unstructured(&field.as_bytes()["Subject: ".len()..]),
-            text
-        );
+        assert_eq!(decode_unstructured(&field.as_bytes()["Subject: ".len()..]), text);
         let long = encoded(&"x".repeat(3000));
         assert!(long.lines().all(|l| l.len() <= WRAP_HARD + 1));
         assert_eq!(long.matches('x').count(), 3000);
@@ -393,16 +291,10 @@ mod tests {
 
     #[test]
     fn other_text_becomes_encoded_words() {
-        assert_eq!(
-            encoded("gr\u{fc}n = 1"),
-            "Subject: =?UTF-8?Q?gr=C3=BCn_=3D_1?=\r\n"
-        );
+        assert_eq!(encoded("gr\u{fc}n = 1"), "Subject: =?UTF-8?Q?gr=C3=BCn_=3D_1?=\r\n");
         let text = "\u{20ac} und \u{fc}ber \u{1f600} ".repeat(30);
         let field = encoded(&text);
         assert!(field.lines().all(|l| l.len() <= 76), "{field}");
-        assert_eq!(
-            decode_unstructured(&field.as_bytes()["Subject: ".len()..]),
-            text.trim()
-        );
+        assert_eq!(decode_unstructured(&field.as_bytes()["Subject: ".len()..]), text.trim());
     }
 }

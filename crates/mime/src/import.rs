@@ -74,17 +74,12 @@ impl NameTransform {
     /// The header name in this form.
     pub fn apply(self, header: &str) -> String {
         let lower = header.to_ascii_lowercase();
-        let words: Vec<&str> = lower
-            .split(['-', '_', '.'])
-            .filter(|word| !word.is_empty())
-            .collect();
+        let words: Vec<&str> = lower.split(['-', '_', '.']).filter(|word| !word.is_empty()).collect();
         match self {
             NameTransform::Snake => words.join("_"),
             NameTransform::Kebab => words.join("-"),
             NameTransform::Camel => match words.split_first() {
-                Some((first, rest)) => rest
-                    .iter()
-                    .fold((*first).to_owned(), |out, w| out + &capital(w)),
+                Some((first, rest)) => rest.iter().fold((*first).to_owned(), |out, w| out + &capital(w)),
                 None => String::new(),
             },
             NameTransform::Pascal => words.iter().map(|word| capital(word)).collect(),
@@ -132,18 +127,8 @@ impl ImportRule {
         match target {
             _ if pattern.is_empty() && !wildcard => Err(ImportError::EmptyName),
             _ if pattern.contains('*') => Err(ImportError::BadWildcard { name: name() }),
-            Some(target) if wildcard => Err(ImportError::TargetWithWildcard {
-                name: name(),
-                target,
-            }),
-            target => Ok(ImportRule {
-                pattern: pattern.to_owned(),
-                wildcard,
-                take,
-                transform,
-                target,
-                remove,
-            }),
+            Some(target) if wildcard => Err(ImportError::TargetWithWildcard { name: name(), target }),
+            target => Ok(ImportRule { pattern: pattern.to_owned(), wildcard, take, transform, target, remove }),
         }
     }
 
@@ -151,10 +136,7 @@ impl ImportRule {
         if !self.wildcard {
             return field.is_named(&self.pattern);
         }
-        field
-            .name
-            .get(..self.pattern.len())
-            .is_some_and(|head| head.eq_ignore_ascii_case(self.pattern.as_bytes()))
+        field.name.get(..self.pattern.len()).is_some_and(|head| head.eq_ignore_ascii_case(self.pattern.as_bytes()))
     }
 
     fn meta_name(&self, field: &FieldView) -> String {
@@ -178,9 +160,7 @@ impl Imported {
     fn store(&mut self, name: String, value: String, take: ImportMatch) {
         let place = self.values.iter().position(|(n, _, _)| *n == name);
         match (place, take) {
-            (None, _) => self
-                .values
-                .push((name, vec![value], take == ImportMatch::All)),
+            (None, _) => self.values.push((name, vec![value], take == ImportMatch::All)),
             (Some(at), ImportMatch::All) => self.values[at].1.push(value),
             (Some(at), ImportMatch::Last) => self.values[at].1 = vec![value],
             (Some(_), ImportMatch::First) => {}
@@ -217,10 +197,7 @@ mod tests {
         let block = HeaderBlock::parse(RAW);
         let pair = |n: &str, v: &str| (n.to_owned(), v.to_owned());
         let all = block.view(RAW).import_x(None);
-        assert_eq!(
-            all,
-            [pair("x_tenant_id", "one"), pair("x_campaign", "\u{fc}")]
-        );
+        assert_eq!(all, [pair("x_tenant_id", "one"), pair("x_campaign", "\u{fc}")]);
         let listed = block.view(RAW).import_x(Some(&["SUBJECT", "absent"]));
         assert_eq!(listed, [pair("subject", "s")]);
     }
@@ -229,19 +206,12 @@ mod tests {
     fn rules_choose_first_last_or_all() {
         let values = |take| import(&[rule("X-Tenant-Id", take, None, false)]).values;
         let expect = |v: &[&str], list| {
-            vec![(
-                "x_tenant_id".to_owned(),
-                v.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>(),
-                list,
-            )]
+            vec![("x_tenant_id".to_owned(), v.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>(), list)]
         };
         assert_eq!(values(ImportMatch::First), expect(&["one"], false));
         assert_eq!(values(ImportMatch::Last), expect(&["two"], false));
         assert_eq!(values(ImportMatch::All), expect(&["one", "two"], true));
-        assert_eq!(
-            import(&[rule("absent", ImportMatch::All, None, true)]),
-            Imported::default()
-        );
+        assert_eq!(import(&[rule("absent", ImportMatch::All, None, true)]), Imported::default());
     }
 
     #[test]
@@ -259,35 +229,19 @@ mod tests {
 
     #[test]
     fn bad_rules() {
-        let new = |name, target| {
-            ImportRule::new(name, ImportMatch::All, NameTransform::Snake, target, false)
-        };
+        let new = |name, target| ImportRule::new(name, ImportMatch::All, NameTransform::Snake, target, false);
         assert_eq!(new("", None), Err(ImportError::EmptyName));
-        assert!(matches!(
-            new("a*b", None),
-            Err(ImportError::BadWildcard { .. })
-        ));
-        assert!(matches!(
-            new("a*", Some("t".into())),
-            Err(ImportError::TargetWithWildcard { .. })
-        ));
+        assert!(matches!(new("a*b", None), Err(ImportError::BadWildcard { .. })));
+        assert!(matches!(new("a*", Some("t".into())), Err(ImportError::TargetWithWildcard { .. })));
     }
 
     #[test]
     fn transforms() {
         let all = |name| {
-            [
-                NameTransform::Snake,
-                NameTransform::Kebab,
-                NameTransform::Camel,
-                NameTransform::Pascal,
-            ]
-            .map(|t| t.apply(name))
+            [NameTransform::Snake, NameTransform::Kebab, NameTransform::Camel, NameTransform::Pascal]
+                .map(|t| t.apply(name))
         };
-        assert_eq!(
-            all("X-My-HEADER"),
-            ["x_my_header", "x-my-header", "xMyHeader", "XMyHeader"]
-        );
+        assert_eq!(all("X-My-HEADER"), ["x_my_header", "x-my-header", "xMyHeader", "XMyHeader"]);
         assert_eq!(all("single"), ["single", "single", "single", "Single"]);
         assert_eq!(meta_name("X-My-Header"), "x_my_header");
     }

@@ -51,12 +51,7 @@ impl HeaderIndex {
     /// Indexes the header block of `raw`. See the page above for what happens to malformed input.
     pub fn parse(raw: &[u8]) -> HeaderIndex {
         let raw = &raw[..raw.len().min(HEADER_BYTES_MAX)];
-        let mut index = HeaderIndex {
-            fields: Vec::new(),
-            header_end: 0,
-            body_start: 0,
-            overflowed: false,
-        };
+        let mut index = HeaderIndex { fields: Vec::new(), header_end: 0, body_start: 0, overflowed: false };
         let mut at = 0;
         if begins_with_field(raw) {
             index.fields.reserve(FIELDS_EXPECTED);
@@ -156,10 +151,7 @@ fn nameless(raw: &[u8], start: usize, end: usize) -> FieldSpan {
 /// Length of the name and place of the colon, when `field` begins with a usable name (RFC 5322
 /// section 3.6.8; white space before the colon as in section 4.5.8 is tolerated).
 pub(crate) fn name_of(field: &[u8]) -> Option<(usize, usize)> {
-    let name_len = field
-        .iter()
-        .position(|&b| !is_name_byte(b))
-        .unwrap_or(field.len());
+    let name_len = field.iter().position(|&b| !is_name_byte(b)).unwrap_or(field.len());
     let mut colon = name_len;
     while matches!(field.get(colon), Some(b' ' | b'\t')) {
         colon += 1;
@@ -217,11 +209,7 @@ mod tests {
     use super::*;
 
     fn names(raw: &[u8]) -> Vec<String> {
-        HeaderIndex::parse(raw)
-            .fields()
-            .iter()
-            .map(|f| String::from_utf8_lossy(&raw[f.name()]).into_owned())
-            .collect()
+        HeaderIndex::parse(raw).fields().iter().map(|f| String::from_utf8_lossy(&raw[f.name()]).into_owned()).collect()
     }
 
     fn body(raw: &[u8]) -> &[u8] {
@@ -230,15 +218,11 @@ mod tests {
 
     #[test]
     fn ordinary_message() {
-        let raw =
-            b"From: a@b\r\nSubject: x\r\n y\r\n\tz\r\nTo:c@d\r\n\r\nbody\r\n\r\nSubject: not\r\n";
+        let raw = b"From: a@b\r\nSubject: x\r\n y\r\n\tz\r\nTo:c@d\r\n\r\nbody\r\n\r\nSubject: not\r\n";
         let index = HeaderIndex::parse(raw);
         assert_eq!(names(raw), ["From", "Subject", "To"]);
         assert_eq!(&raw[index.fields()[1].value()], b"x\r\n y\r\n\tz");
-        assert_eq!(
-            &raw[index.fields()[1].whole()],
-            b"Subject: x\r\n y\r\n\tz\r\n"
-        );
+        assert_eq!(&raw[index.fields()[1].whole()], b"Subject: x\r\n y\r\n\tz\r\n");
         assert_eq!(&raw[index.fields()[2].value()], b"c@d");
         assert_eq!(&raw[index.separator()], b"\r\n");
         assert_eq!(body(raw), b"body\r\n\r\nSubject: not\r\n");
@@ -250,20 +234,14 @@ mod tests {
         assert_eq!(body(b""), b"");
         assert_eq!(body(b"\r\nhello"), b"hello");
         assert_eq!(body(b"\nhello"), b"hello");
-        assert_eq!(
-            body(b"hello there\r\nFrom: x\r\n\r\n"),
-            b"hello there\r\nFrom: x\r\n\r\n"
-        );
+        assert_eq!(body(b"hello there\r\nFrom: x\r\n\r\n"), b"hello there\r\nFrom: x\r\n\r\n");
         assert_eq!(body(b" continued: x\r\n\r\n"), b" continued: x\r\n\r\n");
         assert_eq!(names(b"Subject: only"), ["Subject"]);
         assert_eq!(body(b"Subject: only"), b"");
         assert_eq!(body(b"Subject: only\r\n"), b"");
         assert_eq!(names(b"A: 1\nB: 2\n c\n\nbody"), ["A", "B"]);
         assert_eq!(body(b"A: 1\nB: 2\n c\n\nbody"), b"body");
-        assert_eq!(
-            names(b"A : 1\r\n:x\r\nno colon\r\nB: 2\r\n\r\n"),
-            ["A", "", "", "B"]
-        );
+        assert_eq!(names(b"A : 1\r\n:x\r\nno colon\r\nB: 2\r\n\r\n"), ["A", "", "", "B"]);
     }
 
     #[test]
@@ -278,16 +256,10 @@ mod tests {
     fn field_count_at_the_bound_and_past_it() {
         let exact = [b"A: 1\r\n".repeat(FIELDS_MAX), b"\r\nbody".to_vec()].concat();
         let index = HeaderIndex::parse(&exact);
-        assert_eq!(
-            (index.fields().len(), index.overflowed()),
-            (FIELDS_MAX, false)
-        );
+        assert_eq!((index.fields().len(), index.overflowed()), (FIELDS_MAX, false));
         let more = [b"A: 1\r\n".repeat(FIELDS_MAX + 2), b"\r\nbody".to_vec()].concat();
         let index = HeaderIndex::parse(&more);
-        assert_eq!(
-            (index.fields().len(), index.overflowed()),
-            (FIELDS_MAX + 1, true)
-        );
+        assert_eq!((index.fields().len(), index.overflowed()), (FIELDS_MAX + 1, true));
         assert_eq!(index.fields()[FIELDS_MAX].whole().len(), 12);
         assert_eq!(&more[index.body_start()..], b"body");
     }

@@ -43,10 +43,7 @@ impl<'a> Lexer<'a> {
             }
             _ if is_atom_byte(byte) => self.atom(),
             _ => {
-                return Err(AddressError::Unexpected {
-                    found: char::from(byte),
-                    offset: self.at,
-                });
+                return Err(AddressError::Unexpected { found: char::from(byte), offset: self.at });
             }
         };
         Ok(Some(token))
@@ -76,10 +73,7 @@ impl<'a> Lexer<'a> {
                 _ => out.push(byte),
             }
         }
-        Err(AddressError::Unclosed {
-            what,
-            offset: start,
-        })
+        Err(AddressError::Unclosed { what, offset: start })
     }
 
     fn literal(&mut self) -> Result<Vec<u8>, AddressError> {
@@ -109,9 +103,7 @@ impl<'a> Lexer<'a> {
             match byte {
                 b'\\' => self.at += 1,
                 b'(' if depth == COMMENT_DEPTH_MAX => {
-                    return Err(AddressError::CommentTooDeep {
-                        max: COMMENT_DEPTH_MAX,
-                    });
+                    return Err(AddressError::CommentTooDeep { max: COMMENT_DEPTH_MAX });
                 }
                 b'(' => depth += 1,
                 b')' if depth == 1 => return Ok(()),
@@ -119,10 +111,7 @@ impl<'a> Lexer<'a> {
                 _ => {}
             }
         }
-        Err(AddressError::Unclosed {
-            what: "comment",
-            offset: start,
-        })
+        Err(AddressError::Unclosed { what: "comment", offset: start })
     }
 }
 

@@ -104,8 +104,6 @@ impl<'a> HeaderView<'a> {
     /// # Errors
     /// The field is there but is not an RFC 5322 address list.
     pub fn addresses(self, name: &str) -> Result<Option<AddressList>, AddressError> {
-        self.first(name)
-            .map(|f| AddressList::parse(f.value))
-            .transpose()
+        self.first(name).map(|f| AddressList::parse(f.value)).transpose()
     }
 }

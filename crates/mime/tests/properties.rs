@@ -22,11 +22,7 @@ fn header_soup() -> impl Strategy<Value = Vec<u8>> {
 
 /// Every field as (name, whole bytes with the final line end).
 fn fields(raw: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    HeaderIndex::parse(raw)
-        .fields()
-        .iter()
-        .map(|f| (raw[f.name()].to_vec(), raw[f.whole()].to_vec()))
-        .collect()
+    HeaderIndex::parse(raw).fields().iter().map(|f| (raw[f.name()].to_vec(), raw[f.whole()].to_vec())).collect()
 }
 
 proptest! {

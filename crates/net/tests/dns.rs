@@ -16,10 +16,7 @@ use std::time::{Duration, Instant};
 use dns::responder::{Data, Responder};
 use dns::unbound::Unbound;
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
-use route::{
-    ConnectionPlan, DnsError, IpStrategy, PlanOptions, Resolver, RouteError, RouteKind,
-    RoutingDomain,
-};
+use route::{ConnectionPlan, DnsError, IpStrategy, PlanOptions, Resolver, RouteError, RouteKind, RoutingDomain};
 
 /// The part of the zones of testing/e2e/peers/dns.sh that the responder knows too.
 const ZONE: &[(&str, Data)] = &[
@@ -69,23 +66,13 @@ impl Peer {
         let mut config = ResolverConfig::new(vec![server]);
         config.use_hosts_file = false;
         let resolver = Arc::new(HickoryResolver::from_config(&config).unwrap());
-        let limits = MxCacheLimits {
-            lookup_timeout: LOOKUP_TIMEOUT,
-            ..MxCacheLimits::default()
-        };
-        Self {
-            cache: MxCache::new(Arc::clone(&resolver) as Arc<dyn Resolver>, limits),
-            resolver,
-        }
+        let limits = MxCacheLimits { lookup_timeout: LOOKUP_TIMEOUT, ..MxCacheLimits::default() };
+        Self { cache: MxCache::new(Arc::clone(&resolver) as Arc<dyn Resolver>, limits), resolver }
     }
 
     /// How a domain resolves, in one line: kind, site, hosts; or the error.
     async fn site(&self, domain: &str) -> String {
-        match self
-            .cache
-            .resolve_site(&RoutingDomain::parse(domain).unwrap())
-            .await
-        {
+        match self.cache.resolve_site(&RoutingDomain::parse(domain).unwrap()).await {
             Ok(mx) => format!("{:?} {}", mx.kind(), mx.site_name()),
             Err(RouteError::NxDomain { .. }) => "NXDOMAIN".to_string(),
             Err(RouteError::Dns { cause, .. }) => match cause {
@@ -113,10 +100,7 @@ impl Peer {
         match ConnectionPlan::new(&mx, &hosts, &options) {
             ConnectionPlan::Candidates(mut list) => {
                 list.sort_by_key(|c| (c.preference, c.addr));
-                let texts: Vec<String> = list
-                    .iter()
-                    .map(|c| format!("{} {}", c.preference, c.addr))
-                    .collect();
+                let texts: Vec<String> = list.iter().map(|c| format!("{} {}", c.preference, c.addr)).collect();
                 texts.join(", ")
             }
             verdict => verdict.reply().unwrap().to_string(),
@@ -142,47 +126,24 @@ async fn sites_are_as_expected(peer: &Peer) {
         assert_eq!(peer.site(domain).await, expected, "{domain}");
     }
     let refused = peer.site("refused.test").await;
-    assert!(
-        refused.starts_with("other: ") && refused.to_lowercase().contains("refused"),
-        "{refused}"
-    );
+    assert!(refused.starts_with("other: ") && refused.to_lowercase().contains("refused"), "{refused}");
 }
 
 async fn plans_are_as_expected(peer: &Peer) {
     let both = IpStrategy::Ipv4AndIpv6;
     for (domain, strategy, expected) in [
-        (
-            "two-prefs.test",
-            both,
-            "10 127.0.0.2:25, 10 127.0.0.3:25, 10 [::1]:25, 20 127.0.0.4:25",
-        ),
-        (
-            "two-prefs.test",
-            IpStrategy::Ipv4Only,
-            "10 127.0.0.2:25, 10 127.0.0.3:25, 20 127.0.0.4:25",
-        ),
+        ("two-prefs.test", both, "10 127.0.0.2:25, 10 127.0.0.3:25, 10 [::1]:25, 20 127.0.0.4:25"),
+        ("two-prefs.test", IpStrategy::Ipv4Only, "10 127.0.0.2:25, 10 127.0.0.3:25, 20 127.0.0.4:25"),
         ("two-prefs.test", IpStrategy::Ipv6Only, "10 [::1]:25"),
-        (
-            "two-prefs.test",
-            IpStrategy::Ipv6ThenIpv4,
-            "10 127.0.0.3:25, 10 [::1]:25, 20 127.0.0.4:25",
-        ),
-        (
-            "two-prefs.test",
-            IpStrategy::Ipv4ThenIpv6,
-            "10 127.0.0.2:25, 10 127.0.0.3:25, 20 127.0.0.4:25",
-        ),
+        ("two-prefs.test", IpStrategy::Ipv6ThenIpv4, "10 127.0.0.3:25, 10 [::1]:25, 20 127.0.0.4:25"),
+        ("two-prefs.test", IpStrategy::Ipv4ThenIpv6, "10 127.0.0.2:25, 10 127.0.0.3:25, 20 127.0.0.4:25"),
         ("implicit.test", both, "1 127.0.0.5:25"),
         ("mx-to-cname.test", both, "10 127.0.0.2:25, 10 [::1]:25"),
         ("v6.test", both, "10 [2001:db8::25]:25"),
         ("v6.test", IpStrategy::Ipv4ThenIpv6, "10 [2001:db8::25]:25"),
         ("[127.0.0.9]:26", both, "1 127.0.0.9:26"),
     ] {
-        assert_eq!(
-            peer.plan(domain, strategy).await,
-            expected,
-            "{domain} {strategy:?}"
-        );
+        assert_eq!(peer.plan(domain, strategy).await, expected, "{domain} {strategy:?}");
     }
     for (domain, strategy, start) in [
         ("null.test", both, "556 5.1.10 "),
@@ -226,32 +187,19 @@ async fn both_caches_spare_the_server() {
     let first = peer.plan("two-prefs.test", IpStrategy::Ipv4Only).await;
     peer.site("nx.test").await;
     let asked = server.questions();
-    assert_eq!(
-        peer.plan("two-prefs.test", IpStrategy::Ipv4Only).await,
-        first
-    );
+    assert_eq!(peer.plan("two-prefs.test", IpStrategy::Ipv4Only).await, first);
     peer.site("nx.test").await;
     peer.site("two-prefs.test:26").await;
-    assert_eq!(
-        server.questions(),
-        asked,
-        "MX, addresses and NXDOMAIN came from the caches"
-    );
+    assert_eq!(server.questions(), asked, "MX, addresses and NXDOMAIN came from the caches");
     peer.cache.clear();
     peer.resolver.clear_cache();
     peer.site("two-prefs.test").await;
-    assert!(
-        server.questions() > asked,
-        "and without the caches the server is asked"
-    );
+    assert!(server.questions() > asked, "and without the caches the server is asked");
 }
 
 #[tokio::test]
 async fn nobody_listening_is_an_error_in_time() {
-    let closed = std::net::UdpSocket::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let closed = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let started = Instant::now();
     let site = Peer::of(closed).site("two-prefs.test").await;
     assert!(site == "Timeout" || site.starts_with("other: "), "{site}");
@@ -266,18 +214,13 @@ async fn unbound_sites_and_plans() {
     let peer = Peer::of(server.address);
     sites_are_as_expected(&peer).await;
     plans_are_as_expected(&peer).await;
-    for (domain, expected) in [
-        ("loop.test", "ServFail"),
-        ("anything.sink.test", "Mx mx.sink.test."),
-        ("example.com", "NXDOMAIN"),
-    ] {
+    for (domain, expected) in
+        [("loop.test", "ServFail"), ("anything.sink.test", "Mx mx.sink.test."), ("example.com", "NXDOMAIN")]
+    {
         assert_eq!(peer.site(domain).await, expected, "{domain}");
     }
     let looped = peer.plan("mx-to-loop.test", IpStrategy::Ipv4AndIpv6).await;
-    assert!(
-        looped.starts_with("451 4.4.4 ") && looped.contains("SERVFAIL"),
-        "{looped}"
-    );
+    assert!(looped.starts_with("451 4.4.4 ") && looped.contains("SERVFAIL"), "{looped}");
 }
 
 #[tokio::test]
@@ -286,29 +229,13 @@ async fn unbound_many_hosts_and_long_answers() {
         return;
     };
     let peer = Peer::of(server.address);
-    let resolve = async |name: &str| {
-        peer.cache
-            .resolve_site(&RoutingDomain::parse(name).unwrap())
-            .await
-            .unwrap()
-    };
+    let resolve = async |name: &str| peer.cache.resolve_site(&RoutingDomain::parse(name).unwrap()).await.unwrap();
     let many = resolve("many.test").await;
     assert_eq!((many.kind(), many.hosts().len()), (RouteKind::Mx, 20));
-    assert_eq!(
-        (many.hosts()[0].preference, many.hosts()[0].name.as_str()),
-        (10, "mx01.many.test.")
-    );
+    assert_eq!((many.hosts()[0].preference, many.hosts()[0].name.as_str()), (10, "mx01.many.test."));
     assert_eq!(many.hosts()[19].name, "mx20.many.test.");
-    let hosts = peer
-        .cache
-        .resolve_addresses(&many, IpStrategy::Ipv4AndIpv6)
-        .await;
-    assert!(
-        hosts
-            .iter()
-            .all(|h| h.addresses.as_ref().is_ok_and(|a| a.len() == 1)),
-        "{hosts:?}"
-    );
+    let hosts = peer.cache.resolve_addresses(&many, IpStrategy::Ipv4AndIpv6).await;
+    assert!(hosts.iter().all(|h| h.addresses.as_ref().is_ok_and(|a| a.len() == 1)), "{hosts:?}");
     // more than fits into a UDP answer: the client must ask again over TCP
     assert_eq!(resolve("big.test").await.hosts().len(), 50);
 }

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 /// loopback only.
 pub fn startup(state: &Path, smtp: &str, http: &str) -> Result<Startup, config::ConfigError> {
     let listener = json!({"listen": smtp});
-    let spool = |name: &str| config::parse::<SpoolOptions>("kumo.define_spool", json!({"name": name, "path": state.join("spool")}));
+    let spool = |name: &str| {
+        config::parse::<SpoolOptions>("kumo.define_spool", json!({"name": name, "path": state.join("spool")}))
+    };
     let logs = json!({"log_dir": state.join("log"), "max_segment_duration": "10s"});
     Ok(Startup {
         spools: vec![spool("data")?, spool("meta")?],

@@ -20,7 +20,9 @@ pub enum Format {
 /// Starts the log. `default` is the filter when `KUMOD_LOG` is not set.
 pub fn start(format: Format, default: &str) -> anyhow::Result<()> {
     let filter = match std::env::var("KUMOD_LOG") {
-        Ok(text) => EnvFilter::try_new(&text).with_context(|| format!("KUMOD_LOG=`{text}`: expected target=level,..."))?,
+        Ok(text) => {
+            EnvFilter::try_new(&text).with_context(|| format!("KUMOD_LOG=`{text}`: expected target=level,..."))?
+        }
         Err(_) => EnvFilter::new(default),
     };
     let builder = tracing_subscriber::fmt()

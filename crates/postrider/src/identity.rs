@@ -43,7 +43,9 @@ pub fn seed() -> anyhow::Result<u64> {
 pub fn resident_bytes_max() -> usize {
     let cgroup = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|t| t.trim().parse::<usize>().ok());
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total_kib = meminfo.lines().find_map(|l| l.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
+    let total_kib = meminfo
+        .lines()
+        .find_map(|l| l.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
     let total = total_kib.map_or(FALLBACK_BYTES, |kib| kib * 1024);
     cgroup.map_or(total, |limit| limit.min(total)) / 4
 }

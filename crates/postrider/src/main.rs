@@ -52,8 +52,8 @@ fn tool(name: &OsStr) -> Option<Tool> {
     match name.to_str()? {
         "kumod" => Some(daemon::run),
         "serve" => Some(serve::run),
-        "traffic-gen" => Some(|arguments| traffic::traffic_gen::run(arguments)),
-        "smtp-sink" => Some(|arguments| traffic::smtp_sink::run(arguments)),
+        "traffic-gen" => Some(traffic::traffic_gen::run),
+        "smtp-sink" => Some(traffic::smtp_sink::run),
         _ => None,
     }
 }

@@ -31,7 +31,8 @@ pub fn become_user(name: &str) -> anyhow::Result<()> {
 
 /// Raises the limit of open files as far as allowed: every session is one.
 pub fn raise_file_limit() {
-    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    let raised =
+        getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
     if let Err(error) = raised {
         tracing::warn!("the limit of open files stays as it is: {error}");
     }

@@ -131,7 +131,8 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
 /// local host is asked, as the C library does.
 fn resolver() -> anyhow::Result<HickoryResolver> {
     if let Ok(list) = std::env::var("POSTRIDER_RESOLVERS") {
-        let parse = |text: &str| text.trim().parse().map_err(|_| anyhow!("POSTRIDER_RESOLVERS: `{text}`: expected ip:port"));
+        let parse =
+            |text: &str| text.trim().parse().map_err(|_| anyhow!("POSTRIDER_RESOLVERS: `{text}`: expected ip:port"));
         let servers = list.split(',').map(parse).collect::<anyhow::Result<Vec<SocketAddr>>>()?;
         return Ok(HickoryResolver::from_config(&ResolverConfig::new(servers))?);
     }
@@ -168,7 +169,8 @@ async fn until_stopped(engine: &Engine) -> anyhow::Result<ExitCode> {
 
 /// One log serves both of KumoMTA's spools; it lives in the one called `data`.
 fn spool_dir(startup: &Startup) -> anyhow::Result<PathBuf> {
-    let missing = |name: &str| anyhow!("kumo.define_spool: no spool called `{name}` is defined: expected `data` and `meta`");
+    let missing =
+        |name: &str| anyhow!("kumo.define_spool: no spool called `{name}` is defined: expected `data` and `meta`");
     let find = |name: &str| startup.spools.iter().find(|s| s.name == name).ok_or_else(|| missing(name));
     find("meta")?;
     Ok(find("data")?.path.clone())

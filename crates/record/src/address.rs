@@ -47,35 +47,13 @@ mod tests {
 
     #[test]
     fn absent_parts_are_left_out() {
-        let peer = PeerAddress {
-            name: "mx.example.".into(),
-            addr: "192.0.2.1".into(),
-            is_secure: false,
-        };
-        assert_eq!(
-            serde_json::to_value(&peer).unwrap(),
-            json!({"name": "mx.example.", "addr": "192.0.2.1"})
-        );
-        let secure = PeerAddress {
-            is_secure: true,
-            ..peer
-        };
-        assert_eq!(
-            serde_json::to_value(&secure).unwrap()["is_secure"],
-            json!(true)
-        );
-        let source = SourceAddress {
-            address: "192.0.2.9:4000".into(),
-            ..Default::default()
-        };
-        assert_eq!(
-            serde_json::to_value(&source).unwrap(),
-            json!({"address": "192.0.2.9:4000"})
-        );
-        for (protocol, name) in [
-            (ProxyProtocol::HaProxy, "haproxy"),
-            (ProxyProtocol::Socks5, "socks5"),
-        ] {
+        let peer = PeerAddress { name: "mx.example.".into(), addr: "192.0.2.1".into(), is_secure: false };
+        assert_eq!(serde_json::to_value(&peer).unwrap(), json!({"name": "mx.example.", "addr": "192.0.2.1"}));
+        let secure = PeerAddress { is_secure: true, ..peer };
+        assert_eq!(serde_json::to_value(&secure).unwrap()["is_secure"], json!(true));
+        let source = SourceAddress { address: "192.0.2.9:4000".into(), ..Default::default() };
+        assert_eq!(serde_json::to_value(&source).unwrap(), json!({"address": "192.0.2.9:4000"}));
+        for (protocol, name) in [(ProxyProtocol::HaProxy, "haproxy"), (ProxyProtocol::Socks5, "socks5")] {
             assert_eq!(serde_json::to_value(protocol).unwrap(), json!(name));
         }
     }

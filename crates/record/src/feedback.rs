@@ -128,10 +128,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_are_listed() {
-        for (bytes, want) in [
-            (&b"abc"[..], json!("abc")),
-            (&[0xff, 0x41][..], json!([255, 65])),
-        ] {
+        for (bytes, want) in [(&b"abc"[..], json!("abc")), (&[0xff, 0x41][..], json!([255, 65]))] {
             let value = ByteString(bytes.to_vec());
             assert_eq!(serde_json::to_value(&value).unwrap(), want);
             assert_eq!(serde_json::from_value::<ByteString>(want).unwrap(), value);

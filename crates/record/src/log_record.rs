@@ -77,12 +77,7 @@ pub struct LogRecord {
 
 impl LogRecord {
     /// A record in which everything else is absent, empty or zero, and the class [`UNCATEGORIZED`].
-    pub fn new(
-        kind: RecordType,
-        timestamp: Timestamp,
-        created: Timestamp,
-        response: Response,
-    ) -> Self {
+    pub fn new(kind: RecordType, timestamp: Timestamp, created: Timestamp, response: Response) -> Self {
         LogRecord {
             kind,
             id: String::new(),
@@ -156,16 +151,8 @@ impl Serialize for LogRecord {
         line.serialize_field("reception_protocol", &self.reception_protocol)?;
         line.serialize_field("nodeid", &self.nodeid)?;
         given::<S, _>(&mut line, "tls_cipher", &self.tls_cipher)?;
-        given::<S, _>(
-            &mut line,
-            "tls_protocol_version",
-            &self.tls_protocol_version,
-        )?;
-        given::<S, _>(
-            &mut line,
-            "tls_peer_subject_name",
-            &self.tls_peer_subject_name,
-        )?;
+        given::<S, _>(&mut line, "tls_protocol_version", &self.tls_protocol_version)?;
+        given::<S, _>(&mut line, "tls_peer_subject_name", &self.tls_peer_subject_name)?;
         given::<S, _>(&mut line, "provider_name", &self.provider_name)?;
         given::<S, _>(&mut line, "session_id", &self.session_id)?;
         line.end()
@@ -202,9 +189,7 @@ impl<'de> Deserialize<'de> for LogRecord {
             timestamp,
             created,
             num_attempts: line.num_attempts,
-            bounce_classification: line
-                .bounce_classification
-                .unwrap_or(Cow::Borrowed(UNCATEGORIZED)),
+            bounce_classification: line.bounce_classification.unwrap_or(Cow::Borrowed(UNCATEGORIZED)),
             egress_pool: line.egress_pool,
             egress_source: line.egress_source,
             source_address: line.source_address,
@@ -224,13 +209,8 @@ impl<'de> Deserialize<'de> for LogRecord {
 }
 
 /// The finer of the two forms of a time; older records have whole seconds only.
-fn moment<E: de::Error>(
-    name: &'static str,
-    fine: Option<Timestamp>,
-    seconds: Option<i64>,
-) -> Result<Timestamp, E> {
-    fine.or_else(|| seconds.map(Timestamp::from_unix_seconds))
-        .ok_or_else(|| E::missing_field(name))
+fn moment<E: de::Error>(name: &'static str, fine: Option<Timestamp>, seconds: Option<i64>) -> Result<Timestamp, E> {
+    fine.or_else(|| seconds.map(Timestamp::from_unix_seconds)).ok_or_else(|| E::missing_field(name))
 }
 
 /// A line as it is read: of any age, with fields added since.

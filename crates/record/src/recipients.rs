@@ -76,24 +76,14 @@ mod tests {
 
     #[test]
     fn none_one_several() {
-        for (addresses, want) in [
-            (vec![], json!("")),
-            (vec!["a@b"], json!("a@b")),
-            (vec!["a@b", "c@d"], json!(["a@b", "c@d"])),
-        ] {
+        for (addresses, want) in
+            [(vec![], json!("")), (vec!["a@b"], json!("a@b")), (vec!["a@b", "c@d"], json!(["a@b", "c@d"]))]
+        {
             let recipients = Recipients(addresses.into_iter().map(str::to_owned).collect());
             assert_eq!(serde_json::to_value(&recipients).unwrap(), want);
-            assert_eq!(
-                serde_json::from_value::<Recipients>(want).unwrap(),
-                recipients
-            );
+            assert_eq!(serde_json::from_value::<Recipients>(want).unwrap(), recipients);
         }
-        let error = serde_json::from_value::<Recipients>(json!(7))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("expected an address or a list of addresses"),
-            "{error}"
-        );
+        let error = serde_json::from_value::<Recipients>(json!(7)).unwrap_err().to_string();
+        assert!(error.contains("expected an address or a list of addresses"), "{error}");
     }
 }

@@ -80,9 +80,7 @@ impl RecordType {
 
     /// The type of that name.
     pub fn from_name(name: &str) -> Option<RecordType> {
-        RecordType::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == name)
+        RecordType::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
     /// Whether the bounce classifier looks at records of this type.
@@ -117,12 +115,6 @@ mod tests {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
         }
         assert_eq!(RecordType::from_name("Any"), None);
-        assert_eq!(
-            RecordType::ALL
-                .into_iter()
-                .filter(|kind| kind.is_classified())
-                .count(),
-            7
-        );
+        assert_eq!(RecordType::ALL.into_iter().filter(|kind| kind.is_classified()).count(), 7);
     }
 }

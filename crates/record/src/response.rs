@@ -27,12 +27,7 @@ impl Response {
     pub fn from_text(code: u16, text: &str) -> Self {
         let mut enhanced_code = None;
         let mut content = String::with_capacity(text.len());
-        for (index, line) in text
-            .split(['\r', '\n'])
-            .map(str::trim)
-            .filter(|line| !line.is_empty())
-            .enumerate()
-        {
+        for (index, line) in text.split(['\r', '\n']).map(str::trim).filter(|line| !line.is_empty()).enumerate() {
             let line = match EnhancedCode::split(line) {
                 Some((first, rest)) if index == 0 => {
                     enhanced_code = Some(first);
@@ -46,39 +41,22 @@ impl Response {
             }
             content.push_str(line);
         }
-        Response {
-            code,
-            enhanced_code,
-            content,
-            command: None,
-        }
+        Response { code, enhanced_code, content, command: None }
     }
 
     /// A reply whose parts are known; line breaks in `content` become blanks.
     pub fn new(code: u16, enhanced_code: Option<EnhancedCode>, content: impl Into<String>) -> Self {
         let mut content: String = content.into();
         if content.contains(['\r', '\n']) {
-            let lines: Vec<&str> = content
-                .split(['\r', '\n'])
-                .map(str::trim)
-                .filter(|l| !l.is_empty())
-                .collect();
+            let lines: Vec<&str> = content.split(['\r', '\n']).map(str::trim).filter(|l| !l.is_empty()).collect();
             content = lines.join(" ");
         }
-        Response {
-            code,
-            enhanced_code,
-            content,
-            command: None,
-        }
+        Response { code, enhanced_code, content, command: None }
     }
 
     /// The same reply, with the command it answers.
     pub fn to_command(self, command: impl Into<String>) -> Self {
-        Response {
-            command: Some(command.into()),
-            ..self
-        }
+        Response { command: Some(command.into()), ..self }
     }
 
     /// `550 5.1.1 no such user`: what the bounce classifier and `requeue_message` are given.
@@ -114,11 +92,7 @@ pub struct EnhancedCode {
 impl EnhancedCode {
     /// The code of these three numbers.
     pub const fn new(class: u8, subject: u16, detail: u16) -> Self {
-        EnhancedCode {
-            class,
-            subject,
-            detail,
-        }
+        EnhancedCode { class, subject, detail }
     }
 
     /// Splits `5.7.1 text` into code and text; nothing unless `text` begins with a code and then a blank or its end.
@@ -133,14 +107,7 @@ impl EnhancedCode {
         };
         let (subject, detail) = (up_to_999(parts.next()?)?, up_to_999(parts.next()?)?);
         match parts.next() {
-            None => Some((
-                EnhancedCode {
-                    class,
-                    subject,
-                    detail,
-                },
-                rest.trim_start(),
-            )),
+            None => Some((EnhancedCode { class, subject, detail }, rest.trim_start())),
             Some(_) => None,
         }
     }
@@ -166,11 +133,7 @@ mod tests {
         let code = |class, subject, detail| Some(EnhancedCode::new(class, subject, detail));
         for (text, enhanced, content) in [
             ("5.1.1 no such user", code(5, 1, 1), "no such user"),
-            (
-                "5.1.1 no such\r\n5.1.1  user\n",
-                code(5, 1, 1),
-                "no such user",
-            ),
+            ("5.1.1 no such\r\n5.1.1  user\n", code(5, 1, 1), "no such user"),
             ("5.1.1 see\n4.2.2 below", code(5, 1, 1), "see 4.2.2 below"),
             ("hello\n5.1.1 later", None, "hello 5.1.1 later"),
             ("2.0.0", code(2, 0, 0), ""),
@@ -184,26 +147,16 @@ mod tests {
             ("5..1 x", None, "5..1 x"),
         ] {
             let response = Response::from_text(550, text);
-            assert_eq!(
-                (response.enhanced_code, response.content.as_str()),
-                (enhanced, content),
-                "{text:?}"
-            );
+            assert_eq!((response.enhanced_code, response.content.as_str()), (enhanced, content), "{text:?}");
         }
     }
 
     #[test]
     fn one_line_for_the_classifier() {
         for (response, line) in [
-            (
-                Response::from_text(550, "5.1.1 no\nuser"),
-                "550 5.1.1 no user",
-            ),
+            (Response::from_text(550, "5.1.1 no\nuser"), "550 5.1.1 no user"),
             (Response::from_text(250, ""), "250"),
-            (
-                Response::new(451, Some(EnhancedCode::new(4, 4, 1)), "a\r\nb"),
-                "451 4.4.1 a b",
-            ),
+            (Response::new(451, Some(EnhancedCode::new(4, 4, 1)), "a\r\nb"), "451 4.4.1 a b"),
             (Response::new(400, None, "plain"), "400 plain"),
         ] {
             assert_eq!(response.to_single_line(), line);

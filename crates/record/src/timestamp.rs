@@ -41,10 +41,7 @@ impl Timestamp {
         let fraction = micros.rem_euclid(MICROS_PER_S) as u32;
         let (year, month, day) = civil_from_days(seconds.div_euclid(S_PER_DAY));
         let of_day = seconds.rem_euclid(S_PER_DAY) as u32;
-        let mut text = Rfc3339 {
-            bytes: *b"0000-00-00T00:00:00.000000Z",
-            len: RFC3339_BYTES_MAX,
-        };
+        let mut text = Rfc3339 { bytes: *b"0000-00-00T00:00:00.000000Z", len: RFC3339_BYTES_MAX };
         put(&mut text.bytes[0..4], year as u32);
         put(&mut text.bytes[5..7], month);
         put(&mut text.bytes[8..10], day);
@@ -73,16 +70,8 @@ impl Timestamp {
         if !is_shaped {
             return None;
         }
-        let (year, month, day) = (
-            number(&bytes[0..4])?,
-            number(&bytes[5..7])?,
-            number(&bytes[8..10])?,
-        );
-        let (hour, minute, second) = (
-            number(&bytes[11..13])?,
-            number(&bytes[14..16])?,
-            number(&bytes[17..19])?,
-        );
+        let (year, month, day) = (number(&bytes[0..4])?, number(&bytes[5..7])?, number(&bytes[8..10])?);
+        let (hour, minute, second) = (number(&bytes[11..13])?, number(&bytes[14..16])?, number(&bytes[17..19])?);
         // A leap second is taken as the first of the next minute.
         let is_date = (1..=12).contains(&month) && (1..=days_in(year, month)).contains(&day);
         if !is_date || hour > 23 || minute > 59 || second > 60 {
@@ -110,11 +99,8 @@ impl Serialize for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Timestamp::parse_rfc3339(&text).ok_or_else(|| {
-            de::Error::custom(format_args!(
-                "invalid time {text:?}: expected RFC 3339 text"
-            ))
-        })
+        Timestamp::parse_rfc3339(&text)
+            .ok_or_else(|| de::Error::custom(format_args!("invalid time {text:?}: expected RFC 3339 text")))
     }
 }
 
@@ -142,9 +128,7 @@ fn put(digits: &mut [u8], mut value: u32) {
 }
 
 fn number(digits: &[u8]) -> Option<i64> {
-    digits.iter().try_fold(0, |sum, b| {
-        b.is_ascii_digit().then(|| sum * 10 + i64::from(b - b'0'))
-    })
+    digits.iter().try_fold(0, |sum, b| b.is_ascii_digit().then(|| sum * 10 + i64::from(b - b'0')))
 }
 
 /// Splits `.123456Z` into microseconds and the zone behind them.
@@ -209,11 +193,7 @@ fn civil_from_days(days: i64) -> (i64, u32, u32) {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    } as u32;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 } as u32;
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (year, month, day)
 }
@@ -251,17 +231,10 @@ mod tests {
             (YEAR_9999_END_MICROS, "9999-12-31T23:59:59.999999Z"),
         ] {
             assert_eq!(Timestamp(micros).to_string(), text);
-            assert_eq!(
-                Timestamp::parse_rfc3339(text),
-                Some(Timestamp(micros)),
-                "{text}"
-            );
+            assert_eq!(Timestamp::parse_rfc3339(text), Some(Timestamp(micros)), "{text}");
         }
         assert_eq!(Timestamp(-1).unix_seconds(), -1);
-        assert_eq!(
-            Timestamp(i64::MAX).to_string(),
-            "9999-12-31T23:59:59.999999Z"
-        );
+        assert_eq!(Timestamp(i64::MAX).to_string(), "9999-12-31T23:59:59.999999Z");
         assert_eq!(Timestamp(i64::MIN).to_string(), "0000-01-01T00:00:00Z");
     }
 
@@ -274,11 +247,7 @@ mod tests {
             "2023-12-31T16:00:00.0000009-08:00",
             "2023-12-31T23:59:60Z",
         ] {
-            assert_eq!(
-                Timestamp::parse_rfc3339(text),
-                Some(Timestamp(1_704_067_200_000_000)),
-                "{text}"
-            );
+            assert_eq!(Timestamp::parse_rfc3339(text), Some(Timestamp(1_704_067_200_000_000)), "{text}");
         }
     }
 

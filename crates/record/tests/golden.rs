@@ -16,14 +16,8 @@ const CREATED: i64 = 1_785_846_890_000_000;
 const TIMES: &str = r#""timestamp":1785846896,"event_time":"2026-08-04T12:34:56.789012Z","created":1785846890,"created_time":"2026-08-04T12:34:50Z""#;
 
 fn blank(kind: RecordType, response: Response) -> LogRecord {
-    let (now, created) = (
-        Timestamp::from_unix_micros(NOW),
-        Timestamp::from_unix_micros(CREATED),
-    );
-    LogRecord {
-        nodeid: NODE.into(),
-        ..LogRecord::new(kind, now, created, response)
-    }
+    let (now, created) = (Timestamp::from_unix_micros(NOW), Timestamp::from_unix_micros(CREATED));
+    LogRecord { nodeid: NODE.into(), ..LogRecord::new(kind, now, created, response) }
 }
 
 fn sample(kind: RecordType, response: Response) -> LogRecord {
@@ -45,29 +39,19 @@ fn attempt(kind: RecordType, response: Response) -> LogRecord {
         peer_address: peer("mx.example.org.", "192.0.2.1"),
         egress_pool: Some("pool-1".into()),
         egress_source: Some("ip-1".into()),
-        source_address: Some(SourceAddress {
-            address: "192.0.2.9:41234".into(),
-            ..Default::default()
-        }),
+        source_address: Some(SourceAddress { address: "192.0.2.9:41234".into(), ..Default::default() }),
         delivery_protocol: Some("ESMTP".into()),
         ..sample(kind, response)
     }
 }
 
 fn peer(name: &str, addr: &str) -> Option<PeerAddress> {
-    Some(PeerAddress {
-        name: name.into(),
-        addr: addr.into(),
-        is_secure: false,
-    })
+    Some(PeerAddress { name: name.into(), addr: addr.into(), is_secure: false })
 }
 
 #[track_caller]
 fn golden(record: LogRecord, want: &str) {
-    let want = want
-        .replace("TIMES", TIMES)
-        .replace("ID", ID)
-        .replace("NODE", NODE);
+    let want = want.replace("TIMES", TIMES).replace("ID", ID).replace("NODE", NODE);
     let mut out = b"before".to_vec();
     record.write_json_line(&mut out);
     assert_eq!(String::from_utf8(out).unwrap(), format!("before{want}\n"));
@@ -78,14 +62,8 @@ fn golden(record: LogRecord, want: &str) {
 fn reception() {
     let mut record = sample(RecordType::Reception, Response::new(250, None, ""));
     record.peer_address = peer("client.example", "192.0.2.7");
-    record.meta = json!({"tenant": "t", "x_n": 1})
-        .as_object()
-        .unwrap()
-        .clone();
-    record.headers = json!({"Subject": "hello", "x-tag": ["a", "b"]})
-        .as_object()
-        .unwrap()
-        .clone();
+    record.meta = json!({"tenant": "t", "x_n": 1}).as_object().unwrap().clone();
+    record.headers = json!({"Subject": "hello", "x-tag": ["a", "b"]}).as_object().unwrap().clone();
     record.tls_cipher = Some("TLS13_AES_256_GCM_SHA384".into());
     record.tls_protocol_version = Some("TLSv1_3".into());
     record.tls_peer_subject_name = Some(vec!["C=US".into(), "CN=client".into()]);
@@ -98,10 +76,7 @@ fn reception() {
 
 #[test]
 fn delivery_to_several() {
-    let mut record = attempt(
-        RecordType::Delivery,
-        Response::from_text(250, "2.0.0 OK\r\n2.0.0 queued as 4242"),
-    );
+    let mut record = attempt(RecordType::Delivery, Response::from_text(250, "2.0.0 OK\r\n2.0.0 queued as 4242"));
     record.recipient = vec!["to@example.org".to_owned(), "b@example.org".to_owned()].into();
     record.peer_address.as_mut().unwrap().is_secure = true;
     record.source_address = Some(SourceAddress {
@@ -118,10 +93,7 @@ fn delivery_to_several() {
 
 #[test]
 fn bounce() {
-    let mut record = attempt(
-        RecordType::Bounce,
-        Response::from_text(550, "5.1.1 \"to\" unknown\n5.1.1 here\\"),
-    );
+    let mut record = attempt(RecordType::Bounce, Response::from_text(550, "5.1.1 \"to\" unknown\n5.1.1 here\\"));
     record.bounce_classification = "InvalidRecipient".into();
     golden(
         record,
@@ -132,10 +104,7 @@ fn bounce() {
 #[test]
 fn transient_failure() {
     let content = "KumoMTA internal: failed to connect to any candidate hosts: timeout";
-    let mut record = attempt(
-        RecordType::TransientFailure,
-        Response::new(400, None, content),
-    );
+    let mut record = attempt(RecordType::TransientFailure, Response::new(400, None, content));
     record.num_attempts = 3;
     record.peer_address = None;
     record.source_address = None;
@@ -147,8 +116,7 @@ fn transient_failure() {
 
 #[test]
 fn rejection() {
-    let response = Response::from_text(550, "5.7.1 relaying not permitted")
-        .to_command("RCPT TO:<x@example.net>\r\n");
+    let response = Response::from_text(550, "5.7.1 relaying not permitted").to_command("RCPT TO:<x@example.net>\r\n");
     let mut record = blank(RecordType::Rejection, response);
     record.created = record.timestamp;
     record.peer_address = peer("client.example", "192.0.2.7");
@@ -160,10 +128,7 @@ fn rejection() {
 
 #[test]
 fn out_of_band_bounce() {
-    let mut record = sample(
-        RecordType::OOB,
-        Response::from_text(550, "5.1.1 User unknown"),
-    );
+    let mut record = sample(RecordType::OOB, Response::from_text(550, "5.1.1 User unknown"));
     record.size = 0;
     record.peer_address = peer("mx.example.org", "0.0.0.0");
     golden(
@@ -181,20 +146,13 @@ fn feedback() {
         version: "1".into(),
         arrival_date: Timestamp::parse_rfc3339("2005-03-08T18:00:00Z"),
         original_mail_from: Some("<from@example.net>".into()),
-        reporting_mta: Some(RemoteMta {
-            mta_type: "dns".into(),
-            name: "mail.example.com".into(),
-        }),
+        reporting_mta: Some(RemoteMta { mta_type: "dns".into(), name: "mail.example.com".into() }),
         source_ip: Some("192.0.2.1".into()),
         authentication_results: vec!["mail.example.com; spf=fail".into()],
         original_rcpto_to: vec!["<user@example.com>".into()],
         reported_domain: vec!["example.net".into()],
         reported_uri: vec!["http://example.net/".into()],
-        extensions: [(
-            "removal-recipient".to_owned(),
-            vec!["user@example.com".into()],
-        )]
-        .into(),
+        extensions: [("removal-recipient".to_owned(), vec!["user@example.com".into()])].into(),
         original_message: Some(vec![0xff, 0x0a].into()),
         supplemental_trace: Some(json!({"recipient": "user@example.com"})),
         ..Default::default()
@@ -253,11 +211,7 @@ fn records_without_a_peer() {
             r#"{"code":250,"enhanced_code":null,"content":"","command":null}"#,
         ),
     ] {
-        let record = LogRecord {
-            site: site.into(),
-            num_attempts: 2,
-            ..sample(kind, response)
-        };
+        let record = LogRecord { site: site.into(), num_attempts: 2, ..sample(kind, response) };
         let want = format!(
             r#"{{"type":"{kind}","id":"ID","sender":"from@example.com","recipient":"to@example.org","queue":"c:t@example.org","site":"{site}","size":1047,"response":{written},"peer_address":null,TIMES,"num_attempts":2,"bounce_classification":"Uncategorized","egress_pool":null,"egress_source":null,"source_address":null,"feedback_report":null,"meta":{{}},"headers":{{}},"delivery_protocol":null,"reception_protocol":"ESMTP","nodeid":"NODE"}}"#
         );
@@ -270,14 +224,7 @@ fn lines_of_other_ages_are_read() {
     let record = attempt(RecordType::Delivery, Response::new(250, None, "ok"));
     let mut line: Value = serde_json::to_value(record).unwrap();
     let map = line.as_object_mut().unwrap();
-    for absent in [
-        "event_time",
-        "created_time",
-        "source_address",
-        "egress_pool",
-        "headers",
-        "bounce_classification",
-    ] {
+    for absent in ["event_time", "created_time", "source_address", "egress_pool", "headers", "bounce_classification"] {
         map.remove(absent);
     }
     map.insert("some_new_field".into(), json!(1));
@@ -285,9 +232,7 @@ fn lines_of_other_ages_are_read() {
     assert_eq!(record.timestamp.unix_micros(), NOW / 1_000_000 * 1_000_000);
     assert_eq!(record.bounce_classification, UNCATEGORIZED);
     line.as_object_mut().unwrap().remove("timestamp");
-    let error = serde_json::from_value::<LogRecord>(line)
-        .unwrap_err()
-        .to_string();
+    let error = serde_json::from_value::<LogRecord>(line).unwrap_err().to_string();
     assert_eq!(error, "missing field `timestamp`");
 }
 
@@ -295,19 +240,12 @@ fn lines_of_other_ages_are_read() {
 #[test]
 #[ignore = "a measurement, not a test"]
 fn cost_of_a_line() {
-    let record = attempt(
-        RecordType::Delivery,
-        Response::from_text(250, "2.0.0 OK queued as 4242"),
-    );
+    let record = attempt(RecordType::Delivery, Response::from_text(250, "2.0.0 OK queued as 4242"));
     let (mut out, rounds) = (Vec::new(), 1_000_000u32);
     let start = std::time::Instant::now();
     for _ in 0..rounds {
         out.clear();
         std::hint::black_box(&record).write_json_line(&mut out);
     }
-    println!(
-        "{} bytes, {} ns a line",
-        out.len(),
-        start.elapsed().as_nanos() / u128::from(rounds)
-    );
+    println!("{} bytes, {} ns a line", out.len(), start.elapsed().as_nanos() / u128::from(rounds));
 }

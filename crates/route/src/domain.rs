@@ -36,9 +36,7 @@ pub enum RouteHost {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DomainError {
     /// Nothing there.
-    #[error(
-        "the domain is empty; expected a name such as example.com or a literal such as [10.0.0.1]"
-    )]
+    #[error("the domain is empty; expected a name such as example.com or a literal such as [10.0.0.1]")]
     Empty,
     /// More bytes than a domain can have.
     #[error("the domain has {bytes} bytes; expected at most {max}")]
@@ -49,9 +47,7 @@ pub enum DomainError {
         max: usize,
     },
     /// A label is empty, too long or has a character that no host name has.
-    #[error(
-        "domain `{domain}`: label `{label}` is not 1 to 63 letters, digits, hyphens or underscores"
-    )]
+    #[error("domain `{domain}`: label `{label}` is not 1 to 63 letters, digits, hyphens or underscores")]
     BadLabel {
         /// The whole text.
         domain: String,
@@ -89,10 +85,7 @@ impl RoutingDomain {
             return Err(DomainError::Empty);
         }
         if text.len() > DOMAIN_TEXT_BYTES_MAX {
-            return Err(DomainError::TooLong {
-                bytes: text.len(),
-                max: DOMAIN_TEXT_BYTES_MAX,
-            });
+            return Err(DomainError::TooLong { bytes: text.len(), max: DOMAIN_TEXT_BYTES_MAX });
         }
         if let Some(rest) = text.strip_prefix('[') {
             return parse_literal(text, rest);
@@ -101,18 +94,12 @@ impl RoutingDomain {
             Some((name, port)) => (name, Some(parse_port(text, port)?)),
             None => (text, None),
         };
-        Ok(Self {
-            host: RouteHost::Name(canonical_name(name)?),
-            port,
-        })
+        Ok(Self { host: RouteHost::Name(canonical_name(name)?), port })
     }
 
     /// A domain made of parts that are already parsed.
     pub fn from_literal(ip: IpAddr, port: Option<u16>) -> Self {
-        Self {
-            host: RouteHost::Literal(ip),
-            port,
-        }
+        Self { host: RouteHost::Literal(ip), port }
     }
 
     /// The name or the address.
@@ -161,9 +148,7 @@ pub(crate) fn canonical_name(name: &str) -> Result<String, DomainError> {
     let mut ascii = if name.is_ascii() {
         name.to_ascii_lowercase()
     } else {
-        idna::domain_to_ascii(name).map_err(|_| DomainError::BadUnicode {
-            domain: name.to_string(),
-        })?
+        idna::domain_to_ascii(name).map_err(|_| DomainError::BadUnicode { domain: name.to_string() })?
     };
     if ascii.ends_with('.') {
         ascii.pop();
@@ -172,32 +157,22 @@ pub(crate) fn canonical_name(name: &str) -> Result<String, DomainError> {
         return Err(DomainError::Empty);
     }
     if ascii.len() > NAME_BYTES_MAX {
-        return Err(DomainError::TooLong {
-            bytes: ascii.len(),
-            max: NAME_BYTES_MAX,
-        });
+        return Err(DomainError::TooLong { bytes: ascii.len(), max: NAME_BYTES_MAX });
     }
     match ascii.split('.').find(|label| !is_label(label)) {
-        Some(label) => Err(DomainError::BadLabel {
-            domain: name.to_string(),
-            label: label.to_string(),
-        }),
+        Some(label) => Err(DomainError::BadLabel { domain: name.to_string(), label: label.to_string() }),
         None => Ok(ascii),
     }
 }
 
 fn is_label(label: &str) -> bool {
     (1..=LABEL_BYTES_MAX).contains(&label.len())
-        && label
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
 }
 
 /// `rest` is the text behind the opening bracket.
 fn parse_literal(text: &str, rest: &str) -> Result<RoutingDomain, DomainError> {
-    let bad = || DomainError::BadLiteral {
-        domain: text.to_string(),
-    };
+    let bad = || DomainError::BadLiteral { domain: text.to_string() };
     let (inside, after) = rest.split_once(']').ok_or_else(bad)?;
     let port = match after.strip_prefix(':') {
         Some(port) => Some(parse_port(text, port)?),
@@ -205,10 +180,7 @@ fn parse_literal(text: &str, rest: &str) -> Result<RoutingDomain, DomainError> {
         None => return Err(bad()),
     };
     let ip = parse_address(inside).ok_or_else(bad)?;
-    Ok(RoutingDomain {
-        host: RouteHost::Literal(ip),
-        port,
-    })
+    Ok(RoutingDomain { host: RouteHost::Literal(ip), port })
 }
 
 fn parse_address(inside: &str) -> Option<IpAddr> {
@@ -226,10 +198,7 @@ pub(crate) fn parse_port(domain: &str, port: &str) -> Result<u16, DomainError> {
     let digits_only = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     match port.parse::<u16>() {
         Ok(number) if digits_only && number > 0 => Ok(number),
-        _ => Err(DomainError::BadPort {
-            domain: domain.to_string(),
-            port: port.to_string(),
-        }),
+        _ => Err(DomainError::BadPort { domain: domain.to_string(), port: port.to_string() }),
     }
 }
 
@@ -301,33 +270,18 @@ mod tests {
         assert_eq!(name_253.len(), 253);
         assert!(RoutingDomain::parse(&name_253).is_ok());
         assert!(RoutingDomain::parse(&format!("{name_253}.")).is_ok());
-        assert!(matches!(
-            RoutingDomain::parse(&format!("{name_253}a")),
-            Err(DomainError::TooLong { bytes: 254, .. })
-        ));
+        assert!(matches!(RoutingDomain::parse(&format!("{name_253}a")), Err(DomainError::TooLong { bytes: 254, .. })));
         let bytes = DOMAIN_TEXT_BYTES_MAX + 1;
-        assert!(matches!(
-            RoutingDomain::parse(&"é".repeat(bytes)),
-            Err(DomainError::TooLong { .. })
-        ));
+        assert!(matches!(RoutingDomain::parse(&"é".repeat(bytes)), Err(DomainError::TooLong { .. })));
         assert!(matches!(
             RoutingDomain::parse(&"a".repeat(bytes)),
-            Err(DomainError::TooLong {
-                max: DOMAIN_TEXT_BYTES_MAX,
-                ..
-            })
+            Err(DomainError::TooLong { max: DOMAIN_TEXT_BYTES_MAX, .. })
         ));
     }
 
     #[test]
     fn fqdn_has_the_dot_and_a_literal_has_none() {
-        assert_eq!(
-            RoutingDomain::parse("Example.com:25")
-                .unwrap()
-                .fqdn()
-                .as_deref(),
-            Some("example.com.")
-        );
+        assert_eq!(RoutingDomain::parse("Example.com:25").unwrap().fqdn().as_deref(), Some("example.com."));
         assert_eq!(RoutingDomain::parse("[10.0.0.1]").unwrap().fqdn(), None);
     }
 

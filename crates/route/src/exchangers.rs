@@ -86,10 +86,7 @@ impl MailExchangers {
     /// The exchangers of a domain, given the answer to its MX question.
     ///
     /// For an address literal no question is asked and `answer` is not looked at; see also [`Self::from_literal`].
-    pub fn from_answer(
-        domain: &RoutingDomain,
-        answer: Result<MxAnswer, DnsError>,
-    ) -> Result<Self, RouteError> {
+    pub fn from_answer(domain: &RoutingDomain, answer: Result<MxAnswer, DnsError>) -> Result<Self, RouteError> {
         let name = match domain.host() {
             RouteHost::Name(name) => name,
             RouteHost::Literal(ip) => return Ok(Self::literal(domain, *ip)),
@@ -97,13 +94,8 @@ impl MailExchangers {
         match answer {
             Ok(answer) if !answer.records.is_empty() => Self::from_records(domain, &answer),
             Ok(_) | Err(DnsError::NoData) => Ok(Self::implicit(domain, name)),
-            Err(DnsError::NxDomain) => Err(RouteError::NxDomain {
-                domain: domain.clone(),
-            }),
-            Err(cause) => Err(RouteError::Dns {
-                domain: domain.clone(),
-                cause,
-            }),
+            Err(DnsError::NxDomain) => Err(RouteError::NxDomain { domain: domain.clone() }),
+            Err(cause) => Err(RouteError::Dns { domain: domain.clone(), cause }),
         }
     }
 
@@ -121,9 +113,7 @@ impl MailExchangers {
             return Err(MxListError::Empty);
         }
         if list.len() > MX_LIST_ENTRIES_MAX {
-            return Err(MxListError::TooLong {
-                entries: list.len(),
-            });
+            return Err(MxListError::TooLong { entries: list.len() });
         }
         let labels: Vec<&str> = list.iter().map(MxListEntry::label).collect();
         // the place in the list is the preference: the operator's order is kept, nothing is shuffled
@@ -220,57 +210,27 @@ impl MailExchangers {
         let is_null = |host: &str| host.is_empty() || host == ".";
         if answer.records.iter().all(|r| is_null(&r.host)) {
             let records = vec![(answer.records[0].preference, ".".to_string())];
-            return Ok(Self::assemble(
-                domain,
-                RouteKind::NullMx,
-                records,
-                answer.ttl_secs,
-            ));
+            return Ok(Self::assemble(domain, RouteKind::NullMx, records, answer.ttl_secs));
         }
         // a null host beside real ones means nothing (RFC 7505 section 3), and neither does a host that is no host name
         let usable = answer.records.iter().filter(|r| !is_null(&r.host));
-        let mut records: Vec<(u16, String)> = usable
-            .filter_map(|r| Some((r.preference, format!("{}.", canonical_name(&r.host).ok()?))))
-            .collect();
+        let mut records: Vec<(u16, String)> =
+            usable.filter_map(|r| Some((r.preference, format!("{}.", canonical_name(&r.host).ok()?)))).collect();
         if records.is_empty() {
             let cause = DnsError::Malformed("no MX record names a host".to_string());
-            return Err(RouteError::Dns {
-                domain: domain.clone(),
-                cause,
-            });
+            return Err(RouteError::Dns { domain: domain.clone(), cause });
         }
         records.sort();
         records.dedup();
         records.truncate(MX_HOSTS_MAX);
-        Ok(Self::assemble(
-            domain,
-            RouteKind::Mx,
-            records,
-            answer.ttl_secs,
-        ))
+        Ok(Self::assemble(domain, RouteKind::Mx, records, answer.ttl_secs))
     }
 
-    fn assemble(
-        domain: &RoutingDomain,
-        kind: RouteKind,
-        records: Vec<(u16, String)>,
-        ttl_secs: u32,
-    ) -> Self {
+    fn assemble(domain: &RoutingDomain, kind: RouteKind, records: Vec<(u16, String)>, ttl_secs: u32) -> Self {
         let names: Vec<&str> = records.iter().map(|(_, name)| name.as_str()).collect();
         let site_name = roll_up(&names, domain.port());
-        let host = |(preference, name)| Exchanger {
-            name,
-            preference,
-            ip: None,
-            port: domain.port(),
-        };
-        Self {
-            domain: domain.clone(),
-            kind,
-            hosts: records.into_iter().map(host).collect(),
-            site_name,
-            ttl_secs,
-        }
+        let host = |(preference, name)| Exchanger { name, preference, ip: None, port: domain.port() };
+        Self { domain: domain.clone(), kind, hosts: records.into_iter().map(host).collect(), site_name, ttl_secs }
     }
 }
 

@@ -8,48 +8,24 @@ fn domain(text: &str) -> RoutingDomain {
 }
 
 fn answer(records: &[(u16, &str)]) -> Result<MxAnswer, DnsError> {
-    let record = |(preference, host): &(u16, &str)| MxRecord {
-        preference: *preference,
-        host: host.to_string(),
-    };
-    Ok(MxAnswer {
-        records: records.iter().map(record).collect(),
-        ttl_secs: 77,
-    })
+    let record = |(preference, host): &(u16, &str)| MxRecord { preference: *preference, host: host.to_string() };
+    Ok(MxAnswer { records: records.iter().map(record).collect(), ttl_secs: 77 })
 }
 
 fn names(mx: &MailExchangers) -> Vec<(u16, &str)> {
-    mx.hosts()
-        .iter()
-        .map(|h| (h.preference, h.name.as_str()))
-        .collect()
+    mx.hosts().iter().map(|h| (h.preference, h.name.as_str())).collect()
 }
 
 #[test]
 fn hosts_are_ordered_lower_cased_and_keep_their_dot() {
     let mx = MailExchangers::from_answer(
         &domain("example.com"),
-        answer(&[
-            (20, "B.example.com."),
-            (10, "z.example.com"),
-            (20, "a.example.com."),
-            (10, "Z.Example.com."),
-        ]),
+        answer(&[(20, "B.example.com."), (10, "z.example.com"), (20, "a.example.com."), (10, "Z.Example.com.")]),
     )
     .unwrap();
-    assert_eq!(
-        names(&mx),
-        [
-            (10, "z.example.com."),
-            (20, "a.example.com."),
-            (20, "b.example.com.")
-        ]
-    );
+    assert_eq!(names(&mx), [(10, "z.example.com."), (20, "a.example.com."), (20, "b.example.com.")]);
     assert_eq!(mx.site_name(), "(z|a|b).example.com");
-    assert_eq!(
-        (mx.kind(), mx.is_mx(), mx.ttl_secs()),
-        (RouteKind::Mx, true, 77)
-    );
+    assert_eq!((mx.kind(), mx.is_mx(), mx.ttl_secs()), (RouteKind::Mx, true, 77));
     let by_pref = mx.by_pref();
     assert_eq!(by_pref[&10], ["z.example.com."]);
     assert_eq!(by_pref[&20], ["a.example.com.", "b.example.com."]);
@@ -69,25 +45,13 @@ fn site_names_of_well_known_domains() {
             ][..],
             "(alt1|alt2|alt3|alt4)?.gmail-smtp-in.l.google.com",
         ),
-        (
-            "outlook.com",
-            &[(5, "outlook-com.olc.protection.outlook.com.")],
-            "outlook-com.olc.protection.outlook.com.",
-        ),
+        ("outlook.com", &[(5, "outlook-com.olc.protection.outlook.com.")], "outlook-com.olc.protection.outlook.com."),
         (
             "yahoo.com",
-            &[
-                (1, "mta7.am0.yahoodns.net."),
-                (1, "mta5.am0.yahoodns.net."),
-                (1, "mta6.am0.yahoodns.net."),
-            ],
+            &[(1, "mta7.am0.yahoodns.net."), (1, "mta5.am0.yahoodns.net."), (1, "mta6.am0.yahoodns.net.")],
             "(mta5|mta6|mta7).am0.yahoodns.net",
         ),
-        (
-            "example.com:2025",
-            &[(1, "mx.example.com.")],
-            "mx.example.com:2025",
-        ),
+        ("example.com:2025", &[(1, "mx.example.com.")], "mx.example.com:2025"),
     ] {
         let mx = MailExchangers::from_answer(&domain(name), answer(records)).unwrap();
         assert_eq!(mx.site_name(), site, "{name}");
@@ -100,10 +64,7 @@ fn no_mx_means_the_domain_itself() {
         let mx = MailExchangers::from_answer(&domain("Example.com:26"), nothing).unwrap();
         assert_eq!(names(&mx), [(1, "example.com.")]);
         assert_eq!((mx.kind(), mx.is_mx()), (RouteKind::ImplicitMx, false));
-        assert_eq!(
-            (mx.site_name(), mx.hosts()[0].port),
-            ("example.com:26", Some(26))
-        );
+        assert_eq!((mx.site_name(), mx.hosts()[0].port), ("example.com:26", Some(26)));
         assert_eq!(mx.ttl_secs(), IMPLICIT_MX_TTL_SECS);
     }
 }
@@ -113,52 +74,25 @@ fn null_mx_only_when_it_stands_alone() {
     let null = MailExchangers::from_answer(&domain("example.com"), answer(&[(0, ".")])).unwrap();
     assert!(null.is_null_mx() && null.is_mx());
     assert_eq!(null.site_name(), ".");
-    let mixed = MailExchangers::from_answer(
-        &domain("example.com"),
-        answer(&[(0, "."), (10, "mx.example.com.")]),
-    )
-    .unwrap();
+    let mixed =
+        MailExchangers::from_answer(&domain("example.com"), answer(&[(0, "."), (10, "mx.example.com.")])).unwrap();
     assert_eq!(names(&mixed), [(10, "mx.example.com.")]);
     assert_eq!(mixed.kind(), RouteKind::Mx);
 }
 
 #[test]
 fn failures_keep_their_cause() {
-    let gone =
-        MailExchangers::from_answer(&domain("gone.example"), Err(DnsError::NxDomain)).unwrap_err();
-    assert_eq!(
-        (gone.metrics_site().as_str(), gone.is_permanent()),
-        ("NXDOMAIN:gone.example", true)
-    );
-    for cause in [
-        DnsError::Timeout,
-        DnsError::ServFail,
-        DnsError::Other("refused".into()),
-    ] {
-        let error =
-            MailExchangers::from_answer(&domain("down.example"), Err(cause.clone())).unwrap_err();
-        assert_eq!(
-            (error.metrics_site().as_str(), error.is_permanent()),
-            ("DNSFAIL:down.example", false)
-        );
+    let gone = MailExchangers::from_answer(&domain("gone.example"), Err(DnsError::NxDomain)).unwrap_err();
+    assert_eq!((gone.metrics_site().as_str(), gone.is_permanent()), ("NXDOMAIN:gone.example", true));
+    for cause in [DnsError::Timeout, DnsError::ServFail, DnsError::Other("refused".into())] {
+        let error = MailExchangers::from_answer(&domain("down.example"), Err(cause.clone())).unwrap_err();
+        assert_eq!((error.metrics_site().as_str(), error.is_permanent()), ("DNSFAIL:down.example", false));
         assert!(error.to_string().contains(&cause.to_string()), "{error}");
-        assert_eq!(
-            (error.reply().code, error.reply().enhanced_text().as_str()),
-            (451, "4.4.4")
-        );
+        assert_eq!((error.reply().code, error.reply().enhanced_text().as_str()), (451, "4.4.4"));
     }
     let hostile = answer(&[(1, "a@b.example."), (2, "x->y.example.")]);
     let error = MailExchangers::from_answer(&domain("odd.example"), hostile).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            RouteError::Dns {
-                cause: DnsError::Malformed(_),
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, RouteError::Dns { cause: DnsError::Malformed(_), .. }), "{error}");
 }
 
 #[test]
@@ -183,51 +117,27 @@ fn an_mx_list_keeps_its_order_and_names_its_site() {
         MxListEntry::with_address("sink.test", "127.0.0.1:2525").unwrap(),
     ];
     let mx = MailExchangers::from_mx_list(&domain("example.com"), &list).unwrap();
-    assert_eq!(
-        mx.site_name(),
-        "mx_list:z.relay.example,a.relay.example:2025,sink.test/127.0.0.1:2525"
-    );
-    assert_eq!(
-        names(&mx),
-        [
-            (0, "z.relay.example."),
-            (1, "a.relay.example."),
-            (2, "sink.test")
-        ]
-    );
+    assert_eq!(mx.site_name(), "mx_list:z.relay.example,a.relay.example:2025,sink.test/127.0.0.1:2525");
+    assert_eq!(names(&mx), [(0, "z.relay.example."), (1, "a.relay.example."), (2, "sink.test")]);
     assert_eq!(mx.hosts()[2].port, Some(2525));
-    assert_eq!(
-        MailExchangers::from_mx_list(&domain("example.com"), &[]),
-        Err(MxListError::Empty)
-    );
+    assert_eq!(MailExchangers::from_mx_list(&domain("example.com"), &[]), Err(MxListError::Empty));
 }
 
 #[test]
 fn bounds() {
     let mx_of = |hosts: usize| {
-        let names: Vec<String> = (0..hosts)
-            .map(|i| format!("mx{i:05}.example.com."))
-            .collect();
-        let records: Vec<(u16, &str)> = (0..)
-            .zip(&names)
-            .map(|(i, n)| (u16::MAX - i, n.as_str()))
-            .collect();
+        let names: Vec<String> = (0..hosts).map(|i| format!("mx{i:05}.example.com.")).collect();
+        let records: Vec<(u16, &str)> = (0..).zip(&names).map(|(i, n)| (u16::MAX - i, n.as_str())).collect();
         MailExchangers::from_answer(&domain("example.com"), answer(&records)).unwrap()
     };
     assert_eq!(mx_of(MX_HOSTS_MAX).hosts().len(), MX_HOSTS_MAX);
     let cut = mx_of(MX_HOSTS_MAX + 1);
     assert_eq!(cut.hosts().len(), MX_HOSTS_MAX);
-    assert!(
-        !cut.hosts().iter().any(|h| h.name == "mx00000.example.com."),
-        "the highest preference goes"
-    );
+    assert!(!cut.hosts().iter().any(|h| h.name == "mx00000.example.com."), "the highest preference goes");
 
     let entry = MxListEntry::parse("[10.0.0.1]").unwrap();
     let list = vec![entry; MX_LIST_ENTRIES_MAX + 1];
     assert!(MailExchangers::from_mx_list(&domain("example.com"), &list[1..]).is_ok());
     let entries = MX_LIST_ENTRIES_MAX + 1;
-    assert_eq!(
-        MailExchangers::from_mx_list(&domain("example.com"), &list),
-        Err(MxListError::TooLong { entries })
-    );
+    assert_eq!(MailExchangers::from_mx_list(&domain("example.com"), &list), Err(MxListError::TooLong { entries }));
 }

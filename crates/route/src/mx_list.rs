@@ -57,12 +57,7 @@ impl MxListEntry {
             RouteHost::Name(name) => (format!("{name}."), None),
             RouteHost::Literal(ip) => (ip.to_string(), Some(*ip)),
         };
-        Ok(Self {
-            label: text.to_string(),
-            name,
-            ip,
-            port: host.port(),
-        })
+        Ok(Self { label: text.to_string(), name, ip, port: host.port() })
     }
 
     /// The table form `{name, addr}`, `addr` being `ip` or `ip:port` (IPv6 with a port in brackets).
@@ -74,18 +69,10 @@ impl MxListEntry {
             (Ok(ip), _) => (ip, None),
             (_, Ok(socket)) if socket.port() > 0 => (socket.ip(), Some(socket.port())),
             _ => {
-                return Err(MxListError::BadAddress {
-                    name: name.to_string(),
-                    addr: addr.to_string(),
-                });
+                return Err(MxListError::BadAddress { name: name.to_string(), addr: addr.to_string() });
             }
         };
-        Ok(Self {
-            label: format!("{name}/{addr}"),
-            name: name.to_string(),
-            ip: Some(ip),
-            port,
-        })
+        Ok(Self { label: format!("{name}/{addr}"), name: name.to_string(), ip: Some(ip), port })
     }
 
     /// The entry's part of the site name `mx_list:LABEL,LABEL...`.
@@ -101,47 +88,24 @@ mod tests {
     #[test]
     fn string_and_table_forms() {
         let name = MxListEntry::parse("Relay.Example:2025").unwrap();
-        assert_eq!(
-            (name.label(), name.name.as_str()),
-            ("Relay.Example:2025", "relay.example.")
-        );
+        assert_eq!((name.label(), name.name.as_str()), ("Relay.Example:2025", "relay.example."));
         assert_eq!((name.ip, name.port), (None, Some(2025)));
         let literal = MxListEntry::parse("[10.0.0.1]:25").unwrap();
-        assert_eq!(
-            (literal.ip, literal.port),
-            (Some("10.0.0.1".parse().unwrap()), Some(25))
-        );
-        for (addr, port) in [
-            ("127.0.0.1", None),
-            ("127.0.0.1:2525", Some(2525)),
-            ("[::1]:2525", Some(2525)),
-            ("::1", None),
-        ] {
+        assert_eq!((literal.ip, literal.port), (Some("10.0.0.1".parse().unwrap()), Some(25)));
+        for (addr, port) in
+            [("127.0.0.1", None), ("127.0.0.1:2525", Some(2525)), ("[::1]:2525", Some(2525)), ("::1", None)]
+        {
             let table = MxListEntry::with_address("sink.test", addr).unwrap();
-            assert_eq!(
-                (table.name.as_str(), table.port),
-                ("sink.test", port),
-                "{addr}"
-            );
+            assert_eq!((table.name.as_str(), table.port), ("sink.test", port), "{addr}");
             assert_eq!(table.label(), format!("sink.test/{addr}"));
         }
     }
 
     #[test]
     fn bad_entries_name_the_value() {
-        let error = MxListEntry::with_address("sink.test", "nonsense")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("sink.test") && error.contains("nonsense"),
-            "{error}"
-        );
+        let error = MxListEntry::with_address("sink.test", "nonsense").unwrap_err().to_string();
+        assert!(error.contains("sink.test") && error.contains("nonsense"), "{error}");
         assert!(MxListEntry::with_address("sink.test", "10.0.0.1:0").is_err());
-        assert!(
-            MxListEntry::parse("a b")
-                .unwrap_err()
-                .to_string()
-                .contains("`a b`")
-        );
+        assert!(MxListEntry::parse("a b").unwrap_err().to_string().contains("`a b`"));
     }
 }

@@ -81,11 +81,7 @@ pub struct PlanOptions<'a> {
 
 impl ConnectionPlan {
     /// Decides. `hosts` are those of `exchangers`, in any order.
-    pub fn new(
-        exchangers: &MailExchangers,
-        hosts: &[ResolvedHost],
-        options: &PlanOptions<'_>,
-    ) -> Self {
+    pub fn new(exchangers: &MailExchangers, hosts: &[ResolvedHost], options: &PlanOptions<'_>) -> Self {
         if exchangers.is_null_mx() {
             return Self::NullMx;
         }
@@ -94,15 +90,9 @@ impl ConnectionPlan {
             return why_no_address(hosts);
         }
         if let Some(bad) = all.iter().find(|c| (options.prohibited)(c.addr.ip())) {
-            return Self::Prohibited {
-                host: bad.host.clone(),
-                addr: bad.addr.ip(),
-            };
+            return Self::Prohibited { host: bad.host.clone(), addr: bad.addr.ip() };
         }
-        let mut kept: Vec<Candidate> = all
-            .into_iter()
-            .filter(|c| !(options.skip)(c.addr.ip()))
-            .collect();
+        let mut kept: Vec<Candidate> = all.into_iter().filter(|c| !(options.skip)(c.addr.ip())).collect();
         if kept.is_empty() {
             return Self::AllSkipped;
         }
@@ -121,10 +111,7 @@ impl ConnectionPlan {
 
 impl From<&crate::exchangers::RouteError> for ConnectionPlan {
     fn from(error: &crate::exchangers::RouteError) -> Self {
-        Self::Unresolvable {
-            permanent: error.is_permanent(),
-            text: error.to_string(),
-        }
+        Self::Unresolvable { permanent: error.is_permanent(), text: error.to_string() }
     }
 }
 
@@ -132,18 +119,11 @@ fn all_candidates(hosts: &[ResolvedHost], options: &PlanOptions<'_>) -> Vec<Cand
     let mut all: Vec<Candidate> = Vec::new();
     for host in hosts {
         let exchanger = &host.exchanger;
-        let port = options
-            .remote_port
-            .or(exchanger.port)
-            .unwrap_or(options.smtp_port);
+        let port = options.remote_port.or(exchanger.port).unwrap_or(options.smtp_port);
         for ip in host.addresses.as_deref().unwrap_or_default() {
             // ::ffff:127.0.0.1 is 127.0.0.1 and must not slip past an IPv4 CIDR
             let addr = SocketAddr::new(ip.to_canonical(), port);
-            all.push(Candidate {
-                host: exchanger.name.clone(),
-                addr,
-                preference: exchanger.preference,
-            });
+            all.push(Candidate { host: exchanger.name.clone(), addr, preference: exchanger.preference });
         }
     }
     // one host listed twice, or twice the same address: the better preference stays
@@ -154,16 +134,11 @@ fn all_candidates(hosts: &[ResolvedHost], options: &PlanOptions<'_>) -> Vec<Cand
 
 fn why_no_address(hosts: &[ResolvedHost]) -> ConnectionPlan {
     let told_nothing = |host: &ResolvedHost| match &host.addresses {
-        Err(cause) if !cause.is_permanent() => {
-            Some(format!("host {}: {cause}", host.exchanger.name))
-        }
+        Err(cause) if !cause.is_permanent() => Some(format!("host {}: {cause}", host.exchanger.name)),
         _ => None,
     };
     match hosts.iter().find_map(told_nothing) {
-        Some(text) => ConnectionPlan::Unresolvable {
-            permanent: false,
-            text,
-        },
+        Some(text) => ConnectionPlan::Unresolvable { permanent: false, text },
         None => ConnectionPlan::NoAddresses,
     }
 }

@@ -30,24 +30,13 @@ impl LocalReply {
     pub fn of_plan(plan: &ConnectionPlan) -> Option<Self> {
         Some(match plan {
             ConnectionPlan::Candidates(_) => return None,
-            ConnectionPlan::NullMx => Self::new(
-                556,
-                (5, 1, 10),
-                "the domain declares that it takes no mail (null MX)",
-            ),
+            ConnectionPlan::NullMx => Self::new(556, (5, 1, 10), "the domain declares that it takes no mail (null MX)"),
             ConnectionPlan::Prohibited { host, addr } => {
-                let text =
-                    format!("host {host} has address {addr}, which prohibited_hosts forbids");
+                let text = format!("host {host} has address {addr}, which prohibited_hosts forbids");
                 Self::new(550, (5, 4, 4), &text)
             }
-            ConnectionPlan::AllSkipped => Self::new(
-                451,
-                (4, 4, 4),
-                "skip_hosts excludes every address of every host",
-            ),
-            ConnectionPlan::NoAddresses => {
-                Self::new(451, (4, 4, 4), "no host of the domain has an address")
-            }
+            ConnectionPlan::AllSkipped => Self::new(451, (4, 4, 4), "skip_hosts excludes every address of every host"),
+            ConnectionPlan::NoAddresses => Self::new(451, (4, 4, 4), "no host of the domain has an address"),
             ConnectionPlan::Unresolvable { text, .. } => Self::unresolvable(text),
         })
     }
@@ -64,11 +53,7 @@ impl LocalReply {
     }
 
     fn new(code: u16, enhanced: (u8, u16, u16), why: &str) -> Self {
-        Self {
-            code,
-            enhanced,
-            text: format!("{INTERNAL_REPLY_PREFIX}{why}"),
-        }
+        Self { code, enhanced, text: format!("{INTERNAL_REPLY_PREFIX}{why}") }
     }
 }
 

@@ -20,11 +20,7 @@ pub trait Resolver: Send + Sync {
     fn mx<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<MxAnswer, DnsError>>;
 
     /// The addresses of `host` (following CNAMEs), of the families that `strategy` asks for.
-    fn ip<'a>(
-        &'a self,
-        host: &'a str,
-        strategy: IpStrategy,
-    ) -> BoxFuture<'a, Result<IpAnswer, DnsError>>;
+    fn ip<'a>(&'a self, host: &'a str, strategy: IpStrategy) -> BoxFuture<'a, Result<IpAnswer, DnsError>>;
 }
 
 /// The MX records of a name.

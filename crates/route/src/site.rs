@@ -31,11 +31,7 @@ fn fold(hosts: &[&str]) -> String {
             positions[depth].add(label);
         }
     }
-    let parts: Vec<String> = positions
-        .iter()
-        .rev()
-        .map(|p| p.text(hosts.len()))
-        .collect();
+    let parts: Vec<String> = positions.iter().rev().map(|p| p.text(hosts.len())).collect();
     parts.join(".")
 }
 
@@ -85,48 +81,20 @@ mod tests {
                 None,
                 "(alt1|alt2|alt3|alt4)?.gmail-smtp-in.l.google.com",
             ),
+            (&["outlook-com.olc.protection.outlook.com."], None, "outlook-com.olc.protection.outlook.com."),
+            (&["mx-aol.mail.gm0.yahoodns.net."], None, "mx-aol.mail.gm0.yahoodns.net."),
             (
-                &["outlook-com.olc.protection.outlook.com."],
-                None,
-                "outlook-com.olc.protection.outlook.com.",
-            ),
-            (
-                &["mx-aol.mail.gm0.yahoodns.net."],
-                None,
-                "mx-aol.mail.gm0.yahoodns.net.",
-            ),
-            (
-                &[
-                    "mta5.am0.yahoodns.net.",
-                    "mta6.am0.yahoodns.net.",
-                    "mta7.am0.yahoodns.net.",
-                ],
+                &["mta5.am0.yahoodns.net.", "mta6.am0.yahoodns.net.", "mta7.am0.yahoodns.net."],
                 None,
                 "(mta5|mta6|mta7).am0.yahoodns.net",
             ),
             (&["mx.a.com.", "mx.b.net."], None, "mx.(a|b).(com|net)"),
             (&["b.example.", "a.example."], None, "(b|a).example"),
-            (
-                &["example.com.", "mx.example.com."],
-                None,
-                "mx?.example.com",
-            ),
-            (
-                &["x.y.example.com.", "z.example.com.", "example.com."],
-                None,
-                "x?.(y|z)?.example.com",
-            ),
-            (
-                &["mx.example.com.", "mx.example.com."],
-                None,
-                "mx.example.com",
-            ),
+            (&["example.com.", "mx.example.com."], None, "mx?.example.com"),
+            (&["x.y.example.com.", "z.example.com.", "example.com."], None, "x?.(y|z)?.example.com"),
+            (&["mx.example.com.", "mx.example.com."], None, "mx.example.com"),
             (&["example.com."], Some(2025), "example.com:2025"),
-            (
-                &["a.example.com.", "b.example.com."],
-                Some(2025),
-                "(a|b).example.com:2025",
-            ),
+            (&["a.example.com.", "b.example.com."], Some(2025), "(a|b).example.com:2025"),
             (&["."], None, "."),
             (&["."], Some(25), ":25"),
         ] {

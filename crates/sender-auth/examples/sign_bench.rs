@@ -15,25 +15,15 @@ fn main() {
     let ed25519 = key(include_bytes!("../tests/keys/ed25519-pkcs8.pem"));
     let rsa = key(include_bytes!("../tests/keys/rsa2048-pkcs1.pem"));
     for len in [10 * 1024, 100 * 1024] {
-        let clean = body(
-            "The quick brown fox jumps over the lazy dog and runs far away from here.\r\n",
-            len,
-        );
-        let dirty = body(
-            "The quick brown fox jumps  over the lazy dog,\tand runs far away from here. \r\n",
-            len,
-        );
+        let clean = body("The quick brown fox jumps over the lazy dog and runs far away from here.\r\n", len);
+        let dirty = body("The quick brown fox jumps  over the lazy dog,\tand runs far away from here. \r\n", len);
         let mixed = format!("{clean}one line with two  spaces\r\n");
         let kb = len / 1024;
         for form in [Canonicalization::Relaxed, Canonicalization::Simple] {
             let tag = form.tag();
             measure(&format!("{kb} KB {tag}, canonical"), || hash(form, &clean));
-            measure(&format!("{kb} KB {tag}, last line not canonical"), || {
-                hash(form, &mixed)
-            });
-            measure(&format!("{kb} KB {tag}, no line canonical"), || {
-                hash(form, &dirty)
-            });
+            measure(&format!("{kb} KB {tag}, last line not canonical"), || hash(form, &mixed));
+            measure(&format!("{kb} KB {tag}, no line canonical"), || hash(form, &dirty));
         }
         sign(&format!("{kb} KB Ed25519, total"), &ed25519, &clean);
         sign(&format!("{kb} KB RSA-2048, total"), &rsa, &clean);
@@ -46,25 +36,13 @@ fn hash(form: Canonicalization, body: &str) {
 
 fn sign(what: &str, key: &Arc<SigningKey>, body: &str) {
     let headers = ["From", "To", "Subject", "Date", "Message-ID"];
-    let signer = Signer::new(SignerParams::new(
-        "bench.test",
-        "s1",
-        &headers,
-        Arc::clone(key),
-    ))
-    .expect("valid options");
+    let signer = Signer::new(SignerParams::new("bench.test", "s1", &headers, Arc::clone(key))).expect("valid options");
     let raw = format!("{HEAD}{body}").into_bytes();
     let mut scratch = Scratch::new();
     measure(what, || {
         let block = HeaderBlock::parse(black_box(&raw));
         let body = &raw[block.body_start()..];
-        let field = signer.sign(
-            1_763_000_000,
-            block.view(&raw),
-            body,
-            &BodyHashes::new(),
-            &mut scratch,
-        );
+        let field = signer.sign(1_763_000_000, block.view(&raw), body, &BodyHashes::new(), &mut scratch);
         black_box(field.expect("signs"));
     });
 }

@@ -44,9 +44,7 @@ impl std::str::FromStr for Canonicalization {
         match text {
             "Relaxed" => Ok(Canonicalization::Relaxed),
             "Simple" => Ok(Canonicalization::Simple),
-            _ => Err(SignerError::Canonicalization {
-                value: text.to_owned(),
-            }),
+            _ => Err(SignerError::Canonicalization { value: text.to_owned() }),
         }
     }
 }
@@ -85,12 +83,7 @@ pub struct SignerParams {
 
 impl SignerParams {
     /// The required options, all others at their defaults.
-    pub fn new(
-        domain: &str,
-        selector: &str,
-        headers: &[&str],
-        key: Arc<SigningKey>,
-    ) -> SignerParams {
+    pub fn new(domain: &str, selector: &str, headers: &[&str], key: Arc<SigningKey>) -> SignerParams {
         SignerParams {
             domain: domain.to_owned(),
             selector: selector.to_owned(),
@@ -114,20 +107,13 @@ impl SignerParams {
         check_dns_name("domain", &self.domain, DOMAIN_BYTES_MAX)?;
         check_dns_name("selector", &self.selector, SELECTOR_BYTES_MAX)?;
         if self.headers.len() > HEADERS_MAX {
-            return Err(SignerError::TooManyHeaders {
-                found: self.headers.len(),
-                max: HEADERS_MAX,
-            });
+            return Err(SignerError::TooManyHeaders { found: self.headers.len(), max: HEADERS_MAX });
         }
         let bad = |name: &&String| !is_header_name(name);
         if let Some(name) = self.headers.iter().find(bad) {
             return Err(SignerError::HeaderName { name: name.clone() });
         }
-        if !self
-            .headers
-            .iter()
-            .any(|name| name.eq_ignore_ascii_case("From"))
-        {
+        if !self.headers.iter().any(|name| name.eq_ignore_ascii_case("From")) {
             return Err(SignerError::FromNotSigned);
         }
         Ok(())
@@ -137,10 +123,7 @@ impl SignerParams {
         let set = [
             ("atps", self.atps.is_some()),
             ("atpsh", self.atpsh.is_some()),
-            (
-                "agent_user_identifier",
-                self.agent_user_identifier.is_some(),
-            ),
+            ("agent_user_identifier", self.agent_user_identifier.is_some()),
             ("body_length", self.body_length),
             ("reporting", self.reporting),
         ];
@@ -159,11 +142,7 @@ pub enum SignerError {
     #[error(
         "dkim signer: {option} {value:?} is not a DNS name, expected labels of letters, digits, - and _ (A-labels for other scripts), at most {max} bytes"
     )]
-    DnsName {
-        option: &'static str,
-        value: String,
-        max: usize,
-    },
+    DnsName { option: &'static str, value: String, max: usize },
     #[error("dkim signer: headers must include From")]
     FromNotSigned,
     #[error(
@@ -179,26 +158,18 @@ pub enum SignerError {
 fn check_dns_name(option: &'static str, value: &str, max: usize) -> Result<(), SignerError> {
     let label_ok = |label: &str| {
         (1..=LABEL_BYTES_MAX).contains(&label.len())
-            && label
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
     };
     if value.len() <= max && value.split('.').all(label_ok) {
         return Ok(());
     }
-    Err(SignerError::DnsName {
-        option,
-        value: value.to_owned(),
-        max,
-    })
+    Err(SignerError::DnsName { option, value: value.to_owned(), max })
 }
 
 /// A name that can stand in `h=`: RFC 5322 `ftext` without the semicolon that ends a tag.
 fn is_header_name(name: &str) -> bool {
     (1..=HEADER_NAME_BYTES_MAX).contains(&name.len())
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_graphic() && b != b':' && b != b';')
+        && name.bytes().all(|b| b.is_ascii_graphic() && b != b':' && b != b';')
 }
 
 /// Most names in the `headers` option.

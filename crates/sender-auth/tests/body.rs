@@ -14,11 +14,7 @@ fn agree(body: &[u8], cuts: &[usize]) {
     let hashes = BodyHashes::new();
     for form in BOTH {
         let expect = common::body_hash(form == Canonicalization::Relaxed, body);
-        assert_eq!(
-            hashes.get(form, body).to_vec(),
-            expect,
-            "{form:?} whole {body:?}"
-        );
+        assert_eq!(hashes.get(form, body).to_vec(), expect, "{form:?} whole {body:?}");
         let mut hasher = BodyHasher::new(form);
         let mut rest = body;
         for &cut in cuts {
@@ -27,11 +23,7 @@ fn agree(body: &[u8], cuts: &[usize]) {
             rest = after;
         }
         hasher.update(rest);
-        assert_eq!(
-            hasher.finish().to_vec(),
-            expect,
-            "{form:?} cut at {cuts:?} {body:?}"
-        );
+        assert_eq!(hasher.finish().to_vec(), expect, "{form:?} cut at {cuts:?} {body:?}");
     }
 }
 
@@ -42,24 +34,12 @@ fn examples_and_empty_bodies_of_rfc_6376() {
     let example = b" C \r\nD \t E\r\n\r\n\r\n";
     assert_eq!(relaxed(example), b" C\r\nD E\r\n");
     assert_eq!(simple(example), b" C \r\nD \t E\r\n");
-    assert_eq!(
-        (relaxed(b""), simple(b"")),
-        (b"".to_vec(), b"\r\n".to_vec())
-    );
-    assert_eq!(
-        (relaxed(b"\r\n\r\n"), simple(b"\r\n\r\n")),
-        (b"".to_vec(), b"\r\n".to_vec())
-    );
+    assert_eq!((relaxed(b""), simple(b"")), (b"".to_vec(), b"\r\n".to_vec()));
+    assert_eq!((relaxed(b"\r\n\r\n"), simple(b"\r\n\r\n")), (b"".to_vec(), b"\r\n".to_vec()));
     // section 3.4.3 and 3.4.4 print the hashes of the empty body
     let hash = |form| STANDARD.encode(BodyHashes::new().get(form, b""));
-    assert_eq!(
-        hash(Canonicalization::Simple),
-        "frcCV1k9oG9oKj3dpUqdJg1PxRT2RSN/XKdLCPjaYaY="
-    );
-    assert_eq!(
-        hash(Canonicalization::Relaxed),
-        "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
-    );
+    assert_eq!(hash(Canonicalization::Simple), "frcCV1k9oG9oKj3dpUqdJg1PxRT2RSN/XKdLCPjaYaY=");
+    assert_eq!(hash(Canonicalization::Relaxed), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
 }
 
 #[test]

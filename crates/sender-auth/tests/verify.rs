@@ -5,19 +5,14 @@ mod common;
 
 use mime::{HeaderBlock, ValueForm};
 use proptest::prelude::*;
-use sender_auth::{
-    BodyHashes, Canonicalization, Job, Scratch, Signer, SignerParams, SigningKey, sign_many,
-};
+use sender_auth::{BodyHashes, Canonicalization, Job, Scratch, Signer, SignerParams, SigningKey, sign_many};
 use std::sync::Arc;
 
 const FORMS: [Canonicalization; 2] = [Canonicalization::Relaxed, Canonicalization::Simple];
 
 fn keys() -> [Arc<SigningKey>; 2] {
     let load = |pem: &[u8]| Arc::new(SigningKey::from_pem_or_der(pem).expect("a usable key"));
-    [
-        load(include_bytes!("keys/ed25519-pkcs8.pem")),
-        load(include_bytes!("keys/rsa2048-pkcs1.pem")),
-    ]
+    [load(include_bytes!("keys/ed25519-pkcs8.pem")), load(include_bytes!("keys/rsa2048-pkcs1.pem"))]
 }
 
 /// One signer for each key and canonicalization pair, every second one over-signing.
@@ -26,11 +21,8 @@ fn signers() -> Vec<(Signer, String)> {
     for key in keys() {
         for header in FORMS {
             for body in FORMS {
-                let names = [
-                    "From", "to", "Subject", "Date", "X-Multi", "X-Multi", "Absent",
-                ];
-                let mut params =
-                    SignerParams::new("sender.example.com", "sel", &names, Arc::clone(&key));
+                let names = ["From", "to", "Subject", "Date", "X-Multi", "X-Multi", "Absent"];
+                let mut params = SignerParams::new("sender.example.com", "sel", &names, Arc::clone(&key));
                 params.header_canonicalization = header;
                 params.body_canonicalization = body;
                 params.over_sign = out.len() % 2 == 1;
@@ -46,9 +38,7 @@ fn signers() -> Vec<(Signer, String)> {
 /// The message as it is sent with `field` in front.
 fn sealed(block: &HeaderBlock, raw: &[u8], field: Vec<u8>) -> Vec<u8> {
     let mut block = block.clone();
-    block
-        .prepend_field(field)
-        .expect("a signature is a header field");
+    block.prepend_field(field).expect("a signature is a header field");
     let mut out = Vec::new();
     block.write_head_to(raw, &mut out);
     out.extend_from_slice(&raw[block.body_start()..]);
@@ -58,12 +48,8 @@ fn sealed(block: &HeaderBlock, raw: &[u8], field: Vec<u8>) -> Vec<u8> {
 fn check_all(signers: &[(Signer, String)], raw: &[u8], edit: bool) {
     let mut block = HeaderBlock::parse(raw);
     if edit {
-        block
-            .prepend("X-Multi", b"front\r\n\tfolded ", ValueForm::Raw)
-            .expect("valid");
-        block
-            .append("x-multi", b"  back", ValueForm::Raw)
-            .expect("valid");
+        block.prepend("X-Multi", b"front\r\n\tfolded ", ValueForm::Raw).expect("valid");
+        block.append("x-multi", b"  back", ValueForm::Raw).expect("valid");
         block.remove_all(raw, "X-Gone");
     }
     let body = &raw[block.body_start()..];
@@ -137,45 +123,24 @@ fn the_verifier_notices_changes() {
     let block = HeaderBlock::parse(raw);
     for (signer, record) in signers() {
         let body = &raw[block.body_start()..];
-        let field = signer.sign(
-            1,
-            block.view(raw),
-            body,
-            &BodyHashes::new(),
-            &mut Scratch::new(),
-        );
+        let field = signer.sign(1, block.view(raw), body, &BodyHashes::new(), &mut Scratch::new());
         let message = sealed(&block, raw, field.expect("signs"));
         assert_eq!(common::verify(&message, &record), Ok(()));
         let text = String::from_utf8(message).expect("ASCII");
-        for (from, to) in [
-            ("a@b", "x@b"),
-            ("body text", "body  txt"),
-            ("t=1;", "t=2;"),
-            ("hello", "hell0"),
-        ] {
+        for (from, to) in [("a@b", "x@b"), ("body text", "body  txt"), ("t=1;", "t=2;"), ("hello", "hell0")] {
             let changed = text.replacen(from, to, 1);
-            assert!(
-                common::verify(changed.as_bytes(), &record).is_err(),
-                "{from} to {to}"
-            );
+            assert!(common::verify(changed.as_bytes(), &record).is_err(), "{from} to {to}");
         }
         let bent = text.replacen("\r\nFrom:", "\r\nFrom: added@x\r\nFrom:", 1);
         let over_signed = text.matches("From:").count() > 2;
-        assert_eq!(
-            common::verify(bent.as_bytes(), &record).is_err(),
-            over_signed,
-            "{text}"
-        );
+        assert_eq!(common::verify(bent.as_bytes(), &record).is_err(), over_signed, "{text}");
     }
 }
 
 #[test]
 fn one_scratch_serves_different_signers_and_messages() {
-    let messages: [&[u8]; 3] = [
-        b"From: a\r\n\r\nx\r\n",
-        b"From: b\r\nTo: c\r\nTo: d\r\n\r\n",
-        b"Subject: none\r\n\r\ny",
-    ];
+    let messages: [&[u8]; 3] =
+        [b"From: a\r\n\r\nx\r\n", b"From: b\r\nTo: c\r\nTo: d\r\n\r\n", b"Subject: none\r\n\r\ny"];
     let mut scratch = Scratch::new();
     for raw in messages {
         let block = HeaderBlock::parse(raw);

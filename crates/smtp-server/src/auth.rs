@@ -60,21 +60,14 @@ impl Session {
     }
 
     fn exchange(&mut self, exchange: Exchange, response: &[u8]) {
-        let decoded = BASE64
-            .decode(response)
-            .ok()
-            .and_then(|octets| String::from_utf8(octets).ok());
+        let decoded = BASE64.decode(response).ok().and_then(|octets| String::from_utf8(octets).ok());
         let Some(text) = decoded else {
             return self.refuse_junk(texts::reply(texts::AUTH_DECODING));
         };
         match exchange {
             Exchange::Plain => self.plain(&text),
-            Exchange::LoginUser if text.is_empty() => {
-                self.refuse_junk(texts::reply(texts::AUTH_DECODING))
-            }
-            Exchange::LoginUser => {
-                self.challenge(Exchange::LoginPassword { user: text }, "Password:")
-            }
+            Exchange::LoginUser if text.is_empty() => self.refuse_junk(texts::reply(texts::AUTH_DECODING)),
+            Exchange::LoginUser => self.challenge(Exchange::LoginPassword { user: text }, "Password:"),
             Exchange::LoginPassword { user } => self.credentials(user.clone(), user, text),
         }
     }
@@ -99,14 +92,7 @@ impl Session {
 
     fn credentials(&mut self, authz: String, authc: String, password: String) {
         match self.settings.interest.auth {
-            true => self.ask(
-                Question::AuthPlain {
-                    authz,
-                    authc,
-                    password,
-                },
-                Awaiting::AuthPlain,
-            ),
+            true => self.ask(Question::AuthPlain { authz, authc, password }, Awaiting::AuthPlain),
             false => self.auth_failed(),
         }
     }
@@ -126,10 +112,7 @@ impl Session {
         self.reject(reply, disconnect, Concerned::nobody());
         let open = !matches!(self.phase, Phase::Closing);
         if open && self.auth_failures >= self.settings.auth_failures_max {
-            let text = format!(
-                "4.7.0 {} too many authentication failures",
-                self.settings.hostname
-            );
+            let text = format!("4.7.0 {} too many authentication failures", self.settings.hostname);
             self.close_with(Reply::new(421, &text), Concerned::nobody());
         }
     }

@@ -35,13 +35,7 @@ impl Session {
             self.refuse_content(entry);
             return self.close();
         }
-        let chunk = Chunk {
-            announced: octets,
-            left: octets,
-            last,
-            started: now,
-            refusal,
-        };
+        let chunk = Chunk { announced: octets, left: octets, last, started: now, refusal };
         if octets == 0 {
             return self.end_chunk(now, &chunk);
         }
@@ -53,9 +47,7 @@ impl Session {
         let Phase::Chunk(chunk) = &mut self.phase else {
             return 0;
         };
-        let taken = usize::try_from(chunk.left)
-            .unwrap_or(usize::MAX)
-            .min(input.len());
+        let taken = usize::try_from(chunk.left).unwrap_or(usize::MAX).min(input.len());
         chunk.left -= taken as u64;
         if let (None, Some(open)) = (chunk.refusal, &mut self.transaction) {
             open.content.extend_from_slice(&input[..taken]);
@@ -96,13 +88,7 @@ impl Session {
             open.content = Vec::new();
             sender = Some(open.sender.clone());
         }
-        self.refuse(
-            texts::reply(entry),
-            crate::reject::Concerned {
-                sender,
-                recipients: Vec::new(),
-            },
-        );
+        self.refuse(texts::reply(entry), crate::reject::Concerned { sender, recipients: Vec::new() });
     }
 
     fn chunk_refusal(&self, octets: u64) -> Option<(u16, &'static str)> {

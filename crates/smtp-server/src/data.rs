@@ -43,15 +43,9 @@ impl Session {
         }
         let announced = self.transaction.as_ref().and_then(|open| open.params.size);
         // A little more than announced: the client's count and ours may differ by a line end.
-        self.prepare_content(
-            announced.map_or(PRESIZE_OCTETS as u64, |octets| octets.saturating_add(2)),
-        );
+        self.prepare_content(announced.map_or(PRESIZE_OCTETS as u64, |octets| octets.saturating_add(2)));
         let decoder = DataDecoder::new(self.settings.max_message_size);
-        self.phase = Phase::Data(Box::new(Receiving {
-            decoder,
-            started: now,
-            octets: 0,
-        }));
+        self.phase = Phase::Data(Box::new(Receiving { decoder, started: now, octets: 0 }));
         self.say(354, "Send body; end with CRLF.CRLF");
     }
 
@@ -82,11 +76,7 @@ impl Session {
             return;
         };
         let settings = &self.settings;
-        let verdict = conform(
-            &mut open.content,
-            settings.invalid_line_endings,
-            settings.line_length_hard_limit,
-        );
+        let verdict = conform(&mut open.content, settings.invalid_line_endings, settings.line_length_hard_limit);
         match verdict {
             Ok(()) => self.hand_over(now),
             Err(ContentFault::BareLineEnding) => self.refuse_content(texts::BARE_LINE_ENDING),
@@ -98,12 +88,7 @@ impl Session {
     pub(crate) fn refuse_content(&mut self, entry: (u16, &str)) {
         let concerned = match self.transaction.take() {
             None => Concerned::nobody(),
-            Some(Open {
-                sender, recipients, ..
-            }) => Concerned {
-                sender: Some(sender),
-                recipients,
-            },
+            Some(Open { sender, recipients, .. }) => Concerned { sender: Some(sender), recipients },
         };
         self.refuse(texts::reply(entry), concerned);
     }
@@ -112,22 +97,12 @@ impl Session {
         let Some(open) = self.transaction.take() else {
             return;
         };
-        let Open {
-            sender,
-            params,
-            recipients,
-            rcpt_params,
-            mut content,
-            ..
-        } = open;
+        let Open { sender, params, recipients, rcpt_params, mut content, .. } = open;
         if !content.is_empty() && !content.ends_with(b"\r\n") {
             // Chunks need not end in a line end; everything behind this point relies on one.
             content.extend_from_slice(b"\r\n");
         }
-        let concerned = Concerned {
-            sender: Some(sender.clone()),
-            recipients: recipients.clone(),
-        };
+        let concerned = Concerned { sender: Some(sender.clone()), recipients: recipients.clone() };
         let transaction = Transaction {
             envelope: Envelope { sender, recipients },
             content,
@@ -155,9 +130,7 @@ impl Session {
 
     /// Gives the open transaction a content buffer with room for `octets`, within reason.
     pub(crate) fn prepare_content(&mut self, octets: u64) {
-        let wanted = usize::try_from(octets)
-            .unwrap_or(usize::MAX)
-            .min(PRESIZE_OCTETS_MAX);
+        let wanted = usize::try_from(octets).unwrap_or(usize::MAX).min(PRESIZE_OCTETS_MAX);
         let Some(open) = &mut self.transaction else {
             return;
         };

@@ -39,16 +39,11 @@ impl Session {
         let host = &self.settings.hostname;
         let reply = match overdue {
             Overdue::Idle => Reply::enhanced(421, texts::NOT_NOW, format!("{host} idle too long")),
-            Overdue::Transaction => {
-                Reply::new(421, &format!("4.4.2 {host} transaction took too long"))
-            }
+            Overdue::Transaction => Reply::new(421, &format!("4.4.2 {host} transaction took too long")),
             Overdue::DataRate => Reply::new(421, &format!("4.4.2 {host} data arrives too slowly")),
         };
         let concerned = match self.transaction.take() {
-            Some(open) => Concerned {
-                sender: Some(open.sender),
-                recipients: open.recipients,
-            },
+            Some(open) => Concerned { sender: Some(open.sender), recipients: open.recipients },
             None => Concerned::nobody(),
         };
         self.close_with(reply, concerned);
@@ -67,18 +62,14 @@ impl Session {
     pub(crate) fn stop_if_asked(&mut self) {
         if self.stopping && !matches!(self.phase, Phase::Closing) {
             let text = format!("{} shutting down", self.settings.hostname);
-            self.close_with(
-                Reply::enhanced(421, texts::NOT_NOW, text),
-                Concerned::nobody(),
-            );
+            self.close_with(Reply::enhanced(421, texts::NOT_NOW, text), Concerned::nobody());
         }
     }
 
     /// True when a client that keeps talking has used up its transaction or its data rate: the
     /// clocks that must be looked at even while input is there.
     pub(crate) fn is_overdue_while_talking(&self, now: Instant) -> bool {
-        self.clocks()
-            .is_some_and(|(at, overdue)| at <= now && overdue != Overdue::Idle)
+        self.clocks().is_some_and(|(at, overdue)| at <= now && overdue != Overdue::Idle)
     }
 
     /// The clock that runs out first.
@@ -86,21 +77,13 @@ impl Session {
         if self.awaiting.is_some() || matches!(self.phase, Phase::Closing) {
             return None;
         }
-        let idle = (
-            self.last_progress + self.settings.client_timeout,
-            Overdue::Idle,
-        );
-        let transaction = self.transaction.as_ref().map(|open| {
-            (
-                open.started + self.settings.transaction_timeout,
-                Overdue::Transaction,
-            )
-        });
+        let idle = (self.last_progress + self.settings.client_timeout, Overdue::Idle);
+        let transaction = self
+            .transaction
+            .as_ref()
+            .map(|open| (open.started + self.settings.transaction_timeout, Overdue::Transaction));
         let rate = self.rate_deadline().map(|at| (at, Overdue::DataRate));
-        [Some(idle), transaction, rate]
-            .into_iter()
-            .flatten()
-            .min_by_key(|(at, _)| *at)
+        [Some(idle), transaction, rate].into_iter().flatten().min_by_key(|(at, _)| *at)
     }
 
     fn rate_deadline(&self) -> Option<Instant> {
@@ -109,15 +92,7 @@ impl Session {
             Phase::Chunk(chunk) => (chunk.started, chunk.announced - chunk.left),
             _ => return None,
         };
-        let bought_us = octets
-            .saturating_mul(1_000_000)
-            .checked_div(self.settings.data_rate_octets_per_second_min)?;
-        Some(
-            started
-                + self
-                    .settings
-                    .data_rate_grace
-                    .max(Duration::from_micros(bought_us)),
-        )
+        let bought_us = octets.saturating_mul(1_000_000).checked_div(self.settings.data_rate_octets_per_second_min)?;
+        Some(started + self.settings.data_rate_grace.max(Duration::from_micros(bought_us)))
     }
 }

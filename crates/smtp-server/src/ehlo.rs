@@ -27,24 +27,12 @@ impl Session {
         if domain.len() > HELLO_OCTETS_MAX {
             return self.refuse(texts::reply(texts::HELLO_TOO_LONG), Concerned::nobody());
         }
-        let extensions = if extended {
-            self.extensions()
-        } else {
-            Vec::new()
-        };
-        let hello = Hello {
-            domain,
-            extended,
-            extensions,
-        };
+        let extensions = if extended { self.extensions() } else { Vec::new() };
+        let hello = Hello { domain, extended, extensions };
         if !self.settings.interest.ehlo {
             return self.hello_accepted(hello);
         }
-        let question = Question::Ehlo {
-            domain: hello.domain.clone(),
-            extended,
-            extensions: hello.extensions.clone(),
-        };
+        let question = Question::Ehlo { domain: hello.domain.clone(), extended, extensions: hello.extensions.clone() };
         self.ask(question, Awaiting::Ehlo(hello));
     }
 
@@ -60,9 +48,8 @@ impl Session {
 
     /// What we offer now, in KumoMTA's order, ours behind.
     fn extensions(&self) -> Vec<String> {
-        let mut list: Vec<String> = ["PIPELINING", "ENHANCEDSTATUSCODES", "8BITMIME", "SMTPUTF8"]
-            .map(str::to_owned)
-            .into();
+        let mut list: Vec<String> =
+            ["PIPELINING", "ENHANCEDSTATUSCODES", "8BITMIME", "SMTPUTF8"].map(str::to_owned).into();
         match self.tls {
             None if self.settings.tls_available => list.push("STARTTLS".to_owned()),
             None => {}
@@ -76,16 +63,11 @@ impl Session {
     fn write_extensions(&mut self, hello: &Hello) {
         let first = format!("{} Aloha {}", self.settings.hostname, hello.domain);
         let count = hello.extensions.len();
-        let lines =
-            core::iter::once(first.as_str()).chain(hello.extensions.iter().map(String::as_str));
+        let lines = core::iter::once(first.as_str()).chain(hello.extensions.iter().map(String::as_str));
         for (i, line) in lines.enumerate() {
-            self.output
-                .extend_from_slice(if i < count { b"250-" } else { b"250 " });
+            self.output.extend_from_slice(if i < count { b"250-" } else { b"250 " });
             // Policy wrote the list: a line end in it must not become a reply of its own.
-            self.output.extend(
-                line.bytes()
-                    .map(|b| if b.is_ascii_control() { b' ' } else { b }),
-            );
+            self.output.extend(line.bytes().map(|b| if b.is_ascii_control() { b' ' } else { b }));
             self.output.extend_from_slice(b"\r\n");
         }
     }

@@ -39,30 +39,18 @@ impl Session {
         if self.settings.hello_required && self.hello.is_none() {
             return self.refuse_junk(texts::reply(texts::HELLO_FIRST));
         }
-        if params
-            .size
-            .is_some_and(|octets| octets > self.settings.max_message_size as u64)
-        {
-            let concerned = Concerned {
-                sender: Some(sender),
-                recipients: Vec::new(),
-            };
+        if params.size.is_some_and(|octets| octets > self.settings.max_message_size as u64) {
+            let concerned = Concerned { sender: Some(sender), recipients: Vec::new() };
             return self.refuse(texts::reply(texts::MESSAGE_TOO_BIG), concerned);
         }
         if !params.smtputf8 && !sender.0.as_ref().is_none_or(Mailbox::is_ascii) {
-            let concerned = Concerned {
-                sender: Some(sender),
-                recipients: Vec::new(),
-            };
+            let concerned = Concerned { sender: Some(sender), recipients: Vec::new() };
             return self.refuse(texts::reply(texts::NEEDS_SMTPUTF8), concerned);
         }
         if !self.settings.interest.mail_from {
             return self.mail_accepted(now, sender, params);
         }
-        let question = Question::MailFrom {
-            sender: sender.clone(),
-            params: params.clone(),
-        };
+        let question = Question::MailFrom { sender: sender.clone(), params: params.clone() };
         self.ask(question, Awaiting::MailFrom { sender, params });
     }
 

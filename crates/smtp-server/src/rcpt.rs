@@ -21,11 +21,7 @@ impl Session {
         }
         if let Some((reply, close)) = self.recipient_over_limit() {
             let concerned = self.concerning(recipient);
-            return if close {
-                self.close_with(reply, concerned)
-            } else {
-                self.refuse(reply, concerned)
-            };
+            return if close { self.close_with(reply, concerned) } else { self.refuse(reply, concerned) };
         }
         let sender = open.sender.clone();
         if !open.params.smtputf8 && !recipient.is_ascii() {
@@ -35,11 +31,7 @@ impl Session {
         if !self.settings.interest.rcpt_to {
             return self.rcpt_accepted(recipient, params);
         }
-        let question = Question::RcptTo {
-            sender,
-            recipient: recipient.clone(),
-            params: params.clone(),
-        };
+        let question = Question::RcptTo { sender, recipient: recipient.clone(), params: params.clone() };
         self.ask(question, Awaiting::RcptTo { recipient, params });
     }
 
@@ -54,10 +46,7 @@ impl Session {
 
     /// The reply to one recipient too many, and whether to close.
     fn recipient_over_limit(&self) -> Option<(Reply, bool)> {
-        let held = self
-            .transaction
-            .as_ref()
-            .map_or(0, |open| open.recipients.len());
+        let held = self.transaction.as_ref().map_or(0, |open| open.recipients.len());
         if held >= self.settings.max_recipients_per_message {
             return Some((texts::reply(texts::TOO_MANY_RECIPIENTS), false));
         }
@@ -67,19 +56,13 @@ impl Session {
         if held > 0 {
             return Some((texts::reply(texts::TOO_MANY_RECIPIENTS), false));
         }
-        let text = format!(
-            "4.5.3 {} too many messages on this connection",
-            self.settings.hostname
-        );
+        let text = format!("4.5.3 {} too many messages on this connection", self.settings.hostname);
         Some((Reply::new(421, &text), true))
     }
 
     /// The transaction's sender with one recipient.
     pub(crate) fn concerning(&self, recipient: Mailbox) -> Concerned {
         let sender = self.transaction.as_ref().map(|open| open.sender.clone());
-        Concerned {
-            sender,
-            recipients: vec![recipient],
-        }
+        Concerned { sender, recipients: vec![recipient] }
     }
 }

@@ -31,10 +31,7 @@ pub(crate) struct Concerned {
 
 impl Concerned {
     pub(crate) fn nobody() -> Concerned {
-        Concerned {
-            sender: None,
-            recipients: Vec::new(),
-        }
+        Concerned { sender: None, recipients: Vec::new() }
     }
 }
 
@@ -55,12 +52,7 @@ impl Session {
         if !unlogged {
             let command = offending_line(&self.line);
             let Concerned { sender, recipients } = concerned;
-            self.rejections.push(Rejection {
-                reply,
-                command,
-                sender,
-                recipients,
-            });
+            self.rejections.push(Rejection { reply, command, sender, recipients });
         }
     }
 
@@ -68,13 +60,7 @@ impl Session {
     pub(crate) fn refuse_junk(&mut self, reply: Reply) {
         if self.count_junk() {
             let sender = self.transaction.as_ref().map(|open| open.sender.clone());
-            self.refuse(
-                reply,
-                Concerned {
-                    sender,
-                    recipients: Vec::new(),
-                },
-            );
+            self.refuse(reply, Concerned { sender, recipients: Vec::new() });
         }
     }
 
@@ -83,10 +69,7 @@ impl Session {
         self.junk_commands = self.junk_commands.saturating_add(1);
         let bearable = self.junk_commands <= self.settings.junk_commands_max;
         if !bearable {
-            self.close_with(
-                Reply::new(421, "4.7.0 too many errors"),
-                Concerned::nobody(),
-            );
+            self.close_with(Reply::new(421, "4.7.0 too many errors"), Concerned::nobody());
         }
         bearable
     }
@@ -118,10 +101,7 @@ impl Session {
             Disconnect::If421 => {}
             Disconnect::ForceDisconnect => self.close(),
             Disconnect::FollowWith421 => {
-                let text = format!(
-                    "{} disconnecting due to previous error",
-                    self.settings.hostname
-                );
+                let text = format!("{} disconnecting due to previous error", self.settings.hostname);
                 self.close_with(Reply::new(421, &text), Concerned::nobody());
             }
         }

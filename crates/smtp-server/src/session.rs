@@ -90,14 +90,8 @@ pub(crate) enum Awaiting {
     ConnectionAccepted,
     Ehlo(Hello),
     AuthPlain,
-    MailFrom {
-        sender: ReversePath,
-        params: MailParams,
-    },
-    RcptTo {
-        recipient: Mailbox,
-        params: RcptParams,
-    },
+    MailFrom { sender: ReversePath, params: MailParams },
+    RcptTo { recipient: Mailbox, params: RcptParams },
     Data(Concerned),
 }
 
@@ -111,12 +105,7 @@ const SKIPPED_OCTETS_MAX: usize = 1 << 20;
 
 impl Session {
     /// A session with a client that just connected. Ask [`Session::next`] at once.
-    pub fn new(
-        now: Instant,
-        peer: SocketAddr,
-        local: SocketAddr,
-        settings: Arc<Settings>,
-    ) -> Session {
+    pub fn new(now: Instant, peer: SocketAddr, local: SocketAddr, settings: Arc<Settings>) -> Session {
         let mut session = Session {
             peer,
             local,
@@ -166,11 +155,7 @@ impl Session {
                 self.last_progress = now;
             }
         }
-        if matches!(self.phase, Phase::Closing) {
-            input.len()
-        } else {
-            used
-        }
+        if matches!(self.phase, Phase::Closing) { input.len() } else { used }
     }
 
     /// What to do now. Hands a question out once; the next call belongs behind its answer.
@@ -178,10 +163,7 @@ impl Session {
         if let Some(question) = self.question.take() {
             return Step::Ask(question);
         }
-        assert!(
-            self.awaiting.is_none(),
-            "next called with a question outstanding"
-        );
+        assert!(self.awaiting.is_none(), "next called with a question outstanding");
         if self.is_overdue_while_talking(now) {
             self.expire(now);
         }
@@ -197,17 +179,12 @@ impl Session {
     /// the session closed meanwhile. Panics when the answer does not fit the question.
     pub fn answer(&mut self, now: Instant, answer: Answer) {
         let Some(awaiting) = self.awaiting.take() else {
-            assert!(
-                matches!(self.phase, Phase::Closing),
-                "an answer nobody asked for"
-            );
+            assert!(matches!(self.phase, Phase::Closing), "an answer nobody asked for");
             return;
         };
         self.last_progress = now;
         match (awaiting, answer) {
-            (Awaiting::AuthPlain, Answer::Reject { reply, disconnect }) => {
-                self.auth_rejected(reply, disconnect)
-            }
+            (Awaiting::AuthPlain, Answer::Reject { reply, disconnect }) => self.auth_rejected(reply, disconnect),
             (Awaiting::ConnectionAccepted, Answer::Reject { reply, disconnect }) => {
                 self.reject(reply, disconnect, Concerned::nobody());
                 self.close();
@@ -220,19 +197,12 @@ impl Session {
             (Awaiting::ConnectionAccepted, Answer::Continue) => self.greet(),
             (Awaiting::Ehlo(hello), Answer::Continue) => self.hello_accepted(hello),
             (Awaiting::Ehlo(hello), Answer::Extensions(extensions)) => {
-                self.hello_accepted(Hello {
-                    extensions,
-                    ..hello
-                });
+                self.hello_accepted(Hello { extensions, ..hello });
             }
             (Awaiting::AuthPlain, Answer::Authenticated(identity)) => self.auth_succeeded(identity),
             (Awaiting::AuthPlain, Answer::NotAuthenticated) => self.auth_failed(),
-            (Awaiting::MailFrom { sender, params }, Answer::Continue) => {
-                self.mail_accepted(now, sender, params)
-            }
-            (Awaiting::RcptTo { recipient, params }, Answer::Continue) => {
-                self.rcpt_accepted(recipient, params)
-            }
+            (Awaiting::MailFrom { sender, params }, Answer::Continue) => self.mail_accepted(now, sender, params),
+            (Awaiting::RcptTo { recipient, params }, Answer::Continue) => self.rcpt_accepted(recipient, params),
             (Awaiting::Data(_), Answer::Accepted(receipts)) => self.data_accepted(&receipts),
             _ => panic!("the answer does not fit the question"),
         }
@@ -316,11 +286,7 @@ impl Session {
     /// Works off one line; returns the octets consumed, 0 when it is not complete.
     fn feed_line(&mut self, now: Instant, input: &[u8]) -> usize {
         let in_auth = matches!(self.phase, Phase::Auth(_));
-        let octets_max = if in_auth {
-            AUTH_LINE_OCTETS_MAX
-        } else {
-            COMMAND_LINE_OCTETS_MAX
-        };
+        let octets_max = if in_auth { AUTH_LINE_OCTETS_MAX } else { COMMAND_LINE_OCTETS_MAX };
         let skipped = self.lines.skipped();
         match self.lines.next(input, octets_max) {
             Line::Complete { text, consumed } if in_auth => {
@@ -372,13 +338,7 @@ impl Session {
             Ok(Command::Quit) => self.quit(),
             Ok(Command::StartTls) => self.starttls(more),
             Ok(Command::Auth { mechanism, initial }) => self.auth(&mechanism, initial.as_deref()),
-            Ok(
-                Command::Lhlo(_)
-                | Command::Vrfy(_)
-                | Command::Expn(_)
-                | Command::Help
-                | Command::Unknown(_),
-            ) => {
+            Ok(Command::Lhlo(_) | Command::Vrfy(_) | Command::Expn(_) | Command::Help | Command::Unknown(_)) => {
                 self.refuse_junk(texts::reply(texts::NOT_IMPLEMENTED));
             }
             Err(error @ CommandError::ChunkSize(_)) => {
@@ -410,15 +370,10 @@ impl Session {
     /// Whom the rejection of a question concerns.
     fn concerned(&self, awaiting: Awaiting) -> Concerned {
         match awaiting {
-            Awaiting::MailFrom { sender, .. } => Concerned {
-                sender: Some(sender),
-                recipients: Vec::new(),
-            },
+            Awaiting::MailFrom { sender, .. } => Concerned { sender: Some(sender), recipients: Vec::new() },
             Awaiting::RcptTo { recipient, .. } => self.concerning(recipient),
             Awaiting::Data(concerned) => concerned,
-            Awaiting::ConnectionAccepted | Awaiting::Ehlo(_) | Awaiting::AuthPlain => {
-                Concerned::nobody()
-            }
+            Awaiting::ConnectionAccepted | Awaiting::Ehlo(_) | Awaiting::AuthPlain => Concerned::nobody(),
         }
     }
 }

@@ -98,24 +98,14 @@ impl Default for Settings {
 
 impl Default for Interest {
     fn default() -> Interest {
-        Interest {
-            connection_accepted: true,
-            ehlo: true,
-            auth: true,
-            mail_from: true,
-            rcpt_to: true,
-        }
+        Interest { connection_accepted: true, ehlo: true, auth: true, mail_from: true, rcpt_to: true }
     }
 }
 
 impl Settings {
     /// What a policy error is answered with, the connection being closed (KumoMTA behaviour).
     pub fn technical_difficulties(&self) -> Reply {
-        Reply::enhanced(
-            421,
-            texts::POLICY_ERROR,
-            format!("{} technical difficulties", self.hostname),
-        )
+        Reply::enhanced(421, texts::POLICY_ERROR, format!("{} technical difficulties", self.hostname))
     }
 
     /// What a connection over `max_connections` gets instead of a banner (KumoMTA behaviour).

@@ -33,10 +33,7 @@ impl Session {
     /// The handshake asked for by [`crate::Step::StartTls`] succeeded. When it fails there is
     /// nothing to call: drop the session and the connection.
     pub fn tls_started(&mut self, now: Instant, tls: TlsInfo) {
-        assert!(
-            matches!(self.phase, Phase::Tls),
-            "tls_started without Step::StartTls"
-        );
+        assert!(matches!(self.phase, Phase::Tls), "tls_started without Step::StartTls");
         self.last_progress = now;
         self.transaction = None;
         self.hello = None;

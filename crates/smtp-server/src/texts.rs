@@ -15,17 +15,12 @@ pub(crate) const HELLO_FIRST: (u16, &str) = (503, "5.5.0 EHLO or HELO first");
 pub(crate) const MAIL_FIRST: (u16, &str) = (503, "5.5.0 MAIL FROM first");
 pub(crate) const RCPT_FIRST: (u16, &str) = (503, "5.5.0 RCPT TO first");
 pub(crate) const MAIL_TWICE: (u16, &str) = (503, "5.5.0 MAIL FROM already given, RSET first");
-pub(crate) const IN_CHUNKS: (u16, &str) = (
-    503,
-    "5.5.0 message is being sent in chunks, only BDAT or RSET now",
-);
-pub(crate) const CHUNKS_FAILED: (u16, &str) =
-    (503, "5.5.0 an earlier chunk was refused, RSET first");
+pub(crate) const IN_CHUNKS: (u16, &str) = (503, "5.5.0 message is being sent in chunks, only BDAT or RSET now");
+pub(crate) const CHUNKS_FAILED: (u16, &str) = (503, "5.5.0 an earlier chunk was refused, RSET first");
 pub(crate) const TOO_MANY_RECIPIENTS: (u16, &str) = (452, "4.5.3 too many recipients");
 pub(crate) const MESSAGE_TOO_BIG: (u16, &str) = (552, "5.3.4 message too big");
 pub(crate) const LINE_TOO_LONG: (u16, &str) = (500, "5.2.3 line too long");
-pub(crate) const BARE_LINE_ENDING: (u16, &str) =
-    (552, "5.6.0 message data must use CRLF for line endings");
+pub(crate) const BARE_LINE_ENDING: (u16, &str) = (552, "5.6.0 message data must use CRLF for line endings");
 pub(crate) const COMMAND_TOO_LONG: (u16, &str) = (500, "5.5.2 command line too long");
 pub(crate) const NEEDS_SMTPUTF8: (u16, &str) = (553, "5.6.7 address needs SMTPUTF8");
 pub(crate) const NOT_IMPLEMENTED: (u16, &str) = (502, "5.5.1 command not implemented");
@@ -33,18 +28,11 @@ pub(crate) const HELLO_TOO_LONG: (u16, &str) = (501, "5.5.4 name too long");
 pub(crate) const EARLY_TALK: (u16, &str) = (554, "5.5.0 SMTP protocol synchronization error");
 pub(crate) const TLS_UNAVAILABLE: (u16, &str) = (502, "5.5.1 TLS not available");
 pub(crate) const TLS_TWICE: (u16, &str) = (503, "5.5.0 TLS already active");
-pub(crate) const TLS_INJECTION: (u16, &str) = (
-    554,
-    "5.5.0 nothing may follow STARTTLS before the handshake",
-);
-pub(crate) const AUTH_NEEDS_TLS: (u16, &str) = (
-    524,
-    "5.7.11 AUTH needs an encrypted connection, STARTTLS first",
-);
+pub(crate) const TLS_INJECTION: (u16, &str) = (554, "5.5.0 nothing may follow STARTTLS before the handshake");
+pub(crate) const AUTH_NEEDS_TLS: (u16, &str) = (524, "5.7.11 AUTH needs an encrypted connection, STARTTLS first");
 pub(crate) const AUTH_TWICE: (u16, &str) = (503, "5.5.0 already authenticated");
 pub(crate) const AUTH_IN_TRANSACTION: (u16, &str) = (503, "5.5.0 no AUTH inside a transaction");
-pub(crate) const AUTH_MECHANISM: (u16, &str) =
-    (504, "5.5.4 unknown AUTH mechanism, expected PLAIN or LOGIN");
+pub(crate) const AUTH_MECHANISM: (u16, &str) = (504, "5.5.4 unknown AUTH mechanism, expected PLAIN or LOGIN");
 pub(crate) const AUTH_DECODING: (u16, &str) = (501, "5.5.2 malformed AUTH response");
 pub(crate) const AUTH_CANCELLED: (u16, &str) = (501, "5.7.0 AUTH cancelled");
 pub(crate) const AUTH_INVALID: (u16, &str) = (535, "5.7.8 AUTH invalid");
@@ -76,11 +64,7 @@ pub(crate) fn of_command_error(error: &CommandError) -> Reply {
 /// Printable ASCII, shortened.
 fn echo(text: &str) -> String {
     let printable = |c: char| {
-        if c.is_ascii() && !c.is_ascii_control() {
-            c
-        } else {
-            '?'
-        }
+        if c.is_ascii() && !c.is_ascii_control() { c } else { '?' }
     };
     text.chars().take(TEXT_OCTETS_MAX).map(printable).collect()
 }

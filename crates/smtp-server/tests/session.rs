@@ -15,20 +15,11 @@ use support::script::Script;
 use support::{Pieces, run};
 
 const START: Instant = Instant::from_micros(1);
-const NONE: Interest = Interest {
-    connection_accepted: false,
-    ehlo: false,
-    auth: true,
-    mail_from: false,
-    rcpt_to: false,
-};
+const NONE: Interest =
+    Interest { connection_accepted: false, ehlo: false, auth: true, mail_from: false, rcpt_to: false };
 
 fn session(interest: Interest) -> Session {
-    let settings = Settings {
-        hostname: "mx".into(),
-        interest,
-        ..Settings::default()
-    };
+    let settings = Settings { hostname: "mx".into(), interest, ..Settings::default() };
     let address = "127.0.0.1:25".parse().expect("address");
     Session::new(START, address, address, Arc::new(settings))
 }
@@ -51,30 +42,18 @@ fn receipt() -> Receipt {
 
 #[test]
 fn talk_before_the_banner_is_refused() {
-    let mut early = session(Interest {
-        connection_accepted: true,
-        ..NONE
-    });
-    assert!(matches!(
-        early.next(START),
-        Step::Ask(Question::ConnectionAccepted)
-    ));
+    let mut early = session(Interest { connection_accepted: true, ..NONE });
+    assert!(matches!(early.next(START), Step::Ask(Question::ConnectionAccepted)));
     early.early_talk(START);
     early.answer(START, Answer::Continue);
     assert!(matches!(early.next(START), Step::Close));
-    assert_eq!(
-        said(&mut early),
-        "554 5.5.0 SMTP protocol synchronization error\r\n"
-    );
+    assert_eq!(said(&mut early), "554 5.5.0 SMTP protocol synchronization error\r\n");
     assert_eq!(early.take_rejections().len(), 1);
 
     let mut unwritten = session(NONE);
     unwritten.feed(START, b"EHLO a\r\n");
     assert!(matches!(unwritten.next(START), Step::Close));
-    assert_eq!(
-        said(&mut unwritten),
-        "554 5.5.0 SMTP protocol synchronization error\r\n"
-    );
+    assert_eq!(said(&mut unwritten), "554 5.5.0 SMTP protocol synchronization error\r\n");
 
     let mut late = greeted();
     late.early_talk(START);
@@ -85,18 +64,11 @@ fn talk_before_the_banner_is_refused() {
 
 #[test]
 fn early_talk_may_be_allowed() {
-    let settings = Settings {
-        refuse_early_talk: false,
-        interest: NONE,
-        ..Settings::default()
-    };
+    let settings = Settings { refuse_early_talk: false, interest: NONE, ..Settings::default() };
     let address = "127.0.0.1:25".parse().expect("address");
     let mut session = Session::new(START, address, address, Arc::new(settings));
     assert_eq!(session.feed(START, b"NOOP\r\n"), 6);
-    assert_eq!(
-        said(&mut session),
-        "220 localhost KumoMTA\r\n250 the goggles do nothing\r\n"
-    );
+    assert_eq!(said(&mut session), "220 localhost KumoMTA\r\n250 the goggles do nothing\r\n");
 }
 
 #[test]
@@ -114,13 +86,7 @@ fn a_message_handed_over_gets_its_true_reply_before_a_shutdown() {
     assert!(matches!(session.next(START), Step::Close));
     let text = said(&mut session);
     let last: Vec<&str> = text.lines().rev().take(2).collect();
-    assert_eq!(
-        last,
-        [
-            "421 4.3.2 mx shutting down",
-            "250 OK ids=07070707070707070707070707070707"
-        ]
-    );
+    assert_eq!(last, ["421 4.3.2 mx shutting down", "250 OK ids=07070707070707070707070707070707"]);
 }
 
 #[test]
@@ -129,13 +95,8 @@ fn the_processing_deadline_counts_from_the_end_of_the_content() {
     session.feed(START, b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\n");
     let later = START + Duration::from_secs(30);
     session.feed(later, b"x\r\n.\r\n");
-    let Step::Ask(Question::Data(transaction)) = session.next(later) else {
-        panic!("no message")
-    };
-    assert_eq!(
-        transaction.processing_deadline,
-        later + Duration::from_secs(300)
-    );
+    let Step::Ask(Question::Data(transaction)) = session.next(later) else { panic!("no message") };
+    assert_eq!(transaction.processing_deadline, later + Duration::from_secs(300));
 }
 
 #[test]
@@ -160,28 +121,19 @@ fn a_failing_handshake_and_a_stop_in_it_say_nothing_in_clear() {
 
 #[test]
 fn a_stop_while_greeting_is_the_greeting() {
-    let mut session = session(Interest {
-        connection_accepted: true,
-        ..NONE
-    });
+    let mut session = session(Interest { connection_accepted: true, ..NONE });
     assert!(matches!(session.next(START), Step::Ask(_)));
     session.shutdown(START);
     session.answer(START, Answer::Continue);
     assert_eq!(said(&mut session), "421 4.3.2 mx shutting down\r\n");
-    assert!(
-        session.take_rejections().is_empty(),
-        "421 4.3.2 is nobody's rejection"
-    );
+    assert!(session.take_rejections().is_empty(), "421 4.3.2 is nobody's rejection");
 }
 
 #[test]
 #[should_panic(expected = "accepted without a receipt")]
 fn nobody_answers_250_without_a_receipt() {
     let mut session = greeted();
-    session.feed(
-        START,
-        b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nBDAT 0 LAST\r\n",
-    );
+    session.feed(START, b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nBDAT 0 LAST\r\n");
     let _ = session.next(START);
     session.answer(START, Answer::Accepted(Vec::new()));
 }
@@ -190,10 +142,7 @@ fn nobody_answers_250_without_a_receipt() {
 #[should_panic(expected = "does not fit")]
 fn a_message_cannot_be_waved_through() {
     let mut session = greeted();
-    session.feed(
-        START,
-        b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nBDAT 0 LAST\r\n",
-    );
+    session.feed(START, b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nBDAT 0 LAST\r\n");
     let _ = session.next(START);
     session.answer(START, Answer::Continue);
 }
@@ -208,11 +157,7 @@ fn a_client_that_never_reads_replies_is_held_to_the_output_bound() {
     let mut flushes = 0;
     while used < flood.len() {
         used += session.feed(START, &flood[used..]);
-        assert!(
-            session.output().len() < 40 * 1024,
-            "{}",
-            session.output().len()
-        );
+        assert!(session.output().len() < 40 * 1024, "{}", session.output().len());
         assert!(session.take_rejections().len() <= 256);
         if matches!(session.next(START), Step::Flush) {
             flushes += 1;
@@ -225,18 +170,9 @@ fn a_client_that_never_reads_replies_is_held_to_the_output_bound() {
 #[test]
 fn announced_sizes_set_no_memory_aside() {
     let mut session = greeted();
-    session.feed(
-        START,
-        b"MAIL FROM:<a@b> SIZE=20971520\r\nRCPT TO:<c@d>\r\nDATA\r\nx\r\n.\r\n",
-    );
-    let Step::Ask(Question::Data(transaction)) = session.next(START) else {
-        panic!("no message")
-    };
-    assert!(
-        transaction.content.capacity() <= 256 * 1024,
-        "{}",
-        transaction.content.capacity()
-    );
+    session.feed(START, b"MAIL FROM:<a@b> SIZE=20971520\r\nRCPT TO:<c@d>\r\nDATA\r\nx\r\n.\r\n");
+    let Step::Ask(Question::Data(transaction)) = session.next(START) else { panic!("no message") };
+    assert!(transaction.content.capacity() <= 256 * 1024, "{}", transaction.content.capacity());
 }
 
 #[test]
@@ -260,13 +196,8 @@ fn a_buffer_given_back_holds_the_next_content() {
     let mut session = greeted();
     session.recycle(Vec::with_capacity(100_000));
     session.recycle(Vec::with_capacity(10_000_000));
-    session.feed(
-        START,
-        b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\nx\r\n.\r\n",
-    );
-    let Step::Ask(Question::Data(transaction)) = session.next(START) else {
-        panic!("no message")
-    };
+    session.feed(START, b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\nx\r\n.\r\n");
+    let Step::Ask(Question::Data(transaction)) = session.next(START) else { panic!("no message") };
     assert_eq!(transaction.content.capacity(), 100_000);
 }
 
@@ -320,10 +251,7 @@ fn noise() -> impl Strategy<Value = Vec<u8>> {
 
 /// Everything said to `input` in pieces ending at `cuts`, questions answered by `choices` in turn.
 fn converse(input: &[u8], cuts: &[usize], choices: &[u8]) -> Vec<u8> {
-    let interest = Interest {
-        connection_accepted: false,
-        ..Interest::default()
-    };
+    let interest = Interest { connection_accepted: false, ..Interest::default() };
     let mut session = session(interest);
     let mut choices = choices.iter().copied().cycle();
     let (mut all, mut unread) = (Vec::new(), Vec::new());
@@ -341,10 +269,7 @@ fn converse(input: &[u8], cuts: &[usize], choices: &[u8]) -> Vec<u8> {
                     let answer = match question {
                         _ if refuse => {
                             let reply = Reply::new(550, "5.7.1 no");
-                            Answer::Reject {
-                                reply,
-                                disconnect: Disconnect::If421,
-                            }
+                            Answer::Reject { reply, disconnect: Disconnect::If421 }
                         }
                         Question::AuthPlain { .. } => Answer::NotAuthenticated,
                         Question::Data(_) => Answer::Accepted(vec![receipt()]),
@@ -369,10 +294,7 @@ fn converse(input: &[u8], cuts: &[usize], choices: &[u8]) -> Vec<u8> {
                 _ => {}
             }
         }
-        assert!(
-            unread.len() < smtp_server::RECEIVE_BUFFER_MIN,
-            "a line is left unread only while it is short"
-        );
+        assert!(unread.len() < smtp_server::RECEIVE_BUFFER_MIN, "a line is left unread only while it is short");
     }
     all
 }

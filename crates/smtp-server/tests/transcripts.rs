@@ -10,10 +10,7 @@ use support::{Pieces, run};
 #[test]
 fn every_transcript_holds_however_its_input_is_cut() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
-    let mut names: Vec<_> = std::fs::read_dir(&folder)
-        .expect("folder")
-        .map(|e| e.expect("entry").path())
-        .collect();
+    let mut names: Vec<_> = std::fs::read_dir(&folder).expect("folder").map(|e| e.expect("entry").path()).collect();
     names.sort();
     let mut failures = Vec::new();
     for name in &names {
@@ -30,16 +27,11 @@ fn every_transcript_holds_however_its_input_is_cut() {
 }
 
 fn every_way(script: &Script) -> Result<(), (Pieces, String)> {
-    let octets: usize = script
-        .events
-        .iter()
-        .map(|e| if let Event::Client(c) = e { c.len() } else { 0 })
-        .sum();
+    let octets: usize = script.events.iter().map(|e| if let Event::Client(c) = e { c.len() } else { 0 }).sum();
     let mut ways = vec![Pieces::Whole];
     if script.may_be_cut {
         ways.push(Pieces::Single);
         ways.extend((1..octets).map(Pieces::CutAt));
     }
-    ways.into_iter()
-        .try_for_each(|pieces| run(script, pieces).map_err(|why| (pieces, why)))
+    ways.into_iter().try_for_each(|pieces| run(script, pieces).map_err(|why| (pieces, why)))
 }

@@ -290,9 +290,30 @@ mod tests {
     #[test]
     fn unsound_addresses() {
         for text in [
-            "", "a", "@b.example", "a@", "a@b..c", "a..b@c", ".a@c", "a.@c", "a b@c", "a@b c", "a@-b.c", "a@b-.c",
-            "a@[300.1.1.1]", "a@[IPv6:zz]", "a@[", "\"a@b", "\"a\"b@c", "a@b@c", "a<b@c", "a@b>c", "a\r@b", "a@b\n.c",
-            "a@b.c.", "a@b\0c",
+            "",
+            "a",
+            "@b.example",
+            "a@",
+            "a@b..c",
+            "a..b@c",
+            ".a@c",
+            "a.@c",
+            "a b@c",
+            "a@b c",
+            "a@-b.c",
+            "a@b-.c",
+            "a@[300.1.1.1]",
+            "a@[IPv6:zz]",
+            "a@[",
+            "\"a@b",
+            "\"a\"b@c",
+            "a@b@c",
+            "a<b@c",
+            "a@b>c",
+            "a\r@b",
+            "a@b\n.c",
+            "a@b.c.",
+            "a@b\0c",
         ] {
             assert!(Mailbox::parse(text).is_err(), "{text:?} was accepted");
         }

@@ -159,11 +159,7 @@ fn upper_case<'a>(verb: &str, buffer: &'a mut [u8; VERB_OCTETS_MAX]) -> &'a [u8]
 }
 
 fn bare(rest: &str, command: Command, expected: &'static str) -> Result<Command, CommandError> {
-    if rest.is_empty() {
-        Ok(command)
-    } else {
-        Err(CommandError::Syntax { expected })
-    }
+    if rest.is_empty() { Ok(command) } else { Err(CommandError::Syntax { expected }) }
 }
 
 fn name(rest: &str, expected: &'static str) -> Result<String, CommandError> {
@@ -177,31 +173,19 @@ fn mail(rest: &str) -> Result<Command, CommandError> {
     let path = after_keyword(rest, "FROM:", "MAIL FROM:<address>")?;
     let (address, params) = path_and_params(path).map_err(CommandError::Sender)?;
     let sender = ReversePath::parse(address).map_err(CommandError::Sender)?;
-    Ok(Command::Mail {
-        sender,
-        params: MailParams::parse(params)?,
-    })
+    Ok(Command::Mail { sender, params: MailParams::parse(params)? })
 }
 
 fn rcpt(rest: &str) -> Result<Command, CommandError> {
     let path = after_keyword(rest, "TO:", "RCPT TO:<address>")?;
     let (address, params) = path_and_params(path).map_err(CommandError::Recipient)?;
     let recipient = Mailbox::parse(address).map_err(CommandError::Recipient)?;
-    Ok(Command::Rcpt {
-        recipient,
-        params: RcptParams::parse(params)?,
-    })
+    Ok(Command::Rcpt { recipient, params: RcptParams::parse(params)? })
 }
 
-fn after_keyword<'a>(
-    rest: &'a str,
-    keyword: &str,
-    expected: &'static str,
-) -> Result<&'a str, CommandError> {
+fn after_keyword<'a>(rest: &'a str, keyword: &str, expected: &'static str) -> Result<&'a str, CommandError> {
     match rest.get(..keyword.len()) {
-        Some(start) if start.eq_ignore_ascii_case(keyword) => {
-            Ok(rest[keyword.len()..].trim_start_matches(BLANKS))
-        }
+        Some(start) if start.eq_ignore_ascii_case(keyword) => Ok(rest[keyword.len()..].trim_start_matches(BLANKS)),
         _ => Err(CommandError::Syntax { expected }),
     }
 }
@@ -211,11 +195,7 @@ fn path_and_params(text: &str) -> Result<(&str, &str), AddressError> {
     if !text.starts_with('<') {
         let end = text.find(BLANKS).unwrap_or(text.len());
         // Without brackets the empty text would be the null path: too easily a mistake.
-        return if end == 0 {
-            Err(AddressError::Brackets)
-        } else {
-            Ok(text.split_at(end))
-        };
+        return if end == 0 { Err(AddressError::Brackets) } else { Ok(text.split_at(end)) };
     }
     let (address, params) = split_path(text)?;
     match params.is_empty() || params.starts_with(BLANKS) {
@@ -242,13 +222,10 @@ fn bdat(rest: &str) -> Result<Command, CommandError> {
 fn auth(rest: &str) -> Result<Command, CommandError> {
     let mut words = rest.split(BLANKS).filter(|word| !word.is_empty());
     match (words.next(), words.next(), words.next()) {
-        (Some(mechanism), initial, None) => Ok(Command::Auth {
-            mechanism: mechanism.to_ascii_uppercase(),
-            initial: initial.map(str::to_owned),
-        }),
-        _ => Err(CommandError::Syntax {
-            expected: "AUTH mechanism [initial-response]",
-        }),
+        (Some(mechanism), initial, None) => {
+            Ok(Command::Auth { mechanism: mechanism.to_ascii_uppercase(), initial: initial.map(str::to_owned) })
+        }
+        _ => Err(CommandError::Syntax { expected: "AUTH mechanism [initial-response]" }),
     }
 }
 
@@ -273,69 +250,31 @@ mod tests {
 
     #[test]
     fn verbs_take_their_arguments() {
-        assert_eq!(
-            parse("ehlo  Host.Example "),
-            Ok(Command::Ehlo("Host.Example".into()))
-        );
+        assert_eq!(parse("ehlo  Host.Example "), Ok(Command::Ehlo("Host.Example".into())));
         assert_eq!(parse("DATA"), Ok(Command::Data));
         assert_eq!(parse("NOOP anything at all"), Ok(Command::Noop));
-        assert_eq!(
-            parse("BDAT 100"),
-            Ok(Command::Bdat {
-                octets: 100,
-                last: false
-            })
-        );
-        assert_eq!(
-            parse("bdat 0 last"),
-            Ok(Command::Bdat {
-                octets: 0,
-                last: true
-            })
-        );
+        assert_eq!(parse("BDAT 100"), Ok(Command::Bdat { octets: 100, last: false }));
+        assert_eq!(parse("bdat 0 last"), Ok(Command::Bdat { octets: 0, last: true }));
         assert_eq!(parse("XYZZY a"), Ok(Command::Unknown("XYZZY".into())));
-        assert_eq!(
-            parse("VERYLONGVERB"),
-            Ok(Command::Unknown("VERYLONGVERB".into()))
-        );
+        assert_eq!(parse("VERYLONGVERB"), Ok(Command::Unknown("VERYLONGVERB".into())));
         assert_eq!(
             parse("auth plain AGEAYg=="),
-            Ok(Command::Auth {
-                mechanism: "PLAIN".into(),
-                initial: Some("AGEAYg==".into())
-            })
+            Ok(Command::Auth { mechanism: "PLAIN".into(), initial: Some("AGEAYg==".into()) })
         );
     }
 
     #[test]
     fn arguments_where_none_belong_are_refused() {
-        for line in [
-            "DATA x",
-            "RSET x",
-            "QUIT x",
-            "STARTTLS x",
-            "EHLO",
-            "HELO",
-            "EHLO a b",
-            "AUTH",
-            "AUTH a b c",
-        ] {
-            assert!(
-                matches!(parse(line), Err(CommandError::Syntax { .. })),
-                "{line}"
-            );
+        for line in ["DATA x", "RSET x", "QUIT x", "STARTTLS x", "EHLO", "HELO", "EHLO a b", "AUTH", "AUTH a b c"] {
+            assert!(matches!(parse(line), Err(CommandError::Syntax { .. })), "{line}");
         }
     }
 
     #[test]
     fn sloppy_paths_are_understood() {
-        for line in [
-            "MAIL FROM:<a@b>",
-            "mail from: <a@b>",
-            "MAIL FROM:a@b",
-            "MAIL FROM: a@b ",
-            "MAIL  FROM:<@x,@y:a@b>",
-        ] {
+        for line in
+            ["MAIL FROM:<a@b>", "mail from: <a@b>", "MAIL FROM:a@b", "MAIL FROM: a@b ", "MAIL  FROM:<@x,@y:a@b>"]
+        {
             assert_eq!(mail_of(line).0, "a@b", "{line}");
         }
         assert_eq!(mail_of("MAIL FROM:<>").0, "");
@@ -345,85 +284,33 @@ mod tests {
 
     #[test]
     fn wrong_paths_say_which_part_is_wrong() {
-        for line in [
-            "MAIL",
-            "MAIL <a@b>",
-            "MAIL FROM <a@b>",
-            "RCPT FROM:<a@b>",
-            "RCPT TO",
-        ] {
-            assert!(
-                matches!(parse(line), Err(CommandError::Syntax { .. })),
-                "{line}"
-            );
+        for line in ["MAIL", "MAIL <a@b>", "MAIL FROM <a@b>", "RCPT FROM:<a@b>", "RCPT TO"] {
+            assert!(matches!(parse(line), Err(CommandError::Syntax { .. })), "{line}");
         }
-        for line in [
-            "MAIL FROM:",
-            "MAIL FROM:<a@b",
-            "MAIL FROM:<a@b>SIZE=1",
-            "MAIL FROM:<a b@c>",
-            "MAIL FROM:<a>",
-        ] {
-            assert!(
-                matches!(parse(line), Err(CommandError::Sender(_))),
-                "{line}"
-            );
+        for line in ["MAIL FROM:", "MAIL FROM:<a@b", "MAIL FROM:<a@b>SIZE=1", "MAIL FROM:<a b@c>", "MAIL FROM:<a>"] {
+            assert!(matches!(parse(line), Err(CommandError::Sender(_))), "{line}");
         }
-        for line in [
-            "RCPT TO:<>",
-            "RCPT TO:",
-            "RCPT TO:<a@b> x>",
-            "RCPT TO:<a@-b>",
-            "RCPT TO:<a@b><c@d>",
-        ] {
+        for line in ["RCPT TO:<>", "RCPT TO:", "RCPT TO:<a@b> x>", "RCPT TO:<a@-b>", "RCPT TO:<a@b><c@d>"] {
             let error = parse(line);
-            let right = matches!(
-                error,
-                Err(CommandError::Recipient(_) | CommandError::UnknownParameter(_))
-            );
+            let right = matches!(error, Err(CommandError::Recipient(_) | CommandError::UnknownParameter(_)));
             assert!(right, "{line}: {error:?}");
         }
-        assert!(matches!(
-            parse("RCPT TO:<postmaster>"),
-            Ok(Command::Rcpt { .. })
-        ));
+        assert!(matches!(parse("RCPT TO:<postmaster>"), Ok(Command::Rcpt { .. })));
     }
 
     #[test]
     fn chunk_sizes_are_plain_numbers() {
-        for size in [
-            "",
-            "abc",
-            "-1",
-            "+1",
-            "18446744073709551616",
-            "1 LATEST",
-            "1 LAST x",
-            "0x10",
-            "1.0",
-        ] {
+        for size in ["", "abc", "-1", "+1", "18446744073709551616", "1 LATEST", "1 LAST x", "0x10", "1.0"] {
             let error = parse(&format!("BDAT {size}"));
-            assert!(
-                matches!(error, Err(CommandError::ChunkSize(_))),
-                "{size}: {error:?}"
-            );
+            assert!(matches!(error, Err(CommandError::ChunkSize(_))), "{size}: {error:?}");
         }
-        let largest = Command::Bdat {
-            octets: u64::MAX,
-            last: false,
-        };
+        let largest = Command::Bdat { octets: u64::MAX, last: false };
         assert_eq!(parse("BDAT 18446744073709551615"), Ok(largest));
     }
 
     #[test]
     fn octets_that_are_not_text_are_refused() {
-        for line in [
-            &b"EHLO a\0b"[..],
-            b"EHLO a\rb",
-            b"MAIL FROM:<\xff@b>",
-            b"NOOP \x7f",
-            b"NOOP \x1b[2J",
-        ] {
+        for line in [&b"EHLO a\0b"[..], b"EHLO a\rb", b"MAIL FROM:<\xff@b>", b"NOOP \x7f", b"NOOP \x1b[2J"] {
             assert_eq!(Command::parse(line), Err(CommandError::NotText));
         }
         assert_eq!(Command::parse(b""), Err(CommandError::Empty));

@@ -56,12 +56,7 @@ pub enum ContentFault {
 impl DataDecoder {
     /// A decoder standing behind `DATA CRLF`, storing at most `octets_max` octets.
     pub fn new(octets_max: usize) -> DataDecoder {
-        DataDecoder {
-            place: Place::LineStart,
-            octets_max,
-            octets: 0,
-            crlf_dot: Finder::new(b"\r\n."),
-        }
+        DataDecoder { place: Place::LineStart, octets_max, octets: 0, crlf_dot: Finder::new(b"\r\n.") }
     }
 
     /// Decodes from the front of `input` onto the end of `content`. Returns the octets consumed
@@ -123,11 +118,7 @@ impl DataDecoder {
                     self.store(b"\r", content);
                 }
                 self.store(&[octet], content);
-                if octet == b'\r' {
-                    Place::TextCr
-                } else {
-                    Place::Text
-                }
+                if octet == b'\r' { Place::TextCr } else { Place::Text }
             }
         };
         false
@@ -145,11 +136,7 @@ impl DataDecoder {
 
 /// Checks complete content against the policy and the line limit (line end not counted);
 /// under [`InvalidLineEndings::Fix`] repairs it. Bare line ends are reported before long lines.
-pub fn conform(
-    content: &mut Vec<u8>,
-    policy: InvalidLineEndings,
-    line_octets_max: usize,
-) -> Result<(), ContentFault> {
+pub fn conform(content: &mut Vec<u8>, policy: InvalidLineEndings, line_octets_max: usize) -> Result<(), ContentFault> {
     if policy != InvalidLineEndings::Allow && has_bare_line_ending(content) {
         if policy == InvalidLineEndings::Deny {
             return Err(ContentFault::BareLineEnding);
@@ -157,9 +144,7 @@ pub fn conform(
         *content = with_crlf(content);
     }
     match has_line_over(content, line_octets_max) {
-        true => Err(ContentFault::LineTooLong {
-            octets_max: line_octets_max,
-        }),
+        true => Err(ContentFault::LineTooLong { octets_max: line_octets_max }),
         false => Ok(()),
     }
 }
@@ -176,15 +161,13 @@ pub fn has_bare_line_ending(content: &[u8]) -> bool {
     // vectorises; a branch between blocks, so that a hopeless content is not read to its end.
     let next = &content[1..];
     let here = &content[..next.len()];
-    here.chunks(SCAN_BLOCK_OCTETS)
-        .zip(next.chunks(SCAN_BLOCK_OCTETS))
-        .any(|(here, next)| {
-            let mut odd = false;
-            for (a, b) in here.iter().zip(next) {
-                odd |= (*a == b'\r') ^ (*b == b'\n');
-            }
-            odd
-        })
+    here.chunks(SCAN_BLOCK_OCTETS).zip(next.chunks(SCAN_BLOCK_OCTETS)).any(|(here, next)| {
+        let mut odd = false;
+        for (a, b) in here.iter().zip(next) {
+            odd |= (*a == b'\r') ^ (*b == b'\n');
+        }
+        odd
+    })
 }
 
 /// True when more than `octets_max` octets stand without an LF (a CR before the LF not counted).
@@ -291,51 +274,30 @@ mod tests {
         ];
         for (input, content) in cases {
             let more = [input, b"QUIT\r\n"].concat();
-            assert_eq!(
-                decode(&more, &[], 1000),
-                (content.to_vec(), Some(input.len())),
-                "{input:?}"
-            );
+            assert_eq!(decode(&more, &[], 1000), (content.to_vec(), Some(input.len())), "{input:?}");
         }
     }
 
     #[test]
     fn content_over_the_limit_is_read_to_its_end_and_not_kept() {
         let input = b"12345\r\n78\r\n.\r\nQUIT\r\n";
-        assert_eq!(
-            decode(input, &[], 11),
-            (b"12345\r\n78\r\n".to_vec(), Some(14))
-        );
+        assert_eq!(decode(input, &[], 11), (b"12345\r\n78\r\n".to_vec(), Some(14)));
         for cut in 0..14 {
             let mut decoder = DataDecoder::new(10);
             let mut content = Vec::new();
             let (first, _) = decoder.feed(&input[..cut], &mut content);
             let (second, ended) = decoder.feed(&input[cut..], &mut content);
-            assert_eq!(
-                (first + second, ended, decoder.is_too_big(), content.len()),
-                (14, true, true, 0)
-            );
+            assert_eq!((first + second, ended, decoder.is_too_big(), content.len()), (14, true, true, 0));
         }
     }
 
     #[test]
     fn bare_line_ends_are_refused_kept_or_fixed() {
-        for bare in [
-            &b"a\nb\r\n"[..],
-            b"a\rb\r\n",
-            b"\na\r\n",
-            b"a\r\n\r",
-            b"a\n\rb\r\n",
-            b"\n",
-            b"\r",
-        ] {
+        for bare in [&b"a\nb\r\n"[..], b"a\rb\r\n", b"\na\r\n", b"a\r\n\r", b"a\n\rb\r\n", b"\n", b"\r"] {
             let mut content = bare.to_vec();
             let denied = conform(&mut content, InvalidLineEndings::Deny, 998);
             assert_eq!(denied, Err(ContentFault::BareLineEnding), "{bare:?}");
-            assert_eq!(
-                conform(&mut content, InvalidLineEndings::Allow, 998),
-                Ok(())
-            );
+            assert_eq!(conform(&mut content, InvalidLineEndings::Allow, 998), Ok(()));
             assert_eq!(content, bare);
             assert_eq!(conform(&mut content, InvalidLineEndings::Fix, 998), Ok(()));
             assert!(!has_bare_line_ending(&content));
@@ -361,20 +323,10 @@ mod tests {
 
     #[test]
     fn line_length_holds_at_bound_and_bound_plus_one() {
-        for (length, over) in [
-            (997, false),
-            (998, false),
-            (999, true),
-            (1000, true),
-            (5000, true),
-        ] {
+        for (length, over) in [(997, false), (998, false), (999, true), (1000, true), (5000, true)] {
             for end in ["\r\n", "\n"] {
                 let line = "x".repeat(length) + end;
-                for text in [
-                    line.clone(),
-                    format!("a{end}{line}b{end}"),
-                    format!("{end}{end}{line}"),
-                ] {
+                for text in [line.clone(), format!("a{end}{line}b{end}"), format!("{end}{end}{line}")] {
                     assert_eq!(has_line_over(text.as_bytes(), 998), over, "{length} octets");
                 }
             }

@@ -65,10 +65,7 @@ impl LineReader {
                 self.searched = 0;
                 let end = from + at;
                 let text = window[..end].strip_suffix(b"\r").unwrap_or(&window[..end]);
-                Line::Complete {
-                    text,
-                    consumed: end + 1,
-                }
+                Line::Complete { text, consumed: end + 1 }
             }
             None if input.len() >= octets_max => self.skip(input),
             None => {
@@ -92,9 +89,7 @@ impl LineReader {
             }
             None => {
                 self.skipped = self.skipped.saturating_add(input.len());
-                Line::Incomplete {
-                    consumed: input.len(),
-                }
+                Line::Incomplete { consumed: input.len() }
             }
         }
     }
@@ -141,14 +136,8 @@ mod tests {
 
     #[test]
     fn the_limit_holds_at_bound_and_bound_plus_one() {
-        assert_eq!(
-            lines(b"12345678\r\nA\r\n", 10, &[]),
-            [Some(b"12345678".to_vec()), Some(b"A".to_vec())]
-        );
-        assert_eq!(
-            lines(b"123456789\r\nA\r\n", 10, &[]),
-            [None, Some(b"A".to_vec())]
-        );
+        assert_eq!(lines(b"12345678\r\nA\r\n", 10, &[]), [Some(b"12345678".to_vec()), Some(b"A".to_vec())]);
+        assert_eq!(lines(b"123456789\r\nA\r\n", 10, &[]), [None, Some(b"A".to_vec())]);
     }
 
     #[test]
@@ -156,23 +145,11 @@ mod tests {
         let mut reader = LineReader::new();
         let piece = [b'x'; 1000];
         for n in 1..=100 {
-            assert_eq!(
-                reader.next(&piece, 512),
-                Line::Incomplete { consumed: 1000 }
-            );
+            assert_eq!(reader.next(&piece, 512), Line::Incomplete { consumed: 1000 });
             assert_eq!(reader.skipped(), n * 1000);
         }
-        assert_eq!(
-            reader.next(b"x\nNOOP\r\n", 512),
-            Line::TooLong { consumed: 2 }
-        );
-        assert_eq!(
-            reader.next(b"NOOP\r\n", 512),
-            Line::Complete {
-                text: b"NOOP",
-                consumed: 6
-            }
-        );
+        assert_eq!(reader.next(b"x\nNOOP\r\n", 512), Line::TooLong { consumed: 2 });
+        assert_eq!(reader.next(b"NOOP\r\n", 512), Line::Complete { text: b"NOOP", consumed: 6 });
     }
 
     proptest! {

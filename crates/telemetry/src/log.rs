@@ -63,12 +63,8 @@ impl LogWriter {
         let directory = |cause| LogError::Directory { dir: options.log_dir.clone(), cause };
         std::fs::create_dir_all(&options.log_dir).map_err(directory)?;
         mark_leftovers_done(&options.log_dir).map_err(directory)?;
-        let shared = Arc::new(Shared {
-            state: Mutex::default(),
-            filled: Condvar::new(),
-            emptied: Condvar::new(),
-            options,
-        });
+        let shared =
+            Arc::new(Shared { state: Mutex::default(), filled: Condvar::new(), emptied: Condvar::new(), options });
         let of_thread = shared.clone();
         let run = move || Writer { shared: of_thread, segment: None, opened: Instant::now(), complained: false }.run();
         let thread = std::thread::Builder::new().name("logs".to_owned()).spawn(run).map_err(LogError::Thread)?;
@@ -169,8 +165,7 @@ impl Writer {
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.segment.is_none() {
             let options = &self.shared.options;
-            let segment =
-                Segment::create(&options.log_dir, "", options.compression_level, OffsetDateTime::now_utc())?;
+            let segment = Segment::create(&options.log_dir, "", options.compression_level, OffsetDateTime::now_utc())?;
             (self.segment, self.opened) = (Some(segment), Instant::now());
         }
         match &mut self.segment {

@@ -24,12 +24,8 @@ fn main() -> anyhow::Result<ExitCode> {
 
 fn measure_all(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     let number = |at: usize, default: &str| -> anyhow::Result<String> {
-        let word = arguments
-            .get(at)
-            .and_then(|word| word.to_str())
-            .unwrap_or(default);
-        word.parse::<u64>()
-            .with_context(|| format!("{word}: expected a number"))?;
+        let word = arguments.get(at).and_then(|word| word.to_str()).unwrap_or(default);
+        word.parse::<u64>().with_context(|| format!("{word}: expected a number"))?;
         Ok(word.to_owned())
     };
     let messages = number(1, "200000")?;
@@ -43,21 +39,11 @@ fn measure_all(arguments: &[OsString]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure(
-    size: &str,
-    with_ledgers: bool,
-    messages: &str,
-    concurrency: &str,
-) -> anyhow::Result<()> {
+fn measure(size: &str, with_ledgers: bool, messages: &str, concurrency: &str) -> anyhow::Result<()> {
     let folder = std::env::temp_dir().join(format!("traffic-loopback-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let path = |name: &str| folder.join(name).into_os_string();
-    let ledger = |name: &str| {
-        with_ledgers
-            .then(|| [OsString::from("--ledger"), path(name)])
-            .into_iter()
-            .flatten()
-    };
+    let ledger = |name: &str| with_ledgers.then(|| [OsString::from("--ledger"), path(name)]).into_iter().flatten();
 
     let mut sink = this_program("smtp-sink")
         .args(["--listen", "127.0.0.1:0"])
@@ -69,14 +55,7 @@ fn measure(
     let address = listening_address(&mut log)?;
     let before = children_cpu_us()?;
     let generator = this_program("traffic-gen")
-        .args([
-            "--target",
-            &address,
-            "--body-size",
-            size,
-            "--message-count",
-            messages,
-        ])
+        .args(["--target", &address, "--body-size", size, "--message-count", messages])
         .args(["--concurrency", concurrency, "--quiet", "--json"])
         .arg(path("result"))
         .args(ledger("sent"))
@@ -89,15 +68,10 @@ fn measure(
     let after_sink = children_cpu_us()?;
 
     let result: serde_json::Value = serde_json::from_slice(&std::fs::read(folder.join("result"))?)?;
-    let sent = result["sent"]
-        .as_f64()
-        .context("no count of messages sent")?;
+    let sent = result["sent"].as_f64().context("no count of messages sent")?;
     if with_ledgers {
         let received = std::fs::read_to_string(folder.join("received"))?;
-        let intact = received
-            .lines()
-            .filter(|line| line.contains("\tok\t"))
-            .count();
+        let intact = received.lines().filter(|line| line.contains("\tok\t")).count();
         anyhow::ensure!(intact as f64 == sent, "{intact} intact of {sent} sent");
     }
     std::fs::remove_dir_all(&folder)?;
@@ -123,15 +97,9 @@ fn this_program(tool: &str) -> Command {
 fn listening_address(log: &mut impl BufRead) -> anyhow::Result<String> {
     let mut lines = String::new();
     while !lines.contains("initialization complete") {
-        anyhow::ensure!(
-            log.read_line(&mut lines)? > 0,
-            "smtp-sink did not start: {lines}"
-        );
+        anyhow::ensure!(log.read_line(&mut lines)? > 0, "smtp-sink did not start: {lines}");
     }
-    let line = lines
-        .lines()
-        .find(|line| line.contains("listener on"))
-        .unwrap_or_default();
+    let line = lines.lines().find(|line| line.contains("listener on")).unwrap_or_default();
     Ok(line.rsplit(' ').next().unwrap_or_default().to_owned())
 }
 

@@ -37,19 +37,13 @@ impl Ledger {
     /// Creates (or empties) `path` and starts the writer, which writes at least every `interval`.
     pub(crate) fn create(path: &Path, interval: Duration) -> io::Result<Self> {
         let file = File::create(path)?;
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State::default()),
-            wake: Condvar::new(),
-            emptied: Condvar::new(),
-        });
+        let shared =
+            Arc::new(Shared { state: Mutex::new(State::default()), wake: Condvar::new(), emptied: Condvar::new() });
         let for_writer = Arc::clone(&shared);
         let writer = std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || write_until_closed(&for_writer, file, interval))?;
-        Ok(Self {
-            shared,
-            writer: Mutex::new(Some(writer)),
-        })
+        Ok(Self { shared, writer: Mutex::new(Some(writer)) })
     }
 
     /// Appends one line, given in parts and without its line end.
@@ -72,11 +66,7 @@ impl Ledger {
     pub(crate) fn close(&self) -> io::Result<()> {
         self.shared.lock().closing = true;
         self.shared.wake.notify_one();
-        let writer = self
-            .writer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer
             && writer.join().is_err()
         {
@@ -97,11 +87,7 @@ fn write_until_closed(shared: &Shared, mut file: File, interval: Duration) {
     loop {
         let mut state = shared.lock();
         if !state.closing && state.pending.len() < PENDING_BYTES_MAX {
-            state = shared
-                .wake
-                .wait_timeout(state, interval)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            state = shared.wake.wait_timeout(state, interval).unwrap_or_else(PoisonError::into_inner).0;
         }
         std::mem::swap(&mut state.pending, &mut batch);
         let closing = state.closing;
@@ -156,8 +142,7 @@ mod tests {
 
     #[test]
     fn a_write_error_is_told_at_the_end_and_blocks_nobody() {
-        let ledger =
-            Ledger::create(Path::new("/dev/full"), Duration::from_millis(1)).expect("open");
+        let ledger = Ledger::create(Path::new("/dev/full"), Duration::from_millis(1)).expect("open");
         let line = vec![b'x'; 1024 * 1024];
         for _ in 0..20 {
             ledger.append(&[&line]);
@@ -168,8 +153,7 @@ mod tests {
     #[test]
     fn a_second_close_is_harmless() {
         let folder = tempfile::tempdir().expect("scratch folder");
-        let ledger =
-            Ledger::create(&folder.path().join("l"), Duration::from_secs(5)).expect("create");
+        let ledger = Ledger::create(&folder.path().join("l"), Duration::from_secs(5)).expect("create");
         ledger.close().expect("first");
         ledger.close().expect("second");
     }

@@ -13,10 +13,7 @@ pub(crate) fn runtime(threads: usize) -> io::Result<Runtime> {
     if threads <= 1 {
         return Builder::new_current_thread().enable_all().build();
     }
-    Builder::new_multi_thread()
-        .worker_threads(threads)
-        .enable_all()
-        .build()
+    Builder::new_multi_thread().worker_threads(threads).enable_all().build()
 }
 
 /// The number of cores this process may use.
@@ -51,10 +48,7 @@ pub(crate) struct Termination {
 impl Termination {
     /// Takes over both signals. Must be called inside a runtime.
     pub(crate) fn listen() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
     /// Waits for the next of the two signals.

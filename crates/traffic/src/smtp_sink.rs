@@ -46,29 +46,22 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode>
         Err(refusal) => {
             // With nobody to read it, the exit code still says it.
             let _ = refusal.print();
-            return Ok(ExitCode::from(
-                u8::try_from(refusal.exit_code()).unwrap_or(2),
-            ));
+            return Ok(ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(2)));
         }
     };
     process::make_room_for_sockets(CONNECTIONS_WANTED);
     let runtime = process::runtime(options.threads.unwrap_or_else(process::cores))?;
     let count = runtime.block_on(async {
         let mut termination = Termination::listen()?;
-        let listener = bind(options.listen)
-            .with_context(|| format!("smtp-sink cannot listen on {}", options.listen))?;
+        let listener =
+            bind(options.listen).with_context(|| format!("smtp-sink cannot listen on {}", options.listen))?;
         let mut stderr = io::stderr();
         // Whoever started us may have stopped listening: no reason not to serve.
         let _ = writeln!(stderr, "smtp listener on {}", listener.local_addr()?);
         let _ = writeln!(stderr, "initialization complete");
         serve(listener, options, termination.next()).await
     })?;
-    writeln!(
-        io::stdout(),
-        "received {} messages ({} damaged)",
-        count.received,
-        count.damaged
-    )?;
+    writeln!(io::stdout(), "received {} messages ({} damaged)", count.received, count.damaged)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -77,11 +70,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode>
 /// # Errors
 /// The address is not ours or is in use.
 pub fn bind(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = Socket::new(
-        Domain::for_address(address),
-        Type::STREAM,
-        Some(Protocol::TCP),
-    )?;
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     // Accepted sockets inherit it: a message of 100 KB then fits the window and arrives in one read.
@@ -119,9 +108,7 @@ pub async fn serve(
     }
     connections.shutdown().await;
     if let Some(ledger) = &sink.ledger {
-        ledger
-            .close()
-            .context("smtp-sink cannot write its ledger")?;
+        ledger.close().context("smtp-sink cannot write its ledger")?;
     }
     Ok(sink.count())
 }
@@ -150,9 +137,10 @@ struct Sink {
 impl Sink {
     fn new(options: Options) -> anyhow::Result<Self> {
         let ledger = match &options.ledger {
-            Some(path) => Some(Ledger::create(path, LEDGER_INTERVAL).with_context(|| {
-                format!("smtp-sink cannot create the ledger {}", path.display())
-            })?),
+            Some(path) => Some(
+                Ledger::create(path, LEDGER_INTERVAL)
+                    .with_context(|| format!("smtp-sink cannot create the ledger {}", path.display()))?,
+            ),
             None => None,
         };
         Ok(Self {
@@ -168,10 +156,7 @@ impl Sink {
     }
 
     fn count(&self) -> Count {
-        Count {
-            received: self.received.load(Ordering::Relaxed),
-            damaged: self.damaged.load(Ordering::Relaxed),
-        }
+        Count { received: self.received.load(Ordering::Relaxed), damaged: self.damaged.load(Ordering::Relaxed) }
     }
 }
 

@@ -62,18 +62,13 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode>
         Err(refusal) => {
             // With nobody to read it, the exit code still says it.
             let _ = refusal.print();
-            return Ok(ExitCode::from(
-                u8::try_from(refusal.exit_code()).unwrap_or(2),
-            ));
+            return Ok(ExitCode::from(u8::try_from(refusal.exit_code()).unwrap_or(2)));
         }
     };
     let plan = options.into_plan()?;
     let sockets = process::make_room_for_sockets(u64::from(plan.concurrency));
     if sockets < u64::from(plan.concurrency) {
-        eprintln!(
-            "traffic-gen: only {sockets} of {} connections can be open at once (ulimit -n)",
-            plan.concurrency
-        );
+        eprintln!("traffic-gen: only {sockets} of {} connections can be open at once (ulimit -n)", plan.concurrency);
     }
     let json = plan.json.clone();
     let runtime = process::runtime(plan.threads)?;
@@ -94,11 +89,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode>
             .with_context(|| format!("traffic-gen cannot write {}", path.display()))?;
     }
     std::io::stdout().write_all(report.text().as_bytes())?;
-    Ok(if report.ever_connected {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.ever_connected { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Carries out a plan, or as much of it as is done when `stop` completes: then messages under way are finished and
@@ -139,20 +130,14 @@ pub async fn generate(plan: Plan, stop: impl Future<Output = ()>) -> anyhow::Res
         progress.finish();
     }
     for ledger in [&run.acknowledged, &run.unknown].into_iter().flatten() {
-        ledger
-            .close()
-            .context("traffic-gen cannot write its ledger")?;
+        ledger.close().context("traffic-gen cannot write its ledger")?;
     }
     Ok(Report {
         run: run.stationery.run().to_owned(),
         counts: run.tally.counts(),
         elapsed,
         latency: run.tally.latency(),
-        last_failure: run
-            .last_failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take(),
+        last_failure: run.last_failure.lock().unwrap_or_else(PoisonError::into_inner).take(),
         ever_connected: run.ever_connected.load(Ordering::Relaxed),
     })
 }
@@ -161,11 +146,7 @@ impl Run {
     fn new(plan: Plan) -> anyhow::Result<Self> {
         let stationery = Stationery::new(&plan)?;
         let acknowledged = plan.ledger.as_deref().map(open_ledger).transpose()?;
-        let unknown = plan
-            .ledger
-            .as_deref()
-            .map(|path| open_ledger(&unknown_path(path)))
-            .transpose()?;
+        let unknown = plan.ledger.as_deref().map(|path| open_ledger(&unknown_path(path))).transpose()?;
         let tls = plan.starttls.then(tls::connector).transpose()?;
         let started = Instant::now();
         Ok(Self {

@@ -32,9 +32,7 @@ impl Sink {
         let folder = tempfile::tempdir().expect("scratch folder");
         let ledger = folder.path().join("received");
         let ledger = ledger.to_str().expect("UTF-8 path");
-        let arguments = ["smtp-sink", "--ledger", ledger]
-            .into_iter()
-            .chain(arguments.iter().copied());
+        let arguments = ["smtp-sink", "--ledger", ledger].into_iter().chain(arguments.iter().copied());
         let options = smtp_sink::Options::try_parse_from(arguments).expect("sink arguments");
         let listener = smtp_sink::bind("127.0.0.1:0".parse().expect("address")).expect("bind");
         let address = listener.local_addr().expect("address");
@@ -42,12 +40,7 @@ impl Sink {
         let served = tokio::spawn(smtp_sink::serve(listener, options, async {
             let _ = stopped.await;
         }));
-        Self {
-            address,
-            folder,
-            stop,
-            served,
-        }
+        Self { address, folder, stop, served }
     }
 
     async fn stop(self) -> (Count, Received) {
@@ -58,10 +51,7 @@ impl Sink {
             let mut columns = line.split('\t');
             let (id, word) = (columns.next().expect("id"), columns.next().expect("word"));
             let recipient = columns.next().expect("recipient");
-            assert!(
-                recipient.starts_with("user-") && recipient.ends_with(".mx-sink.test"),
-                "{line}"
-            );
+            assert!(recipient.starts_with("user-") && recipient.ends_with(".mx-sink.test"), "{line}");
             *received.ids.entry(id.to_owned()).or_default() += 1;
             received.not_ok += usize::from(word != "ok");
         }
@@ -79,20 +69,11 @@ async fn generate(target: &str, arguments: &[&str]) -> (Report, Vec<String>, Vec
     let folder = tempfile::tempdir().expect("scratch folder");
     let ledger: PathBuf = folder.path().join("sent");
     let path = ledger.to_str().expect("UTF-8 path");
-    let fixed = [
-        "traffic-gen",
-        "--quiet",
-        "--target",
-        target,
-        "--ledger",
-        path,
-    ];
+    let fixed = ["traffic-gen", "--quiet", "--target", target, "--ledger", path];
     let arguments = fixed.into_iter().chain(arguments.iter().copied());
     let options = traffic_gen::Options::try_parse_from(arguments).expect("generator arguments");
     let plan = options.into_plan().expect("plan");
-    let report = traffic_gen::generate(plan, std::future::pending())
-        .await
-        .expect("run");
+    let report = traffic_gen::generate(plan, std::future::pending()).await.expect("run");
     let sent = lines(&ledger);
     let unknown = lines(&folder.path().join("sent.unknown"));
     assert_eq!(sent.len() as u64, report.counts.sent);
@@ -103,10 +84,7 @@ async fn generate(target: &str, arguments: &[&str]) -> (Report, Vec<String>, Vec
 /// Every acknowledged id arrived exactly once and whole, and nothing else did.
 fn assert_agree(sent: &[String], received: &Received) {
     assert_eq!(received.not_ok, 0);
-    assert!(
-        received.ids.values().all(|&times| times == 1),
-        "doubled: {received:?}"
-    );
+    assert!(received.ids.values().all(|&times| times == 1), "doubled: {received:?}");
     let sent: std::collections::BTreeSet<&String> = sent.iter().collect();
     assert_eq!(sent, received.ids.keys().collect());
 }
@@ -115,24 +93,10 @@ fn assert_agree(sent: &[String], received: &Received) {
 async fn two_thousand_messages_over_twenty_connections() {
     let sink = Sink::start(&[]);
     let target = sink.address.to_string();
-    let arguments = [
-        "--message-count",
-        "2000",
-        "--concurrency",
-        "20",
-        "--body-size",
-        "10kb",
-    ];
+    let arguments = ["--message-count", "2000", "--concurrency", "20", "--body-size", "10kb"];
     let (report, sent, _) = generate(&target, &arguments).await;
     let (count, received) = sink.stop().await;
-    assert_eq!(
-        (
-            report.counts.sent,
-            report.counts.failed,
-            report.counts.unknown
-        ),
-        (2_000, 0, 0)
-    );
+    assert_eq!((report.counts.sent, report.counts.failed, report.counts.unknown), (2_000, 0, 0));
     assert!(report.counts.connections <= 20 && report.ever_connected);
     assert!(report.latency.p50_us > 0 && report.latency.p50_us <= report.latency.max_us);
     assert_eq!((count.received, count.damaged), (2_000, 0));
@@ -143,15 +107,7 @@ async fn two_thousand_messages_over_twenty_connections() {
 async fn large_and_tiny_messages_one_command_at_a_time() {
     for size in ["1mb", "0"] {
         let sink = Sink::start(&[]);
-        let arguments = [
-            "--message-count",
-            "40",
-            "--concurrency",
-            "4",
-            "--body-size",
-            size,
-            "--no-pipeline",
-        ];
+        let arguments = ["--message-count", "40", "--concurrency", "4", "--body-size", size, "--no-pipeline"];
         let (report, sent, _) = generate(&sink.address.to_string(), &arguments).await;
         let (_, received) = sink.stop().await;
         assert_eq!(report.counts.sent, 40, "{size}");
@@ -166,11 +122,7 @@ async fn refusals_are_counted_and_nothing_else_is_lost() {
     let (report, sent, _) = generate(&sink.address.to_string(), &arguments).await;
     let (_, received) = sink.stop().await;
     assert_eq!((report.counts.sent, report.counts.failed), (900, 100));
-    assert!(
-        report
-            .last_failure
-            .is_some_and(|text| text.starts_with("550 5.3.0"))
-    );
+    assert!(report.last_failure.is_some_and(|text| text.starts_with("550 5.3.0")));
     assert_agree(&sent, &received);
 }
 
@@ -185,14 +137,7 @@ async fn connections_are_renewed_when_the_server_has_enough() {
     assert_agree(&sent, &received);
 
     let sink = Sink::start(&[]);
-    let arguments = [
-        "--message-count",
-        "100",
-        "--concurrency",
-        "1",
-        "--messages-per-connection",
-        "10",
-    ];
+    let arguments = ["--message-count", "100", "--concurrency", "1", "--messages-per-connection", "10"];
     let (report, sent, _) = generate(&sink.address.to_string(), &arguments).await;
     let (_, received) = sink.stop().await;
     assert_eq!((report.counts.sent, report.counts.connections), (100, 10));
@@ -202,13 +147,7 @@ async fn connections_are_renewed_when_the_server_has_enough() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_answers_are_unknown_and_sent_again() {
     let sink = Sink::start(&["--drop-after-dot", "5"]);
-    let arguments = [
-        "--message-count",
-        "400",
-        "--concurrency",
-        "8",
-        "--reconnect-forever",
-    ];
+    let arguments = ["--message-count", "400", "--concurrency", "8", "--reconnect-forever"];
     let (report, sent, unknown) = generate(&sink.address.to_string(), &arguments).await;
     let (_, received) = sink.stop().await;
     assert_eq!((report.counts.sent, report.counts.failed), (400, 0));
@@ -222,15 +161,7 @@ async fn a_server_that_dies_and_comes_back_is_waited_for() {
     let first = Sink::start(&[]);
     let address = first.address;
     let target = address.to_string();
-    let arguments = [
-        "--message-count",
-        "3000",
-        "--concurrency",
-        "6",
-        "--reconnect-forever",
-        "--throttle",
-        "5000/s",
-    ];
+    let arguments = ["--message-count", "3000", "--concurrency", "6", "--reconnect-forever", "--throttle", "5000/s"];
     let generator = tokio::spawn(async move { generate(&target, &arguments).await });
     // Once it is under way the first server goes, and another takes its place.
     let ledger = first.folder.path().join("received");
@@ -241,8 +172,7 @@ async fn a_server_that_dies_and_comes_back_is_waited_for() {
     let folder = tempfile::tempdir().expect("scratch folder");
     let second_ledger = folder.path().join("received");
     let path = second_ledger.to_str().expect("UTF-8 path");
-    let options =
-        smtp_sink::Options::try_parse_from(["smtp-sink", "--ledger", path]).expect("arguments");
+    let options = smtp_sink::Options::try_parse_from(["smtp-sink", "--ledger", path]).expect("arguments");
     let listener = smtp_sink::bind(address).expect("the same port again");
     let (stop, stopped) = oneshot::channel();
     let served = tokio::spawn(smtp_sink::serve(listener, options, async {
@@ -274,11 +204,7 @@ async fn nobody_listening() {
     let (report, _, _) = generate(&target, &arguments).await;
     assert!(!report.ever_connected);
     assert_eq!((report.counts.sent, report.counts.failed), (0, 3));
-    assert!(
-        report
-            .last_failure
-            .is_some_and(|text| text.contains("cannot connect"))
-    );
+    assert!(report.last_failure.is_some_and(|text| text.contains("cannot connect")));
 
     let arguments = ["--message-count", "5", "--concurrency", "2", "--keep-going"];
     let (report, _, _) = generate(&target, &arguments).await;
@@ -288,21 +214,10 @@ async fn nobody_listening() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_ends_with_its_time_and_keeps_its_rate() {
     let sink = Sink::start(&[]);
-    let arguments = [
-        "--duration",
-        "1",
-        "--concurrency",
-        "4",
-        "--throttle",
-        "200/s",
-    ];
+    let arguments = ["--duration", "1", "--concurrency", "4", "--throttle", "200/s"];
     let (report, sent, _) = generate(&sink.address.to_string(), &arguments).await;
     let (_, received) = sink.stop().await;
-    assert!(
-        (190..=210).contains(&report.counts.sent),
-        "{:?}",
-        report.counts
-    );
+    assert!((190..=210).contains(&report.counts.sent), "{:?}", report.counts);
     assert!((1.0..5.0).contains(&report.elapsed.as_secs_f64()));
     assert_agree(&sent, &received);
 }

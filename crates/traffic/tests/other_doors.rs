@@ -14,19 +14,14 @@ use traffic::smtp_sink;
 use traffic::traffic_gen::{self, Report};
 
 async fn generate(arguments: &[&str]) -> Report {
-    let arguments = ["traffic-gen", "--quiet"]
-        .into_iter()
-        .chain(arguments.iter().copied());
+    let arguments = ["traffic-gen", "--quiet"].into_iter().chain(arguments.iter().copied());
     let options = traffic_gen::Options::try_parse_from(arguments).expect("arguments");
     let plan = options.into_plan().expect("plan");
-    traffic_gen::generate(plan, std::future::pending())
-        .await
-        .expect("run")
+    traffic_gen::generate(plan, std::future::pending()).await.expect("run")
 }
 
 fn acceptor() -> TlsAcceptor {
-    let made =
-        rcgen::generate_simple_self_signed(vec!["made.up.test".to_owned()]).expect("certificate");
+    let made = rcgen::generate_simple_self_signed(vec!["made.up.test".to_owned()]).expect("certificate");
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
@@ -39,18 +34,12 @@ fn acceptor() -> TlsAcceptor {
 }
 
 /// Speaks as far as STARTTLS, upgrades, and leaves the rest to a sink.
-async fn tls_front(
-    mut client: TcpStream,
-    acceptor: TlsAcceptor,
-    sink: SocketAddr,
-) -> std::io::Result<()> {
+async fn tls_front(mut client: TcpStream, acceptor: TlsAcceptor, sink: SocketAddr) -> std::io::Result<()> {
     let mut client_lines = BufReader::new(&mut client);
     let mut line = String::new();
     client_lines.write_all(b"220 front\r\n").await?;
     client_lines.read_line(&mut line).await?;
-    client_lines
-        .write_all(b"250-front\r\n250 STARTTLS\r\n")
-        .await?;
+    client_lines.write_all(b"250-front\r\n250 STARTTLS\r\n").await?;
     line.clear();
     client_lines.read_line(&mut line).await?;
     assert_eq!(line, "STARTTLS\r\n");
@@ -67,8 +56,7 @@ async fn messages_through_tls_arrive_whole() {
     let folder = tempfile::tempdir().expect("scratch folder");
     let ledger = folder.path().join("received");
     let path = ledger.to_str().expect("UTF-8 path");
-    let options =
-        smtp_sink::Options::try_parse_from(["smtp-sink", "--ledger", path]).expect("arguments");
+    let options = smtp_sink::Options::try_parse_from(["smtp-sink", "--ledger", path]).expect("arguments");
     let listener = smtp_sink::bind("127.0.0.1:0".parse().expect("address")).expect("bind");
     let sink = listener.local_addr().expect("address");
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -99,32 +87,13 @@ async fn messages_through_tls_arrive_whole() {
     fronts.abort();
     stop.send(()).expect("the sink is still there");
     let count = served.await.expect("no panic").expect("sink");
-    assert_eq!(
-        (
-            report.counts.sent,
-            report.counts.failed,
-            report.counts.unknown
-        ),
-        (60, 0, 0),
-        "{report:?}"
-    );
+    assert_eq!((report.counts.sent, report.counts.failed, report.counts.unknown), (60, 0, 0), "{report:?}");
     assert_eq!((count.received, count.damaged), (60, 0));
     let lines = std::fs::read_to_string(&ledger).expect("ledger");
-    assert_eq!(
-        lines.lines().filter(|line| line.contains("\tok\t")).count(),
-        60
-    );
+    assert_eq!(lines.lines().filter(|line| line.contains("\tok\t")).count(), 60);
 
-    let plain = generate(&[
-        "--target",
-        &sink.to_string(),
-        "--starttls",
-        "--message-count",
-        "1",
-        "--concurrency",
-        "1",
-    ])
-    .await;
+    let plain =
+        generate(&["--target", &sink.to_string(), "--starttls", "--message-count", "1", "--concurrency", "1"]).await;
     assert_eq!(plain.counts.sent, 0);
 }
 
@@ -146,14 +115,8 @@ async fn injection_api(client: TcpStream, requests: Arc<Mutex<Vec<Value>>>) -> s
                 break;
             }
         }
-        assert!(
-            head.starts_with("POST /api/inject/v1 HTTP/1.1\r\n"),
-            "{head}"
-        );
-        assert!(
-            head.contains("\r\nContent-Type: application/json\r\n")
-                && head.contains("\r\nHost: 127.0.0.1:")
-        );
+        assert!(head.starts_with("POST /api/inject/v1 HTTP/1.1\r\n"), "{head}");
+        assert!(head.contains("\r\nContent-Type: application/json\r\n") && head.contains("\r\nHost: 127.0.0.1:"));
         let mut body = vec![0; length];
         client.read_exact(&mut body).await?;
         let request: Value = serde_json::from_slice(&body).expect("JSON");
@@ -168,10 +131,7 @@ async fn injection_api(client: TcpStream, requests: Arc<Mutex<Vec<Value>>>) -> s
             "{{\"success_count\":{},\"fail_count\":{failed},\"failed_recipients\":[],\"errors\":[]}}",
             batch - failed
         );
-        let answer = format!(
-            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{answer}",
-            answer.len()
-        );
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{answer}", answer.len());
         client.write_all(answer.as_bytes()).await?;
     }
 }
@@ -213,14 +173,7 @@ async fn injection_over_http() {
     server.abort();
     let requests = requests.lock().expect("lock");
     assert_eq!(requests.len(), 10);
-    assert_eq!(
-        (
-            report.counts.sent,
-            report.counts.failed,
-            report.counts.connections
-        ),
-        (92, 3, 1)
-    );
+    assert_eq!((report.counts.sent, report.counts.failed, report.counts.connections), (92, 3, 1));
     let acknowledged = std::fs::read_to_string(&ledger).expect("ledger");
     assert_eq!(acknowledged.lines().count(), 92);
     assert_eq!(requests[9]["recipients"].as_array().map(Vec::len), Some(5));
@@ -229,17 +182,8 @@ async fn injection_over_http() {
         assert_eq!(request.get("deferred_generation"), None);
         let content = request["content"].as_str().expect("content");
         let (header, body) = content.split_once("\r\n\r\n").expect("a header block");
-        let field = |name: &str| {
-            header
-                .lines()
-                .find_map(|line| line.strip_prefix(name))
-                .expect("a field")
-                .to_owned()
-        };
-        assert_eq!(
-            field("X-Postrider-Check: "),
-            format!("{:08x}", crc32fast::hash(body.as_bytes()))
-        );
+        let field = |name: &str| header.lines().find_map(|line| line.strip_prefix(name)).expect("a field").to_owned();
+        assert_eq!(field("X-Postrider-Check: "), format!("{:08x}", crc32fast::hash(body.as_bytes())));
         assert!(acknowledged.contains(&field("X-Postrider-Id: ")));
         assert_eq!(field("Subject: "), "\"quoted\"");
         let recipient = request["recipients"][0]["email"].as_str().expect("email");

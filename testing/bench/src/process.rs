@@ -44,7 +44,12 @@ impl Herd {
         }
         std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
             runtime.block_on(first_of(&mut streams));
-            watched.kill_all();
+            // Kept to the end: nobody starts another child now, and whoever asks after one waits here.
+            let groups = watched.lock();
+            for pid in groups.iter() {
+                // Already gone is as good.
+                let _ = killpg(*pid, Signal::SIGKILL);
+            }
             // Gigabytes of spool nobody will look at; if it cannot be removed there is nobody to tell.
             let _ = std::fs::remove_dir_all(&scratch);
             std::process::exit(EXIT_INTERRUPTED);
@@ -60,13 +65,6 @@ impl Herd {
     /// Forgets a group that has ended.
     pub fn release(&self, leader: Pid) {
         self.lock().retain(|pid| *pid != leader);
-    }
-
-    fn kill_all(&self) {
-        for pid in self.lock().drain(..) {
-            // Already gone is as good.
-            let _ = killpg(pid, Signal::SIGKILL);
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Pid>> {
@@ -94,10 +92,12 @@ impl Program {
         let create = |path: &Path| File::create(path).with_context(|| format!("cannot create {}", path.display()));
         command.stdin(Stdio::null()).process_group(0);
         command.stdout(create(&logs.join(format!("{name}.stdout")))?).stderr(create(&stderr)?);
-        let child =
-            command.spawn().with_context(|| format!("{name}: cannot start {}", command.get_program().display()))?;
+        // Under the lock, so that a signal finds either no child or one it can kill.
+        let mut groups = herd.lock();
+        let child = command.spawn();
+        let child = child.with_context(|| format!("{name}: cannot start {}", command.get_program().display()))?;
         let pid = Pid::from_raw(i32::try_from(child.id()).context("a process id out of range")?);
-        herd.adopt(pid);
+        groups.push(pid);
         Ok(Program { name: name.to_owned(), child, pid, stderr, herd: herd.clone(), ended: None })
     }
 

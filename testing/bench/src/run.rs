@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
                 note(&mut table, &mut faults, name, bench.postfix(workload, peers, &format!("{file}-postfix")));
             }
         }
-        conclude(options, &facts, &table, &faults)
+        conclude(options, runs, &facts, &table, &faults)
     })
 }
 
@@ -193,7 +193,7 @@ fn note(table: &mut Table, faults: &mut Vec<String>, name: String, outcome: anyh
     }
 }
 
-fn conclude(options: &Options, facts: &Facts, table: &Table, faults: &[String]) -> anyhow::Result<()> {
+fn conclude(options: &Options, runs: u32, facts: &Facts, table: &Table, faults: &[String]) -> anyhow::Result<()> {
     for line in facts.lines() {
         println!("{line}");
     }
@@ -207,7 +207,7 @@ fn conclude(options: &Options, facts: &Facts, table: &Table, faults: &[String]) 
         None if complete => PathBuf::from(RESULTS),
         None => return Ok(()),
     };
-    let path = write(&folder, options.runs, facts, table)?;
+    let path = write(&folder, runs, facts, table)?;
     println!("\nwritten to {}", path.display());
     Ok(())
 }
@@ -272,7 +272,7 @@ const COLUMNS: [&str; 11] = [
     "lost/doubled/damaged",
 ];
 const LEGEND: &str = "\
-Medians of RUNS runs after a warm-up; generator, server and sink share the cores, over loopback. Every message is on
+Medians over RUNS run(s) after a warm-up; generator, server and sink share the cores, over loopback. Every message is on
 disk before its 250 (but for `discarded`, which stores nothing).
 
 - accepted/s: messages answered 250 a second; delivered/s: from the start to the last arrival at the sink.

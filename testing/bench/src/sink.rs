@@ -35,6 +35,8 @@ impl Sink {
         let mut program = Program::start(&stage.herd, &stage.logs(), &format!("{name}-sink"), &mut command)?;
         let listeners = await_listeners(&mut program, "the sink's listener")?;
         let address = listeners.smtp.with_context(|| format!("no smtp listener{}", program.last_words()))?;
+        // It listens a moment before it opens its ledger.
+        until("the sink's ledger", START_LIMIT, || Ok(ledger.exists().then_some(())))?;
         Ok(Sink { program, tail: Tail::open(&ledger)?, address, audit: Audit::default() })
     }
 

@@ -69,7 +69,7 @@ fn live_with(disk: &FaultDisk) {
         Err(error) => panic!("a healthy disk does not open: {error}"),
     };
     let mut readable = read_all(&log, &recovery);
-    let fresh = sealed(u64::MAX, 2, 5000);
+    let fresh = sealed(u64::MAX, 2, &vec![b'y'; 5000].into());
     match log.commit(&Batch { appends: vec![vec![fresh.clone()]], marks: vec![] }) {
         Ok(_) => _ = readable.insert(fresh.id, (fresh.head, fresh.body)),
         // The last number of a segment or batch was found in use.
@@ -121,8 +121,9 @@ static SOUND: LazyLock<FaultDisk> = LazyLock::new(|| {
     let disk = FaultDisk::new();
     let (mut log, _) = open(&disk).expect("an empty disk opens");
     for round in 0..6_u64 {
-        let shared = vec![sealed(round * 10, 3, 900), sealed(round * 10 + 1, 1, 900)];
-        let mut batch = Batch { appends: vec![shared, vec![sealed(round * 10 + 2, 40, 3000)]], marks: vec![] };
+        let body = Bytes::from(vec![round as u8; 900]);
+        let shared = vec![sealed(round * 10, 3, &body), sealed(round * 10 + 1, 1, &body)];
+        let mut batch = Batch { appends: vec![shared, vec![sealed(round * 10 + 2, 40, &vec![b'x'; 3000].into())]], marks: vec![] };
         if round > 0 {
             let id = |number| id((round - 1) * 10 + number);
             batch.marks = vec![
@@ -148,7 +149,7 @@ fn id(number: u64) -> MessageId {
     MessageId::from_bytes(octets)
 }
 
-fn sealed(number: u64, recipients: u64, body_octets: usize) -> Sealed {
+fn sealed(number: u64, recipients: u64, body: &Bytes) -> Sealed {
     let mailbox = |n: u64| Mailbox::parse(&format!("r{n}@example.com")).expect("an address");
     let mut meta = Meta::new();
     meta.set("queue", "example.com");
@@ -157,7 +158,7 @@ fn sealed(number: u64, recipients: u64, body_octets: usize) -> Sealed {
         envelope: Envelope { sender: ReversePath(None), recipients: (0..recipients).map(mailbox).collect() },
         meta,
         head: Bytes::from_static(b"Subject: x\r\n\r\n"),
-        body: vec![number as u8; body_octets].into(),
+        body: body.clone(),
         due: WallTime::from_unix_secs(1_790_000_000),
     }
 }

@@ -90,7 +90,9 @@ impl Engine {
         let path = &opening.leg.path;
         let exchangers = match &*opening.leg.destination {
             Destination::Domain(domain) => self.exchangers(domain).await.map_err(|f| Unreached::Site(f.reply))?,
-            Destination::MxList(entries) => Arc::new(listed(entries).map_err(|text| Unreached::Site(Reply::new(451, &text)))?),
+            Destination::MxList(entries) => {
+                Arc::new(listed(entries).map_err(|text| Unreached::Site(Reply::new(451, &text)))?)
+            }
         };
         let hosts = self.mx.resolve_addresses(&exchangers, strategy(path)).await;
         let options = PlanOptions {
@@ -109,7 +111,13 @@ impl Engine {
     }
 
     /// Connects to one host and serves it.
-    async fn try_host(&self, opening: &Opening, host: &Candidate, held: (Arc<Notify>, InHand), tls: bool) -> Result<Ended, String> {
+    async fn try_host(
+        &self,
+        opening: &Opening,
+        host: &Candidate,
+        held: (Arc<Notify>, InHand),
+        tls: bool,
+    ) -> Result<Ended, String> {
         let path = &opening.leg.path;
         let connecting = net::dial::connect(host.addr, opening.leg.source.source_address);
         let tcp = match tokio::time::timeout(path.connect_timeout.get(), connecting).await {
@@ -117,7 +125,8 @@ impl Engine {
             Err(_) => return Err(format!("connect: no answer within {:?}", path.connect_timeout.get())),
         };
         self.metrics.total_connection_count.with_label_values(&["smtp_client"]).inc();
-        let source_address = tcp.local_addr().ok().map(|a| SourceAddress { address: a.to_string(), server: None, protocol: None });
+        let source_address =
+            tcp.local_addr().ok().map(|a| SourceAddress { address: a.to_string(), server: None, protocol: None });
         let facts = AttemptFacts {
             site: opening.ready_name.clone(),
             pool: Some(opening.leg.pool.clone()),
@@ -126,7 +135,9 @@ impl Engine {
             source_address,
             tls: None,
             provider: path.provider_name.as_deref().map(Into::into),
-            session_id: Some(uuid::Uuid::from_u64_pair(self.with_queue(|q, _| q.random()), opening.conn.id()).to_string().into()),
+            session_id: Some(
+                uuid::Uuid::from_u64_pair(self.with_queue(|q, _| q.random()), opening.conn.id()).to_string().into(),
+            ),
             counts: Some(self.counts(&opening.ready_name)),
         };
         Delivery::new(self.clone(), opening, host, Stream::Plain(tcp), held, facts, tls).serve().await
@@ -208,7 +219,8 @@ fn listed(entries: &[MxListEntry]) -> Result<MailExchangers, String> {
         }
         other => route::MxListEntry::parse(&other.to_string()),
     };
-    let list = entries.iter().map(convert).collect::<Result<Vec<_>, _>>().map_err(|e| format!("KumoMTA internal: {e}"))?;
+    let list =
+        entries.iter().map(convert).collect::<Result<Vec<_>, _>>().map_err(|e| format!("KumoMTA internal: {e}"))?;
     let domain = RoutingDomain::parse("mx-list.invalid").map_err(|e| format!("KumoMTA internal: {e}"))?;
     MailExchangers::from_mx_list(&domain, &list).map_err(|e| format!("KumoMTA internal: {e}"))
 }

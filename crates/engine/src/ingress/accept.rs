@@ -65,7 +65,8 @@ impl Engine {
             let answer = self.policy.smtp_server_data(whole, arrival.conn.clone()).await;
             whole = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
         }
-        let mut batches = batches(std::mem::take(&mut whole.envelope.recipients), arrival.profile.params.batch_handling);
+        let mut batches =
+            batches(std::mem::take(&mut whole.envelope.recipients), arrival.profile.params.batch_handling);
         if batches.len() == 1 {
             whole.envelope.recipients = batches.remove(0);
             return Ok(vec![whole]);
@@ -113,7 +114,9 @@ impl Engine {
                 Ok(appended) => durable.extend(appended.sealed.into_iter().zip(appended.durable)),
                 Err(error) => {
                     // The groups that did commit were never promised: take them out again.
-                    durable.iter().for_each(|(_, d): &(Sealed, spool::Durable)| self.spool.mark(spool::Mark::Removed { id: d.id() }));
+                    durable.iter().for_each(|(_, d): &(Sealed, spool::Durable)| {
+                        self.spool.mark(spool::Mark::Removed { id: d.id() })
+                    });
                     return Err(spool_refusal(&error));
                 }
             }

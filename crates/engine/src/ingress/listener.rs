@@ -11,9 +11,9 @@ use net::tls::{TlsError, acceptor_from_pem, self_signed_acceptor};
 use policy::{Event, Interest};
 use smtp_server::Settings;
 use std::net::SocketAddr;
-use telemetry::metrics::IntGauge;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use telemetry::metrics::IntGauge;
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
@@ -117,7 +117,9 @@ impl EsmtpService {
             tracing::debug!("TCP_NODELAY for {peer}: {error}");
         }
         match self.profile_for(peer, local) {
-            Ok(profile) => engine.clone().sessions.spawn(session::run(engine, profile, Stream::Plain(tcp), peer, local, slot)),
+            Ok(profile) => {
+                engine.clone().sessions.spawn(session::run(engine, profile, Stream::Plain(tcp), peer, local, slot))
+            }
             Err(error) => tracing::error!("{error}"),
         }
     }

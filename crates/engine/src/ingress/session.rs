@@ -114,7 +114,8 @@ impl Driver {
         self.stream = stream;
         self.conn.set("tls_cipher", facts.cipher.clone());
         self.conn.set("tls_protocol_version", facts.protocol_version.clone());
-        let tls = TlsInfo { cipher: facts.cipher, protocol_version: facts.protocol_version, peer_subject_name: Vec::new() };
+        let tls =
+            TlsInfo { cipher: facts.cipher, protocol_version: facts.protocol_version, peer_subject_name: Vec::new() };
         self.session.tls_started(self.now(), tls);
         Ok(())
     }
@@ -123,14 +124,18 @@ impl Driver {
         let policy = self.engine.policy.clone();
         let conn = self.conn.clone();
         let answer = match question {
-            Question::ConnectionAccepted => policy.smtp_server_connection_accepted(conn).await.map(|()| Answer::Continue),
+            Question::ConnectionAccepted => {
+                policy.smtp_server_connection_accepted(conn).await.map(|()| Answer::Continue)
+            }
             Question::Ehlo { domain, extended, extensions } => {
                 let list = extended.then_some(extensions);
                 let answer = policy.smtp_server_ehlo(domain, conn, list).await;
                 answer.map(|list| list.map_or(Answer::Continue, Answer::Extensions))
             }
             Question::AuthPlain { authz, authc, password } => self.authenticate(authz, authc, password).await,
-            Question::MailFrom { sender, .. } => policy.smtp_server_mail_from(sender, conn).await.map(|()| Answer::Continue),
+            Question::MailFrom { sender, .. } => {
+                policy.smtp_server_mail_from(sender, conn).await.map(|()| Answer::Continue)
+            }
             Question::RcptTo { sender, recipient, .. } => self.recipient(&sender, recipient).await,
             Question::Data(transaction) => return self.transaction(transaction).await,
         };

@@ -43,7 +43,12 @@ impl Hop<'_> {
 }
 
 /// Prepends `Received` when the listener wants it.
-pub(crate) fn add_received(draft: &mut Draft, options: &TraceHeaders, hop: &Hop<'_>, now: WallTime) -> Result<(), mime::HeaderError> {
+pub(crate) fn add_received(
+    draft: &mut Draft,
+    options: &TraceHeaders,
+    hop: &Hop<'_>,
+    now: WallTime,
+) -> Result<(), mime::HeaderError> {
     if !options.received_header {
         return Ok(());
     }
@@ -71,7 +76,8 @@ pub(crate) fn add_supplemental(draft: &mut Draft, options: &TraceHeaders) -> Res
     }
     let encoded = STANDARD.encode(Value::Object(fields).to_string());
     // Folded so that no line grows beyond what every relay takes.
-    let lines: Vec<&str> = encoded.as_bytes().chunks(LINE_OCTETS).filter_map(|l| core::str::from_utf8(l).ok()).collect();
+    let lines: Vec<&str> =
+        encoded.as_bytes().chunks(LINE_OCTETS).filter_map(|l| core::str::from_utf8(l).ok()).collect();
     let value = lines.join("\r\n\t");
     draft.edit_headers().0.prepend(&options.header_name, value.as_bytes(), ValueForm::Raw)
 }
@@ -111,7 +117,8 @@ mod tests {
             protocol: "ESMTPS",
             tls: Some(("TLSv1_3", "TLS13_AES_256_GCM_SHA384")),
         };
-        add_received(&mut draft, &TraceHeaders::default(), &hop, WallTime::from_unix_secs(1_795_213_000)).expect("sound");
+        add_received(&mut draft, &TraceHeaders::default(), &hop, WallTime::from_unix_secs(1_795_213_000))
+            .expect("sound");
         let text = String::from_utf8_lossy(&draft.data()).into_owned();
         let expected = format!(
             "Received: from client.test (192.0.2.1)\r\n  by mx.test (Postrider 192.0.2.2)\r\n  with ESMTPS \
@@ -125,7 +132,10 @@ mod tests {
     fn the_supplemental_header_can_be_read_back() {
         let mut draft = draft();
         draft.meta.set("tenant", "acme");
-        let options = TraceHeaders { include_meta_names: vec!["tenant".to_owned(), "none".to_owned()], ..TraceHeaders::default() };
+        let options = TraceHeaders {
+            include_meta_names: vec!["tenant".to_owned(), "none".to_owned()],
+            ..TraceHeaders::default()
+        };
         add_supplemental(&mut draft, &options).expect("sound");
         let value = draft.headers().first_value("X-KumoRef").expect("present");
         let packed: String = value.split_whitespace().collect();

@@ -41,16 +41,10 @@ impl HickoryResolver {
 
     /// Asks the servers of a file in the format of resolv.conf(5).
     pub fn from_resolv_conf(path: &Path) -> Result<Self, DnsSetupError> {
-        let unreadable = |source: io::Error| DnsSetupError::Unreadable {
-            path: path.into(),
-            source,
-        };
+        let unreadable = |source: io::Error| DnsSetupError::Unreadable { path: path.into(), source };
         let bytes = std::fs::read(path).map_err(unreadable)?;
-        let (servers, mut options) =
-            parse_resolv_conf(bytes).map_err(|error| DnsSetupError::Unusable {
-                path: path.into(),
-                reason: error.to_string(),
-            })?;
+        let (servers, mut options) = parse_resolv_conf(bytes)
+            .map_err(|error| DnsSetupError::Unusable { path: path.into(), reason: error.to_string() })?;
         // `options timeout:0` would let no answer be in time
         options.timeout = options.timeout.max(RESOLV_CONF_TIMEOUT_MIN);
         Self::build(servers, options)
@@ -70,10 +64,7 @@ impl HickoryResolver {
             NameServerConfig::new(address.ip(), true, connections)
         };
         let servers = config.name_servers.iter().map(server).collect();
-        Self::build(
-            Servers::from_parts(None, Vec::new(), servers),
-            library_options(config),
-        )
+        Self::build(Servers::from_parts(None, Vec::new(), servers), library_options(config))
     }
 
     /// Forgets every answer.
@@ -83,34 +74,20 @@ impl HickoryResolver {
 
     fn build(servers: Servers, mut options: ResolverOpts) -> Result<Self, DnsSetupError> {
         options.max_active_requests = ACTIVE_REQUESTS_MAX;
-        let mut builder =
-            TokioResolver::builder_with_config(servers, TokioRuntimeProvider::default());
+        let mut builder = TokioResolver::builder_with_config(servers, TokioRuntimeProvider::default());
         *builder.options_mut() = options;
-        let client = builder.build().map_err(|error| DnsSetupError::Library {
-            reason: error.to_string(),
-        })?;
+        let client = builder.build().map_err(|error| DnsSetupError::Library { reason: error.to_string() })?;
         Ok(Self { client })
     }
 
     async fn look_up_mx(&self, name: &str) -> Result<MxAnswer, DnsError> {
-        let lookup = self
-            .client
-            .mx_lookup(full_name(name)?)
-            .await
-            .map_err(classify)?;
+        let lookup = self.client.mx_lookup(full_name(name)?).await.map_err(classify)?;
         let record = |data: &RData| match data {
-            RData::MX(mx) => Some(MxRecord {
-                preference: mx.preference,
-                host: mx.exchange.to_lowercase().to_ascii(),
-            }),
+            RData::MX(mx) => Some(MxRecord { preference: mx.preference, host: mx.exchange.to_lowercase().to_ascii() }),
             _ => None,
         };
         let (records, ttl_secs) = pick(&lookup, record, usize::MAX);
-        if records.is_empty() {
-            Err(DnsError::NoData)
-        } else {
-            Ok(MxAnswer { records, ttl_secs })
-        }
+        if records.is_empty() { Err(DnsError::NoData) } else { Ok(MxAnswer { records, ttl_secs }) }
     }
 
     async fn look_up_ip(&self, host: &str, strategy: IpStrategy) -> Result<IpAnswer, DnsError> {
@@ -147,11 +124,7 @@ impl Resolver for HickoryResolver {
         Box::pin(self.look_up_mx(name))
     }
 
-    fn ip<'a>(
-        &'a self,
-        host: &'a str,
-        strategy: IpStrategy,
-    ) -> BoxFuture<'a, Result<IpAnswer, DnsError>> {
+    fn ip<'a>(&'a self, host: &'a str, strategy: IpStrategy) -> BoxFuture<'a, Result<IpAnswer, DnsError>> {
         Box::pin(self.look_up_ip(host, strategy))
     }
 }
@@ -163,11 +136,7 @@ fn library_options(config: &ResolverConfig) -> ResolverOpts {
     options.num_concurrent_reqs = config.num_concurrent_reqs;
     options.cache_size = config.cache_size;
     options.edns0 = config.edns0;
-    options.use_hosts_file = if config.use_hosts_file {
-        ResolveHosts::Auto
-    } else {
-        ResolveHosts::Never
-    };
+    options.use_hosts_file = if config.use_hosts_file { ResolveHosts::Auto } else { ResolveHosts::Never };
     options.recursion_desired = config.recursion_desired;
     options.try_tcp_on_error = config.try_tcp_on_error;
     options.case_randomization = config.case_randomization;
@@ -179,8 +148,8 @@ fn library_options(config: &ResolverConfig) -> ResolverOpts {
 }
 
 fn full_name(text: &str) -> Result<Name, DnsError> {
-    let mut name = Name::from_ascii(text)
-        .map_err(|error| DnsError::Malformed(format!("`{text}` is no DNS name: {error}")))?;
+    let mut name =
+        Name::from_ascii(text).map_err(|error| DnsError::Malformed(format!("`{text}` is no DNS name: {error}")))?;
     name.set_fqdn(true);
     Ok(name)
 }
@@ -192,32 +161,19 @@ fn addresses(lookup: &Lookup) -> Result<IpAnswer, DnsError> {
         _ => None,
     };
     let (addresses, ttl_secs) = pick(lookup, address, HOST_ADDRESSES_MAX);
-    if addresses.is_empty() {
-        Err(DnsError::NoData)
-    } else {
-        Ok(IpAnswer {
-            addresses,
-            ttl_secs,
-        })
-    }
+    if addresses.is_empty() { Err(DnsError::NoData) } else { Ok(IpAnswer { addresses, ttl_secs }) }
 }
 
 /// The records of interest, at most `max`, and the smallest time to live of the answer, CNAMEs included.
 fn pick<T>(lookup: &Lookup, choose: impl Fn(&RData) -> Option<T>, max: usize) -> (Vec<T>, u32) {
-    let chosen = lookup
-        .answers()
-        .iter()
-        .filter_map(|record| choose(&record.data));
+    let chosen = lookup.answers().iter().filter_map(|record| choose(&record.data));
     let ttl_secs = lookup.answers().iter().map(|record| record.ttl).min();
     (chosen.take(max).collect(), ttl_secs.unwrap_or_default())
 }
 
 /// What two families say together. One that has addresses wins; else a failure that may pass is the truer answer,
 /// because the other family may merely have none.
-fn both(
-    one: Result<IpAnswer, DnsError>,
-    other: Result<IpAnswer, DnsError>,
-) -> Result<IpAnswer, DnsError> {
+fn both(one: Result<IpAnswer, DnsError>, other: Result<IpAnswer, DnsError>) -> Result<IpAnswer, DnsError> {
     match (one, other) {
         (Ok(mut one), Ok(other)) => {
             one.addresses.extend(other.addresses);

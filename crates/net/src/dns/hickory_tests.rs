@@ -3,10 +3,7 @@
 use super::*;
 
 fn answer(text: &str, ttl_secs: u32) -> Result<IpAnswer, DnsError> {
-    Ok(IpAnswer {
-        addresses: vec![text.parse().unwrap()],
-        ttl_secs,
-    })
+    Ok(IpAnswer { addresses: vec![text.parse().unwrap()], ttl_secs })
 }
 
 #[test]
@@ -18,10 +15,7 @@ fn a_missing_or_useless_resolv_conf_is_a_clear_error() {
         Err(error) => error.to_string(),
     };
     let missing = text(HickoryResolver::from_resolv_conf(&path));
-    assert!(
-        missing.contains("resolv.conf: ") && missing.starts_with("cannot read"),
-        "{missing}"
-    );
+    assert!(missing.contains("resolv.conf: ") && missing.starts_with("cannot read"), "{missing}");
     std::fs::write(&path, "search example.com\n").unwrap();
     let useless = text(HickoryResolver::from_resolv_conf(&path));
     assert!(useless.contains("nameserver ADDRESS"), "{useless}");
@@ -39,63 +33,23 @@ fn a_missing_or_useless_resolv_conf_is_a_clear_error() {
 fn two_families_together() {
     let union = both(answer("10.0.0.1", 9), answer("::1", 5)).unwrap();
     assert_eq!((union.addresses.len(), union.ttl_secs), (2, 5));
-    assert_eq!(
-        both(answer("10.0.0.1", 9), Err(DnsError::Timeout)),
-        answer("10.0.0.1", 9)
-    );
-    assert_eq!(
-        both(Err(DnsError::NoData), answer("::1", 5)),
-        answer("::1", 5)
-    );
-    assert_eq!(
-        both(Err(DnsError::NoData), Err(DnsError::Timeout)),
-        Err(DnsError::Timeout)
-    );
-    assert_eq!(
-        both(Err(DnsError::ServFail), Err(DnsError::NoData)),
-        Err(DnsError::ServFail)
-    );
-    assert_eq!(
-        both(Err(DnsError::NxDomain), Err(DnsError::NxDomain)),
-        Err(DnsError::NxDomain)
-    );
+    assert_eq!(both(answer("10.0.0.1", 9), Err(DnsError::Timeout)), answer("10.0.0.1", 9));
+    assert_eq!(both(Err(DnsError::NoData), answer("::1", 5)), answer("::1", 5));
+    assert_eq!(both(Err(DnsError::NoData), Err(DnsError::Timeout)), Err(DnsError::Timeout));
+    assert_eq!(both(Err(DnsError::ServFail), Err(DnsError::NoData)), Err(DnsError::ServFail));
+    assert_eq!(both(Err(DnsError::NxDomain), Err(DnsError::NxDomain)), Err(DnsError::NxDomain));
 
-    let many = |count: usize| {
-        Ok(IpAnswer {
-            addresses: vec![IpAddr::from([10, 0, 0, 1]); count],
-            ttl_secs: 1,
-        })
-    };
-    assert_eq!(
-        both(many(HOST_ADDRESSES_MAX - 1), many(1))
-            .unwrap()
-            .addresses
-            .len(),
-        HOST_ADDRESSES_MAX
-    );
-    assert_eq!(
-        both(many(HOST_ADDRESSES_MAX), many(1))
-            .unwrap()
-            .addresses
-            .len(),
-        HOST_ADDRESSES_MAX
-    );
+    let many = |count: usize| Ok(IpAnswer { addresses: vec![IpAddr::from([10, 0, 0, 1]); count], ttl_secs: 1 });
+    assert_eq!(both(many(HOST_ADDRESSES_MAX - 1), many(1)).unwrap().addresses.len(), HOST_ADDRESSES_MAX);
+    assert_eq!(both(many(HOST_ADDRESSES_MAX), many(1)).unwrap().addresses.len(), HOST_ADDRESSES_MAX);
 }
 
 #[test]
 fn errors_keep_their_cause() {
     let code = |code| classify(NetError::Dns(LibraryDnsError::ResponseCode(code)));
     assert_eq!(code(ResponseCode::ServFail), DnsError::ServFail);
-    assert!(
-        matches!(code(ResponseCode::Refused), DnsError::Other(text) if text.contains("Refused"))
-    );
+    assert!(matches!(code(ResponseCode::Refused), DnsError::Other(text) if text.contains("Refused")));
     assert_eq!(classify(NetError::Timeout), DnsError::Timeout);
-    assert!(matches!(
-        classify(NetError::NoConnections),
-        DnsError::Other(_)
-    ));
-    assert!(matches!(
-        full_name(&"a".repeat(64)),
-        Err(DnsError::Malformed(_))
-    ));
+    assert!(matches!(classify(NetError::NoConnections), DnsError::Other(_)));
+    assert!(matches!(full_name(&"a".repeat(64)), Err(DnsError::Malformed(_))));
 }

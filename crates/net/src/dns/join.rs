@@ -10,10 +10,8 @@ use route::BoxFuture;
 
 /// The outputs, in the order of the futures.
 pub(super) async fn join_all<T>(futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
-    let mut slots: Vec<(Option<BoxFuture<'_, T>>, Option<T>)> = futures
-        .into_iter()
-        .map(|future| (Some(future), None))
-        .collect();
+    let mut slots: Vec<(Option<BoxFuture<'_, T>>, Option<T>)> =
+        futures.into_iter().map(|future| (Some(future), None)).collect();
     poll_fn(|context| {
         let mut pending = false;
         for (future, output) in &mut slots {
@@ -26,11 +24,7 @@ pub(super) async fn join_all<T>(futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
                 None => {}
             }
         }
-        if pending {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
+        if pending { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
     slots.into_iter().filter_map(|(_, output)| output).collect()

@@ -16,8 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use route::{
-    BoxFuture, DnsError, Exchanger, IpStrategy, MailExchangers, ResolvedHost, Resolver, RouteError,
-    RoutingDomain,
+    BoxFuture, DnsError, Exchanger, IpStrategy, MailExchangers, ResolvedHost, Resolver, RouteError, RoutingDomain,
 };
 use tokio::sync::{OnceCell, Semaphore};
 
@@ -78,10 +77,7 @@ impl MxCache {
     }
 
     /// The exchangers of `domain`. An address literal is answered without asking anybody.
-    pub async fn resolve_site(
-        &self,
-        domain: &RoutingDomain,
-    ) -> Result<Arc<MailExchangers>, RouteError> {
+    pub async fn resolve_site(&self, domain: &RoutingDomain) -> Result<Arc<MailExchangers>, RouteError> {
         let Some(name) = domain.fqdn() else {
             return MailExchangers::from_answer(domain, Err(DnsError::NoData)).map(Arc::new);
         };
@@ -92,19 +88,14 @@ impl MxCache {
 
     /// The addresses of every host of `exchangers`, in their order. Hosts are asked for side by side, so one that does not
     /// answer costs the time limit once. A null MX has none to ask for.
-    pub async fn resolve_addresses(
-        &self,
-        exchangers: &MailExchangers,
-        strategy: IpStrategy,
-    ) -> Vec<ResolvedHost> {
+    pub async fn resolve_addresses(&self, exchangers: &MailExchangers, strategy: IpStrategy) -> Vec<ResolvedHost> {
         if exchangers.is_null_mx() {
             return Vec::new();
         }
         let mut resolved = Vec::with_capacity(exchangers.hosts().len());
         for hosts in exchangers.hosts().chunks(HOSTS_AT_ONCE) {
-            let questions = hosts.iter().map(|host| -> BoxFuture<'_, ResolvedHost> {
-                Box::pin(self.resolve_host(host, strategy))
-            });
+            let questions =
+                hosts.iter().map(|host| -> BoxFuture<'_, ResolvedHost> { Box::pin(self.resolve_host(host, strategy)) });
             resolved.extend(join_all(questions.collect()).await);
         }
         resolved
@@ -146,17 +137,15 @@ impl MxCache {
         let answer = answer.unwrap_or(Err(DnsError::Timeout));
         let result = MailExchangers::from_answer(domain, answer).map(Arc::new);
         let ttl = match &result {
-            Ok(exchangers) => Duration::from_secs(exchangers.ttl_secs().into())
-                .clamp(POSITIVE_TTL_MIN, POSITIVE_TTL_MAX),
+            Ok(exchangers) => {
+                Duration::from_secs(exchangers.ttl_secs().into()).clamp(POSITIVE_TTL_MIN, POSITIVE_TTL_MAX)
+            }
             Err(error) => {
                 tracing::debug!(%domain, %error, "no mail exchangers");
                 self.limits.negative_ttl
             }
         };
-        Outcome {
-            result,
-            good_until: Instant::now() + ttl,
-        }
+        Outcome { result, good_until: Instant::now() + ttl }
     }
 
     async fn resolve_host(&self, host: &Exchanger, strategy: IpStrategy) -> ResolvedHost {
@@ -164,17 +153,10 @@ impl MxCache {
             Some(ip) => Ok(vec![ip]),
             None => self.look_up_addresses(&host.name, strategy).await,
         };
-        ResolvedHost {
-            exchanger: host.clone(),
-            addresses,
-        }
+        ResolvedHost { exchanger: host.clone(), addresses }
     }
 
-    async fn look_up_addresses(
-        &self,
-        name: &str,
-        strategy: IpStrategy,
-    ) -> Result<Vec<std::net::IpAddr>, DnsError> {
+    async fn look_up_addresses(&self, name: &str, strategy: IpStrategy) -> Result<Vec<std::net::IpAddr>, DnsError> {
         let _permit = self.address_permits.acquire().await;
         let question = self.resolver.ip(name, strategy);
         match tokio::time::timeout(self.limits.lookup_timeout, question).await {

@@ -37,13 +37,7 @@ impl Resolver for Table {
                 null if null.starts_with("null") => ".".to_string(),
                 other => format!("mx.{other}"),
             };
-            Ok(MxAnswer {
-                records: vec![MxRecord {
-                    preference: 10,
-                    host,
-                }],
-                ttl_secs: 60,
-            })
+            Ok(MxAnswer { records: vec![MxRecord { preference: 10, host }], ttl_secs: 60 })
         })
     }
 
@@ -52,10 +46,7 @@ impl Resolver for Table {
             if host.starts_with("silent") {
                 return std::future::pending().await;
             }
-            Ok(IpAnswer {
-                addresses: vec![IpAddr::from([10, 0, 0, 1])],
-                ttl_secs: 60,
-            })
+            Ok(IpAnswer { addresses: vec![IpAddr::from([10, 0, 0, 1])], ttl_secs: 60 })
         })
     }
 }
@@ -111,11 +102,7 @@ async fn a_domain_is_asked_for_once_however_many_wait() {
         .collect();
     let answers = join_all(callers).await;
     assert_eq!(answers.len(), 51);
-    assert!(
-        answers
-            .iter()
-            .all(|a| a.as_ref().unwrap().site_name() == "mx.held.example.")
-    );
+    assert!(answers.iter().all(|a| a.as_ref().unwrap().site_name() == "mx.held.example."));
     assert_eq!(table.questions(), 1);
 }
 
@@ -155,13 +142,8 @@ async fn a_slow_domain_does_not_stall_another() {
 #[tokio::test]
 async fn questions_at_a_time_are_bounded() {
     let lookups_max = 3;
-    let (table, cache) = cache(MxCacheLimits {
-        lookups_max,
-        ..MxCacheLimits::default()
-    });
-    let domains: Vec<RoutingDomain> = (0..10)
-        .map(|i| domain(&format!("held{i}.example")))
-        .collect();
+    let (table, cache) = cache(MxCacheLimits { lookups_max, ..MxCacheLimits::default() });
+    let domains: Vec<RoutingDomain> = (0..10).map(|i| domain(&format!("held{i}.example"))).collect();
     let mut callers: Vec<BoxFuture<'_, bool>> = Vec::new();
     for domain in &domains {
         callers.push(Box::pin(async { cache.resolve_site(domain).await.is_ok() }));
@@ -180,25 +162,10 @@ async fn questions_at_a_time_are_bounded() {
 #[tokio::test]
 async fn silence_ends_at_the_time_limit_and_is_remembered() {
     let lookup_timeout = Duration::from_millis(20);
-    let (table, cache) = cache(MxCacheLimits {
-        lookup_timeout,
-        ..MxCacheLimits::default()
-    });
+    let (table, cache) = cache(MxCacheLimits { lookup_timeout, ..MxCacheLimits::default() });
     for _ in 0..2 {
-        let error = cache
-            .resolve_site(&domain("silent.example"))
-            .await
-            .unwrap_err();
-        assert!(
-            matches!(
-                error,
-                RouteError::Dns {
-                    cause: DnsError::Timeout,
-                    ..
-                }
-            ),
-            "{error}"
-        );
+        let error = cache.resolve_site(&domain("silent.example")).await.unwrap_err();
+        assert!(matches!(error, RouteError::Dns { cause: DnsError::Timeout, .. }), "{error}");
     }
     assert_eq!(table.questions(), 1);
 }
@@ -206,15 +173,9 @@ async fn silence_ends_at_the_time_limit_and_is_remembered() {
 #[tokio::test]
 async fn failures_live_as_long_as_told() {
     for (negative_ttl, questions) in [(Duration::from_secs(300), 1), (Duration::ZERO, 3)] {
-        let (table, cache) = cache(MxCacheLimits {
-            negative_ttl,
-            ..MxCacheLimits::default()
-        });
+        let (table, cache) = cache(MxCacheLimits { negative_ttl, ..MxCacheLimits::default() });
         for _ in 0..3 {
-            let error = cache
-                .resolve_site(&domain("gone.example"))
-                .await
-                .unwrap_err();
+            let error = cache.resolve_site(&domain("gone.example")).await.unwrap_err();
             assert!(matches!(error, RouteError::NxDomain { .. }));
         }
         assert_eq!(table.questions(), questions, "{negative_ttl:?}");
@@ -227,11 +188,7 @@ async fn results_live_for_their_time_to_live() {
     let name = domain("a.example");
     let asked_at = Instant::now();
     cache.resolve_site(&name).await.unwrap();
-    let is_kept = |after: u64| {
-        cache
-            .slot(&name, asked_at + Duration::from_secs(after))
-            .initialized()
-    };
+    let is_kept = |after: u64| cache.slot(&name, asked_at + Duration::from_secs(after)).initialized();
     assert!(is_kept(59));
     assert!(!is_kept(62));
 }
@@ -245,10 +202,7 @@ async fn ports_are_kept_apart_and_literals_are_not_kept() {
         ("A.example.", "mx.a.example."),
         ("[10.0.0.1]:26", "10.0.0.1:26"),
     ] {
-        assert_eq!(
-            cache.resolve_site(&domain(text)).await.unwrap().site_name(),
-            site
-        );
+        assert_eq!(cache.resolve_site(&domain(text)).await.unwrap().site_name(), site);
     }
     assert_eq!((table.questions(), cache.len()), (2, 2));
     cache.clear();
@@ -257,22 +211,13 @@ async fn ports_are_kept_apart_and_literals_are_not_kept() {
 
 #[tokio::test]
 async fn entries_are_bounded() {
-    let (_, cache) = cache(MxCacheLimits {
-        entries_max: 8,
-        ..MxCacheLimits::default()
-    });
+    let (_, cache) = cache(MxCacheLimits { entries_max: 8, ..MxCacheLimits::default() });
     for i in 0..8 {
-        cache
-            .resolve_site(&domain(&format!("d{i}.example")))
-            .await
-            .unwrap();
+        cache.resolve_site(&domain(&format!("d{i}.example"))).await.unwrap();
     }
     assert_eq!(cache.len(), 8);
     for i in 8..100 {
-        cache
-            .resolve_site(&domain(&format!("d{i}.example")))
-            .await
-            .unwrap();
+        cache.resolve_site(&domain(&format!("d{i}.example"))).await.unwrap();
         assert!(cache.len() <= 8);
     }
 }
@@ -280,22 +225,14 @@ async fn entries_are_bounded() {
 #[tokio::test]
 async fn addresses_come_in_order_and_a_silent_host_keeps_nobody_waiting() {
     let lookup_timeout = Duration::from_millis(20);
-    let (_, cache) = cache(MxCacheLimits {
-        lookup_timeout,
-        ..MxCacheLimits::default()
-    });
+    let (_, cache) = cache(MxCacheLimits { lookup_timeout, ..MxCacheLimits::default() });
     let list: Vec<route::MxListEntry> = ["silent.example", "a.example", "[10.9.9.9]:26"]
         .iter()
         .map(|text| route::MxListEntry::parse(text).unwrap())
         .collect();
     let exchangers = MailExchangers::from_mx_list(&domain("x.example"), &list).unwrap();
-    let hosts = cache
-        .resolve_addresses(&exchangers, IpStrategy::default())
-        .await;
-    let told: Vec<_> = hosts
-        .iter()
-        .map(|h| (h.exchanger.name.as_str(), h.addresses.clone()))
-        .collect();
+    let hosts = cache.resolve_addresses(&exchangers, IpStrategy::default()).await;
+    let told: Vec<_> = hosts.iter().map(|h| (h.exchanger.name.as_str(), h.addresses.clone())).collect();
     assert_eq!(
         told,
         [
@@ -305,10 +242,5 @@ async fn addresses_come_in_order_and_a_silent_host_keeps_nobody_waiting() {
         ]
     );
     let null = cache.resolve_site(&domain("null.example")).await.unwrap();
-    assert!(
-        cache
-            .resolve_addresses(&null, IpStrategy::default())
-            .await
-            .is_empty()
-    );
+    assert!(cache.resolve_addresses(&null, IpStrategy::default()).await.is_empty());
 }

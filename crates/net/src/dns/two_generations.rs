@@ -19,11 +19,7 @@ pub(super) struct TwoGenerations<K, V> {
 impl<K: Hash + Eq + Clone, V> TwoGenerations<K, V> {
     /// A map of at most `entries_max` entries (at least two).
     pub(super) fn new(entries_max: usize) -> Self {
-        Self {
-            young: HashMap::new(),
-            old: HashMap::new(),
-            half_max: (entries_max / 2).max(1),
-        }
+        Self { young: HashMap::new(), old: HashMap::new(), half_max: (entries_max / 2).max(1) }
     }
 
     /// Looks up, and marks as used.

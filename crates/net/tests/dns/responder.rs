@@ -31,9 +31,7 @@ pub struct Responder {
 
 impl Responder {
     pub async fn start(table: &'static [(&'static str, Data)]) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0")
-            .await
-            .expect("a loopback socket");
+        let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a loopback socket");
         let address = socket.local_addr().expect("its address");
         let questions = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&questions);
@@ -46,11 +44,7 @@ impl Responder {
                 }
             }
         });
-        Self {
-            address,
-            questions,
-            task,
-        }
+        Self { address, questions, task }
     }
 
     /// Questions received so far.
@@ -68,17 +62,10 @@ impl Drop for Responder {
 /// The reply to a question, following CNAMEs as a recursive server does; `None` for silence.
 fn answer(table: &[(&str, Data)], question: &[u8]) -> Option<Vec<u8>> {
     let (name, question_end) = read_name(question, HEADER_BYTES)?;
-    let wanted = u16::from_be_bytes([
-        *question.get(question_end)?,
-        *question.get(question_end + 1)?,
-    ]);
+    let wanted = u16::from_be_bytes([*question.get(question_end)?, *question.get(question_end + 1)?]);
     let (mut rcode, mut records, mut owner) = (0u8, Vec::new(), name);
     for _ in 0..CNAME_HOPS_MAX {
-        let known: Vec<Data> = table
-            .iter()
-            .filter(|(n, _)| *n == owner)
-            .map(|(_, d)| *d)
-            .collect();
+        let known: Vec<Data> = table.iter().filter(|(n, _)| *n == owner).map(|(_, d)| *d).collect();
         let mut next = None;
         rcode = if known.is_empty() { NXDOMAIN } else { 0 };
         for data in known {
@@ -91,15 +78,9 @@ fn answer(table: &[(&str, Data)], question: &[u8]) -> Option<Vec<u8>> {
                     next = Some(target);
                 }
                 Data::Mx(preference, host) if wanted == MX => {
-                    records.push((
-                        owner.clone(),
-                        MX,
-                        [&preference.to_be_bytes()[..], &name_bytes(host)].concat(),
-                    ));
+                    records.push((owner.clone(), MX, [&preference.to_be_bytes()[..], &name_bytes(host)].concat()));
                 }
-                Data::A(ip) if wanted == A => {
-                    records.push((owner.clone(), A, Ipv4Addr::from(ip).octets().to_vec()))
-                }
+                Data::A(ip) if wanted == A => records.push((owner.clone(), A, Ipv4Addr::from(ip).octets().to_vec())),
                 Data::Aaaa(ip) if wanted == AAAA => {
                     let ip: Ipv6Addr = ip.parse().expect("an address in the table");
                     records.push((owner.clone(), AAAA, ip.octets().to_vec()));

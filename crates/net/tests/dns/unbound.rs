@@ -49,11 +49,7 @@ impl Unbound {
         let mut line = String::new();
         while stderr.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
             if line.contains("start of service") {
-                return Some(Self {
-                    address,
-                    child,
-                    _stderr: stderr,
-                });
+                return Some(Self { address, child, _stderr: stderr });
             }
             eprint!("unbound: {line}");
             line.clear();

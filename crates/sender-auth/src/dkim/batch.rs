@@ -25,15 +25,5 @@ pub struct Job<'a> {
 
 /// Makes all signatures; a failed one does not disturb the others.
 pub fn sign_many(jobs: &[Job<'_>], scratch: &mut Scratch) -> Vec<Result<Vec<u8>, SignError>> {
-    jobs.iter()
-        .map(|job| {
-            job.signer.sign(
-                job.now_unix_secs,
-                job.headers,
-                job.body,
-                job.hashes,
-                scratch,
-            )
-        })
-        .collect()
+    jobs.iter().map(|job| job.signer.sign(job.now_unix_secs, job.headers, job.body, job.hashes, scratch)).collect()
 }

@@ -42,9 +42,7 @@ impl BodyHashes {
 fn hash(canonicalization: Canonicalization, body: &[u8]) -> BodyHash {
     let content = &body[..content_len(body)];
     match canonicalization {
-        Canonicalization::Relaxed if content.is_empty() => {
-            finished(digest::digest(&digest::SHA256, b""))
-        }
+        Canonicalization::Relaxed if content.is_empty() => finished(digest::digest(&digest::SHA256, b"")),
         Canonicalization::Relaxed if !is_relaxed(content) => {
             let mut hasher = BodyHasher::new(canonicalization);
             hasher.update(body);
@@ -81,9 +79,7 @@ fn is_relaxed(content: &[u8]) -> bool {
     let Some(last) = content.last() else {
         return true;
     };
-    let mut blocks = content
-        .chunks(TEST_BLOCK)
-        .zip(content[1..].chunks(TEST_BLOCK));
+    let mut blocks = content.chunks(TEST_BLOCK).zip(content[1..].chunks(TEST_BLOCK));
     !matches!(last, b' ' | b'\t') && blocks.all(|(these, next)| !changes(these, next))
 }
 
@@ -217,11 +213,7 @@ impl BodyHasher {
                     return &chunk[at + 2..];
                 }
                 _ => {
-                    let word = chunk[at..]
-                        .iter()
-                        .skip(1)
-                        .take_while(|b| !b" \t\r".contains(b))
-                        .count();
+                    let word = chunk[at..].iter().skip(1).take_while(|b| !b" \t\r".contains(b)).count();
                     self.content(&chunk[at..=at + word]);
                     at += word;
                 }
@@ -263,11 +255,7 @@ struct Output {
 
 impl Output {
     fn new() -> Output {
-        Output {
-            context: digest::Context::new(&digest::SHA256),
-            buffer: [0; BUFFER_BYTES],
-            len: 0,
-        }
+        Output { context: digest::Context::new(&digest::SHA256), buffer: [0; BUFFER_BYTES], len: 0 }
     }
 
     fn write(&mut self, bytes: &[u8]) {

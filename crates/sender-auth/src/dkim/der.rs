@@ -36,9 +36,7 @@ fn key_shape(der: &[u8]) -> Option<KeyShape> {
     let (body, _) = element(der, SEQUENCE)?;
     if let Some((version, rest)) = element(body, INTEGER) {
         if let Some((modulus, _)) = element(rest, INTEGER) {
-            return Some(KeyShape::Pkcs1 {
-                modulus_bits: bits(modulus),
-            });
+            return Some(KeyShape::Pkcs1 { modulus_bits: bits(modulus) });
         }
         if let Some((algorithm, key)) = element(rest, SEQUENCE) {
             return pkcs8_shape(algorithm, key);
@@ -62,9 +60,7 @@ fn pkcs8_shape(algorithm: &[u8], key: &[u8]) -> Option<KeyShape> {
         OID_ED25519 => Some(KeyShape::Pkcs8Ed25519),
         OID_RSA => {
             let (pkcs1, _) = element(key, OCTET_STRING)?;
-            Some(KeyShape::Pkcs8Rsa {
-                modulus_bits: pkcs1_modulus_bits(pkcs1)?,
-            })
+            Some(KeyShape::Pkcs8Rsa { modulus_bits: pkcs1_modulus_bits(pkcs1)? })
         }
         OID_EC => other("an EC key"),
         OID_ED448 => other("an Ed448 key"),

@@ -12,10 +12,7 @@ pub(crate) struct FieldWriter {
 
 impl FieldWriter {
     pub(crate) fn new() -> FieldWriter {
-        FieldWriter {
-            out: Vec::with_capacity(FIELD_BYTES_EXPECTED),
-            column: 0,
-        }
+        FieldWriter { out: Vec::with_capacity(FIELD_BYTES_EXPECTED), column: 0 }
     }
 
     /// Begins with text that is already folded, such as the unchanging tags of a signer.
@@ -104,10 +101,7 @@ mod tests {
         let field = String::from_utf8(writer.finish(&"A".repeat(344))).expect("ASCII");
         assert!(field.starts_with("DKIM-Signature: v=1;\r\n\td="));
         assert!(field.ends_with("A\r\n"));
-        assert!(
-            field.lines().all(|line| line.len() <= LINE_WIDTH),
-            "{field}"
-        );
+        assert!(field.lines().all(|line| line.len() <= LINE_WIDTH), "{field}");
         let unfolded = field.replace("\r\n\t", "");
         assert!(unfolded.contains(&"Subject:".repeat(20)));
         assert!(unfolded.contains(&format!("b={}\r\n", "A".repeat(344))));

@@ -19,11 +19,7 @@ pub(crate) fn push_field(canonicalization: Canonicalization, field: &FieldView, 
 }
 
 /// Appends the signature field itself, up to and with `b=`, without a line end (section 3.7).
-pub(crate) fn push_signature_field(
-    canonicalization: Canonicalization,
-    field: &[u8],
-    out: &mut Vec<u8>,
-) {
+pub(crate) fn push_signature_field(canonicalization: Canonicalization, field: &[u8], out: &mut Vec<u8>) {
     match (canonicalization, memchr::memchr(b':', field)) {
         (Canonicalization::Relaxed, Some(colon)) => {
             push_relaxed(&field[..colon], &field[colon + 1..], out);
@@ -114,27 +110,15 @@ mod tests {
     #[test]
     fn the_example_of_rfc_6376_section_3_4_5() {
         let raw = b"A: X\r\nB : Y\t\r\n\tZ  \r\n\r\n C \r\nD \t E\r\n\r\n\r\n";
-        assert_eq!(
-            canonical(Canonicalization::Relaxed, raw),
-            "a:X\r\nb:Y Z\r\n"
-        );
-        assert_eq!(
-            canonical(Canonicalization::Simple, raw),
-            "A: X\r\nB : Y\t\r\n\tZ  \r\n"
-        );
+        assert_eq!(canonical(Canonicalization::Relaxed, raw), "a:X\r\nb:Y Z\r\n");
+        assert_eq!(canonical(Canonicalization::Simple, raw), "A: X\r\nB : Y\t\r\n\tZ  \r\n");
     }
 
     #[test]
     fn odd_fields() {
         let raw = b"A:\r\nB:  \r\nC:\r\n x\ty\n z\rw\r\nD: open";
-        assert_eq!(
-            canonical(Canonicalization::Relaxed, raw),
-            "a:\r\nb:\r\nc:x y z\rw\r\nd:open\r\n"
-        );
-        assert_eq!(
-            canonical(Canonicalization::Simple, raw),
-            "A:\r\nB:  \r\nC:\r\n x\ty\r\n z\rw\r\nD: open\r\n"
-        );
+        assert_eq!(canonical(Canonicalization::Relaxed, raw), "a:\r\nb:\r\nc:x y z\rw\r\nd:open\r\n");
+        assert_eq!(canonical(Canonicalization::Simple, raw), "A:\r\nB:  \r\nC:\r\n x\ty\r\n z\rw\r\nD: open\r\n");
     }
 
     #[test]

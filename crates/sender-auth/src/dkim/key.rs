@@ -25,10 +25,7 @@ impl SigningKey {
     /// [`RSA_BITS_MIN`] to [`RSA_BITS_MAX`].
     pub fn from_pem_or_der(bytes: &[u8]) -> Result<SigningKey, KeyError> {
         if bytes.len() > KEY_BYTES_MAX {
-            return Err(KeyError::TooLong {
-                len: bytes.len(),
-                max: KEY_BYTES_MAX,
-            });
+            return Err(KeyError::TooLong { len: bytes.len(), max: KEY_BYTES_MAX });
         }
         if memchr::memmem::find(bytes, PEM_BEGIN).is_some() {
             return SigningKey::from_der(&private_key_in_pem(bytes)?);
@@ -54,15 +51,11 @@ impl SigningKey {
             KeyShape::Other { what } => return Err(KeyError::Unsupported { found: what.into() }),
             KeyShape::Encrypted => return Err(KeyError::Encrypted),
             KeyShape::Public => {
-                return Err(KeyError::NotPrivate {
-                    found: "a public key or certificate".into(),
-                });
+                return Err(KeyError::NotPrivate { found: "a public key or certificate".into() });
             }
             KeyShape::Unknown => return Err(KeyError::UnknownFormat),
         };
-        let inner = inner.map_err(|cause| KeyError::Rejected {
-            cause: cause.to_string(),
-        })?;
+        let inner = inner.map_err(|cause| KeyError::Rejected { cause: cause.to_string() })?;
         Ok(SigningKey { inner })
     }
 
@@ -94,8 +87,7 @@ impl SigningKey {
         match &self.inner {
             Inner::Rsa(key) => {
                 let mut signature = vec![0; key.public_modulus_len()];
-                key.sign_digest(&RSA_PKCS1_SHA256, &digest, &mut signature)
-                    .ok()?;
+                key.sign_digest(&RSA_PKCS1_SHA256, &digest, &mut signature).ok()?;
                 Some(signature)
             }
             Inner::Ed25519(key) => Some(key.try_sign(digest.as_ref()).ok()?.as_ref().to_vec()),
@@ -169,49 +161,31 @@ fn private_key_in_pem(pem: &[u8]) -> Result<Vec<u8>, KeyError> {
         rest = &rest[begin + PEM_BEGIN.len()..];
         let label_len = memchr::memmem::find(rest, PEM_DASHES).unwrap_or(rest.len());
         let label = String::from_utf8_lossy(&rest[..label_len.min(LABEL_BYTES_MAX)]).into_owned();
-        let damaged = |why| KeyError::DamagedPem {
-            label: label.clone(),
-            why,
-        };
-        rest = rest
-            .get(label_len + PEM_DASHES.len()..)
-            .ok_or_else(|| damaged("its first line does not end in -----"))?;
-        let text_len =
-            memchr::memmem::find(rest, PEM_END).ok_or_else(|| damaged("it has no END line"))?;
+        let damaged = |why| KeyError::DamagedPem { label: label.clone(), why };
+        rest =
+            rest.get(label_len + PEM_DASHES.len()..).ok_or_else(|| damaged("its first line does not end in -----"))?;
+        let text_len = memchr::memmem::find(rest, PEM_END).ok_or_else(|| damaged("it has no END line"))?;
         let (text, after) = rest.split_at(text_len);
         match label.as_str() {
             "RSA PRIVATE KEY" | "PRIVATE KEY" => return pem_content(text, &damaged),
             "ENCRYPTED PRIVATE KEY" => return Err(KeyError::Encrypted),
             label if label.ends_with("PRIVATE KEY") => {
-                return Err(KeyError::Unsupported {
-                    found: format!("PEM block {label:?}"),
-                });
+                return Err(KeyError::Unsupported { found: format!("PEM block {label:?}") });
             }
             _ => passed_over = passed_over.or(Some(label)),
         }
         rest = after;
     }
-    Err(KeyError::NotPrivate {
-        found: format!("PEM block {:?}", passed_over.unwrap_or_default()),
-    })
+    Err(KeyError::NotPrivate { found: format!("PEM block {:?}", passed_over.unwrap_or_default()) })
 }
 
-fn pem_content(
-    text: &[u8],
-    damaged: &dyn Fn(&'static str) -> KeyError,
-) -> Result<Vec<u8>, KeyError> {
+fn pem_content(text: &[u8], damaged: &dyn Fn(&'static str) -> KeyError) -> Result<Vec<u8>, KeyError> {
     // RFC 1421 headers of a key that `openssl rsa -aes256 -traditional` protected
     if memchr::memmem::find(text, b"ENCRYPTED").is_some() && memchr::memchr(b':', text).is_some() {
         return Err(KeyError::Encrypted);
     }
-    let base64: Vec<u8> = text
-        .iter()
-        .copied()
-        .filter(|b| !b.is_ascii_whitespace())
-        .collect();
-    STANDARD
-        .decode(base64)
-        .map_err(|_| damaged("its content is not base64"))
+    let base64: Vec<u8> = text.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
+    STANDARD.decode(base64).map_err(|_| damaged("its content is not base64"))
 }
 
 /// Smallest RSA key: RFC 8301 allows signing with 1024 bits but asks for 2048, which is also the

@@ -128,10 +128,7 @@ impl Signer {
         }
         let found: usize = (0..self.names.len()).map(|n| instances.left(n) + 1).sum();
         if found > SIGNED_FIELDS_MAX {
-            return Err(SignError::TooManyFields {
-                found,
-                max: SIGNED_FIELDS_MAX,
-            });
+            return Err(SignError::TooManyFields { found, max: SIGNED_FIELDS_MAX });
         }
         for name in 0..self.names.len() {
             chosen.extend(std::iter::repeat_n(name, instances.left(name) + 1));

@@ -33,13 +33,7 @@ fn signer(headers: &[&str], change: impl FnOnce(&mut SignerParams)) -> Signer {
 fn signed(signer: &Signer, raw: &[u8]) -> String {
     let block = HeaderBlock::parse(raw);
     let body = &raw[block.body_start()..];
-    let field = signer.sign(
-        1_528_637_909,
-        block.view(raw),
-        body,
-        &BodyHashes::new(),
-        &mut Scratch::new(),
-    );
+    let field = signer.sign(1_528_637_909, block.view(raw), body, &BodyHashes::new(), &mut Scratch::new());
     String::from_utf8(field.expect("signs")).expect("ASCII")
 }
 
@@ -68,22 +62,13 @@ fn the_example_of_rfc_8463_appendix_a() {
     let view = block.view(RFC_MESSAGE);
     let body = &RFC_MESSAGE[block.body_start()..];
     let hash = BodyHashes::new().get(Canonicalization::Relaxed, body);
-    assert_eq!(
-        STANDARD.encode(hash),
-        "2jUSOH9NhtVGCQWNr9BrIAPreKQjO6Sn7XIkfJVOzv8="
-    );
+    assert_eq!(STANDARD.encode(hash), "2jUSOH9NhtVGCQWNr9BrIAPreKQjO6Sn7XIkfJVOzv8=");
 
     let mut data = Vec::new();
     for name in ["from", "to", "subject", "date", "message-id"] {
-        push_field(
-            Canonicalization::Relaxed,
-            &view.first(name).expect("present"),
-            &mut data,
-        );
+        push_field(Canonicalization::Relaxed, &view.first(name).expect("present"), &mut data);
     }
-    let signature = signer(&["from"], |_| {})
-        .sign_field(field.as_bytes(), &mut data)
-        .expect("signs");
+    let signature = signer(&["from"], |_| {}).sign_field(field.as_bytes(), &mut data).expect("signs");
     assert_eq!(
         STANDARD.encode(signature),
         "/gCrinpcQOoIfuHNQIbq4pgh9kyIK3AQUdt9OdqQehSwhEIug4D11BusFa3bT3FY5OsU7ZbnKELq+eXdp1Q1Dw=="
@@ -100,11 +85,7 @@ fn tags_and_their_order() {
     let expect = "DKIM-Signature: v=1; a=ed25519-sha256; d=example.com; s=s1; c=relaxed/simple; t=1528637909; x=1528637969; h=From:To:Absent; bh=";
     assert!(field.starts_with(expect), "{field}");
     assert!(field.ends_with("\r\n"));
-    assert!(
-        signed(&signer, RFC_MESSAGE)
-            .lines()
-            .all(|line| line.len() <= 76)
-    );
+    assert!(signed(&signer, RFC_MESSAGE).lines().all(|line| line.len() <= 76));
 }
 
 #[test]
@@ -115,10 +96,7 @@ fn expiration_does_not_overflow() {
 
 fn header_list(field: &str) -> String {
     let unfolded = field.replace("\r\n\t", "");
-    let list = unfolded
-        .split("h=")
-        .nth(1)
-        .and_then(|rest| rest.split(';').next());
+    let list = unfolded.split("h=").nth(1).and_then(|rest| rest.split(';').next());
     list.expect("h= is there").to_owned()
 }
 
@@ -139,13 +117,7 @@ fn over_signing_at_the_bound_and_past_it() {
     assert_eq!(entries.split(':').count(), SIGNED_FIELDS_MAX);
     let raw = raw(SIGNED_FIELDS_MAX);
     let block = HeaderBlock::parse(&raw);
-    let result = over.sign(
-        0,
-        block.view(&raw),
-        b"",
-        &BodyHashes::new(),
-        &mut Scratch::new(),
-    );
+    let result = over.sign(0, block.view(&raw), b"", &BodyHashes::new(), &mut Scratch::new());
     let (found, max) = (SIGNED_FIELDS_MAX + 1, SIGNED_FIELDS_MAX);
     assert_eq!(result, Err(SignError::TooManyFields { found, max }));
 }
@@ -156,59 +128,22 @@ fn options_refused() {
     assert_eq!(refused(&["To"], |_| {}), SignerError::FromNotSigned);
     assert_eq!(refused(&[], |_| {}), SignerError::FromNotSigned);
     for name in ["", "a b", "a:", "a;", "\u{fc}"] {
-        assert!(matches!(
-            refused(&["From", name], |_| {}),
-            SignerError::HeaderName { .. }
-        ));
+        assert!(matches!(refused(&["From", name], |_| {}), SignerError::HeaderName { .. }));
     }
     for domain in ["", "a..b", ".a", "a.", "b\u{fc}.de", "a b", "a;b"] {
         let error = refused(from, |p| p.domain = domain.into());
-        assert!(
-            matches!(
-                error,
-                SignerError::DnsName {
-                    option: "domain",
-                    ..
-                }
-            ),
-            "{domain}"
-        );
+        assert!(matches!(error, SignerError::DnsName { option: "domain", .. }), "{domain}");
         let error = refused(from, |p| p.selector = domain.into());
-        assert!(
-            matches!(
-                error,
-                SignerError::DnsName {
-                    option: "selector",
-                    ..
-                }
-            ),
-            "{domain}"
-        );
+        assert!(matches!(error, SignerError::DnsName { option: "selector", .. }), "{domain}");
     }
     let unsupported = |option| SignerError::NotSupported { option };
-    assert_eq!(
-        refused(from, |p| p.atps = Some("x".into())),
-        unsupported("atps")
-    );
-    assert_eq!(
-        refused(from, |p| p.atpsh = Some("x".into())),
-        unsupported("atpsh")
-    );
+    assert_eq!(refused(from, |p| p.atps = Some("x".into())), unsupported("atps"));
+    assert_eq!(refused(from, |p| p.atpsh = Some("x".into())), unsupported("atpsh"));
     let error = refused(from, |p| p.agent_user_identifier = Some("x".into()));
     assert_eq!(error, unsupported("agent_user_identifier"));
-    assert_eq!(
-        refused(from, |p| p.body_length = true),
-        unsupported("body_length")
-    );
-    assert_eq!(
-        refused(from, |p| p.reporting = true),
-        unsupported("reporting")
-    );
-    assert!(
-        unsupported("atps")
-            .to_string()
-            .contains("not currently supported")
-    );
+    assert_eq!(refused(from, |p| p.body_length = true), unsupported("body_length"));
+    assert_eq!(refused(from, |p| p.reporting = true), unsupported("reporting"));
+    assert!(unsupported("atps").to_string().contains("not currently supported"));
     assert!("relaxed".parse::<Canonicalization>().is_err());
     assert_eq!("Simple".parse(), Ok(Canonicalization::Simple));
 }
@@ -216,25 +151,12 @@ fn options_refused() {
 #[test]
 fn bounds_of_names() {
     let label = |len: usize| "a".repeat(len);
-    assert!(matches!(
-        refused(&["From"], |p| p.domain = label(64)),
-        SignerError::DnsName { .. }
-    ));
+    assert!(matches!(refused(&["From"], |p| p.domain = label(64)), SignerError::DnsName { .. }));
     signer(&["From"], |p| p.domain = label(63));
-    signer(&["From"], |p| {
-        p.domain = format!("{0}.{0}.{0}.{1}", label(63), label(61))
-    });
-    let error = refused(&["From"], |p| {
-        p.domain = format!("{0}.{0}.{0}.{1}", label(63), label(62))
-    });
+    signer(&["From"], |p| p.domain = format!("{0}.{0}.{0}.{1}", label(63), label(61)));
+    let error = refused(&["From"], |p| p.domain = format!("{0}.{0}.{0}.{1}", label(63), label(62)));
     assert!(matches!(error, SignerError::DnsName { max: 253, .. }));
     let max = crate::dkim::HEADERS_MAX;
     signer(&vec!["From"; max], |_| {});
-    assert_eq!(
-        refused(&vec!["From"; max + 1], |_| {}),
-        SignerError::TooManyHeaders {
-            found: max + 1,
-            max
-        }
-    );
+    assert_eq!(refused(&vec!["From"; max + 1], |_| {}), SignerError::TooManyHeaders { found: max + 1, max });
 }

@@ -28,10 +28,7 @@ pub fn canonical_body(relaxed: bool, body: &[u8]) -> Vec<u8> {
     match (lines.is_empty(), relaxed) {
         (true, true) => Vec::new(),
         (true, false) => b"\r\n".to_vec(),
-        _ => lines
-            .iter()
-            .flat_map(|line| [line.as_slice(), b"\r\n"].concat())
-            .collect(),
+        _ => lines.iter().flat_map(|line| [line.as_slice(), b"\r\n"].concat()).collect(),
     }
 }
 
@@ -51,31 +48,22 @@ fn relaxed_line(line: &[u8]) -> Vec<u8> {
 }
 
 pub fn body_hash(relaxed: bool, body: &[u8]) -> Vec<u8> {
-    digest(&SHA256, &canonical_body(relaxed, body))
-        .as_ref()
-        .to_vec()
+    digest(&SHA256, &canonical_body(relaxed, body)).as_ref().to_vec()
 }
 
 /// Verifies the first `DKIM-Signature` of a message against a published key record.
 #[allow(dead_code, reason = "not every test program verifies")]
 pub fn verify(message: &[u8], record: &str) -> Result<(), String> {
-    let split = message
-        .windows(4)
-        .position(|w| w == b"\r\n\r\n")
-        .ok_or("no blank line")?;
+    let split = message.windows(4).position(|w| w == b"\r\n\r\n").ok_or("no blank line")?;
     let fields = split_fields(&message[..split + 2]);
-    let place = fields
-        .iter()
-        .position(|(name, _)| name.eq_ignore_ascii_case(b"DKIM-Signature"))
-        .ok_or("no signature")?;
+    let place =
+        fields.iter().position(|(name, _)| name.eq_ignore_ascii_case(b"DKIM-Signature")).ok_or("no signature")?;
     let signature = &fields[place].1;
     let text = String::from_utf8(signature.clone()).map_err(|_| "not ASCII")?;
     let value = text.split_once(':').ok_or("no colon")?.1;
     let tag = |wanted: &str| -> Result<String, String> {
         let found = value.split(';').filter_map(|t| t.split_once('='));
-        let found = found
-            .filter(|(name, _)| name.trim() == wanted)
-            .map(|(_, v)| v.to_owned());
+        let found = found.filter(|(name, _)| name.trim() == wanted).map(|(_, v)| v.to_owned());
         let found: Vec<String> = found.collect();
         match found.as_slice() {
             [one] => Ok(one.split_whitespace().collect()),
@@ -92,9 +80,7 @@ pub fn verify(message: &[u8], record: &str) -> Result<(), String> {
     let mut data = Vec::new();
     let mut left: Vec<usize> = (0..fields.len()).filter(|&i| i != place).collect();
     for name in tag("h")?.split(':') {
-        let lowest = left
-            .iter()
-            .rposition(|&i| fields[i].0.eq_ignore_ascii_case(name.as_bytes()));
+        let lowest = left.iter().rposition(|&i| fields[i].0.eq_ignore_ascii_case(name.as_bytes()));
         if let Some(lowest) = lowest {
             data.extend(canonical_field(header_form, &fields[left.remove(lowest)]));
         }
@@ -102,11 +88,7 @@ pub fn verify(message: &[u8], record: &str) -> Result<(), String> {
     let b_at = text.rfind("b=").ok_or("no b tag")? + 2;
     let unsigned = (b"DKIM-Signature".to_vec(), signature[..b_at].to_vec());
     let own = canonical_field(header_form, &unsigned);
-    data.extend(if header_form {
-        &own[..own.len() - 2]
-    } else {
-        &own[..]
-    });
+    data.extend(if header_form { &own[..own.len() - 2] } else { &own[..] });
     check(&tag("a")?, record, &data, &tag("b")?)
 }
 
@@ -115,9 +97,7 @@ fn check(algorithm: &str, record: &str, data: &[u8], b: &str) -> Result<(), Stri
     let public = STANDARD.decode(public).map_err(|e| e.to_string())?;
     let b = STANDARD.decode(b).map_err(|e| e.to_string())?;
     let valid = match algorithm {
-        "rsa-sha256" => {
-            UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, public).verify(data, &b)
-        }
+        "rsa-sha256" => UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, public).verify(data, &b),
         _ => UnparsedPublicKey::new(&ED25519, public).verify(digest(&SHA256, data).as_ref(), &b),
     };
     valid.map_err(|_| "signature differs".into())
@@ -128,15 +108,8 @@ fn canonical_field(relaxed: bool, (name, whole): &(Vec<u8>, Vec<u8>)) -> Vec<u8>
     if !relaxed {
         return whole.clone();
     }
-    let colon = whole
-        .iter()
-        .position(|&b| b == b':')
-        .expect("fields have colons");
-    let unfolded: Vec<u8> = whole[colon + 1..]
-        .iter()
-        .copied()
-        .filter(|b| !b"\r\n".contains(b))
-        .collect();
+    let colon = whole.iter().position(|&b| b == b':').expect("fields have colons");
+    let unfolded: Vec<u8> = whole[colon + 1..].iter().copied().filter(|b| !b"\r\n".contains(b)).collect();
     let line = relaxed_line(&unfolded);
     let line = line.strip_prefix(b" ").unwrap_or(&line);
     [name.to_ascii_lowercase().as_slice(), b":", line, b"\r\n"].concat()
@@ -147,9 +120,7 @@ fn split_fields(head: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut fields: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     for line in head.split_inclusive(|&b| b == b'\n') {
         match fields.last_mut() {
-            Some((_, whole)) if line.starts_with(b" ") || line.starts_with(b"\t") => {
-                whole.extend(line)
-            }
+            Some((_, whole)) if line.starts_with(b" ") || line.starts_with(b"\t") => whole.extend(line),
             _ => {
                 let name = line.split(|&b| b == b':').next().unwrap_or_default();
                 fields.push((name.trim_ascii_end().to_vec(), line.to_vec()));

@@ -90,9 +90,7 @@ impl Runner {
             Pieces::Whole => 0,
             Pieces::CutAt(at) => at.saturating_sub(sent).min(octets.len()),
             Pieces::Single => {
-                return octets
-                    .chunks(1)
-                    .try_for_each(|octet| self.deliver(octet, Pieces::Whole, 0));
+                return octets.chunks(1).try_for_each(|octet| self.deliver(octet, Pieces::Whole, 0));
             }
         };
         for piece in [&octets[..cut], &octets[cut..]] {
@@ -142,10 +140,7 @@ impl Runner {
 
     fn handshake(&mut self) -> Result<(), String> {
         if !self.tls_due || !self.unread.is_empty() {
-            return Err(format!(
-                "no handshake is due, unread: {}",
-                escape(&self.unread)
-            ));
+            return Err(format!("no handshake is due, unread: {}", escape(&self.unread)));
         }
         self.tls_due = false;
         self.session.tls_started(self.now, TlsInfo::default());
@@ -154,21 +149,14 @@ impl Runner {
 
     fn expect_server(&mut self, line: &[u8]) -> Result<(), String> {
         if !self.said.starts_with(line) {
-            return Err(format!(
-                "expected S: {}but the server said {}",
-                escape(line),
-                escape(&self.said)
-            ));
+            return Err(format!("expected S: {}but the server said {}", escape(line), escape(&self.said)));
         }
         self.said.drain(..line.len());
         Ok(())
     }
 
     fn finish(self, script: &Script) -> Result<(), String> {
-        let closed_expected = script
-            .events
-            .iter()
-            .any(|event| matches!(event, Event::Closed));
+        let closed_expected = script.events.iter().any(|event| matches!(event, Event::Closed));
         if self.closed != closed_expected {
             return Err("the session closed and no CLOSED line says so".to_owned());
         }
@@ -181,10 +169,7 @@ impl Runner {
         let rejections: Vec<String> = self.rejections.iter().map(show_rejection).collect();
         match script.rejections.is_empty() || script.rejections == rejections {
             true => Ok(()),
-            false => Err(format!(
-                "rejections {rejections:#?}, expected {:#?}",
-                script.rejections
-            )),
+            false => Err(format!("rejections {rejections:#?}, expected {:#?}", script.rejections)),
         }
     }
 
@@ -194,38 +179,22 @@ impl Runner {
             return Err(format!("unexpected question: {}", escape(&asked)));
         };
         if asked != expected {
-            return Err(format!(
-                "asked {} instead of {}",
-                escape(&asked),
-                escape(&expected)
-            ));
+            return Err(format!("asked {} instead of {}", escape(&asked), escape(&expected)));
         }
         let (word, rest) = answer.split_once(' ').unwrap_or((&answer, ""));
         let reject = |disconnect| {
             let (code, text) = rest.split_once(' ').unwrap_or((rest, ""));
             let text = String::from_utf8_lossy(&unescape(text)).into_owned();
-            Answer::Reject {
-                reply: Reply::new(code.parse().expect("code"), &text),
-                disconnect,
-            }
+            Answer::Reject { reply: Reply::new(code.parse().expect("code"), &text), disconnect }
         };
         Ok(match word {
             "continue" => Answer::Continue,
             "extensions" => Answer::Extensions(
-                rest.split(',')
-                    .map(|e| String::from_utf8_lossy(&unescape(e.trim())).into_owned())
-                    .collect(),
+                rest.split(',').map(|e| String::from_utf8_lossy(&unescape(e.trim())).into_owned()).collect(),
             ),
-            "yes" => Answer::Authenticated(Identity {
-                authz: "z".into(),
-                authc: "c".into(),
-            }),
+            "yes" => Answer::Authenticated(Identity { authz: "z".into(), authc: "c".into() }),
             "no" => Answer::NotAuthenticated,
-            "accept" => Answer::Accepted(
-                (0..rest.parse().unwrap_or(1))
-                    .map(|_| self.receipt())
-                    .collect(),
-            ),
+            "accept" => Answer::Accepted((0..rest.parse().unwrap_or(1)).map(|_| self.receipt()).collect()),
             "reject" => reject(Disconnect::If421),
             "reject+421" => reject(Disconnect::FollowWith421),
             "reject+close" => reject(Disconnect::ForceDisconnect),
@@ -235,48 +204,25 @@ impl Runner {
 
     fn receipt(&mut self) -> Receipt {
         self.ids += 1;
-        Receipt::Volatile(Volatile::by_operator_choice(MessageId::from_bytes(
-            [self.ids; 16],
-        )))
+        Receipt::Volatile(Volatile::by_operator_choice(MessageId::from_bytes([self.ids; 16])))
     }
 }
 
 fn show_question(question: &Question) -> Vec<u8> {
     let text = match question {
         Question::ConnectionAccepted => "connection".to_owned(),
-        Question::Ehlo {
-            domain,
-            extended: false,
-            ..
-        } => format!("helo {domain}"),
-        Question::Ehlo {
-            domain, extensions, ..
-        } => format!("ehlo {domain} [{}]", extensions.join(", ")),
-        Question::AuthPlain {
-            authz,
-            authc,
-            password,
-        } => format!("auth {authz}/{authc}/{password}"),
+        Question::Ehlo { domain, extended: false, .. } => format!("helo {domain}"),
+        Question::Ehlo { domain, extensions, .. } => format!("ehlo {domain} [{}]", extensions.join(", ")),
+        Question::AuthPlain { authz, authc, password } => format!("auth {authz}/{authc}/{password}"),
         Question::MailFrom { sender, params } => {
-            let size = params
-                .size
-                .map_or(String::new(), |octets| format!(" size={octets}"));
-            format!(
-                "mail <{sender}>{size}{}",
-                if params.smtputf8 { " smtputf8" } else { "" }
-            )
+            let size = params.size.map_or(String::new(), |octets| format!(" size={octets}"));
+            format!("mail <{sender}>{size}{}", if params.smtputf8 { " smtputf8" } else { "" })
         }
-        Question::RcptTo {
-            sender, recipient, ..
-        } => format!("rcpt <{sender}> <{recipient}>"),
+        Question::RcptTo { sender, recipient, .. } => format!("rcpt <{sender}> <{recipient}>"),
         Question::Data(transaction) => {
             let envelope = &transaction.envelope;
             assert_eq!(transaction.rcpt_params.len(), envelope.recipients.len());
-            let recipients: Vec<String> = envelope
-                .recipients
-                .iter()
-                .map(|r| format!("<{r}>"))
-                .collect();
+            let recipients: Vec<String> = envelope.recipients.iter().map(|r| format!("<{r}>")).collect();
             let head = format!("data <{}> {} ", envelope.sender, recipients.join(","));
             return [head.as_bytes(), &transaction.content].concat();
         }
@@ -285,23 +231,8 @@ fn show_question(question: &Question) -> Vec<u8> {
 }
 
 fn show_rejection(rejection: &Rejection) -> String {
-    let sender = rejection
-        .sender
-        .as_ref()
-        .map_or("-".to_owned(), |sender| format!("<{sender}>"));
-    let recipients: Vec<String> = rejection
-        .recipients
-        .iter()
-        .map(|r| format!("<{r}>"))
-        .collect();
-    let recipients = if recipients.is_empty() {
-        "-".to_owned()
-    } else {
-        recipients.join(",")
-    };
-    format!(
-        "{} | {} | {sender} | {recipients}",
-        rejection.reply.to_single_line(),
-        rejection.command
-    )
+    let sender = rejection.sender.as_ref().map_or("-".to_owned(), |sender| format!("<{sender}>"));
+    let recipients: Vec<String> = rejection.recipients.iter().map(|r| format!("<{r}>")).collect();
+    let recipients = if recipients.is_empty() { "-".to_owned() } else { recipients.join(",") };
+    format!("{} | {} | {sender} | {recipients}", rejection.reply.to_single_line(), rejection.command)
 }

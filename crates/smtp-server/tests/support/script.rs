@@ -58,11 +58,7 @@ impl Script {
 
     fn parse(text: &str) -> Script {
         let mut script = Script {
-            settings: Settings {
-                hostname: "mx.example".into(),
-                interest: QUIET,
-                ..Settings::default()
-            },
+            settings: Settings { hostname: "mx.example".into(), interest: QUIET, ..Settings::default() },
             events: Vec::new(),
             policy: Vec::new(),
             rejections: Vec::new(),
@@ -88,12 +84,8 @@ impl Script {
                 let (question, answer) = rest.rsplit_once(" => ").expect("P: question => answer");
                 self.policy.push((unescape(question), answer.to_owned()));
             }
-            "R:" => self
-                .rejections
-                .push(String::from_utf8_lossy(&unescape(rest)).into_owned()),
-            "T:" => self
-                .events
-                .push(Event::Wait(rest.parse().expect("seconds"))),
+            "R:" => self.rejections.push(String::from_utf8_lossy(&unescape(rest)).into_owned()),
+            "T:" => self.events.push(Event::Wait(rest.parse().expect("seconds"))),
             "TLS" => self.events.push(Event::Tls),
             "STOP" => self.events.push(Event::Stop),
             "EARLY" => self.events.push(Event::EarlyTalk),
@@ -183,10 +175,7 @@ pub fn unescape(text: &str) -> Vec<u8> {
 
 /// For messages to people.
 pub fn escape(octets: &[u8]) -> String {
-    octets
-        .escape_ascii()
-        .to_string()
-        .replace("\\r\\n", "\\r\\n\n")
+    octets.escape_ascii().to_string().replace("\\r\\n", "\\r\\n\n")
 }
 
 fn with_line_end(text: &str) -> Vec<u8> {
@@ -196,10 +185,5 @@ fn with_line_end(text: &str) -> Vec<u8> {
 }
 
 /// Only credentials and messages are asked about unless a transcript wants more.
-const QUIET: Interest = Interest {
-    connection_accepted: false,
-    ehlo: false,
-    auth: true,
-    mail_from: false,
-    rcpt_to: false,
-};
+const QUIET: Interest =
+    Interest { connection_accepted: false, ehlo: false, auth: true, mail_from: false, rcpt_to: false };

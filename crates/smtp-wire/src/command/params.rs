@@ -78,21 +78,9 @@ impl MailParams {
         for word in words(text) {
             let (name, value) = split(word);
             match name.to_ascii_uppercase().as_str() {
-                "SIZE" => once(
-                    &mut params.size,
-                    "SIZE",
-                    value,
-                    "a number of octets",
-                    decimal,
-                )?,
+                "SIZE" => once(&mut params.size, "SIZE", value, "a number of octets", decimal)?,
                 "BODY" => once(&mut params.body, "BODY", value, "7BIT or 8BITMIME", body)?,
-                "AUTH" => once(
-                    &mut params.auth,
-                    "AUTH",
-                    value,
-                    "<> or an address in xtext",
-                    auth,
-                )?,
+                "AUTH" => once(&mut params.auth, "AUTH", value, "<> or an address in xtext", auth)?,
                 "RET" => once(&mut params.ret, "RET", value, "FULL or HDRS", ret)?,
                 "ENVID" => once(&mut params.envid, "ENVID", value, "printable xtext", envid)?,
                 "SMTPUTF8" if value.is_some() => {
@@ -121,13 +109,7 @@ impl RcptParams {
             let (name, value) = split(word);
             match name.to_ascii_uppercase().as_str() {
                 "NOTIFY" => once(&mut params.notify, "NOTIFY", value, NOTIFY_FORM, notify)?,
-                "ORCPT" => once(
-                    &mut params.orcpt,
-                    "ORCPT",
-                    value,
-                    "type;address in xtext",
-                    orcpt,
-                )?,
+                "ORCPT" => once(&mut params.orcpt, "ORCPT", value, "type;address in xtext", orcpt)?,
                 other => return Err(CommandError::UnknownParameter(other.to_owned())),
             }
         }
@@ -146,8 +128,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn split(word: &str) -> (&str, Option<&str>) {
-    word.split_once('=')
-        .map_or((word, None), |(name, value)| (name, Some(value)))
+    word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)))
 }
 
 fn once<T>(
@@ -161,19 +142,11 @@ fn once<T>(
         return Err(CommandError::RepeatedParameter(name.to_owned()));
     }
     *slot = value.and_then(parse);
-    if slot.is_some() {
-        Ok(())
-    } else {
-        Err(invalid(name, value, expected))
-    }
+    if slot.is_some() { Ok(()) } else { Err(invalid(name, value, expected)) }
 }
 
 fn invalid(name: &'static str, value: Option<&str>, expected: &'static str) -> CommandError {
-    CommandError::ParameterValue {
-        name,
-        value: value.unwrap_or("").to_owned(),
-        expected,
-    }
+    CommandError::ParameterValue { name, value: value.unwrap_or("").to_owned(), expected }
 }
 
 fn body(value: &str) -> Option<BodyType> {
@@ -218,22 +191,12 @@ fn notify(value: &str) -> Option<Notify> {
 
 fn orcpt(value: &str) -> Option<OriginalRecipient> {
     let (address_type, address) = value.split_once(';')?;
-    let sound = !address_type.is_empty()
-        && address_type
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let sound = !address_type.is_empty() && address_type.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     // RFC 6533 section 3: under `utf-8` the address may hold UTF-8 as it is.
     let utf8 = address_type.eq_ignore_ascii_case("utf-8") && !address.is_ascii();
-    let address = if utf8 {
-        address.to_owned()
-    } else {
-        xtext(address)?
-    };
+    let address = if utf8 { address.to_owned() } else { xtext(address)? };
     let fits = !address.is_empty() && address.len() <= ORCPT_OCTETS_MAX;
-    (sound && fits).then(|| OriginalRecipient {
-        address_type: address_type.to_owned(),
-        address,
-    })
+    (sound && fits).then(|| OriginalRecipient { address_type: address_type.to_owned(), address })
 }
 
 /// Decodes xtext (RFC 3461 section 4) to printable ASCII; `None` when it is neither.
@@ -275,8 +238,7 @@ mod tests {
 
     #[test]
     fn mail_parameters_are_kept() {
-        let params =
-            MailParams::parse(" size=1000 BODY=8bitmime SMTPUTF8 AUTH=<> RET=HDRS ENVID=a+2Bb ");
+        let params = MailParams::parse(" size=1000 BODY=8bitmime SMTPUTF8 AUTH=<> RET=HDRS ENVID=a+2Bb ");
         let expected = MailParams {
             size: Some(1000),
             body: Some(BodyType::EightBitMime),
@@ -291,23 +253,10 @@ mod tests {
     #[test]
     fn rcpt_parameters_are_kept() {
         let params = RcptParams::parse("NOTIFY=success,DELAY ORCPT=rfc822;a+40b").unwrap();
-        assert_eq!(
-            params.notify,
-            Some(Notify {
-                success: true,
-                failure: false,
-                delay: true
-            })
-        );
-        let original = OriginalRecipient {
-            address_type: "rfc822".into(),
-            address: "a@b".into(),
-        };
+        assert_eq!(params.notify, Some(Notify { success: true, failure: false, delay: true }));
+        let original = OriginalRecipient { address_type: "rfc822".into(), address: "a@b".into() };
         assert_eq!(params.orcpt, Some(original));
-        assert_eq!(
-            RcptParams::parse("NOTIFY=NEVER").unwrap().notify,
-            Some(Notify::default())
-        );
+        assert_eq!(RcptParams::parse("NOTIFY=NEVER").unwrap().notify, Some(Notify::default()));
     }
 
     #[test]
@@ -331,41 +280,16 @@ mod tests {
         ];
         for text in wrong {
             let error = MailParams::parse(text);
-            assert!(
-                matches!(error, Err(CommandError::ParameterValue { .. })),
-                "{text}: {error:?}"
-            );
+            assert!(matches!(error, Err(CommandError::ParameterValue { .. })), "{text}: {error:?}");
         }
-        for text in [
-            "NOTIFY=",
-            "NOTIFY=NEVER,DELAY",
-            "ORCPT=a@b",
-            "ORCPT=rfc822;",
-            "ORCPT=;a",
-            "ORCPT=rfc822;a+0A",
-        ] {
+        for text in ["NOTIFY=", "NOTIFY=NEVER,DELAY", "ORCPT=a@b", "ORCPT=rfc822;", "ORCPT=;a", "ORCPT=rfc822;a+0A"] {
             let error = RcptParams::parse(text);
-            assert!(
-                matches!(error, Err(CommandError::ParameterValue { .. })),
-                "{text}: {error:?}"
-            );
+            assert!(matches!(error, Err(CommandError::ParameterValue { .. })), "{text}: {error:?}");
         }
-        assert_eq!(
-            MailParams::parse("FOO=1"),
-            Err(CommandError::UnknownParameter("FOO".into()))
-        );
-        assert_eq!(
-            RcptParams::parse("SIZE=1"),
-            Err(CommandError::UnknownParameter("SIZE".into()))
-        );
-        assert_eq!(
-            MailParams::parse("SIZE=1 size=1"),
-            Err(CommandError::RepeatedParameter("SIZE".into()))
-        );
-        assert_eq!(
-            MailParams::parse("SMTPUTF8 SMTPUTF8"),
-            Err(CommandError::RepeatedParameter("SMTPUTF8".into()))
-        );
+        assert_eq!(MailParams::parse("FOO=1"), Err(CommandError::UnknownParameter("FOO".into())));
+        assert_eq!(RcptParams::parse("SIZE=1"), Err(CommandError::UnknownParameter("SIZE".into())));
+        assert_eq!(MailParams::parse("SIZE=1 size=1"), Err(CommandError::RepeatedParameter("SIZE".into())));
+        assert_eq!(MailParams::parse("SMTPUTF8 SMTPUTF8"), Err(CommandError::RepeatedParameter("SMTPUTF8".into())));
     }
 
     #[test]

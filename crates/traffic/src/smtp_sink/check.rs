@@ -39,11 +39,7 @@ pub(super) struct MessageCheck {
 impl MessageCheck {
     /// A check that stands before the first byte of content.
     pub(super) fn new() -> Self {
-        Self {
-            header: b"\r\n".to_vec(),
-            in_header: true,
-            body: crc32fast::Hasher::new(),
-        }
+        Self { header: b"\r\n".to_vec(), in_header: true, body: crc32fast::Hasher::new() }
     }
 
     /// Gets ready for the next message.
@@ -92,9 +88,7 @@ impl MessageCheck {
     }
 
     fn matches(&self, check: &[u8]) -> bool {
-        let stated = std::str::from_utf8(check)
-            .ok()
-            .and_then(|text| u32::from_str_radix(text, 16).ok());
+        let stated = std::str::from_utf8(check).ok().and_then(|text| u32::from_str_radix(text, 16).ok());
         stated == Some(self.body.clone().finalize())
     }
 
@@ -176,10 +170,9 @@ mod tests {
 
     #[test]
     fn the_header_kept_is_bounded() {
-        for (length, integrity) in [
-            (HEADER_BYTES_MAX - 200, Integrity::Ok),
-            (HEADER_BYTES_MAX + HEADER_PIECE_BYTES, Integrity::Unmarked),
-        ] {
+        for (length, integrity) in
+            [(HEADER_BYTES_MAX - 200, Integrity::Ok), (HEADER_BYTES_MAX + HEADER_PIECE_BYTES, Integrity::Unmarked)]
+        {
             let mut long = b"Long: ".to_vec();
             long.resize(length, b'x');
             long.extend_from_slice(b"\r\n");

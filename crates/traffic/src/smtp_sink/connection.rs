@@ -29,12 +29,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Takes over an accepted socket.
     pub(super) fn new(stream: TcpStream, sink: Arc<Sink>) -> Self {
-        Self {
-            stream,
-            sink,
-            session: Session::new(),
-            replies: Vec::new(),
-        }
+        Self { stream, sink, session: Session::new(), replies: Vec::new() }
     }
 
     /// Serves the connection to its end.
@@ -68,23 +63,14 @@ impl Connection {
     }
 
     /// One read, and what the session makes of it. When the session pauses, what is left of the input is copied out.
-    async fn read_and_feed(
-        &mut self,
-        silence: &mut Pin<Box<Sleep>>,
-    ) -> io::Result<(Step, Vec<u8>)> {
+    async fn read_and_feed(&mut self, silence: &mut Pin<Box<Sleep>>) -> io::Result<(Step, Vec<u8>)> {
         silence.as_mut().reset(Instant::now() + SILENCE_MAX);
         poll_fn(|cx| {
             let mut buffer = self.sink.buffers.take();
             let read = poll_read_or_silence(&mut self.stream, silence, cx, &mut buffer);
             let outcome = read.map_ok(|length| {
-                let (used, step) =
-                    self.session
-                        .feed(&self.sink, &buffer[..length], &mut self.replies);
-                let unread = if step == Step::Pause {
-                    buffer[used..length].to_vec()
-                } else {
-                    Vec::new()
-                };
+                let (used, step) = self.session.feed(&self.sink, &buffer[..length], &mut self.replies);
+                let unread = if step == Step::Pause { buffer[used..length].to_vec() } else { Vec::new() };
                 (step, unread)
             });
             self.sink.buffers.put(buffer);
@@ -131,15 +117,10 @@ fn poll_read_or_silence(
 ) -> Poll<io::Result<usize>> {
     let mut read = ReadBuf::new(buffer);
     match Pin::new(stream).poll_read(cx, &mut read) {
-        Poll::Ready(Ok(())) if read.filled().is_empty() => {
-            Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()))
-        }
+        Poll::Ready(Ok(())) if read.filled().is_empty() => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
         Poll::Ready(Ok(())) => Poll::Ready(Ok(read.filled().len())),
         Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-        Poll::Pending => silence
-            .as_mut()
-            .poll(cx)
-            .map(|()| Err(io::ErrorKind::TimedOut.into())),
+        Poll::Pending => silence.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
     }
 }
 
@@ -151,19 +132,12 @@ pub(super) struct BufferPool {
 
 impl BufferPool {
     fn take(&self) -> Box<[u8]> {
-        let pooled = self
-            .free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .pop();
+        let pooled = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         pooled.unwrap_or_else(|| vec![0; READ_BUFFER_BYTES].into_boxed_slice())
     }
 
     fn put(&self, buffer: Box<[u8]>) {
-        self.free
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(buffer);
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
     }
 }
 

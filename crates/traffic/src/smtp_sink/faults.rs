@@ -13,10 +13,7 @@ pub(super) struct EveryKth {
 impl EveryKth {
     /// `percent` from 0 (never) to 100 (always), kept to a ten-thousandth of a percent.
     pub(super) fn new(percent: f64) -> Self {
-        Self {
-            share_ppm: (percent.clamp(0.0, 100.0) * 10_000.0).round() as u64,
-            calls: AtomicU64::new(0),
-        }
+        Self { share_ppm: (percent.clamp(0.0, 100.0) * 10_000.0).round() as u64, calls: AtomicU64::new(0) }
     }
 
     /// Whether the next one is hit.
@@ -38,13 +35,9 @@ mod tests {
 
     #[test]
     fn exactly_the_share_and_evenly_spread() {
-        for (percent, of, hits) in [
-            (0.0, 1_000, 0),
-            (100.0, 1_000, 1_000),
-            (10.0, 1_000, 100),
-            (33.0, 100, 33),
-            (0.5, 1_000, 5),
-        ] {
+        for (percent, of, hits) in
+            [(0.0, 1_000, 0), (100.0, 1_000, 1_000), (10.0, 1_000, 100), (33.0, 100, 33), (0.5, 1_000, 5)]
+        {
             let share = EveryKth::new(percent);
             assert_eq!((0..of).filter(|_| share.hits()).count(), hits, "{percent}");
         }

@@ -59,9 +59,7 @@ fn percent(text: &str) -> Result<f64, String> {
 fn hostname(text: &str) -> Result<String, String> {
     let fine = !text.is_empty()
         && text.len() <= 255
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte));
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_[]:".contains(&byte));
     if fine {
         Ok(text.to_owned())
     } else {

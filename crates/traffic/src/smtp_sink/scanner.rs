@@ -39,9 +39,7 @@ pub(super) struct Scan {
 impl DataScanner {
     /// A scanner that stands before the first byte of data.
     pub(super) fn new() -> Self {
-        Self {
-            state: State::LineStart,
-        }
+        Self { state: State::LineStart }
     }
 
     /// The searcher to pass to `feed`; made once, shared by all sessions.
@@ -53,12 +51,7 @@ impl DataScanner {
     }
 
     /// Reads `input`, giving each unstuffed span to `content` in order.
-    pub(super) fn feed(
-        &mut self,
-        finder: &Finder<'_>,
-        input: &[u8],
-        mut content: impl FnMut(&[u8]),
-    ) -> Scan {
+    pub(super) fn feed(&mut self, finder: &Finder<'_>, input: &[u8], mut content: impl FnMut(&[u8])) -> Scan {
         let mut at = 0;
         let mut span_start = 0;
         while let Some(&byte) = input.get(at) {
@@ -83,10 +76,7 @@ impl DataScanner {
                 }
                 State::LineStart | State::Dot => self.state = after_content(byte, false),
                 State::DotCr if byte == b'\n' => {
-                    return Scan {
-                        consumed: at + 1,
-                        ended: true,
-                    };
+                    return Scan { consumed: at + 1, ended: true };
                 }
                 State::DotCr => {
                     content(b"\r");
@@ -97,10 +87,7 @@ impl DataScanner {
             at += 1;
         }
         content(&input[span_start..]);
-        Scan {
-            consumed: input.len(),
-            ended: false,
-        }
+        Scan { consumed: input.len(), ended: false }
     }
 
     /// Runs from inside a line to behind the next dot that starts a line, or to the end of the input.
@@ -164,12 +151,7 @@ mod tests {
     /// Every split into two and three pieces, and byte by byte.
     fn at_every_split(wire: &[u8], content: &[u8], after: Option<&[u8]>) {
         let want = (content.to_vec(), after.map(<[u8]>::to_vec));
-        assert_eq!(
-            run(wire.chunks(1)),
-            want,
-            "byte by byte: {}",
-            wire.escape_ascii()
-        );
+        assert_eq!(run(wire.chunks(1)), want, "byte by byte: {}", wire.escape_ascii());
         for first in 0..=wire.len() {
             for second in first..=wire.len() {
                 let got = run([&wire[..first], &wire[first..second], &wire[second..]]);
@@ -207,16 +189,8 @@ mod tests {
 
     #[test]
     fn nothing_but_crlf_dot_crlf_ends_data() {
-        let smuggled: &[&[u8]] = &[
-            b"a\n.\n",
-            b"a\n.\r\n",
-            b"a\r.\r",
-            b"a\r\n.\n",
-            b"a\r\n.\r",
-            b"a\r.\r\n",
-            b"a\n.\r",
-            b"\n.\r\n",
-        ];
+        let smuggled: &[&[u8]] =
+            &[b"a\n.\n", b"a\n.\r\n", b"a\r.\r", b"a\r\n.\n", b"a\r\n.\r", b"a\r.\r\n", b"a\n.\r", b"\n.\r\n"];
         for wire in smuggled {
             assert_eq!(run([*wire]).1, None, "{}", wire.escape_ascii());
             assert_eq!(run(wire.chunks(1)).1, None, "{}", wire.escape_ascii());

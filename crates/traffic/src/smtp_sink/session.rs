@@ -62,12 +62,7 @@ impl Session {
     }
 
     /// Takes what was read. Returns how much of it was used (all of it, unless the step is not `More`).
-    pub(super) fn feed(
-        &mut self,
-        sink: &Sink,
-        input: &[u8],
-        replies: &mut Vec<u8>,
-    ) -> (usize, Step) {
+    pub(super) fn feed(&mut self, sink: &Sink, input: &[u8], replies: &mut Vec<u8>) -> (usize, Step) {
         let mut used = 0;
         while used < input.len() {
             let rest = &input[used..];
@@ -127,10 +122,7 @@ impl Session {
 
     fn command(&mut self, sink: &Sink, line: &[u8], replies: &mut Vec<u8>) -> Step {
         let line = line.trim_ascii_end();
-        let verb_end = line
-            .iter()
-            .position(|&byte| byte == b' ')
-            .unwrap_or(line.len());
+        let verb_end = line.iter().position(|&byte| byte == b' ').unwrap_or(line.len());
         let (verb, argument) = line.split_at(verb_end);
         let argument = argument.trim_ascii();
         let is = |name: &str| verb.eq_ignore_ascii_case(name.as_bytes());
@@ -162,10 +154,7 @@ impl Session {
             reply(replies, "252 2.1.5 will accept anything");
         } else if is("HELP") {
             reply(replies, "214 2.0.0 this server throws all mail away");
-        } else if ["STARTTLS", "AUTH", "BDAT", "EXPN", "ETRN"]
-            .iter()
-            .any(|name| is(name))
-        {
+        } else if ["STARTTLS", "AUTH", "BDAT", "EXPN", "ETRN"].iter().any(|name| is(name)) {
             return self.error(replies, "502 5.5.1 not offered");
         } else {
             return self.error(replies, "500 5.5.2 unknown command");
@@ -193,11 +182,7 @@ impl Session {
         if bracketed(argument, b"FROM:").is_none() {
             return self.error(replies, "501 5.5.4 expected FROM:<address>");
         }
-        if sink
-            .options
-            .max_messages_per_connection
-            .is_some_and(|max| self.messages >= max)
-        {
+        if sink.options.max_messages_per_connection.is_some_and(|max| self.messages >= max) {
             reply(replies, "421 4.3.2 enough messages for one connection");
             return Step::Close;
         }
@@ -210,8 +195,7 @@ impl Session {
         if !self.in_transaction {
             return self.error(replies, "503 5.5.1 MAIL first");
         }
-        let Some(address) = bracketed(argument, b"TO:").filter(|address| !address.is_empty())
-        else {
+        let Some(address) = bracketed(argument, b"TO:").filter(|address| !address.is_empty()) else {
             return self.error(replies, "501 5.5.4 expected TO:<address>");
         };
         if self.recipient_count >= RECIPIENTS_MAX {
@@ -245,13 +229,7 @@ impl Session {
         Step::More
     }
 
-    fn data(
-        &mut self,
-        sink: &Sink,
-        mut scanner: DataScanner,
-        input: &[u8],
-        replies: &mut Vec<u8>,
-    ) -> (usize, Step) {
+    fn data(&mut self, sink: &Sink, mut scanner: DataScanner, input: &[u8], replies: &mut Vec<u8>) -> (usize, Step) {
         let scan = if sink.ledger.is_some() {
             scanner.feed(&sink.finder, input, |span| self.check.feed(span))
         } else {
@@ -274,10 +252,7 @@ impl Session {
         }
         if sink.refuse.hits() {
             let code = sink.options.fail_code;
-            reply(
-                replies,
-                &format!("{code} {}.3.0 refused on purpose", code / 100),
-            );
+            reply(replies, &format!("{code} {}.3.0 refused on purpose", code / 100));
             return if code == 421 { Step::Close } else { Step::More };
         }
         sink.received.fetch_add(1, Ordering::Relaxed);
@@ -286,20 +261,10 @@ impl Session {
             if integrity == Integrity::Damaged {
                 sink.damaged.fetch_add(1, Ordering::Relaxed);
             }
-            ledger.append(&[
-                id,
-                b"\t",
-                integrity.word().as_bytes(),
-                b"\t",
-                &self.recipients,
-            ]);
+            ledger.append(&[id, b"\t", integrity.word().as_bytes(), b"\t", &self.recipients]);
         }
         reply(replies, "250 2.0.0 thrown away");
-        if sink.options.delay_ms > 0 {
-            Step::Pause
-        } else {
-            Step::More
-        }
+        if sink.options.delay_ms > 0 { Step::Pause } else { Step::More }
     }
 
     fn reset(&mut self) {
@@ -329,15 +294,11 @@ fn bracketed<'a>(argument: &'a [u8], keyword: &[u8]) -> Option<&'a [u8]> {
     if argument.len() < keyword.len() || !argument[..keyword.len()].eq_ignore_ascii_case(keyword) {
         return None;
     }
-    let path = argument[keyword.len()..]
-        .trim_ascii_start()
-        .strip_prefix(b"<")?;
+    let path = argument[keyword.len()..].trim_ascii_start().strip_prefix(b"<")?;
     let end = memchr(b'>', path)?;
     let address = &path[..end];
     // A tab or a comma would break the ledger's columns; neither is needed in a test address.
-    let plain = !address
-        .iter()
-        .any(|byte| byte.is_ascii_control() || *byte == b',');
+    let plain = !address.iter().any(|byte| byte.is_ascii_control() || *byte == b',');
     plain.then_some(address)
 }
 

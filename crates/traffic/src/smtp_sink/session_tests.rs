@@ -6,8 +6,7 @@ use super::super::{Options, Sink};
 use super::*;
 
 fn sink(arguments: &[&str]) -> Sink {
-    let options =
-        Options::try_parse_from(std::iter::once(&"smtp-sink").chain(arguments)).expect("arguments");
+    let options = Options::try_parse_from(std::iter::once(&"smtp-sink").chain(arguments)).expect("arguments");
     Sink::new(options).expect("sink")
 }
 
@@ -28,9 +27,7 @@ fn talk<'a>(sink: &Sink, pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<Str
         }
     }
     let text = String::from_utf8(replies).expect("ASCII replies");
-    let codes = text
-        .split_terminator("\r\n")
-        .map(|line| line[..4].trim_end().to_owned());
+    let codes = text.split_terminator("\r\n").map(|line| line[..4].trim_end().to_owned());
     (codes.collect(), last)
 }
 
@@ -38,8 +35,7 @@ fn codes(arguments: &[&str], wire: &[u8]) -> String {
     talk(&sink(arguments), [wire]).0.join(" ")
 }
 
-const ONE_MESSAGE: &[u8] =
-    b"MAIL FROM:<>\r\nRCPT TO:<a@b.test>\r\nDATA\r\nA: b\r\n\r\n..x\r\n.\r\n";
+const ONE_MESSAGE: &[u8] = b"MAIL FROM:<>\r\nRCPT TO:<a@b.test>\r\nDATA\r\nA: b\r\n\r\n..x\r\n.\r\n";
 
 #[test]
 fn two_pipelined_messages_at_every_split() {
@@ -62,30 +58,12 @@ fn commands_out_of_order_or_malformed() {
         (b"DATA\r\n", "503"),
         (b"MAIL FROM:<a@b.test>\r\nDATA\r\n", "250 554"),
         (b"MAIL FROM:<a@b.test>\r\nMAIL FROM:<>\r\n", "250 503"),
-        (
-            b"MAIL a@b.test\r\nMAIL FROM:a@b.test\r\nMAIL FROM:<a\r\n",
-            "501 501 501",
-        ),
-        (
-            b"MAIL FROM:<>\r\nRCPT TO:<>\r\nRCPT TO:<a,b>\r\n",
-            "250 501 501",
-        ),
-        (
-            b"mail from: <a@b.test> SIZE=5 BODY=8BITMIME\r\nrcpt to:<x@y.test>\r\n",
-            "250 250",
-        ),
-        (
-            b"MAIL FROM:<>\r\nRSET\r\nRCPT TO:<a@b.test>\r\n",
-            "250 250 503",
-        ),
-        (
-            b"EHLO\r\nHELO me\r\nNOOP\r\nVRFY x\r\nHELP\r\n",
-            "501 250 250 252 214",
-        ),
-        (
-            b"STARTTLS\r\nAUTH PLAIN\r\nBDAT 5\r\n\r\nFOO\r\n",
-            "502 502 502 500 500",
-        ),
+        (b"MAIL a@b.test\r\nMAIL FROM:a@b.test\r\nMAIL FROM:<a\r\n", "501 501 501"),
+        (b"MAIL FROM:<>\r\nRCPT TO:<>\r\nRCPT TO:<a,b>\r\n", "250 501 501"),
+        (b"mail from: <a@b.test> SIZE=5 BODY=8BITMIME\r\nrcpt to:<x@y.test>\r\n", "250 250"),
+        (b"MAIL FROM:<>\r\nRSET\r\nRCPT TO:<a@b.test>\r\n", "250 250 503"),
+        (b"EHLO\r\nHELO me\r\nNOOP\r\nVRFY x\r\nHELP\r\n", "501 250 250 252 214"),
+        (b"STARTTLS\r\nAUTH PLAIN\r\nBDAT 5\r\n\r\nFOO\r\n", "502 502 502 500 500"),
         (b"NOOP\nDATA x\r\n", "250 501"),
     ] {
         assert_eq!(codes(&[], wire), want, "{}", wire.escape_ascii());
@@ -103,11 +81,7 @@ fn command_lines_are_bounded() {
         wire.resize(length - 2, b'x');
         wire.extend_from_slice(b"\r\nNOOP\r\n");
         assert_eq!(codes(&[], &wire), want, "{length}");
-        assert_eq!(
-            talk(&sink(&[]), wire.chunks(100)).0.join(" "),
-            want,
-            "{length} in pieces"
-        );
+        assert_eq!(talk(&sink(&[]), wire.chunks(100)).0.join(" "), want, "{length} in pieces");
     }
 }
 
@@ -122,10 +96,7 @@ fn recipients_and_errors_are_bounded() {
     let wire = b"FOO\r\n".repeat(ERRORS_MAX as usize + 5);
     let (codes, step) = talk(&sink(&[]), [&wire[..]]);
     assert_eq!(codes.len(), ERRORS_MAX as usize + 1);
-    assert_eq!(
-        (codes[ERRORS_MAX as usize].as_str(), step),
-        ("421", Step::Close)
-    );
+    assert_eq!((codes[ERRORS_MAX as usize].as_str(), step), ("421", Step::Close));
 }
 
 #[test]

@@ -57,17 +57,12 @@ impl Body {
     /// The content of a file with its line ends made CRLF. A file that begins with a header field is taken as a whole
     /// message, any other as a body.
     pub(super) fn from_file(path: &Path, for_http: bool) -> Result<Self, BodyError> {
-        let raw = std::fs::read(path).map_err(|source| BodyError::Read {
-            path: path.to_owned(),
-            source,
-        })?;
+        let raw = std::fs::read(path).map_err(|source| BodyError::Read { path: path.to_owned(), source })?;
         let content = with_crlf(&raw);
         let json = match std::str::from_utf8(&content) {
             Ok(text) => json(text),
             Err(_) if for_http => {
-                return Err(BodyError::NotUtf8 {
-                    path: path.to_owned(),
-                });
+                return Err(BodyError::NotUtf8 { path: path.to_owned() });
             }
             Err(_) => Box::default(),
         };
@@ -141,9 +136,7 @@ fn with_crlf(raw: &[u8]) -> Vec<u8> {
 }
 
 fn begins_with_field(content: &[u8]) -> bool {
-    let name_end = content
-        .iter()
-        .position(|byte| !byte.is_ascii_graphic() || *byte == b':');
+    let name_end = content.iter().position(|byte| !byte.is_ascii_graphic() || *byte == b':');
     name_end.is_some_and(|end| end > 0 && content[end] == b':')
 }
 
@@ -155,8 +148,7 @@ fn json(text: &str) -> Box<[u8]> {
 
 const LINE_CHARACTERS: usize = 76;
 /// No braces: an injection API may take them for a template.
-const CHARACTERS: &[u8] =
-    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789      .,;:!?-+*/()=_";
+const CHARACTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789      .,;:!?-+*/()=_";
 const TEXT_SEED: u64 = 0x706f_7374_7269_6465;
 
 #[cfg(test)]
@@ -167,17 +159,9 @@ mod tests {
     fn sizes_are_met_and_lines_are_legal() {
         for bytes in [0, 1, 2, 3, 4, 77, 78, 79, 80, 81, 10_000, 100_000] {
             let content = text(bytes);
-            assert!(
-                content.len().abs_diff(bytes) <= 2,
-                "{bytes}: {}",
-                content.len()
-            );
+            assert!(content.len().abs_diff(bytes) <= 2, "{bytes}: {}", content.len());
             assert!(content.is_empty() || content.ends_with(b"\r\n"));
-            assert!(
-                content
-                    .split(|&byte| byte == b'\n')
-                    .all(|line| line.len() <= 77)
-            );
+            assert!(content.split(|&byte| byte == b'\n').all(|line| line.len() <= 77));
         }
         let content = text(10_000);
         for start in [&b"\r\n.."[..], b"\r\n...", b"\r\n."] {
@@ -187,10 +171,7 @@ mod tests {
 
     #[test]
     fn stuffing_doubles_leading_dots_only() {
-        assert_eq!(
-            *stuff(b".\r\n..a\r\nb.\r\n\r\n"),
-            *b"..\r\n...a\r\nb.\r\n\r\n"
-        );
+        assert_eq!(*stuff(b".\r\n..a\r\nb.\r\n\r\n"), *b"..\r\n...a\r\nb.\r\n\r\n");
         assert_eq!(*stuff(b""), *b"");
     }
 
@@ -199,19 +180,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("scratch folder");
         let path = folder.path().join("body");
         for (raw, smtp, checked, has_header) in [
-            (
-                "Subject: x\nTo: y\n\n.a\nb",
-                "Subject: x\r\nTo: y\r\n\r\n..a\r\nb\r\n",
-                ".a\r\nb\r\n",
-                true,
-            ),
+            ("Subject: x\nTo: y\n\n.a\nb", "Subject: x\r\nTo: y\r\n\r\n..a\r\nb\r\n", ".a\r\nb\r\n", true),
             ("just text\r\n", "just text\r\n", "just text\r\n", false),
-            (
-                "one\rtwo\n\rthree",
-                "one\r\ntwo\r\n\r\nthree\r\n",
-                "one\r\ntwo\r\n\r\nthree\r\n",
-                false,
-            ),
+            ("one\rtwo\n\rthree", "one\r\ntwo\r\n\r\nthree\r\n", "one\r\ntwo\r\n\r\nthree\r\n", false),
             ("Subject: no body\n", "Subject: no body\r\n", "", true),
             ("", "", "", false),
         ] {
@@ -223,13 +194,7 @@ mod tests {
         }
         std::fs::write(&path, b"\xff\n").expect("write");
         assert!(Body::from_file(&path, false).expect("read").is_8bit);
-        assert!(matches!(
-            Body::from_file(&path, true),
-            Err(BodyError::NotUtf8 { .. })
-        ));
-        assert!(matches!(
-            Body::from_file(&folder.path().join("none"), false),
-            Err(BodyError::Read { .. })
-        ));
+        assert!(matches!(Body::from_file(&path, true), Err(BodyError::NotUtf8 { .. })));
+        assert!(matches!(Body::from_file(&folder.path().join("none"), false), Err(BodyError::Read { .. })));
     }
 }

@@ -111,10 +111,7 @@ impl Client {
             if !self.goes_on_after(error, progress) {
                 break;
             }
-            self.run
-                .work
-                .sleep(backoff(failures, &mut self.random))
-                .await;
+            self.run.work.sleep(backoff(failures, &mut self.random)).await;
         }
         self.run.work.give_back(self.held);
     }
@@ -167,10 +164,7 @@ impl Client {
             return true;
         };
         let now_ns = self.run.elapsed_ns(now);
-        let wait = (0..messages)
-            .map(|_| throttle.reserve(now_ns))
-            .max()
-            .unwrap_or_default();
+        let wait = (0..messages).map(|_| throttle.reserve(now_ns)).max().unwrap_or_default();
         if wait.is_zero() {
             return true;
         }
@@ -186,9 +180,7 @@ impl Client {
     /// Fills `head` with the letter's header block.
     pub(super) fn write_head(&mut self, letter: Letter) {
         self.head.clear();
-        self.run
-            .stationery
-            .header(&mut self.head, letter, self.date.at(SystemTime::now()));
+        self.run.stationery.header(&mut self.head, letter, self.date.at(SystemTime::now()));
     }
 
     /// `messages` of the letter were answered 250, `latency` after it was complete.
@@ -240,10 +232,7 @@ impl Client {
 impl Run {
     /// Keeps the text of the latest failure for the report.
     pub(super) fn note_failure(&self, text: impl FnOnce() -> String) {
-        *self
-            .last_failure
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(text());
+        *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(text());
     }
 
     /// A connection to the server was opened.
@@ -261,9 +250,7 @@ impl Run {
 
 /// Doubles from 10 ms to half a second, with a random quarter off so that clients do not knock in step.
 fn backoff(failures: u32, random: &mut fastrand::Rng) -> Duration {
-    let full = BACKOFF_MIN
-        .saturating_mul(1 << failures.saturating_sub(1).min(10))
-        .min(BACKOFF_MAX);
+    let full = BACKOFF_MIN.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(BACKOFF_MAX);
     full.mul_f64(0.75 + 0.25 * random.f64())
 }
 

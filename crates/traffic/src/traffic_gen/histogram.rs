@@ -51,13 +51,7 @@ pub(super) struct Distribution {
 impl Distribution {
     /// Adds up what the histograms hold now.
     pub(super) fn of<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> Self {
-        let mut all = Self {
-            counts: vec![0; BUCKETS],
-            total: 0,
-            sum_us: 0,
-            min_us: u64::MAX,
-            max_us: 0,
-        };
+        let mut all = Self { counts: vec![0; BUCKETS], total: 0, sum_us: 0, min_us: u64::MAX, max_us: 0 };
         for histogram in histograms {
             for (sum, count) in all.counts.iter_mut().zip(&histogram.counts) {
                 *sum += count.load(Ordering::Relaxed);
@@ -160,11 +154,7 @@ mod tests {
             assert!(bucket < BUCKETS && bucket >= last_bucket, "{value}");
             last_bucket = bucket;
             let error = middle_of(bucket).abs_diff(value) as f64;
-            assert!(
-                error <= value as f64 * 0.005,
-                "{value} became {}",
-                middle_of(bucket)
-            );
+            assert!(error <= value as f64 * 0.005, "{value} became {}", middle_of(bucket));
             value += 1 + value / 1000;
         }
         assert!(bucket_of(VALUE_MAX_US) < BUCKETS);
@@ -174,17 +164,10 @@ mod tests {
     fn percentiles_of_a_known_set_over_two_histograms() {
         let (even, odd) = (Histogram::new(), Histogram::new());
         for value in 1..=100_000_u64 {
-            if value % 2 == 0 {
-                even.record(value)
-            } else {
-                odd.record(value)
-            }
+            if value % 2 == 0 { even.record(value) } else { odd.record(value) }
         }
         let latency = Distribution::of([&even, &odd]).latency();
-        assert_eq!(
-            (latency.min_us, latency.max_us, latency.avg_us),
-            (1, 100_000, 50_000)
-        );
+        assert_eq!((latency.min_us, latency.max_us, latency.avg_us), (1, 100_000, 50_000));
         for (got, want) in [
             (latency.p50_us, 50_000),
             (latency.p90_us, 90_000),
@@ -198,16 +181,10 @@ mod tests {
 
     #[test]
     fn empty_single_and_endless() {
-        assert_eq!(
-            Distribution::of([&Histogram::new()]).latency(),
-            Latency::default()
-        );
+        assert_eq!(Distribution::of([&Histogram::new()]).latency(), Latency::default());
         let one = Histogram::new();
         one.record(u64::MAX);
         let latency = Distribution::of([&one]).latency();
-        assert_eq!(
-            (latency.min_us, latency.p50_us, latency.max_us),
-            (VALUE_MAX_US, VALUE_MAX_US, VALUE_MAX_US)
-        );
+        assert_eq!((latency.min_us, latency.p50_us, latency.max_us), (VALUE_MAX_US, VALUE_MAX_US, VALUE_MAX_US));
     }
 }

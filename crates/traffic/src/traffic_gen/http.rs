@@ -54,16 +54,10 @@ impl HttpSession {
                     return Err(bad(b"an HTTP answer that is too long"));
                 }
                 let body = self.wire.bytes(length).await?;
-                return Ok(Answer {
-                    status,
-                    body,
-                    closes,
-                });
+                return Ok(Answer { status, body, closes });
             }
             if let Some(value) = field(line, b"content-length:") {
-                length = std::str::from_utf8(value)
-                    .ok()
-                    .and_then(|value| value.parse().ok());
+                length = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
             } else if let Some(value) = field(line, b"connection:") {
                 closes = value.eq_ignore_ascii_case(b"close");
             }
@@ -74,10 +68,7 @@ impl HttpSession {
 
 impl Client {
     /// Posts requests until the work is done or the connection is of no more use.
-    pub(super) async fn converse_http(
-        &mut self,
-        session: &mut HttpSession,
-    ) -> Result<Ending, ClientError> {
+    pub(super) async fn converse_http(&mut self, session: &mut HttpSession) -> Result<Ending, ClientError> {
         let Some(http) = self.run.plan.http else {
             return Ok(Ending::Done);
         };
@@ -134,13 +125,7 @@ impl Client {
             self.sent(letter, accepted, Instant::now() - written.last_part_at);
         }
         if accepted < batch {
-            let text = || {
-                format!(
-                    "{} {}",
-                    answer.status,
-                    String::from_utf8_lossy(&answer.body)
-                )
-            };
+            let text = || format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body));
             self.run.note_failure(text);
             self.failed(batch - accepted);
         }
@@ -193,9 +178,7 @@ fn accepted(answer: &Answer, http: HttpPlan, batch: u64) -> u64 {
 
 fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let value = line.get(name.len()..)?;
-    line[..name.len()]
-        .eq_ignore_ascii_case(name)
-        .then(|| value.trim_ascii())
+    line[..name.len()].eq_ignore_ascii_case(name).then(|| value.trim_ascii())
 }
 
 /// Ends the content string and the request.

@@ -65,15 +65,8 @@ impl Stationery {
                 format!("{}.{}", domain.name, plan.domain_suffix)
             };
             weight_total += u64::from(domain.weight);
-            let sender = plan
-                .sender
-                .clone()
-                .unwrap_or_else(|| format!("noreply@{name}"));
-            domains.push(Domain {
-                name,
-                sender,
-                weight_up_to: weight_total,
-            });
+            let sender = plan.sender.clone().unwrap_or_else(|| format!("noreply@{name}"));
+            domains.push(Domain { name, sender, weight_up_to: weight_total });
         }
         let mut stationery = Self {
             body: Body::of_size(0),
@@ -100,9 +93,7 @@ impl Stationery {
         let draw = random.u64(..self.weight_total);
         Letter {
             sequence: self.next_sequence.fetch_add(1, Ordering::Relaxed),
-            domain: self
-                .domains
-                .partition_point(|domain| domain.weight_up_to <= draw),
+            domain: self.domains.partition_point(|domain| domain.weight_up_to <= draw),
             user: random.u32(..),
         }
     }
@@ -119,11 +110,7 @@ impl Stationery {
         out.extend_from_slice(b"MAIL FROM:<");
         out.extend_from_slice(self.sender(letter).as_bytes());
         let parameter = self.body.is_8bit && server_takes_8bit;
-        out.extend_from_slice(if parameter {
-            b"> BODY=8BITMIME\r\n"
-        } else {
-            b">\r\n"
-        });
+        out.extend_from_slice(if parameter { b"> BODY=8BITMIME\r\n" } else { b">\r\n" });
     }
 
     /// Appends the RCPT command.
@@ -187,11 +174,7 @@ impl Stationery {
     /// Roughly what a header block takes.
     fn header_bytes(&self) -> usize {
         let mut header = Vec::new();
-        let letter = Letter {
-            sequence: 10_000,
-            domain: 0,
-            user: u32::MAX,
-        };
+        let letter = Letter { sequence: 10_000, domain: 0, user: u32::MAX };
         self.header(&mut header, letter, "Fri, 01 Jan 2027 00:00:00 +0000");
         header.len()
     }
@@ -199,17 +182,9 @@ impl Stationery {
 
 impl Fields {
     fn new(plan: &Plan) -> Self {
-        let ours = |name: &str| {
-            !plan
-                .headers
-                .iter()
-                .any(|field| field.name.eq_ignore_ascii_case(name))
-        };
+        let ours = |name: &str| !plan.headers.iter().any(|field| field.name.eq_ignore_ascii_case(name));
         let mut fixed = String::new();
-        for (name, value) in [
-            ("MIME-Version", "1.0"),
-            ("Content-Type", "text/plain; charset=us-ascii"),
-        ] {
+        for (name, value) in [("MIME-Version", "1.0"), ("Content-Type", "text/plain; charset=us-ascii")] {
             if ours(name) {
                 fixed += &format!("{name}: {value}\r\n");
             }
@@ -239,14 +214,10 @@ pub(super) struct DateText {
 impl DateText {
     /// The date of `now`, in UTC.
     pub(super) fn at(&mut self, now: SystemTime) -> &str {
-        let second = now
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs());
+        let second = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         if second != self.second || self.text.is_empty() {
             self.second = second;
-            self.text = OffsetDateTime::from(now)
-                .format(&Rfc2822)
-                .unwrap_or_default();
+            self.text = OffsetDateTime::from(now).format(&Rfc2822).unwrap_or_default();
         }
         &self.text
     }
@@ -254,14 +225,8 @@ impl DateText {
 
 /// Unique enough for the ids of many runs to meet in one ledger: the millisecond and a random number.
 fn run_name() -> String {
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    format!(
-        "{:x}{:06x}",
-        since_epoch.as_millis(),
-        fastrand::u32(..) & 0x00ff_ffff
-    )
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{:x}{:06x}", since_epoch.as_millis(), fastrand::u32(..) & 0x00ff_ffff)
 }
 
 fn decimal(out: &mut Vec<u8>, mut value: u64) {
@@ -303,24 +268,14 @@ mod tests {
 
     #[test]
     fn a_header_has_all_fields_and_ends_once() {
-        let stationery = stationery(&[
-            "--domain",
-            "example",
-            "--header",
-            "Subject: mine",
-            "--header",
-            "X-T: 1",
-        ]);
+        let stationery = stationery(&["--domain", "example", "--header", "Subject: mine", "--header", "X-T: 1"]);
         let letter = stationery.next(&mut fastrand::Rng::with_seed(1));
         let text = header(&stationery, letter);
         let user = letter.user;
         for want in [
             format!("X-Postrider-Id: {}-1\r\n", stationery.run()),
             format!("X-Postrider-Check: {:08x}\r\n", stationery.body.check),
-            format!(
-                "\r\nMessage-ID: <{}-1@traffic-gen.test>\r\n",
-                stationery.run()
-            ),
+            format!("\r\nMessage-ID: <{}-1@traffic-gen.test>\r\n", stationery.run()),
             "\r\nDate: Thu, 01 Jan 1970 00:00:00 +0000\r\n".to_owned(),
             "\r\nFrom: <noreply@example.mx-sink.test>\r\n".to_owned(),
             format!("\r\nTo: <user-{user}@example.mx-sink.test>\r\n"),
@@ -353,9 +308,7 @@ mod tests {
     fn domains_are_drawn_by_weight() {
         let stationery = stationery(&["--domain", "a:1", "--domain", "b:9"]);
         let mut random = fastrand::Rng::with_seed(7);
-        let second = (0..10_000)
-            .filter(|_| stationery.next(&mut random).domain == 1)
-            .count();
+        let second = (0..10_000).filter(|_| stationery.next(&mut random).domain == 1).count();
         assert!((8_800..9_200).contains(&second), "{second}");
     }
 

@@ -212,9 +212,7 @@ pub enum PlanError {
         what: &'static str,
     },
     /// The sink would take the wrong one for ours.
-    #[error(
-        "--header {name}: fields that begin with X-Postrider- are written by traffic-gen itself"
-    )]
+    #[error("--header {name}: fields that begin with X-Postrider- are written by traffic-gen itself")]
     ReservedHeader {
         /// As given.
         name: String,
@@ -234,19 +232,13 @@ impl Options {
         }
         let cores = process::cores();
         let default_concurrency = u32::try_from(10 * cores).unwrap_or(10);
-        let domains = if self.domain.is_empty() {
-            default_domains()
-        } else {
-            self.domain
-        };
+        let domains = if self.domain.is_empty() { default_domains() } else { self.domain };
         Ok(Plan {
             domain_suffix: self.domain_suffix,
             addresses,
             authority,
             concurrency: self.concurrency.unwrap_or(default_concurrency),
-            extent: self
-                .message_count
-                .map_or(Extent::Time(self.duration), Extent::Messages),
+            extent: self.message_count.map_or(Extent::Time(self.duration), Extent::Messages),
             starttls: self.starttls,
             body_file: self.body_file,
             domains,
@@ -271,17 +263,11 @@ impl Options {
     }
 
     fn check_safety(&self, addresses: &[SocketAddr]) -> Result<(), PlanError> {
-        let unsafe_because = |what| PlanError::Unsafe {
-            target: self.target.clone(),
-            what,
-        };
+        let unsafe_because = |what| PlanError::Unsafe { target: self.target.clone(), what };
         if !self.domain_suffix.is_empty() {
             return Ok(());
         }
-        if !addresses
-            .iter()
-            .all(|address| address.ip().to_canonical().is_loopback())
-        {
+        if !addresses.iter().all(|address| address.ip().to_canonical().is_loopback()) {
             return Err(unsafe_because("not on a loopback address"));
         }
         if self.domain.is_empty() {
@@ -291,45 +277,28 @@ impl Options {
     }
 
     fn headers_reserved(&self) -> Option<String> {
-        let reserved =
-            |field: &&HeaderField| field.name.to_ascii_lowercase().starts_with("x-postrider-");
-        self.header
-            .iter()
-            .find(reserved)
-            .map(|field| field.name.clone())
+        let reserved = |field: &&HeaderField| field.name.to_ascii_lowercase().starts_with("x-postrider-");
+        self.header.iter().find(reserved).map(|field| field.name.clone())
     }
 }
 
 fn resolve(target: &str, http: bool) -> Result<(String, Vec<SocketAddr>), PlanError> {
-    let fail = |source| PlanError::Target {
-        target: target.to_owned(),
-        source,
-    };
+    let fail = |source| PlanError::Target { target: target.to_owned(), source };
     let authority = match target.split_once("://") {
         None if http && target == DEFAULT_TARGET => DEFAULT_HTTP_AUTHORITY.to_owned(),
         None => target.to_owned(),
         Some(("http", rest)) if http => {
             let authority = rest.strip_suffix('/').unwrap_or(rest);
-            let has_port = authority
-                .rsplit_once(':')
-                .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-            if has_port {
-                authority.to_owned()
-            } else {
-                format!("{authority}:80")
-            }
+            let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+            if has_port { authority.to_owned() } else { format!("{authority}:80") }
         }
         Some(_) if http => {
-            return Err(PlanError::Scheme {
-                target: target.to_owned(),
-            });
+            return Err(PlanError::Scheme { target: target.to_owned() });
         }
         Some(_) => return Err(fail(io::Error::other("a URL needs --http"))),
     };
     if authority.contains('/') {
-        return Err(PlanError::Scheme {
-            target: target.to_owned(),
-        });
+        return Err(PlanError::Scheme { target: target.to_owned() });
     }
     let addresses: Vec<SocketAddr> = authority.to_socket_addrs().map_err(fail)?.collect();
     if addresses.is_empty() {
@@ -340,10 +309,7 @@ fn resolve(target: &str, http: bool) -> Result<(String, Vec<SocketAddr>), PlanEr
 
 fn default_domains() -> Vec<WeightedDomain> {
     ["aol.com", "gmail.com", "hotmail.com", "yahoo.com"]
-        .map(|name| WeightedDomain {
-            name: name.to_owned(),
-            weight: 1,
-        })
+        .map(|name| WeightedDomain { name: name.to_owned(), weight: 1 })
         .into()
 }
 
@@ -380,14 +346,8 @@ mod tests {
     fn targets() {
         let of = |arguments: &[&str]| plan(arguments).map(|plan| plan.authority);
         assert_eq!(of(&["--http"]).as_deref(), Ok("127.0.0.1:8000"));
-        assert_eq!(
-            of(&["--http", "--target", "http://127.0.0.1/"]).as_deref(),
-            Ok("127.0.0.1:80")
-        );
-        assert_eq!(
-            of(&["--http", "--target", "http://[::1]:90"]).as_deref(),
-            Ok("[::1]:90")
-        );
+        assert_eq!(of(&["--http", "--target", "http://127.0.0.1/"]).as_deref(), Ok("127.0.0.1:80"));
+        assert_eq!(of(&["--http", "--target", "http://[::1]:90"]).as_deref(), Ok("[::1]:90"));
         assert_eq!(of(&["--target", "[::1]:25"]).as_deref(), Ok("[::1]:25"));
         for arguments in [
             &["--target", "127.0.0.1"][..],
@@ -402,33 +362,11 @@ mod tests {
 
     #[test]
     fn nothing_can_leave() {
-        let safe = [
-            "--domain-suffix",
-            "",
-            "--domain",
-            "example.test",
-            "--target",
-            "127.0.0.1:25",
-        ];
+        let safe = ["--domain-suffix", "", "--domain", "example.test", "--target", "127.0.0.1:25"];
         assert_eq!(plan(&safe).expect("loopback").domain_suffix, "");
-        let away = [
-            "--domain-suffix",
-            "",
-            "--domain",
-            "example.test",
-            "--target",
-            "192.0.2.1:25",
-        ];
-        assert!(
-            plan(&away)
-                .expect_err("not loopback")
-                .contains("not on a loopback address")
-        );
-        assert!(
-            plan(&["--domain-suffix="])
-                .expect_err("real domains")
-                .contains("without --domain")
-        );
+        let away = ["--domain-suffix", "", "--domain", "example.test", "--target", "192.0.2.1:25"];
+        assert!(plan(&away).expect_err("not loopback").contains("not on a loopback address"));
+        assert!(plan(&["--domain-suffix="]).expect_err("real domains").contains("without --domain"));
     }
 
     #[test]

@@ -16,9 +16,7 @@ pub(super) enum ValueError {
     Duration,
     #[error("expected a domain name, with :WEIGHT (1 to 1000000) if wanted")]
     Domain,
-    #[error(
-        "expected \"Name: value\" on one line of at most 900 ASCII characters; the name must not begin with a dot"
-    )]
+    #[error("expected \"Name: value\" on one line of at most 900 ASCII characters; the name must not begin with a dot")]
     Header,
     #[error("expected an address such as user@example.test")]
     Address,
@@ -85,20 +83,10 @@ pub(super) fn rate(text: &str) -> Result<Rate, ValueError> {
         "d" | "day" => 86_400,
         _ => return Err(ValueError::Rate),
     };
-    let count = if count.is_empty() {
-        1
-    } else {
-        positive(count).ok_or(ValueError::Rate)?
-    };
-    let seconds = count
-        .checked_mul(seconds)
-        .filter(|seconds| *seconds <= PERIOD_SECONDS_MAX)
-        .ok_or(ValueError::Rate)?;
-    Ok(Rate {
-        messages: positive(quantity).ok_or(ValueError::Rate)?,
-        period: Duration::from_secs(seconds),
-        burst,
-    })
+    let count = if count.is_empty() { 1 } else { positive(count).ok_or(ValueError::Rate)? };
+    let seconds =
+        count.checked_mul(seconds).filter(|seconds| *seconds <= PERIOD_SECONDS_MAX).ok_or(ValueError::Rate)?;
+    Ok(Rate { messages: positive(quantity).ok_or(ValueError::Rate)?, period: Duration::from_secs(seconds), burst })
 }
 
 /// A duration: seconds, or a number with `s`, `m` or `h`.
@@ -126,10 +114,7 @@ pub(super) fn domain(text: &str) -> Result<WeightedDomain, ValueError> {
     if !(1..=WEIGHT_MAX).contains(&weight) {
         return Err(ValueError::Domain);
     }
-    Ok(WeightedDomain {
-        name: domain_name(name)?,
-        weight,
-    })
+    Ok(WeightedDomain { name: domain_name(name)?, weight })
 }
 
 /// A domain name without a dot at either end.
@@ -140,41 +125,24 @@ pub(super) fn domain_name(text: &str) -> Result<String, ValueError> {
         && name.split('.').all(|label| {
             let characters = label.bytes();
             (1..=63).contains(&label.len())
-                && characters
-                    .clone()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+                && characters.clone().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         });
-    if fine {
-        Ok(name.to_owned())
-    } else {
-        Err(ValueError::Domain)
-    }
+    if fine { Ok(name.to_owned()) } else { Err(ValueError::Domain) }
 }
 
 /// A suffix for all recipient domains; empty for none.
 pub(super) fn suffix(text: &str) -> Result<String, ValueError> {
-    if text.is_empty() {
-        Ok(String::new())
-    } else {
-        domain_name(text)
-    }
+    if text.is_empty() { Ok(String::new()) } else { domain_name(text) }
 }
 
 /// `Name: value`.
 pub(super) fn header(text: &str) -> Result<HeaderField, ValueError> {
     let (name, value) = text.split_once(':').ok_or(ValueError::Header)?;
     let value = value.trim();
-    let name_fine = !name.is_empty()
-        && !name.starts_with('.')
-        && name.bytes().all(|byte| byte.is_ascii_graphic());
-    let value_fine = value
-        .bytes()
-        .all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte));
+    let name_fine = !name.is_empty() && !name.starts_with('.') && name.bytes().all(|byte| byte.is_ascii_graphic());
+    let value_fine = value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte));
     if name_fine && value_fine && text.len() <= HEADER_BYTES_MAX {
-        Ok(HeaderField {
-            name: name.to_owned(),
-            value: value.to_owned(),
-        })
+        Ok(HeaderField { name: name.to_owned(), value: value.to_owned() })
     } else {
         Err(ValueError::Header)
     }
@@ -184,32 +152,20 @@ pub(super) fn header(text: &str) -> Result<HeaderField, ValueError> {
 pub(super) fn address(text: &str) -> Result<String, ValueError> {
     let (local, domain) = text.rsplit_once('@').ok_or(ValueError::Address)?;
     let local_fine = (1..=64).contains(&local.len())
-        && local
-            .bytes()
-            .all(|byte| byte.is_ascii_graphic() && !b"<>()[]\\,;:@\"".contains(&byte));
-    if local_fine && domain_name(domain).is_ok() {
-        Ok(text.to_owned())
-    } else {
-        Err(ValueError::Address)
-    }
+        && local.bytes().all(|byte| byte.is_ascii_graphic() && !b"<>()[]\\,;:@\"".contains(&byte));
+    if local_fine && domain_name(domain).is_ok() { Ok(text.to_owned()) } else { Err(ValueError::Address) }
 }
 
 fn split_number(text: &str) -> (&str, &str) {
-    let end = text
-        .find(|character: char| !character.is_ascii_digit() && !"_,".contains(character))
-        .unwrap_or(text.len());
+    let end =
+        text.find(|character: char| !character.is_ascii_digit() && !"_,".contains(character)).unwrap_or(text.len());
     text.split_at(end)
 }
 
 /// Digits, with commas and underscores allowed between them.
 fn number(text: &str) -> Option<u64> {
-    let digits: String = text
-        .chars()
-        .filter(|character| !"_,".contains(*character))
-        .collect();
-    text.starts_with(|first: char| first.is_ascii_digit())
-        .then(|| digits.parse().ok())
-        .flatten()
+    let digits: String = text.chars().filter(|character| !"_,".contains(*character)).collect();
+    text.starts_with(|first: char| first.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
 fn positive(text: &str) -> Option<u64> {
@@ -242,28 +198,14 @@ mod tests {
         ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
-        for text in [
-            "",
-            "k",
-            "-1",
-            "1.5k",
-            "10x",
-            "2gb",
-            "99999999999999999999",
-            "10 k",
-            "_1",
-        ] {
+        for text in ["", "k", "-1", "1.5k", "10x", "2gb", "99999999999999999999", "10 k", "_1"] {
             assert_eq!(size(text), Err(ValueError::Size), "{text}");
         }
     }
 
     #[test]
     fn rates() {
-        let seconds = |messages, seconds, burst| Rate {
-            messages,
-            period: Duration::from_secs(seconds),
-            burst,
-        };
+        let seconds = |messages, seconds, burst| Rate { messages, period: Duration::from_secs(seconds), burst };
         for (text, want) in [
             ("100/s", seconds(100, 1, None)),
             ("1,000/min", seconds(1_000, 60, None)),
@@ -274,18 +216,7 @@ mod tests {
         ] {
             assert_eq!(rate(text), Ok(want), "{text}");
         }
-        for text in [
-            "",
-            "100",
-            "/s",
-            "0/s",
-            "5/",
-            "5/0s",
-            "5/week",
-            "5/s,max_burst=0",
-            "5/s,burst=1",
-            "-5/s",
-        ] {
+        for text in ["", "100", "/s", "0/s", "5/", "5/0s", "5/week", "5/s,max_burst=0", "5/s,burst=1", "-5/s"] {
             assert_eq!(rate(text), Err(ValueError::Rate), "{text}");
         }
     }
@@ -302,26 +233,10 @@ mod tests {
 
     #[test]
     fn domains() {
-        let weighted = |name: &str, weight| WeightedDomain {
-            name: name.to_owned(),
-            weight,
-        };
+        let weighted = |name: &str, weight| WeightedDomain { name: name.to_owned(), weight };
         assert_eq!(domain("gmail.com"), Ok(weighted("gmail.com", 1)));
         assert_eq!(domain("gmail.com.:20"), Ok(weighted("gmail.com", 20)));
-        for text in [
-            "",
-            ".",
-            "a b",
-            "a@b",
-            "a:0",
-            "a:x",
-            "a:",
-            "a..b",
-            "a>b",
-            "a:1000001",
-            "[127.0.0.1]",
-            "a\r\nb",
-        ] {
+        for text in ["", ".", "a b", "a@b", "a:0", "a:x", "a:", "a..b", "a>b", "a:1000001", "[127.0.0.1]", "a\r\nb"] {
             assert_eq!(domain(text), Err(ValueError::Domain), "{text}");
         }
     }
@@ -329,21 +244,8 @@ mod tests {
     #[test]
     fn headers_and_addresses() {
         let field = header("X-Tenant:  one ").expect("a header");
-        assert_eq!(
-            (field.name.as_str(), field.value.as_str()),
-            ("X-Tenant", "one")
-        );
-        for text in [
-            "",
-            "X",
-            ": v",
-            "X Y: v",
-            ".X: v",
-            "X: a\r\nEvil: b",
-            "X: a\nb",
-            "\u{e9}: v",
-            "v: \u{e9}",
-        ] {
+        assert_eq!((field.name.as_str(), field.value.as_str()), ("X-Tenant", "one"));
+        for text in ["", "X", ": v", "X Y: v", ".X: v", "X: a\r\nEvil: b", "X: a\nb", "\u{e9}: v", "v: \u{e9}"] {
             assert_eq!(header(text), Err(ValueError::Header), "{text}");
         }
         assert!(address("a.b+c@example.test").is_ok());

@@ -37,12 +37,7 @@ impl Report {
     /// For people.
     #[must_use]
     pub fn text(&self) -> String {
-        let Counts {
-            sent,
-            failed,
-            unknown,
-            connections,
-        } = self.counts;
+        let Counts { sent, failed, unknown, connections } = self.counts;
         let mut text = String::new();
         let seconds = self.elapsed.as_secs_f64();
         let mut line = |line: String| {
@@ -68,11 +63,7 @@ impl Report {
             milliseconds(latency.p999_us)
         ));
         let rate = self.rate();
-        line(format!(
-            "rate: {rate:.0} msgs/s, {:.0} msgs/minute, {:.0} msgs/hour",
-            rate * 60.0,
-            rate * 3600.0
-        ));
+        line(format!("rate: {rate:.0} msgs/s, {:.0} msgs/minute, {:.0} msgs/hour", rate * 60.0, rate * 3600.0));
         if let Some(failure) = &self.last_failure {
             line(format!("last failure: {failure}"));
         }
@@ -117,22 +108,13 @@ pub(super) struct Progress {
 impl Progress {
     /// Progress of a run of this extent.
     pub(super) fn new(extent: Extent) -> Self {
-        Self {
-            extent,
-            is_terminal: std::io::stderr().is_terminal(),
-            last_sent: 0,
-            last_at: Duration::ZERO,
-        }
+        Self { extent, is_terminal: std::io::stderr().is_terminal(), last_sent: 0, last_at: Duration::ZERO }
     }
 
     /// Shows where the run stands.
     pub(super) fn show(&mut self, counts: Counts, elapsed: Duration) {
         let line = self.line(counts, elapsed);
-        let line = if self.is_terminal {
-            format!("\r{line}\x1b[K")
-        } else {
-            format!("{line}\n")
-        };
+        let line = if self.is_terminal { format!("\r{line}\x1b[K") } else { format!("{line}\n") };
         // Progress that cannot be shown is no reason to stop the run.
         let _ = std::io::stderr().write_all(line.as_bytes());
     }
@@ -159,13 +141,7 @@ impl Progress {
             line = format!("[{:<BAR_CHARACTERS$}] ", "#".repeat(filled));
         }
         // Writing to a String cannot fail.
-        let _ = write!(
-            line,
-            "{:>3.0}%  sent {}  failed {}",
-            done * 100.0,
-            counts.sent,
-            counts.failed
-        );
+        let _ = write!(line, "{:>3.0}%  sent {}  failed {}", done * 100.0, counts.sent, counts.failed);
         if counts.unknown > 0 {
             let _ = write!(line, "  unknown {}", counts.unknown);
         }
@@ -187,18 +163,9 @@ mod tests {
     fn report() -> Report {
         Report {
             run: "r".to_owned(),
-            counts: Counts {
-                sent: 300,
-                failed: 2,
-                unknown: 1,
-                connections: 4,
-            },
+            counts: Counts { sent: 300, failed: 2, unknown: 1, connections: 4 },
             elapsed: Duration::from_millis(1_500),
-            latency: Latency {
-                avg_us: 1_234,
-                p999_us: 9_876,
-                ..Latency::default()
-            },
+            latency: Latency { avg_us: 1_234, p999_us: 9_876, ..Latency::default() },
             last_failure: Some("550 no".to_owned()),
             ever_connected: true,
         }
@@ -225,14 +192,8 @@ mod tests {
     fn progress_shows_the_rate_of_the_last_second() {
         let mut progress = Progress::new(Extent::Messages(1_000));
         progress.is_terminal = false;
-        let counts = |sent| Counts {
-            sent,
-            ..Counts::default()
-        };
+        let counts = |sent| Counts { sent, ..Counts::default() };
         progress.line(counts(100), Duration::from_secs(1));
-        assert_eq!(
-            progress.line(counts(500), Duration::from_secs(2)),
-            " 50%  sent 500  failed 0  400 msgs/s"
-        );
+        assert_eq!(progress.line(counts(500), Duration::from_secs(2)), " 50%  sent 500  failed 0  400 msgs/s");
     }
 }

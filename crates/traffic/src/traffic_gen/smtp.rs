@@ -42,29 +42,15 @@ impl SmtpSession {
         let _permit = run.handshakes.acquire().await;
         let wire = Wire::connect(&run.plan.addresses).await?;
         run.connected(shard);
-        let mut session = Self {
-            wire,
-            pipelining: false,
-            takes_8bit: false,
-            messages: 0,
-        };
-        session
-            .read_reply(|_| {})
-            .await?
-            .positive("the connection")?;
+        let mut session = Self { wire, pipelining: false, takes_8bit: false, messages: 0 };
+        session.read_reply(|_| {}).await?.positive("the connection")?;
         let mut offers_tls = session.say_hello(run).await?;
         if let Some(connector) = &run.tls {
             if !std::mem::take(&mut offers_tls) {
                 return Err(ClientError::NoStartTls);
             }
-            session
-                .command(b"STARTTLS\r\n")
-                .await?
-                .positive("STARTTLS")?;
-            session
-                .wire
-                .start_tls(connector, tls::server_name(&run.plan.authority))
-                .await?;
+            session.command(b"STARTTLS\r\n").await?.positive("STARTTLS")?;
+            session.wire.start_tls(connector, tls::server_name(&run.plan.authority)).await?;
             session.say_hello(run).await?;
         }
         Ok(session)
@@ -105,22 +91,14 @@ impl SmtpSession {
             if !digits.iter().all(u8::is_ascii_digit) {
                 return Err(bad());
             }
-            let code = digits
-                .iter()
-                .fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
+            let code = digits.iter().fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
             each_line(rest.get(1..).unwrap_or_default());
             if rest.first() != Some(&b'-') {
-                let text = if code < 400 {
-                    String::new()
-                } else {
-                    String::from_utf8_lossy(line).into_owned()
-                };
+                let text = if code < 400 { String::new() } else { String::from_utf8_lossy(line).into_owned() };
                 return Ok(Reply { code, text });
             }
         }
-        Err(ClientError::BadReply(format!(
-            "more than {REPLY_LINES_MAX} lines"
-        )))
+        Err(ClientError::BadReply(format!("more than {REPLY_LINES_MAX} lines")))
     }
 }
 
@@ -130,14 +108,7 @@ impl Reply {
     }
 
     fn positive(self, stage: &'static str) -> Result<(), ClientError> {
-        if self.is_positive() {
-            Ok(())
-        } else {
-            Err(ClientError::Refused {
-                stage,
-                reply: self.text,
-            })
-        }
+        if self.is_positive() { Ok(()) } else { Err(ClientError::Refused { stage, reply: self.text }) }
     }
 
     /// 421, or a limit of this connection (`451 4.5.3`): the message may go through on another one.
@@ -148,10 +119,7 @@ impl Reply {
 
 impl Client {
     /// Sends messages over the session until the work is done or the connection is of no more use.
-    pub(super) async fn converse_smtp(
-        &mut self,
-        session: &mut SmtpSession,
-    ) -> Result<Ending, ClientError> {
+    pub(super) async fn converse_smtp(&mut self, session: &mut SmtpSession) -> Result<Ending, ClientError> {
         let mut riding = None;
         loop {
             let letter = match riding.take() {
@@ -204,11 +172,7 @@ impl Client {
     }
 
     /// MAIL, RCPT and DATA: sends them one by one if they were not sent already, and reads their replies.
-    async fn envelope_answers(
-        &mut self,
-        session: &mut SmtpSession,
-        letter: Letter,
-    ) -> Result<Envelope, ClientError> {
+    async fn envelope_answers(&mut self, session: &mut SmtpSession, letter: Letter) -> Result<Envelope, ClientError> {
         if session.pipelining {
             let mail = session.read_reply(|_| {}).await?;
             if mail.code == 421 {
@@ -219,9 +183,7 @@ impl Client {
             return self.judge_envelope(session, mail, rcpt, data).await;
         }
         self.tail.clear();
-        self.run
-            .stationery
-            .mail(&mut self.tail, letter, session.takes_8bit);
+        self.run.stationery.mail(&mut self.tail, letter, session.takes_8bit);
         let mail = session.command(&self.tail).await?;
         if !mail.is_positive() {
             return Ok(Envelope::Refused(mail));
@@ -232,10 +194,7 @@ impl Client {
         let data = if rcpt.is_positive() {
             session.command(b"DATA\r\n").await?
         } else {
-            Reply {
-                code: 0,
-                text: String::new(),
-            }
+            Reply { code: 0, text: String::new() }
         };
         self.judge_envelope(session, mail, rcpt, data).await
     }
@@ -307,11 +266,7 @@ impl Client {
             return Err(WireError::Closed.into());
         }
         self.failed(1);
-        Ok(if reply.wants_new_connection() {
-            Ending::Renew
-        } else {
-            Ending::Done
-        })
+        Ok(if reply.wants_new_connection() { Ending::Renew } else { Ending::Done })
     }
 
     /// Appends MAIL, RCPT and DATA to `tail`.

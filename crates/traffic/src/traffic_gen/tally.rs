@@ -39,9 +39,7 @@ impl Tally {
     /// Counters for `tasks` tasks.
     pub(super) fn new(tasks: usize) -> Self {
         let shards = (0..tasks.clamp(1, SHARDS_MAX)).map(|_| Shard::new());
-        Self {
-            shards: shards.collect(),
-        }
+        Self { shards: shards.collect() }
     }
 
     /// The shard task number `task` writes to.

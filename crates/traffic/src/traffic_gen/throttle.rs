@@ -22,11 +22,7 @@ impl Throttle {
         let period_ns = u64::try_from(rate.period.as_nanos()).unwrap_or(u64::MAX);
         let interval_ns = (period_ns / rate.messages.max(1)).max(1);
         let burst = rate.burst.unwrap_or(SMOOTHING_NS / interval_ns).max(1);
-        Self {
-            interval_ns,
-            tolerance_ns: interval_ns.saturating_mul(burst - 1),
-            next_due_ns: AtomicU64::new(0),
-        }
+        Self { interval_ns, tolerance_ns: interval_ns.saturating_mul(burst - 1), next_due_ns: AtomicU64::new(0) }
     }
 
     /// Takes the next slot and returns how long it is away.
@@ -48,10 +44,7 @@ impl Throttle {
             let in_time = latest.is_none_or(|latest| due <= latest);
             in_time.then_some(due.saturating_add(self.interval_ns))
         };
-        self.next_due_ns
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, step)
-            .ok()
-            .map(|before| before.max(oldest))
+        self.next_due_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).ok().map(|before| before.max(oldest))
     }
 }
 
@@ -65,20 +58,14 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     fn throttle(messages: u64, burst: Option<u64>) -> Throttle {
-        Throttle::new(Rate {
-            messages,
-            period: Duration::from_secs(1),
-            burst,
-        })
+        Throttle::new(Rate { messages, period: Duration::from_secs(1), burst })
     }
 
     #[test]
     fn slots_are_one_interval_apart() {
         let throttle = throttle(10, Some(1));
         let now = 5 * SECOND_NS;
-        let waits: Vec<u64> = (0..4)
-            .map(|_| throttle.reserve(now).as_millis() as u64)
-            .collect();
+        let waits: Vec<u64> = (0..4).map(|_| throttle.reserve(now).as_millis() as u64).collect();
         assert_eq!(waits, [0, 100, 200, 300]);
         assert!(!throttle.reserve_if_due(now + 399_000_000));
         assert!(throttle.reserve_if_due(now + 400_000_000));
@@ -91,10 +78,7 @@ mod tests {
         let now = 9 * SECOND_NS;
         assert_eq!((0..50).filter(|_| throttle.reserve_if_due(now)).count(), 5);
         let later = now + 100 * SECOND_NS;
-        assert_eq!(
-            (0..50).filter(|_| throttle.reserve_if_due(later)).count(),
-            5
-        );
+        assert_eq!((0..50).filter(|_| throttle.reserve_if_due(later)).count(), 5);
     }
 
     #[test]

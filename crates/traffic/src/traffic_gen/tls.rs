@@ -27,15 +27,9 @@ pub(super) fn connector() -> Result<TlsConnector, Error> {
 
 /// The name to ask for: the target's host, or a made-up one when it cannot be a TLS name.
 pub(super) fn server_name(authority: &str) -> ServerName<'static> {
-    let host = authority
-        .rsplit_once(':')
-        .map_or(authority, |(host, _)| host);
-    let host = host
-        .trim_start_matches('[')
-        .trim_end_matches(']')
-        .to_owned();
-    ServerName::try_from(host)
-        .unwrap_or_else(|_| ServerName::from(std::net::IpAddr::from([127, 0, 0, 1])))
+    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    ServerName::try_from(host).unwrap_or_else(|_| ServerName::from(std::net::IpAddr::from([127, 0, 0, 1])))
 }
 
 #[derive(Debug)]

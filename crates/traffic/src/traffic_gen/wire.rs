@@ -105,20 +105,14 @@ impl Wire {
         };
         (self.start, self.end) = (0, 0);
         let handshake = tokio::time::timeout(CONNECT_TIMEOUT, connector.connect(name, stream));
-        let stream = handshake
-            .await
-            .map_err(|_| WireError::Timeout(CONNECT_TIMEOUT))??;
+        let stream = handshake.await.map_err(|_| WireError::Timeout(CONNECT_TIMEOUT))??;
         self.stream = Stream::Tls(Box::new(stream));
         Ok(())
     }
 
     /// Writes all slices, if the kernel lets us in one call.
     pub(super) async fn write(&mut self, mut slices: &mut [IoSlice<'_>]) -> Written {
-        let mut written = Written {
-            bytes: 0,
-            last_part_at: Instant::now(),
-            outcome: Ok(()),
-        };
+        let mut written = Written { bytes: 0, last_part_at: Instant::now(), outcome: Ok(()) };
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
             match self.write_part(slices).await {
@@ -147,9 +141,7 @@ impl Wire {
     }
 
     async fn write_part(&mut self, slices: &[IoSlice<'_>]) -> Result<(usize, Instant), WireError> {
-        self.timer
-            .as_mut()
-            .reset(tokio::time::Instant::now() + REPLY_TIMEOUT);
+        self.timer.as_mut().reset(tokio::time::Instant::now() + REPLY_TIMEOUT);
         let (stream, timer) = (&mut self.stream, &mut self.timer);
         poll_fn(|cx| {
             let at = Instant::now();
@@ -200,17 +192,13 @@ impl Wire {
         if self.end == self.input.len() {
             return Err(WireError::LineTooLong);
         }
-        self.timer
-            .as_mut()
-            .reset(tokio::time::Instant::now() + REPLY_TIMEOUT);
+        self.timer.as_mut().reset(tokio::time::Instant::now() + REPLY_TIMEOUT);
         let (stream, timer) = (&mut self.stream, &mut self.timer);
         let free = &mut self.input[self.end..];
         let count = poll_fn(|cx| {
             let mut read = ReadBuf::new(free);
             match Pin::new(&mut *stream).poll_read(cx, &mut read) {
-                Poll::Ready(Ok(())) if read.filled().is_empty() => {
-                    Poll::Ready(Err(WireError::Closed))
-                }
+                Poll::Ready(Ok(())) if read.filled().is_empty() => Poll::Ready(Err(WireError::Closed)),
                 Poll::Ready(Ok(())) => Poll::Ready(Ok(read.filled().len())),
                 Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
                 Poll::Pending => timed_out(timer, cx),
@@ -223,18 +211,11 @@ impl Wire {
 }
 
 fn timed_out<T>(timer: &mut Pin<Box<Sleep>>, cx: &mut Context<'_>) -> Poll<Result<T, WireError>> {
-    timer
-        .as_mut()
-        .poll(cx)
-        .map(|()| Err(WireError::Timeout(REPLY_TIMEOUT)))
+    timer.as_mut().poll(cx).map(|()| Err(WireError::Timeout(REPLY_TIMEOUT)))
 }
 
 impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(cx, buffer),
             Self::Tls(stream) => Pin::new(stream).poll_read(cx, buffer),

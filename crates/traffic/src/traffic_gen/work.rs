@@ -33,12 +33,7 @@ impl Work {
             Extent::Messages(count) => (Some(AtomicU64::new(count)), None),
             Extent::Time(time) => (None, Some(now + time)),
         };
-        Self {
-            tickets,
-            deadline,
-            stopped: AtomicBool::new(false),
-            stop: watch::Sender::new(false),
-        }
+        Self { tickets, deadline, stopped: AtomicBool::new(false), stop: watch::Sender::new(false) }
     }
 
     /// Takes the right to send one message; false when all are given out.
@@ -46,11 +41,7 @@ impl Work {
         let Some(tickets) = &self.tickets else {
             return true;
         };
-        tickets
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                left.checked_sub(1)
-            })
-            .is_ok()
+        tickets.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
     /// Returns rights that were not used.
@@ -62,8 +53,7 @@ impl Work {
 
     /// Whether no new message may be begun, whatever tickets are held.
     pub(super) fn is_over(&self, now: Instant) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-            || self.deadline.is_some_and(|deadline| now >= deadline)
+        self.stopped.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| now >= deadline)
     }
 
     /// Ends the run: messages under way are finished, no new ones are begun.
@@ -75,9 +65,7 @@ impl Work {
     /// Sleeps for `time`, or until the run is over.
     pub(super) async fn sleep(&self, time: Duration) {
         let now = Instant::now();
-        let left = self
-            .deadline
-            .map_or(time, |deadline| deadline.saturating_duration_since(now));
+        let left = self.deadline.map_or(time, |deadline| deadline.saturating_duration_since(now));
         let mut stop = self.stop.subscribe();
         tokio::select! {
             () = tokio::time::sleep(time.min(left)) => {}
