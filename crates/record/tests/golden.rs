@@ -235,17 +235,3 @@ fn lines_of_other_ages_are_read() {
     let error = serde_json::from_value::<LogRecord>(line).unwrap_err().to_string();
     assert_eq!(error, "missing field `timestamp`");
 }
-
-/// Prints the cost of a line; run with `cargo test -p record --release -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement, not a test"]
-fn cost_of_a_line() {
-    let record = attempt(RecordType::Delivery, Response::from_text(250, "2.0.0 OK queued as 4242"));
-    let (mut out, rounds) = (Vec::new(), 1_000_000u32);
-    let start = std::time::Instant::now();
-    for _ in 0..rounds {
-        out.clear();
-        std::hint::black_box(&record).write_json_line(&mut out);
-    }
-    println!("{} bytes, {} ns a line", out.len(), start.elapsed().as_nanos() / u128::from(rounds));
-}

@@ -52,6 +52,12 @@ impl Launch {
             .env("RELAY_TO", to.to_string())
     }
 
+    /// `kumod` with the policy `front.lua`: TLS, AUTH, two listeners; spool and logs lie in `DIR/front`.
+    pub fn front(scratch: &Scratch, to: SocketAddr) -> Launch {
+        let launch = Launch::policy(policy_file("front.lua"));
+        launch.env("FRONT_DIR", scratch.join("front")).env("FRONT_TO", to.to_string())
+    }
+
     /// `postrider VERB` and nothing else.
     pub fn verb(verb: &str) -> Launch {
         Launch { arguments: vec![verb.into()], env: BTreeMap::new() }
