@@ -41,7 +41,7 @@ install_cargo_fuzz() {
 run_target() {
     local target=$1 seconds=$2
     local corpus=$cache/fuzz/$target/corpus found=$cache/fuzz/$target/found
-    mkdir -p "$corpus" "$found" "$here/seeds/$target"
+    mkdir -p "$corpus" "$found"
     (cd "$here" && "$tools/bin/cargo-fuzz" fuzz run --fuzz-dir "$here" --sanitizer none "$target" \
         "$corpus" "$here/seeds/$target" -- \
         -max_total_time="$seconds" -rss_limit_mb=$MEMORY_MB_MAX -timeout=$INPUT_SECONDS_MAX \
@@ -57,7 +57,8 @@ for target in "$@"; do
     grep -qx "$target" <<<"$known" || { echo "no target named $target" >&2; usage; }
 done
 
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$cache/target-fuzz}
+# Its own, for the flags differ from those of every other build.
+export CARGO_TARGET_DIR=$cache/target-fuzz
 export RUSTC_BOOTSTRAP=1
 install_cargo_fuzz
 failed=()

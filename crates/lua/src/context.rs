@@ -1,136 +1,165 @@
 //! One Lua state with the whole policy loaded: the handlers it registered, ready to call.
+//!
+//! In: the policy's text. Out: handlers by event, and what `init` asked for. Fails with the
+//! script's error and traceback. Deliberately ignorant of what events mean.
 
 use crate::error::LoadError;
-use crate::modules;
+use crate::guard;
+use crate::pool::Limits;
+use crate::registry::Registry;
 use crate::signers::Signers;
-use config::{SpoolOptions, EsmtpListener, HttpListener, LocalLogs};
-use mlua::{Function, Lua, LuaOptions, StdLib};
+use crate::state;
+use mlua::{Function, Lua, LuaString, Table};
 use policy::{Event, Interest, Startup};
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-/// A policy file, read once at start; every state is loaded from the same text.
+/// A policy file, read once at start; every state is loaded from the same bytes.
 pub(crate) struct Source {
     pub path: PathBuf,
-    pub text: String,
+    pub text: Vec<u8>,
+    pub run_time_max: Duration,
 }
 
 /// A loaded state.
 pub(crate) struct Context {
     pub lua: Lua,
+    /// Events served.
     pub uses: u32,
-    handlers: HashMap<&'static str, Function>,
+    pub loaded_at: Instant,
+    globals: Table,
+    /// Indexed by [`Event`].
+    handlers: [Handlers; Event::ALL.len()],
+}
+
+/// The handlers of one event, with its name as a Lua string made once.
+struct Handlers {
+    name: LuaString,
+    functions: Vec<Function>,
 }
 
 /// What a state's `kumo` functions share with the program; lives in the state's app data.
 pub(crate) struct Host {
     pub signers: Arc<Signers>,
-    /// What `kumo.on` registered so far, with the place of registration.
-    pub registered: HashMap<String, (Function, String)>,
+    /// What `kumo.on` registered so far.
+    pub registry: Registry,
     /// Collects what `init` asks for; `None` outside of `init`.
     pub startup: Option<Startup>,
     /// The event being handled; `kumo.on` is refused while one is.
     pub current_event: Option<&'static str>,
+    /// What the script says about the pool of states.
+    pub limits: Limits,
+    /// True once the script called `kumo.validation_failed`.
+    pub is_invalid: bool,
+    /// Lua's own `next`, whatever the script does to the global.
+    pub next: Function,
+}
+
+impl Host {
+    /// Nothing registered, nothing asked for.
+    pub fn new(signers: Arc<Signers>, next: Function) -> Host {
+        let registry = Registry::default();
+        Host { signers, registry, startup: None, current_event: None, limits: Limits::default(), is_invalid: false, next }
+    }
+}
+
+/// Whether the policy is loaded to serve or only to be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Serve,
+    Validate,
 }
 
 impl Context {
     /// Runs the policy file in a fresh state.
-    pub fn load(source: &Source, signers: Arc<Signers>) -> Result<Context, LoadError> {
-        let fail = |e: mlua::Error| LoadError::Script { path: source.path.clone(), text: e.to_string() };
-        let lua = new_state(&source.path, signers).map_err(fail)?;
-        lua.load(&source.text).set_name(format!("@{}", source.path.display())).exec().map_err(fail)?;
-        let mut handlers = HashMap::new();
-        if let Some(host) = lua.app_data_ref::<Host>() {
-            let names = Event::ALL.iter().map(|e| e.name()).chain(LIFECYCLE);
-            for name in names {
-                if let Some((handler, _)) = host.registered.get(name) {
-                    handlers.insert(name, handler.clone());
-                }
-            }
+    pub fn load(source: &Source, signers: Arc<Signers>, purpose: Purpose) -> Result<Context, LoadError> {
+        Context::run(source, signers, purpose).map_err(|e| LoadError::script(&source.path, &e))
+    }
+
+    fn run(source: &Source, signers: Arc<Signers>, purpose: Purpose) -> mlua::Result<Context> {
+        let lua = state::new(&source.path, signers, source.run_time_max)?;
+        let globals = lua.globals();
+        if purpose == Purpose::Validate {
+            globals.set("_VALIDATING_CONFIG", true)?;
         }
-        Ok(Context { lua, uses: 0, handlers })
+        let chunk = lua.load(&source.text[..]).set_name(format!("@{}", source.path.display()));
+        chunk.set_mode(mlua::chunk::ChunkMode::Text).exec()?;
+        let mut handlers = Vec::with_capacity(Event::ALL.len());
+        for event in Event::ALL {
+            let functions = registered(&lua, event.name());
+            handlers.push(Handlers { name: lua.create_string(event.name())?, functions });
+        }
+        let handlers = handlers.try_into().map_err(|_| mlua::Error::runtime("events and handlers differ in number"))?;
+        Ok(Context { lua, uses: 0, loaded_at: Instant::now(), globals, handlers })
     }
 
     /// Which events have a handler.
     pub fn interest(&self) -> Interest {
-        let handled = Event::ALL.into_iter().filter(|e| self.handlers.contains_key(e.name()));
+        let handled = Event::ALL.into_iter().filter(|e| !self.handlers(*e).is_empty());
         handled.fold(Interest::NONE, Interest::with)
     }
 
-    /// The handler of an event.
-    pub fn handler(&self, event: &'static str) -> Option<&Function> {
-        self.handlers.get(event)
+    /// The handlers of an event, in the order of their registration.
+    pub fn handlers(&self, event: Event) -> &[Function] {
+        &self.handlers[event as usize].functions
     }
 
     /// Marks the event that is being handled, for `kumo.on` and scripts that ask.
-    pub fn enter(&self, event: &'static str) -> mlua::Result<()> {
-        if let Some(mut host) = self.lua.app_data_mut::<Host>() {
-            host.current_event = Some(event);
+    pub fn enter(&self, event: Event) -> mlua::Result<()> {
+        guard::restart(&self.lua);
+        if self.changes_event(event.name()) {
+            self.globals.raw_set(CURRENT_EVENT, &self.handlers[event as usize].name)?;
         }
-        self.lua.globals().raw_set("_KUMO_CURRENT_EVENT", event)
+        Ok(())
     }
 
-    /// Runs `pre_init` and `init`; returns what they asked to be started.
-    pub fn run_init(&self, path: &Path) -> Result<Startup, LoadError> {
-        let fail = |e: mlua::Error| LoadError::Script { path: path.to_owned(), text: e.to_string() };
-        if let Some(mut host) = self.lua.app_data_mut::<Host>() {
-            host.startup = Some(Startup::default());
-        }
-        for event in LIFECYCLE {
-            if let Some(handler) = self.handler(event) {
-                self.enter(event).map_err(fail)?;
+    /// Runs `pre_init` and `init`, and `validate_config` when judged; returns what they asked
+    /// to be started.
+    pub fn run_init(&self, source: &Source, purpose: Purpose) -> Result<Startup, LoadError> {
+        let fail = |e: mlua::Error| LoadError::script(&source.path, &e);
+        self.with_host(|host| host.startup = Some(Startup::default()));
+        let events: &[&'static str] = match purpose {
+            Purpose::Serve => &["pre_init", "init"],
+            Purpose::Validate => &["pre_init", "init", "validate_config"],
+        };
+        for event in events {
+            for handler in registered(&self.lua, event) {
+                guard::restart(&self.lua);
+                self.changes_event(event);
+                self.globals.raw_set(CURRENT_EVENT, *event).map_err(fail)?;
                 handler.call::<()>(()).map_err(fail)?;
             }
         }
-        let taken = self.lua.app_data_mut::<Host>().and_then(|mut host| host.startup.take());
-        Ok(taken.unwrap_or_default())
+        if self.with_host(|host| host.is_invalid) == Some(true) {
+            return Err(LoadError::Invalid { path: source.path.clone() });
+        }
+        Ok(self.with_host(|host| host.startup.take()).flatten().unwrap_or_default())
+    }
+
+    /// What the script says about the pool of states.
+    pub fn limits(&self) -> Limits {
+        self.with_host(|host| host.limits).unwrap_or_default()
+    }
+
+    /// What should be said about its registrations.
+    pub fn warnings(&self) -> Vec<String> {
+        self.with_host(|host| host.registry.warnings()).unwrap_or_default()
+    }
+
+    /// Notes the event; true when it is another than before.
+    fn changes_event(&self, event: &'static str) -> bool {
+        self.with_host(|host| host.current_event.replace(event) != Some(event)).unwrap_or(true)
+    }
+
+    fn with_host<T>(&self, look: impl FnOnce(&mut Host) -> T) -> Option<T> {
+        self.lua.app_data_mut::<Host>().map(|mut host| look(&mut host))
     }
 }
 
-/// One entry of [`Startup`]; lets the `kumo` functions share their code.
-pub(crate) trait StartupEntry: Sized {
-    fn add_to(self, startup: &mut Startup);
+fn registered(lua: &Lua, event: &str) -> Vec<Function> {
+    lua.app_data_ref::<Host>().map(|host| host.registry.handlers(event)).unwrap_or_default()
 }
 
-impl StartupEntry for SpoolOptions {
-    fn add_to(self, startup: &mut Startup) {
-        startup.spools.push(self);
-    }
-}
-
-impl StartupEntry for EsmtpListener {
-    fn add_to(self, startup: &mut Startup) {
-        startup.esmtp_listeners.push(self);
-    }
-}
-
-impl StartupEntry for HttpListener {
-    fn add_to(self, startup: &mut Startup) {
-        startup.http_listeners.push(self);
-    }
-}
-
-impl StartupEntry for LocalLogs {
-    fn add_to(self, startup: &mut Startup) {
-        startup.local_logs.push(self);
-    }
-}
-
-fn new_state(path: &Path, signers: Arc<Signers>) -> mlua::Result<Lua> {
-    let lua = Lua::new_with(StdLib::ALL_SAFE, LuaOptions::default())?;
-    lua.set_app_data(Host { signers, registered: HashMap::new(), startup: None, current_event: None });
-    let package: mlua::Table = lua.globals().get("package")?;
-    let search: String = package.get("path")?;
-    let beside = path.parent().map(|dir| format!("{0}/?.lua;{0}/?/init.lua;", dir.display())).unwrap_or_default();
-    package.set("path", format!("{KUMOMTA_PATHS}{beside}{search}"))?;
-    let loaded: mlua::Table = package.get("loaded")?;
-    loaded.set("kumo", modules::kumo::create(&lua)?)?;
-    Ok(lua)
-}
-
-/// Events run once at start, in this order.
-const LIFECYCLE: [&str; 2] = ["pre_init", "init"];
-/// Where KumoMTA's packages put policy and helpers.
-const KUMOMTA_PATHS: &str = "/opt/kumomta/share/?.lua;/opt/kumomta/share/?/init.lua;\
-                             /opt/kumomta/etc/policy/?.lua;/opt/kumomta/etc/policy/?/init.lua;";
+/// The global by which KumoMTA's helpers learn which event runs.
+const CURRENT_EVENT: &str = "_KUMO_CURRENT_EVENT";

@@ -1,26 +1,199 @@
 //! Lua values to JSON and back: the form in which options and metadata cross the border.
+//!
+//! In: any Lua value. Out: JSON in which a table is a list (keys 1 to n) or an object (string
+//! keys, sorted, so that two states give the same text). Fails, naming the place inside the
+//! value, on what JSON cannot hold: functions, foreign userdata, bytes that are not UTF-8,
+//! infinities, tables that are neither list nor map. Depth and size are bounded, which also
+//! ends tables that contain themselves.
 
-use mlua::{Lua, LuaSerdeExt, Value};
-use mlua::serde::{de::Options as DeserializeOptions, ser::Options as SerializeOptions};
+use mlua::{AnyUserData, Function, Lua, MetaMethod, Table, Value};
 use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
 
-/// A Lua value as JSON. Functions, threads and foreign userdata are errors.
-pub(crate) fn to_json(lua: &Lua, value: Value) -> mlua::Result<serde_json::Value> {
-    lua.from_value_with(value, DeserializeOptions::new().sort_keys(true))
+/// A Lua value as JSON.
+pub(crate) fn to_json(_: &Lua, value: &Value) -> mlua::Result<Json> {
+    Reader { values_left: VALUES_MAX, depth: 0 }.read(value).map_err(|r| mlua::Error::runtime(r.text("value")))
 }
 
 /// JSON as a Lua value; null becomes nil.
-pub(crate) fn to_lua(lua: &Lua, value: &serde_json::Value) -> mlua::Result<Value> {
-    let options = SerializeOptions::new()
-        .set_array_metatable(false)
-        .serialize_none_to_null(false)
-        .serialize_unit_to_null(false);
-    lua.to_value_with(value, options)
+pub(crate) fn to_lua(lua: &Lua, json: &Json) -> mlua::Result<Value> {
+    Ok(match json {
+        Json::Null => Value::Nil,
+        Json::Bool(b) => Value::Boolean(*b),
+        Json::Number(n) => match n.as_i64() {
+            Some(whole) => Value::Integer(whole),
+            None => Value::Number(n.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(s) => Value::String(lua.create_string(s)?),
+        Json::Array(items) => {
+            let table = lua.create_table_with_capacity(items.len(), 0)?;
+            for (place, item) in items.iter().enumerate() {
+                table.raw_set(place + 1, to_lua(lua, item)?)?;
+            }
+            Value::Table(table)
+        }
+        Json::Object(members) => {
+            let table = lua.create_table_with_capacity(0, members.len())?;
+            for (name, member) in members {
+                table.raw_set(name.as_str(), to_lua(lua, member)?)?;
+            }
+            Value::Table(table)
+        }
+    })
 }
 
 /// An options table as the struct it describes; errors name the constructor, the field, the
 /// value and what was expected.
-pub(crate) fn options<T: DeserializeOwned>(lua: &Lua, constructor: &'static str, value: Value) -> mlua::Result<T> {
-    let json = to_json(lua, value).map_err(|e| mlua::Error::runtime(format!("{constructor}: {e}")))?;
+pub(crate) fn options<T: DeserializeOwned>(constructor: &'static str, value: &Value) -> mlua::Result<T> {
+    let read = Reader { values_left: VALUES_MAX, depth: 0 }.read(value);
+    let json = read.map_err(|r| mlua::Error::runtime(format!("{constructor}: {}", r.text("options"))))?;
     config::parse(constructor, json).map_err(mlua::Error::external)
 }
+
+/// Walks one value.
+struct Reader {
+    values_left: usize,
+    depth: usize,
+}
+
+/// Why there is no JSON for a value.
+struct Refusal {
+    /// Member names and places, innermost first.
+    path: Vec<String>,
+    what: String,
+}
+
+impl Refusal {
+    fn text(&self, root: &str) -> String {
+        let steps = self.path.iter().rev();
+        let path = steps.fold(String::new(), |path, step| match path.is_empty() || step.starts_with('[') {
+            true => path + step,
+            false => path + "." + step,
+        });
+        format!("{}: {}", if path.is_empty() { root } else { &path }, self.what)
+    }
+}
+
+impl From<mlua::Error> for Refusal {
+    fn from(error: mlua::Error) -> Refusal {
+        refusal(error.to_string())
+    }
+}
+
+impl Reader {
+    fn read(&mut self, value: &Value) -> Result<Json, Refusal> {
+        self.values_left = self.values_left.checked_sub(1).ok_or_else(|| refusal(format!("more than {VALUES_MAX} values")))?;
+        match value {
+            Value::Nil => Ok(Json::Null),
+            Value::Boolean(b) => Ok(Json::Bool(*b)),
+            Value::Integer(i) => Ok(Json::from(*i)),
+            Value::Number(n) => match serde_json::Number::from_f64(*n) {
+                Some(number) => Ok(Json::Number(number)),
+                None => Err(refusal(format!("number {n}: expected a finite number"))),
+            },
+            Value::String(s) => match s.to_str() {
+                Ok(text) => Ok(Json::String(text.to_owned())),
+                Err(_) => Err(refusal(format!("string {:?} is not UTF-8", s.to_string_lossy()))),
+            },
+            Value::LightUserData(data) if data.0.is_null() => Ok(Json::Null),
+            Value::Table(table) => self.nested(|this| this.table(table.pairs().map(|p| p.map_err(Refusal::from)))),
+            Value::UserData(data) => self.nested(|this| this.userdata(data)),
+            other => Err(unsupported(other.type_name())),
+        }
+    }
+
+    fn nested(&mut self, read: impl FnOnce(&mut Self) -> Result<Json, Refusal>) -> Result<Json, Refusal> {
+        if self.depth == DEPTH_MAX {
+            return Err(refusal(format!("tables are nested deeper than {DEPTH_MAX} levels")));
+        }
+        self.depth += 1;
+        let json = read(self);
+        self.depth -= 1;
+        json
+    }
+
+    /// Userdata that can be walked with `pairs`, such as a configuration object.
+    fn userdata(&mut self, data: &AnyUserData) -> Result<Json, Refusal> {
+        let pairs = data.metatable().and_then(|meta| meta.get::<Function>(MetaMethod::Pairs));
+        let (next, state, mut key) = match pairs {
+            Ok(pairs) => pairs.call::<(Function, Table, Value)>(data)?,
+            Err(_) => return Err(unsupported("userdata")),
+        };
+        let walk = std::iter::from_fn(|| match next.call::<(Value, Value)>((&state, &key)) {
+            Ok((Value::Nil, _)) => None,
+            Ok((name, value)) => {
+                key = name.clone();
+                Some(Ok((name, value)))
+            }
+            Err(error) => Some(Err(Refusal::from(error))),
+        });
+        self.table(walk)
+    }
+
+    fn table(&mut self, pairs: impl Iterator<Item = Result<(Value, Value), Refusal>>) -> Result<Json, Refusal> {
+        let mut items: Vec<(i64, Json)> = Vec::new();
+        let mut members: Vec<(String, Json)> = Vec::new();
+        for pair in pairs {
+            match pair? {
+                (Value::Integer(place), value) => {
+                    let item = self.read(&value).map_err(|r| inside(r, format!("[{place}]")))?;
+                    items.push((place, item));
+                }
+                (Value::String(name), value) => {
+                    let name = name.to_str().map_err(|_| refusal("a member's name is not UTF-8"))?.to_owned();
+                    let member = self.member(&name, &value).map_err(|r| inside(r, name.clone()))?;
+                    members.push((name, member));
+                }
+                (key, _) => return Err(refusal(format!("a {} as key: expected a string or integer", key.type_name()))),
+            }
+        }
+        match (items.is_empty(), members.is_empty()) {
+            (true, _) => {
+                members.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+                Ok(Json::Object(members.into_iter().collect()))
+            }
+            (false, true) => list(items),
+            (false, false) => Err(refusal(format!("a table with list items and the name `{}`: expected one kind", members[0].0))),
+        }
+    }
+
+    /// Key material may be any bytes; `config` takes such a string as a list of numbers.
+    fn member(&mut self, name: &str, value: &Value) -> Result<Json, Refusal> {
+        match value {
+            Value::String(s) if name == KEY_DATA && s.to_str().is_err() => {
+                Ok(s.as_bytes().iter().map(|b| Json::from(*b)).collect())
+            }
+            other => self.read(other),
+        }
+    }
+}
+
+/// Items in order, when their places are 1 to n.
+fn list(mut items: Vec<(i64, Json)>) -> Result<Json, Refusal> {
+    items.sort_unstable_by_key(|(place, _)| *place);
+    let mut places = items.iter().map(|(place, _)| *place);
+    match (1..).zip(&mut places).find(|(expected, found)| expected != found) {
+        None => Ok(items.into_iter().map(|(_, item)| item).collect()),
+        Some((missing, next)) => Err(refusal(format!("a list without item {missing} (it has item {next}): expected no gaps"))),
+    }
+}
+
+fn inside(mut refusal: Refusal, step: String) -> Refusal {
+    refusal.path.push(step);
+    refusal
+}
+
+fn refusal(what: impl Into<String>) -> Refusal {
+    Refusal { path: Vec::new(), what: what.into() }
+}
+
+fn unsupported(kind: &str) -> Refusal {
+    refusal(format!("a {kind} cannot be stored: expected nil, boolean, number, string or table"))
+}
+
+/// Deepest nesting of tables (levels).
+const DEPTH_MAX: usize = 64;
+/// Most values in one table, those in its tables included.
+const VALUES_MAX: usize = 1_000_000;
+/// The member of a key source that holds the key itself.
+const KEY_DATA: &str = "key_data";

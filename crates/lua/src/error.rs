@@ -2,7 +2,7 @@
 
 use policy::{Disconnect, PolicyError};
 use smtp_wire::Reply;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// Why a policy file could not be used at start.
@@ -24,9 +24,23 @@ pub enum LoadError {
         /// Message and traceback.
         text: String,
     },
+    /// A `validate_config` handler called `kumo.validation_failed`, having said why itself.
+    #[error("policy {}: its own validation failed", path.display())]
+    Invalid {
+        /// Which file.
+        path: PathBuf,
+    },
 }
 
-/// What `kumo.reject` and `kumo.disconnect` raise; survives `pcall` and re-raising.
+impl LoadError {
+    /// An error of the script at `path`.
+    pub(crate) fn script(path: &Path, error: &mlua::Error) -> LoadError {
+        LoadError::Script { path: path.to_owned(), text: error.to_string().trim_end().to_owned() }
+    }
+}
+
+/// What `kumo.reject` and `kumo.disconnect` raise; survives `pcall` and re-raising. As text it
+/// is `CODE MESSAGE`, which is what the first line of `tostring` of a caught one shows.
 #[derive(Clone, Debug, Error)]
 #[error("{} {}", code, text)]
 pub(crate) struct Rejection {
@@ -39,7 +53,7 @@ pub(crate) struct Rejection {
 pub(crate) fn to_policy_error(event: &'static str, error: &mlua::Error) -> PolicyError {
     match rejection(error) {
         Some(r) => PolicyError::Reject { reply: Reply::new(r.code, &r.text), disconnect: r.disconnect },
-        None => PolicyError::Script { event, text: error.to_string() },
+        None => PolicyError::Script { event, text: error.to_string().trim_end().to_owned() },
     }
 }
 

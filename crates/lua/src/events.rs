@@ -1,134 +1,19 @@
 //! The events of the `Policy` trait, answered by the script's handlers.
 //!
-//! Each call checks a state out, calls the handler, and returns the state only when all went
-//! well. A missing handler never gets here: `interest` told the caller.
+//! One method an event: its arguments in KumoMTA's order, and how its return value is read.
+//! An event without a handler is answered as KumoMTA answers it.
 
-use crate::context::{Context, Source};
 use crate::convert;
-use crate::error::{LoadError, to_policy_error};
-use crate::pool::Pool;
-use crate::signers::Signers;
+use crate::lua_policy::{LuaPolicy, unexpected};
 use crate::types::address::LuaAddress;
-use crate::types::config_object::ConfigObject;
 use crate::types::conn_meta::LuaConnMeta;
-use crate::types::message::LuaMessage;
 use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, QueueConfig};
 use message::Draft;
-use mlua::{FromLuaMulti, IntoLuaMulti, Value};
-use policy::{Answer, AuthIdentity, ConnMeta, Event, Interest, Policy, PolicyError, QueueParts, Startup};
+use mlua::{FromLua, Lua, Value};
+use policy::{Answer, AuthIdentity, ConnMeta, Event, Interest, Policy, PolicyError, QueueParts};
+use serde_json::Value as Json;
 use smtp_wire::{Mailbox, ReversePath};
 use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
-
-/// A loaded policy script.
-pub struct LuaPolicy {
-    source: Source,
-    signers: Arc<Signers>,
-    pool: Pool,
-    interest: Interest,
-}
-
-impl LuaPolicy {
-    /// Reads and runs a policy file, `pre_init` and `init` included.
-    pub fn load(path: &Path) -> Result<(LuaPolicy, Startup), LoadError> {
-        let text = std::fs::read_to_string(path).map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
-        let source = Source { path: path.to_owned(), text };
-        let signers = Arc::new(Signers::default());
-        let context = Context::load(&source, signers.clone())?;
-        let startup = context.run_init(path)?;
-        let interest = context.interest();
-        let policy = LuaPolicy { source, signers, pool: Pool::default(), interest };
-        policy.pool.put_back(context);
-        Ok((policy, startup))
-    }
-
-    /// Loads the policy once more, as the process stands now: after privileges were dropped
-    /// this shows whether the files it needs can still be read.
-    pub fn check(&self) -> Result<(), LoadError> {
-        while self.pool.take_spare().is_some() {}
-        self.pool.put_back(Context::load(&self.source, self.signers.clone())?);
-        Ok(())
-    }
-
-    /// Calls the handler of `event`; the state survives only a call without error.
-    fn call<A: IntoLuaMulti, R>(
-        &self,
-        event: Event,
-        arguments: impl FnOnce(&mlua::Lua) -> mlua::Result<A>,
-        result: impl FnOnce(&mlua::Lua, Value) -> mlua::Result<R>,
-    ) -> Result<R, PolicyError> {
-        let context = self.check_out(event)?;
-        let result = self.call_in(&context, event, arguments, result)?;
-        self.pool.put_back(context);
-        Ok(result)
-    }
-
-    fn check_out(&self, event: Event) -> Result<Context, PolicyError> {
-        let loaded = self.pool.check_out(|| Context::load(&self.source, self.signers.clone()));
-        loaded.map_err(|e| PolicyError::Script { event: event.name(), text: e.to_string() })
-    }
-
-    fn call_in<A: IntoLuaMulti, R>(
-        &self,
-        context: &Context,
-        event: Event,
-        arguments: impl FnOnce(&mlua::Lua) -> mlua::Result<A>,
-        result: impl FnOnce(&mlua::Lua, Value) -> mlua::Result<R>,
-    ) -> Result<R, PolicyError> {
-        let name = event.name();
-        let fail = |e: mlua::Error| to_policy_error(name, &e);
-        let handler = context.handler(name).ok_or_else(|| PolicyError::Script {
-            event: name,
-            text: "the handler is gone: registration depends on something that changed".to_owned(),
-        })?;
-        context.enter(name).map_err(fail)?;
-        let arguments = arguments(&context.lua).map_err(fail)?;
-        let returned = handler.call::<Value>(arguments).map_err(fail)?;
-        result(&context.lua, returned).map_err(fail)
-    }
-
-    /// Calls a handler whose return value does not matter.
-    fn notify<A: IntoLuaMulti>(
-        &self,
-        event: Event,
-        arguments: impl FnOnce(&mlua::Lua) -> mlua::Result<A>,
-    ) -> Result<(), PolicyError> {
-        self.call(event, arguments, |_, _| Ok(()))
-    }
-
-    /// Lends a draft to a handler and takes it back.
-    fn lend(&self, event: Event, draft: Draft, conn: ConnMeta) -> Result<Draft, PolicyError> {
-        let mut lent = None;
-        let lend = |lua: &mlua::Lua| {
-            let userdata = lua.create_userdata(LuaMessage::lend(draft))?;
-            Ok((lent.insert(userdata).clone(), LuaConnMeta(conn)))
-        };
-        // Taken back while the state still lives; after an error draft and state go together.
-        let context = self.check_out(event)?;
-        self.call_in(&context, event, lend, |_, _| Ok(()))?;
-        let back = lent.and_then(|userdata| userdata.borrow_mut::<LuaMessage>().ok()?.take_back());
-        self.pool.put_back(context);
-        back.ok_or_else(|| PolicyError::Script { event: event.name(), text: "the message did not come back".to_owned() })
-    }
-
-    /// Asks a handler for an object made by one of the `kumo.make_*` constructors.
-    fn object<T: Clone + Default + 'static, A: IntoLuaMulti>(
-        &self,
-        event: Event,
-        made_by: &'static str,
-        arguments: A,
-    ) -> Result<Option<T>, PolicyError>
-    where
-        ConfigObject<T>: mlua::UserData,
-    {
-        self.call(event, |_| Ok(arguments), |_, value| match &value {
-            Value::Nil => Ok(None),
-            Value::UserData(data) if data.is::<ConfigObject<T>>() => Ok(Some(data.borrow::<ConfigObject<T>>()?.0.clone())),
-            other => Err(mlua::Error::runtime(format!("expected the result of {made_by}, found {}", other.type_name()))),
-        })
-    }
-}
 
 impl Policy for LuaPolicy {
     fn interest(&self) -> Interest {
@@ -136,7 +21,7 @@ impl Policy for LuaPolicy {
     }
 
     fn smtp_server_connection_accepted(&self, conn: ConnMeta) -> Answer<'_, ()> {
-        done(self.notify(Event::ConnectionAccepted, |_| Ok(LuaConnMeta(conn))))
+        done(self.notify(Event::ConnectionAccepted, LuaConnMeta(conn)))
     }
 
     fn smtp_server_ehlo(
@@ -145,8 +30,10 @@ impl Policy for LuaPolicy {
         conn: ConnMeta,
         extensions: Option<Vec<String>>,
     ) -> Answer<'_, Option<Vec<String>>> {
-        let arguments = |_: &mlua::Lua| Ok((domain, LuaConnMeta(conn), extensions));
-        done(self.call(Event::Ehlo, arguments, |lua, value| Option::<Vec<String>>::from_lua_multi(mlua::MultiValue::from_iter([value]), lua)))
+        if !self.interest.has(Event::Ehlo) {
+            return done(Ok(None));
+        }
+        done(self.call(Event::Ehlo, |_| Ok((domain, LuaConnMeta(conn), extensions)), ehlo_result))
     }
 
     fn smtp_server_auth_plain(
@@ -156,17 +43,20 @@ impl Policy for LuaPolicy {
         password: String,
         conn: ConnMeta,
     ) -> Answer<'_, Option<AuthIdentity>> {
+        if !self.interest.has(Event::AuthPlain) {
+            return done(Ok(None));
+        }
         let ids = AuthIdentity { authz_id: authz.clone(), authn_id: authc.clone() };
-        let arguments = |_: &mlua::Lua| Ok((authz, authc, password, LuaConnMeta(conn)));
-        done(self.call(Event::AuthPlain, arguments, |lua, value| auth_result(lua, value, ids)))
+        let arguments = (authz, authc, password, LuaConnMeta(conn));
+        done(self.call(Event::AuthPlain, |_| Ok(arguments), |lua, value| auth_result(lua, value, ids)))
     }
 
     fn smtp_server_mail_from(&self, sender: ReversePath, conn: ConnMeta) -> Answer<'_, ()> {
-        done(self.notify(Event::MailFrom, |_| Ok((LuaAddress(sender.0), LuaConnMeta(conn)))))
+        done(self.notify(Event::MailFrom, (LuaAddress(sender.0), LuaConnMeta(conn))))
     }
 
     fn smtp_server_rcpt_to(&self, recipient: Mailbox, conn: ConnMeta) -> Answer<'_, ()> {
-        done(self.notify(Event::RcptTo, |_| Ok((LuaAddress(Some(recipient)), LuaConnMeta(conn)))))
+        done(self.notify(Event::RcptTo, (LuaAddress(Some(recipient)), LuaConnMeta(conn))))
     }
 
     fn smtp_server_data(&self, draft: Draft, conn: ConnMeta) -> Answer<'_, Draft> {
@@ -194,12 +84,12 @@ impl Policy for LuaPolicy {
 
     fn get_egress_pool(&self, name: String) -> Answer<'_, EgressPool> {
         let pool = self.object(Event::EgressPool, "kumo.make_egress_pool", name.clone());
-        done(required(Event::EgressPool, name, pool))
+        done(self.required(Event::EgressPool, &name, pool))
     }
 
     fn get_egress_source(&self, name: String) -> Answer<'_, EgressSource> {
         let source = self.object(Event::EgressSource, "kumo.make_egress_source", name.clone());
-        done(required(Event::EgressSource, name, source))
+        done(self.required(Event::EgressSource, &name, source))
     }
 
     fn get_egress_path_config(&self, routing_domain: String, source: String, site: String) -> Answer<'_, EgressPath> {
@@ -208,26 +98,51 @@ impl Policy for LuaPolicy {
     }
 }
 
+impl LuaPolicy {
+    /// Pools and sources have no default: naming one is a promise that a handler knows it.
+    fn required<T>(&self, event: Event, name: &str, answer: Result<Option<T>, PolicyError>) -> Result<T, PolicyError> {
+        let text = || match self.interest.has(event) {
+            true => format!("the handler returned nothing for `{name}`"),
+            false => format!("event {} has not been registered (asked for `{name}`)", event.name()),
+        };
+        answer?.ok_or_else(|| PolicyError::Script { event: event.name(), text: text() })
+    }
+}
+
 fn done<'a, T: Send + 'a>(result: Result<T, PolicyError>) -> Answer<'a, T> {
     Box::pin(std::future::ready(result))
 }
 
-fn required<T>(event: Event, name: String, answer: Result<Option<T>, PolicyError>) -> Result<T, PolicyError> {
-    let missing = || PolicyError::Script { event: event.name(), text: format!("the handler returned nothing for `{name}`") };
-    answer?.ok_or_else(missing)
+fn ehlo_result(lua: &Lua, value: Value) -> mlua::Result<Option<Vec<String>>> {
+    let expected = "a list of strings or nil";
+    match &value {
+        Value::Nil => Ok(None),
+        Value::Table(_) => {
+            Vec::from_lua(value.clone(), lua).map(Some).map_err(|_| unexpected(Event::Ehlo, &value, expected))
+        }
+        other => Err(unexpected(Event::Ehlo, other, expected)),
+    }
 }
 
-/// `true`, `false` or an AuthInfo table whose first identity counts for both ids.
-fn auth_result(lua: &mlua::Lua, value: Value, ids: AuthIdentity) -> mlua::Result<Option<AuthIdentity>> {
+/// `true`, `false` or an AuthInfo table.
+fn auth_result(lua: &Lua, value: Value, ids: AuthIdentity) -> mlua::Result<Option<AuthIdentity>> {
     match value {
         Value::Boolean(valid) => Ok(valid.then_some(ids)),
         Value::Nil => Ok(None),
-        table @ Value::Table(_) => {
-            let json = convert::to_json(lua, table)?;
-            let identity = json.pointer("/identities/0/identity").and_then(serde_json::Value::as_str);
-            let named = identity.map(|id| AuthIdentity { authz_id: id.to_owned(), authn_id: id.to_owned() });
-            named.map(Some).ok_or_else(|| mlua::Error::runtime("AuthInfo: expected at least one entry in identities"))
-        }
-        other => Err(mlua::Error::runtime(format!("expected a boolean or AuthInfo, found {}", other.type_name()))),
+        table @ Value::Table(_) => auth_info(&convert::to_json(lua, &table)?).map(Some),
+        other => Err(unexpected(Event::AuthPlain, &other, "a boolean or AuthInfo")),
     }
+}
+
+/// The identities are told apart by their context; without one the first counts for both
+/// (KumoMTA behaviour).
+fn auth_info(info: &Json) -> mlua::Result<AuthIdentity> {
+    let entries: Vec<(&str, Option<&str>)> = info["identities"].as_array().into_iter().flatten().filter_map(identity).collect();
+    let first = entries.first().ok_or_else(|| mlua::Error::runtime("AuthInfo: expected at least one entry in identities"))?.0;
+    let of = |context: &str| entries.iter().find(|(_, c)| *c == Some(context)).map_or(first, |(id, _)| id).to_owned();
+    Ok(AuthIdentity { authz_id: of("SmtpAuthPlainAuthorization"), authn_id: of("SmtpAuthPlainAuthentication") })
+}
+
+fn identity(entry: &Json) -> Option<(&str, Option<&str>)> {
+    Some((entry["identity"].as_str()?, entry["context"].as_str()))
 }

@@ -4,7 +4,14 @@
 //! the [`Policy`] trait as plain values; out: plain values, `kumo.reject` as
 //! [`PolicyError::Reject`], any other script error with its traceback as
 //! [`PolicyError::Script`]. A state whose handler failed is thrown away, so that an error costs
-//! nobody else anything. Handlers are called synchronously: no function offered yet can wait.
+//! nobody else anything.
+//!
+//! Handlers are called synchronously: no function offered yet can wait. When one can (DNS,
+//! HTTP, `kumo.sleep`), it is registered with mlua's `create_async_function` and a handler is
+//! called with `Function::call_async` in the place where `lua_policy.rs` now uses `call`: the
+//! future owns the checked-out state until it is done, which is why a state is a value and
+//! not a lock, and why the `Policy` trait answers with futures already. Handlers of a state
+//! that registered no such function can still be called synchronously, at half the price.
 //!
 //! The only crate that names `mlua`. Deliberately absent: decisions of any kind.
 
@@ -12,13 +19,18 @@ mod context;
 mod convert;
 mod error;
 mod events;
+mod guard;
+mod lua_policy;
 mod modules;
 mod pool;
+mod registry;
 mod signers;
+mod startup;
+mod state;
 mod types;
 
 pub use error::LoadError;
-pub use events::LuaPolicy;
+pub use lua_policy::LuaPolicy;
 
 #[cfg(doc)]
 use policy::{Policy, PolicyError};

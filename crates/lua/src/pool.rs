@@ -1,41 +1,64 @@
-//! The pool of Lua states: checked out per event, returned on success (KumoMTA behaviour).
+//! The pool of Lua states: checked out per event, returned afterwards (KumoMTA behaviour).
 //!
-//! A state is retired after [`USES_MAX`] events, which bounds what a leaky script or a lazy
-//! collector can pile up; one whose handler failed is never returned. Loading a policy into a
-//! new state costs some 100 us, a check-out a lock and a pop.
+//! A state is retired after so many events or seconds ([`Limits`], which scripts may set),
+//! which bounds what a leaky script or a lazy collector can pile up and lets new data that the
+//! top level reads come in; one whose handler failed is never returned. Loading a policy into
+//! a new state costs some 100 us, a check-out a lock and a pop.
 
 use crate::context::Context;
 use crate::error::LoadError;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// States that nobody uses now.
-#[derive(Default)]
 pub(crate) struct Pool {
     spare: Mutex<Vec<Context>>,
+    limits: Limits,
+}
+
+/// How long states live and how many are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Events served before a state is retired (`kumo.set_max_lua_context_use_count`).
+    pub uses_max: u32,
+    /// Age at which a state is retired (`kumo.set_max_lua_context_age`).
+    pub age_max: Duration,
+    /// States kept for later (`kumo.set_max_spare_lua_contexts`).
+    pub spare_max: usize,
+}
+
+impl Default for Limits {
+    /// KumoMTA's.
+    fn default() -> Limits {
+        Limits { uses_max: 1024, age_max: Duration::from_secs(300), spare_max: 8192 }
+    }
 }
 
 impl Pool {
+    /// An empty pool.
+    pub fn new(limits: Limits) -> Pool {
+        Pool { spare: Mutex::default(), limits }
+    }
+
     /// A spare state, or a new one made by `load`.
     pub fn check_out(&self, load: impl FnOnce() -> Result<Context, LoadError>) -> Result<Context, LoadError> {
         self.take_spare().map_or_else(load, Ok)
     }
 
-    /// A spare state, if there is one.
+    /// A spare state, if there is one: the one used last, whose memory is warm.
     pub fn take_spare(&self) -> Option<Context> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
     /// Takes a state back unless it has served long enough.
     pub fn put_back(&self, mut context: Context) {
-        context.uses += 1;
+        context.uses = context.uses.saturating_add(1);
+        if context.uses >= self.limits.uses_max || context.loaded_at.elapsed() >= self.limits.age_max {
+            return;
+        }
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if context.uses < USES_MAX && spare.len() < SPARE_MAX {
+        if spare.len() < self.limits.spare_max {
             spare.push(context);
         }
     }
 }
-
-/// Events served before a state is retired; KumoMTA's `max_lua_context_use_count`.
-const USES_MAX: u32 = 1024;
-/// States kept for later; KumoMTA's `max_spare_lua_contexts`.
-const SPARE_MAX: usize = 8192;

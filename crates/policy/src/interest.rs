@@ -52,7 +52,7 @@ impl Event {
     ];
 
     /// KumoMTA's name, as scripts register it.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Event::ConnectionAccepted => "smtp_server_connection_accepted",
             Event::Ehlo => "smtp_server_ehlo",

@@ -19,7 +19,20 @@ pub struct Exception {
 }
 
 /// All of them. `unsafe` has none, and is to have none.
-pub const EXCEPTIONS: [Exception; 4] = [
+pub const EXCEPTIONS: [Exception; 6] = [
+    Exception {
+        rule: Rule::Panic,
+        path: "crates/queue/src/core.rs",
+        name: "insert",
+        why: "a Queued is made where its queue's `out` is counted up and consumed where it is counted down, \
+              and only a queue with nothing waiting or out is forgotten; a miss would lose an accepted message",
+    },
+    Exception {
+        rule: Rule::Text,
+        path: "testing/bench/src/machine.rs",
+        name: "home",
+        why: "a made-up path in a test of paths: which mount a folder lies on",
+    },
     Exception {
         rule: Rule::Leftover,
         path: "crates/store/tests/kill.rs",

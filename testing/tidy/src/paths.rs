@@ -90,16 +90,7 @@ impl<'a> Reader<'a> {
         self.blanks();
         let at = self.at;
         if self.skip(b"{") {
-            while depth_left > 0 && self.at < self.code.len() && !self.skip(b"}") {
-                self.tree(prefix, depth_left - 1);
-                self.blanks();
-                if !self.skip(b",") && !self.skip(b"}") {
-                    return;
-                } else if self.code[self.at - 1] == b'}' {
-                    return;
-                }
-            }
-            return;
+            return self.branches(prefix, depth_left);
         }
         let word = if self.skip(b"*") { "*" } else { self.word() };
         if word.is_empty() {
@@ -115,6 +106,17 @@ impl<'a> Reader<'a> {
             self.next_word();
         } else {
             self.at = before;
+        }
+    }
+
+    /// What stands between braces, up to the closing one.
+    fn branches(&mut self, prefix: &str, depth_left: usize) {
+        while depth_left > 0 && !self.skip(b"}") {
+            self.tree(prefix, depth_left - 1);
+            if !self.skip(b",") {
+                self.skip(b"}");
+                return;
+            }
         }
     }
 }

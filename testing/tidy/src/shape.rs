@@ -25,7 +25,7 @@ pub fn check(source: &Source) -> Vec<Offence> {
     };
     let mut found = Vec::new();
     let first = source.text.lines().next().unwrap_or("");
-    if !first.strip_prefix("//! ").is_some_and(|page| !page.trim().is_empty()) {
+    if first.strip_prefix("//! ").is_none_or(|page| page.trim().is_empty()) {
         let what = "the first line is not the file's `//!` page".into();
         let instead = "say what this room is, what comes in and goes out, what can fail, what it does not do";
         found.push(offence(Rule::Page, 1, "", what, instead));

@@ -122,7 +122,7 @@ mod tests {
         let text = String::from_utf8_lossy(&draft.data()).into_owned();
         let expected = format!(
             "Received: from client.test (192.0.2.1)\r\n  by mx.test (Postrider 192.0.2.2)\r\n  with ESMTPS \
-             (TLSv1_3:TLS13_AES_256_GCM_SHA384) id {} for <a@b.example>;\r\n  Fri, 20 Nov 2026 10:16:40 +0000\r\nSubject",
+             (TLSv1_3:TLS13_AES_256_GCM_SHA384) id {} for <a@b.example>;\r\n  Fri, 20 Nov 2026 22:16:40 +0000\r\nSubject",
             draft.id
         );
         assert!(text.starts_with(&expected), "{text}\n{expected}");

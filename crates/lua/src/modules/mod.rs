@@ -1,4 +1,8 @@
-//! The modules scripts see, one file each.
+//! The modules scripts see, and the larger parts of `kumo`, one file each.
 
 pub(crate) mod dkim;
 pub(crate) mod kumo;
+mod log;
+mod on;
+mod reject;
+mod tuning;

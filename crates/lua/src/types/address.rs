@@ -1,6 +1,6 @@
-//! Addresses as scripts see them: envelope addresses and parsed address headers.
+//! Envelope addresses as scripts see and give them.
 
-use mlua::{IntoLua, Lua, MetaMethod, UserData, UserDataFields, UserDataMethods, Value};
+use mlua::{MetaMethod, UserData, UserDataFields, UserDataMethods, UserDataRef, Value};
 use smtp_wire::{Mailbox, ReversePath};
 
 /// `EnvelopeAddress`: fields `user`, `domain`, `email`; prints as the address. The null sender
@@ -15,8 +15,26 @@ impl From<&ReversePath> for LuaAddress {
 }
 
 impl LuaAddress {
-    fn email(&self) -> String {
-        self.0.as_ref().map_or_else(String::new, |m| m.as_str().to_owned())
+    /// The address given by a script to `function`: text or `EnvelopeAddress`.
+    pub fn read(function: &str, value: &Value) -> mlua::Result<LuaAddress> {
+        let found = match value {
+            Value::String(text) => {
+                let lossy = text.to_string_lossy();
+                let path = text.to_str().ok().map(|text| ReversePath::parse(&text));
+                let path = path.ok_or_else(|| mlua::Error::runtime(format!("{function}: {lossy:?} is not UTF-8")))?;
+                return path.map(|p| LuaAddress(p.0)).map_err(|e| mlua::Error::runtime(format!("{function}: {lossy:?}: {e}")));
+            }
+            Value::UserData(data) => match data.borrow::<LuaAddress>() {
+                Ok(address) => return Ok(address.clone()),
+                Err(_) => "other userdata",
+            },
+            other => other.type_name(),
+        };
+        Err(mlua::Error::runtime(format!("{function}: expected an address as string or EnvelopeAddress, found {found}")))
+    }
+
+    fn email(&self) -> &str {
+        self.0.as_ref().map_or("", Mailbox::as_str)
     }
 }
 
@@ -24,61 +42,11 @@ impl UserData for LuaAddress {
     fn add_fields<F: UserDataFields<Self>>(fields: &mut F) {
         fields.add_field_method_get("user", |_, a| Ok(a.0.as_ref().map_or_else(String::new, |m| m.user().into_owned())));
         fields.add_field_method_get("domain", |_, a| Ok(a.0.as_ref().map_or_else(String::new, |m| m.domain().to_owned())));
-        fields.add_field_method_get("email", |_, a| Ok(a.email()));
+        fields.add_field_method_get("email", |_, a| Ok(a.email().to_owned()));
     }
 
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
-        methods.add_meta_method(MetaMethod::ToString, |_, a, ()| Ok(a.email()));
-        methods.add_meta_method(MetaMethod::Eq, |_, a, other: mlua::UserDataRef<LuaAddress>| Ok(a.0 == other.0));
+        methods.add_meta_method(MetaMethod::ToString, |_, a, ()| Ok(a.email().to_owned()));
+        methods.add_meta_method(MetaMethod::Eq, |_, a, other: UserDataRef<LuaAddress>| Ok(a.0 == other.0));
     }
-}
-
-/// An address given by a script: text or `EnvelopeAddress`.
-pub(crate) fn from_lua(value: &Value) -> mlua::Result<Option<Mailbox>> {
-    match value {
-        Value::String(text) => {
-            let text = text.to_str()?;
-            ReversePath::parse(&text).map(|p| p.0).map_err(mlua::Error::external)
-        }
-        Value::UserData(data) => Ok(data.borrow::<LuaAddress>()?.0.clone()),
-        other => Err(mlua::Error::runtime(format!("expected an address, found {}", other.type_name()))),
-    }
-}
-
-/// `AddressHeader`: the single mailbox's fields, or `list` for all.
-pub(crate) struct LuaAddressHeader(pub mime::AddressList);
-
-impl LuaAddressHeader {
-    fn single(&self) -> mlua::Result<&mime::Mailbox> {
-        self.0.single().map_err(mlua::Error::external)
-    }
-}
-
-impl UserData for LuaAddressHeader {
-    fn add_fields<F: UserDataFields<Self>>(fields: &mut F) {
-        fields.add_field_method_get("user", |_, a| Ok(a.single()?.user.clone()));
-        fields.add_field_method_get("domain", |_, a| Ok(a.single()?.domain.clone()));
-        fields.add_field_method_get("email", |_, a| Ok(a.single()?.email()));
-        fields.add_field_method_get("name", |_, a| Ok(a.single()?.name.clone()));
-        fields.add_field_method_get("list", |lua, a| {
-            let entries = a.0.mailboxes().map(|m| entry(lua, m)).collect::<mlua::Result<Vec<_>>>()?;
-            entries.into_lua(lua)
-        });
-    }
-
-    fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
-        methods.add_meta_method(MetaMethod::ToString, |_, a, ()| {
-            let list: Vec<_> = a.0.mailboxes().map(|m| serde_json::json!({"name": m.name, "address": m.email()})).collect();
-            Ok(serde_json::Value::from(list).to_string())
-        });
-    }
-}
-
-fn entry(lua: &Lua, mailbox: &mime::Mailbox) -> mlua::Result<mlua::Table> {
-    let table = lua.create_table()?;
-    table.set("user", mailbox.user.clone())?;
-    table.set("domain", mailbox.domain.clone())?;
-    table.set("email", mailbox.email())?;
-    table.set("name", mailbox.name.clone())?;
-    Ok(table)
 }

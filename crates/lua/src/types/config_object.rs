@@ -1,7 +1,8 @@
 //! Configuration made by `kumo.make_*`: readable by index, `pairs` and `#`, not writable.
 
+use crate::context::Host;
 use crate::convert;
-use mlua::{Lua, MetaMethod, UserData, UserDataMethods, Value};
+use mlua::{Function, Lua, MetaMethod, UserData, UserDataMethods, Value};
 use serde::Serialize;
 
 /// The typed value; scripts see its fields.
@@ -19,10 +20,11 @@ impl<T: Serialize + Send + Sync + 'static> UserData for ConfigObject<T> {
     }
 }
 
-fn pairs(lua: &Lua, json: &serde_json::Value) -> mlua::Result<(Value, Value, Value)> {
+/// What the generic `for` takes: `next`, a table copy, nil.
+fn pairs(lua: &Lua, json: &serde_json::Value) -> mlua::Result<(Function, Value, Value)> {
     let table = convert::to_lua(lua, json)?;
-    let next: Value = lua.globals().get("next")?;
-    Ok((next, table, Value::Nil))
+    let next = lua.app_data_ref::<Host>().map(|host| host.next.clone());
+    Ok((next.ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))?, table, Value::Nil))
 }
 
 fn json<T: Serialize>(value: &T) -> mlua::Result<serde_json::Value> {

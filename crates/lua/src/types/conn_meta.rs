@@ -4,7 +4,9 @@ use crate::convert;
 use mlua::{UserData, UserDataMethods, Value};
 use policy::ConnMeta;
 
-/// A handle to the connection's table.
+/// A handle to the connection's table, which lives as long as the longest of connection and
+/// handle.
+#[derive(Clone)]
 pub(crate) struct LuaConnMeta(pub ConnMeta);
 
 impl UserData for LuaConnMeta {
@@ -14,7 +16,8 @@ impl UserData for LuaConnMeta {
             None => Ok(Value::Nil),
         });
         methods.add_method("set_meta", |lua, this, (name, value): (String, Value)| {
-            this.0.set(name, convert::to_json(lua, value)?);
+            let value = convert::to_json(lua, &value).map_err(|e| mlua::Error::runtime(format!("conn_meta:set_meta `{name}`: {e}")))?;
+            this.0.set(name, value);
             Ok(())
         });
     }

@@ -1,34 +1,43 @@
 //! `msg`: the message an event is about (KumoMTA's Message object).
 //!
 //! Holds the draft only while the handler runs. A script that keeps `msg` beyond its event
-//! gets an error from every method, never another message's data.
+//! gets an error from every method, never another message's data. The methods about header
+//! fields are in `message_headers.rs`.
 
 use crate::convert;
-use crate::types::address::{self, LuaAddress, LuaAddressHeader};
+use crate::types::address::LuaAddress;
+use crate::types::message_headers;
 use crate::types::signer::LuaSigner;
-use message::{Draft, Meta};
-use mime::{HeaderError, ImportMatch, ImportRule, NameTransform, ValueForm};
-use mlua::{BString, IntoLua, MetaMethod, Table, UserData, UserDataMethods, Value};
+use clock::WallTime;
+use message::Draft;
+use mlua::{BString, IntoLua, Lua, MetaMethod, UserData, UserDataMethods, UserDataRef, Value};
 use queue::QueueName;
+use record::Timestamp;
 use sender_auth::{BodyHashes, Scratch};
+use smtp_wire::{Mailbox, ReversePath};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The draft, while it is lent.
-pub(crate) struct LuaMessage(Option<Draft>);
+pub(crate) struct LuaMessage {
+    draft: Option<Draft>,
+    /// Shared by all signatures of this body.
+    hashes: BodyHashes,
+}
 
 impl LuaMessage {
     /// Lends a draft to a script.
     pub fn lend(draft: Draft) -> LuaMessage {
-        LuaMessage(Some(draft))
+        LuaMessage { draft: Some(draft), hashes: BodyHashes::new() }
     }
 
     /// Takes the draft back; `None` when that was done before.
     pub fn take_back(&mut self) -> Option<Draft> {
-        self.0.take()
+        self.draft.take()
     }
 
-    fn draft(&mut self) -> mlua::Result<&mut Draft> {
-        self.0.as_mut().ok_or_else(|| mlua::Error::runtime("msg is used after its event has ended"))
+    /// The draft; an error once its event is over.
+    pub fn draft(&mut self) -> mlua::Result<&mut Draft> {
+        self.draft.as_mut().ok_or_else(|| mlua::Error::runtime("msg is used after its event has ended"))
     }
 }
 
@@ -37,17 +46,16 @@ impl UserData for LuaMessage {
         identity(methods);
         envelope(methods);
         metadata(methods);
+        scheduling(methods);
         content(methods);
-        headers(methods);
-        header_edits(methods);
-        methods.add_method_mut("dkim_sign", |_, this, signer: mlua::UserDataRef<LuaSigner>| dkim_sign(this, &signer));
+        message_headers::add_to(methods);
+        methods.add_method_mut("dkim_sign", |lua, this, signer: UserDataRef<LuaSigner>| dkim_sign(lua, this, &signer));
     }
 }
 
 fn identity<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
     methods.add_meta_method_mut(MetaMethod::ToString, |_, this, ()| Ok(format!("Message({})", this.draft()?.id)));
     methods.add_method_mut("id", |_, this, ()| Ok(this.draft()?.id.to_string()));
-    methods.add_method_mut("num_attempts", |_, this, ()| Ok(this.draft()?.attempts));
     methods.add_method_mut("queue_name", |_, this, ()| {
         let draft = this.draft()?;
         QueueName::text_for(&draft.envelope, &draft.meta).map_err(mlua::Error::external)
@@ -59,7 +67,7 @@ fn identity<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
 fn envelope<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
     methods.add_method_mut("sender", |_, this, ()| Ok(LuaAddress::from(&this.draft()?.envelope.sender)));
     methods.add_method_mut("set_sender", |_, this, value: Value| {
-        this.draft()?.envelope.sender = smtp_wire::ReversePath(address::from_lua(&value)?);
+        this.draft()?.envelope.sender = ReversePath(LuaAddress::read("msg:set_sender", &value)?.0);
         Ok(())
     });
     methods.add_method_mut("recipient", |lua, this, ()| match &this.draft()?.envelope.recipients[..] {
@@ -80,141 +88,67 @@ fn metadata<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
         None => Ok(Value::Nil),
     });
     methods.add_method_mut("set_meta", |lua, this, (name, value): (String, Value)| {
-        let value = convert::to_json(lua, value)?;
+        let value = convert::to_json(lua, &value).map_err(|e| mlua::Error::runtime(format!("msg:set_meta `{name}`: {e}")))?;
         this.draft()?.meta.set(name, value);
         Ok(())
     });
 }
 
+fn scheduling<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
+    methods.add_method_mut("num_attempts", |_, this, ()| Ok(this.draft()?.attempts));
+    methods.add_method_mut("set_due", |_, this, when: Option<String>| {
+        let due = match &when {
+            None => now(),
+            Some(text) => Timestamp::parse_rfc3339(text).ok_or_else(|| {
+                mlua::Error::runtime(format!("msg:set_due {text:?}: expected a date such as 2026-08-04T12:00:00Z (RFC 3339) or nil"))
+            })?,
+        };
+        this.draft()?.due = WallTime::from_unix_micros(due.unix_micros());
+        Ok(due.rfc3339().as_str().to_owned())
+    });
+}
+
 fn content<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
-    methods.add_method_mut("get_data", |_, this, ()| Ok(BString::from(&this.draft()?.data()[..])));
+    methods.add_method_mut("get_data", |lua, this, ()| lua.create_string(this.draft()?.data()));
     methods.add_method_mut("set_data", |_, this, data: BString| {
         let data: Vec<u8> = data.into();
         this.draft()?.set_data(data.into());
+        this.hashes = BodyHashes::new();
         Ok(())
     });
 }
 
-fn headers<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
-    methods.add_method_mut("get_first_named_header_value", |_, this, name: String| {
-        Ok(this.draft()?.headers().first_value(&name))
-    });
-    methods.add_method_mut("get_all_named_header_values", |_, this, name: String| {
-        Ok(this.draft()?.headers().all_values(&name))
-    });
-    methods.add_method_mut("get_all_headers", |_, this, ()| {
-        Ok(this.draft()?.headers().all().into_iter().map(|(name, value)| vec![name, value]).collect::<Vec<_>>())
-    });
-    methods.add_method_mut("get_address_header", |_, this, name: String| address_header(this, &name));
-    methods.add_method_mut("from_header", |_, this, ()| address_header(this, "From"));
-    methods.add_method_mut("to_header", |_, this, ()| address_header(this, "To"));
-    methods.add_method_mut("import_x_headers", |_, this, names: Option<Vec<String>>| {
-        let draft = this.draft()?;
-        let names: Option<Vec<&str>> = names.as_ref().map(|list| list.iter().map(String::as_str).collect());
-        let found = draft.headers().import_x(names.as_deref());
-        found.into_iter().for_each(|(name, value)| draft.meta.set(name, value));
-        Ok(())
-    });
-    methods.add_method_mut("import_headers", |_, this, rules: Vec<Table>| {
-        let rules = rules.iter().map(import_rule).collect::<mlua::Result<Vec<_>>>()?;
-        let draft = this.draft()?;
-        let found = draft.headers().import(&rules);
-        store_imported(&mut draft.meta, found.values);
-        let (block, raw) = draft.edit_headers();
-        found.remove.iter().for_each(|name| {
-            block.remove_all(raw, name);
-        });
-        Ok(())
-    });
-}
-
-fn header_edits<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
-    methods.add_method_mut("prepend_header", |_, this, (name, value, encode): (String, BString, Option<bool>)| {
-        let (block, _) = this.draft()?.edit_headers();
-        block.prepend(&name, &value, form(encode)).map_err(header_error)
-    });
-    methods.add_method_mut("append_header", |_, this, (name, value, encode): (String, BString, Option<bool>)| {
-        let (block, _) = this.draft()?.edit_headers();
-        block.append(&name, &value, form(encode)).map_err(header_error)
-    });
-    methods.add_method_mut("remove_all_named_headers", |_, this, name: String| {
-        let (block, raw) = this.draft()?.edit_headers();
-        block.remove_all(raw, &name);
-        Ok(())
-    });
-    methods.add_method_mut("remove_x_headers", |_, this, names: Option<Vec<String>>| {
-        let (block, raw) = this.draft()?.edit_headers();
-        let names: Option<Vec<&str>> = names.as_ref().map(|list| list.iter().map(String::as_str).collect());
-        block.remove_x(raw, names.as_deref());
-        Ok(())
-    });
-}
-
-fn dkim_sign(this: &mut LuaMessage, signer: &LuaSigner) -> mlua::Result<()> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+fn dkim_sign(lua: &Lua, this: &mut LuaMessage, signer: &LuaSigner) -> mlua::Result<()> {
+    let hashes = std::mem::take(&mut this.hashes);
     let draft = this.draft()?;
     let body = draft.body();
-    let field = signer
-        .0
-        .sign(now, draft.headers(), &body, &BodyHashes::new(), &mut Scratch::new())
-        .map_err(mlua::Error::external)?;
-    draft.edit_headers().0.prepend_field(field).map_err(header_error)
+    let at = now().unix_seconds().unsigned_abs();
+    let mut scratch = lua.app_data_mut::<Scratch>().ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))?;
+    let field = signer.0.sign(at, draft.headers(), &body, &hashes, &mut scratch).map_err(mlua::Error::external)?;
+    draft.edit_headers().0.prepend_field(field).map_err(mlua::Error::external)?;
+    this.hashes = hashes;
+    Ok(())
 }
 
-fn address_header(this: &mut LuaMessage, name: &str) -> mlua::Result<Option<LuaAddressHeader>> {
-    let list = this.draft()?.headers().addresses(name).map_err(mlua::Error::external)?;
-    Ok(list.map(LuaAddressHeader))
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_unix_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
-fn list(recipients: &[smtp_wire::Mailbox]) -> Vec<LuaAddress> {
+fn list(recipients: &[Mailbox]) -> Vec<LuaAddress> {
     recipients.iter().map(|r| LuaAddress(Some(r.clone()))).collect()
 }
 
-fn recipients(value: Value) -> mlua::Result<Vec<smtp_wire::Mailbox>> {
+/// One address or a list. An empty list is refused: a message to nobody would be accepted and
+/// lost; the way to drop one is the queue `null`.
+fn recipients(value: Value) -> mlua::Result<Vec<Mailbox>> {
     let values: Vec<Value> = match value {
         Value::Table(table) => table.sequence_values().collect::<mlua::Result<_>>()?,
         one => vec![one],
     };
-    let null = || mlua::Error::runtime("set_recipient: the null address cannot be a recipient");
-    values.iter().map(|v| address::from_lua(v)?.ok_or_else(null)).collect()
-}
-
-fn form(encode: Option<bool>) -> ValueForm {
-    if encode.unwrap_or(false) { ValueForm::Encode } else { ValueForm::Raw }
-}
-
-fn header_error(error: HeaderError) -> mlua::Error {
-    mlua::Error::external(error)
-}
-
-fn import_rule(table: &Table) -> mlua::Result<ImportRule> {
-    let name: String = table.get("name")?;
-    let take = match table.get::<Option<String>>("match")?.as_deref() {
-        None | Some("last") => ImportMatch::Last,
-        Some("first") => ImportMatch::First,
-        Some("all") => ImportMatch::All,
-        Some(other) => return Err(not_one_of("match", other, "first, last or all")),
-    };
-    let transform = match table.get::<Option<String>>("transform")?.as_deref() {
-        None | Some("snake_case") => NameTransform::Snake,
-        Some("kebab_case") => NameTransform::Kebab,
-        Some("camel_case") => NameTransform::Camel,
-        Some("pascal_case") => NameTransform::Pascal,
-        Some(other) => return Err(not_one_of("transform", other, "snake_case, kebab_case, camel_case or pascal_case")),
-    };
-    let remove = table.get::<Option<bool>>("remove")?.unwrap_or(false);
-    ImportRule::new(&name, take, transform, table.get("target")?, remove).map_err(mlua::Error::external)
-}
-
-fn not_one_of(field: &str, found: &str, expected: &str) -> mlua::Error {
-    mlua::Error::runtime(format!("import_headers: {field} `{found}`: expected {expected}"))
-}
-
-fn store_imported(meta: &mut Meta, values: Vec<(String, Vec<String>, bool)>) {
-    for (name, mut values, as_list) in values {
-        match as_list {
-            true => meta.set(name, values),
-            false => values.pop().into_iter().for_each(|value| meta.set(name.clone(), value)),
-        }
+    if values.is_empty() {
+        return Err(mlua::Error::runtime("msg:set_recipient: an empty list: expected at least one address"));
     }
+    let null = || mlua::Error::runtime("msg:set_recipient: the null address cannot be a recipient");
+    values.iter().map(|v| LuaAddress::read("msg:set_recipient", v)?.0.ok_or_else(null)).collect()
 }

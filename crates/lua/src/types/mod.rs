@@ -1,7 +1,10 @@
 //! The userdata scripts see, one file each.
 
 pub(crate) mod address;
+mod address_header;
 pub(crate) mod config_object;
 pub(crate) mod conn_meta;
+mod header_import;
 pub(crate) mod message;
+mod message_headers;
 pub(crate) mod signer;

@@ -1,0 +1,89 @@
+//! The HTTP face as a stranger and as a trusted peer meet it, over real sockets.
+
+use admin::{AdminError, HttpService};
+use config::HttpListener;
+use engine::{Engine, EngineParts, EngineSettings};
+use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
+use policy::StaticPolicy;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use telemetry::Metrics;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+fn engine(dir: &Path) -> Engine {
+    let (spool, recovery) = store::open(dir, store::Options::default()).expect("a fresh spool");
+    let nobody = HickoryResolver::from_config(&ResolverConfig::new(vec![([127, 0, 0, 1], 9).into()])).expect("sound");
+    let settings = EngineSettings {
+        hostname: "mx.test".to_owned(),
+        node_id: uuid::Uuid::from_u128(1),
+        resident_bytes_max: 1 << 20,
+        seed: 7,
+    };
+    let engine = Engine::new(EngineParts {
+        policy: Arc::new(StaticPolicy),
+        spool,
+        mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
+        connectors: net::tls::Connectors::new().expect("roots"),
+        logs: Vec::new(),
+        metrics: Metrics::new().expect("a registry"),
+        settings,
+    });
+    engine.start(recovery);
+    engine
+}
+
+async fn serve(engine: &Engine, trusted: &str) -> SocketAddr {
+    let options = HttpListener {
+        trusted_hosts: config::CidrSet::parse([trusted]).expect("sound"),
+        ..HttpListener::default()
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(HttpService::new(engine.clone(), &options).expect("sound").serve(listener));
+    address
+}
+
+async fn get(from: SocketAddr, path: &str, header: &str) -> String {
+    let mut stream = TcpStream::connect(from).await.expect("listening");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{header}Connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("writes");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    answer
+}
+
+#[tokio::test]
+async fn metrics_are_for_trusted_hosts_and_liveness_for_all() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let engine = engine(dir.path());
+    let (open, closed) = (serve(&engine, "127.0.0.1").await, serve(&engine, "192.0.2.1").await);
+    engine.metrics().total_messages_received.with_label_values(&["esmtp_listener"]).inc();
+
+    let text = get(open, "/metrics?prefix=total_messages", "").await;
+    assert!(text.starts_with("HTTP/1.1 200") && text.contains("total_messages_received{service=\"esmtp_listener\"} 1"), "{text}");
+    assert!(get(open, "/metrics?prefx=total", "").await.starts_with("HTTP/1.1 400"), "an unknown parameter is an error");
+    for header in ["", "X-Forwarded-For: 192.0.2.1\r\n", "Forwarded: for=192.0.2.1\r\n", "X-Real-IP: 192.0.2.1\r\n"] {
+        for path in ["/metrics", "//metrics", "/./metrics", "/%6detrics", "/METRICS", "/metrics/"] {
+            let answer = get(closed, path, header).await;
+            assert!(!answer.starts_with("HTTP/1.1 2") && !answer.contains("total_"), "{path} {header}: {answer}");
+        }
+    }
+    assert!(get(closed, "/api/check-liveness/v1", "").await.starts_with("HTTP/1.1 200"));
+    engine.drain(Duration::from_secs(10)).await;
+    assert!(!engine.is_serving());
+}
+
+#[test]
+fn an_option_that_cannot_be_honoured_is_refused() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let dir = tempfile::tempdir().expect("scratch");
+    runtime.block_on(async {
+        let engine = engine(dir.path());
+        let options = HttpListener { use_tls: true, ..HttpListener::default() };
+        assert!(matches!(HttpService::new(engine.clone(), &options), Err(AdminError::Tls)));
+        engine.drain(Duration::from_secs(10)).await;
+    });
+}

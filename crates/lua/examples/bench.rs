@@ -1,0 +1,103 @@
+//! What one policy event costs: check-out, call, lending the draft and taking it back.
+//!
+//! `cargo run --release -p lua --example bench [EVENTS]`. Prints a line a handler: microseconds
+//! a call (best of five rounds) and how much the process grew over all of them. One thread.
+
+use lua::LuaPolicy;
+use message::{Draft, Envelope, IdGenerator, Meta};
+use policy::{ConnMeta, Policy, QueueParts};
+use smtp_wire::{Mailbox, ReversePath};
+use std::future::Future;
+use std::io::Write;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+/// Name and body of `smtp_server_message_received`.
+const RECEIVED: [(&str, &str); 6] = [
+    ("nothing (relay.lua, unsigned)", "if signer then msg:dkim_sign(signer) end"),
+    ("set_meta('queue', ...)", "msg:set_meta('queue', 'my.sink.server')"),
+    ("four calls", "msg:set_meta('tenant', msg:sender().domain) msg:remove_all_named_headers('X-Tenant')"),
+    ("import_x_headers", "msg:import_x_headers()"),
+    ("kumo.reject", "kumo.reject(550, '5.7.1 go away')"),
+    ("error", "error 'boom'"),
+];
+
+fn main() {
+    let events: u32 = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(100_000);
+    let draft = draft();
+    for (name, body) in RECEIVED {
+        let handler = format!("kumo.on('smtp_server_message_received', function(msg) {body} end)");
+        let policy = policy(&handler);
+        let rounds = if name == "error" { events / 100 } else { events };
+        report(name, rounds, || {
+            let _ = now(policy.smtp_server_message_received(draft.clone(), ConnMeta::new()));
+        });
+    }
+    let policy = policy(CONFIG);
+    report("rcpt_to(recipient, conn_meta)", events, || {
+        let _ = now(policy.smtp_server_rcpt_to(draft.envelope.recipients[0].clone(), ConnMeta::new()));
+    });
+    report("get_queue_config", events, || {
+        let parts = QueueParts { domain: "a.test".into(), tenant: None, campaign: None, routing_domain: None };
+        let _ = now(policy.get_queue_config(parts));
+    });
+    report("get_egress_path_config", events, || {
+        let _ = now(policy.get_egress_path_config("a.test".into(), "source".into(), "site".into()));
+    });
+    report("(draft.clone() and ConnMeta::new() alone)", events, || {
+        std::hint::black_box((draft.clone(), ConnMeta::new()));
+    });
+}
+
+fn report(name: &str, calls: u32, mut call: impl FnMut()) {
+    let before = resident_kb();
+    let mut best = Duration::MAX;
+    for _ in 0..ROUNDS {
+        let started = Instant::now();
+        (0..calls / ROUNDS).for_each(|_| call());
+        best = best.min(started.elapsed());
+    }
+    let us = best.as_secs_f64() * 1e6 / f64::from(calls / ROUNDS);
+    let grown = resident_kb().saturating_sub(before);
+    let _ = writeln!(std::io::stdout(), "{name:<45} {us:>8.2} us   grew {grown} KB in {calls} calls");
+}
+
+fn policy(text: &str) -> LuaPolicy {
+    let file = tempfile::NamedTempFile::new().expect("scratch file");
+    std::fs::write(file.path(), format!("local kumo = require 'kumo'\n{text}")).expect("scratch file");
+    LuaPolicy::load(file.path()).expect("sound policy").0
+}
+
+fn draft() -> Draft {
+    let id = IdGenerator::new([0; 6], 0).next(clock::WallTime::EPOCH);
+    let mailbox = |text: &str| Mailbox::parse(text).expect("sound address");
+    let envelope = Envelope { sender: ReversePath(Some(mailbox("a@b.test"))), recipients: vec![mailbox("c@d.test")] };
+    let mut raw = b"From: a@b.test\r\nTo: c@d.test\r\nSubject: hello\r\nX-Tenant: t\r\nDate: today\r\n\r\n".to_vec();
+    raw.resize(10 * 1024, b'x');
+    Draft::new(id, envelope, Meta::new(), raw.into(), clock::WallTime::EPOCH)
+}
+
+fn now<T>(answer: impl Future<Output = T>) -> T {
+    match pin!(answer).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("a synchronous handler does not wait"),
+    }
+}
+
+fn resident_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+const ROUNDS: u32 = 5;
+
+const CONFIG: &str = "
+kumo.on('smtp_server_rcpt_to', function(recipient, conn_meta) end)
+kumo.on('get_queue_config', function(domain, tenant, campaign, routing_domain)
+  return kumo.make_queue_config { protocol = { smtp = { mx_list = { { name = 'sink.test', addr = '127.0.0.1:2026' } } } } }
+end)
+kumo.on('get_egress_path_config', function(routing_domain, egress_source, site_name)
+  return kumo.make_egress_path { enable_tls = 'Disabled', prohibited_hosts = {}, connection_limit = 100, max_ready = 100000 }
+end)";

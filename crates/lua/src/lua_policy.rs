@@ -1,0 +1,192 @@
+//! A policy script, loaded: the way from an event to its handlers and back.
+//!
+//! Owns the source and the pool of states. In: an event with its arguments; out: what the
+//! handler returned, as a Rust value. Each call checks a state out, calls the handlers, and
+//! returns the state unless something failed: after a script error nobody knows what the
+//! script's variables hold. A rejection is no failure but an answer, and its state stays:
+//! a policy that refuses most of its recipients must not load itself anew for each.
+
+use crate::context::{Context, Purpose, Source};
+use crate::error::{LoadError, to_policy_error};
+use crate::guard::RUN_TIME_MAX;
+use crate::pool::Pool;
+use crate::signers::Signers;
+use crate::types::config_object::ConfigObject;
+use crate::types::conn_meta::LuaConnMeta;
+use crate::types::message::LuaMessage;
+use message::Draft;
+use mlua::{AnyUserData, IntoLuaMulti, Lua, Value};
+use policy::{ConnMeta, Event, Interest, PolicyError, Startup};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A loaded policy script.
+pub struct LuaPolicy {
+    source: Source,
+    signers: Arc<Signers>,
+    pool: Pool,
+    pub(crate) interest: Interest,
+}
+
+impl LuaPolicy {
+    /// Reads and runs a policy file, `pre_init` and `init` included. Warns of handlers that
+    /// will never be called.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the script fails.
+    pub fn load(path: &Path) -> Result<(LuaPolicy, Startup), LoadError> {
+        LuaPolicy::load_for(path, Purpose::Serve, RUN_TIME_MAX)
+    }
+
+    /// As [`LuaPolicy::load`], with another limit than 60 s for how long a handler may run.
+    ///
+    /// # Errors
+    /// As [`LuaPolicy::load`].
+    pub fn load_with_run_time_max(path: &Path, run_time_max: Duration) -> Result<(LuaPolicy, Startup), LoadError> {
+        LuaPolicy::load_for(path, Purpose::Serve, run_time_max)
+    }
+
+    /// Runs a policy file to see whether it is sound: `pre_init`, `init` and the
+    /// `validate_config` handlers, with the global `_VALIDATING_CONFIG` set (KumoMTA's
+    /// `--validate`).
+    ///
+    /// # Errors
+    /// As [`LuaPolicy::load`]; [`LoadError::Invalid`] when a handler called
+    /// `kumo.validation_failed`.
+    pub fn validate(path: &Path) -> Result<Startup, LoadError> {
+        LuaPolicy::load_for(path, Purpose::Validate, RUN_TIME_MAX).map(|(_, startup)| startup)
+    }
+
+    fn load_for(path: &Path, purpose: Purpose, run_time_max: Duration) -> Result<(LuaPolicy, Startup), LoadError> {
+        let text = std::fs::read(path).map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
+        let source = Source { path: path.to_owned(), text, run_time_max };
+        let signers = Arc::new(Signers::default());
+        let context = Context::load(&source, signers.clone(), purpose)?;
+        let startup = context.run_init(&source, purpose)?;
+        context.warnings().iter().for_each(|line| tracing::warn!(target: "lua", "{line}"));
+        let pool = Pool::new(context.limits());
+        let policy = LuaPolicy { interest: context.interest(), source, signers, pool };
+        policy.pool.put_back(context);
+        Ok((policy, startup))
+    }
+
+    /// Loads the policy once more, as the process stands now: after privileges were dropped
+    /// this shows whether the files it needs can still be read.
+    ///
+    /// # Errors
+    /// As [`LuaPolicy::load`].
+    pub fn check(&self) -> Result<(), LoadError> {
+        while self.pool.take_spare().is_some() {}
+        self.pool.put_back(self.fresh()?);
+        Ok(())
+    }
+
+    /// Calls the handlers of `event` until one returns something; `result` reads it.
+    pub(crate) fn call<A: IntoLuaMulti + Clone, R>(
+        &self,
+        event: Event,
+        arguments: impl FnOnce(&Lua) -> mlua::Result<A>,
+        result: impl FnOnce(&Lua, Value) -> mlua::Result<R>,
+    ) -> Result<R, PolicyError> {
+        let context = self.check_out(event)?;
+        let answer = call_in(&context, event, arguments, result);
+        self.put_back(context, &answer);
+        answer
+    }
+
+    /// Calls a handler whose return value does not matter.
+    pub(crate) fn notify<A: IntoLuaMulti + Clone>(&self, event: Event, arguments: A) -> Result<(), PolicyError> {
+        if !self.interest.has(event) {
+            return Ok(());
+        }
+        self.call(event, |_| Ok(arguments), |_, _| Ok(()))
+    }
+
+    /// Lends a draft to a handler and takes it back.
+    pub(crate) fn lend(&self, event: Event, draft: Draft, conn: ConnMeta) -> Result<Draft, PolicyError> {
+        if !self.interest.has(event) {
+            return Ok(draft);
+        }
+        let mut lent: Option<AnyUserData> = None;
+        let lend = |lua: &Lua| {
+            let userdata = lua.create_userdata(LuaMessage::lend(draft))?;
+            Ok((lent.insert(userdata).clone(), LuaConnMeta(conn)))
+        };
+        let context = self.check_out(event)?;
+        let answer = call_in(&context, event, lend, |_, _| Ok(()));
+        // Before the state serves anybody else, and also when the draft goes down with an error.
+        let back = lent.and_then(|userdata| userdata.borrow_mut::<LuaMessage>().ok()?.take_back());
+        self.put_back(context, &answer);
+        answer?;
+        back.ok_or_else(|| PolicyError::Script { event: event.name(), text: "the message did not come back".to_owned() })
+    }
+
+    /// Asks a handler for an object made by one of the `kumo.make_*` constructors; `None` when
+    /// there is no handler or it returns nothing.
+    pub(crate) fn object<T: Clone + 'static, A: IntoLuaMulti + Clone>(
+        &self,
+        event: Event,
+        made_by: &'static str,
+        arguments: A,
+    ) -> Result<Option<T>, PolicyError>
+    where
+        ConfigObject<T>: mlua::UserData,
+    {
+        if !self.interest.has(event) {
+            return Ok(None);
+        }
+        let read = |_: &Lua, value: Value| match &value {
+            Value::Nil => Ok(None),
+            Value::UserData(data) if data.is::<ConfigObject<T>>() => Ok(Some(data.borrow::<ConfigObject<T>>()?.0.clone())),
+            other => Err(unexpected(event, other, &format!("the result of {made_by}"))),
+        };
+        self.call(event, |_| Ok(arguments), read)
+    }
+
+    fn check_out(&self, event: Event) -> Result<Context, PolicyError> {
+        let loaded = self.pool.check_out(|| self.fresh());
+        loaded.map_err(|e| PolicyError::Script { event: event.name(), text: e.to_string() })
+    }
+
+    fn fresh(&self) -> Result<Context, LoadError> {
+        Context::load(&self.source, self.signers.clone(), Purpose::Serve)
+    }
+
+    fn put_back<R>(&self, context: Context, answer: &Result<R, PolicyError>) {
+        if !matches!(answer, Err(PolicyError::Script { .. })) {
+            self.pool.put_back(context);
+        }
+    }
+}
+
+/// The error for a handler that returned something else than it should.
+pub(crate) fn unexpected(event: Event, found: &Value, expected: &str) -> mlua::Error {
+    mlua::Error::runtime(format!("{} returned a {}: expected {expected}", event.name(), found.type_name()))
+}
+
+fn call_in<A: IntoLuaMulti + Clone, R>(
+    context: &Context,
+    event: Event,
+    arguments: impl FnOnce(&Lua) -> mlua::Result<A>,
+    result: impl FnOnce(&Lua, Value) -> mlua::Result<R>,
+) -> Result<R, PolicyError> {
+    let run = || {
+        context.enter(event)?;
+        let arguments = arguments(&context.lua)?;
+        let (last, earlier) = context.handlers(event).split_last().ok_or_else(handler_gone)?;
+        for handler in earlier {
+            let returned = handler.call::<Value>(arguments.clone())?;
+            // KumoMTA ends the chain also at an explicit nil, and then fails for want of a value.
+            if !returned.is_nil() {
+                return result(&context.lua, returned);
+            }
+        }
+        result(&context.lua, last.call::<Value>(arguments)?)
+    };
+    run().map_err(|e| to_policy_error(event.name(), &e))
+}
+
+fn handler_gone() -> mlua::Error {
+    mlua::Error::runtime("no handler any more: registration depends on something that changed since the start")
+}

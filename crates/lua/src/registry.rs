@@ -1,0 +1,122 @@
+//! What `kumo.on` registered in one state: event names, their handlers, where they stand.
+//!
+//! In: registrations in the order in which the script makes them. Out: the handlers of an
+//! event, and warnings for names nobody will ever raise. Fails when an event that takes one
+//! handler is given a second (KumoMTA behaviour).
+
+use config::nearest;
+use mlua::Function;
+use policy::Event;
+use std::collections::HashMap;
+use thiserror::Error;
+
+/// Handlers by event name; any string may be an event.
+#[derive(Default)]
+pub(crate) struct Registry {
+    events: HashMap<String, Vec<Handler>>,
+}
+
+/// One registered function.
+struct Handler {
+    function: Function,
+    /// `file:line` of the call to `kumo.on`.
+    place: String,
+}
+
+/// A second handler for an event that takes one.
+#[derive(Debug, Error)]
+#[error("{event} event already has a handler defined at {first}")]
+pub(crate) struct AlreadyRegistered {
+    event: String,
+    first: String,
+}
+
+impl Registry {
+    /// Adds a handler; `place` is where the script does so.
+    pub fn add(&mut self, event: String, function: Function, place: String) -> Result<(), AlreadyRegistered> {
+        if let Some(handlers) = self.events.get(&event)
+            && let Some(first) = handlers.first()
+            && !MULTIPLE.contains(&event.as_str())
+        {
+            return Err(AlreadyRegistered { first: first.place.clone(), event });
+        }
+        self.events.entry(event).or_default().push(Handler { function, place });
+        Ok(())
+    }
+
+    /// The handlers of an event in the order of their registration.
+    pub fn handlers(&self, event: &str) -> Vec<Function> {
+        let handlers = self.events.get(event).into_iter().flatten();
+        handlers.map(|h| h.function.clone()).collect()
+    }
+
+    /// One line for each handler that will never be called: of an event this version does not
+    /// raise, or of a name that looks like a slip of the pen. Sorted.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.events.iter().filter_map(|(name, handlers)| warning(name, handlers)).collect();
+        lines.sort();
+        lines
+    }
+}
+
+fn warning(name: &str, handlers: &[Handler]) -> Option<String> {
+    let place = &handlers.first()?.place;
+    if RAISED.contains(&name) {
+        return None;
+    }
+    if NOT_RAISED.contains(&name) {
+        return Some(format!("{place}: the handler of {name} is accepted, but this version never raises that event"));
+    }
+    let meant = nearest(name, &RAISED)?;
+    Some(format!("{place}: no event is named {name} (did you mean `{meant}`?)"))
+}
+
+/// Events with several handlers, asked in turn (KumoMTA behaviour).
+const MULTIPLE: [&str; 7] = [
+    "pre_init",
+    "validate_config",
+    "get_acl_definition",
+    "get_queue_config",
+    "should_enqueue_log_record",
+    "throttle_insert_ready_queue",
+    "requeue_message",
+];
+
+/// Events that are raised: those of the `Policy` trait and those around the start.
+const RAISED: [&str; Event::ALL.len() + 3] = {
+    let mut names = [""; Event::ALL.len() + 3];
+    names[0] = "pre_init";
+    names[1] = "init";
+    names[2] = "validate_config";
+    let mut i = 0;
+    while i < Event::ALL.len() {
+        names[i + 3] = Event::ALL[i].name();
+        i += 1;
+    }
+    names
+};
+
+/// KumoMTA's other events. A row leaves this list when its event comes to life.
+const NOT_RAISED: [&str; 21] = [
+    "main",
+    "shutdown_logging",
+    "spool_message_enumerated",
+    "get_acl_definition",
+    "smtp_server_get_dynamic_parameters",
+    "smtp_server_split_transaction",
+    "smtp_server_message_deferred_inject",
+    "smtp_server_rewrite_response",
+    "http_message_generated",
+    "http_server_validate_auth_basic",
+    "http_server_validate_auth_bearer",
+    "xfer_message_received",
+    "proxy_init",
+    "proxy_server_auth_rfc1929",
+    "tsa_init",
+    "tsa_load_shaping_data",
+    "throttle_insert_ready_queue",
+    "requeue_message",
+    "rebind_message",
+    "should_enqueue_log_record",
+    "log_disposition_NAME",
+];

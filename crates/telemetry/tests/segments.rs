@@ -1,0 +1,99 @@
+//! Log segments as consumers meet them: zstd, one JSON object a line, read-only when complete.
+
+use config::LocalLogs;
+use record::{LogRecord, RecordType, Response, Timestamp};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+use telemetry::LogWriter;
+
+fn record(number: u16) -> LogRecord {
+    let at = Timestamp::from_unix_seconds(1_795_000_000);
+    let mut record = LogRecord::new(RecordType::Delivery, at, at, Response::from_text(250, "2.0.0 ok"));
+    record.num_attempts = number;
+    record
+}
+
+fn options(dir: &Path) -> LocalLogs {
+    LocalLogs { log_dir: dir.to_owned(), ..LocalLogs::default() }
+}
+
+/// Every record of every segment, in order; asserts that each segment is complete.
+fn read_all(dir: &Path) -> Vec<u64> {
+    let mut paths: Vec<_> = fs::read_dir(dir).expect("a directory").map(|e| e.expect("an entry").path()).collect();
+    paths.sort();
+    let mut numbers = Vec::new();
+    for path in paths {
+        assert!(fs::metadata(&path).expect("exists").permissions().readonly(), "{} is writable", path.display());
+        let text = zstd::decode_all(&fs::read(&path).expect("readable")[..]).expect("a whole zstd stream");
+        for line in String::from_utf8(text).expect("UTF-8").lines() {
+            let json: serde_json::Value = serde_json::from_str(line).expect("one JSON object a line");
+            assert_eq!(json["type"], "Delivery");
+            numbers.push(json["num_attempts"].as_u64().expect("a number"));
+        }
+    }
+    numbers
+}
+
+#[test]
+fn every_record_is_in_a_complete_segment_after_close() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let log = LogWriter::open(options(dir.path())).expect("opens");
+    (0..1000).for_each(|n| log.log(&record(n)));
+    log.close();
+    assert_eq!(read_all(dir.path()), (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn segments_end_at_their_size_and_back_pressure_loses_nothing() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let mut options = options(dir.path());
+    options.max_file_size = 10_000;
+    options.back_pressure = 10;
+    let log = LogWriter::open(options).expect("opens");
+    (0..500).for_each(|n| log.log(&record(n)));
+    log.close();
+    assert_eq!(read_all(dir.path()), (0..500).collect::<Vec<_>>());
+    assert!(fs::read_dir(dir.path()).expect("a directory").count() > 5, "one segment holds more than its size");
+}
+
+#[test]
+fn a_segment_ends_at_its_time_without_further_records() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let mut options = options(dir.path());
+    options.max_segment_duration = Some(config::Duration::from(Duration::from_millis(50)));
+    let log = LogWriter::open(options).expect("opens");
+    log.log(&record(1));
+    let complete = || {
+        let mut entries = fs::read_dir(dir.path()).expect("a directory").map(|e| e.expect("an entry"));
+        entries.any(|e| e.metadata().expect("exists").permissions().readonly())
+    };
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while !complete() {
+        assert!(std::time::Instant::now() < deadline, "the segment never ends");
+        std::thread::yield_now();
+    }
+    log.close();
+    assert_eq!(read_all(dir.path()), [1]);
+}
+
+#[test]
+fn leftovers_of_an_earlier_process_are_marked_complete() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let leftover = dir.path().join("20260101-000000.000000001");
+    let checkpoint = dir.path().join(".tailer-checkpoint");
+    fs::write(&leftover, b"").expect("writes");
+    fs::write(&checkpoint, b"").expect("writes");
+    LogWriter::open(options(dir.path())).expect("opens").close();
+    assert!(fs::metadata(&leftover).expect("kept").permissions().readonly());
+    assert!(!fs::metadata(&checkpoint).expect("kept").permissions().readonly(), "a consumer's checkpoint was touched");
+}
+
+#[test]
+fn a_file_in_the_place_of_the_directory_is_named() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let path = dir.path().join("log");
+    fs::write(&path, b"").expect("writes");
+    let error = LogWriter::open(options(&path)).err().expect("cannot open").to_string();
+    assert!(error.starts_with(&format!("log_dir `{}`", path.display())), "{error}");
+}

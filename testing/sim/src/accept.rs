@@ -1,0 +1,151 @@
+//! The one door for new mail, after the engine's `ingress/accept.rs`: all that can fail first,
+//! then the commit, then what cannot fail.
+
+use crate::inbound::Accepting;
+use crate::world::World;
+use bytes::Bytes;
+use message::{Draft, Meta, Message, Sealed};
+use mime::ValueForm;
+use queue::QueueName;
+use smtp_server::{Answer, Disconnect, Transaction};
+use smtp_wire::{EnhancedCode, Mailbox, Reply};
+use spool::{Durable, Mark, Receipt, SpoolError, Volatile};
+
+impl World {
+    /// Prepares a transaction of a session and sends it to the writer; an answer at once is a refusal.
+    pub fn accept(&mut self, session: u64, submission: usize, transaction: Transaction) -> Option<Answer> {
+        let prepared = match self.prepare(submission, transaction) {
+            Ok(prepared) => prepared,
+            Err(reply) => return Some(reject(reply)),
+        };
+        let (sealed, queues): (Vec<Sealed>, Vec<String>) = prepared.into_iter().unzip();
+        sealed.iter().for_each(|s| self.ledger.sealed(submission, s));
+        let early = self.sabotaged(crate::Sabotage::PromiseBeforeCommit);
+        let volatile = |s: &Sealed| Receipt::Volatile(Volatile::by_operator_choice(s.id));
+        let receipts: Vec<Receipt> = sealed.iter().filter(|_| early).map(volatile).collect();
+        let mut groups = by_body(sealed);
+        let first = groups.pop();
+        let inbound = self.process.as_mut().and_then(|p| p.inbound.get_mut(&session))?;
+        inbound.accepting = Some(Accepting { groups, queues, durable: Vec::new(), answered: early });
+        self.append(session, first?);
+        early.then_some(Answer::Accepted(receipts))
+    }
+
+    /// Everything about the messages of a transaction that can fail.
+    fn prepare(&mut self, submission: usize, transaction: Transaction) -> Result<Vec<(Sealed, String)>, Reply> {
+        if self.mono() > transaction.processing_deadline {
+            return Err(Reply::enhanced(451, EnhancedCode::new(4, 4, 5), "data_processing_timeout exceeded"));
+        }
+        let wall = self.wall();
+        let raw = Bytes::from(transaction.content);
+        let mut prepared = Vec::new();
+        for recipients in batches(transaction.envelope.recipients, self.plan.one_recipient_each) {
+            let Some(process) = &mut self.process else { break };
+            let id = process.ids.next(wall);
+            let envelope = message::Envelope { sender: transaction.envelope.sender.clone(), recipients };
+            let mut raw = raw.clone();
+            if self.plan.policy_edits_bodies && prepared.len() == 1 {
+                raw = [&raw[..], b"edited by policy\r\n"].concat().into();
+            }
+            let mut draft = Draft::new(id, envelope, Meta::new(), raw, wall);
+            let (block, octets) = draft.edit_headers();
+            let value = format!("by sim id {id} for transaction {submission}");
+            let added = block.prepend("Received", value.as_bytes(), ValueForm::Raw);
+            let _ = octets;
+            added.map_err(|e| Reply::enhanced(550, EnhancedCode::new(5, 6, 0), e.to_string()))?;
+            let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| Reply::new(421, &e.to_string()))?;
+            self.configure(&queue)?;
+            prepared.push((draft.seal(), queue));
+        }
+        Ok(prepared)
+    }
+
+    /// Makes sure that a queue has its configuration before a message for it is accepted.
+    fn configure(&mut self, name: &str) -> Result<(), Reply> {
+        let (key, known) = self.with_queue(|q, now| {
+            let key = q.queue(now.mono, name);
+            (key, q.config(key).is_some())
+        });
+        if !known {
+            let config = self.ask_queue_config(name).map_err(|f| f.reply)?;
+            self.with_queue(|q, now| q.configured(now, key, config));
+        }
+        Ok(())
+    }
+
+    /// The writer's answer to one group of a transaction.
+    pub fn appended(&mut self, session: u64, result: Result<(Vec<Sealed>, Vec<Durable>), SpoolError>) {
+        let inbound = self.process.as_mut().and_then(|p| p.inbound.get_mut(&session));
+        let Some(accepting) = inbound.and_then(|i| i.accepting.as_mut()) else { return };
+        let answer = match result {
+            Ok((sealed, durable)) => {
+                accepting.durable.extend(sealed.into_iter().zip(durable));
+                if let Some(next) = accepting.groups.pop() {
+                    return self.append(session, next);
+                }
+                self.take_in(session)
+            }
+            Err(error) => self.take_back(session, &error),
+        };
+        if let Some(answer) = answer {
+            self.answer_inbound(session, answer);
+        }
+    }
+
+    /// After the commit: nothing may fail.
+    fn take_in(&mut self, session: u64) -> Option<Answer> {
+        let accepting = self.process.as_mut().and_then(|p| p.inbound.get_mut(&session))?.accepting.take()?;
+        let mut receipts = Vec::with_capacity(accepting.durable.len());
+        for ((sealed, durable), queue) in accepting.durable.into_iter().zip(accepting.queues) {
+            let message = Message::resident(sealed, Some(durable.place()));
+            self.note(|| format!("{} is ours, for queue {queue}", message.id));
+            self.with_queue(|q, now| q.admit(now, &queue, message));
+            receipts.push(Receipt::Durable(durable));
+        }
+        (!accepting.answered).then_some(Answer::Accepted(receipts))
+    }
+
+    /// The groups that did commit were never promised: they are taken out again.
+    fn take_back(&mut self, session: u64, error: &SpoolError) -> Option<Answer> {
+        let accepting = self.process.as_mut().and_then(|p| p.inbound.get_mut(&session))?.accepting.take()?;
+        for (sealed, _) in &accepting.durable {
+            self.ledger.in_limbo(sealed.id);
+            self.mark(Mark::Removed { id: sealed.id });
+        }
+        for sealed in accepting.groups.iter().flatten() {
+            self.ledger.in_limbo(sealed.id);
+        }
+        let reply = Reply::enhanced(451, EnhancedCode::new(4, 3, 0), error.to_string());
+        (!accepting.answered).then(|| reject(reply))
+    }
+}
+
+pub(crate) fn reject(reply: Reply) -> Answer {
+    Answer::Reject { reply, disconnect: Disconnect::If421 }
+}
+
+/// Recipients per message: one each, or those of one domain together.
+fn batches(recipients: Vec<Mailbox>, one_each: bool) -> Vec<Vec<Mailbox>> {
+    let mut batches: Vec<Vec<Mailbox>> = Vec::new();
+    for recipient in recipients {
+        let same = batches.iter_mut().find(|b| !one_each && b[0].domain().eq_ignore_ascii_case(recipient.domain()));
+        match same {
+            Some(batch) => batch.push(recipient),
+            None => batches.push(vec![recipient]),
+        }
+    }
+    batches
+}
+
+/// Messages that share a body, last group first.
+fn by_body(sealed: Vec<Sealed>) -> Vec<Vec<Sealed>> {
+    let mut groups: Vec<Vec<Sealed>> = Vec::new();
+    for message in sealed {
+        match groups.last_mut().filter(|g| g[0].body == message.body) {
+            Some(group) => group.push(message),
+            None => groups.push(vec![message]),
+        }
+    }
+    groups.reverse();
+    groups
+}

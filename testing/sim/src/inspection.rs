@@ -1,0 +1,130 @@
+//! The oracle's look at the living server: every message in exactly one place, limits kept,
+//! nothing left over at the end.
+
+use crate::event::{Event, ServerEvent};
+use crate::ledger::Gone;
+use crate::life::Process;
+use crate::world::World;
+use message::MessageId;
+use queue::{Effect, Footprint};
+use std::collections::BTreeMap;
+
+impl World {
+    /// Counts where every message is.
+    pub fn inspect(&mut self) {
+        let Some(process) = &self.process else { return };
+        let mut places: BTreeMap<MessageId, Vec<&'static str>> = BTreeMap::new();
+        for (id, place) in process.queue.census() {
+            places.entry(id).or_default().push(match place {
+                queue::Place::Waiting => "waiting",
+                queue::Place::Due => "due",
+                queue::Place::Ready => "ready",
+                queue::Place::Effect => "in an effect not drained",
+            });
+        }
+        for held in process.outbound.values().flat_map(|o| &o.in_hand) {
+            places.entry(held.1.message.id).or_default().push("in flight");
+        }
+        for id in self.agenda.iter().flat_map(|e| carried(e, process.life)) {
+            places.entry(id).or_default().push("in an effect");
+        }
+        for id in process.inbound.values().flat_map(|s| s.not_admitted()).chain(appended(self, process)) {
+            places.entry(id).or_default().push("being admitted");
+        }
+        let mut wrong = Vec::new();
+        for (id, account) in &self.ledger.messages {
+            let places = places.remove(id).unwrap_or_default();
+            let settled = account.gone != Gone::No;
+            let should_be = usize::from(account.durable && !settled);
+            if places.len() != should_be {
+                wrong.push(format!("{id} (durable: {}, settled: {settled}) is {places:?}", account.durable));
+            }
+        }
+        wrong.extend(places.keys().map(|id| format!("{id} is queued and was never made")));
+        wrong.into_iter().for_each(|w| self.ledger.violate(w));
+    }
+
+    /// Limits that hold at every moment.
+    pub fn watch_limits(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        let mut wrong = None;
+        for (name, messages, connections) in process.queue.ready_counts() {
+            let site = name.split("->site").nth(1).and_then(|s| s.split('@').next()).and_then(|s| s.parse::<usize>().ok());
+            let Some(site) = site.and_then(|s| self.plan.sites.get(s)) else { continue };
+            let (limit, max_ready) = (site.path.connection_limit.limit as usize, site.path.max_ready);
+            if connections > limit {
+                wrong = Some(format!("{name} has {connections} connections of {limit}"));
+            }
+            let over = process.given_back.get(name).copied().unwrap_or(0);
+            if messages > max_ready.max(over) {
+                wrong = Some(format!("{name} holds {messages} messages of {max_ready}"));
+            }
+            if over > 0 && messages < over {
+                process.given_back.insert(name.to_owned(), messages);
+            }
+        }
+        let mut open: BTreeMap<&str, u64> = BTreeMap::new();
+        process.outbound.values().for_each(|o| *open.entry(&o.opening.ready_name).or_default() += 1);
+        for (name, count) in open {
+            let limit = process.queue.ready_counts().find(|(n, ..)| *n == name).map_or(0, |(_, _, c)| c);
+            if count as usize > limit {
+                wrong = Some(format!("{name}: {count} connections exist, the queue knows {limit}"));
+            }
+        }
+        let resident = process.queue.resident_bytes();
+        if resident > self.plan.resident_bytes_max {
+            wrong = Some(format!("{resident} octets of content in memory of {}", self.plan.resident_bytes_max));
+        }
+        wrong.into_iter().for_each(|w| self.ledger.violate(w));
+    }
+
+    /// After everything recovered and time ran on: all delivered, all forgotten.
+    pub fn inspect_end(&mut self) {
+        self.inspect();
+        let Some(process) = &self.process else { return self.ledger.violate("the server is down at the end") };
+        let mut wrong = Vec::new();
+        let footprint = process.queue.footprint();
+        if footprint != Footprint::default() {
+            let census: Vec<_> = process.queue.census().collect();
+            wrong.push(format!("something is left in the queue: {footprint:?}, {census:?}"));
+        }
+        if process.queue.resident_bytes() != 0 {
+            wrong.push(format!("{} octets count as resident and nothing is queued", process.queue.resident_bytes()));
+        }
+        let stats = process.log.stats();
+        if stats.live_messages != 0 {
+            wrong.push(format!("{} messages are left in the spool", stats.live_messages));
+        }
+        let (inbound, outbound) = (process.inbound.len(), process.outbound.len());
+        if inbound + outbound + self.peers.len() + self.clients.len() > 0 || !process.by_key.is_empty() {
+            wrong.push(format!(
+                "sessions are left: {inbound} in, {outbound} out, {} peers, {} clients, {} keys",
+                self.peers.len(),
+                self.clients.len(),
+                process.by_key.len()
+            ));
+        }
+        self.report.octets_compacted += stats.octets_compacted;
+        wrong.into_iter().for_each(|w| self.ledger.violate(w));
+        self.ledger.close();
+    }
+}
+
+/// Messages in an effect that is yet to be carried out.
+fn carried(event: &Event, life: u32) -> Vec<MessageId> {
+    match event {
+        Event::Server(l, ServerEvent::Effects(effects)) if *l == life => {
+            effects.iter().filter_map(Effect::message).map(|m| m.id).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Messages whose receipts are on their way from the writer.
+fn appended<'a>(world: &'a World, process: &'a Process) -> impl Iterator<Item = MessageId> + 'a {
+    let receipts = world.agenda.iter().filter_map(move |event| match event {
+        Event::Server(life, ServerEvent::Appended(_, Ok((_, durable)))) if *life == process.life => Some(durable),
+        _ => None,
+    });
+    receipts.flatten().map(|d| d.id())
+}

@@ -1,0 +1,203 @@
+//! The server's lives: how one begins from what is on the disk, and how it ends.
+
+use crate::dice::Dice;
+use crate::disk::SimDisk;
+use crate::event::{End, Event, ServerEvent};
+use crate::inbound::Inbound;
+use crate::outbound::Outbound;
+use crate::rates::Rates;
+use crate::world::{Pipe, World};
+use crate::writer::Writer;
+use crate::{Sabotage, plan};
+use clock::{Instant, Now};
+use message::{Content, IdGenerator, Message};
+use queue::{QueueCore, QueueName, QueueSettings};
+use spool::{RecoveredMessage, SegmentLog, Settings};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One life of the server: all that a crash takes away.
+pub(crate) struct Process {
+    pub life: u32,
+    /// When its monotonic clock began, in microseconds of the world.
+    pub origin: u64,
+    pub disk: SimDisk,
+    pub log: SegmentLog<SimDisk>,
+    pub writer: Writer,
+    pub queue: QueueCore,
+    pub ids: IdGenerator,
+    pub inbound: BTreeMap<u64, Inbound>,
+    pub outbound: BTreeMap<u64, Outbound>,
+    /// Number of the connection that stands behind a key of the queue.
+    pub by_key: BTreeMap<u64, u64>,
+    pub stopping: bool,
+    /// When the queue's clockwork is to fire.
+    pub tick_at: u64,
+    /// What the rates of ready queues have let through.
+    pub rates: Rates,
+    /// Messages above `max_ready` that were given back, by ready queue.
+    pub given_back: BTreeMap<String, usize>,
+}
+
+impl World {
+    /// The process starts: recovery, then everything found goes back to its queue.
+    pub fn begin_life(&mut self) {
+        let (disk_seed, nonce_seed, queue_seed) = (self.dice.any(), self.dice.any(), self.dice.any());
+        let disk = SimDisk::new(self.disk.clone(), disk_seed);
+        let settings = Settings { segment_octets: 64 << 10, compact_margin_octets: self.plan.compact_margin };
+        let mut nonces = Dice::new(nonce_seed);
+        let opened = SegmentLog::open(disk.clone(), settings, Box::new(move || nonces.any()));
+        let (log, recovery) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.note(|| format!("the spool does not open: {error}"));
+                return self.agenda.enter(self.now + plan::SECOND, Event::LifeBegins);
+            }
+        };
+        self.ledger.restarted(&recovery);
+        self.report.recovered += recovery.messages.len() as u64;
+        let life = self.ledger.life;
+        let queue_settings = QueueSettings { resident_bytes_max: self.plan.resident_bytes_max, seed: queue_seed };
+        self.process = Some(Process {
+            life,
+            origin: self.now,
+            disk,
+            log,
+            writer: Writer::default(),
+            queue: QueueCore::new(Instant::ZERO, queue_settings),
+            ids: IdGenerator::new([1, 2, 3, 4, 5, 6], life as u16),
+            inbound: BTreeMap::new(),
+            outbound: BTreeMap::new(),
+            by_key: BTreeMap::new(),
+            stopping: false,
+            tick_at: u64::MAX,
+            rates: Rates::default(),
+            given_back: BTreeMap::new(),
+        });
+        if self.sabotaged(Sabotage::LyingDisk) {
+            self.disk.lie();
+        }
+        let count = recovery.messages.len();
+        self.note(|| format!("LIFE {life} begins with {count} messages"));
+        for found in recovery.messages {
+            self.restore(found);
+        }
+    }
+
+    /// One recovered message goes back to its queue, its content being where it was sealed.
+    fn restore(&mut self, found: RecoveredMessage) {
+        let content = self.process.as_ref().map(|p| p.log.read(found.id, found.place));
+        let sealed = self.ledger.messages.get(&found.id).map(|account| &account.content);
+        match (content, sealed) {
+            (Some(Ok((head, body))), Some(sealed)) if [&head[..], &body[..]].concat() != *sealed => {
+                self.ledger.violate(format!("{} came back with other content", found.id));
+            }
+            (Some(Err(spool::SpoolError::Io { .. })), _) | (Some(Ok(_)), _) | (None, _) => {}
+            (Some(Err(error)), _) => self.ledger.violate(format!("{} does not read after a restart: {error}", found.id)),
+        }
+        let left: BTreeSet<u32> = found.recipients_left.into_iter().collect();
+        let all = found.envelope.recipients.len() as u32;
+        let message = Message {
+            id: found.id,
+            settled: (0..all).filter(|i| !left.contains(i)).map(|i| i as u16).collect(),
+            envelope: found.envelope,
+            meta: found.meta,
+            content: Content::Spooled { place: found.place, size: found.size },
+            attempts: found.attempts,
+            due: found.due,
+        };
+        match QueueName::text_for(&message.envelope, &message.meta) {
+            Ok(name) => self.with_queue(|queue, now| queue.admit(now, &name, message)),
+            Err(error) => self.ledger.violate(format!("{}: {error}", message.id)),
+        }
+    }
+
+    /// The plan says that the life ends, now or within a disk call.
+    pub fn life_ends(&mut self, end: End) {
+        let call = self.plan.ends.iter().find(|(at, e, _)| *at <= self.now && *e == end).and_then(|(.., call)| *call);
+        self.plan.ends.retain(|(at, e, _)| !(*at <= self.now && *e == end));
+        let Some(process) = &mut self.process else { return };
+        match (end, call) {
+            (End::Stop, _) if !process.stopping => self.begin_stop(),
+            (End::Stop, _) => {}
+            (_, Some(call)) if !self.recovered => {
+                process.disk.die_in(call);
+                self.end_in_call = Some(end);
+            }
+            _ => self.end_life(end),
+        }
+    }
+
+    /// A process that died in a disk call is dead at once.
+    pub fn notice_death(&mut self) {
+        let dead = self.process.as_ref().is_some_and(|p| p.disk.is_dead());
+        if dead {
+            self.report.ends_in_calls += 1;
+            let end = self.end_in_call.take().unwrap_or(End::Kill);
+            self.end_life(end);
+        }
+    }
+
+    /// The life is over; a new one begins soon.
+    pub fn end_life(&mut self, end: End) {
+        let Some(mut process) = self.process.take() else { return };
+        self.end_in_call = None;
+        match end {
+            End::PowerCut => self.report.power_cuts += 1,
+            End::Kill => self.report.kills += 1,
+            End::Stop => {
+                self.report.stops += 1;
+                self.last_commit(&mut process);
+            }
+        }
+        self.report.octets_compacted += process.log.stats().octets_compacted;
+        if end == End::PowerCut {
+            let seed = self.dice.any();
+            self.disk.crash(seed);
+        }
+        for session in process.inbound.keys() {
+            self.hang_up(Pipe::ToClient, *session);
+        }
+        for connection in process.outbound.keys() {
+            self.hang_up(Pipe::ToPeer, *connection);
+        }
+        self.note(|| format!("LIFE {} ends: {end:?}", process.life));
+        let pause = self.dice.within(100_000, 3_000_000);
+        self.agenda.enter(self.now + pause, Event::LifeBegins);
+    }
+
+    /// The operator stops the server: no new work, a grace for what is in hand.
+    fn begin_stop(&mut self) {
+        self.note(|| "the operator stops the server".to_owned());
+        let Some(process) = &mut self.process else { return };
+        process.stopping = true;
+        let sessions: Vec<u64> = process.inbound.keys().copied().collect();
+        let idle: Vec<u64> = process.outbound.iter().filter(|(_, o)| o.is_idle()).map(|(n, _)| *n).collect();
+        sessions.into_iter().for_each(|s| self.inbound_stops(s));
+        idle.into_iter().for_each(|c| self.outbound_finishes(c));
+        let grace = self.dice.within(0, 20) * plan::SECOND;
+        self.server_soon(grace, ServerEvent::GraceEnds);
+    }
+
+    pub fn disk_fails(&mut self) {
+        if self.recovered {
+            return;
+        }
+        let Some(at) = self.plan.disk_faults.iter().position(|(at, ..)| *at <= self.now) else { return };
+        let (.., call, sticky) = self.plan.disk_faults.remove(at);
+        self.note(|| format!("DISK: call {call} from now fails, sticky: {sticky}"));
+        let seed = self.dice.any();
+        self.disk.fail(call, sticky, seed);
+    }
+}
+
+impl Process {
+    /// Both clocks of this life.
+    pub fn now(&self, world_now: u64, wall: clock::WallTime) -> Now {
+        Now { mono: Instant::from_micros(world_now - self.origin), wall }
+    }
+
+    /// A moment of this life as microseconds of the world; `None` for never.
+    pub fn world_time(&self, at: Instant) -> Option<u64> {
+        (at < Instant::NEVER).then(|| self.origin.saturating_add(at.as_micros()))
+    }
+}

@@ -1,0 +1,500 @@
+//! The driver of an outbound connection, after the engine's `egress/connection.rs` and
+//! `egress/delivery.rs`: finds a host, keeps a session on it, takes messages as the session can
+//! use them, settles every outcome, and tells the queue at the end.
+
+use crate::Sabotage;
+use crate::event::{Chunk, ServerEvent};
+use crate::plan::SECOND;
+use crate::world::{Pipe, World};
+use bytes::{Buf, Bytes};
+use clock::Duration;
+use config::EgressPath;
+use message::Content;
+use queue::settle::all_pending;
+use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
+use smtp_client::{CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
+use smtp_wire::Reply;
+use spool::Mark;
+use std::sync::Arc;
+
+/// A connection of the server, from the wish to have it to its end.
+pub(crate) struct Outbound {
+    pub opening: Opening,
+    conn: ConnKey,
+    hosts_left: usize,
+    session: Option<Session>,
+    /// Messages begun, by ticket.
+    pub in_hand: Vec<(u64, Queued)>,
+    taken: usize,
+    /// A wake-up that was not waited for.
+    permit: bool,
+    mode: Mode,
+    idleness: u64,
+    deadline_at: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Looking for a host.
+    Connecting,
+    /// Waiting for the peer.
+    Reading,
+    /// The socket takes no more for now.
+    Writing,
+    /// Nothing to do; closes when patience ends, or asks again.
+    Idle { then_close: bool },
+}
+
+/// How a session on one host ended.
+enum Ended {
+    Done,
+    Refused,
+}
+
+impl Outbound {
+    pub fn is_idle(&self) -> bool {
+        matches!(self.mode, Mode::Idle { .. })
+    }
+}
+
+impl World {
+    /// Carries out `Effect::Open`.
+    pub fn open_outbound(&mut self, opening: Opening) {
+        let number = self.fresh_number();
+        let hosts = self.site(&opening.ready_name).hosts;
+        let Some(process) = self.process.as_mut().filter(|p| !p.stopping) else { return };
+        let conn = opening.conn;
+        process.by_key.insert(conn.id(), number);
+        if let Some(rate) = &opening.leg.path.max_connection_rate
+            && !process.rates.note(format!("open {}", opening.ready_name), rate, self.now)
+        {
+            // Effects may be late, so two openings may come closer together than the queue let them.
+            self.note(|| "openings came close together".to_owned());
+        }
+        let Some(process) = &mut self.process else { return };
+        let outbound = Outbound {
+            opening,
+            conn,
+            hosts_left: hosts,
+            session: None,
+            in_hand: Vec::new(),
+            taken: 0,
+            permit: false,
+            mode: Mode::Connecting,
+            idleness: 0,
+            deadline_at: None,
+        };
+        process.outbound.insert(number, outbound);
+        let delay = self.dice.within(0, SECOND);
+        self.server_soon(delay, ServerEvent::Resolved(number));
+    }
+
+    /// The addresses are known, or the destination as a whole fails.
+    pub fn resolved(&mut self, number: u64) {
+        let (trouble, bounces) = (self.plan.dns_trouble / 2, self.dice.chance(100));
+        if !self.trouble(trouble) {
+            let latency = self.connect_latency();
+            return self.server_soon(latency, ServerEvent::Connected(number));
+        }
+        let reply = if bounces { Reply::new(550, "5.4.4 prohibited") } else { Reply::new(451, "4.4.4 no addresses") };
+        let Some(outbound) = self.take_out(number) else { return };
+        self.with_queue(|q, now| q.site_failed(now, outbound.conn, reply));
+    }
+
+    /// A host answered, or not.
+    pub fn connected(&mut self, number: u64) {
+        let trouble = self.plan.dns_trouble / 2;
+        let failed = self.trouble(trouble);
+        let mono = self.mono();
+        let Some(outbound) = self.outbound(number) else { return };
+        outbound.hosts_left -= 1;
+        if failed {
+            return self.next_host(number);
+        }
+        let settings = settings(&outbound.opening.leg.path);
+        outbound.session = Some(Session::new(mono, Arc::new(settings)));
+        outbound.mode = Mode::Reading;
+        let ready_name = outbound.opening.ready_name.clone();
+        let site = self.site_number(&ready_name);
+        let life = self.ledger.life;
+        self.begin_peer(number, site, life);
+        self.pump_outbound(number);
+    }
+
+    fn next_host(&mut self, number: u64) {
+        let stopping = self.process.as_ref().is_some_and(|p| p.stopping);
+        let Some(outbound) = self.outbound(number) else { return };
+        (outbound.session, outbound.mode, outbound.deadline_at) = (None, Mode::Connecting, None);
+        if outbound.hosts_left > 0 && !stopping {
+            let latency = self.connect_latency();
+            return self.server_soon(latency, ServerEvent::Connected(number));
+        }
+        let Some(outbound) = self.take_out(number) else { return };
+        let reply = Reply::new(400, "KumoMTA internal: failed to connect to any candidate hosts");
+        match stopping {
+            true => self.with_queue(|q, now| q.connection_ended(now, outbound.conn)),
+            false => self.with_queue(|q, now| q.connection_failed(now, outbound.conn, reply)),
+        }
+    }
+
+    /// Takes the connection out of the books of the driver.
+    fn take_out(&mut self, number: u64) -> Option<Outbound> {
+        let process = self.process.as_mut()?;
+        let outbound = process.outbound.remove(&number)?;
+        process.by_key.remove(&outbound.conn.id());
+        Some(outbound)
+    }
+
+    /// Octets, or the end, from the peer.
+    pub fn outbound_receives(&mut self, number: u64, chunk: Chunk) {
+        let mono = self.mono();
+        let Some(session) = self.outbound(number).and_then(|o| o.session.as_mut()) else { return };
+        match chunk {
+            Chunk::Octets(octets) => session.feed(mono, &octets),
+            Chunk::End => session.connection_lost(mono, "peer closed the connection"),
+        }
+        let closed = session.is_closed();
+        self.resume(number, closed);
+    }
+
+    pub fn outbound_deadline(&mut self, number: u64) {
+        let (mono, now) = (self.mono(), self.now);
+        let Some(outbound) = self.outbound(number).filter(|o| o.deadline_at == Some(now)) else { return };
+        outbound.deadline_at = None;
+        let Some(session) = &mut outbound.session else { return };
+        let due = session.deadline().is_some_and(|d| d <= mono);
+        session.expire(mono);
+        let closed = session.is_closed();
+        self.report.timeouts += u64::from(due);
+        self.resume(number, closed);
+    }
+
+    /// Something came in: a session that waits for its socket to take octets goes on waiting,
+    /// unless it is over.
+    fn resume(&mut self, number: u64, closed: bool) {
+        let writing = self.outbound(number).is_some_and(|o| o.mode == Mode::Writing);
+        if writing && !closed {
+            return self.arm_outbound(number);
+        }
+        self.pump_outbound(number);
+    }
+
+    pub fn outbound_writable(&mut self, number: u64) {
+        let writing = self.outbound(number).is_some_and(|o| o.mode == Mode::Writing);
+        if writing && self.write_outbound(number) {
+            self.pump_outbound(number);
+        }
+    }
+
+    pub fn outbound_idle_ends(&mut self, number: u64, idleness: u64) {
+        let Some(outbound) = self.outbound(number).filter(|o| o.idleness == idleness) else { return };
+        match outbound.mode {
+            Mode::Idle { then_close: true } => self.outbound_finishes(number),
+            Mode::Idle { then_close: false } => self.pump_outbound(number),
+            Mode::Connecting | Mode::Reading | Mode::Writing => {}
+        }
+    }
+
+    /// `Effect::Wake` reached the connection's task: it runs soon if it waits for that.
+    pub fn wake_outbound(&mut self, number: u64) {
+        let delay = *self.dice.pick(&[0, 10, 2_000]);
+        if let Some(outbound) = self.outbound(number) {
+            outbound.permit = true;
+            self.server_soon(delay, ServerEvent::Woken(number));
+        }
+    }
+
+    pub fn outbound_woken(&mut self, number: u64) {
+        let Some(outbound) = self.outbound(number).filter(|o| o.is_idle() && o.permit) else { return };
+        outbound.permit = false;
+        self.pump_outbound(number);
+    }
+
+    /// No more messages on this connection.
+    pub fn outbound_finishes(&mut self, number: u64) {
+        let mono = self.mono();
+        if let Some(session) = self.outbound(number).and_then(|o| o.session.as_mut()) {
+            session.finish(mono);
+            self.pump_outbound(number);
+        }
+    }
+
+    fn pump_outbound(&mut self, number: u64) {
+        loop {
+            let mono = self.mono();
+            let Some(outbound) = self.outbound(number) else { return };
+            outbound.mode = Mode::Reading;
+            let Some(session) = &mut outbound.session else { return };
+            match session.next(mono) {
+                Step::Outcome(outcome) => self.settle_outcome(number, outcome),
+                Step::Send => {
+                    self.pipeline_more(number);
+                    if !self.write_outbound(number) {
+                        return;
+                    }
+                }
+                Step::StartTls => return self.ledger.violate("TLS is disabled"),
+                Step::Ready => {
+                    if !self.begin_or_idle(number) {
+                        return;
+                    }
+                }
+                Step::NeedInput => return self.arm_outbound(number),
+                Step::Close(closing) => return self.close_outbound(number, &closing),
+            }
+        }
+    }
+
+    fn pipeline_more(&mut self, number: u64) {
+        while let Some(outbound) = self.outbound(number) {
+            let can = outbound.session.as_ref().is_some_and(Session::can_begin) && !outbound.in_hand.is_empty();
+            let conn = outbound.conn;
+            if !can || !self.may_take(number) {
+                return;
+            }
+            match self.with_queue(|q, now| q.take_more(now, conn)) {
+                Take::Message(queued) => self.begin(number, *queued),
+                Take::Idle | Take::After(_) | Take::Close => return,
+            }
+        }
+    }
+
+    /// With nothing in hand: the next message, or wait for one; false when it waits.
+    fn begin_or_idle(&mut self, number: u64) -> bool {
+        let mono = self.mono();
+        let may_take = self.may_take(number);
+        let Some(outbound) = self.outbound(number) else { return false };
+        let (conn, patience) = (outbound.conn, outbound.opening.leg.path.idle_timeout.get());
+        let taken = if may_take { self.with_queue(|q, now| q.take(now, conn)) } else { Take::Close };
+        match taken {
+            Take::Message(queued) => {
+                self.begin(number, *queued);
+                true
+            }
+            Take::Close => {
+                let session = self.outbound(number).and_then(|o| o.session.as_mut());
+                session.into_iter().for_each(|s| s.finish(mono));
+                true
+            }
+            Take::Idle => self.idle(number, patience, true),
+            Take::After(wait) => self.idle(number, wait, false),
+        }
+    }
+
+    /// Waits with nothing to do, unless it was woken already.
+    fn idle(&mut self, number: u64, patience: Duration, then_close: bool) -> bool {
+        let Some(outbound) = self.outbound(number) else { return false };
+        if std::mem::take(&mut outbound.permit) {
+            return true;
+        }
+        outbound.mode = Mode::Idle { then_close };
+        outbound.idleness += 1;
+        let idleness = outbound.idleness;
+        let patience = patience.as_micros() as u64;
+        self.server_soon(patience, ServerEvent::IdleEnds(number, idleness));
+        false
+    }
+
+    fn may_take(&mut self, number: u64) -> bool {
+        let stopping = self.process.as_ref().is_none_or(|p| p.stopping);
+        let full = |o: &mut Outbound| o.taken >= o.opening.leg.path.max_deliveries_per_connection;
+        !stopping && !self.outbound(number).is_none_or(full)
+    }
+
+    fn begin(&mut self, number: u64, queued: Queued) {
+        let (mono, wall, now) = (self.mono(), self.wall(), self.now);
+        let content = self.content(&queued);
+        let (head, body) = match content {
+            Ok(content) => content,
+            Err(reply) => {
+                let outcomes = all_pending(&queued.message, Verdict::Transient, &reply);
+                return self.settle_attempt(queued, outcomes);
+            }
+        };
+        let message = &queued.message;
+        let pending: Vec<u16> = message.pending().map(|(i, _)| i).collect();
+        self.ledger.begun(message.id, &pending, wall);
+        if self.sabotaged(Sabotage::RemoveBeforeAttempt) {
+            self.mark(Mark::Removed { id: message.id });
+        }
+        self.check_message_rate(number, now);
+        let Some(outbound) = self.outbound(number) else { return };
+        outbound.taken += 1;
+        let (ticket, reused) = (outbound.taken as u64, outbound.taken == 2);
+        let job = Job {
+            ticket,
+            sender: message.envelope.sender.clone(),
+            recipients: message.pending().map(|(_, r)| r.clone()).collect(),
+            needs_8bit: !(head.is_ascii() && body.is_ascii()),
+            needs_smtputf8: message.envelope.needs_smtputf8(),
+            head,
+            body,
+        };
+        let id = message.id;
+        outbound.in_hand.push((ticket, queued));
+        if let Some(session) = &mut outbound.session {
+            session.begin(mono, job);
+        }
+        self.report.reused_connections += u64::from(reused);
+        self.note(|| format!("connection {number} begins {id} for {pending:?}"));
+    }
+
+    fn check_message_rate(&mut self, number: u64, now: u64) {
+        let Some(process) = &mut self.process else { return };
+        let Some(outbound) = process.outbound.get(&number) else { return };
+        let name = &outbound.opening.ready_name;
+        if let Some(rate) = &outbound.opening.leg.path.max_message_rate
+            && !process.rates.note(format!("message {name}"), rate, now)
+        {
+            let text = format!("{name}: more messages than {rate}");
+            self.ledger.violate(text);
+        }
+    }
+
+    fn content(&self, queued: &Queued) -> Result<(Bytes, Bytes), Reply> {
+        match (&queued.message.content, &self.process) {
+            (Content::Resident { head, body, .. }, _) => Ok((head.clone(), body.clone())),
+            (Content::Spooled { place, .. }, Some(process)) => {
+                let read = process.log.read(queued.message.id, *place);
+                read.map_err(|error| Reply::new(451, &format!("4.3.0 the message could not be read: {error}")))
+            }
+            (Content::Spooled { .. }, None) => Err(Reply::new(451, "4.3.0 nobody is there")),
+        }
+    }
+
+    /// Writes what the socket takes; true when that is all.
+    fn write_outbound(&mut self, number: u64) -> bool {
+        let slow = self.dice.chance(150);
+        let mono = self.mono();
+        let Some(outbound) = self.outbound(number) else { return false };
+        let Some(session) = &mut outbound.session else { return false };
+        let waiting = session.output().remaining();
+        let length = if slow && waiting > 1 { waiting / 2 } else { waiting };
+        let octets = session.output().copy_to_bytes(length).to_vec();
+        // Asking notes the progress, as the engine's loop does before its next deadline.
+        session.expire(mono);
+        let all = !session.output().has_remaining();
+        if !all {
+            outbound.mode = Mode::Writing;
+            let pause = self.dice.within(1_000, 3 * SECOND);
+            self.server_soon(pause, ServerEvent::Writable(number));
+            self.arm_outbound(number);
+        }
+        self.transmit(Pipe::ToPeer, number, octets);
+        all
+    }
+
+    fn arm_outbound(&mut self, number: u64) {
+        let now = self.now;
+        let Some(process) = &mut self.process else { return };
+        let Some(deadline) = process.outbound.get(&number).and_then(|o| o.session.as_ref()?.deadline()) else { return };
+        let Some(at) = process.world_time(deadline).map(|at| at.max(now)) else { return };
+        let Some(outbound) = process.outbound.get_mut(&number) else { return };
+        if outbound.deadline_at.is_none_or(|planned| planned > at || planned < now) {
+            outbound.deadline_at = Some(at);
+            self.server_soon(at - now, ServerEvent::OutboundDeadline(number));
+        }
+    }
+
+    fn settle_outcome(&mut self, number: u64, outcome: smtp_client::Outcome) {
+        let Some(outbound) = self.outbound(number) else { return };
+        let conn = outbound.conn;
+        let Some(at) = outbound.in_hand.iter().position(|(ticket, _)| *ticket == outcome.ticket) else {
+            return self.ledger.violate(format!("connection {number}: an outcome for ticket {}", outcome.ticket));
+        };
+        let (_, queued) = outbound.in_hand.remove(at);
+        let lost = outcome.results.iter().any(|r| r.verdict == smtp_client::Verdict::Unknown);
+        self.report.unknown_outcomes += u64::from(lost);
+        if lost && self.sabotaged(Sabotage::ForgetInHand) {
+            return;
+        }
+        if outcome.results.iter().all(|r| r.verdict == smtp_client::Verdict::NotAttempted) {
+            return self.give_back(conn, queued);
+        }
+        let sabotage = self.options.sabotage;
+        let pending: Vec<u16> = queued.message.pending().map(|(i, _)| i).collect();
+        if pending.len() != outcome.results.len() {
+            self.ledger.violate(format!("{}: {} results for {pending:?}", queued.message.id, outcome.results.len()));
+        }
+        let classified = pending.into_iter().zip(outcome.results).filter_map(|(i, r)| classify(i, r, sabotage));
+        let outcomes = classified.collect();
+        self.settle_attempt(queued, outcomes);
+    }
+
+    fn give_back(&mut self, conn: ConnKey, queued: Queued) {
+        self.report.given_back += 1;
+        self.note(|| format!("{} is given back", queued.message.id));
+        let counts = self.with_queue(|q, now| {
+            q.give_back(now, conn, queued);
+            q.ready_counts().map(|(name, messages, _)| (name.to_owned(), messages)).collect::<Vec<_>>()
+        });
+        let Some(process) = &mut self.process else { return };
+        for (name, messages) in counts {
+            let over = process.given_back.entry(name).or_default();
+            *over = (*over).max(messages);
+        }
+    }
+
+    fn close_outbound(&mut self, number: u64, closing: &Closing) {
+        self.note(|| format!("connection {number} closes: {:?} {}", closing.why, closing.reply));
+        self.hang_up(Pipe::ToPeer, number);
+        let Some(outbound) = self.outbound(number) else { return };
+        if !outbound.in_hand.is_empty() {
+            let held = outbound.in_hand.len();
+            self.ledger.violate(format!("connection {number} closed with {held} messages in hand"));
+            return;
+        }
+        match ended(outbound.taken, closing) {
+            Ended::Refused => self.next_host(number),
+            Ended::Done => {
+                let Some(outbound) = self.take_out(number) else { return };
+                if !self.sabotaged(Sabotage::EndsUnreported) {
+                    self.with_queue(|q, now| q.connection_ended(now, outbound.conn));
+                }
+            }
+        }
+    }
+}
+
+fn ended(taken: usize, closing: &Closing) -> Ended {
+    match closing.why {
+        CloseReason::Finished => Ended::Done,
+        _ if taken > 0 => Ended::Done,
+        _ => Ended::Refused,
+    }
+}
+
+/// A lost final reply counts as transient: a retry may repeat the delivery, never lose it.
+fn classify(recipient: u16, result: RecipientResult, sabotage: Sabotage) -> Option<Outcome> {
+    let verdict = match result.verdict {
+        smtp_client::Verdict::Unknown if sabotage == Sabotage::UnknownIsPermanent => Verdict::Permanent,
+        smtp_client::Verdict::Unknown if sabotage == Sabotage::TransientIsDelivered => Verdict::Delivered,
+        smtp_client::Verdict::Delivered => Verdict::Delivered,
+        smtp_client::Verdict::Permanent => Verdict::Permanent,
+        smtp_client::Verdict::Transient | smtp_client::Verdict::Unknown => Verdict::Transient,
+        smtp_client::Verdict::NotAttempted => return None,
+    };
+    let command = (!result.command.is_empty()).then(|| result.command.into_owned());
+    Some(Outcome { recipient, verdict, reply: (*result.reply).clone(), command })
+}
+
+fn settings(path: &EgressPath) -> Settings {
+    Settings {
+        ehlo_domain: "sim.test".to_owned(),
+        timeouts: Timeouts {
+            banner: path.banner_timeout.get(),
+            ehlo: path.ehlo_timeout.get(),
+            mail_from: path.mail_from_timeout.get(),
+            rcpt_to: path.rcpt_to_timeout.get(),
+            data: path.data_timeout.get(),
+            data_dot: path.data_dot_timeout.get(),
+            rset: path.rset_timeout.get(),
+            ..Timeouts::default()
+        },
+        enable_pipelining: path.enable_pipelining,
+        enable_rset: path.enable_rset,
+        tls: TlsMode::Disabled,
+        max_recipients_per_batch: path.max_recipients_per_batch,
+        ..Settings::default()
+    }
+}
