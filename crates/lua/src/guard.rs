@@ -7,7 +7,7 @@
 //! two times slower (7 ns a loop turn became 15 ns), which handlers that call a few methods
 //! cannot feel. Deliberately not guarded: time inside C functions (`os.execute`, `io.read`).
 
-use mlua::{HookTriggers, Lua, VmState};
+use mlua::{HookTriggers, Lua, VmState, debug::Debug};
 use std::time::{Duration, Instant};
 
 /// How long a handler, or the top level of a policy, may run.
@@ -33,7 +33,7 @@ pub(crate) fn install(lua: &Lua, limit: Duration) -> mlua::Result<()> {
     lua.set_memory_limit(MEMORY_BYTES_MAX)?;
     lua.set_app_data(Guard { run_time: RunTime::Fresh, limit });
     let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_LOOK);
-    lua.set_global_hook(every, |lua, _| look(lua))
+    lua.set_global_hook(every, look)
 }
 
 /// Called when a handler is entered: the time counts from here.
@@ -43,7 +43,7 @@ pub(crate) fn restart(lua: &Lua) {
     }
 }
 
-fn look(lua: &Lua) -> mlua::Result<VmState> {
+fn look(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
     let Some(mut guard) = lua.app_data_mut::<Guard>() else { return Ok(VmState::Continue) };
     let since = match guard.run_time {
         RunTime::Since(since) => since,
@@ -59,12 +59,19 @@ fn look(lua: &Lua) -> mlua::Result<VmState> {
         return Ok(VmState::Continue);
     }
     // From now on every instruction fails: a loop around a pcall must not swallow the error.
-    lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), move |_, _| Err(too_long(limit)))?;
-    Err(too_long(limit))
+    let text = too_long(lua, frame, limit)?;
+    let again = text.clone();
+    lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), move |_, _| Err(mlua::Error::runtime(&again)))?;
+    Err(mlua::Error::runtime(text))
 }
 
-fn too_long(limit: Duration) -> mlua::Error {
-    mlua::Error::runtime(format!("the script ran longer than {limit:?} and was stopped"))
+/// The message with the line that was running and the way there: errors of a hook get no
+/// traceback from Lua.
+fn too_long(lua: &Lua, frame: &Debug<'_>, limit: Duration) -> mlua::Result<String> {
+    let (source, line) = (frame.source(), frame.current_line().unwrap_or(0));
+    let file = source.short_src.as_deref().unwrap_or("?");
+    let text = format!("{file}:{line}: the script ran longer than {limit:?} and was stopped");
+    Ok(lua.traceback(Some(&text), 0)?.to_string_lossy())
 }
 
 /// Lua instructions between two looks at the clock: some milliseconds.

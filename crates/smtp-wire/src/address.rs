@@ -249,9 +249,10 @@ fn is_label(label: &str) -> bool {
 }
 
 fn is_address_literal(literal: &str) -> bool {
-    let (tag, address) = literal.split_at(literal.len().min(5));
-    match tag.eq_ignore_ascii_case("ipv6:") {
-        true => address.parse::<core::net::Ipv6Addr>().is_ok(),
+    // `get`, not a slice: the fifth octet may lie inside a character.
+    let (tag, address) = (literal.get(..5), literal.get(5..));
+    match tag.is_some_and(|tag| tag.eq_ignore_ascii_case("ipv6:")) {
+        true => address.is_some_and(|address| address.parse::<core::net::Ipv6Addr>().is_ok()),
         false => literal.parse::<core::net::Ipv4Addr>().is_ok(),
     }
 }
@@ -314,6 +315,7 @@ mod tests {
             "a@b\n.c",
             "a@b.c.",
             "a@b\0c",
+            "a@[xxxxé]",
         ] {
             assert!(Mailbox::parse(text).is_err(), "{text:?} was accepted");
         }

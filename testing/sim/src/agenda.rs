@@ -24,11 +24,6 @@ impl Agenda {
         self.events.pop_first().map(|((at, _), event)| (at, event))
     }
 
-    /// When the next event is.
-    pub fn next_at(&self) -> Option<u64> {
-        self.events.first_key_value().map(|((at, _), _)| *at)
-    }
-
     /// Everything that is to come.
     pub fn iter(&self) -> impl Iterator<Item = &Event> {
         self.events.values()

@@ -170,7 +170,7 @@ impl World {
         entry.told = if reply.is_success() { Told::Yes } else { Told::No };
         if reply.is_success() {
             let ids = reply.text.split("ids=").nth(1).unwrap_or_default();
-            entry.ids = ids.split(',').filter_map(|id| id.trim().parse::<MessageId>().ok()).collect();
+            entry.ids = ids.split_whitespace().filter_map(|id| id.parse::<MessageId>().ok()).collect();
         }
     }
 

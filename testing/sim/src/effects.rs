@@ -83,7 +83,7 @@ impl World {
                 let delay = self.dice.within(0, 2 * SECOND);
                 self.server_soon(delay, ServerEvent::Routed(queue, name, config));
             }
-            Effect::Undeliverable { queued, verdict, reply } => {
+            Effect::Undeliverable { queued, verdict, reply, .. } => {
                 self.report.untried += 1;
                 self.settle_untried(*queued, verdict, &reply);
             }

@@ -296,7 +296,7 @@ impl Fate {
 
 /// The id that the server wrote into the first header field.
 fn id_in(content: &[u8]) -> Option<MessageId> {
-    let text = core::str::from_utf8(content.get(..80.min(content.len()))?).ok()?;
-    let (_, rest) = text.split_once(" id ")?;
+    let line = content.split(|o| *o == b'\r').next()?;
+    let (_, rest) = core::str::from_utf8(line).ok()?.split_once(" id ")?;
     rest.get(..32)?.parse().ok()
 }

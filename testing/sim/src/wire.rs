@@ -24,9 +24,8 @@ pub(crate) fn content(dice: &mut Dice, number: usize, body_octets: usize, eight_
 
 /// The number in content made by [`content`].
 pub(crate) fn number_in(content: &[u8]) -> Option<usize> {
-    let text = core::str::from_utf8(content.get(..60.min(content.len()))?).ok()?;
-    let digits = text.strip_prefix("Subject: number ")?.split('\r').next()?;
-    digits.parse().ok()
+    let line = content.split(|o| *o == b'\r').next()?;
+    core::str::from_utf8(line).ok()?.strip_prefix("Subject: number ")?.parse().ok()
 }
 
 /// Content with dots stuffed and the final dot (RFC 5321 section 4.5.2).

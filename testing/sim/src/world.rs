@@ -109,6 +109,9 @@ impl World {
             self.now = self.now.max(at);
             self.report.events += 1;
             self.digest = (self.digest ^ self.now ^ self.ledger.deliveries).wrapping_mul(0x0100_0000_01b3);
+            if self.report.events > EVENTS_MAX - 20 {
+                self.note(|| format!("{event:?}").chars().take(200).collect());
+            }
             self.happen(event);
             self.notice_death();
             self.watch_limits();

@@ -93,7 +93,7 @@ pub fn is_decider(name: &str) -> bool {
 /// Upward and unlisted edges, and rows of the tables that are no longer true.
 pub fn edges(crates: &[Crate]) -> Vec<Offence> {
     let mut found: Vec<Offence> = crates.iter().flat_map(edges_of).collect();
-    for (name, _) in LAYERS.iter().filter(|(name, _)| !OPTIONAL.contains(name)) {
+    for (name, _) in LAYERS.iter() {
         if !crates.iter().any(|c| c.name == *name) {
             found.push(stale(format!("crate {name} has a layer but does not exist")));
         }
@@ -154,9 +154,6 @@ fn stale(what: String) -> Offence {
     let path = "testing/tidy/src/layers.rs".into();
     Offence { rule: Rule::Edge, path, line: 1, name: String::new(), what, instead: "delete the row" }
 }
-
-/// Crates that may not be there: the benchmark may be scripts only.
-const OPTIONAL: [&str; 1] = ["bench"];
 
 #[cfg(test)]
 mod tests {

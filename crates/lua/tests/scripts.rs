@@ -1,0 +1,24 @@
+//! Real scripts, loaded from files and asked events: every function, accessor and error text.
+
+#[path = "scripts/answers.rs"]
+mod answers;
+#[path = "scripts/headers.rs"]
+mod headers;
+#[path = "scripts/limits.rs"]
+mod limits;
+#[path = "scripts/message.rs"]
+mod message_object;
+#[path = "scripts/options.rs"]
+mod options;
+#[path = "scripts/registration.rs"]
+mod registration;
+#[path = "scripts/shared_policies.rs"]
+mod shared_policies;
+#[path = "scripts/signing.rs"]
+mod signing;
+#[path = "scripts/startup.rs"]
+mod startup;
+#[path = "scripts/support.rs"]
+mod support;
+#[path = "scripts/threads.rs"]
+mod threads;

@@ -1,0 +1,74 @@
+-- Handlers that fail, refuse and route, chosen by the addresses of the mail.
+--   EVENTS_DIR, EVENTS_MINE and EVENTS_OTHERS (host:port of two sinks), EVENTS_NAME (both sinks' host name: they then
+--   differ in address only)
+local kumo = require 'kumo'
+local DIR = os.getenv 'EVENTS_DIR'
+
+kumo.on('init', function()
+  for _, name in ipairs { 'data', 'meta' } do
+    kumo.define_spool { name = name, path = DIR .. '/' .. name }
+  end
+  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s' }
+  kumo.start_http_listener { listen = '127.0.0.1:0' }
+  kumo.start_esmtp_listener { listen = '127.0.0.1:0', hostname = 'events.test', relay_hosts = { '127.0.0.1' } }
+end)
+
+local function this_one_fails(what)
+  local nothing
+  return what .. nothing.field
+end
+
+local function act(user)
+  if user == 'fail' then
+    this_one_fails 'oops'
+  elseif user == 'reject' then
+    kumo.reject(553, '5.7.1 not this one')
+  elseif user == 'later' then
+    kumo.reject(451, '4.7.1 not now')
+  elseif user == 'gone' then
+    kumo.reject(421, '4.7.0 go away')
+  elseif user == 'wrapped' then
+    local ok, err = pcall(kumo.reject, 550, '5.7.2 thrown again')
+    error(err)
+  elseif user == 'cut' then
+    kumo.disconnect(550, '5.7.3 cut off')
+  end
+end
+
+kumo.on('smtp_server_ehlo', function(domain)
+  act(domain:match '^[^.]*')
+end)
+
+kumo.on('smtp_server_mail_from', function(sender)
+  act(sender.user)
+end)
+
+kumo.on('smtp_server_rcpt_to', function(recipient)
+  act(recipient.user)
+end)
+
+kumo.on('smtp_server_message_received', function(msg)
+  act(msg:get_first_named_header_value 'Subject')
+  local user = msg:recipient().user
+  if user == 'mine' then
+    msg:set_meta('queue', 'my.sink.server')
+  elseif user == 'tenant' then
+    msg:set_meta('tenant', 'acme')
+    msg:set_meta('campaign', 'spring')
+  elseif user == 'routed' then
+    msg:set_meta('routing_domain', 'my.sink.server')
+  elseif user == 'nowhere' then
+    msg:set_meta('queue', 'null')
+  end
+end)
+
+kumo.on('get_queue_config', function(domain, tenant, campaign, routing_domain)
+  local mine = domain == 'my.sink.server' or routing_domain == 'my.sink.server'
+  local addr = os.getenv(mine and 'EVENTS_MINE' or 'EVENTS_OTHERS')
+  local name = os.getenv 'EVENTS_NAME' or (mine and 'mine.test' or 'others.test')
+  return kumo.make_queue_config { protocol = { smtp = { mx_list = { { name = name, addr = addr } } } } }
+end)
+
+kumo.on('get_egress_path_config', function()
+  return kumo.make_egress_path { enable_tls = 'Disabled', prohibited_hosts = {} }
+end)

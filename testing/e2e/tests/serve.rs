@@ -1,0 +1,82 @@
+//! `postrider serve`: mail without a policy, for a newcomer's first five minutes.
+
+use e2e::kumod::Launch;
+use e2e::process::Process;
+use e2e::scratch::Scratch;
+use e2e::until::SOON;
+use e2e::wire::Client;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+#[test]
+fn it_says_where_things_are_and_takes_mail_from_this_machine() {
+    let scratch = Scratch::new();
+    let state = scratch.join("state");
+    let launch = serve(&state);
+    let server = launch.start();
+    assert!(server.process.stderr().contains(&state.display().to_string()), "{}", server.process.stderr());
+    assert!(server.smtp().ip().is_loopback() && server.http().ip().is_loopback());
+    assert_eq!(Client::connect(server.smtp()).submit("a@source.test", "one@target.test", "first").code, 250);
+    assert_eq!(server.metric("message_count"), 1.0);
+    assert!(state.is_dir());
+    server.stop();
+    let server = launch.start();
+    assert_eq!(server.metric("message_count"), 1.0, "the message did not survive a restart");
+    server.stop();
+}
+
+#[test]
+fn it_starts_at_once_and_stays_small() {
+    let scratch = Scratch::new();
+    let server = serve(&scratch.join("state")).start();
+    println!("started in {:?}, {} KiB resident", server.started_in, resident_kib(server.process.pid()));
+    assert!(server.started_in < START_MAX, "took {:?} to listen", server.started_in);
+    Client::connect(server.smtp()).expect("NOOP", 250);
+    let resident = resident_kib(server.process.pid());
+    assert!(resident <= RESIDENT_KIB_MAX, "{resident} KiB resident when idle");
+    server.stop();
+}
+
+#[test]
+fn without_root_it_keeps_state_where_xdg_says() {
+    // A folder any user may pass: the build's may be root's own.
+    let folder = tempfile::tempdir().expect("scratch folder");
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    let home = folder.path().join("home");
+    std::fs::create_dir(&home).expect("mkdir");
+    let program = folder.path().join("postrider");
+    let built = e2e::kumod::program().get_program().to_owned();
+    std::fs::hard_link(&built, &program).or_else(|_| std::fs::copy(&built, &program).map(|_| ())).expect("a copy");
+    let mut command = Command::new(&program);
+    command.env_clear().env("XDG_STATE_HOME", &home).env("POSTRIDER_RESOLVERS", "127.0.0.1:1");
+    command.args(["serve", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]).current_dir(folder.path());
+    if nix::unistd::geteuid().is_root() {
+        let nobody = nix::unistd::User::from_name("nobody").ok().flatten().expect("a user nobody");
+        chown(&home, Some(nobody.uid.as_raw()), None).expect("chown");
+        command.uid(nobody.uid.as_raw()).gid(nobody.gid.as_raw());
+    }
+    let server = Process::spawn("postrider serve", command);
+    server
+        .await_stderr("`initialization complete`", SOON, |line| line.contains("initialization complete").then_some(()));
+    assert!(server.stderr().contains(&home.join("postrider").display().to_string()), "{}", server.stderr());
+    assert!(home.join("postrider").is_dir());
+}
+
+/// Its own ports, its own state, and a name server that is none: nothing leaves this machine.
+fn serve(state: &Path) -> Launch {
+    let launch = Launch::verb("serve").arg("--listen").arg("127.0.0.1:0").arg("--http").arg("127.0.0.1:0");
+    launch.arg("--state").arg(state).env("POSTRIDER_RESOLVERS", "127.0.0.1:1")
+}
+
+fn resident_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a running process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+    line.trim().trim_end_matches("kB").trim().parse().expect("a number")
+}
+
+/// The target is 0.5 s; a machine busy with other tests gets some air.
+const START_MAX: Duration = Duration::from_secs(2);
+const RESIDENT_KIB_MAX: u64 = 60 * 1024;
