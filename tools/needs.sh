@@ -11,6 +11,7 @@ want() { # command, package
 }
 
 want cc gcc
+want c++ g++ # libFuzzer, for the fuzz targets
 want make make
 case "${1:-build}" in
   build) ;;

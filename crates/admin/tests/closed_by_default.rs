@@ -21,6 +21,7 @@ fn engine(dir: &Path) -> Engine {
         node_id: uuid::Uuid::from_u128(1),
         resident_bytes_max: 1 << 20,
         seed: 7,
+        disks: Vec::new(),
     };
     let engine = Engine::new(EngineParts {
         policy: Arc::new(StaticPolicy),
@@ -36,10 +37,8 @@ fn engine(dir: &Path) -> Engine {
 }
 
 async fn serve(engine: &Engine, trusted: &str) -> SocketAddr {
-    let options = HttpListener {
-        trusted_hosts: config::CidrSet::parse([trusted]).expect("sound"),
-        ..HttpListener::default()
-    };
+    let options =
+        HttpListener { trusted_hosts: config::CidrSet::parse([trusted]).expect("sound"), ..HttpListener::default() };
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("bound");
     tokio::spawn(HttpService::new(engine.clone(), &options).expect("sound").serve(listener));
@@ -63,8 +62,14 @@ async fn metrics_are_for_trusted_hosts_and_liveness_for_all() {
     engine.metrics().total_messages_received.with_label_values(&["esmtp_listener"]).inc();
 
     let text = get(open, "/metrics?prefix=total_messages", "").await;
-    assert!(text.starts_with("HTTP/1.1 200") && text.contains("total_messages_received{service=\"esmtp_listener\"} 1"), "{text}");
-    assert!(get(open, "/metrics?prefx=total", "").await.starts_with("HTTP/1.1 400"), "an unknown parameter is an error");
+    assert!(
+        text.starts_with("HTTP/1.1 200") && text.contains("total_messages_received{service=\"esmtp_listener\"} 1"),
+        "{text}"
+    );
+    assert!(
+        get(open, "/metrics?prefx=total", "").await.starts_with("HTTP/1.1 400"),
+        "an unknown parameter is an error"
+    );
     for header in ["", "X-Forwarded-For: 192.0.2.1\r\n", "Forwarded: for=192.0.2.1\r\n", "X-Real-IP: 192.0.2.1\r\n"] {
         for path in ["/metrics", "//metrics", "/./metrics", "/%6detrics", "/METRICS", "/metrics/"] {
             let answer = get(closed, path, header).await;

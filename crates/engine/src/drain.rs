@@ -4,6 +4,7 @@
 //! accepted message is in the spool already, and marks are flushed before the spool closes.
 
 use crate::engine::Engine;
+use std::future::Future;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -33,6 +34,14 @@ impl Stop {
         *self.0.borrow() == Phase::Draining
     }
 
+    /// The result of `work`, or `None` when draining begins first.
+    pub async fn unless_requested<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            () = self.requested() => None,
+        }
+    }
+
     /// Completes when draining begins (at once when it has).
     pub async fn requested(&self) {
         let mut phase = self.0.subscribe();
@@ -42,6 +51,12 @@ impl Stop {
 }
 
 impl Engine {
+    /// Something without which mail would be lost or doubled is gone: stop serving.
+    pub(crate) fn fail(&self, why: &str) {
+        tracing::error!("{why}: stopping");
+        self.stop.begin();
+    }
+
     /// Completes when draining begins.
     pub async fn draining(&self) {
         self.stop.requested().await;

@@ -16,6 +16,7 @@ use queue::{ConnKey, Effect, QueueCore, QueueName, QueueSettings};
 use spool::Recovery;
 use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use store::SpoolHandle;
@@ -55,6 +56,8 @@ pub struct EngineSettings {
     pub resident_bytes_max: usize,
     /// Seed for jitter and shuffles.
     pub seed: u64,
+    /// Name and directory of every disk whose free space is shown in metrics.
+    pub disks: Vec<(String, PathBuf)>,
 }
 
 /// What tasks of the engine share.
@@ -178,6 +181,7 @@ impl Engine {
             }
             queue.counts()
         });
+        self.refresh_host_gauges();
         metrics.scheduled_count_total.set(counts.scheduled as i64);
         metrics.scheduled_queue_count.set(counts.scheduled_queues as i64);
         metrics.message_count.set((counts.scheduled + counts.out) as i64);
@@ -186,6 +190,22 @@ impl Engine {
         metrics.spool_syncs.set(spool.log.syncs as i64);
         metrics.spool_commits.set(spool.log.commits as i64);
         metrics.spool_bytes_written.set(spool.log.octets_written as i64);
+    }
+
+    fn refresh_host_gauges(&self) {
+        let metrics = &self.metrics;
+        metrics.memory_usage.set(resident_set_bytes());
+        for (name, path) in &self.settings.disks {
+            match store::free(path) {
+                Ok(free) => {
+                    metrics.disk_free_bytes.with_label_values(&[name]).set(free.octets as i64);
+                    metrics.disk_free_percent.with_label_values(&[name]).set(free.octets_percent as i64);
+                    metrics.disk_free_inodes.with_label_values(&[name]).set(free.inodes as i64);
+                    metrics.disk_free_inodes_percent.with_label_values(&[name]).set(free.inodes_percent as i64);
+                }
+                Err(error) => tracing::warn!("free space of {}: {error}", path.display()),
+            }
+        }
     }
 
     /// The metrics registry.
@@ -208,6 +228,7 @@ impl Engine {
                 self.settle_untried(*queued, verdict, &reply, route);
             }
             Effect::Expired(queued) => self.settle_expired(*queued),
+            Effect::Forgotten(name) => self.forget_counts(&name),
         }
     }
 
@@ -239,6 +260,13 @@ impl Engine {
             }
         }
     }
+}
+
+/// The process's resident set, in octets; 0 when the system does not tell.
+fn resident_set_bytes() -> i64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    line.and_then(|l| l.trim().strip_suffix("kB")?.trim().parse::<i64>().ok()).map_or(0, |kib| kib * 1024)
 }
 
 impl Deref for Engine {

@@ -6,10 +6,9 @@ use message::{Message, Meta};
 use policy::ConnMeta;
 use record::{EnhancedCode, LogRecord, PeerAddress, Recipients, RecordType, Response, Timestamp};
 use serde_json::{Map, Value};
-use smtp_server::Rejection;
+use smtp_server::{Rejection, Session};
 use smtp_wire::Reply;
 use std::borrow::Cow;
-use std::net::SocketAddr;
 
 impl Engine {
     /// A record about some recipients of a message; the caller adds what it knows of the peer.
@@ -45,6 +44,11 @@ impl Engine {
         record
     }
 
+    /// True while a logger has all the records it may hold: new work waits.
+    pub(crate) fn logs_are_full(&self) -> bool {
+        self.logs.iter().any(telemetry::LogWriter::is_full)
+    }
+
     /// Hands a record to every logger that has its type enabled.
     pub(crate) fn log(&self, record: &LogRecord) {
         for log in &self.logs {
@@ -55,7 +59,7 @@ impl Engine {
     }
 
     /// A reply of 4xx or 5xx to an SMTP client.
-    pub(crate) fn log_rejection(&self, rejection: &Rejection, peer: SocketAddr, conn: &ConnMeta) {
+    pub(crate) fn log_rejection(&self, rejection: &Rejection, session: &Session, conn: &ConnMeta) {
         self.metrics.smtp_server_rejections.with_label_values(&["total"]).inc();
         if self.logs.is_empty() {
             return;
@@ -68,8 +72,8 @@ impl Engine {
         let mut record = LogRecord::new(RecordType::Rejection, now, now, answer);
         record.sender = rejection.sender.as_ref().map(|s| s.as_str().to_owned()).unwrap_or_default();
         record.recipient = Recipients(rejection.recipients.iter().map(|r| r.as_str().to_owned()).collect());
-        let name = conn.get("ehlo_domain").and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default();
-        record.peer_address = Some(PeerAddress { name, addr: peer.to_string(), is_secure: false });
+        let name = session.hello().unwrap_or_default().to_owned();
+        record.peer_address = Some(PeerAddress { name, addr: session.peer().to_string(), is_secure: false });
         record.nodeid = self.node_id_text.clone();
         let meta = conn.snapshot();
         for log in &self.logs {

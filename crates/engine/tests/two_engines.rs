@@ -73,6 +73,7 @@ async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) {
             node_id: uuid::Uuid::from_u128(1),
             resident_bytes_max: 1 << 20,
             seed: 7,
+            disks: Vec::new(),
         },
     });
     engine.start(recovery);
@@ -86,7 +87,8 @@ async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) {
 async fn send(to: SocketAddr, content: &str) -> String {
     let mut stream = BufReader::new(TcpStream::connect(to).await.expect("listening"));
     let mut answers = String::new();
-    let script = ["EHLO client.test\r\n", "MAIL FROM:<a@sender.test>\r\n", "RCPT TO:<b@next.test>\r\n", "DATA\r\n", content];
+    let script =
+        ["EHLO client.test\r\n", "MAIL FROM:<a@sender.test>\r\n", "RCPT TO:<b@next.test>\r\n", "DATA\r\n", content];
     stream.read_line(&mut answers).await.expect("a banner");
     for step in script {
         stream.write_all(step.as_bytes()).await.expect("writes");
@@ -111,7 +113,8 @@ async fn a_message_crosses_two_engines_and_is_gone_from_both() {
     let accepted = answers.lines().last().unwrap_or_default();
     assert!(accepted.starts_with("250 OK ids="), "{answers}");
 
-    let (meta, data) = tokio::time::timeout(Duration::from_secs(30), arrivals.recv()).await.expect("in time").expect("open");
+    let (meta, data) =
+        tokio::time::timeout(Duration::from_secs(30), arrivals.recv()).await.expect("in time").expect("open");
     let text = String::from_utf8_lossy(&data);
     assert!(text.ends_with("Subject: across\r\n\r\n.dotted\r\n"), "{text}");
     assert_eq!(text.matches("\r\nReceived: ").count() + usize::from(text.starts_with("Received: ")), 2, "{text}");

@@ -60,7 +60,15 @@ impl Host {
     /// Nothing registered, nothing asked for.
     pub fn new(signers: Arc<Signers>, next: Function) -> Host {
         let registry = Registry::default();
-        Host { signers, registry, startup: None, current_event: None, limits: Limits::default(), is_invalid: false, next }
+        Host {
+            signers,
+            registry,
+            startup: None,
+            current_event: None,
+            limits: Limits::default(),
+            is_invalid: false,
+            next,
+        }
     }
 }
 

@@ -82,7 +82,8 @@ impl From<mlua::Error> for Refusal {
 
 impl Reader {
     fn read(&mut self, value: &Value) -> Result<Json, Refusal> {
-        self.values_left = self.values_left.checked_sub(1).ok_or_else(|| refusal(format!("more than {VALUES_MAX} values")))?;
+        self.values_left =
+            self.values_left.checked_sub(1).ok_or_else(|| refusal(format!("more than {VALUES_MAX} values")))?;
         match value {
             Value::Nil => Ok(Json::Null),
             Value::Boolean(b) => Ok(Json::Bool(*b)),
@@ -153,7 +154,9 @@ impl Reader {
                 Ok(Json::Object(members.into_iter().collect()))
             }
             (false, true) => list(items),
-            (false, false) => Err(refusal(format!("a table with list items and the name `{}`: expected one kind", members[0].0))),
+            (false, false) => {
+                Err(refusal(format!("a table with list items and the name `{}`: expected one kind", members[0].0)))
+            }
         }
     }
 
@@ -174,7 +177,9 @@ fn list(mut items: Vec<(i64, Json)>) -> Result<Json, Refusal> {
     let mut places = items.iter().map(|(place, _)| *place);
     match (1..).zip(&mut places).find(|(expected, found)| expected != found) {
         None => Ok(items.into_iter().map(|(_, item)| item).collect()),
-        Some((missing, next)) => Err(refusal(format!("a list without item {missing} (it has item {next}): expected no gaps"))),
+        Some((missing, next)) => {
+            Err(refusal(format!("a list without item {missing} (it has item {next}): expected no gaps")))
+        }
     }
 }
 

@@ -137,8 +137,10 @@ fn auth_result(lua: &Lua, value: Value, ids: AuthIdentity) -> mlua::Result<Optio
 /// The identities are told apart by their context; without one the first counts for both
 /// (KumoMTA behaviour).
 fn auth_info(info: &Json) -> mlua::Result<AuthIdentity> {
-    let entries: Vec<(&str, Option<&str>)> = info["identities"].as_array().into_iter().flatten().filter_map(identity).collect();
-    let first = entries.first().ok_or_else(|| mlua::Error::runtime("AuthInfo: expected at least one entry in identities"))?.0;
+    let entries: Vec<(&str, Option<&str>)> =
+        info["identities"].as_array().into_iter().flatten().filter_map(identity).collect();
+    let first =
+        entries.first().ok_or_else(|| mlua::Error::runtime("AuthInfo: expected at least one entry in identities"))?.0;
     let of = |context: &str| entries.iter().find(|(_, c)| *c == Some(context)).map_or(first, |(id, _)| id).to_owned();
     Ok(AuthIdentity { authz_id: of("SmtpAuthPlainAuthorization"), authn_id: of("SmtpAuthPlainAuthentication") })
 }

@@ -7,7 +7,8 @@
 //! two times slower (7 ns a loop turn became 15 ns), which handlers that call a few methods
 //! cannot feel. Deliberately not guarded: time inside C functions (`os.execute`, `io.read`).
 
-use mlua::{HookTriggers, Lua, VmState, debug::Debug};
+use mlua::debug::Debug;
+use mlua::{HookTriggers, Lua, Thread, VmState};
 use std::time::{Duration, Instant};
 
 /// How long a handler, or the top level of a policy, may run.
@@ -15,7 +16,7 @@ pub(crate) const RUN_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Since when the running handler runs, known only once the hook has looked.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum RunTime {
+enum RunTime {
     /// A handler was entered; the clock was not read yet.
     Fresh,
     /// It ran already when the hook first looked, then.
@@ -24,14 +25,15 @@ pub(crate) enum RunTime {
 
 /// What the hook needs; lives in the state's app data.
 pub(crate) struct Guard {
-    pub run_time: RunTime,
+    run_time: RunTime,
     limit: Duration,
+    main_thread: Thread,
 }
 
 /// Installs the guard in a new state, for its coroutines too.
 pub(crate) fn install(lua: &Lua, limit: Duration) -> mlua::Result<()> {
     lua.set_memory_limit(MEMORY_BYTES_MAX)?;
-    lua.set_app_data(Guard { run_time: RunTime::Fresh, limit });
+    lua.set_app_data(Guard { run_time: RunTime::Fresh, limit, main_thread: lua.current_thread() });
     let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_LOOK);
     lua.set_global_hook(every, look)
 }
@@ -53,15 +55,18 @@ fn look(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
             now
         }
     };
-    let limit = guard.limit;
+    let (limit, main_thread) = (guard.limit, guard.main_thread.clone());
     drop(guard);
     if since.elapsed() < limit {
         return Ok(VmState::Continue);
     }
-    // From now on every instruction fails: a loop around a pcall must not swallow the error.
+    // From now on every instruction fails, here and in the main thread (other coroutines meet
+    // their own hook): a loop around pcall or resume must not swallow the error.
     let text = too_long(lua, frame, limit)?;
-    let again = text.clone();
-    lua.set_global_hook(HookTriggers::new().every_nth_instruction(1), move |_, _| Err(mlua::Error::runtime(&again)))?;
+    let (here, main) = (text.clone(), text.clone());
+    let each = HookTriggers::new().every_nth_instruction(1);
+    main_thread.set_hook(each, move |_, _| Err(mlua::Error::runtime(&main)))?;
+    lua.set_global_hook(each, move |_, _| Err(mlua::Error::runtime(&here)))?;
     Err(mlua::Error::runtime(text))
 }
 

@@ -119,7 +119,10 @@ impl LuaPolicy {
         let back = lent.and_then(|userdata| userdata.borrow_mut::<LuaMessage>().ok()?.take_back());
         self.put_back(context, &answer);
         answer?;
-        back.ok_or_else(|| PolicyError::Script { event: event.name(), text: "the message did not come back".to_owned() })
+        back.ok_or_else(|| PolicyError::Script {
+            event: event.name(),
+            text: "the message did not come back".to_owned(),
+        })
     }
 
     /// Asks a handler for an object made by one of the `kumo.make_*` constructors; `None` when
@@ -138,7 +141,9 @@ impl LuaPolicy {
         }
         let read = |_: &Lua, value: Value| match &value {
             Value::Nil => Ok(None),
-            Value::UserData(data) if data.is::<ConfigObject<T>>() => Ok(Some(data.borrow::<ConfigObject<T>>()?.0.clone())),
+            Value::UserData(data) if data.is::<ConfigObject<T>>() => {
+                Ok(Some(data.borrow::<ConfigObject<T>>()?.0.clone()))
+            }
             other => Err(unexpected(event, other, &format!("the result of {made_by}"))),
         };
         self.call(event, |_| Ok(arguments), read)

@@ -53,7 +53,8 @@ impl Registry {
     /// One line for each handler that will never be called: of an event this version does not
     /// raise, or of a name that looks like a slip of the pen. Sorted.
     pub fn warnings(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.events.iter().filter_map(|(name, handlers)| warning(name, handlers)).collect();
+        let mut lines: Vec<String> =
+            self.events.iter().filter_map(|(name, handlers)| warning(name, handlers)).collect();
         lines.sort();
         lines
     }

@@ -144,6 +144,7 @@ pub fn ready<'a, T: Send + 'a>(value: T) -> Answer<'a, T> {
 }
 
 fn unhandled<'a, T: Send + 'a>(event: &'static str, name: String) -> Answer<'a, T> {
-    let error = PolicyError::Script { event, text: format!("event {event} has not been registered (asked for `{name}`)") };
+    let error =
+        PolicyError::Script { event, text: format!("event {event} has not been registered (asked for `{name}`)") };
     Box::pin(core::future::ready(Err(error)))
 }

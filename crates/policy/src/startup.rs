@@ -1,6 +1,6 @@
 //! What a policy asks to be started, as `init` collected it.
 
-use config::{SpoolOptions, EsmtpListener, HttpListener, LocalLogs};
+use config::{EsmtpListener, HttpListener, LocalLogs, SpoolOptions};
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
 #[derive(Clone, Debug, Default)]

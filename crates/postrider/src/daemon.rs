@@ -40,14 +40,15 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     if options.user.is_none() && privileges::is_root() {
         bail!("started as root without --user: name the user to become once listeners are bound");
     }
-    let (policy, startup) = LuaPolicy::load(&options.policy)?;
     if options.validate {
+        let startup = LuaPolicy::validate(&options.policy)?;
         for listener in &startup.esmtp_listeners {
             serve::address(&listener.listen)?;
         }
         println!("OK");
         return Ok(ExitCode::SUCCESS);
     }
+    let (policy, startup) = LuaPolicy::load(&options.policy)?;
     let bound = serve::Bound::new(&startup)?;
     if let Some(user) = &options.user {
         privileges::become_user(user)?;

@@ -21,8 +21,11 @@ pub fn node_id(spool: &Path) -> anyhow::Result<Uuid> {
     let given = std::env::var_os("KUMO_NODE_ID_PATH").map(std::path::PathBuf::from);
     let path = given.unwrap_or_else(|| spool.join(".nodeid"));
     match fs::read_to_string(&path) {
-        Ok(text) => Uuid::parse_str(text.trim()).with_context(|| format!("{}: expected a UUID", path.display())),
-        Err(_) => {
+        Ok(text) if !text.trim().is_empty() => {
+            Uuid::parse_str(text.trim()).with_context(|| format!("{}: expected a UUID", path.display()))
+        }
+        // Absent, or cut short by a power failure at the very first start.
+        _ => {
             let mut octets = [0; 16];
             random(&mut octets)?;
             let id = uuid::Builder::from_random_bytes(octets).into_uuid();

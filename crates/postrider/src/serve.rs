@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use telemetry::{LogWriter, Metrics};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The mail server on embedded defaults: relays for this machine, delivers by MX.
 #[derive(Debug, Parser)]
@@ -91,7 +91,10 @@ pub fn address(at: &HostPort) -> anyhow::Result<SocketAddr> {
 pub fn serve(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
     privileges::raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")?;
-    runtime.block_on(serve_async(policy, startup, bound))
+    let ended = runtime.block_on(serve_async(policy, startup, bound));
+    // A thread stuck in a system call must not keep the process.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    ended
 }
 
 async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
@@ -103,6 +106,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         node_id: identity::node_id(&spool_dir)?,
         resident_bytes_max: identity::resident_bytes_max(),
         seed: identity::seed()?,
+        disks: disks(&startup),
     };
     let engine = Engine::new(EngineParts {
         policy,
@@ -113,18 +117,28 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         metrics: Metrics::new()?,
         settings,
     });
+    // Everything that can fail comes before the first message moves.
+    let stops = Stops::new()?;
+    let mut smtp = Vec::new();
+    for (options, socket) in startup.esmtp_listeners.into_iter().zip(bound.smtp) {
+        smtp.push((EsmtpService::new(engine.clone(), options)?, listen::into_tokio(socket)?));
+    }
+    let mut http = Vec::new();
+    for (options, socket) in startup.http_listeners.iter().zip(bound.http) {
+        http.push((HttpService::new(engine.clone(), options)?, listen::into_tokio(socket)?));
+    }
     engine.start(recovery);
     let mut services = tokio::task::JoinSet::new();
-    for (options, socket) in startup.esmtp_listeners.into_iter().zip(bound.smtp) {
-        let socket = announce("smtp", socket)?;
-        services.spawn(EsmtpService::new(engine.clone(), options)?.serve(socket));
+    for (service, socket) in smtp {
+        announce("smtp", &socket)?;
+        services.spawn(service.serve(socket));
     }
-    for (options, socket) in startup.http_listeners.iter().zip(bound.http) {
-        let socket = announce("http", socket)?;
-        services.spawn(HttpService::new(engine.clone(), options)?.serve(socket));
+    for (service, socket) in http {
+        announce("http", &socket)?;
+        services.spawn(service.serve(socket));
     }
     eprintln!("initialization complete");
-    until_stopped(&engine).await
+    stops.run(&engine).await
 }
 
 /// The resolver of `POSTRIDER_RESOLVERS` (`ip:port,...`), else the system's; without one, the
@@ -144,27 +158,52 @@ fn resolver() -> anyhow::Result<HickoryResolver> {
 }
 
 /// Tells tooling where a listener is; the line ends with the address.
-fn announce(protocol: &str, socket: TcpListener) -> anyhow::Result<tokio::net::TcpListener> {
-    let socket = listen::into_tokio(socket)?;
+fn announce(protocol: &str, socket: &tokio::net::TcpListener) -> anyhow::Result<()> {
     eprintln!("{protocol} listener on {}", socket.local_addr()?);
-    Ok(socket)
+    Ok(())
 }
 
-/// The first signal drains, a second one stops now.
-async fn until_stopped(engine: &Engine) -> anyhow::Result<ExitCode> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    let mut next = async || {
-        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
-    };
-    next().await;
-    tracing::info!("stopping: finishing what is in hand; a second signal stops at once");
-    tokio::select! {
-        () = engine.drain(DRAIN_GRACE) => Ok(ExitCode::SUCCESS),
-        () = next() => {
-            tracing::warn!("stopped at once");
-            Ok(ExitCode::FAILURE)
-        }
+/// The signals that stop the program, caught from before the first listener is announced.
+struct Stops {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stops {
+    fn new() -> anyhow::Result<Stops> {
+        Ok(Stops { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
     }
+
+    /// The first signal drains, a second one stops now. An engine that stops by itself has failed.
+    async fn run(mut self, engine: &Engine) -> anyhow::Result<ExitCode> {
+        let failed = tokio::select! {
+            () = self.next() => false,
+            () = engine.draining() => true,
+        };
+        tracing::info!("stopping: finishing what is in hand; a second signal stops at once");
+        tokio::select! {
+            () = engine.drain(DRAIN_GRACE) => {}
+            () = self.next() => {
+                tracing::warn!("stopped at once");
+                std::process::exit(1);
+            }
+        }
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! { _ = self.terminate.recv() => {}, _ = self.interrupt.recv() => {} }
+    }
+}
+
+/// What `/metrics` shows the free space of, under KumoMTA's names.
+fn disks(startup: &Startup) -> Vec<(String, PathBuf)> {
+    // One log serves all spools: their space is that of its directory.
+    let spools = startup.spools.iter().map(|s| format!("{} spool", s.name));
+    let spool_dir = spool_dir(startup).unwrap_or_default();
+    let spools = spools.map(|name| (name, spool_dir.clone()));
+    let logs = startup.local_logs.iter().map(|l| (format!("log dir {}", l.log_dir.display()), l.log_dir.clone()));
+    spools.chain(logs).collect()
 }
 
 /// One log serves both of KumoMTA's spools; it lives in the one called `data`.
@@ -177,4 +216,4 @@ fn spool_dir(startup: &Startup) -> anyhow::Result<PathBuf> {
 }
 
 /// How long deliveries in hand may take to end. What is cut short is in the spool.
-const DRAIN_GRACE: Duration = Duration::from_secs(60);
+const DRAIN_GRACE: Duration = Duration::from_secs(10);

@@ -39,6 +39,8 @@ pub struct Footprint {
     pub effects: usize,
     /// Messages that queues expect back.
     pub out: usize,
+    /// Waits that no event ended but the periodic look at everything: lost wake-ups, ever.
+    pub caught: usize,
 }
 
 impl QueueCore {
@@ -64,6 +66,7 @@ impl QueueCore {
             timers: self.wheel.len(),
             effects: self.effects.len(),
             out: self.scheduled.values().map(|q| q.out).sum(),
+            caught: self.caught,
         }
     }
 }

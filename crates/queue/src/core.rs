@@ -8,7 +8,9 @@
 //! Invariant, checked by the simulator: every admitted message is in exactly one of
 //! {waiting, due, ready, taken by one connection, handed out in an effect, settled}.
 
+use crate::Why;
 use crate::effect::{Effect, Opening};
+use crate::pool::Rotation;
 use crate::ready::{Connection, ReadyQueue, Route, RouteFailure};
 use crate::scheduled::{ScheduledQueue, Way};
 use crate::settle::Verdict;
@@ -78,11 +80,14 @@ pub struct QueueSettings {
 pub struct QueueCore {
     pub(crate) by_name: HashMap<Arc<str>, QueueKey>,
     pub(crate) scheduled: HashMap<QueueKey, ScheduledQueue>,
-    pub(crate) ready_by_name: HashMap<Arc<str>, ReadyKey>,
+    /// By name and identity of the destination.
+    pub(crate) ready_by_name: HashMap<(Arc<str>, Arc<str>), ReadyKey>,
     pub(crate) ready: HashMap<ReadyKey, ReadyQueue>,
     pub(crate) wheel: TimerWheel<Timer>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) resident_bytes: usize,
+    /// Waits that nobody but the periodic look ended.
+    pub(crate) caught: usize,
     settings: QueueSettings,
     next_key: u32,
     random: u64,
@@ -111,6 +116,7 @@ impl QueueCore {
             wheel: TimerWheel::new(now),
             effects: Vec::new(),
             resident_bytes: 0,
+            caught: 0,
             random: settings.seed | 1,
             settings,
             next_key: 0,
@@ -149,34 +155,50 @@ impl QueueCore {
         }
     }
 
-    /// The answer to `Effect::Route`.
+    /// The answer to `Effect::Route`. A route none of whose sources may send is none.
     pub fn routed(&mut self, now: Now, key: QueueKey, route: Route) {
-        let legs = route.legs.iter().map(|(name, _, leg)| self.ready_queue(now.mono, name, leg.clone())).collect();
-        let weights = route.legs.iter().map(|(_, weight, _)| *weight).collect();
+        let weights: Vec<u32> = route.legs.iter().map(|(_, weight, _)| *weight).collect();
+        if weights.iter().all(|weight| *weight == 0) {
+            return self.unroutable(now, key, no_source());
+        }
+        let legs: Vec<ReadyKey> =
+            route.legs.iter().map(|(name, _, leg)| self.ready_queue(now.mono, name, leg.clone())).collect();
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         queue.routing = false;
         queue.route_fresh_until = now.mono + route.fresh_for;
-        let same = queue.route.as_ref().is_some_and(|way| way.legs == legs);
+        let rotation = Rotation::new(weights);
+        let same = |way: &Way| way.legs == legs && way.rotation.weights() == rotation.weights();
+        let same = queue.route.as_ref().is_some_and(same);
         if !same {
-            queue.route = Some(Way { legs, rotation: crate::pool::Rotation::new(weights) });
+            queue.route = Some(Way { legs: legs.clone(), rotation });
         }
         self.promote(now, key);
+        // A new definition may have raised limits that somebody waits for.
+        for leg in legs {
+            self.serve(now, leg);
+            self.call_waiters(now, leg);
+        }
     }
 
-    /// There is no configuration or no route: every due message is settled with the reply.
+    /// There is no configuration or no route: every due message is settled with the reply. A
+    /// queue that never had a configuration keeps its messages instead, uncounted: nobody knows
+    /// yet how often they may be tried and when they are too old.
     pub fn unroutable(&mut self, now: Now, key: QueueKey, failure: RouteFailure) {
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         (queue.routing, queue.configuring) = (false, false);
         queue.route = None;
         queue.promotes_after = now.mono + failure.hold_for;
+        self.wheel.insert(queue.promotes_after, Timer::Promote(key));
         let verdict = if failure.reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
+        if queue.config.is_none() && verdict == Verdict::Transient {
+            return;
+        }
         let due = std::mem::take(&mut queue.due);
         queue.out += due.len();
         for message in due {
             let queued = Box::new(Queued { message, queue: key });
             self.effects.push(Effect::Undeliverable { queued, verdict, reply: failure.reply.clone(), route: None });
         }
-        self.wheel.insert(now.mono + failure.hold_for, Timer::Promote(key));
     }
 
     /// Takes a message in. It waits for its due time or, when that has come, for its way.
@@ -200,6 +222,18 @@ impl QueueCore {
             ready.idle.push_back(conn.slot);
         }
         taken
+    }
+
+    /// A connection wants to end because nothing came: false when it was woken already and
+    /// must take what was promised to it.
+    pub fn leave_idle(&mut self, conn: ConnKey) -> bool {
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return true };
+        let was_idle = ready.idle.contains(&conn.slot);
+        ready.idle.retain(|slot| *slot != conn.slot);
+        if let Some(connection) = ready.connections.get_mut(conn.slot) {
+            connection.idle = false;
+        }
+        was_idle
     }
 
     /// A connection with a message in hand asks for one to pipeline behind it. It is not noted
@@ -308,6 +342,7 @@ impl QueueCore {
         if now.mono >= self.next_sweep {
             self.next_sweep = now.mono + SWEEP_INTERVAL;
             self.sweep(now.mono);
+            self.look_again(now);
         }
     }
 
@@ -393,7 +428,8 @@ impl QueueCore {
     }
 
     fn ready_queue(&mut self, now: Instant, name: &Arc<str>, leg: crate::ready::Leg) -> ReadyKey {
-        if let Some(key) = self.ready_by_name.get(name).copied() {
+        let identity = (name.clone(), leg.destination.identity().clone());
+        if let Some(key) = self.ready_by_name.get(&identity).copied() {
             if let Some(ready) = self.ready.get_mut(&key) {
                 ready.redefine(leg);
                 ready.last_used = now;
@@ -401,7 +437,7 @@ impl QueueCore {
             return key;
         }
         let key = ReadyKey(self.fresh_key());
-        self.ready_by_name.insert(name.clone(), key);
+        self.ready_by_name.insert(identity, key);
         self.ready.insert(key, ReadyQueue::new(name.clone(), leg, now));
         key
     }
@@ -442,12 +478,57 @@ impl QueueCore {
             true => scheduled.remove(key).is_none(),
             false => true,
         });
+        let scheduled = &mut self.scheduled;
+        for (key, ready) in &mut self.ready {
+            // Whoever stands in line and has nothing to promote any more found another way.
+            ready.waiters.retain(|waiter| match scheduled.get_mut(waiter) {
+                Some(queue) if queue.due.is_empty() => !queue.waits_at.remove(key),
+                Some(_) => true,
+                None => false,
+            });
+        }
         let ready = &mut self.ready;
         let unused = |r: &ReadyQueue| r.is_unused() && now.saturating_since(r.last_used) > READY_IDLE_MAX;
-        self.ready_by_name.retain(|_, key| match ready.get(key).is_some_and(unused) {
-            true => ready.remove(key).is_none(),
-            false => true,
+        let effects = &mut self.effects;
+        self.ready_by_name.retain(|(name, _), key| {
+            let goes = ready.get(key).is_some_and(unused);
+            if goes {
+                ready.remove(key);
+                effects.push(Effect::Forgotten(name.clone()));
+            }
+            !goes
         });
+    }
+
+    /// Looks at everything that waits for something other than a time. Each of those waits has
+    /// somebody who ends it; this is the net below them, and what refreshes the definitions of
+    /// queues in which nothing moves. What it catches is counted: the simulator wants none.
+    fn look_again(&mut self, now: Now) {
+        // A timer may be a tick late; what waits for one is not caught here.
+        let long_ago = |after: Instant| after + TIMER_LATE_MAX < now.mono;
+        let mut due: Vec<QueueKey> =
+            self.scheduled.iter().filter(|(_, q)| !q.due.is_empty()).map(|(k, _)| *k).collect();
+        // In order of age: equal runs must do equal things.
+        due.sort_unstable();
+        for key in due {
+            let out = |core: &QueueCore| core.scheduled.get(&key).filter(|q| long_ago(q.promotes_after)).map(|q| q.out);
+            let before = out(self);
+            let effects = self.effects.len();
+            self.promote(now, key);
+            let expired = self.effects[effects..].iter().filter(|e| matches!(e, Effect::Expired(_))).count();
+            self.caught += before.zip(out(self)).map_or(0, |(before, after)| after - before - expired);
+        }
+        let mut ready: Vec<ReadyKey> =
+            self.ready.iter().filter(|(_, r)| !r.messages.is_empty()).map(|(k, _)| *k).collect();
+        ready.sort_unstable();
+        for key in ready {
+            // A connection that is not idle asks again by itself.
+            let waits = |r: &ReadyQueue| long_ago(r.opens_after) && r.idle.len() == r.connections.len();
+            let waits = self.ready.get(&key).is_some_and(waits);
+            let effects = self.effects.len();
+            self.serve(now, key);
+            self.caught += usize::from(waits && self.effects.len() > effects);
+        }
     }
 
     fn fresh_key(&mut self) -> u32 {
@@ -480,6 +561,16 @@ pub struct Counts {
     pub connections: usize,
 }
 
+/// All sources of the pool have the weight 0.
+fn no_source() -> RouteFailure {
+    let reply = Reply::enhanced(451, EnhancedCode::new(4, 4, 4), "no source of the egress pool may send");
+    RouteFailure { why: Why::FailedToInsertIntoReadyQueue, reply, hold_for: NO_SOURCE_HOLD }
+}
+
+/// How long a queue without a source rests before it is asked about again (KumoMTA: 60 s).
+const NO_SOURCE_HOLD: Duration = Duration::from_secs(60);
+/// A timer is at most one tick late; two, to be sure.
+const TIMER_LATE_MAX: Duration = Duration::from_millis(128);
 /// How often unused queues are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// A ready queue idle for so long is forgotten (KumoMTA behaviour).

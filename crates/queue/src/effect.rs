@@ -45,6 +45,8 @@ pub enum Effect {
         /// Ready queue and leg it was to take; `None` when it never had a route.
         route: Option<(Arc<str>, Leg)>,
     },
+    /// A ready queue of this name is forgotten; so may be what is counted for it.
+    Forgotten(Arc<str>),
     /// A message older than its queue's `max_age`.
     Expired(Box<Queued>),
 }
@@ -54,7 +56,8 @@ impl Effect {
     pub fn message(&self) -> Option<&Message> {
         match self {
             Effect::Undeliverable { queued, .. } | Effect::Expired(queued) => Some(&queued.message),
-            Effect::Configure { .. } | Effect::Route { .. } | Effect::Open(_) | Effect::Wake(_) => None,
+            Effect::Configure { .. } | Effect::Route { .. } => None,
+            Effect::Open(_) | Effect::Wake(_) | Effect::Forgotten(_) => None,
         }
     }
 }

@@ -17,9 +17,16 @@ pub struct Rotation {
 impl Rotation {
     /// A walk over sources with these weights; a weight of zero is never chosen.
     pub fn new(weights: Vec<u32>) -> Rotation {
+        let scale = weights.iter().copied().max().unwrap_or(0).div_ceil(SHARES_MAX).max(1);
+        let weights: Vec<u32> = weights.into_iter().map(|weight| weight.div_ceil(scale)).collect();
         let step = weights.iter().copied().filter(|w| *w > 0).fold(0, gcd);
         let heaviest = weights.iter().copied().max().unwrap_or(0);
         Rotation { index: weights.len().saturating_sub(1), weights, step, heaviest, current: 0 }
+    }
+
+    /// The weights it walks over, in the order of the sources.
+    pub fn weights(&self) -> &[u32] {
+        &self.weights
     }
 
     /// The next source for which `usable` holds; `None` when there is none.
@@ -40,6 +47,10 @@ impl Rotation {
         None
     }
 }
+
+/// Steps of one walk per source; larger weights are scaled down to it, so that a walk is short
+/// whatever an operator writes.
+const SHARES_MAX: u32 = 1000;
 
 fn gcd(a: u32, b: u32) -> u32 {
     if b == 0 { a } else { gcd(b, a % b) }

@@ -7,6 +7,7 @@
 
 use crate::core::{QueueCore, QueueKey, Queued, ReadyKey, Timer};
 use crate::effect::Effect;
+use crate::ready::ReadyQueue;
 use crate::scheduled::ScheduledQueue;
 use clock::{Instant, Now};
 use hashbrown::HashMap;
@@ -39,9 +40,12 @@ impl QueueCore {
     }
 
     fn promote_up_to(&mut self, now: Now, key: QueueKey, messages_max: usize) {
-        for _ in 0..messages_max {
+        let mut promoted = 0;
+        while promoted < messages_max {
             match self.judge(now, key) {
                 Gate::Stopped => return,
+                // Takes no room and so no part of the turn: whoever uses a turn up must leave a
+                // message behind whose leaving calls the next in line.
                 Gate::Expired => self.pop_due(key).into_iter().for_each(|q| self.effects.push(Effect::Expired(q))),
                 Gate::Open(ready_key) => {
                     let Some(queued) = self.pop_due(key) else { return };
@@ -50,6 +54,7 @@ impl QueueCore {
                         ready.last_used = now.mono;
                     }
                     self.serve(now, ready_key);
+                    promoted += 1;
                 }
             }
         }
@@ -71,15 +76,23 @@ impl QueueCore {
         if expired {
             return Gate::Expired;
         }
-        let Some(leg) = choose(queue, &self.ready) else {
-            self.wait_for_room(key);
-            return Gate::Stopped;
-        };
-        if let Some(Err(wait)) = queue.message_rate.as_mut().map(|rate| rate.admit(now.mono)) {
+        // The rate is asked before the walk over the sources and charged after it: a walk for
+        // nothing would shift their shares, a charge for nothing would slow the queue down.
+        if let Some(Err(wait)) = queue.message_rate.as_ref().map(|rate| rate.check(now.mono)) {
             queue.promotes_after = now.mono + wait;
             self.wheel.insert(queue.promotes_after, Timer::Promote(key));
             return Gate::Stopped;
         }
+        let (leg, some_gone) = choose(queue, &self.ready);
+        if some_gone {
+            queue.route_fresh_until = Instant::ZERO;
+            refresh(queue, key, now.mono, &mut self.effects);
+        }
+        let Some(leg) = leg else {
+            self.wait_for_room(key);
+            return Gate::Stopped;
+        };
+        let _admitted = queue.message_rate.as_mut().map(|rate| rate.admit(now.mono));
         Gate::Open(leg)
     }
 
@@ -111,8 +124,9 @@ fn refresh(queue: &mut ScheduledQueue, key: QueueKey, now: Instant, effects: &mu
         queue.configuring = true;
         effects.push(Effect::Configure { queue: key, name: queue.name.clone() });
     }
+    let is_stale = queue.route.is_none() || now >= queue.route_fresh_until;
     if let Some(config) = &queue.config
-        && now >= queue.route_fresh_until
+        && is_stale
         && !queue.routing
     {
         queue.routing = true;
@@ -121,10 +135,20 @@ fn refresh(queue: &mut ScheduledQueue, key: QueueKey, now: Instant, effects: &mu
     }
 }
 
-fn choose(queue: &mut ScheduledQueue, ready: &HashMap<ReadyKey, crate::ready::ReadyQueue>) -> Option<ReadyKey> {
-    let way = queue.route.as_mut()?;
-    let index = way.rotation.next(|i| ready.get(&way.legs[i]).is_some_and(|r| r.has_room()))?;
-    Some(way.legs[index])
+/// The next way with room, and whether one was met that is gone: an unused ready queue is
+/// forgotten though routes still name it.
+fn choose(queue: &mut ScheduledQueue, ready: &HashMap<ReadyKey, ReadyQueue>) -> (Option<ReadyKey>, bool) {
+    let Some(way) = queue.route.as_mut() else { return (None, false) };
+    let mut some_gone = false;
+    let has_room = |i: usize| match ready.get(&way.legs[i]) {
+        Some(ready) => ready.has_room(),
+        None => {
+            some_gone = true;
+            false
+        }
+    };
+    let index = way.rotation.next(has_room);
+    (index.map(|i| way.legs[i]), some_gone)
 }
 
 /// Messages one queue may promote before the next waiting queue has its turn.

@@ -8,19 +8,44 @@ use crate::Why;
 use crate::core::{QueueKey, Queued};
 use crate::throttle::Gcra;
 use clock::{Duration, Instant};
-use config::{EgressPath, EgressSource, MxListEntry};
+use config::{EgressPath, EgressSource};
+use core::any::Any;
+use core::fmt;
 use slab::Slab;
 use smtp_wire::Reply;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Where a ready queue's connections go.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Destination {
-    /// The exchangers of this routing domain, resolved when a connection is opened.
-    Domain(String),
-    /// An explicit list from the queue's protocol, tried in order.
-    MxList(Vec<MxListEntry>),
+/// Where a ready queue's connections go, found once with the route. Opaque to the queue: it
+/// only tells destinations of one site name apart, and hands them to whoever connects.
+#[derive(Clone)]
+pub struct Destination {
+    identity: Arc<str>,
+    hosts: Arc<dyn Any + Send + Sync>,
+}
+
+impl Destination {
+    /// `identity` differs for destinations that must not share a ready queue although their
+    /// site has the same name, such as two `mx_list`s with one label and different addresses.
+    pub fn new<T: Send + Sync + 'static>(identity: &str, hosts: Arc<T>) -> Destination {
+        Destination { identity: identity.into(), hosts }
+    }
+
+    /// What distinguishes it from others of the same site name.
+    pub fn identity(&self) -> &Arc<str> {
+        &self.identity
+    }
+
+    /// What the maker put in, when it is of that type.
+    pub fn hosts<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.hosts.clone().downcast().ok()
+    }
+}
+
+impl fmt::Debug for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Destination").field(&self.identity).finish()
+    }
 }
 
 /// One way out: a source to a site.
@@ -33,7 +58,7 @@ pub struct Leg {
     /// Limits, timeouts, TLS.
     pub path: Arc<EgressPath>,
     /// Where to.
-    pub destination: Arc<Destination>,
+    pub destination: Destination,
 }
 
 /// The resolved ways out of one scheduled queue.

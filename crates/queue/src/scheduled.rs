@@ -72,7 +72,10 @@ impl ScheduledQueue {
         if changed {
             self.message_rate = config.max_message_rate.as_ref().map(gcra);
         }
-        if self.config.as_ref().is_some_and(|old| old.protocol != config.protocol || old.egress_pool != config.egress_pool)
+        if self
+            .config
+            .as_ref()
+            .is_some_and(|old| old.protocol != config.protocol || old.egress_pool != config.egress_pool)
         {
             self.route_fresh_until = now;
         }

@@ -71,7 +71,13 @@ pub struct Settlement {
 /// Applies `outcomes` to `message`. Recipients without an outcome stay pending. The caller
 /// counts the attempt (`message.attempts`) after logging, as KumoMTA's records expect.
 /// `random` spreads retries.
-pub fn settle(message: &mut Message, outcomes: Vec<Outcome>, config: &QueueConfig, now: Now, random: u64) -> Settlement {
+pub fn settle(
+    message: &mut Message,
+    outcomes: Vec<Outcome>,
+    config: &QueueConfig,
+    now: Now,
+    random: u64,
+) -> Settlement {
     let mut entries: Vec<Entry> = Vec::new();
     let mut newly_settled = Vec::new();
     for outcome in outcomes {

@@ -1,7 +1,8 @@
 //! One rate limit as GCRA (generic cell rate algorithm), in memory.
 //!
 //! Keeps one moment, the theoretical arrival time; admits when the cell is not more than the
-//! burst ahead of it. Exact to the microsecond, no window edges, constant memory.
+//! burst ahead of it. Exact to the microsecond, no window edges, constant memory. Whole
+//! microseconds throughout, rounded against the sender: a wait that was sat out is always enough.
 
 use clock::{Duration, Instant};
 
@@ -18,20 +19,26 @@ pub struct Gcra {
 impl Gcra {
     /// `burst` of zero counts as one: a limit that admits nothing would wedge its queue.
     pub fn new(limit: u64, period: Duration, burst: u64) -> Gcra {
-        let interval = Duration::from_nanos((period.as_nanos() / u128::from(limit.max(1))) as u64);
+        // The clock has no finer grain: a rest below it would be waited for in vain, for ever.
+        let interval_us = period.as_micros().div_ceil(u128::from(limit.max(1)));
+        let interval = Duration::from_micros(u64::try_from(interval_us).unwrap_or(u64::MAX));
         let tolerance = interval.saturating_mul(u32::try_from(burst.max(1) - 1).unwrap_or(u32::MAX));
         Gcra { interval, tolerance, arrival: Instant::ZERO }
     }
 
     /// Takes one event's worth, or says how long to wait before asking again.
     pub fn admit(&mut self, now: Instant) -> Result<(), Duration> {
-        let arrival = self.arrival.max(now);
-        let ahead = arrival.saturating_since(now);
-        if ahead > self.tolerance {
-            return Err(ahead - self.tolerance);
-        }
-        self.arrival = arrival + self.interval;
+        self.check(now)?;
+        self.arrival = self.arrival.max(now) + self.interval;
         Ok(())
+    }
+
+    /// What [`Gcra::admit`] would say, without taking anything.
+    pub fn check(&self, now: Instant) -> Result<(), Duration> {
+        match self.arrival.saturating_since(now).checked_sub(self.tolerance) {
+            Some(wait) if wait > Duration::ZERO => Err(wait),
+            _ => Ok(()),
+        }
     }
 }
 

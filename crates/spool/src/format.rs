@@ -91,7 +91,7 @@ impl SegmentHeader {
             Some((version, _)) if version > VERSION => {
                 Err(SpoolError::NewerFormat { file, found: version, known: VERSION })
             }
-            Some((VERSION, header)) => Ok(Some(header)),
+            Some((VERSION, header)) => Ok(Some(header).filter(|h| h.floor <= h.segment && h.previous < h.segment)),
             _ => Ok(None),
         }
     }
@@ -124,7 +124,9 @@ impl BatchHeader {
         };
         let octets = header.octets as usize;
         let fits = octets >= BATCH_HEADER_OCTETS && octets.div_ceil(PAGE_OCTETS) == header.pages as usize;
-        fits.then_some(header)
+        // A floor names the oldest segment still needed; the one it stands in is.
+        let sane = header.floor <= header.segment && header.sequence <= SEQUENCE_MAX;
+        (fits && sane).then_some(header)
     }
 }
 
@@ -184,6 +186,9 @@ impl TableEntry {
         (entry.done_length <= entry.state_length).then_some(entry)
     }
 }
+
+/// No log gets there; a higher sequence is not ours, and believing it would leave no room for the next.
+const SEQUENCE_MAX: u64 = u64::MAX >> 1;
 
 /// Octets still to be read; every step is `None` at the end.
 pub(crate) struct Cursor<'a>(pub &'a [u8]);

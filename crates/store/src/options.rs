@@ -26,7 +26,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             settings: Settings::default(),
-            mark_interval: Duration::from_millis(50),
+            mark_interval: Duration::from_millis(5),
             linger_max: Duration::from_millis(1),
             batch_octets_max: 4 << 20,
             queued_octets_max: 64 << 20,

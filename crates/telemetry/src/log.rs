@@ -1,10 +1,11 @@
 //! The log writer: takes encoded records, writes segments on a thread of its own.
 //!
 //! Records cross as finished lines in a bounded buffer that both sides swap, so a producer pays
-//! a copy and a short lock, and the thread compresses many records per wake-up. When
-//! `back_pressure` records wait, producers wait too: a record is never dropped. A segment ends
-//! at its size, at its age, and when the writer is closed. A disk error keeps the batch and
-//! tries again each second, saying so.
+//! a copy and a short lock, and the thread compresses many records per wake-up. Logging never
+//! waits: when `back_pressure` records wait already, [`LogWriter::is_full`] says so and whoever
+//! takes up work holds back, so that the buffer can only grow by what is in hand. A segment
+//! ends at its size, at its age, and when the writer is closed. A disk error keeps the batch
+//! and tries again each second, saying so; only closing gives such records up, saying so.
 
 use crate::segment::{Segment, mark_leftovers_done};
 use config::LocalLogs;
@@ -44,8 +45,6 @@ struct Shared {
     state: Mutex<State>,
     /// Signals the thread that lines wait or that it is to end.
     filled: Condvar,
-    /// Signals producers that there is room again.
-    emptied: Condvar,
     options: LocalLogs,
 }
 
@@ -63,8 +62,7 @@ impl LogWriter {
         let directory = |cause| LogError::Directory { dir: options.log_dir.clone(), cause };
         std::fs::create_dir_all(&options.log_dir).map_err(directory)?;
         mark_leftovers_done(&options.log_dir).map_err(directory)?;
-        let shared =
-            Arc::new(Shared { state: Mutex::default(), filled: Condvar::new(), emptied: Condvar::new(), options });
+        let shared = Arc::new(Shared { state: Mutex::default(), filled: Condvar::new(), options });
         let of_thread = shared.clone();
         let run = move || Writer { shared: of_thread, segment: None, opened: Instant::now(), complained: false }.run();
         let thread = std::thread::Builder::new().name("logs".to_owned()).spawn(run).map_err(LogError::Thread)?;
@@ -76,12 +74,14 @@ impl LogWriter {
         &self.shared.options
     }
 
-    /// Queues one record. Waits only when `back_pressure` records wait already.
+    /// True while `back_pressure` records wait: new work should wait too.
+    pub fn is_full(&self) -> bool {
+        self.shared.lock().records >= self.shared.options.back_pressure
+    }
+
+    /// Queues one record; never waits.
     pub fn log(&self, record: &LogRecord) {
         let mut state = self.shared.lock();
-        while state.records >= self.shared.options.back_pressure && !state.closing {
-            state = self.shared.emptied.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
         record.write_json_line(&mut state.lines);
         state.records += 1;
         if state.sleeping && (state.lines.len() >= WAKE_BYTES || state.records == 1) {
@@ -118,15 +118,21 @@ impl Writer {
     fn run(mut self) {
         let mut lines = Vec::new();
         loop {
-            let closing = self.gather(&mut lines);
+            let mut closing = self.gather(&mut lines);
             while !lines.is_empty() {
-                match self.write(&lines) {
-                    Ok(()) => lines.clear(),
+                let part = self.part(&lines);
+                match self.write(&lines[..part]) {
+                    Ok(()) => {
+                        lines.drain(..part);
+                        if self.is_over() {
+                            self.finish();
+                        }
+                    }
                     Err(error) if closing => {
                         tracing::error!("log records lost at shutdown: {error}");
                         lines.clear();
                     }
-                    Err(error) => self.complain(&error),
+                    Err(error) => closing = self.complain(&error),
                 }
             }
             if closing || self.is_over() {
@@ -158,8 +164,18 @@ impl Writer {
         }
         std::mem::swap(&mut state.lines, lines);
         state.records = 0;
-        self.shared.emptied.notify_all();
         state.closing
+    }
+
+    /// Octets of whole lines that fill the segment to its size, one line at least.
+    fn part(&self, lines: &[u8]) -> usize {
+        let used = self.segment.as_ref().map_or(0, |s| s.uncompressed_bytes);
+        let room = usize::try_from(self.shared.options.max_file_size.saturating_sub(used)).unwrap_or(usize::MAX);
+        if lines.len() <= room {
+            return lines.len();
+        }
+        let from = room.saturating_sub(1).min(lines.len());
+        lines[from..].iter().position(|b| *b == b'\n').map_or(lines.len(), |at| from + at + 1)
     }
 
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
@@ -191,14 +207,19 @@ impl Writer {
         }
     }
 
-    /// A segment that failed to write is abandoned: its frame may be cut anywhere.
-    fn complain(&mut self, error: &io::Error) {
+    /// A segment that failed to write is abandoned: its frame may be cut anywhere. Waits a
+    /// moment; true when the writer is being closed.
+    fn complain(&mut self, error: &io::Error) -> bool {
         if !std::mem::replace(&mut self.complained, true) {
             let dir = self.shared.options.log_dir.display();
             tracing::error!("log_dir {dir}: {error}; records wait, trying again each second");
         }
-        self.segment = None;
-        std::thread::sleep(RETRY_WAIT);
+        if let Some(segment) = self.segment.take() {
+            segment.discard_if_empty();
+        }
+        let state = self.shared.lock();
+        let waited = self.shared.filled.wait_timeout(state, RETRY_WAIT).unwrap_or_else(PoisonError::into_inner);
+        waited.0.closing
     }
 }
 

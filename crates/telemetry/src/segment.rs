@@ -30,9 +30,20 @@ impl Segment {
     /// Appends whole lines.
     pub fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         self.encoder.write_all(lines)?;
+        // Flushed so that success means "in the file", and so that a reader can follow it.
+        self.encoder.flush()?;
         self.uncompressed_bytes += lines.len() as u64;
         self.records += 1;
         Ok(())
+    }
+
+    /// Removes a segment that nothing could be written to.
+    pub fn discard_if_empty(self) {
+        if self.records == 0
+            && let Err(error) = fs::remove_file(&self.path)
+        {
+            tracing::error!("cannot remove the empty segment {}: {error}", self.path.display());
+        }
     }
 
     /// Ends the zstd frame and marks the file complete.

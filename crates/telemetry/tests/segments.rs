@@ -45,7 +45,7 @@ fn every_record_is_in_a_complete_segment_after_close() {
 }
 
 #[test]
-fn segments_end_at_their_size_and_back_pressure_loses_nothing() {
+fn segments_end_at_their_size_and_no_record_is_lost_beyond_back_pressure() {
     let dir = tempfile::tempdir().expect("scratch");
     let mut options = options(dir.path());
     options.max_file_size = 10_000;

@@ -44,13 +44,9 @@ impl Sink {
 
     /// Waits until at least `count` messages have arrived; returns all that have.
     pub fn await_arrivals(&self, count: usize, within: Duration) -> Vec<Arrival> {
-        let mut seen = 0;
         until(within, &format!("{count} messages at the sink"), || {
             let arrivals = self.arrivals();
-            if arrivals.len() != seen {
-                seen = arrivals.len();
-            }
-            (seen >= count).then_some(arrivals)
+            (arrivals.len() >= count).then_some(arrivals)
         })
     }
 }

@@ -116,12 +116,13 @@ fn a_client_that_talks_first_is_cut() {
         "local kumo = require 'kumo'\nkumo.on('init', function()\n\
          kumo.define_spool {{ name = 'data', path = '{0}/data' }}\nkumo.define_spool {{ name = 'meta', path = '{0}/meta' }}\n\
          kumo.start_esmtp_listener {{ listen = '127.0.0.1:0' }}\nend)\n\
-         kumo.on('smtp_server_connection_accepted', function()\n\
-         local t = os.time()\nlocal c = os.clock()\nwhile os.clock() - c < 0.3 and os.time() - t < 5 do end\nend)\n",
+         kumo.on('smtp_server_connection_accepted', function()\nkumo.log_warn 'thinking'\n\
+         local t = os.time()\nlocal c = os.clock()\nwhile os.clock() - c < 0.5 and os.time() - t < 5 do end\nend)\n",
         scratch.path().display()
     );
     let server = Launch::policy(scratch.write("policy.lua", text)).start();
     let mut client = Client::connect_mute(server.smtp());
+    server.process.await_stderr("`thinking`", SOON, |line| line.contains("thinking").then_some(()));
     client.send("EHLO client.test\r\nMAIL FROM:<a@source.test>\r\n");
     let reply = client.reply();
     assert_eq!(reply.code, 554, "{reply:?}");

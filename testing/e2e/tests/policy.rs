@@ -4,6 +4,7 @@ use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::Logs;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
+use e2e::traffic::Traffic;
 use e2e::until::{SOON, until};
 use e2e::wire::{Client, Reply};
 
@@ -130,6 +131,20 @@ fn metadata_set_by_policy_routes() {
     }
     assert_eq!(queue_of("nowhere", "Reception").as_deref(), Some("null"));
     assert!(logs.of_type("Delivery").iter().all(|r| r["recipient"] != "nowhere@Target.test"), "null delivered");
+}
+
+#[test]
+fn a_policy_may_throw_everything_away() {
+    let scratch = Scratch::new();
+    let launch = Launch::policy(policy_file("sink.lua"))
+        .env("SINK_PORT", "0")
+        .env("SINK_HTTP", "127.0.0.1:0")
+        .env("SINK_DIR", scratch.join("sink"));
+    let server = launch.start();
+    Traffic::send(&scratch, "made", server.smtp(), 200, &["--concurrency", "4"]);
+    assert_eq!(server.metric("total_messages_received{service=\"esmtp_listener\"}"), 200.0);
+    assert_eq!(server.metric("message_count"), 0.0);
+    server.stop();
 }
 
 #[test]

@@ -123,7 +123,8 @@ static SOUND: LazyLock<FaultDisk> = LazyLock::new(|| {
     for round in 0..6_u64 {
         let body = Bytes::from(vec![round as u8; 900]);
         let shared = vec![sealed(round * 10, 3, &body), sealed(round * 10 + 1, 1, &body)];
-        let mut batch = Batch { appends: vec![shared, vec![sealed(round * 10 + 2, 40, &vec![b'x'; 3000].into())]], marks: vec![] };
+        let mut batch =
+            Batch { appends: vec![shared, vec![sealed(round * 10 + 2, 40, &vec![b'x'; 3000].into())]], marks: vec![] };
         if round > 0 {
             let id = |number| id((round - 1) * 10 + number);
             batch.marks = vec![

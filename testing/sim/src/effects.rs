@@ -49,7 +49,12 @@ impl World {
         let Some(process) = &mut self.process else { return };
         if process.tick_at == at {
             process.tick_at = u64::MAX;
+            self.report.stood_in_line += process.queue.footprint().waiters as u64;
             self.with_queue(QueueCore::tick);
+            let caught = self.with_queue(|q, _| q.footprint().caught);
+            if caught > 0 {
+                self.ledger.violate("a message waited for nothing: only the periodic look at everything found it");
+            }
         }
     }
 
@@ -88,6 +93,7 @@ impl World {
                 self.settle_untried(*queued, verdict, &reply);
             }
             Effect::Expired(queued) => self.settle_expired(*queued),
+            Effect::Forgotten(_) => {}
         }
     }
 
@@ -144,7 +150,7 @@ impl World {
                 source: Arc::new(source),
                 pool: pool.into(),
                 path: Arc::new(self.plan.sites[*site].path.clone()),
-                destination: Arc::new(Destination::Domain(name.to_owned())),
+                destination: Destination::new("", Arc::new(())),
             };
             (ready_name, *weight, leg)
         };

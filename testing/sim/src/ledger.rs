@@ -20,6 +20,10 @@ pub struct Ledger {
     pub messages: BTreeMap<MessageId, Account>,
     /// Number of the life.
     pub life: u32,
+    /// Microseconds since the simulation began.
+    pub now: u64,
+    /// Everything marked until then is synced, at the end of a life.
+    pub synced_until: u64,
     /// What went wrong first.
     pub violation: Option<String>,
     /// Deliveries of what was delivered before.
@@ -63,14 +67,18 @@ pub struct Account {
     pub content: Vec<u8>,
     /// A receipt was made for it, or a restart showed it.
     pub durable: bool,
+    /// It is known to be synced; after a kill a restart shows more than that.
+    pub certain: bool,
     /// A 250 with its id was written.
     pub promised: bool,
     /// Its commit failed or was taken back: it may or may not exist.
     pub limbo: bool,
     /// It was removed: in this life, or for good.
     pub gone: Gone,
+    /// When it was marked as removed.
+    pub gone_at: u64,
     /// Attempts and due time: first what is durable, then what was marked since.
-    pub plans: Vec<(u16, WallTime)>,
+    pub plans: Vec<Plan>,
     /// By number.
     pub recipients: Vec<Fate>,
 }
@@ -86,6 +94,17 @@ pub enum Gone {
     Durably,
 }
 
+/// When a message is to be tried next.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// When this was marked.
+    pub at: u64,
+    /// Attempts made.
+    pub attempts: u16,
+    /// Not before then.
+    pub due: WallTime,
+}
+
 /// What became of one recipient.
 #[derive(Clone, Debug, Default)]
 pub struct Fate {
@@ -93,6 +112,10 @@ pub struct Fate {
     pub delivered: Option<(u32, bool)>,
     /// The life in which the last final record was written.
     pub final_life: Option<u32>,
+    /// When that was.
+    pub final_at: u64,
+    /// A peer took it in the attempt under way.
+    pub taken_now: bool,
     /// A mark that it is done was made in this life.
     pub done_marked: bool,
     /// Such a mark is synced.
@@ -120,10 +143,12 @@ impl Ledger {
             envelope: sealed.envelope.clone(),
             content: [&sealed.head[..], &sealed.body[..]].concat(),
             durable: false,
+            certain: false,
             promised: false,
             limbo: false,
             gone: Gone::No,
-            plans: vec![(0, sealed.due)],
+            gone_at: 0,
+            plans: vec![Plan { at: self.now, attempts: 0, due: sealed.due }],
             recipients: vec![Fate::default(); sealed.envelope.recipients.len()],
         };
         if self.messages.insert(sealed.id, account).is_some() {
@@ -134,7 +159,7 @@ impl Ledger {
     /// The spool gave a receipt.
     pub fn durable(&mut self, id: MessageId) {
         if let Some(account) = self.account(id) {
-            account.durable = true;
+            (account.durable, account.certain) = (true, true);
         }
     }
 
@@ -156,7 +181,7 @@ impl Ledger {
     pub fn begun(&mut self, id: MessageId, recipients: &[u16], now: WallTime) {
         let life = self.life;
         let Some(account) = self.account(id) else { return };
-        let due = account.plans.last().map_or(now, |(_, due)| *due);
+        let due = account.plans.last().map_or(now, |plan| plan.due);
         let again = recipients.iter().find(|r| account.recipients[usize::from(**r)].is_final(life));
         let wrong = match (account.gone, again) {
             (Gone::No, None) if !account.durable => Some("is tried before it is durable".to_owned()),
@@ -180,6 +205,7 @@ impl Ledger {
         let Some(number) = number else { return self.violate(format!("{id} is not for {recipient}")) };
         let fate = &mut account.recipients[number];
         let before = fate.delivered.replace((life, false));
+        fate.taken_now = true;
         let wrong = match before {
             _ if account.content != content => Some("arrived with other content"),
             _ if !account.durable => Some("was delivered before it was durable"),
@@ -210,13 +236,27 @@ impl Ledger {
         }
     }
 
+    /// A recipient was put off.
+    pub fn deferred(&mut self, id: MessageId, recipient: u16) {
+        let Some(account) = self.account(id) else { return };
+        account.recipients[usize::from(recipient)].taken_now = false;
+    }
+
+    /// A recipient was bounced, which a peer who took the message did not ask for.
+    pub fn bounced(&mut self, id: MessageId, recipient: u16) {
+        let Some(account) = self.account(id) else { return };
+        if account.recipients[usize::from(recipient)].taken_now {
+            self.violate(format!("{id} recipient {recipient} was bounced though it was delivered"));
+        }
+    }
+
     /// A final record was written: Delivery, Bounce or Expiration.
     pub fn finished(&mut self, id: MessageId, recipient: u16) {
-        let life = self.life;
+        let (life, now) = (self.life, self.now);
         let Some(account) = self.account(id) else { return };
         let fate = &mut account.recipients[usize::from(recipient)];
         let again = fate.is_final(life) || account.gone == Gone::Durably;
-        fate.final_life = Some(life);
+        (fate.final_life, fate.final_at, fate.taken_now) = (Some(life), now, false);
         if again {
             self.violate(format!("{id} recipient {recipient} has two final records"));
         }
@@ -224,13 +264,14 @@ impl Ledger {
 
     /// A mark was handed to the spool.
     pub fn marked(&mut self, mark: &Mark) {
+        let at = self.now;
         let Some(account) = self.account(mark.id()) else { return };
         match mark {
-            Mark::Attempt { attempts, due, .. } => account.plans.push((*attempts, *due)),
+            Mark::Attempt { attempts, due, .. } => account.plans.push(Plan { at, attempts: *attempts, due: *due }),
             Mark::RecipientsDone { recipients, .. } => {
                 recipients.iter().for_each(|r| account.recipients[*r as usize].done_marked = true);
             }
-            Mark::Removed { .. } => account.gone = Gone::Marked,
+            Mark::Removed { .. } => (account.gone, account.gone_at) = (Gone::Marked, at),
         }
     }
 
@@ -239,7 +280,7 @@ impl Ledger {
         let Some(account) = self.account(mark.id()) else { return };
         match mark {
             Mark::Attempt { attempts, due, .. } => {
-                let at = account.plans.iter().position(|plan| plan == &(*attempts, *due)).unwrap_or(0);
+                let at = account.plans.iter().position(|p| p.attempts == *attempts && p.due == *due).unwrap_or(0);
                 account.plans.drain(..at);
             }
             Mark::RecipientsDone { recipients, .. } => {
@@ -257,8 +298,8 @@ impl Ledger {
             if *promised && !durable {
                 wrong.push(format!("{id} was promised and never durable"));
             }
-            if *durable && *gone != Gone::Durably {
-                wrong.push(format!("{id} is still in the spool: {gone:?}"));
+            if *durable && *gone == Gone::No {
+                wrong.push(format!("{id} was never removed"));
             }
             for (number, fate) in account.recipients.iter().enumerate() {
                 // A message taken back was settled with nobody.

@@ -1,12 +1,13 @@
 //! What the spool shows after a restart, against what was promised before.
 
-use crate::ledger::{Account, Fate, Gone, Ledger};
+use crate::ledger::{Account, Fate, Gone, Ledger, Plan};
 use spool::{Damage, RecoveredMessage, Recovery};
 use std::collections::BTreeSet;
 
 impl Ledger {
-    /// Compares a recovery with the book, then takes it as the new truth.
-    pub fn restarted(&mut self, recovery: &Recovery) {
+    /// Compares a recovery with the book, then takes it as the new truth; when something was
+    /// left unsynced (`all_synced` is false), only until the next power cut.
+    pub fn restarted(&mut self, recovery: &Recovery, all_synced: bool) {
         self.life += 1;
         if recovery.damage != Damage::default() || recovery.set_aside > 0 {
             self.violate(format!("nothing damaged the spool, and it says {:?}", recovery.damage));
@@ -18,7 +19,7 @@ impl Ledger {
             }
             let wrong = match self.messages.get_mut(&message.id) {
                 None => Some("was never made".to_owned()),
-                Some(account) => adopt(account, message).err(),
+                Some(account) => adopt(account, message, all_synced, self.synced_until).err(),
             };
             if let Some(wrong) = wrong {
                 self.violate(format!("restart: {} {wrong}", message.id));
@@ -27,9 +28,14 @@ impl Ledger {
         let mut lost = Vec::new();
         for (id, account) in self.messages.iter_mut().filter(|(id, _)| !found.contains(*id)) {
             match account.gone {
-                Gone::No if account.durable => lost.push(format!("{id} is lost: promised {}", account.promised)),
-                Gone::Marked => account.gone = Gone::Durably,
-                Gone::No | Gone::Durably => {}
+                Gone::No if account.certain => lost.push(format!("{id} is lost: promised {}", account.promised)),
+                Gone::Marked if all_synced => account.gone = Gone::Durably,
+                Gone::Marked if account.gone_at > self.synced_until => {
+                    account.gone_at = u64::MAX;
+                    account.recipients.iter_mut().for_each(|fate| fate.final_at = u64::MAX);
+                }
+                Gone::No if account.durable => (account.durable, account.limbo) = (false, true),
+                Gone::No | Gone::Marked | Gone::Durably => {}
             }
         }
         lost.into_iter().for_each(|l| self.violate(l));
@@ -37,27 +43,49 @@ impl Ledger {
 }
 
 /// A message that is in our care after a restart.
-fn adopt(account: &mut Account, message: &RecoveredMessage) -> Result<(), String> {
-    if account.gone == Gone::Durably {
-        return Err("came back after its removal was synced".to_owned());
+fn adopt(account: &mut Account, message: &RecoveredMessage, all_synced: bool, synced_until: u64) -> Result<(), String> {
+    let removed = account.gone == Gone::Marked && account.gone_at <= synced_until;
+    if account.gone == Gone::Durably || removed {
+        return Err(format!("came back after its removal was synced ({:?} at {})", account.gone, account.gone_at));
     }
     if account.envelope != message.envelope {
         return Err(format!("came back with another envelope: {:?}", message.envelope));
     }
-    let plan = (message.attempts, message.due);
-    if !account.plans.contains(&plan) {
-        return Err(format!("came back with attempts and due time {plan:?}, expected one of {:?}", account.plans));
+    let plan = Plan { at: 0, attempts: message.attempts, due: message.due };
+    let shown = account.plans.iter().rposition(|p| (p.attempts, p.due) == (plan.attempts, plan.due));
+    let certain = account.plans.iter().rposition(|p| p.at <= synced_until);
+    if shown.is_none() || shown < certain {
+        return Err(format!("came back with {plan:?}, expected one of {:?} from {certain:?} on", account.plans));
     }
     for (number, fate) in account.recipients.iter_mut().enumerate() {
         let done = !message.recipients_left.contains(&(number as u32));
-        if done != fate.done_durably && done != fate.done_marked {
-            return Err(format!("came back with recipient {number} done: {done}, {fate:?}"));
-        }
-        if !done && fate.done_durably {
-            return Err(format!("came back with recipient {number} to do, whose mark was synced"));
-        }
-        *fate = Fate { done_marked: done, done_durably: done, ..fate.clone() };
+        adopt_recipient(fate, done, all_synced, synced_until).map_err(|e| format!("came back with recipient {number} {e}"))?;
     }
-    (account.plans, account.gone, account.durable) = (vec![plan], Gone::No, true);
+    (account.gone, account.durable) = (Gone::No, true);
+    account.certain |= all_synced;
+    if all_synced {
+        account.plans.clear();
+    }
+    account.plans.iter_mut().filter(|p| p.at > synced_until).for_each(|p| p.at = u64::MAX);
+    account.plans.push(Plan { at: if all_synced { 0 } else { u64::MAX }, ..plan });
+    Ok(())
+}
+
+fn adopt_recipient(fate: &mut Fate, done: bool, all_synced: bool, synced_until: u64) -> Result<(), String> {
+    if done && !fate.done_marked {
+        return Err("done, whom nobody settled".to_owned());
+    }
+    // Records come before marks, so whoever has a record this old must have a mark.
+    let settled = fate.final_life.is_some() && fate.final_at <= synced_until;
+    if !done && (fate.done_durably || settled) {
+        return Err(format!("to do, who was settled long ago: {fate:?}"));
+    }
+    if !done || fate.final_at > synced_until {
+        // What was settled is to be settled again, or may be after the next cut.
+        (fate.final_life, fate.final_at) = (fate.final_life.filter(|_| done), u64::MAX);
+    }
+    let done_durably = fate.done_durably || (done && all_synced);
+    let done_marked = done || (fate.done_marked && !all_synced);
+    *fate = Fate { done_marked, done_durably, taken_now: false, ..fate.clone() };
     Ok(())
 }

@@ -42,7 +42,7 @@ impl World {
     /// The process starts: recovery, then everything found goes back to its queue.
     pub fn begin_life(&mut self) {
         let (disk_seed, nonce_seed, queue_seed) = (self.dice.any(), self.dice.any(), self.dice.any());
-        let disk = SimDisk::new(self.disk.clone(), disk_seed);
+        let disk = SimDisk::new(self.disk.clone(), disk_seed, self.unsynced.clone(), self.options.strict);
         let settings = Settings { segment_octets: 64 << 10, compact_margin_octets: self.plan.compact_margin };
         let mut nonces = Dice::new(nonce_seed);
         let opened = SegmentLog::open(disk.clone(), settings, Box::new(move || nonces.any()));
@@ -53,7 +53,7 @@ impl World {
                 return self.agenda.enter(self.now + plan::SECOND, Event::LifeBegins);
             }
         };
-        self.ledger.restarted(&recovery);
+        self.ledger.restarted(&recovery, self.unsynced.is_empty());
         self.report.recovered += recovery.messages.len() as u64;
         let life = self.ledger.life;
         let queue_settings = QueueSettings { resident_bytes_max: self.plan.resident_bytes_max, seed: queue_seed };
@@ -150,10 +150,19 @@ impl World {
             }
         }
         self.report.octets_compacted += process.log.stats().octets_compacted;
-        if end == End::PowerCut {
+        // Marks ride with the next commit or wait 50 ms, unless the disk refuses.
+        self.ledger.synced_until = match (self.sync_failed, end) {
+            (true, _) => 0,
+            (false, End::Stop) => self.now,
+            (false, End::Kill | End::PowerCut) => self.now.saturating_sub(plan::SECOND),
+        };
+        // A next life reads what is on the disk: behind a failed sync that is anybody's guess too.
+        let settled = end == End::PowerCut || std::mem::take(&mut self.sync_failed);
+        if settled {
             let seed = self.dice.any();
             self.disk.crash(seed);
         }
+        self.unsynced = if settled { BTreeSet::new() } else { process.disk.unsynced() };
         for session in process.inbound.keys() {
             self.hang_up(Pipe::ToClient, *session);
         }

@@ -468,7 +468,7 @@ fn ended(taken: usize, closing: &Closing) -> Ended {
 fn classify(recipient: u16, result: RecipientResult, sabotage: Sabotage) -> Option<Outcome> {
     let verdict = match result.verdict {
         smtp_client::Verdict::Unknown if sabotage == Sabotage::UnknownIsPermanent => Verdict::Permanent,
-        smtp_client::Verdict::Unknown if sabotage == Sabotage::TransientIsDelivered => Verdict::Delivered,
+        smtp_client::Verdict::Unknown if sabotage == Sabotage::UnknownIsDelivered => Verdict::Delivered,
         smtp_client::Verdict::Delivered => Verdict::Delivered,
         smtp_client::Verdict::Permanent => Verdict::Permanent,
         smtp_client::Verdict::Transient | smtp_client::Verdict::Unknown => Verdict::Transient,

@@ -18,6 +18,8 @@ pub(crate) struct Peer {
     in_content: bool,
     recipients: Vec<Mailbox>,
     in_transaction: bool,
+    /// It refused a RSET, so what is pipelined behind is its own fault.
+    reset_refused: bool,
     /// It reads and never answers again.
     silent: bool,
 }
@@ -44,6 +46,7 @@ impl World {
             in_content: false,
             recipients: Vec::new(),
             in_transaction: false,
+            reset_refused: false,
             silent: false,
         };
         self.peers.insert(connection, peer);
@@ -77,6 +80,7 @@ impl World {
         match verb.as_str() {
             "EHLO" => self.peer_says_hello(connection),
             "HELO" => self.peer_answers(connection, "250 peer.test", |_, _| {}),
+            "MAIL" if self.peers[&connection].reset_refused => self.peer_writes(connection, "503 5.5.1 nested MAIL"),
             "MAIL" if self.peers[&connection].in_transaction => {
                 self.ledger.violate(format!("connection {connection} began a transaction within one"));
             }
@@ -87,11 +91,14 @@ impl World {
             }),
             "RCPT" => self.peer_hears_rcpt(connection, &line),
             "DATA" => self.peer_hears_data(connection),
-            "RSET" => self.peer_answers(connection, "250 2.0.0 ok", |world, connection| {
-                let Some(peer) = world.peers.get_mut(&connection) else { return };
-                peer.in_transaction = false;
-                peer.recipients.clear();
-            }),
+            "RSET" => {
+                self.peers.get_mut(&connection).into_iter().for_each(|p| p.reset_refused = true);
+                self.peer_answers(connection, "250 2.0.0 ok", |world, connection| {
+                    let Some(peer) = world.peers.get_mut(&connection) else { return };
+                    (peer.in_transaction, peer.reset_refused) = (false, false);
+                    peer.recipients.clear();
+                });
+            }
             "QUIT" => {
                 self.peer_writes(connection, "221 2.0.0 bye");
                 self.peer_drops(connection);

@@ -97,7 +97,9 @@ impl Plan {
         let sites: Vec<SitePlan> = (0..dice.within(1, 3)).map(|_| SitePlan::draw(dice)).collect();
         let domains: Vec<DomainPlan> = (0..dice.within(1, 4)).map(|_| DomainPlan::draw(dice, sites.len())).collect();
         let busy_until = dice.within(5, 90) * SECOND;
-        let clients = (0..dice.within(1, 6)).map(|_| ClientPlan::draw(dice, domains.len(), busy_until)).collect();
+        // Now and then far more mail than the limits let through.
+        let crowd = if dice.chance(30) { 40 } else { 6 };
+        let clients = (0..dice.within(1, crowd)).map(|_| ClientPlan::draw(dice, domains.len(), busy_until)).collect();
         let quiet = |dice: &mut Dice, most: u64| if dice.chance(300) { 0 } else { dice.within(1, most) as u32 };
         let recovery_at = busy_until + dice.within(0, 400) * SECOND;
         let mut plan = Plan {
@@ -155,7 +157,7 @@ impl TransactionPlan {
 impl DomainPlan {
     fn draw(dice: &mut Dice, sites: usize) -> DomainPlan {
         let route = |dice: &mut Dice| {
-            let sources = (0..dice.within(1, 3) as usize).map(|s| (s, dice.within(1, 3) as u32)).collect();
+            let sources = (0..dice.within(1, 3) as usize).map(|s| (s, dice.within(0, 3) as u32)).collect();
             (sources, dice.below(sites))
         };
         let routes = (0..dice.within(1, 3)).map(|_| route(dice)).collect();

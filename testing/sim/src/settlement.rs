@@ -67,9 +67,15 @@ impl World {
                     self.ledger.confirmed(id, *recipient);
                     None
                 }
-                RecordType::Bounce => Some(&mut self.report.bounces),
+                RecordType::Bounce => {
+                    self.ledger.bounced(id, *recipient);
+                    Some(&mut self.report.bounces)
+                }
                 RecordType::Expiration => Some(&mut self.report.expirations),
-                _ => Some(&mut self.report.deferrals),
+                _ => {
+                    self.ledger.deferred(id, *recipient);
+                    Some(&mut self.report.deferrals)
+                }
             };
             count.into_iter().for_each(|c| *c += 1);
             if entry.kind != RecordType::TransientFailure {

@@ -13,8 +13,9 @@ use crate::peer::Peer;
 use crate::plan::{Plan, RETRY_SECONDS_MAX, SECOND};
 use crate::{Options, Outcome, Report, Sabotage};
 use clock::WallTime;
+use spool::FileName;
 use spool::fault::FaultDisk;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything there is.
 pub(crate) struct World {
@@ -25,6 +26,10 @@ pub(crate) struct World {
     /// Microseconds since the simulation began.
     pub now: u64,
     pub disk: FaultDisk,
+    /// Files that a killed process left unsynced.
+    pub unsynced: BTreeSet<FileName>,
+    /// A sync failed since the last power cut.
+    pub sync_failed: bool,
     pub process: Option<Process>,
     /// The end that comes with a disk call.
     pub end_in_call: Option<End>,
@@ -68,6 +73,8 @@ impl World {
             agenda: Agenda::default(),
             now: 0,
             disk: FaultDisk::new(),
+            unsynced: BTreeSet::new(),
+            sync_failed: false,
             process: None,
             end_in_call: None,
             clients: BTreeMap::new(),
@@ -107,6 +114,7 @@ impl World {
         while self.ledger.violation.is_none() && !self.is_over() {
             let Some((at, event)) = self.agenda.next() else { break };
             self.now = self.now.max(at);
+            self.ledger.now = self.now;
             self.report.events += 1;
             self.digest = (self.digest ^ self.now ^ self.ledger.deliveries).wrapping_mul(0x0100_0000_01b3);
             if self.report.events > EVENTS_MAX - 20 {

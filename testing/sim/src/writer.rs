@@ -107,6 +107,7 @@ impl World {
             Err(error) => {
                 writer.marks = batch.marks;
                 self.report.failed_commits += u64::from(!dead);
+                self.sync_failed |= !dead;
                 self.note(|| format!("commit failed: {error}"));
                 self.refuse(sessions.into_iter().zip(batch.appends).collect(), &error);
                 self.reopen();
@@ -140,7 +141,10 @@ impl World {
         }
         match log.maintain(HOUSEKEEPING_OCTETS) {
             Ok(more) => writer.busy = more || !writer.marks.is_empty(),
-            Err(_) => (writer.busy, writer.retry_at) = (false, Some(retry_at)),
+            Err(_) => {
+                (writer.busy, writer.retry_at) = (false, Some(retry_at));
+                self.sync_failed = true;
+            }
         }
     }
 

@@ -8,11 +8,11 @@ use crate::egress::delivery::Delivery;
 use crate::egress::routing::wire_reply;
 use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Counts};
-use config::{EgressPath, IpLookupStrategy, MxListEntry};
+use config::{EgressPath, IpLookupStrategy};
 use net::Stream;
-use queue::{ConnKey, Destination, Opening, Queued};
+use queue::{ConnKey, Opening, Queued, Verdict};
 use record::{PeerAddress, SourceAddress};
-use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions, RoutingDomain};
+use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions};
 use smtp_wire::Reply;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -44,17 +44,20 @@ impl Engine {
             let conn = opening.conn;
             let in_hand = InHand::default();
             let end = Guarded(Box::pin(engine.run_connection(opening, waker, in_hand.clone()))).await;
-            for queued in in_hand.take_all() {
-                // Only a panic leaves messages behind: they go back as if they were never taken.
-                engine.with_queue(|q, now| q.give_back(now, conn, queued));
+            let panicked = in_hand.take_all();
+            let end = end.unwrap_or_else(|| Err(Unreached::Hosts(Reply::new(451, PANICKED))));
+            for queued in panicked {
+                // Counted as an attempt: a message that breaks sessions must not be tried at once again.
+                engine.settle_untried(queued, Verdict::Transient, &Reply::new(451, PANICKED), None);
             }
             engine.wakers.lock().unwrap_or_else(PoisonError::into_inner).remove(&conn);
-            engine.report(conn, end.unwrap_or(Ok(())));
+            engine.report(conn, end);
         });
     }
 
     async fn run_connection(&self, opening: Opening, waker: Arc<Notify>, in_hand: InHand) -> Result<(), Unreached> {
-        let candidates = self.candidates(&opening).await?;
+        let Some(candidates) = self.stop.unless_requested(self.candidates(&opening)).await else { return Ok(()) };
+        let candidates = candidates?;
         let mut reasons = Vec::new();
         for candidate in &candidates {
             let mut tls_allowed = true;
@@ -88,12 +91,9 @@ impl Engine {
     /// The addresses to try, in order.
     async fn candidates(&self, opening: &Opening) -> Result<Vec<Candidate>, Unreached> {
         let path = &opening.leg.path;
-        let exchangers = match &*opening.leg.destination {
-            Destination::Domain(domain) => self.exchangers(domain).await.map_err(|f| Unreached::Site(f.reply))?,
-            Destination::MxList(entries) => {
-                Arc::new(listed(entries).map_err(|text| Unreached::Site(Reply::new(451, &text)))?)
-            }
-        };
+        // The hosts were found with the route: looking the domain up again here could give
+        // another site's hosts, since domains share ready queues by site.
+        let exchangers = opening.leg.destination.hosts::<MailExchangers>().ok_or_else(no_hosts)?;
         let hosts = self.mx.resolve_addresses(&exchangers, strategy(path)).await;
         let options = PlanOptions {
             remote_port: opening.leg.source.remote_port,
@@ -120,7 +120,9 @@ impl Engine {
     ) -> Result<Ended, String> {
         let path = &opening.leg.path;
         let connecting = net::dial::connect(host.addr, opening.leg.source.source_address);
-        let tcp = match tokio::time::timeout(path.connect_timeout.get(), connecting).await {
+        let connecting = tokio::time::timeout(path.connect_timeout.get(), connecting);
+        let Some(connected) = self.stop.unless_requested(connecting).await else { return Ok(Ended::Done) };
+        let tcp = match connected {
             Ok(connected) => connected.map_err(|e| format!("connect: {e}"))?,
             Err(_) => return Err(format!("connect: no answer within {:?}", path.connect_timeout.get())),
         };
@@ -141,6 +143,18 @@ impl Engine {
             counts: Some(self.counts(&opening.ready_name)),
         };
         Delivery::new(self.clone(), opening, host, Stream::Plain(tcp), held, facts, tls).serve().await
+    }
+
+    /// A ready queue is gone: its series leave the registry (KumoMTA prunes them likewise).
+    pub(crate) fn forget_counts(&self, ready_name: &str) {
+        let service = format!("smtp_client:{ready_name}");
+        let metrics = &self.metrics;
+        for family in
+            [&metrics.total_messages_delivered, &metrics.total_messages_transfail, &metrics.total_messages_fail]
+        {
+            // Absent when nothing was ever sent there.
+            let _ = family.remove_label_values(&[&service]);
+        }
     }
 
     /// Outcome counters of a ready queue, and of all of them.
@@ -187,7 +201,7 @@ impl InHand {
 
 /// A future whose panic is its result: `None`, reported once. A fault in one session must not
 /// take its messages and its place in the connection limit with it.
-struct Guarded<F>(Pin<Box<F>>);
+pub(crate) struct Guarded<F>(pub Pin<Box<F>>);
 
 impl<F: Future> Future for Guarded<F> {
     type Output = Option<F::Output>;
@@ -196,7 +210,7 @@ impl<F: Future> Future for Guarded<F> {
         match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
             Ok(polled) => polled.map(Some),
             Err(_) => {
-                tracing::error!("an outbound session panicked; its messages go back to their queue");
+                tracing::error!("a task of the delivery side panicked; its messages are tried again later");
                 Poll::Ready(None)
             }
         }
@@ -211,18 +225,8 @@ enum Unreached {
     Site(Reply),
 }
 
-fn listed(entries: &[MxListEntry]) -> Result<MailExchangers, String> {
-    let convert = |entry: &MxListEntry| match entry {
-        MxListEntry::Named { name, ip, port: None } => route::MxListEntry::with_address(name, &ip.to_string()),
-        MxListEntry::Named { name, ip, port: Some(port) } => {
-            route::MxListEntry::with_address(name, &std::net::SocketAddr::new(*ip, *port).to_string())
-        }
-        other => route::MxListEntry::parse(&other.to_string()),
-    };
-    let list =
-        entries.iter().map(convert).collect::<Result<Vec<_>, _>>().map_err(|e| format!("KumoMTA internal: {e}"))?;
-    let domain = RoutingDomain::parse("mx-list.invalid").map_err(|e| format!("KumoMTA internal: {e}"))?;
-    MailExchangers::from_mx_list(&domain, &list).map_err(|e| format!("KumoMTA internal: {e}"))
+fn no_hosts() -> Unreached {
+    Unreached::Site(Reply::new(451, "4.4.4 KumoMTA internal: the ready queue has no hosts"))
 }
 
 fn strategy(path: &EgressPath) -> IpStrategy {
@@ -234,3 +238,6 @@ fn strategy(path: &EgressPath) -> IpStrategy {
         IpLookupStrategy::Ipv4ThenIpv6 => IpStrategy::Ipv4ThenIpv6,
     }
 }
+
+/// What is logged for messages whose session panicked.
+const PANICKED: &str = "4.3.0 KumoMTA internal: the outbound session failed";

@@ -35,6 +35,8 @@ pub(crate) struct Delivery {
     /// Messages begun, by ticket; at most two.
     in_hand: InHand,
     taken: usize,
+    /// The session got as far as taking messages.
+    was_ready: bool,
     buffer: Vec<u8>,
 }
 
@@ -60,6 +62,7 @@ impl Delivery {
             facts,
             in_hand,
             taken: 0,
+            was_ready: false,
             buffer: vec![0; READ_BYTES],
             engine,
         }
@@ -75,7 +78,10 @@ impl Delivery {
                     self.write().await;
                 }
                 Step::StartTls => self.start_tls().await,
-                Step::Ready => self.begin_or_idle().await,
+                Step::Ready => {
+                    self.was_ready = true;
+                    self.begin_or_idle().await;
+                }
                 Step::NeedInput => self.read().await,
                 Step::Close(closing) => return Ok(self.ended(&closing)),
             }
@@ -84,7 +90,7 @@ impl Delivery {
 
     /// Lets the next message's envelope ride along, when there is one.
     async fn pipeline_more(&mut self) {
-        while self.session.can_begin() && !self.in_hand.is_empty() && self.may_take() {
+        while self.session.can_begin() && !self.in_hand.is_empty() && self.may_take() && !self.engine.logs_are_full() {
             match self.engine.with_queue(|q, now| q.take_more(now, self.conn)) {
                 Take::Message(queued) => self.begin(*queued).await,
                 Take::Idle | Take::After(_) | Take::Close => return,
@@ -96,6 +102,9 @@ impl Delivery {
     async fn begin_or_idle(&mut self) {
         if !self.may_take() {
             return self.session.finish(self.now());
+        }
+        if self.engine.logs_are_full() {
+            return self.idle(LOGS_PAUSE, false).await;
         }
         match self.engine.with_queue(|q, now| q.take(now, self.conn)) {
             Take::Message(queued) => self.begin(*queued).await,
@@ -122,7 +131,8 @@ impl Delivery {
             sender: message.envelope.sender.clone(),
             recipients: message.pending().map(|(_, r)| r.clone()).collect(),
             needs_8bit: !(head.is_ascii() && body.is_ascii()),
-            needs_smtputf8: message.envelope.needs_smtputf8(),
+            // Addresses that need it are seen by the session, recipient by recipient.
+            needs_smtputf8: false,
             head,
             body,
         };
@@ -149,7 +159,8 @@ impl Delivery {
             () = self.waker.notified() => {}
             read = self.stream.read(&mut self.buffer) => self.received(read),
             () = tokio::time::sleep(patience) => {
-                if then_close {
+                // Unless a message was promised to this connection in the meantime.
+                if then_close && self.engine.with_queue(|q, _| q.leave_idle(self.conn)) {
                     self.session.finish(self.engine.clock.mono());
                 }
             }
@@ -176,13 +187,39 @@ impl Delivery {
                 return;
             }
         }
+        self.flush().await;
+    }
+
+    /// Pushes out what TLS still holds: a write may succeed into its buffer, and no read would
+    /// ever send the rest.
+    async fn flush(&mut self) {
+        while !self.session.is_closed() {
+            let deadline = self.session.deadline().unwrap_or(Instant::NEVER);
+            let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
+            tokio::select! {
+                biased;
+                flushed = writer.flush() => {
+                    if let Err(e) = flushed {
+                        self.session.connection_lost(self.engine.clock.mono(), &e.to_string());
+                    }
+                    return;
+                }
+                read = reader.read(&mut self.buffer) => self.received(read),
+                () = self.engine.clock.sleep_until(deadline) => self.session.expire(self.engine.clock.mono()),
+            }
+        }
     }
 
     async fn read(&mut self) {
         let deadline = self.session.deadline().unwrap_or(Instant::NEVER);
+        let engine = self.engine.clone();
+        let nothing_at_stake = self.in_hand.is_empty();
         tokio::select! {
             read = self.stream.read(&mut self.buffer) => self.received(read),
-            () = self.engine.clock.sleep_until(deadline) => self.session.expire(self.engine.clock.mono()),
+            () = engine.clock.sleep_until(deadline) => self.session.expire(engine.clock.mono()),
+            () = engine.stop.requested(), if nothing_at_stake => {
+                self.session.connection_lost(engine.clock.mono(), "shutting down");
+            }
         }
     }
 
@@ -230,7 +267,8 @@ impl Delivery {
         }
         match closing.why {
             CloseReason::Finished => Ended::Done,
-            _ if self.taken > 0 => Ended::Done,
+            // It served, or could have: that it closed while idle is nobody's failure.
+            _ if self.was_ready => Ended::Done,
             _ => Ended::Refused(closing.reply.to_string()),
         }
     }
@@ -322,5 +360,7 @@ fn auth(path: &EgressPath) -> Option<AuthPlain> {
     })
 }
 
+/// Pause before looking again whether the logs take records.
+const LOGS_PAUSE: Duration = Duration::from_millis(100);
 /// Octets read at once: replies are short.
 const READ_BYTES: usize = 8 * 1024;

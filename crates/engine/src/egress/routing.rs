@@ -3,6 +3,7 @@
 //! Answers go back to the queue as values; no answer is an error to anybody. A queue whose
 //! configuration or route cannot be had keeps its messages and is asked about again.
 
+use crate::egress::connection::Guarded;
 use crate::engine::Engine;
 use config::{EgressPath, EgressPool, EgressSource, MxListEntry, QueueConfig, QueueProtocol, UNSPECIFIED};
 use policy::{Event, PolicyError, QueueParts};
@@ -30,9 +31,12 @@ impl Engine {
     pub(crate) fn configure_later(&self, key: QueueKey, name: Arc<str>) {
         let engine = self.clone();
         self.deliveries.spawn(async move {
-            match engine.ask_queue_config(&name).await {
-                Ok(config) => engine.with_queue(|q, now| q.configured(now, key, config)),
-                Err(error) => engine.no_route(key, &name, policy_failure(&error)),
+            let asked = Guarded(Box::pin(engine.ask_queue_config(&name)));
+            let Some(answer) = engine.stop.unless_requested(asked).await else { return };
+            match answer {
+                Some(Ok(config)) => engine.with_queue(|q, now| q.configured(now, key, config)),
+                Some(Err(error)) => engine.no_route(key, &name, policy_failure(&error)),
+                None => engine.no_route(key, &name, unexplained()),
             }
         });
     }
@@ -41,9 +45,12 @@ impl Engine {
     pub(crate) fn route_later(&self, key: QueueKey, name: Arc<str>, config: Arc<QueueConfig>) {
         let engine = self.clone();
         self.deliveries.spawn(async move {
-            match engine.find_route(&name, &config).await {
-                Ok(route) => engine.with_queue(|q, now| q.routed(now, key, route)),
-                Err(failure) => engine.no_route(key, &name, failure),
+            let asked = Guarded(Box::pin(engine.find_route(&name, &config)));
+            let Some(answer) = engine.stop.unless_requested(asked).await else { return };
+            match answer {
+                Some(Ok(route)) => engine.with_queue(|q, now| q.routed(now, key, route)),
+                Some(Err(failure)) => engine.no_route(key, &name, failure),
+                None => engine.no_route(key, &name, unexplained()),
             }
         });
     }
@@ -65,7 +72,6 @@ impl Engine {
         let parsed = QueueName::parse(name);
         let domain = parsed.effective_domain();
         let (destination, site) = self.destination(domain, config).await?;
-        let destination = Arc::new(destination);
         let pool = self.pool(config.egress_pool()).await.map_err(|e| policy_failure(&e))?;
         let pool_name: Arc<str> = config.egress_pool().into();
         let mut legs = Vec::with_capacity(pool.entries.len());
@@ -98,14 +104,18 @@ impl Engine {
         };
         if !smtp.mx_list.is_empty() {
             let labels: Vec<String> = smtp.mx_list.iter().map(MxListEntry::label).collect();
-            return Ok((Destination::MxList(smtp.mx_list.clone()), format!("mx_list:{}", labels.join(","))));
+            let exchangers = listed(&smtp.mx_list)
+                .map_err(|text| failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text))?;
+            let destination = Destination::new(&format!("{:?}", smtp.mx_list), Arc::new(exchangers));
+            return Ok((destination, format!("mx_list:{}", labels.join(","))));
         }
         let exchangers = self.exchangers(domain).await?;
-        Ok((Destination::Domain(domain.to_owned()), exchangers.site_name().to_owned()))
+        let site = exchangers.site_name().to_owned();
+        Ok((Destination::new("", exchangers), site))
     }
 
     /// The exchangers of a routing domain; a null MX is a failure that bounces.
-    pub(crate) async fn exchangers(&self, domain: &str) -> Result<Arc<MailExchangers>, RouteFailure> {
+    async fn exchangers(&self, domain: &str) -> Result<Arc<MailExchangers>, RouteFailure> {
         let parsed = RoutingDomain::parse(domain).map_err(|e| {
             let text = format!("KumoMTA internal: routing domain `{domain}`: {e}");
             failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text)
@@ -144,6 +154,20 @@ impl Engine {
     }
 }
 
+fn listed(entries: &[MxListEntry]) -> Result<MailExchangers, String> {
+    let convert = |entry: &MxListEntry| match entry {
+        MxListEntry::Named { name, ip, port: None } => route::MxListEntry::with_address(name, &ip.to_string()),
+        MxListEntry::Named { name, ip, port: Some(port) } => {
+            route::MxListEntry::with_address(name, &std::net::SocketAddr::new(*ip, *port).to_string())
+        }
+        other => route::MxListEntry::parse(&other.to_string()),
+    };
+    let list = entries.iter().map(convert).collect::<Result<Vec<_>, _>>();
+    let list = list.map_err(|e| format!("KumoMTA internal: {e}"))?;
+    let domain = RoutingDomain::parse("mx-list.invalid").map_err(|e| format!("KumoMTA internal: {e}"))?;
+    MailExchangers::from_mx_list(&domain, &list).map_err(|e| format!("KumoMTA internal: {e}"))
+}
+
 /// Our own wire form of a reply that routing made.
 pub(crate) fn wire_reply(local: route::LocalReply) -> Reply {
     let (class, subject, detail) = local.enhanced;
@@ -156,6 +180,11 @@ fn local_failure(why: Why, reply: route::LocalReply) -> RouteFailure {
 
 fn failure(why: Why, code: u16, enhanced: EnhancedCode, text: String) -> RouteFailure {
     RouteFailure { why, reply: Reply::enhanced(code, enhanced, text), hold_for: HOLD }
+}
+
+fn unexplained() -> RouteFailure {
+    let text = "KumoMTA internal: finding the route of this queue failed".to_owned();
+    failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 3, 0), text)
 }
 
 fn policy_failure(error: &PolicyError) -> RouteFailure {

@@ -49,6 +49,9 @@ impl Engine {
         for draft in drafts {
             prepared.push(self.prepare(&arrival, draft).await?);
         }
+        while self.logs_are_full() && self.clock.mono() <= arrival.deadline {
+            tokio::time::sleep(LOGS_PAUSE).await;
+        }
         if self.clock.mono() > arrival.deadline {
             let text = "data_processing_timeout exceeded (resolve)";
             return Err(refusal(Reply::enhanced(451, EnhancedCode::new(4, 4, 5), text)));
@@ -64,6 +67,10 @@ impl Engine {
         if self.interest.has(Event::Data) {
             let answer = self.policy.smtp_server_data(whole, arrival.conn.clone()).await;
             whole = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
+        }
+        if whole.envelope.recipients.len() > RECIPIENTS_MAX {
+            let text = format!("{} recipients: expected at most {RECIPIENTS_MAX}", whole.envelope.recipients.len());
+            return Err(refusal(Reply::enhanced(452, EnhancedCode::new(4, 5, 3), text)));
         }
         let mut batches =
             batches(std::mem::take(&mut whole.envelope.recipients), arrival.profile.params.batch_handling);
@@ -97,12 +104,12 @@ impl Engine {
     /// The commit point and what follows it.
     async fn commit(&self, prepared: Vec<Prepared>) -> Result<Vec<Receipt>, Refusal> {
         let mut receipts = Vec::with_capacity(prepared.len());
+        let mut discarded = Vec::new();
         let mut keep = Vec::with_capacity(prepared.len());
         let mut queues = Vec::with_capacity(prepared.len());
         for Prepared { sealed, queue } in prepared {
             if queue == NULL_QUEUE {
-                receipts.push(Receipt::Discarded(Discarded::by_policy(sealed.id)));
-                self.log_reception(&Message::resident(sealed, None), &queue);
+                discarded.push((Message::resident(sealed, None), queue));
             } else {
                 keep.push(sealed);
                 queues.push(queue);
@@ -117,6 +124,9 @@ impl Engine {
                     durable.iter().for_each(|(_, d): &(Sealed, spool::Durable)| {
                         self.spool.mark(spool::Mark::Removed { id: d.id() })
                     });
+                    if matches!(error, SpoolError::Closed) && self.is_serving() {
+                        self.fail("the spool's writer has ended");
+                    }
                     return Err(spool_refusal(&error));
                 }
             }
@@ -128,6 +138,10 @@ impl Engine {
             self.log_if_delayed(&message, &queue);
             self.with_queue(|q, now| q.admit(now, &queue, message));
             receipts.push(Receipt::Durable(durable));
+        }
+        for (message, queue) in discarded {
+            self.log_reception(&message, &queue);
+            receipts.push(Receipt::Discarded(Discarded::by_policy(message.id)));
         }
         Ok(receipts)
     }
@@ -217,6 +231,11 @@ fn spool_refusal(error: &SpoolError) -> Refusal {
 fn header_refusal(error: &mime::HeaderError) -> Refusal {
     refusal(Reply::enhanced(550, EnhancedCode::new(5, 6, 0), error.to_string()))
 }
+
+/// Pause before looking again whether the logs take records.
+const LOGS_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
+/// Recipients of one transaction: their indices are 16 bits wide in marks and outcomes.
+const RECIPIENTS_MAX: usize = u16::MAX as usize;
 
 #[cfg(test)]
 mod tests {

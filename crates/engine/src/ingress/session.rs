@@ -33,7 +33,7 @@ pub(crate) async fn run(
     let session = Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
     let conn = ConnMeta::new();
     let buffer = ReceiveBuffer::new(engine.receive_pool.clone());
-    let mut driver = Driver { engine, profile, stream, session, conn, buffer, _slot: slot };
+    let mut driver = Driver { engine, profile, stream, session, conn, buffer, greeted: false, _slot: slot };
     driver.describe(peer, local);
     if let Err(error) = driver.serve().await {
         tracing::debug!("session with {peer}: {error}");
@@ -47,14 +47,13 @@ struct Driver {
     session: Session,
     conn: ConnMeta,
     buffer: ReceiveBuffer,
+    /// The greeting was written, or refused.
+    greeted: bool,
     _slot: SessionSlot,
 }
 
 impl Driver {
     async fn serve(&mut self) -> io::Result<()> {
-        if self.session.settings().refuse_early_talk && self.stream.has_input()? {
-            self.session.early_talk(self.now());
-        }
         loop {
             let consumed = self.session.feed(self.now(), self.buffer.unread());
             self.buffer.consume(consumed);
@@ -71,7 +70,7 @@ impl Driver {
                 Step::StartTls => self.start_tls().await?,
                 Step::Close => {
                     self.flush().await?;
-                    return self.stream.shutdown().await;
+                    return tokio::time::timeout(CLOSE_PATIENCE, self.stream.shutdown()).await?;
                 }
             }
         }
@@ -94,13 +93,20 @@ impl Driver {
     }
 
     async fn flush(&mut self) -> io::Result<()> {
+        if !std::mem::replace(&mut self.greeted, true) && self.stream.has_input()? {
+            self.session.early_talk(self.now());
+        }
         for rejection in self.session.take_rejections() {
-            self.engine.log_rejection(&rejection, self.session.peer(), &self.conn);
+            self.engine.log_rejection(&rejection, &self.session, &self.conn);
         }
         if self.session.output().is_empty() {
             return Ok(());
         }
-        let writing = self.stream.write_all(self.session.output());
+        // The flush matters under TLS, where a write may succeed into a buffer.
+        let writing = async {
+            self.stream.write_all(self.session.output()).await?;
+            self.stream.flush().await
+        };
         tokio::time::timeout(self.profile.params.client_timeout.get(), writing).await??;
         self.session.output().clear();
         Ok(())
@@ -233,3 +239,6 @@ fn reject(refusal: Refusal) -> Answer {
     };
     Answer::Reject { reply: refusal.reply, disconnect }
 }
+
+/// How long a peer may take to let a connection end in order.
+const CLOSE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);

@@ -31,7 +31,7 @@ impl Hop<'_> {
         let first = draft.envelope.recipients.first().map(|r| format!("for <{r}>")).unwrap_or_default();
         format!(
             "from {} ({})\r\n  by {} (Postrider {})\r\n  with {}{tls} id {} {first};\r\n  {}",
-            self.ehlo_domain,
+            self.ehlo_domain.escape_default(),
             self.peer.ip(),
             self.hostname,
             self.local.ip(),

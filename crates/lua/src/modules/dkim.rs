@@ -18,7 +18,8 @@ pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
 fn signer(lua: &Lua, constructor: &'static str, options: &Value) -> mlua::Result<LuaSigner> {
     let params: config::SignerOptions = convert::options(constructor, options)?;
     let signers = lua.app_data_ref::<Host>().map(|host| host.signers.clone());
-    let signers = signers.ok_or_else(|| mlua::Error::runtime(format!("{constructor}: this state belongs to no policy")))?;
+    let signers =
+        signers.ok_or_else(|| mlua::Error::runtime(format!("{constructor}: this state belongs to no policy")))?;
     let signer = signers.get(&params).map_err(|e| mlua::Error::runtime(format!("{constructor}: {e}")))?;
     Ok(LuaSigner(signer))
 }

@@ -8,7 +8,8 @@ use crate::modules::{dkim, log, on, reject, tuning};
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
 use config::{
-    EgressPath, EgressPool, EgressSource, EsmtpListener, HttpListener, ListenerDomain, LocalLogs, QueueConfig, SpoolOptions,
+    EgressPath, EgressPool, EgressSource, EsmtpListener, HttpListener, ListenerDomain, LocalLogs, QueueConfig,
+    SpoolOptions,
 };
 use mlua::{Lua, Table, Value};
 use serde::Serialize;

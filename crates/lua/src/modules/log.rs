@@ -8,13 +8,23 @@ use mlua::{Lua, Table, Value, Variadic};
 /// Adds the functions to the module.
 pub(crate) fn add_to(lua: &Lua, kumo: &Table) -> mlua::Result<()> {
     type Arguments = Variadic<Value>;
-    kumo.set("log_error", lua.create_function(|l, a: Arguments| line(l, &a).map(|t| tracing::error!(target: "lua", "{t}")))?)?;
-    kumo.set("log_warn", lua.create_function(|l, a: Arguments| line(l, &a).map(|t| tracing::warn!(target: "lua", "{t}")))?)?;
-    kumo.set("log_info", lua.create_function(|l, a: Arguments| line(l, &a).map(|t| tracing::info!(target: "lua", "{t}")))?)?;
-    let debug = lua.create_function(|l, a: Arguments| match tracing::enabled!(target: "lua", tracing::Level::DEBUG) {
-        true => line(l, &a).map(|t| tracing::debug!(target: "lua", "{t}")),
-        false => Ok(()),
-    })?;
+    kumo.set(
+        "log_error",
+        lua.create_function(|l, a: Arguments| line(l, &a).map(|t| tracing::error!(target: "lua", "{t}")))?,
+    )?;
+    kumo.set(
+        "log_warn",
+        lua.create_function(|l, a: Arguments| line(l, &a).map(|t| tracing::warn!(target: "lua", "{t}")))?,
+    )?;
+    kumo.set(
+        "log_info",
+        lua.create_function(|l, a: Arguments| line(l, &a).map(|t| tracing::info!(target: "lua", "{t}")))?,
+    )?;
+    let debug =
+        lua.create_function(|l, a: Arguments| match tracing::enabled!(target: "lua", tracing::Level::DEBUG) {
+            true => line(l, &a).map(|t| tracing::debug!(target: "lua", "{t}")),
+            false => Ok(()),
+        })?;
     kumo.set("log_debug", debug)
 }
 

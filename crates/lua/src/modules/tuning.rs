@@ -57,9 +57,13 @@ const ACCEPTED_DKIM: [Accepted; 1] = [Accepted { name: "set_signing_threads", ta
 /// Adds the functions to the `kumo` module.
 pub(crate) fn add_to(lua: &Lua, kumo: &Table) -> mlua::Result<()> {
     add_accepted(lua, kumo, "kumo", &ACCEPTED)?;
-    limit(lua, kumo, "set_max_lua_context_use_count", |host, n| host.limits.uses_max = u32::try_from(n).unwrap_or(u32::MAX))?;
+    limit(lua, kumo, "set_max_lua_context_use_count", |host, n| {
+        host.limits.uses_max = u32::try_from(n).unwrap_or(u32::MAX)
+    })?;
     limit(lua, kumo, "set_max_lua_context_age", |host, n| host.limits.age_max = Duration::from_secs(n))?;
-    limit(lua, kumo, "set_max_spare_lua_contexts", |host, n| host.limits.spare_max = usize::try_from(n).unwrap_or(usize::MAX))?;
+    limit(lua, kumo, "set_max_spare_lua_contexts", |host, n| {
+        host.limits.spare_max = usize::try_from(n).unwrap_or(usize::MAX)
+    })?;
     kumo.set("available_parallelism", lua.create_function(|_, ()| Ok(available_parallelism()))?)
 }
 
@@ -118,7 +122,8 @@ fn is_list_of_strings(value: &Value) -> bool {
 }
 
 fn count(value: &Value, min: i64, max: i64) -> Result<u64, String> {
-    let whole = value.as_i64().or_else(|| value.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 1e15).map(|f| f as i64));
+    let whole =
+        value.as_i64().or_else(|| value.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 1e15).map(|f| f as i64));
     let whole = whole.filter(|n| (min..=max).contains(n)).and_then(|n| u64::try_from(n).ok());
     let expected = if max == i64::MAX { format!("a whole number from {min}") } else { format!("{min} to {max}") };
     whole.ok_or_else(|| format!("{}: expected {expected}", shown(value)))

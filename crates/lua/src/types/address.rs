@@ -22,7 +22,9 @@ impl LuaAddress {
                 let lossy = text.to_string_lossy();
                 let path = text.to_str().ok().map(|text| ReversePath::parse(&text));
                 let path = path.ok_or_else(|| mlua::Error::runtime(format!("{function}: {lossy:?} is not UTF-8")))?;
-                return path.map(|p| LuaAddress(p.0)).map_err(|e| mlua::Error::runtime(format!("{function}: {lossy:?}: {e}")));
+                return path
+                    .map(|p| LuaAddress(p.0))
+                    .map_err(|e| mlua::Error::runtime(format!("{function}: {lossy:?}: {e}")));
             }
             Value::UserData(data) => match data.borrow::<LuaAddress>() {
                 Ok(address) => return Ok(address.clone()),
@@ -30,7 +32,9 @@ impl LuaAddress {
             },
             other => other.type_name(),
         };
-        Err(mlua::Error::runtime(format!("{function}: expected an address as string or EnvelopeAddress, found {found}")))
+        Err(mlua::Error::runtime(format!(
+            "{function}: expected an address as string or EnvelopeAddress, found {found}"
+        )))
     }
 
     fn email(&self) -> &str {
@@ -40,8 +44,11 @@ impl LuaAddress {
 
 impl UserData for LuaAddress {
     fn add_fields<F: UserDataFields<Self>>(fields: &mut F) {
-        fields.add_field_method_get("user", |_, a| Ok(a.0.as_ref().map_or_else(String::new, |m| m.user().into_owned())));
-        fields.add_field_method_get("domain", |_, a| Ok(a.0.as_ref().map_or_else(String::new, |m| m.domain().to_owned())));
+        fields
+            .add_field_method_get("user", |_, a| Ok(a.0.as_ref().map_or_else(String::new, |m| m.user().into_owned())));
+        fields.add_field_method_get("domain", |_, a| {
+            Ok(a.0.as_ref().map_or_else(String::new, |m| m.domain().to_owned()))
+        });
         fields.add_field_method_get("email", |_, a| Ok(a.email().to_owned()));
     }
 

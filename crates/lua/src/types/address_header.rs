@@ -46,7 +46,9 @@ fn entry(lua: &Lua, mailbox: &Mailbox) -> mlua::Result<Table> {
 fn json(entry: &Address) -> Json {
     match entry {
         Address::Mailbox(m) => mailbox_json(m),
-        Address::Group { name, members } => json!({"name": name, "entries": members.iter().map(mailbox_json).collect::<Json>()}),
+        Address::Group { name, members } => {
+            json!({"name": name, "entries": members.iter().map(mailbox_json).collect::<Json>()})
+        }
     }
 }
 

@@ -16,7 +16,8 @@ impl UserData for LuaConnMeta {
             None => Ok(Value::Nil),
         });
         methods.add_method("set_meta", |lua, this, (name, value): (String, Value)| {
-            let value = convert::to_json(lua, &value).map_err(|e| mlua::Error::runtime(format!("conn_meta:set_meta `{name}`: {e}")))?;
+            let value = convert::to_json(lua, &value)
+                .map_err(|e| mlua::Error::runtime(format!("conn_meta:set_meta `{name}`: {e}")))?;
             this.0.set(name, value);
             Ok(())
         });

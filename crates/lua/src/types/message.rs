@@ -88,7 +88,8 @@ fn metadata<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
         None => Ok(Value::Nil),
     });
     methods.add_method_mut("set_meta", |lua, this, (name, value): (String, Value)| {
-        let value = convert::to_json(lua, &value).map_err(|e| mlua::Error::runtime(format!("msg:set_meta `{name}`: {e}")))?;
+        let value =
+            convert::to_json(lua, &value).map_err(|e| mlua::Error::runtime(format!("msg:set_meta `{name}`: {e}")))?;
         this.draft()?.meta.set(name, value);
         Ok(())
     });
@@ -100,7 +101,9 @@ fn scheduling<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
         let due = match &when {
             None => now(),
             Some(text) => Timestamp::parse_rfc3339(text).ok_or_else(|| {
-                mlua::Error::runtime(format!("msg:set_due {text:?}: expected a date such as 2026-08-04T12:00:00Z (RFC 3339) or nil"))
+                mlua::Error::runtime(format!(
+                    "msg:set_due {text:?}: expected a date such as 2026-08-04T12:00:00Z (RFC 3339) or nil"
+                ))
             })?,
         };
         this.draft()?.due = WallTime::from_unix_micros(due.unix_micros());
@@ -123,7 +126,8 @@ fn dkim_sign(lua: &Lua, this: &mut LuaMessage, signer: &LuaSigner) -> mlua::Resu
     let draft = this.draft()?;
     let body = draft.body();
     let at = now().unix_seconds().unsigned_abs();
-    let mut scratch = lua.app_data_mut::<Scratch>().ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))?;
+    let mut scratch =
+        lua.app_data_mut::<Scratch>().ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))?;
     let field = signer.0.sign(at, draft.headers(), &body, &hashes, &mut scratch).map_err(mlua::Error::external)?;
     draft.edit_headers().0.prepend_field(field).map_err(mlua::Error::external)?;
     this.hashes = hashes;

@@ -78,7 +78,8 @@ fn values_of_the_wrong_kind_are_named() {
     );
     let error = now(loaded.policy.get_queue_config(parts("d"))).expect_err("a table").to_string();
     assert_has(&error, &["get_queue_config returned a table: expected the result of kumo.make_queue_config"]);
-    let error = now(loaded.policy.get_egress_path_config("d".into(), "s".into(), "x".into())).expect_err("another").to_string();
+    let error =
+        now(loaded.policy.get_egress_path_config("d".into(), "s".into(), "x".into())).expect_err("another").to_string();
     assert_has(&error, &["get_egress_path_config returned a userdata: expected the result of kumo.make_egress_path"]);
     let error = now(loaded.policy.get_egress_pool("p".into())).expect_err("nil").to_string();
     assert_has(&error, &["the handler returned nothing for `p`"]);
@@ -102,7 +103,9 @@ fn credentials() {
            if password == 'number' then return 1 end
            return authc == 'user' and password == 'secret' end)",
     );
-    let ask = |password: &str| now(loaded.policy.smtp_server_auth_plain("as".into(), "user".into(), password.into(), ConnMeta::new()));
+    let ask = |password: &str| {
+        now(loaded.policy.smtp_server_auth_plain("as".into(), "user".into(), password.into(), ConnMeta::new()))
+    };
     let ids = |z: &str, n: &str| Ok(Some(AuthIdentity { authz_id: z.into(), authn_id: n.into() }));
     assert_eq!(ask("secret"), ids("as", "user"));
     assert_eq!(ask("wrong"), Ok(None));
@@ -130,8 +133,14 @@ fn a_rejection_survives_pcall() {
     assert_eq!(rejection(&format!("{text} error(e)")).0, "550 no");
     assert_eq!(rejection(&format!("{text} error(e, 0)")).0, "550 no");
     assert_eq!(rejection(&format!("local ok, e = pcall(function() {text} error(e) end) error(e)")).0, "550 no");
-    assert_eq!(rejection("local co = coroutine.wrap(function() kumo.reject(450, 'in a coroutine') end) co()").0, "450 in a coroutine");
-    assert_eq!(rejection("for _ in pairs(setmetatable({}, { __pairs = function() kumo.reject(451, 'meta') end })) do end").0, "451 meta");
+    assert_eq!(
+        rejection("local co = coroutine.wrap(function() kumo.reject(450, 'in a coroutine') end) co()").0,
+        "450 in a coroutine"
+    );
+    assert_eq!(
+        rejection("for _ in pairs(setmetatable({}, { __pairs = function() kumo.reject(451, 'meta') end })) do end").0,
+        "451 meta"
+    );
     assert!(received_with("pcall(kumo.reject, 550, 'no')", draft(), ConnMeta::new()).is_ok(), "caught is caught");
 }
 
@@ -155,7 +164,10 @@ fn faults_carry_their_traceback() {
     match now(loaded.policy.smtp_server_data(draft(), ConnMeta::new())) {
         Err(PolicyError::Script { event, text }) => {
             assert_eq!(event, "smtp_server_data");
-            assert_has(&text, &["policy.lua:1: boom", "stack traceback:", "upvalue 'deep'", "policy.lua:2: in function"]);
+            assert_has(
+                &text,
+                &["policy.lua:1: boom", "stack traceback:", "upvalue 'deep'", "policy.lua:2: in function"],
+            );
         }
         other => panic!("{other:?}"),
     }

@@ -26,7 +26,8 @@ fn address_headers() {
          assert(msg:get_address_header('TO').list[1].email == 'a@x.test' and msg:get_address_header 'Cc' == nil)",
     );
     assert_has(&error_of("return msg:to_header().domain"), &["holds 2 entries, expected exactly one mailbox"]);
-    let bad = received_with("msg:from_header()", draft_of(b"From: <unclosed\r\n\r\n"), ConnMeta::new()).expect_err("malformed");
+    let bad = received_with("msg:from_header()", draft_of(b"From: <unclosed\r\n\r\n"), ConnMeta::new())
+        .expect_err("malformed");
     assert_has(&bad.to_string(), &["header From:"]);
     let group = draft_of(b"To: team: a@x.test, B <b@y.test>;\r\n\r\n");
     let body = "assert(tostring(msg:to_header()):match '^%[{\"name\":\"team\",\"entries\":%[{') assert(#msg:to_header().list == 2)";
@@ -80,7 +81,10 @@ fn rules_import_headers() {
     assert_eq!(draft.meta.as_map().len(), 2, "what does not match writes nothing");
     assert_eq!(draft.headers().all_values("x-tenant").len(), 0);
     let error = |rule: &str| error_of(&format!("msg:import_headers {{ {rule} }}"));
-    assert_has(&error("{ name = 'X', mach = 'all' }"), &["msg:import_headers", "unknown field `mach`", "did you mean `match`"]);
+    assert_has(
+        &error("{ name = 'X', mach = 'all' }"),
+        &["msg:import_headers", "unknown field `mach`", "did you mean `match`"],
+    );
     assert_has(&error("{ name = 'X', match = 'every' }"), &["unknown variant `every`", "`first`"]);
     assert_has(&error("{ match = 'all' }"), &["missing field `name`"]);
     assert_has(&error("{ name = 'X-*', target = 't' }"), &["wildcard", "target"]);

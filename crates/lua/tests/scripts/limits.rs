@@ -23,7 +23,10 @@ fn endless_loops_end() {
     assert_has(&runaway("while true do end"), &[stopped, "stack traceback:", "policy.lua:1"]);
     assert_has(&runaway("while true do pcall(function() while true do end end) end"), &[stopped]);
     assert_has(&runaway("coroutine.wrap(function() while true do end end)()"), &[stopped]);
-    assert_has(&runaway("while true do coroutine.resume(coroutine.create(function() while true do end end)) end"), &[stopped]);
+    assert_has(
+        &runaway("while true do coroutine.resume(coroutine.create(function() while true do end end)) end"),
+        &[stopped],
+    );
     assert_has(&runaway("local function f() return f() end f()"), &[stopped]);
     assert_has(&runaway("local function f() return 1 + f() end f()"), &["stack overflow"]);
 }
@@ -49,7 +52,9 @@ fn time_counts_anew_for_each_event() {
 
 #[test]
 fn endless_growth_ends() {
-    let loaded = load("kumo.on('smtp_server_message_received', function() local s = ('x'):rep(1e6) while true do s = s .. s end end)");
+    let loaded = load(
+        "kumo.on('smtp_server_message_received', function() local s = ('x'):rep(1e6) while true do s = s .. s end end)",
+    );
     let error = now(loaded.policy.smtp_server_message_received(draft(), ConnMeta::new())).expect_err("stopped");
     assert_has(&error.to_string(), &["not enough memory"]);
 }

@@ -54,9 +54,17 @@ fn metadata_keeps_json_values() {
          local copy = msg:get_meta 'm' copy.k = 'changed' assert(msg:get_meta('m').k[1] == 1)
          msg:set_meta('gone', 1) msg:set_meta('gone', nil) assert(msg:get_meta 'gone' == nil and msg:get_meta 'never' == nil)",
     );
-    let expected = [("l", json!(["a", ["b"]])), ("m", json!({"k": [1]})), ("i", json!(7)), ("w", json!(2.0)), ("e", json!({}))];
+    let expected =
+        [("l", json!(["a", ["b"]])), ("m", json!({"k": [1]})), ("i", json!(7)), ("w", json!(2.0)), ("e", json!({}))];
     expected.iter().for_each(|(name, value)| assert_eq!(draft.meta.get(name), Some(value), "{name}"));
     assert_eq!(draft.meta.as_map().get("gone"), Some(&serde_json::Value::Null), "nil is stored as null");
+}
+
+#[test]
+fn members_come_in_one_order_in_every_state() {
+    let draft = received("msg:set_meta('m', { zeta = 1, alpha = 2, mid = 3, beta = 4, omega = 5 })");
+    let text = draft.meta.get("m").map(ToString::to_string);
+    assert_eq!(text.as_deref(), Some(r#"{"alpha":2,"beta":4,"mid":3,"omega":5,"zeta":1}"#));
 }
 
 #[test]
@@ -73,7 +81,10 @@ fn metadata_that_json_cannot_hold_is_refused() {
         assert_has(&error_of(&format!("msg:set_meta('x', {value})")), words);
     }
     assert_has(&error_of("local t = {} t.t = t msg:set_meta('x', t)"), &["nested deeper than 64 levels"]);
-    assert_has(&error_of("local t = { 1 } for _ = 1, 30 do t = { t, t } end msg:set_meta('x', t)"), &["more than 1000000 values"]);
+    assert_has(
+        &error_of("local t = { 1 } for _ = 1, 30 do t = { t, t } end msg:set_meta('x', t)"),
+        &["more than 1000000 values"],
+    );
     assert_has(&error_of("msg:set_meta()"), &["bad argument"]);
     assert_has(&error_of("msg:set_meta({}, 1)"), &["bad argument", "String"]);
 }
@@ -91,9 +102,8 @@ fn the_queue_name_follows_metadata() {
 
 #[test]
 fn due_is_a_date_or_now() {
-    let draft = received(
-        "assert(msg:set_due '2030-01-02T03:04:05+01:00' == '2030-01-02T02:04:05Z') msg:set_force_sync(true)",
-    );
+    let draft =
+        received("assert(msg:set_due '2030-01-02T03:04:05+01:00' == '2030-01-02T02:04:05Z') msg:set_force_sync(true)");
     assert_eq!(draft.due, WallTime::from_unix_secs(1_893_549_845));
     assert!(received("assert(msg:set_due(nil):match '^20%d%d%-')").due > WallTime::from_unix_secs(1_700_000_000));
     assert_has(&error_of("msg:set_due 'tomorrow'"), &["msg:set_due \"tomorrow\"", "RFC 3339"]);
@@ -104,14 +114,17 @@ fn content_is_binary_safe() {
     let raw: Vec<u8> = [b"A: b\r\n\r\n".as_slice(), &(0..=255).collect::<Vec<u8>>()].concat();
     let draft = received_with("msg:set_data(msg:get_data() .. '\\0\\xff')", draft_of(&raw), ConnMeta::new());
     assert_eq!(draft.expect("sound script").data(), [raw.as_slice(), b"\0\xff"].concat());
-    let draft = received("msg:prepend_header('X-New', 'v') assert(msg:get_data():match '^X%-New: v\\r\\nFrom') msg:set_data('From: x@y.test\\r\\n\\r\\nnew')");
+    let draft = received(
+        "msg:prepend_header('X-New', 'v') assert(msg:get_data():match '^X%-New: v\\r\\nFrom') msg:set_data('From: x@y.test\\r\\n\\r\\nnew')",
+    );
     assert_eq!(draft.clone().data(), &b"From: x@y.test\r\n\r\nnew"[..]);
     assert_eq!(draft.clone().headers().len(), 1);
 }
 
 #[test]
 fn a_kept_message_gives_errors_only() {
-    let loaded = load("kumo.on('smtp_server_message_received', function(msg) if kept then kept:id() end kept = msg end)");
+    let loaded =
+        load("kumo.on('smtp_server_message_received', function(msg) if kept then kept:id() end kept = msg end)");
     assert!(now(loaded.policy.smtp_server_message_received(draft(), ConnMeta::new())).is_ok());
     let second = now(loaded.policy.smtp_server_message_received(draft(), ConnMeta::new()));
     assert_has(&format!("{second:?}"), &["msg is used after its event has ended"]);

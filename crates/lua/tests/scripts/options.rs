@@ -5,21 +5,45 @@ use crate::support::{assert_has, load, load_error};
 #[test]
 fn unknown_options_name_field_value_and_expectation() {
     for (call, words) in [
-        ("kumo.make_egress_path { conection_limit = 5 }", &["kumo.make_egress_path:", "unknown field `conection_limit`", "did you mean `connection_limit`"][..]),
+        (
+            "kumo.make_egress_path { conection_limit = 5 }",
+            &["kumo.make_egress_path:", "unknown field `conection_limit`", "did you mean `connection_limit`"][..],
+        ),
         ("kumo.make_egress_path { max_ready = 'many' }", &["max_ready:", "many", "expected"]),
-        ("kumo.make_egress_path { enable_tls = 'Sometimes' }", &["enable_tls:", "unknown variant `Sometimes`", "Opportunistic"]),
-        ("kumo.make_egress_path { prohibited_hosts = { '10.0.0.1/8' } }", &["prohibited_hosts[0]:", "10.0.0.1/8", "10.0.0.0/8"]),
+        (
+            "kumo.make_egress_path { enable_tls = 'Sometimes' }",
+            &["enable_tls:", "unknown variant `Sometimes`", "Opportunistic"],
+        ),
+        (
+            "kumo.make_egress_path { prohibited_hosts = { '10.0.0.1/8' } }",
+            &["prohibited_hosts[0]:", "10.0.0.1/8", "10.0.0.0/8"],
+        ),
         ("kumo.make_queue_config { max_age = 'soon' }", &["kumo.make_queue_config:", "max_age:", "soon"]),
-        ("kumo.make_queue_config { protocol = { smtp = { mx_list = { {} } } } }", &["protocol.smtp.mx_list[0]", "name"]),
-        ("kumo.make_egress_pool { name = 'p', entries = { { name = 's', weigth = 2 } } }", &["entries[0]", "unknown field `weigth`", "did you mean `weight`"]),
+        (
+            "kumo.make_queue_config { protocol = { smtp = { mx_list = { {} } } } }",
+            &["protocol.smtp.mx_list[0]", "name"],
+        ),
+        (
+            "kumo.make_egress_pool { name = 'p', entries = { { name = 's', weigth = 2 } } }",
+            &["entries[0]", "unknown field `weigth`", "did you mean `weight`"],
+        ),
         ("kumo.make_egress_source {}", &["kumo.make_egress_source:", "missing field `name`"]),
         ("kumo.make_listener_domain { relay_too = true }", &["unknown field `relay_too`", "did you mean `relay_to`"]),
         ("kumo.make_egress_path()", &["kumo.make_egress_path:", "nil"]),
         ("kumo.make_egress_path { 'x' }", &["kumo.make_egress_path:", "a table of options"]),
-        ("kumo.make_egress_path { 'x', max_ready = 1 }", &["kumo.make_egress_path:", "list items and the name `max_ready`"]),
-        ("kumo.make_egress_path { max_ready = print }", &["kumo.make_egress_path: max_ready: a function cannot be stored"]),
+        (
+            "kumo.make_egress_path { 'x', max_ready = 1 }",
+            &["kumo.make_egress_path:", "list items and the name `max_ready`"],
+        ),
+        (
+            "kumo.make_egress_path { max_ready = print }",
+            &["kumo.make_egress_path: max_ready: a function cannot be stored"],
+        ),
         ("kumo.make_egress_path { ehlo_domain = '\\xff' }", &["ehlo_domain: string", "is not UTF-8"]),
-        ("kumo.dkim.rsa_sha256_signer { domain = 'd.test', selector = 's', headers = { 'From' }, ky = 'x' }", &["kumo.dkim.rsa_sha256_signer:", "unknown field `ky`", "did you mean `key`"]),
+        (
+            "kumo.dkim.rsa_sha256_signer { domain = 'd.test', selector = 's', headers = { 'From' }, ky = 'x' }",
+            &["kumo.dkim.rsa_sha256_signer:", "unknown field `ky`", "did you mean `key`"],
+        ),
     ] {
         let error = load_error(call);
         assert_has(&error, words);
@@ -72,7 +96,10 @@ fn tuning_functions_check_their_arguments() {
         ("kumo.set_readyq_threads()", ["kumo.set_readyq_threads: nil:", "expected a whole number"]),
         ("kumo.set_lua_gc_on_put(101)", ["kumo.set_lua_gc_on_put: 101:", "expected 0 to 100"]),
         ("kumo.set_lruttl_cache_capacity('mx', 1)", ["\"mx\": expected one of", "dns_resolver_mx"]),
-        ("kumo.set_config_monitor_globs { 1 }", ["kumo.set_config_monitor_globs: table:", "expected a list of strings"]),
+        (
+            "kumo.set_config_monitor_globs { 1 }",
+            ["kumo.set_config_monitor_globs: table:", "expected a list of strings"],
+        ),
         ("kumo.set_max_lua_context_use_count(1.5)", ["kumo.set_max_lua_context_use_count: 1.5:", "whole number"]),
     ] {
         assert_has(&load_error(call), &words);

@@ -14,7 +14,10 @@ fn egress_pool(loaded: &crate::support::Loaded, domain: &str) -> Result<String, 
 #[test]
 fn a_second_handler_names_the_place_of_the_first() {
     let error = load_error("\nkumo.on('smtp_server_data', print)\n\nkumo.on('smtp_server_data', print)");
-    assert_has(&error, &["smtp_server_data event already has a handler defined at ", "policy.lua:2", "policy.lua:4: in"]);
+    assert_has(
+        &error,
+        &["smtp_server_data event already has a handler defined at ", "policy.lua:2", "policy.lua:4: in"],
+    );
     assert_has(&load_error("kumo.on('init', print) kumo.on('init', print)"), &["init event already has a handler"]);
     assert_has(&load_error("kumo.on('own_event', print) kumo.on('own_event', print)"), &["own_event event already"]);
     assert_has(&load_error("kumo.on('init', nil)"), &["bad argument #2", "function"]);
@@ -37,7 +40,10 @@ fn several_handlers_are_asked_in_turn() {
 #[test]
 fn registration_inside_a_handler_is_refused() {
     let late = "kumo.on('smtp_server_ehlo', print)";
-    assert_has(&load_error(&format!("kumo.on('init', function() {late} end)")), &["inside the handler of init", "top level"]);
+    assert_has(
+        &load_error(&format!("kumo.on('init', function() {late} end)")),
+        &["inside the handler of init", "top level"],
+    );
     let loaded = load(&format!("kumo.on('smtp_server_data', function() {late} end)"));
     let error = now(loaded.policy.smtp_server_data(draft(), ConnMeta::new())).expect_err("refused").to_string();
     assert_has(&error, &["kumo.on('smtp_server_ehlo') inside the handler of smtp_server_data"]);
@@ -46,7 +52,8 @@ fn registration_inside_a_handler_is_refused() {
 #[test]
 fn modules_register_too_and_interest_tells() {
     let (folder, path) = file("require 'part'");
-    std::fs::write(folder.path().join("part.lua"), "require('kumo').on('smtp_server_data', function() end)").expect("module");
+    std::fs::write(folder.path().join("part.lua"), "require('kumo').on('smtp_server_data', function() end)")
+        .expect("module");
     let (policy, _) = LuaPolicy::load(&path).expect("sound");
     assert!(policy.interest().has(Event::Data));
     assert!(!policy.interest().has(Event::MessageReceived));
@@ -79,18 +86,28 @@ pub fn logged(work: impl FnOnce()) -> String {
 #[test]
 fn handlers_nobody_will_call_are_warned_of() {
     let text = logged(|| {
-        load("\nkumo.on('http_message_generated', print)\nkumo.on('smtp_server_mesage_received', print)\nkumo.on('my_own', print)");
+        load(
+            "\nkumo.on('http_message_generated', print)\nkumo.on('smtp_server_mesage_received', print)\nkumo.on('my_own', print)",
+        );
     });
     assert_has(&text, &["WARN lua:", "policy.lua:2: the handler of http_message_generated is accepted, but"]);
-    assert_has(&text, &["policy.lua:3: no event is named smtp_server_mesage_received (did you mean `smtp_server_message_received`?)"]);
+    assert_has(
+        &text,
+        &["policy.lua:3: no event is named smtp_server_mesage_received (did you mean `smtp_server_message_received`?)"],
+    );
     assert!(!text.contains("my_own"), "{text}");
 }
 
 #[test]
 fn log_lines_name_their_place() {
     let text = logged(|| {
-        load("\nkumo.log_info('a', 1, nil, { 1 } ~= nil, 'gr\\xffn')\nkumo.log_warn(2.5) kumo.log_error('e') kumo.log_debug('hidden')");
+        load(
+            "\nkumo.log_info('a', 1, nil, { 1 } ~= nil, 'gr\\xffn')\nkumo.log_warn(2.5) kumo.log_error('e') kumo.log_debug('hidden')",
+        );
     });
-    assert_has(&text, &["INFO lua: ", "policy.lua:2: a 1 nil true gr\\xFFn", "WARN lua: ", "policy.lua:3: 2.5", "ERROR lua: "]);
+    assert_has(
+        &text,
+        &["INFO lua: ", "policy.lua:2: a 1 nil true gr\\xFFn", "WARN lua: ", "policy.lua:3: 2.5", "ERROR lua: "],
+    );
     assert!(!text.contains("hidden"), "{text}");
 }

@@ -10,7 +10,8 @@ const RELAY: &str = include_str!("../policies/relay.lua");
 
 /// Loads a policy whose `os.getenv` knows these names only.
 fn load(text: &str, environment: &str) -> (LuaPolicy, Startup) {
-    let (_folder, path) = file(&format!("local env = {{ {environment} }} os.getenv = function(n) return env[n] end {text}"));
+    let (_folder, path) =
+        file(&format!("local env = {{ {environment} }} os.getenv = function(n) return env[n] end {text}"));
     LuaPolicy::load(&path).unwrap_or_else(|e| panic!("{e}"))
 }
 

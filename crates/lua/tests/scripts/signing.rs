@@ -7,7 +7,9 @@ use crate::support::{assert_has, error_of, load, load_error, received};
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\\nMC4CAQAwBQYDK2VwBCIEILCJGDWOhHS6clpcNd64BBD7jmJ9gx16f7gzxdf39dWG\\n-----END PRIVATE KEY-----\\n";
 
 fn signer(more: &str) -> String {
-    format!("require('kumo').dkim.ed25519_signer {{ domain = 'd.test', selector = 's', headers = {{ 'From', 'To' }}, {more} }}")
+    format!(
+        "require('kumo').dkim.ed25519_signer {{ domain = 'd.test', selector = 's', headers = {{ 'From', 'To' }}, {more} }}"
+    )
 }
 
 #[test]
@@ -46,7 +48,10 @@ fn keys_are_read_from_files_and_from_der() {
 #[test]
 fn bad_signers_are_named() {
     let error = |more: &str| load_error(&format!("return {}", signer(more)));
-    assert_has(&error("key = '/absent/key.pem'"), &["kumo.dkim.ed25519_signer: key: cannot read `/absent/key.pem`", "No such file"]);
+    assert_has(
+        &error("key = '/absent/key.pem'"),
+        &["kumo.dkim.ed25519_signer: key: cannot read `/absent/key.pem`", "No such file"],
+    );
     assert_has(&error("key = { key_data = 'nonsense' }"), &["kumo.dkim.ed25519_signer: key:"]);
     assert_has(&error("key = { vault_mount = 'm', vault_path = 'p' }"), &["a Vault key is not supported yet"]);
     assert_has(&error("key = { event_name = 'e', event_args = {} }"), &["a key from an event is not supported yet"]);

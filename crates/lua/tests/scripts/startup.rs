@@ -35,9 +35,15 @@ fn init_collects_what_is_to_be_started() {
 
 #[test]
 fn starting_is_for_init() {
-    assert_has(&load_error("kumo.start_esmtp_listener { listen = '0:25' }"), &["can only be called from the init event"]);
+    assert_has(
+        &load_error("kumo.start_esmtp_listener { listen = '0:25' }"),
+        &["can only be called from the init event"],
+    );
     let listener = load_error("kumo.on('init', function() kumo.start_esmtp_listener { lisen = '0:25' } end)");
-    assert_has(&listener, &["kumo.start_esmtp_listener:", "unknown field `lisen`", "did you mean `listen`", "stack traceback"]);
+    assert_has(
+        &listener,
+        &["kumo.start_esmtp_listener:", "unknown field `lisen`", "did you mean `listen`", "stack traceback"],
+    );
 }
 
 #[test]
@@ -48,7 +54,9 @@ fn broken_policies_say_where() {
     assert_has(&load_error("kumo.reject(550, 'x')"), &["550 x"]);
     let (folder, _) = file("");
     match LuaPolicy::load(&folder.path().join("absent.lua")) {
-        Err(error @ LoadError::Read { .. }) => assert_has(&error.to_string(), &["cannot read policy", "absent.lua", "No such file"]),
+        Err(error @ LoadError::Read { .. }) => {
+            assert_has(&error.to_string(), &["cannot read policy", "absent.lua", "No such file"])
+        }
         other => panic!("{:?}", other.map(|(_, startup)| startup)),
     }
     let (_folder, path) = file("\x1bLua bytecode");

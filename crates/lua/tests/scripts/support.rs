@@ -60,7 +60,8 @@ pub fn draft() -> Draft {
 }
 
 /// A message with some of everything.
-pub const RAW: &[u8] = b"From: \"Some One\" <one@from.test>\r\nTo: a@x.test, B <b@y.test>\r\nSubject: =?utf-8?q?gr=C3=BCn?=\r\n\
+pub const RAW: &[u8] =
+    b"From: \"Some One\" <one@from.test>\r\nTo: a@x.test, B <b@y.test>\r\nSubject: =?utf-8?q?gr=C3=BCn?=\r\n\
 X-Tenant: t1\r\nX-Campaign: c1\r\nx-tenant: t2\r\n\r\nbody\r\n";
 
 /// The answer of a handler, which never waits.

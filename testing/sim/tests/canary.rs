@@ -1,0 +1,44 @@
+//! The oracle can fail: each deliberate mistake of a driver is noticed, and for the right reason.
+
+use sim::{Options, Sabotage, run};
+use std::panic::catch_unwind;
+
+/// The first violation within [`SEEDS`] seeds whose text holds `expected`, and how many others came before.
+fn caught(sabotage: Sabotage, expected: &str) -> Result<u64, Vec<String>> {
+    let options = Options { sabotage, ..Options::default() };
+    let mut others = Vec::new();
+    for seed in 0..SEEDS {
+        let outcome = catch_unwind(|| run(seed, options));
+        match outcome.map(|o| o.violation).unwrap_or_else(|_| Some("panic".to_owned())) {
+            Some(violation) if violation.contains(expected) => return Ok(seed),
+            Some(violation) => others.push(violation),
+            None => {}
+        }
+    }
+    Err(others)
+}
+
+#[test]
+fn every_mistake_is_noticed() {
+    for (sabotage, expected) in [
+        (Sabotage::PromiseBeforeCommit, "was promised and never durable"),
+        (Sabotage::LyingDisk, "is lost"),
+        (Sabotage::ForgetInHand, "is []"),
+        (Sabotage::RemoveBeforeAttempt, "has no final record"),
+        (Sabotage::UnknownIsPermanent, "bounced though it was delivered"),
+        (Sabotage::UnknownIsDelivered, "counts as delivered and no peer took it"),
+        (Sabotage::EndsUnreported, "is left"),
+        (Sabotage::RetryTwice, "\"waiting\", \"waiting\""),
+        (Sabotage::UnmarkedRecipients, "to do, who was settled long ago"),
+        (Sabotage::UnmarkedAttempts, "came back with Plan"),
+        (Sabotage::OpenTwice, "connections exist, the queue knows"),
+    ] {
+        match caught(sabotage, expected) {
+            Ok(seed) => println!("{sabotage:?} is noticed at seed {seed}"),
+            Err(others) => panic!("{sabotage:?} went unnoticed; seen: {:?}", &others[..others.len().min(8)]),
+        }
+    }
+}
+
+/// Seeds each mistake has to hide in.
+const SEEDS: u64 = 1_000;
