@@ -152,7 +152,8 @@ impl World {
                 path: Arc::new(self.plan.sites[*site].path.clone()),
                 destination: Destination::new("", Arc::new(())),
             };
-            (ready_name, *weight, leg)
+            // Pools none of whose sources may send are mended with everything else.
+            (ready_name, if self.recovered { (*weight).max(1) } else { *weight }, leg)
         };
         Ok(Route { legs: sources.iter().map(leg).collect(), fresh_for: plan.fresh_for })
     }

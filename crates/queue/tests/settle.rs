@@ -1,0 +1,102 @@
+//! The table of `settle`: outcomes in, records, marks and what comes next out.
+
+mod support;
+
+use clock::Duration;
+use message::Message;
+use queue::settle::{all_pending, expire, settle};
+use queue::{Next, Outcome, Settlement, Verdict};
+use record::RecordType::{self, Bounce, Delivery, Expiration, TransientFailure};
+use smtp_wire::Reply;
+use support::{Rig, config};
+
+/// `d`elivered, `t`ransient, `p`ermanent, `-` no outcome, for each recipient in turn.
+fn outcomes(row: &str) -> Vec<Outcome> {
+    let outcome = |(recipient, letter): (usize, char)| {
+        let (verdict, reply) = match letter {
+            'd' => (Verdict::Delivered, Reply::new(250, "2.0.0 ok")),
+            't' => (Verdict::Transient, Reply::new(451, "4.3.0 later")),
+            'p' => (Verdict::Permanent, Reply::new(550, "5.1.1 never")),
+            _ => return None,
+        };
+        Some(Outcome { recipient: recipient as u16, verdict, reply, command: Some(".".to_owned()) })
+    };
+    row.chars().enumerate().filter_map(outcome).collect()
+}
+
+fn settled(row: &str, attempts: u16, age_secs: u64) -> (Settlement, Message) {
+    let mut rig = Rig::new();
+    let mut message = rig.message(row.len());
+    message.attempts = attempts;
+    rig.now = rig.now.after(Duration::from_secs(age_secs));
+    let config = config(serde_json::json!({"retry_interval": "10s", "max_age": "100s"}));
+    (settle(&mut message, outcomes(row), &config, rig.now, 0), message)
+}
+
+fn entries(settlement: &Settlement) -> Vec<(RecordType, Vec<u16>)> {
+    settlement.entries.iter().map(|e| (e.kind, e.recipients.clone())).collect()
+}
+
+#[test]
+fn each_row_of_outcomes_has_its_records_marks_and_sequel() {
+    let retry = Next::Retry(Duration::from_secs(10));
+    type Row = (&'static str, Vec<(RecordType, Vec<u16>)>, Vec<u16>, Next);
+    let rows: Vec<Row> = vec![
+        ("d", vec![(Delivery, vec![0])], vec![0], Next::Done),
+        ("p", vec![(Bounce, vec![0])], vec![0], Next::Done),
+        ("t", vec![(TransientFailure, vec![0])], vec![], retry),
+        ("ddd", vec![(Delivery, vec![0, 1, 2])], vec![0, 1, 2], Next::Done),
+        ("dp", vec![(Delivery, vec![0]), (Bounce, vec![1])], vec![0, 1], Next::Done),
+        ("tdt", vec![(TransientFailure, vec![0, 2]), (Delivery, vec![1])], vec![1], retry),
+        ("pt", vec![(Bounce, vec![0]), (TransientFailure, vec![1])], vec![0], retry),
+        ("d-", vec![(Delivery, vec![0])], vec![0], retry),
+        ("--", vec![], vec![], retry),
+    ];
+    for (row, records, marks, next) in rows {
+        let (settlement, message) = settled(row, 0, 0);
+        assert_eq!(entries(&settlement), records, "{row}");
+        assert_eq!(settlement.newly_settled, marks, "{row}");
+        assert_eq!(settlement.next, next, "{row}");
+        assert_eq!(message.is_settled(), next == Next::Done, "{row}");
+        assert_eq!(message.settled, marks, "{row}");
+    }
+}
+
+#[test]
+fn a_message_too_old_for_another_attempt_expires_with_its_last_answer() {
+    let (settlement, message) = settled("td", 0, 91);
+    assert_eq!(entries(&settlement), [(TransientFailure, vec![0]), (Delivery, vec![1]), (Expiration, vec![0])]);
+    assert_eq!((settlement.newly_settled, settlement.next), (vec![1, 0], Next::Done));
+    assert!(message.is_settled());
+    let expiration = &settlement.entries[2];
+    assert_eq!(expiration.reply.code, 551);
+    assert!(expiration.reply.text.ends_with("Last response: 451 4.3.0 later"), "{}", expiration.reply);
+    let (settlement, _) = settled("t", 0, 90);
+    assert_eq!(settlement.next, Next::Retry(Duration::from_secs(10)), "at exactly max_age it may still be tried");
+    let (settlement, _) = settled("t", 4, 0);
+    assert_eq!(settlement.next, Next::Done, "160 s of backoff are more than max_age");
+}
+
+#[test]
+fn a_recipient_is_settled_once() {
+    let mut rig = Rig::new();
+    let mut message = rig.message(3);
+    let config = config(serde_json::json!({}));
+    let first = settle(&mut message, outcomes("dtp"), &config, rig.now, 0);
+    assert_eq!(first.newly_settled, [0, 2]);
+    let pending = all_pending(&message, Verdict::Permanent, &Reply::new(550, "gone"));
+    assert_eq!(pending.iter().map(|o| o.recipient).collect::<Vec<_>>(), [1], "settled recipients have no more outcomes");
+    let second = settle(&mut message, pending, &config, rig.now, 0);
+    assert_eq!((second.newly_settled, second.next), (vec![1], Next::Done));
+    assert_eq!(expire(&mut message).recipients, Vec::<u16>::new(), "nobody is left to expire");
+}
+
+#[test]
+fn different_replies_are_different_records() {
+    let mut rig = Rig::new();
+    let mut message = rig.message(3);
+    let mut all = outcomes("ppp");
+    all[1].reply = Reply::new(552, "5.2.2 full");
+    let settlement = settle(&mut message, all, &config(serde_json::json!({})), rig.now, 0);
+    assert_eq!(entries(&settlement), [(Bounce, vec![0, 2]), (Bounce, vec![1])]);
+}
