@@ -4,7 +4,8 @@
 //! Reads only, and walks everything: O(messages). What connections hold and what effects carry
 //! is with whoever took them and not seen here.
 
-use crate::core::QueueCore;
+use crate::core::{QueueCore, QueueKey, ReadyKey};
+use clock::{Duration, Instant};
 use message::MessageId;
 
 /// Where in the queue manager a message is.
@@ -69,4 +70,25 @@ impl QueueCore {
             caught: self.caught,
         }
     }
+
+    /// True when a scheduled queue has due messages that no answer, timer or leaving message
+    /// will move: a lost wake-up.
+    pub(crate) fn waits_in_vain(&self, key: QueueKey, now: Instant) -> bool {
+        let Some(queue) = self.scheduled.get(&key).filter(|q| !q.due.is_empty()) else { return false };
+        let answer_comes = queue.configuring || queue.routing;
+        let timer_comes = queue.promotes_after + TIMER_LATE_MAX >= now;
+        let is_called = |leg: &ReadyKey| self.ready.get(leg).is_some_and(|r| !r.messages.is_empty());
+        !answer_comes && !timer_comes && !queue.waits_at.iter().any(is_called)
+    }
+
+    /// True when a ready queue has messages and nobody who will come for them: likewise.
+    pub(crate) fn is_unserved(&self, key: ReadyKey, now: Instant) -> bool {
+        let Some(ready) = self.ready.get(&key).filter(|r| !r.messages.is_empty()) else { return false };
+        // A connection that is not idle asks again by itself.
+        let all_idle = ready.idle.len() == ready.connections.len();
+        all_idle && ready.opens_after + TIMER_LATE_MAX < now
+    }
 }
+
+/// A timer is at most one tick late; two, to be sure.
+const TIMER_LATE_MAX: Duration = Duration::from_millis(128);

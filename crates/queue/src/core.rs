@@ -502,32 +502,22 @@ impl QueueCore {
 
     /// Looks at everything that waits for something other than a time. Each of those waits has
     /// somebody who ends it; this is the net below them, and what refreshes the definitions of
-    /// queues in which nothing moves. What it catches is counted: the simulator wants none.
+    /// queues in which nothing moves. What nobody would have ended is counted: the simulator
+    /// wants none of it.
     fn look_again(&mut self, now: Now) {
-        // A timer may be a tick late; what waits for one is not caught here.
-        let long_ago = |after: Instant| after + TIMER_LATE_MAX < now.mono;
-        let mut due: Vec<QueueKey> =
-            self.scheduled.iter().filter(|(_, q)| !q.due.is_empty()).map(|(k, _)| *k).collect();
+        let mut due: Vec<QueueKey> = self.scheduled.iter().filter(|(_, q)| !q.due.is_empty()).map(|(k, _)| *k).collect();
         // In order of age: equal runs must do equal things.
         due.sort_unstable();
         for key in due {
-            let out = |core: &QueueCore| core.scheduled.get(&key).filter(|q| long_ago(q.promotes_after)).map(|q| q.out);
-            let before = out(self);
-            let effects = self.effects.len();
+            self.caught += usize::from(self.waits_in_vain(key, now.mono));
             self.promote(now, key);
-            let expired = self.effects[effects..].iter().filter(|e| matches!(e, Effect::Expired(_))).count();
-            self.caught += before.zip(out(self)).map_or(0, |(before, after)| after - before - expired);
         }
         let mut ready: Vec<ReadyKey> =
             self.ready.iter().filter(|(_, r)| !r.messages.is_empty()).map(|(k, _)| *k).collect();
         ready.sort_unstable();
         for key in ready {
-            // A connection that is not idle asks again by itself.
-            let waits = |r: &ReadyQueue| long_ago(r.opens_after) && r.idle.len() == r.connections.len();
-            let waits = self.ready.get(&key).is_some_and(waits);
-            let effects = self.effects.len();
+            self.caught += usize::from(self.is_unserved(key, now.mono));
             self.serve(now, key);
-            self.caught += usize::from(waits && self.effects.len() > effects);
         }
     }
 
@@ -569,8 +559,6 @@ fn no_source() -> RouteFailure {
 
 /// How long a queue without a source rests before it is asked about again (KumoMTA: 60 s).
 const NO_SOURCE_HOLD: Duration = Duration::from_secs(60);
-/// A timer is at most one tick late; two, to be sure.
-const TIMER_LATE_MAX: Duration = Duration::from_millis(128);
 /// How often unused queues are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// A ready queue idle for so long is forgotten (KumoMTA behaviour).

@@ -88,6 +88,33 @@ fn what_is_given_back_goes_first_and_needs_no_room() {
 }
 
 #[test]
+fn what_is_given_back_wakes_whoever_is_idle() {
+    let mut rig = rig(serde_json::json!({}));
+    rig.admit("d.test", 2);
+    let conns = rig.opened();
+    let queued = rig.take(conns[0]).expect("a message");
+    while rig.deliver(conns[1]) {}
+    rig.core.give_back(rig.now, conns[0], queued);
+    assert!(matches!(rig.drain()[..], [Effect::Wake(conn)] if conn == conns[1]));
+}
+
+#[test]
+fn an_idle_connection_may_leave_unless_it_was_promised_a_message() {
+    let mut rig = rig(serde_json::json!({}));
+    rig.admit("d.test", 1);
+    let conn = rig.opened()[0];
+    assert!(rig.deliver(conn) && !rig.deliver(conn));
+    assert!(rig.core.leave_idle(conn));
+    rig.admit("d.test", 1);
+    assert!(rig.drain().is_empty(), "who left is not woken, and counts as a connection until it ends");
+    assert!(rig.deliver(conn) && !rig.deliver(conn));
+    rig.admit("d.test", 1);
+    assert!(matches!(rig.drain()[..], [Effect::Wake(_)]));
+    assert!(!rig.core.leave_idle(conn), "it was woken");
+    assert!(rig.deliver(conn));
+}
+
+#[test]
 fn what_is_given_back_to_nobody_waits_for_a_new_way() {
     let mut rig = rig(serde_json::json!({}));
     rig.admit("d.test", 1);
@@ -138,7 +165,7 @@ fn attempts_to_connect_are_spaced_out() {
 
 #[test]
 fn a_site_that_fails_settles_what_is_ready_and_calls_the_next() {
-    let mut rig = rig(serde_json::json!({"max_ready": 3}));
+    let mut rig = rig(serde_json::json!({"max_ready": 3, "connection_limit": 1}));
     rig.admit("d.test", 5);
     let conn = rig.opened()[0];
     rig.core.site_failed(rig.now, conn, Reply::new(550, "5.4.4 prohibited"));

@@ -57,10 +57,15 @@ fn a_turn_spent_on_expired_messages_is_not_lost() {
     rig.routed("y.test", config(serde_json::json!({"max_age": "10s"})), route(&[("a", 1)], &narrow, ROOMY));
     rig.admit("x.test", 1);
     rig.admit("y.test", 20);
+    let early = rig.now;
+    let late = early.after(Duration::from_secs(11));
+    // Made later than the others, and in line behind them before any of them is too old.
+    rig.now = late;
+    let mut young = rig.message(1);
+    young.due = early.wall;
+    rig.core.admit(early, "y.test", young);
     let conn = rig.opened()[0];
     // Not by tick: the periodic look at everything must not be what helps.
-    rig.now = rig.now.after(Duration::from_secs(11));
-    rig.admit("y.test", 1);
     assert!(rig.deliver(conn), "x's message");
     let expired = rig.drain().into_iter().filter(|e| matches!(e, Effect::Expired(_))).count();
     assert_eq!((expired, rig.ready()), (20, vec![("a".to_owned(), 1)]), "the young one is behind twenty old ones");
@@ -83,7 +88,11 @@ fn sources_share_by_weight_under_a_rate_too() {
 fn a_full_source_gives_way_and_costs_no_rate() {
     let mut rig = Rig::new();
     let narrow = path(serde_json::json!({"max_ready": 1, "connection_limit": 1}));
-    rig.routed("d.test", config(serde_json::json!({"max_message_rate": "1/h,max_burst=3"})), route(&[("a", 1)], &narrow, ROOMY));
+    rig.routed(
+        "d.test",
+        config(serde_json::json!({"max_message_rate": "1/h,max_burst=3"})),
+        route(&[("a", 1)], &narrow, ROOMY),
+    );
     rig.admit("d.test", 5);
     let conn = rig.opened()[0];
     let mut taken = 0;
@@ -97,7 +106,11 @@ fn a_full_source_gives_way_and_costs_no_rate() {
 #[test]
 fn the_queue_rate_is_kept_to_the_second() {
     let mut rig = Rig::new();
-    rig.routed("d.test", config(serde_json::json!({"max_message_rate": "3/s"})), route(&[("a", 1)], &EgressPath::default(), ROOMY));
+    rig.routed(
+        "d.test",
+        config(serde_json::json!({"max_message_rate": "3/s"})),
+        route(&[("a", 1)], &EgressPath::default(), ROOMY),
+    );
     rig.admit("d.test", 30);
     assert_eq!(rig.ready()[0].1, 3, "the burst");
     rig.pass(Duration::from_secs(3));
@@ -171,7 +184,11 @@ fn new_weights_are_followed_and_no_weight_is_no_route() {
 #[test]
 fn a_route_to_a_forgotten_ready_queue_is_asked_for_again() {
     let mut rig = Rig::new();
-    let key = rig.routed("d.test", config(serde_json::json!({"reap_interval": "10 days"})), route(&[("a", 1)], &EgressPath::default(), ROOMY));
+    let key = rig.routed(
+        "d.test",
+        config(serde_json::json!({"reap_interval": "10 days"})),
+        route(&[("a", 1)], &EgressPath::default(), ROOMY),
+    );
     rig.pass(Duration::from_secs(700));
     assert_eq!(rig.core.footprint().ready_queues, 0, "unused for ten minutes");
     rig.drain();
@@ -190,11 +207,20 @@ fn old_messages_expire_at_the_gate_and_young_ones_pass() {
     let old_id = old.id;
     rig.core.admit(rig.now, "d.test", old);
     rig.core.admit(rig.now, "d.test", young);
-    rig.routed("d.test", config(serde_json::json!({"max_age": "100s"})), route(&[("a", 1)], &EgressPath::default(), ROOMY));
+    rig.routed(
+        "d.test",
+        config(serde_json::json!({"max_age": "100s"})),
+        route(&[("a", 1)], &EgressPath::default(), ROOMY),
+    );
     assert_eq!(rig.ready(), [("a".to_owned(), 1)]);
     rig.drain();
     rig.pass(Duration::from_secs(201));
-    let expired: Vec<_> = rig.drain().iter().filter(|e| matches!(e, Effect::Expired(_))).filter_map(|e| e.message().map(|m| m.id)).collect();
+    let expired: Vec<_> = rig
+        .drain()
+        .iter()
+        .filter(|e| matches!(e, Effect::Expired(_)))
+        .filter_map(|e| e.message().map(|m| m.id))
+        .collect();
     assert_eq!(expired, [old_id]);
 }
 
@@ -207,10 +233,15 @@ fn what_nobody_uses_is_forgotten_and_what_is_used_is_not() {
     let queued = rig.take(conn).expect("a message");
     rig.pass(Duration::from_secs(3600));
     let size = rig.core.footprint();
-    assert_eq!((size.scheduled_queues, size.ready_queues, size.out), (1, 1, 1), "a message is out and a connection open");
+    assert_eq!(
+        (size.scheduled_queues, size.ready_queues, size.out),
+        (1, 1, 1),
+        "a message is out and a connection open"
+    );
     rig.core.forget(rig.now.mono, &queued);
     rig.core.connection_ended(rig.now, conn);
     rig.pass(Duration::from_secs(720));
-    assert_eq!(rig.core.footprint(), queue::Footprint::default());
+    let Some(Effect::Forgotten(name)) = rig.drain().pop() else { panic!("nobody is told") };
+    assert_eq!((&*name, rig.core.footprint()), ("a", queue::Footprint::default()));
     assert!(matches!(rig.core.take(rig.now, conn), Take::Close), "a connection of a forgotten queue closes");
 }

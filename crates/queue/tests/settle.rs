@@ -85,7 +85,11 @@ fn a_recipient_is_settled_once() {
     let first = settle(&mut message, outcomes("dtp"), &config, rig.now, 0);
     assert_eq!(first.newly_settled, [0, 2]);
     let pending = all_pending(&message, Verdict::Permanent, &Reply::new(550, "gone"));
-    assert_eq!(pending.iter().map(|o| o.recipient).collect::<Vec<_>>(), [1], "settled recipients have no more outcomes");
+    assert_eq!(
+        pending.iter().map(|o| o.recipient).collect::<Vec<_>>(),
+        [1],
+        "settled recipients have no more outcomes"
+    );
     let second = settle(&mut message, pending, &config, rig.now, 0);
     assert_eq!((second.newly_settled, second.next), (vec![1], Next::Done));
     assert_eq!(expire(&mut message).recipients, Vec::<u16>::new(), "nobody is left to expire");

@@ -4,7 +4,7 @@
 use crate::inbound::Accepting;
 use crate::world::World;
 use bytes::Bytes;
-use message::{Draft, Meta, Message, Sealed};
+use message::{Draft, Message, Meta, Sealed};
 use mime::ValueForm;
 use queue::QueueName;
 use smtp_server::{Answer, Disconnect, Transaction};
@@ -53,7 +53,8 @@ impl World {
             let added = block.prepend("Received", value.as_bytes(), ValueForm::Raw);
             let _ = octets;
             added.map_err(|e| Reply::enhanced(550, EnhancedCode::new(5, 6, 0), e.to_string()))?;
-            let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| Reply::new(421, &e.to_string()))?;
+            let queue =
+                QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| Reply::new(421, &e.to_string()))?;
             self.configure(&queue)?;
             prepared.push((draft.seal(), queue));
         }

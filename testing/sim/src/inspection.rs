@@ -49,7 +49,8 @@ impl World {
         let Some(process) = &mut self.process else { return };
         let mut wrong = None;
         for (name, messages, connections) in process.queue.ready_counts() {
-            let site = name.split("->site").nth(1).and_then(|s| s.split('@').next()).and_then(|s| s.parse::<usize>().ok());
+            let site =
+                name.split("->site").nth(1).and_then(|s| s.split('@').next()).and_then(|s| s.parse::<usize>().ok());
             let Some(site) = site.and_then(|s| self.plan.sites.get(s)) else { continue };
             let (limit, max_ready) = (site.path.connection_limit.limit as usize, site.path.max_ready);
             if connections > limit {

@@ -116,6 +116,8 @@ pub struct Fate {
     pub final_at: u64,
     /// A peer took it in the attempt under way.
     pub taken_now: bool,
+    /// And said so.
+    pub honestly: bool,
     /// A mark that it is done was made in this life.
     pub done_marked: bool,
     /// Such a mark is synced.
@@ -195,8 +197,9 @@ impl Ledger {
         }
     }
 
-    /// A peer took responsibility for content for one recipient, on a connection of `life`.
-    pub fn taken(&mut self, life: u32, recipient: &Mailbox, content: &[u8]) {
+    /// A peer took responsibility for content for one recipient, on a connection of `life`;
+    /// `honestly` when it answers 250.
+    pub fn taken(&mut self, life: u32, recipient: &Mailbox, content: &[u8], honestly: bool) {
         self.deliveries += 1;
         let Some(id) = id_in(content) else { return self.violate("a peer got a message nobody made") };
         let Some(account) = self.messages.get_mut(&id) else { return self.violate(format!("{id} was never made")) };
@@ -205,7 +208,7 @@ impl Ledger {
         let Some(number) = number else { return self.violate(format!("{id} is not for {recipient}")) };
         let fate = &mut account.recipients[number];
         let before = fate.delivered.replace((life, false));
-        fate.taken_now = true;
+        (fate.taken_now, fate.honestly) = (true, honestly);
         let wrong = match before {
             _ if account.content != content => Some("arrived with other content"),
             _ if !account.durable => Some("was delivered before it was durable"),
@@ -223,6 +226,15 @@ impl Ledger {
             Told::Nothing => self.violate(format!("{id} was delivered and its client never sent it whole")),
             Told::No if !limbo => self.violate(format!("{id} was delivered and its client was refused")),
             _ => {}
+        }
+    }
+
+    /// A session says that the peer refused this recipient.
+    pub fn refused(&mut self, id: MessageId, recipient: u16) {
+        let Some(account) = self.account(id) else { return };
+        let fate = &account.recipients[usize::from(recipient)];
+        if fate.taken_now && fate.honestly {
+            self.violate(format!("{id} recipient {recipient}: the peer said 250 and the session heard a refusal"));
         }
     }
 
@@ -310,9 +322,11 @@ impl Ledger {
         }
         for (number, submission) in self.submissions.iter().enumerate().filter(|(_, s)| s.told == Told::Yes) {
             let accounts = submission.ids.iter().filter_map(|id| self.messages.get(id));
-            let mut covered: Vec<&str> = accounts.flat_map(|a| a.envelope.recipients.iter().map(Mailbox::as_str)).collect();
+            let mut covered: Vec<&str> =
+                accounts.flat_map(|a| a.envelope.recipients.iter().map(Mailbox::as_str)).collect();
             let mut accepted: Vec<&str> = submission.accepted.iter().map(Mailbox::as_str).collect();
-            (covered.sort_unstable(), accepted.sort_unstable());
+            covered.sort_unstable();
+            accepted.sort_unstable();
             if covered != accepted {
                 wrong.push(format!("transaction {number}: accepted for {accepted:?}, messages for {covered:?}"));
             }

@@ -59,7 +59,8 @@ fn adopt(account: &mut Account, message: &RecoveredMessage, all_synced: bool, sy
     }
     for (number, fate) in account.recipients.iter_mut().enumerate() {
         let done = !message.recipients_left.contains(&(number as u32));
-        adopt_recipient(fate, done, all_synced, synced_until).map_err(|e| format!("came back with recipient {number} {e}"))?;
+        adopt_recipient(fate, done, all_synced, synced_until)
+            .map_err(|e| format!("came back with recipient {number} {e}"))?;
     }
     (account.gone, account.durable) = (Gone::No, true);
     account.certain |= all_synced;

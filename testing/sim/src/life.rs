@@ -92,7 +92,9 @@ impl World {
                 self.ledger.violate(format!("{} came back with other content", found.id));
             }
             (Some(Err(spool::SpoolError::Io { .. })), _) | (Some(Ok(_)), _) | (None, _) => {}
-            (Some(Err(error)), _) => self.ledger.violate(format!("{} does not read after a restart: {error}", found.id)),
+            (Some(Err(error)), _) => {
+                self.ledger.violate(format!("{} does not read after a restart: {error}", found.id))
+            }
         }
         let left: BTreeSet<u32> = found.recipients_left.into_iter().collect();
         let all = found.envelope.recipients.len() as u32;
@@ -180,9 +182,9 @@ impl World {
         let Some(process) = &mut self.process else { return };
         process.stopping = true;
         let sessions: Vec<u64> = process.inbound.keys().copied().collect();
-        let idle: Vec<u64> = process.outbound.iter().filter(|(_, o)| o.is_idle()).map(|(n, _)| *n).collect();
+        let connections: Vec<u64> = process.outbound.keys().copied().collect();
         sessions.into_iter().for_each(|s| self.inbound_stops(s));
-        idle.into_iter().for_each(|c| self.outbound_finishes(c));
+        connections.into_iter().for_each(|c| self.outbound_stops(c));
         let grace = self.dice.within(0, 20) * plan::SECOND;
         self.server_soon(grace, ServerEvent::GraceEnds);
     }

@@ -26,6 +26,8 @@ pub(crate) struct Outbound {
     /// Messages begun, by ticket.
     pub in_hand: Vec<(u64, Queued)>,
     taken: usize,
+    /// The session got as far as taking messages.
+    was_ready: bool,
     /// A wake-up that was not waited for.
     permit: bool,
     mode: Mode,
@@ -52,7 +54,7 @@ enum Ended {
 }
 
 impl Outbound {
-    pub fn is_idle(&self) -> bool {
+    fn is_idle(&self) -> bool {
         matches!(self.mode, Mode::Idle { .. })
     }
 }
@@ -79,6 +81,7 @@ impl World {
             session: None,
             in_hand: Vec::new(),
             taken: 0,
+            was_ready: false,
             permit: false,
             mode: Mode::Connecting,
             idleness: 0,
@@ -189,7 +192,14 @@ impl World {
     pub fn outbound_idle_ends(&mut self, number: u64, idleness: u64) {
         let Some(outbound) = self.outbound(number).filter(|o| o.idleness == idleness) else { return };
         match outbound.mode {
-            Mode::Idle { then_close: true } => self.outbound_finishes(number),
+            Mode::Idle { then_close: true } => {
+                let conn = outbound.conn;
+                // Unless a message was promised to this connection in the meantime.
+                match self.with_queue(|q, _| q.leave_idle(conn)) {
+                    true => self.outbound_finishes(number),
+                    false => self.pump_outbound(number),
+                }
+            }
             Mode::Idle { then_close: false } => self.pump_outbound(number),
             Mode::Connecting | Mode::Reading | Mode::Writing => {}
         }
@@ -208,6 +218,24 @@ impl World {
         let Some(outbound) = self.outbound(number).filter(|o| o.is_idle() && o.permit) else { return };
         outbound.permit = false;
         self.pump_outbound(number);
+    }
+
+    /// The server is stopping: what holds no message ends at once.
+    pub fn outbound_stops(&mut self, number: u64) {
+        let mono = self.mono();
+        let Some(outbound) = self.outbound(number).filter(|o| o.in_hand.is_empty()) else { return };
+        match (outbound.mode, &mut outbound.session) {
+            (Mode::Idle { .. }, _) => self.outbound_finishes(number),
+            (Mode::Reading, Some(session)) => {
+                session.connection_lost(mono, "shutting down");
+                self.pump_outbound(number);
+            }
+            (Mode::Connecting, _) => {
+                let Some(outbound) = self.take_out(number) else { return };
+                self.with_queue(|q, now| q.connection_ended(now, outbound.conn));
+            }
+            (Mode::Reading | Mode::Writing, _) => {}
+        }
     }
 
     /// No more messages on this connection.
@@ -235,6 +263,7 @@ impl World {
                 }
                 Step::StartTls => return self.ledger.violate("TLS is disabled"),
                 Step::Ready => {
+                    outbound.was_ready = true;
                     if !self.begin_or_idle(number) {
                         return;
                     }
@@ -411,6 +440,11 @@ impl World {
         if outcome.results.iter().all(|r| r.verdict == smtp_client::Verdict::NotAttempted) {
             return self.give_back(conn, queued);
         }
+        for ((recipient, _), result) in queued.message.pending().zip(&outcome.results) {
+            if !result.local && result.verdict != smtp_client::Verdict::Delivered {
+                self.ledger.refused(queued.message.id, recipient);
+            }
+        }
         let sabotage = self.options.sabotage;
         let pending: Vec<u16> = queued.message.pending().map(|(i, _)| i).collect();
         if pending.len() != outcome.results.len() {
@@ -444,7 +478,7 @@ impl World {
             self.ledger.violate(format!("connection {number} closed with {held} messages in hand"));
             return;
         }
-        match ended(outbound.taken, closing) {
+        match ended(outbound.was_ready, closing) {
             Ended::Refused => self.next_host(number),
             Ended::Done => {
                 let Some(outbound) = self.take_out(number) else { return };
@@ -456,10 +490,11 @@ impl World {
     }
 }
 
-fn ended(taken: usize, closing: &Closing) -> Ended {
+fn ended(was_ready: bool, closing: &Closing) -> Ended {
     match closing.why {
         CloseReason::Finished => Ended::Done,
-        _ if taken > 0 => Ended::Done,
+        // It served, or could have: that it closed while idle is nobody's failure.
+        _ if was_ready => Ended::Done,
         _ => Ended::Refused,
     }
 }

@@ -28,6 +28,8 @@ pub(crate) struct Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     Honest,
+    /// Honest, and late.
+    Slow,
     Transient,
     Permanent,
     Closing,
@@ -158,13 +160,14 @@ impl World {
         }
         let mood = self.mood(connection);
         let takes = match mood {
-            Mood::Honest => true,
+            Mood::Honest | Mood::Slow => true,
             // What it says is one thing, what it keeps another.
             _ => self.dice.chance(500),
         };
         if takes {
             self.note(|| format!("peer {connection} takes content for {recipients:?}, mood {mood:?}"));
-            recipients.iter().for_each(|r| self.ledger.taken(life, r, content));
+            let honestly = matches!(mood, Mood::Honest | Mood::Slow | Mood::Permanent);
+            recipients.iter().for_each(|r| self.ledger.taken(life, r, content, honestly));
         }
         if takes && mood == Mood::Permanent {
             // A peer that keeps mail and calls it refused makes a bounce of a delivery: its sin, not ours.
@@ -185,6 +188,13 @@ impl World {
                 then(self, connection);
                 self.peer_writes(connection, honest);
             }
+            Mood::Slow => {
+                then(self, connection);
+                let Some(life) = self.peers.get(&connection).map(|p| p.life) else { return };
+                let delay = self.dice.within(0, 25 * SECOND);
+                self.hold_up(Pipe::FromPeer(life), connection, delay);
+                self.peer_writes(connection, honest);
+            }
             Mood::Transient => self.peer_writes(connection, "451 4.3.0 not now"),
             Mood::Permanent => self.peer_writes(connection, "550 5.7.1 never"),
             Mood::Closing => {
@@ -203,7 +213,16 @@ impl World {
         if !self.trouble(trouble) {
             return Mood::Honest;
         }
-        let moods = [Mood::Transient, Mood::Transient, Mood::Closing, Mood::Drop, Mood::Drop, Mood::Silent, Mood::Garbage];
+        let moods = [
+            Mood::Transient,
+            Mood::Transient,
+            Mood::Closing,
+            Mood::Drop,
+            Mood::Drop,
+            Mood::Slow,
+            Mood::Silent,
+            Mood::Garbage,
+        ];
         match self.dice.chance(100) {
             true => Mood::Permanent,
             false => *self.dice.pick(&moods),

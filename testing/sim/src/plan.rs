@@ -131,7 +131,12 @@ impl Plan {
         self.ends.sort_by_key(|(at, ..)| *at);
         if dice.chance(300) {
             for _ in 0..dice.within(1, 3) {
-                let fault = (dice.within(0, self.recovery_at), dice.within(0, 8) * SECOND, dice.within(1, 10), dice.chance(400));
+                let fault = (
+                    dice.within(0, self.recovery_at),
+                    dice.within(0, 8) * SECOND,
+                    dice.within(1, 10),
+                    dice.chance(400),
+                );
                 self.disk_faults.push(fault);
             }
         }

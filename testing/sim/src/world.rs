@@ -217,6 +217,13 @@ impl World {
         self.send(pipe, id, Chunk::End);
     }
 
+    /// Nothing goes through the pipe for so long.
+    pub fn hold_up(&mut self, pipe: Pipe, id: u64, span: u64) {
+        let now = self.now;
+        let last = self.pipes.entry((pipe, id)).or_default();
+        *last = (*last).max(now) + span;
+    }
+
     fn send(&mut self, pipe: Pipe, id: u64, chunk: Chunk) {
         let latency = *self.dice.pick(&[0, 20, 300, 2_000, 40_000]);
         let last = self.pipes.entry((pipe, id)).or_default();

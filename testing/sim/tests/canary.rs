@@ -24,7 +24,7 @@ fn every_mistake_is_noticed() {
         (Sabotage::PromiseBeforeCommit, "was promised and never durable"),
         (Sabotage::LyingDisk, "is lost"),
         (Sabotage::ForgetInHand, "is []"),
-        (Sabotage::RemoveBeforeAttempt, "has no final record"),
+        (Sabotage::RemoveBeforeAttempt, "removal was synced"),
         (Sabotage::UnknownIsPermanent, "bounced though it was delivered"),
         (Sabotage::UnknownIsDelivered, "counts as delivered and no peer took it"),
         (Sabotage::EndsUnreported, "is left"),

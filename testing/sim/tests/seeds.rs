@@ -42,7 +42,10 @@ fn every_promise_is_kept() {
         println!("seed {seed}: {violation}");
     }
     if let Some((seed, _)) = failures.first() {
-        panic!("{} of {count} seeds failed; see one: SIM_SEED={seed} cargo test --release -p sim --test seeds -- --nocapture", failures.len());
+        panic!(
+            "{} of {count} seeds failed; see one: SIM_SEED={seed} cargo test --release -p sim --test seeds -- --nocapture",
+            failures.len()
+        );
     }
     if count >= SEEDS {
         assert_eq!(report.zeros(), Vec::<&str>::new(), "the runs are not hard enough");
@@ -79,5 +82,5 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().and_then(|text| text.parse().ok())
 }
 
-/// Seeds of a usual run.
-const SEEDS: u64 = 10_000;
+/// Seeds of a usual run; unoptimised code gets fewer.
+const SEEDS: u64 = if cfg!(debug_assertions) { 1_000 } else { 10_000 };

@@ -5,7 +5,9 @@
 use clock::{Duration, Now, WallTime};
 use config::{EgressPath, EgressSource, QueueConfig};
 use message::{Content, Envelope, IdGenerator, Message, MessageId, Meta, Place};
-use queue::{ConnKey, Destination, Effect, Leg, QueueCore, QueueKey, QueueSettings, Queued, Route, RouteFailure, Take, Why};
+use queue::{
+    ConnKey, Destination, Effect, Leg, QueueCore, QueueKey, QueueSettings, Queued, Route, RouteFailure, Take, Why,
+};
 use smtp_wire::{EnhancedCode, Mailbox, Reply, ReversePath};
 use std::sync::Arc;
 
