@@ -505,7 +505,8 @@ impl QueueCore {
     /// queues in which nothing moves. What nobody would have ended is counted: the simulator
     /// wants none of it.
     fn look_again(&mut self, now: Now) {
-        let mut due: Vec<QueueKey> = self.scheduled.iter().filter(|(_, q)| !q.due.is_empty()).map(|(k, _)| *k).collect();
+        let mut due: Vec<QueueKey> =
+            self.scheduled.iter().filter(|(_, q)| !q.due.is_empty()).map(|(k, _)| *k).collect();
         // In order of age: equal runs must do equal things.
         due.sort_unstable();
         for key in due {

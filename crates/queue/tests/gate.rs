@@ -245,3 +245,37 @@ fn what_nobody_uses_is_forgotten_and_what_is_used_is_not() {
     assert_eq!((&*name, rig.core.footprint()), ("a", queue::Footprint::default()));
     assert!(matches!(rig.core.take(rig.now, conn), Take::Close), "a connection of a forgotten queue closes");
 }
+
+#[test]
+fn a_place_in_a_line_that_nobody_needs_any_more_keeps_no_queue_alive() {
+    let mut rig = Rig::new();
+    let (narrow, wide) =
+        (serde_json::json!({"max_ready": 1}), serde_json::json!({"max_ready": 20, "connection_limit": 1}));
+    let mut both = route(&[("narrow", 1)], &path(narrow), ROOMY);
+    both.legs.extend(route(&[("wide", 900)], &path(wide), ROOMY).legs);
+    rig.routed("d.test", config(serde_json::json!({})), both);
+    rig.admit("d.test", 61);
+    let [wide, narrow] = rig.opened()[..] else { panic!("one connection each") };
+    let mut wide = Some(wide);
+    // The wide one fails again and again, each time with room for more than one turn.
+    while let Some(conn) = wide.take() {
+        rig.core.site_failed(rig.now, conn, smtp_wire::Reply::new(550, "5.4.4 prohibited"));
+        for effect in rig.drain() {
+            match effect {
+                Effect::Undeliverable { queued, .. } => rig.core.forget(rig.now.mono, &queued),
+                Effect::Open(opening) => wide = Some(opening.conn),
+                other => panic!("{other:?}"),
+            }
+        }
+        // In the place of its only message nobody comes: the wide one has room and weighs more.
+        rig.deliver(narrow);
+    }
+    assert_eq!(rig.core.census().count(), 0);
+    assert_eq!(rig.core.footprint().waiters, 1, "the queue is in a line in which nothing moves");
+    rig.core.connection_ended(rig.now, narrow);
+    rig.pass(Duration::from_secs(61));
+    assert_eq!(rig.core.footprint().waiters, 0);
+    rig.pass(Duration::from_secs(1500));
+    rig.drain();
+    assert_eq!(rig.core.footprint(), queue::Footprint::default());
+}

@@ -188,7 +188,7 @@ impl TableEntry {
 }
 
 /// No log gets there; a higher sequence is not ours, and believing it would leave no room for the next.
-const SEQUENCE_MAX: u64 = u64::MAX >> 1;
+pub(crate) const SEQUENCE_MAX: u64 = u64::MAX >> 1;
 
 /// Octets still to be read; every step is `None` at the end.
 pub(crate) struct Cursor<'a>(pub &'a [u8]);

@@ -8,7 +8,7 @@
 use crate::batch::{Batch, Builder, Frame, Part, State, Written};
 use crate::compact::{Compaction, Filling};
 use crate::disk::{Disk, FileName, ReadPages};
-use crate::format::SegmentHeader;
+use crate::format::{SEQUENCE_MAX, SegmentHeader};
 use crate::index::{Done, Entry, Index};
 use crate::mark::Mark;
 use crate::page::{PAGE_OCTETS, Page, octets_mut};
@@ -235,6 +235,10 @@ impl<D: Disk> SegmentLog<D> {
     /// Writes and syncs what the builder has; the segment and page it went to.
     pub(crate) fn write_batch(&mut self) -> Result<(u32, u32), SpoolError> {
         let pages = self.builder.page_count();
+        if self.next_batch > SEQUENCE_MAX {
+            // begin_batch() has counted this one already; recovery would not believe its number.
+            return Err(SpoolError::Exhausted);
+        }
         self.room_for(pages)?;
         let floor = self.floor_now();
         // Taken out: unless everything goes well, nobody writes to or syncs this segment again.

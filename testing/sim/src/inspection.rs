@@ -40,6 +40,7 @@ impl World {
                 wrong.push(format!("{id} (durable: {}, settled: {settled}) is {places:?}", account.durable));
             }
         }
+        wrong.extend(overgrown(process));
         wrong.extend(places.keys().map(|id| format!("{id} is queued and was never made")));
         wrong.into_iter().for_each(|w| self.ledger.violate(w));
     }
@@ -110,6 +111,21 @@ impl World {
         self.ledger.close();
     }
 }
+
+/// What the queue keeps beside its messages, when that is more than queues and limits explain.
+fn overgrown(process: &Process) -> Option<String> {
+    let size = process.queue.footprint();
+    let waiting = process.queue.census().filter(|(_, place)| *place == queue::Place::Waiting).count();
+    let (timers_max, waiters_max) = (
+        waiting + TIMERS_PER_QUEUE_MAX * (size.scheduled_queues + size.ready_queues),
+        size.scheduled_queues * size.ready_queues,
+    );
+    let sound = size.timers <= timers_max && size.waiters <= waiters_max && size.idle <= size.connections;
+    (!sound).then(|| format!("{size:?} for {waiting} waiting messages"))
+}
+
+/// Timers that one queue may have beside those of its messages: holds, rates, failed connections.
+const TIMERS_PER_QUEUE_MAX: usize = 40;
 
 /// Messages in an effect that is yet to be carried out.
 fn carried(event: &Event, life: u32) -> Vec<MessageId> {

@@ -211,8 +211,8 @@ impl SitePlan {
 fn queue_config(dice: &mut Dice) -> QueueConfig {
     QueueConfig {
         egress_pool: Some((*dice.pick(&["one", "two"])).to_owned()),
-        retry_interval: config::Duration::from_secs(dice.within(1, 60)),
-        max_retry_interval: Some(config::Duration::from_secs(dice.within(60, RETRY_SECONDS_MAX))),
+        retry_interval: config::Duration::from_secs(*dice.pick(&[1, 5, 30, 120])),
+        max_retry_interval: Some(config::Duration::from_secs(*dice.pick(&[60, 200, RETRY_SECONDS_MAX]))),
         max_age: config::Duration::from_secs(*dice.pick(&[30, 300, 3_600, 604_800])),
         max_message_rate: dice.chance(200).then(|| throttle(dice.within(1, 5))),
         refresh_interval: config::Duration::from_secs(*dice.pick(&[2, 60])),
@@ -228,4 +228,4 @@ fn throttle(limit: u64) -> ThrottleSpec {
 /// A second of virtual time.
 pub const SECOND: u64 = 1_000_000;
 /// Longest pause between attempts in any plan.
-pub const RETRY_SECONDS_MAX: u64 = 300;
+pub const RETRY_SECONDS_MAX: u64 = 900;
