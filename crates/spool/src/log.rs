@@ -108,13 +108,18 @@ pub struct LogStats {
 }
 
 impl<D: Disk> SegmentLog<D> {
-    /// Opens the spool on `disk` and recovers what is in it. Writes nothing: the first commit
+    /// Opens the spool on `disk`, syncs and recovers what is in it. Writes nothing: the first commit
     /// opens a new segment.
     ///
     /// # Errors
     /// `Io` when a file does not read, `NewerFormat` when a newer program wrote it.
     pub fn open(mut disk: D, settings: Settings, nonces: NonceSource) -> Result<(SegmentLog<D>, Recovery), SpoolError> {
         let files = disk.list().map_err(|e| SpoolError::io(Step::List, None, &e))?;
+        // A process that was killed may have left written pages that no sync covers. What is
+        // believed below must be on disk first: a later power cut must not take it back.
+        for file in files.iter().map(|f| f.name).filter(|name| matches!(name, FileName::Segment(_))) {
+            disk.sync(file).map_err(|e| SpoolError::io(Step::Sync, file, &e))?;
+        }
         let reader = disk.reader();
         let recovered = recover(&files, &reader)?;
         let Recovered { recovery, index, segments, spares, floor, acknowledged, last_sequence, last_segment } =

@@ -142,14 +142,18 @@ impl World {
     /// The life is over; a new one begins soon.
     pub fn end_life(&mut self, end: End) {
         let Some(mut process) = self.process.take() else { return };
-        self.end_in_call = None;
+        let end_in_call = self.end_in_call.take();
+        if end == End::Stop {
+            self.last_commit(&mut process);
+        }
+        let end = match process.disk.is_dead() {
+            true if end == End::Stop => end_in_call.unwrap_or(End::Kill),
+            _ => end,
+        };
         match end {
             End::PowerCut => self.report.power_cuts += 1,
             End::Kill => self.report.kills += 1,
-            End::Stop => {
-                self.report.stops += 1;
-                self.last_commit(&mut process);
-            }
+            End::Stop => self.report.stops += 1,
         }
         self.report.octets_compacted += process.log.stats().octets_compacted;
         // Marks ride with the next commit or wait 50 ms, unless the disk refuses.
