@@ -23,6 +23,7 @@ build:
 	cargo build --release --locked -p postrider -p bench
 
 lint:
+	tools/needs.sh test
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
 
@@ -42,6 +43,7 @@ e2e: build peers
 	cargo test --release --locked -p e2e
 
 fuzz: ## a short run of every fuzz target; FUZZ_SECONDS=300 for a long one
+	tools/needs.sh build
 	testing/fuzz/run.sh $(or $(FUZZ_SECONDS),10)
 
 bench: build ## PEERS=postfix puts a Postfix through the same work

@@ -28,6 +28,14 @@ if ! command -v cargo >/dev/null 2>&1; then
   echo "needs.sh: cargo is not on PATH: install a Rust toolchain (rustup.rs), 1.95 or newer" >&2
   exit 1
 fi
+if [ "${1:-build}" = test ]; then
+  for component in fmt clippy; do
+    cargo "$component" --version >/dev/null 2>&1 || {
+      echo "needs.sh: cargo $component is missing: rustup component add rustfmt clippy" >&2
+      exit 1
+    }
+  done
+fi
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 as_root=()
