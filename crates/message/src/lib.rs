@@ -9,16 +9,20 @@
 //! how headers are parsed (mime).
 
 pub mod codec;
-mod content;
 mod draft;
 mod envelope;
 mod id;
+mod message;
 mod meta;
+mod place;
 mod sealed;
+mod settled;
 
-pub use content::{Content, Place};
 pub use draft::Draft;
 pub use envelope::Envelope;
 pub use id::{IdGenerator, MessageId};
+pub use message::{Message, Resident};
 pub use meta::Meta;
-pub use sealed::{Message, Sealed};
+pub use place::Place;
+pub use sealed::Sealed;
+pub use settled::Settled;

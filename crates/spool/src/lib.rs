@@ -30,10 +30,10 @@ mod segments;
 pub use batch::{Batch, check_transaction};
 pub use disk::{Disk, FileInfo, FileName, ReadPages};
 pub use error::{SpoolError, Step};
-pub use log::{LogStats, NonceSource, SegmentLog, Settings};
+pub use log::{LogStats, NonceSource, QueueOf, SegmentLog, Settings};
 pub use mark::Mark;
 pub use page::{PAGE_OCTETS, Page, octets, octets_mut};
-pub use read::read_content;
+pub use read::read_message;
 pub use receipt::{Discarded, Durable, Receipt, Volatile};
 #[doc(hidden)]
 pub use record::read_any;

@@ -15,9 +15,8 @@ use crate::page::{PAGE_OCTETS, Page, octets_mut};
 use crate::receipt::Durable;
 use crate::recovery::{Recovered, Recovery, recover};
 use crate::segments::{Segment, Segments};
-use crate::{SpoolError, Step, read_content};
-use bytes::Bytes;
-use message::{MessageId, Place, Sealed};
+use crate::{SpoolError, Step, read_message};
+use message::{Envelope, MessageId, Meta, Place, Resident, Sealed};
 use std::sync::Arc;
 
 /// How the log lays itself out.
@@ -27,7 +26,12 @@ pub struct Settings {
     pub segment_octets: u32,
     /// Compaction begins when segments take more than twice the live octets and this. Default 8 segments.
     pub compact_margin_octets: u64,
+    /// Names the queue of a message, so that a restart can queue it without reading it. Default: the empty name.
+    pub queue_of: QueueOf,
 }
+
+/// A message's queue name, from what is stored of it.
+pub type QueueOf = fn(&Envelope, &Meta) -> String;
 
 /// Makes the random number that a use of a segment file is known by. Must not be guessable by peers.
 pub type NonceSource = Box<dyn FnMut() -> u64 + Send>;
@@ -121,7 +125,7 @@ impl<D: Disk> SegmentLog<D> {
             disk.sync(file).map_err(|e| SpoolError::io(Step::Sync, file, &e))?;
         }
         let reader = disk.reader();
-        let recovered = recover(&files, &reader)?;
+        let recovered = recover(&files, &reader, settings.queue_of)?;
         let Recovered { recovery, index, segments, spares, floor, acknowledged, last_sequence, last_segment } =
             recovered;
         let spare_number = |name: &FileName| if let FileName::Spare(number) = name { *number } else { 0 };
@@ -180,14 +184,14 @@ impl<D: Disk> SegmentLog<D> {
         self.room_for(1)
     }
 
-    /// Head and body of a live message; `place` may be an old one.
+    /// All of a live message; `place` may be an old one.
     ///
     /// # Errors
     /// `NoSuchMessage` when it is not live, `Damaged` when it does not read, `Io`.
-    pub fn read(&self, id: MessageId, place: Place) -> Result<(Bytes, Bytes), SpoolError> {
-        match read_content(&*self.reader, id, place) {
+    pub fn read(&self, id: MessageId, place: Place) -> Result<Resident, SpoolError> {
+        match read_message(&*self.reader, id, place) {
             Err(SpoolError::NoSuchMessage { .. }) => match self.locate(id) {
-                Some(now) if now != place => read_content(&*self.reader, id, now),
+                Some(now) if now != place => read_message(&*self.reader, id, now),
                 Some(_) => Err(SpoolError::Damaged { id, place }),
                 None => Err(SpoolError::NoSuchMessage { id }),
             },
@@ -200,7 +204,7 @@ impl<D: Disk> SegmentLog<D> {
         self.index.get(&id).map(|entry| entry.place)
     }
 
-    /// A reader for [`read_content`] in other threads.
+    /// A reader for [`read_message`] in other threads.
     pub fn reader(&self) -> Arc<dyn ReadPages> {
         Arc::clone(&self.reader)
     }
@@ -389,7 +393,11 @@ impl Default for Settings {
 impl Settings {
     /// The defaults for segments of `octets` octets.
     pub fn with_segment(octets: u32) -> Settings {
-        Settings { segment_octets: octets, compact_margin_octets: u64::from(octets) * 8 }
+        Settings {
+            segment_octets: octets,
+            compact_margin_octets: u64::from(octets) * 8,
+            queue_of: |_, _| String::new(),
+        }
     }
 
     /// Within the format's bounds.

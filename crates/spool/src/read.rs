@@ -1,4 +1,4 @@
-//! Reading one message's content back, from any thread, without the log.
+//! Reading one message back, from any thread, without the log.
 //!
 //! Every octet handed out is checked against its crc, and the id against the table: a segment
 //! that was reused meanwhile gives an error, never somebody else's mail.
@@ -10,15 +10,15 @@ use crate::record::Layout;
 use crate::{SpoolError, Step};
 use bytes::Bytes;
 use core::ops::Range;
-use message::{MessageId, Place};
+use message::{MessageId, Place, Resident, codec};
 use std::io::ErrorKind;
 
-/// Head and body of message `id` at `place`.
+/// All of message `id` at `place`: envelope, metadata, head and body.
 ///
 /// # Errors
 /// `NoSuchMessage` when another message, or nothing, is there (it moved: ask the log),
 /// `Damaged` when its octets do not read back as written, `Io` when the disk refuses.
-pub fn read_content(disk: &dyn ReadPages, id: MessageId, place: Place) -> Result<(Bytes, Bytes), SpoolError> {
+pub fn read_message(disk: &dyn ReadPages, id: MessageId, place: Place) -> Result<Resident, SpoolError> {
     let at = place.offset as usize;
     let first = Window::read(disk, place.segment, at..at + FIRST_READ_OCTETS, id)?;
     let missing = SpoolError::NoSuchMessage { id };
@@ -28,27 +28,31 @@ pub fn read_content(disk: &dyn ReadPages, id: MessageId, place: Place) -> Result
     };
     let table = first.or_read(disk, place.segment, at..at + table_end, id)?;
     let Some(layout) = Layout::decode(&header, &table) else { return Err(missing) };
-    let Some((entry, _, head)) = layout.messages().nth(usize::from(place.index)).filter(|(e, _, _)| e.id == id) else {
-        return Err(missing);
-    };
+    let found = layout.messages().nth(usize::from(place.index)).filter(|(entry, _, _)| entry.id == id);
+    let Some((entry, state, head)) = found else { return Err(missing) };
     let shift = |range: Range<usize>| at + range.start..at + range.end;
-    let (head, body) = (shift(head), shift(layout.body.clone()));
-    let (head, body) = if header.count == 1 {
-        // Head and body are neighbours: one read.
-        let both = first.or_read(disk, place.segment, head.start..body.end, id)?;
-        (both.slice(..head.len()), both.slice(head.len()..))
+    let (state, head, body) = (shift(state), shift(head), shift(layout.body.clone()));
+    let (state, head, body) = if header.count == 1 {
+        // State, head and body are neighbours: one read.
+        let all = first.or_read(disk, place.segment, state.start..body.end, id)?;
+        let (head_at, body_at) = (head.start - state.start, body.start - state.start);
+        (all.slice(..head_at), all.slice(head_at..body_at), all.slice(body_at..))
     } else {
-        (first.or_read(disk, place.segment, head, id)?, first.or_read(disk, place.segment, body, id)?)
+        let part = |range| first.or_read(disk, place.segment, range, id);
+        (part(state)?, part(head)?, part(body)?)
     };
     let body_crc = if body.is_empty() { 0 } else { crc32fast::hash(&body) };
-    if crc32fast::hash(&head) != entry.head_crc || body_crc != layout.body_crc {
-        return Err(SpoolError::Damaged { id, place });
-    }
+    let sound = crc32fast::hash(&state) == entry.state_crc
+        && crc32fast::hash(&head) == entry.head_crc
+        && body_crc == layout.body_crc;
+    let decoded = state.get(entry.done_length as usize..).filter(|_| sound).and_then(|s| codec::decode(s).ok());
+    let Some((envelope, meta)) = decoded else { return Err(SpoolError::Damaged { id, place }) };
     // A small message must not keep a large window in memory.
     if first.octets.len() > 2 * (head.len() + body.len()) {
-        return Ok((Bytes::copy_from_slice(&head), Bytes::copy_from_slice(&body)));
+        let (head, body) = (Bytes::copy_from_slice(&head), Bytes::copy_from_slice(&body));
+        return Ok(Resident { envelope, meta, head, body });
     }
-    Ok((head, body))
+    Ok(Resident { envelope, meta, head, body })
 }
 
 /// Octets of a segment that were read, whole pages.

@@ -8,6 +8,7 @@
 use crate::disk::{FileInfo, FileName, ReadPages};
 use crate::format::{BatchHeader, SegmentHeader};
 use crate::index::{Done, Entry, IdHasher, Index};
+use crate::log::QueueOf;
 use crate::mark::Mark;
 use crate::page::{PAGE_OCTETS, Page, octets};
 use crate::record::{Record, Records, Transaction};
@@ -16,7 +17,7 @@ use crate::segments::{Segment, Segments};
 use crate::{SpoolError, Step};
 use clock::WallTime;
 use core::hash::BuildHasherDefault;
-use message::{Envelope, MessageId, Meta, Place, codec};
+use message::{MessageId, Place, Settled, codec};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -40,10 +41,8 @@ pub struct Recovery {
 pub struct RecoveredMessage {
     /// Identity.
     pub id: MessageId,
-    /// As it was appended, settled recipients included.
-    pub envelope: Envelope,
-    /// As it was appended.
-    pub meta: Meta,
+    /// The queue it belongs to, as [`Settings::queue_of`](crate::Settings) names it.
+    pub queue: Arc<str>,
     /// Where the content is.
     pub place: Place,
     /// Octets of head and body.
@@ -52,8 +51,10 @@ pub struct RecoveredMessage {
     pub attempts: u16,
     /// First moment it may be tried next.
     pub due: WallTime,
-    /// Numbers of the recipients not yet settled, in `envelope.recipients`.
-    pub recipients_left: Vec<u32>,
+    /// Recipients of its envelope.
+    pub recipients: u16,
+    /// Those of them that are settled.
+    pub settled: Settled,
 }
 
 /// Promised octets that do not read. All are kept: their segments end in `corrupt/`.
@@ -83,7 +84,11 @@ pub(crate) struct Recovered {
 }
 
 /// Reads everything.
-pub(crate) fn recover(files: &[FileInfo], disk: &Arc<dyn ReadPages>) -> Result<Recovered, SpoolError> {
+pub(crate) fn recover(
+    files: &[FileInfo],
+    disk: &Arc<dyn ReadPages>,
+    queue_of: QueueOf,
+) -> Result<Recovered, SpoolError> {
     let mut plan = BTreeMap::new();
     let mut recovery = Recovery::default();
     let mut spares = Vec::new();
@@ -102,8 +107,14 @@ pub(crate) fn recover(files: &[FileInfo], disk: &Arc<dyn ReadPages>) -> Result<R
         }
     }
     let ends = acknowledged_ends(&plan);
-    let mut replay =
-        Replay { recovery, messages: HashMap::default(), segments: Segments::default(), floor: 0, last_sequence: 0 };
+    let mut replay = Replay {
+        recovery,
+        messages: HashMap::default(),
+        segments: Segments::default(),
+        floor: 0,
+        last_sequence: 0,
+        queue_of,
+    };
     let mut acknowledged = (0, 0);
     for (sequence, planned) in &plan {
         let end = replay.segment(disk, *sequence, planned, ends.get(sequence).copied())?;
@@ -162,6 +173,7 @@ struct Replay {
     segments: Segments,
     floor: u32,
     last_sequence: u64,
+    queue_of: QueueOf,
 }
 
 /// A message not yet known to be removed.
@@ -278,9 +290,12 @@ impl Replay {
             if place.segment < self.floor {
                 continue;
             }
-            let recipients_left = (0..envelope.recipients.len() as u32).filter(|r| !entry.done.has(*r)).collect();
+            let recipients = envelope.recipients.len() as u16;
+            let mut settled = Settled::default();
+            (0..recipients).filter(|r| entry.done.has(u32::from(*r))).for_each(|r| _ = settled.insert(r));
             let (attempts, due) = (entry.attempts, entry.due);
-            messages.push(RecoveredMessage { id, envelope, meta, place, size, attempts, due, recipients_left });
+            let queue = (self.queue_of)(&envelope, &meta).into();
+            messages.push(RecoveredMessage { id, queue, place, size, attempts, due, recipients, settled });
             self.segments.add(place.segment, entry.share);
             index.insert(id, entry);
         }

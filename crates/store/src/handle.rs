@@ -2,13 +2,11 @@
 
 use crate::inbox::{Append, Inbox};
 use crate::options::{Options, Stats};
+use crate::recovering::Recovering;
 use crate::writer::Writer;
 use crate::{FileDisk, StoreError};
-use bytes::Bytes;
-use message::{MessageId, Place, Sealed};
-use spool::{
-    Disk, Durable, Mark, NonceSource, ReadPages, Recovery, SegmentLog, SpoolError, check_transaction, read_content,
-};
+use message::{MessageId, Place, Resident, Sealed};
+use spool::{Disk, Durable, Mark, NonceSource, ReadPages, SegmentLog, SpoolError, check_transaction, read_message};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -37,23 +35,23 @@ struct Shared {
 /// A transaction that is durable: the messages as they were given, and their receipts in the same order.
 #[derive(Debug)]
 pub struct Appended {
-    /// As given to [`SpoolHandle::append`].
+    /// As given to [`SpoolHandle::append`], group after group.
     pub sealed: Vec<Sealed>,
     /// One a message.
     pub durable: Vec<Durable>,
 }
 
-/// Opens the spool in `dir`, recovers it and starts its writer thread.
+/// Opens the spool in `dir` and starts its writer thread; what it holds comes back through [`Recovering`].
 ///
 /// # Errors
 /// One line for the operator: in use, not usable, or written by a newer version.
-pub fn open(dir: &Path, options: Options) -> Result<(SpoolHandle, Recovery), StoreError> {
+pub fn open(dir: &Path, options: Options) -> Result<(SpoolHandle, Recovering), StoreError> {
     let disk = FileDisk::open(dir)?;
     let random = Path::new(RANDOM_SOURCE);
     let nonces = nonces(random).map_err(StoreError::io(random, "read random octets"))?;
     let (log, recovery) = SegmentLog::open(disk, options.settings, nonces)?;
     let handle = start(log, options).map_err(StoreError::io(dir, "start the writer thread"))?;
-    Ok((handle, recovery))
+    Ok((handle, Recovering::all_at_once(recovery)))
 }
 
 /// Starts a writer thread over an open log.
@@ -79,23 +77,26 @@ pub fn start<D: Disk + Send + 'static>(log: SegmentLog<D>, options: Options) -> 
 }
 
 impl SpoolHandle {
-    /// Makes the messages of one transaction durable together; they share one body. Waits while
-    /// too much is queued, then for the covering sync.
+    /// Makes the groups of one transaction durable together, all or none; the messages of a group share one body.
+    /// Waits while too much is queued, then for the covering sync.
     ///
     /// Await it to its end: when it is dropped while the commit runs, the messages are removed
     /// again, because nobody would own them.
     ///
     /// # Errors
     /// Nothing is acknowledged: 452 when [`SpoolError::is_full`], else 451.
-    pub async fn append(&self, transaction: Vec<Sealed>) -> Result<Appended, SpoolError> {
+    pub async fn append(&self, groups: Vec<Vec<Sealed>>) -> Result<Appended, SpoolError> {
         let shared = &self.shared;
-        let octets = check_transaction(&transaction)? as usize;
+        let mut octets = 0;
+        for group in &groups {
+            octets += check_transaction(group)? as usize;
+        }
         let units = u32::try_from(octets / UNIT_OCTETS + 1).unwrap_or(u32::MAX).min(shared.room_max);
         let permit = Arc::clone(&shared.room).acquire_many_owned(units).await.map_err(|_| SpoolError::Closed)?;
         let (reply, answer) = oneshot::channel();
-        shared.inbox.append(Append { sealed: transaction, octets, reply, permit }, &shared.options)?;
-        let (sealed, durable) = answer.await.map_err(|_| SpoolError::Closed)??;
-        Ok(Appended { sealed, durable })
+        shared.inbox.append(Append { groups, octets, reply, permit }, &shared.options)?;
+        let (groups, durable) = answer.await.map_err(|_| SpoolError::Closed)??;
+        Ok(Appended { sealed: groups.into_iter().flatten().collect(), durable })
     }
 
     /// Notes a change of a durable message. Never waits; durable with the next commit, at the
@@ -114,17 +115,17 @@ impl SpoolHandle {
         answer.await.map_err(|_| SpoolError::Closed)?
     }
 
-    /// Head and body of a live message, checked. `place` may be one it has moved from.
+    /// A live message's envelope, metadata and content, checked. `place` may be one it has moved from.
     ///
     /// # Errors
     /// `NoSuchMessage` when it was removed, `Damaged` when it does not read, `Io`.
-    pub async fn read(&self, id: MessageId, place: Place) -> Result<(Bytes, Bytes), SpoolError> {
+    pub async fn load(&self, id: MessageId, place: Place) -> Result<Resident, SpoolError> {
         let shared = &self.shared;
         let _permit = shared.reads.acquire().await.map_err(|_| SpoolError::Closed)?;
         let mut place = place;
         for _ in 0..MOVES_FOLLOWED_MAX {
             let reader = Arc::clone(&shared.reader);
-            let read = tokio::task::spawn_blocking(move || read_content(&*reader, id, place)).await;
+            let read = tokio::task::spawn_blocking(move || read_message(&*reader, id, place)).await;
             match read.map_err(|_| SpoolError::Closed)? {
                 Err(SpoolError::NoSuchMessage { .. }) => {}
                 other => return other,

@@ -22,7 +22,7 @@ pub(crate) struct Inbox {
 /// A transaction waiting for its commit.
 #[derive(Debug)]
 pub(crate) struct Append {
-    pub sealed: Vec<Sealed>,
+    pub groups: Vec<Vec<Sealed>>,
     pub octets: usize,
     pub reply: oneshot::Sender<Answer>,
     /// Given back with the reply.
@@ -30,7 +30,7 @@ pub(crate) struct Append {
 }
 
 /// What an append gets: its messages back, and their receipts.
-pub(crate) type Answer = Result<(Vec<Sealed>, Vec<Durable>), SpoolError>;
+pub(crate) type Answer = Result<(Vec<Vec<Sealed>>, Vec<Durable>), SpoolError>;
 /// Someone who waits until all marks so far are synced.
 pub(crate) type Flush = oneshot::Sender<Result<(), SpoolError>>;
 /// Someone who asks where a message is.

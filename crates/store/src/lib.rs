@@ -15,6 +15,7 @@ mod handle;
 mod inbox;
 mod lock;
 mod options;
+mod recovering;
 mod writer;
 
 pub use error::StoreError;
@@ -22,3 +23,4 @@ pub use file_disk::FileDisk;
 pub use free::{Free, free};
 pub use handle::{Appended, SpoolHandle, open, start};
 pub use options::{Options, Stats};
+pub use recovering::Recovering;

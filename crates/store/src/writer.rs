@@ -7,6 +7,7 @@
 
 use crate::inbox::{Answer, Append, Inbox, Wait, Work, fold};
 use crate::options::{Options, Stats};
+use message::Sealed;
 use spool::{Batch, Disk, Durable, Mark, SegmentLog, SpoolError};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -20,7 +21,8 @@ pub(crate) struct Writer<D> {
     options: Options,
     /// What is being committed; marks stay in it until they are durable.
     batch: Batch,
-    replies: Vec<(oneshot::Sender<Answer>, OwnedSemaphorePermit)>,
+    /// Who waits for the batch, and how many groups of it are theirs.
+    replies: Vec<Waiting>,
     appends_expected: usize,
     busy: bool,
     /// Next try after the disk refused.
@@ -28,6 +30,14 @@ pub(crate) struct Writer<D> {
     /// Why no segment can be opened.
     stopped: Option<SpoolError>,
     stats: Stats,
+}
+
+/// Who waits for the commit that runs.
+struct Waiting {
+    /// Groups of the batch that are theirs.
+    groups: usize,
+    reply: oneshot::Sender<Answer>,
+    permit: OwnedSemaphorePermit,
 }
 
 impl<D: Disk> Writer<D> {
@@ -106,9 +116,9 @@ impl<D: Disk> Writer<D> {
     /// One commit for all.
     fn commit(&mut self, appends: Vec<Append>) -> Result<(), SpoolError> {
         self.stats.last_batch = appends.len();
-        for Append { sealed, reply, permit, .. } in appends {
-            self.batch.appends.push(sealed);
-            self.replies.push((reply, permit));
+        for Append { groups, reply, permit, .. } in appends {
+            self.replies.push(Waiting { groups: groups.len(), reply, permit });
+            self.batch.appends.extend(groups);
         }
         match self.log.commit(&self.batch) {
             Ok(durable) => {
@@ -119,8 +129,8 @@ impl<D: Disk> Writer<D> {
                 tracing::error!(%error, appends = self.replies.len(), "commit failed: its appends are refused");
                 self.stats.failed_messages += self.batch.appends.iter().map(|t| t.len() as u64).sum::<u64>();
                 self.batch.appends.clear();
-                for (reply, _permit) in self.replies.drain(..) {
-                    let _ = reply.send(Err(error.clone()));
+                for waiting in self.replies.drain(..) {
+                    let _ = waiting.reply.send(Err(error.clone()));
                 }
                 self.reopen();
                 Err(error)
@@ -134,11 +144,14 @@ impl<D: Disk> Writer<D> {
         self.stats.appended_messages += durable.len() as u64;
         self.batch.marks.clear();
         let mut durable = durable.into_iter();
-        for (sealed, (reply, permit)) in self.batch.appends.drain(..).zip(self.replies.drain(..)) {
-            let own: Vec<Durable> = durable.by_ref().take(sealed.len()).collect();
-            self.stats.appended_octets += sealed.iter().map(|s| (s.head.len() + s.body.len()) as u64).sum::<u64>();
+        let mut written = self.batch.appends.drain(..);
+        for Waiting { groups, reply, permit } in self.replies.drain(..) {
+            let groups: Vec<Vec<Sealed>> = written.by_ref().take(groups).collect();
+            let own: Vec<Durable> = durable.by_ref().take(groups.iter().map(Vec::len).sum()).collect();
+            let octets = |s: &Sealed| (s.head.len() + s.body.len()) as u64;
+            self.stats.appended_octets += groups.iter().flatten().map(octets).sum::<u64>();
             drop(permit);
-            if let Err(Ok((_, orphans))) = reply.send(Ok((sealed, own))) {
+            if let Err(Ok((_, orphans))) = reply.send(Ok((groups, own))) {
                 // Whoever waited has gone and never said 250: nobody would own these.
                 self.batch.marks.extend(orphans.iter().map(|d| Mark::Removed { id: d.id() }));
             }
