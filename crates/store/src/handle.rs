@@ -1,5 +1,6 @@
 //! The handle that sessions and deliveries hold: append, mark, read.
 
+use crate::hints::Hints;
 use crate::inbox::{Append, Inbox};
 use crate::options::{Options, Stats};
 use crate::recovering::Recovering;
@@ -29,6 +30,8 @@ struct Shared {
     room_max: u32,
     /// Reads that may still be begun.
     reads: Arc<Semaphore>,
+    /// For the process after a killed one.
+    hints: Option<Hints>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -49,6 +52,7 @@ pub fn open(dir: &Path, options: Options) -> Result<(SpoolHandle, Recovering), S
     let disk = FileDisk::open(dir)?;
     let random = Path::new(RANDOM_SOURCE);
     let nonces = nonces(random).map_err(StoreError::io(random, "read random octets"))?;
+    let (hints, mut marks) = Hints::open(dir).map_err(StoreError::io(dir, "open the file of recent deliveries"))?;
     let (log, recovery) = SegmentLog::open(disk, options.settings, nonces)?;
     let handle = start(log, options).map_err(StoreError::io(dir, "start the writer thread"))?;
     Ok((handle, Recovering::all_at_once(recovery)))
@@ -99,9 +103,12 @@ impl SpoolHandle {
         Ok(Appended { sealed: groups.into_iter().flatten().collect(), durable })
     }
 
-    /// Notes a change of a durable message. Never waits; durable with the next commit, at the
-    /// latest after the mark interval.
+    /// Notes a change of a durable message. Never waits; known to the next process when this one is killed, durable with
+    /// the next commit, at the latest after the mark interval.
     pub fn mark(&self, mark: Mark) {
+        if let Some(hints) = &self.shared.hints {
+            hints.note(&mark);
+        }
         self.shared.inbox.mark(mark);
     }
 

@@ -26,6 +26,18 @@ impl Recovering {
         self.report.await.map_err(|_| SpoolError::Closed)?
     }
 
+    /// Waits for all of it: every message, and the report.
+    ///
+    /// # Errors
+    /// As [`Recovering::report`].
+    pub async fn all(mut self) -> Result<(Vec<RecoveredMessage>, Recovery), SpoolError> {
+        let mut messages = Vec::new();
+        while let Some(chunk) = self.next().await {
+            messages.extend(chunk);
+        }
+        Ok((messages, self.report().await?))
+    }
+
     pub(crate) fn all_at_once(mut recovery: Recovery) -> Recovering {
         let (give, chunks) = mpsc::channel(1);
         let (tell, report) = oneshot::channel();
