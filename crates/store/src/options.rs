@@ -53,6 +53,8 @@ pub struct Stats {
     pub queued: usize,
     /// Transactions in the newest commit.
     pub last_batch: usize,
+    /// Finished deliveries that a kill of the process would repeat, because the file of recent ones could not be written.
+    pub hints_failed: u64,
     /// True while no segment can be opened and appends are refused.
     pub stopped: bool,
 }
