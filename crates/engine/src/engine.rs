@@ -6,20 +6,21 @@
 use crate::clock::Clock;
 use crate::drain::Stop;
 use crate::ingress::buffer::BufferPool;
+use crate::load::{End, Loaders, Unsettled};
 use crate::tasks::Tasks;
 use ::clock::Now;
-use message::{Content, IdGenerator, Message};
+use message::{IdGenerator, Message};
 use net::dns::MxCache;
 use net::tls::Connectors;
 use policy::{Interest, Policy};
-use queue::{ConnKey, Effect, QueueCore, QueueName, QueueSettings};
-use spool::Recovery;
-use std::collections::{HashMap, HashSet};
+use queue::{ConnKey, Effect, QueueCore, QueueSettings};
+use spool::RecoveredMessage;
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use store::SpoolHandle;
+use store::{Recovering, SpoolHandle};
 use telemetry::{LogWriter, Metrics};
 use tokio::sync::Notify;
 
@@ -77,6 +78,7 @@ pub struct Shared {
     pub(crate) receive_pool: Arc<BufferPool>,
     pub(crate) sessions: Tasks,
     pub(crate) deliveries: Tasks,
+    pub(crate) loaders: Loaders,
     pub(crate) wakers: Mutex<HashMap<ConnKey, Arc<Notify>>>,
     ids: Mutex<IdGenerator>,
     queue: Mutex<QueueCore>,
@@ -108,6 +110,7 @@ impl Engine {
             receive_pool: Arc::default(),
             sessions: Tasks::default(),
             deliveries: Tasks::default(),
+            loaders: Loaders::default(),
             wakers: Mutex::default(),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
             queue: Mutex::new(queue),
@@ -116,32 +119,49 @@ impl Engine {
         }))
     }
 
-    /// Puts recovered messages back into their queues and starts the queue's clockwork.
-    pub fn start(&self, recovery: Recovery) {
-        let mut restored = 0;
-        for found in recovery.messages {
-            let all = found.envelope.recipients.len() as u32;
-            let left: HashSet<u32> = found.recipients_left.into_iter().collect();
-            let message = Message {
-                id: found.id,
-                settled: (0..all).filter(|i| !left.contains(i)).map(|i| i as u16).collect(),
-                envelope: found.envelope,
-                meta: found.meta,
-                content: Content::Spooled { place: found.place, size: found.size },
-                attempts: found.attempts,
-                due: found.due,
-            };
-            match QueueName::text_for(&message.envelope, &message.meta) {
-                Ok(name) => self.with_queue(|queue, now| queue.admit(now, &name, message)),
-                Err(error) => tracing::error!("message {} stays in the spool: {error}", message.id),
-            }
-            restored += 1;
-        }
-        if restored > 0 {
-            tracing::info!("{restored} messages are back in their queues");
-        }
+    /// Starts the queue's clockwork, and brings back into their queues what the spool holds, beside everything else.
+    pub fn start(&self, recovering: Recovering) {
+        self.start_loaders();
         let engine = self.clone();
         self.sessions.spawn(async move { engine.tick().await });
+        self.metrics.spool_recovering.set(1);
+        let engine = self.clone();
+        self.sessions.spawn(async move {
+            engine.stop.unless_requested(engine.restore(recovering)).await;
+        });
+    }
+
+    async fn restore(&self, mut recovering: Recovering) {
+        let mut restored = 0_usize;
+        while let Some(chunk) = recovering.next().await {
+            restored += chunk.len();
+            let mut chunk = chunk.into_iter().peekable();
+            while chunk.peek().is_some() {
+                // In small portions, so that nobody waits long for the queues.
+                self.with_queue(|queue, now| {
+                    for found in chunk.by_ref().take(RESTORED_AT_ONCE) {
+                        let (name, message) = queued_form(found);
+                        queue.admit(now, &name, message);
+                    }
+                });
+                tokio::task::yield_now().await;
+            }
+        }
+        self.metrics.spool_recovering.set(0);
+        match recovering.report().await {
+            Ok(recovery) => {
+                let (damage, set_aside) = (recovery.damage, recovery.set_aside);
+                if damage != spool::Damage::default() || set_aside > 0 {
+                    tracing::error!(?damage, set_aside, "the spool has damage: what does not read is kept in corrupt/");
+                }
+                if restored > 0 {
+                    tracing::info!("{restored} messages are back in their queues");
+                }
+            }
+            Err(error) => {
+                tracing::error!(%error, "the mail of earlier runs is not back in its queues; it stays in the spool, untouched, until the next start");
+            }
+        }
     }
 
     /// Runs `f` on the queues, then carries out what it asked for.
@@ -225,9 +245,10 @@ impl Engine {
             Effect::Configure { queue, name } => self.configure_later(queue, name),
             Effect::Route { queue, name, config } => self.route_later(queue, name, config),
             Effect::Undeliverable { queued, verdict, reply, route } => {
-                self.settle_untried(*queued, verdict, &reply, route);
+                let end = End::Untried { verdict, reply, route };
+                self.settle_or_load(Unsettled { queued: *queued, end });
             }
-            Effect::Expired(queued) => self.settle_expired(*queued),
+            Effect::Expired(queued) => self.settle_or_load(Unsettled { queued: *queued, end: End::Expired }),
             Effect::Forgotten(name) => self.forget_counts(&name),
         }
     }
@@ -261,6 +282,15 @@ impl Engine {
         }
     }
 }
+
+/// A message of an earlier run as queues know it.
+fn queued_form(found: RecoveredMessage) -> (Arc<str>, Message) {
+    let RecoveredMessage { id, queue, place, size, attempts, due, recipients, settled } = found;
+    (queue, Message { id, due, place: Some(place), size, attempts, recipients, settled, resident: None })
+}
+
+/// Messages of an earlier run that are queued under one hold of the queues' lock.
+const RESTORED_AT_ONCE: usize = 256;
 
 /// The process's resident set, in octets; 0 when the system does not tell.
 fn resident_set_bytes() -> i64 {

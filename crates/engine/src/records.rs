@@ -27,19 +27,21 @@ impl Engine {
             Timestamp::from_unix_micros(message.created().unix_micros()),
             response(reply),
         );
-        let all = &message.envelope.recipients;
         record.id = message.id.to_string();
-        record.sender = message.envelope.sender.as_str().to_owned();
+        record.queue = queue.into();
+        record.size = u64::from(message.size);
+        record.num_attempts = message.attempts;
+        record.nodeid = self.node_id_text.clone();
+        // Whoever settles a message has loaded it.
+        let Some(resident) = &message.resident else { return record };
+        let all = &resident.envelope.recipients;
+        record.sender = resident.envelope.sender.as_str().to_owned();
         record.recipient = Recipients(
             recipients.iter().filter_map(|i| all.get(usize::from(*i))).map(|r| r.as_str().to_owned()).collect(),
         );
-        record.queue = queue.into();
-        record.size = message.content.size() as u64;
-        record.num_attempts = message.attempts;
-        record.reception_protocol = text(&message.meta, "reception_protocol");
-        record.nodeid = self.node_id_text.clone();
+        record.reception_protocol = text(&resident.meta, "reception_protocol");
         for log in &self.logs {
-            copy_meta(&message.meta, log.options(), &mut record.meta);
+            copy_meta(&resident.meta, log.options(), &mut record.meta);
         }
         record
     }

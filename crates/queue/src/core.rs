@@ -17,7 +17,7 @@ use crate::settle::Verdict;
 use clock::{Duration, Instant, Now, TimerWheel};
 use config::QueueConfig;
 use hashbrown::HashMap;
-use message::Message;
+use message::{Message, Resident};
 use smtp_wire::{EnhancedCode, Reply};
 use std::sync::Arc;
 
@@ -204,10 +204,10 @@ impl QueueCore {
     /// Takes a message in. It waits for its due time or, when that has come, for its way.
     pub fn admit(&mut self, now: Now, queue_name: &str, mut message: Message) {
         let queue = self.queue(now.mono, queue_name);
-        if self.resident_bytes + message.content.resident_bytes() > self.settings.resident_bytes_max {
-            message.content.release();
+        if self.resident_bytes + message.releasable_octets() > self.settings.resident_bytes_max {
+            message.release();
         }
-        self.resident_bytes += message.content.resident_bytes();
+        self.resident_bytes += message.releasable_octets();
         self.insert(now, queue, message);
     }
 
@@ -274,14 +274,20 @@ impl QueueCore {
 
     /// A message is settled and gone.
     pub fn forget(&mut self, now: Instant, queued: &Queued) {
-        self.resident_bytes = self.resident_bytes.saturating_sub(queued.message.content.resident_bytes());
+        self.resident_bytes = self.resident_bytes.saturating_sub(queued.message.releasable_octets());
         self.left(queued.queue, now);
     }
 
-    /// Content was let go or read back outside; keeps the memory account right.
+    /// Content was read back from the spool; keeps the memory account right.
+    pub fn loaded(&mut self, message: &mut Message, resident: Resident) {
+        message.resident = Some(Box::new(resident));
+        self.resident_bytes += message.releasable_octets();
+    }
+
+    /// Lets content go; keeps the memory account right.
     pub fn release(&mut self, message: &mut Message) {
-        self.resident_bytes = self.resident_bytes.saturating_sub(message.content.resident_bytes());
-        message.content.release();
+        self.resident_bytes = self.resident_bytes.saturating_sub(message.releasable_octets());
+        message.release();
     }
 
     /// A connection is over; it gave its messages back or settled them before.

@@ -36,7 +36,7 @@ struct Shared {
 }
 
 /// A transaction that is durable: the messages as they were given, and their receipts in the same order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Appended {
     /// As given to [`SpoolHandle::append`], group after group.
     pub sealed: Vec<Sealed>,

@@ -274,7 +274,8 @@ impl State {
         }
         let wanted = Wanted { appends: 1, first_mark: true };
         let marks_until = self.marked_at.filter(|_| !wait.marks_failed).map(|at| at + options.mark_interval);
-        if marks_until.is_some_and(|until| until <= now) || (!wait.marks_failed && self.work.marks.len() >= MARKS_WAKE) {
+        if marks_until.is_some_and(|until| until <= now) || (!wait.marks_failed && self.work.marks.len() >= MARKS_WAKE)
+        {
             return None;
         }
         let until = match (marks_until, wait.until) {

@@ -6,7 +6,7 @@
 
 use crate::inbox::Inbox;
 use message::MessageId;
-use spool::{Disk, Mark, RecoveredMessage, Recovered, Recovery, SegmentLog, SpoolError};
+use spool::{Disk, Mark, Recovered, RecoveredMessage, Recovery, SegmentLog, SpoolError};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};

@@ -49,12 +49,7 @@ struct Waiting {
 }
 
 impl<D: Disk> Writer<D> {
-    pub fn new(
-        log: SegmentLog<D>,
-        inbox: Arc<Inbox>,
-        return_home: Option<ReturnHome>,
-        options: Options,
-    ) -> Writer<D> {
+    pub fn new(log: SegmentLog<D>, inbox: Arc<Inbox>, return_home: Option<ReturnHome>, options: Options) -> Writer<D> {
         let stats = Stats { log: log.stats(), ..Stats::default() };
         inbox.set_stats(stats);
         Writer {

@@ -8,14 +8,14 @@ use crate::egress::connection::{Ended, InHand};
 use crate::engine::Engine;
 use crate::settle::AttemptFacts;
 use ::clock::Instant;
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 use config::{EgressPath, EnableTls, KeySource};
-use message::Content;
 use net::Stream;
 use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
 use route::Candidate;
 use smtp_client::{AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
 use smtp_wire::Reply;
+use spool::SpoolError;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,18 +118,22 @@ impl Delivery {
         self.taken < self.path.max_deliveries_per_connection && !self.engine.stop.is_draining()
     }
 
-    async fn begin(&mut self, queued: Queued) {
-        let (head, body) = match self.content(&queued).await {
-            Ok(content) => content,
-            Err(reply) => return self.engine.settle_attempt_untried(queued, &reply, &self.facts),
+    async fn begin(&mut self, mut queued: Queued) {
+        if let Err(error) = self.engine.load(&mut queued).await {
+            return self.engine.unreadable(queued, &error);
+        }
+        let message = &queued.message;
+        let Some(resident) = &message.resident else {
+            return self.engine.unreadable(queued, &SpoolError::NoSuchMessage { id: message.id });
         };
         self.taken += 1;
-        let message = &queued.message;
         let ticket = self.taken as u64;
+        let all = &resident.envelope.recipients;
+        let (head, body) = (resident.head.clone(), resident.body.clone());
         let job = Job {
             ticket,
-            sender: message.envelope.sender.clone(),
-            recipients: message.pending().map(|(_, r)| r.clone()).collect(),
+            sender: resident.envelope.sender.clone(),
+            recipients: message.pending().filter_map(|i| all.get(usize::from(i)).cloned()).collect(),
             needs_8bit: !(head.is_ascii() && body.is_ascii()),
             // Addresses that need it are seen by the session, recipient by recipient.
             needs_smtputf8: false,
@@ -138,19 +142,6 @@ impl Delivery {
         };
         self.in_hand.put(ticket, queued);
         self.session.begin(self.now(), job);
-    }
-
-    async fn content(&self, queued: &Queued) -> Result<(Bytes, Bytes), Reply> {
-        match &queued.message.content {
-            Content::Resident { head, body, .. } => Ok((head.clone(), body.clone())),
-            Content::Spooled { place, .. } => {
-                let read = self.engine.spool.read(queued.message.id, *place).await;
-                read.map_err(|error| {
-                    tracing::error!("message {}: {error}", queued.message.id);
-                    Reply::new(451, &format!("4.3.0 KumoMTA internal: the message could not be read: {error}"))
-                })
-            }
-        }
     }
 
     /// Waits with nothing to do; closes after `patience` when `then_close`.
@@ -275,14 +266,6 @@ impl Delivery {
 
     fn now(&self) -> Instant {
         self.engine.clock.mono()
-    }
-}
-
-impl Engine {
-    /// A message taken by a connection that could not be tried on it.
-    fn settle_attempt_untried(&self, queued: Queued, reply: &Reply, facts: &AttemptFacts) {
-        let outcomes = queue::settle::all_pending(&queued.message, Verdict::Transient, reply);
-        self.settle_attempt(queued, outcomes, facts);
     }
 }
 

@@ -115,25 +115,17 @@ impl Engine {
                 queues.push(queue);
             }
         }
-        let mut durable = Vec::with_capacity(keep.len());
-        for group in by_body(keep) {
-            match self.spool.append(group).await {
-                Ok(appended) => durable.extend(appended.sealed.into_iter().zip(appended.durable)),
-                Err(error) => {
-                    // The groups that did commit were never promised: take them out again.
-                    durable.iter().for_each(|(_, d): &(Sealed, spool::Durable)| {
-                        self.spool.mark(spool::Mark::Removed { id: d.id() })
-                    });
-                    if matches!(error, SpoolError::Closed) && self.is_serving() {
-                        self.fail("the spool's writer has ended");
-                    }
-                    return Err(spool_refusal(&error));
+        let appended = match keep.is_empty() {
+            true => Appended::default(),
+            false => self.spool.append(by_body(keep)).await.map_err(|error| {
+                if matches!(error, SpoolError::Closed) && self.is_serving() {
+                    self.fail("the spool's writer has ended");
                 }
-            }
-        }
-        for ((sealed, durable), queue) in durable.into_iter().zip(queues) {
+                spool_refusal(&error)
+            })?,
+        };
+        for ((sealed, durable), queue) in appended.sealed.into_iter().zip(appended.durable).zip(queues) {
             let message = Message::resident(sealed, Some(durable.place()));
-            debug_assert!(matches!(message.content, Content::Resident { .. }));
             self.log_reception(&message, &queue);
             self.log_if_delayed(&message, &queue);
             self.with_queue(|q, now| q.admit(now, &queue, message));
@@ -167,7 +159,7 @@ impl Engine {
         let at = trace::rfc5322_date(message.due);
         let why = [Why::Received.name(), Why::ScheduledForLater.name()].join(", ");
         let text = format!("Context: {why}. Next due in {}s at {at}", wait.as_secs());
-        let all: Vec<u16> = message.pending().map(|(i, _)| i).collect();
+        let all: Vec<u16> = message.pending().collect();
         self.log(&self.record(RecordType::Delayed, message, queue, &all, &Reply { code: 400, enhanced: None, text }));
     }
 
@@ -176,9 +168,9 @@ impl Engine {
             return;
         }
         let reply = Reply { code: 250, enhanced: None, text: String::new() };
-        let all: Vec<u16> = (0..message.envelope.recipients.len()).map(|i| i as u16).collect();
+        let all: Vec<u16> = (0..message.recipients).collect();
         let mut record = self.record(RecordType::Reception, message, queue, &all, &reply);
-        record.peer_address = crate::records::reception_peer(&message.meta);
+        record.peer_address = message.resident.as_ref().and_then(|r| crate::records::reception_peer(&r.meta));
         self.log(&record);
     }
 }
