@@ -10,12 +10,13 @@ use crate::ingress::trace::{self, Hop};
 use ::clock::Instant;
 use bytes::Bytes;
 use config::BatchHandling;
-use message::{Content, Draft, Envelope, Message, Sealed};
+use message::{Draft, Envelope, Message, Sealed};
 use policy::{ConnMeta, Disconnect, Event, PolicyError};
 use queue::{NULL_QUEUE, QueueName, Why};
 use record::RecordType;
 use smtp_wire::{EnhancedCode, Mailbox, Reply};
 use spool::{Discarded, Receipt, SpoolError};
+use store::Appended;
 
 /// Why a transaction is not accepted.
 #[derive(Debug)]
