@@ -141,7 +141,10 @@ impl Engine {
                 self.with_queue(|queue, now| {
                     for found in chunk.by_ref().take(RESTORED_AT_ONCE) {
                         let (name, message) = queued_form(found);
-                        queue.admit(now, &name, message);
+                        match name.is_empty() {
+                            true => tracing::error!(id = %message.id, "the metadata name no queue: the message stays in the spool"),
+                            false => queue.admit(now, &name, message),
+                        }
                     }
                 });
                 tokio::task::yield_now().await;
