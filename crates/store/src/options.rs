@@ -18,8 +18,10 @@ pub struct Options {
     pub queued_octets_max: usize,
     /// Reads from the disk at the same time.
     pub reads_max: usize,
-    /// Time between two tries to open a segment after the disk refused.
+    /// Time between two tries after the disk refused.
     pub retry_interval: Duration,
+    /// Octets a second that housekeeping (compaction, filling, checkpoints) may move.
+    pub house_octets_per_s: u64,
 }
 
 impl Default for Options {
@@ -32,6 +34,7 @@ impl Default for Options {
             queued_octets_max: 64 << 20,
             reads_max: 32,
             retry_interval: Duration::from_secs(1),
+            house_octets_per_s: 256 << 20,
         }
     }
 }

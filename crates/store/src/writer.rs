@@ -278,5 +278,12 @@ fn refuse(appends: Vec<Append>, error: &SpoolError) -> Vec<Append> {
     Vec::new()
 }
 
+impl<D: Disk> Writer<D> {
+    /// How long housekeeping rests after a step that moved so many octets.
+    fn pause_after(&self, octets: u64) -> std::time::Duration {
+        std::time::Duration::from_secs_f64(octets as f64 / self.options.house_octets_per_s as f64)
+    }
+}
+
 /// Octets a step of housekeeping reads and writes at most: what a session may have to wait for.
 const HOUSEKEEPING_OCTETS: usize = 512 << 10;

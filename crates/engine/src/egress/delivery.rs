@@ -14,7 +14,6 @@ use net::Stream;
 use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
 use route::Candidate;
 use smtp_client::{AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
-use smtp_wire::Reply;
 use spool::SpoolError;
 use std::io;
 use std::sync::Arc;
@@ -124,7 +123,8 @@ impl Delivery {
         }
         let message = &queued.message;
         let Some(resident) = &message.resident else {
-            return self.engine.unreadable(queued, &SpoolError::NoSuchMessage { id: message.id });
+            let error = SpoolError::NoSuchMessage { id: message.id };
+            return self.engine.unreadable(queued, &error);
         };
         self.taken += 1;
         let ticket = self.taken as u64;
@@ -247,7 +247,7 @@ impl Delivery {
         if outcome.results.iter().all(|r| r.verdict == smtp_client::Verdict::NotAttempted) {
             return self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued));
         }
-        let pending: Vec<u16> = queued.message.pending().map(|(i, _)| i).collect();
+        let pending: Vec<u16> = queued.message.pending().collect();
         let outcomes = pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
         self.engine.settle_attempt(queued, outcomes, &self.facts);
     }
