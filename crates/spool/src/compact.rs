@@ -34,6 +34,9 @@ impl<D: Disk> SegmentLog<D> {
     /// # Errors
     /// The disk refused. Nothing is lost by it; try again later.
     pub fn maintain(&mut self, octets_max: usize) -> Result<bool, SpoolError> {
+        if self.is_recovering() {
+            return self.fill_step(octets_max);
+        }
         if let Some(sequence) = self.segments.below(self.floor) {
             self.release(sequence)?;
             return Ok(true);
@@ -57,6 +60,7 @@ impl<D: Disk> SegmentLog<D> {
         let active = self.active.as_ref().map(|a| a.sequence);
         let oldest = self.segments.oldest(self.floor);
         disk > allowed
+            && !self.is_recovering()
             && oldest.is_some_and(|(n, segment)| Some(n) != active && !segment.stuck && segment.live_messages > 0)
     }
 
