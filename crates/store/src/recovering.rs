@@ -98,8 +98,11 @@ impl ReturnHome {
         self.recovery.is_some() && self.chunks.capacity() > 0
     }
 
-    /// Hands the next chunk over; `None` after the last one.
+    /// Hands the next chunk over when there is one and the last one was taken; `None` after the last.
     pub fn hand_over<D: Disk>(self, log: &mut SegmentLog<D>) -> Option<ReturnHome> {
+        if self.recovery.is_none() {
+            return Some(self);
+        }
         let Ok(permit) = self.chunks.try_reserve() else { return (!self.chunks.is_closed()).then_some(self) };
         let mut chunk = log.next_recovered(CHUNK_MESSAGES);
         if chunk.is_empty() {

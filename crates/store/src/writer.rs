@@ -115,7 +115,9 @@ impl<D: Disk> Writer<D> {
     /// Answers, commits, answers.
     fn serve(&mut self, work: Work) {
         let Work { appends, marks, flushes, locates, set_aside, recovered, .. } = work;
-        if let (Some(recovered), Some(home)) = (recovered, self.return_home.take()) {
+        if let Some(recovered) = recovered
+            && let Some(home) = self.return_home.take()
+        {
             self.return_home = home.arrived(&mut self.log, recovered).map(|(home, hints)| {
                 self.batch.marks.extend(hints);
                 self.house_at = Some(Instant::now());
@@ -197,6 +199,8 @@ impl<D: Disk> Writer<D> {
 
     /// Wakes everybody whose messages are durable now.
     fn acknowledge(&mut self, durable: Vec<Durable>) {
+        // Whatever was written or removed may be a reason to keep house; what is being paced goes on when it is time.
+        self.house_at.get_or_insert_with(Instant::now);
         self.stats.marks += self.batch.marks.len() as u64;
         self.stats.appended_messages += durable.len() as u64;
         self.batch.marks.clear();
