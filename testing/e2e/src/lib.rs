@@ -22,6 +22,7 @@ pub mod postfix;
 pub mod process;
 pub mod scratch;
 pub mod sink;
+pub mod torture;
 pub mod traffic;
 pub mod until;
 pub mod wire;
