@@ -97,7 +97,8 @@ impl Launch {
         self.spawn().finish(SOON)
     }
 
-    fn spawn(&self) -> Process {
+    /// Starts it and waits for nothing.
+    pub fn spawn(&self) -> Process {
         let mut command = program();
         command.args(&self.arguments).envs(&self.env);
         Process::spawn(&self.arguments[0].to_string_lossy(), command)

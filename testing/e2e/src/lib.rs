@@ -16,6 +16,7 @@ pub mod http;
 pub mod kumod;
 pub mod ledger;
 pub mod logs;
+pub mod mount;
 pub mod peers;
 pub mod port;
 pub mod postfix;
