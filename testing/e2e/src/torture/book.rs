@@ -132,6 +132,17 @@ impl Book {
         });
     }
 
+    /// The recipients of one fate of all letters answered 250.
+    pub fn acked_recipients(&self, fate: Fate) -> Vec<String> {
+        let pages = self.pages();
+        let acked = pages.entries.values().filter(|entry| entry.answer == Answer::Acked);
+        let of = |entry: &Entry| {
+            let addresses = letter::addresses(entry.number, &entry.fates);
+            addresses.zip(entry.fates.clone()).filter(|(_, of)| *of == fate).map(|(address, _)| address).collect()
+        };
+        acked.flat_map(|entry| -> Vec<String> { of(entry) }).collect()
+    }
+
     /// Stuck recipients take mail from now on.
     pub fn release(&self) {
         self.pages().released = true;

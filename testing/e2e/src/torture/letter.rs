@@ -88,7 +88,7 @@ impl Letter {
 
     /// The recipients' addresses in the order of RCPT.
     pub fn recipients(&self) -> impl Iterator<Item = String> {
-        self.fates.iter().enumerate().map(|(place, fate)| format!("r{place}.{}@{}.test", self.number, fate.name()))
+        addresses(self.number, &self.fates)
     }
 }
 
@@ -104,6 +104,11 @@ impl Fate {
             Fate::Stuck => "stuck",
         }
     }
+}
+
+/// The addresses of a letter's recipients.
+pub(crate) fn addresses(number: u64, fates: &[Fate]) -> impl Iterator<Item = String> {
+    fates.iter().enumerate().map(move |(place, fate)| format!("r{place}.{number}@{}.test", fate.name()))
 }
 
 /// Letter, place among its recipients and fate of an address made by [`Letter::recipients`].
