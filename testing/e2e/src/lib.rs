@@ -20,6 +20,7 @@ pub mod mount;
 pub mod peers;
 pub mod port;
 pub mod postfix;
+pub mod power_cut;
 pub mod preload;
 pub mod process;
 pub mod scratch;
