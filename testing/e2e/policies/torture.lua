@@ -1,6 +1,6 @@
 -- A relay to one smart host with short retries, for tests that kill it, fill its disk or break its disk's promises.
 --   TORTURE_LISTEN and TORTURE_TO (host:port), TORTURE_DIR (spool and logs), TORTURE_LOGS (logs, when elsewhere),
---   TORTURE_KIND (spool kind)
+--   TORTURE_KIND (spool kind), TORTURE_STUCK (retry interval of mail that is stuck)
 local kumo = require 'kumo'
 local DIR = os.getenv 'TORTURE_DIR'
 
@@ -27,7 +27,7 @@ end)
 
 kumo.on('get_queue_config', function(domain)
   -- what is stuck is tried less often: there may be thousands of it
-  local every = domain == 'stuck.test' and '5s' or '1s'
+  local every = domain == 'stuck.test' and (os.getenv 'TORTURE_STUCK' or '2s') or '1s'
   return kumo.make_queue_config {
     protocol = { smtp = { mx_list = { { name = 'receiver.test', addr = os.getenv 'TORTURE_TO' } } } },
     retry_interval = every,

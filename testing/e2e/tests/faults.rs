@@ -11,40 +11,46 @@ use std::time::{Duration, Instant};
 #[test]
 fn a_sync_that_fails_once_costs_at_most_its_own_batch() {
     // The failed sync is never repeated: the kernel may have dropped the pages and would say yes the second time.
-    endure(&[(Op::Sync, How::Error(Errno::EIO))], Some(1), Refusals::MayCome("451 4.3.0"));
+    for_each_kind(&[(Op::Sync, How::Error(Errno::EIO))], Some(1), Refusals::MayCome("451 4.3.0"));
 }
 
 #[test]
 fn syncs_that_fail() {
-    endure(&[(Op::Sync, How::Error(Errno::EIO))], None, Refusals::Come("451 4.3.0"));
+    for_each_kind(&[(Op::Sync, How::Error(Errno::EIO))], None, Refusals::Come("451 4.3.0"));
 }
 
 #[test]
 fn writes_that_find_no_room() {
-    endure(&[(Op::Write, How::Error(Errno::ENOSPC))], None, Refusals::Come("452 4.3.1"));
+    for_each_kind(&[(Op::Write, How::Error(Errno::ENOSPC))], None, Refusals::Come("452 4.3.1"));
 }
 
 #[test]
 fn writes_that_find_room_for_a_part() {
-    endure(&[(Op::Write, How::PartThen(Errno::ENOSPC))], None, Refusals::Come("452 4.3.1"));
+    for_each_kind(&[(Op::Write, How::PartThen(Errno::ENOSPC))], None, Refusals::Come("452 4.3.1"));
 }
 
 #[test]
 fn writes_that_do_only_a_part() {
-    endure(&[(Op::Write, How::Part)], None, Refusals::None);
+    for_each_kind(&[(Op::Write, How::Part)], None, Refusals::None);
 }
 
 #[test]
 fn a_file_system_that_turned_read_only() {
     let ops = [Op::Write, Op::Open, Op::Name, Op::Size, Op::Sync];
-    endure(&ops.map(|op| (op, How::Error(Errno::EROFS))), None, Refusals::Come("451 4.3.0"));
+    for_each_kind(&ops.map(|op| (op, How::Error(Errno::EROFS))), None, Refusals::Come("451 4.3.0"));
 }
 
 #[test]
 fn new_files_that_cannot_be_made() {
     // Without a new segment the one in use goes on: only when writes to it fail as well there is nothing left.
     let faults = [(Op::Open, How::Error(Errno::ENOSPC)), (Op::Write, How::Error(Errno::ENOSPC))];
-    endure(&faults, None, Refusals::Come("452 4.3.1"));
+    for_each_kind(&faults, None, Refusals::Come("452 4.3.1"));
+}
+
+#[test]
+fn names_that_cannot_be_changed() {
+    // The log changes none while a segment has room.
+    endure(Some("LocalDisk"), &[(Op::Name, How::Error(Errno::EIO))], None, Refusals::Come("451 4.3.0"));
 }
 
 /// What clients may hear while the disk fails.
@@ -55,11 +61,19 @@ enum Refusals {
     Come(&'static str),
 }
 
+fn for_each_kind(ops: &[(Op, How)], times: Option<u32>, expected: Refusals) {
+    endure(None, ops, times, expected);
+    endure(Some("LocalDisk"), ops, times, expected);
+}
+
 /// A run with a fault in its middle.
-fn endure(ops: &[(Op, How)], times: Option<u32>, expected: Refusals) {
+fn endure(kind: Option<&str>, ops: &[(Op, How)], times: Option<u32>, expected: Refusals) {
     let scratch = Scratch::new();
     let faults = Faults::new(&scratch);
-    let stage = Stage::new(scratch.path(), seed());
+    let mut stage = Stage::new(scratch.path(), seed());
+    if let Some(kind) = kind {
+        stage = stage.env("TORTURE_KIND", kind);
+    }
     let faulty = stage.launch.clone();
     let relay = faulty
         .env("LD_PRELOAD", &faults.library)

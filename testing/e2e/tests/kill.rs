@@ -52,7 +52,7 @@ fn killed_on_disk(seed: u64, kills: usize) -> (Account, Vec<Kind>) {
     let mut kinds: Vec<Kind> = Kind::ALL.into_iter().take(3).cycle().take(kills).collect();
     random.shuffle(&mut kinds);
     let scratch = Scratch::new();
-    let stage = Stage::new(scratch.path(), seed);
+    let stage = Stage::new(scratch.path(), seed).env("TORTURE_STUCK", BACKLOG_RETRY);
     let mut relay = Some(stage.launch.start());
     let backlog = Load::start(&stage.book, stage.address, SENDERS, BACKLOG * 2, &Mix::stuck(1_500));
     stage.book.await_acked(BACKLOG, LATER);
@@ -230,6 +230,8 @@ const KILLS: usize = 20;
 const DUPLICATES_PER_KILL_MAX: f64 = 0.25;
 /// Letters in the spool that no restart gets rid of.
 const BACKLOG: usize = 1_000;
+/// How often it is tried: seldom enough to leave the load alone.
+const BACKLOG_RETRY: &str = "5s";
 const SENDERS: usize = 16;
 const LETTERS_PER_SECOND: usize = 200;
 /// A start is killed at a random moment of this time.
@@ -237,7 +239,7 @@ const START_KILLED_WITHIN: Duration = Duration::from_millis(400);
 /// Compaction once seen is hit at a random moment of this time.
 const COMPACTION_KILLED_WITHIN: Duration = Duration::from_millis(20);
 /// Octets of survivors moved so far.
-const COMPACTED: &str = "postrider_spool_compacted_bytes";
+const COMPACTED: &str = "postrider_spool_bytes_compacted";
 /// Messages whose due times lie apart.
 const SPREAD: usize = 3;
 /// Their retry interval: longer than the test needs from the first message to the restart.

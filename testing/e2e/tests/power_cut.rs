@@ -98,7 +98,8 @@ fn live_and_die(
 ) {
     let mut before = Disk::read(data);
     let mut relay = launch.start();
-    let mix = Mix { stuck_percent: 20, ..Mix::varied() };
+    // Recipients of several domains make several messages of one transaction: all or none of them.
+    let mix = Mix { stuck_percent: 20, trouble_percent: 40, ..Mix::varied() };
     let load = Load::start(&stage.book, stage.address, SENDERS, LETTERS_PER_SECOND, &mix);
     stage.book.await_acked(stage.book.acked() + random.usize(20..=120), LATER);
     // Not always right behind a reply: also while a commit is under way.
