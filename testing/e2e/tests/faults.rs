@@ -70,10 +70,7 @@ fn for_each_kind(ops: &[(Op, How)], times: Option<u32>, expected: Refusals) {
 fn endure(kind: Option<&str>, ops: &[(Op, How)], times: Option<u32>, expected: Refusals) {
     let scratch = Scratch::new();
     let faults = Faults::new(&scratch);
-    let mut stage = Stage::new(scratch.path(), seed());
-    if let Some(kind) = kind {
-        stage = stage.env("TORTURE_KIND", kind);
-    }
+    let stage = Stage::new(scratch.path(), seed()).kind(kind);
     let faulty = stage.launch.clone();
     let relay = faulty
         .env("LD_PRELOAD", &faults.library)

@@ -38,7 +38,7 @@ fn a_disk_without_inodes_refuses_in_time_and_recovers_with_a_file_a_message() {
 fn full(kind: Option<&str>) {
     let scratch = Scratch::new();
     let disk = Tmpfs::mount(&scratch, "disk", "size=64m");
-    let mut stage = stage(&disk, kind);
+    let mut stage = Stage::without_receiver(disk.path(), seed()).kind(kind);
     let relay = stage.launch.start();
     fill(&stage, 1 << 20);
     let acked = stage.book.acked();
@@ -53,7 +53,7 @@ fn full(kind: Option<&str>) {
 fn without_inodes(kind: Option<&str>) {
     let scratch = Scratch::new();
     let disk = Tmpfs::mount(&scratch, "disk", "size=64m,nr_inodes=300");
-    let mut stage = stage(&disk, kind);
+    let mut stage = Stage::without_receiver(disk.path(), seed()).kind(kind);
     let relay = stage.launch.start();
     let load = Load::start(&stage.book, stage.address, 1, 50, &Mix::plain(2_000));
     stage.book.await_acked(10, SOON);
@@ -64,14 +64,6 @@ fn without_inodes(kind: Option<&str>) {
     stage.open_receiver();
     recover(&stage, &relay, disk.path());
     relay.stop();
-}
-
-fn stage(disk: &Tmpfs, kind: Option<&str>) -> Stage {
-    let stage = Stage::without_receiver(disk.path(), seed());
-    match kind {
-        Some(kind) => stage.env("TORTURE_KIND", kind),
-        None => stage,
-    }
 }
 
 /// Sends until no more is taken, which every sender must be told in time.

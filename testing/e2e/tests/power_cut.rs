@@ -67,10 +67,7 @@ fn cut(kind: Option<&str>, model: &mut Model, lie: Option<&str>, cuts: usize) ->
     let disk = Tmpfs::mount(&scratch, "disk", "size=256m");
     let seed = seed();
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut stage = Stage::new(disk.path(), seed).env("TORTURE_LOGS", scratch.join("logs"));
-    if let Some(kind) = kind {
-        stage = stage.env("TORTURE_KIND", kind);
-    }
+    let stage = Stage::new(disk.path(), seed).kind(kind).env("TORTURE_LOGS", scratch.join("logs"));
     let (data, record) = (scratch.join("disk/data"), scratch.join("record"));
     fs::create_dir(&data).expect("a folder of ours");
     let recorder = preload::library(&scratch, "recorder");

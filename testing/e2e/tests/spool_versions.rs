@@ -41,6 +41,27 @@ fn a_segment_of_a_later_version_stops_the_start_and_nothing_is_touched() {
     takes_over_golden_mail(&scratch, &launch);
 }
 
+#[test]
+fn message_files_of_a_later_version_stop_the_start_and_nothing_is_touched() {
+    let scratch = Scratch::new();
+    let launch = launch(&scratch).env("TORTURE_KIND", "LocalDisk");
+    // What an earlier life left: folders and a version of its own.
+    launch.start().stop();
+    let version = scratch.join("data/msg/version");
+    let own = std::fs::read_to_string(&version).expect("the version of message files");
+    std::fs::write(&version, own.replace("version 1", "version 99")).expect("a file of ours");
+    let before = files(&scratch.join("data"));
+
+    let finished = launch.run();
+    assert!(!finished.status.success(), "{finished:?}");
+    for fact in ["msg/version", "version 99", "knows up to"] {
+        assert!(finished.stderr.contains(fact), "{fact} in {}", finished.stderr);
+    }
+    assert_eq!(files(&scratch.join("data")), before, "it changed the spool it refused");
+    std::fs::write(&version, own).expect("a file of ours");
+    launch.start().stop();
+}
+
 fn launch(scratch: &Scratch) -> Launch {
     Stage::without_receiver(scratch.path(), 0).launch
 }

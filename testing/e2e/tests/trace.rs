@@ -39,11 +39,8 @@ fn broken_promises(kind: Option<&str>, lie: bool) -> Vec<Violation> {
     let scratch = Scratch::new();
     let out = scratch.join("trace");
     let library = lie.then(|| preload::library(&scratch, "lie"));
-    let stage = Stage::without_receiver(scratch.path(), 0);
-    let mut launch = stage.launch.clone().under(strace(&out, library.as_deref()));
-    if let Some(kind) = kind {
-        launch = launch.env("TORTURE_KIND", kind);
-    }
+    let stage = Stage::without_receiver(scratch.path(), 0).kind(kind);
+    let launch = stage.launch.clone().under(strace(&out, library.as_deref()));
     let peers = send(&launch, &stage);
     let events = read(&out);
     let mut broken = Vec::new();

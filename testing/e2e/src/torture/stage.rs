@@ -52,6 +52,14 @@ impl Stage {
         self
     }
 
+    /// Sets the kind of spool; none is given when `None`.
+    pub fn kind(self, kind: Option<&str>) -> Stage {
+        match kind {
+            Some(kind) => self.env("TORTURE_KIND", kind),
+            None => self,
+        }
+    }
+
     /// Somebody listens at the receiver's address from now on.
     pub fn open_receiver(&mut self) {
         self.receiver = Some(Receiver::start_on(&self.book, self.receiver_address));
