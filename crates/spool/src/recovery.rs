@@ -5,6 +5,7 @@
 //! read is counted and its segment kept out of reuse; nothing is deleted here, and nothing
 //! written at all.
 
+use crate::SpoolError;
 use crate::disk::{FileInfo, FileName, ReadPages};
 use crate::format::{BatchHeader, SegmentHeader};
 use crate::index::{Done, Entry, IdHasher, Index};
@@ -14,7 +15,6 @@ use crate::page::{PAGE_OCTETS, Page, octets};
 use crate::record::{Record, Records, Transaction};
 use crate::scan::{Bounds, Found, Scan};
 use crate::segments::{Segment, Segments};
-use crate::{SpoolError, Step};
 use clock::WallTime;
 use core::hash::BuildHasherDefault;
 use message::{MessageId, Place, Settled, codec};
@@ -68,6 +68,8 @@ pub struct Damage {
     pub states: u64,
     /// Octets in all of these; sound records of a damaged batch included.
     pub octets: u64,
+    /// Pages that the disk refused to read, twice.
+    pub unreadable_pages: u64,
 }
 
 /// What the log starts from.
@@ -133,19 +135,37 @@ struct Planned {
     header: Option<SegmentHeader>,
     nonce: Option<u64>,
     file_pages: u32,
+    /// The header page does not read.
+    unreadable: bool,
 }
 
 impl Planned {
     fn read(disk: &Arc<dyn ReadPages>, sequence: u32, file_octets: u64) -> Result<Planned, SpoolError> {
         let file = FileName::Segment(sequence);
         let mut pages = Page::zeros(2);
-        disk.read_at(file, 0, &mut pages).map_err(|e| SpoolError::io(Step::Read, file, &e))?;
+        let mut unreadable = false;
+        if disk.read_at(file, 0, &mut pages).is_err() {
+            // Each for itself: a page that does not read stays zero, which is no header. That the
+            // first page of batches does not read is found, and counted, when the batches are read.
+            let (first, second) = pages.split_at_mut(1);
+            unreadable = !reads_or_zeros(disk, file, 0, first);
+            reads_or_zeros(disk, file, 1, second);
+        }
         let header = SegmentHeader::decode(octets(&pages[..1]), file)?.filter(|h| h.segment == sequence);
         let first = BatchHeader::decode(octets(&pages[1..])).filter(|h| h.segment == sequence);
         let nonce = header.map(|h| h.nonce).or(first.map(|h| h.nonce));
         let file_pages = u32::try_from(file_octets.div_ceil(PAGE_OCTETS as u64)).unwrap_or(u32::MAX);
-        Ok(Planned { header, nonce, file_pages })
+        Ok(Planned { header, nonce, file_pages, unreadable })
     }
+}
+
+/// Reads pages; false, and zeros, when the disk refuses.
+fn reads_or_zeros(disk: &Arc<dyn ReadPages>, file: FileName, at: u32, into: &mut [Page]) -> bool {
+    let reads = disk.read_at(file, at, into).is_ok();
+    if !reads {
+        into.fill(bytemuck::Zeroable::zeroed());
+    }
+    reads
 }
 
 /// Page behind the acknowledged part of each segment for which a later one says so.
@@ -197,6 +217,7 @@ impl Replay {
             Segment { file_pages, nonce: planned.nonce, damaged: planned.header.is_none(), ..Segment::default() };
         if planned.header.is_none() {
             self.recovery.damage.headers += 1;
+            self.recovery.damage.unreadable_pages += u64::from(planned.unreadable);
         }
         let Some(nonce) = planned.nonce else {
             self.recovery.damage.octets += u64::from(file_pages) * PAGE_OCTETS as u64;
@@ -207,7 +228,7 @@ impl Replay {
         let mut scan =
             Scan::new(Arc::clone(disk), &Bounds { segment: sequence, nonce, end, file_pages }, self.last_sequence);
         loop {
-            match scan.next()? {
+            match scan.next() {
                 Found::Whole { page, header, octets } => self.batch(sequence, page, &header, octets),
                 Found::Damaged { page, pages, batch } => {
                     segment.damaged = true;
@@ -225,6 +246,7 @@ impl Replay {
             }
         }
         self.last_sequence = scan.last_sequence();
+        self.recovery.damage.unreadable_pages += scan.unread().pages;
         let end = segment.end;
         self.segments.insert(sequence, segment);
         Ok(end)
