@@ -21,7 +21,7 @@ impl<D: Disk> SegmentLog<D> {
     /// and adopted brings the mail of earlier runs.
     ///
     /// # Errors
-    /// `Io` when a file does not read or sync, `NewerFormat` when a newer program wrote it.
+    /// `Io` when the files do not list or sync, `NewerFormat` when a newer program wrote it.
     pub fn begin(
         mut disk: D,
         settings: Settings,

@@ -78,7 +78,7 @@ impl<D: Disk> SegmentLog<D> {
         let mut octets_read = 0;
         let mut ended = false;
         while octets_read < octets_max && self.builder.octets() < octets_max && !ended {
-            match compaction.scan.next()? {
+            match compaction.scan.next() {
                 Found::Whole { page, header, octets } | Found::Damaged { page, batch: Some((header, octets)), .. } => {
                     octets_read += octets.len();
                     let mut records = Records::new(octets, &header);

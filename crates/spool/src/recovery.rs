@@ -70,6 +70,8 @@ pub struct Damage {
     pub states: u64,
     /// Octets in all of these; sound records of a damaged batch included.
     pub octets: u64,
+    /// Pages that the disk refused to read, twice.
+    pub unreadable_pages: u64,
 }
 
 /// The long part of the start, to be run on any thread. Until its result is adopted, the log takes commits, and nothing
@@ -108,8 +110,8 @@ impl Recovering {
     /// Reads the old segments.
     ///
     /// # Errors
-    /// `Io` when a file does not read, `NewerFormat` when a newer program wrote it. The log goes on all the same: what
-    /// was accepted since is in its care, the rest is left as it is for another try.
+    /// `NewerFormat` when a newer program wrote one. The log goes on all the same: what
+    /// was accepted since is in its care, the rest is left as it is.
     pub fn run(self) -> Result<Recovered, SpoolError> {
         let Recovering { disk, queue_of, listing, tail } = self;
         let mut plan = BTreeMap::new();
@@ -117,16 +119,19 @@ impl Recovering {
         let mut replay = Replay::new(queue_of, tail.floor);
         for (sequence, octets) in listing.segments.iter().rev() {
             let planned = Planned::read(&*disk, *sequence, *octets)?;
-            let fence = if *sequence == tail.segment { Some(tail.end) } else { fences.of(*sequence) };
+            let fence = fences.of(*sequence);
             fences.pass(planned.header.as_ref());
             replay.floor_is(planned.header.map_or(0, |header| header.floor));
             plan.insert(*sequence, (planned, fence));
         }
         for (sequence, (planned, fence)) in &plan {
-            replay.segment(&disk, *sequence, planned, *fence)?;
+            replay.segment(&disk, *sequence, planned, *fence);
         }
         let mut recovered = replay.finish();
-        recovered.recovery.torn_tail_octets += tail.torn_octets;
+        if let Some(newest) = recovered.segments.get_mut(tail.segment) {
+            // As the header of the segment behind it says by now.
+            newest.end = newest.end.max(tail.end);
+        }
         recovered.recovery.segments = plan.len();
         recovered.recovery.set_aside = listing.asides.len();
         Ok(recovered)

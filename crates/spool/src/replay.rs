@@ -3,7 +3,6 @@
 //! One batch in memory at a time; of a message only its entry of the index is kept: the envelope is
 //! decoded, its queue named, and let go. Pure but for reading.
 
-use crate::SpoolError;
 use crate::disk::ReadPages;
 use crate::format::BatchHeader;
 use crate::index::{Entry, Index, Live};
@@ -52,21 +51,16 @@ impl Replay {
     }
 
     /// Reads one segment, up to `fence` when that is known.
-    pub fn segment(
-        &mut self,
-        disk: &Arc<dyn ReadPages>,
-        sequence: u32,
-        planned: &Planned,
-        fence: Option<u32>,
-    ) -> Result<(), SpoolError> {
+    pub fn segment(&mut self, disk: &Arc<dyn ReadPages>, sequence: u32, planned: &Planned, fence: Option<u32>) {
         let Planned { file_pages, nonce, .. } = *planned;
         let mut segment = Segment { file_pages, nonce, damaged: planned.header.is_none(), ..Segment::default() };
         if planned.header.is_none() {
             self.recovery.damage.headers += 1;
+            self.recovery.damage.unreadable_pages += u64::from(planned.is_unreadable);
         }
         if let Some(mut scan) = planned.scan(disk, sequence, fence, self.last_sequence) {
             segment.end = loop {
-                match scan.next()? {
+                match scan.next() {
                     Found::Whole { page, header, octets } => self.batch(sequence, page, &header, octets),
                     Found::Damaged { page, pages, batch } => {
                         segment.damaged = true;
@@ -83,12 +77,12 @@ impl Replay {
                 }
             };
             self.last_sequence = scan.last_sequence();
+            self.recovery.damage.unreadable_pages += scan.unread().pages;
         } else {
             self.recovery.damage.octets += u64::from(file_pages) * PAGE_OCTETS as u64;
             segment.end = file_pages;
         }
         self.segments.insert(sequence, segment);
-        Ok(())
     }
 
     /// Applies the sound records of one batch.

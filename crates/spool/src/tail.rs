@@ -24,8 +24,6 @@ pub(crate) struct Tail {
     pub last_sequence: u64,
     /// Highest floor met.
     pub floor: u32,
-    /// Octets of a batch that was being written when the last run ended.
-    pub torn_octets: u64,
 }
 
 impl Tail {
@@ -48,18 +46,13 @@ impl Tail {
             let mut end = planned.file_pages;
             if let Some(mut scan) = planned.scan(&reader, *sequence, fence, 0) {
                 end = loop {
-                    match scan.next()? {
+                    match scan.next() {
                         Found::Whole { header, .. } => {
                             has_batch = true;
                             tail.floor = tail.floor.max(header.floor);
                         }
                         Found::Damaged { .. } => is_damaged = true,
-                        Found::End { page, torn_pages } => {
-                            if tail.segment == 0 {
-                                tail.torn_octets = u64::from(torn_pages) * PAGE_OCTETS as u64;
-                            }
-                            break page;
-                        }
+                        Found::End { page, .. } => break page,
                     }
                 };
                 tail.last_sequence = tail.last_sequence.max(scan.last_sequence());
@@ -85,6 +78,8 @@ pub(crate) struct Planned {
     pub header: Option<SegmentHeader>,
     pub nonce: Option<u64>,
     pub file_pages: u32,
+    /// The header page does not read.
+    pub is_unreadable: bool,
 }
 
 impl Planned {
@@ -92,12 +87,19 @@ impl Planned {
     pub fn read(disk: &dyn ReadPages, sequence: u32, file_octets: u64) -> Result<Planned, SpoolError> {
         let file = FileName::Segment(sequence);
         let mut pages = Page::zeros(2);
-        disk.read_at(file, 0, &mut pages).map_err(|e| SpoolError::io(Step::Read, file, &e))?;
+        let mut is_unreadable = false;
+        if disk.read_at(file, 0, &mut pages).is_err() {
+            // Each for itself: a page that does not read stays zero, which is no header. That the
+            // first page of batches does not read is found, and counted, when the batches are read.
+            let (first, second) = pages.split_at_mut(1);
+            is_unreadable = !reads_or_zeros(disk, file, 0, first);
+            reads_or_zeros(disk, file, 1, second);
+        }
         let header = SegmentHeader::decode(octets(&pages[..1]), file)?.filter(|h| h.segment == sequence);
         let first = BatchHeader::decode(octets(&pages[1..])).filter(|h| h.segment == sequence);
         let nonce = header.map(|h| h.nonce).or(first.map(|h| h.nonce));
         let file_pages = u32::try_from(file_octets.div_ceil(PAGE_OCTETS as u64)).unwrap_or(u32::MAX);
-        Ok(Planned { header, nonce, file_pages })
+        Ok(Planned { header, nonce, file_pages, is_unreadable })
     }
 
     /// A walk through the segment up to `fence`; `None` when nothing in it can be told.
@@ -111,6 +113,15 @@ impl Planned {
         let bounds = Bounds { segment: sequence, nonce: self.nonce?, end: fence, file_pages: self.file_pages };
         Some(Scan::new(Arc::clone(disk), &bounds, last_sequence))
     }
+}
+
+/// Reads pages; false, and zeros, when the disk refuses.
+fn reads_or_zeros(disk: &dyn ReadPages, file: FileName, at: u32, into: &mut [Page]) -> bool {
+    let reads = disk.read_at(file, at, into).is_ok();
+    if !reads {
+        into.fill(bytemuck::Zeroable::zeroed());
+    }
+    reads
 }
 
 /// Where segments end, as later ones say. To be asked and told from the newest to the oldest.
