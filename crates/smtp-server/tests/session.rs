@@ -93,6 +93,18 @@ fn shedding_gives_memory_back_but_never_a_message_handed_over() {
 }
 
 #[test]
+fn shedding_waits_for_the_answer_to_a_question() {
+    let mut session = session(Interest { ehlo: true, ..NONE });
+    assert!(matches!(session.next(START), Step::NeedInput));
+    session.output().clear();
+    session.feed(START, b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nBDAT 3\r\nx\r\nEHLO again\r\n");
+    assert!(matches!(session.next(START), Step::Ask(Question::Ehlo { .. })));
+    assert!(session.content_held().1 > 0 && !session.shed());
+    session.answer(START, Answer::Reject { reply: Reply::new(450, "4.7.1 no"), disconnect: Disconnect::If421 });
+    assert!(session.shed());
+}
+
+#[test]
 fn a_message_handed_over_gets_its_true_reply_before_a_shutdown() {
     let mut session = greeted();
     let input = b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nBDAT 3 LAST\r\nx\r\nNOOP\r\n";
