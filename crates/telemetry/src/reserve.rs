@@ -88,7 +88,7 @@ impl Reserve {
         if fs::metadata(&self.path).is_ok_and(|found| found.len() >= wanted) {
             return Ok(true);
         }
-        if room.blocks_available().saturating_mul(unit) < wanted.saturating_mul(2) {
+        if !has_room(room.blocks_available().saturating_mul(unit), wanted) {
             return Ok(false);
         }
         self.allocate(wanted).map(|()| true).inspect_err(|_| {
@@ -107,6 +107,11 @@ impl Reserve {
 /// The size of a reserve on a file system of `total` octets.
 fn octets_wanted(total: u64) -> u64 {
     (total / DISK_SHARE).min(OCTETS_MAX)
+}
+
+/// Room for the reserve twice over: making it must not fill the disk again.
+fn has_room(available: u64, wanted: u64) -> bool {
+    available >= wanted.saturating_mul(2)
 }
 
 /// Its name: hidden, so that nothing takes it for a segment.
@@ -129,6 +134,7 @@ mod tests {
         assert_eq!(octets_wanted(512 << 20), 8 << 20);
         assert_eq!(octets_wanted((512 << 20) + 64), 8 << 20);
         assert_eq!(octets_wanted(u64::MAX), 8 << 20);
+        assert!(has_room(2 << 20, 1 << 20) && !has_room((2 << 20) - 1, 1 << 20));
     }
 
     #[test]
