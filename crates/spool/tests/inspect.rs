@@ -346,18 +346,22 @@ const LOOKED_AT: u32 = 7;
 fn a_segment_whose_name_came_back_brings_nobody_back() {
     let disk = FaultDisk::new();
     let (mut log, _) = open(&disk, 1).expect("opens");
-    let first = sealed(1, 1, &body(1, 40_000));
-    let _ = log.commit(&Batch { appends: vec![vec![first.clone()]], marks: Vec::new() }).expect("no faults");
-    let old = disk.contents(FileName::Segment(1)).expect("there");
-    let mark = Mark::Removed { id: first.id };
-    let large = |n: u64| vec![vec![sealed(n, 1, &body(n, 60_000))]];
-    let _ = log.commit(&Batch { appends: large(2), marks: vec![mark] }).expect("no faults");
-    let _ = log.commit(&Batch { appends: large(3), marks: vec![Mark::Removed { id: common::id(2) }] }).expect("ok");
-    while log.maintain(1 << 20).expect("no faults") {}
-    assert!(look(&disk).files.iter().all(|f| f.name >= FileName::Segment(3)), "both are released");
-    disk.set_contents(FileName::Segment(1), old);
+    let mut commit = |n: u64, removed: &[u64]| {
+        let marks = removed.iter().map(|n| Mark::Removed { id: common::id(*n) }).collect();
+        let appends = vec![vec![sealed(n, 1, &body(n, 60_000))]];
+        let _ = log.commit(&Batch { appends, marks }).expect("no faults");
+        while log.maintain(1 << 20).expect("no faults") {}
+    };
+    // One segment each; the removal of the first is noted in the third.
+    commit(1, &[]);
+    commit(2, &[]);
+    let old = [1, 2].map(|n| (FileName::Segment(n), disk.contents(FileName::Segment(n)).expect("there")));
+    commit(3, &[1]);
+    commit(4, &[2, 3]);
+    assert!(look(&disk).files.iter().all(|f| f.name > FileName::Segment(3)), "three are released");
+    old.into_iter().for_each(|(name, octets)| disk.set_contents(name, octets));
     let seen = look(&disk);
-    assert_eq!(seen.messages.iter().map(|m| m.id).collect::<Vec<_>>(), [common::id(3)]);
+    assert_eq!(seen.messages.iter().map(|m| m.id).collect::<Vec<_>>(), [common::id(4)]);
     assert_eq!(seen.messages, recovered(&disk));
     assert!(seen.files[0].released && seen.is_sound(), "{:?}", seen.faults);
 }
