@@ -19,11 +19,8 @@ mod error;
 pub mod fault;
 mod format;
 mod index;
-<<<<<<< HEAD
 mod inspect;
-=======
 mod labels;
->>>>>>> w1
 mod log;
 mod mark;
 mod page;
@@ -40,12 +37,9 @@ mod stats;
 pub use batch::{Batch, check_transaction};
 pub use disk::{Disk, FileInfo, FileName, ReadPages};
 pub use error::{SpoolError, Step};
-<<<<<<< HEAD
 pub use inspect::{FAULTS_MAX, Fault, FaultKind, FileReport, Inspection, SpoolFiles, Standing, inspect, messages_in};
 pub use log::{LogStats, NonceSource, QueueOf, SegmentLog, Settings};
-=======
 pub use log::SegmentLog;
->>>>>>> w1
 pub use mark::Mark;
 pub use page::{PAGE_OCTETS, Page, octets, octets_mut};
 pub use read::read_message;
