@@ -15,9 +15,9 @@ mod standing;
 mod track;
 mod walk;
 
+use crate::QueueOf;
 use crate::disk::{FileInfo, FileName, ReadPages};
 use crate::fault::FaultDisk;
-use crate::log::QueueOf;
 use crate::recovery::RecoveredMessage;
 use crate::{Disk, SpoolError, Step};
 use message::MessageId;

@@ -38,7 +38,6 @@ pub use batch::{Batch, check_transaction};
 pub use disk::{Disk, FileInfo, FileName, ReadPages};
 pub use error::{SpoolError, Step};
 pub use inspect::{FAULTS_MAX, Fault, FaultKind, FileReport, Inspection, SpoolFiles, Standing, inspect, messages_in};
-pub use log::{LogStats, NonceSource, QueueOf, SegmentLog, Settings};
 pub use log::SegmentLog;
 pub use mark::Mark;
 pub use page::{PAGE_OCTETS, Page, octets, octets_mut};

@@ -3,7 +3,7 @@
 //! In: transactions and marks in the order of the log; applying one twice changes nothing. Out: the
 //! live messages, and those whose envelope does not decode. Envelopes are not kept.
 
-use crate::log::QueueOf;
+use crate::QueueOf;
 use crate::mark::Mark;
 use crate::page::PAGE_OCTETS;
 use crate::record::Transaction;
