@@ -6,15 +6,14 @@
 use crate::clock::Clock;
 use crate::drain::Stop;
 use crate::ingress::buffer::BufferPool;
-use crate::load::{End, Loaders, Unsettled};
+use crate::recovery::RecoveryState;
 use crate::tasks::Tasks;
 use ::clock::Now;
-use message::{IdGenerator, Message};
+use message::IdGenerator;
 use net::dns::MxCache;
 use net::tls::Connectors;
 use policy::{Interest, Policy};
 use queue::{ConnKey, Effect, QueueCore, QueueSettings};
-use spool::RecoveredMessage;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -78,8 +77,8 @@ pub struct Shared {
     pub(crate) receive_pool: Arc<BufferPool>,
     pub(crate) sessions: Tasks,
     pub(crate) deliveries: Tasks,
-    pub(crate) loaders: Loaders,
     pub(crate) wakers: Mutex<HashMap<ConnKey, Arc<Notify>>>,
+    pub(crate) recovery: Mutex<RecoveryState>,
     ids: Mutex<IdGenerator>,
     queue: Mutex<QueueCore>,
     timer: Notify,
@@ -110,8 +109,8 @@ impl Engine {
             receive_pool: Arc::default(),
             sessions: Tasks::default(),
             deliveries: Tasks::default(),
-            loaders: Loaders::default(),
             wakers: Mutex::default(),
+            recovery: Mutex::new(RecoveryState::Pending),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
             queue: Mutex::new(queue),
             timer: Notify::new(),
@@ -119,52 +118,12 @@ impl Engine {
         }))
     }
 
-    /// Starts the queue's clockwork, and brings back into their queues what the spool holds, beside everything else.
+    /// Starts the queue's clockwork, and the return of earlier runs' messages beside it. Does not wait for them.
     pub fn start(&self, recovering: Recovering) {
-        self.start_loaders();
         let engine = self.clone();
         self.sessions.spawn(async move { engine.tick().await });
-        self.metrics.spool_recovering.set(1);
         let engine = self.clone();
-        self.sessions.spawn(async move {
-            engine.stop.unless_requested(engine.restore(recovering)).await;
-        });
-    }
-
-    async fn restore(&self, mut recovering: Recovering) {
-        let mut restored = 0_usize;
-        while let Some(chunk) = recovering.next().await {
-            restored += chunk.len();
-            let mut chunk = chunk.into_iter().peekable();
-            while chunk.peek().is_some() {
-                // In small portions, so that nobody waits long for the queues.
-                self.with_queue(|queue, now| {
-                    for found in chunk.by_ref().take(RESTORED_AT_ONCE) {
-                        let (name, message) = queued_form(found);
-                        match name.is_empty() {
-                            true => tracing::error!(id = %message.id, "the metadata name no queue: the message stays in the spool"),
-                            false => queue.admit(now, &name, message),
-                        }
-                    }
-                });
-                tokio::task::yield_now().await;
-            }
-        }
-        self.metrics.spool_recovering.set(0);
-        match recovering.report().await {
-            Ok(recovery) => {
-                let (damage, set_aside) = (recovery.damage, recovery.set_aside);
-                if damage != spool::Damage::default() || set_aside > 0 {
-                    tracing::error!(?damage, set_aside, "the spool has damage: what does not read is kept in corrupt/");
-                }
-                if restored > 0 {
-                    tracing::info!("{restored} messages are back in their queues");
-                }
-            }
-            Err(error) => {
-                tracing::error!(%error, "the mail of earlier runs is not back in its queues; it stays in the spool, untouched, until the next start");
-            }
-        }
+        self.sessions.spawn(async move { engine.recover(recovering).await });
     }
 
     /// Runs `f` on the queues, then carries out what it asked for.
@@ -248,10 +207,21 @@ impl Engine {
             Effect::Configure { queue, name } => self.configure_later(queue, name),
             Effect::Route { queue, name, config } => self.route_later(queue, name, config),
             Effect::Undeliverable { queued, verdict, reply, route } => {
-                let end = End::Untried { verdict, reply, route };
-                self.settle_or_load(Unsettled { queued: *queued, end });
+                let engine = self.clone();
+                self.deliveries.spawn(async move {
+                    if let Some(queued) = engine.load(*queued).await {
+                        engine.settle_untried(queued, verdict, &reply, route);
+                    }
+                });
             }
-            Effect::Expired(queued) => self.settle_or_load(Unsettled { queued: *queued, end: End::Expired }),
+            Effect::Expired(queued) => {
+                let engine = self.clone();
+                self.deliveries.spawn(async move {
+                    if let Some(queued) = engine.load(*queued).await {
+                        engine.settle_expired(queued);
+                    }
+                });
+            }
             Effect::Forgotten(name) => self.forget_counts(&name),
         }
     }
@@ -285,15 +255,6 @@ impl Engine {
         }
     }
 }
-
-/// A message of an earlier run as queues know it.
-fn queued_form(found: RecoveredMessage) -> (Arc<str>, Message) {
-    let RecoveredMessage { id, queue, place, size, attempts, due, recipients, settled } = found;
-    (queue, Message { id, due, place: Some(place), size, attempts, recipients, settled, resident: None })
-}
-
-/// Messages of an earlier run that are queued under one hold of the queues' lock.
-const RESTORED_AT_ONCE: usize = 256;
 
 /// The process's resident set, in octets; 0 when the system does not tell.
 fn resident_set_bytes() -> i64 {

@@ -13,6 +13,7 @@ mod engine;
 mod ingress;
 mod load;
 mod records;
+mod recovery;
 mod settle;
 mod tasks;
 
@@ -20,3 +21,4 @@ pub use crate::clock::Clock;
 pub use crate::drain::Phase;
 pub use crate::engine::{Engine, EngineParts, EngineSettings};
 pub use crate::ingress::listener::{EsmtpService, ServiceError};
+pub use crate::recovery::RecoveryState;

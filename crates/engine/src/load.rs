@@ -1,124 +1,64 @@
-//! Bringing content back: what only the spool has of a message, when an attempt or a log record needs it.
+//! Bringing a message's content back from the spool, and what happens when that fails.
 //!
-//! A delivery loads the message it took. A message that ends without a connection (undeliverable, expired) is passed to
-//! a few loaders here, which read it and then settle it; it waits for them as the 64 octets it is. What does not read is
-//! handed to the spool, which sets it aside; what cannot be read now stays queued, uncounted.
+//! An attempt and a settlement need envelope, metadata and bytes; a waiting message has none of them in memory.
+//! A message that does not read is the spool's affair from then on: it is set aside, counted and leaves its queue;
+//! nothing is deleted and nothing is tried in circles. A disk that refuses leaves the message queued, uncounted.
 
 use crate::engine::Engine;
-use queue::{Leg, Queued, Verdict};
-use smtp_wire::Reply;
+use message::{Place, Resident};
+use queue::{Queued, Why};
 use spool::SpoolError;
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-use tokio::sync::Notify;
-
-/// Messages to be settled once their content is back.
-#[derive(Default)]
-pub(crate) struct Loaders {
-    waiting: Mutex<VecDeque<Unsettled>>,
-    wake: Notify,
-}
-
-/// A message that ends without a connection.
-pub(crate) struct Unsettled {
-    pub queued: Queued,
-    pub end: End,
-}
-
-/// How it ends.
-pub(crate) enum End {
-    /// It could not be tried: the same outcome for every pending recipient, and the route that says so.
-    Untried { verdict: Verdict, reply: Reply, route: Option<(Arc<str>, Leg)> },
-    /// It is too old.
-    Expired,
-}
 
 impl Engine {
-    /// Makes a message's content resident.
-    ///
-    /// # Errors
-    /// The spool's; `NoSuchMessage` also for a message that no spool ever had.
-    pub(crate) async fn load(&self, queued: &mut Queued) -> Result<(), SpoolError> {
+    /// The message with its content in memory; `None` when that cannot be had, and it is taken care of.
+    pub(crate) async fn load(&self, mut queued: Queued) -> Option<Queued> {
         let message = &mut queued.message;
         if message.resident.is_some() {
-            return Ok(());
+            return Some(queued);
         }
-        let place = message.place.ok_or(SpoolError::NoSuchMessage { id: message.id })?;
-        let resident = self.spool.load(message.id, place).await?;
-        self.with_queue(|queue, _| queue.loaded(message, resident));
-        Ok(())
+        let Some(place) = message.place else {
+            // The queue lets content go only when the spool has it.
+            self.set_aside(&queued, &"it is nowhere");
+            return None;
+        };
+        match self.read(&queued, place).await {
+            Ok(resident) => {
+                queued.message.resident = Some(Box::new(resident));
+                Some(queued)
+            }
+            Err(error @ (SpoolError::Damaged { .. } | SpoolError::NoSuchMessage { .. })) => {
+                self.set_aside(&queued, &error);
+                None
+            }
+            Err(error) => {
+                let (id, why) = (queued.message.id, Why::SpoolUnhealthy);
+                tracing::warn!("message {id} is kept for later ({why}): {error}");
+                self.with_queue(|q, now| q.postpone(now, queued));
+                None
+            }
+        }
     }
 
-    /// What becomes of a message that [`Engine::load`] could not bring back.
-    pub(crate) fn unreadable(&self, queued: Queued, error: &SpoolError) {
+    async fn read(&self, queued: &Queued, place: Place) -> Result<Resident, SpoolError> {
         let id = queued.message.id;
-        match error {
-            SpoolError::Damaged { .. } | SpoolError::NoSuchMessage { .. } => {
-                let queue = self.with_queue(|q, _| q.queue_name(queued.queue));
-                let place = queued.message.place;
-                tracing::error!(%id, %queue, ?place, %error, "a message does not read: it leaves the queue, what is left of it is kept in corrupt/");
-                self.metrics.spool_set_aside.inc();
-                self.spool.set_aside(id);
-                self.with_queue(|q, now| q.forget(now.mono, &queued));
-            }
-            _ => {
-                tracing::error!(%id, %error, "a message cannot be read now: tried again in {UNREAD_PAUSE:?}");
-                self.with_queue(|q, now| q.retry(now, queued, UNREAD_PAUSE.into()));
-            }
+        let resident = self.spool.load(id, place).await?;
+        // Recipient numbers must mean the same to queue and envelope.
+        match resident.envelope.recipients.len() == usize::from(queued.message.recipients) {
+            true => Ok(resident),
+            false => Err(SpoolError::Damaged { id, place }),
         }
     }
 
-    /// Settles a message now, or once its content is back.
-    pub(crate) fn settle_or_load(&self, unsettled: Unsettled) {
-        if unsettled.queued.message.resident.is_some() {
-            return self.settle_end(unsettled);
-        }
-        self.loaders.lock().push_back(unsettled);
-        self.loaders.wake.notify_one();
-    }
-
-    /// Starts the loaders; they end when the engine drains. What they had not read by then is still in the spool.
-    pub(crate) fn start_loaders(&self) {
-        for _ in 0..LOADERS {
-            let engine = self.clone();
-            self.sessions.spawn(async move {
-                engine.stop.unless_requested(engine.load_and_settle()).await;
-            });
-        }
-    }
-
-    async fn load_and_settle(&self) {
-        loop {
-            let next = self.loaders.lock().pop_front();
-            let Some(mut unsettled) = next else {
-                self.loaders.wake.notified().await;
-                continue;
-            };
-            // One wake-up may stand for many: the others are woken in a chain.
-            self.loaders.wake.notify_one();
-            match self.load(&mut unsettled.queued).await {
-                Ok(()) => self.settle_end(unsettled),
-                Err(error) => self.unreadable(unsettled.queued, &error),
-            }
-        }
-    }
-
-    fn settle_end(&self, Unsettled { queued, end }: Unsettled) {
-        match end {
-            End::Untried { verdict, reply, route } => self.settle_untried(queued, verdict, &reply, route),
-            End::Expired => self.settle_expired(queued),
-        }
+    /// A message whose content cannot be read leaves its queue; the spool keeps the octets.
+    fn set_aside(&self, queued: &Queued, why: &dyn std::fmt::Display) {
+        let id = queued.message.id;
+        let name = self.with_queue(|q, _| q.queue_name(queued.queue));
+        tracing::error!(
+            "message {id} of queue {name} does not read at {:?} and is set aside: {why}",
+            queued.message.place
+        );
+        self.metrics.spool_set_aside.inc();
+        self.spool.set_aside(id);
+        self.with_queue(|q, now| q.forget(now.mono, queued));
     }
 }
-
-impl Loaders {
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Unsettled>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Messages that are read for settling at the same time.
-const LOADERS: usize = 8;
-/// How long a message rests that the disk refuses to give back.
-const UNREAD_PAUSE: Duration = Duration::from_secs(30);

@@ -1,8 +1,8 @@
 //! From start-up values to a running server: the system diagram, read from top to bottom.
 //!
 //! Sockets are bound first, so that a port in use is the first thing said; then the caller may
-//! drop privileges; then spool and logs are opened, mail found in the spool goes back to its
-//! queues, and listeners are served until the process is told to stop.
+//! drop privileges; then spool and logs are opened and listeners are served until the process is
+//! told to stop. Mail found in the spool goes back to its queues beside that.
 
 use crate::{defaults, diagnostics, identity, privileges, spools};
 use admin::HttpService;
@@ -132,7 +132,6 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
     for (options, socket) in startup.http_listeners.iter().zip(bound.http) {
         http.push((HttpService::new(engine.clone(), options)?, listen::into_tokio(socket)?));
     }
-    engine.start(recovering);
     let mut services = tokio::task::JoinSet::new();
     for (service, socket) in smtp {
         announce("smtp", &socket)?;
@@ -142,6 +141,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         announce("http", &socket)?;
         services.spawn(service.serve(socket));
     }
+    engine.start(recovering);
     eprintln!("initialization complete");
     stops.run(&engine).await
 }

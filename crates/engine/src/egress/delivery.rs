@@ -14,7 +14,6 @@ use net::Stream;
 use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
 use route::Candidate;
 use smtp_client::{AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
-use spool::SpoolError;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,23 +116,17 @@ impl Delivery {
         self.taken < self.path.max_deliveries_per_connection && !self.engine.stop.is_draining()
     }
 
-    async fn begin(&mut self, mut queued: Queued) {
-        if let Err(error) = self.engine.load(&mut queued).await {
-            return self.engine.unreadable(queued, &error);
-        }
+    async fn begin(&mut self, queued: Queued) {
+        let Some(queued) = self.engine.load(queued).await else { return };
         let message = &queued.message;
-        let Some(resident) = &message.resident else {
-            let error = SpoolError::NoSuchMessage { id: message.id };
-            return self.engine.unreadable(queued, &error);
-        };
+        let Some(resident) = message.resident.as_deref() else { return };
+        let (head, body) = (resident.head.clone(), resident.body.clone());
         self.taken += 1;
         let ticket = self.taken as u64;
-        let all = &resident.envelope.recipients;
-        let (head, body) = (resident.head.clone(), resident.body.clone());
         let job = Job {
             ticket,
             sender: resident.envelope.sender.clone(),
-            recipients: message.pending().filter_map(|i| all.get(usize::from(i)).cloned()).collect(),
+            recipients: message.pending().map(|r| resident.envelope.recipients[usize::from(r)].clone()).collect(),
             needs_8bit: !(head.is_ascii() && body.is_ascii()),
             // Addresses that need it are seen by the session, recipient by recipient.
             needs_smtputf8: false,

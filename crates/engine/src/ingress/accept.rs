@@ -16,7 +16,6 @@ use queue::{NULL_QUEUE, QueueName, Why};
 use record::RecordType;
 use smtp_wire::{EnhancedCode, Mailbox, Reply};
 use spool::{Discarded, Receipt, SpoolError};
-use store::Appended;
 
 /// Why a transaction is not accepted.
 #[derive(Debug)]
@@ -116,14 +115,31 @@ impl Engine {
                 queues.push(queue);
             }
         }
-        let appended = match keep.is_empty() {
-            true => Appended::default(),
-            false => self.spool.append(by_body(keep)).await.map_err(|error| {
+        if !keep.is_empty() {
+            self.commit_durably(keep, queues, &mut receipts).await?;
+        }
+        for (message, queue) in discarded {
+            self.log_reception(&message, &queue);
+            receipts.push(Receipt::Discarded(Discarded::by_policy(message.id)));
+        }
+        Ok(receipts)
+    }
+
+    /// One commit for all messages that are kept; then they are queued.
+    async fn commit_durably(
+        &self,
+        keep: Vec<Sealed>,
+        queues: Vec<String>,
+        receipts: &mut Vec<Receipt>,
+    ) -> Result<(), Refusal> {
+        let appended = match self.spool.append(by_body(keep)).await {
+            Ok(appended) => appended,
+            Err(error) => {
                 if matches!(error, SpoolError::Closed) && self.is_serving() {
                     self.fail("the spool's writer has ended");
                 }
-                spool_refusal(&error)
-            })?,
+                return Err(spool_refusal(&error));
+            }
         };
         for ((sealed, durable), queue) in appended.sealed.into_iter().zip(appended.durable).zip(queues) {
             let message = Message::resident(sealed, Some(durable.place()));
@@ -132,11 +148,7 @@ impl Engine {
             self.with_queue(|q, now| q.admit(now, &queue, message));
             receipts.push(Receipt::Durable(durable));
         }
-        for (message, queue) in discarded {
-            self.log_reception(&message, &queue);
-            receipts.push(Receipt::Discarded(Discarded::by_policy(message.id)));
-        }
-        Ok(receipts)
+        Ok(())
     }
 
     /// What a client hears when policy said no or failed.
@@ -156,22 +168,22 @@ impl Engine {
         if message.due <= now || self.logs.is_empty() {
             return;
         }
+        let Some(resident) = message.resident.as_deref() else { return };
         let wait = message.due.saturating_since(now);
         let at = trace::rfc5322_date(message.due);
         let why = [Why::Received.name(), Why::ScheduledForLater.name()].join(", ");
         let text = format!("Context: {why}. Next due in {}s at {at}", wait.as_secs());
         let all: Vec<u16> = message.pending().collect();
-        self.log(&self.record(RecordType::Delayed, message, queue, &all, &Reply { code: 400, enhanced: None, text }));
+        let reply = Reply { code: 400, enhanced: None, text };
+        self.log(&self.record(RecordType::Delayed, (message, resident), queue, &all, &reply));
     }
 
     fn log_reception(&self, message: &Message, queue: &str) {
-        if self.logs.is_empty() {
-            return;
-        }
+        let Some(resident) = message.resident.as_deref().filter(|_| !self.logs.is_empty()) else { return };
         let reply = Reply { code: 250, enhanced: None, text: String::new() };
         let all: Vec<u16> = (0..message.recipients).collect();
-        let mut record = self.record(RecordType::Reception, message, queue, &all, &reply);
-        record.peer_address = message.resident.as_ref().and_then(|r| crate::records::reception_peer(&r.meta));
+        let mut record = self.record(RecordType::Reception, (message, resident), queue, &all, &reply);
+        record.peer_address = crate::records::reception_peer(&resident.meta);
         self.log(&record);
     }
 }
