@@ -1,0 +1,2 @@
+//! stub
+pub fn run() {}
