@@ -12,5 +12,5 @@ mod output;
 mod power_cut;
 mod spool_verbs;
 
-pub use power_cut::run as selftest;
+pub use power_cut::{run as selftest, run_to as selftest_to};
 pub use spool_verbs::{Defaults, run as spool, run_to as spool_to};

@@ -118,14 +118,11 @@ impl Salvage<'_> {
                     return;
                 }
                 let status = self.status(standing.id, *known);
-                match (standing.head, standing.body) {
-                    (Some(head), Some(body)) => {
-                        failed = target.write(standing.id, &self.facts(&standing, status), head, body);
-                        *counts.entry(status).or_insert(0_u64) += 1;
-                        // Written once: another file may have a copy just as good.
-                        copies.remove(&standing.id);
-                    }
-                    _ => {}
+                if let (Some(head), Some(body)) = (standing.head, standing.body) {
+                    failed = target.write(standing.id, &self.facts(&standing, status), head, body);
+                    *counts.entry(status).or_insert(0_u64) += 1;
+                    // Written once: another file may have a copy just as good.
+                    copies.remove(&standing.id);
                 }
             });
             failed?;
