@@ -53,7 +53,8 @@ pub(super) fn run(dir: &Path, load: &Load) -> Result<Recording> {
     let mut nonces = Rng::with_seed(load.seed);
     let recorder = Recorder::new(disk, tape.clone());
     let (log, _) = SegmentLog::open(recorder, settings(), Box::new(move || nonces.u64(..)))?;
-    let spool = store::start(log, Options { settings: settings(), ..Options::default() })?;
+    let options = Options { settings: settings(), batch_octets_max: BATCH_OCTETS_MAX, ..Options::default() };
+    let spool = store::start(log, options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
     let begun = Instant::now();
     let shared = Arc::new(Shared { spool, tape, ledger: Ledger::default(), next: AtomicU32::new(0), load: *load });
@@ -228,6 +229,8 @@ const APPENDERS: u32 = 64;
 const WORKERS: usize = 2;
 /// Messages that each keeps alive.
 const LIVE_MAX: usize = 10;
+/// Octets of one commit: small, so that there are many moments to be cut.
+const BATCH_OCTETS_MAX: usize = 128 << 10;
 /// Octets of a segment.
 const SEGMENT_OCTETS: u32 = 512 << 10;
 /// Octets of memory for what was written, 768 MiB.
