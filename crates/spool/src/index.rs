@@ -105,11 +105,22 @@ impl Index {
     }
 
     /// Enters a message; the entry of that id that was there before.
-    pub fn insert(&mut self, found: Live, queue: &str) -> Option<Entry> {
-        let old = self.remove(&found.id);
-        let Live { id, due, place, share, size, attempts, recipients, settled, is_recovered } = found;
-        let has_settled = !settled.is_empty();
+    pub fn insert(&mut self, live: Live, queue: &str) -> Option<Entry> {
         let label = self.labels.hold(queue);
+        self.insert_held(live, label)
+    }
+
+    /// As [`Index::insert`], with the number of a name that is held.
+    pub fn insert_labelled(&mut self, live: Live, label: u32) -> Option<Entry> {
+        self.labels.hold_again(label);
+        self.insert_held(live, label)
+    }
+
+    /// The name is held for it already.
+    fn insert_held(&mut self, live: Live, label: u32) -> Option<Entry> {
+        let old = self.remove(&live.id);
+        let Live { id, due, place, share, size, attempts, recipients, settled, is_recovered } = live;
+        let has_settled = !settled.is_empty();
         let entry = Entry { id, due, place, share, size, label, attempts, recipients, has_settled, is_recovered };
         let slot = self.slots.put(entry);
         if has_settled {
@@ -119,6 +130,18 @@ impl Index {
         let hash_of = |slot: &u32| slots.get(*slot).map_or(0, |entry| self::hash(&entry.id));
         self.shards[shard(hash)].insert_unique(hash, slot, hash_of);
         old
+    }
+
+    /// Enters every message of `newer`; `replaced` sees what was there before.
+    pub fn absorb(&mut self, newer: &Index, mut replaced: impl FnMut(Entry)) {
+        for entry in (0..newer.end()).filter_map(|slot| newer.at(slot)) {
+            let Entry { id, due, place, share, size, attempts, recipients, is_recovered, .. } = *entry;
+            let settled = Settled::from_bitmap(newer.bitmap(entry));
+            let live = Live { id, due, place, share, size, attempts, recipients, settled, is_recovered };
+            if let Some(old) = self.insert(live, newer.queue(entry)) {
+                replaced(old);
+            }
+        }
     }
 
     /// A message was copied forward: its new place and share; the old ones.

@@ -7,12 +7,13 @@
 
 use crate::active::Active;
 use crate::batch::{Batch, Builder, Frame, Part, State, Written};
+use crate::checkpoint_write::Checkpoints;
 use crate::compact::{Compaction, Filling};
 use crate::disk::{Disk, FileName, ReadPages};
 use crate::format::SEQUENCE_MAX;
 use crate::index::{Index, Live};
 use crate::mark::Mark;
-use crate::page::PAGE_OCTETS;
+use crate::page::{PAGE_OCTETS, Page};
 use crate::receipt::Durable;
 use crate::segments::Segments;
 use crate::settings::{NonceSource, Settings};
@@ -32,6 +33,8 @@ pub struct SegmentLog<D> {
     pub(crate) active: Option<Active>,
     /// Newest segment that was opened and the page behind what is acknowledged in it; (0, 0) for none.
     pub(crate) acknowledged: (u32, u32),
+    /// Sequence of the last batch that is.
+    pub(crate) acknowledged_sequence: u64,
     pub(crate) next_segment: u32,
     pub(crate) next_batch: u64,
     /// Floor of the newest synced batch: segments below it may be reused.
@@ -42,7 +45,12 @@ pub struct SegmentLog<D> {
     pub(crate) filling: Option<Filling>,
     pub(crate) compaction: Option<Compaction>,
     pub(crate) builder: Builder,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) counters: Counters,
+    /// Octets of the segments of earlier runs; `None` once they are adopted.
+    pub(crate) unadopted_octets: Option<u64>,
+    /// Slots of recovered messages not yet given out, the oldest last.
+    pub(crate) handing_out: Vec<u32>,
 }
 
 impl<D: Disk> SegmentLog<D> {
@@ -125,6 +133,9 @@ impl<D: Disk> SegmentLog<D> {
         let synced = written.and_then(|()| self.sync(file));
         if let Err(error) = synced {
             self.counters.poisoned += 1;
+            // Should the process end before the next segment says where this one ends, then the next run must not take
+            // this batch for written: the kernel may show it and have given it up. Best effort, never synced.
+            let _ = self.disk.write_at(file, first_page, &Page::zeros(1));
             if let Some(segment) = self.segments.get_mut(active.sequence) {
                 segment.poisoned = true;
             }
@@ -135,6 +146,8 @@ impl<D: Disk> SegmentLog<D> {
         self.floor = floor;
         active.next_page = end;
         self.acknowledged = (active.sequence, end);
+        self.acknowledged_sequence = self.builder.sequence();
+        self.checkpoints.note_growth(u64::from(pages) * PAGE_OCTETS as u64);
         if let Some(segment) = self.segments.get_mut(active.sequence) {
             segment.end = end;
         }
@@ -185,6 +198,10 @@ impl<D: Disk> SegmentLog<D> {
 
     /// The oldest segment still needed.
     pub(crate) fn floor_now(&self) -> u32 {
+        if self.is_recovering() {
+            // What of the old segments is needed is not known yet.
+            return self.floor;
+        }
         let newest = self.segments.newest().unwrap_or(0);
         self.segments.oldest_live(self.floor).unwrap_or(newest)
     }

@@ -39,11 +39,24 @@ impl Segments {
         self.map.insert(sequence, segment);
     }
 
+    /// Adds all of `other`, which has none of the same number.
+    pub fn absorb(&mut self, mut other: Segments) {
+        self.map.append(&mut other.map);
+        self.live_messages += other.live_messages;
+        self.live_octets += other.live_octets;
+        self.file_pages += other.file_pages;
+    }
+
     /// Forgets a segment.
     pub fn remove(&mut self, sequence: u32) {
         if let Some(segment) = self.map.remove(&sequence) {
             self.file_pages -= u64::from(segment.file_pages);
         }
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Segment)> {
+        self.map.iter().map(|(sequence, segment)| (*sequence, segment))
     }
 
     pub fn get(&self, sequence: u32) -> Option<&Segment> {

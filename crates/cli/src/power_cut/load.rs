@@ -42,7 +42,12 @@ pub(super) struct Recording {
 
 /// Small segments, so that there are many.
 pub(super) fn settings() -> Settings {
-    Settings { compact_margin_octets: 2 << 20, ..Settings::with_segment(SEGMENT_OCTETS) }
+    Settings {
+        compact_margin_octets: 2 << 20,
+        checkpoint_octets: 1 << 20,
+        checkpoint_factor: 1,
+        ..Settings::with_segment(SEGMENT_OCTETS)
+    }
 }
 
 /// Runs the load in `dir`.
