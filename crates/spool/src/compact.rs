@@ -33,7 +33,11 @@ impl<D: Disk> SegmentLog<D> {
     ///
     /// # Errors
     /// The disk refused. Nothing is lost by it; try again later.
-    pub fn maintain(&mut self, octets_max: usize) -> Result<bool, SpoolError> {
+    pub fn maintain(&mut self, octets_max: usize) -> Result<crate::Maintenance, SpoolError> {
+        Ok(crate::Maintenance { more: self.maintain0(octets_max)?, octets: 0 })
+    }
+
+    fn maintain0(&mut self, octets_max: usize) -> Result<bool, SpoolError> {
         if self.is_recovering() {
             return self.fill_step(octets_max);
         }

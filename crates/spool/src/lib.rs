@@ -35,7 +35,9 @@ mod replay;
 mod scan;
 mod segments;
 mod settings;
+mod shim;
 mod slots;
+pub use shim::Maintenance;
 mod stats;
 mod tail;
 
