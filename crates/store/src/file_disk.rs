@@ -207,8 +207,7 @@ type Kind = (&'static str, fn(u32) -> FileName);
 /// The spool's files in `dir`.
 pub(crate) fn list(dir: &Path) -> io::Result<Vec<FileInfo>> {
     let mut files = Vec::new();
-    let kinds: [Kind; 3] =
-        [("seg-", FileName::Segment), ("spare-", FileName::Spare), ("index-", FileName::Checkpoint)];
+    let kinds: [Kind; 3] = [("seg-", FileName::Segment), ("spare-", FileName::Spare), ("index-", FileName::Checkpoint)];
     list_into(&mut files, dir, &kinds)?;
     match list_into(&mut files, &dir.join("corrupt"), &[("seg-", FileName::Aside)]) {
         // A copy of a spool may lack it; the program itself makes it.

@@ -7,7 +7,8 @@
 
 use crate::StoreError;
 use crate::file_disk::{list, read_full};
-use spool::{FileInfo, FileName, Page, ReadPages, SpoolFiles};
+use crate::hints::Hints;
+use spool::{FileInfo, FileName, Mark, Page, ReadPages, SpoolFiles};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -49,6 +50,14 @@ impl ReadOnlyDir {
         let device = (libc::major(lock.dev()), libc::minor(lock.dev()));
         let pid = locks.lines().find_map(|line| holder_in(line, device, lock.ino()))?;
         Some(format!("pid {pid}"))
+    }
+
+    /// Deliveries that were finished shortly ago and may not be in the log yet. Each is true for ever.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn recent(&self) -> io::Result<Vec<Mark>> {
+        Hints::read(&self.dir)
     }
 
     /// The file, past the page cache or not.

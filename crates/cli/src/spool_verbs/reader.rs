@@ -2,10 +2,11 @@
 //!
 //! A message may move or leave while it is read, because a server runs: then it is looked for again, a few times.
 
+use anyhow::Context;
 use message::{MessageId, Place, Resident};
-use spool::{Inspection, QueueOf, RecoveredMessage, SpoolError, inspect, read_message};
+use spool::{Inspection, Mark, QueueOf, RecoveredMessage, SpoolError, inspect, read_message};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use store::{ReadOnlyDir, StoreError};
@@ -47,11 +48,15 @@ impl LogReader {
 
     /// Everything an onlooker sees.
     pub fn inspect(&self) -> anyhow::Result<Inspection> {
-        inspect(&self.files, self.queue_of).map_err(|error| {
+        let mut seen = inspect(&self.files, self.queue_of).map_err(|error| {
             let denied = matches!(&error, SpoolError::Io { kind: io::ErrorKind::PermissionDenied, .. });
             let error = anyhow::Error::new(error).context(self.files.dir().display().to_string());
             if denied { error.context(WHO_MAY) } else { error }
-        })
+        })?;
+        // Deliveries that the log does not know yet, as after a kill.
+        let recent = self.files.recent();
+        apply(&recent.with_context(|| self.files.dir().display().to_string())?, &mut seen);
+        Ok(seen)
     }
 
     /// Where a message is now; looks again when it was not where it had been.
@@ -89,6 +94,26 @@ impl SpoolReader for LogReader {
                 Some(now) => place = now,
             }
         }
+    }
+}
+
+/// Takes finished deliveries off what the log holds.
+fn apply(recent: &[Mark], seen: &mut Inspection) {
+    let mut removed = BTreeSet::new();
+    let mut settled: BTreeMap<MessageId, Vec<u32>> = BTreeMap::new();
+    for mark in recent {
+        match mark {
+            Mark::Removed { id } => _ = removed.insert(*id),
+            Mark::RecipientsDone { id, recipients } => settled.entry(*id).or_default().extend(recipients),
+            Mark::Attempt { .. } => {}
+        }
+    }
+    seen.messages.retain(|message| !removed.contains(&message.id));
+    seen.removed.extend(removed);
+    for message in &mut seen.messages {
+        let recipients = settled.get(&message.id).into_iter().flatten().filter_map(|r| u16::try_from(*r).ok());
+        let known = recipients.filter(|r| *r < message.recipients);
+        known.for_each(|r| _ = message.settled.insert(r));
     }
 }
 
