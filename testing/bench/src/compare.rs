@@ -91,7 +91,8 @@ impl<'a> Side<'a> {
     fn round(&mut self, stage: &Stage, clock: &Clock, messages: u64, number: u32) -> anyhow::Result<Round> {
         eprintln!("{} {number}", self.name);
         let name = format!("{}{number}", self.name);
-        let order = Order { name, size_kib: 10, messages, concurrency: CONCURRENCY, persistent: false };
+        let order =
+            Order { name, octets: OCTETS, messages, concurrency: CONCURRENCY, domains: Vec::new(), persistent: false };
         let running = Running::begin(stage, self.tools, clock, &self.relay, &order)?;
         running.finish(&mut self.relay, Some(&mut self.sink))
     }
@@ -116,5 +117,7 @@ fn row(number: u32, left: &Round, right: &Round) -> Vec<String> {
     ]
 }
 
+/// Of a message.
+const OCTETS: u64 = 10 << 10;
 /// Connections of the generator.
 const CONCURRENCY: u32 = 100;

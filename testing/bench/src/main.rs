@@ -10,10 +10,13 @@
 //! verified is seen from outside; `spool_load` alone links a part of the server, the spool, with the server's allocator.
 
 mod audit;
+mod backlog;
 mod clock_factor;
 mod compare;
+mod daemon;
 mod demo;
 mod disk_stat;
+mod disk_watch;
 mod generator;
 mod keys;
 mod ledger;
@@ -21,6 +24,7 @@ mod listeners;
 mod machine;
 mod metrics;
 mod postfix;
+mod probe;
 mod proc_file;
 mod process;
 mod relay;
@@ -33,6 +37,7 @@ mod stage;
 mod stats;
 mod table;
 mod wait;
+mod witness;
 mod workload;
 
 use std::process::ExitCode;
@@ -52,6 +57,8 @@ enum Verb {
     Run(run::Options),
     /// Measure the spool by itself: durable appends and removals
     Spool(spool_load::Options),
+    /// Measure a large backlog: memory, restarts, limits
+    Backlog(backlog::Options),
     /// Measure two builds in turn and print the ratio of their CPU per message
     Compare(compare::Options),
 }
@@ -61,6 +68,7 @@ fn main() -> ExitCode {
         Verb::Demo(options) => demo::demo(&options),
         Verb::Run(options) => run::run(&options),
         Verb::Spool(options) => spool_load::spool(&options),
+        Verb::Backlog(options) => backlog::backlog(&options),
         Verb::Compare(options) => compare::compare(&options),
     };
     match outcome {

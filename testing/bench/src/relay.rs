@@ -145,7 +145,11 @@ fn relay_environment(
     environment
 }
 
-fn daemon_command(kumod: &std::path::Path, policy: &std::path::Path) -> anyhow::Result<Command> {
+/// The command that starts a daemon on a policy, with nothing of the caller's environment that policies look at.
+///
+/// # Errors
+/// The current user has no name.
+pub fn daemon_command(kumod: &std::path::Path, policy: &std::path::Path) -> anyhow::Result<Command> {
     let mut command = Command::new(kumod);
     command.arg("--policy").arg(policy);
     if nix::unistd::geteuid().is_root() {
@@ -156,7 +160,7 @@ fn daemon_command(kumod: &std::path::Path, policy: &std::path::Path) -> anyhow::
     // The caller's environment must not change what is measured.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with("RELAY_") || text.starts_with("SINK_") || text.starts_with("KUMOD_") {
+        if OWN_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
             command.env_remove(&name);
         }
     }
@@ -164,7 +168,11 @@ fn daemon_command(kumod: &std::path::Path, policy: &std::path::Path) -> anyhow::
     Ok(command)
 }
 
-fn launch(stage: &Stage, name: &str, command: &mut Command) -> anyhow::Result<(Program, SocketAddr, SocketAddr)> {
+/// Starts a daemon and waits until it listens; its SMTP and HTTP addresses.
+///
+/// # Errors
+/// It does not come up.
+pub fn launch(stage: &Stage, name: &str, command: &mut Command) -> anyhow::Result<(Program, SocketAddr, SocketAddr)> {
     let mut program = Program::start(&stage.herd, &stage.logs(), &format!("{name}-relay"), command)?;
     let listeners = await_listeners(&mut program, "the relay's listeners")?;
     let smtp = listeners.smtp.with_context(|| format!("no smtp listener{}", program.last_words()))?;
@@ -172,7 +180,10 @@ fn launch(stage: &Stage, name: &str, command: &mut Command) -> anyhow::Result<(P
     Ok((program, smtp, http))
 }
 
-const ANY_PORT: &str = "127.0.0.1:0";
+/// Environment variables that policies and daemon look at.
+const OWN_PREFIXES: [&str; 4] = ["RELAY_", "SINK_", "BACKLOG_", "KUMOD_"];
+/// A listener's address when any port will do.
+pub const ANY_PORT: &str = "127.0.0.1:0";
 /// Should a delivery fail, a run is not held up for the default of 20 minutes; that it failed shows in the time.
 const RETRY: &str = "5s";
 /// With an empty queue a drain has nothing to wait for but log files.

@@ -134,9 +134,10 @@ impl Bench<'_> {
         for number in 0..=self.runs {
             let order = Order {
                 name: format!("{file}-{number}"),
-                size_kib: workload.size_kib,
+                octets: u64::from(workload.size_kib) * 1024,
                 messages: workload.messages,
                 concurrency: workload.concurrency,
+                domains: Vec::new(),
                 persistent: false,
             };
             let running = Running::begin(self.stage, &self.programs, &self.clock, subject, &order)?;
