@@ -27,6 +27,7 @@ mod postfix;
 mod probe;
 mod proc_file;
 mod process;
+mod reclaim;
 mod relay;
 mod results;
 mod round;
@@ -59,6 +60,8 @@ enum Verb {
     Spool(spool_load::Options),
     /// Measure a large backlog: memory, restarts, limits
     Backlog(backlog::Options),
+    /// Measure disk use while most mail goes at once and some stays
+    Reclaim(reclaim::Options),
     /// Measure two builds in turn and print the ratio of their CPU per message
     Compare(compare::Options),
 }
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Verb::Run(options) => run::run(&options),
         Verb::Spool(options) => spool_load::spool(&options),
         Verb::Backlog(options) => backlog::backlog(&options),
+        Verb::Reclaim(options) => reclaim::reclaim(&options),
         Verb::Compare(options) => compare::compare(&options),
     };
     match outcome {
