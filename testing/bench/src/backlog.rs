@@ -116,7 +116,7 @@ fn table(done: &[(Scenario, Figures)]) -> Table {
     header.extend(heads.iter().map(String::as_str));
     header.push("target");
     let mut table = Table::new(&header);
-    let mut row = |name: &str, target: &str, value: &dyn Fn(&Scenario, &Figures) -> String| {
+    let mut row = |name: &str, target: &str, value: Cell| {
         let mut cells = vec![name.to_owned()];
         cells.extend(done.iter().map(|(scenario, figures)| value(scenario, figures)));
         cells.push(target.to_owned());
@@ -143,11 +143,10 @@ fn table(done: &[(Scenario, Figures)]) -> Table {
     table
 }
 
-fn restart_rows(
-    row: &mut dyn FnMut(&str, &str, &dyn Fn(&Scenario, &Figures) -> String),
-    after: &str,
-    of: fn(&Figures) -> &Restart,
-) {
+/// Makes a cell of a scenario's figures.
+type Cell<'a> = &'a dyn Fn(&Scenario, &Figures) -> String;
+
+fn restart_rows(row: &mut dyn FnMut(&str, &str, Cell), after: &str, of: fn(&Figures) -> &Restart) {
     let mut add = |name: &str, target: &str, value: &dyn Fn(&Scenario, &Restart) -> String| {
         row(&format!("after a {after}: {name}"), target, &|scenario, figures| value(scenario, of(figures)));
     };

@@ -169,6 +169,8 @@ mod tests {
             seconds: 2.5,
             cpu_us: 99.6,
             syncs: None,
+            written: None,
+            device_written: None,
             p50_ms: 1.0,
             p99_ms: 2.0,
             clock: 1.0,

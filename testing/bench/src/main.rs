@@ -32,10 +32,12 @@ mod relay;
 mod results;
 mod round;
 mod run;
+mod side;
 mod sink;
 mod spool_load;
 mod stage;
 mod stats;
+mod sync_cost;
 mod table;
 mod wait;
 mod witness;
@@ -62,6 +64,8 @@ enum Verb {
     Backlog(backlog::Options),
     /// Measure disk use while most mail goes at once and some stays
     Reclaim(reclaim::Options),
+    /// Measure the relay with and without syncing
+    SyncCost(sync_cost::Options),
     /// Measure two builds in turn and print the ratio of their CPU per message
     Compare(compare::Options),
 }
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Verb::Spool(options) => spool_load::spool(&options),
         Verb::Backlog(options) => backlog::backlog(&options),
         Verb::Reclaim(options) => reclaim::reclaim(&options),
+        Verb::SyncCost(options) => sync_cost::sync_cost(&options),
         Verb::Compare(options) => compare::compare(&options),
     };
     match outcome {

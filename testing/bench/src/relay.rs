@@ -43,8 +43,23 @@ impl Relay {
         duty: Duty,
         to: Option<SocketAddr>,
     ) -> anyhow::Result<Relay> {
+        Relay::start_with(stage, programs, name, duty, to, Vec::new())
+    }
+
+    /// As [`Relay::start`], with more in its environment.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn start_with(
+        stage: &Stage,
+        programs: &Programs,
+        name: &str,
+        duty: Duty,
+        to: Option<SocketAddr>,
+        more: Vec<(&'static str, OsString)>,
+    ) -> anyhow::Result<Relay> {
         let folder = stage.spool(name)?;
-        let (policy, port_variable, environment) = match duty {
+        let (policy, port_variable, mut environment) = match duty {
             Duty::Discard => {
                 let environment = vec![("SINK_DIR", folder.clone().into()), ("SINK_HTTP", ANY_PORT.into())];
                 ("sink.lua", "SINK_PORT", environment)
@@ -54,6 +69,7 @@ impl Relay {
                 ("relay.lua", "RELAY_PORT", relay_environment(stage, &folder, to, signing))
             }
         };
+        environment.extend(more);
         let policy = stage.policy(policy);
         let mut command = daemon_command(&programs.kumod, &policy)?;
         command.envs(environment.iter().cloned()).env(port_variable, "0");
@@ -75,6 +91,11 @@ impl Relay {
         let name = format!("{}-life{}", self.name, self.lives);
         (self.program, self.smtp, self.http) = launch(stage, &name, &mut command).context("restart after a kill")?;
         Ok(())
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.program.pid()
     }
 
     /// The largest resident set it ever had, in MiB.
@@ -106,6 +127,7 @@ impl Subject for Relay {
         Ok(Reading {
             cpu_us: proc_file::cpu_us(self.program.pid())?,
             commits: metrics.value("postrider_spool_commits"),
+            spool_octets: metrics.value("postrider_spool_bytes_written"),
         })
     }
 
