@@ -1,8 +1,8 @@
 //! From start-up values to a running server: the system diagram, read from top to bottom.
 //!
 //! Sockets are bound first, so that a port in use is the first thing said; then the caller may
-//! drop privileges; then spool and logs are opened, mail found in the spool goes back to its
-//! queues, and listeners are served until the process is told to stop.
+//! drop privileges; then spool and logs are opened and listeners are served until the process is
+//! told to stop. Mail found in the spool goes back to its queues beside that.
 
 use crate::{defaults, diagnostics, identity, privileges};
 use admin::HttpService;
@@ -99,7 +99,14 @@ pub fn serve(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow:
 
 async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
     let spool_dir = spool_dir(&startup)?;
-    let (spool, recovery) = store::open(&spool_dir, store::Options::default())?;
+    let options = store::Options {
+        settings: spool::Settings {
+            queue_of: |envelope, meta| queue::QueueName::text_for(envelope, meta).unwrap_or_default(),
+            ..spool::Settings::default()
+        },
+        ..store::Options::default()
+    };
+    let (spool, recovering) = store::open(&spool_dir, options)?;
     let logs = startup.local_logs.iter().map(|l| LogWriter::open(l.clone())).collect::<Result<_, _>>()?;
     let settings = EngineSettings {
         hostname: identity::hostname(),
@@ -127,7 +134,6 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
     for (options, socket) in startup.http_listeners.iter().zip(bound.http) {
         http.push((HttpService::new(engine.clone(), options)?, listen::into_tokio(socket)?));
     }
-    engine.start(recovery);
     let mut services = tokio::task::JoinSet::new();
     for (service, socket) in smtp {
         announce("smtp", &socket)?;
@@ -137,6 +143,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         announce("http", &socket)?;
         services.spawn(service.serve(socket));
     }
+    engine.start(recovering);
     eprintln!("initialization complete");
     stops.run(&engine).await
 }
