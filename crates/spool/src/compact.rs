@@ -147,6 +147,10 @@ impl<D: Disk> SegmentLog<D> {
 
     /// Gives up a segment that lies below the durable floor.
     fn release(&mut self, sequence: u32) -> Result<(), SpoolError> {
+        if self.doubt.is_some() {
+            // The floor may be known from the batch in doubt alone.
+            self.ready()?;
+        }
         let file = FileName::Segment(sequence);
         let Some(segment) = self.segments.get(sequence) else { return Ok(()) };
         let (damaged, pages) = (segment.damaged, segment.file_pages);

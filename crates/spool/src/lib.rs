@@ -18,6 +18,7 @@ mod checkpoint_read;
 mod checkpoint_write;
 mod compact;
 mod disk;
+mod doubt;
 mod error;
 pub mod fault;
 mod format;

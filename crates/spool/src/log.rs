@@ -10,10 +10,11 @@ use crate::batch::{Batch, Builder, Frame, Part, State, Written};
 use crate::checkpoint_write::Checkpoints;
 use crate::compact::{Compaction, Filling};
 use crate::disk::{Disk, FileName, ReadPages};
+use crate::doubt::{Copied, Doubt};
 use crate::format::SEQUENCE_MAX;
 use crate::index::{Index, Live};
 use crate::mark::Mark;
-use crate::page::{PAGE_OCTETS, Page};
+use crate::page::PAGE_OCTETS;
 use crate::receipt::Durable;
 use crate::segments::Segments;
 use crate::settings::{NonceSource, Settings};
@@ -47,6 +48,10 @@ pub struct SegmentLog<D> {
     pub(crate) builder: Builder,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) counters: Counters,
+    /// The last batch of the run before, until it is durable for certain.
+    pub(crate) doubt: Option<Doubt>,
+    /// What became of it, to be followed when its messages are adopted.
+    pub(crate) copied: Option<Copied>,
     /// Octets of the segments of earlier runs; `None` once they are adopted.
     pub(crate) unadopted_octets: Option<u64>,
     /// Slots of recovered messages not yet given out, the oldest last.
@@ -133,9 +138,6 @@ impl<D: Disk> SegmentLog<D> {
         let synced = written.and_then(|()| self.sync(file));
         if let Err(error) = synced {
             self.counters.poisoned += 1;
-            // Should the process end before the next segment says where this one ends, then the next run must not take
-            // this batch for written: the kernel may show it and have given it up. Best effort, never synced.
-            let _ = self.disk.write_at(file, first_page, &Page::zeros(1));
             if let Some(segment) = self.segments.get_mut(active.sequence) {
                 segment.poisoned = true;
             }

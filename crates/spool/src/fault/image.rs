@@ -3,6 +3,7 @@
 //! Pure: octets and a random number in, octets out. Knows nothing of names, calls or faults.
 
 use crate::page::PAGE_OCTETS;
+use core::ops::Range;
 use std::collections::BTreeSet;
 
 /// Random numbers that follow from a seed (splitmix64).
@@ -66,9 +67,14 @@ impl Image {
         self.unsynced.push(write);
     }
 
-    /// Makes everything written certain, but for what an earlier sync gave up.
+    /// Makes everything written certain, but for what an earlier sync gave up; where it was written
+    /// over since, that is settled.
     pub fn sync(&mut self) {
-        self.unsynced.drain(..).for_each(|write| write.apply(&mut self.synced));
+        for write in self.unsynced.drain(..) {
+            write.apply(&mut self.synced);
+            let over = write.at..write.at + write.octets.len();
+            self.given_up = self.given_up.drain(..).flat_map(|older| older.without(&over)).collect();
+        }
     }
 
     /// A sync that fails: what it should have covered is never synced again. Reads go on seeing
@@ -102,7 +108,7 @@ impl Write {
         self.apply_part(0..self.octets.len(), octets);
     }
 
-    fn apply_part(&self, part: core::ops::Range<usize>, octets: &mut Vec<u8>) {
+    fn apply_part(&self, part: Range<usize>, octets: &mut Vec<u8>) {
         if part.is_empty() {
             return;
         }
@@ -111,6 +117,16 @@ impl Write {
             octets.resize(end, 0);
         }
         octets[start..end].copy_from_slice(&self.octets[part]);
+    }
+
+    /// What of it is in front of `range`, and what behind.
+    fn without(self, range: &Range<usize>) -> impl Iterator<Item = Write> {
+        let end = self.at + self.octets.len();
+        let part = |from: usize, to: usize| {
+            (from < to).then(|| Write { at: from, octets: self.octets[from - self.at..to - self.at].to_vec() })
+        };
+        let parts = [part(self.at, end.min(range.start)), part(self.at.max(range.end), end)];
+        parts.into_iter().flatten()
     }
 
     /// The first `count` octets of it.

@@ -7,7 +7,7 @@ use clock::WallTime;
 use message::{Envelope, MessageId, Meta, Place, Resident, Sealed};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::fault::FaultDisk;
-use spool::{Batch, Mark, RecoveredMessage, Recovery, SegmentLog, Settings, SpoolError};
+use spool::{Batch, Disk, FileName, Mark, RecoveredMessage, Recovering, Recovery, SegmentLog, Settings, SpoolError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Small numbers from a seed (xorshift).
@@ -95,6 +95,27 @@ pub fn open(disk: &FaultDisk, seed: u64) -> Result<(SegmentLog<FaultDisk>, Recov
     SegmentLog::open(disk.clone(), small_settings(), Box::new(move || random.below(u64::MAX)))
 }
 
+/// Begins a log on `disk`; nonces follow from `seed`.
+pub fn begin(disk: &FaultDisk, seed: u64) -> Result<(SegmentLog<FaultDisk>, Recovering), SpoolError> {
+    let mut random = Random::new(seed ^ 0x5eed);
+    SegmentLog::begin(disk.clone(), small_settings(), Box::new(move || random.below(u64::MAX)))
+}
+
+/// Files of `disk` that are checkpoints.
+pub fn checkpoints(disk: &FaultDisk) -> Vec<FileName> {
+    let files = disk.copy().list().expect("a healthy disk lists");
+    files.iter().map(|f| f.name).filter(|name| matches!(name, FileName::Checkpoint(_))).collect()
+}
+
+/// What the log alone says: everything recovered from a copy of `disk` without its checkpoints.
+pub fn from_log_alone(disk: &FaultDisk) -> (SegmentLog<FaultDisk>, Recovery) {
+    let mut alone = disk.copy();
+    for file in checkpoints(disk) {
+        alone.remove(file).expect("there");
+    }
+    open(&alone, 77).expect("a healthy disk opens")
+}
+
 /// What the spool may say of a message after a cut.
 #[derive(Clone, Debug)]
 struct Promise {
@@ -107,6 +128,8 @@ struct Promise {
     done: BTreeSet<u32>,
     maybe_done: BTreeSet<u32>,
     maybe_removed: bool,
+    /// The run of the program in which it was appended.
+    life: u64,
 }
 
 /// A log and the model it must agree with.
@@ -114,11 +137,22 @@ pub struct Rig {
     pub disk: FaultDisk,
     log: Option<SegmentLog<FaultDisk>>,
     promises: BTreeMap<MessageId, Promise>,
+    /// The promises before the last recovery, while nothing was committed since: what that recovery took from a last
+    /// batch in doubt may be gone the next time, and what it did not find may be there.
+    before: Option<BTreeMap<MessageId, Promise>>,
     /// Marks of failed commits, to be committed again.
     marks: Vec<Mark>,
     random: Random,
     next: u64,
     seed: u64,
+    life: u64,
+    /// Something was committed in this life.
+    has_committed: bool,
+    /// What is to be adopted, in a rig that does so late.
+    recovering: Option<Recovering>,
+    adopts_late: bool,
+    /// Recoveries that began from a checkpoint.
+    pub from_checkpoints: usize,
 }
 
 impl Rig {
@@ -127,11 +161,22 @@ impl Rig {
             disk: FaultDisk::new(),
             log: None,
             promises: BTreeMap::new(),
+            before: None,
             marks: Vec::new(),
             random: Random::new(seed),
             next: 0,
             seed,
+            life: 0,
+            has_committed: false,
+            recovering: None,
+            adopts_late: false,
+            from_checkpoints: 0,
         }
+    }
+
+    /// A rig in which commits come before the mail of earlier runs is adopted, as in the real program.
+    pub fn adopting_late(seed: u64) -> Rig {
+        Rig { adopts_late: true, ..Rig::new(seed) }
     }
 
     /// A number for the test's own decisions.
@@ -142,6 +187,9 @@ impl Rig {
     /// One random thing; `Err` when the disk refused.
     pub fn step(&mut self) -> Result<(), SpoolError> {
         self.opened()?;
+        if self.recovering.is_some() && self.random.below(4) == 0 {
+            self.adopt()?;
+        }
         match self.random.below(10) {
             0..6 => self.commit(),
             6 | 7 => self.maintain(),
@@ -152,24 +200,73 @@ impl Rig {
 
     /// Cuts the power, opens again, compares with the model.
     pub fn crash_and_check(&mut self, seed: u64) {
-        self.log = None;
+        self.restart();
         self.disk.crash(seed);
+        self.restart_and_check();
+    }
+
+    /// The process ends, the machine does not; opens again, compares with the model.
+    pub fn restart_and_check(&mut self) {
+        self.restart();
         self.opened().expect("a healthy disk opens");
+        self.adopt().expect("a healthy disk reads");
+    }
+
+    /// The process ends.
+    pub fn restart(&mut self) {
+        (self.log, self.recovering) = (None, None);
+        for (id, before) in self.before.take().unwrap_or_default() {
+            let promise = self.promises.entry(id).or_insert_with(|| before.clone());
+            promise.ours = before.ours;
+            promise.plans.extend(before.plans);
+            promise.done = before.done;
+            promise.maybe_done.extend(before.maybe_done);
+            promise.maybe_removed |= before.maybe_removed;
+        }
+    }
+
+    /// The end of an orderly run, without the last commit of marks.
+    pub fn finish(&mut self) -> Result<(), SpoolError> {
+        self.log.as_mut().map_or(Ok(()), SegmentLog::finish)
     }
 
     pub fn stats(&self) -> spool::LogStats {
         self.log.as_ref().map(|log| log.stats()).unwrap_or_default()
     }
 
-    fn opened(&mut self) -> Result<(), SpoolError> {
+    /// Begins a life when there is none.
+    pub fn opened(&mut self) -> Result<(), SpoolError> {
         if self.log.is_none() {
             self.seed += 1_000_003;
-            let (log, recovery) = open(&self.disk, self.seed)?;
-            let unread = self.compare(&log, &recovery);
-            self.log = Some(log);
-            unread?;
+            let (log, recovering) = begin(&self.disk, self.seed)?;
+            (self.log, self.recovering) = (Some(log), Some(recovering));
+            self.life += 1;
+            self.has_committed = false;
+            // Failed marks are not handed in again: nobody remembers them.
+            self.marks.clear();
+            self.promises.values_mut().for_each(|promise| promise.place = None);
+            if !self.adopts_late {
+                self.adopt()?;
+            }
         }
         Ok(())
+    }
+
+    /// Reads the old segments, adopts what was found, compares with the model.
+    pub fn adopt(&mut self) -> Result<(), SpoolError> {
+        let (Some(log), Some(recovering)) = (self.log.as_mut(), self.recovering.take()) else { return Ok(()) };
+        assert!(log.is_recovering());
+        let mut recovery = log.adopt(recovering.run()?);
+        while let more = log.next_recovered(7)
+            && !more.is_empty()
+        {
+            recovery.messages.extend(more);
+        }
+        self.from_checkpoints += usize::from(recovery.checkpoint.is_some());
+        let log = self.log.take().expect("just there");
+        let unread = self.compare(&log, &recovery);
+        self.log = Some(log);
+        unread
     }
 
     fn commit(&mut self) -> Result<(), SpoolError> {
@@ -183,6 +280,7 @@ impl Rig {
         let Some(log) = self.log.as_mut() else { return Ok(()) };
         match log.commit(&batch) {
             Ok(durable) => {
+                (self.before, self.has_committed) = (None, true);
                 let all: Vec<_> = batch.appends.iter().flatten().collect();
                 assert_eq!(all.len(), durable.len());
                 for (sealed, durable) in all.iter().zip(&durable) {
@@ -222,6 +320,7 @@ impl Rig {
                 done: BTreeSet::new(),
                 maybe_done: BTreeSet::new(),
                 maybe_removed: false,
+                life: self.life,
             };
             self.promises.insert(sealed.id, promise);
         }
@@ -230,7 +329,8 @@ impl Rig {
 
     /// A mark for some live message; mostly removals, so that space is reclaimed.
     fn mark(&mut self) -> Option<Mark> {
-        let live: Vec<_> = self.promises.values().filter(|p| p.ours && !p.maybe_removed).map(|p| p.sealed.id).collect();
+        let live: Vec<_> =
+            self.promises.values().filter(|p| p.place.is_some() && !p.maybe_removed).map(|p| p.sealed.id).collect();
         if live.is_empty() {
             return None;
         }
@@ -305,12 +405,14 @@ impl Rig {
     fn compare(&mut self, log: &SegmentLog<FaultDisk>, recovery: &Recovery) -> Result<(), SpoolError> {
         assert_eq!(recovery.damage, spool::Damage::default(), "a cut is no damage");
         assert_eq!(recovery.set_aside, 0, "a cut is no damage");
-        assert_eq!(log.stats().live_messages, recovery.messages.len() as u64);
+        let new = self.promises.values().filter(|p| p.life == self.life && p.ours).count();
+        assert_eq!(log.stats().live_messages, (recovery.messages.len() + new) as u64);
         let mut unread = Ok(());
         let mut found = BTreeMap::new();
         for message in &recovery.messages {
             let id = message.id;
             let promise = self.promises.get(&id).unwrap_or_else(|| panic!("{id} is removed or was never appended"));
+            assert!(promise.life < self.life, "{id} was appended in this run");
             assert_eq!(*message.queue, queue_of(&promise.sealed.envelope, &promise.sealed.meta));
             assert_eq!(usize::from(message.recipients), promise.sealed.envelope.recipients.len());
             assert_eq!(message.size as usize, promise.sealed.head.len() + promise.sealed.body.len());
@@ -341,11 +443,14 @@ impl Rig {
             assert!(found.insert(id, promise).is_none(), "{id} twice");
         }
         for (id, promise) in &self.promises {
+            if promise.life == self.life {
+                found.insert(*id, promise.clone());
+            }
             let may_be_gone = !promise.ours || promise.maybe_removed;
             assert!(may_be_gone || found.contains_key(id), "{id} was acknowledged and is lost");
         }
-        self.promises = found;
-        self.marks.clear();
+        let before = std::mem::replace(&mut self.promises, found);
+        self.before = (!self.has_committed).then_some(before);
         unread
     }
 }
