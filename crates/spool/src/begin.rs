@@ -3,6 +3,7 @@
 use crate::batch::Builder;
 use crate::disk::{Disk, FileName};
 use crate::log::SegmentLog;
+use crate::maintain::Reclaim;
 use crate::page::PAGE_OCTETS;
 use crate::recovery::{Recovered, Recovery, recover};
 use crate::settings::{NonceSource, Settings};
@@ -42,6 +43,7 @@ impl<D: Disk> SegmentLog<D> {
             spares: spares.iter().map(|f| (spare_number(&f.name), pages(f.octets))).collect(),
             filling: None,
             compaction: None,
+            reclaim: Reclaim::default(),
             builder: Builder::default(),
             counters: Counters::default(),
             settings: settings.sound(),

@@ -101,7 +101,7 @@ pub(crate) fn recover(
                 last_segment = last_segment.max(sequence);
             }
             FileName::Spare(_) => spares.push(*file),
-            FileName::Aside(sequence) => {
+            FileName::Aside(sequence, _) => {
                 recovery.set_aside += 1;
                 last_segment = last_segment.max(sequence);
             }
