@@ -6,6 +6,7 @@
 //! `corrupt/`, and no later segment waits for it.
 //! Deliberately absent: the rate. What is due is counted here ([`SegmentLog::note_growth`]), when it is done the caller says.
 
+use crate::SpoolError;
 use crate::batch::{Part, State};
 use crate::disk::Disk;
 use crate::log::SegmentLog;
@@ -13,7 +14,6 @@ use crate::page::PAGE_OCTETS;
 use crate::record::{Record, Records, Transaction};
 use crate::reserve::Purpose;
 use crate::scan::{Bounds, Found, Scan};
-use crate::SpoolError;
 use message::{Place, codec};
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use crate::format::SEQUENCE_MAX;
 use crate::index::{Index, Live};
 use crate::maintain::Reclaim;
 use crate::mark::Mark;
-use crate::page::PAGE_OCTETS;
+use crate::page::{PAGE_OCTETS, Page};
 use crate::receipt::Durable;
 use crate::reserve::{Filling, Purpose};
 use crate::segments::Segments;
@@ -46,6 +46,10 @@ pub struct SegmentLog<D> {
     pub(crate) reclaim: Reclaim,
     pub(crate) builder: Builder,
     pub(crate) counters: Counters,
+    /// Octets of the segments of earlier runs; `None` once they are adopted.
+    pub(crate) unadopted_octets: Option<u64>,
+    /// Slots of recovered messages not yet given out, the oldest last.
+    pub(crate) handing_out: Vec<u32>,
 }
 
 impl<D: Disk> SegmentLog<D> {
@@ -161,6 +165,9 @@ impl<D: Disk> SegmentLog<D> {
         self.segments.reaches(sequence, end);
         if let Err(error) = written.and_then(|()| self.sync(file)) {
             self.counters.poisoned += 1;
+            // Should the process end before the next segment says where this one ends, then the next run must not take
+            // this batch for written: the kernel may show it and have given it up. Best effort, never synced.
+            let _ = self.disk.write_at(file, first_page, &Page::zeros(1));
             self.segments.poison(sequence);
             return Err(error);
         }
@@ -218,6 +225,10 @@ impl<D: Disk> SegmentLog<D> {
 
     /// The oldest segment still needed, or to be moved to `corrupt/` first.
     pub(crate) fn floor_now(&self) -> u32 {
+        if self.is_recovering() {
+            // What of the old segments is needed is not known yet.
+            return self.floor;
+        }
         let newest = self.segments.newest().unwrap_or(0);
         let live = self.segments.oldest_live(self.floor).unwrap_or(newest);
         self.segments.oldest_damaged(self.floor).map_or(live, |damaged| damaged.min(live))

@@ -44,6 +44,15 @@ impl Segments {
         self.map.insert(sequence, segment);
     }
 
+    /// Adds all of `other`, which has none of the same number.
+    pub fn absorb(&mut self, mut other: Segments) {
+        self.map.append(&mut other.map);
+        self.bad.append(&mut other.bad);
+        self.live_messages += other.live_messages;
+        self.live_octets += other.live_octets;
+        self.file_pages += other.file_pages;
+    }
+
     /// Forgets a segment.
     pub fn remove(&mut self, sequence: u32) {
         self.bad.remove(&sequence);
