@@ -8,6 +8,7 @@ use crate::batch::Builder;
 use crate::checkpoint_write::Checkpoints;
 use crate::disk::Disk;
 use crate::log::SegmentLog;
+use crate::maintain::Reclaim;
 use crate::page::PAGE_OCTETS;
 use crate::recovery::{Listing, Recovered, RecoveredMessage, Recovering, Recovery};
 use crate::segments::Segments;
@@ -52,6 +53,7 @@ impl<D: Disk> SegmentLog<D> {
             spares: listing.spares.iter().map(|(number, octets)| (*number, pages(*octets))).collect(),
             filling: None,
             compaction: None,
+            reclaim: Reclaim::default(),
             builder: Builder::default(),
             checkpoints: Checkpoints::found(&listing.checkpoints),
             counters: Counters::default(),

@@ -6,11 +6,13 @@
 //! begins with it, and says that the segment before ends in front of it. At most one batch is in doubt: each is written
 //! after the sync of the one before.
 
+use crate::SpoolError;
 use crate::disk::{Disk, FileName};
 use crate::format::BatchHeader;
 use crate::log::SegmentLog;
 use crate::page::{PAGE_OCTETS, PageBuf};
 use crate::record::is_whole;
+use crate::reserve::Purpose;
 use message::Place;
 
 /// A batch in doubt.
@@ -49,9 +51,15 @@ impl<D: Disk> SegmentLog<D> {
         Some((doubt, buffer))
     }
 
-    /// The batch in doubt is durable as a copy now: its messages are there.
-    pub(crate) fn doubt_settled(&mut self, copied: Copied) {
+    /// Opens the run's first segment, before something is done that cannot be undone on the word of the batch in doubt.
+    pub(crate) fn settle_doubt(&mut self) -> Result<(), SpoolError> {
+        if self.doubt.is_none() { Ok(()) } else { self.open_segment(1, Purpose::Survivors) }
+    }
+
+    /// The first segment of this run is there: with a copy of the batch in doubt, if there was one that reads.
+    pub(crate) fn doubt_settled(&mut self, copied: Option<Copied>) {
         self.doubt = None;
+        let Some(copied) = copied else { return };
         self.acknowledged_sequence = copied.from.sequence;
         if self.is_recovering() {
             self.copied = Some(copied);

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{Rig, body, checkpoints, due, from_log_alone, id, open, sealed};
+use common::{Rig, from_log_alone, open};
 use spool::fault::{Call, Fault, FaultDisk};
-use spool::{Batch, Damage, Disk, FileName, Mark, PAGE_OCTETS, Recovery, SegmentLog};
+use spool::{Damage, Recovery, SegmentLog};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Opens copies of the disk with and without its checkpoints and compares; the former's recovery.
