@@ -130,7 +130,7 @@ impl Recovering {
         let mut recovered = replay.finish();
         if let Some(newest) = recovered.segments.get_mut(tail.segment) {
             // As the header of the segment behind it says by now.
-            newest.end = newest.end.max(tail.end);
+            newest.end = newest.end.max(tail.end.min(newest.file_pages));
         }
         recovered.recovery.segments = plan.len();
         recovered.recovery.set_aside = listing.asides.len();

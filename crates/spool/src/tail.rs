@@ -8,7 +8,7 @@
 use crate::disk::{Disk, FileName, ReadPages};
 use crate::format::{BatchHeader, SegmentHeader};
 use crate::page::{PAGE_OCTETS, Page, octets};
-use crate::scan::{Bounds, Found, Scan};
+use crate::scan::{Bounds, END_UNKNOWN, Found, Scan};
 use crate::{SpoolError, Step};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,7 +43,8 @@ impl Tail {
             fences.pass(planned.header.as_ref());
             is_damaged |= planned.header.is_none();
             tail.floor = tail.floor.max(planned.header.map_or(0, |header| header.floor));
-            let mut end = planned.file_pages;
+            // Where nothing can be told today, another day may tell.
+            let mut end = END_UNKNOWN;
             if let Some(mut scan) = planned.scan(&reader, *sequence, fence, 0) {
                 end = loop {
                     match scan.next() {
