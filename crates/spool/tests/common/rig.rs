@@ -27,7 +27,7 @@ struct Promise {
     maybe_removed: bool,
     /// A bit of its record was turned over on the disk.
     spoilt: bool,
-    /// Appended since the log began, before the mail of earlier runs was adopted.
+    /// Made since the log began, before the mail of earlier runs was adopted.
     young: bool,
 }
 
@@ -179,9 +179,6 @@ impl Rig {
             self.stop();
             return Err(SpoolError::io(Step::Read, None, &std::io::Error::from_raw_os_error(5)));
         }
-        if !self.has_spoilt && recovery.damage != Damage::default() {
-            self.dump();
-        }
         assert!(
             self.has_spoilt || recovery.damage == Damage::default(),
             "a cut is no damage: {:?} {:?} {:?}",
@@ -215,7 +212,6 @@ impl Rig {
                     assert_eq!(sealed.id, durable.id(), "receipts in order");
                     let promise = self.promises.get_mut(&sealed.id).expect("noted when it was made");
                     (promise.ours, promise.place) = (true, Some(durable.place()));
-                    promise.young = self.recovering.is_some();
                 }
                 batch.marks.iter().for_each(|mark| self.confirm(mark));
                 Ok(())
@@ -249,7 +245,7 @@ impl Rig {
                 maybe_done: BTreeSet::new(),
                 maybe_removed: false,
                 spoilt: false,
-                young: false,
+                young: self.recovering.is_some(),
             };
             self.promises.insert(sealed.id, promise);
         }
@@ -404,29 +400,10 @@ impl Rig {
         files.iter().map(|f| format!("{} {}", f.name, f.octets / PAGE_OCTETS as u64)).collect()
     }
 
-    fn dump(&self) {
-        let disk = self.disk.copy();
-        for f in self.disk.copy().list().expect("lists") {
-            let o = disk.contents(f.name).unwrap();
-            let n = |a: usize| u32::from_le_bytes(o[a..a + 4].try_into().unwrap());
-            if !matches!(f.name, FileName::Segment(_)) {
-                continue;
-            }
-            eprint!("{} nonce {:x} prev {} end {} floor {}:", f.name, n(16), n(24), n(28), n(32));
-            for p in 1..o.len() / 4096 {
-                let b = p * 4096;
-                if o[b..].starts_with(b"PRSPBAT") {
-                    eprint!(" [{p}: seq {} seg {} pages {} nonce {:x}]", n(b + 16), n(b + 24), n(b + 28), n(b + 8));
-                }
-            }
-            eprintln!();
-        }
-    }
-
     /// Checks a recovery against the promises, then takes it as the new truth.
     fn compare(&mut self, log: &SegmentLog<FaultDisk>, recovery: &Recovery) -> Result<(), SpoolError> {
         assert!(self.has_aside || recovery.set_aside == 0, "a cut is no damage");
-        let young = self.promises.values().filter(|p| p.young).count();
+        let young = self.promises.values().filter(|p| p.young && p.ours).count();
         assert_eq!(log.stats().live_messages, (recovery.messages.len() + young) as u64);
         let mut unread = Ok(());
         let mut found = BTreeMap::new();
