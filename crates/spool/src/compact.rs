@@ -127,12 +127,12 @@ impl<D: Disk> SegmentLog<D> {
         segment.tries += 1;
         let tries = segment.tries;
         let was_damaged = segment.damaged;
-        self.segments.damage(source);
         if let Some(error) = &compaction.scan.unread().error
             && tries < READ_TRIES_MAX
         {
             return Err(error.clone());
         }
+        self.segments.damage(source);
         if !was_damaged {
             // Once more, with the closer look that damaged segments get.
             return Ok(());

@@ -149,7 +149,7 @@ impl Recovering {
         let mut recovered = replay.finish(&listing.asides);
         if let Some(newest) = recovered.segments.get_mut(tail.segment) {
             // As the header of the segment behind it says by now.
-            newest.end = newest.end.max(tail.end);
+            newest.end = newest.end.max(tail.end.min(newest.file_pages));
         }
         (recovered.recovery.checkpoint, recovered.recovery.checkpoints_ignored) = (number, ignored);
         recovered.recovery.segments = plan.len();

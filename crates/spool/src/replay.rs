@@ -90,7 +90,7 @@ impl Replay {
                     }
                     Found::End { page, torn_pages } => {
                         self.recovery.torn_tail_octets += u64::from(torn_pages) * PAGE_OCTETS as u64;
-                        break page;
+                        break page.min(file_pages);
                     }
                 }
             };

@@ -11,7 +11,7 @@ use crate::disk::{FileName, ReadPages};
 use crate::doubt::Doubt;
 use crate::format::{BatchHeader, SegmentHeader};
 use crate::page::{PAGE_OCTETS, Page, octets};
-use crate::scan::{Bounds, Found, Scan};
+use crate::scan::{Bounds, END_UNKNOWN, Found, Scan};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -46,7 +46,8 @@ impl Tail {
             fences.pass(planned.header.as_ref());
             is_damaged |= planned.header.is_none();
             tail.floor = tail.floor.max(planned.header.map_or(0, |header| header.floor));
-            let mut end = planned.file_pages;
+            // Where nothing can be told today, another day may tell.
+            let mut end = END_UNKNOWN;
             if let Some(mut scan) = planned.scan(disk, *sequence, fence, 0) {
                 end = loop {
                     match scan.next() {
@@ -63,6 +64,8 @@ impl Tail {
                 };
                 tail.last_sequence = tail.last_sequence.max(scan.last_sequence());
             }
+            // Where something behind it does not read, it need not be the last.
+            tail.doubt = tail.doubt.filter(|doubt| doubt.page + doubt.pages == end);
             if tail.segment == 0 {
                 (tail.segment, tail.end, tail.last_segment) = (*sequence, end, *sequence);
             }

@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{Rig, from_log_alone, open};
+use common::rig::{Rig, Work};
+use common::{from_log_alone, open};
 use spool::fault::{Call, Fault, FaultDisk};
 use spool::{Damage, Recovery, SegmentLog};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +29,7 @@ fn same_from_the_log(disk: &FaultDisk) -> Recovery {
 
 /// Random work, faults and ends; how many starts found a checkpoint of use.
 fn run(seed: u64) -> usize {
-    let mut rig = if seed.is_multiple_of(3) { Rig::new(seed) } else { Rig::adopting_late(seed) };
+    let mut rig = Rig::with(seed, Work { spoils: false, ..Work::default() });
     for life in 0..4 {
         let steps = rig.below(60);
         for _ in 0..steps {
@@ -45,7 +46,7 @@ fn run(seed: u64) -> usize {
             // It may fail; then it must not have done harm.
             let _ = rig.finish();
         }
-        rig.restart();
+        rig.stop();
         if rig.below(3) > 0 {
             rig.disk.crash(seed * 11 + life);
         } else {
@@ -53,16 +54,15 @@ fn run(seed: u64) -> usize {
         }
         same_from_the_log(&rig.disk);
         match rig.below(4) {
-            // The power fails again before anything is adopted.
+            // The power fails again before anything is adopted, or soon after.
             0 => {
-                rig.opened().expect("a healthy disk opens");
-                rig.restart();
-                rig.disk.crash(seed * 13 + life);
+                rig.step().expect("a healthy disk begins");
+                rig.crash(seed * 13 + life);
             }
             1 => continue,
             _ => {}
         }
-        rig.restart_and_check();
+        rig.opened().expect("a healthy disk opens");
     }
     rig.from_checkpoints
 }

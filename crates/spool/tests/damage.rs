@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{body, due, id, open, pending, resident, sealed};
+use common::{body, due, id, maintain_all, open, pending, resident, sealed};
 use message::MessageId;
 use spool::fault::FaultDisk;
 use spool::{Batch, Disk, FileName, Mark, PAGE_OCTETS, Recovery, SegmentLog, SpoolError};
@@ -83,7 +83,7 @@ fn a_damaged_batch_in_the_middle_costs_itself_only_and_is_kept() {
     assert_eq!((recovery.damage.batches, recovery.damage.octets), (1, 2 * PAGE_OCTETS as u64));
     // Once all else in it is gone, the segment is moved aside as it is.
     remove(&mut log, 2..6);
-    while log.maintain(1 << 20).expect("a healthy disk").has_more() {}
+    maintain_all(&mut log);
     assert_eq!(log.stats().set_aside, 1);
     assert_eq!(disk.contents(FileName::Aside(1, 0)), Some(octets));
     drop(log);
@@ -143,7 +143,7 @@ fn an_envelope_that_does_not_decode_is_kept_out_and_counted() {
     assert_eq!(ids(&recovery), [id(2)]);
     assert_eq!((recovery.damage.states, recovery.damage.batches), (1, 0));
     remove(&mut log, [2]);
-    while log.maintain(1 << 20).expect("a healthy disk").has_more() {}
+    maintain_all(&mut log);
     assert!(disk.contents(FileName::Aside(1, 0)).is_some(), "kept, not reused");
 }
 
@@ -162,23 +162,29 @@ fn a_newer_version_is_refused_and_left_alone() {
 
 #[test]
 fn a_refused_batch_does_not_come_back_even_if_it_reached_the_disk() {
+    // The sync fails and so, with some seeds, does the blotting out of what it did not cover.
+    assert!((0..8).filter(|seed| refused_batch_reaches_the_disk(*seed)).count() > 2);
+}
+
+fn refused_batch_reaches_the_disk(seed: u64) -> bool {
     let disk = FaultDisk::new();
     let (mut log, _) = open(&disk, 1).expect("a new spool");
     append(&mut log, &[1], 100);
-    disk.fail(2, false, 0);
+    disk.fail(2, true, seed);
     let refused = log.commit(&Batch { appends: vec![vec![sealed(2, 1, &body(2, 100))]], marks: Vec::new() });
     assert!(matches!(refused, Err(SpoolError::Io { step: spool::Step::Sync, errno: Some(5), .. })), "{refused:?}");
+    disk.heal();
     let written = disk.contents(FIRST).expect("there");
-    assert!(written[2 * PAGE_OCTETS..].starts_with(b"PRSPBAT"), "the write went through");
     append(&mut log, &[3], 100);
     drop(log);
-    // Without a crash everything written is there: the refused batch too, whole.
+    // Without a crash everything written is there.
     let (log, recovery) = open(&disk, 2).expect("opens");
     assert_eq!(ids(&recovery), [id(1), id(3)]);
     assert_eq!(recovery.damage, spool::Damage::default());
     let places: Vec<_> = recovery.messages.iter().map(|m| m.place.segment).collect();
     assert_eq!(places, [1, 2], "the poisoned segment got nothing more");
     assert!(log.read(id(1), recovery.messages[0].place).is_ok(), "and stays readable");
+    written[2 * PAGE_OCTETS..].starts_with(b"PRSPBAT")
 }
 
 #[test]
@@ -225,7 +231,7 @@ fn a_recycled_segments_old_batches_are_never_taken_for_new() {
     for round in 0..40 {
         append(&mut log, &[round], 9000);
         remove(&mut log, [round]);
-        while log.maintain(1 << 20).expect("a healthy disk").has_more() {}
+        maintain_all(&mut log);
     }
     assert!(log.stats().released > 5, "{:?}", log.stats());
     append(&mut log, &[100], 9000);
@@ -271,7 +277,7 @@ fn a_message_larger_than_a_segment_works() {
     let read = log.read(id(1), recovery.messages[0].place).expect("reads");
     assert!(read == resident(&sealed(1, 2, &body(1, 300_000))));
     remove(&mut log, [1, 2]);
-    while log.maintain(1 << 20).expect("a healthy disk").has_more() {}
+    maintain_all(&mut log);
     assert!(log.stats().disk_octets <= 3 * (64 << 10), "an oversized file is not kept: {:?}", log.stats());
 }
 
@@ -298,7 +304,7 @@ fn marks_and_moves_keep_attempts_due_and_recipients() {
     for number in 10..60 {
         append(&mut log, &[number], 9000);
         remove(&mut log, [number]);
-        while log.maintain(1 << 20).expect("a healthy disk").has_more() {}
+        maintain_all(&mut log);
     }
     assert!(log.stats().octets_compacted > 0, "{:?}", log.stats());
     assert!(log.stats().disk_octets < 1 << 20, "{:?}", log.stats());

@@ -3,7 +3,6 @@
 //! Pure: octets and a random number in, octets out. Knows nothing of names, calls or faults.
 
 use crate::page::PAGE_OCTETS;
-use core::ops::Range;
 use std::collections::BTreeSet;
 
 /// Random numbers that follow from a seed (splitmix64).
@@ -67,13 +66,11 @@ impl Image {
         self.unsynced.push(write);
     }
 
-    /// Makes everything written certain, but for what an earlier sync gave up; where it was written
-    /// over since, that is settled.
+    /// Makes everything written certain, but for what an earlier sync gave up and nobody has written again.
     pub fn sync(&mut self) {
         for write in self.unsynced.drain(..) {
+            self.given_up = self.given_up.drain(..).flat_map(|old| old.without(&write)).collect();
             write.apply(&mut self.synced);
-            let over = write.at..write.at + write.octets.len();
-            self.given_up = self.given_up.drain(..).flat_map(|older| older.without(&over)).collect();
         }
     }
 
@@ -87,6 +84,20 @@ impl Image {
             self.given_up.iter().for_each(|write| write.tear(random, &mut self.now));
             // The file's length is known to the file system, whatever became of its pages.
             self.now.resize(length, 0);
+        }
+    }
+
+    /// Whether a sync failed for something that nobody has written again.
+    pub fn has_given_up(&self) -> bool {
+        !self.given_up.is_empty()
+    }
+
+    /// Turns a bit over, in what is certain and in what is visible.
+    pub fn flip(&mut self, bit: u64) {
+        for octets in [&mut self.synced, &mut self.now] {
+            if let Some(octet) = octets.get_mut((bit / 8) as usize) {
+                *octet ^= 1 << (bit % 8);
+            }
         }
     }
 
@@ -108,7 +119,7 @@ impl Write {
         self.apply_part(0..self.octets.len(), octets);
     }
 
-    fn apply_part(&self, part: Range<usize>, octets: &mut Vec<u8>) {
+    fn apply_part(&self, part: core::ops::Range<usize>, octets: &mut Vec<u8>) {
         if part.is_empty() {
             return;
         }
@@ -119,14 +130,13 @@ impl Write {
         octets[start..end].copy_from_slice(&self.octets[part]);
     }
 
-    /// What of it is in front of `range`, and what behind.
-    fn without(self, range: &Range<usize>) -> impl Iterator<Item = Write> {
-        let end = self.at + self.octets.len();
-        let part = |from: usize, to: usize| {
-            (from < to).then(|| Write { at: from, octets: self.octets[from - self.at..to - self.at].to_vec() })
-        };
-        let parts = [part(self.at, end.min(range.start)), part(self.at.max(range.end), end)];
-        parts.into_iter().flatten()
+    /// What another write leaves of it.
+    fn without(self, other: &Write) -> impl Iterator<Item = Write> {
+        let (end, other_end) = (self.at + self.octets.len(), other.at + other.octets.len());
+        let before = self.first(other.at.saturating_sub(self.at));
+        let behind_at = other_end.clamp(self.at, end);
+        let behind = Write { at: behind_at, octets: self.octets[behind_at - self.at..].to_vec() };
+        [before, behind].into_iter().filter(|write| !write.octets.is_empty())
     }
 
     /// The first `count` octets of it.

@@ -1,14 +1,15 @@
-//! What the spool's tests share: messages made from a number, and a rig that runs a log against
+//! What the spool's tests share: messages made from a number, and a rig (`rig.rs`) that runs a log against
 //! a model of what it has promised.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub mod rig;
+
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Place, Resident, Sealed};
+use message::{Envelope, MessageId, Meta, Resident, Sealed};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::fault::FaultDisk;
-use spool::{Batch, Disk, FileName, Mark, RecoveredMessage, Recovering, Recovery, SegmentLog, Settings, SpoolError};
-use std::collections::{BTreeMap, BTreeSet};
+use spool::{Disk, FileName, NonceSource, RecoveredMessage, Recovery, SegmentLog, Settings, SpoolError};
 
 /// Small numbers from a seed (xorshift).
 pub struct Random(pub u64);
@@ -91,14 +92,7 @@ pub fn pending(message: &RecoveredMessage) -> Vec<u16> {
 
 /// Opens the log on `disk`; nonces follow from `seed`.
 pub fn open(disk: &FaultDisk, seed: u64) -> Result<(SegmentLog<FaultDisk>, Recovery), SpoolError> {
-    let mut random = Random::new(seed ^ 0x5eed);
-    SegmentLog::open(disk.clone(), small_settings(), Box::new(move || random.below(u64::MAX)))
-}
-
-/// Begins a log on `disk`; nonces follow from `seed`.
-pub fn begin(disk: &FaultDisk, seed: u64) -> Result<(SegmentLog<FaultDisk>, Recovering), SpoolError> {
-    let mut random = Random::new(seed ^ 0x5eed);
-    SegmentLog::begin(disk.clone(), small_settings(), Box::new(move || random.below(u64::MAX)))
+    SegmentLog::open(disk.clone(), small_settings(), nonces(seed))
 }
 
 /// Files of `disk` that are checkpoints.
@@ -116,344 +110,18 @@ pub fn from_log_alone(disk: &FaultDisk) -> (SegmentLog<FaultDisk>, Recovery) {
     open(&alone, 77).expect("a healthy disk opens")
 }
 
-/// What the spool may say of a message after a cut.
-#[derive(Clone, Debug)]
-struct Promise {
-    sealed: Sealed,
-    place: Option<Place>,
-    /// Acknowledged, or found by a recovery.
-    ours: bool,
-    /// (attempts, due) that a recovery may show; the last one is what was confirmed or tried last.
-    plans: Vec<(u16, WallTime)>,
-    done: BTreeSet<u32>,
-    maybe_done: BTreeSet<u32>,
-    maybe_removed: bool,
-    /// The run of the program in which it was appended.
-    life: u64,
+/// Nonces that follow from `seed`.
+pub fn nonces(seed: u64) -> NonceSource {
+    let mut random = Random::new(seed ^ 0x5eed);
+    Box::new(move || random.below(u64::MAX))
 }
 
-/// A log and the model it must agree with.
-pub struct Rig {
-    pub disk: FaultDisk,
-    log: Option<SegmentLog<FaultDisk>>,
-    promises: BTreeMap<MessageId, Promise>,
-    /// The promises before the last recovery, while nothing was committed since: what that recovery took from a last
-    /// batch in doubt may be gone the next time, and what it did not find may be there.
-    before: Option<BTreeMap<MessageId, Promise>>,
-    /// Marks of failed commits, to be committed again.
-    marks: Vec<Mark>,
-    random: Random,
-    next: u64,
-    seed: u64,
-    life: u64,
-    /// Something was committed in this life.
-    has_committed: bool,
-    /// What is to be adopted, in a rig that does so late.
-    recovering: Option<Recovering>,
-    adopts_late: bool,
-    /// Recoveries that began from a checkpoint.
-    pub from_checkpoints: usize,
+/// Housekeeping until there is nothing to do.
+pub fn maintain_all(log: &mut SegmentLog<FaultDisk>) {
+    for _ in 0..10_000 {
+        if !log.maintain(1 << 20).expect("a healthy disk").has_more() {
+            return;
+        }
+    }
+    panic!("housekeeping never ends");
 }
-
-impl Rig {
-    pub fn new(seed: u64) -> Rig {
-        Rig {
-            disk: FaultDisk::new(),
-            log: None,
-            promises: BTreeMap::new(),
-            before: None,
-            marks: Vec::new(),
-            random: Random::new(seed),
-            next: 0,
-            seed,
-            life: 0,
-            has_committed: false,
-            recovering: None,
-            adopts_late: false,
-            from_checkpoints: 0,
-        }
-    }
-
-    /// A rig in which commits come before the mail of earlier runs is adopted, as in the real program.
-    pub fn adopting_late(seed: u64) -> Rig {
-        Rig { adopts_late: true, ..Rig::new(seed) }
-    }
-
-    /// A number for the test's own decisions.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.random.below(bound)
-    }
-
-    /// One random thing; `Err` when the disk refused.
-    pub fn step(&mut self) -> Result<(), SpoolError> {
-        self.opened()?;
-        if self.recovering.is_some() && self.random.below(4) == 0 {
-            self.adopt()?;
-        }
-        match self.random.below(10) {
-            0..6 => self.commit(),
-            6 | 7 => self.maintain(),
-            8 => self.read_one(),
-            _ => self.maintain_all(),
-        }
-    }
-
-    /// Cuts the power, opens again, compares with the model.
-    pub fn crash_and_check(&mut self, seed: u64) {
-        self.restart();
-        self.disk.crash(seed);
-        self.restart_and_check();
-    }
-
-    /// The process ends, the machine does not; opens again, compares with the model.
-    pub fn restart_and_check(&mut self) {
-        self.restart();
-        self.opened().expect("a healthy disk opens");
-        self.adopt().expect("a healthy disk reads");
-    }
-
-    /// The process ends.
-    pub fn restart(&mut self) {
-        (self.log, self.recovering) = (None, None);
-        for (id, before) in self.before.take().unwrap_or_default() {
-            let promise = self.promises.entry(id).or_insert_with(|| before.clone());
-            promise.ours = before.ours;
-            promise.plans.extend(before.plans);
-            promise.done = before.done;
-            promise.maybe_done.extend(before.maybe_done);
-            promise.maybe_removed |= before.maybe_removed;
-        }
-    }
-
-    /// The end of an orderly run, without the last commit of marks.
-    pub fn finish(&mut self) -> Result<(), SpoolError> {
-        self.log.as_mut().map_or(Ok(()), SegmentLog::finish)
-    }
-
-    pub fn stats(&self) -> spool::LogStats {
-        self.log.as_ref().map(|log| log.stats()).unwrap_or_default()
-    }
-
-    /// Begins a life when there is none.
-    pub fn opened(&mut self) -> Result<(), SpoolError> {
-        if self.log.is_none() {
-            self.seed += 1_000_003;
-            let (log, recovering) = begin(&self.disk, self.seed)?;
-            (self.log, self.recovering) = (Some(log), Some(recovering));
-            self.life += 1;
-            self.has_committed = false;
-            // Failed marks are not handed in again: nobody remembers them.
-            self.marks.clear();
-            self.promises.values_mut().for_each(|promise| promise.place = None);
-            if !self.adopts_late {
-                self.adopt()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Reads the old segments, adopts what was found, compares with the model.
-    pub fn adopt(&mut self) -> Result<(), SpoolError> {
-        let (Some(log), Some(recovering)) = (self.log.as_mut(), self.recovering.take()) else { return Ok(()) };
-        assert!(log.is_recovering());
-        let mut recovery = log.adopt(recovering.run()?);
-        while let more = log.next_recovered(7)
-            && !more.is_empty()
-        {
-            recovery.messages.extend(more);
-        }
-        self.from_checkpoints += usize::from(recovery.checkpoint.is_some());
-        let log = self.log.take().expect("just there");
-        let unread = self.compare(&log, &recovery);
-        self.log = Some(log);
-        unread
-    }
-
-    fn commit(&mut self) -> Result<(), SpoolError> {
-        let mut batch = Batch { appends: Vec::new(), marks: std::mem::take(&mut self.marks) };
-        for _ in 0..self.random.below(4) {
-            batch.appends.push(self.transaction());
-        }
-        for _ in 0..self.random.below(7) {
-            batch.marks.extend(self.mark());
-        }
-        let Some(log) = self.log.as_mut() else { return Ok(()) };
-        match log.commit(&batch) {
-            Ok(durable) => {
-                (self.before, self.has_committed) = (None, true);
-                let all: Vec<_> = batch.appends.iter().flatten().collect();
-                assert_eq!(all.len(), durable.len());
-                for (sealed, durable) in all.iter().zip(&durable) {
-                    assert_eq!(sealed.id, durable.id(), "receipts in order");
-                    let promise = self.promises.get_mut(&sealed.id).expect("noted when it was made");
-                    (promise.ours, promise.place) = (true, Some(durable.place()));
-                }
-                batch.marks.iter().for_each(|mark| self.confirm(mark));
-                Ok(())
-            }
-            Err(error) => {
-                self.marks = batch.marks;
-                Err(error)
-            }
-        }
-    }
-
-    /// One to three messages with one body, now and then larger than a segment.
-    fn transaction(&mut self) -> Vec<Sealed> {
-        let octets = match self.random.below(40) {
-            0 => 100_000,
-            1..5 => 0,
-            _ => self.random.below(12_000) as usize,
-        };
-        let body = body(self.next, octets);
-        let count = [1, 1, 1, 2, 3][self.random.below(5) as usize];
-        let messages: Vec<_> =
-            (0..count).map(|i| sealed(self.next + i, RECIPIENTS[self.random.below(8) as usize], &body)).collect();
-        self.next += count;
-        for sealed in &messages {
-            let plans = vec![(0, sealed.due)];
-            let promise = Promise {
-                sealed: sealed.clone(),
-                place: None,
-                ours: false,
-                plans,
-                done: BTreeSet::new(),
-                maybe_done: BTreeSet::new(),
-                maybe_removed: false,
-                life: self.life,
-            };
-            self.promises.insert(sealed.id, promise);
-        }
-        messages
-    }
-
-    /// A mark for some live message; mostly removals, so that space is reclaimed.
-    fn mark(&mut self) -> Option<Mark> {
-        let live: Vec<_> =
-            self.promises.values().filter(|p| p.place.is_some() && !p.maybe_removed).map(|p| p.sealed.id).collect();
-        if live.is_empty() {
-            return None;
-        }
-        // The oldest few are left alone more often: they are what compaction is for.
-        let at = self.random.below(live.len() as u64).max(self.random.below(live.len() as u64));
-        let id = live[at as usize];
-        let promise = self.promises.get_mut(&id).expect("just found");
-        Some(match self.random.below(6) {
-            0 => {
-                let (attempts, due) = (self.random.below(9) as u16, due(self.random.below(1 << 40)));
-                promise.plans.push((attempts, due));
-                Mark::Attempt { id, attempts, due }
-            }
-            1 => {
-                let count = promise.sealed.envelope.recipients.len() as u64;
-                let recipients = vec![self.random.below(count) as u32, self.random.below(count) as u32];
-                promise.maybe_done.extend(&recipients);
-                Mark::RecipientsDone { id, recipients }
-            }
-            _ => {
-                promise.maybe_removed = true;
-                Mark::Removed { id }
-            }
-        })
-    }
-
-    fn confirm(&mut self, mark: &Mark) {
-        match mark {
-            Mark::Removed { id } => _ = self.promises.remove(id),
-            Mark::Attempt { id, attempts, due } => {
-                if let Some(promise) = self.promises.get_mut(id) {
-                    let at = promise.plans.iter().rposition(|plan| plan == &(*attempts, *due)).unwrap_or(0);
-                    promise.plans.drain(..at);
-                }
-            }
-            Mark::RecipientsDone { id, recipients } => {
-                if let Some(promise) = self.promises.get_mut(id) {
-                    promise.done.extend(recipients);
-                }
-            }
-        }
-    }
-
-    fn maintain(&mut self) -> Result<(), SpoolError> {
-        let octets_max = 1 + self.random.below(40_000) as usize;
-        self.log.as_mut().map_or(Ok(()), |log| log.maintain(octets_max).map(|_| ()))
-    }
-
-    fn maintain_all(&mut self) -> Result<(), SpoolError> {
-        let Some(log) = self.log.as_mut() else { return Ok(()) };
-        for _ in 0..1000 {
-            if !log.maintain(20_000)?.has_more() {
-                return Ok(());
-            }
-        }
-        panic!("housekeeping never ends");
-    }
-
-    fn read_one(&mut self) -> Result<(), SpoolError> {
-        let live: Vec<_> = self.promises.values().filter(|p| p.ours && p.place.is_some()).collect();
-        let Some(log) = self.log.as_ref() else { return Ok(()) };
-        if !live.is_empty() {
-            let promise = live[self.random.below(live.len() as u64) as usize];
-            let place = promise.place.expect("just asked");
-            let read = log.read(promise.sealed.id, place)?;
-            assert!(read == resident(&promise.sealed), "content of {}", promise.sealed.id);
-        }
-        Ok(())
-    }
-
-    /// Checks a recovery against the promises, then takes it as the new truth.
-    fn compare(&mut self, log: &SegmentLog<FaultDisk>, recovery: &Recovery) -> Result<(), SpoolError> {
-        assert_eq!(recovery.damage, spool::Damage::default(), "a cut is no damage");
-        assert_eq!(recovery.set_aside, 0, "a cut is no damage");
-        let new = self.promises.values().filter(|p| p.life == self.life && p.ours).count();
-        assert_eq!(log.stats().live_messages, (recovery.messages.len() + new) as u64);
-        let mut unread = Ok(());
-        let mut found = BTreeMap::new();
-        for message in &recovery.messages {
-            let id = message.id;
-            let promise = self.promises.get(&id).unwrap_or_else(|| panic!("{id} is removed or was never appended"));
-            assert!(promise.life < self.life, "{id} was appended in this run");
-            assert_eq!(*message.queue, queue_of(&promise.sealed.envelope, &promise.sealed.meta));
-            assert_eq!(usize::from(message.recipients), promise.sealed.envelope.recipients.len());
-            assert_eq!(message.size as usize, promise.sealed.head.len() + promise.sealed.body.len());
-            assert!(
-                promise.plans.contains(&(message.attempts, message.due)),
-                "{id}: {message:?} of {:?}",
-                promise.plans
-            );
-            let settled = (0..message.recipients).filter(|r| message.settled.contains(*r));
-            let done: BTreeSet<u32> = settled.map(u32::from).collect();
-            assert_eq!(done.len(), message.settled.len(), "{id}: no recipients but those of the envelope");
-            assert!(done.is_superset(&promise.done), "{id}: settled recipients stay settled");
-            assert!(done.is_subset(&promise.maybe_done), "{id}: recipients settle only by marks");
-            match log.read(id, message.place) {
-                Ok(read) => assert!(read == resident(&promise.sealed), "content of {id}"),
-                Err(error @ SpoolError::Io { .. }) => unread = Err(error),
-                Err(error) => panic!("{id} does not read: {error}"),
-            }
-            let promise = Promise {
-                place: Some(message.place),
-                ours: true,
-                plans: vec![(message.attempts, message.due)],
-                maybe_done: done.clone(),
-                done,
-                maybe_removed: false,
-                ..promise.clone()
-            };
-            assert!(found.insert(id, promise).is_none(), "{id} twice");
-        }
-        for (id, promise) in &self.promises {
-            if promise.life == self.life {
-                found.insert(*id, promise.clone());
-            }
-            let may_be_gone = !promise.ours || promise.maybe_removed;
-            assert!(may_be_gone || found.contains_key(id), "{id} was acknowledged and is lost");
-        }
-        let before = std::mem::replace(&mut self.promises, found);
-        self.before = (!self.has_committed).then_some(before);
-        unread
-    }
-}
-
-/// Numbers of recipients to choose from: few, and now and then more than a bitmap's first word holds.
-const RECIPIENTS: [u64; 8] = [1, 1, 1, 2, 3, 3, 5, 80];
