@@ -72,7 +72,8 @@ impl<D: Disk> SegmentLog<D> {
     /// # Errors
     /// The disk refused. The next start takes longer; nothing else depends on it.
     pub fn finish(&mut self) -> Result<(), SpoolError> {
-        if self.is_recovering() {
+        if self.is_recovering() || self.doubt.is_some() {
+            // Nothing was written since the start.
             return Ok(());
         }
         self.give_up_checkpoint();
@@ -92,7 +93,7 @@ impl<D: Disk> SegmentLog<D> {
         if self.checkpoints.writing.is_none() {
             let size = (self.index.len() * ENTRY_OCTETS) as u64;
             let wait_octets = self.settings.checkpoint_octets.max(size * u64::from(self.settings.checkpoint_factor));
-            if self.checkpoints.since_octets <= wait_octets || self.is_recovering() {
+            if self.checkpoints.since_octets <= wait_octets || self.is_recovering() || self.doubt.is_some() {
                 return Ok(None);
             }
             self.start_checkpoint()?;

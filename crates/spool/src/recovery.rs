@@ -146,10 +146,10 @@ impl Recovering {
         for (sequence, (planned, fence)) in &plan {
             replay.segment(&disk, *sequence, planned, *fence);
         }
-        let mut recovered = replay.finish();
+        let mut recovered = replay.finish(&listing.asides);
         if let Some(newest) = recovered.segments.get_mut(tail.segment) {
             // As the header of the segment behind it says by now.
-            newest.end = newest.end.max(tail.end);
+            newest.end = newest.end.max(tail.end.min(newest.file_pages));
         }
         (recovered.recovery.checkpoint, recovered.recovery.checkpoints_ignored) = (number, ignored);
         recovered.recovery.segments = plan.len();
@@ -180,7 +180,7 @@ impl Listing {
                 FileName::Segment(sequence) => _ = listing.segments.insert(sequence, file.octets),
                 FileName::Spare(number) => listing.spares.push((number, file.octets)),
                 FileName::Checkpoint(number) => listing.checkpoints.push((number, file.octets)),
-                FileName::Aside(sequence) => listing.asides.push(sequence),
+                FileName::Aside(sequence, _) => listing.asides.push(sequence),
             }
         }
         listing.checkpoints.sort_unstable();

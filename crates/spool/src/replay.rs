@@ -90,7 +90,7 @@ impl Replay {
                     }
                     Found::End { page, torn_pages } => {
                         self.recovery.torn_tail_octets += u64::from(torn_pages) * PAGE_OCTETS as u64;
-                        break page;
+                        break page.min(file_pages);
                     }
                 }
             };
@@ -152,8 +152,8 @@ impl Replay {
         self.index.apply(mark);
     }
 
-    /// Drops what lies below the floor, counts what is alive.
-    pub fn finish(mut self) -> Recovered {
+    /// Drops what lies below the floor and what went to `corrupt/`, counts what is alive.
+    pub fn finish(mut self, asides: &[u32]) -> Recovered {
         for (segment, share) in self.undecoded.values() {
             // Kept out of the queue; its octets stay, because its segment is not reused.
             self.segments.damage(*segment);
@@ -169,8 +169,12 @@ impl Replay {
                 self.index.remove(&id);
             } else if self.segments.get(place.segment).is_none() {
                 self.index.remove(&id);
-                self.recovery.damage.missing += 1;
-                self.recovery.damage.octets += u64::from(share);
+                // In `corrupt/` are also the marks that may have removed it; a log without checkpoint
+                // does not know it either.
+                if !asides.contains(&place.segment) {
+                    self.recovery.damage.missing += 1;
+                    self.recovery.damage.octets += u64::from(share);
+                }
             } else {
                 self.segments.add(place.segment, share);
                 order.push(slot);

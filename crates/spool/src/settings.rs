@@ -44,9 +44,20 @@ impl Settings {
         }
     }
 
+    /// The defaults for a disk of `total_octets` octets, used or free: small disks get small segments, so that the
+    /// reserve and the margin of compaction are a small part of them. Octets of a segment are the 256th part, in whole MiB, 1 to 64.
+    /// A spool made with other segments goes on working.
+    pub fn for_disk(total_octets: u64) -> Settings {
+        let mebibytes = (total_octets / DISK_PARTS >> 20).clamp(1, 64);
+        Settings::with_segment((mebibytes as u32) << 20)
+    }
+
     /// Within the format's bounds.
     pub(crate) fn sound(self) -> Settings {
         let octets = self.segment_octets.clamp(SEGMENT_OCTETS_MIN, SEGMENT_OCTETS_MAX);
         Settings { segment_octets: octets - octets % PAGE_OCTETS as u32, ..self }
     }
 }
+
+/// Segments that would fill a disk.
+const DISK_PARTS: u64 = 256;

@@ -13,6 +13,7 @@ pub(crate) struct Counters {
     pub poisoned: u64,
     pub released: u64,
     pub set_aside: u64,
+    pub set_aside_messages: u64,
     pub octets_compacted: u64,
     pub checkpoints: u64,
     pub checkpoint_octets: u64,
@@ -33,6 +34,8 @@ pub struct LogStats {
     pub released: u64,
     /// Segments moved to `corrupt/`.
     pub set_aside: u64,
+    /// Live messages given up because they do not read.
+    pub set_aside_messages: u64,
     /// Octets of survivors copied forward.
     pub octets_compacted: u64,
     /// Checkpoints written.
@@ -68,6 +71,7 @@ impl<D: Disk> SegmentLog<D> {
             poisoned: c.poisoned,
             released: c.released,
             set_aside: c.set_aside,
+            set_aside_messages: c.set_aside_messages,
             octets_compacted: c.octets_compacted,
             checkpoints: c.checkpoints,
             checkpoint_octets: c.checkpoint_octets,
