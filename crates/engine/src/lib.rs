@@ -11,6 +11,7 @@ mod drain;
 mod egress;
 mod engine;
 mod ingress;
+pub mod pressure;
 mod records;
 mod settle;
 mod tasks;

@@ -154,6 +154,11 @@ impl SpoolHandle {
         joined.ok().and_then(Result::ok).ok_or(SpoolError::Closed)
     }
 
+    /// Why the spool takes nothing now, until a segment can be opened again; `None` while it does.
+    pub fn stopped(&self) -> Option<SpoolError> {
+        self.shared.inbox.stopped()
+    }
+
     /// The figures after the newest commit, and what is queued now.
     pub fn stats(&self) -> Stats {
         self.shared.inbox.stats()
