@@ -23,6 +23,7 @@ use smtp_server::Admission;
 use spool::SpoolError;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// The process's memory, as the program that owns the allocator knows it.
@@ -57,6 +58,8 @@ struct Inner {
     allowance: AtomicI64,
     /// Somebody should look at `allowance`.
     out_of_memory: Notify,
+    /// Who brings large content back while memory is short; in turn.
+    loading: tokio::sync::Mutex<()>,
     /// Volumes with too little room.
     full: AtomicUsize,
     /// Volumes that do not answer.
@@ -77,6 +80,7 @@ impl Pressure {
             level: AtomicU8::new(Level::Fine as u8),
             allowance: AtomicI64::new(i64::MAX),
             out_of_memory: Notify::new(),
+            loading: tokio::sync::Mutex::new(()),
             full: AtomicUsize::new(0),
             silent: AtomicUsize::new(0),
             spool: Mutex::default(),
@@ -174,9 +178,35 @@ impl Pressure {
         }
     }
 
+    /// Waits until memory has room for content that comes back from the spool, and counts it. Small content may go on
+    /// nearly to the end; large content waits for its turn below the soft limit, or one after the other above it: a
+    /// hundred connections must not fill memory with what a slow peer takes minutes to accept.
+    pub async fn room_to_load(&self, octets: u64) {
+        if self.has_room_to_load(octets, Duration::ZERO) {
+            return self.charge(octets);
+        }
+        let _turn = self.0.loading.lock().await;
+        let begun = tokio::time::Instant::now();
+        while !self.has_room_to_load(octets, begun.elapsed()) {
+            tokio::time::sleep(LOAD_PAUSE).await;
+        }
+        self.charge(octets);
+    }
+
+    /// `waited`: since its turn came.
+    fn has_room_to_load(&self, octets: u64, waited: Duration) -> bool {
+        let (until_soft, until_cut) = (self.octets_until_soft(), self.octets_until_cut());
+        let small = octets <= SMALL_OCTETS && octets <= until_cut / LOAD_SHARE;
+        small || octets <= until_soft / LOAD_SHARE || (waited >= LOAD_PATIENCE && octets <= until_cut / 2)
+    }
+
     fn octets_until_soft(&self) -> u64 {
         let Thresholds { soft, cut, .. } = self.0.thresholds;
-        u64::try_from(self.0.allowance.load(Ordering::Relaxed)).unwrap_or(0).saturating_sub(cut - soft)
+        self.octets_until_cut().saturating_sub(cut - soft)
+    }
+
+    fn octets_until_cut(&self) -> u64 {
+        u64::try_from(self.0.allowance.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
     /// Takes a sample of memory in; returns the level before and after it.
@@ -239,6 +269,14 @@ impl Memory for NotMeasured {
     fn purge(&self) {}
 }
 
+/// Content that may be brought back as long as memory is not out, in octets.
+const SMALL_OCTETS: u64 = 64 << 10;
+/// Content may take this part of the room there is: one in so many.
+const LOAD_SHARE: u64 = 4;
+/// How long the next in turn waits for room below the soft limit.
+const LOAD_PATIENCE: Duration = Duration::from_secs(1);
+/// Pause between two looks for room.
+const LOAD_PAUSE: Duration = Duration::from_millis(50);
 const SPOOL_WORKS: u8 = 0;
 const SPOOL_FULL: u8 = 1;
 const SPOOL_FAILS: u8 = 2;

@@ -1,14 +1,15 @@
 //! From start-up values to a running server: the system diagram, read from top to bottom.
 //!
 //! Sockets are bound first, so that a port in use is the first thing said; then the caller may
-//! drop privileges; then spool and logs are opened, mail found in the spool goes back to its
-//! queues, and listeners are served until the process is told to stop.
+//! drop privileges; then spool and logs are opened and listeners are served until the process is
+//! told to stop. Mail found in the spool goes back to its queues beside that.
 
-use crate::{defaults, diagnostics, identity, privileges};
+use crate::{defaults, diagnostics, identity, memory, privileges};
 use admin::HttpService;
 use anyhow::{Context, anyhow};
 use clap::Parser;
 use config::HostPort;
+use engine::pressure::{Pressure, PressureSettings, Volume};
 use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
 use net::listen;
@@ -99,14 +100,27 @@ pub fn serve(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow:
 
 async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
     let spool_dir = spool_dir(&startup)?;
-    let (spool, recovery) = store::open(&spool_dir, store::Options::default())?;
+    let options = store::Options {
+        settings: spool::Settings {
+            queue_of: |envelope, meta| queue::QueueName::text_for(envelope, meta).unwrap_or_default(),
+            ..spool::Settings::default()
+        },
+        ..store::Options::default()
+    };
+    let (spool, recovering) = store::open(&spool_dir, options)?;
     let logs = startup.local_logs.iter().map(|l| LogWriter::open(l.clone())).collect::<Result<_, _>>()?;
+    let limits = memory::found()?.with(startup.memory);
     let settings = EngineSettings {
         hostname: identity::hostname(),
         node_id: identity::node_id(&spool_dir)?,
-        resident_bytes_max: identity::resident_bytes_max(),
+        resident_bytes_max: resident_bytes_max(&limits),
         seed: identity::seed()?,
-        disks: disks(&startup),
+    };
+    let pressure = PressureSettings {
+        memory: Arc::new(memory::Probe::new(&limits)?),
+        limits: limits.limits,
+        volumes: volumes(&startup),
+        delivers_when_spool_unhealthy: startup.delivers_when_spool_unhealthy,
     };
     let engine = Engine::new(EngineParts {
         policy,
@@ -115,6 +129,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         connectors: net::tls::Connectors::new()?,
         logs,
         metrics: Metrics::new()?,
+        pressure: Pressure::new(pressure),
         settings,
     });
     // Everything that can fail comes before the first message moves.
@@ -127,7 +142,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
     for (options, socket) in startup.http_listeners.iter().zip(bound.http) {
         http.push((HttpService::new(engine.clone(), options)?, listen::into_tokio(socket)?));
     }
-    engine.start(recovery);
+    engine.watch_pressure().await;
     let mut services = tokio::task::JoinSet::new();
     for (service, socket) in smtp {
         announce("smtp", &socket)?;
@@ -137,6 +152,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         announce("http", &socket)?;
         services.spawn(service.serve(socket));
     }
+    engine.start(recovering);
     eprintln!("initialization complete");
     stops.run(&engine).await
 }
@@ -196,14 +212,32 @@ impl Stops {
     }
 }
 
-/// What `/metrics` shows the free space of, under KumoMTA's names.
-fn disks(startup: &Startup) -> Vec<(String, PathBuf)> {
+/// The file systems that must keep some room, under the names KumoMTA's metrics have.
+fn volumes(startup: &Startup) -> Vec<Volume> {
     // One log serves all spools: their space is that of its directory.
-    let spools = startup.spools.iter().map(|s| format!("{} spool", s.name));
     let spool_dir = spool_dir(startup).unwrap_or_default();
-    let spools = spools.map(|name| (name, spool_dir.clone()));
-    let logs = startup.local_logs.iter().map(|l| (format!("log dir {}", l.log_dir.display()), l.log_dir.clone()));
+    let spools = startup.spools.iter().map(|spool| Volume {
+        name: format!("{} spool", spool.name),
+        path: spool_dir.clone(),
+        min_free_space: spool.min_free_space,
+        min_free_inodes: spool.min_free_inodes,
+    });
+    let logs = startup.local_logs.iter().flat_map(|logs| {
+        let of_types = logs.per_record.values().filter_map(|of_type| of_type.log_dir.clone());
+        std::iter::once(logs.log_dir.clone()).chain(of_types).map(|dir| Volume {
+            name: format!("log dir {}", dir.display()),
+            path: dir,
+            min_free_space: logs.min_free_space,
+            min_free_inodes: logs.min_free_inodes,
+        })
+    });
     spools.chain(logs).collect()
+}
+
+/// A quarter of the memory this process may use, in octets: the budget of content that could leave it.
+fn resident_bytes_max(found: &memory::Found) -> usize {
+    let hard = found.limits.hard.unwrap_or(FALLBACK_OCTETS);
+    usize::try_from(hard / 4).unwrap_or(usize::MAX)
 }
 
 /// One log serves both of KumoMTA's spools; it lives in the one called `data`.
@@ -217,3 +251,5 @@ fn spool_dir(startup: &Startup) -> anyhow::Result<PathBuf> {
 
 /// How long deliveries in hand may take to end. What is cut short is in the spool.
 const DRAIN_GRACE: Duration = Duration::from_secs(10);
+/// Memory assumed when the system does not tell, in octets.
+const FALLBACK_OCTETS: u64 = 1 << 30;

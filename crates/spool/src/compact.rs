@@ -87,7 +87,7 @@ impl<D: Disk> SegmentLog<D> {
         if !self.builder.written.is_empty() {
             self.counters.octets_compacted += self.builder.octets() as u64;
             let (segment, first_page) = self.write_batch()?;
-            self.note_written(segment, first_page, |_, _| {});
+            self.note_moved(segment, first_page);
         }
         if !ended {
             self.compaction = Some(compaction);
@@ -130,7 +130,7 @@ impl<D: Disk> SegmentLog<D> {
                 due: live.due,
                 attempts: live.attempts,
                 flags: entry.flags,
-                done: &live.done,
+                settled: self.index.bitmap(live),
                 state: State::Stored(state),
                 head,
             }

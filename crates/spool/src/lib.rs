@@ -10,13 +10,16 @@
 //! Deliberately absent: files, threads and waiting (store), clocks, randomness (nonces are
 //! handed in), and what a message means (queue).
 
+mod active;
 mod batch;
+mod begin;
 mod compact;
 mod disk;
 mod error;
 pub mod fault;
 mod format;
 mod index;
+mod labels;
 mod log;
 mod mark;
 mod page;
@@ -26,11 +29,14 @@ mod record;
 mod recovery;
 mod scan;
 mod segments;
+mod settings;
+mod slots;
+mod stats;
 
 pub use batch::{Batch, check_transaction};
 pub use disk::{Disk, FileInfo, FileName, ReadPages};
 pub use error::{SpoolError, Step};
-pub use log::{LogStats, NonceSource, QueueOf, SegmentLog, Settings};
+pub use log::SegmentLog;
 pub use mark::Mark;
 pub use page::{PAGE_OCTETS, Page, octets, octets_mut};
 pub use read::read_message;
@@ -38,3 +44,5 @@ pub use receipt::{Discarded, Durable, Receipt, Volatile};
 #[doc(hidden)]
 pub use record::read_any;
 pub use recovery::{Damage, RecoveredMessage, Recovery};
+pub use settings::{NonceSource, QueueOf, Settings};
+pub use stats::LogStats;

@@ -7,18 +7,17 @@
 
 use crate::disk::{FileInfo, FileName, ReadPages};
 use crate::format::{BatchHeader, SegmentHeader};
-use crate::index::{Done, Entry, IdHasher, Index};
-use crate::log::QueueOf;
+use crate::index::{Entry, Index, Live};
 use crate::mark::Mark;
 use crate::page::{PAGE_OCTETS, Page, octets};
 use crate::record::{Record, Records, Transaction};
 use crate::scan::{Bounds, Found, Scan};
 use crate::segments::{Segment, Segments};
+use crate::settings::QueueOf;
 use crate::{SpoolError, Step};
 use clock::WallTime;
-use core::hash::BuildHasherDefault;
 use message::{MessageId, Place, Settled, codec};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What was found at the start.
@@ -109,7 +108,8 @@ pub(crate) fn recover(
     let ends = acknowledged_ends(&plan);
     let mut replay = Replay {
         recovery,
-        messages: HashMap::default(),
+        index: Index::default(),
+        undecoded: BTreeMap::new(),
         segments: Segments::default(),
         floor: 0,
         last_sequence: 0,
@@ -169,18 +169,13 @@ fn acknowledged_ends(plan: &BTreeMap<u32, Planned>) -> BTreeMap<u32, u32> {
 /// Messages and segments as far as they were read.
 struct Replay {
     recovery: Recovery,
-    messages: HashMap<MessageId, Pending, BuildHasherDefault<IdHasher>>,
+    index: Index,
     segments: Segments,
     floor: u32,
     last_sequence: u64,
     queue_of: QueueOf,
-}
-
-/// A message not yet known to be removed.
-struct Pending {
-    entry: Entry,
-    size: u32,
-    state: Box<[u8]>,
+    /// Messages whose envelope does not decode, with segment and share; not known to be removed.
+    undecoded: BTreeMap<MessageId, (u32, u32)>,
 }
 
 impl Replay {
@@ -248,62 +243,62 @@ impl Replay {
         let layout = &transaction.layout;
         for (index, (entry, state, _)) in layout.messages().enumerate() {
             let (bitmap, state) = transaction.state(&state, entry);
-            let pending = Pending {
-                entry: Entry {
-                    place: Place { segment, offset, index: index as u16 },
-                    attempts: entry.attempts,
-                    share: layout.share(entry),
-                    due: WallTime::from_unix_micros(entry.due),
-                    done: Done::from_bitmap(bitmap),
-                },
-                size: entry.head_length.saturating_add(layout.body.len() as u32),
-                state: state.into(),
+            let share = layout.share(entry);
+            let Ok((envelope, meta)) = codec::decode(state) else {
+                self.index.remove(&entry.id);
+                self.undecoded.insert(entry.id, (segment, share));
+                continue;
             };
-            self.messages.insert(entry.id, pending);
+            self.undecoded.remove(&entry.id);
+            let recipients = u16::try_from(envelope.recipients.len()).unwrap_or(u16::MAX);
+            let found = Live {
+                id: entry.id,
+                due: WallTime::from_unix_micros(entry.due),
+                place: Place { segment, offset, index: index as u16 },
+                share,
+                size: entry.head_length.saturating_add(layout.body.len() as u32),
+                attempts: entry.attempts,
+                recipients,
+                settled: settled_of(bitmap, recipients),
+                is_recovered: true,
+            };
+            self.index.insert(found, &(self.queue_of)(&envelope, &meta));
         }
     }
 
     fn mark(&mut self, mark: &Mark) {
         if let Mark::Removed { id } = mark {
-            self.messages.remove(id);
-        } else if let Some(pending) = self.messages.get_mut(&mark.id()) {
-            pending.entry.apply(mark);
+            self.undecoded.remove(id);
         }
+        self.index.apply(mark);
     }
 
-    /// Drops what lies below the floor, decodes the rest, counts what is alive.
+    /// Drops what lies below the floor, counts what is alive.
     fn finish(mut self, spares: Vec<FileInfo>, acknowledged: (u32, u32), last_segment: u32) -> Recovered {
-        let mut index = Index::default();
-        let mut messages = Vec::with_capacity(self.messages.len());
-        for (id, pending) in self.messages {
-            let Pending { entry, size, state } = pending;
-            let place = entry.place;
-            let Ok((envelope, meta)) = codec::decode(&state) else {
-                // Kept out of the queue; its octets stay, because its segment is not reused.
-                self.segments.damage(place.segment);
-                if place.segment >= self.floor {
-                    self.recovery.damage.states += 1;
-                    self.recovery.damage.octets += u64::from(entry.share);
-                }
-                continue;
-            };
-            if place.segment < self.floor {
-                continue;
+        for (segment, share) in self.undecoded.values() {
+            // Kept out of the queue; its octets stay, because its segment is not reused.
+            self.segments.damage(*segment);
+            if *segment >= self.floor {
+                self.recovery.damage.states += 1;
+                self.recovery.damage.octets += u64::from(*share);
             }
-            let recipients = envelope.recipients.len() as u16;
-            let mut settled = Settled::default();
-            (0..recipients).filter(|r| entry.done.has(u32::from(*r))).for_each(|r| _ = settled.insert(r));
-            let (attempts, due) = (entry.attempts, entry.due);
-            let queue = (self.queue_of)(&envelope, &meta).into();
-            messages.push(RecoveredMessage { id, queue, place, size, attempts, due, recipients, settled });
-            self.segments.add(place.segment, entry.share);
-            index.insert(id, entry);
         }
-        messages.sort_unstable_by_key(|m| (m.place.segment, m.place.offset, m.place.index));
-        self.recovery.messages = messages;
+        let mut order = Vec::with_capacity(self.index.len());
+        for slot in 0..self.index.end() {
+            let Some(&Entry { id, place, share, .. }) = self.index.at(slot) else { continue };
+            if place.segment < self.floor {
+                self.index.remove(&id);
+            } else {
+                self.segments.add(place.segment, share);
+                order.push((place.segment, place.offset, place.index, slot));
+            }
+        }
+        order.sort_unstable();
+        let index = &mut self.index;
+        self.recovery.messages = order.into_iter().filter_map(|(.., slot)| index.hand_out(slot)).collect();
         Recovered {
             recovery: self.recovery,
-            index,
+            index: self.index,
             segments: self.segments,
             spares,
             floor: self.floor,
@@ -312,4 +307,14 @@ impl Replay {
             last_segment,
         }
     }
+}
+
+/// From a stored bitmap; only recipients there are.
+fn settled_of(bitmap: &[u8], recipients: u16) -> Settled {
+    let whole = usize::from(recipients / 8);
+    let mut octets = bitmap[..bitmap.len().min(whole + 1)].to_vec();
+    if let Some(last) = octets.get_mut(whole) {
+        *last &= (1 << (recipients % 8)) - 1;
+    }
+    Settled::from_bitmap(&octets)
 }

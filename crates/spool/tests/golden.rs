@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{body, due, id, sealed, small_settings};
+use common::{body, due, id, pending, resident, sealed, small_settings};
 use spool::fault::FaultDisk;
 use spool::{Batch, FileName, Mark, SegmentLog};
 
@@ -49,9 +49,9 @@ fn version_1_golden_octets_read() {
     assert_eq!(recovery.damage, spool::Damage::default());
     let [one, three] = &recovery.messages[..] else { panic!("two messages, not {}", recovery.messages.len()) };
     let expected = sealed(1, 2, &body(1, 300));
-    assert_eq!((one.id, &one.envelope, &one.meta), (expected.id, &expected.envelope, &expected.meta));
-    assert_eq!((one.attempts, one.due, &one.recipients_left[..]), (2, due(600), &[0, 1][..]));
-    assert_eq!(log.read(one.id, one.place), Ok((expected.head, expected.body)));
+    assert_eq!((one.id, &*one.queue, one.recipients), (expected.id, "q1", 2));
+    assert_eq!((one.attempts, one.due, pending(one)), (2, due(600), vec![0, 1]));
+    assert_eq!(log.read(one.id, one.place), Ok(resident(&expected)));
     assert_eq!((three.id, three.attempts, three.due), (id(3), 0, due(3)));
-    assert_eq!(three.recipients_left, (1..70).filter(|r| *r != 64).collect::<Vec<u32>>());
+    assert_eq!(pending(three), (1..70).filter(|r| *r != 64).collect::<Vec<_>>());
 }

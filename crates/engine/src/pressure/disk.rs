@@ -1,12 +1,14 @@
 //! A disk judged: whether a file system has the room it shall keep, and what to say about it.
 //!
 //! Refusing begins with the first sample that is short; it ends with the second good one in a row, so that
-//! a disk at the edge does not flap. Measuring is the watcher's.
+//! a disk at the edge does not flap. A file system that does not answer is asked no second time until it does.
 
 use config::MinFree;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use store::Free;
+use tokio::task::JoinHandle;
 
 /// A directory whose file system must keep some room.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +101,34 @@ impl Volume {
     }
 }
 
+/// Looks at one directory, with at most one system call under way however long it takes.
+pub(super) struct Looker<M> {
+    path: PathBuf,
+    measure: M,
+    under_way: Option<JoinHandle<io::Result<Free>>>,
+}
+
+impl<M: Fn(&Path) -> io::Result<Free> + Clone + Send + 'static> Looker<M> {
+    pub fn new(path: PathBuf, measure: M) -> Looker<M> {
+        Looker { path, measure, under_way: None }
+    }
+
+    /// The next look; [`Look::Silent`] after `patience`, and then again until the call has come back.
+    pub async fn look(&mut self, patience: Duration) -> Look {
+        let under_way = self.under_way.get_or_insert_with(|| {
+            let (path, measure) = (self.path.clone(), self.measure.clone());
+            tokio::task::spawn_blocking(move || measure(&path))
+        });
+        let Ok(ended) = tokio::time::timeout(patience, under_way).await else { return Look::Silent };
+        self.under_way = None;
+        match ended {
+            Ok(Ok(free)) => Look::Free(free),
+            Ok(Err(error)) => Look::Failed(error),
+            Err(panicked) => Look::Failed(io::Error::other(panicked)),
+        }
+    }
+}
+
 /// Room on the file system of `path`, or of the nearest directory above it that is there.
 pub(super) fn measure(path: &Path) -> io::Result<Free> {
     let mut absent = io::Error::from(io::ErrorKind::NotFound);
@@ -174,6 +204,27 @@ mod tests {
         assert_eq!((silent.before, silent.after), (Verdict::Full, Verdict::Silent));
         assert_eq!(judge.judge(&Look::Failed(io::ErrorKind::PermissionDenied.into())), None, "silent either way");
         assert_eq!(judge.judge(&look(50, 100)).map(|c| c.after), Some(Verdict::Full));
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_is_asked_once() {
+        let (answer, answers) = std::sync::mpsc::channel::<Free>();
+        let answers = std::sync::Arc::new(std::sync::Mutex::new(answers));
+        let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counted = calls.clone();
+        let mut looker = Looker::new(PathBuf::from("/"), move |_: &Path| {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            answers.lock().expect("no panic").recv().map_err(io::Error::other)
+        });
+        assert!(matches!(looker.look(Duration::from_millis(1)).await, Look::Silent));
+        assert!(matches!(looker.look(Duration::from_millis(1)).await, Look::Silent));
+        let Look::Free(room) = look(7, 7) else { unreachable!("made of numbers") };
+        answer.send(room).expect("somebody waits");
+        assert!(matches!(looker.look(Duration::from_secs(20)).await, Look::Free(found) if found == room));
+        assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), 1);
+        drop(answer);
+        assert!(matches!(looker.look(Duration::from_secs(20)).await, Look::Failed(_)));
+        assert_eq!(calls.load(std::sync::atomic::Ordering::Relaxed), 2);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use super::*;
 use std::io;
-use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
 
@@ -135,4 +134,41 @@ fn growth_is_what_was_written_and_what_had_to_move() {
     assert_eq!(content_growth((16, 16), (17, 32)), 17, "moved");
     assert_eq!(content_growth((17, 32), (0, 0)), 0, "handed over");
     assert_eq!(content_growth((17, 32), (3, 32)), 0, "shorter");
+}
+
+#[test]
+fn content_comes_back_from_the_spool_only_as_memory_has_room() {
+    let pressure = pressure(false);
+    let (at_once, patient) = (Duration::ZERO, LOAD_PATIENCE);
+    for (used, octets, waited, has_room) in [
+        (550 * MIB, 50 * MIB, at_once, true),
+        (550 * MIB, 50 * MIB + 1, at_once, false),
+        (740 * MIB, SMALL_OCTETS, at_once, true),
+        (760 * MIB, SMALL_OCTETS, at_once, true),
+        (760 * MIB, SMALL_OCTETS + 1, at_once, false),
+        (760 * MIB, 100 * MIB, patient - Duration::from_millis(1), false),
+        (775 * MIB, 100 * MIB, patient, true),
+        (775 * MIB, 100 * MIB + 1, patient, false),
+        (975 * MIB - 4, 1, at_once, true),
+        (975 * MIB - 3, 1, at_once, false),
+        (976 * MIB, 1, patient, false),
+    ] {
+        pressure.set_memory(used);
+        assert_eq!(pressure.has_room_to_load(octets, waited), has_room, "{octets} at {used} after {waited:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_waits_for_room_gets_it_when_it_is_there_and_it_counts() {
+    let pressure = pressure(false);
+    pressure.set_memory(980 * MIB);
+    let waiting = tokio::spawn({
+        let pressure = pressure.clone();
+        async move { pressure.room_to_load(10 * MIB).await }
+    });
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    pressure.set_memory(500 * MIB);
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("there is room").expect("no panic");
+    assert_eq!(pressure.admission(), Admission::Open { octets_max: 240 * MIB });
 }

@@ -3,7 +3,7 @@
 //! Memory and spool are sampled by one task, often. Each volume has a task of its own, so that a disk that
 //! hangs stops nobody else's look; at most one system call per volume is under way, on a blocking thread.
 
-use super::disk::{Judge, Look, Volume, measure};
+use super::disk::{Judge, Look, Looker, Volume, measure};
 use super::memory::Level;
 use super::{Pressure, SPOOL_FAILS};
 use crate::engine::Engine;
@@ -72,7 +72,10 @@ impl Engine {
         }
         match after {
             Level::Stop => {
-                tracing::warn!("{used} bytes of memory in use, the soft limit is {}: load shedding", limit(limits.soft));
+                tracing::warn!(
+                    "{used} bytes of memory in use, the soft limit is {}: load shedding",
+                    limit(limits.soft)
+                );
             }
             Level::Low => {
                 let what = if before == Level::Stop { "mail is taken again" } else { "bodies leave memory" };
@@ -96,24 +99,13 @@ impl Engine {
     async fn watch_volume(&self, volume: Volume, seen: oneshot::Sender<()>) {
         let mut seen = Some(seen);
         let mut judge = Judge::new(volume.clone());
-        loop {
-            let path = volume.path.clone();
-            let mut looking = tokio::task::spawn_blocking(move || measure(&path));
-            let mut look = None;
-            while look.is_none() {
-                let waited = tokio::time::timeout(DISK_PATIENCE, &mut looking);
-                let Some(waited) = self.stop.unless_requested(waited).await else { return };
-                let found = match waited {
-                    Ok(Ok(Ok(free))) => look.insert(Look::Free(free)),
-                    Ok(Ok(Err(error))) => look.insert(Look::Failed(error)),
-                    Ok(Err(panicked)) => look.insert(Look::Failed(std::io::Error::other(panicked))),
-                    Err(_) => &mut Look::Silent,
-                };
-                self.take_look(&volume, &mut judge, found);
-                // Whoever waited for the first look may have gone.
-                seen.take().map(|seen| seen.send(()));
-            }
-            if self.stop.unless_requested(tokio::time::sleep(DISK_INTERVAL)).await.is_none() {
+        let mut looker = Looker::new(volume.path.clone(), measure);
+        while let Some(look) = self.stop.unless_requested(looker.look(DISK_PATIENCE)).await {
+            self.take_look(&volume, &mut judge, &look);
+            // Whoever waited for the first look may have gone.
+            seen.take().map(|seen| seen.send(()));
+            let silent = matches!(look, Look::Silent);
+            if !silent && self.stop.unless_requested(tokio::time::sleep(DISK_INTERVAL)).await.is_none() {
                 return;
             }
         }

@@ -4,10 +4,10 @@
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Place, Sealed};
+use message::{Envelope, MessageId, Meta, Place, Resident, Sealed};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::fault::FaultDisk;
-use spool::{Batch, Mark, Recovery, SegmentLog, Settings, SpoolError};
+use spool::{Batch, Mark, RecoveredMessage, Recovery, SegmentLog, Settings, SpoolError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Small numbers from a seed (xorshift).
@@ -63,7 +63,24 @@ pub fn sealed(number: u64, recipients: u64, body: &Bytes) -> Sealed {
 }
 
 pub fn small_settings() -> Settings {
-    Settings { segment_octets: 64 << 10, compact_margin_octets: 128 << 10 }
+    Settings { segment_octets: 64 << 10, compact_margin_octets: 128 << 10, queue_of }
+}
+
+/// One of seven queues, by the message's number.
+pub fn queue_of(_: &Envelope, meta: &Meta) -> String {
+    let number = meta.get("n").and_then(|n| n.as_u64()).expect("every message has its number");
+    format!("q{}", number % 7)
+}
+
+/// What `sealed` reads back as.
+pub fn resident(sealed: &Sealed) -> Resident {
+    let Sealed { envelope, meta, head, body, .. } = sealed.clone();
+    Resident { envelope, meta, head, body }
+}
+
+/// Numbers of a recovered message's recipients that are not settled.
+pub fn pending(message: &RecoveredMessage) -> Vec<u16> {
+    (0..message.recipients).filter(|recipient| !message.settled.contains(*recipient)).collect()
 }
 
 /// Opens the log on `disk`; nonces follow from `seed`.
@@ -272,8 +289,8 @@ impl Rig {
         if !live.is_empty() {
             let promise = live[self.random.below(live.len() as u64) as usize];
             let place = promise.place.expect("just asked");
-            let (head, body) = log.read(promise.sealed.id, place)?;
-            assert!(head == promise.sealed.head && body == promise.sealed.body, "content of {}", promise.sealed.id);
+            let read = log.read(promise.sealed.id, place)?;
+            assert!(read == resident(&promise.sealed), "content of {}", promise.sealed.id);
         }
         Ok(())
     }
@@ -288,22 +305,21 @@ impl Rig {
         for message in &recovery.messages {
             let id = message.id;
             let promise = self.promises.get(&id).unwrap_or_else(|| panic!("{id} is removed or was never appended"));
-            assert_eq!((&message.envelope, &message.meta), (&promise.sealed.envelope, &promise.sealed.meta));
+            assert_eq!(*message.queue, queue_of(&promise.sealed.envelope, &promise.sealed.meta));
+            assert_eq!(usize::from(message.recipients), promise.sealed.envelope.recipients.len());
             assert_eq!(message.size as usize, promise.sealed.head.len() + promise.sealed.body.len());
             assert!(
                 promise.plans.contains(&(message.attempts, message.due)),
                 "{id}: {message:?} of {:?}",
                 promise.plans
             );
-            let left: BTreeSet<u32> = message.recipients_left.iter().copied().collect();
-            let done: BTreeSet<u32> =
-                (0..message.envelope.recipients.len() as u32).filter(|r| !left.contains(r)).collect();
+            let settled = (0..message.recipients).filter(|r| message.settled.contains(*r));
+            let done: BTreeSet<u32> = settled.map(u32::from).collect();
+            assert_eq!(done.len(), message.settled.len(), "{id}: no recipients but those of the envelope");
             assert!(done.is_superset(&promise.done), "{id}: settled recipients stay settled");
             assert!(done.is_subset(&promise.maybe_done), "{id}: recipients settle only by marks");
             match log.read(id, message.place) {
-                Ok((head, body)) => {
-                    assert!(head == promise.sealed.head && body == promise.sealed.body, "content of {id}")
-                }
+                Ok(read) => assert!(read == resident(&promise.sealed), "content of {id}"),
                 Err(error @ SpoolError::Io { .. }) => unread = Err(error),
                 Err(error) => panic!("{id} does not read: {error}"),
             }
