@@ -12,6 +12,7 @@ mod egress;
 mod engine;
 mod ingress;
 mod load;
+pub mod pressure;
 mod records;
 mod recovery;
 mod settle;

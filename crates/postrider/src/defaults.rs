@@ -20,6 +20,7 @@ pub fn startup(state: &Path, smtp: &str, http: &str) -> Result<Startup, config::
         esmtp_listeners: vec![config::parse::<EsmtpListener>("kumo.start_esmtp_listener", listener)?],
         http_listeners: vec![config::parse::<HttpListener>("kumo.start_http_listener", json!({"listen": http}))?],
         local_logs: vec![config::parse::<LocalLogs>("kumo.configure_local_logs", logs)?],
+        ..Startup::default()
     })
 }
 

@@ -8,6 +8,7 @@ mod daemon;
 mod defaults;
 mod diagnostics;
 mod identity;
+mod memory;
 mod privileges;
 mod serve;
 mod spools;

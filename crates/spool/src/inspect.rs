@@ -312,7 +312,7 @@ fn is_aside(name: FileName) -> bool {
 /// The sequence number in a name.
 fn number(name: FileName) -> u32 {
     match name {
-        FileName::Segment(n) | FileName::Spare(n) | FileName::Aside(n) | FileName::Checkpoint(n) => n,
+        FileName::Segment(n) | FileName::Spare(n) | FileName::Aside(n, _) | FileName::Checkpoint(n) => n,
     }
 }
 

@@ -44,6 +44,16 @@ pub struct Families {
     pub message_count: IntGauge,
     /// Resident set size in octets.
     pub memory_usage: IntGauge,
+    /// The soft limit of memory in octets.
+    pub memory_limit: IntGauge,
+    /// From how much memory on bodies leave it, in octets.
+    pub memory_low_thresh: IntGauge,
+    /// How often `memory_low_thresh` was passed upwards.
+    pub memory_low_count: IntCounter,
+    /// How often `memory_limit` was passed upwards.
+    pub memory_over_limit_count: IntCounter,
+    /// Transactions ended while their content came in, because memory was out.
+    pub content_shed: IntCounter,
     /// Free space by `<name> spool` and `log dir <path>`.
     pub disk_free_bytes: IntGaugeVec,
     /// Share of free space in percent.
@@ -86,6 +96,11 @@ impl Metrics {
             scheduled_queue_count: gauge(r, "scheduled_queue_count", "scheduled queues")?,
             message_count: gauge(r, "message_count", "messages in any state")?,
             memory_usage: gauge(r, "memory_usage", "resident memory in bytes")?,
+            memory_limit: gauge(r, "memory_limit", "soft limit of memory in bytes")?,
+            memory_low_thresh: gauge(r, "memory_low_thresh", "memory in bytes from which bodies leave it")?,
+            memory_low_count: counter(r, "memory_low_count", "times memory_low_thresh was passed")?,
+            memory_over_limit_count: counter(r, "memory_over_limit_count", "times memory_limit was passed")?,
+            content_shed: counter(r, "postrider_content_shed", "transactions ended for want of memory")?,
             disk_free_bytes: gauges(r, "disk_free_bytes", "free space in bytes", &["name"])?,
             disk_free_percent: gauges(r, "disk_free_percent", "free space in percent", &["name"])?,
             disk_free_inodes: gauges(r, "disk_free_inodes", "free inodes", &["name"])?,
