@@ -80,7 +80,7 @@ impl FileDisk {
     }
 
     fn sync_names(&self, names: &[FileName]) -> io::Result<()> {
-        if names.iter().any(|name| matches!(name, FileName::Aside(_))) {
+        if names.iter().any(|name| matches!(name, FileName::Aside(..))) {
             File::open(self.shared.dir.join("corrupt"))?.sync_all()?;
         }
         self.directory.sync_all()
@@ -201,40 +201,51 @@ pub(crate) fn read_full(file: &File, at: u32, into: &mut [Page]) -> io::Result<u
     Ok(length)
 }
 
-/// The beginning of a file's name and what the number behind it means.
-type Kind = (&'static str, fn(u32) -> FileName);
-
 /// The spool's files in `dir`.
 pub(crate) fn list(dir: &Path) -> io::Result<Vec<FileInfo>> {
     let mut files = Vec::new();
-    let kinds: [Kind; 3] = [("seg-", FileName::Segment), ("spare-", FileName::Spare), ("index-", FileName::Checkpoint)];
-    list_into(&mut files, dir, &kinds)?;
-    match list_into(&mut files, &dir.join("corrupt"), &[("seg-", FileName::Aside)]) {
+    list_into(&mut files, dir, of_log)?;
+    match list_into(&mut files, &dir.join("corrupt"), set_aside) {
         // A copy of a spool may lack it; the program itself makes it.
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(files),
         other => other.map(|()| files),
     }
 }
 
-/// Adds the files of `dir` whose names begin with one of the prefixes and end in eight hex digits.
-fn list_into(files: &mut Vec<FileInfo>, dir: &Path, kinds: &[Kind]) -> io::Result<()> {
+/// Adds the files of `dir` that `named` knows.
+fn list_into(files: &mut Vec<FileInfo>, dir: &Path, named: fn(&str) -> Option<FileName>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        let name = entry.file_name();
-        let name = name.to_str().unwrap_or_default();
-        for (prefix, kind) in kinds {
-            let digits = name.strip_prefix(prefix).filter(|digits| digits.len() == 8);
-            if let Some(number) = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()) {
-                match entry.metadata() {
-                    Ok(metadata) => files.push(FileInfo { name: kind(number), octets: metadata.len() }),
-                    // Renamed by the process whose spool it is, while somebody else looks on.
-                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-                    Err(e) => return Err(e),
-                }
-            }
+        let Some(name) = entry.file_name().to_str().and_then(named) else { continue };
+        match entry.metadata() {
+            Ok(metadata) => files.push(FileInfo { name, octets: metadata.len() }),
+            // Renamed by the process whose spool it is, while somebody else looks on.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
         }
     }
     Ok(())
+}
+
+/// The names of files in the spool directory: a prefix and eight hex digits.
+fn of_log(name: &str) -> Option<FileName> {
+    let kinds: [(&str, fn(u32) -> FileName); 3] =
+        [("seg-", FileName::Segment), ("spare-", FileName::Spare), ("index-", FileName::Checkpoint)];
+    kinds.iter().find_map(|(prefix, kind)| name.strip_prefix(prefix).and_then(number).map(kind))
+}
+
+/// The names of files in `corrupt/`: a second file of one number has a copy number behind it.
+fn set_aside(name: &str) -> Option<FileName> {
+    let name = name.strip_prefix("seg-")?;
+    let (digits, copy) = match name.split_once('.') {
+        None => (name, 0),
+        Some((digits, copy)) => (digits, copy.parse().ok().filter(|copy| *copy > 0)?),
+    };
+    Some(FileName::Aside(number(digits)?, copy))
+}
+
+fn number(digits: &str) -> Option<u32> {
+    u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 8)
 }
 
 /// Makes a directory and those above it that are missing, and syncs each name: else a power cut
@@ -271,3 +282,25 @@ fn offset(page: u32) -> u64 {
 
 /// Files kept open for reading; beyond that they are opened anew.
 const READ_FILES_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_back() {
+        let of_log_names = [FileName::Segment(1), FileName::Spare(0xfedc_ba98), FileName::Checkpoint(u32::MAX)];
+        for name in of_log_names {
+            assert_eq!(of_log(&name.to_string()), Some(name));
+        }
+        for name in [FileName::Aside(7, 0), FileName::Aside(7, 1), FileName::Aside(0xabcd, u16::MAX)] {
+            assert_eq!(set_aside(name.to_string().trim_start_matches("corrupt/")), Some(name));
+        }
+        for other in ["seg-1", "seg-0000000g", "recent", "lock", "seg-000000011"] {
+            assert_eq!(of_log(other), None, "{other}");
+        }
+        for other in ["seg-00000001.0", "seg-00000001.x", "seg-00000001.65536", "notes"] {
+            assert_eq!(set_aside(other), None, "{other}");
+        }
+    }
+}
