@@ -276,13 +276,13 @@ impl Rig {
 
     fn maintain(&mut self) -> Result<(), SpoolError> {
         let octets_max = 1 + self.random.below(40_000) as usize;
-        self.log.as_mut().map_or(Ok(false), |log| log.maintain(octets_max)).map(|_| ())
+        self.log.as_mut().map_or(Ok(false), |log| log.maintain(octets_max).map(|done| done.more)).map(|_| ())
     }
 
     fn maintain_all(&mut self) -> Result<(), SpoolError> {
         let Some(log) = self.log.as_mut() else { return Ok(()) };
         for _ in 0..1000 {
-            if !log.maintain(20_000)? {
+            if !log.maintain(20_000)?.more {
                 return Ok(());
             }
         }
