@@ -5,6 +5,7 @@
 //! [`SegmentLog::next_recovered`] gives the messages out. Between begin and adopt nothing old is released.
 
 use crate::batch::Builder;
+use crate::checkpoint_write::Checkpoints;
 use crate::disk::Disk;
 use crate::log::SegmentLog;
 use crate::page::PAGE_OCTETS;
@@ -29,12 +30,13 @@ impl<D: Disk> SegmentLog<D> {
     ) -> Result<(SegmentLog<D>, Recovering), SpoolError> {
         let files = disk.list().map_err(|e| SpoolError::io(Step::List, None, &e))?;
         let listing = Listing::of(&files);
-        let tail = Tail::find(&mut disk, &listing.segments)?;
+        let mut tail = Tail::find(&mut disk, &listing.segments)?;
+        tail.heed_checkpoints(&*disk.reader(), &listing.checkpoints);
         let reader = disk.reader();
         let recovering =
             Recovering { disk: reader.clone(), queue_of: settings.queue_of, listing: listing.clone(), tail };
         let pages = |octets: u64| u32::try_from(octets / PAGE_OCTETS as u64).unwrap_or(u32::MAX);
-        let last_segment = listing.asides.iter().copied().max().unwrap_or(0).max(tail.segment);
+        let last_segment = listing.asides.iter().copied().max().unwrap_or(0).max(tail.last_segment);
         let log = SegmentLog {
             reader,
             nonces,
@@ -42,6 +44,7 @@ impl<D: Disk> SegmentLog<D> {
             segments: Segments::default(),
             active: None,
             acknowledged: (tail.segment, tail.end),
+            acknowledged_sequence: tail.last_sequence,
             next_segment: last_segment.saturating_add(1),
             next_batch: tail.last_sequence + 1,
             floor: tail.floor,
@@ -50,6 +53,7 @@ impl<D: Disk> SegmentLog<D> {
             filling: None,
             compaction: None,
             builder: Builder::default(),
+            checkpoints: Checkpoints::found(&listing.checkpoints),
             counters: Counters::default(),
             unadopted_octets: Some(listing.segments.values().sum()),
             handing_out: Vec::new(),
@@ -72,6 +76,7 @@ impl<D: Disk> SegmentLog<D> {
         self.handing_out = order;
         self.handing_out.reverse();
         self.unadopted_octets = None;
+        self.checkpoints.note_growth(recovery.replayed_octets);
         recovery
     }
 

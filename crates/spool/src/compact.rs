@@ -51,6 +51,9 @@ impl<D: Disk> SegmentLog<D> {
             self.write_batch()?;
             return Ok(true);
         }
+        if self.checkpoint_step(octets_max)?.is_some() {
+            return Ok(true);
+        }
         if self.compaction.is_some() || self.wants_compaction() {
             return self.compact_step(octets_max);
         }

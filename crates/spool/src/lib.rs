@@ -13,6 +13,9 @@
 mod active;
 mod batch;
 mod begin;
+mod checkpoint;
+mod checkpoint_read;
+mod checkpoint_write;
 mod compact;
 mod disk;
 mod error;

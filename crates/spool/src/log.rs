@@ -7,6 +7,7 @@
 
 use crate::active::Active;
 use crate::batch::{Batch, Builder, Frame, Part, State, Written};
+use crate::checkpoint_write::Checkpoints;
 use crate::compact::{Compaction, Filling};
 use crate::disk::{Disk, FileName, ReadPages};
 use crate::format::SEQUENCE_MAX;
@@ -32,6 +33,8 @@ pub struct SegmentLog<D> {
     pub(crate) active: Option<Active>,
     /// Newest segment that was opened and the page behind what is acknowledged in it; (0, 0) for none.
     pub(crate) acknowledged: (u32, u32),
+    /// Sequence of the last batch that is.
+    pub(crate) acknowledged_sequence: u64,
     pub(crate) next_segment: u32,
     pub(crate) next_batch: u64,
     /// Floor of the newest synced batch: segments below it may be reused.
@@ -42,6 +45,7 @@ pub struct SegmentLog<D> {
     pub(crate) filling: Option<Filling>,
     pub(crate) compaction: Option<Compaction>,
     pub(crate) builder: Builder,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) counters: Counters,
     /// Octets of the segments of earlier runs; `None` once they are adopted.
     pub(crate) unadopted_octets: Option<u64>,
@@ -142,6 +146,8 @@ impl<D: Disk> SegmentLog<D> {
         self.floor = floor;
         active.next_page = end;
         self.acknowledged = (active.sequence, end);
+        self.acknowledged_sequence = self.builder.sequence();
+        self.checkpoints.note_growth(u64::from(pages) * PAGE_OCTETS as u64);
         if let Some(segment) = self.segments.get_mut(active.sequence) {
             segment.end = end;
         }

@@ -79,6 +79,11 @@ impl Scan {
         }
     }
 
+    /// The same walk from page `page` on.
+    pub fn starting_at(self, page: u32) -> Scan {
+        Scan { at: page, ..self }
+    }
+
     /// Highest sequence met so far.
     pub fn last_sequence(&self) -> u64 {
         self.last_sequence

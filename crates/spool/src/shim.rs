@@ -10,10 +10,6 @@ pub struct Maintenance {
 }
 impl<D: Disk> SegmentLog<D> {
     /// To come.
-    pub fn finish(&mut self) -> Result<(), SpoolError> {
-        Ok(())
-    }
-    /// To come.
     pub fn set_aside(&mut self, _id: message::MessageId) {}
     /// To come.
     pub fn accepts_appends(&mut self) -> Result<(), SpoolError> {

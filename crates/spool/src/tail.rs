@@ -5,6 +5,8 @@
 //! left a batch that no sync covers, and a later power cut must not take back what was believed. Older segments need no such
 //! sync: their end was written into a header after their last batch was synced, or believed by a start that synced it.
 
+use crate::checkpoint::CheckpointHeader;
+use crate::checkpoint_read::read_header;
 use crate::disk::{Disk, FileName, ReadPages};
 use crate::format::{BatchHeader, SegmentHeader};
 use crate::page::{PAGE_OCTETS, Page, octets};
@@ -20,8 +22,12 @@ pub(crate) struct Tail {
     pub segment: u32,
     /// Page behind what is acknowledged in it.
     pub end: u32,
+    /// The same, when more is acknowledged there than reads.
+    pub fence: Option<u32>,
     /// No batch that may ever be read has a higher sequence.
     pub last_sequence: u64,
+    /// No segment has a higher number.
+    pub last_segment: u32,
     /// Highest floor met.
     pub floor: u32,
 }
@@ -58,7 +64,7 @@ impl Tail {
                 tail.last_sequence = tail.last_sequence.max(scan.last_sequence());
             }
             if tail.segment == 0 {
-                (tail.segment, tail.end) = (*sequence, end);
+                (tail.segment, tail.end, tail.last_segment) = (*sequence, end, *sequence);
             }
             if has_batch {
                 break;
@@ -69,6 +75,23 @@ impl Tail {
             tail.last_sequence += SEQUENCES_SKIPPED;
         }
         Ok(tail)
+    }
+
+    /// Checkpoints know what the log had at least. Should some of it not read now, then what comes must not be mistaken
+    /// for it, nor for older than it.
+    pub fn heed_checkpoints(&mut self, disk: &dyn ReadPages, checkpoints: &[(u32, u64)]) {
+        for (number, _) in checkpoints {
+            let Some(CheckpointHeader { position, .. }) = read_header(disk, *number) else { continue };
+            self.last_segment = self.last_segment.max(position.segment);
+            if position.sequence > self.last_sequence {
+                self.last_sequence = position.sequence + SEQUENCES_SKIPPED;
+            }
+            if position.segment == self.segment && position.page > self.end {
+                // Acknowledged, and does not read: damage, not the end.
+                (self.end, self.fence) = (position.page, Some(position.page));
+                self.last_sequence += SEQUENCES_SKIPPED;
+            }
+        }
     }
 }
 

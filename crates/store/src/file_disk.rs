@@ -99,10 +99,7 @@ impl FileDisk {
 
 impl Disk for FileDisk {
     fn list(&mut self) -> io::Result<Vec<FileInfo>> {
-        let mut files = Vec::new();
-        list_into(&mut files, &self.shared.dir, &[("seg-", FileName::Segment), ("spare-", FileName::Spare)])?;
-        list_into(&mut files, &self.shared.dir.join("corrupt"), &[("seg-", FileName::Aside)])?;
-        Ok(files)
+        list(&self.shared.dir)
     }
 
     fn create(&mut self, name: FileName) -> io::Result<()> {
@@ -181,26 +178,43 @@ impl Shared {
 impl ReadPages for Shared {
     fn read_at(&self, name: FileName, at: u32, into: &mut [Page]) -> io::Result<usize> {
         let file = self.open(name)?;
-        let into = octets_mut(into);
-        let mut length = 0;
-        while length < into.len() {
-            match file.read_at(&mut into[length..], offset(at) + length as u64) {
-                Ok(0) => break,
-                Ok(count) => length += count,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-            if length % PAGE_OCTETS != 0 {
-                // The end of a file that is not whole pages; O_DIRECT would refuse to go on from here.
-                break;
-            }
-        }
-        Ok(length)
+        read_full(&file, at, into)
     }
+}
+
+/// Reads pages from page `at`; less than asked for only at the end of the file.
+pub(crate) fn read_full(file: &File, at: u32, into: &mut [Page]) -> io::Result<usize> {
+    let into = octets_mut(into);
+    let mut length = 0;
+    while length < into.len() {
+        match file.read_at(&mut into[length..], offset(at) + length as u64) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+        if length % PAGE_OCTETS != 0 {
+            // The end of a file that is not whole pages; O_DIRECT would refuse to go on from here.
+            break;
+        }
+    }
+    Ok(length)
 }
 
 /// The beginning of a file's name and what the number behind it means.
 type Kind = (&'static str, fn(u32) -> FileName);
+
+/// The spool's files in `dir`.
+pub(crate) fn list(dir: &Path) -> io::Result<Vec<FileInfo>> {
+    let mut files = Vec::new();
+    let kinds: [Kind; 3] = [("seg-", FileName::Segment), ("spare-", FileName::Spare), ("index-", FileName::Checkpoint)];
+    list_into(&mut files, dir, &kinds)?;
+    match list_into(&mut files, &dir.join("corrupt"), &[("seg-", FileName::Aside)]) {
+        // A copy of a spool may lack it; the program itself makes it.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(files),
+        other => other.map(|()| files),
+    }
+}
 
 /// Adds the files of `dir` whose names begin with one of the prefixes and end in eight hex digits.
 fn list_into(files: &mut Vec<FileInfo>, dir: &Path, kinds: &[Kind]) -> io::Result<()> {
@@ -211,7 +225,12 @@ fn list_into(files: &mut Vec<FileInfo>, dir: &Path, kinds: &[Kind]) -> io::Resul
         for (prefix, kind) in kinds {
             let digits = name.strip_prefix(prefix).filter(|digits| digits.len() == 8);
             if let Some(number) = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()) {
-                files.push(FileInfo { name: kind(number), octets: entry.metadata()?.len() });
+                match entry.metadata() {
+                    Ok(metadata) => files.push(FileInfo { name: kind(number), octets: metadata.len() }),
+                    // Renamed by the process whose spool it is, while somebody else looks on.
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                    Err(e) => return Err(e),
+                }
             }
         }
     }

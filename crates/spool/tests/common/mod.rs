@@ -63,7 +63,13 @@ pub fn sealed(number: u64, recipients: u64, body: &Bytes) -> Sealed {
 }
 
 pub fn small_settings() -> Settings {
-    Settings { segment_octets: 64 << 10, compact_margin_octets: 128 << 10, queue_of }
+    Settings {
+        segment_octets: 64 << 10,
+        compact_margin_octets: 128 << 10,
+        checkpoint_octets: 60_000,
+        checkpoint_factor: 2,
+        queue_of,
+    }
 }
 
 /// One of seven queues, by the message's number.
