@@ -351,10 +351,8 @@ impl Rig {
         self.counts.recovered += messages;
         self.counts.unfinished += unfinished;
         self.counts.torn_marks += torn_marks;
-        if unread.is_err() {
-            // The next opening is compared with the same promises.
-            return unread;
-        }
+        // After an error the next opening is compared with the same promises.
+        unread?;
         if self.killed && self.faulty {
             let gone = self.promises.iter().filter(|(id, _)| !now.contains_key(id));
             let gone: Vec<_> = gone.map(|(id, p)| (*id, Promise { maybe_removed: true, ..p.clone() })).collect();
