@@ -6,20 +6,20 @@
 use crate::clock::Clock;
 use crate::drain::Stop;
 use crate::ingress::buffer::BufferPool;
+use crate::recovery::RecoveryState;
 use crate::tasks::Tasks;
 use ::clock::Now;
-use message::{Content, IdGenerator, Message};
+use message::IdGenerator;
 use net::dns::MxCache;
 use net::tls::Connectors;
 use policy::{Interest, Policy};
-use queue::{ConnKey, Effect, QueueCore, QueueName, QueueSettings};
-use spool::Recovery;
-use std::collections::{HashMap, HashSet};
+use queue::{ConnKey, Effect, QueueCore, QueueSettings};
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use store::SpoolHandle;
+use store::{Recovering, SpoolHandle};
 use telemetry::{LogWriter, Metrics};
 use tokio::sync::Notify;
 
@@ -78,6 +78,7 @@ pub struct Shared {
     pub(crate) sessions: Tasks,
     pub(crate) deliveries: Tasks,
     pub(crate) wakers: Mutex<HashMap<ConnKey, Arc<Notify>>>,
+    pub(crate) recovery: Mutex<RecoveryState>,
     ids: Mutex<IdGenerator>,
     queue: Mutex<QueueCore>,
     timer: Notify,
@@ -109,6 +110,7 @@ impl Engine {
             sessions: Tasks::default(),
             deliveries: Tasks::default(),
             wakers: Mutex::default(),
+            recovery: Mutex::new(RecoveryState::Pending),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
             queue: Mutex::new(queue),
             timer: Notify::new(),
@@ -116,32 +118,12 @@ impl Engine {
         }))
     }
 
-    /// Puts recovered messages back into their queues and starts the queue's clockwork.
-    pub fn start(&self, recovery: Recovery) {
-        let mut restored = 0;
-        for found in recovery.messages {
-            let all = found.envelope.recipients.len() as u32;
-            let left: HashSet<u32> = found.recipients_left.into_iter().collect();
-            let message = Message {
-                id: found.id,
-                settled: (0..all).filter(|i| !left.contains(i)).map(|i| i as u16).collect(),
-                envelope: found.envelope,
-                meta: found.meta,
-                content: Content::Spooled { place: found.place, size: found.size },
-                attempts: found.attempts,
-                due: found.due,
-            };
-            match QueueName::text_for(&message.envelope, &message.meta) {
-                Ok(name) => self.with_queue(|queue, now| queue.admit(now, &name, message)),
-                Err(error) => tracing::error!("message {} stays in the spool: {error}", message.id),
-            }
-            restored += 1;
-        }
-        if restored > 0 {
-            tracing::info!("{restored} messages are back in their queues");
-        }
+    /// Starts the queue's clockwork, and the return of earlier runs' messages beside it. Does not wait for them.
+    pub fn start(&self, recovering: Recovering) {
         let engine = self.clone();
         self.sessions.spawn(async move { engine.tick().await });
+        let engine = self.clone();
+        self.sessions.spawn(async move { engine.recover(recovering).await });
     }
 
     /// Runs `f` on the queues, then carries out what it asked for.
@@ -225,9 +207,21 @@ impl Engine {
             Effect::Configure { queue, name } => self.configure_later(queue, name),
             Effect::Route { queue, name, config } => self.route_later(queue, name, config),
             Effect::Undeliverable { queued, verdict, reply, route } => {
-                self.settle_untried(*queued, verdict, &reply, route);
+                let engine = self.clone();
+                self.deliveries.spawn(async move {
+                    if let Some(queued) = engine.load(*queued).await {
+                        engine.settle_untried(queued, verdict, &reply, route);
+                    }
+                });
             }
-            Effect::Expired(queued) => self.settle_expired(*queued),
+            Effect::Expired(queued) => {
+                let engine = self.clone();
+                self.deliveries.spawn(async move {
+                    if let Some(queued) = engine.load(*queued).await {
+                        engine.settle_expired(queued);
+                    }
+                });
+            }
             Effect::Forgotten(name) => self.forget_counts(&name),
         }
     }

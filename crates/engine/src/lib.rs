@@ -11,7 +11,9 @@ mod drain;
 mod egress;
 mod engine;
 mod ingress;
+mod load;
 mod records;
+mod recovery;
 mod settle;
 mod tasks;
 
@@ -19,3 +21,4 @@ pub use crate::clock::Clock;
 pub use crate::drain::Phase;
 pub use crate::engine::{Engine, EngineParts, EngineSettings};
 pub use crate::ingress::listener::{EsmtpService, ServiceError};
+pub use crate::recovery::RecoveryState;

@@ -9,7 +9,6 @@ use crate::format::{
     BATCH_HEADER_OCTETS, BATCH_OCTETS_MAX, BatchHeader, MARKS, MESSAGES_MAX, RECORD_HEADER_OCTETS, RecordHeader,
     TABLE_ENTRY_OCTETS, TRANSACTION, TableEntry,
 };
-use crate::index::Done;
 use crate::mark::Mark;
 use crate::page::{Page, PageBuf};
 use clock::WallTime;
@@ -74,7 +73,8 @@ pub(crate) struct Part<'a> {
     pub due: WallTime,
     pub attempts: u16,
     pub flags: u16,
-    pub done: &'a Done,
+    /// The bitmap of settled recipients.
+    pub settled: &'a [u8],
     pub state: State<'a>,
     pub head: &'a [u8],
 }
@@ -86,15 +86,11 @@ pub(crate) enum State<'a> {
 }
 
 /// What the log must remember of a message that was put into the batch.
-#[derive(Clone)]
 pub(crate) struct Written {
     pub id: MessageId,
     /// Of its record, from the beginning of the batch.
     pub offset: u32,
     pub index: u16,
-    pub attempts: u16,
-    pub due: WallTime,
-    pub done: Done,
     /// Octets the message stands for; the shared ones in equal parts.
     pub share: u32,
 }
@@ -149,9 +145,6 @@ impl Builder {
                 id: part.id,
                 offset: start as u32,
                 index: i as u16,
-                attempts: part.attempts,
-                due: part.due,
-                done: part.done.clone(),
                 share: (own + body_share) as u32,
             });
         }
@@ -203,7 +196,7 @@ impl Builder {
     /// Puts bitmap, envelope and metadata; the table row that describes them.
     fn put_state(&mut self, part: &Part<'_>) -> TableEntry {
         self.scratch.clear();
-        part.done.put_bitmap(&mut self.scratch);
+        self.scratch.extend_from_slice(part.settled);
         let done_length = self.scratch.len() as u32;
         match part.state {
             State::New(envelope, meta) => codec::encode(envelope, meta, &mut self.scratch),

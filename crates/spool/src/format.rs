@@ -274,3 +274,7 @@ pub(crate) const MARKS: u8 = 2;
 pub(crate) const MESSAGES_MAX: usize = 65_535;
 /// Octets of one batch, 1 GiB.
 pub(crate) const BATCH_OCTETS_MAX: u64 = 1 << 30;
+/// Smallest segment, in octets.
+pub(crate) const SEGMENT_OCTETS_MIN: u32 = 64 << 10;
+/// Largest segment, in octets.
+pub(crate) const SEGMENT_OCTETS_MAX: u32 = 2 << 30;

@@ -137,7 +137,11 @@ async fn check(
     for message in &messages {
         let read = spool.load(message.id, message.place).await.expect("reads");
         let expected = sealed(message.id);
-        assert!(read.head == expected.head && read.body == expected.body && read.envelope == expected.envelope, "content of {}", message.id);
+        assert!(
+            read.head == expected.head && read.body == expected.body && read.envelope == expected.envelope,
+            "content of {}",
+            message.id
+        );
     }
     spool.close().await.expect("ends well");
 }

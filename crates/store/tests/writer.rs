@@ -88,7 +88,7 @@ impl Disk for GateDisk {
 }
 
 fn options() -> Options {
-    let settings = Settings { segment_octets: 64 << 10, compact_margin_octets: 128 << 10 };
+    let settings = Settings { compact_margin_octets: 128 << 10, ..Settings::with_segment(64 << 10) };
     Options { settings, retry_interval: Duration::from_millis(10), ..Options::default() }
 }
 
