@@ -1,7 +1,6 @@
 //! One file per message: power cuts and kills at random moments, and every single file call failing once or for good.
 //! Whatever happens, the spool keeps what it promised and nothing else. A failure prints its seed.
 
-mod common;
 mod local_rig;
 
 use local_rig::{Counts, Rig};

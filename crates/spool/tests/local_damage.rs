@@ -1,9 +1,9 @@
 //! One file per message: files that are damaged, unreadable, foreign or newer, and the golden bytes. Whatever is found, the
 //! rest is recovered, nothing is deleted, and the next start finds the same.
 
-mod common;
+mod local_rig;
 
-use common::{body, due, queue_of, resident, sealed};
+use local_rig::messages::{body, due, queue_of, resident, sealed};
 use message::{MessageId, Place, Sealed};
 use spool::local::{FaultFiles, Files, Folder, LocalName, LocalReport, MessageFiles, ReadFile, Run};
 use spool::{Mark, RecoveredMessage, SpoolError, Step};

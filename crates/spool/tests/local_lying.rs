@@ -1,7 +1,6 @@
 //! The control run: on a disk that says "synced" and has not, power cuts must lose mail; else the tests in
 //! `local_crash.rs` are blind. Alone in its file because it silences the panics it counts.
 
-mod common;
 mod local_rig;
 
 use local_rig::Rig;

@@ -1,9 +1,11 @@
 //! A rig that runs the file-per-message engine, many transactions on their way at once, against a model of what it has promised.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
-use crate::common::{Random, body, due, pending, queue_of, resident, sealed};
+pub mod messages;
+
 use clock::WallTime;
 use message::{MessageId, Place, Sealed};
+use messages::{Random, body, due, pending, queue_of, resident, sealed};
 use spool::local::{FaultFiles, Files, Folder, LocalReport, MessageFiles, Run, Undo};
 use spool::{Mark, RecoveredMessage, SpoolError};
 use std::collections::{BTreeMap, BTreeSet};
