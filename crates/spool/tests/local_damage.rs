@@ -164,8 +164,8 @@ fn marks_of_messages_that_are_gone_mean_nothing() {
     let (files, messages) = spooled(1);
     let engine = engine(&files, 2);
     let id = messages[0].id;
-    engine.remove(id).expect("removes");
-    engine.remove(id).expect("gone already");
+    assert_eq!(engine.remove(id), Ok(true));
+    assert_eq!(engine.remove(id), Ok(false), "gone already");
     engine.note(id, &[Mark::Attempt { id, attempts: 1, due: due(1) }]).expect("nothing to do");
     assert_eq!(files.names(), []);
     assert_eq!(engine.load(id), Err(SpoolError::NoSuchMessage { id }));

@@ -154,12 +154,12 @@ impl<F: Files> MessageFiles<F> {
         self.sync_changed(&before)
     }
 
-    /// Removes a message that is settled; one that is gone already is none to care about. Durable after [`MessageFiles::sync_names`].
+    /// Removes a message that is settled; false when it was gone already. Durable after [`MessageFiles::sync_names`].
     ///
     /// # Errors
     /// It may be there still.
-    pub fn remove(&self, id: MessageId) -> Result<(), SpoolError> {
-        self.remove_if_there(LocalName::Message(id)).map(|_| ())
+    pub fn remove(&self, id: MessageId) -> Result<bool, SpoolError> {
+        self.remove_if_there(LocalName::Message(id))
     }
 
     /// Returns once the names in `folder` are durable as they were at the call.

@@ -29,7 +29,12 @@ pub fn due(number: u64) -> WallTime {
 /// A body nobody else has.
 pub fn body(number: u64, octets: usize) -> Bytes {
     let mut random = Random::new(number);
-    (0..octets).map(|_| random.below(256) as u8).collect::<Vec<u8>>().into()
+    let mut body = Vec::with_capacity(octets + 8);
+    while body.len() < octets {
+        body.extend_from_slice(&random.below(u64::MAX).to_le_bytes()[..7]);
+    }
+    body.truncate(octets);
+    body.into()
 }
 
 /// Message `number` with `recipients` recipients.

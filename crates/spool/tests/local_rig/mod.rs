@@ -285,7 +285,7 @@ impl Rig {
         self.promises.get_mut(&id).expect("just found").maybe_removed = true;
         self.marks.remove(&id);
         let failures = self.files.failed_syncs(Folder::of(id));
-        self.engine.as_ref().map_or(Ok(()), |engine| engine.remove(id))?;
+        self.engine.as_ref().map_or(Ok(true), |engine| engine.remove(id))?;
         self.unlinked.push((id, failures));
         Ok(())
     }
