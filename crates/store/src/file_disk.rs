@@ -6,6 +6,7 @@
 //! refusal is the log's business.
 
 use crate::StoreError;
+use crate::kind;
 use crate::lock::{SpoolLock, lock};
 use spool::{Disk, FileInfo, FileName, PAGE_OCTETS, Page, ReadPages, octets, octets_mut};
 use std::collections::HashMap;
@@ -64,6 +65,7 @@ impl FileDisk {
         let corrupt = dir.join("corrupt");
         make_durably(&corrupt).map_err(StoreError::io(&corrupt, "create the directory"))?;
         let held = lock(dir)?;
+        kind::check(dir, kind::Kind::Log)?;
         let direct = !buffered && probe_direct(dir).map_err(StoreError::io(dir, "write a probe file"))?;
         if !direct && !buffered {
             tracing::warn!(spool = %dir.display(), "the file system refuses O_DIRECT: writing through the page cache, still synced");
@@ -250,7 +252,7 @@ fn number(digits: &str) -> Option<u32> {
 
 /// Makes a directory and those above it that are missing, and syncs each name: else a power cut
 /// could take the whole spool away.
-fn make_durably(dir: &Path) -> io::Result<()> {
+pub(crate) fn make_durably(dir: &Path) -> io::Result<()> {
     let missing: Vec<&Path> =
         dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
