@@ -154,6 +154,20 @@ impl<F: Files> MessageFiles<F> {
         self.sync_changed(&before)
     }
 
+    /// Finds out whether a message can be written now: writes one of `octets` octets under a temporary name of its own, and
+    /// takes it away. One that a cut leaves is removed by the next start. One call at a time.
+    ///
+    /// # Errors
+    /// The disk's answer.
+    pub fn probe(&self, octets: usize) -> Result<(), SpoolError> {
+        let name = LocalName::New(PROBE, self.run);
+        // Of an earlier probe that could not be removed.
+        self.remove_if_there(name)?;
+        let written = self.files.create(name, &[&vec![0; octets]]).map_err(|e| failed(Step::Write, name, &e));
+        self.remove_if_there(name)?;
+        written.and_then(|()| self.sync_names(name.folder()))
+    }
+
     /// Removes a message that is settled; false when it was gone already. Durable after [`MessageFiles::sync_names`].
     ///
     /// # Errors
@@ -317,6 +331,9 @@ impl<F: Files> MessageFiles<F> {
         self.files.open(name)
     }
 }
+
+/// No message has this id.
+const PROBE: MessageId = MessageId::from_bytes([0; 16]);
 
 /// The disk's answer, with what was being done.
 pub(super) fn failed(step: Step, what: impl core::fmt::Display, error: &io::Error) -> SpoolError {
