@@ -29,7 +29,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Nothing in the directory is a spool's.
-    #[error("{}: not a spool: no segment in it{}", dir.display(), hinted(hint))]
+    #[error("{}: not a spool: no segment and no msg/ in it{}", dir.display(), hinted(hint))]
     NotASpool {
         /// The directory.
         dir: PathBuf,

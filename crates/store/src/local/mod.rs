@@ -14,5 +14,6 @@ mod recovering;
 mod shared_sync;
 mod spool;
 
+pub(crate) use files::{list, open};
 pub(crate) use recovering::LocalRecovering;
 pub(crate) use spool::{LocalOpened, LocalSpool};

@@ -12,7 +12,7 @@ use crate::lock::{SpoolLock, lock};
 use crate::options::{Options, Stats};
 use crate::{Appended, StoreError};
 use message::{MessageId, Resident, Sealed};
-use spool::local::{Files, Folder, MessageFiles, Run};
+use spool::local::{Folder, MessageFiles, ReadFiles, Run};
 use spool::{Mark, SpoolError, check_transaction};
 use std::fs::File;
 use std::io::{self, Read};
