@@ -11,7 +11,7 @@ WORK := $(CACHE)/work
 PREFIX ?= /usr/local
 LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue route sender-auth policy
 
-.PHONY: demo test bench bench-compare install build lint unit sim e2e peers fuzz clean-cache
+.PHONY: demo test bench bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
 
 demo: build ## build, then send mail through generator, relay and sink, with a kill -9 in the middle
 	$(BENCH) demo --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/demo
@@ -41,6 +41,10 @@ peers:
 
 e2e: build peers
 	cargo test --release --locked -p e2e
+
+torture: build ## TORTURE_KILLS=500 kills -9 under load, after a 250, during the start and while compacting; TORTURE_SEED repeats a run
+	tools/needs.sh test
+	TORTURE_KILLS=$(or $(TORTURE_KILLS),500) cargo test --release --locked -p e2e --test kill nothing_acknowledged -- --nocapture
 
 fuzz: ## a short run of every fuzz target; FUZZ_SECONDS=300 for a long one
 	tools/needs.sh build

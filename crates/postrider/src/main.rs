@@ -10,6 +10,7 @@ mod diagnostics;
 mod identity;
 mod privileges;
 mod serve;
+mod spools;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

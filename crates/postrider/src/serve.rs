@@ -1,10 +1,10 @@
 //! From start-up values to a running server: the system diagram, read from top to bottom.
 //!
 //! Sockets are bound first, so that a port in use is the first thing said; then the caller may
-//! drop privileges; then spool and logs are opened and listeners are served until the process is
-//! told to stop. Mail found in the spool goes back to its queues beside that.
+//! drop privileges; then spool and logs are opened, mail found in the spool goes back to its
+//! queues, and listeners are served until the process is told to stop.
 
-use crate::{defaults, diagnostics, identity, privileges};
+use crate::{defaults, diagnostics, identity, privileges, spools};
 use admin::HttpService;
 use anyhow::{Context, anyhow};
 use clap::Parser;
@@ -13,12 +13,14 @@ use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
 use net::listen;
 use policy::{Policy, Startup, StaticPolicy};
+use queue::QueueName;
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use store::{Recovering, SpoolHandle};
 use telemetry::{LogWriter, Metrics};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -98,22 +100,18 @@ pub fn serve(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow:
 }
 
 async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
-    let spool_dir = spool_dir(&startup)?;
-    let options = store::Options {
-        settings: spool::Settings {
-            queue_of: |envelope, meta| queue::QueueName::text_for(envelope, meta).unwrap_or_default(),
-            ..spool::Settings::default()
-        },
-        ..store::Options::default()
-    };
-    let (spool, recovering) = store::open(&spool_dir, options)?;
+    let plan = spools::Plan::new(&startup.spools)?;
+    if let Some(notice) = &plan.notice {
+        tracing::info!("{notice}");
+    }
+    let (spool, recovering) = open_spool(&plan)?;
     let logs = startup.local_logs.iter().map(|l| LogWriter::open(l.clone())).collect::<Result<_, _>>()?;
     let settings = EngineSettings {
         hostname: identity::hostname(),
-        node_id: identity::node_id(&spool_dir)?,
+        node_id: identity::node_id(&plan.dir)?,
         resident_bytes_max: identity::resident_bytes_max(),
         seed: identity::seed()?,
-        disks: disks(&startup),
+        disks: disks(&startup, &plan),
     };
     let engine = Engine::new(EngineParts {
         policy,
@@ -134,6 +132,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
     for (options, socket) in startup.http_listeners.iter().zip(bound.http) {
         http.push((HttpService::new(engine.clone(), options)?, listen::into_tokio(socket)?));
     }
+    engine.start(recovering);
     let mut services = tokio::task::JoinSet::new();
     for (service, socket) in smtp {
         announce("smtp", &socket)?;
@@ -143,7 +142,6 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         announce("http", &socket)?;
         services.spawn(service.serve(socket));
     }
-    engine.start(recovering);
     eprintln!("initialization complete");
     stops.run(&engine).await
 }
@@ -203,23 +201,20 @@ impl Stops {
     }
 }
 
-/// What `/metrics` shows the free space of, under KumoMTA's names.
-fn disks(startup: &Startup) -> Vec<(String, PathBuf)> {
-    // One log serves all spools: their space is that of its directory.
-    let spools = startup.spools.iter().map(|s| format!("{} spool", s.name));
-    let spool_dir = spool_dir(startup).unwrap_or_default();
-    let spools = spools.map(|name| (name, spool_dir.clone()));
-    let logs = startup.local_logs.iter().map(|l| (format!("log dir {}", l.log_dir.display()), l.log_dir.clone()));
-    spools.chain(logs).collect()
+/// Opens the spool; messages of earlier runs come back beside the service.
+fn open_spool(plan: &spools::Plan) -> anyhow::Result<(SpoolHandle, Recovering)> {
+    let mut options = store::Options::default();
+    // A message that names no queue is left in the spool, and said so, when it is queued.
+    options.settings.queue_of = |envelope, meta| QueueName::text_for(envelope, meta).unwrap_or_default();
+    Ok(store::open(&plan.dir, options)?)
 }
 
-/// One log serves both of KumoMTA's spools; it lives in the one called `data`.
-fn spool_dir(startup: &Startup) -> anyhow::Result<PathBuf> {
-    let missing =
-        |name: &str| anyhow!("kumo.define_spool: no spool called `{name}` is defined: expected `data` and `meta`");
-    let find = |name: &str| startup.spools.iter().find(|s| s.name == name).ok_or_else(|| missing(name));
-    find("meta")?;
-    Ok(find("data")?.path.clone())
+/// What `/metrics` shows the free space of, under KumoMTA's names.
+fn disks(startup: &Startup, plan: &spools::Plan) -> Vec<(String, PathBuf)> {
+    // One engine serves all spools: their space is that of its directory.
+    let spools = startup.spools.iter().map(|s| (format!("{} spool", s.name), plan.dir.clone()));
+    let logs = startup.local_logs.iter().map(|l| (format!("log dir {}", l.log_dir.display()), l.log_dir.clone()));
+    spools.chain(logs).collect()
 }
 
 /// How long deliveries in hand may take to end. What is cut short is in the spool.

@@ -1,52 +1,108 @@
-//! The start of a log.
+//! How a log starts: at once, with the mail of earlier runs joining later.
+//!
+//! [`SegmentLog::begin`] finds the end of the log and takes commits; [`Recovering::run`] reads the old segments on
+//! any thread; [`SegmentLog::adopt`] joins both, after which housekeeping goes over all of it and
+//! [`SegmentLog::next_recovered`] gives the messages out. Between begin and adopt nothing old is released.
 
 use crate::batch::Builder;
-use crate::disk::{Disk, FileName};
+use crate::disk::Disk;
 use crate::log::SegmentLog;
 use crate::page::PAGE_OCTETS;
-use crate::recovery::{Recovered, Recovery, recover};
+use crate::recovery::{Listing, Recovered, RecoveredMessage, Recovering, Recovery};
+use crate::segments::Segments;
 use crate::settings::{NonceSource, Settings};
 use crate::stats::Counters;
+use crate::tail::Tail;
 use crate::{SpoolError, Step};
 
 impl<D: Disk> SegmentLog<D> {
-    /// Opens the spool on `disk`, syncs and recovers what is in it. Writes nothing: the first commit
-    /// opens a new segment.
+    /// Opens the spool on `disk` for commits, whatever the backlog: the time it takes is that of listing the files and of
+    /// reading the newest segment. Writes nothing: the first commit opens a new segment. What is to be run
+    /// and adopted brings the mail of earlier runs.
     ///
     /// # Errors
-    /// `Io` when a file does not read, `NewerFormat` when a newer program wrote it.
-    pub fn open(mut disk: D, settings: Settings, nonces: NonceSource) -> Result<(SegmentLog<D>, Recovery), SpoolError> {
+    /// `Io` when the files do not list or sync, `NewerFormat` when a newer program wrote it.
+    pub fn begin(
+        mut disk: D,
+        settings: Settings,
+        nonces: NonceSource,
+    ) -> Result<(SegmentLog<D>, Recovering), SpoolError> {
         let files = disk.list().map_err(|e| SpoolError::io(Step::List, None, &e))?;
-        // A process that was killed may have left written pages that no sync covers. What is
-        // believed below must be on disk first: a later power cut must not take it back.
-        for file in files.iter().map(|f| f.name).filter(|name| matches!(name, FileName::Segment(_))) {
-            disk.sync(file).map_err(|e| SpoolError::io(Step::Sync, file, &e))?;
-        }
+        let listing = Listing::of(&files);
+        let tail = Tail::find(&mut disk, &listing.segments)?;
         let reader = disk.reader();
-        let recovered = recover(&files, &reader, settings.queue_of)?;
-        let Recovered { recovery, index, segments, spares, floor, acknowledged, last_sequence, last_segment } =
-            recovered;
-        let spare_number = |name: &FileName| if let FileName::Spare(number) = name { *number } else { 0 };
+        let recovering =
+            Recovering { disk: reader.clone(), queue_of: settings.queue_of, listing: listing.clone(), tail };
         let pages = |octets: u64| u32::try_from(octets / PAGE_OCTETS as u64).unwrap_or(u32::MAX);
+        let last_segment = listing.asides.iter().copied().max().unwrap_or(0).max(tail.segment);
         let log = SegmentLog {
             reader,
             nonces,
-            index,
-            segments,
+            index: Default::default(),
+            segments: Segments::default(),
             active: None,
-            acknowledged,
+            acknowledged: (tail.segment, tail.end),
             next_segment: last_segment.saturating_add(1),
-            next_batch: last_sequence + 1,
-            floor,
-            next_spare: spares.iter().map(|f| spare_number(&f.name)).max().unwrap_or(0).wrapping_add(1),
-            spares: spares.iter().map(|f| (spare_number(&f.name), pages(f.octets))).collect(),
+            next_batch: tail.last_sequence + 1,
+            floor: tail.floor,
+            next_spare: listing.spares.iter().map(|(number, _)| *number).max().unwrap_or(0).wrapping_add(1),
+            spares: listing.spares.iter().map(|(number, octets)| (*number, pages(*octets))).collect(),
             filling: None,
             compaction: None,
             builder: Builder::default(),
             counters: Counters::default(),
+            unadopted_octets: Some(listing.segments.values().sum()),
+            handing_out: Vec::new(),
             settings: settings.sound(),
             disk,
         };
+        Ok((log, recovering))
+    }
+
+    /// Takes over what [`Recovering::run`] of this log found. From now on the messages can be read and marked, and
+    /// [`SegmentLog::next_recovered`] gives them out.
+    pub fn adopt(&mut self, recovered: Recovered) -> Recovery {
+        let Recovered { recovery, index, segments, floor, order } = recovered;
+        let newer = core::mem::replace(&mut self.index, index);
+        let new_segments = core::mem::replace(&mut self.segments, segments);
+        self.segments.absorb(new_segments);
+        let segments = &mut self.segments;
+        self.index.absorb(&newer, |old| segments.subtract(old.place.segment, old.share));
+        self.floor = self.floor.max(floor);
+        self.handing_out = order;
+        self.handing_out.reverse();
+        self.unadopted_octets = None;
+        recovery
+    }
+
+    /// The next recovered messages that are still in our care, oldest first, at most `max`; none at the end.
+    /// Messages appended since the start are never among them.
+    pub fn next_recovered(&mut self, max: usize) -> Vec<RecoveredMessage> {
+        let mut messages = Vec::with_capacity(max.min(self.handing_out.len()));
+        while messages.len() < max
+            && let Some(slot) = self.handing_out.pop()
+        {
+            messages.extend(self.index.hand_out(slot));
+        }
+        if self.handing_out.is_empty() {
+            self.handing_out = Vec::new();
+        }
+        messages
+    }
+
+    /// Opens the spool on `disk` and recovers what is in it, all in one go: for tools and tests, and where nobody waits.
+    ///
+    /// # Errors
+    /// As [`SegmentLog::begin`] and [`Recovering::run`].
+    pub fn open(disk: D, settings: Settings, nonces: NonceSource) -> Result<(SegmentLog<D>, Recovery), SpoolError> {
+        let (mut log, recovering) = SegmentLog::begin(disk, settings, nonces)?;
+        let mut recovery = log.adopt(recovering.run()?);
+        recovery.messages = log.next_recovered(usize::MAX);
         Ok((log, recovery))
+    }
+
+    /// Whether the mail of earlier runs is still to be adopted.
+    pub fn is_recovering(&self) -> bool {
+        self.unadopted_octets.is_some()
     }
 }

@@ -33,7 +33,14 @@ impl<D: Disk> SegmentLog<D> {
     ///
     /// # Errors
     /// The disk refused. Nothing is lost by it; try again later.
-    pub fn maintain(&mut self, octets_max: usize) -> Result<bool, SpoolError> {
+    pub fn maintain(&mut self, octets_max: usize) -> Result<crate::Maintenance, SpoolError> {
+        Ok(crate::Maintenance { more: self.maintain0(octets_max)?, octets: 0 })
+    }
+
+    fn maintain0(&mut self, octets_max: usize) -> Result<bool, SpoolError> {
+        if self.is_recovering() {
+            return self.fill_step(octets_max);
+        }
         if let Some(sequence) = self.segments.below(self.floor) {
             self.release(sequence)?;
             return Ok(true);
@@ -57,6 +64,7 @@ impl<D: Disk> SegmentLog<D> {
         let active = self.active.as_ref().map(|a| a.sequence);
         let oldest = self.segments.oldest(self.floor);
         disk > allowed
+            && !self.is_recovering()
             && oldest.is_some_and(|(n, segment)| Some(n) != active && !segment.stuck && segment.live_messages > 0)
     }
 
@@ -70,7 +78,7 @@ impl<D: Disk> SegmentLog<D> {
         let mut octets_read = 0;
         let mut ended = false;
         while octets_read < octets_max && self.builder.octets() < octets_max && !ended {
-            match compaction.scan.next()? {
+            match compaction.scan.next() {
                 Found::Whole { page, header, octets } | Found::Damaged { page, batch: Some((header, octets)), .. } => {
                     octets_read += octets.len();
                     let mut records = Records::new(octets, &header);

@@ -92,6 +92,9 @@ pub enum SpoolError {
         /// Where it should be.
         place: Place,
     },
+    /// Segments are released faster than an onlooker reads them.
+    #[error("spool: the log moves on faster than it can be read: try again when less mail flows")]
+    Busy,
     /// All segment numbers are used.
     #[error("spool: all segment numbers are used; drain this spool and start a new one")]
     Exhausted,

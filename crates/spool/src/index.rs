@@ -121,6 +121,18 @@ impl Index {
         old
     }
 
+    /// Enters every message of `newer`; `replaced` sees what was there before.
+    pub fn absorb(&mut self, newer: &Index, mut replaced: impl FnMut(Entry)) {
+        for entry in (0..newer.end()).filter_map(|slot| newer.at(slot)) {
+            let Entry { id, due, place, share, size, attempts, recipients, is_recovered, .. } = *entry;
+            let settled = Settled::from_bitmap(newer.bitmap(entry));
+            let live = Live { id, due, place, share, size, attempts, recipients, settled, is_recovered };
+            if let Some(old) = self.insert(live, newer.queue(entry)) {
+                replaced(old);
+            }
+        }
+    }
+
     /// A message was copied forward: its new place and share; the old ones.
     pub fn relocate(&mut self, id: &MessageId, place: Place, share: u32) -> Option<(Place, u32)> {
         let entry = self.slot_of(id).and_then(|slot| self.slots.get_mut(slot))?;

@@ -1,7 +1,7 @@
 //! The spool: a segmented log in which mail is durable; the only maker of [`Durable`].
 //!
 //! Owns the format (docs/spool-format.md), group commit ([`SegmentLog::commit`]), recovery
-//! ([`SegmentLog::open`]), reading back, reclaiming of space, and the seam to the disk
+//! ([`SegmentLog::begin`]), reading back, reclaiming of space, and the seam to the disk
 //! ([`Disk`], seven calls). In: batches of sealed messages and [`Mark`]s. Out: receipts after the
 //! covering sync, and after a restart every message that was promised.
 //! What can fail is a [`SpoolError`] that names step, file and cause; a failed write or sync
@@ -19,6 +19,7 @@ mod error;
 pub mod fault;
 mod format;
 mod index;
+mod inspect;
 mod labels;
 mod log;
 mod mark;
@@ -27,15 +28,20 @@ mod read;
 mod receipt;
 mod record;
 mod recovery;
+mod replay;
 mod scan;
 mod segments;
 mod settings;
+mod shim;
 mod slots;
+pub use shim::Maintenance;
 mod stats;
+mod tail;
 
 pub use batch::{Batch, check_transaction};
 pub use disk::{Disk, FileInfo, FileName, ReadPages};
 pub use error::{SpoolError, Step};
+pub use inspect::{FAULTS_MAX, Fault, FaultKind, FileReport, Inspection, SpoolFiles, Standing, inspect, messages_in};
 pub use log::SegmentLog;
 pub use mark::Mark;
 pub use page::{PAGE_OCTETS, Page, octets, octets_mut};
@@ -43,6 +49,6 @@ pub use read::read_message;
 pub use receipt::{Discarded, Durable, Receipt, Volatile};
 #[doc(hidden)]
 pub use record::read_any;
-pub use recovery::{Damage, RecoveredMessage, Recovery};
+pub use recovery::{Damage, Recovered, RecoveredMessage, Recovering, Recovery};
 pub use settings::{NonceSource, QueueOf, Settings};
 pub use stats::LogStats;

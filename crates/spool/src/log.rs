@@ -12,7 +12,7 @@ use crate::disk::{Disk, FileName, ReadPages};
 use crate::format::SEQUENCE_MAX;
 use crate::index::{Index, Live};
 use crate::mark::Mark;
-use crate::page::PAGE_OCTETS;
+use crate::page::{PAGE_OCTETS, Page};
 use crate::receipt::Durable;
 use crate::segments::Segments;
 use crate::settings::{NonceSource, Settings};
@@ -43,6 +43,10 @@ pub struct SegmentLog<D> {
     pub(crate) compaction: Option<Compaction>,
     pub(crate) builder: Builder,
     pub(crate) counters: Counters,
+    /// Octets of the segments of earlier runs; `None` once they are adopted.
+    pub(crate) unadopted_octets: Option<u64>,
+    /// Slots of recovered messages not yet given out, the oldest last.
+    pub(crate) handing_out: Vec<u32>,
 }
 
 impl<D: Disk> SegmentLog<D> {
@@ -125,6 +129,9 @@ impl<D: Disk> SegmentLog<D> {
         let synced = written.and_then(|()| self.sync(file));
         if let Err(error) = synced {
             self.counters.poisoned += 1;
+            // Should the process end before the next segment says where this one ends, then the next run must not take
+            // this batch for written: the kernel may show it and have given it up. Best effort, never synced.
+            let _ = self.disk.write_at(file, first_page, &Page::zeros(1));
             if let Some(segment) = self.segments.get_mut(active.sequence) {
                 segment.poisoned = true;
             }
@@ -185,6 +192,10 @@ impl<D: Disk> SegmentLog<D> {
 
     /// The oldest segment still needed.
     pub(crate) fn floor_now(&self) -> u32 {
+        if self.is_recovering() {
+            // What of the old segments is needed is not known yet.
+            return self.floor;
+        }
         let newest = self.segments.newest().unwrap_or(0);
         self.segments.oldest_live(self.floor).unwrap_or(newest)
     }

@@ -1,13 +1,17 @@
 //! Walking a segment batch by batch: what is whole, what is damaged, where it ends.
 //!
 //! The one reader of segments, for recovery and for compaction. Reads in windows, so that
-//! neither many small batches nor a large one cost more calls or memory than needed.
+//! neither many small batches nor a large one cost more calls or memory than needed. A window
+//! that does not read is read page by page; a page that still does not is damage, never emptiness.
+//! So nothing here fails: what became of the disk's errors is in [`Unread`].
 
 use crate::disk::{FileName, ReadPages};
 use crate::format::BatchHeader;
 use crate::page::{PAGE_OCTETS, PageBuf};
 use crate::record::is_whole;
 use crate::{SpoolError, Step};
+use core::ops::Range;
+use std::io;
 use std::sync::Arc;
 
 /// A walk through one segment.
@@ -21,6 +25,17 @@ pub(crate) struct Scan {
     end: Option<u32>,
     file_pages: u32,
     last_sequence: u64,
+}
+
+/// Pages that the disk did not give.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unread {
+    /// How many, each counted once.
+    pub pages: u64,
+    /// What the disk said, the last time.
+    pub error: Option<SpoolError>,
+    /// Page behind the last of them.
+    end: u32,
 }
 
 /// What stands at the walk's position.
@@ -52,6 +67,8 @@ impl Scan {
                 file_pages: bounds.file_pages,
                 start: 0,
                 buffer: PageBuf::default(),
+                holes: Vec::new(),
+                unread: Unread::default(),
             },
             segment: bounds.segment,
             nonce: bounds.nonce,
@@ -67,36 +84,40 @@ impl Scan {
         self.last_sequence
     }
 
+    /// Pages met so far that did not read.
+    pub fn unread(&self) -> &Unread {
+        &self.window.unread
+    }
+
     /// What stands at the position; goes on behind it. After `End` only `End` again.
-    pub fn next(&mut self) -> Result<Found<'_>, SpoolError> {
+    pub fn next(&mut self) -> Found<'_> {
         let page = self.at;
         let limit = self.limit();
         if page >= limit {
-            return Ok(Found::End { page, torn_pages: 0 });
+            return Found::End { page, torn_pages: 0 };
         }
-        let header = self.header_at(page)?;
-        let mut whole = false;
+        let header = self.header_at(page);
+        let (mut whole, mut is_read) = (false, self.window.is_read(page..page + 1));
         if let Some(header) = &header {
-            whole = is_whole(self.window.octets(page, header.pages)?, header);
+            whole = is_whole(self.window.octets(page, header.pages), header);
+            is_read = self.window.is_read(page..page + header.pages);
             self.last_sequence = header.sequence;
         }
-        if let (Some(header), true) = (header, whole) {
+        if let (Some(header), true, true) = (header, whole, is_read) {
             self.at = page + header.pages;
-            let octets = self.window.octets(page, header.pages)?;
-            return Ok(Found::Whole { page, header, octets });
+            return Found::Whole { page, header, octets: self.window.octets(page, header.pages) };
         }
-        let next = self.find_after(page)?;
-        if next.is_none() && self.end.is_none() {
+        let next = self.find_after(page);
+        if next.is_none() && self.end.is_none() && is_read {
+            // Batches follow one another: where a page reads and no batch begins, the log ends.
             self.file_pages = page;
-            return Ok(Found::End { page, torn_pages: header.map_or(0, |h| h.pages) });
+            return Found::End { page, torn_pages: header.map_or(0, |h| h.pages) };
         }
+        // Where the end is unknown everything behind counts as written: who knows what does not read.
         self.at = next.unwrap_or(limit);
-        let pages = self.at - page;
-        let batch = match header {
-            Some(header) => Some((header, self.window.octets(page, header.pages.min(pages))?)),
-            None => None,
-        };
-        Ok(Found::Damaged { page, pages, batch })
+        let pages = if next.is_none() && self.end.is_none() { self.window.unread.end } else { self.at } - page;
+        let batch = header.map(|header| (header, self.window.octets(page, header.pages.min(self.at - page))));
+        Found::Damaged { page, pages, batch }
     }
 
     /// Page behind the last that may hold a batch.
@@ -105,20 +126,15 @@ impl Scan {
     }
 
     /// A sound header at `page` that continues this segment.
-    fn header_at(&mut self, page: u32) -> Result<Option<BatchHeader>, SpoolError> {
+    fn header_at(&mut self, page: u32) -> Option<BatchHeader> {
         let (segment, nonce, last, limit) = (self.segment, self.nonce, self.last_sequence, self.limit());
-        let header = BatchHeader::decode(self.window.octets(page, 1)?);
-        Ok(header.filter(|h| h.segment == segment && h.nonce == nonce && h.sequence > last && h.pages <= limit - page))
+        let header = BatchHeader::decode(self.window.octets(page, 1));
+        header.filter(|h| h.segment == segment && h.nonce == nonce && h.sequence > last && h.pages <= limit - page)
     }
 
     /// The next page behind `page` where a batch begins.
-    fn find_after(&mut self, page: u32) -> Result<Option<u32>, SpoolError> {
-        for next in page + 1..self.limit() {
-            if self.header_at(next)?.is_some() {
-                return Ok(Some(next));
-            }
-        }
-        Ok(None)
+    fn find_after(&mut self, page: u32) -> Option<u32> {
+        (page + 1..self.limit()).find(|next| self.header_at(*next).is_some())
     }
 }
 
@@ -130,31 +146,70 @@ struct Window {
     /// Page of the first octet.
     start: u32,
     buffer: PageBuf,
+    /// Pages of the buffer that did not read: zeros stand in for them. In order.
+    holes: Vec<u32>,
+    unread: Unread,
 }
 
 impl Window {
-    /// The octets of `pages` pages from page `at`; fewer at the end of the file.
-    fn octets(&mut self, at: u32, pages: u32) -> Result<&[u8], SpoolError> {
+    /// The octets of `pages` pages from page `at`; fewer at the end of the file, zeros for what does not read.
+    fn octets(&mut self, at: u32, pages: u32) -> &[u8] {
         let wanted = pages as usize * PAGE_OCTETS;
         let here = at >= self.start && self.from(at) + wanted <= self.buffer.len();
         if !here {
             self.buffer.clear(WINDOW_PAGES as usize * PAGE_OCTETS);
-            let pages = WINDOW_PAGES.min(self.file_pages.saturating_sub(at)).max(pages);
-            let into = self.buffer.for_reading(pages as usize);
-            let length = self.disk.read_at(self.file, at, into);
-            self.buffer.truncate(0);
-            let length = length.map_err(|e| SpoolError::io(Step::Read, self.file, &e))?;
-            self.buffer.for_reading(length.div_ceil(PAGE_OCTETS));
-            self.buffer.truncate(length);
+            let count = WINDOW_PAGES.min(self.file_pages.saturating_sub(at)).max(pages);
+            self.holes.clear();
             self.start = at;
+            let into = self.buffer.for_reading(count as usize);
+            match self.disk.read_at(self.file, at, into) {
+                Ok(length) => self.buffer.truncate(length),
+                Err(_) => self.read_singly(count),
+            }
         }
         let from = self.from(at).min(self.buffer.len());
         let to = (from + wanted).min(self.buffer.len());
-        Ok(&self.buffer.octets()[from..to])
+        &self.buffer.octets()[from..to]
+    }
+
+    /// Whether all of these pages were read; they must be in the buffer.
+    fn is_read(&self, pages: Range<u32>) -> bool {
+        !self.holes.iter().any(|hole| pages.contains(hole))
+    }
+
+    /// Reads the window page by page, after it failed as a whole.
+    fn read_singly(&mut self, count: u32) {
+        let pages = self.buffer.for_reading(count as usize);
+        let mut length = 0;
+        for (i, page) in pages.iter_mut().enumerate() {
+            let number = self.start + i as u32;
+            match self.disk.read_at(self.file, number, std::slice::from_mut(page)) {
+                Ok(0) => break,
+                Ok(octets) => length = i * PAGE_OCTETS + octets,
+                Err(error) => {
+                    *page = bytemuck::Zeroable::zeroed();
+                    self.holes.push(number);
+                    self.unread.note(number, &error, self.file);
+                    length = (i + 1) * PAGE_OCTETS;
+                }
+            }
+        }
+        self.buffer.truncate(length);
     }
 
     fn from(&self, at: u32) -> usize {
         (at - self.start) as usize * PAGE_OCTETS
+    }
+}
+
+impl Unread {
+    /// Counts a page, unless it was met before: windows move forward but may overlap.
+    fn note(&mut self, page: u32, error: &io::Error, file: FileName) {
+        if page >= self.end {
+            self.pages += 1;
+            self.end = page + 1;
+        }
+        self.error = Some(SpoolError::io(Step::Read, file, error));
     }
 }
 

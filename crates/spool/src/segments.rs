@@ -39,6 +39,14 @@ impl Segments {
         self.map.insert(sequence, segment);
     }
 
+    /// Adds all of `other`, which has none of the same number.
+    pub fn absorb(&mut self, mut other: Segments) {
+        self.map.append(&mut other.map);
+        self.live_messages += other.live_messages;
+        self.live_octets += other.live_octets;
+        self.file_pages += other.file_pages;
+    }
+
     /// Forgets a segment.
     pub fn remove(&mut self, sequence: u32) {
         if let Some(segment) = self.map.remove(&sequence) {

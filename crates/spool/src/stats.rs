@@ -33,14 +33,14 @@ pub struct LogStats {
     pub set_aside: u64,
     /// Octets of survivors copied forward.
     pub octets_compacted: u64,
+    /// The mail of earlier runs is still being read; it is not among the figures yet.
+    pub is_recovering: bool,
     /// Messages in our care.
     pub live_messages: u64,
     /// Octets they stand for.
     pub live_octets: u64,
     /// Names of queues they are in.
     pub labels: usize,
-    /// Octets of memory that the index of live messages holds, but for the names of queues.
-    pub index_octets: usize,
     /// Segments that hold the log.
     pub segments: usize,
     /// Spare files.
@@ -66,10 +66,16 @@ impl<D: Disk> SegmentLog<D> {
             live_messages: self.segments.live_messages(),
             live_octets: self.segments.live_octets(),
             labels: self.index.labels(),
-            index_octets: self.index.octets(),
             segments: self.segments.count(),
             spares: self.spares.len(),
-            disk_octets: (self.segments.file_pages() + spare_pages + filling) * PAGE_OCTETS as u64,
+            is_recovering: self.is_recovering(),
+            disk_octets: self.unadopted_octets.unwrap_or(0)
+                + (self.segments.file_pages() + spare_pages + filling) * PAGE_OCTETS as u64,
         }
+    }
+    /// Octets of memory that the index of live messages holds, but for the names of queues. Adds up
+    /// some hundred numbers: not for every commit.
+    pub fn index_octets(&self) -> usize {
+        self.index.octets()
     }
 }

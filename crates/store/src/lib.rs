@@ -12,6 +12,7 @@ mod error;
 mod file_disk;
 mod free;
 mod handle;
+mod hints;
 mod inbox;
 mod lock;
 mod options;

@@ -18,8 +18,10 @@ pub struct Options {
     pub queued_octets_max: usize,
     /// Reads from the disk at the same time.
     pub reads_max: usize,
-    /// Time between two tries to open a segment after the disk refused.
+    /// Time between two tries after the disk refused.
     pub retry_interval: Duration,
+    /// Octets a second that housekeeping (compaction, filling, checkpoints) may move.
+    pub house_octets_per_s: u64,
 }
 
 impl Default for Options {
@@ -32,6 +34,7 @@ impl Default for Options {
             queued_octets_max: 64 << 20,
             reads_max: 32,
             retry_interval: Duration::from_secs(1),
+            house_octets_per_s: 256 << 20,
         }
     }
 }
@@ -53,6 +56,8 @@ pub struct Stats {
     pub queued: usize,
     /// Transactions in the newest commit.
     pub last_batch: usize,
+    /// Finished deliveries that a kill of the process would repeat, because the file of recent ones could not be written.
+    pub hints_failed: u64,
     /// True while no segment can be opened and appends are refused.
     pub stopped: bool,
 }

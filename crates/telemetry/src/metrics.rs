@@ -56,12 +56,12 @@ pub struct Families {
     pub spool_commits: IntGauge,
     /// Spool: sync calls, whatever for.
     pub spool_syncs: IntGauge,
-    /// Spool: messages that did not read and were set aside.
-    pub spool_set_aside: IntCounter,
-    /// 1 while messages of earlier runs are on their way back to their queues.
-    pub spool_recovering: IntGauge,
     /// Spool: octets written.
     pub spool_bytes_written: IntGauge,
+    /// Spool: messages that did not read and were set aside.
+    pub spool_set_aside: IntCounter,
+    /// Spool: 1 while the mail of earlier runs is on its way back.
+    pub spool_recovering: IntGauge,
     /// Time from the end of DATA to our reply, in seconds.
     pub smtpsrv_process_data_duration: Histogram,
 }
@@ -92,9 +92,17 @@ impl Metrics {
             disk_free_inodes_percent: gauges(r, "disk_free_inodes_percent", "free inodes in percent", &["name"])?,
             spool_commits: gauge(r, "postrider_spool_commits", "spool batches made durable")?,
             spool_syncs: gauge(r, "postrider_spool_syncs", "spool sync calls")?,
-            spool_set_aside: counter(r, "postrider_spool_set_aside_total", "messages that did not read, set aside")?,
-            spool_recovering: gauge(r, "postrider_spool_recovering", "1 while earlier mail returns to its queues")?,
             spool_bytes_written: gauge(r, "postrider_spool_bytes_written", "bytes written to the spool")?,
+            spool_set_aside: counter(
+                r,
+                "postrider_spool_set_aside_total",
+                "messages that did not read and were set aside",
+            )?,
+            spool_recovering: gauge(
+                r,
+                "postrider_spool_recovering",
+                "1 while mail of earlier runs is on its way back",
+            )?,
             smtpsrv_process_data_duration: histogram(r, "smtpsrv_process_data_duration", "seconds to process DATA")?,
             registry,
         };
@@ -124,16 +132,16 @@ fn counters(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<Int
     Ok(family)
 }
 
+fn counter(r: &Registry, name: &str, help: &str) -> Result<IntCounter, prometheus::Error> {
+    let counter = IntCounter::new(name, help)?;
+    r.register(Box::new(counter.clone()))?;
+    Ok(counter)
+}
+
 fn gauges(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, prometheus::Error> {
     let family = IntGaugeVec::new(Opts::new(name, help), labels)?;
     r.register(Box::new(family.clone()))?;
     Ok(family)
-}
-
-fn counter(r: &Registry, name: &str, help: &str) -> Result<IntCounter, prometheus::Error> {
-    let metric = IntCounter::new(name, help)?;
-    r.register(Box::new(metric.clone()))?;
-    Ok(metric)
 }
 
 fn gauge(r: &Registry, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {

@@ -4,15 +4,16 @@
 //! through `/proc` and `/metrics`, and compares the ledgers of both ends: a figure is void if one message was lost,
 //! doubled or damaged. In: a folder with the built `postrider`. Out: tables, a file of results, an exit code.
 //!
-//! A room each: `demo`, `run` and `compare` are the three verbs; `round` is one measured run that all of them share;
-//! `relay`, `sink`, `generator` and `postfix` know how to start a program and what to read from it; `stage` owns the
-//! scratch folder, `process` the children; the rest are leaves. It links nothing of the server: what it measures is
-//! the built program, and what it verifies it sees from outside.
+//! A room each: `demo`, `run`, `compare` and `spool_load` are verbs; `round` is one measured run that the first three
+//! share; `relay`, `sink`, `generator` and `postfix` know how to start a program and what to read from it; `stage` owns
+//! the scratch folder, `process` the children; the rest are leaves. What is measured is the built program, and what is
+//! verified is seen from outside; `spool_load` alone links a part of the server, the spool, with the server's allocator.
 
 mod audit;
 mod clock_factor;
 mod compare;
 mod demo;
+mod disk_stat;
 mod generator;
 mod keys;
 mod ledger;
@@ -23,9 +24,11 @@ mod postfix;
 mod proc_file;
 mod process;
 mod relay;
+mod results;
 mod round;
 mod run;
 mod sink;
+mod spool_load;
 mod stage;
 mod stats;
 mod table;
@@ -36,6 +39,9 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Demonstrates and measures Postrider against its own generator and sink.
 #[derive(clap::Parser)]
 #[command(name = "postrider-bench", version, about, long_about = None)]
@@ -44,6 +50,8 @@ enum Verb {
     Demo(demo::Options),
     /// Measure every workload and write a table to bench/results
     Run(run::Options),
+    /// Measure the spool by itself: durable appends and removals
+    Spool(spool_load::Options),
     /// Measure two builds in turn and print the ratio of their CPU per message
     Compare(compare::Options),
 }
@@ -52,6 +60,7 @@ fn main() -> ExitCode {
     let outcome = match Verb::parse() {
         Verb::Demo(options) => demo::demo(&options),
         Verb::Run(options) => run::run(&options),
+        Verb::Spool(options) => spool_load::spool(&options),
         Verb::Compare(options) => compare::compare(&options),
     };
     match outcome {

@@ -4,16 +4,17 @@
 //! and which workloads. Out: a table on stdout and, for a complete benchmark, a file in `bench/results`. A workload
 //! that fails is shown as such and makes the exit code 1; the others still run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
 use crate::audit::Verdict;
 use crate::clock_factor::{Clock, REFERENCE_US};
 use crate::generator::Order;
-use crate::machine::{self, Facts};
+use crate::machine::Facts;
 use crate::postfix::{Peers, Postfix};
 use crate::relay::Relay;
+use crate::results::{Keep, Results};
 use crate::round::{Round, Running, Subject};
 use crate::sink::Sink;
 use crate::stage::{Place, Programs, Stage, built_program};
@@ -42,9 +43,8 @@ pub struct Options {
     /// Also measure these servers at the unsigned work; known: postfix [default: $PEERS]
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = ["postfix"])]
     peers: Vec<String>,
-    /// Where results are written; without it only a complete benchmark is, to bench/results
-    #[arg(long, value_name = "DIR")]
-    results: Option<PathBuf>,
+    #[command(flatten)]
+    keep: Keep,
     #[command(flatten)]
     place: Place,
 }
@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
                 note(&mut table, &mut faults, name, bench.postfix(workload, peers, &format!("{file}-postfix")));
             }
         }
-        conclude(options, runs, &facts, &table, &faults)
+        conclude(options, runs, &facts, table, &faults)
     })
 }
 
@@ -195,37 +195,15 @@ fn note(table: &mut Table, faults: &mut Vec<String>, name: String, outcome: anyh
     }
 }
 
-fn conclude(options: &Options, runs: u32, facts: &Facts, table: &Table, faults: &[String]) -> anyhow::Result<()> {
-    for line in facts.lines() {
-        println!("{line}");
-    }
-    print!("\n{}", table.text());
+fn conclude(options: &Options, runs: u32, facts: &Facts, table: Table, faults: &[String]) -> anyhow::Result<()> {
     if !faults.is_empty() {
+        print!("{}", table.text());
         bail!("{}", faults.join("\n"));
     }
     let complete = !options.quick && options.only.is_none() && options.messages.is_none() && options.runs >= 3;
-    let folder = match &options.results {
-        Some(folder) => folder.clone(),
-        None if complete => PathBuf::from(RESULTS),
-        None => return Ok(()),
-    };
-    let path = write(&folder, runs, facts, table)?;
-    println!("\nwritten to {}", path.display());
-    Ok(())
-}
-
-fn write(folder: &Path, runs: u32, facts: &Facts, table: &Table) -> anyhow::Result<PathBuf> {
-    let day = time::OffsetDateTime::now_utc().date();
-    let mut text = format!("# Benchmark of {day}\n\n");
-    for line in facts.lines() {
-        text += &format!("- {line}\n");
-    }
     let legend = LEGEND.replace("RUNS", &runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());
-    text += &format!("\n{}\n{legend}", table.markdown());
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let path = folder.join(format!("{day}-{}core.md", machine::cores()));
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(path)
+    let results = Results { suffix: "", title: "Benchmark", facts, tables: &[table], legend: &legend };
+    options.keep.conclude(complete, &results)
 }
 
 impl Row {
@@ -261,7 +239,6 @@ fn progress(number: u32, round: &Round) -> String {
 
 /// A peer gets the same work but a quarter of the messages, as it takes many times as long for each.
 const PEER_SHARE: u64 = 4;
-const RESULTS: &str = "bench/results";
 const COLUMNS: [&str; 11] = [
     "workload",
     "accepted/s",
@@ -333,16 +310,5 @@ mod tests {
         assert_eq!(cells.len(), COLUMNS.len());
         let want = ["n", "8000", "7000", "110.0", "2.00", "55.0", "1.00", "2.00", "-", "0.0500", "-"];
         assert_eq!(cells, want);
-    }
-
-    #[test]
-    fn results_are_written_under_the_day() {
-        let folder = tempfile::tempdir().expect("scratch folder");
-        let facts = Facts::gather(&folder.path().canonicalize().expect("there")).expect("facts");
-        let path = write(&folder.path().join("results"), 3, &facts, &Table::new(&COLUMNS)).expect("written");
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        assert!(name.ends_with(&format!("-{}core.md", machine::cores())) && name.starts_with("20"), "{name}");
-        let text = std::fs::read_to_string(&path).expect("read");
-        assert!(text.contains("- kernel: ") && text.contains("| workload |") && text.contains("253 us"), "{text}");
     }
 }

@@ -26,7 +26,7 @@ pub struct Stage {
 pub struct Place {
     /// Folder to work in, on a real disk; a folder of this process's own is made there
     /// [default: postrider in $XDG_CACHE_HOME or ~/.cache]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, visible_alias = "dir", value_name = "DIR")]
     work: Option<PathBuf>,
 }
 

@@ -146,7 +146,7 @@ impl World {
             return;
         }
         match log.maintain(HOUSEKEEPING_OCTETS) {
-            Ok(more) => writer.busy = more || !writer.marks.is_empty(),
+            Ok(done) => writer.busy = done.more || !writer.marks.is_empty(),
             Err(_) => {
                 (writer.busy, writer.retry_at) = (false, Some(retry_at));
                 self.sync_failed = true;
