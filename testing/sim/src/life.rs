@@ -58,6 +58,11 @@ impl World {
                 return self.agenda.enter(self.now + plan::SECOND, Event::LifeBegins);
             }
         };
+        if recovery.damage.unreadable_pages > 0 && !self.recovered {
+            // The operator sees that pages did not read, and starts again rather than go on without them.
+            self.note(|| format!("the spool opens with damage: {:?}", recovery.damage));
+            return self.agenda.enter(self.now + plan::SECOND, Event::LifeBegins);
+        }
         self.ledger.restarted(&recovery, self.unsynced.is_empty());
         self.report.recovered += recovery.messages.len() as u64;
         let life = self.ledger.life;
