@@ -5,7 +5,9 @@
 
 use crate::clock::Clock;
 use crate::drain::Stop;
+use crate::egress::connection::InHand;
 use crate::ingress::buffer::BufferPool;
+use crate::pressure::Pressure;
 use crate::recovery::RecoveryState;
 use crate::tasks::Tasks;
 use ::clock::Now;
@@ -16,7 +18,6 @@ use policy::{Interest, Policy};
 use queue::{ConnKey, Effect, QueueCore, QueueSettings};
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{Recovering, SpoolHandle};
@@ -41,6 +42,8 @@ pub struct EngineParts {
     pub logs: Vec<LogWriter>,
     /// Counters and gauges.
     pub metrics: Metrics,
+    /// Memory, disks and their limits.
+    pub pressure: Pressure,
     /// Everything else.
     pub settings: EngineSettings,
 }
@@ -56,8 +59,6 @@ pub struct EngineSettings {
     pub resident_bytes_max: usize,
     /// Seed for jitter and shuffles.
     pub seed: u64,
-    /// Name and directory of every disk whose free space is shown in metrics.
-    pub disks: Vec<(String, PathBuf)>,
 }
 
 /// What tasks of the engine share.
@@ -69,6 +70,7 @@ pub struct Shared {
     pub(crate) connectors: Connectors,
     pub(crate) logs: Vec<LogWriter>,
     pub(crate) metrics: Metrics,
+    pub(crate) pressure: Pressure,
     pub(crate) settings: EngineSettings,
     /// The node id as records carry it.
     pub(crate) node_id_text: Arc<str>,
@@ -77,7 +79,10 @@ pub struct Shared {
     pub(crate) receive_pool: Arc<BufferPool>,
     pub(crate) sessions: Tasks,
     pub(crate) deliveries: Tasks,
-    pub(crate) wakers: Mutex<HashMap<ConnKey, Arc<Notify>>>,
+    /// Appends of messages that are in memory only.
+    pub(crate) spoolers: Tasks,
+    /// Who wakes a connection, and what it holds.
+    pub(crate) connections: Mutex<HashMap<ConnKey, (Arc<Notify>, InHand)>>,
     pub(crate) recovery: Mutex<RecoveryState>,
     ids: Mutex<IdGenerator>,
     queue: Mutex<QueueCore>,
@@ -102,6 +107,7 @@ impl Engine {
             connectors: parts.connectors,
             logs: parts.logs,
             metrics: parts.metrics,
+            pressure: parts.pressure,
             node_id_text: parts.settings.node_id.to_string().into(),
             settings: parts.settings,
             clock,
@@ -109,7 +115,8 @@ impl Engine {
             receive_pool: Arc::default(),
             sessions: Tasks::default(),
             deliveries: Tasks::default(),
-            wakers: Mutex::default(),
+            spoolers: Tasks::default(),
+            connections: Mutex::default(),
             recovery: Mutex::new(RecoveryState::Pending),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
             queue: Mutex::new(queue),
@@ -163,7 +170,6 @@ impl Engine {
             }
             queue.counts()
         });
-        self.refresh_host_gauges();
         metrics.scheduled_count_total.set(counts.scheduled as i64);
         metrics.scheduled_queue_count.set(counts.scheduled_queues as i64);
         metrics.message_count.set((counts.scheduled + counts.out) as i64);
@@ -172,22 +178,6 @@ impl Engine {
         metrics.spool_syncs.set(spool.log.syncs as i64);
         metrics.spool_commits.set(spool.log.commits as i64);
         metrics.spool_bytes_written.set(spool.log.octets_written as i64);
-    }
-
-    fn refresh_host_gauges(&self) {
-        let metrics = &self.metrics;
-        metrics.memory_usage.set(resident_set_bytes());
-        for (name, path) in &self.settings.disks {
-            match store::free(path) {
-                Ok(free) => {
-                    metrics.disk_free_bytes.with_label_values(&[name]).set(free.octets as i64);
-                    metrics.disk_free_percent.with_label_values(&[name]).set(free.octets_percent as i64);
-                    metrics.disk_free_inodes.with_label_values(&[name]).set(free.inodes as i64);
-                    metrics.disk_free_inodes_percent.with_label_values(&[name]).set(free.inodes_percent as i64);
-                }
-                Err(error) => tracing::warn!("free space of {}: {error}", path.display()),
-            }
-        }
     }
 
     /// The metrics registry.
@@ -206,29 +196,15 @@ impl Engine {
             Effect::Open(opening) => self.open_connection(opening),
             Effect::Configure { queue, name } => self.configure_later(queue, name),
             Effect::Route { queue, name, config } => self.route_later(queue, name, config),
-            Effect::Undeliverable { queued, verdict, reply, route } => {
-                let engine = self.clone();
-                self.deliveries.spawn(async move {
-                    if let Some(queued) = engine.load(*queued).await {
-                        engine.settle_untried(queued, verdict, &reply, route);
-                    }
-                });
-            }
-            Effect::Expired(queued) => {
-                let engine = self.clone();
-                self.deliveries.spawn(async move {
-                    if let Some(queued) = engine.load(*queued).await {
-                        engine.settle_expired(queued);
-                    }
-                });
-            }
+            Effect::Settle => self.start_settler(),
+            Effect::Spool => self.start_spooler(),
             Effect::Forgotten(name) => self.forget_counts(&name),
         }
     }
 
     fn wake(&self, conn: ConnKey) {
-        let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(waker) = wakers.get(&conn) {
+        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((waker, _)) = connections.get(&conn) {
             waker.notify_one();
         }
     }
@@ -254,13 +230,6 @@ impl Engine {
             }
         }
     }
-}
-
-/// The process's resident set, in octets; 0 when the system does not tell.
-fn resident_set_bytes() -> i64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-    line.and_then(|l| l.trim().strip_suffix("kB")?.trim().parse::<i64>().ok()).map_or(0, |kib| kib * 1024)
 }
 
 impl Deref for Engine {

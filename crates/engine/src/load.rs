@@ -41,6 +41,7 @@ impl Engine {
 
     async fn read(&self, queued: &Queued, place: Place) -> Result<Resident, SpoolError> {
         let id = queued.message.id;
+        self.pressure.room_to_load(u64::from(queued.message.size)).await;
         let resident = self.spool.load(id, place).await?;
         // Recipient numbers must mean the same to queue and envelope.
         match resident.envelope.recipients.len() == usize::from(queued.message.recipients) {

@@ -50,6 +50,11 @@ impl Engine {
         self.logs.iter().any(telemetry::LogWriter::is_full)
     }
 
+    /// True while no delivery is to be begun: its outcome could not be logged or noted in the spool.
+    pub(crate) fn holds_deliveries(&self) -> bool {
+        self.logs_are_full() || self.pressure.delivery_is_held()
+    }
+
     /// Hands a record to every logger that has its type enabled.
     pub(crate) fn log(&self, record: &LogRecord) {
         for log in &self.logs {

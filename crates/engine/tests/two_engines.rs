@@ -68,12 +68,12 @@ async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) {
         connectors: net::tls::Connectors::new().expect("roots"),
         logs: vec![LogWriter::open(logs).expect("a fresh directory")],
         metrics: Metrics::new().expect("a registry"),
+        pressure: engine::pressure::Pressure::unlimited(),
         settings: EngineSettings {
             hostname: "mx.test".to_owned(),
             node_id: uuid::Uuid::from_u128(1),
             resident_bytes_max: 1 << 20,
             seed: 7,
-            disks: Vec::new(),
         },
     });
     engine.start(recovery);

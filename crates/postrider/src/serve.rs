@@ -1,14 +1,15 @@
 //! From start-up values to a running server: the system diagram, read from top to bottom.
 //!
 //! Sockets are bound first, so that a port in use is the first thing said; then the caller may
-//! drop privileges; then spool and logs are opened, mail found in the spool goes back to its
-//! queues, and listeners are served until the process is told to stop.
+//! drop privileges; then spool and logs are opened and listeners are served until the process is
+//! told to stop. Mail found in the spool goes back to its queues beside that.
 
-use crate::{defaults, diagnostics, identity, privileges, spools};
+use crate::{defaults, diagnostics, identity, memory, privileges, spools};
 use admin::HttpService;
 use anyhow::{Context, anyhow};
 use clap::Parser;
 use config::HostPort;
+use engine::pressure::{Pressure, PressureSettings, Volume};
 use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
 use net::listen;
@@ -101,17 +102,23 @@ pub fn serve(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow:
 
 async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
     let plan = spools::Plan::new(&startup.spools)?;
+    let (spool, recovering) = open_spool(&plan)?;
     if let Some(notice) = &plan.notice {
         tracing::info!("{notice}");
     }
-    let (spool, recovering) = open_spool(&plan)?;
     let logs = startup.local_logs.iter().map(|l| LogWriter::open(l.clone())).collect::<Result<_, _>>()?;
+    let limits = memory::found()?.with(startup.memory);
     let settings = EngineSettings {
         hostname: identity::hostname(),
         node_id: identity::node_id(&plan.dir)?,
-        resident_bytes_max: identity::resident_bytes_max(),
+        resident_bytes_max: resident_bytes_max(&limits),
         seed: identity::seed()?,
-        disks: disks(&startup, &plan),
+    };
+    let pressure = PressureSettings {
+        memory: Arc::new(memory::Probe::new(&limits)?),
+        limits: limits.limits,
+        volumes: volumes(&startup, &plan),
+        delivers_when_spool_unhealthy: startup.delivers_when_spool_unhealthy,
     };
     let engine = Engine::new(EngineParts {
         policy,
@@ -120,6 +127,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         connectors: net::tls::Connectors::new()?,
         logs,
         metrics: Metrics::new()?,
+        pressure: Pressure::new(pressure),
         settings,
     });
     // Everything that can fail comes before the first message moves.
@@ -132,7 +140,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
     for (options, socket) in startup.http_listeners.iter().zip(bound.http) {
         http.push((HttpService::new(engine.clone(), options)?, listen::into_tokio(socket)?));
     }
-    engine.start(recovering);
+    engine.watch_pressure().await;
     let mut services = tokio::task::JoinSet::new();
     for (service, socket) in smtp {
         announce("smtp", &socket)?;
@@ -142,6 +150,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         announce("http", &socket)?;
         services.spawn(service.serve(socket));
     }
+    engine.start(recovering);
     eprintln!("initialization complete");
     stops.run(&engine).await
 }
@@ -209,13 +218,34 @@ fn open_spool(plan: &spools::Plan) -> anyhow::Result<(SpoolHandle, Recovering)> 
     Ok(store::open(&plan.dir, options)?)
 }
 
-/// What `/metrics` shows the free space of, under KumoMTA's names.
-fn disks(startup: &Startup, plan: &spools::Plan) -> Vec<(String, PathBuf)> {
+/// The file systems that must keep some room, under the names KumoMTA's metrics have.
+fn volumes(startup: &Startup, plan: &spools::Plan) -> Vec<Volume> {
     // One engine serves all spools: their space is that of its directory.
-    let spools = startup.spools.iter().map(|s| (format!("{} spool", s.name), plan.dir.clone()));
-    let logs = startup.local_logs.iter().map(|l| (format!("log dir {}", l.log_dir.display()), l.log_dir.clone()));
+    let spools = startup.spools.iter().map(|spool| Volume {
+        name: format!("{} spool", spool.name),
+        path: plan.dir.clone(),
+        min_free_space: spool.min_free_space,
+        min_free_inodes: spool.min_free_inodes,
+    });
+    let logs = startup.local_logs.iter().flat_map(|logs| {
+        let of_types = logs.per_record.values().filter_map(|of_type| of_type.log_dir.clone());
+        std::iter::once(logs.log_dir.clone()).chain(of_types).map(|dir| Volume {
+            name: format!("log dir {}", dir.display()),
+            path: dir,
+            min_free_space: logs.min_free_space,
+            min_free_inodes: logs.min_free_inodes,
+        })
+    });
     spools.chain(logs).collect()
+}
+
+/// A quarter of the memory this process may use, in octets: the budget of content that could leave it.
+fn resident_bytes_max(found: &memory::Found) -> usize {
+    let hard = found.limits.hard.unwrap_or(FALLBACK_OCTETS);
+    usize::try_from(hard / 4).unwrap_or(usize::MAX)
 }
 
 /// How long deliveries in hand may take to end. What is cut short is in the spool.
 const DRAIN_GRACE: Duration = Duration::from_secs(10);
+/// Memory assumed when the system does not tell, in octets.
+const FALLBACK_OCTETS: u64 = 1 << 30;

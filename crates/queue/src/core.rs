@@ -416,12 +416,13 @@ impl QueueCore {
 
     /// Memory is short, or no longer: while it is, no content stays in memory that the spool has, and what it does not have
     /// yet goes to it. What is in memory already is let go of by [`QueueCore::shed`].
-    pub fn set_lean(&mut self, now: Now, lean: bool) {
-        let begins = lean && !std::mem::replace(&mut self.lean, lean);
-        self.lean = lean;
+    /// True when this begins with it.
+    pub fn set_lean(&mut self, now: Now, lean: bool) -> bool {
+        let begins = !std::mem::replace(&mut self.lean, lean) && lean;
         if begins {
             self.spool_all(now);
         }
+        begins
     }
 
     /// Lets go of content that the spool has, looking at some thousand messages from step `from` on; the step to go on

@@ -69,14 +69,26 @@ impl QueueCore {
         self.call_spooler();
     }
 
+    /// Takes a message back whose connection was cut short: it is spooled if no spool has it, and let go of otherwise.
+    pub fn abandoned(&mut self, queued: Queued) {
+        if queued.message.is_volatile() {
+            self.spool_out(queued);
+        }
+    }
+
+    /// Messages that wait for the spooler.
+    pub fn unspooled(&self) -> usize {
+        self.unspooled.list.len()
+    }
+
     /// Octets of queued messages that are in memory only; what is in hand is not in it.
     pub fn volatile_octets(&self) -> usize {
         self.messages.resident().volatile
     }
 
-    /// True when a message of `octets` may be accepted into memory only.
-    pub fn has_volatile_room(&self, octets: usize) -> bool {
-        self.keeps(octets)
+    /// True when messages may be accepted into memory only: neither the spooler is behind nor memory short.
+    pub fn has_volatile_room(&self) -> bool {
+        self.unspooled.list.len() < UNSPOOLED_MAX && self.keeps(1)
     }
 
     /// A message of `key` that must wait and has no place goes to the spooler.
@@ -140,5 +152,7 @@ impl QueueCore {
     }
 }
 
+/// Messages that may wait for the spooler before new ones are spooled at once.
+const UNSPOOLED_MAX: usize = 4096;
 /// How long a message stays in memory only while its way is closed.
 const VOLATILE_WAIT_MAX: Duration = Duration::from_secs(5);

@@ -1,122 +1,162 @@
-//! Reclaiming: releasing dead segments, copying survivors forward, keeping a spare ready.
+//! Copying what is alive out of old segments, and out of bad ones.
 //!
-//! All of it is done in small steps between commits ([`SegmentLog::maintain`]), so that no
-//! session ever waits for more than one step.
+//! Two reasons: dead octets outweigh live ones, then the oldest segment is emptied, because segments are
+//! released oldest first; or a segment is bad (a write or sync of it failed, or something in it does not read), then
+//! that one is emptied wherever it stands. What cannot be read in any try is given up: its segment ends in
+//! `corrupt/`, and no later segment waits for it.
+//! Deliberately absent: the rate. What is due is counted here ([`SegmentLog::note_growth`]), when it is done the caller says.
 
+use crate::SpoolError;
 use crate::batch::{Part, State};
-use crate::disk::{Disk, FileName};
+use crate::disk::Disk;
 use crate::log::SegmentLog;
-use crate::page::{PAGE_OCTETS, Page};
+use crate::page::PAGE_OCTETS;
 use crate::record::{Record, Records, Transaction};
+use crate::reserve::Purpose;
 use crate::scan::{Bounds, Found, Scan};
-use crate::{SpoolError, Step};
-use message::Place;
-use std::io::ErrorKind;
+use message::{Place, codec};
 use std::sync::Arc;
 
-/// A spare that is being filled with zeros.
-pub(crate) struct Filling {
-    pub number: u32,
-    /// Pages filled.
-    pub pages: u32,
-}
-
-/// The oldest segment being emptied.
+/// A segment being emptied.
 pub(crate) struct Compaction {
     source: u32,
+    /// Something in it does not read: what does is looked at twice.
+    is_damaged: bool,
     scan: Scan,
 }
 
 impl<D: Disk> SegmentLog<D> {
-    /// One step of housekeeping, of about `octets_max` octets read and written at most; true
-    /// when there is more to do.
-    ///
-    /// # Errors
-    /// The disk refused. Nothing is lost by it; try again later.
-    pub fn maintain(&mut self, octets_max: usize) -> Result<crate::Maintenance, SpoolError> {
-        Ok(crate::Maintenance { more: self.maintain0(octets_max)?, octets: 0 })
-    }
-
-    fn maintain0(&mut self, octets_max: usize) -> Result<bool, SpoolError> {
-        if self.is_recovering() {
-            return self.fill_step(octets_max);
-        }
-        if let Some(sequence) = self.segments.below(self.floor) {
-            self.release(sequence)?;
-            return Ok(true);
-        }
-        if self.floor_now() > self.floor && self.active.is_some() {
-            // An empty batch makes the new floor durable, so that idle spools shrink too.
-            self.begin_batch();
-            self.write_batch()?;
-            return Ok(true);
-        }
-        if self.compaction.is_some() || self.wants_compaction() {
-            return self.compact_step(octets_max);
-        }
-        self.fill_step(octets_max)
-    }
-
-    /// Whether dead octets outweigh live ones so much that the oldest segment is worth emptying.
+    /// Whether a segment is worth emptying: dead octets outweigh live ones, or it is bad and holds live messages.
     pub fn wants_compaction(&self) -> bool {
-        let disk = self.segments.file_pages() * PAGE_OCTETS as u64;
-        let allowed = self.segments.live_octets() * 2 + self.settings.compact_margin_octets;
-        let active = self.active.as_ref().map(|a| a.sequence);
-        let oldest = self.segments.oldest(self.floor);
-        disk > allowed
-            && !self.is_recovering()
-            && oldest.is_some_and(|(n, segment)| Some(n) != active && !segment.stuck && segment.live_messages > 0)
+        !self.is_recovering() && self.next_source().is_some()
     }
 
-    /// Copies survivors of the oldest segment into a batch of about `octets_max` octets; true
-    /// when there is more to do.
-    fn compact_step(&mut self, octets_max: usize) -> Result<bool, SpoolError> {
-        let Some(mut compaction) = self.compaction.take().or_else(|| self.start_compaction()) else {
-            return Ok(false);
+    /// Counts what a batch with appends added: while segments are being emptied for their space, four times as
+    /// much is to be gone through. So the log grows by at most a quarter of what was alive until all of that has moved.
+    pub(crate) fn note_growth(&mut self, pages: u32) {
+        self.reclaim.debt_octets += i64::from(pages) * PAGE_OCTETS as i64 * DEBT_FACTOR;
+    }
+
+    /// Copies survivors into a batch of about `octets_max` octets. The octets read and written; `None` when there is nothing to do.
+    pub(crate) fn compact_step(&mut self, octets_max: usize) -> Result<Option<u64>, SpoolError> {
+        if !self.outweighs() {
+            self.reclaim.debt_octets = 0;
+        }
+        // One whose source was emptied otherwise has nothing more to find, nor perhaps a file to read.
+        let is_needed = |c: &Compaction| self.segments.get(c.source).is_some_and(|s| s.live_messages > 0);
+        let begun = self.compaction.take().filter(is_needed);
+        let Some(mut compaction) = begun.or_else(|| self.start_compaction()) else {
+            return Ok(None);
         };
         self.begin_batch();
-        let mut octets_read = 0;
-        let mut ended = false;
-        while octets_read < octets_max && self.builder.octets() < octets_max && !ended {
+        // Small enough not to waste the ends of segments.
+        let copied_max = octets_max.min(self.settings.segment_octets as usize / BATCHES_MIN);
+        let (mut octets_read, mut ended) = (0, false);
+        while octets_read < octets_max && self.builder.octets() < copied_max && !ended {
             match compaction.scan.next() {
                 Found::Whole { page, header, octets } | Found::Damaged { page, batch: Some((header, octets)), .. } => {
                     octets_read += octets.len();
                     let mut records = Records::new(octets, &header);
                     while let Some(record) = records.next() {
                         if let Ok(Record::Transaction(transaction)) = record {
-                            self.copy_survivors(compaction.source, page, &transaction);
+                            self.copy_survivors(compaction.source, compaction.is_damaged, page, &transaction);
                         }
                     }
                 }
-                Found::Damaged { batch: None, .. } => {}
+                Found::Damaged { pages, .. } => octets_read += pages as usize * PAGE_OCTETS,
                 Found::End { .. } => ended = true,
             }
         }
+        let mut octets_written = 0;
         if !self.builder.written.is_empty() {
-            self.counters.octets_compacted += self.builder.octets() as u64;
-            let (segment, first_page) = self.write_batch()?;
+            octets_written = self.builder.octets() as u64;
+            let (segment, first_page) = self.write_batch(Purpose::Survivors)?;
+            self.counters.octets_compacted += octets_written;
             self.note_moved(segment, first_page);
         }
-        if !ended {
+        self.reclaim.debt_octets -= octets_read as i64;
+        if ended {
+            self.end_compaction(&compaction)?;
+        } else {
             self.compaction = Some(compaction);
-        } else if let Some(segment) = self.segments.get_mut(compaction.source)
-            && segment.live_messages > 0
-        {
-            (segment.stuck, segment.damaged) = (true, true);
         }
-        Ok(true)
+        Ok(Some(octets_read as u64 + octets_written))
     }
 
-    /// A walk through the oldest segment.
+    /// Whether dead octets outweigh live ones. The aim is 2 x live octets + the margin; it begins at 1.75 x, because
+    /// the log grows while it is at work. When the disk is full, any quarter that is dead is worth the work.
+    pub(crate) fn outweighs(&self) -> bool {
+        let (disk, live) = (self.segments.file_pages() * PAGE_OCTETS as u64, self.segments.live_octets());
+        let is_full = self.reclaim.lacking.as_ref().is_some_and(SpoolError::is_full);
+        if is_full {
+            disk > live + live / 4 + u64::from(self.settings.segment_octets) * 2
+        } else {
+            disk > live + live / 4 * 3 + self.settings.compact_margin_octets
+        }
+    }
+
+    /// The segment to be emptied next.
+    fn next_source(&self) -> Option<u32> {
+        let active = self.active.as_ref().map(|a| a.sequence);
+        let bad = self.segments.bad(self.floor).filter(|(sequence, _)| Some(*sequence) != active);
+        let oldest = || {
+            let (sequence, segment) = self.segments.oldest(self.floor)?;
+            let is_worth = Some(sequence) != active && segment.live_messages > 0 && self.outweighs();
+            is_worth.then_some(sequence)
+        };
+        // One that did not read gives way to others.
+        bad.min_by_key(|(sequence, segment)| (segment.tries, *sequence)).map(|(sequence, _)| sequence).or_else(oldest)
+    }
+
+    /// A walk through the next source.
     fn start_compaction(&mut self) -> Option<Compaction> {
-        let (source, segment) = self.segments.oldest(self.floor)?;
-        let (nonce, end) = (segment.nonce?, segment.end);
+        let source = self.next_source()?;
+        let segment = self.segments.get(source)?;
+        // A segment of unknown nonce has nothing that could be read.
+        let (nonce, end) = segment.nonce.map_or((0, 0), |nonce| (nonce, segment.end));
         let bounds = Bounds { segment: source, nonce, end: Some(end), file_pages: end };
-        Some(Compaction { source, scan: Scan::new(Arc::clone(&self.reader), &bounds, 0) })
+        let is_damaged = segment.damaged;
+        Some(Compaction { source, is_damaged, scan: Scan::new(Arc::clone(&self.reader), &bounds, 0) })
+    }
+
+    /// At the end of a walk: what is still alive in the segment did not read. It is tried again while the disk gives errors,
+    /// [`READ_TRIES_MAX`] times; then, and at once when the disk gives octets that are wrong, it is given up.
+    fn end_compaction(&mut self, compaction: &Compaction) -> Result<(), SpoolError> {
+        let source = compaction.source;
+        let Some(segment) = self.segments.get_mut(source).filter(|s| s.live_messages > 0) else { return Ok(()) };
+        segment.tries += 1;
+        let tries = segment.tries;
+        let was_damaged = segment.damaged;
+        if let Some(error) = &compaction.scan.unread().error
+            && tries < READ_TRIES_MAX
+        {
+            return Err(error.clone());
+        }
+        self.segments.damage(source);
+        if !was_damaged {
+            // Once more, with the closer look that damaged segments get.
+            return Ok(());
+        }
+        self.give_up(source);
+        Ok(())
+    }
+
+    /// Forgets what is alive in a segment but does not read. Durable once the segment is in `corrupt/`; after
+    /// a crash before that it may be known again, and is given up again.
+    fn give_up(&mut self, source: u32) {
+        // All entries are looked at: there is no list by segment, and this is rare.
+        let entries = (0..self.index.end()).filter_map(|slot| self.index.at(slot));
+        let lost: Vec<_> = entries.filter(|e| e.place.segment == source).map(|e| (e.id, e.share)).collect();
+        for (id, share) in &lost {
+            self.index.remove(id);
+            self.segments.subtract(source, *share);
+        }
+        self.counters.set_aside_messages += lost.len() as u64;
+        self.reclaim.set_aside.extend(lost.iter().map(|(id, _)| *id));
     }
 
     /// Puts what is alive of a transaction into the batch, still sharing the body.
-    fn copy_survivors(&mut self, source: u32, page: u32, transaction: &Transaction<'_>) {
+    fn copy_survivors(&mut self, source: u32, is_damaged: bool, page: u32, transaction: &Transaction<'_>) {
         let offset = page * PAGE_OCTETS as u32 + transaction.offset;
         let layout = &transaction.layout;
         let survivors: Vec<_> = layout
@@ -125,7 +165,10 @@ impl<D: Disk> SegmentLog<D> {
             .filter_map(|(i, (entry, state, head))| {
                 let place = Place { segment: source, offset, index: i as u16 };
                 let live = self.index.get(&entry.id).filter(|live| live.place == place)?;
-                Some((entry, live, transaction.state(&state, entry).1, transaction.octets(&head)))
+                let (_, state) = transaction.state(&state, entry);
+                // What is right by its crc and still means nothing would be met again at every place it is copied to.
+                let reads = !is_damaged || codec::decode(state).is_ok();
+                reads.then(|| (entry, live, state, transaction.octets(&head)))
             })
             .collect();
         if survivors.is_empty() {
@@ -145,72 +188,11 @@ impl<D: Disk> SegmentLog<D> {
         };
         self.builder.transaction(survivors.len(), part, transaction.octets(&layout.body));
     }
-
-    /// Gives up a segment that lies below the durable floor.
-    fn release(&mut self, sequence: u32) -> Result<(), SpoolError> {
-        let file = FileName::Segment(sequence);
-        let Some(segment) = self.segments.get(sequence) else { return Ok(()) };
-        let (damaged, pages) = (segment.damaged, segment.file_pages);
-        let usual = pages <= self.settings.segment_octets / PAGE_OCTETS as u32;
-        let reusable = usual && !segment.poisoned && self.spares.len() < SPARES_MAX;
-        let spare = self.next_spare;
-        let (step, result) = if damaged {
-            (Step::Rename, self.disk.rename(file, FileName::Aside(sequence)))
-        } else if reusable {
-            (Step::Rename, self.disk.rename(file, FileName::Spare(spare)))
-        } else {
-            (Step::Remove, self.disk.remove(file))
-        };
-        match result {
-            // An earlier try did it and could not say so.
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(SpoolError::io(step, file, &e)),
-            Ok(()) if damaged => self.counters.set_aside += 1,
-            Ok(()) if reusable => {
-                self.next_spare = spare.wrapping_add(1);
-                self.spares.push((spare, pages));
-            }
-            Ok(()) => {}
-        }
-        self.counters.released += 1;
-        self.segments.remove(sequence);
-        Ok(())
-    }
-
-    /// Fills some of the next spare with zeros when the active segment will soon be full; true
-    /// when there is more to do.
-    fn fill_step(&mut self, octets_max: usize) -> Result<bool, SpoolError> {
-        let capacity = self.settings.segment_octets / PAGE_OCTETS as u32;
-        let soon = self.active.as_ref().is_some_and(|a| a.capacity == capacity && a.next_page > capacity / 2);
-        if !soon || !self.spares.is_empty() {
-            return Ok(false);
-        }
-        let mut filling = match self.filling.take() {
-            Some(filling) => filling,
-            None => Filling { number: self.new_spare()?, pages: 0 },
-        };
-        let file = FileName::Spare(filling.number);
-        let pages = (octets_max / PAGE_OCTETS).clamp(1, FILL_PAGES_MAX).min((capacity - filling.pages) as usize);
-        let written = self.disk.write_at(file, filling.pages, &Page::zeros(pages));
-        if let Err(error) = written {
-            // Best effort: an unfilled spare is found again at the next start.
-            let _ = self.disk.remove(file);
-            return Err(SpoolError::io(Step::Write, file, &error));
-        }
-        filling.pages += pages as u32;
-        self.counters.octets_written += (pages * PAGE_OCTETS) as u64;
-        if filling.pages < capacity {
-            self.filling = Some(filling);
-            return Ok(true);
-        }
-        // So that the first commits into it do not pay for its place on the disk.
-        self.sync(file)?;
-        self.spares.push((filling.number, filling.pages));
-        Ok(false)
-    }
 }
 
-/// Spare files kept; more are removed.
-const SPARES_MAX: usize = 4;
-/// Pages of zeros written at once: 1 MiB.
-const FILL_PAGES_MAX: usize = 256;
+/// Octets of old segments to be gone through for each octet appended.
+const DEBT_FACTOR: i64 = 4;
+/// Batches of survivors that fit into a segment, at least.
+const BATCHES_MIN: usize = 8;
+/// Walks through a segment that does not read before the rest of it is given up: a minute, at a try a second.
+pub(crate) const READ_TRIES_MAX: u32 = 60;

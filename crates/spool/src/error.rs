@@ -115,6 +115,12 @@ impl SpoolError {
         }
     }
 
+    /// True when the disk took nothing and nothing is in doubt: no space, or read-only. What was
+    /// there is as it was, and a write of which this is said may have left a part of itself and nothing else.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.is_full() || matches!(self, SpoolError::Io { kind: io::ErrorKind::ReadOnlyFilesystem, .. })
+    }
+
     /// True when the cause is lack of space: 452 4.3.1 rather than 451 4.3.0.
     pub fn is_full(&self) -> bool {
         matches!(self, SpoolError::Io { kind: io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, .. })

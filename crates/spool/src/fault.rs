@@ -138,6 +138,18 @@ impl FaultDisk {
         }
     }
 
+    /// Whether something was written that a failed sync has given up: visible perhaps, on the disk perhaps.
+    pub fn has_given_up(&self) -> bool {
+        self.state().files.values().any(Image::has_given_up)
+    }
+
+    /// Turns one bit of a file over, behind everybody's back.
+    pub fn flip_bit(&self, file: FileName, bit: u64) {
+        if let Some(image) = self.state().files.get_mut(&file) {
+            image.flip(bit);
+        }
+    }
+
     /// Calls made so far.
     pub fn calls(&self) -> u64 {
         self.state().calls

@@ -129,7 +129,7 @@ pub enum FaultKind {
 /// Looks at everything.
 ///
 /// # Errors
-/// `Io` when the files cannot be listed, `NewerFormat`, `Busy` when the log moves on faster than it can be read.
+/// `Io` when the files cannot be listed or opened, `NewerFormat`, `Busy` when the log moves on faster than it can be read.
 pub fn inspect(files: &dyn SpoolFiles, queue_of: QueueOf) -> Result<Inspection, SpoolError> {
     for _ in 0..STARTS_MAX {
         let mut look =
@@ -312,7 +312,7 @@ fn is_aside(name: FileName) -> bool {
 /// The sequence number in a name.
 fn number(name: FileName) -> u32 {
     match name {
-        FileName::Segment(n) | FileName::Spare(n) | FileName::Aside(n) => n,
+        FileName::Segment(n) | FileName::Spare(n) | FileName::Aside(n, _) | FileName::Checkpoint(n) => n,
     }
 }
 

@@ -7,13 +7,17 @@
 
 use crate::active::Active;
 use crate::batch::{Batch, Builder, Frame, Part, State, Written};
-use crate::compact::{Compaction, Filling};
+use crate::checkpoint_write::Checkpoints;
+use crate::compact::Compaction;
 use crate::disk::{Disk, FileName, ReadPages};
+use crate::doubt::{Copied, Doubt};
 use crate::format::SEQUENCE_MAX;
 use crate::index::{Index, Live};
+use crate::maintain::Reclaim;
 use crate::mark::Mark;
-use crate::page::{PAGE_OCTETS, Page};
+use crate::page::PAGE_OCTETS;
 use crate::receipt::Durable;
+use crate::reserve::{Filling, Purpose};
 use crate::segments::Segments;
 use crate::settings::{NonceSource, Settings};
 use crate::stats::Counters;
@@ -32,6 +36,8 @@ pub struct SegmentLog<D> {
     pub(crate) active: Option<Active>,
     /// Newest segment that was opened and the page behind what is acknowledged in it; (0, 0) for none.
     pub(crate) acknowledged: (u32, u32),
+    /// Sequence of the last batch that is.
+    pub(crate) acknowledged_sequence: u64,
     pub(crate) next_segment: u32,
     pub(crate) next_batch: u64,
     /// Floor of the newest synced batch: segments below it may be reused.
@@ -41,8 +47,14 @@ pub struct SegmentLog<D> {
     pub(crate) next_spare: u32,
     pub(crate) filling: Option<Filling>,
     pub(crate) compaction: Option<Compaction>,
+    pub(crate) reclaim: Reclaim,
     pub(crate) builder: Builder,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) counters: Counters,
+    /// The last batch of the run before, until it is durable for certain.
+    pub(crate) doubt: Option<Doubt>,
+    /// What became of it, to be followed when its messages are adopted.
+    pub(crate) copied: Option<Copied>,
     /// Octets of the segments of earlier runs; `None` once they are adopted.
     pub(crate) unadopted_octets: Option<u64>,
     /// Slots of recovered messages not yet given out, the oldest last.
@@ -55,9 +67,14 @@ impl<D: Disk> SegmentLog<D> {
     ///
     /// # Errors
     /// Nothing of the batch is acknowledged then: the appends must be refused, the marks
-    /// committed again. A later commit goes to another segment.
+    /// committed again. Marks alone may succeed where a batch with appends does not: see [`SegmentLog::accepts_appends`].
     pub fn commit(&mut self, batch: &Batch) -> Result<Vec<Durable>, SpoolError> {
         batch.check()?;
+        let mut purpose = Purpose::Marks;
+        if !batch.appends.is_empty() {
+            self.accepts_appends()?;
+            purpose = Purpose::Appends;
+        }
         self.begin_batch();
         for transaction in &batch.appends {
             let part = |i: usize| new_part(&transaction[i]);
@@ -66,7 +83,10 @@ impl<D: Disk> SegmentLog<D> {
         let index = &self.index;
         let known = batch.marks.iter().filter_map(|mark| Some((mark, index.get(&mark.id())?.place.segment)));
         self.builder.marks(known);
-        let (segment, first_page) = self.write_batch()?;
+        let (segment, first_page) = self.write_batch(purpose)?;
+        if purpose == Purpose::Appends {
+            self.note_growth(self.builder.page_count());
+        }
         let durable = self.note_appended(segment, first_page, batch);
         batch.marks.iter().for_each(|mark| self.apply(mark));
         Ok(durable)
@@ -109,43 +129,64 @@ impl<D: Disk> SegmentLog<D> {
     }
 
     /// Writes and syncs what the builder has; the segment and page it went to.
-    pub(crate) fn write_batch(&mut self) -> Result<(u32, u32), SpoolError> {
+    pub(crate) fn write_batch(&mut self, purpose: Purpose) -> Result<(u32, u32), SpoolError> {
         let pages = self.builder.page_count();
         if self.next_batch > SEQUENCE_MAX {
             // begin_batch() has counted this one already; recovery would not believe its number.
             return Err(SpoolError::Exhausted);
         }
-        self.room_for(pages)?;
+        let before = (self.active.clone(), self.acknowledged);
+        self.room_for(pages, purpose)?;
+        match self.write_once(pages) {
+            Err(error) if error.is_refusal() && self.active.is_some() => {
+                self.reclaim.lacking = Some(error.clone());
+                self.undo_open(before);
+                if purpose == Purpose::Appends {
+                    return Err(error);
+                }
+                // What has its place on the disk already: a filled spare.
+                self.open_segment(pages + 1, purpose)?;
+                self.write_once(pages)
+            }
+            other => other,
+        }
+    }
+
+    /// One write, one sync.
+    fn write_once(&mut self, pages: u32) -> Result<(u32, u32), SpoolError> {
         let floor = self.floor_now();
         // Taken out: unless everything goes well, nobody writes to or syncs this segment again.
         let Some(mut active) = self.active.take() else { return Err(SpoolError::Closed) };
-        let file = FileName::Segment(active.sequence);
-        let frame = Frame { nonce: active.nonce, segment: active.sequence, floor };
-        let first_page = active.next_page;
+        let (sequence, first_page) = (active.sequence, active.next_page);
+        let file = FileName::Segment(sequence);
+        let frame = Frame { nonce: active.nonce, segment: sequence, floor };
         let octets = self.builder.finish(&frame);
         let written = self.disk.write_at(file, first_page, octets).map_err(|e| SpoolError::io(Step::Write, file, &e));
         let end = first_page + pages;
-        self.segments.reaches(active.sequence, end);
-        let synced = written.and_then(|()| self.sync(file));
-        if let Err(error) = synced {
+        if let Err(error) = &written
+            && error.is_refusal()
+        {
+            // No octet of it was synced and a page of it is missing: it is a torn tail, which the next
+            // batch overwrites. Everything before it is as it was.
+            self.active = Some(active);
+            return Err(error.clone());
+        }
+        self.segments.reaches(sequence, end);
+        if let Err(error) = written.and_then(|()| self.sync(file)) {
             self.counters.poisoned += 1;
-            // Should the process end before the next segment says where this one ends, then the next run must not take
-            // this batch for written: the kernel may show it and have given it up. Best effort, never synced.
-            let _ = self.disk.write_at(file, first_page, &Page::zeros(1));
-            if let Some(segment) = self.segments.get_mut(active.sequence) {
-                segment.poisoned = true;
-            }
+            self.segments.poison(sequence);
             return Err(error);
         }
         self.counters.commits += 1;
         self.counters.octets_written += u64::from(pages) * PAGE_OCTETS as u64;
         self.floor = floor;
         active.next_page = end;
-        self.acknowledged = (active.sequence, end);
-        if let Some(segment) = self.segments.get_mut(active.sequence) {
+        self.acknowledged = (sequence, end);
+        self.acknowledged_sequence = self.builder.sequence();
+        self.checkpoints.note_growth(u64::from(pages) * PAGE_OCTETS as u64);
+        if let Some(segment) = self.segments.get_mut(sequence) {
             segment.end = end;
         }
-        let sequence = active.sequence;
         self.active = Some(active);
         Ok((sequence, first_page))
     }
@@ -190,14 +231,15 @@ impl<D: Disk> SegmentLog<D> {
         }
     }
 
-    /// The oldest segment still needed.
+    /// The oldest segment still needed, or to be moved to `corrupt/` first.
     pub(crate) fn floor_now(&self) -> u32 {
         if self.is_recovering() {
             // What of the old segments is needed is not known yet.
             return self.floor;
         }
         let newest = self.segments.newest().unwrap_or(0);
-        self.segments.oldest_live(self.floor).unwrap_or(newest)
+        let live = self.segments.oldest_live(self.floor).unwrap_or(newest);
+        self.segments.oldest_damaged(self.floor).map_or(live, |damaged| damaged.min(live))
     }
 
     /// Syncs a file.

@@ -23,6 +23,8 @@ pub(crate) struct Scan {
     at: u32,
     /// Page behind the acknowledged part, when that is known.
     end: Option<u32>,
+    /// The end is unknown and something before it does not read.
+    is_open: bool,
     file_pages: u32,
     last_sequence: u64,
 }
@@ -44,7 +46,8 @@ pub(crate) enum Found<'a> {
     Whole { page: u32, header: BatchHeader, octets: &'a [u8] },
     /// Acknowledged pages that are not a whole batch; with the batch when at least its header is sound.
     Damaged { page: u32, pages: u32, batch: Option<(BatchHeader, &'a [u8])> },
-    /// The log's end at `page`; `torn_pages` were being written when it ended.
+    /// The log's end at `page`, [`END_UNKNOWN`] when what does not read may hold more of it; `torn_pages` were being
+    /// written when it ended.
     End { page: u32, torn_pages: u32 },
 }
 
@@ -52,7 +55,7 @@ pub(crate) enum Found<'a> {
 pub(crate) struct Bounds {
     pub segment: u32,
     pub nonce: u64,
-    /// Page behind the acknowledged part; `None` when unknown: then it ends where nothing more reads.
+    /// Page behind the acknowledged part; `None` or [`END_UNKNOWN`]: then it ends where no batch begins.
     pub end: Option<u32>,
     pub file_pages: u32,
 }
@@ -73,10 +76,16 @@ impl Scan {
             segment: bounds.segment,
             nonce: bounds.nonce,
             at: 1,
-            end: bounds.end,
+            end: bounds.end.filter(|end| *end != END_UNKNOWN),
+            is_open: false,
             file_pages: bounds.file_pages,
             last_sequence,
         }
+    }
+
+    /// The same walk from page `page` on.
+    pub fn starting_at(self, page: u32) -> Scan {
+        Scan { at: page, ..self }
     }
 
     /// Highest sequence met so far.
@@ -94,7 +103,7 @@ impl Scan {
         let page = self.at;
         let limit = self.limit();
         if page >= limit {
-            return Found::End { page, torn_pages: 0 };
+            return Found::End { page: if self.is_open { END_UNKNOWN } else { page }, torn_pages: 0 };
         }
         let header = self.header_at(page);
         let (mut whole, mut is_read) = (false, self.window.is_read(page..page + 1));
@@ -113,9 +122,9 @@ impl Scan {
             self.file_pages = page;
             return Found::End { page, torn_pages: header.map_or(0, |h| h.pages) };
         }
-        // Where the end is unknown everything behind counts as written: who knows what does not read.
         self.at = next.unwrap_or(limit);
-        let pages = if next.is_none() && self.end.is_none() { self.window.unread.end } else { self.at } - page;
+        self.is_open = next.is_none() && self.end.is_none();
+        let pages = if self.is_open { self.window.unread.end } else { self.at } - page;
         let batch = header.map(|header| (header, self.window.octets(page, header.pages.min(self.at - page))));
         Found::Damaged { page, pages, batch }
     }
@@ -213,5 +222,7 @@ impl Unread {
     }
 }
 
+/// Page behind the acknowledged part of a segment, when pages near its end do not read.
+pub(crate) const END_UNKNOWN: u32 = u32::MAX;
 /// Pages read at once: 1 MiB.
 const WINDOW_PAGES: u32 = 256;

@@ -1,11 +1,13 @@
 //! Which segments there are and how much of each is alive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// All segments of the log, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Segments {
     map: BTreeMap<u32, Segment>,
+    /// Those of them that are damaged or poisoned.
+    bad: BTreeSet<u32>,
     live_messages: u64,
     live_octets: u64,
     file_pages: u64,
@@ -28,20 +30,24 @@ pub(crate) struct Segment {
     pub damaged: bool,
     /// A write or sync of it failed: its file is not used again.
     pub poisoned: bool,
-    /// Compaction found a live message in it that does not read: only its removal helps.
-    pub stuck: bool,
+    /// How often it was tried to empty or to release it, in vain.
+    pub tries: u32,
 }
 
 impl Segments {
     /// Adds a segment.
     pub fn insert(&mut self, sequence: u32, segment: Segment) {
         self.file_pages += u64::from(segment.file_pages);
+        if segment.damaged || segment.poisoned {
+            self.bad.insert(sequence);
+        }
         self.map.insert(sequence, segment);
     }
 
     /// Adds all of `other`, which has none of the same number.
     pub fn absorb(&mut self, mut other: Segments) {
         self.map.append(&mut other.map);
+        self.bad.append(&mut other.bad);
         self.live_messages += other.live_messages;
         self.live_octets += other.live_octets;
         self.file_pages += other.file_pages;
@@ -49,9 +55,15 @@ impl Segments {
 
     /// Forgets a segment.
     pub fn remove(&mut self, sequence: u32) {
+        self.bad.remove(&sequence);
         if let Some(segment) = self.map.remove(&sequence) {
             self.file_pages -= u64::from(segment.file_pages);
         }
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Segment)> {
+        self.map.iter().map(|(sequence, segment)| (*sequence, segment))
     }
 
     pub fn get(&self, sequence: u32) -> Option<&Segment> {
@@ -94,7 +106,27 @@ impl Segments {
     pub fn damage(&mut self, sequence: u32) {
         if let Some(segment) = self.map.get_mut(&sequence) {
             segment.damaged = true;
+            self.bad.insert(sequence);
         }
+    }
+
+    /// Notes that a write or sync of a segment failed.
+    pub fn poison(&mut self, sequence: u32) {
+        if let Some(segment) = self.map.get_mut(&sequence) {
+            segment.poisoned = true;
+            self.bad.insert(sequence);
+        }
+    }
+
+    /// Bad segments at or above `floor` that hold live messages.
+    pub fn bad(&self, floor: u32) -> impl Iterator<Item = (u32, &Segment)> {
+        let known = self.bad.range(floor..).filter_map(|n| Some((*n, self.map.get(n)?)));
+        known.filter(|(_, segment)| segment.live_messages > 0)
+    }
+
+    /// The oldest segment at or above `floor` in which something does not read.
+    pub fn oldest_damaged(&self, floor: u32) -> Option<u32> {
+        self.bad.range(floor..).copied().find(|n| self.map.get(n).is_some_and(|segment| segment.damaged))
     }
 
     /// The oldest segment at or above `floor`.
@@ -107,9 +139,9 @@ impl Segments {
         self.map.last_key_value().map(|(sequence, _)| *sequence)
     }
 
-    /// The lowest number, below `floor`, of a segment still there.
+    /// A segment below `floor` that is still there: the lowest of those that were tried least.
     pub fn below(&self, floor: u32) -> Option<u32> {
-        self.map.range(..floor).next().map(|(sequence, _)| *sequence)
+        self.map.range(..floor).min_by_key(|(_, segment)| segment.tries).map(|(sequence, _)| *sequence)
     }
 
     /// The oldest segment that holds a live message; from there on everything is needed.

@@ -11,6 +11,11 @@ pub struct Settings {
     pub segment_octets: u32,
     /// Compaction begins when segments take more than twice the live octets and this. Default 8 segments.
     pub compact_margin_octets: u64,
+    /// A checkpoint of the index is written when the log has grown by this and by `checkpoint_factor` times what it
+    /// takes, in octets. Default 1 GiB.
+    pub checkpoint_octets: u64,
+    /// See `checkpoint_octets`. Default 16.
+    pub checkpoint_factor: u32,
     /// Names the queue of a message, so that a restart can queue it without reading it. Default: the empty name.
     pub queue_of: QueueOf,
 }
@@ -33,8 +38,18 @@ impl Settings {
         Settings {
             segment_octets: octets,
             compact_margin_octets: u64::from(octets) * 8,
+            checkpoint_octets: 1 << 30,
+            checkpoint_factor: 16,
             queue_of: |_, _| String::new(),
         }
+    }
+
+    /// The defaults for a disk of `total_octets` octets, used or free: small disks get small segments, so that the
+    /// reserve and the margin of compaction are a small part of them. Octets of a segment are the 256th part, in whole MiB, 1 to 64.
+    /// A spool made with other segments goes on working.
+    pub fn for_disk(total_octets: u64) -> Settings {
+        let mebibytes = (total_octets / DISK_PARTS >> 20).clamp(1, 64);
+        Settings::with_segment((mebibytes as u32) << 20)
     }
 
     /// Within the format's bounds.
@@ -43,3 +58,6 @@ impl Settings {
         Settings { segment_octets: octets - octets % PAGE_OCTETS as u32, ..self }
     }
 }
+
+/// Segments that would fill a disk.
+const DISK_PARTS: u64 = 256;

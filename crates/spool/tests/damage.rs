@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{body, due, id, open, pending, resident, sealed};
+use common::{body, due, id, maintain_all, open, pending, resident, sealed};
 use message::MessageId;
 use spool::fault::FaultDisk;
 use spool::{Batch, Disk, FileName, Mark, PAGE_OCTETS, Recovery, SegmentLog, SpoolError};
@@ -83,9 +83,9 @@ fn a_damaged_batch_in_the_middle_costs_itself_only_and_is_kept() {
     assert_eq!((recovery.damage.batches, recovery.damage.octets), (1, 2 * PAGE_OCTETS as u64));
     // Once all else in it is gone, the segment is moved aside as it is.
     remove(&mut log, 2..6);
-    while log.maintain(1 << 20).expect("a healthy disk") {}
+    maintain_all(&mut log);
     assert_eq!(log.stats().set_aside, 1);
-    assert_eq!(disk.contents(FileName::Aside(1)), Some(octets));
+    assert_eq!(disk.contents(FileName::Aside(1, 0)), Some(octets));
     drop(log);
     let (_, recovery) = open(&disk, 3).expect("opens");
     assert_eq!((recovery.set_aside, recovery.messages.len()), (1, 0));
@@ -143,8 +143,8 @@ fn an_envelope_that_does_not_decode_is_kept_out_and_counted() {
     assert_eq!(ids(&recovery), [id(2)]);
     assert_eq!((recovery.damage.states, recovery.damage.batches), (1, 0));
     remove(&mut log, [2]);
-    while log.maintain(1 << 20).expect("a healthy disk") {}
-    assert!(disk.contents(FileName::Aside(1)).is_some(), "kept, not reused");
+    maintain_all(&mut log);
+    assert!(disk.contents(FileName::Aside(1, 0)).is_some(), "kept, not reused");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn a_recycled_segments_old_batches_are_never_taken_for_new() {
     for round in 0..40 {
         append(&mut log, &[round], 9000);
         remove(&mut log, [round]);
-        while log.maintain(1 << 20).expect("a healthy disk") {}
+        maintain_all(&mut log);
     }
     assert!(log.stats().released > 5, "{:?}", log.stats());
     append(&mut log, &[100], 9000);
@@ -277,7 +277,7 @@ fn a_message_larger_than_a_segment_works() {
     let read = log.read(id(1), recovery.messages[0].place).expect("reads");
     assert!(read == resident(&sealed(1, 2, &body(1, 300_000))));
     remove(&mut log, [1, 2]);
-    while log.maintain(1 << 20).expect("a healthy disk") {}
+    maintain_all(&mut log);
     assert!(log.stats().disk_octets <= 3 * (64 << 10), "an oversized file is not kept: {:?}", log.stats());
 }
 
@@ -304,7 +304,7 @@ fn marks_and_moves_keep_attempts_due_and_recipients() {
     for number in 10..60 {
         append(&mut log, &[number], 9000);
         remove(&mut log, [number]);
-        while log.maintain(1 << 20).expect("a healthy disk") {}
+        maintain_all(&mut log);
     }
     assert!(log.stats().octets_compacted > 0, "{:?}", log.stats());
     assert!(log.stats().disk_octets < 1 << 20, "{:?}", log.stats());

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::Rig;
+use common::rig::Rig;
 use std::panic::catch_unwind;
 
 #[test]

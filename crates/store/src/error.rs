@@ -28,6 +28,14 @@ pub enum StoreError {
         /// The operating system's words.
         source: io::Error,
     },
+    /// Nothing in the directory is a spool's.
+    #[error("{}: not a spool: no segment in it{}", dir.display(), hinted(hint))]
+    NotASpool {
+        /// The directory.
+        dir: PathBuf,
+        /// A directory in it that is a spool.
+        hint: Option<PathBuf>,
+    },
     /// What is in it cannot be used.
     #[error(transparent)]
     Spool(#[from] SpoolError),
@@ -38,4 +46,8 @@ impl StoreError {
     pub(crate) fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(io::Error) -> StoreError + 'a {
         move |source| StoreError::Io { path: path.to_owned(), what, source }
     }
+}
+
+fn hinted(hint: &Option<PathBuf>) -> String {
+    hint.as_ref().map_or_else(String::new, |path| format!("; {} is one", path.display()))
 }

@@ -1,5 +1,6 @@
 //! The handle that sessions and deliveries hold: append, mark, read.
 
+use crate::free::free;
 use crate::hints::Hints;
 use crate::inbox::{Append, Inbox};
 use crate::options::{Options, Stats};
@@ -7,7 +8,7 @@ use crate::recovering::{self, Recovering, ReturnHome};
 use crate::writer::Writer;
 use crate::{FileDisk, StoreError};
 use message::{MessageId, Place, Resident, Sealed};
-use spool::{Disk, Durable, Mark, NonceSource, ReadPages, SegmentLog, SpoolError, check_transaction, read_message};
+use spool::{Disk, Durable, Mark, NonceSource, ReadPages, SegmentLog, Settings, SpoolError, check_transaction, read_message};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -51,10 +52,16 @@ pub struct Appended {
 /// One line for the operator: in use, not usable, or written by a newer version.
 pub fn open(dir: &Path, options: Options) -> Result<(SpoolHandle, Recovering), StoreError> {
     let disk = FileDisk::open(dir)?;
-    let (hints, marks) = Hints::open(dir).map_err(StoreError::io(dir, "open the file of recent deliveries"))?;
     let random = Path::new(RANDOM_SOURCE);
     let nonces = nonces(random).map_err(StoreError::io(random, "read random octets"))?;
-    let (log, old) = SegmentLog::begin(disk, options.settings, nonces)?;
+    let mut settings = options.settings;
+    if options.fit_disk {
+        let room = free(dir).map_err(StoreError::io(dir, "ask for the size of the file system"))?;
+        settings = Settings { queue_of: settings.queue_of, ..Settings::for_disk(room.octets_total) };
+    }
+    let (log, old) = SegmentLog::begin(disk, settings, nonces)?;
+    // Only now: a spool that is refused stays untouched.
+    let (hints, marks) = Hints::open(dir).map_err(StoreError::io(dir, "open the file of recent deliveries"))?;
     let (return_home, recovering, inbox) = recovering::channel(marks);
     let read_old = {
         let inbox = Arc::clone(&inbox);
@@ -182,6 +189,11 @@ impl SpoolHandle {
         let Some(thread) = thread else { return Ok(()) };
         let joined = tokio::task::spawn_blocking(move || thread.join()).await;
         joined.ok().and_then(Result::ok).ok_or(SpoolError::Closed)
+    }
+
+    /// Why the spool takes nothing now, until a segment can be opened again; `None` while it does.
+    pub fn stopped(&self) -> Option<SpoolError> {
+        self.shared.inbox.stopped()
     }
 
     /// The figures after the newest commit, and what is queued now.

@@ -30,16 +30,17 @@ impl Hints {
     pub fn open(dir: &Path) -> io::Result<(Hints, Vec<Mark>)> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(dir.join(FILE))?;
-        let mut octets = vec![0; SLOTS * SLOT_OCTETS];
-        let mut length = 0;
-        while length < octets.len() {
-            match file.read_at(&mut octets[length..], length as u64)? {
-                0 => break,
-                more => length += more,
-            }
-        }
-        let marks = octets[..length].chunks_exact(SLOT_OCTETS).filter_map(decode).collect();
+        let marks = marks_in(&file)?;
         Ok((Hints { file, written: AtomicU64::new(0), failed: AtomicU64::new(0) }, marks))
+    }
+
+    /// What is in the ring of a spool directory, for an onlooker. None when there is no ring.
+    pub fn read(dir: &Path) -> io::Result<Vec<Mark>> {
+        match File::open(dir.join(FILE)) {
+            Ok(file) => marks_in(&file),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(e) => Err(e),
+        }
     }
 
     /// Notes a mark in the ring.
@@ -65,6 +66,19 @@ impl Hints {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }
     }
+}
+
+/// Every whole mark of a ring.
+fn marks_in(file: &File) -> io::Result<Vec<Mark>> {
+    let mut octets = vec![0; SLOTS * SLOT_OCTETS];
+    let mut length = 0;
+    while length < octets.len() {
+        match file.read_at(&mut octets[length..], length as u64)? {
+            0 => break,
+            more => length += more,
+        }
+    }
+    Ok(octets[..length].chunks_exact(SLOT_OCTETS).filter_map(decode).collect())
 }
 
 /// One slot: crc (4 octets) of what follows, kind, count, two zeros, id (16), recipient numbers (2 each).

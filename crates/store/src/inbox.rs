@@ -195,6 +195,11 @@ impl Inbox {
         self.state().stopped = error;
     }
 
+    /// Why appends are refused at once; `None` while they are not.
+    pub fn stopped(&self) -> Option<SpoolError> {
+        self.state().stopped.clone()
+    }
+
     /// Waits as told, then takes what a commit may take.
     pub fn take(&self, wait: &Wait, options: &Options) -> Work {
         let mut state = self.state();

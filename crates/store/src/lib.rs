@@ -16,6 +16,7 @@ mod hints;
 mod inbox;
 mod lock;
 mod options;
+mod read_only;
 mod recovering;
 mod writer;
 
@@ -24,4 +25,5 @@ pub use file_disk::FileDisk;
 pub use free::{Free, free};
 pub use handle::{Appended, SpoolHandle, open, start};
 pub use options::{Options, Stats};
+pub use read_only::ReadOnlyDir;
 pub use recovering::Recovering;

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct Options {
     /// Segments: their size and when to compact.
     pub settings: Settings,
+    /// Fit the settings to the disk the spool is on: small disks get small segments.
+    pub fit_disk: bool,
     /// Longest time a mark waits for a commit when no append comes. A power cut may repeat deliveries of this time.
     pub mark_interval: Duration,
     /// Longest time a commit waits for more appends, when the previous ones had several.
@@ -28,6 +30,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             settings: Settings::default(),
+            fit_disk: true,
             mark_interval: Duration::from_millis(5),
             linger_max: Duration::from_millis(1),
             batch_octets_max: 4 << 20,
@@ -58,6 +61,8 @@ pub struct Stats {
     pub last_batch: usize,
     /// Finished deliveries that a kill of the process would repeat, because the file of recent ones could not be written.
     pub hints_failed: u64,
+    /// Messages given up because they do not read; what is left of them is in `corrupt/`.
+    pub set_aside_messages: u64,
     /// True while no segment can be opened and appends are refused.
     pub stopped: bool,
 }

@@ -9,7 +9,7 @@ use crate::inbox::{Answer, Append, Inbox, Wait, Work, fold};
 use crate::options::{Options, Stats};
 use crate::recovering::ReturnHome;
 use message::Sealed;
-use spool::{Batch, Disk, Durable, Mark, SegmentLog, SpoolError};
+use spool::{Batch, Disk, Durable, Mark, SegmentLog, SpoolError, Work as HouseWork};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -237,7 +237,7 @@ impl<D: Disk> Writer<D> {
         self.retry_at = None;
         self.marks_failed = false;
         if self.stopped.is_some() {
-            let answer = self.log.accepts_appends().err();
+            let answer = self.log.ready().err();
             self.retry_at = answer.as_ref().map(|_| Instant::now() + self.options.retry_interval);
             self.set_stopped(answer);
         }
@@ -258,18 +258,27 @@ impl<D: Disk> Writer<D> {
         self.house_at = Some(Instant::now());
     }
 
-    /// One step of housekeeping, and when the next may follow: as fast as the disk while nobody wants it, at a bounded
-    /// rate beside traffic.
+    /// One step of housekeeping, and when the next may follow: at a bounded rate beside traffic, at once when it is urgent.
     fn keep_house(&mut self) {
         let now = Instant::now();
         self.house_at = match self.log.maintain(HOUSEKEEPING_OCTETS) {
-            Ok(done) if done.more => Some(now + self.pause_after(done.octets)),
-            Ok(_) => None,
+            Ok(done) if done.work == HouseWork::Nothing => None,
+            Ok(done) if done.urgent => Some(now),
+            Ok(done) => Some(now + self.pause_after(done.octets)),
             Err(error) => {
                 tracing::warn!(%error, "spool housekeeping failed: trying again later");
                 Some(now + self.options.retry_interval)
             }
         };
+        for id in self.log.take_set_aside() {
+            self.stats.set_aside_messages += 1;
+            tracing::error!(%id, "a message did not read: it was set aside in corrupt/");
+        }
+    }
+
+    /// How long housekeeping rests after a step that moved so many octets.
+    fn pause_after(&self, octets: u64) -> std::time::Duration {
+        std::time::Duration::from_secs_f64(octets as f64 / self.options.house_octets_per_s.max(1) as f64)
     }
 }
 
@@ -280,13 +289,6 @@ fn refuse(appends: Vec<Append>, error: &SpoolError) -> Vec<Append> {
         let _ = append.reply.send(Err(error.clone()));
     }
     Vec::new()
-}
-
-impl<D: Disk> Writer<D> {
-    /// How long housekeeping rests after a step that moved so many octets.
-    fn pause_after(&self, octets: u64) -> std::time::Duration {
-        std::time::Duration::from_secs_f64(octets as f64 / self.options.house_octets_per_s as f64)
-    }
 }
 
 /// Octets a step of housekeeping reads and writes at most: what a session may have to wait for.

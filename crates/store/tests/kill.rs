@@ -16,7 +16,7 @@ const DIR: &str = "SPOOL_KILL_TEST_DIR";
 const ROUND: &str = "SPOOL_KILL_TEST_ROUND";
 
 fn options() -> Options {
-    Options { settings: Settings::with_segment(1 << 20), ..Options::default() }
+    Options { settings: Settings::with_segment(1 << 20), fit_disk: false, ..Options::default() }
 }
 
 fn body(id: MessageId) -> Bytes {

@@ -89,7 +89,7 @@ impl Disk for GateDisk {
 
 fn options() -> Options {
     let settings = Settings { compact_margin_octets: 128 << 10, ..Settings::with_segment(64 << 10) };
-    Options { settings, retry_interval: Duration::from_millis(10), ..Options::default() }
+    Options { settings, fit_disk: false, retry_interval: Duration::from_millis(10), ..Options::default() }
 }
 
 fn start(disk: &GateDisk, options: Options) -> (SpoolHandle, Recovery) {

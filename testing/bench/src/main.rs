@@ -10,10 +10,13 @@
 //! verified is seen from outside; `spool_load` alone links a part of the server, the spool, with the server's allocator.
 
 mod audit;
+mod backlog;
 mod clock_factor;
 mod compare;
+mod daemon;
 mod demo;
 mod disk_stat;
+mod disk_watch;
 mod generator;
 mod keys;
 mod ledger;
@@ -21,18 +24,23 @@ mod listeners;
 mod machine;
 mod metrics;
 mod postfix;
+mod probe;
 mod proc_file;
 mod process;
+mod reclaim;
 mod relay;
 mod results;
 mod round;
 mod run;
+mod side;
 mod sink;
 mod spool_load;
 mod stage;
 mod stats;
+mod sync_cost;
 mod table;
 mod wait;
+mod witness;
 mod workload;
 
 use std::process::ExitCode;
@@ -52,6 +60,12 @@ enum Verb {
     Run(run::Options),
     /// Measure the spool by itself: durable appends and removals
     Spool(spool_load::Options),
+    /// Measure a large backlog: memory, restarts, limits
+    Backlog(backlog::Options),
+    /// Measure disk use while most mail goes at once and some stays
+    Reclaim(reclaim::Options),
+    /// Measure the relay with and without syncing
+    SyncCost(sync_cost::Options),
     /// Measure two builds in turn and print the ratio of their CPU per message
     Compare(compare::Options),
 }
@@ -61,6 +75,9 @@ fn main() -> ExitCode {
         Verb::Demo(options) => demo::demo(&options),
         Verb::Run(options) => run::run(&options),
         Verb::Spool(options) => spool_load::spool(&options),
+        Verb::Backlog(options) => backlog::backlog(&options),
+        Verb::Reclaim(options) => reclaim::reclaim(&options),
+        Verb::SyncCost(options) => sync_cost::sync_cost(&options),
         Verb::Compare(options) => compare::compare(&options),
     };
     match outcome {

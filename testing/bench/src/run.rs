@@ -134,9 +134,10 @@ impl Bench<'_> {
         for number in 0..=self.runs {
             let order = Order {
                 name: format!("{file}-{number}"),
-                size_kib: workload.size_kib,
+                octets: u64::from(workload.size_kib) * 1024,
                 messages: workload.messages,
                 concurrency: workload.concurrency,
+                domains: Vec::new(),
                 persistent: false,
             };
             let running = Running::begin(self.stage, &self.programs, &self.clock, subject, &order)?;
@@ -221,6 +222,8 @@ impl Row {
             figure(middle(|round| round.p99_ms), 2),
             figure(self.peak_rss_mib, 0),
             figure(some(|round| round.syncs), 4),
+            figure(some(|round| round.written), 3),
+            figure(some(|round| round.device_written), 3),
             self.verdict.map_or("-".to_owned(), |of| format!("{}/{}/{}", of.lost, of.doubled, of.damaged)),
         ]
     }
@@ -239,7 +242,7 @@ fn progress(number: u32, round: &Round) -> String {
 
 /// A peer gets the same work but a quarter of the messages, as it takes many times as long for each.
 const PEER_SHARE: u64 = 4;
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 13] = [
     "workload",
     "accepted/s",
     "delivered/s",
@@ -250,6 +253,8 @@ const COLUMNS: [&str; 11] = [
     "p99 ms",
     "peak RSS MiB",
     "syncs/msg",
+    "WA spool",
+    "WA device",
     "lost/doubled/damaged",
 ];
 const LEGEND: &str = "\
@@ -261,6 +266,8 @@ disk before its 250 (but for `discarded`, which stores nothing).
 - clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us; CPU/factor is CPU divided
   by it, for comparison between machines and their states.
 - p50, p99: from the final dot to its 250. peak RSS: over all runs of the workload.
+- WA: octets written for an octet of mail, by the spool's own count (no logs) and by the device's (logs, ledgers and other
+  programs included).
 - lost/doubled/damaged: from the ledgers of both ends; a row with another figure than 0 is void.
 ";
 
@@ -299,6 +306,8 @@ mod tests {
             seconds: 1.0,
             cpu_us,
             syncs: Some(0.05),
+            written: Some(1.05),
+            device_written: None,
             p50_ms: 1.0,
             p99_ms: 2.0,
             clock: 2.0,
@@ -308,7 +317,7 @@ mod tests {
         let row = Row { name: "n".to_owned(), rounds, peak_rss_mib: None, verdict: None };
         let cells = row.cells();
         assert_eq!(cells.len(), COLUMNS.len());
-        let want = ["n", "8000", "7000", "110.0", "2.00", "55.0", "1.00", "2.00", "-", "0.0500", "-"];
+        let want = ["n", "8000", "7000", "110.0", "2.00", "55.0", "1.00", "2.00", "-", "0.0500", "1.050", "-", "-"];
         assert_eq!(cells, want);
     }
 }

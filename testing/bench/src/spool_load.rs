@@ -165,6 +165,7 @@ impl Reading {
 async fn single(options: &Options, stage: &Stage, size: u32) -> anyhow::Result<Alone> {
     let folder = stage.spool(&format!("alone-{size}"))?;
     let mut writers = Writers::open(&folder.join("spool"), options.writers, Letters::new(size as usize)).await?;
+    writers.settle().await?;
     let alone = bare::compare(&mut writers, &folder, size as usize, options.alone as usize).await?;
     writers.close().await?;
     stage.sweep(&folder);
@@ -294,8 +295,10 @@ mod tests {
             let letters = Letters::new(4096);
             let mut writers = Writers::open(&folder.path().join("spool"), 8, letters).await.expect("opens");
             let waits = writers.work(std::time::Duration::from_millis(200)).await.expect("works");
+            // The writer publishes its figures behind its last answers.
+            let all = || Ok((writers.stats().appended_messages == waits.len() as u64).then_some(()));
+            crate::wait::until("the figures", std::time::Duration::from_secs(20), all).expect("come");
             let stats = writers.stats();
-            assert_eq!(stats.appended_messages, waits.len() as u64);
             assert!(stats.log.octets_written > 4096 * waits.len() as u64);
             let live = stats.log.live_messages;
             // Removals ride a later commit, so some of those done may not count yet.

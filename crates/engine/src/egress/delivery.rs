@@ -88,7 +88,8 @@ impl Delivery {
 
     /// Lets the next message's envelope ride along, when there is one.
     async fn pipeline_more(&mut self) {
-        while self.session.can_begin() && !self.in_hand.is_empty() && self.may_take() && !self.engine.logs_are_full() {
+        while self.session.can_begin() && !self.in_hand.is_empty() && self.may_take() && !self.engine.holds_deliveries()
+        {
             match self.engine.with_queue(|q, now| q.take_more(now, self.conn)) {
                 Take::Message(queued) => self.begin(*queued).await,
                 Take::Idle | Take::After(_) | Take::Close => return,
@@ -101,7 +102,7 @@ impl Delivery {
         if !self.may_take() {
             return self.session.finish(self.now());
         }
-        if self.engine.logs_are_full() {
+        if self.engine.holds_deliveries() {
             return self.idle(LOGS_PAUSE, false).await;
         }
         match self.engine.with_queue(|q, now| q.take(now, self.conn)) {

@@ -66,9 +66,12 @@ impl Image {
         self.unsynced.push(write);
     }
 
-    /// Makes everything written certain, but for what an earlier sync gave up.
+    /// Makes everything written certain, but for what an earlier sync gave up and nobody has written again.
     pub fn sync(&mut self) {
-        self.unsynced.drain(..).for_each(|write| write.apply(&mut self.synced));
+        for write in self.unsynced.drain(..) {
+            self.given_up = self.given_up.drain(..).flat_map(|old| old.without(&write)).collect();
+            write.apply(&mut self.synced);
+        }
     }
 
     /// A sync that fails: what it should have covered is never synced again. Reads go on seeing
@@ -81,6 +84,20 @@ impl Image {
             self.given_up.iter().for_each(|write| write.tear(random, &mut self.now));
             // The file's length is known to the file system, whatever became of its pages.
             self.now.resize(length, 0);
+        }
+    }
+
+    /// Whether a sync failed for something that nobody has written again.
+    pub fn has_given_up(&self) -> bool {
+        !self.given_up.is_empty()
+    }
+
+    /// Turns a bit over, in what is certain and in what is visible.
+    pub fn flip(&mut self, bit: u64) {
+        for octets in [&mut self.synced, &mut self.now] {
+            if let Some(octet) = octets.get_mut((bit / 8) as usize) {
+                *octet ^= 1 << (bit % 8);
+            }
         }
     }
 
@@ -111,6 +128,15 @@ impl Write {
             octets.resize(end, 0);
         }
         octets[start..end].copy_from_slice(&self.octets[part]);
+    }
+
+    /// What another write leaves of it.
+    fn without(self, other: &Write) -> impl Iterator<Item = Write> {
+        let (end, other_end) = (self.at + self.octets.len(), other.at + other.octets.len());
+        let before = self.first(other.at.saturating_sub(self.at));
+        let behind_at = other_end.clamp(self.at, end);
+        let behind = Write { at: behind_at, octets: self.octets[behind_at - self.at..].to_vec() };
+        [before, behind].into_iter().filter(|write| !write.octets.is_empty())
     }
 
     /// The first `count` octets of it.

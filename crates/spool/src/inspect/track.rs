@@ -35,6 +35,10 @@ impl Track {
             match disk.read_at(file.name, page as u32, into) {
                 Ok(_) => {}
                 Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+                // Says nothing about the disk, only about who asks.
+                Err(e) if e.kind() == ErrorKind::PermissionDenied => {
+                    return Err(SpoolError::io(crate::Step::Read, file.name, &e));
+                }
                 Err(e) => _ = unreadable.insert(page as u32, e.to_string()),
             }
         }

@@ -33,7 +33,6 @@ pub struct Alone {
 /// # Errors
 /// The spool or the file refuses.
 pub async fn compare(writers: &mut Writers, folder: &Path, octets: usize, count: usize) -> anyhow::Result<Alone> {
-    writers.settle().await?;
     let mut bare = Bare::create(folder, (octets + ENVELOPE_OCTETS).div_ceil(PAGE_OCTETS))?;
     let (mut appends_us, mut bare_us) = (Vec::new(), Vec::new());
     while appends_us.len() < count {
