@@ -9,6 +9,7 @@ mod into;
 mod list;
 mod reader;
 mod salvage;
+mod still;
 mod verify;
 
 use crate::output::{on_stdout, parsed};

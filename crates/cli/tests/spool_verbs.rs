@@ -116,6 +116,15 @@ fn find(spool: &Path, text: &str) -> (PathBuf, usize) {
     files.into_iter().find_map(|p| at(&p).map(|at| (p, at))).expect("somewhere")
 }
 
+/// Leaves the log alone.
+fn forget_checkpoints(spool: &Path) {
+    for entry in fs::read_dir(spool).expect("lists").map(|e| e.expect("an entry")) {
+        if entry.file_name().to_string_lossy().starts_with("index-") {
+            fs::remove_file(entry.path()).expect("there");
+        }
+    }
+}
+
 #[test]
 fn verify_and_list_a_sound_spool() {
     let dir = filled();
@@ -187,6 +196,7 @@ fn export_writes_what_cat_shows_and_replaces_nothing() {
 #[test]
 fn damage_is_told_with_its_place_and_the_rest_is_saved() {
     let dir = filled();
+    forget_checkpoints(dir.path());
     // A message's body, in a segment that later ones vouch for.
     let (file, at) = find(dir.path(), "Body of 4.");
     flip(&file, at);
@@ -223,6 +233,10 @@ fn salvage_finds_what_recovery_cannot_know() {
     let batch = at / 4096 * 4096;
     assert_eq!(&fs::read(&file).expect("reads")[batch..batch + 7], b"PRSPBAT");
     flip(&file, batch + 10);
+    assert!(good(dir.path(), &["list"]).contains(&id(4).to_string()), "the checkpoint knows where it is");
+    assert_eq!(good(dir.path(), &["cat", &id(4).to_string()]), eml(4));
+    assert_eq!(run(dir.path(), &["verify"]).expect("runs").1, 1, "the log is damaged all the same");
+    forget_checkpoints(dir.path());
     assert!(!good(dir.path(), &["list"]).contains(&id(4).to_string()));
     let to = tempfile::tempdir().expect("a scratch directory");
     let (text, code) = run(dir.path(), &["salvage", "--to", to.path().to_str().expect("text")]).expect("runs");
@@ -241,6 +255,14 @@ fn a_segment_set_aside_is_read_too() {
     let (text, code) = run(dir.path(), &["verify"]).expect("runs");
     assert!(code == 1 && text.contains("corrupt/seg-00000001"), "{text}");
     assert!(text.contains("corrupt/seg-00000001 at octet 0: the header page does not read"), "{text}");
+    // Recovery knew all that reads in it, so all of that was removed or has moved before it was set aside.
+    flip(&dir.path().join("corrupt/seg-00000001"), 20);
+    forget_checkpoints(dir.path());
+    let to = tempfile::tempdir().expect("a scratch directory");
+    let path = to.path().to_str().expect("text");
+    assert!(run(dir.path(), &["salvage", "--to", path]).expect("runs").0.contains("written: 0 live, 0 unaccounted"));
+    let (text, _) = run(dir.path(), &["salvage", "--include-removed", "--to", path]).expect("runs");
+    assert!(!text.contains(" 0 removed") && to.path().join(format!("{}.eml", id(1))).exists(), "{text}");
 }
 
 #[test]

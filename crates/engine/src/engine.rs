@@ -178,6 +178,7 @@ impl Engine {
         metrics.spool_syncs.set(spool.log.syncs as i64);
         metrics.spool_commits.set(spool.log.commits as i64);
         metrics.spool_bytes_written.set(spool.log.octets_written as i64);
+        metrics.spool_bytes_compacted.set(spool.log.octets_compacted as i64);
     }
 
     /// The metrics registry.

@@ -72,6 +72,8 @@ pub struct Families {
     pub spool_recovering: IntGauge,
     /// Spool: octets written.
     pub spool_bytes_written: IntGauge,
+    /// Bytes of survivors copied forward by compaction.
+    pub spool_bytes_compacted: IntGauge,
     /// Time from the end of DATA to our reply, in seconds.
     pub smtpsrv_process_data_duration: Histogram,
 }
@@ -110,6 +112,7 @@ impl Metrics {
             spool_set_aside: counter(r, "postrider_spool_set_aside_total", "messages that did not read, set aside")?,
             spool_recovering: gauge(r, "postrider_spool_recovering", "1 while earlier mail returns to its queues")?,
             spool_bytes_written: gauge(r, "postrider_spool_bytes_written", "bytes written to the spool")?,
+            spool_bytes_compacted: gauge(r, "postrider_spool_bytes_compacted", "bytes of survivors copied forward")?,
             smtpsrv_process_data_duration: histogram(r, "smtpsrv_process_data_duration", "seconds to process DATA")?,
             registry,
         };

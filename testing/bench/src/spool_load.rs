@@ -39,6 +39,9 @@ pub struct Options {
     /// Runs that count, after one that does not
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
+    /// Octets of appends after which a commit takes no more [default: the spool's own]
+    #[arg(long, value_name = "OCTETS", value_parser = clap::value_parser!(u32).range(4096..=256 << 20))]
+    batch_octets: Option<u32>,
     /// Appends of a single client that are timed
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     alone: u32,
@@ -86,7 +89,11 @@ pub fn spool(options: &Options) -> anyhow::Result<()> {
             load.row(load_row(options.writers, size, &shifts));
             alone.row(alone_row(size, &runtime.block_on(single(options, stage, size))?));
         }
-        let complete = options.size.is_empty() && options.runs >= 3 && options.seconds >= 3 && options.alone >= 2000;
+        let complete = options.size.is_empty()
+            && options.batch_octets.is_none()
+            && options.runs >= 3
+            && options.seconds >= 3
+            && options.alone >= 2000;
         let legend = LEGEND.replace("RUNS", &options.runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());
         let tables = [load, alone];
         let results = Results { suffix: "-spool", title: "Spool", facts: &facts, tables: &tables, legend: &legend };
@@ -98,7 +105,7 @@ pub fn spool(options: &Options) -> anyhow::Result<()> {
 async fn loaded(options: &Options, stage: &Stage, clock: &Clock, size: u32) -> anyhow::Result<Vec<Shift>> {
     let folder = stage.spool(&format!("load-{size}"))?;
     let device = Device::of(&folder)?;
-    let mut writers = Writers::open(&folder, options.writers, Letters::new(size as usize)).await?;
+    let mut writers = Writers::open(&folder, options.store(), options.writers, Letters::new(size as usize)).await?;
     let mut shifts = Vec::new();
     for number in 0..=options.runs {
         let shift = shift(options, &mut writers, device, clock).await?;
@@ -145,6 +152,15 @@ struct Reading {
     device_octets: Option<u64>,
 }
 
+impl Options {
+    /// The spool's own settings but for what is tried out.
+    fn store(&self) -> store::Options {
+        let own = store::Options::default();
+        let batch_octets_max = self.batch_octets.map_or(own.batch_octets_max, |octets| octets as usize);
+        store::Options { batch_octets_max, ..own }
+    }
+}
+
 impl Reading {
     fn take(writers: &Writers, device: Device) -> anyhow::Result<Reading> {
         let own = std::process::id();
@@ -164,7 +180,8 @@ impl Reading {
 
 async fn single(options: &Options, stage: &Stage, size: u32) -> anyhow::Result<Alone> {
     let folder = stage.spool(&format!("alone-{size}"))?;
-    let mut writers = Writers::open(&folder.join("spool"), options.writers, Letters::new(size as usize)).await?;
+    let mut writers =
+        Writers::open(&folder.join("spool"), options.store(), options.writers, Letters::new(size as usize)).await?;
     writers.settle().await?;
     let alone = bare::compare(&mut writers, &folder, size as usize, options.alone as usize).await?;
     writers.close().await?;
@@ -293,7 +310,9 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("runtime");
         runtime.block_on(async {
             let letters = Letters::new(4096);
-            let mut writers = Writers::open(&folder.path().join("spool"), 8, letters).await.expect("opens");
+            let mut writers = Writers::open(&folder.path().join("spool"), store::Options::default(), 8, letters)
+                .await
+                .expect("opens");
             let waits = writers.work(std::time::Duration::from_millis(200)).await.expect("works");
             // The writer publishes its figures behind its last answers.
             let all = || Ok((writers.stats().appended_messages == waits.len() as u64).then_some(()));

@@ -2,6 +2,7 @@
 //!
 //! A message may move or leave while it is read, because a server runs: then it is looked for again, a few times.
 
+use super::still;
 use anyhow::Context;
 use message::{MessageId, Place, Resident};
 use spool::{Inspection, Mark, QueueOf, RecoveredMessage, SpoolError, inspect, read_message};
@@ -9,6 +10,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use store::{ReadOnlyDir, StoreError};
 
 /// A spool of any kind, to be looked at.
@@ -22,7 +24,7 @@ pub(super) trait SpoolReader {
 
 /// A segment log.
 pub(super) struct LogReader {
-    pub files: ReadOnlyDir,
+    pub files: Arc<ReadOnlyDir>,
     queue_of: QueueOf,
     moved: RefCell<Moved>,
 }
@@ -43,16 +45,23 @@ impl LogReader {
             }
             _ => anyhow::Error::new(error),
         })?;
-        Ok(LogReader { files, queue_of, moved: RefCell::default() })
+        Ok(LogReader { files: Arc::new(files), queue_of, moved: RefCell::default() })
     }
 
     /// Everything an onlooker sees.
     pub fn inspect(&self) -> anyhow::Result<Inspection> {
-        let mut seen = inspect(&self.files, self.queue_of).map_err(|error| {
+        let mut seen = inspect(&*self.files, self.queue_of).map_err(|error| {
             let denied = matches!(&error, SpoolError::Io { kind: io::ErrorKind::PermissionDenied, .. });
             let error = anyhow::Error::new(error).context(self.files.dir().display().to_string());
             if denied { error.context(WHO_MAY) } else { error }
         })?;
+        if !seen.is_sound() {
+            // A checkpoint may remember messages that the damaged log does not give away.
+            match still::recovered(&self.files, self.queue_of) {
+                Ok(recovered) => join(recovered, &mut seen),
+                Err(error) => eprintln!("what a start would find cannot be told: {error}"),
+            }
+        }
         // Deliveries that the log does not know yet, as after a kill.
         let recent = self.files.recent();
         apply(&recent.with_context(|| self.files.dir().display().to_string())?, &mut seen);
@@ -69,7 +78,7 @@ impl LogReader {
             return Err(SpoolError::Busy);
         }
         moved.looks += 1;
-        let seen = inspect(&self.files, self.queue_of)?;
+        let seen = inspect(&*self.files, self.queue_of)?;
         moved.places = seen.messages.into_iter().map(|m| (m.id, m.place)).collect();
         Ok(moved.places.get(&id).copied())
     }
@@ -83,7 +92,7 @@ impl SpoolReader for LogReader {
     fn load(&self, id: MessageId, place: Place) -> Result<Option<Resident>, SpoolError> {
         let mut place = place;
         loop {
-            match read_message(&self.files, id, place) {
+            match read_message(&*self.files, id, place) {
                 Err(SpoolError::NoSuchMessage { .. }) => {}
                 other => return other.map(Some),
             }
@@ -95,6 +104,15 @@ impl SpoolReader for LogReader {
             }
         }
     }
+}
+
+/// Adds messages that only recovery knows.
+fn join(recovered: Vec<RecoveredMessage>, seen: &mut Inspection) {
+    let known: BTreeSet<MessageId> = seen.messages.iter().map(|m| m.id).collect();
+    let gone = |id: &MessageId| known.contains(id) || seen.removed.contains(id);
+    let more: Vec<_> = recovered.into_iter().filter(|m| !gone(&m.id)).collect();
+    seen.messages.extend(more);
+    seen.messages.sort_unstable_by_key(|m| (m.place.segment, m.place.offset, m.place.index));
 }
 
 /// Takes finished deliveries off what the log holds.

@@ -99,7 +99,7 @@ impl Salvage<'_> {
         let mut copies: BTreeMap<MessageId, (Copy, bool)> = BTreeMap::new();
         let mut faults = Vec::new();
         for (file, end) in &files {
-            let found = messages_in(&self.reader.files, file, *end, &mut |standing| {
+            let found = messages_in(&*self.reader.files, file, *end, &mut |standing| {
                 let copy = self.copy(file.name, &standing);
                 let (best, known) = copies.entry(standing.id).or_insert((copy, false));
                 *best = copy.max(*best);
@@ -112,7 +112,7 @@ impl Salvage<'_> {
         let mut counts = BTreeMap::new();
         for (file, end) in &files {
             let mut failed = Ok(());
-            let gone = messages_in(&self.reader.files, file, *end, &mut |standing| {
+            let gone = messages_in(&*self.reader.files, file, *end, &mut |standing| {
                 let Some((best, known)) = copies.get(&standing.id) else { return };
                 if failed.is_err() || self.copy(file.name, &standing) != *best {
                     return;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 use message::MessageId;
 use spool::Mark;
-use store::{SpoolHandle, Stats};
+use store::{Options, SpoolHandle, Stats};
 use tokio::task::JoinSet;
 
 use super::letters::{Letters, Writer};
@@ -31,9 +31,14 @@ impl Writers {
     ///
     /// # Errors
     /// It cannot be opened, or there are no letters.
-    pub async fn open(folder: &Path, count: u32, letters: anyhow::Result<Arc<Letters>>) -> anyhow::Result<Writers> {
+    pub async fn open(
+        folder: &Path,
+        options: Options,
+        count: u32,
+        letters: anyhow::Result<Arc<Letters>>,
+    ) -> anyhow::Result<Writers> {
         let letters = letters?;
-        let (spool, mut recovering) = store::open(folder, store::Options::default())?;
+        let (spool, mut recovering) = store::open(folder, options)?;
         while recovering.next().await.is_some() {}
         recovering.report().await.context("a new spool")?;
         let desk = |number| Desk { writer: Writer::new(&letters, number), kept: VecDeque::new() };

@@ -3,6 +3,7 @@
 //! The relay's port stays the same over its lives, so that senders find it again. In: a folder for spool and logs. Out:
 //! the account, after everything stuck was released and the relay has nothing left.
 
+use crate::http;
 use crate::kumod::{Kumod, Launch, policy_file};
 use crate::port::free_port;
 use crate::torture::{Account, Book, Receiver};
@@ -84,7 +85,9 @@ impl Stage {
         // Letters whose answer nobody saw may still be on their way; the relay may still be reading its spool.
         let mut empty_since = None;
         until(LATER, "an empty relay", || {
-            let since = match relay.metric("message_count") == 0.0 {
+            let page = relay.metrics();
+            let none = |series: &str| http::value(&page, series).unwrap_or_default() == 0.0;
+            let since = match none("message_count") && none("postrider_spool_recovering") {
                 true => *empty_since.get_or_insert_with(Instant::now),
                 false => {
                     empty_since = None;
