@@ -32,4 +32,5 @@ pub use ending::{Ending, Failure};
 pub use name::{NULL_QUEUE, QueueName, QueueNameError};
 pub use ready::{Destination, Leg, Route, RouteFailure};
 pub use settle::{Entry, Next, Outcome, Settlement, Verdict};
+pub use volatile::seal;
 pub use why::Why;

@@ -8,7 +8,7 @@ use crate::core::{QueueCore, QueueKey, Queued, ReadyKey, Timer};
 use crate::effect::Effect;
 use crate::messages::List;
 use clock::{Duration, Now};
-use message::Message;
+use message::{Message, Resident, Sealed, Settled};
 
 /// Those who wait for the spooler.
 #[derive(Debug, Default)]
@@ -152,7 +152,56 @@ impl QueueCore {
     }
 }
 
+/// A message that no spool has, as the spool is to have it: with what is left to do. Settled recipients are taken out of
+/// its envelope; the numbers of the others change, and nothing refers to them. `None` when its content is not in memory.
+pub fn seal(message: &mut Message) -> Option<Sealed> {
+    let resident = message.resident.as_deref_mut()?;
+    if !message.settled.is_empty() {
+        let settled = std::mem::take(&mut message.settled);
+        let mut number = 0;
+        resident.envelope.recipients.retain(|_| {
+            let stays = !settled.contains(number);
+            number += 1;
+            stays
+        });
+        message.recipients = resident.envelope.recipients.len() as u16;
+        message.settled = Settled::default();
+    }
+    let Resident { envelope, meta, head, body } = resident.clone();
+    Some(Sealed { id: message.id, envelope, meta, head, body, due: message.due })
+}
+
 /// Messages that may wait for the spooler before new ones are spooled at once.
 const UNSPOOLED_MAX: usize = 4096;
 /// How long a message stays in memory only while its way is closed.
 const VOLATILE_WAIT_MAX: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clock::WallTime;
+    use message::{Envelope, IdGenerator, Meta};
+    use smtp_wire::{Mailbox, ReversePath};
+
+    #[test]
+    fn settled_recipients_are_not_spooled() {
+        let names = ["a@x.test", "b@x.test", "c@x.test"];
+        let recipients = names.map(|name| Mailbox::parse(name).expect("an address")).to_vec();
+        let first = Sealed {
+            id: IdGenerator::new([0; 6], 0).next(WallTime::EPOCH),
+            envelope: Envelope { sender: ReversePath(None), recipients },
+            meta: Meta::new(),
+            head: (&b"A: b\r\n\r\n"[..]).into(),
+            body: (&b"x\r\n"[..]).into(),
+            due: WallTime::EPOCH,
+        };
+        let mut message = Message::resident(first.clone(), None);
+        assert_eq!(seal(&mut message).map(|s| s.envelope), Some(first.envelope), "nobody is settled");
+        message.settled.insert(1);
+        let left = seal(&mut message).map(|s| s.envelope.recipients).unwrap_or_default();
+        assert_eq!(left.iter().map(Mailbox::as_str).collect::<Vec<_>>(), ["a@x.test", "c@x.test"]);
+        assert_eq!((message.recipients, message.pending().collect::<Vec<_>>()), (2, vec![0, 1]));
+        message.resident = None;
+        assert!(seal(&mut message).is_none());
+    }
+}
