@@ -249,11 +249,9 @@ impl Ledger {
     /// The life is over; after an orderly end nothing may be in memory only.
     pub fn life_over(&mut self, orderly: bool) {
         let mut forgotten = Vec::new();
-        for (id, account) in self.messages.iter_mut().filter(|(_, a)| a.volatile) {
-            (account.volatile, account.lost) = (false, account.gone == Gone::No);
-            if account.lost {
-                forgotten.push(*id);
-            }
+        for (id, account) in self.messages.iter_mut().filter(|(_, a)| a.volatile && a.gone == Gone::No) {
+            (account.volatile, account.lost) = (false, true);
+            forgotten.push(*id);
         }
         if let Some(id) = forgotten.first().filter(|_| orderly) {
             self.violate(format!("{id} was in memory only when the server was stopped, and is lost"));

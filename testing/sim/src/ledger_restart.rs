@@ -64,7 +64,8 @@ fn adopt(account: &mut Account, message: &RecoveredMessage, all_synced: bool, sy
         adopt_recipient(fate, done, all_synced, synced_until)
             .map_err(|e| format!("came back with recipient {number} {e}"))?;
     }
-    (account.gone, account.durable, account.lost) = (Gone::No, true, false);
+    (account.gone, account.durable) = (Gone::No, true);
+    (account.volatile, account.lost) = (false, false);
     account.certain |= all_synced;
     if all_synced {
         account.plans.clear();
