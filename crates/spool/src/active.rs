@@ -24,7 +24,8 @@ pub(crate) struct Active {
 impl<D: Disk> SegmentLog<D> {
     /// Makes sure that the active segment has room for `pages`.
     pub(crate) fn room_for(&mut self, pages: u32, purpose: Purpose) -> Result<(), SpoolError> {
-        let fits = self.active.as_ref().is_some_and(|a| a.capacity - a.next_page >= pages);
+        let left = self.pages_left(purpose);
+        let fits = self.active.as_ref().is_some_and(|a| a.capacity - a.next_page >= pages + left);
         if fits && (purpose != Purpose::Appends || self.may_append(pages)) {
             return Ok(());
         }

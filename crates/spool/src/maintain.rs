@@ -5,6 +5,7 @@
 //! What can fail is the disk; a file that cannot be released does not keep the rest from being done.
 //! Deliberately absent: pace. The caller knows who waits and what the clock says.
 
+use crate::compact::Cycle;
 use crate::disk::{Disk, FileName};
 use crate::log::SegmentLog;
 use crate::reserve::Purpose;
@@ -52,6 +53,10 @@ pub(crate) struct Reclaim {
     pub set_aside: Vec<MessageId>,
     /// Octets of old segments to be gone through before the log may grow further, see `compact.rs`.
     pub debt_octets: i64,
+    /// The cycle of compaction that is under way.
+    pub cycle: Option<Cycle>,
+    /// Octets of the log beyond those of live messages that the last cycle left, for 1024 octets of live messages.
+    pub waste_per_1024: u64,
 }
 
 impl Maintenance {
@@ -106,11 +111,16 @@ impl<D: Disk> SegmentLog<D> {
                 Err(error) => failed = Some(error),
             }
         }
+        let is_passed =
+            |error: &SpoolError| error.is_refusal() || matches!(error, SpoolError::Io { step: Step::Read, .. });
         if self.floor_now() > self.floor {
             // An empty batch makes the new floor durable, so that idle spools shrink too.
             self.begin_batch();
-            self.write_batch(Purpose::Marks)?;
-            return Ok((Work::Floor, 0));
+            match self.write_batch(Purpose::Floor) {
+                Ok(_) => return Ok((Work::Floor, 0)),
+                Err(error) if is_passed(&error) => failed = Some(error),
+                Err(error) => return Err(error),
+            }
         }
         if self.reclaim.lacking.is_none() && !self.has_reserve() {
             let octets = self.fill_step(octets_max)?;
@@ -121,7 +131,7 @@ impl<D: Disk> SegmentLog<D> {
         match self.compact_step(octets_max) {
             Ok(None) => {}
             Ok(Some(octets)) => return Ok((Work::Compacted, octets)),
-            Err(error @ SpoolError::Io { step: Step::Read, .. }) => failed = Some(error),
+            Err(error) if is_passed(&error) => failed = Some(error),
             Err(error) => return Err(error),
         }
         let octets = self.fill_step(octets_max)?;
@@ -141,7 +151,10 @@ impl<D: Disk> SegmentLog<D> {
             return self.move_aside(sequence).map(|()| Some(Work::SetAside));
         }
         let (file, pages, poisoned) = (FileName::Segment(sequence), segment.file_pages, segment.poisoned);
-        let is_spare = pages <= self.segment_pages() && !poisoned && self.wants_spare();
+        // On a full disk one that was never filled is worth more as free space: two of them make a whole spare.
+        let is_usual =
+            if self.reclaim.lacking.is_some() { pages == self.segment_pages() } else { pages <= self.segment_pages() };
+        let is_spare = is_usual && !poisoned && self.wants_spare();
         let spare = self.next_spare;
         let (step, result) = if is_spare {
             (Step::Rename, self.disk.rename(file, FileName::Spare(spare)))

@@ -18,10 +18,12 @@ use std::io::ErrorKind;
 pub(crate) enum Purpose {
     /// Mail to be accepted.
     Appends,
-    /// Marks alone, or the floor.
+    /// Marks alone.
     Marks,
     /// Survivors on their way out of an old segment, which gives more space back than they take.
     Survivors,
+    /// The floor: what is below it can be used again.
+    Floor,
 }
 
 /// A spare that is being filled with zeros.
@@ -32,13 +34,9 @@ pub(crate) struct Filling {
 }
 
 impl Purpose {
-    /// Filled spares that must be left.
-    fn spares_left(self) -> usize {
-        match self {
-            Purpose::Appends => RESERVE_SPARES,
-            Purpose::Marks => RESERVE_SPARES - 1,
-            Purpose::Survivors => 0,
-        }
+    /// Pages that must be left in the last segment there is room for: one for the floor, without which nothing is freed.
+    fn pages_left(self) -> u32 {
+        u32::from(self != Purpose::Floor)
     }
 }
 
@@ -87,7 +85,7 @@ impl<D: Disk> SegmentLog<D> {
             }
         }
         if purpose != Purpose::Appends {
-            if self.filled_spares() > purpose.spares_left() {
+            if self.filled_spares() > self.spares_left(purpose) {
                 return self.take_filled().ok_or(SpoolError::Closed);
             }
             // Better than nothing: as far as it was filled it has its place on the disk.
@@ -245,6 +243,27 @@ impl<D: Disk> SegmentLog<D> {
         let Some(active) = &self.active else { return 0 };
         let length = self.segments.get(active.sequence).map_or(0, |segment| segment.file_pages);
         length.min(active.capacity).saturating_sub(active.next_page)
+    }
+
+    /// Filled spares that a batch must leave.
+    fn spares_left(&self, purpose: Purpose) -> usize {
+        match purpose {
+            Purpose::Appends => RESERVE_SPARES,
+            // With one segment there is nothing to be emptied.
+            Purpose::Marks => usize::from(self.segments.count() > 1),
+            Purpose::Survivors | Purpose::Floor => 0,
+        }
+    }
+
+    /// Pages left in the active segment for survivors.
+    pub(crate) fn survivor_pages(&self) -> u32 {
+        let rest = self.active.as_ref().map_or(0, |active| active.capacity - active.next_page);
+        rest.saturating_sub(self.pages_left(Purpose::Survivors))
+    }
+
+    /// Pages that a batch must leave in the segment it goes to.
+    pub(crate) fn pages_left(&self, purpose: Purpose) -> u32 {
+        if self.reclaim.lacking.is_some() && self.filled_spares() == 0 { purpose.pages_left() } else { 0 }
     }
 
     /// Whether a batch with appends may go on in the active segment, which has room for it.

@@ -88,6 +88,11 @@ impl Scan {
         self.last_sequence
     }
 
+    /// Goes back to the batch at `page`, which has this sequence.
+    pub fn rewind(&mut self, page: u32, sequence: u64) {
+        (self.at, self.last_sequence) = (page, sequence - 1);
+    }
+
     /// Pages met so far that did not read.
     pub fn unread(&self) -> &Unread {
         &self.window.unread
