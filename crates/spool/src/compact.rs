@@ -116,7 +116,7 @@ impl<D: Disk> SegmentLog<D> {
         let (nonce, end) = segment.nonce.map_or((0, 0), |nonce| (nonce, segment.end));
         let bounds = Bounds { segment: source, nonce, end: Some(end), file_pages: end };
         let is_damaged = segment.damaged;
-        Some(Compaction { source, is_damaged, scan: Scan::new(Arc::clone(&self.reader), &bounds, 0) })
+        Some(Compaction { source, is_damaged, scan: Scan::new(Arc::clone(&self.reader), &bounds) })
     }
 
     /// At the end of a walk: what is still alive in the segment did not read. It is tried again while the disk gives errors,
