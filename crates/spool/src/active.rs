@@ -1,11 +1,12 @@
 //! The segment that batches go to, and how the next one is opened.
 //!
-//! A segment gets its name only when its header is synced. When none can be opened, the old one goes on taking what fits.
+//! A segment gets its name only when its header is synced, with the batch that an earlier run left in doubt. When none can be opened, the old one goes on taking what fits.
 
 use crate::disk::{Disk, FileName};
+use crate::doubt::Copied;
 use crate::format::SegmentHeader;
 use crate::log::SegmentLog;
-use crate::page::{PAGE_OCTETS, Page, octets_mut};
+use crate::page::{PAGE_OCTETS, PageBuf};
 use crate::reserve::Purpose;
 use crate::segments::Segment;
 use crate::{SpoolError, Step};
@@ -36,32 +37,44 @@ impl<D: Disk> SegmentLog<D> {
         self.open_segment(pages + 1, purpose)
     }
 
-    /// Opens a segment of at least `pages` pages: header, sync, name.
+    /// Opens a segment with room for `pages` pages, header included: header and the batch in doubt, sync, name.
     pub(crate) fn open_segment(&mut self, pages: u32, purpose: Purpose) -> Result<(), SpoolError> {
         let sequence = self.next_segment;
-        let capacity = pages.max(self.segment_pages());
+        let nonce = (self.nonces)();
+        let doubtful = self.doubtful_batch(nonce, sequence);
+        let copy_pages = doubtful.as_ref().map_or(0, |(doubt, _)| doubt.pages);
+        let capacity = (pages + copy_pages).max(self.segment_pages());
         let (number, file_pages) = self.take_spare(capacity, purpose)?;
         self.next_segment = sequence.checked_add(1).ok_or(SpoolError::Exhausted)?;
         let (spare, file) = (FileName::Spare(number), FileName::Segment(sequence));
-        let nonce = (self.nonces)();
-        let (previous, previous_end) = self.acknowledged;
+        let (previous, previous_end) = match &doubtful {
+            Some((doubt, _)) if doubt.segment == self.acknowledged.0 => (doubt.segment, doubt.page),
+            _ => self.acknowledged,
+        };
         let header = SegmentHeader { segment: sequence, nonce, previous, previous_end, floor: self.floor };
-        let mut page = Page::zeros(1);
-        octets_mut(&mut page)[..64].copy_from_slice(&header.encode());
-        let opened = (self.disk.write_at(spare, 0, &page).map_err(|e| SpoolError::io(Step::Write, spare, &e)))
+        let mut first = PageBuf::default();
+        first.put(&header.encode());
+        first.put_zeros(PAGE_OCTETS - first.len());
+        if let Some((_, batch)) = &doubtful {
+            first.put(batch.octets());
+        }
+        let opened = (self.disk.write_at(spare, 0, first.finish()).map_err(|e| SpoolError::io(Step::Write, spare, &e)))
             .and_then(|()| self.sync(spare))
             .and_then(|()| self.disk.rename(spare, file).map_err(|e| SpoolError::io(Step::Rename, spare, &e)));
         if let Err(error) = opened {
             self.not_opened(spare, file, file_pages, &error);
             return Err(error);
         }
-        self.counters.octets_written += PAGE_OCTETS as u64;
+        let end = 1 + copy_pages;
+        self.counters.octets_written += u64::from(end) * PAGE_OCTETS as u64;
         self.segments.insert(
             sequence,
-            Segment { file_pages: file_pages.max(1), end: 1, nonce: Some(nonce), ..Segment::default() },
+            Segment { file_pages: file_pages.max(end), end, nonce: Some(nonce), ..Segment::default() },
         );
-        self.acknowledged = (sequence, 1);
-        self.active = Some(Active { sequence, nonce, next_page: 1, capacity });
+        self.acknowledged = (sequence, end);
+        self.active = Some(Active { sequence, nonce, next_page: end, capacity });
+        let copied = doubtful.map(|(from, _)| Copied { from, segment: sequence, page: 1 });
+        self.doubt_settled(copied);
         Ok(())
     }
 

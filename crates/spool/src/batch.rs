@@ -125,6 +125,11 @@ impl Builder {
         self.written.clear();
     }
 
+    /// The number of the batch.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// Octets of the batch so far.
     pub fn octets(&self) -> usize {
         self.pages.len()

@@ -5,6 +5,7 @@
 //! [`SegmentLog::next_recovered`] gives the messages out. Between begin and adopt nothing old is released.
 
 use crate::batch::Builder;
+use crate::checkpoint_write::Checkpoints;
 use crate::disk::Disk;
 use crate::log::SegmentLog;
 use crate::maintain::Reclaim;
@@ -18,11 +19,11 @@ use crate::{SpoolError, Step};
 
 impl<D: Disk> SegmentLog<D> {
     /// Opens the spool on `disk` for commits, whatever the backlog: the time it takes is that of listing the files and of
-    /// reading the newest segment. Writes nothing: the first commit opens a new segment. What is to be run
+    /// reading the newest segment. Writes and syncs nothing: the first commit opens a new segment. What is to be run
     /// and adopted brings the mail of earlier runs.
     ///
     /// # Errors
-    /// `Io` when the files do not list or sync, `NewerFormat` when a newer program wrote it.
+    /// `Io` when the files do not list, `NewerFormat` when a newer program wrote it.
     pub fn begin(
         mut disk: D,
         settings: Settings,
@@ -30,12 +31,13 @@ impl<D: Disk> SegmentLog<D> {
     ) -> Result<(SegmentLog<D>, Recovering), SpoolError> {
         let files = disk.list().map_err(|e| SpoolError::io(Step::List, None, &e))?;
         let listing = Listing::of(&files);
-        let tail = Tail::find(&mut disk, &listing.segments)?;
         let reader = disk.reader();
+        let mut tail = Tail::find(&reader, &listing.segments)?;
+        tail.heed_checkpoints(&*reader, &listing.checkpoints);
         let recovering =
             Recovering { disk: reader.clone(), queue_of: settings.queue_of, listing: listing.clone(), tail };
         let pages = |octets: u64| u32::try_from(octets / PAGE_OCTETS as u64).unwrap_or(u32::MAX);
-        let last_segment = listing.asides.iter().copied().max().unwrap_or(0).max(tail.segment);
+        let last_segment = listing.asides.iter().copied().max().unwrap_or(0).max(tail.last_segment);
         let log = SegmentLog {
             reader,
             nonces,
@@ -43,6 +45,7 @@ impl<D: Disk> SegmentLog<D> {
             segments: Segments::default(),
             active: None,
             acknowledged: (tail.segment, tail.end),
+            acknowledged_sequence: tail.last_sequence,
             next_segment: last_segment.saturating_add(1),
             next_batch: tail.last_sequence + 1,
             floor: tail.floor,
@@ -52,7 +55,10 @@ impl<D: Disk> SegmentLog<D> {
             compaction: None,
             reclaim: Reclaim::default(),
             builder: Builder::default(),
+            checkpoints: Checkpoints::found(&listing.checkpoints),
             counters: Counters::default(),
+            doubt: tail.doubt,
+            copied: None,
             unadopted_octets: Some(listing.segments.values().sum()),
             handing_out: Vec::new(),
             settings: settings.sound(),
@@ -74,6 +80,10 @@ impl<D: Disk> SegmentLog<D> {
         self.handing_out = order;
         self.handing_out.reverse();
         self.unadopted_octets = None;
+        if let Some(copied) = self.copied.take() {
+            self.follow_copied(copied);
+        }
+        self.checkpoints.note_growth(recovery.replayed_octets);
         recovery
     }
 

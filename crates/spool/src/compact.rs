@@ -168,7 +168,7 @@ impl<D: Disk> SegmentLog<D> {
         let (nonce, end) = segment.nonce.map_or((0, 0), |nonce| (nonce, segment.end));
         let bounds = Bounds { segment: source, nonce, end: Some(end), file_pages: end };
         let is_damaged = segment.damaged;
-        Some(Compaction { source, is_damaged, scan: Scan::new(Arc::clone(&self.reader), &bounds, 0) })
+        Some(Compaction { source, is_damaged, scan: Scan::new(Arc::clone(&self.reader), &bounds) })
     }
 
     /// Whether all that is alive in a segment has room where nothing new is needed of the disk.

@@ -16,6 +16,8 @@ pub enum FileName {
     Segment(u32),
     /// A file to be used for a later segment.
     Spare(u32),
+    /// A checkpoint of the index.
+    Checkpoint(u32),
     /// A segment set aside because something in it does not read; the second number tells copies of one name apart.
     Aside(u32, u16),
 }
@@ -66,6 +68,7 @@ impl fmt::Display for FileName {
         match self {
             FileName::Segment(n) => write!(f, "seg-{n:08x}"),
             FileName::Spare(n) => write!(f, "spare-{n:08x}"),
+            FileName::Checkpoint(n) => write!(f, "index-{n:08x}"),
             FileName::Aside(n, 0) => write!(f, "corrupt/seg-{n:08x}"),
             FileName::Aside(n, copy) => write!(f, "corrupt/seg-{n:08x}.{copy}"),
         }

@@ -191,6 +191,7 @@ impl TableEntry {
 pub(crate) const SEQUENCE_MAX: u64 = u64::MAX >> 1;
 
 /// Octets still to be read; every step is `None` at the end.
+#[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a>(pub &'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -202,6 +203,13 @@ impl<'a> Cursor<'a> {
         let (head, tail) = self.0.split_first_chunk::<N>()?;
         self.0 = tail;
         Some(*head)
+    }
+
+    /// As many octets as they are.
+    pub fn slice(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (head, tail) = self.0.split_at_checked(count)?;
+        self.0 = tail;
+        Some(head)
     }
 
     pub fn u16(&mut self) -> Option<u16> {
@@ -238,7 +246,7 @@ pub(crate) fn put_i64(out: &mut Vec<u8>, number: i64) {
 }
 
 /// 64 octets: what was put, zeros, and the crc of both.
-fn sealed(mut out: Vec<u8>) -> [u8; 64] {
+pub(crate) fn sealed(mut out: Vec<u8>) -> [u8; 64] {
     out.resize(60, 0);
     let crc = crc32fast::hash(&out);
     put_u32(&mut out, crc);
@@ -246,7 +254,7 @@ fn sealed(mut out: Vec<u8>) -> [u8; 64] {
 }
 
 /// The octets behind the magic, when magic and crc are right.
-fn unsealed<'a>(page: &'a [u8], magic: &[u8; 8]) -> Option<Cursor<'a>> {
+pub(crate) fn unsealed<'a>(page: &'a [u8], magic: &[u8; 8]) -> Option<Cursor<'a>> {
     let header = page.get(..64)?;
     if !header.starts_with(magic) || crc32fast::hash(&header[..60]).to_le_bytes() != header[60..] {
         return None;

@@ -105,11 +105,22 @@ impl Index {
     }
 
     /// Enters a message; the entry of that id that was there before.
-    pub fn insert(&mut self, found: Live, queue: &str) -> Option<Entry> {
-        let old = self.remove(&found.id);
-        let Live { id, due, place, share, size, attempts, recipients, settled, is_recovered } = found;
-        let has_settled = !settled.is_empty();
+    pub fn insert(&mut self, live: Live, queue: &str) -> Option<Entry> {
         let label = self.labels.hold(queue);
+        self.insert_held(live, label)
+    }
+
+    /// As [`Index::insert`], with the number of a name that is held.
+    pub fn insert_labelled(&mut self, live: Live, label: u32) -> Option<Entry> {
+        self.labels.hold_again(label);
+        self.insert_held(live, label)
+    }
+
+    /// The name is held for it already.
+    fn insert_held(&mut self, live: Live, label: u32) -> Option<Entry> {
+        let old = self.remove(&live.id);
+        let Live { id, due, place, share, size, attempts, recipients, settled, is_recovered } = live;
+        let has_settled = !settled.is_empty();
         let entry = Entry { id, due, place, share, size, label, attempts, recipients, has_settled, is_recovered };
         let slot = self.slots.put(entry);
         if has_settled {

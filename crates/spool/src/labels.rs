@@ -47,6 +47,11 @@ impl Labels {
         number
     }
 
+    /// One message more bears the name with a number that is held.
+    pub fn hold_again(&mut self, number: u32) {
+        self.rows[number as usize].count += 1;
+    }
+
     /// One message less bears the name.
     pub fn release(&mut self, number: u32) {
         let row = &mut self.rows[number as usize];

@@ -13,8 +13,12 @@
 mod active;
 mod batch;
 mod begin;
+mod checkpoint;
+mod checkpoint_read;
+mod checkpoint_write;
 mod compact;
 mod disk;
+mod doubt;
 mod error;
 pub mod fault;
 mod format;

@@ -7,13 +7,15 @@
 
 use crate::active::Active;
 use crate::batch::{Batch, Builder, Frame, Part, State, Written};
+use crate::checkpoint_write::Checkpoints;
 use crate::compact::Compaction;
 use crate::disk::{Disk, FileName, ReadPages};
+use crate::doubt::{Copied, Doubt};
 use crate::format::SEQUENCE_MAX;
 use crate::index::{Index, Live};
 use crate::maintain::Reclaim;
 use crate::mark::Mark;
-use crate::page::{PAGE_OCTETS, Page};
+use crate::page::PAGE_OCTETS;
 use crate::receipt::Durable;
 use crate::reserve::{Filling, Purpose};
 use crate::segments::Segments;
@@ -34,6 +36,8 @@ pub struct SegmentLog<D> {
     pub(crate) active: Option<Active>,
     /// Newest segment that was opened and the page behind what is acknowledged in it; (0, 0) for none.
     pub(crate) acknowledged: (u32, u32),
+    /// Sequence of the last batch that is.
+    pub(crate) acknowledged_sequence: u64,
     pub(crate) next_segment: u32,
     pub(crate) next_batch: u64,
     /// Floor of the newest synced batch: segments below it may be reused.
@@ -45,7 +49,12 @@ pub struct SegmentLog<D> {
     pub(crate) compaction: Option<Compaction>,
     pub(crate) reclaim: Reclaim,
     pub(crate) builder: Builder,
+    pub(crate) checkpoints: Checkpoints,
     pub(crate) counters: Counters,
+    /// The last batch of the run before, until it is durable for certain.
+    pub(crate) doubt: Option<Doubt>,
+    /// What became of it, to be followed when its messages are adopted.
+    pub(crate) copied: Option<Copied>,
     /// Octets of the segments of earlier runs; `None` once they are adopted.
     pub(crate) unadopted_octets: Option<u64>,
     /// Slots of recovered messages not yet given out, the oldest last.
@@ -165,9 +174,6 @@ impl<D: Disk> SegmentLog<D> {
         self.segments.reaches(sequence, end);
         if let Err(error) = written.and_then(|()| self.sync(file)) {
             self.counters.poisoned += 1;
-            // Should the process end before the next segment says where this one ends, then the next run must not take
-            // this batch for written: the kernel may show it and have given it up. Best effort, never synced.
-            let _ = self.disk.write_at(file, first_page, &Page::zeros(1));
             self.segments.poison(sequence);
             return Err(error);
         }
@@ -176,6 +182,8 @@ impl<D: Disk> SegmentLog<D> {
         self.floor = floor;
         active.next_page = end;
         self.acknowledged = (sequence, end);
+        self.acknowledged_sequence = self.builder.sequence();
+        self.checkpoints.note_growth(u64::from(pages) * PAGE_OCTETS as u64);
         if let Some(segment) = self.segments.get_mut(sequence) {
             segment.end = end;
         }

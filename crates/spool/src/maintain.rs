@@ -9,6 +9,7 @@ use crate::compact::Cycle;
 use crate::disk::{Disk, FileName};
 use crate::log::SegmentLog;
 use crate::reserve::Purpose;
+use crate::segments::Segment;
 use crate::{SpoolError, Step};
 use message::MessageId;
 use std::io::{self, ErrorKind};
@@ -38,6 +39,8 @@ pub enum Work {
     Floor,
     /// Survivors were looked for in an old or bad segment and copied forward.
     Compacted,
+    /// A part of a checkpoint was written.
+    Checkpointed,
     /// Zeros were written to a spare.
     Filled,
 }
@@ -102,6 +105,13 @@ impl<D: Disk> SegmentLog<D> {
         if self.is_recovering() {
             return self.fill_step(octets_max).map(filled);
         }
+        let is_idle = |segment: &Segment| segment.damaged && segment.live_messages == 0;
+        let has_refuse = self.segments.below(self.floor).is_some()
+            || self.segments.oldest(self.floor).is_some_and(|(_, s)| is_idle(s));
+        if has_refuse {
+            // That nobody needs them may be known from the batch in doubt alone.
+            self.settle_doubt()?;
+        }
         // A file that cannot be released now must not keep the others, nor the rest, from being done.
         let mut failed = None;
         for tidy in [Self::release_one, Self::set_aside_one, Self::trim_one] {
@@ -127,6 +137,9 @@ impl<D: Disk> SegmentLog<D> {
             if octets > 0 {
                 return Ok((Work::Filled, octets));
             }
+        }
+        if let Some(octets) = self.checkpoint_step(octets_max)? {
+            return Ok((Work::Checkpointed, octets));
         }
         match self.compact_step(octets_max) {
             Ok(None) => {}

@@ -6,6 +6,7 @@
 //! written here and nothing deleted; what does not read is counted and its segment kept out of reuse.
 
 use crate::SpoolError;
+use crate::checkpoint_read::{Checkpoint, read_checkpoint};
 use crate::disk::{FileInfo, FileName, ReadPages};
 use crate::index::Index;
 use crate::replay::Replay;
@@ -36,6 +37,10 @@ pub struct Recovery {
     pub set_aside: usize,
     /// Octets of the log that were read.
     pub replayed_octets: u64,
+    /// The checkpoint that reading began from; `None`: all of the log was read.
+    pub checkpoint: Option<u32>,
+    /// Checkpoints that do not read or do not fit the log, and were passed over.
+    pub checkpoints_ignored: usize,
 }
 
 /// A message as the spool knows it.
@@ -68,6 +73,8 @@ pub struct Damage {
     pub batches: u64,
     /// Messages whose envelope does not decode.
     pub states: u64,
+    /// Messages of a checkpoint whose segment is not there.
+    pub missing: u64,
     /// Octets in all of these; sound records of a damaged batch included.
     pub octets: u64,
     /// Pages that the disk refused to read, twice.
@@ -104,6 +111,8 @@ pub(crate) struct Listing {
     /// Number and octets.
     pub spares: Vec<(u32, u64)>,
     pub asides: Vec<u32>,
+    /// Number and octets, the newest last.
+    pub checkpoints: Vec<(u32, u64)>,
 }
 
 impl Recovering {
@@ -114,28 +123,50 @@ impl Recovering {
     /// was accepted since is in its care, the rest is left as it is.
     pub fn run(self) -> Result<Recovered, SpoolError> {
         let Recovering { disk, queue_of, listing, tail } = self;
-        let mut plan = BTreeMap::new();
+        let mut plan = Plan::new();
         let mut fences = Fences::default();
-        let mut replay = Replay::new(queue_of, tail.floor);
+        let mut floor = tail.floor;
         for (sequence, octets) in listing.segments.iter().rev() {
             let planned = Planned::read(&*disk, *sequence, *octets)?;
-            let fence = fences.of(*sequence);
+            // Where a checkpoint knows better, it is the newest segment's end that it knows.
+            let fence = fences.of(*sequence).or((*sequence == tail.segment).then_some(tail.fence).flatten());
             fences.pass(planned.header.as_ref());
-            replay.floor_is(planned.header.map_or(0, |header| header.floor));
+            floor = floor.max(planned.header.map_or(0, |header| header.floor));
             plan.insert(*sequence, (planned, fence));
         }
+        let numbers = listing.checkpoints.iter().rev().map(|(number, _)| *number);
+        let mut ignored = 0;
+        let checkpoint = numbers.into_iter().find_map(|number| {
+            let found = read_checkpoint(&*disk, number).filter(|checkpoint| fits(checkpoint, &plan));
+            ignored += usize::from(found.is_none());
+            found.map(|checkpoint| (number, checkpoint))
+        });
+        let number = checkpoint.as_ref().map(|(number, _)| *number);
+        let mut replay = Replay::new(queue_of, floor, checkpoint.map(|(_, checkpoint)| checkpoint));
         for (sequence, (planned, fence)) in &plan {
             replay.segment(&disk, *sequence, planned, *fence);
         }
-        let mut recovered = replay.finish();
+        let mut recovered = replay.finish(&listing.asides);
         if let Some(newest) = recovered.segments.get_mut(tail.segment) {
             // As the header of the segment behind it says by now.
             newest.end = newest.end.max(tail.end.min(newest.file_pages));
         }
+        (recovered.recovery.checkpoint, recovered.recovery.checkpoints_ignored) = (number, ignored);
         recovered.recovery.segments = plan.len();
         recovered.recovery.set_aside = listing.asides.len();
         Ok(recovered)
     }
+}
+
+/// Segments with what their headers say, and their ends where those are known.
+type Plan = BTreeMap<u32, (Planned, Option<u32>)>;
+
+/// Whether a checkpoint is about this log: its segments, as far as they are there, are these.
+fn fits(checkpoint: &Checkpoint, plan: &Plan) -> bool {
+    checkpoint.segments.values().all(|row| {
+        let there = plan.get(&row.sequence).and_then(|(planned, _)| planned.nonce);
+        there.is_none() || row.nonce.is_none() || there == row.nonce
+    })
 }
 
 impl Listing {
@@ -148,9 +179,11 @@ impl Listing {
                 FileName::Segment(0) => {}
                 FileName::Segment(sequence) => _ = listing.segments.insert(sequence, file.octets),
                 FileName::Spare(number) => listing.spares.push((number, file.octets)),
+                FileName::Checkpoint(number) => listing.checkpoints.push((number, file.octets)),
                 FileName::Aside(sequence, _) => listing.asides.push(sequence),
             }
         }
+        listing.checkpoints.sort_unstable();
         listing
     }
 }

@@ -3,6 +3,8 @@
 //! One batch in memory at a time; of a message only its entry of the index is kept: the envelope is
 //! decoded, its queue named, and let go. Pure but for reading.
 
+use crate::checkpoint::{Position, SegmentRow};
+use crate::checkpoint_read::Checkpoint;
 use crate::disk::ReadPages;
 use crate::format::BatchHeader;
 use crate::index::{Entry, Index, Live};
@@ -25,40 +27,54 @@ pub(crate) struct Replay {
     index: Index,
     segments: Segments,
     floor: u32,
-    last_sequence: u64,
     queue_of: QueueOf,
     /// Messages whose envelope does not decode, with segment and share; not known to be removed.
     undecoded: BTreeMap<MessageId, (u32, u32)>,
+    /// Where reading begins.
+    from: Position,
+    /// What the checkpoint says of the segments up to there.
+    known: BTreeMap<u32, SegmentRow>,
 }
 
 impl Replay {
-    /// Nothing read yet; nothing below `floor` is needed.
-    pub fn new(queue_of: QueueOf, floor: u32) -> Replay {
+    /// Nothing of the log read yet; it begins where the checkpoint was made. Nothing below `floor` is needed.
+    pub fn new(queue_of: QueueOf, floor: u32, checkpoint: Option<Checkpoint>) -> Replay {
+        let (from, checkpoint_floor, index, known) = match checkpoint {
+            Some(Checkpoint { position, floor, index, segments }) => (position, floor, index, segments),
+            None => Default::default(),
+        };
         Replay {
             recovery: Recovery::default(),
-            index: Index::default(),
+            index,
             segments: Segments::default(),
-            floor,
-            last_sequence: 0,
+            floor: floor.max(checkpoint_floor),
             queue_of,
             undecoded: BTreeMap::new(),
+            from,
+            known,
         }
     }
 
-    /// Notes a floor that was read; the highest counts.
-    pub fn floor_is(&mut self, floor: u32) {
-        self.floor = self.floor.max(floor);
-    }
-
-    /// Reads one segment, up to `fence` when that is known.
+    /// Reads one segment, up to `fence` when that is known; none of what the checkpoint has.
     pub fn segment(&mut self, disk: &Arc<dyn ReadPages>, sequence: u32, planned: &Planned, fence: Option<u32>) {
         let Planned { file_pages, nonce, .. } = *planned;
         let mut segment = Segment { file_pages, nonce, damaged: planned.header.is_none(), ..Segment::default() };
+        // One that the checkpoint should have and has not was opened and never used.
+        let known = self.known.get(&sequence).copied();
+        if let Some(row) = known {
+            segment.damaged |= row.damaged;
+            segment.poisoned = row.poisoned;
+            segment.nonce = row.nonce.or(nonce);
+        }
         if planned.header.is_none() {
             self.recovery.damage.headers += 1;
             self.recovery.damage.unreadable_pages += u64::from(planned.is_unreadable);
         }
-        if let Some(mut scan) = planned.scan(disk, sequence, fence, self.last_sequence) {
+        if sequence < self.from.segment {
+            segment.end = known.map_or(1, |row| row.end);
+        } else if let Some(scan) = planned.scan(disk, sequence, fence) {
+            let first_page = if sequence == self.from.segment { self.from.page } else { 1 };
+            let mut scan = scan.starting_at(first_page);
             segment.end = loop {
                 match scan.next() {
                     Found::Whole { page, header, octets } => self.batch(sequence, page, &header, octets),
@@ -76,7 +92,6 @@ impl Replay {
                     }
                 }
             };
-            self.last_sequence = scan.last_sequence();
             self.recovery.damage.unreadable_pages += scan.unread().pages;
         } else {
             self.recovery.damage.octets += u64::from(file_pages) * PAGE_OCTETS as u64;
@@ -134,8 +149,8 @@ impl Replay {
         self.index.apply(mark);
     }
 
-    /// Drops what lies below the floor, counts what is alive.
-    pub fn finish(mut self) -> Recovered {
+    /// Drops what lies below the floor and what went to `corrupt/`, counts what is alive.
+    pub fn finish(mut self, asides: &[u32]) -> Recovered {
         for (segment, share) in self.undecoded.values() {
             // Kept out of the queue; its octets stay, because its segment is not reused.
             self.segments.damage(*segment);
@@ -149,6 +164,14 @@ impl Replay {
             let Some(&Entry { id, place, share, .. }) = self.index.at(slot) else { continue };
             if place.segment < self.floor {
                 self.index.remove(&id);
+            } else if self.segments.get(place.segment).is_none() {
+                self.index.remove(&id);
+                // In `corrupt/` are also the marks that may have removed it; a log without checkpoint
+                // does not know it either.
+                if !asides.contains(&place.segment) {
+                    self.recovery.damage.missing += 1;
+                    self.recovery.damage.octets += u64::from(share);
+                }
             } else {
                 self.segments.add(place.segment, share);
                 order.push(slot);

@@ -61,8 +61,8 @@ pub(crate) struct Bounds {
 }
 
 impl Scan {
-    /// Starts at page 1; batches with a sequence of at most `last_sequence` are stale.
-    pub fn new(disk: Arc<dyn ReadPages>, bounds: &Bounds, last_sequence: u64) -> Scan {
+    /// Starts at page 1.
+    pub fn new(disk: Arc<dyn ReadPages>, bounds: &Bounds) -> Scan {
         Scan {
             window: Window {
                 disk,
@@ -79,8 +79,13 @@ impl Scan {
             end: bounds.end.filter(|end| *end != END_UNKNOWN),
             is_open: false,
             file_pages: bounds.file_pages,
-            last_sequence,
+            last_sequence: 0,
         }
+    }
+
+    /// The same walk from page `page` on.
+    pub fn starting_at(self, page: u32) -> Scan {
+        Scan { at: page, ..self }
     }
 
     /// Highest sequence met so far.

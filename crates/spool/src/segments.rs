@@ -61,6 +61,11 @@ impl Segments {
         }
     }
 
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Segment)> {
+        self.map.iter().map(|(sequence, segment)| (*sequence, segment))
+    }
+
     pub fn get(&self, sequence: u32) -> Option<&Segment> {
         self.map.get(&sequence)
     }

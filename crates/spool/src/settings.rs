@@ -11,6 +11,11 @@ pub struct Settings {
     pub segment_octets: u32,
     /// Compaction begins when segments take more than twice the live octets and this. Default 8 segments.
     pub compact_margin_octets: u64,
+    /// A checkpoint of the index is written when the log has grown by this and by `checkpoint_factor` times what it
+    /// takes, in octets. Default 1 GiB.
+    pub checkpoint_octets: u64,
+    /// See `checkpoint_octets`. Default 16.
+    pub checkpoint_factor: u32,
     /// Names the queue of a message, so that a restart can queue it without reading it. Default: the empty name.
     pub queue_of: QueueOf,
 }
@@ -33,6 +38,8 @@ impl Settings {
         Settings {
             segment_octets: octets,
             compact_margin_octets: u64::from(octets) * 8,
+            checkpoint_octets: 1 << 30,
+            checkpoint_factor: 16,
             queue_of: |_, _| String::new(),
         }
     }

@@ -15,6 +15,8 @@ pub(crate) struct Counters {
     pub set_aside: u64,
     pub set_aside_messages: u64,
     pub octets_compacted: u64,
+    pub checkpoints: u64,
+    pub checkpoint_octets: u64,
 }
 
 /// The log's figures at one moment.
@@ -36,6 +38,10 @@ pub struct LogStats {
     pub set_aside_messages: u64,
     /// Octets of survivors copied forward.
     pub octets_compacted: u64,
+    /// Checkpoints written.
+    pub checkpoints: u64,
+    /// Octets written for them, unfinished ones included.
+    pub checkpoint_octets: u64,
     /// The mail of earlier runs is still being read; it is not among the figures yet.
     pub is_recovering: bool,
     /// Messages in our care.
@@ -48,7 +54,7 @@ pub struct LogStats {
     pub segments: usize,
     /// Spare files.
     pub spares: usize,
-    /// Octets of all files, spares included.
+    /// Octets of all files, spares and checkpoints included.
     pub disk_octets: u64,
 }
 
@@ -67,6 +73,8 @@ impl<D: Disk> SegmentLog<D> {
             set_aside: c.set_aside,
             set_aside_messages: c.set_aside_messages,
             octets_compacted: c.octets_compacted,
+            checkpoints: c.checkpoints,
+            checkpoint_octets: c.checkpoint_octets,
             live_messages: self.segments.live_messages(),
             live_octets: self.segments.live_octets(),
             labels: self.index.labels(),
@@ -74,6 +82,7 @@ impl<D: Disk> SegmentLog<D> {
             spares: self.spares.len(),
             is_recovering: self.is_recovering(),
             disk_octets: self.unadopted_octets.unwrap_or(0)
+                + self.checkpoints.disk_octets()
                 + (self.segments.file_pages() + spare_pages + filling) * PAGE_OCTETS as u64,
         }
     }

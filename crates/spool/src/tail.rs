@@ -1,15 +1,17 @@
 //! Where the log ends: what must be known before the first commit of a run, and nothing more.
 //!
 //! Reads the newest segment, and older ones only while no whole batch was met: so the start takes
-//! as long with a large backlog as with none. What it takes for written is synced first: a killed process may have
-//! left a batch that no sync covers, and a later power cut must not take back what was believed. Older segments need no such
-//! sync: their end was written into a header after their last batch was synced, or believed by a start that synced it.
+//! as long with a large backlog as with none. Of what reads well, the last batch may not be durable ([`Doubt`]); all before
+//! it is: each batch is written after the sync of the one before, and the end of a segment goes into the next one's header.
 
-use crate::disk::{Disk, FileName, ReadPages};
+use crate::SpoolError;
+use crate::checkpoint::CheckpointHeader;
+use crate::checkpoint_read::read_header;
+use crate::disk::{FileName, ReadPages};
+use crate::doubt::Doubt;
 use crate::format::{BatchHeader, SegmentHeader};
 use crate::page::{PAGE_OCTETS, Page, octets};
 use crate::scan::{Bounds, END_UNKNOWN, Found, Scan};
-use crate::{SpoolError, Step};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,36 +22,40 @@ pub(crate) struct Tail {
     pub segment: u32,
     /// Page behind what is acknowledged in it.
     pub end: u32,
+    /// The same, when more is acknowledged there than reads.
+    pub fence: Option<u32>,
     /// No batch that may ever be read has a higher sequence.
     pub last_sequence: u64,
+    /// The last batch, when nothing says that it is durable.
+    pub doubt: Option<Doubt>,
+    /// No segment has a higher number.
+    pub last_segment: u32,
     /// Highest floor met.
     pub floor: u32,
 }
 
 impl Tail {
     /// Finds the end of the log in `segments`, each with its octets.
-    pub fn find<D: Disk>(disk: &mut D, segments: &BTreeMap<u32, u64>) -> Result<Tail, SpoolError> {
-        let reader = disk.reader();
+    pub fn find(disk: &Arc<dyn ReadPages>, segments: &BTreeMap<u32, u64>) -> Result<Tail, SpoolError> {
         let mut tail = Tail::default();
         let mut fences = Fences::default();
         let (mut has_batch, mut is_damaged) = (false, false);
         for (sequence, octets) in segments.iter().rev() {
-            let file = FileName::Segment(*sequence);
-            let planned = Planned::read(&*reader, *sequence, *octets)?;
+            let planned = Planned::read(&**disk, *sequence, *octets)?;
             let fence = fences.of(*sequence);
-            if fence.is_none() {
-                disk.sync(file).map_err(|e| SpoolError::io(Step::Sync, file, &e))?;
-            }
             fences.pass(planned.header.as_ref());
             is_damaged |= planned.header.is_none();
             tail.floor = tail.floor.max(planned.header.map_or(0, |header| header.floor));
             // Where nothing can be told today, another day may tell.
             let mut end = END_UNKNOWN;
-            if let Some(mut scan) = planned.scan(&reader, *sequence, fence, 0) {
+            if let Some(mut scan) = planned.scan(disk, *sequence, fence) {
                 end = loop {
                     match scan.next() {
-                        Found::Whole { header, .. } => {
+                        Found::Whole { page, header, .. } => {
                             has_batch = true;
+                            let doubt =
+                                Doubt { segment: *sequence, page, pages: header.pages, sequence: header.sequence };
+                            tail.doubt = fence.is_none().then_some(doubt);
                             tail.floor = tail.floor.max(header.floor);
                         }
                         Found::Damaged { .. } => is_damaged = true,
@@ -58,8 +64,10 @@ impl Tail {
                 };
                 tail.last_sequence = tail.last_sequence.max(scan.last_sequence());
             }
+            // Where something behind it does not read, it need not be the last.
+            tail.doubt = tail.doubt.filter(|doubt| doubt.page + doubt.pages == end);
             if tail.segment == 0 {
-                (tail.segment, tail.end) = (*sequence, end);
+                (tail.segment, tail.end, tail.last_segment) = (*sequence, end, *sequence);
             }
             if has_batch {
                 break;
@@ -70,6 +78,25 @@ impl Tail {
             tail.last_sequence += SEQUENCES_SKIPPED;
         }
         Ok(tail)
+    }
+
+    /// Checkpoints know what the log had at least. Should some of it not read now, then what comes must not be mistaken
+    /// for it, nor for older than it.
+    pub fn heed_checkpoints(&mut self, disk: &dyn ReadPages, checkpoints: &[(u32, u64)]) {
+        for (number, _) in checkpoints {
+            let Some(CheckpointHeader { position, .. }) = read_header(disk, *number) else { continue };
+            self.last_segment = self.last_segment.max(position.segment);
+            if position.sequence > self.last_sequence {
+                self.last_sequence = position.sequence + SEQUENCES_SKIPPED;
+            }
+            let is_covered = |doubt: &Doubt| position.segment == doubt.segment && position.page > doubt.page;
+            self.doubt = self.doubt.filter(|doubt| !is_covered(doubt));
+            if position.segment == self.segment && position.page > self.end {
+                // Acknowledged, and does not read: damage, not the end.
+                (self.end, self.fence) = (position.page, Some(position.page));
+                self.last_sequence += SEQUENCES_SKIPPED;
+            }
+        }
     }
 }
 
@@ -104,15 +131,9 @@ impl Planned {
     }
 
     /// A walk through the segment up to `fence`; `None` when nothing in it can be told.
-    pub fn scan(
-        &self,
-        disk: &Arc<dyn ReadPages>,
-        sequence: u32,
-        fence: Option<u32>,
-        last_sequence: u64,
-    ) -> Option<Scan> {
+    pub fn scan(&self, disk: &Arc<dyn ReadPages>, sequence: u32, fence: Option<u32>) -> Option<Scan> {
         let bounds = Bounds { segment: sequence, nonce: self.nonce?, end: fence, file_pages: self.file_pages };
-        Some(Scan::new(Arc::clone(disk), &bounds, last_sequence))
+        Some(Scan::new(Arc::clone(disk), &bounds))
     }
 }
 

@@ -100,7 +100,9 @@ impl FileDisk {
 impl Disk for FileDisk {
     fn list(&mut self) -> io::Result<Vec<FileInfo>> {
         let mut files = Vec::new();
-        list_into(&mut files, &self.shared.dir, &[("seg-", FileName::Segment), ("spare-", FileName::Spare)])?;
+        let kinds: [Kind; 3] =
+            [("seg-", FileName::Segment), ("spare-", FileName::Spare), ("index-", FileName::Checkpoint)];
+        list_into(&mut files, &self.shared.dir, &kinds)?;
         list_into(&mut files, &self.shared.dir.join("corrupt"), &[("seg-", FileName::Aside)])?;
         Ok(files)
     }

@@ -9,7 +9,7 @@ use clock::WallTime;
 use message::{Envelope, MessageId, Meta, Resident, Sealed};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::fault::FaultDisk;
-use spool::{NonceSource, RecoveredMessage, Recovery, SegmentLog, Settings, SpoolError};
+use spool::{Disk, FileName, NonceSource, RecoveredMessage, Recovery, SegmentLog, Settings, SpoolError};
 
 /// Small numbers from a seed (xorshift).
 pub struct Random(pub u64);
@@ -64,7 +64,13 @@ pub fn sealed(number: u64, recipients: u64, body: &Bytes) -> Sealed {
 }
 
 pub fn small_settings() -> Settings {
-    Settings { segment_octets: 64 << 10, compact_margin_octets: 128 << 10, queue_of }
+    Settings {
+        segment_octets: 64 << 10,
+        compact_margin_octets: 128 << 10,
+        checkpoint_octets: 60_000,
+        checkpoint_factor: 2,
+        queue_of,
+    }
 }
 
 /// One of seven queues, by the message's number.
@@ -87,6 +93,21 @@ pub fn pending(message: &RecoveredMessage) -> Vec<u16> {
 /// Opens the log on `disk`; nonces follow from `seed`.
 pub fn open(disk: &FaultDisk, seed: u64) -> Result<(SegmentLog<FaultDisk>, Recovery), SpoolError> {
     SegmentLog::open(disk.clone(), small_settings(), nonces(seed))
+}
+
+/// Files of `disk` that are checkpoints.
+pub fn checkpoints(disk: &FaultDisk) -> Vec<FileName> {
+    let files = disk.copy().list().expect("a healthy disk lists");
+    files.iter().map(|f| f.name).filter(|name| matches!(name, FileName::Checkpoint(_))).collect()
+}
+
+/// What the log alone says: everything recovered from a copy of `disk` without its checkpoints.
+pub fn from_log_alone(disk: &FaultDisk) -> (SegmentLog<FaultDisk>, Recovery) {
+    let mut alone = disk.copy();
+    for file in checkpoints(disk) {
+        alone.remove(file).expect("there");
+    }
+    open(&alone, 77).expect("a healthy disk opens")
 }
 
 /// Nonces that follow from `seed`.

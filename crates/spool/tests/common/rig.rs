@@ -57,6 +57,11 @@ pub struct Rig {
     /// What earlier runs left, not yet adopted.
     recovering: Option<Recovering>,
     promises: BTreeMap<MessageId, Promise>,
+    /// The promises before the last recovery, while nothing was committed since: what that recovery took from a last
+    /// batch in doubt may be gone the next time, and what it did not find may be there.
+    before: Option<BTreeMap<MessageId, Promise>>,
+    /// Something was committed since the log began.
+    has_committed: bool,
     /// Marks of failed commits, to be committed again.
     marks: Vec<Mark>,
     random: Random,
@@ -67,6 +72,8 @@ pub struct Rig {
     /// Bits were turned over.
     has_spoilt: bool,
     pub given_up: u64,
+    /// Recoveries that began from a checkpoint.
+    pub from_checkpoints: usize,
 }
 
 impl Rig {
@@ -81,6 +88,8 @@ impl Rig {
             log: None,
             recovering: None,
             promises: BTreeMap::new(),
+            before: None,
+            has_committed: false,
             marks: Vec::new(),
             random: Random::new(seed),
             next: 0,
@@ -88,6 +97,7 @@ impl Rig {
             has_aside: false,
             has_spoilt: false,
             given_up: 0,
+            from_checkpoints: 0,
         }
     }
 
@@ -116,13 +126,14 @@ impl Rig {
         }
     }
 
-    /// Ends the log without a cut, as a stop of the program or a kill does. With a cut if a sync has failed: the kernel may
-    /// show a batch that the disk has not, and the next run would believe what nobody was told.
+    /// Ends the log without a cut, as a stop of the program or a kill does.
     pub fn stop(&mut self) {
         (self.log, self.recovering) = (None, None);
-        if self.disk.has_given_up() {
-            self.disk.crash(self.seed);
-        }
+    }
+
+    /// What an orderly stop does before the log ends.
+    pub fn finish(&mut self) -> Result<(), SpoolError> {
+        self.log.as_mut().map_or(Ok(()), SegmentLog::finish)
     }
 
     /// Cuts the power, opens again, compares with the model.
@@ -133,7 +144,7 @@ impl Rig {
 
     /// Cuts the power; the next step opens the log.
     pub fn crash(&mut self, seed: u64) {
-        (self.log, self.recovering) = (None, None);
+        self.stop();
         self.disk.crash(seed);
     }
 
@@ -154,6 +165,15 @@ impl Rig {
         }
         self.seed += 1_000_003;
         self.marks.clear();
+        for (id, before) in self.before.take().unwrap_or_default() {
+            let promise = self.promises.entry(id).or_insert_with(|| before.clone());
+            promise.ours = before.ours;
+            promise.plans.extend(before.plans);
+            promise.done = before.done;
+            promise.maybe_done.extend(before.maybe_done);
+            promise.maybe_removed |= before.maybe_removed;
+        }
+        self.has_committed = false;
         self.promises.values_mut().for_each(|promise| promise.young = false);
         let (log, recovering) = SegmentLog::begin(self.disk.clone(), self.work.settings, nonces(self.seed))?;
         (self.log, self.recovering) = (Some(log), Some(recovering));
@@ -186,6 +206,7 @@ impl Rig {
             self.files(),
             log.stats()
         );
+        self.from_checkpoints += usize::from(recovery.checkpoint.is_some());
         let compared = self.compare(&log, &recovery);
         self.log = Some(log);
         compared
@@ -206,6 +227,7 @@ impl Rig {
         let Some(log) = self.log.as_mut() else { return Ok(()) };
         match log.commit(&batch) {
             Ok(durable) => {
+                (self.before, self.has_committed) = (None, true);
                 let all: Vec<_> = batch.appends.iter().flatten().collect();
                 assert_eq!(all.len(), durable.len());
                 for (sealed, durable) in all.iter().zip(&durable) {
@@ -441,7 +463,8 @@ impl Rig {
                 found.insert(*id, Promise { young: false, ..promise.clone() });
             }
         }
-        self.promises = found;
+        let before = std::mem::replace(&mut self.promises, found);
+        self.before = (!self.has_committed).then_some(before);
         unread
     }
 }

@@ -1,0 +1,91 @@
+//! The last batch of an earlier run: whole, and yet it may not be durable.
+//!
+//! A process that was killed, or whose sync failed, may leave a batch that reads well now and that no sync covers: the
+//! kernel may have given its pages up, and a sync asked for later would say nothing about them. Should it vanish with the next
+//! power cut, then nothing may have been built on it. So it is not trusted and not synced again but copied: the first segment of a run
+//! begins with it, and says that the segment before ends in front of it. At most one batch is in doubt: each is written
+//! after the sync of the one before.
+
+use crate::SpoolError;
+use crate::disk::{Disk, FileName};
+use crate::format::BatchHeader;
+use crate::log::SegmentLog;
+use crate::page::{PAGE_OCTETS, PageBuf};
+use crate::record::is_whole;
+use crate::reserve::Purpose;
+use message::Place;
+
+/// A batch in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Doubt {
+    pub segment: u32,
+    pub page: u32,
+    pub pages: u32,
+    pub sequence: u64,
+}
+
+/// A batch that stands in another segment now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copied {
+    pub from: Doubt,
+    pub segment: u32,
+    pub page: u32,
+}
+
+impl<D: Disk> SegmentLog<D> {
+    /// The batch in doubt with its octets, to be framed for `segment`; `None` when there is none. One that
+    /// does not read any more is left where it is.
+    pub(crate) fn doubtful_batch(&self, nonce: u64, segment: u32) -> Option<(Doubt, PageBuf)> {
+        let doubt = self.doubt?;
+        let mut buffer = PageBuf::default();
+        let pages = buffer.for_reading(doubt.pages as usize);
+        let length = self.reader.read_at(FileName::Segment(doubt.segment), doubt.page, pages).ok()?;
+        buffer.truncate(length);
+        let header = BatchHeader::decode(buffer.octets()).filter(|header| header.sequence == doubt.sequence)?;
+        if !is_whole(buffer.octets(), &header) {
+            return None;
+        }
+        // Records know their batch's sequence and nothing else of where they stand.
+        let header = BatchHeader { nonce, segment, ..header };
+        buffer.octets_mut()[..64].copy_from_slice(&header.encode());
+        Some((doubt, buffer))
+    }
+
+    /// Opens the run's first segment, before something is done that cannot be undone on the word of the batch in doubt.
+    pub(crate) fn settle_doubt(&mut self) -> Result<(), SpoolError> {
+        if self.doubt.is_none() { Ok(()) } else { self.open_segment(1, Purpose::Survivors) }
+    }
+
+    /// The first segment of this run is there: with a copy of the batch in doubt, if there was one that reads.
+    pub(crate) fn doubt_settled(&mut self, copied: Option<Copied>) {
+        self.doubt = None;
+        let Some(copied) = copied else { return };
+        self.acknowledged_sequence = copied.from.sequence;
+        if self.is_recovering() {
+            self.copied = Some(copied);
+        } else {
+            self.follow_copied(copied);
+        }
+    }
+
+    /// Enters the new places of the messages of a copied batch.
+    pub(crate) fn follow_copied(&mut self, copied: Copied) {
+        let Copied { from, segment, page } = copied;
+        let (start, to) = (from.page * PAGE_OCTETS as u32, page * PAGE_OCTETS as u32);
+        let end = u64::from(from.page + from.pages) * PAGE_OCTETS as u64;
+        for slot in 0..self.index.end() {
+            let Some(entry) = self.index.at(slot) else { continue };
+            let (id, place, share) = (entry.id, entry.place, entry.share);
+            if place.segment == from.segment && place.offset >= start && u64::from(place.offset) < end {
+                self.index.relocate(&id, Place { segment, offset: place.offset - start + to, ..place }, share);
+                self.segments.subtract(from.segment, share);
+                self.segments.add(segment, share);
+            }
+        }
+        if let Some(before) = self.segments.get_mut(from.segment)
+            && before.end == from.page + from.pages
+        {
+            before.end = from.page;
+        }
+    }
+}
