@@ -105,26 +105,22 @@ impl<D: Disk> SegmentLog<D> {
     }
 
     /// Whether dead octets outweigh live ones. The aim is 2 x live octets + the margin; it begins at 1.75 x, because
-    /// the log grows while it is at work. When the disk is full, any quarter that is dead is worth the work. What the
-    /// last cycle could not make smaller (ends of segments and pages that nothing fits into) is not dead: else it would never end.
+    /// the log grows while it is at work. What the last cycle could not make smaller (ends of segments and pages that
+    /// nothing fits into) is not dead: else it would never end. When the disk is full, any eighth that is dead is worth the work.
     pub(crate) fn outweighs(&self) -> bool {
         let live = self.segments.live_octets();
-        let waste = self.waste_octets();
-        let two_segments = u64::from(self.settings.segment_octets) * 2;
-        let is_full = self.reclaim.lacking.as_ref().is_some_and(SpoolError::is_full);
-        let (allowed, gain_min) = match is_full {
-            false => (live / 4 * 3 + self.settings.compact_margin_octets, live / 4 + two_segments),
-            true if self.has_reserve() => (live / 4 + two_segments, live / 16 + two_segments),
-            // The reserve must be whole again, whatever it costs.
-            true => (two_segments / 4, two_segments / 4),
-        };
+        let (waste, segment) = (self.waste_octets(), u64::from(self.settings.segment_octets));
         let known = live / 1024 * self.reclaim.waste_per_1024;
-        waste > allowed && (self.reclaim.cycle.is_some() || waste > known + gain_min)
+        let is_new = self.reclaim.cycle.is_some() || waste > known + live / 4 + segment * 2;
+        let is_full = self.reclaim.lacking.as_ref().is_some_and(SpoolError::is_full);
+        let is_over = waste > live / 4 * 3 + self.settings.compact_margin_octets;
+        (is_over && is_new) || (is_full && self.segments.dead_octets() > live / 8 + segment / 2)
     }
 
     /// Octets of the log beyond those of live messages.
     fn waste_octets(&self) -> u64 {
-        (self.segments.file_pages() * PAGE_OCTETS as u64).saturating_sub(self.segments.live_octets())
+        let log = self.segments.file_pages() * PAGE_OCTETS as u64;
+        (log + self.checkpoints.disk_octets()).saturating_sub(self.segments.live_octets())
     }
 
     /// Begins and ends a cycle: all segments there were at its beginning are emptied once.

@@ -9,7 +9,6 @@ use crate::compact::Cycle;
 use crate::disk::{Disk, FileName};
 use crate::log::SegmentLog;
 use crate::reserve::Purpose;
-use crate::segments::Segment;
 use crate::{SpoolError, Step};
 use message::MessageId;
 use std::io::{self, ErrorKind};
@@ -105,13 +104,6 @@ impl<D: Disk> SegmentLog<D> {
         if self.is_recovering() {
             return self.fill_step(octets_max).map(filled);
         }
-        let is_idle = |segment: &Segment| segment.damaged && segment.live_messages == 0;
-        let has_refuse = self.segments.below(self.floor).is_some()
-            || self.segments.oldest(self.floor).is_some_and(|(_, s)| is_idle(s));
-        if has_refuse {
-            // That nobody needs them may be known from the batch in doubt alone.
-            self.settle_doubt()?;
-        }
         // A file that cannot be released now must not keep the others, nor the rest, from being done.
         let mut failed = None;
         for tidy in [Self::release_one, Self::set_aside_one, Self::trim_one] {
@@ -138,8 +130,13 @@ impl<D: Disk> SegmentLog<D> {
                 return Ok((Work::Filled, octets));
             }
         }
-        if let Some(octets) = self.checkpoint_step(octets_max)? {
-            return Ok((Work::Checkpointed, octets));
+        if self.reclaim.lacking.is_none() {
+            // On a full disk there are better things to do with what is left.
+            match self.checkpoint_step(octets_max) {
+                Ok(None) => {}
+                Ok(Some(octets)) => return Ok((Work::Checkpointed, octets)),
+                Err(error) => failed = Some(error),
+            }
         }
         match self.compact_step(octets_max) {
             Ok(None) => {}
@@ -157,6 +154,8 @@ impl<D: Disk> SegmentLog<D> {
     /// Gives up a segment that lies below the durable floor.
     fn release_one(&mut self) -> Result<Option<Work>, SpoolError> {
         let Some(sequence) = self.segments.below(self.floor) else { return Ok(None) };
+        // That nobody needs it may be known from the batch in doubt alone.
+        self.settle_doubt()?;
         let Some(segment) = self.segments.get_mut(sequence) else { return Ok(None) };
         segment.tries += 1;
         if segment.damaged {
@@ -198,6 +197,7 @@ impl<D: Disk> SegmentLog<D> {
         if !segment.damaged || segment.live_messages > 0 || Some(sequence) == active {
             return Ok(None);
         }
+        self.settle_doubt()?;
         self.move_aside(sequence).map(|()| Some(Work::SetAside))
     }
 
