@@ -308,6 +308,10 @@ impl Rig {
     }
 
     fn confirm(&mut self, mark: &Mark) {
+        if self.promises.get(&mark.id()).is_some_and(|promise| !promise.ours) {
+            // It was given up: marks of it are passed over, and it comes back until its segment is in `corrupt/`.
+            return;
+        }
         match mark {
             Mark::Removed { id } => _ = self.promises.remove(id),
             Mark::Attempt { id, attempts, due } => {
