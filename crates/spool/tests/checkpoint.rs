@@ -3,10 +3,10 @@
 
 mod common;
 
-use common::rig::{Rig, Work};
-use common::{from_log_alone, open};
+use common::rig::{self, Rig};
+use common::{body, checkpoints, due, from_log_alone, id, open, sealed, small_settings};
 use spool::fault::{Call, Fault, FaultDisk};
-use spool::{Damage, Recovery, SegmentLog};
+use spool::{Batch, Damage, Disk, FileName, Mark, PAGE_OCTETS, Recovery, SegmentLog, Settings, Work};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Opens copies of the disk with and without its checkpoints and compares; the former's recovery.
@@ -29,7 +29,7 @@ fn same_from_the_log(disk: &FaultDisk) -> Recovery {
 
 /// Random work, faults and ends; how many starts found a checkpoint of use.
 fn run(seed: u64) -> usize {
-    let mut rig = Rig::with(seed, Work { spoils: false, ..Work::default() });
+    let mut rig = Rig::with(seed, rig::Work { spoils: false, ..rig::Work::default() });
     for life in 0..4 {
         let steps = rig.below(60);
         for _ in 0..steps {
