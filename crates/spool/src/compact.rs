@@ -106,15 +106,16 @@ impl<D: Disk> SegmentLog<D> {
 
     /// Whether dead octets outweigh live ones. The aim is 2 x live octets + the margin; it begins at 1.75 x, because
     /// the log grows while it is at work. What the last cycle could not make smaller (ends of segments and pages that
-    /// nothing fits into) is not dead: else it would never end. When the disk is full, any eighth that is dead is worth the work.
+    /// nothing fits into) is not dead: else it would never end. When the disk is full, less is worth the work.
     pub(crate) fn outweighs(&self) -> bool {
         let live = self.segments.live_octets();
         let (waste, segment) = (self.waste_octets(), u64::from(self.settings.segment_octets));
         let known = live / 1024 * self.reclaim.waste_per_1024;
         let is_new = self.reclaim.cycle.is_some() || waste > known + live / 4 + segment * 2;
-        let is_full = self.reclaim.lacking.as_ref().is_some_and(SpoolError::is_full);
         let is_over = waste > live / 4 * 3 + self.settings.compact_margin_octets;
-        (is_over && is_new) || (is_full && self.segments.dead_octets() > live / 8 + segment / 2)
+        // Half a segment when the marks have begun with theirs: at its end they find what that gives.
+        let dead_min = if self.has_reserve() { live / 8 + segment / 2 } else { segment / 2 };
+        (is_over && is_new) || (self.is_full() && self.segments.dead_octets() > dead_min)
     }
 
     /// Octets of the log beyond those of live messages.

@@ -54,7 +54,7 @@ impl<D: Disk> SegmentLog<D> {
     /// Opens the run's first segment, before something is done that cannot be undone on the word of the batch in doubt.
     pub(crate) fn settle_doubt(&mut self) -> Result<(), SpoolError> {
         let Some(doubt) = self.doubt else { return Ok(()) };
-        if self.reclaim.lacking.is_some() && doubt.pages >= self.segment_pages() {
+        if self.is_full() && doubt.pages >= self.segment_pages() {
             // No room for a copy that needs a file of its own. Synced where it is it is as durable as everything
             // else, unless the last run ended over a failed sync of it.
             self.sync(FileName::Segment(doubt.segment))?;

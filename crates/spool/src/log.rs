@@ -86,7 +86,7 @@ impl<D: Disk> SegmentLog<D> {
         let (segment, first_page) = self.write_batch(purpose)?;
         match purpose {
             Purpose::Appends => self.note_growth(self.builder.page_count()),
-            _ => self.segments.add_dead(segment, self.builder.octets() as u64),
+            _ => self.segments.add_dead(segment, u64::from(self.builder.page_count()) * PAGE_OCTETS as u64),
         }
         let durable = self.note_appended(segment, first_page, batch);
         batch.marks.iter().for_each(|mark| self.apply(mark));

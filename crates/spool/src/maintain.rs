@@ -115,6 +115,9 @@ impl<D: Disk> SegmentLog<D> {
         }
         let is_passed =
             |error: &SpoolError| error.is_refusal() || matches!(error, SpoolError::Io { step: Step::Read, .. });
+        if self.is_full() {
+            self.give_up_checkpoint();
+        }
         if self.floor_now() > self.floor {
             // An empty batch makes the new floor durable, so that idle spools shrink too.
             self.begin_batch();

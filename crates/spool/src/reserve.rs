@@ -223,6 +223,11 @@ impl<D: Disk> SegmentLog<D> {
         self.filled_spares() >= RESERVE_SPARES
     }
 
+    /// Whether the disk has no room for anything new.
+    pub(crate) fn is_full(&self) -> bool {
+        self.reclaim.lacking.as_ref().is_some_and(SpoolError::is_full)
+    }
+
     /// Whether the log never had a segment: then there is nothing to be freed, and the first goes before the reserve.
     fn is_new(&self) -> bool {
         self.segments.count() == 0 && self.unadopted_octets.unwrap_or(0) == 0

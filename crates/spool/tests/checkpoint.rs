@@ -249,7 +249,11 @@ fn what_moves_and_changes_while_a_checkpoint_is_written_is_right_after_it() {
         let n = steps * 17 % 400;
         let marks = [n, 399 - n].into_iter().flat_map(|n| {
             let settled = Mark::RecipientsDone { id: id(n), recipients: vec![2] };
-            [settled, Mark::Attempt { id: id(n), attempts: steps as u16, due: due(steps) }, Mark::Removed { id: id(n ^ 1) }]
+            [
+                settled,
+                Mark::Attempt { id: id(n), attempts: steps as u16, due: due(steps) },
+                Mark::Removed { id: id(n ^ 1) },
+            ]
         });
         mark(&mut log, marks);
         append(&mut log, 1000 + steps..1001 + steps);
