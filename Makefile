@@ -11,7 +11,7 @@ WORK := $(CACHE)/work
 PREFIX ?= /usr/local
 LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue route sender-auth policy
 
-.PHONY: demo test bench bench-compare install build lint unit sim e2e peers fuzz clean-cache
+.PHONY: demo test bench bench-spool bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
 
 demo: build ## build, then send mail through generator, relay and sink, with a kill -9 in the middle
 	$(BENCH) demo --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/demo
@@ -42,6 +42,10 @@ peers:
 e2e: build peers
 	cargo test --release --locked -p e2e
 
+torture: build ## TORTURE_KILLS=500 kills -9 under load, after a 250, during the start and while compacting; TORTURE_SEED repeats a run
+	tools/needs.sh test
+	TORTURE_KILLS=$(or $(TORTURE_KILLS),500) cargo test --release --locked -p e2e --test kill nothing_acknowledged -- --nocapture
+
 fuzz: ## a short run of every fuzz target; FUZZ_SECONDS=300 for a long one
 	tools/needs.sh build
 	testing/fuzz/run.sh $(or $(FUZZ_SECONDS),10)
@@ -49,6 +53,14 @@ fuzz: ## a short run of every fuzz target; FUZZ_SECONDS=300 for a long one
 bench: build ## PEERS=postfix puts a Postfix through the same work
 	$(if $(PEERS),tools/needs.sh test && testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS))
 	$(BENCH) run --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(if $(PEERS),--peers $(PEERS)) $(BENCH_FLAGS)
+
+bench-spool: build ## the spool by itself, then what syncing costs a relay
+	$(BENCH) spool --work $(WORK)/bench $(BENCH_FLAGS)
+	$(BENCH) sync-cost --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench
+
+bench-backlog: build ## a million queued messages: memory, restarts, limits; then disk use. BENCH_FLAGS="--messages 3000000" for more
+	$(BENCH) backlog --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(BENCH_FLAGS)
+	$(BENCH) reclaim --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench
 
 bench-compare: build ## REV=revision: CPU per message of that revision against this tree
 	@test -n "$(REV)" || { echo "usage: make bench-compare REV=<git revision>"; exit 2; }

@@ -20,6 +20,7 @@ case "${1:-build}" in
     want python3 python3
     want perl perl
     want curl curl
+    want strace strace
     ;;
   *) echo "usage: $0 build|test" >&2; exit 2 ;;
 esac

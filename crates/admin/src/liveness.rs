@@ -1,12 +1,26 @@
-//! `GET /api/check-liveness/v1`: 200 while new mail is taken, 503 when it is not.
+//! `GET /api/check-liveness/v1`: 200 while new mail is taken, 503 and the reason when it is not.
+//!
+//! KumoMTA's texts: `shutting down`, `load shedding`, `storage is too full`, the spool's own words when it fails. Most end by
+//! themselves, so `Retry-After` says when it is worth asking again.
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use engine::Engine;
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use engine::{Engine, RecoveryState};
 
-pub(crate) async fn check(State(engine): State<Engine>) -> (StatusCode, &'static str) {
-    match engine.is_serving() {
-        true => (StatusCode::OK, "OK"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "shutting down"),
+pub(crate) async fn check(State(engine): State<Engine>) -> Response {
+    if !engine.is_serving() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down").into_response();
+    }
+    let of_recovery = match engine.recovery_state() {
+        RecoveryState::Failed(why) => Some(format!("spool unhealthy: {why}")),
+        RecoveryState::Pending | RecoveryState::Done => None,
+    };
+    match engine.pressure().reason().or(of_recovery) {
+        None => (StatusCode::OK, "OK").into_response(),
+        Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, RETRY_AFTER, reason).into_response(),
     }
 }
+
+/// Seconds within which the server looks at disks and spool again.
+const RETRY_AFTER: [(HeaderName, &str); 1] = [(header::RETRY_AFTER, "5")];

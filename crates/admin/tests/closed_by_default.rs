@@ -21,7 +21,6 @@ fn engine(dir: &Path) -> Engine {
         node_id: uuid::Uuid::from_u128(1),
         resident_bytes_max: 1 << 20,
         seed: 7,
-        disks: Vec::new(),
     };
     let engine = Engine::new(EngineParts {
         policy: Arc::new(StaticPolicy),
@@ -30,6 +29,7 @@ fn engine(dir: &Path) -> Engine {
         connectors: net::tls::Connectors::new().expect("roots"),
         logs: Vec::new(),
         metrics: Metrics::new().expect("a registry"),
+        pressure: engine::pressure::Pressure::unlimited(),
         settings,
     });
     engine.start(recovery);

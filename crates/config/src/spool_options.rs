@@ -1,7 +1,7 @@
 //! The options of a spool.
 //!
-//! Owns [`SpoolOptions`], the argument of `kumo.define_spool`, and [`RocksParams`], the tuning it may carry. Our store
-//! takes the place of either kind; tuning that has no meaning for it is read, checked and kept for showing.
+//! Owns [`SpoolOptions`], the argument of `kumo.define_spool`, and [`RocksParams`], the tuning it may carry. `RocksDB`
+//! is served by our own log; tuning that has no meaning for it is read, checked and kept for showing.
 
 use crate::choices::{RocksCompression, RocksLogLevel, SpoolKind};
 use crate::duration::Duration;
@@ -16,9 +16,9 @@ options! {
         name: String;
         /// The directory.
         path: PathBuf;
-        /// The storage asked for.
-        kind: SpoolKind = SpoolKind::LocalDisk;
-        /// Flush at each write; ours does so whatever is said here.
+        /// `LocalDisk`: one file per message. `RocksDB`, and no kind at all: Postrider's own log.
+        kind: Option<SpoolKind> = None;
+        /// Flush at each write; every message is synced before 250 whatever is said here.
         flush: bool = false;
         /// Below it reception is refused (421 4.3.2, HTTP 503): `"N%"` or bytes.
         min_free_space: MinFree = MinFree::Percent(10);

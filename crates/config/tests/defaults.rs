@@ -211,7 +211,7 @@ fn spools() {
     let want = json!({
         "name": "data",
         "path": "/var/spool",
-        "kind": "LocalDisk",
+        "kind": null,
         "flush": false,
         "min_free_space": "10%",
         "min_free_inodes": "10%",

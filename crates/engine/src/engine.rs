@@ -6,20 +6,20 @@
 use crate::clock::Clock;
 use crate::drain::Stop;
 use crate::ingress::buffer::BufferPool;
+use crate::pressure::Pressure;
+use crate::recovery::RecoveryState;
 use crate::tasks::Tasks;
 use ::clock::Now;
-use message::{Content, IdGenerator, Message};
+use message::IdGenerator;
 use net::dns::MxCache;
 use net::tls::Connectors;
 use policy::{Interest, Policy};
-use queue::{ConnKey, Effect, QueueCore, QueueName, QueueSettings};
-use spool::Recovery;
-use std::collections::{HashMap, HashSet};
+use queue::{ConnKey, Effect, QueueCore, QueueSettings};
+use std::collections::HashMap;
 use std::ops::Deref;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use store::SpoolHandle;
+use store::{Recovering, SpoolHandle};
 use telemetry::{LogWriter, Metrics};
 use tokio::sync::Notify;
 
@@ -41,6 +41,8 @@ pub struct EngineParts {
     pub logs: Vec<LogWriter>,
     /// Counters and gauges.
     pub metrics: Metrics,
+    /// Memory, disks and their limits.
+    pub pressure: Pressure,
     /// Everything else.
     pub settings: EngineSettings,
 }
@@ -56,8 +58,6 @@ pub struct EngineSettings {
     pub resident_bytes_max: usize,
     /// Seed for jitter and shuffles.
     pub seed: u64,
-    /// Name and directory of every disk whose free space is shown in metrics.
-    pub disks: Vec<(String, PathBuf)>,
 }
 
 /// What tasks of the engine share.
@@ -69,6 +69,7 @@ pub struct Shared {
     pub(crate) connectors: Connectors,
     pub(crate) logs: Vec<LogWriter>,
     pub(crate) metrics: Metrics,
+    pub(crate) pressure: Pressure,
     pub(crate) settings: EngineSettings,
     /// The node id as records carry it.
     pub(crate) node_id_text: Arc<str>,
@@ -78,6 +79,7 @@ pub struct Shared {
     pub(crate) sessions: Tasks,
     pub(crate) deliveries: Tasks,
     pub(crate) wakers: Mutex<HashMap<ConnKey, Arc<Notify>>>,
+    pub(crate) recovery: Mutex<RecoveryState>,
     ids: Mutex<IdGenerator>,
     queue: Mutex<QueueCore>,
     timer: Notify,
@@ -101,6 +103,7 @@ impl Engine {
             connectors: parts.connectors,
             logs: parts.logs,
             metrics: parts.metrics,
+            pressure: parts.pressure,
             node_id_text: parts.settings.node_id.to_string().into(),
             settings: parts.settings,
             clock,
@@ -109,6 +112,7 @@ impl Engine {
             sessions: Tasks::default(),
             deliveries: Tasks::default(),
             wakers: Mutex::default(),
+            recovery: Mutex::new(RecoveryState::Pending),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
             queue: Mutex::new(queue),
             timer: Notify::new(),
@@ -116,32 +120,12 @@ impl Engine {
         }))
     }
 
-    /// Puts recovered messages back into their queues and starts the queue's clockwork.
-    pub fn start(&self, recovery: Recovery) {
-        let mut restored = 0;
-        for found in recovery.messages {
-            let all = found.envelope.recipients.len() as u32;
-            let left: HashSet<u32> = found.recipients_left.into_iter().collect();
-            let message = Message {
-                id: found.id,
-                settled: (0..all).filter(|i| !left.contains(i)).map(|i| i as u16).collect(),
-                envelope: found.envelope,
-                meta: found.meta,
-                content: Content::Spooled { place: found.place, size: found.size },
-                attempts: found.attempts,
-                due: found.due,
-            };
-            match QueueName::text_for(&message.envelope, &message.meta) {
-                Ok(name) => self.with_queue(|queue, now| queue.admit(now, &name, message)),
-                Err(error) => tracing::error!("message {} stays in the spool: {error}", message.id),
-            }
-            restored += 1;
-        }
-        if restored > 0 {
-            tracing::info!("{restored} messages are back in their queues");
-        }
+    /// Starts the queue's clockwork, and the return of earlier runs' messages beside it. Does not wait for them.
+    pub fn start(&self, recovering: Recovering) {
         let engine = self.clone();
         self.sessions.spawn(async move { engine.tick().await });
+        let engine = self.clone();
+        self.sessions.spawn(async move { engine.recover(recovering).await });
     }
 
     /// Runs `f` on the queues, then carries out what it asked for.
@@ -181,7 +165,6 @@ impl Engine {
             }
             queue.counts()
         });
-        self.refresh_host_gauges();
         metrics.scheduled_count_total.set(counts.scheduled as i64);
         metrics.scheduled_queue_count.set(counts.scheduled_queues as i64);
         metrics.message_count.set((counts.scheduled + counts.out) as i64);
@@ -190,22 +173,7 @@ impl Engine {
         metrics.spool_syncs.set(spool.log.syncs as i64);
         metrics.spool_commits.set(spool.log.commits as i64);
         metrics.spool_bytes_written.set(spool.log.octets_written as i64);
-    }
-
-    fn refresh_host_gauges(&self) {
-        let metrics = &self.metrics;
-        metrics.memory_usage.set(resident_set_bytes());
-        for (name, path) in &self.settings.disks {
-            match store::free(path) {
-                Ok(free) => {
-                    metrics.disk_free_bytes.with_label_values(&[name]).set(free.octets as i64);
-                    metrics.disk_free_percent.with_label_values(&[name]).set(free.octets_percent as i64);
-                    metrics.disk_free_inodes.with_label_values(&[name]).set(free.inodes as i64);
-                    metrics.disk_free_inodes_percent.with_label_values(&[name]).set(free.inodes_percent as i64);
-                }
-                Err(error) => tracing::warn!("free space of {}: {error}", path.display()),
-            }
-        }
+        metrics.spool_bytes_compacted.set(spool.log.octets_compacted as i64);
     }
 
     /// The metrics registry.
@@ -225,9 +193,21 @@ impl Engine {
             Effect::Configure { queue, name } => self.configure_later(queue, name),
             Effect::Route { queue, name, config } => self.route_later(queue, name, config),
             Effect::Undeliverable { queued, verdict, reply, route } => {
-                self.settle_untried(*queued, verdict, &reply, route);
+                let engine = self.clone();
+                self.deliveries.spawn(async move {
+                    if let Some(queued) = engine.load(*queued).await {
+                        engine.settle_untried(queued, verdict, &reply, route);
+                    }
+                });
             }
-            Effect::Expired(queued) => self.settle_expired(*queued),
+            Effect::Expired(queued) => {
+                let engine = self.clone();
+                self.deliveries.spawn(async move {
+                    if let Some(queued) = engine.load(*queued).await {
+                        engine.settle_expired(queued);
+                    }
+                });
+            }
             Effect::Forgotten(name) => self.forget_counts(&name),
         }
     }
@@ -260,13 +240,6 @@ impl Engine {
             }
         }
     }
-}
-
-/// The process's resident set, in octets; 0 when the system does not tell.
-fn resident_set_bytes() -> i64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-    line.and_then(|l| l.trim().strip_suffix("kB")?.trim().parse::<i64>().ok()).map_or(0, |kib| kib * 1024)
 }
 
 impl Deref for Engine {

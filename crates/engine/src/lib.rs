@@ -11,7 +11,10 @@ mod drain;
 mod egress;
 mod engine;
 mod ingress;
+mod load;
+pub mod pressure;
 mod records;
+mod recovery;
 mod settle;
 mod tasks;
 
@@ -19,3 +22,4 @@ pub use crate::clock::Clock;
 pub use crate::drain::Phase;
 pub use crate::engine::{Engine, EngineParts, EngineSettings};
 pub use crate::ingress::listener::{EsmtpService, ServiceError};
+pub use crate::recovery::RecoveryState;

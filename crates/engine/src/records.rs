@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use config::{LocalLogs, RecordKey};
-use message::{Message, Meta};
+use message::{Message, Meta, Resident};
 use policy::ConnMeta;
 use record::{EnhancedCode, LogRecord, PeerAddress, Recipients, RecordType, Response, Timestamp};
 use serde_json::{Map, Value};
@@ -15,7 +15,7 @@ impl Engine {
     pub(crate) fn record(
         &self,
         kind: RecordType,
-        message: &Message,
+        (message, resident): (&Message, &Resident),
         queue: &str,
         recipients: &[u16],
         reply: &Reply,
@@ -27,19 +27,20 @@ impl Engine {
             Timestamp::from_unix_micros(message.created().unix_micros()),
             response(reply),
         );
-        let all = &message.envelope.recipients;
+        let Resident { envelope, meta, .. } = resident;
+        let all = &envelope.recipients;
         record.id = message.id.to_string();
-        record.sender = message.envelope.sender.as_str().to_owned();
+        record.sender = envelope.sender.as_str().to_owned();
         record.recipient = Recipients(
             recipients.iter().filter_map(|i| all.get(usize::from(*i))).map(|r| r.as_str().to_owned()).collect(),
         );
         record.queue = queue.into();
-        record.size = message.content.size() as u64;
+        record.size = u64::from(message.size);
         record.num_attempts = message.attempts;
-        record.reception_protocol = text(&message.meta, "reception_protocol");
+        record.reception_protocol = text(meta, "reception_protocol");
         record.nodeid = self.node_id_text.clone();
         for log in &self.logs {
-            copy_meta(&message.meta, log.options(), &mut record.meta);
+            copy_meta(meta, log.options(), &mut record.meta);
         }
         record
     }
@@ -47,6 +48,11 @@ impl Engine {
     /// True while a logger has all the records it may hold: new work waits.
     pub(crate) fn logs_are_full(&self) -> bool {
         self.logs.iter().any(telemetry::LogWriter::is_full)
+    }
+
+    /// True while no delivery is to be begun: its outcome could not be logged or noted in the spool.
+    pub(crate) fn holds_deliveries(&self) -> bool {
+        self.logs_are_full() || self.pressure.delivery_is_held()
     }
 
     /// Hands a record to every logger that has its type enabled.

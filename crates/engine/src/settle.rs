@@ -99,10 +99,10 @@ impl Engine {
 
     fn log_entry(&self, queued: &Queued, queue: &str, entry: &Entry, facts: &AttemptFacts) {
         count(entry, facts);
-        if self.logs.is_empty() {
-            return;
-        }
-        let mut record = self.record(entry.kind, &queued.message, queue, &entry.recipients, &entry.reply);
+        let message = &queued.message;
+        debug_assert!(message.resident.is_some(), "whoever settles a message has loaded it");
+        let Some(resident) = message.resident.as_deref().filter(|_| !self.logs.is_empty()) else { return };
+        let mut record = self.record(entry.kind, (message, resident), queue, &entry.recipients, &entry.reply);
         if let Some(command) = &entry.command {
             record.response = records::response(&entry.reply).to_command(command.as_str());
         }

@@ -9,6 +9,7 @@ use crate::pool::Limits;
 use crate::registry::Registry;
 use crate::signers::Signers;
 use crate::state;
+use config::MemoryLimits;
 use mlua::{Function, Lua, LuaString, Table};
 use policy::{Event, Interest, Startup};
 use std::path::PathBuf;
@@ -20,6 +21,8 @@ pub(crate) struct Source {
     pub path: PathBuf,
     pub text: Vec<u8>,
     pub run_time_max: Duration,
+    /// What system and environment say of memory.
+    pub memory: MemoryLimits,
 }
 
 /// A loaded state.
@@ -50,6 +53,10 @@ pub(crate) struct Host {
     pub current_event: Option<&'static str>,
     /// What the script says about the pool of states.
     pub limits: Limits,
+    /// What system and environment say of memory.
+    pub memory_found: MemoryLimits,
+    /// What the script says of memory.
+    pub memory: MemoryLimits,
     /// True once the script called `kumo.validation_failed`.
     pub is_invalid: bool,
     /// Lua's own `next`, whatever the script does to the global.
@@ -58,7 +65,7 @@ pub(crate) struct Host {
 
 impl Host {
     /// Nothing registered, nothing asked for.
-    pub fn new(signers: Arc<Signers>, next: Function) -> Host {
+    pub fn new(signers: Arc<Signers>, memory_found: MemoryLimits, next: Function) -> Host {
         let registry = Registry::default();
         Host {
             signers,
@@ -66,6 +73,8 @@ impl Host {
             startup: None,
             current_event: None,
             limits: Limits::default(),
+            memory_found,
+            memory: MemoryLimits::default(),
             is_invalid: false,
             next,
         }
@@ -86,7 +95,7 @@ impl Context {
     }
 
     fn run(source: &Source, signers: Arc<Signers>, purpose: Purpose) -> mlua::Result<Context> {
-        let lua = state::new(&source.path, signers, source.run_time_max)?;
+        let lua = state::new(source, signers)?;
         let globals = lua.globals();
         if purpose == Purpose::Validate {
             globals.set("_VALIDATING_CONFIG", true)?;
@@ -142,7 +151,8 @@ impl Context {
         if self.with_host(|host| host.is_invalid) == Some(true) {
             return Err(LoadError::Invalid { path: source.path.clone() });
         }
-        Ok(self.with_host(|host| host.startup.take()).flatten().unwrap_or_default())
+        let startup = self.with_host(|host| host.startup.take().map(|s| Startup { memory: host.memory, ..s }));
+        Ok(startup.flatten().unwrap_or_default())
     }
 
     /// What the script says about the pool of states.

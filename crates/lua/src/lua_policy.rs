@@ -14,6 +14,7 @@ use crate::signers::Signers;
 use crate::types::config_object::ConfigObject;
 use crate::types::conn_meta::LuaConnMeta;
 use crate::types::message::LuaMessage;
+use config::MemoryLimits;
 use message::Draft;
 use mlua::{AnyUserData, IntoLuaMulti, Lua, Value};
 use policy::{ConnMeta, Event, Interest, PolicyError, Startup};
@@ -36,7 +37,16 @@ impl LuaPolicy {
     /// # Errors
     /// The file cannot be read, or the script fails.
     pub fn load(path: &Path) -> Result<(LuaPolicy, Startup), LoadError> {
-        LuaPolicy::load_for(path, Purpose::Serve, RUN_TIME_MAX)
+        LuaPolicy::load_on(path, MemoryLimits::default())
+    }
+
+    /// As [`LuaPolicy::load`], on a system whose memory is limited so: what `kumo.get_memory_*` tell
+    /// when the script sets nothing else.
+    ///
+    /// # Errors
+    /// As [`LuaPolicy::load`].
+    pub fn load_on(path: &Path, memory: MemoryLimits) -> Result<(LuaPolicy, Startup), LoadError> {
+        LuaPolicy::load_for(path, Purpose::Serve, RUN_TIME_MAX, memory)
     }
 
     /// As [`LuaPolicy::load`], with another limit than 60 s for how long a handler may run.
@@ -44,7 +54,7 @@ impl LuaPolicy {
     /// # Errors
     /// As [`LuaPolicy::load`].
     pub fn load_with_run_time_max(path: &Path, run_time_max: Duration) -> Result<(LuaPolicy, Startup), LoadError> {
-        LuaPolicy::load_for(path, Purpose::Serve, run_time_max)
+        LuaPolicy::load_for(path, Purpose::Serve, run_time_max, MemoryLimits::default())
     }
 
     /// Runs a policy file to see whether it is sound: `pre_init`, `init` and the
@@ -55,12 +65,17 @@ impl LuaPolicy {
     /// As [`LuaPolicy::load`]; [`LoadError::Invalid`] when a handler called
     /// `kumo.validation_failed`.
     pub fn validate(path: &Path) -> Result<Startup, LoadError> {
-        LuaPolicy::load_for(path, Purpose::Validate, RUN_TIME_MAX).map(|(_, startup)| startup)
+        LuaPolicy::load_for(path, Purpose::Validate, RUN_TIME_MAX, MemoryLimits::default()).map(|(_, startup)| startup)
     }
 
-    fn load_for(path: &Path, purpose: Purpose, run_time_max: Duration) -> Result<(LuaPolicy, Startup), LoadError> {
+    fn load_for(
+        path: &Path,
+        purpose: Purpose,
+        run_time_max: Duration,
+        memory: MemoryLimits,
+    ) -> Result<(LuaPolicy, Startup), LoadError> {
         let text = std::fs::read(path).map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
-        let source = Source { path: path.to_owned(), text, run_time_max };
+        let source = Source { path: path.to_owned(), text, run_time_max, memory };
         let signers = Arc::new(Signers::default());
         let context = Context::load(&source, signers.clone(), purpose)?;
         let startup = context.run_init(&source, purpose)?;

@@ -3,27 +3,26 @@
 //! KumoMTA behaviour: the safe standard libraries without `debug`, no C modules, `kumo` only
 //! by `require`, KumoMTA's policy folders first in `package.path`.
 
-use crate::context::Host;
+use crate::context::{Host, Source};
 use crate::guard;
 use crate::modules;
 use crate::signers::Signers;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table};
 use sender_auth::Scratch;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-/// A state in which the policy at `path` can be run.
-pub(crate) fn new(path: &Path, signers: Arc<Signers>, run_time_max: Duration) -> mlua::Result<Lua> {
+/// A state in which the policy can be run.
+pub(crate) fn new(source: &Source, signers: Arc<Signers>) -> mlua::Result<Lua> {
     let lua = Lua::new_with(StdLib::ALL_SAFE, LuaOptions::default())?;
-    guard::install(&lua, run_time_max)?;
+    guard::install(&lua, source.run_time_max)?;
     let next: Function = lua.globals().get("next")?;
-    lua.set_app_data(Host::new(signers, next));
+    lua.set_app_data(Host::new(signers, source.memory, next));
     lua.set_app_data(Scratch::new());
     let package: Table = lua.globals().get("package")?;
     let search: String = package.get("path")?;
     // Beside the policy too, so that a policy and its modules can be tried out anywhere.
-    let beside = path.parent().map(|dir| format!("{0}/?.lua;{0}/?/init.lua;", dir.display())).unwrap_or_default();
+    let beside =
+        source.path.parent().map(|dir| format!("{0}/?.lua;{0}/?/init.lua;", dir.display())).unwrap_or_default();
     package.set("path", format!("{KUMOMTA_PATHS}{beside}{search}"))?;
     let loaded: Table = package.get("loaded")?;
     loaded.set("kumo", modules::kumo::create(&lua)?)?;

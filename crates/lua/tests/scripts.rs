@@ -6,6 +6,8 @@ mod answers;
 mod headers;
 #[path = "scripts/limits.rs"]
 mod limits;
+#[path = "scripts/memory.rs"]
+mod memory;
 #[path = "scripts/message.rs"]
 mod message_object;
 #[path = "scripts/options.rs"]

@@ -1,6 +1,6 @@
 //! `kumod`: the mail server with KumoMTA's command line.
 
-use crate::{diagnostics, privileges, serve};
+use crate::{diagnostics, memory, privileges, serve};
 use anyhow::{Context, bail};
 use clap::Parser;
 use lua::LuaPolicy;
@@ -48,7 +48,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         println!("OK");
         return Ok(ExitCode::SUCCESS);
     }
-    let (policy, startup) = LuaPolicy::load(&options.policy)?;
+    let (policy, startup) = LuaPolicy::load_on(&options.policy, memory::found()?.limits)?;
     let bound = serve::Bound::new(&startup)?;
     if let Some(user) = &options.user {
         privileges::become_user(user)?;

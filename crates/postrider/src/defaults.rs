@@ -1,7 +1,9 @@
 //! What runs when nobody wrote a policy: one loopback listener that relays for this machine.
 
+use crate::privileges;
 use config::{EsmtpListener, HttpListener, LocalLogs, SpoolOptions};
 use policy::Startup;
+use queue::QueueName;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +20,14 @@ pub fn startup(state: &Path, smtp: &str, http: &str) -> Result<Startup, config::
         esmtp_listeners: vec![config::parse::<EsmtpListener>("kumo.start_esmtp_listener", listener)?],
         http_listeners: vec![config::parse::<HttpListener>("kumo.start_http_listener", json!({"listen": http}))?],
         local_logs: vec![config::parse::<LocalLogs>("kumo.configure_local_logs", logs)?],
+        ..Startup::default()
     })
+}
+
+/// What the operator's tools assume: the spool of `postrider serve`, queues named as the server names them.
+pub fn tools() -> cli::Defaults {
+    let spool_dir = state_dir(privileges::is_root()).join("spool");
+    cli::Defaults { spool_dir, queue_of: |envelope, meta| QueueName::text_for(envelope, meta).unwrap_or_default() }
 }
 
 /// Where state is kept: `/var/lib/postrider` for root, else the XDG state directory.

@@ -42,20 +42,6 @@ pub fn seed() -> anyhow::Result<u64> {
     Ok(u64::from_le_bytes(octets))
 }
 
-/// A quarter of the memory this process may use, in octets: the budget of resident content.
-pub fn resident_bytes_max() -> usize {
-    let cgroup = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|t| t.trim().parse::<usize>().ok());
-    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total_kib = meminfo
-        .lines()
-        .find_map(|l| l.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse::<usize>().ok());
-    let total = total_kib.map_or(FALLBACK_BYTES, |kib| kib * 1024);
-    cgroup.map_or(total, |limit| limit.min(total)) / 4
-}
-
 fn random(octets: &mut [u8]) -> anyhow::Result<()> {
     fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(octets)).context("/dev/urandom")
 }
-
-/// Memory assumed when the system does not tell, in octets.
-const FALLBACK_BYTES: usize = 1 << 30;

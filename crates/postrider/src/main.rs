@@ -8,8 +8,10 @@ mod daemon;
 mod defaults;
 mod diagnostics;
 mod identity;
+mod memory;
 mod privileges;
 mod serve;
+mod spools;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -52,6 +54,8 @@ fn tool(name: &OsStr) -> Option<Tool> {
     match name.to_str()? {
         "kumod" => Some(daemon::run),
         "serve" => Some(serve::run),
+        "spool" => Some(|arguments| cli::spool(arguments, defaults::tools())),
+        "selftest" => Some(|arguments| cli::selftest(arguments, defaults::tools())),
         "traffic-gen" => Some(traffic::traffic_gen::run),
         "smtp-sink" => Some(traffic::smtp_sink::run),
         _ => None,
@@ -70,6 +74,8 @@ const USAGE: &str = "usage: postrider VERB [OPTIONS]
 
   serve        run the mail server on safe embedded defaults
   kumod        run the mail server with a KumoMTA policy script
+  spool        look at a spool, running or not, or save mail from it
+  selftest     prove on this disk that a power cut loses no mail
   traffic-gen  send test mail to a server
   smtp-sink    take mail and throw it away
 

@@ -1,24 +1,27 @@
 //! From start-up values to a running server: the system diagram, read from top to bottom.
 //!
 //! Sockets are bound first, so that a port in use is the first thing said; then the caller may
-//! drop privileges; then spool and logs are opened, mail found in the spool goes back to its
-//! queues, and listeners are served until the process is told to stop.
+//! drop privileges; then spool and logs are opened and listeners are served until the process is
+//! told to stop. Mail found in the spool goes back to its queues beside that.
 
-use crate::{defaults, diagnostics, identity, privileges};
+use crate::{defaults, diagnostics, identity, memory, privileges, spools};
 use admin::HttpService;
 use anyhow::{Context, anyhow};
 use clap::Parser;
 use config::HostPort;
+use engine::pressure::{Pressure, PressureSettings, Volume};
 use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
 use net::listen;
 use policy::{Policy, Startup, StaticPolicy};
+use queue::QueueName;
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use store::{Recovering, SpoolHandle};
 use telemetry::{LogWriter, Metrics};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -98,15 +101,24 @@ pub fn serve(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow:
 }
 
 async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
-    let spool_dir = spool_dir(&startup)?;
-    let (spool, recovery) = store::open(&spool_dir, store::Options::default())?;
+    let plan = spools::Plan::new(&startup.spools)?;
+    let (spool, recovering) = open_spool(&plan)?;
+    if let Some(notice) = &plan.notice {
+        tracing::info!("{notice}");
+    }
     let logs = startup.local_logs.iter().map(|l| LogWriter::open(l.clone())).collect::<Result<_, _>>()?;
+    let limits = memory::found()?.with(startup.memory);
     let settings = EngineSettings {
         hostname: identity::hostname(),
-        node_id: identity::node_id(&spool_dir)?,
-        resident_bytes_max: identity::resident_bytes_max(),
+        node_id: identity::node_id(&plan.dir)?,
+        resident_bytes_max: resident_bytes_max(&limits),
         seed: identity::seed()?,
-        disks: disks(&startup),
+    };
+    let pressure = PressureSettings {
+        memory: Arc::new(memory::Probe::new(&limits)?),
+        limits: limits.limits,
+        volumes: volumes(&startup, &plan),
+        delivers_when_spool_unhealthy: startup.delivers_when_spool_unhealthy,
     };
     let engine = Engine::new(EngineParts {
         policy,
@@ -115,6 +127,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         connectors: net::tls::Connectors::new()?,
         logs,
         metrics: Metrics::new()?,
+        pressure: Pressure::new(pressure),
         settings,
     });
     // Everything that can fail comes before the first message moves.
@@ -127,7 +140,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
     for (options, socket) in startup.http_listeners.iter().zip(bound.http) {
         http.push((HttpService::new(engine.clone(), options)?, listen::into_tokio(socket)?));
     }
-    engine.start(recovery);
+    engine.watch_pressure().await;
     let mut services = tokio::task::JoinSet::new();
     for (service, socket) in smtp {
         announce("smtp", &socket)?;
@@ -137,6 +150,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         announce("http", &socket)?;
         services.spawn(service.serve(socket));
     }
+    engine.start(recovering);
     eprintln!("initialization complete");
     stops.run(&engine).await
 }
@@ -196,24 +210,42 @@ impl Stops {
     }
 }
 
-/// What `/metrics` shows the free space of, under KumoMTA's names.
-fn disks(startup: &Startup) -> Vec<(String, PathBuf)> {
-    // One log serves all spools: their space is that of its directory.
-    let spools = startup.spools.iter().map(|s| format!("{} spool", s.name));
-    let spool_dir = spool_dir(startup).unwrap_or_default();
-    let spools = spools.map(|name| (name, spool_dir.clone()));
-    let logs = startup.local_logs.iter().map(|l| (format!("log dir {}", l.log_dir.display()), l.log_dir.clone()));
+/// Opens the spool; messages of earlier runs come back beside the service.
+fn open_spool(plan: &spools::Plan) -> anyhow::Result<(SpoolHandle, Recovering)> {
+    let mut options = store::Options::default();
+    // A message that names no queue is left in the spool, and said so, when it is queued.
+    options.settings.queue_of = |envelope, meta| QueueName::text_for(envelope, meta).unwrap_or_default();
+    Ok(store::open(&plan.dir, options)?)
+}
+
+/// The file systems that must keep some room, under the names KumoMTA's metrics have.
+fn volumes(startup: &Startup, plan: &spools::Plan) -> Vec<Volume> {
+    // One engine serves all spools: their space is that of its directory.
+    let spools = startup.spools.iter().map(|spool| Volume {
+        name: format!("{} spool", spool.name),
+        path: plan.dir.clone(),
+        min_free_space: spool.min_free_space,
+        min_free_inodes: spool.min_free_inodes,
+    });
+    let logs = startup.local_logs.iter().flat_map(|logs| {
+        let of_types = logs.per_record.values().filter_map(|of_type| of_type.log_dir.clone());
+        std::iter::once(logs.log_dir.clone()).chain(of_types).map(|dir| Volume {
+            name: format!("log dir {}", dir.display()),
+            path: dir,
+            min_free_space: logs.min_free_space,
+            min_free_inodes: logs.min_free_inodes,
+        })
+    });
     spools.chain(logs).collect()
 }
 
-/// One log serves both of KumoMTA's spools; it lives in the one called `data`.
-fn spool_dir(startup: &Startup) -> anyhow::Result<PathBuf> {
-    let missing =
-        |name: &str| anyhow!("kumo.define_spool: no spool called `{name}` is defined: expected `data` and `meta`");
-    let find = |name: &str| startup.spools.iter().find(|s| s.name == name).ok_or_else(|| missing(name));
-    find("meta")?;
-    Ok(find("data")?.path.clone())
+/// A quarter of the memory this process may use, in octets: the budget of content that could leave it.
+fn resident_bytes_max(found: &memory::Found) -> usize {
+    let hard = found.limits.hard.unwrap_or(FALLBACK_OCTETS);
+    usize::try_from(hard / 4).unwrap_or(usize::MAX)
 }
 
 /// How long deliveries in hand may take to end. What is cut short is in the spool.
 const DRAIN_GRACE: Duration = Duration::from_secs(10);
+/// Memory assumed when the system does not tell, in octets.
+const FALLBACK_OCTETS: u64 = 1 << 30;

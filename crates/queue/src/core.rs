@@ -12,6 +12,7 @@ use crate::Why;
 use crate::effect::{Effect, Opening};
 use crate::pool::Rotation;
 use crate::ready::{Connection, ReadyQueue, Route, RouteFailure};
+use crate::retry;
 use crate::scheduled::{ScheduledQueue, Way};
 use crate::settle::Verdict;
 use clock::{Duration, Instant, Now, TimerWheel};
@@ -196,18 +197,15 @@ impl QueueCore {
         let due = std::mem::take(&mut queue.due);
         queue.out += due.len();
         for message in due {
+            self.resident_bytes -= message.releasable_octets();
             let queued = Box::new(Queued { message, queue: key });
             self.effects.push(Effect::Undeliverable { queued, verdict, reply: failure.reply.clone(), route: None });
         }
     }
 
     /// Takes a message in. It waits for its due time or, when that has come, for its way.
-    pub fn admit(&mut self, now: Now, queue_name: &str, mut message: Message) {
+    pub fn admit(&mut self, now: Now, queue_name: &str, message: Message) {
         let queue = self.queue(now.mono, queue_name);
-        if self.resident_bytes + message.content.resident_bytes() > self.settings.resident_bytes_max {
-            message.content.release();
-        }
-        self.resident_bytes += message.content.resident_bytes();
         self.insert(now, queue, message);
     }
 
@@ -249,6 +247,7 @@ impl QueueCore {
         }
         let Some(queued) = ready.messages.pop_front() else { return Take::Idle };
         ready.consecutive_failures = 0;
+        self.resident_bytes -= queued.message.releasable_octets();
         self.call_waiters(now, conn.ready);
         Take::Message(Box::new(queued))
     }
@@ -256,32 +255,33 @@ impl QueueCore {
     /// A message that was tried comes back for another attempt after `delay`.
     pub fn retry(&mut self, now: Now, queued: Queued, delay: Duration) {
         let Queued { mut message, queue } = queued;
-        self.release(&mut message);
         message.due = now.wall + delay;
         self.insert(now, queue, message);
         self.left(queue, now.mono);
     }
 
+    /// A message that could not even be looked at, because the spool did not answer, waits up to a minute; no
+    /// attempt is counted (`Why::SpoolUnhealthy`).
+    pub fn postpone(&mut self, now: Now, queued: Queued) {
+        let delay = retry::without_attempt(self.random()).max(POSTPONED_MIN);
+        self.retry(now, queued, delay);
+    }
+
     /// A message that was taken but not tried goes back to the head of its ready queue.
-    pub fn give_back(&mut self, now: Now, conn: ConnKey, queued: Queued) {
-        let Some(ready) = self.ready.get_mut(&conn.ready) else {
+    pub fn give_back(&mut self, now: Now, conn: ConnKey, mut queued: Queued) {
+        if !self.ready.contains_key(&conn.ready) {
             self.insert(now, queued.queue, queued.message);
             return self.left(queued.queue, now.mono);
-        };
+        }
+        self.account_for(&mut queued.message);
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
         ready.messages.push_front(queued);
         self.serve(now, conn.ready);
     }
 
     /// A message is settled and gone.
     pub fn forget(&mut self, now: Instant, queued: &Queued) {
-        self.resident_bytes = self.resident_bytes.saturating_sub(queued.message.content.resident_bytes());
         self.left(queued.queue, now);
-    }
-
-    /// Content was let go or read back outside; keeps the memory account right.
-    pub fn release(&mut self, message: &mut Message) {
-        self.resident_bytes = self.resident_bytes.saturating_sub(message.content.resident_bytes());
-        message.content.release();
     }
 
     /// A connection is over; it gave its messages back or settled them before.
@@ -310,7 +310,7 @@ impl QueueCore {
             }
         };
         let count = count.min(ready.messages.len());
-        fail_messages(ready, count, Verdict::Transient, &reply, &mut self.effects);
+        self.resident_bytes -= fail_messages(ready, count, Verdict::Transient, &reply, &mut self.effects);
         self.wheel.insert(opens_after, Timer::Open(conn.ready));
         self.connection_ended(now, conn);
         self.call_waiters(now, conn.ready);
@@ -321,7 +321,8 @@ impl QueueCore {
     pub fn site_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
         let verdict = if reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
         if let Some(ready) = self.ready.get_mut(&conn.ready) {
-            fail_messages(ready, ready.messages.len(), verdict, &reply, &mut self.effects);
+            let count = ready.messages.len();
+            self.resident_bytes -= fail_messages(ready, count, verdict, &reply, &mut self.effects);
         }
         self.connection_ended(now, conn);
         self.call_waiters(now, conn.ready);
@@ -364,7 +365,7 @@ impl QueueCore {
         self.random
     }
 
-    /// Octets of content in memory that the spool has too.
+    /// Octets of content that queued messages have in memory although the spool has it too; what is in hand is not in it.
     pub fn resident_bytes(&self) -> usize {
         self.resident_bytes
     }
@@ -393,8 +394,9 @@ impl QueueCore {
     pub(crate) fn insert(&mut self, now: Now, key: QueueKey, mut message: Message) {
         let due = now.mono_at(message.due);
         let waits = due > now.mono;
-        if waits {
-            self.release(&mut message);
+        match waits {
+            true => message.release(),
+            false => self.account_for(&mut message),
         }
         // A queue is only forgotten when nothing waits in it or is out of it.
         let queue = self.scheduled.get_mut(&key).expect("a message's queue exists");
@@ -406,6 +408,14 @@ impl QueueCore {
             queue.due.push_back(message);
             self.promote(now, key);
         }
+    }
+
+    /// A message that comes to wait keeps its content while the budget allows it.
+    fn account_for(&mut self, message: &mut Message) {
+        if self.resident_bytes + message.releasable_octets() > self.settings.resident_bytes_max {
+            message.release();
+        }
+        self.resident_bytes += message.releasable_octets();
     }
 
     /// A message left ready queues and connections.
@@ -528,13 +538,22 @@ impl QueueCore {
     }
 }
 
-/// Hands the first `count` messages of a ready queue out to be settled with `reply`.
-fn fail_messages(ready: &mut ReadyQueue, count: usize, verdict: Verdict, reply: &Reply, effects: &mut Vec<Effect>) {
+/// Hands the first `count` messages of a ready queue out to be settled with `reply`; the octets they have in memory.
+fn fail_messages(
+    ready: &mut ReadyQueue,
+    count: usize,
+    verdict: Verdict,
+    reply: &Reply,
+    effects: &mut Vec<Effect>,
+) -> usize {
     let (name, leg) = (ready.name.clone(), ready.leg.clone());
+    let mut octets = 0;
     for queued in ready.messages.drain(..count) {
+        octets += queued.message.releasable_octets();
         let (queued, route) = (Box::new(queued), Some((name.clone(), leg.clone())));
         effects.push(Effect::Undeliverable { queued, verdict, reply: reply.clone(), route });
     }
+    octets
 }
 
 /// How much there is of everything.
@@ -560,6 +579,8 @@ fn no_source() -> RouteFailure {
 
 /// How long a queue without a source rests before it is asked about again (KumoMTA: 60 s).
 const NO_SOURCE_HOLD: Duration = Duration::from_secs(60);
+/// Shortest pause before the spool is asked for the same message again.
+const POSTPONED_MIN: Duration = Duration::from_secs(1);
 /// How often unused queues are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// A ready queue idle for so long is forgotten (KumoMTA behaviour).

@@ -46,7 +46,11 @@ impl QueueCore {
                 Gate::Stopped => return,
                 // Takes no room and so no part of the turn: whoever uses a turn up must leave a
                 // message behind whose leaving calls the next in line.
-                Gate::Expired => self.pop_due(key).into_iter().for_each(|q| self.effects.push(Effect::Expired(q))),
+                Gate::Expired => {
+                    let Some(queued) = self.pop_due(key) else { return };
+                    self.resident_bytes -= queued.message.releasable_octets();
+                    self.effects.push(Effect::Expired(queued));
+                }
                 Gate::Open(ready_key) => {
                     let Some(queued) = self.pop_due(key) else { return };
                     if let Some(ready) = self.ready.get_mut(&ready_key) {

@@ -81,7 +81,7 @@ pub fn settle(
     let mut entries: Vec<Entry> = Vec::new();
     let mut newly_settled = Vec::new();
     for outcome in outcomes {
-        if outcome.verdict != Verdict::Transient && message.settle_recipient(outcome.recipient) {
+        if outcome.verdict != Verdict::Transient && message.settled.insert(outcome.recipient) {
             newly_settled.push(outcome.recipient);
         }
         add(&mut entries, outcome);
@@ -109,14 +109,14 @@ pub fn expire(message: &mut Message) -> Entry {
 
 /// The same outcome for every pending recipient.
 pub fn all_pending(message: &Message, verdict: Verdict, reply: &Reply) -> Vec<Outcome> {
-    let outcome = |(recipient, _)| Outcome { recipient, verdict, reply: reply.clone(), command: None };
+    let outcome = |recipient| Outcome { recipient, verdict, reply: reply.clone(), command: None };
     message.pending().map(outcome).collect()
 }
 
 fn expire_with(message: &mut Message, last: Option<&Reply>) -> Entry {
-    let recipients: Vec<u16> = message.pending().map(|(i, _)| i).collect();
+    let recipients: Vec<u16> = message.pending().collect();
     for recipient in &recipients {
-        message.settle_recipient(*recipient);
+        message.settled.insert(*recipient);
     }
     let text = match last {
         None => "Next delivery time would be at an age beyond max_age".to_owned(),

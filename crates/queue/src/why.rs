@@ -35,6 +35,8 @@ pub enum Why {
     LoggedTransientFailure,
     /// A connection ended with the message untried.
     DispatcherDrop,
+    /// The spool did not give the message out.
+    SpoolUnhealthy,
 }
 
 impl Why {
@@ -56,6 +58,7 @@ impl Why {
             Why::ConnectionRateThrottle => "ConnectionRateThrottle",
             Why::LoggedTransientFailure => "LoggedTransientFailure",
             Why::DispatcherDrop => "DispatcherDrop",
+            Why::SpoolUnhealthy => "SpoolUnhealthy",
         }
     }
 }

@@ -14,6 +14,7 @@
 //! Deliberately absent: sockets, TLS itself, relay permission and policy (questions to the
 //! driver), Received headers, message ids, logs (the driver writes [`Rejection`]s).
 
+mod admission;
 mod auth;
 mod bdat;
 mod data;
@@ -29,6 +30,7 @@ mod settings;
 mod starttls;
 mod texts;
 
+pub use admission::Admission;
 pub use question::{Answer, Disconnect, Identity, Question, TlsInfo, Transaction};
 pub use reject::Rejection;
 pub use session::{RECEIVE_BUFFER_MIN, Session, Step};

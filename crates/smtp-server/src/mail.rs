@@ -1,6 +1,7 @@
 //! MAIL: opens a transaction (RFC 5321 section 4.1.1.2).
 //!
-//! SIZE is held against the limit at once, so that nobody sends 100 MB to be told no.
+//! SIZE is held against the limit at once, so that nobody sends 100 MB to be told no; so is
+//! what memory and disk allow now.
 
 use crate::question::Question;
 use crate::reject::Concerned;
@@ -42,6 +43,13 @@ impl Session {
         if params.size.is_some_and(|octets| octets > self.settings.max_message_size as u64) {
             let concerned = Concerned { sender: Some(sender), recipients: Vec::new() };
             return self.refuse(texts::reply(texts::MESSAGE_TOO_BIG), concerned);
+        }
+        if let Some(reply) = self.mail_refusal(params.size) {
+            let concerned = Concerned { sender: Some(sender), recipients: Vec::new() };
+            return match reply.code {
+                421 => self.close_with(reply, concerned),
+                _ => self.refuse(reply, concerned),
+            };
         }
         if !params.smtputf8 && !sender.0.as_ref().is_none_or(Mailbox::is_ascii) {
             let concerned = Concerned { sender: Some(sender), recipients: Vec::new() };

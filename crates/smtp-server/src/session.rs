@@ -5,6 +5,7 @@
 //! the verbs in their own files change it. The session allocates in proportion to the content
 //! it is sent, never to what a client announces, and everything else it holds is bounded.
 
+use crate::admission::Admission;
 use crate::auth::Exchange;
 use crate::bdat::Chunk;
 use crate::data::Receiving;
@@ -46,6 +47,7 @@ pub struct Session {
     pub(crate) peer: SocketAddr,
     pub(crate) local: SocketAddr,
     pub(crate) settings: Arc<Settings>,
+    pub(crate) admission: Admission,
     pub(crate) phase: Phase,
     /// To be handed out by [`Session::next`].
     pub(crate) question: Option<Question>,
@@ -110,6 +112,7 @@ impl Session {
             peer,
             local,
             settings,
+            admission: Admission::default(),
             phase: Phase::Greeting,
             question: None,
             awaiting: None,

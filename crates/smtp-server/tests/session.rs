@@ -72,6 +72,39 @@ fn early_talk_may_be_allowed() {
 }
 
 #[test]
+fn shedding_gives_memory_back_but_never_a_message_handed_over() {
+    let mut session = greeted();
+    session.feed(START, b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\nabc\r\n");
+    let (octets, memory) = session.content_held();
+    assert!(octets == 5 && memory >= 5, "{octets} octets in {memory}");
+    session.feed(START, b".\r\n");
+    assert!(matches!(session.next(START), Step::Ask(Question::Data(_))));
+    assert!(!session.shed(), "what became of the message only policy and spool know");
+    session.answer(START, Answer::Accepted(vec![receipt()]));
+    assert!(!session.shed(), "nothing is being received");
+    session.feed(START, b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\nabc\r\n");
+    said(&mut session);
+    assert!(session.shed());
+    assert_eq!(session.content_held(), (0, 0));
+    assert_eq!(said(&mut session), "421 4.3.2 mx load shedding. Try later\r\n");
+    assert!(matches!(session.next(START), Step::Close));
+    assert!(!session.shed(), "it is over already");
+    assert_eq!(session.take_rejections(), []);
+}
+
+#[test]
+fn shedding_waits_for_the_answer_to_a_question() {
+    let mut session = session(Interest { ehlo: true, ..NONE });
+    assert!(matches!(session.next(START), Step::NeedInput));
+    session.output().clear();
+    session.feed(START, b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nBDAT 3\r\nx\r\nEHLO again\r\n");
+    assert!(matches!(session.next(START), Step::Ask(Question::Ehlo { .. })));
+    assert!(session.content_held().1 > 0 && !session.shed());
+    session.answer(START, Answer::Reject { reply: Reply::new(450, "4.7.1 no"), disconnect: Disconnect::If421 });
+    assert!(session.shed());
+}
+
+#[test]
 fn a_message_handed_over_gets_its_true_reply_before_a_shutdown() {
     let mut session = greeted();
     let input = b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nBDAT 3 LAST\r\nx\r\nNOOP\r\n";

@@ -44,6 +44,20 @@ pub enum SpoolError {
         /// The operating system's words.
         text: String,
     },
+    /// The disk refused, in a spool of one file per message.
+    #[error("spool: cannot {step} {path}: {text}")]
+    File {
+        /// What was being done.
+        step: Step,
+        /// To which file or directory, below the spool directory.
+        path: String,
+        /// The kind of error.
+        kind: io::ErrorKind,
+        /// The operating system's number, when there is one.
+        errno: Option<i32>,
+        /// The operating system's words.
+        text: String,
+    },
     /// A segment written by a newer version; nothing was changed.
     #[error(
         "spool: {file} has format version {found}; this program knows up to {known}: use the newer program, or another spool"
@@ -92,6 +106,9 @@ pub enum SpoolError {
         /// Where it should be.
         place: Place,
     },
+    /// Segments are released faster than an onlooker reads them.
+    #[error("spool: the log moves on faster than it can be read: try again when less mail flows")]
+    Busy,
     /// All segment numbers are used.
     #[error("spool: all segment numbers are used; drain this spool and start a new one")]
     Exhausted,
@@ -120,7 +137,9 @@ impl SpoolError {
 
     /// True when the cause is lack of space: 452 4.3.1 rather than 451 4.3.0.
     pub fn is_full(&self) -> bool {
-        matches!(self, SpoolError::Io { kind: io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, .. })
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        let (SpoolError::Io { kind, .. } | SpoolError::File { kind, .. }) = self else { return false };
+        matches!(kind, StorageFull | QuotaExceeded)
     }
 }
 

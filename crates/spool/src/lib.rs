@@ -4,6 +4,7 @@
 //! ([`SegmentLog::begin`]), reading back, reclaiming of space, and the seam to the disk
 //! ([`Disk`], seven calls). In: batches of sealed messages and [`Mark`]s. Out: receipts after the
 //! covering sync, and after a restart every message that was promised.
+//! Beside it [`local`], one file per message, with the same promise.
 //! What can fail is a [`SpoolError`] that names step, file and cause; a failed write or sync
 //! poisons its segment and acknowledges nobody.
 //!
@@ -23,7 +24,9 @@ mod error;
 pub mod fault;
 mod format;
 mod index;
+mod inspect;
 mod labels;
+pub mod local;
 mod log;
 mod maintain;
 mod mark;
@@ -44,6 +47,7 @@ mod tail;
 pub use batch::{Batch, check_transaction};
 pub use disk::{Disk, FileInfo, FileName, ReadPages};
 pub use error::{SpoolError, Step};
+pub use inspect::{FAULTS_MAX, Fault, FaultKind, FileReport, Inspection, SpoolFiles, Standing, inspect, messages_in};
 pub use log::SegmentLog;
 pub use maintain::{Maintenance, Work};
 pub use mark::Mark;

@@ -83,7 +83,7 @@ async fn work(
                         due: WallTime::EPOCH,
                     };
                     let began = Instant::now();
-                    spool.append(vec![sealed]).await.expect("durable");
+                    spool.append(vec![vec![sealed]]).await.expect("durable");
                     latencies.push(began.elapsed().as_micros() as u64);
                     spool.mark(Mark::Removed { id });
                 }

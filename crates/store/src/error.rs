@@ -28,6 +28,34 @@ pub enum StoreError {
         /// The operating system's words.
         source: io::Error,
     },
+    /// Nothing in the directory is a spool's.
+    #[error("{}: not a spool: no segment in it{}", dir.display(), hinted(hint))]
+    NotASpool {
+        /// The directory.
+        dir: PathBuf,
+        /// A directory in it that is a spool.
+        hint: Option<PathBuf>,
+    },
+    /// It holds the other kind of spool.
+    #[error("spool {}: holds {found}, but {wanted} is asked for; choose the kind it holds or another spool path", dir.display())]
+    OtherKind {
+        /// The spool directory.
+        dir: PathBuf,
+        /// What it holds.
+        found: &'static str,
+        /// What was asked for.
+        wanted: &'static str,
+    },
+    /// Its message files were written by a newer version; nothing was changed.
+    #[error("spool {}: message files of version {found}; this program knows up to {known}: use the newer program, or another spool path", dir.display())]
+    NewerFiles {
+        /// The spool directory.
+        dir: PathBuf,
+        /// Its version.
+        found: u64,
+        /// The newest version this program reads.
+        known: u64,
+    },
     /// What is in it cannot be used.
     #[error(transparent)]
     Spool(#[from] SpoolError),
@@ -38,4 +66,8 @@ impl StoreError {
     pub(crate) fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(io::Error) -> StoreError + 'a {
         move |source| StoreError::Io { path: path.to_owned(), what, source }
     }
+}
+
+fn hinted(hint: &Option<PathBuf>) -> String {
+    hint.as_ref().map_or_else(String::new, |path| format!("; {} is one", path.display()))
 }

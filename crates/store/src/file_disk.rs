@@ -6,6 +6,7 @@
 //! refusal is the log's business.
 
 use crate::StoreError;
+use crate::kind;
 use crate::lock::{SpoolLock, lock};
 use spool::{Disk, FileInfo, FileName, PAGE_OCTETS, Page, ReadPages, octets, octets_mut};
 use std::collections::HashMap;
@@ -64,6 +65,7 @@ impl FileDisk {
         let corrupt = dir.join("corrupt");
         make_durably(&corrupt).map_err(StoreError::io(&corrupt, "create the directory"))?;
         let held = lock(dir)?;
+        kind::check(dir, kind::Kind::Log)?;
         let direct = !buffered && probe_direct(dir).map_err(StoreError::io(dir, "write a probe file"))?;
         if !direct && !buffered {
             tracing::warn!(spool = %dir.display(), "the file system refuses O_DIRECT: writing through the page cache, still synced");
@@ -80,7 +82,7 @@ impl FileDisk {
     }
 
     fn sync_names(&self, names: &[FileName]) -> io::Result<()> {
-        if names.iter().any(|name| matches!(name, FileName::Aside(_))) {
+        if names.iter().any(|name| matches!(name, FileName::Aside(..))) {
             File::open(self.shared.dir.join("corrupt"))?.sync_all()?;
         }
         self.directory.sync_all()
@@ -99,12 +101,7 @@ impl FileDisk {
 
 impl Disk for FileDisk {
     fn list(&mut self) -> io::Result<Vec<FileInfo>> {
-        let mut files = Vec::new();
-        let kinds: [Kind; 3] =
-            [("seg-", FileName::Segment), ("spare-", FileName::Spare), ("index-", FileName::Checkpoint)];
-        list_into(&mut files, &self.shared.dir, &kinds)?;
-        list_into(&mut files, &self.shared.dir.join("corrupt"), &[("seg-", FileName::Aside)])?;
-        Ok(files)
+        list(&self.shared.dir)
     }
 
     fn create(&mut self, name: FileName) -> io::Result<()> {
@@ -183,46 +180,79 @@ impl Shared {
 impl ReadPages for Shared {
     fn read_at(&self, name: FileName, at: u32, into: &mut [Page]) -> io::Result<usize> {
         let file = self.open(name)?;
-        let into = octets_mut(into);
-        let mut length = 0;
-        while length < into.len() {
-            match file.read_at(&mut into[length..], offset(at) + length as u64) {
-                Ok(0) => break,
-                Ok(count) => length += count,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-            if length % PAGE_OCTETS != 0 {
-                // The end of a file that is not whole pages; O_DIRECT would refuse to go on from here.
-                break;
-            }
-        }
-        Ok(length)
+        read_full(&file, at, into)
     }
 }
 
-/// The beginning of a file's name and what the number behind it means.
-type Kind = (&'static str, fn(u32) -> FileName);
+/// Reads pages from page `at`; less than asked for only at the end of the file.
+pub(crate) fn read_full(file: &File, at: u32, into: &mut [Page]) -> io::Result<usize> {
+    let into = octets_mut(into);
+    let mut length = 0;
+    while length < into.len() {
+        match file.read_at(&mut into[length..], offset(at) + length as u64) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+        if length % PAGE_OCTETS != 0 {
+            // The end of a file that is not whole pages; O_DIRECT would refuse to go on from here.
+            break;
+        }
+    }
+    Ok(length)
+}
 
-/// Adds the files of `dir` whose names begin with one of the prefixes and end in eight hex digits.
-fn list_into(files: &mut Vec<FileInfo>, dir: &Path, kinds: &[Kind]) -> io::Result<()> {
+/// The spool's files in `dir`.
+pub(crate) fn list(dir: &Path) -> io::Result<Vec<FileInfo>> {
+    let mut files = Vec::new();
+    list_into(&mut files, dir, of_log)?;
+    match list_into(&mut files, &dir.join("corrupt"), set_aside) {
+        // A copy of a spool may lack it; the program itself makes it.
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(files),
+        other => other.map(|()| files),
+    }
+}
+
+/// Adds the files of `dir` that `named` knows.
+fn list_into(files: &mut Vec<FileInfo>, dir: &Path, named: fn(&str) -> Option<FileName>) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        let name = entry.file_name();
-        let name = name.to_str().unwrap_or_default();
-        for (prefix, kind) in kinds {
-            let digits = name.strip_prefix(prefix).filter(|digits| digits.len() == 8);
-            if let Some(number) = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()) {
-                files.push(FileInfo { name: kind(number), octets: entry.metadata()?.len() });
-            }
+        let Some(name) = entry.file_name().to_str().and_then(named) else { continue };
+        match entry.metadata() {
+            Ok(metadata) => files.push(FileInfo { name, octets: metadata.len() }),
+            // Renamed by the process whose spool it is, while somebody else looks on.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => return Err(e),
         }
     }
     Ok(())
 }
 
+/// The names of files in the spool directory: a prefix and eight hex digits.
+fn of_log(name: &str) -> Option<FileName> {
+    let kinds: [(&str, fn(u32) -> FileName); 3] =
+        [("seg-", FileName::Segment), ("spare-", FileName::Spare), ("index-", FileName::Checkpoint)];
+    kinds.iter().find_map(|(prefix, kind)| name.strip_prefix(prefix).and_then(number).map(kind))
+}
+
+/// The names of files in `corrupt/`: a second file of one number has a copy number behind it.
+fn set_aside(name: &str) -> Option<FileName> {
+    let name = name.strip_prefix("seg-")?;
+    let (digits, copy) = match name.split_once('.') {
+        None => (name, 0),
+        Some((digits, copy)) => (digits, copy.parse().ok().filter(|copy| *copy > 0)?),
+    };
+    Some(FileName::Aside(number(digits)?, copy))
+}
+
+fn number(digits: &str) -> Option<u32> {
+    u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 8)
+}
+
 /// Makes a directory and those above it that are missing, and syncs each name: else a power cut
 /// could take the whole spool away.
-fn make_durably(dir: &Path) -> io::Result<()> {
+pub(crate) fn make_durably(dir: &Path) -> io::Result<()> {
     let missing: Vec<&Path> =
         dir.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -254,3 +284,25 @@ fn offset(page: u32) -> u64 {
 
 /// Files kept open for reading; beyond that they are opened anew.
 const READ_FILES_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_is_read_back() {
+        let of_log_names = [FileName::Segment(1), FileName::Spare(0xfedc_ba98), FileName::Checkpoint(u32::MAX)];
+        for name in of_log_names {
+            assert_eq!(of_log(&name.to_string()), Some(name));
+        }
+        for name in [FileName::Aside(7, 0), FileName::Aside(7, 1), FileName::Aside(0xabcd, u16::MAX)] {
+            assert_eq!(set_aside(name.to_string().trim_start_matches("corrupt/")), Some(name));
+        }
+        for other in ["seg-1", "seg-0000000g", "recent", "lock", "seg-000000011"] {
+            assert_eq!(of_log(other), None, "{other}");
+        }
+        for other in ["seg-00000001.0", "seg-00000001.x", "seg-00000001.65536", "notes"] {
+            assert_eq!(set_aside(other), None, "{other}");
+        }
+    }
+}

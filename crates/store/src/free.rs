@@ -9,10 +9,14 @@ use std::path::Path;
 pub struct Free {
     /// Octets.
     pub octets: u64,
+    /// Octets there are in all.
+    pub octets_total: u64,
     /// Octets, of all there are.
     pub octets_percent: f64,
     /// Inodes; a file system without a fixed number says `u64::MAX`.
     pub inodes: u64,
+    /// Inodes there are in all; 0 where there is no fixed number.
+    pub inodes_total: u64,
     /// Inodes, of all there are; 100 where there is no fixed number.
     pub inodes_percent: f64,
 }
@@ -27,8 +31,10 @@ pub fn free(path: &Path) -> io::Result<Free> {
     let (inodes, all_inodes) = (stat.files_available(), stat.files());
     Ok(Free {
         octets: stat.blocks_available().saturating_mul(stat.fragment_size()),
+        octets_total: stat.blocks().saturating_mul(stat.fragment_size()),
         octets_percent: percent(stat.blocks_available(), stat.blocks()),
         inodes: if all_inodes == 0 { u64::MAX } else { inodes },
+        inodes_total: all_inodes,
         inodes_percent: percent(inodes, all_inodes),
     })
 }

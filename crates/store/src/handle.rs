@@ -1,12 +1,14 @@
 //! The handle that sessions and deliveries hold: append, mark, read.
 
+use crate::free::free;
+use crate::hints::Hints;
 use crate::inbox::{Append, Inbox};
 use crate::options::{Options, Stats};
-use crate::recovering::Recovering;
+use crate::recovering::{self, Recovering, ReturnHome};
 use crate::writer::Writer;
 use crate::{FileDisk, StoreError};
 use message::{MessageId, Place, Resident, Sealed};
-use spool::{Disk, Durable, Mark, NonceSource, ReadPages, SegmentLog, SpoolError, check_transaction, read_message};
+use spool::{Disk, Durable, Mark, NonceSource, ReadPages, SegmentLog, Settings, SpoolError, check_transaction, read_message};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -29,11 +31,13 @@ struct Shared {
     room_max: u32,
     /// Reads that may still be begun.
     reads: Arc<Semaphore>,
+    /// For the process after a killed one.
+    hints: Option<Hints>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// A transaction that is durable: the messages as they were given, and their receipts in the same order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Appended {
     /// As given to [`SpoolHandle::append`], group after group.
     pub sealed: Vec<Sealed>,
@@ -41,7 +45,8 @@ pub struct Appended {
     pub durable: Vec<Durable>,
 }
 
-/// Opens the spool in `dir` and starts its writer thread; what it holds comes back through [`Recovering`].
+/// Opens the spool in `dir` and starts its writer thread: it takes mail at once. What it holds comes back through
+/// [`Recovering`], read by a thread of its own.
 ///
 /// # Errors
 /// One line for the operator: in use, not usable, or written by a newer version.
@@ -49,19 +54,42 @@ pub fn open(dir: &Path, options: Options) -> Result<(SpoolHandle, Recovering), S
     let disk = FileDisk::open(dir)?;
     let random = Path::new(RANDOM_SOURCE);
     let nonces = nonces(random).map_err(StoreError::io(random, "read random octets"))?;
-    let (log, recovery) = SegmentLog::open(disk, options.settings, nonces)?;
-    let handle = start(log, options).map_err(StoreError::io(dir, "start the writer thread"))?;
-    Ok((handle, Recovering::all_at_once(recovery)))
+    let mut settings = options.settings;
+    if options.fit_disk {
+        let room = free(dir).map_err(StoreError::io(dir, "ask for the size of the file system"))?;
+        settings = Settings { queue_of: settings.queue_of, ..Settings::for_disk(room.octets_total) };
+    }
+    let (log, old) = SegmentLog::begin(disk, settings, nonces)?;
+    // Only now: a spool that is refused stays untouched.
+    let (hints, marks) = Hints::open(dir).map_err(StoreError::io(dir, "open the file of recent deliveries"))?;
+    let (return_home, recovering, inbox) = recovering::channel(marks);
+    let read_old = {
+        let inbox = Arc::clone(&inbox);
+        move || inbox.recovered(old.run())
+    };
+    let thread = |e| StoreError::io(dir, "start a thread")(e);
+    std::thread::Builder::new().name("spool-recovery".to_owned()).spawn(read_old).map_err(thread)?;
+    let handle = run(log, inbox, Some(return_home), Some(hints), options).map_err(thread)?;
+    Ok((handle, recovering))
 }
 
-/// Starts a writer thread over an open log.
+/// Starts a writer thread over an open log, all of whose messages its caller knows.
 ///
 /// # Errors
 /// When the operating system gives no thread.
 pub fn start<D: Disk + Send + 'static>(log: SegmentLog<D>, options: Options) -> io::Result<SpoolHandle> {
-    let inbox = Arc::new(Inbox::new());
+    run(log, Arc::new(Inbox::new()), None, None, options)
+}
+
+fn run<D: Disk + Send + 'static>(
+    log: SegmentLog<D>,
+    inbox: Arc<Inbox>,
+    return_home: Option<ReturnHome>,
+    hints: Option<Hints>,
+    options: Options,
+) -> io::Result<SpoolHandle> {
     let reader = log.reader();
-    let writer = Writer::new(log, Arc::clone(&inbox), options);
+    let writer = Writer::new(log, Arc::clone(&inbox), return_home, options);
     let thread = std::thread::Builder::new().name("spool-writer".to_owned()).spawn(move || writer.run())?;
     let room_max = u32::try_from(options.queued_octets_max / UNIT_OCTETS).unwrap_or(u32::MAX).max(1);
     let shared = Shared {
@@ -71,6 +99,7 @@ pub fn start<D: Disk + Send + 'static>(log: SegmentLog<D>, options: Options) -> 
         room: Arc::new(Semaphore::new(room_max as usize)),
         room_max,
         reads: Arc::new(Semaphore::new(options.reads_max.max(1))),
+        hints,
         thread: Mutex::new(Some(thread)),
     };
     Ok(SpoolHandle { shared: Arc::new(shared) })
@@ -99,10 +128,18 @@ impl SpoolHandle {
         Ok(Appended { sealed: groups.into_iter().flatten().collect(), durable })
     }
 
-    /// Notes a change of a durable message. Never waits; durable with the next commit, at the
-    /// latest after the mark interval.
+    /// Notes a change of a durable message. Never waits; known to the next process when this one is killed, durable with
+    /// the next commit, at the latest after the mark interval.
     pub fn mark(&self, mark: Mark) {
+        if let Some(hints) = &self.shared.hints {
+            hints.note(&mark);
+        }
         self.shared.inbox.mark(mark);
+    }
+
+    /// Tells the spool that a message it gave out does not read: what holds it is set aside in `corrupt/`, nothing is deleted.
+    pub fn set_aside(&self, id: MessageId) {
+        self.shared.inbox.set_aside(id);
     }
 
     /// Returns once all marks so far are durable.
@@ -154,9 +191,15 @@ impl SpoolHandle {
         joined.ok().and_then(Result::ok).ok_or(SpoolError::Closed)
     }
 
+    /// Why the spool takes nothing now, until a segment can be opened again; `None` while it does.
+    pub fn stopped(&self) -> Option<SpoolError> {
+        self.shared.inbox.stopped()
+    }
+
     /// The figures after the newest commit, and what is queued now.
     pub fn stats(&self) -> Stats {
-        self.shared.inbox.stats()
+        let hints_failed = self.shared.hints.as_ref().map_or(0, Hints::failed);
+        Stats { hints_failed, ..self.shared.inbox.stats() }
     }
 }
 

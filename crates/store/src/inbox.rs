@@ -5,7 +5,7 @@
 
 use crate::options::{Options, Stats};
 use message::{MessageId, Place, Sealed};
-use spool::{Durable, Mark, SpoolError};
+use spool::{Durable, Mark, Recovered, SpoolError};
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -59,6 +59,12 @@ pub(crate) struct Work {
     pub marks: Vec<Mark>,
     pub flushes: Vec<Flush>,
     pub locates: Vec<Locate>,
+    /// Messages that do not read.
+    pub set_aside: Vec<MessageId>,
+    /// The old segments are read.
+    pub recovered: Option<Result<Recovered, SpoolError>>,
+    /// Somebody took the last chunk of recovered messages.
+    pub woken: bool,
     /// Nothing more will come.
     pub closing: bool,
 }
@@ -75,12 +81,12 @@ struct Wanted {
 pub(crate) struct Wait {
     /// Appends the previous commits lead it to expect.
     pub appends_expected: usize,
-    /// There is housekeeping: do not sleep.
+    /// There is something to do at once: do not sleep.
     pub busy: bool,
     /// Wake at this time whatever happens.
     pub until: Option<Instant>,
-    /// Marks of a failed commit are with the writer: they are due at `until`.
-    pub stopped: bool,
+    /// Marks of a failed commit are with the writer: more of them are no reason to wake before `until`.
+    pub marks_failed: bool,
 }
 
 impl Inbox {
@@ -144,6 +150,31 @@ impl Inbox {
         Ok(())
     }
 
+    /// Tells that a live message does not read.
+    pub fn set_aside(&self, id: MessageId) {
+        let mut state = self.state();
+        if !state.closed {
+            state.work.set_aside.push(id);
+            self.wake_if(state, |_| true);
+        }
+    }
+
+    /// Hands in what was read of the old segments.
+    pub fn recovered(&self, recovered: Result<Recovered, SpoolError>) {
+        let mut state = self.state();
+        if !state.closed {
+            state.work.recovered = Some(recovered);
+            self.wake_if(state, |_| true);
+        }
+    }
+
+    /// Makes the writer look around.
+    pub fn wake(&self) {
+        let mut state = self.state();
+        state.work.woken = true;
+        self.wake_if(state, |_| true);
+    }
+
     /// No more appends; the writer ends once all is written.
     pub fn close(&self) {
         let mut state = self.state();
@@ -162,6 +193,11 @@ impl Inbox {
     /// Refuses appends at once, or no longer.
     pub fn set_stopped(&self, error: Option<SpoolError>) {
         self.state().stopped = error;
+    }
+
+    /// Why appends are refused at once; `None` while they are not.
+    pub fn stopped(&self) -> Option<SpoolError> {
+        self.state().stopped.clone()
     }
 
     /// Waits as told, then takes what a commit may take.
@@ -226,22 +262,25 @@ impl State {
         linger_until: &mut Option<Instant>,
     ) -> Option<(Option<Instant>, Wanted)> {
         let due = wait.until.is_some_and(|until| until <= now);
-        if self.closing || due || !self.work.flushes.is_empty() || !self.work.locates.is_empty() {
+        let Work { flushes, locates, set_aside, recovered, woken, .. } = &self.work;
+        let asked = !flushes.is_empty() || !locates.is_empty() || !set_aside.is_empty() || recovered.is_some();
+        if self.closing || due || asked || *woken {
             return None;
         }
         let count = self.work.appends.len();
         if count > 0 {
             let until = *linger_until.get_or_insert(now + options.linger_max);
             let enough = count >= wait.appends_expected || self.append_octets >= options.batch_octets_max;
-            return (!enough && now < until && !wait.stopped)
+            return (!enough && now < until && !wait.marks_failed)
                 .then_some((Some(until), Wanted { appends: wait.appends_expected, first_mark: false }));
         }
         if wait.busy {
             return None;
         }
         let wanted = Wanted { appends: 1, first_mark: true };
-        let marks_until = self.marked_at.filter(|_| !wait.stopped).map(|at| at + options.mark_interval);
-        if marks_until.is_some_and(|until| until <= now) || (!wait.stopped && self.work.marks.len() >= MARKS_WAKE) {
+        let marks_until = self.marked_at.filter(|_| !wait.marks_failed).map(|at| at + options.mark_interval);
+        if marks_until.is_some_and(|until| until <= now) || (!wait.marks_failed && self.work.marks.len() >= MARKS_WAKE)
+        {
             return None;
         }
         let until = match (marks_until, wait.until) {

@@ -1,4 +1,5 @@
-//! The spool on real files: [`FileDisk`], the writer thread, and the handle that sessions hold.
+//! The spool on real files: [`FileDisk`], the writer thread, and the handle that sessions hold; and [`LocalSpool`],
+//! one file per message.
 //!
 //! Owns the spool directory while it is open, the one OS thread that writes to it, group
 //! commit, and reading back from any task. In: transactions and marks from the engine; out:
@@ -12,9 +13,13 @@ mod error;
 mod file_disk;
 mod free;
 mod handle;
+mod hints;
 mod inbox;
+mod kind;
+mod local;
 mod lock;
 mod options;
+mod read_only;
 mod recovering;
 mod writer;
 
@@ -22,5 +27,7 @@ pub use error::StoreError;
 pub use file_disk::FileDisk;
 pub use free::{Free, free};
 pub use handle::{Appended, SpoolHandle, open, start};
+pub use local::{LocalRecovering, LocalSpool};
 pub use options::{Options, Stats};
+pub use read_only::ReadOnlyDir;
 pub use recovering::Recovering;

@@ -8,6 +8,8 @@ use std::time::Duration;
 pub struct Options {
     /// Segments: their size and when to compact.
     pub settings: Settings,
+    /// Fit the settings to the disk the spool is on: small disks get small segments.
+    pub fit_disk: bool,
     /// Longest time a mark waits for a commit when no append comes. A power cut may repeat deliveries of this time.
     pub mark_interval: Duration,
     /// Longest time a commit waits for more appends, when the previous ones had several.
@@ -18,20 +20,24 @@ pub struct Options {
     pub queued_octets_max: usize,
     /// Reads from the disk at the same time.
     pub reads_max: usize,
-    /// Time between two tries to open a segment after the disk refused.
+    /// Time between two tries after the disk refused.
     pub retry_interval: Duration,
+    /// Octets a second that housekeeping (compaction, filling, checkpoints) may move.
+    pub house_octets_per_s: u64,
 }
 
 impl Default for Options {
     fn default() -> Options {
         Options {
             settings: Settings::default(),
+            fit_disk: true,
             mark_interval: Duration::from_millis(5),
             linger_max: Duration::from_millis(1),
             batch_octets_max: 4 << 20,
             queued_octets_max: 64 << 20,
             reads_max: 32,
             retry_interval: Duration::from_secs(1),
+            house_octets_per_s: 256 << 20,
         }
     }
 }
@@ -53,6 +59,10 @@ pub struct Stats {
     pub queued: usize,
     /// Transactions in the newest commit.
     pub last_batch: usize,
+    /// Finished deliveries that a kill of the process would repeat, because the file of recent ones could not be written.
+    pub hints_failed: u64,
+    /// Messages given up because they do not read; what is left of them is in `corrupt/`.
+    pub set_aside_messages: u64,
     /// True while no segment can be opened and appends are refused.
     pub stopped: bool,
 }

@@ -7,8 +7,9 @@
 
 use crate::inbox::{Answer, Append, Inbox, Wait, Work, fold};
 use crate::options::{Options, Stats};
+use crate::recovering::ReturnHome;
 use message::Sealed;
-use spool::{Batch, Disk, Durable, Mark, SegmentLog, SpoolError};
+use spool::{Batch, Disk, Durable, Mark, SegmentLog, SpoolError, Work as HouseWork};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,15 +20,22 @@ pub(crate) struct Writer<D> {
     log: SegmentLog<D>,
     inbox: Arc<Inbox>,
     options: Options,
+    /// While messages of earlier runs are on their way back.
+    return_home: Option<ReturnHome>,
     /// What is being committed; marks stay in it until they are durable.
     batch: Batch,
     /// Who waits for the batch, and how many groups of it are theirs.
     replies: Vec<Waiting>,
     appends_expected: usize,
-    busy: bool,
+    /// When housekeeping goes on; `None` when there is none to do.
+    house_at: Option<Instant>,
     /// Next try after the disk refused.
     retry_at: Option<Instant>,
-    /// Why no segment can be opened.
+    /// The disk refused the marks in `batch`: they are tried again at `retry_at`.
+    marks_failed: bool,
+    /// Why the last failed commit failed.
+    refusal: Option<SpoolError>,
+    /// Why appends are refused; marks are not.
     stopped: Option<SpoolError>,
     stats: Stats,
 }
@@ -41,18 +49,21 @@ struct Waiting {
 }
 
 impl<D: Disk> Writer<D> {
-    pub fn new(log: SegmentLog<D>, inbox: Arc<Inbox>, options: Options) -> Writer<D> {
+    pub fn new(log: SegmentLog<D>, inbox: Arc<Inbox>, return_home: Option<ReturnHome>, options: Options) -> Writer<D> {
         let stats = Stats { log: log.stats(), ..Stats::default() };
         inbox.set_stats(stats);
         Writer {
             log,
             inbox,
             options,
+            return_home,
             batch: Batch::default(),
             replies: Vec::new(),
             appends_expected: 1,
-            busy: true,
+            house_at: Some(Instant::now()),
             retry_at: None,
+            marks_failed: false,
+            refusal: None,
             stopped: None,
             stats,
         }
@@ -69,21 +80,17 @@ impl<D: Disk> Writer<D> {
 
     /// One commit or one step of housekeeping; false at the end.
     fn turn(&mut self) -> bool {
-        let stopped = self.stopped.is_some();
-        let busy = self.busy && self.retry_at.is_none();
-        let wait = Wait { appends_expected: self.appends_expected, busy, until: self.retry_at, stopped };
-        let work = self.inbox.take(&wait, &self.options);
+        let work = self.inbox.take(&self.wait(), &self.options);
         if self.retry_at.is_some_and(|at| at <= Instant::now()) {
             self.retry();
         }
         let closing = work.closing;
         self.serve(work);
-        if !closing && self.retry_at.is_none() {
+        self.return_home = self.return_home.take().and_then(|home| home.hand_over(&mut self.log));
+        if closing {
+            self.end();
+        } else if self.house_at.is_some_and(|at| at <= Instant::now()) {
             self.keep_house();
-        }
-        if closing && !self.batch.marks.is_empty() {
-            // What the last commit left over; if it fails too, deliveries may be repeated.
-            let _ = self.commit(Vec::new());
         }
         self.stats.stopped = self.stopped.is_some();
         self.stats.log = self.log.stats();
@@ -91,25 +98,69 @@ impl<D: Disk> Writer<D> {
         !closing
     }
 
+    /// What to wait for.
+    fn wait(&self) -> Wait {
+        let chunk_wanted = self.return_home.as_ref().is_some_and(ReturnHome::can_go_on);
+        // Orphans of the last commit are due at once.
+        let marks_wait = !self.batch.marks.is_empty() && !self.marks_failed;
+        let until = [self.retry_at, self.house_at].into_iter().flatten().min();
+        Wait {
+            appends_expected: self.appends_expected,
+            busy: chunk_wanted || marks_wait,
+            until,
+            marks_failed: self.marks_failed,
+        }
+    }
+
     /// Answers, commits, answers.
     fn serve(&mut self, work: Work) {
-        let Work { appends, marks, flushes, locates, closing } = work;
+        let Work { appends, marks, flushes, locates, set_aside, recovered, .. } = work;
+        if let Some(recovered) = recovered
+            && let Some(home) = self.return_home.take()
+        {
+            self.return_home = home.arrived(&mut self.log, recovered).map(|(home, hints)| {
+                self.batch.marks.extend(hints);
+                self.house_at = Some(Instant::now());
+                home
+            });
+        }
         for (id, reply) in locates {
             // Whoever asked may have gone.
             let _ = reply.send(self.log.locate(id));
+        }
+        for id in set_aside {
+            tracing::error!(%id, "a message does not read: what holds it will be set aside in corrupt/");
+            self.log.set_aside(id);
+            self.house_soon();
         }
         self.batch.marks.extend(marks);
         if !appends.is_empty() {
             self.appends_expected = appends.len();
         }
-        let wanted = !appends.is_empty() || !self.batch.marks.is_empty();
-        let result = match &self.stopped {
-            Some(error) if !closing => Err(refuse(appends, error)),
-            _ if wanted => self.commit(appends),
-            _ => Ok(()),
+        let appends = match &self.stopped {
+            Some(error) => refuse(appends, error),
+            None => appends,
         };
+        let mut result = Ok(());
+        if !appends.is_empty() || (!self.batch.marks.is_empty() && !self.marks_failed) {
+            result = self.commit(appends);
+        } else if let (true, Some(error)) = (self.marks_failed, &self.refusal) {
+            result = Err(error.clone());
+        }
         for flush in flushes {
             let _ = flush.send(result.clone());
+        }
+    }
+
+    /// The last thing: what is left over, and an index for a quick start.
+    fn end(&mut self) {
+        if !self.batch.marks.is_empty()
+            && let Err(error) = self.commit(Vec::new())
+        {
+            tracing::warn!(%error, marks = self.batch.marks.len(), "finished deliveries are not noted: they may be repeated");
+        }
+        if let Err(error) = self.log.finish() {
+            tracing::warn!(%error, "no index was written: the next start reads the log instead");
         }
     }
 
@@ -125,6 +176,13 @@ impl<D: Disk> Writer<D> {
                 self.acknowledge(durable);
                 Ok(())
             }
+            Err(error) if self.replies.is_empty() => {
+                tracing::error!(%error, marks = self.batch.marks.len(), "commit failed: tried again later");
+                fold(&mut self.batch.marks);
+                self.marks_failed = true;
+                self.refused(error.clone());
+                Err(error)
+            }
             Err(error) => {
                 tracing::error!(%error, appends = self.replies.len(), "commit failed: its appends are refused");
                 self.stats.failed_messages += self.batch.appends.iter().map(|t| t.len() as u64).sum::<u64>();
@@ -132,14 +190,17 @@ impl<D: Disk> Writer<D> {
                 for waiting in self.replies.drain(..) {
                     let _ = waiting.reply.send(Err(error.clone()));
                 }
-                self.reopen();
-                Err(error)
+                self.refused(error);
+                // Marks need little room, and some is kept for them.
+                if self.batch.marks.is_empty() { Ok(()) } else { self.commit(Vec::new()) }
             }
         }
     }
 
     /// Wakes everybody whose messages are durable now.
     fn acknowledge(&mut self, durable: Vec<Durable>) {
+        // Whatever was written or removed may be a reason to keep house; what is being paced goes on when it is time.
+        self.house_at.get_or_insert_with(Instant::now);
         self.stats.marks += self.batch.marks.len() as u64;
         self.stats.appended_messages += durable.len() as u64;
         self.batch.marks.clear();
@@ -158,57 +219,76 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// After a failed commit: another segment, or no more appends for a while.
-    fn reopen(&mut self) {
-        match self.log.ready() {
-            Ok(()) => {
-                if self.stopped.take().is_some() {
-                    tracing::info!("the spool takes mail again");
-                }
-                self.retry_at = None;
-                self.inbox.set_stopped(None);
-            }
-            Err(error) => {
-                if self.stopped.is_none() {
-                    tracing::error!(%error, "no segment can be opened: the spool takes no mail");
-                }
-                self.stopped = Some(error.clone());
-                self.retry_at = Some(Instant::now() + self.options.retry_interval);
-                self.inbox.set_stopped(Some(error));
-                fold(&mut self.batch.marks);
-            }
+    /// The disk refused a commit: are appends worth trying?
+    fn refused(&mut self, error: SpoolError) {
+        self.refusal = Some(error);
+        self.house_soon();
+        match self.log.accepts_appends() {
+            Ok(()) => self.set_stopped(None),
+            Err(error) => self.set_stopped(Some(error)),
+        }
+        if self.stopped.is_some() || self.marks_failed {
+            self.retry_at = Some(Instant::now() + self.options.retry_interval);
         }
     }
 
     /// When the time of a retry has come.
     fn retry(&mut self) {
         self.retry_at = None;
-        self.busy = true;
+        self.marks_failed = false;
         if self.stopped.is_some() {
-            self.reopen();
+            let answer = self.log.ready().err();
+            self.retry_at = answer.as_ref().map(|_| Instant::now() + self.options.retry_interval);
+            self.set_stopped(answer);
+        }
+        self.house_soon();
+    }
+
+    fn set_stopped(&mut self, error: Option<SpoolError>) {
+        match (&self.stopped, &error) {
+            (None, Some(error)) => tracing::error!(%error, "the spool takes no mail until the cause is gone"),
+            (Some(_), None) => tracing::info!("the spool takes mail again"),
+            _ => {}
+        }
+        self.inbox.set_stopped(error.clone());
+        self.stopped = error;
+    }
+
+    fn house_soon(&mut self) {
+        self.house_at = Some(Instant::now());
+    }
+
+    /// One step of housekeeping, and when the next may follow: at a bounded rate beside traffic, at once when it is urgent.
+    fn keep_house(&mut self) {
+        let now = Instant::now();
+        self.house_at = match self.log.maintain(HOUSEKEEPING_OCTETS) {
+            Ok(done) if done.work == HouseWork::Nothing => None,
+            Ok(done) if done.urgent => Some(now),
+            Ok(done) => Some(now + self.pause_after(done.octets)),
+            Err(error) => {
+                tracing::warn!(%error, "spool housekeeping failed: trying again later");
+                Some(now + self.options.retry_interval)
+            }
+        };
+        for id in self.log.take_set_aside() {
+            self.stats.set_aside_messages += 1;
+            tracing::error!(%id, "a message did not read: it was set aside in corrupt/");
         }
     }
 
-    /// One step of housekeeping.
-    fn keep_house(&mut self) {
-        match self.log.maintain(HOUSEKEEPING_OCTETS) {
-            // Marks of a failed commit and of orphans are due at once.
-            Ok(more) => self.busy = more || !self.batch.marks.is_empty(),
-            Err(error) => {
-                tracing::warn!(%error, "spool housekeeping failed: trying again later");
-                self.busy = false;
-                self.retry_at = Some(Instant::now() + self.options.retry_interval);
-            }
-        }
+    /// How long housekeeping rests after a step that moved so many octets.
+    fn pause_after(&self, octets: u64) -> std::time::Duration {
+        std::time::Duration::from_secs_f64(octets as f64 / self.options.house_octets_per_s.max(1) as f64)
     }
 }
 
-/// Refuses appends without trying; the reason.
-fn refuse(appends: Vec<Append>, error: &SpoolError) -> SpoolError {
+/// Refuses appends without trying; nothing is left of them.
+fn refuse(appends: Vec<Append>, error: &SpoolError) -> Vec<Append> {
     for append in appends {
+        // Whoever asked may have gone.
         let _ = append.reply.send(Err(error.clone()));
     }
-    error.clone()
+    Vec::new()
 }
 
 /// Octets a step of housekeeping reads and writes at most: what a session may have to wait for.

@@ -55,19 +55,20 @@ async fn the_usual_file_system_serves() {
 }
 
 async fn append_and_reopen(dir: &Path) {
-    let (spool, recovery) = store::open(dir, Options::default()).expect("opens");
-    assert!(recovery.messages.is_empty());
-    spool.append(vec![sealed(1, 10)]).await.expect("durable");
-    let large = spool.append(vec![sealed(2, 3_000_000)]).await.expect("durable");
+    let (spool, recovering) = store::open(dir, Options::default()).expect("opens");
+    assert!(recovering.all().await.expect("recovers").0.is_empty());
+    spool.append(vec![vec![sealed(1, 10)]]).await.expect("durable");
+    let large = spool.append(vec![vec![sealed(2, 3_000_000)]]).await.expect("durable");
     let place = large.durable[0].place();
-    let (head, body) = spool.read(large.sealed[0].id, place).await.expect("reads");
-    assert!(head == large.sealed[0].head && body == large.sealed[0].body);
+    let read = spool.load(large.sealed[0].id, place).await.expect("reads");
+    assert!(read.head == large.sealed[0].head && read.body == large.sealed[0].body);
     spool.close().await.expect("ends well");
-    let again = spool.append(vec![sealed(3, 10)]).await.map(|_| ());
+    let again = spool.append(vec![vec![sealed(3, 10)]]).await.map(|_| ());
     assert_eq!(again, Err(spool::SpoolError::Closed));
     drop(spool);
-    let (spool, recovery) = store::open(dir, Options::default()).expect("opens again");
-    let ids: Vec<_> = recovery.messages.iter().map(|m| m.id.as_bytes()[0]).collect();
+    let (spool, recovering) = store::open(dir, Options::default()).expect("opens again");
+    let (messages, _) = recovering.all().await.expect("recovers");
+    let ids: Vec<_> = messages.iter().map(|m| m.id.as_bytes()[0]).collect();
     assert_eq!(ids, [1, 2]);
     spool.close().await.expect("ends well");
 }

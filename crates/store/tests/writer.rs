@@ -88,8 +88,8 @@ impl Disk for GateDisk {
 }
 
 fn options() -> Options {
-    let settings = Settings { segment_octets: 64 << 10, compact_margin_octets: 128 << 10 };
-    Options { settings, retry_interval: Duration::from_millis(10), ..Options::default() }
+    let settings = Settings { compact_margin_octets: 128 << 10, ..Settings::with_segment(64 << 10) };
+    Options { settings, fit_disk: false, retry_interval: Duration::from_millis(10), ..Options::default() }
 }
 
 fn start(disk: &GateDisk, options: Options) -> (SpoolHandle, Recovery) {
@@ -117,7 +117,7 @@ fn sealed(number: u32, octets: usize) -> Sealed {
 
 fn spawn_append(spool: &SpoolHandle, number: u32, octets: usize) -> tokio::task::JoinHandle<Result<(), SpoolError>> {
     let spool = spool.clone();
-    tokio::spawn(async move { spool.append(vec![sealed(number, octets)]).await.map(|_| ()) })
+    tokio::spawn(async move { spool.append(vec![vec![sealed(number, octets)]]).await.map(|_| ()) })
 }
 
 /// Gives other tasks the time to run until `done`; a test that hangs fails here.
@@ -133,7 +133,7 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
 async fn what_waits_rides_on_one_commit() {
     let disk = GateDisk::default();
     let (spool, _) = start(&disk, options());
-    spool.append(vec![sealed(0, 10)]).await.expect("durable");
+    spool.append(vec![vec![sealed(0, 10)]]).await.expect("durable");
     disk.hold();
     let first = spawn_append(&spool, 1, 10);
     disk.reached().await;
@@ -155,12 +155,12 @@ async fn what_waits_rides_on_one_commit() {
 async fn a_failed_commit_refuses_its_appends_and_no_others() {
     let disk = GateDisk::default();
     let (spool, _) = start(&disk, options());
-    spool.append(vec![sealed(1, 10)]).await.expect("durable");
+    spool.append(vec![vec![sealed(1, 10)]]).await.expect("durable");
     spool.mark(Mark::Attempt { id: id(1), attempts: 3, due: WallTime::EPOCH });
     disk.disk.fail(2, false, 0);
-    let refused = spool.append(vec![sealed(2, 10)]).await.map(|_| ());
+    let refused = spool.append(vec![vec![sealed(2, 10)]]).await.map(|_| ());
     assert!(matches!(refused, Err(SpoolError::Io { step: spool::Step::Sync, .. })), "{refused:?}");
-    spool.append(vec![sealed(3, 10)]).await.expect("durable, in another segment");
+    spool.append(vec![vec![sealed(3, 10)]]).await.expect("durable, in another segment");
     spool.close().await.expect("ends well");
     assert_eq!((spool.stats().log.poisoned, spool.stats().failed_messages), (1, 1));
     let (_, recovery) = start(&disk, options());
@@ -173,18 +173,18 @@ async fn a_dead_disk_refuses_fast_and_comes_back_by_itself_with_its_marks() {
     let disk = GateDisk::default();
     let (spool, _) = start(&disk, options());
     for number in 1..4 {
-        spool.append(vec![sealed(number, 10)]).await.expect("durable");
+        spool.append(vec![vec![sealed(number, 10)]]).await.expect("durable");
     }
     disk.disk.fail(1, true, 0);
-    assert!(spool.append(vec![sealed(8, 10)]).await.is_err());
-    assert!(spool.append(vec![sealed(9, 10)]).await.is_err());
+    assert!(spool.append(vec![vec![sealed(8, 10)]]).await.is_err());
+    assert!(spool.append(vec![vec![sealed(9, 10)]]).await.is_err());
     spool.mark(Mark::Removed { id: id(1) });
     spool.mark(Mark::Attempt { id: id(2), attempts: 4, due: WallTime::from_unix_secs(99) });
     assert!(spool.flush().await.is_err(), "not durable yet");
     until("stopped", || spool.stats().stopped).await;
     disk.disk.heal();
     until("running", || !spool.stats().stopped).await;
-    spool.append(vec![sealed(5, 10)]).await.expect("durable again");
+    spool.append(vec![vec![sealed(5, 10)]]).await.expect("durable again");
     spool.flush().await.expect("durable again");
     spool.close().await.expect("ends well");
     disk.disk.crash(3);
@@ -197,7 +197,7 @@ async fn a_dead_disk_refuses_fast_and_comes_back_by_itself_with_its_marks() {
 async fn a_mark_becomes_durable_without_any_append() {
     let disk = GateDisk::default();
     let (spool, _) = start(&disk, options());
-    spool.append(vec![sealed(1, 10)]).await.expect("durable");
+    spool.append(vec![vec![sealed(1, 10)]]).await.expect("durable");
     spool.mark(Mark::Removed { id: id(1) });
     until("the mark is durable", || spool.stats().marks == 1).await;
     disk.disk.crash(1);
@@ -209,7 +209,7 @@ async fn a_mark_becomes_durable_without_any_append() {
 async fn a_session_that_goes_away_leaves_no_message_behind() {
     let disk = GateDisk::default();
     let (spool, _) = start(&disk, options());
-    spool.append(vec![sealed(1, 10)]).await.expect("durable");
+    spool.append(vec![vec![sealed(1, 10)]]).await.expect("durable");
     disk.hold();
     let gone = spawn_append(&spool, 2, 10);
     disk.reached().await;
@@ -226,7 +226,7 @@ async fn a_session_that_goes_away_leaves_no_message_behind() {
 async fn what_is_queued_is_bounded() {
     let disk = GateDisk::default();
     let (spool, _) = start(&disk, Options { queued_octets_max: 100 << 10, ..options() });
-    spool.append(vec![sealed(0, 10)]).await.expect("durable");
+    spool.append(vec![vec![sealed(0, 10)]]).await.expect("durable");
     disk.hold();
     let first = spawn_append(&spool, 1, 10);
     disk.reached().await;
@@ -243,7 +243,7 @@ async fn what_is_queued_is_bounded() {
     assert!(stats.log.commits >= 6, "{stats:?}");
     // One that is larger than the whole queue is served alone.
     let (spool, _) = start(&disk, Options { queued_octets_max: 100 << 10, ..options() });
-    spool.append(vec![sealed(50, 400 << 10)]).await.expect("durable");
+    spool.append(vec![vec![sealed(50, 400 << 10)]]).await.expect("durable");
     spool.close().await.expect("ends well");
 }
 
@@ -251,20 +251,20 @@ async fn what_is_queued_is_bounded() {
 async fn reads_follow_messages_that_move_and_space_comes_back() {
     let disk = GateDisk::default();
     let (spool, _) = start(&disk, options());
-    let kept = spool.append(vec![sealed(1, 5000)]).await.expect("durable");
+    let kept = spool.append(vec![vec![sealed(1, 5000)]]).await.expect("durable");
     let place = kept.durable[0].place();
     for number in 2..60 {
-        spool.append(vec![sealed(number, 9000)]).await.expect("durable");
+        spool.append(vec![vec![sealed(number, 9000)]]).await.expect("durable");
         spool.mark(Mark::Removed { id: id(number) });
     }
     spool.flush().await.expect("durable");
     until("the oldest segment is compacted", || spool.stats().log.octets_compacted > 0).await;
     until("space is back", || spool.stats().log.disk_octets <= 10 * (64 << 10)).await;
-    let (head, body) = spool.read(id(1), place).await.expect("followed");
-    assert!(head == kept.sealed[0].head && body == kept.sealed[0].body);
+    let read = spool.load(id(1), place).await.expect("followed");
+    assert!(read.head == kept.sealed[0].head && read.body == kept.sealed[0].body);
     spool.mark(Mark::Removed { id: id(1) });
     spool.flush().await.expect("durable");
-    let lost = spool.read(id(1), place).await.map(|_| ());
+    let lost = spool.load(id(1), place).await.map(|_| ());
     // Until its segment is reused the octets may still be there; the promise is only: no other mail.
     assert!(matches!(lost, Ok(()) | Err(SpoolError::NoSuchMessage { .. })), "{lost:?}");
     spool.close().await.expect("ends well");
@@ -274,10 +274,10 @@ async fn reads_follow_messages_that_move_and_space_comes_back() {
 async fn refused_transactions_do_not_touch_others() {
     let disk = GateDisk::default();
     let (spool, _) = start(&disk, options());
-    assert!(matches!(spool.append(vec![]).await, Err(SpoolError::MessageCount { .. })));
+    assert!(matches!(spool.append(vec![vec![]]).await, Err(SpoolError::MessageCount { .. })));
     let mixed = vec![sealed(1, 10), sealed(2, 11)];
-    assert!(matches!(spool.append(mixed).await, Err(SpoolError::BodiesDiffer { .. })));
-    spool.append(vec![sealed(3, 10)]).await.expect("durable");
+    assert!(matches!(spool.append(vec![mixed]).await, Err(SpoolError::BodiesDiffer { .. })));
+    spool.append(vec![vec![sealed(3, 10)]]).await.expect("durable");
     assert_eq!(spool.stats().log.poisoned, 0);
     spool.close().await.expect("ends well");
     spool.close().await.expect("twice is fine");

@@ -9,6 +9,7 @@
 
 pub mod log;
 pub mod metrics;
+mod reserve;
 mod segment;
 
 pub use log::{LogError, LogWriter};

@@ -4,9 +4,11 @@
 //! a copy and a short lock, and the thread compresses many records per wake-up. Logging never
 //! waits: when `back_pressure` records wait already, [`LogWriter::is_full`] says so and whoever
 //! takes up work holds back, so that the buffer can only grow by what is in hand. A segment
-//! ends at its size, at its age, and when the writer is closed. A disk error keeps the batch
-//! and tries again each second, saying so; only closing gives such records up, saying so.
+//! ends at its size, at its age, and when the writer is closed. A full disk is first met with the
+//! [`Reserve`]; then, as after any disk error, the batch is kept and tried again each second,
+//! saying so; only closing gives such records up, saying so.
 
+use crate::reserve::Reserve;
 use crate::segment::{Segment, mark_leftovers_done};
 use config::LocalLogs;
 use record::LogRecord;
@@ -63,8 +65,8 @@ impl LogWriter {
         std::fs::create_dir_all(&options.log_dir).map_err(directory)?;
         mark_leftovers_done(&options.log_dir).map_err(directory)?;
         let shared = Arc::new(Shared { state: Mutex::default(), filled: Condvar::new(), options });
-        let of_thread = shared.clone();
-        let run = move || Writer { shared: of_thread, segment: None, opened: Instant::now(), complained: false }.run();
+        let writer = Writer::new(shared.clone());
+        let run = move || writer.run();
         let thread = std::thread::Builder::new().name("logs".to_owned()).spawn(run).map_err(LogError::Thread)?;
         Ok(LogWriter { shared, thread: Arc::new(Mutex::new(Some(thread))) })
     }
@@ -111,23 +113,33 @@ struct Writer {
     shared: Arc<Shared>,
     segment: Option<Segment>,
     opened: Instant,
+    reserve: Reserve,
     complained: bool,
 }
 
 impl Writer {
+    fn new(shared: Arc<Shared>) -> Writer {
+        let now = Instant::now();
+        let reserve = Reserve::of(&shared.options.log_dir, now);
+        Writer { shared, segment: None, opened: now, reserve, complained: false }
+    }
+
     fn run(mut self) {
         let mut lines = Vec::new();
         loop {
             let mut closing = self.gather(&mut lines);
+            self.reserve.tend(Instant::now());
             while !lines.is_empty() {
                 let part = self.part(&lines);
                 match self.write(&lines[..part]) {
                     Ok(()) => {
                         lines.drain(..part);
+                        self.rejoice();
                         if self.is_over() {
                             self.finish();
                         }
                     }
+                    Err(error) if self.makes_room(&error) => {}
                     Err(error) if closing => {
                         tracing::error!("log records lost at shutdown: {error}");
                         lines.clear();
@@ -150,9 +162,10 @@ impl Writer {
         while state.records == 0 && !state.closing {
             state.sleeping = true;
             let wait = self.time_left().unwrap_or(IDLE_WAIT);
+            let wait = self.reserve.time_left(Instant::now()).map_or(wait, |left| left.min(wait));
             state = self.shared.filled.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
             state.sleeping = false;
-            if self.is_over() {
+            if self.is_over() || self.reserve.is_due(Instant::now()) {
                 break;
             }
         }
@@ -202,25 +215,47 @@ impl Writer {
     }
 
     fn finish(&mut self) {
-        if let Some(Err(error)) = self.segment.take().map(Segment::finish) {
-            tracing::error!("log_dir {}: cannot finish a segment: {error}", self.shared.options.log_dir.display());
+        let Some(mut segment) = self.segment.take() else { return };
+        while let Err(error) = segment.finish() {
+            if !self.makes_room(&error) {
+                tracing::error!("log_dir {}: cannot finish a segment: {error}", self.shared.options.log_dir.display());
+                return;
+            }
         }
     }
 
-    /// A segment that failed to write is abandoned: its frame may be cut anywhere. Waits a
-    /// moment; true when the writer is being closed.
+    /// True when the disk was full and the reserve has made room: the same call may be made again.
+    fn makes_room(&mut self, error: &io::Error) -> bool {
+        is_full(error) && self.reserve.release(Instant::now())
+    }
+
+    /// A segment on a full disk waits, to go on behind its last octet. One that failed otherwise
+    /// is abandoned: its frame may be cut anywhere. Waits a moment; true when the writer is being closed.
     fn complain(&mut self, error: &io::Error) -> bool {
         if !std::mem::replace(&mut self.complained, true) {
             let dir = self.shared.options.log_dir.display();
             tracing::error!("log_dir {dir}: {error}; records wait, trying again each second");
         }
-        if let Some(segment) = self.segment.take() {
+        if !is_full(error)
+            && let Some(segment) = self.segment.take()
+        {
             segment.discard_if_empty();
         }
         let state = self.shared.lock();
         let waited = self.shared.filled.wait_timeout(state, RETRY_WAIT).unwrap_or_else(PoisonError::into_inner);
         waited.0.closing
     }
+
+    /// The opposite of a complaint, when there was one.
+    fn rejoice(&mut self) {
+        if std::mem::replace(&mut self.complained, false) {
+            tracing::info!("log_dir {}: records are written again", self.shared.options.log_dir.display());
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Lines that wake the thread at once, in octets.
@@ -231,3 +266,95 @@ const BATCH_WAIT: Duration = Duration::from_millis(20);
 const IDLE_WAIT: Duration = Duration::from_secs(3600);
 /// Pause after a disk error.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::path::Path;
+
+    /// A file on a disk that is full behind so many octets until the reserve is given away.
+    struct FullDisk {
+        reserve: PathBuf,
+        octets_left: usize,
+        file: std::fs::File,
+    }
+
+    impl Write for FullDisk {
+        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+            if self.reserve.exists() {
+                let fits = self.octets_left.min(octets.len());
+                self.octets_left -= fits;
+                if fits == 0 {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                return self.file.write(&octets[..fits]);
+            }
+            self.file.write(octets)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn writer(dir: &Path) -> Writer {
+        let options = LocalLogs { log_dir: dir.to_owned(), ..LocalLogs::default() };
+        Writer::new(Arc::new(Shared { state: Mutex::default(), filled: Condvar::new(), options }))
+    }
+
+    /// What a writer does in a turn, without its thread.
+    fn write_all(writer: &mut Writer, lines: &[u8]) -> io::Result<()> {
+        loop {
+            match writer.write(lines) {
+                Err(error) if writer.makes_room(&error) => {}
+                other => return other,
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_disk_cuts_no_stream_and_doubles_no_record_wherever_it_is_met() {
+        let lines: Vec<u8> = (0..500).flat_map(|n| format!("{{\"number\":{}}}\n", n * 7919).into_bytes()).collect();
+        let mut released = 0;
+        for octets_left in (0..3000).step_by(7) {
+            let dir = tempfile::tempdir().expect("scratch");
+            let mut writer = writer(dir.path());
+            let path = dir.path().join("20261121-000000.000000000");
+            let file = std::fs::File::create(&path).expect("creates");
+            let reserve = dir.path().join(".postrider-reserve");
+            assert!(reserve.exists());
+            let out = FullDisk { reserve: reserve.clone(), octets_left, file };
+            writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
+            write_all(&mut writer, &lines).expect("the reserve makes room");
+            write_all(&mut writer, b"last\n").expect("room");
+            writer.finish();
+            let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
+            assert!(text == [&lines[..], b"last\n"].concat(), "full behind {octets_left} octets");
+            released += usize::from(!reserve.exists());
+        }
+        assert!(released > 100 && released < 3000 / 7, "{released} of the disks were full in time");
+    }
+
+    #[test]
+    fn without_a_reserve_the_segment_waits_for_room() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let mut writer = writer(dir.path());
+        let path = dir.path().join("20261121-000000.000000000");
+        // Stands for the disk's state here: the writer's own reserve is gone.
+        let full = dir.path().join("full");
+        std::fs::write(&full, b"").expect("writes");
+        let file = std::fs::File::create(&path).expect("creates");
+        let out = FullDisk { reserve: full.clone(), octets_left: 5, file };
+        writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
+        assert!(writer.reserve.release(Instant::now()));
+        let error = write_all(&mut writer, b"one\n").expect_err("full");
+        assert!(!writer.complain(&error) && writer.segment.is_some() && writer.complained);
+        std::fs::remove_file(&full).expect("removes");
+        write_all(&mut writer, b"one\n").expect("room again");
+        writer.rejoice();
+        writer.finish();
+        let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
+        assert!(text == b"one\n" && !writer.complained);
+    }
+}

@@ -44,6 +44,16 @@ pub struct Families {
     pub message_count: IntGauge,
     /// Resident set size in octets.
     pub memory_usage: IntGauge,
+    /// The soft limit of memory in octets.
+    pub memory_limit: IntGauge,
+    /// From how much memory on bodies leave it, in octets.
+    pub memory_low_thresh: IntGauge,
+    /// How often `memory_low_thresh` was passed upwards.
+    pub memory_low_count: IntCounter,
+    /// How often `memory_limit` was passed upwards.
+    pub memory_over_limit_count: IntCounter,
+    /// Transactions ended while their content came in, because memory was out.
+    pub content_shed: IntCounter,
     /// Free space by `<name> spool` and `log dir <path>`.
     pub disk_free_bytes: IntGaugeVec,
     /// Share of free space in percent.
@@ -56,8 +66,14 @@ pub struct Families {
     pub spool_commits: IntGauge,
     /// Spool: sync calls, whatever for.
     pub spool_syncs: IntGauge,
+    /// Spool: messages that did not read and were set aside.
+    pub spool_set_aside: IntCounter,
+    /// 1 while messages of earlier runs are on their way back to their queues.
+    pub spool_recovering: IntGauge,
     /// Spool: octets written.
     pub spool_bytes_written: IntGauge,
+    /// Bytes of survivors copied forward by compaction.
+    pub spool_bytes_compacted: IntGauge,
     /// Time from the end of DATA to our reply, in seconds.
     pub smtpsrv_process_data_duration: Histogram,
 }
@@ -82,13 +98,21 @@ impl Metrics {
             scheduled_queue_count: gauge(r, "scheduled_queue_count", "scheduled queues")?,
             message_count: gauge(r, "message_count", "messages in any state")?,
             memory_usage: gauge(r, "memory_usage", "resident memory in bytes")?,
+            memory_limit: gauge(r, "memory_limit", "soft limit of memory in bytes")?,
+            memory_low_thresh: gauge(r, "memory_low_thresh", "memory in bytes from which bodies leave it")?,
+            memory_low_count: counter(r, "memory_low_count", "times memory_low_thresh was passed")?,
+            memory_over_limit_count: counter(r, "memory_over_limit_count", "times memory_limit was passed")?,
+            content_shed: counter(r, "postrider_content_shed", "transactions ended for want of memory")?,
             disk_free_bytes: gauges(r, "disk_free_bytes", "free space in bytes", &["name"])?,
             disk_free_percent: gauges(r, "disk_free_percent", "free space in percent", &["name"])?,
             disk_free_inodes: gauges(r, "disk_free_inodes", "free inodes", &["name"])?,
             disk_free_inodes_percent: gauges(r, "disk_free_inodes_percent", "free inodes in percent", &["name"])?,
             spool_commits: gauge(r, "postrider_spool_commits", "spool batches made durable")?,
             spool_syncs: gauge(r, "postrider_spool_syncs", "spool sync calls")?,
+            spool_set_aside: counter(r, "postrider_spool_set_aside_total", "messages that did not read, set aside")?,
+            spool_recovering: gauge(r, "postrider_spool_recovering", "1 while earlier mail returns to its queues")?,
             spool_bytes_written: gauge(r, "postrider_spool_bytes_written", "bytes written to the spool")?,
+            spool_bytes_compacted: gauge(r, "postrider_spool_bytes_compacted", "bytes of survivors copied forward")?,
             smtpsrv_process_data_duration: histogram(r, "smtpsrv_process_data_duration", "seconds to process DATA")?,
             registry,
         };
@@ -122,6 +146,12 @@ fn gauges(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntGa
     let family = IntGaugeVec::new(Opts::new(name, help), labels)?;
     r.register(Box::new(family.clone()))?;
     Ok(family)
+}
+
+fn counter(r: &Registry, name: &str, help: &str) -> Result<IntCounter, prometheus::Error> {
+    let metric = IntCounter::new(name, help)?;
+    r.register(Box::new(metric.clone()))?;
+    Ok(metric)
 }
 
 fn gauge(r: &Registry, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {

@@ -1,21 +1,27 @@
 //! One log segment: a zstd file that becomes read-only when it is finished (KumoMTA behaviour).
 //!
 //! The name is the UTC time of opening, `YYYYMMDD-HHMMSS.fffffffff`. Consumers take the missing
-//! write permission as "complete".
+//! write permission as "complete". A write that failed can be tried again: it goes on behind the last
+//! octet the file took, so a full disk neither cuts the stream nor doubles a record.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
 use time::macros::format_description;
+use zstd::stream::write::Encoder;
+
+/// Where a segment's octets go: a file; in tests something that fails.
+type Out = Box<dyn Write + Send>;
 
 /// An open segment.
 pub(crate) struct Segment {
     path: PathBuf,
-    encoder: zstd::stream::write::Encoder<'static, File>,
+    encoder: Encoder<'static, Out>,
     pub uncompressed_bytes: u64,
-    pub records: u64,
+    /// Octets of the lines being written that the encoder has.
+    taken: usize,
 }
 
 impl Segment {
@@ -23,32 +29,39 @@ impl Segment {
     pub fn create(dir: &Path, suffix: &str, level: i32, now: OffsetDateTime) -> io::Result<Segment> {
         let path = dir.join(name(now) + suffix);
         let file = OpenOptions::new().append(true).create(true).open(&path)?;
-        let encoder = zstd::stream::write::Encoder::new(file, level)?;
-        Ok(Segment { path, encoder, uncompressed_bytes: 0, records: 0 })
+        Segment::over(path, Box::new(file), level)
     }
 
-    /// Appends whole lines.
+    /// A segment whose octets go to `out`.
+    pub fn over(path: PathBuf, out: Out, level: i32) -> io::Result<Segment> {
+        let encoder = Encoder::new(out, level)?;
+        Ok(Segment { path, encoder, uncompressed_bytes: 0, taken: 0 })
+    }
+
+    /// Appends whole lines. After an error it may be called again with the same lines.
     pub fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        self.encoder.write_all(lines)?;
+        while let Some(rest) = lines.get(self.taken..).filter(|rest| !rest.is_empty()) {
+            self.taken += self.encoder.write(rest)?;
+        }
         // Flushed so that success means "in the file", and so that a reader can follow it.
         self.encoder.flush()?;
         self.uncompressed_bytes += lines.len() as u64;
-        self.records += 1;
+        self.taken = 0;
         Ok(())
     }
 
     /// Removes a segment that nothing could be written to.
     pub fn discard_if_empty(self) {
-        if self.records == 0
+        if self.uncompressed_bytes == 0
             && let Err(error) = fs::remove_file(&self.path)
         {
             tracing::error!("cannot remove the empty segment {}: {error}", self.path.display());
         }
     }
 
-    /// Ends the zstd frame and marks the file complete.
-    pub fn finish(self) -> io::Result<()> {
-        self.encoder.finish()?.flush()?;
+    /// Ends the zstd frame and marks the file complete. After an error it may be called again.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.encoder.do_finish()?;
         mark_done(&self.path)
     }
 }

@@ -8,14 +8,11 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 
 use crate::clock_factor::Clock;
-use crate::generator::Order;
-use crate::relay::Relay;
-use crate::round::{Round, Running};
-use crate::sink::Sink;
-use crate::stage::{Place, Programs, Stage};
+use crate::round::Round;
+use crate::side::Side;
+use crate::stage::Place;
 use crate::stats::median;
 use crate::table::{Table, figure};
-use crate::workload::{Duty, Signing};
 
 /// Options of `compare`.
 #[derive(clap::Args)]
@@ -36,15 +33,6 @@ pub struct Options {
     place: Place,
 }
 
-/// One build at work.
-struct Side<'a> {
-    name: &'static str,
-    /// Where generator and sink come from.
-    tools: &'a Programs,
-    relay: Relay,
-    sink: Sink,
-}
-
 /// Compares.
 ///
 /// # Errors
@@ -59,8 +47,8 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         let first = stage.install(&options.a, "bin-a")?;
         let second = stage.install(&options.b, "bin-b")?;
         let clock = Clock::new()?;
-        let mut a = Side::start(stage, "a", &first, &first)?;
-        let mut b = Side::start(stage, "b", &first, &second)?;
+        let mut a = Side::start(stage, "a", &first, &first, Vec::new())?;
+        let mut b = Side::start(stage, "b", &first, &second, Vec::new())?;
         let mut table = Table::new(&["pair", "A us/msg", "B us/msg", "B/A", "A msg/s", "B msg/s"]);
         let mut ratios = Vec::new();
         for number in 0..=options.pairs {
@@ -81,30 +69,6 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
     })
 }
 
-impl<'a> Side<'a> {
-    fn start(stage: &Stage, name: &'static str, tools: &'a Programs, build: &Programs) -> anyhow::Result<Side<'a>> {
-        let sink = Sink::start(stage, tools, name)?;
-        let relay = Relay::start(stage, build, name, Duty::Relay(Signing::Unsigned), Some(sink.address))?;
-        Ok(Side { name, tools, relay, sink })
-    }
-
-    fn round(&mut self, stage: &Stage, clock: &Clock, messages: u64, number: u32) -> anyhow::Result<Round> {
-        eprintln!("{} {number}", self.name);
-        let name = format!("{}{number}", self.name);
-        let order = Order { name, size_kib: 10, messages, concurrency: CONCURRENCY, persistent: false };
-        let running = Running::begin(stage, self.tools, clock, &self.relay, &order)?;
-        running.finish(&mut self.relay, Some(&mut self.sink))
-    }
-
-    fn stop(self, stage: &Stage) -> anyhow::Result<()> {
-        self.relay.stop(stage)?;
-        match self.sink.stop()?.fault(false) {
-            None => Ok(()),
-            Some(fault) => bail!("the figures are void: build {}: {fault}", self.name),
-        }
-    }
-}
-
 fn row(number: u32, left: &Round, right: &Round) -> Vec<String> {
     vec![
         number.to_string(),
@@ -115,6 +79,3 @@ fn row(number: u32, left: &Round, right: &Round) -> Vec<String> {
         figure(Some(right.accepted_per_s), 0),
     ]
 }
-
-/// Connections of the generator.
-const CONCURRENCY: u32 = 100;

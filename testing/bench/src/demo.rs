@@ -54,9 +54,10 @@ pub fn demo(options: &Options) -> anyhow::Result<()> {
             let messages = if act.size_kib > 10 { options.messages / 10 } else { options.messages };
             let order = Order {
                 name: format!("demo{}", number + 1),
-                size_kib: act.size_kib,
+                octets: u64::from(act.size_kib) * 1024,
                 messages,
                 concurrency: CONCURRENCY,
+                domains: Vec::new(),
                 persistent: act.killed,
             };
             match play(stage, &programs, &clock, act, &order) {
@@ -168,12 +169,21 @@ mod tests {
             seconds: 2.5,
             cpu_us: 99.6,
             syncs: None,
+            written: None,
+            device_written: None,
             p50_ms: 1.0,
             p99_ms: 2.0,
             clock: 1.0,
             held: 3.0,
         };
-        let order = Order { name: String::new(), size_kib: 10, messages: 5, concurrency: 1, persistent: false };
+        let order = Order {
+            name: String::new(),
+            octets: 10 << 10,
+            messages: 5,
+            concurrency: 1,
+            domains: Vec::new(),
+            persistent: false,
+        };
         let cells = row(&ACTS[6], &order, &round, &Verdict::default());
         assert_eq!(cells.len(), COLUMNS.len());
         assert_eq!(cells[0], "10 KB, unsigned, killed once");

@@ -17,12 +17,14 @@ use crate::stage::{Programs, Stage};
 pub struct Order {
     /// Names the run's files; must not repeat.
     pub name: String,
-    /// Size of a message in units of 1024 octets.
-    pub size_kib: u32,
+    /// Octets of a message, header and body.
+    pub octets: u64,
     /// Messages.
     pub messages: u64,
     /// Connections.
     pub concurrency: u32,
+    /// Recipient domains below `bench.test`, with `:WEIGHT` if wanted; none for the generator's own.
+    pub domains: Vec<String>,
     /// Whether to go on after failed connections until all is sent.
     pub persistent: bool,
 }
@@ -65,10 +67,14 @@ impl Generator {
         let mut command = Command::new(&programs.tools);
         command.arg("traffic-gen").args(["--quiet", "--sender", SENDER]);
         command.args(["--target", &target.to_string()]);
-        command.args(["--body-size", &format!("{}kb", order.size_kib)]);
+        command.args(["--body-size", &order.octets.to_string()]);
         command.args(["--message-count", &order.messages.to_string()]);
         command.args(["--concurrency", &order.concurrency.to_string()]);
         command.arg("--json").arg(&json).arg("--ledger").arg(&ledger);
+        if !order.domains.is_empty() {
+            command.args(["--domain-suffix", "bench.test"]);
+            command.args(order.domains.iter().flat_map(|domain| ["--domain", domain.as_str()]));
+        }
         if order.persistent {
             command.arg("--reconnect-forever");
         }

@@ -4,15 +4,19 @@
 //! through `/proc` and `/metrics`, and compares the ledgers of both ends: a figure is void if one message was lost,
 //! doubled or damaged. In: a folder with the built `postrider`. Out: tables, a file of results, an exit code.
 //!
-//! A room each: `demo`, `run` and `compare` are the three verbs; `round` is one measured run that all of them share;
-//! `relay`, `sink`, `generator` and `postfix` know how to start a program and what to read from it; `stage` owns the
-//! scratch folder, `process` the children; the rest are leaves. It links nothing of the server: what it measures is
-//! the built program, and what it verifies it sees from outside.
+//! A room each: `demo`, `run`, `compare` and `spool_load` are verbs; `round` is one measured run that the first three
+//! share; `relay`, `sink`, `generator` and `postfix` know how to start a program and what to read from it; `stage` owns
+//! the scratch folder, `process` the children; the rest are leaves. What is measured is the built program, and what is
+//! verified is seen from outside; `spool_load` alone links a part of the server, the spool, with the server's allocator.
 
 mod audit;
+mod backlog;
 mod clock_factor;
 mod compare;
+mod daemon;
 mod demo;
+mod disk_stat;
+mod disk_watch;
 mod generator;
 mod keys;
 mod ledger;
@@ -20,21 +24,31 @@ mod listeners;
 mod machine;
 mod metrics;
 mod postfix;
+mod probe;
 mod proc_file;
 mod process;
+mod reclaim;
 mod relay;
+mod results;
 mod round;
 mod run;
+mod side;
 mod sink;
+mod spool_load;
 mod stage;
 mod stats;
+mod sync_cost;
 mod table;
 mod wait;
+mod witness;
 mod workload;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Demonstrates and measures Postrider against its own generator and sink.
 #[derive(clap::Parser)]
@@ -44,6 +58,14 @@ enum Verb {
     Demo(demo::Options),
     /// Measure every workload and write a table to bench/results
     Run(run::Options),
+    /// Measure the spool by itself: durable appends and removals
+    Spool(spool_load::Options),
+    /// Measure a large backlog: memory, restarts, limits
+    Backlog(backlog::Options),
+    /// Measure disk use while most mail goes at once and some stays
+    Reclaim(reclaim::Options),
+    /// Measure the relay with and without syncing
+    SyncCost(sync_cost::Options),
     /// Measure two builds in turn and print the ratio of their CPU per message
     Compare(compare::Options),
 }
@@ -52,6 +74,10 @@ fn main() -> ExitCode {
     let outcome = match Verb::parse() {
         Verb::Demo(options) => demo::demo(&options),
         Verb::Run(options) => run::run(&options),
+        Verb::Spool(options) => spool_load::spool(&options),
+        Verb::Backlog(options) => backlog::backlog(&options),
+        Verb::Reclaim(options) => reclaim::reclaim(&options),
+        Verb::SyncCost(options) => sync_cost::sync_cost(&options),
         Verb::Compare(options) => compare::compare(&options),
     };
     match outcome {

@@ -35,6 +35,13 @@ impl Metrics {
         self.0.get(name).copied()
     }
 
+    /// The sum of all series of `name`, whatever their labels.
+    pub fn sum(&self, name: &str) -> f64 {
+        let of_name =
+            |series: &str| series.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('{'));
+        self.0.iter().filter(|(series, _)| of_name(series)).map(|(_, value)| value).sum()
+    }
+
     /// The series of `name` whose label `service` is exactly `service`.
     pub fn of_service(&self, name: &str, service: &str) -> Option<f64> {
         self.value(&format!("{name}{{service=\"{service}\"}}"))
@@ -76,6 +83,8 @@ mod tests {
         let metrics = Metrics::parse(TEXT);
         assert_eq!(metrics.value("message_count"), Some(12.0));
         assert_eq!(metrics.value("rate"), Some(1500.0));
+        assert_eq!(metrics.sum("total_messages_delivered"), 39_999.0);
+        assert_eq!((metrics.sum("message_count"), metrics.sum("total_messages")), (12.0, 0.0));
         assert_eq!(metrics.value("message"), None);
         assert_eq!(metrics.of_service("total_messages_delivered", "smtp_client"), Some(20_000.0));
     }

@@ -23,6 +23,36 @@ pub fn peak_rss_kib(pid: u32) -> anyhow::Result<u64> {
     status_kib(&text, "VmHWM").with_context(|| format!("{path} has no VmHWM"))
 }
 
+/// The resident set of a process now, in KiB.
+///
+/// # Errors
+/// There is no such process.
+pub fn rss_kib(pid: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    status_kib(&text, "VmRSS").with_context(|| format!("{path} has no VmRSS"))
+}
+
+/// Time on a processor so far of every thread alive, by the thread's name, in microseconds.
+///
+/// # Errors
+/// There is no such process.
+pub fn thread_cpu_us(pid: u32) -> anyhow::Result<Vec<(String, f64)>> {
+    let folder = format!("/proc/{pid}/task");
+    let tasks = std::fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))?;
+    let mut threads = Vec::new();
+    for task in tasks {
+        let task = task?.path();
+        let read = |name: &str| std::fs::read_to_string(task.join(name));
+        // A thread may end between the listing and the look.
+        let (Ok(name), Ok(spent)) = (read("comm"), read("schedstat")) else { continue };
+        let nanoseconds = spent.split(' ').next().and_then(|field| field.parse::<u64>().ok());
+        let nanoseconds = nanoseconds.with_context(|| format!("{}: not a schedstat: {spent:?}", task.display()))?;
+        threads.push((name.trim_end().to_owned(), nanoseconds as f64 / 1e3));
+    }
+    Ok(threads)
+}
+
 /// utime + stime of a stat line. The command name in parentheses may contain anything, so fields count from the last
 /// parenthesis.
 fn cpu_ticks(stat: &str) -> Option<u64> {
@@ -65,5 +95,8 @@ mod tests {
         let pid = std::process::id();
         assert!(peak_rss_kib(pid).expect("status") > 100);
         assert!(cpu_us(pid).expect("stat") >= 0.0);
+        assert!(rss_kib(pid).expect("status") > 100);
+        let threads = thread_cpu_us(pid).expect("tasks");
+        assert!(threads.iter().any(|(name, us)| !name.is_empty() && *us > 0.0), "{threads:?}");
     }
 }

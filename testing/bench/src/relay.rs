@@ -43,8 +43,23 @@ impl Relay {
         duty: Duty,
         to: Option<SocketAddr>,
     ) -> anyhow::Result<Relay> {
+        Relay::start_with(stage, programs, name, duty, to, Vec::new())
+    }
+
+    /// As [`Relay::start`], with more in its environment.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn start_with(
+        stage: &Stage,
+        programs: &Programs,
+        name: &str,
+        duty: Duty,
+        to: Option<SocketAddr>,
+        more: Vec<(&'static str, OsString)>,
+    ) -> anyhow::Result<Relay> {
         let folder = stage.spool(name)?;
-        let (policy, port_variable, environment) = match duty {
+        let (policy, port_variable, mut environment) = match duty {
             Duty::Discard => {
                 let environment = vec![("SINK_DIR", folder.clone().into()), ("SINK_HTTP", ANY_PORT.into())];
                 ("sink.lua", "SINK_PORT", environment)
@@ -54,6 +69,7 @@ impl Relay {
                 ("relay.lua", "RELAY_PORT", relay_environment(stage, &folder, to, signing))
             }
         };
+        environment.extend(more);
         let policy = stage.policy(policy);
         let mut command = daemon_command(&programs.kumod, &policy)?;
         command.envs(environment.iter().cloned()).env(port_variable, "0");
@@ -75,6 +91,11 @@ impl Relay {
         let name = format!("{}-life{}", self.name, self.lives);
         (self.program, self.smtp, self.http) = launch(stage, &name, &mut command).context("restart after a kill")?;
         Ok(())
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.program.pid()
     }
 
     /// The largest resident set it ever had, in MiB.
@@ -106,6 +127,7 @@ impl Subject for Relay {
         Ok(Reading {
             cpu_us: proc_file::cpu_us(self.program.pid())?,
             commits: metrics.value("postrider_spool_commits"),
+            spool_octets: metrics.value("postrider_spool_bytes_written"),
         })
     }
 
@@ -145,7 +167,11 @@ fn relay_environment(
     environment
 }
 
-fn daemon_command(kumod: &std::path::Path, policy: &std::path::Path) -> anyhow::Result<Command> {
+/// The command that starts a daemon on a policy, with nothing of the caller's environment that policies look at.
+///
+/// # Errors
+/// The current user has no name.
+pub fn daemon_command(kumod: &std::path::Path, policy: &std::path::Path) -> anyhow::Result<Command> {
     let mut command = Command::new(kumod);
     command.arg("--policy").arg(policy);
     if nix::unistd::geteuid().is_root() {
@@ -156,7 +182,7 @@ fn daemon_command(kumod: &std::path::Path, policy: &std::path::Path) -> anyhow::
     // The caller's environment must not change what is measured.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
-        if text.starts_with("RELAY_") || text.starts_with("SINK_") || text.starts_with("KUMOD_") {
+        if OWN_PREFIXES.iter().any(|prefix| text.starts_with(prefix)) {
             command.env_remove(&name);
         }
     }
@@ -164,7 +190,11 @@ fn daemon_command(kumod: &std::path::Path, policy: &std::path::Path) -> anyhow::
     Ok(command)
 }
 
-fn launch(stage: &Stage, name: &str, command: &mut Command) -> anyhow::Result<(Program, SocketAddr, SocketAddr)> {
+/// Starts a daemon and waits until it listens; its SMTP and HTTP addresses.
+///
+/// # Errors
+/// It does not come up.
+pub fn launch(stage: &Stage, name: &str, command: &mut Command) -> anyhow::Result<(Program, SocketAddr, SocketAddr)> {
     let mut program = Program::start(&stage.herd, &stage.logs(), &format!("{name}-relay"), command)?;
     let listeners = await_listeners(&mut program, "the relay's listeners")?;
     let smtp = listeners.smtp.with_context(|| format!("no smtp listener{}", program.last_words()))?;
@@ -172,7 +202,10 @@ fn launch(stage: &Stage, name: &str, command: &mut Command) -> anyhow::Result<(P
     Ok((program, smtp, http))
 }
 
-const ANY_PORT: &str = "127.0.0.1:0";
+/// Environment variables that policies and daemon look at.
+const OWN_PREFIXES: [&str; 4] = ["RELAY_", "SINK_", "BACKLOG_", "KUMOD_"];
+/// A listener's address when any port will do.
+pub const ANY_PORT: &str = "127.0.0.1:0";
 /// Should a delivery fail, a run is not held up for the default of 20 minutes; that it failed shows in the time.
 const RETRY: &str = "5s";
 /// With an empty queue a drain has nothing to wait for but log files.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 
 use crate::clock_factor::{Clock, factor};
+use crate::disk_stat::Device;
 use crate::generator::{Generator, Order, Outcome};
 use crate::relay::Relay;
 use crate::sink::Sink;
@@ -39,6 +40,8 @@ pub struct Reading {
     pub cpu_us: f64,
     /// Commits of the spool, each with one sync.
     pub commits: Option<f64>,
+    /// Octets the spool wrote, whatever for.
+    pub spool_octets: Option<f64>,
 }
 
 impl Reading {
@@ -46,12 +49,13 @@ impl Reading {
         Reading {
             cpu_us: self.cpu_us - earlier.cpu_us,
             commits: self.commits.zip(earlier.commits).map(|(now, then)| now - then),
+            spool_octets: self.spool_octets.zip(earlier.spool_octets).map(|(now, then)| now - then),
         }
     }
 }
 
 /// The figures of a run.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Round {
     /// Messages acknowledged a second, while they were being sent.
     pub accepted_per_s: f64,
@@ -63,6 +67,10 @@ pub struct Round {
     pub cpu_us: f64,
     /// Syncs a message.
     pub syncs: Option<f64>,
+    /// Octets the spool wrote for an octet of mail.
+    pub written: Option<f64>,
+    /// Octets written to the device for an octet of mail, logs, ledgers and other programs included.
+    pub device_written: Option<f64>,
     /// Median time from the final dot to the 250.
     pub p50_ms: f64,
     /// 99 % were answered within this.
@@ -81,6 +89,8 @@ pub struct Running<'a> {
     signature_us: f64,
     before: Reading,
     delivered_before: f64,
+    device: Device,
+    device_before: Option<u64>,
     started: Instant,
 }
 
@@ -99,9 +109,11 @@ impl<'a> Running<'a> {
         let signature_us = clock.signature_us()?;
         let before = subject.reading()?;
         let delivered_before = subject.delivered()?.unwrap_or_default();
+        let device = Device::of(&stage.logs())?;
+        let device_before = device.octets_written()?;
         let started = Instant::now();
         let generator = Generator::start(stage, programs, order, subject.address())?;
-        Ok(Running { clock, order, generator, signature_us, before, delivered_before, started })
+        Ok(Running { clock, order, generator, signature_us, before, delivered_before, device, device_before, started })
     }
 
     /// Kills the relay once `share` of the messages have been delivered, and starts it again.
@@ -136,7 +148,9 @@ impl<'a> Running<'a> {
         self.await_generator(subject)?;
         let sent_in = self.started.elapsed();
         let order = self.order;
-        let Running { clock, generator, signature_us, before, delivered_before, started, .. } = self;
+        let Running {
+            clock, generator, signature_us, before, delivered_before, device, device_before, started, ..
+        } = self;
         let mut outcome = generator.outcome()?;
         check(order, &outcome, subject)?;
         let (mut elapsed, mut held) = (sent_in, 0.0);
@@ -150,12 +164,16 @@ impl<'a> Running<'a> {
         }
         let used = subject.reading()?.minus(before);
         let sent = outcome.sent as f64;
+        let mail = sent * order.octets as f64;
+        let device_octets = device.octets_written()?.zip(device_before).map(|(after, before)| (after - before) as f64);
         Ok(Round {
             accepted_per_s: sent / outcome.seconds,
             delivered_per_s: relays.then(|| sent / elapsed.as_secs_f64()),
             seconds: elapsed.as_secs_f64(),
             cpu_us: used.cpu_us / sent,
             syncs: used.commits.map(|commits| commits / sent),
+            written: used.spool_octets.map(|octets| octets / mail),
+            device_written: device_octets.map(|octets| octets / mail),
             p50_ms: outcome.p50_ms,
             p99_ms: outcome.p99_ms,
             clock: factor(signature_us, clock.signature_us()?),

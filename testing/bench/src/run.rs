@@ -4,16 +4,17 @@
 //! and which workloads. Out: a table on stdout and, for a complete benchmark, a file in `bench/results`. A workload
 //! that fails is shown as such and makes the exit code 1; the others still run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 
 use crate::audit::Verdict;
 use crate::clock_factor::{Clock, REFERENCE_US};
 use crate::generator::Order;
-use crate::machine::{self, Facts};
+use crate::machine::Facts;
 use crate::postfix::{Peers, Postfix};
 use crate::relay::Relay;
+use crate::results::{Keep, Results};
 use crate::round::{Round, Running, Subject};
 use crate::sink::Sink;
 use crate::stage::{Place, Programs, Stage, built_program};
@@ -42,9 +43,8 @@ pub struct Options {
     /// Also measure these servers at the unsigned work; known: postfix [default: $PEERS]
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = ["postfix"])]
     peers: Vec<String>,
-    /// Where results are written; without it only a complete benchmark is, to bench/results
-    #[arg(long, value_name = "DIR")]
-    results: Option<PathBuf>,
+    #[command(flatten)]
+    keep: Keep,
     #[command(flatten)]
     place: Place,
 }
@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
                 note(&mut table, &mut faults, name, bench.postfix(workload, peers, &format!("{file}-postfix")));
             }
         }
-        conclude(options, runs, &facts, &table, &faults)
+        conclude(options, runs, &facts, table, &faults)
     })
 }
 
@@ -134,9 +134,10 @@ impl Bench<'_> {
         for number in 0..=self.runs {
             let order = Order {
                 name: format!("{file}-{number}"),
-                size_kib: workload.size_kib,
+                octets: u64::from(workload.size_kib) * 1024,
                 messages: workload.messages,
                 concurrency: workload.concurrency,
+                domains: Vec::new(),
                 persistent: false,
             };
             let running = Running::begin(self.stage, &self.programs, &self.clock, subject, &order)?;
@@ -195,37 +196,15 @@ fn note(table: &mut Table, faults: &mut Vec<String>, name: String, outcome: anyh
     }
 }
 
-fn conclude(options: &Options, runs: u32, facts: &Facts, table: &Table, faults: &[String]) -> anyhow::Result<()> {
-    for line in facts.lines() {
-        println!("{line}");
-    }
-    print!("\n{}", table.text());
+fn conclude(options: &Options, runs: u32, facts: &Facts, table: Table, faults: &[String]) -> anyhow::Result<()> {
     if !faults.is_empty() {
+        print!("{}", table.text());
         bail!("{}", faults.join("\n"));
     }
     let complete = !options.quick && options.only.is_none() && options.messages.is_none() && options.runs >= 3;
-    let folder = match &options.results {
-        Some(folder) => folder.clone(),
-        None if complete => PathBuf::from(RESULTS),
-        None => return Ok(()),
-    };
-    let path = write(&folder, runs, facts, table)?;
-    println!("\nwritten to {}", path.display());
-    Ok(())
-}
-
-fn write(folder: &Path, runs: u32, facts: &Facts, table: &Table) -> anyhow::Result<PathBuf> {
-    let day = time::OffsetDateTime::now_utc().date();
-    let mut text = format!("# Benchmark of {day}\n\n");
-    for line in facts.lines() {
-        text += &format!("- {line}\n");
-    }
     let legend = LEGEND.replace("RUNS", &runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());
-    text += &format!("\n{}\n{legend}", table.markdown());
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let path = folder.join(format!("{day}-{}core.md", machine::cores()));
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(path)
+    let results = Results { suffix: "", title: "Benchmark", facts, tables: &[table], legend: &legend };
+    options.keep.conclude(complete, &results)
 }
 
 impl Row {
@@ -243,6 +222,8 @@ impl Row {
             figure(middle(|round| round.p99_ms), 2),
             figure(self.peak_rss_mib, 0),
             figure(some(|round| round.syncs), 4),
+            figure(some(|round| round.written), 3),
+            figure(some(|round| round.device_written), 3),
             self.verdict.map_or("-".to_owned(), |of| format!("{}/{}/{}", of.lost, of.doubled, of.damaged)),
         ]
     }
@@ -261,8 +242,7 @@ fn progress(number: u32, round: &Round) -> String {
 
 /// A peer gets the same work but a quarter of the messages, as it takes many times as long for each.
 const PEER_SHARE: u64 = 4;
-const RESULTS: &str = "bench/results";
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 13] = [
     "workload",
     "accepted/s",
     "delivered/s",
@@ -273,6 +253,8 @@ const COLUMNS: [&str; 11] = [
     "p99 ms",
     "peak RSS MiB",
     "syncs/msg",
+    "WA spool",
+    "WA device",
     "lost/doubled/damaged",
 ];
 const LEGEND: &str = "\
@@ -284,6 +266,8 @@ disk before its 250 (but for `discarded`, which stores nothing).
 - clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us; CPU/factor is CPU divided
   by it, for comparison between machines and their states.
 - p50, p99: from the final dot to its 250. peak RSS: over all runs of the workload.
+- WA: octets written for an octet of mail, by the spool's own count (no logs) and by the device's (logs, ledgers and other
+  programs included).
 - lost/doubled/damaged: from the ledgers of both ends; a row with another figure than 0 is void.
 ";
 
@@ -322,6 +306,8 @@ mod tests {
             seconds: 1.0,
             cpu_us,
             syncs: Some(0.05),
+            written: Some(1.05),
+            device_written: None,
             p50_ms: 1.0,
             p99_ms: 2.0,
             clock: 2.0,
@@ -331,18 +317,7 @@ mod tests {
         let row = Row { name: "n".to_owned(), rounds, peak_rss_mib: None, verdict: None };
         let cells = row.cells();
         assert_eq!(cells.len(), COLUMNS.len());
-        let want = ["n", "8000", "7000", "110.0", "2.00", "55.0", "1.00", "2.00", "-", "0.0500", "-"];
+        let want = ["n", "8000", "7000", "110.0", "2.00", "55.0", "1.00", "2.00", "-", "0.0500", "1.050", "-", "-"];
         assert_eq!(cells, want);
-    }
-
-    #[test]
-    fn results_are_written_under_the_day() {
-        let folder = tempfile::tempdir().expect("scratch folder");
-        let facts = Facts::gather(&folder.path().canonicalize().expect("there")).expect("facts");
-        let path = write(&folder.path().join("results"), 3, &facts, &Table::new(&COLUMNS)).expect("written");
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        assert!(name.ends_with(&format!("-{}core.md", machine::cores())) && name.starts_with("20"), "{name}");
-        let text = std::fs::read_to_string(&path).expect("read");
-        assert!(text.contains("- kernel: ") && text.contains("| workload |") && text.contains("253 us"), "{text}");
     }
 }

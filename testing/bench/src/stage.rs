@@ -22,11 +22,11 @@ pub struct Stage {
 }
 
 /// Options that all verbs share.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub struct Place {
     /// Folder to work in, on a real disk; a folder of this process's own is made there
     /// [default: postrider in $XDG_CACHE_HOME or ~/.cache]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, visible_alias = "dir", value_name = "DIR")]
     work: Option<PathBuf>,
 }
 
@@ -68,7 +68,7 @@ impl Stage {
         if ["tmpfs", "ramfs"].contains(&mount.kind.as_str()) {
             bail!("--work: {} is on {}, where a sync costs nothing; expected a disk", root.display(), mount.kind);
         }
-        for (name, text) in [("relay.lua", RELAY_POLICY), ("sink.lua", SINK_POLICY)] {
+        for (name, text) in [("relay.lua", RELAY_POLICY), ("sink.lua", SINK_POLICY), ("backlog.lua", BACKLOG_POLICY)] {
             fs::write(root.join(POLICIES).join(name), text).context("cannot write a policy")?;
         }
         let keys = Keys::make(&root.join(POLICIES))?;
@@ -163,4 +163,5 @@ const SPOOLS: &str = "spool";
 const LOGS: &str = "logs";
 const POLICIES: &str = "policy";
 const RELAY_POLICY: &str = include_str!("../../../bench/policies/relay.lua");
+const BACKLOG_POLICY: &str = include_str!("../../../bench/policies/backlog.lua");
 const SINK_POLICY: &str = include_str!("../../../bench/policies/sink.lua");

@@ -1,4 +1,5 @@
-//! The median: the figure that one slow run of a shared machine does not move. In: samples. Out: a number.
+//! The median, the figure that one slow run of a shared machine does not move, and other ranks. In: samples. Out: a
+//! number.
 
 /// The middle of the samples, or the mean of the two in the middle; nothing of nothing.
 pub fn median(samples: impl IntoIterator<Item = f64>) -> Option<f64> {
@@ -12,9 +13,27 @@ pub fn median(samples: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some((samples.get(middle.checked_sub(1)?)? + upper) / 2.0)
 }
 
+/// The sample that so many percent are not above (nearest rank); nothing of nothing. Sorts the samples.
+pub fn percentile(samples: &mut [f64], percent: f64) -> Option<f64> {
+    samples.sort_by(f64::total_cmp);
+    let rank = (percent / 100.0 * samples.len() as f64).ceil() as usize;
+    samples.get(rank.clamp(1, samples.len().max(1)) - 1).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks() {
+        let mut samples: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        assert_eq!(percentile(&mut samples, 50.0), Some(100.0));
+        assert_eq!(percentile(&mut samples, 99.0), Some(198.0));
+        assert_eq!(percentile(&mut samples, 100.0), Some(200.0));
+        assert_eq!(percentile(&mut samples, 0.0), Some(1.0));
+        assert_eq!(percentile(&mut [7.0], 99.0), Some(7.0));
+        assert_eq!(percentile(&mut [], 99.0), None);
+    }
 
     #[test]
     fn odd_even_and_none() {

@@ -9,7 +9,7 @@ use crate::scratch::Scratch;
 use crate::until::{SOON, until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// A way to start the server; may be used several times.
 #[derive(Clone, Debug)]
 pub struct Launch {
+    /// Words before the program's name.
+    wrapper: Vec<OsString>,
     arguments: Vec<OsString>,
     env: BTreeMap<String, OsString>,
 }
@@ -60,7 +62,7 @@ impl Launch {
 
     /// `postrider VERB` and nothing else.
     pub fn verb(verb: &str) -> Launch {
-        Launch { arguments: vec![verb.into()], env: BTreeMap::new() }
+        Launch { wrapper: Vec::new(), arguments: vec![verb.into()], env: BTreeMap::new() }
     }
 
     /// Adds an argument.
@@ -72,6 +74,12 @@ impl Launch {
     /// Sets a variable of its environment.
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Launch {
         self.env.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Starts it by way of another program, such as a tracer: `WORDS... postrider ...`.
+    pub fn under(mut self, words: Vec<OsString>) -> Launch {
+        self.wrapper = words;
         self
     }
 
@@ -97,8 +105,16 @@ impl Launch {
         self.spawn().finish(SOON)
     }
 
-    fn spawn(&self) -> Process {
-        let mut command = program();
+    /// Starts it and waits for nothing.
+    pub fn spawn(&self) -> Process {
+        let mut command = match self.wrapper.split_first() {
+            None => program(),
+            Some((wrapper, words)) => {
+                let mut command = clean(wrapper);
+                command.args(words).arg(binary());
+                command
+            }
+        };
         command.args(&self.arguments).envs(&self.env);
         Process::spawn(&self.arguments[0].to_string_lossy(), command)
     }
@@ -148,7 +164,11 @@ impl Kumod {
 
 /// The built program with a clean environment.
 pub fn program() -> Command {
-    let mut command = Command::new(binary());
+    clean(binary())
+}
+
+fn clean(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     command.env_clear();
     for name in ["PATH", "HOME"] {
         command.envs(std::env::var_os(name).map(|value| (name, value)));

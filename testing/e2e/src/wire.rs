@@ -37,6 +37,11 @@ impl Client {
         Client { peer, reader: BufReader::new(stream) }
     }
 
+    /// Our end of the connection.
+    pub fn local(&self) -> SocketAddr {
+        self.reader.get_ref().local_addr().expect("a connected socket has an address")
+    }
+
     /// Sends octets as they are. A peer that has hung up is the reader's to notice.
     pub fn send(&mut self, octets: impl AsRef<[u8]>) {
         let sent = self.reader.get_mut().write_all(octets.as_ref());

@@ -1,58 +1,180 @@
 //! kill -9: whatever was answered 250 arrives, and what is known about it survives.
 
-use e2e::kumod::{Launch, policy_file};
-use e2e::ledger::balance;
+use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::Logs;
-use e2e::port::free_port;
+use e2e::mount::Tmpfs;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
-use e2e::traffic::Traffic;
-use e2e::until::{LATER, SOON, until};
+use e2e::torture::{Account, Line, Load, Mix, Sent, Stage, seed};
+use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 #[test]
-fn nothing_acknowledged_is_lost_in_twenty_kills_under_load() {
-    let scratch = Scratch::new();
-    let sink = Sink::start(&scratch, "sink", &[]);
-    let port = free_port();
-    let launch = Launch::relay(&scratch, sink.address).env("RELAY_PORT", port.to_string());
-    let mut relay = launch.start();
-    let options = |size| ["--reconnect-forever", "--duration", "300", "--concurrency", "10", "--body-size", size];
-    let generators = [
-        Traffic::start(&scratch, "small", relay.smtp(), &options("2k")),
-        Traffic::start(&scratch, "large", relay.smtp(), &options("10k")),
-    ];
-    let begun = Instant::now();
-    for round in 0..KILLS {
-        // Early rounds die with little in hand, later ones in full flight; never at the same count twice.
-        let after = fastrand::u32(1..=50 + 40 * round);
-        relay.await_metric("total_messages_received{service=\"esmtp_listener\"}", f64::from(after), SOON);
-        relay.process.kill();
-        relay = launch.start();
-    }
-    println!("{KILLS} kills in {:?}", begun.elapsed());
-    let acknowledged: Vec<String> = generators.into_iter().flat_map(Traffic::stop).collect();
-    assert!(acknowledged.len() > KILLS as usize * 20, "only {} messages were sent", acknowledged.len());
-    let mut last = None;
-    until(LATER, "every acknowledged message at the sink", || {
-        let now = balance(&acknowledged, &sink.arrivals());
-        let done = now.lost.is_empty();
-        if done || last.as_ref() != Some(&now.lost.len()) {
-            last = Some(now.lost.len());
-            println!("{} acknowledged, {} missing, {} doubled", now.acknowledged, now.lost.len(), now.duplicates);
+fn nothing_acknowledged_is_lost_however_it_is_killed() {
+    let (seed, kills) = (seed(), kills_wanted());
+    let on_disk = kills - kills / 4;
+    let runs = [killed_on_disk(None, seed, on_disk), killed_while_compacting(seed, kills - on_disk)];
+    judge(seed, kills, &runs);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_however_it_is_killed_with_a_file_a_message() {
+    let (seed, kills) = (seed(), kills_wanted() / 2);
+    judge(seed, kills, &[killed_on_disk(Some("LocalDisk"), seed, kills)]);
+}
+
+/// Prints the table, and checks what every run of kills must keep to.
+fn judge(seed: u64, kills: usize, runs: &[(Account, Vec<Kind>)]) {
+    let mut table: BTreeMap<Kind, Tally> = BTreeMap::new();
+    for (account, kinds) in runs {
+        println!("{account}");
+        assert!(account.is_clean(), "seed {seed}: {account}");
+        // What stands behind the last kill has no kind of its own.
+        for (epoch, row) in account.epochs.iter().enumerate() {
+            let before = kinds.get(epoch).or(kinds.last()).expect("at least one kill");
+            let tally = table.entry(*before).or_default();
+            tally.acked += row.acked;
+            tally.unknown += row.unknown;
+            tally.lost += row.lost;
+            table.entry(kinds[epoch.saturating_sub(1)]).or_default().duplicates += row.duplicates;
         }
-        done.then_some(())
-    });
-    relay.await_empty(SOON);
-    let balance = balance(&acknowledged, &sink.arrivals());
-    println!("{} acknowledged, none lost, {} doubled", balance.acknowledged, balance.duplicates);
-    assert_eq!(balance.damaged, Vec::<String>::new(), "arrived damaged");
-    let most = DUPLICATES_PER_KILL_MAX * KILLS as usize;
-    assert!(balance.duplicates <= most, "{} duplicates in {KILLS} kills, at most {most} expected", balance.duplicates);
+        kinds.iter().for_each(|kind| table.entry(*kind).or_default().kills += 1);
+    }
+    println!("{:<22} {:>6} {:>8} {:>8} {:>6} {:>10}", "killed", "kills", "acked", "unknown", "lost", "duplicates");
+    for (kind, Tally { kills, acked, unknown, lost, duplicates }) in &table {
+        println!("{:<22} {kills:>6} {acked:>8} {unknown:>8} {lost:>6} {duplicates:>10}", kind.name());
+    }
+    let duplicates: usize = table.values().map(|tally| tally.duplicates).sum();
+    println!("{kills} kills: {duplicates} duplicates, {:.2} a kill", duplicates as f64 / kills as f64);
+    let most = DUPLICATES_PER_KILL_MAX * kills as f64;
+    assert!(duplicates as f64 <= most, "seed {seed}: {duplicates} duplicates in {kills} kills, at most {most} allowed");
+}
+
+/// Kills of the first three kinds, in any order.
+fn killed_on_disk(spool: Option<&str>, seed: u64, kills: usize) -> (Account, Vec<Kind>) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut kinds: Vec<Kind> = Kind::ALL.into_iter().take(3).cycle().take(kills).collect();
+    random.shuffle(&mut kinds);
+    let scratch = Scratch::new();
+    let stage = Stage::new(scratch.path(), seed).kind(spool).env("TORTURE_STUCK", BACKLOG_RETRY);
+    let mut relay = Some(stage.launch.start());
+    let backlog = Load::start(&stage.book, stage.address, SENDERS, BACKLOG * 2, &Mix::stuck(1_500));
+    stage.book.await_acked(BACKLOG, LATER);
+    backlog.stop();
+    let load = Load::start(&stage.book, stage.address, SENDERS, LETTERS_PER_SECOND, &Mix::varied());
+    for kind in &kinds {
+        match kind {
+            Kind::UnderLoad => {
+                let mut relay = relay.take().unwrap_or_else(|| stage.launch.start());
+                stage.book.await_acked(stage.book.acked() + random.usize(1..=100), SOON);
+                relay.process.kill();
+            }
+            Kind::AfterAck => {
+                let mut relay = relay.take().unwrap_or_else(|| stage.launch.start());
+                kill_after_ack(&stage, &mut relay, random.usize(1..=20));
+            }
+            Kind::DuringStart => {
+                // One that still serves ends here without being counted: it is stopped in order.
+                relay.take().map(Kumod::stop);
+                let mut starting = stage.launch.spawn();
+                // The moment of death is the random thing here: there is no event to wait for.
+                std::thread::sleep(START_KILLED_WITHIN.mul_f64(random.f64()));
+                starting.kill();
+            }
+            Kind::Compacting => unreachable!("not on this stage"),
+        }
+        stage.book.next_epoch();
+    }
+    let relay = relay.unwrap_or_else(|| stage.launch.start());
+    load.stop();
+    let account = stage.settle(&relay);
     relay.stop();
+    (account, kinds)
+}
+
+/// Sends a few letters on a line of its own; the 250 to the last of them is the relay's last word.
+fn kill_after_ack(stage: &Stage, relay: &mut Kumod, letters: usize) {
+    let mut line = Line::open(stage.address, &stage.book).expect("a relay that serves");
+    let pid = Pid::from_raw(i32::try_from(relay.process.pid()).expect("a process id"));
+    for left in (0..letters).rev() {
+        let letter = stage.book.letter(&Mix::plain(3_000));
+        let sent = line.send(&stage.book, &letter, |_| {
+            if left == 0 {
+                kill(pid, Signal::SIGKILL).expect("the relay lives");
+            }
+        });
+        assert_eq!(sent, Sent::Acked);
+    }
+    relay.process.kill();
+}
+
+/// Kills while survivors are being moved: a small disk, much mail that goes at once, a little that stays.
+fn killed_while_compacting(seed: u64, kills: usize) -> (Account, Vec<Kind>) {
+    let mut random = fastrand::Rng::with_seed(seed ^ 1);
+    let scratch = Scratch::new();
+    let disk = Tmpfs::mount(&scratch, "small", "size=256m");
+    let stage = Stage::new(disk.path(), seed ^ 1);
+    let mut relay = stage.launch.start();
+    let mix = Mix { octets: 20_000..60_000, stuck_percent: 3, trouble_percent: 3, ..Mix::varied() };
+    let load = Load::start(&stage.book, stage.address, SENDERS, LETTERS_PER_SECOND, &mix);
+    for _ in 0..kills {
+        await_compaction(&relay);
+        std::thread::sleep(COMPACTION_KILLED_WITHIN.mul_f64(random.f64()));
+        relay.process.kill();
+        stage.book.next_epoch();
+        relay = stage.launch.start();
+    }
+    load.stop();
+    let account = stage.settle(&relay);
+    relay.stop();
+    (account, vec![Kind::Compacting; kills])
+}
+
+/// Waits until the relay moves survivors.
+fn await_compaction(relay: &Kumod) {
+    let moved = relay.metric(COMPACTED);
+    relay.await_metric(COMPACTED, moved + 1.0, LATER);
+}
+
+/// When a kill hits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    UnderLoad,
+    AfterAck,
+    DuringStart,
+    Compacting,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::UnderLoad, Kind::AfterAck, Kind::DuringStart, Kind::Compacting];
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::UnderLoad => "under load",
+            Kind::AfterAck => "right after a 250",
+            Kind::DuringStart => "during the start",
+            Kind::Compacting => "while compacting",
+        }
+    }
+}
+
+/// What the kills of one kind did. A duplicate counts for the kill before it, all else for the kill behind it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    kills: usize,
+    acked: usize,
+    unknown: usize,
+    lost: usize,
+    duplicates: usize,
+}
+
+fn kills_wanted() -> usize {
+    std::env::var("TORTURE_KILLS").map_or(KILLS, |text| text.parse().expect("TORTURE_KILLS is a number"))
 }
 
 #[test]
@@ -111,9 +233,22 @@ fn times(records: &[Value]) -> BTreeMap<String, f64> {
     records.iter().map(of).collect()
 }
 
-const KILLS: u32 = 20;
-/// What a crash may repeat: deliveries answered whose marks were not yet synced.
-const DUPLICATES_PER_KILL_MAX: usize = 50;
+/// Kills when `TORTURE_KILLS` does not say, a quarter of each kind.
+const KILLS: usize = 20;
+/// What a crash may repeat: deliveries answered whose marks were not yet written.
+const DUPLICATES_PER_KILL_MAX: f64 = 0.25;
+/// Letters in the spool that no restart gets rid of.
+const BACKLOG: usize = 1_000;
+/// How often it is tried: seldom enough to leave the load alone.
+const BACKLOG_RETRY: &str = "5s";
+const SENDERS: usize = 16;
+const LETTERS_PER_SECOND: usize = 200;
+/// A start is killed at a random moment of this time.
+const START_KILLED_WITHIN: Duration = Duration::from_millis(400);
+/// Compaction once seen is hit at a random moment of this time.
+const COMPACTION_KILLED_WITHIN: Duration = Duration::from_millis(20);
+/// Octets of survivors moved so far.
+const COMPACTED: &str = "postrider_spool_bytes_compacted";
 /// Messages whose due times lie apart.
 const SPREAD: usize = 3;
 /// Their retry interval: longer than the test needs from the first message to the restart.

@@ -9,7 +9,7 @@ use mime::ValueForm;
 use queue::QueueName;
 use smtp_server::{Answer, Disconnect, Transaction};
 use smtp_wire::{EnhancedCode, Mailbox, Reply};
-use spool::{Durable, Mark, Receipt, SpoolError, Volatile};
+use spool::{Durable, Receipt, SpoolError, Volatile};
 
 impl World {
     /// Prepares a transaction of a session and sends it to the writer; an answer at once is a refusal.
@@ -23,11 +23,9 @@ impl World {
         let early = self.sabotaged(crate::Sabotage::PromiseBeforeCommit);
         let volatile = |s: &Sealed| Receipt::Volatile(Volatile::by_operator_choice(s.id));
         let receipts: Vec<Receipt> = sealed.iter().filter(|_| early).map(volatile).collect();
-        let mut groups = by_body(sealed);
-        let first = groups.pop();
         let inbound = self.process.as_mut().and_then(|p| p.inbound.get_mut(&session))?;
-        inbound.accepting = Some(Accepting { groups, queues, durable: Vec::new(), answered: early });
-        self.append(session, first?);
+        inbound.accepting = Some(Accepting { queues, answered: early });
+        self.append(session, by_body(sealed));
         early.then_some(Answer::Accepted(receipts))
     }
 
@@ -74,50 +72,29 @@ impl World {
         Ok(())
     }
 
-    /// The writer's answer to one group of a transaction.
+    /// The writer's answer to a transaction.
     pub fn appended(&mut self, session: u64, result: Result<(Vec<Sealed>, Vec<Durable>), SpoolError>) {
         let inbound = self.process.as_mut().and_then(|p| p.inbound.get_mut(&session));
-        let Some(accepting) = inbound.and_then(|i| i.accepting.as_mut()) else { return };
+        let Some(accepting) = inbound.and_then(|i| i.accepting.take()) else { return };
         let answer = match result {
-            Ok((sealed, durable)) => {
-                accepting.durable.extend(sealed.into_iter().zip(durable));
-                if let Some(next) = accepting.groups.pop() {
-                    return self.append(session, next);
-                }
-                self.take_in(session)
-            }
-            Err(error) => self.take_back(session, &error),
+            Ok((sealed, durable)) => self.take_in(accepting.queues, sealed, durable),
+            Err(error) => reject(Reply::enhanced(451, EnhancedCode::new(4, 3, 0), error.to_string())),
         };
-        if let Some(answer) = answer {
+        if !accepting.answered {
             self.answer_inbound(session, answer);
         }
     }
 
     /// After the commit: nothing may fail.
-    fn take_in(&mut self, session: u64) -> Option<Answer> {
-        let accepting = self.process.as_mut().and_then(|p| p.inbound.get_mut(&session))?.accepting.take()?;
-        let mut receipts = Vec::with_capacity(accepting.durable.len());
-        for ((sealed, durable), queue) in accepting.durable.into_iter().zip(accepting.queues) {
+    fn take_in(&mut self, queues: Vec<String>, sealed: Vec<Sealed>, durable: Vec<Durable>) -> Answer {
+        let mut receipts = Vec::with_capacity(durable.len());
+        for ((sealed, durable), queue) in sealed.into_iter().zip(durable).zip(queues) {
             let message = Message::resident(sealed, Some(durable.place()));
             self.note(|| format!("{} is ours, for queue {queue}", message.id));
             self.with_queue(|q, now| q.admit(now, &queue, message));
             receipts.push(Receipt::Durable(durable));
         }
-        (!accepting.answered).then_some(Answer::Accepted(receipts))
-    }
-
-    /// The groups that did commit were never promised: they are taken out again.
-    fn take_back(&mut self, session: u64, error: &SpoolError) -> Option<Answer> {
-        let accepting = self.process.as_mut().and_then(|p| p.inbound.get_mut(&session))?.accepting.take()?;
-        for (sealed, _) in &accepting.durable {
-            self.ledger.in_limbo(sealed.id);
-            self.mark(Mark::Removed { id: sealed.id });
-        }
-        for sealed in accepting.groups.iter().flatten() {
-            self.ledger.in_limbo(sealed.id);
-        }
-        let reply = Reply::enhanced(451, EnhancedCode::new(4, 3, 0), error.to_string());
-        (!accepting.answered).then(|| reject(reply))
+        Answer::Accepted(receipts)
     }
 }
 
@@ -138,7 +115,7 @@ fn batches(recipients: Vec<Mailbox>, one_each: bool) -> Vec<Vec<Mailbox>> {
     batches
 }
 
-/// Messages that share a body, last group first.
+/// Messages that share a body, in order.
 fn by_body(sealed: Vec<Sealed>) -> Vec<Vec<Sealed>> {
     let mut groups: Vec<Vec<Sealed>> = Vec::new();
     for message in sealed {
@@ -147,6 +124,5 @@ fn by_body(sealed: Vec<Sealed>) -> Vec<Vec<Sealed>> {
             None => groups.push(vec![message]),
         }
     }
-    groups.reverse();
     groups
 }

@@ -90,9 +90,15 @@ impl World {
             }
             Effect::Undeliverable { queued, verdict, reply, .. } => {
                 self.report.untried += 1;
-                self.settle_untried(*queued, verdict, &reply);
+                if let Some(queued) = self.load(*queued) {
+                    self.settle_untried(queued, verdict, &reply);
+                }
             }
-            Effect::Expired(queued) => self.settle_expired(*queued),
+            Effect::Expired(queued) => {
+                if let Some(queued) = self.load(*queued) {
+                    self.settle_expired(queued);
+                }
+            }
             Effect::Forgotten(_) => {}
         }
     }

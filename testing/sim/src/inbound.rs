@@ -7,10 +7,9 @@ use crate::plan::SECOND;
 use crate::wire;
 use crate::world::{Pipe, World};
 use clock::Duration;
-use message::{MessageId, Sealed};
+use message::MessageId;
 use smtp_server::{Answer, Question, Session, Settings, Step};
 use smtp_wire::Reply;
-use spool::Durable;
 use std::sync::Arc;
 
 /// A session and its socket.
@@ -30,21 +29,10 @@ pub(crate) struct Inbound {
 
 /// A transaction on its way through the spool.
 pub(crate) struct Accepting {
-    /// Groups not appended yet, next one last.
-    pub groups: Vec<Vec<Sealed>>,
     /// Queue of each message, in order.
     pub queues: Vec<String>,
-    /// Messages that are durable.
-    pub durable: Vec<(Sealed, Durable)>,
     /// The client was answered already (sabotage).
     pub answered: bool,
-}
-
-impl Inbound {
-    /// Messages that are durable and in no queue yet.
-    pub fn not_admitted(&self) -> impl Iterator<Item = MessageId> {
-        self.accepting.iter().flat_map(|a| &a.durable).map(|(sealed, _)| sealed.id)
-    }
 }
 
 impl World {

@@ -28,7 +28,7 @@ impl World {
         for id in self.agenda.iter().flat_map(|e| carried(e, process.life)) {
             places.entry(id).or_default().push("in an effect");
         }
-        for id in process.inbound.values().flat_map(|s| s.not_admitted()).chain(appended(self, process)) {
+        for id in appended(self, process) {
             places.entry(id).or_default().push("being admitted");
         }
         let mut wrong = Vec::new();

@@ -48,8 +48,8 @@ fn adopt(account: &mut Account, message: &RecoveredMessage, all_synced: bool, sy
     if account.gone == Gone::Durably || removed {
         return Err(format!("came back after its removal was synced ({:?} at {})", account.gone, account.gone_at));
     }
-    if account.envelope != message.envelope {
-        return Err(format!("came back with another envelope: {:?}", message.envelope));
+    if account.envelope.recipients.len() != usize::from(message.recipients) {
+        return Err(format!("came back with {} recipients", message.recipients));
     }
     let plan = Plan { at: 0, attempts: message.attempts, due: message.due };
     let shown = account.plans.iter().rposition(|p| (p.attempts, p.due) == (plan.attempts, plan.due));
@@ -58,7 +58,7 @@ fn adopt(account: &mut Account, message: &RecoveredMessage, all_synced: bool, sy
         return Err(format!("came back with {plan:?}, expected one of {:?} from {certain:?} on", account.plans));
     }
     for (number, fate) in account.recipients.iter_mut().enumerate() {
-        let done = !message.recipients_left.contains(&(number as u32));
+        let done = message.settled.contains(number as u16);
         adopt_recipient(fate, done, all_synced, synced_until)
             .map_err(|e| format!("came back with recipient {number} {e}"))?;
     }

@@ -21,6 +21,7 @@ mod inspection;
 pub mod ledger;
 mod ledger_restart;
 mod life;
+mod load;
 mod outbound;
 mod peer;
 mod plan;

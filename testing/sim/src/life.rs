@@ -10,10 +10,10 @@ use crate::world::{Pipe, World};
 use crate::writer::Writer;
 use crate::{Sabotage, plan};
 use clock::{Instant, Now};
-use message::{Content, IdGenerator, Message};
+use message::{IdGenerator, Message};
 use queue::{QueueCore, QueueName, QueueSettings};
 use spool::{RecoveredMessage, SegmentLog, Settings};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// One life of the server: all that a crash takes away.
 pub(crate) struct Process {
@@ -43,7 +43,12 @@ impl World {
     pub fn begin_life(&mut self) {
         let (disk_seed, nonce_seed, queue_seed) = (self.dice.any(), self.dice.any(), self.dice.any());
         let disk = SimDisk::new(self.disk.clone(), disk_seed, self.unsynced.clone(), self.options.strict);
-        let settings = Settings { segment_octets: 64 << 10, compact_margin_octets: self.plan.compact_margin };
+        let settings = Settings {
+            segment_octets: 64 << 10,
+            compact_margin_octets: self.plan.compact_margin,
+            queue_of: |envelope, meta| QueueName::text_for(envelope, meta).unwrap_or_default(),
+            ..Settings::default()
+        };
         let mut nonces = Dice::new(nonce_seed);
         let opened = SegmentLog::open(disk.clone(), settings, Box::new(move || nonces.any()));
         let (log, recovery) = match opened {
@@ -86,30 +91,24 @@ impl World {
     /// One recovered message goes back to its queue, its content being where it was sealed.
     fn restore(&mut self, found: RecoveredMessage) {
         let content = self.process.as_ref().map(|p| p.log.read(found.id, found.place));
-        let sealed = self.ledger.messages.get(&found.id).map(|account| &account.content);
-        match (content, sealed) {
-            (Some(Ok((head, body))), Some(sealed)) if [&head[..], &body[..]].concat() != *sealed => {
+        let account = self.ledger.messages.get(&found.id);
+        match (content, account) {
+            (Some(Ok(read)), Some(account)) if [&read.head[..], &read.body[..]].concat() != account.content => {
                 self.ledger.violate(format!("{} came back with other content", found.id));
+            }
+            (Some(Ok(read)), Some(account)) if read.envelope != account.envelope => {
+                self.ledger.violate(format!("{} came back with another envelope: {:?}", found.id, read.envelope));
             }
             (Some(Err(spool::SpoolError::Io { .. })), _) | (Some(Ok(_)), _) | (None, _) => {}
             (Some(Err(error)), _) => {
                 self.ledger.violate(format!("{} does not read after a restart: {error}", found.id))
             }
         }
-        let left: BTreeSet<u32> = found.recipients_left.into_iter().collect();
-        let all = found.envelope.recipients.len() as u32;
-        let message = Message {
-            id: found.id,
-            settled: (0..all).filter(|i| !left.contains(i)).map(|i| i as u16).collect(),
-            envelope: found.envelope,
-            meta: found.meta,
-            content: Content::Spooled { place: found.place, size: found.size },
-            attempts: found.attempts,
-            due: found.due,
-        };
-        match QueueName::text_for(&message.envelope, &message.meta) {
-            Ok(name) => self.with_queue(|queue, now| queue.admit(now, &name, message)),
-            Err(error) => self.ledger.violate(format!("{}: {error}", message.id)),
+        let RecoveredMessage { id, queue, place, size, attempts, due, recipients, settled } = found;
+        let message = Message { id, due, place: Some(place), size, attempts, recipients, settled, resident: None };
+        match queue.is_empty() {
+            false => self.with_queue(|q, now| q.admit(now, &queue, message)),
+            true => self.ledger.violate(format!("{id}: came back without a queue")),
         }
     }
 
@@ -168,7 +167,7 @@ impl World {
             let seed = self.dice.any();
             self.disk.crash(seed);
         }
-        self.unsynced = if settled { BTreeSet::new() } else { process.disk.unsynced() };
+        self.unsynced = if settled { std::collections::BTreeSet::new() } else { process.disk.unsynced() };
         for session in process.inbound.keys() {
             self.hang_up(Pipe::ToClient, *session);
         }

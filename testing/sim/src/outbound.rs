@@ -6,11 +6,9 @@ use crate::Sabotage;
 use crate::event::{Chunk, ServerEvent};
 use crate::plan::SECOND;
 use crate::world::{Pipe, World};
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 use clock::Duration;
 use config::EgressPath;
-use message::Content;
-use queue::settle::all_pending;
 use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
 use smtp_client::{CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
 use smtp_wire::Reply;
@@ -332,16 +330,11 @@ impl World {
 
     fn begin(&mut self, number: u64, queued: Queued) {
         let (mono, wall, now) = (self.mono(), self.wall(), self.now);
-        let content = self.content(&queued);
-        let (head, body) = match content {
-            Ok(content) => content,
-            Err(reply) => {
-                let outcomes = all_pending(&queued.message, Verdict::Transient, &reply);
-                return self.settle_attempt(queued, outcomes);
-            }
-        };
+        let Some(queued) = self.load(queued) else { return };
         let message = &queued.message;
-        let pending: Vec<u16> = message.pending().map(|(i, _)| i).collect();
+        let Some(resident) = message.resident.as_deref() else { return };
+        let (head, body) = (resident.head.clone(), resident.body.clone());
+        let pending: Vec<u16> = message.pending().collect();
         self.ledger.begun(message.id, &pending, wall);
         if self.sabotaged(Sabotage::RemoveBeforeAttempt) {
             self.mark(Mark::Removed { id: message.id });
@@ -352,10 +345,10 @@ impl World {
         let (ticket, reused) = (outbound.taken as u64, outbound.taken == 2);
         let job = Job {
             ticket,
-            sender: message.envelope.sender.clone(),
-            recipients: message.pending().map(|(_, r)| r.clone()).collect(),
+            sender: resident.envelope.sender.clone(),
+            recipients: pending.iter().map(|r| resident.envelope.recipients[usize::from(*r)].clone()).collect(),
             needs_8bit: !(head.is_ascii() && body.is_ascii()),
-            needs_smtputf8: message.envelope.needs_smtputf8(),
+            needs_smtputf8: resident.envelope.needs_smtputf8(),
             head,
             body,
         };
@@ -377,17 +370,6 @@ impl World {
         {
             let text = format!("{name}: more messages than {rate}");
             self.ledger.violate(text);
-        }
-    }
-
-    fn content(&self, queued: &Queued) -> Result<(Bytes, Bytes), Reply> {
-        match (&queued.message.content, &self.process) {
-            (Content::Resident { head, body, .. }, _) => Ok((head.clone(), body.clone())),
-            (Content::Spooled { place, .. }, Some(process)) => {
-                let read = process.log.read(queued.message.id, *place);
-                read.map_err(|error| Reply::new(451, &format!("4.3.0 the message could not be read: {error}")))
-            }
-            (Content::Spooled { .. }, None) => Err(Reply::new(451, "4.3.0 nobody is there")),
         }
     }
 
@@ -440,13 +422,13 @@ impl World {
         if outcome.results.iter().all(|r| r.verdict == smtp_client::Verdict::NotAttempted) {
             return self.give_back(conn, queued);
         }
-        for ((recipient, _), result) in queued.message.pending().zip(&outcome.results) {
+        for (recipient, result) in queued.message.pending().zip(&outcome.results) {
             if !result.local && result.verdict != smtp_client::Verdict::Delivered {
                 self.ledger.refused(queued.message.id, recipient);
             }
         }
         let sabotage = self.options.sabotage;
-        let pending: Vec<u16> = queued.message.pending().map(|(i, _)| i).collect();
+        let pending: Vec<u16> = queued.message.pending().collect();
         if pending.len() != outcome.results.len() {
             self.ledger.violate(format!("{}: {} results for {pending:?}", queued.message.id, outcome.results.len()));
         }

@@ -16,7 +16,7 @@ use spool::{Batch, Mark, SpoolError};
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
     /// Sessions and the transactions they want durable.
-    appends: Vec<(u64, Vec<Sealed>)>,
+    appends: Vec<(u64, Vec<Vec<Sealed>>)>,
     /// Marks that came since the last turn.
     inbox: Vec<Mark>,
     /// Marks taken and not durable yet.
@@ -32,12 +32,13 @@ pub(crate) struct Writer {
 
 impl World {
     /// A session wants its messages durable; `ServerEvent::Appended` is the answer.
-    pub fn append(&mut self, session: u64, sealed: Vec<Sealed>) {
+    pub fn append(&mut self, session: u64, groups: Vec<Vec<Sealed>>) {
         let Some(process) = &mut self.process else { return };
         if let Some(error) = process.writer.stopped.clone() {
+            groups.iter().flatten().for_each(|s| self.ledger.in_limbo(s.id));
             return self.server_soon(0, ServerEvent::Appended(session, Err(error)));
         }
-        process.writer.appends.push((session, sealed));
+        process.writer.appends.push((session, groups));
         let linger = self.dice.within(0, 1_000);
         self.turn_within(linger);
     }
@@ -86,10 +87,11 @@ impl World {
         }
     }
 
-    fn commit(&mut self, appends: Vec<(u64, Vec<Sealed>)>) {
+    fn commit(&mut self, appends: Vec<(u64, Vec<Vec<Sealed>>)>) {
         let Some(Process { writer, log, disk, .. }) = &mut self.process else { return };
-        let (sessions, transactions): (Vec<u64>, Vec<Vec<Sealed>>) = appends.into_iter().unzip();
-        let batch = Batch { appends: transactions, marks: std::mem::take(&mut writer.marks) };
+        let sessions: Vec<(u64, usize)> = appends.iter().map(|(session, groups)| (*session, groups.len())).collect();
+        let groups = appends.into_iter().flat_map(|(_, groups)| groups).collect();
+        let batch = Batch { appends: groups, marks: std::mem::take(&mut writer.marks) };
         let result = log.commit(&batch);
         let dead = disk.is_dead();
         match result {
@@ -98,7 +100,9 @@ impl World {
                 durable.iter().for_each(|d| self.ledger.durable(d.id()));
                 batch.marks.iter().for_each(|m| self.ledger.mark_synced(m));
                 let mut durable = durable.into_iter();
-                for (session, sealed) in sessions.into_iter().zip(batch.appends) {
+                let mut written = batch.appends.into_iter();
+                for (session, groups) in sessions {
+                    let sealed: Vec<Sealed> = written.by_ref().take(groups).flatten().collect();
                     let own = durable.by_ref().take(sealed.len()).collect();
                     let delay = self.dice.within(0, 500);
                     self.server_soon(delay, ServerEvent::Appended(session, Ok((sealed, own))));
@@ -109,15 +113,17 @@ impl World {
                 self.report.failed_commits += u64::from(!dead);
                 self.sync_failed |= !dead;
                 self.note(|| format!("commit failed: {error}"));
-                self.refuse(sessions.into_iter().zip(batch.appends).collect(), &error);
+                let mut refused = batch.appends.into_iter();
+                let refused = sessions.into_iter().map(|(s, groups)| (s, refused.by_ref().take(groups).collect()));
+                self.refuse(refused.collect(), &error);
                 self.reopen();
             }
         }
     }
 
-    fn refuse(&mut self, appends: Vec<(u64, Vec<Sealed>)>, error: &SpoolError) {
-        for (session, sealed) in appends {
-            sealed.iter().for_each(|s| self.ledger.in_limbo(s.id));
+    fn refuse(&mut self, appends: Vec<(u64, Vec<Vec<Sealed>>)>, error: &SpoolError) {
+        for (session, groups) in appends {
+            groups.iter().flatten().for_each(|s| self.ledger.in_limbo(s.id));
             let delay = self.dice.within(0, 500);
             self.server_soon(delay, ServerEvent::Appended(session, Err(error.clone())));
         }

@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 25] = [
+pub const LAYERS: [(&str, u8); 26] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -36,6 +36,7 @@ pub const LAYERS: [(&str, u8); 25] = [
     // 5: faces.
     ("lua", 5),
     ("admin", 5),
+    ("cli", 5),
     // 6: the program.
     ("postrider", 6),
     // 7: tests of the whole.

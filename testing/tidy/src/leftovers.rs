@@ -10,7 +10,7 @@ use crate::lexer::words;
 use crate::{Offence, Rule, Source};
 
 /// Crates whose library prints: they are command lines.
-pub const PRINTING_CRATES: [&str; 2] = ["traffic", "postrider"];
+pub const PRINTING_CRATES: [&str; 3] = ["traffic", "cli", "postrider"];
 
 /// Offending words of `source`.
 pub fn check(source: &Source) -> Vec<Offence> {

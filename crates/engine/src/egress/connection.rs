@@ -56,6 +56,9 @@ impl Engine {
     }
 
     async fn run_connection(&self, opening: Opening, waker: Arc<Notify>, in_hand: InHand) -> Result<(), Unreached> {
+        if self.stop.unless_requested(self.pressure.delivery_allowed()).await.is_none() {
+            return Ok(());
+        }
         let Some(candidates) = self.stop.unless_requested(self.candidates(&opening)).await else { return Ok(()) };
         let candidates = candidates?;
         let mut reasons = Vec::new();

@@ -8,14 +8,12 @@ use crate::egress::connection::{Ended, InHand};
 use crate::engine::Engine;
 use crate::settle::AttemptFacts;
 use ::clock::Instant;
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 use config::{EgressPath, EnableTls, KeySource};
-use message::Content;
 use net::Stream;
 use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
 use route::Candidate;
 use smtp_client::{AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
-use smtp_wire::Reply;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +88,8 @@ impl Delivery {
 
     /// Lets the next message's envelope ride along, when there is one.
     async fn pipeline_more(&mut self) {
-        while self.session.can_begin() && !self.in_hand.is_empty() && self.may_take() && !self.engine.logs_are_full() {
+        while self.session.can_begin() && !self.in_hand.is_empty() && self.may_take() && !self.engine.holds_deliveries()
+        {
             match self.engine.with_queue(|q, now| q.take_more(now, self.conn)) {
                 Take::Message(queued) => self.begin(*queued).await,
                 Take::Idle | Take::After(_) | Take::Close => return,
@@ -103,7 +102,7 @@ impl Delivery {
         if !self.may_take() {
             return self.session.finish(self.now());
         }
-        if self.engine.logs_are_full() {
+        if self.engine.holds_deliveries() {
             return self.idle(LOGS_PAUSE, false).await;
         }
         match self.engine.with_queue(|q, now| q.take(now, self.conn)) {
@@ -119,17 +118,16 @@ impl Delivery {
     }
 
     async fn begin(&mut self, queued: Queued) {
-        let (head, body) = match self.content(&queued).await {
-            Ok(content) => content,
-            Err(reply) => return self.engine.settle_attempt_untried(queued, &reply, &self.facts),
-        };
-        self.taken += 1;
+        let Some(queued) = self.engine.load(queued).await else { return };
         let message = &queued.message;
+        let Some(resident) = message.resident.as_deref() else { return };
+        let (head, body) = (resident.head.clone(), resident.body.clone());
+        self.taken += 1;
         let ticket = self.taken as u64;
         let job = Job {
             ticket,
-            sender: message.envelope.sender.clone(),
-            recipients: message.pending().map(|(_, r)| r.clone()).collect(),
+            sender: resident.envelope.sender.clone(),
+            recipients: message.pending().map(|r| resident.envelope.recipients[usize::from(r)].clone()).collect(),
             needs_8bit: !(head.is_ascii() && body.is_ascii()),
             // Addresses that need it are seen by the session, recipient by recipient.
             needs_smtputf8: false,
@@ -138,19 +136,6 @@ impl Delivery {
         };
         self.in_hand.put(ticket, queued);
         self.session.begin(self.now(), job);
-    }
-
-    async fn content(&self, queued: &Queued) -> Result<(Bytes, Bytes), Reply> {
-        match &queued.message.content {
-            Content::Resident { head, body, .. } => Ok((head.clone(), body.clone())),
-            Content::Spooled { place, .. } => {
-                let read = self.engine.spool.read(queued.message.id, *place).await;
-                read.map_err(|error| {
-                    tracing::error!("message {}: {error}", queued.message.id);
-                    Reply::new(451, &format!("4.3.0 KumoMTA internal: the message could not be read: {error}"))
-                })
-            }
-        }
     }
 
     /// Waits with nothing to do; closes after `patience` when `then_close`.
@@ -256,7 +241,7 @@ impl Delivery {
         if outcome.results.iter().all(|r| r.verdict == smtp_client::Verdict::NotAttempted) {
             return self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued));
         }
-        let pending: Vec<u16> = queued.message.pending().map(|(i, _)| i).collect();
+        let pending: Vec<u16> = queued.message.pending().collect();
         let outcomes = pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
         self.engine.settle_attempt(queued, outcomes, &self.facts);
     }
@@ -275,14 +260,6 @@ impl Delivery {
 
     fn now(&self) -> Instant {
         self.engine.clock.mono()
-    }
-}
-
-impl Engine {
-    /// A message taken by a connection that could not be tried on it.
-    fn settle_attempt_untried(&self, queued: Queued, reply: &Reply, facts: &AttemptFacts) {
-        let outcomes = queue::settle::all_pending(&queued.message, Verdict::Transient, reply);
-        self.settle_attempt(queued, outcomes, facts);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::ingress::trace::{self, Hop};
 use ::clock::Instant;
 use bytes::Bytes;
 use config::BatchHandling;
-use message::{Content, Draft, Envelope, Message, Sealed};
+use message::{Draft, Envelope, Message, Sealed};
 use policy::{ConnMeta, Disconnect, Event, PolicyError};
 use queue::{NULL_QUEUE, QueueName, Why};
 use record::RecordType;
@@ -115,35 +115,40 @@ impl Engine {
                 queues.push(queue);
             }
         }
-        let mut durable = Vec::with_capacity(keep.len());
-        for group in by_body(keep) {
-            match self.spool.append(group).await {
-                Ok(appended) => durable.extend(appended.sealed.into_iter().zip(appended.durable)),
-                Err(error) => {
-                    // The groups that did commit were never promised: take them out again.
-                    durable.iter().for_each(|(_, d): &(Sealed, spool::Durable)| {
-                        self.spool.mark(spool::Mark::Removed { id: d.id() })
-                    });
-                    if matches!(error, SpoolError::Closed) && self.is_serving() {
-                        self.fail("the spool's writer has ended");
-                    }
-                    return Err(spool_refusal(&error));
-                }
-            }
-        }
-        for ((sealed, durable), queue) in durable.into_iter().zip(queues) {
-            let message = Message::resident(sealed, Some(durable.place()));
-            debug_assert!(matches!(message.content, Content::Resident { .. }));
-            self.log_reception(&message, &queue);
-            self.log_if_delayed(&message, &queue);
-            self.with_queue(|q, now| q.admit(now, &queue, message));
-            receipts.push(Receipt::Durable(durable));
+        if !keep.is_empty() {
+            self.commit_durably(keep, queues, &mut receipts).await?;
         }
         for (message, queue) in discarded {
             self.log_reception(&message, &queue);
             receipts.push(Receipt::Discarded(Discarded::by_policy(message.id)));
         }
         Ok(receipts)
+    }
+
+    /// One commit for all messages that are kept; then they are queued.
+    async fn commit_durably(
+        &self,
+        keep: Vec<Sealed>,
+        queues: Vec<String>,
+        receipts: &mut Vec<Receipt>,
+    ) -> Result<(), Refusal> {
+        let appended = match self.spool.append(by_body(keep)).await {
+            Ok(appended) => appended,
+            Err(error) => {
+                if matches!(error, SpoolError::Closed) && self.is_serving() {
+                    self.fail("the spool's writer has ended");
+                }
+                return Err(spool_refusal(&error));
+            }
+        };
+        for ((sealed, durable), queue) in appended.sealed.into_iter().zip(appended.durable).zip(queues) {
+            let message = Message::resident(sealed, Some(durable.place()));
+            self.log_reception(&message, &queue);
+            self.log_if_delayed(&message, &queue);
+            self.with_queue(|q, now| q.admit(now, &queue, message));
+            receipts.push(Receipt::Durable(durable));
+        }
+        Ok(())
     }
 
     /// What a client hears when policy said no or failed.
@@ -163,22 +168,22 @@ impl Engine {
         if message.due <= now || self.logs.is_empty() {
             return;
         }
+        let Some(resident) = message.resident.as_deref() else { return };
         let wait = message.due.saturating_since(now);
         let at = trace::rfc5322_date(message.due);
         let why = [Why::Received.name(), Why::ScheduledForLater.name()].join(", ");
         let text = format!("Context: {why}. Next due in {}s at {at}", wait.as_secs());
-        let all: Vec<u16> = message.pending().map(|(i, _)| i).collect();
-        self.log(&self.record(RecordType::Delayed, message, queue, &all, &Reply { code: 400, enhanced: None, text }));
+        let all: Vec<u16> = message.pending().collect();
+        let reply = Reply { code: 400, enhanced: None, text };
+        self.log(&self.record(RecordType::Delayed, (message, resident), queue, &all, &reply));
     }
 
     fn log_reception(&self, message: &Message, queue: &str) {
-        if self.logs.is_empty() {
-            return;
-        }
+        let Some(resident) = message.resident.as_deref().filter(|_| !self.logs.is_empty()) else { return };
         let reply = Reply { code: 250, enhanced: None, text: String::new() };
-        let all: Vec<u16> = (0..message.envelope.recipients.len()).map(|i| i as u16).collect();
-        let mut record = self.record(RecordType::Reception, message, queue, &all, &reply);
-        record.peer_address = crate::records::reception_peer(&message.meta);
+        let all: Vec<u16> = (0..message.recipients).collect();
+        let mut record = self.record(RecordType::Reception, (message, resident), queue, &all, &reply);
+        record.peer_address = crate::records::reception_peer(&resident.meta);
         self.log(&record);
     }
 }

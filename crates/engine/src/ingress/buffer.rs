@@ -41,6 +41,11 @@ impl BufferPool {
         }
     }
 
+    /// Lets go of what nobody uses: memory is short.
+    pub fn trim(&self) {
+        self.lock().clear();
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Box<[u8]>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -125,6 +130,8 @@ mod tests {
         buffer.consume(8);
         buffer.lend_back();
         assert_eq!((buffer.unread(), pool.lock().len()), (&b"MAIL"[..], 1));
+        pool.trim();
+        assert!(pool.lock().is_empty());
         client.write_all(b" FROM").await.expect("writes");
         assert_eq!(buffer.fill(&mut stream).await.expect("reads"), 5);
         assert_eq!(buffer.unread(), b"MAIL FROM");

@@ -1,7 +1,8 @@
 //! An ESMTP listener: accepts connections and gives each a session task.
 //!
 //! What a session runs by is computed once per listener, or per connection when the listener
-//! has `peer` or `via` blocks. Above `max_connections` a client hears 421 and is closed.
+//! has `peer` or `via` blocks. Above `max_connections`, and while memory or a disk is short, a client hears
+//! 421 and is closed.
 
 use crate::engine::Engine;
 use crate::ingress::session;
@@ -106,9 +107,13 @@ impl EsmtpService {
         let open_sessions = metrics.connection_count.with_label_values(&["esmtp_listener"]);
         let slot = SessionSlot::take(self.sessions.clone(), open_sessions);
         let engine = self.engine.clone();
-        if open >= self.options.max_connections {
+        let refusal = match open >= self.options.max_connections {
+            true => Some(self.base.settings.too_many_sessions()),
+            // A 421 is all that can be said in place of a banner; other refusals are for MAIL.
+            false => self.base.settings.refusal(engine.pressure.admission(), 0).filter(|reply| reply.code == 421),
+        };
+        if let Some(reply) = refusal {
             metrics.total_connections_denied.with_label_values(&["esmtp_listener"]).inc();
-            let reply = self.base.settings.too_many_sessions();
             self.engine.sessions.spawn(async move { refuse(tcp, &reply, slot).await });
             return;
         }

@@ -10,6 +10,7 @@ use crate::ingress::buffer::ReceiveBuffer;
 use crate::ingress::listener::{Profile, SessionSlot};
 use crate::ingress::relay::RelayFacts;
 use crate::ingress::trace::Hop;
+use crate::pressure::content_growth;
 use ::clock::Instant;
 use config::ListenerDomain;
 use net::Stream;
@@ -33,7 +34,18 @@ pub(crate) async fn run(
     let session = Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
     let conn = ConnMeta::new();
     let buffer = ReceiveBuffer::new(engine.receive_pool.clone());
-    let mut driver = Driver { engine, profile, stream, session, conn, buffer, greeted: false, _slot: slot };
+    let mut driver = Driver {
+        engine,
+        profile,
+        stream,
+        session,
+        conn,
+        buffer,
+        greeted: false,
+        content: (0, 0),
+        shed: false,
+        _slot: slot,
+    };
     driver.describe(peer, local);
     if let Err(error) = driver.serve().await {
         tracing::debug!("session with {peer}: {error}");
@@ -49,14 +61,20 @@ struct Driver {
     buffer: ReceiveBuffer,
     /// The greeting was written, or refused.
     greeted: bool,
+    /// Length and capacity of the content being received, as charged so far.
+    content: (usize, usize),
+    /// The session was ended for want of memory.
+    shed: bool,
     _slot: SessionSlot,
 }
 
 impl Driver {
     async fn serve(&mut self) -> io::Result<()> {
         loop {
+            self.session.set_admission(self.engine.pressure.admission());
             let consumed = self.session.feed(self.now(), self.buffer.unread());
             self.buffer.consume(consumed);
+            self.weigh();
             match self.session.next(self.now()) {
                 Step::Ask(question) => {
                     let answer = self.ask(question).await;
@@ -70,16 +88,50 @@ impl Driver {
                 Step::StartTls => self.start_tls().await?,
                 Step::Close => {
                     self.flush().await?;
-                    return tokio::time::timeout(CLOSE_PATIENCE, self.stream.shutdown()).await?;
+                    tokio::time::timeout(CLOSE_PATIENCE, self.stream.shutdown()).await??;
+                    return self.hear_out().await;
                 }
             }
         }
     }
 
-    /// Waits for input, the session's deadline, or the end of service.
+    /// Charges what content grew by. Gives content up when memory is out.
+    fn weigh(&mut self) {
+        let held = self.session.content_held();
+        let pressure = &self.engine.pressure;
+        let before = std::mem::replace(&mut self.content, held);
+        if held != before {
+            pressure.charge(content_growth(before, held));
+        }
+        if held.1 > 0 && pressure.is_out_of_memory() && self.session.shed() {
+            pressure.credit(held.0 as u64);
+            self.engine.metrics.content_shed.inc();
+            self.content = (0, 0);
+            self.shed = true;
+        }
+    }
+
+    /// Reads on for a moment after content was cut off: a close in the middle of what the client
+    /// sends would be a reset, and take our last reply with it.
+    async fn hear_out(&mut self) -> io::Result<()> {
+        if !self.shed {
+            return Ok(());
+        }
+        let read = async {
+            while self.buffer.fill(&mut self.stream).await? > 0 {
+                self.buffer.consume(self.buffer.unread().len());
+            }
+            Ok(())
+        };
+        // Either way the connection ends now.
+        tokio::time::timeout(HEAR_OUT, read).await.unwrap_or(Ok(()))
+    }
+
+    /// Waits for input, the session's deadline, lack of memory, or the end of service.
     async fn wait(&mut self) -> io::Result<()> {
         let deadline = self.session.deadline();
         let engine = self.engine.clone();
+        let holds_content = self.content.1 > 0;
         tokio::select! {
             read = self.buffer.fill(&mut self.stream) => {
                 if read? == 0 {
@@ -87,6 +139,8 @@ impl Driver {
                 }
             }
             () = engine.clock.sleep_until(deadline) => self.session.expire(engine.clock.mono()),
+            // Looked at by `weigh`.
+            () = engine.pressure.out_of_memory(), if holds_content => {}
             () = engine.stop.requested() => self.session.shutdown(engine.clock.mono()),
         }
         Ok(())
@@ -242,3 +296,5 @@ fn reject(refusal: Refusal) -> Answer {
 
 /// How long a peer may take to let a connection end in order.
 const CLOSE_PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+/// How long a client whose content was cut off is listened to.
+const HEAR_OUT: std::time::Duration = std::time::Duration::from_secs(1);

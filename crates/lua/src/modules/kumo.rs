@@ -4,7 +4,7 @@
 
 use crate::context::Host;
 use crate::convert;
-use crate::modules::{dkim, log, on, reject, tuning};
+use crate::modules::{dkim, log, memory, on, reject, tuning};
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
 use config::{
@@ -23,6 +23,7 @@ pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
     reject::add_to(lua, &kumo)?;
     log::add_to(lua, &kumo)?;
     tuning::add_to(lua, &kumo)?;
+    memory::add_to(lua, &kumo)?;
     starts::<SpoolOptions>(lua, &kumo, "define_spool", "kumo.define_spool")?;
     starts::<EsmtpListener>(lua, &kumo, "start_esmtp_listener", "kumo.start_esmtp_listener")?;
     starts::<HttpListener>(lua, &kumo, "start_http_listener", "kumo.start_http_listener")?;

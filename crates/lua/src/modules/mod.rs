@@ -3,6 +3,7 @@
 pub(crate) mod dkim;
 pub(crate) mod kumo;
 mod log;
+mod memory;
 mod on;
 mod reject;
 mod tuning;

@@ -121,7 +121,8 @@ fn is_list_of_strings(value: &Value) -> bool {
     value.as_table().is_some_and(|table| table.sequence_values::<Value>().all(|v| v.is_ok_and(|v| v.is_string())))
 }
 
-fn count(value: &Value, min: i64, max: i64) -> Result<u64, String> {
+/// A whole number from `min` to `max`, or what is wrong with it.
+pub(crate) fn count(value: &Value, min: i64, max: i64) -> Result<u64, String> {
     let whole =
         value.as_i64().or_else(|| value.as_f64().filter(|f| f.fract() == 0.0 && f.abs() < 1e15).map(|f| f as i64));
     let whole = whole.filter(|n| (min..=max).contains(n)).and_then(|n| u64::try_from(n).ok());

@@ -4,11 +4,11 @@
 
 use clock::{Duration, Now, WallTime};
 use config::{EgressPath, EgressSource, QueueConfig};
-use message::{Content, Envelope, IdGenerator, Message, MessageId, Meta, Place};
+use message::{IdGenerator, Message, MessageId, Place, Settled};
 use queue::{
     ConnKey, Destination, Effect, Leg, QueueCore, QueueKey, QueueSettings, Queued, Route, RouteFailure, Take, Why,
 };
-use smtp_wire::{EnhancedCode, Mailbox, Reply, ReversePath};
+use smtp_wire::{EnhancedCode, Reply};
 use std::sync::Arc;
 
 /// A manager, its clock, and the effects it asked for.
@@ -29,15 +29,15 @@ impl Rig {
 
     /// A message for `recipients` recipients, due now.
     pub fn message(&mut self, recipients: usize) -> Message {
-        let mailbox = |n| Mailbox::parse(&format!("r{n}@d.test")).expect("an address");
         Message {
             id: self.ids.next(self.now.wall),
-            envelope: Envelope { sender: ReversePath(None), recipients: (0..recipients).map(mailbox).collect() },
-            settled: Vec::new(),
-            meta: Meta::new(),
-            content: Content::Spooled { place: Place { segment: 1, offset: 0, index: 0 }, size: 10 },
-            attempts: 0,
             due: self.now.wall,
+            place: Some(Place { segment: 1, offset: 0, index: 0 }),
+            size: 10,
+            attempts: 0,
+            recipients: recipients as u16,
+            settled: Settled::default(),
+            resident: None,
         }
     }
 

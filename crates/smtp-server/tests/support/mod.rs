@@ -40,6 +40,13 @@ pub fn run(script: &Script, pieces: Pieces) -> Result<(), String> {
             Event::Server(line) => runner.expect_server(line)?,
             Event::Wait(seconds) => runner.wait(*seconds)?,
             Event::Tls => runner.handshake()?,
+            Event::Admit(admission) => runner.session.set_admission(*admission),
+            Event::Shed(expected) => {
+                if runner.session.shed() != *expected {
+                    return Err(format!("shed was expected to say {expected}"));
+                }
+                runner.pump()?;
+            }
             Event::Stop => {
                 runner.session.shutdown(runner.now);
                 runner.pump()?;

@@ -11,12 +11,14 @@
 //! P: QUESTION => ANSWER             policy is asked this and answers that
 //! R: REPLY | COMMAND | SENDER | RCPTS   a rejection to be logged (all of them, once one is given)
 //! T: 61                             so many seconds pass
+//! ADMIT open 100                    what the driver says of memory and disk: open OCTETS, shed, disk, full, failing
+//! SHED yes                          memory is out: whether a transaction was ended
 //! TLS, STOP, EARLY, CLOSED          handshake done; shutdown asked; early talk seen; session closed
 //! ```
 //! Texts know `\r \n \t \0 \\ \xNN` and `{text*count}`.
 
 use clock::Duration;
-use smtp_server::{Interest, InvalidLineEndings, Settings};
+use smtp_server::{Admission, Interest, InvalidLineEndings, Settings};
 
 /// One thing that happens, in order.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub enum Event {
     Server(Vec<u8>),
     Wait(u64),
     Tls,
+    Admit(Admission),
+    Shed(bool),
     Stop,
     EarlyTalk,
     Closed,
@@ -86,6 +90,8 @@ impl Script {
             }
             "R:" => self.rejections.push(String::from_utf8_lossy(&unescape(rest)).into_owned()),
             "T:" => self.events.push(Event::Wait(rest.parse().expect("seconds"))),
+            "ADMIT" => self.events.push(Event::Admit(admission(rest))),
+            "SHED" => self.events.push(Event::Shed(rest == "yes")),
             "TLS" => self.events.push(Event::Tls),
             "STOP" => self.events.push(Event::Stop),
             "EARLY" => self.events.push(Event::EarlyTalk),
@@ -141,6 +147,17 @@ impl Script {
             "auth_failures_max" => s.auth_failures_max = number() as u32,
             other => panic!("transcript error: unknown setting {other}"),
         }
+    }
+}
+
+fn admission(text: &str) -> Admission {
+    match text.split_once(' ').unwrap_or((text, "")) {
+        ("open", octets) => Admission::Open { octets_max: octets.parse().expect("octets") },
+        ("shed", _) => Admission::LoadShedding,
+        ("disk", _) => Admission::DiskTooFull,
+        ("full", _) => Admission::SpoolFull,
+        ("failing", _) => Admission::SpoolFailing,
+        (other, _) => panic!("transcript error: unknown admission {other}"),
     }
 }
 

@@ -1,0 +1,16 @@
+//! The operator's tools: `postrider spool VERB` and `postrider selftest`.
+//!
+//! In: a command line. Out: text or JSON on stdout, what went wrong on stderr, an exit code: 0 all is well, 1
+//! something is wrong with what was looked at, 2 it could not be looked at.
+//! The tools read a spool as an onlooker does ([`spool::inspect`], [`store::ReadOnlyDir`]): also while the server
+//! runs, and without a change to it. What writes says so in its name or by a flag: `export`, `salvage`,
+//! `selftest`, each into a place of its own.
+//!
+//! Deliberately absent: the format (spool), queueing and delivery (queue, engine). Nothing here speaks to a running server.
+
+mod output;
+mod power_cut;
+mod spool_verbs;
+
+pub use power_cut::{run as selftest, run_to as selftest_to};
+pub use spool_verbs::{Defaults, run as spool, run_to as spool_to};

@@ -1,0 +1,90 @@
+//! `salvage --into`: a new spool with every live message that reads, written by the engine itself.
+//!
+//! Attempts, due times and settled recipients are kept: appended, then marked. Messages that share a body
+//! go on sharing it. The new spool counts only once the last line says so: a run that was cut short is thrown away.
+
+use super::reader::{LogReader, SpoolReader};
+use anyhow::{Context, Result, ensure};
+use message::{Place, Sealed};
+use spool::{Mark, RecoveredMessage, SpoolError, inspect};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use store::{Options, ReadOnlyDir, SpoolHandle};
+
+/// Writes it; true when every message was read.
+pub(super) fn run(reader: &LogReader, messages: &[RecoveredMessage], into: &Path, out: &mut dyn Write) -> Result<bool> {
+    let there = fs::read_dir(into).map(|mut entries| entries.next().is_some()).unwrap_or(into.exists());
+    ensure!(!there, "{} is there and not empty: name a new directory", into.display());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (written, unread) = runtime.block_on(async {
+        let (spool, _) = store::open(into, Options::default())?;
+        let counts = copy(reader, messages, &spool).await;
+        let closed = spool.close().await;
+        let counts = counts?;
+        closed?;
+        anyhow::Ok(counts)
+    })?;
+    let made = inspect(&ReadOnlyDir::open(into)?, |_, _| String::new())?;
+    ensure!(
+        made.is_sound() && made.messages.len() as u64 == written,
+        "{}: {written} messages were written and {} read back: do not use it",
+        into.display(),
+        made.messages.len()
+    );
+    writeln!(out, "{written} live messages written to the new spool {}", into.display())?;
+    if unread > 0 {
+        writeln!(out, "{unread} live messages do not read: not in it")?;
+    }
+    Ok(unread == 0)
+}
+
+/// How many messages were written, and how many do not read.
+async fn copy(reader: &LogReader, messages: &[RecoveredMessage], spool: &SpoolHandle) -> Result<(u64, u64)> {
+    let (mut written, mut unread) = (0, 0);
+    // Those of one record stand side by side and share a body.
+    for group in messages.chunk_by(|a, b| record(a.place) == record(b.place)) {
+        let mut sealed = Vec::with_capacity(group.len());
+        let mut marks = Vec::new();
+        for message in group {
+            match reader.load(message.id, message.place) {
+                Ok(Some(resident)) => {
+                    marks.extend(marks_of(message));
+                    let message::Resident { envelope, meta, head, body } = resident;
+                    sealed.push(Sealed { id: message.id, envelope, meta, head, body, due: message.due });
+                }
+                Ok(None) => {}
+                Err(error @ (SpoolError::Damaged { .. } | SpoolError::Io { .. })) => {
+                    eprintln!("{error}");
+                    unread += 1;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if !sealed.is_empty() {
+            written += sealed.len() as u64;
+            let _ = spool.append(vec![sealed]).await.context("cannot write to the new spool")?;
+            marks.into_iter().for_each(|mark| spool.mark(mark));
+        }
+    }
+    spool.flush().await.context("cannot write to the new spool")?;
+    Ok((written, unread))
+}
+
+fn record(place: Place) -> (u32, u32) {
+    (place.segment, place.offset)
+}
+
+/// What happened to a message since it was appended.
+fn marks_of(message: &RecoveredMessage) -> Vec<Mark> {
+    let (id, attempts, due) = (message.id, message.attempts, message.due);
+    let mut marks = Vec::new();
+    if attempts > 0 {
+        marks.push(Mark::Attempt { id, attempts, due });
+    }
+    let settled: Vec<u32> = (0..message.recipients).filter(|r| message.settled.contains(*r)).map(u32::from).collect();
+    if !settled.is_empty() {
+        marks.push(Mark::RecipientsDone { id, recipients: settled });
+    }
+    marks
+}

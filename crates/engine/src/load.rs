@@ -1,0 +1,65 @@
+//! Bringing a message's content back from the spool, and what happens when that fails.
+//!
+//! An attempt and a settlement need envelope, metadata and bytes; a waiting message has none of them in memory.
+//! A message that does not read is the spool's affair from then on: it is set aside, counted and leaves its queue;
+//! nothing is deleted and nothing is tried in circles. A disk that refuses leaves the message queued, uncounted.
+
+use crate::engine::Engine;
+use message::{Place, Resident};
+use queue::{Queued, Why};
+use spool::SpoolError;
+
+impl Engine {
+    /// The message with its content in memory; `None` when that cannot be had, and it is taken care of.
+    pub(crate) async fn load(&self, mut queued: Queued) -> Option<Queued> {
+        let message = &mut queued.message;
+        if message.resident.is_some() {
+            return Some(queued);
+        }
+        let Some(place) = message.place else {
+            // The queue lets content go only when the spool has it.
+            self.set_aside(&queued, &"it is nowhere");
+            return None;
+        };
+        match self.read(&queued, place).await {
+            Ok(resident) => {
+                queued.message.resident = Some(Box::new(resident));
+                Some(queued)
+            }
+            Err(error @ (SpoolError::Damaged { .. } | SpoolError::NoSuchMessage { .. })) => {
+                self.set_aside(&queued, &error);
+                None
+            }
+            Err(error) => {
+                let (id, why) = (queued.message.id, Why::SpoolUnhealthy);
+                tracing::warn!("message {id} is kept for later ({why}): {error}");
+                self.with_queue(|q, now| q.postpone(now, queued));
+                None
+            }
+        }
+    }
+
+    async fn read(&self, queued: &Queued, place: Place) -> Result<Resident, SpoolError> {
+        let id = queued.message.id;
+        self.pressure.room_to_load(u64::from(queued.message.size)).await;
+        let resident = self.spool.load(id, place).await?;
+        // Recipient numbers must mean the same to queue and envelope.
+        match resident.envelope.recipients.len() == usize::from(queued.message.recipients) {
+            true => Ok(resident),
+            false => Err(SpoolError::Damaged { id, place }),
+        }
+    }
+
+    /// A message whose content cannot be read leaves its queue; the spool keeps the octets.
+    fn set_aside(&self, queued: &Queued, why: &dyn std::fmt::Display) {
+        let id = queued.message.id;
+        let name = self.with_queue(|q, _| q.queue_name(queued.queue));
+        tracing::error!(
+            "message {id} of queue {name} does not read at {:?} and is set aside: {why}",
+            queued.message.place
+        );
+        self.metrics.spool_set_aside.inc();
+        self.spool.set_aside(id);
+        self.with_queue(|q, now| q.forget(now.mono, queued));
+    }
+}

@@ -1,0 +1,285 @@
+//! Pressure: how much room memory, disks and spool have left, and what that means for mail.
+//!
+//! [`Pressure`] is what everybody asks: the queue for its [`Level`] (bodies leave memory), a session
+//! whether MAIL is taken and whether content in progress must go, a connection whether delivery is held,
+//! `check-liveness` for the reason. Answers are a few atomic loads. Who looks at the system and writes the answers
+//! is in `watch`; the judgements are pure and stand in `memory` and `disk`. In: samples. Out: verdicts, log lines,
+//! metrics. Nothing here ends a process or a message by itself.
+//!
+//! Between two samples content is counted where it is received ([`Pressure::charge`]), so that no
+//! burst, however fast, runs past the hard limit unseen.
+
+mod disk;
+mod memory;
+mod watch;
+
+pub use disk::Volume;
+pub use memory::Level;
+
+use config::MemoryLimits;
+use disk::Verdict;
+use memory::Thresholds;
+use smtp_server::Admission;
+use spool::SpoolError;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// The process's memory, as the program that owns the allocator knows it.
+pub trait Memory: Send + Sync {
+    /// Octets in use, as the hard limit counts them; `None` when the system does not tell. Called many times a second.
+    fn used(&self) -> Option<u64>;
+    /// Gives pages that are not in use back to the system.
+    fn purge(&self);
+}
+
+/// What is watched, and against which limits.
+pub struct PressureSettings {
+    /// Octets; without a soft limit memory is not watched.
+    pub limits: MemoryLimits,
+    /// Who measures.
+    pub memory: Arc<dyn Memory>,
+    /// Directories whose file systems must keep some room.
+    pub volumes: Vec<Volume>,
+    /// Go on delivering while the spool fails for another reason than lack of space.
+    pub delivers_when_spool_unhealthy: bool,
+}
+
+/// The room that is left; clones share it.
+#[derive(Clone)]
+pub struct Pressure(Arc<Inner>);
+
+struct Inner {
+    settings: PressureSettings,
+    thresholds: Thresholds,
+    level: AtomicU8,
+    /// Octets content may still take until it is cut; below 0 memory is out.
+    allowance: AtomicI64,
+    /// Somebody should look at `allowance`.
+    out_of_memory: Notify,
+    /// Who brings large content back while memory is short; in turn.
+    loading: tokio::sync::Mutex<()>,
+    /// Volumes with too little room.
+    full: AtomicUsize,
+    /// Volumes that do not answer.
+    silent: AtomicUsize,
+    spool: Mutex<Option<SpoolError>>,
+    spool_state: AtomicU8,
+    delivery_held: AtomicBool,
+    delivery_changed: Notify,
+}
+
+impl Pressure {
+    /// Room without end until the first sample.
+    pub fn new(settings: PressureSettings) -> Pressure {
+        let thresholds = Thresholds::of(settings.limits);
+        Pressure(Arc::new(Inner {
+            settings,
+            thresholds,
+            level: AtomicU8::new(Level::Fine as u8),
+            allowance: AtomicI64::new(i64::MAX),
+            out_of_memory: Notify::new(),
+            loading: tokio::sync::Mutex::new(()),
+            full: AtomicUsize::new(0),
+            silent: AtomicUsize::new(0),
+            spool: Mutex::default(),
+            spool_state: AtomicU8::new(SPOOL_WORKS),
+            delivery_held: AtomicBool::new(false),
+            delivery_changed: Notify::new(),
+        }))
+    }
+
+    /// Nothing is watched and nothing is short.
+    pub fn unlimited() -> Pressure {
+        Pressure::new(PressureSettings {
+            limits: MemoryLimits::default(),
+            memory: Arc::new(NotMeasured),
+            volumes: Vec::new(),
+            delivers_when_spool_unhealthy: false,
+        })
+    }
+
+    /// How short memory is: from [`Level::Low`] on, what the spool holds leaves it.
+    pub fn level(&self) -> Level {
+        Level::from_u8(self.0.level.load(Ordering::Relaxed))
+    }
+
+    /// What becomes of MAIL, and of new connections.
+    pub fn admission(&self) -> Admission {
+        let octets_max = self.octets_until_soft();
+        if self.level() == Level::Stop || octets_max == 0 {
+            return Admission::LoadShedding;
+        }
+        if self.0.full.load(Ordering::Relaxed) > 0 {
+            return Admission::DiskTooFull;
+        }
+        match self.0.spool_state.load(Ordering::Relaxed) {
+            SPOOL_FULL => Admission::SpoolFull,
+            SPOOL_FAILS => Admission::SpoolFailing,
+            _ if self.0.silent.load(Ordering::Relaxed) > 0 => Admission::SpoolFailing,
+            _ => Admission::Open { octets_max },
+        }
+    }
+
+    /// Why no new mail is taken, in KumoMTA's words where it has them; `None` while it is.
+    pub fn reason(&self) -> Option<String> {
+        match self.admission() {
+            Admission::Open { .. } => None,
+            Admission::LoadShedding => Some("load shedding".to_owned()),
+            Admission::DiskTooFull | Admission::SpoolFull => Some("storage is too full".to_owned()),
+            Admission::SpoolFailing => {
+                let error = self.0.spool.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                Some(error.map_or_else(|| "storage does not answer".to_owned(), |e| format!("spool unhealthy: {e}")))
+            }
+        }
+    }
+
+    /// Counts octets of memory that content has taken since the last sample.
+    pub fn charge(&self, octets: u64) {
+        let octets = i64::try_from(octets).unwrap_or(i64::MAX);
+        let before = self.0.allowance.fetch_sub(octets, Ordering::Relaxed);
+        if before >= 0 && before < octets {
+            self.0.out_of_memory.notify_waiters();
+        }
+    }
+
+    /// Counts octets that content has given back.
+    pub fn credit(&self, octets: u64) {
+        self.0.allowance.fetch_add(i64::try_from(octets).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
+    /// True when content being received must be given up.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.0.allowance.load(Ordering::Relaxed) < 0
+    }
+
+    /// Completes when [`Pressure::is_out_of_memory`]; by then that may be over again.
+    pub async fn out_of_memory(&self) {
+        let told = self.0.out_of_memory.notified();
+        if !self.is_out_of_memory() {
+            told.await;
+        }
+    }
+
+    /// True while deliveries are not to be begun, because their outcome cannot be noted.
+    pub fn delivery_is_held(&self) -> bool {
+        self.0.delivery_held.load(Ordering::Relaxed)
+    }
+
+    /// Completes when deliveries may be begun.
+    pub async fn delivery_allowed(&self) {
+        loop {
+            let told = self.0.delivery_changed.notified();
+            if !self.delivery_is_held() {
+                return;
+            }
+            told.await;
+        }
+    }
+
+    /// Waits until memory has room for content that comes back from the spool, and counts it. Small content may go on
+    /// nearly to the end; large content waits for its turn below the soft limit, or one after the other above it: a
+    /// hundred connections must not fill memory with what a slow peer takes minutes to accept.
+    pub async fn room_to_load(&self, octets: u64) {
+        if self.has_room_to_load(octets, Duration::ZERO) {
+            return self.charge(octets);
+        }
+        let _turn = self.0.loading.lock().await;
+        let begun = tokio::time::Instant::now();
+        while !self.has_room_to_load(octets, begun.elapsed()) {
+            tokio::time::sleep(LOAD_PAUSE).await;
+        }
+        self.charge(octets);
+    }
+
+    /// `waited`: since its turn came.
+    fn has_room_to_load(&self, octets: u64, waited: Duration) -> bool {
+        let (until_soft, until_cut) = (self.octets_until_soft(), self.octets_until_cut());
+        let small = octets <= SMALL_OCTETS && octets <= until_cut / LOAD_SHARE;
+        small || octets <= until_soft / LOAD_SHARE || (waited >= LOAD_PATIENCE && octets <= until_cut / 2)
+    }
+
+    fn octets_until_soft(&self) -> u64 {
+        let Thresholds { soft, cut, .. } = self.0.thresholds;
+        self.octets_until_cut().saturating_sub(cut - soft)
+    }
+
+    fn octets_until_cut(&self) -> u64 {
+        u64::try_from(self.0.allowance.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Takes a sample of memory in; returns the level before and after it.
+    fn set_memory(&self, used: u64) -> (Level, Level) {
+        let before = self.level();
+        let after = self.0.thresholds.judge(before, used);
+        self.0.level.store(after as u8, Ordering::Relaxed);
+        let allowance = i128::from(self.0.thresholds.cut) - i128::from(used);
+        let bounds = i128::from(i64::MIN / 2)..=i128::from(i64::MAX / 2);
+        let allowance = allowance.clamp(*bounds.start(), *bounds.end()) as i64;
+        self.0.allowance.store(allowance, Ordering::Relaxed);
+        if allowance < 0 {
+            self.0.out_of_memory.notify_waiters();
+        }
+        (before, after)
+    }
+
+    /// A volume's verdict has changed.
+    fn set_volume(&self, before: Verdict, after: Verdict) {
+        let count = |verdict| match verdict {
+            Verdict::Room => None,
+            Verdict::Full => Some(&self.0.full),
+            Verdict::Silent => Some(&self.0.silent),
+        };
+        // Up first: between the two nobody finds the disk sound.
+        count(after).map(|count| count.fetch_add(1, Ordering::Relaxed));
+        count(before).map(|count| count.fetch_sub(1, Ordering::Relaxed));
+    }
+
+    /// Whether the spool takes mail, and why not; true when this began or ended to hold delivery.
+    fn set_spool(&self, error: Option<SpoolError>) -> bool {
+        let inner = &self.0;
+        let state = error.as_ref().map_or(SPOOL_WORKS, |e| if e.is_full() { SPOOL_FULL } else { SPOOL_FAILS });
+        *inner.spool.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        inner.spool_state.store(state, Ordering::Relaxed);
+        let held = state == SPOOL_FAILS && !inner.settings.delivers_when_spool_unhealthy;
+        let changed = inner.delivery_held.swap(held, Ordering::Relaxed) != held;
+        if changed {
+            inner.delivery_changed.notify_waiters();
+        }
+        changed
+    }
+}
+
+/// Octets of memory touched when content went from one (length, capacity) to another: all of it
+/// when it had to move, else what was added.
+pub(crate) fn content_growth(before: (usize, usize), after: (usize, usize)) -> u64 {
+    let grown = if before.1 == after.1 { after.0.saturating_sub(before.0) } else { after.0 };
+    grown as u64
+}
+
+/// For servers without a limit.
+struct NotMeasured;
+
+impl Memory for NotMeasured {
+    fn used(&self) -> Option<u64> {
+        None
+    }
+
+    fn purge(&self) {}
+}
+
+/// Content that may be brought back as long as memory is not out, in octets.
+const SMALL_OCTETS: u64 = 64 << 10;
+/// Content may take this part of the room there is: one in so many.
+const LOAD_SHARE: u64 = 4;
+/// How long the next in turn waits for room below the soft limit.
+const LOAD_PATIENCE: Duration = Duration::from_secs(1);
+/// Pause between two looks for room.
+const LOAD_PAUSE: Duration = Duration::from_millis(50);
+const SPOOL_WORKS: u8 = 0;
+const SPOOL_FULL: u8 = 1;
+const SPOOL_FAILS: u8 = 2;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+//! The watchers: they look at memory, spool and disks, write verdicts into `Pressure`, and say so once per change.
+//!
+//! Memory and spool are sampled by one task, often. Each volume has a task of its own, so that a disk that
+//! hangs stops nobody else's look; at most one system call per volume is under way, on a blocking thread.
+
+use super::disk::{Judge, Look, Looker, Volume, measure};
+use super::memory::Level;
+use super::{Pressure, SPOOL_FAILS};
+use crate::engine::Engine;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use store::Free;
+use tokio::sync::oneshot;
+use tokio::time::MissedTickBehavior;
+
+impl Engine {
+    /// Looks at memory, spool and disks once, then goes on watching them until draining begins. Returns when every
+    /// disk has been looked at, or does not answer in time.
+    pub async fn watch_pressure(&self) {
+        let limits = self.pressure.0.settings.limits.in_force();
+        let gauge = |limit: Option<u64>| i64::try_from(limit.unwrap_or(0)).unwrap_or(i64::MAX);
+        self.metrics.memory_limit.set(gauge(limits.soft));
+        self.metrics.memory_low_thresh.set(gauge(limits.low));
+        self.look_at_memory();
+        let engine = self.clone();
+        self.sessions.spawn(async move { engine.watch_memory().await });
+        let mut first_looks = Vec::new();
+        for volume in self.pressure.0.settings.volumes.clone() {
+            let (seen, first_look) = oneshot::channel();
+            let engine = self.clone();
+            self.sessions.spawn(async move { engine.watch_volume(volume, seen).await });
+            first_looks.push(first_look);
+        }
+        for first_look in first_looks {
+            // An error means that the watcher ended: draining has begun.
+            let _ = first_look.await;
+        }
+    }
+
+    async fn watch_memory(&self) {
+        let mut ticks = tokio::time::interval(MEMORY_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut purge_in = 0;
+        while self.stop.unless_requested(ticks.tick()).await.is_some() {
+            self.look_at_memory();
+            self.look_at_spool();
+            if self.pressure.level() == Level::Fine {
+                continue;
+            }
+            if purge_in == 0 {
+                self.receive_pool.trim();
+                self.pressure.0.settings.memory.purge();
+            }
+            purge_in = (purge_in + 1) % PURGE_SAMPLES;
+        }
+    }
+
+    fn look_at_memory(&self) {
+        let Some(used) = self.pressure.0.settings.memory.used() else { return };
+        self.metrics.memory_usage.set(i64::try_from(used).unwrap_or(i64::MAX));
+        let (before, after) = self.pressure.set_memory(used);
+        if before == after {
+            return;
+        }
+        let limits = self.pressure.0.settings.limits.in_force();
+        let limit = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+        if before < Level::Low {
+            self.metrics.memory_low_count.inc();
+        }
+        if after == Level::Stop {
+            self.metrics.memory_over_limit_count.inc();
+        }
+        match after {
+            Level::Stop => {
+                tracing::warn!(
+                    "{used} bytes of memory in use, the soft limit is {}: load shedding",
+                    limit(limits.soft)
+                );
+            }
+            Level::Low => {
+                let what = if before == Level::Stop { "mail is taken again" } else { "bodies leave memory" };
+                tracing::info!("{used} bytes of memory in use, the low threshold is {}: {what}", limit(limits.low));
+            }
+            Level::Fine => tracing::info!("{used} bytes of memory in use: there is enough again"),
+        }
+    }
+
+    fn look_at_spool(&self) {
+        let changed = self.pressure.set_spool(self.spool.stopped());
+        if !changed {
+            return;
+        }
+        match self.pressure.0.spool_state.load(Ordering::Relaxed) == SPOOL_FAILS {
+            true => tracing::error!("the spool fails: deliveries wait, for their outcome could not be noted"),
+            false => tracing::info!("deliveries go on"),
+        }
+    }
+
+    async fn watch_volume(&self, volume: Volume, seen: oneshot::Sender<()>) {
+        let mut seen = Some(seen);
+        let mut judge = Judge::new(volume.clone());
+        let mut looker = Looker::new(volume.path.clone(), measure);
+        while let Some(look) = self.stop.unless_requested(looker.look(DISK_PATIENCE)).await {
+            self.take_look(&volume, &mut judge, &look);
+            // Whoever waited for the first look may have gone.
+            seen.take().map(|seen| seen.send(()));
+            let silent = matches!(look, Look::Silent);
+            if !silent && self.stop.unless_requested(tokio::time::sleep(DISK_INTERVAL)).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    fn take_look(&self, volume: &Volume, judge: &mut Judge, look: &Look) {
+        if let Look::Free(free) = look {
+            self.show(&volume.name, free);
+        }
+        if let Some(change) = judge.judge(look) {
+            self.pressure.set_volume(change.before, change.after);
+            match change.after {
+                super::Verdict::Room => tracing::info!("{}", change.text),
+                _ => tracing::error!("{}", change.text),
+            }
+        }
+    }
+
+    fn show(&self, name: &str, free: &Free) {
+        let (metrics, name) = (&self.metrics, &[name]);
+        let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        metrics.disk_free_bytes.with_label_values(name).set(count(free.octets));
+        metrics.disk_free_percent.with_label_values(name).set(free.octets_percent as i64);
+        metrics.disk_free_inodes.with_label_values(name).set(count(free.inodes));
+        metrics.disk_free_inodes_percent.with_label_values(name).set(free.inodes_percent as i64);
+    }
+}
+
+impl Engine {
+    /// What is watched, and the verdicts.
+    pub fn pressure(&self) -> &Pressure {
+        &self.pressure
+    }
+}
+
+/// Pause between two looks at memory: what comes in meanwhile is charged as it comes.
+const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
+/// Looks at memory from one purge to the next while it is short.
+const PURGE_SAMPLES: u32 = 5;
+/// Pause between two looks at a volume.
+const DISK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a volume may take to answer before it counts as silent.
+const DISK_PATIENCE: Duration = Duration::from_secs(5);

@@ -1,0 +1,101 @@
+//! The start beside the service: messages of earlier runs go back to their queues while new mail comes and goes.
+//!
+//! One task takes the spool's chunks and admits them in portions, so that nobody waits for the queue's lock for
+//! long. A failure leaves the rest in the spool, untouched; what was accepted since is served all the same.
+
+use crate::engine::Engine;
+use message::Message;
+use spool::{RecoveredMessage, Recovery};
+use std::sync::PoisonError;
+use store::Recovering;
+
+/// How far the return of earlier runs' messages is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecoveryState {
+    /// Not begun, or under way.
+    Pending,
+    /// Every message is back in its queue.
+    Done,
+    /// It ended early; the messages that are missing are in the spool. The reason.
+    Failed(String),
+}
+
+impl Engine {
+    /// Takes every chunk, then tells how it went.
+    pub(crate) async fn recover(&self, mut recovering: Recovering) {
+        self.metrics.spool_recovering.set(1);
+        let mut restored = 0;
+        while let Some(chunk) = self.stop.unless_requested(recovering.next()).await.flatten() {
+            let mut chunk = chunk.into_iter().peekable();
+            while chunk.peek().is_some() {
+                restored += self.restore(chunk.by_ref().take(PORTION_MESSAGES));
+                tokio::task::yield_now().await;
+            }
+        }
+        // A drain cuts it short: the next start goes on.
+        let Some(report) = self.stop.unless_requested(recovering.report()).await else { return };
+        let state = match report {
+            Ok(recovery) => {
+                summarise(restored, &recovery);
+                RecoveryState::Done
+            }
+            Err(error) => {
+                tracing::error!(
+                    "recovery of the spool ended early: {error}; {restored} messages are back in their queues, the rest \
+                     stays in the spool untouched until the next start; new mail is served"
+                );
+                RecoveryState::Failed(error.to_string())
+            }
+        };
+        *self.recovery.lock().unwrap_or_else(PoisonError::into_inner) = state;
+        self.metrics.spool_recovering.set(0);
+    }
+
+    /// How far the messages of earlier runs are.
+    pub fn recovery_state(&self) -> RecoveryState {
+        self.recovery.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// True while messages of earlier runs are still on their way to their queues.
+    pub fn is_recovering(&self) -> bool {
+        self.recovery_state() == RecoveryState::Pending
+    }
+
+    /// Admits one portion; how many were.
+    fn restore(&self, portion: impl Iterator<Item = RecoveredMessage>) -> usize {
+        self.with_queue(|queue, now| {
+            let mut count = 0;
+            for found in portion {
+                if found.queue.is_empty() {
+                    tracing::error!("message {} stays in the spool: its metadata names no queue", found.id);
+                    continue;
+                }
+                let (name, message) = message_of(found);
+                queue.admit(now, &name, message);
+                count += 1;
+            }
+            count
+        })
+    }
+}
+
+fn message_of(found: RecoveredMessage) -> (std::sync::Arc<str>, Message) {
+    let RecoveredMessage { id, queue, place, size, attempts, due, recipients, settled } = found;
+    (queue, Message { id, due, place: Some(place), size, attempts, recipients, settled, resident: None })
+}
+
+fn summarise(restored: usize, recovery: &Recovery) {
+    let Recovery { damage, torn_tail_octets, segments, set_aside, .. } = recovery;
+    if restored > 0 {
+        tracing::info!("{restored} messages are back in their queues, from {segments} segments");
+    }
+    if *torn_tail_octets > 0 {
+        tracing::info!("{torn_tail_octets} octets of an unfinished commit were dropped: nobody was promised them");
+    }
+    if *damage != spool::Damage::default() {
+        tracing::error!("damage in the spool, kept in corrupt/: {damage:?}; {set_aside} segments are there");
+    }
+}
+
+/// Messages admitted in one visit to the queues: about a tenth of a millisecond.
+const PORTION_MESSAGES: usize = 256;

@@ -1,0 +1,330 @@
+//! The order of the steps: how a message becomes durable, changes, is read and goes (docs/local-disk.md sections 3 to 5).
+//!
+//! Plain calls without waiting; any number may run at once on different messages, and for one message the caller keeps the
+//! order: write, commit, then marks. [`MessageFiles::commit`] is the only place of this engine where responsibility for a
+//! message is taken.
+
+use super::files::{Files, ReadFile, read_range};
+use super::header::{self, Header, START_OCTETS, Start};
+use super::marks;
+use super::names::{Folder, LocalName, Run};
+use super::{intent, recovery};
+use crate::{Durable, Mark, QueueOf, SpoolError, Step};
+use message::{MessageId, Place, Resident, Sealed};
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind};
+
+/// The messages of a spool, a file each.
+pub struct MessageFiles<F> {
+    pub(super) files: F,
+    pub(super) run: Run,
+    pub(super) queue_of: QueueOf,
+}
+
+/// What is left of a transaction that was refused: to be taken away before mail is accepted again.
+#[derive(Debug)]
+pub struct Undo {
+    ids: Vec<MessageId>,
+    stage: Stage,
+    /// A name may have been removed without ever becoming durable: a sync after that failed.
+    unsure: bool,
+}
+
+/// How far a transaction had got, and what is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// No message has its name: temporary files go.
+    Unnamed,
+    /// All messages may stand without their intent: it must be back before the first of them goes.
+    Restore,
+    /// The intent, if there must be one, is durable: the messages go.
+    Remove,
+    /// No message is left: the intent goes.
+    Finish,
+}
+
+impl<F: Files> MessageFiles<F> {
+    /// For one run of the program. `run` is random.
+    pub fn new(files: F, run: Run, queue_of: QueueOf) -> MessageFiles<F> {
+        MessageFiles { files, run, queue_of }
+    }
+
+    /// The file system.
+    pub fn files(&self) -> &F {
+        &self.files
+    }
+
+    /// What an earlier run had not finished: transactions that were not promised. To be called before the first append,
+    /// and each [`Undo`] carried out before messages are recovered.
+    ///
+    /// # Errors
+    /// When the files do not list, or one that does not read cannot be moved.
+    pub fn unfinished(&self) -> Result<Vec<Undo>, SpoolError> {
+        let mut found = Vec::new();
+        let list = self.files.list(Folder::Intents, &mut |name| found.extend(Folder::Intents.parse(name)));
+        list.map_err(|e| failed(Step::List, Folder::Intents, &e))?;
+        let mut undos = Vec::new();
+        for name in found {
+            let LocalName::Intent(first) = name else { continue };
+            let octets = self.files.open(name).and_then(|file| read_range(&*file, 0, intent::INTENT_OCTETS_MAX));
+            match octets.ok().and_then(|octets| intent::decode(&octets)) {
+                Some(ids) if ids[0] == first => undos.push(Undo { ids, stage: Stage::Remove, unsure: true }),
+                // It was never synced, so nothing it stands for exists; or it is damaged. Nothing is thrown away unread.
+                _ => self.move_aside(name, first)?,
+            }
+        }
+        Ok(undos)
+    }
+
+    /// Writes a message under its temporary name, synced.
+    ///
+    /// # Errors
+    /// Nothing of it is left, or a file that the next start removes.
+    pub fn write(&self, sealed: &Sealed) -> Result<(), SpoolError> {
+        let line = header::encode(sealed, self.run)?;
+        let name = LocalName::New(sealed.id, self.run);
+        self.files.create(name, &[&line, &sealed.head, &sealed.body]).map_err(|e| {
+            // Best effort: an unfinished file harms nobody.
+            let _ = self.files.remove(name);
+            failed(Step::Write, name, &e)
+        })
+    }
+
+    /// Makes the messages of one transaction durable, all or none; all of them are written. The receipts are in the
+    /// order of `ids`.
+    ///
+    /// # Errors
+    /// Nobody is acknowledged, and what is left must be undone.
+    pub fn commit(&self, ids: &[MessageId]) -> Result<Vec<Durable>, (SpoolError, Undo)> {
+        let undo = |stage| move |error| (error, Undo { ids: ids.to_vec(), stage, unsure: false });
+        if let [first, _, ..] = ids {
+            self.put_intent(*first, ids).map_err(undo(Stage::Unnamed))?;
+        }
+        self.rename(ids).map_err(undo(Stage::Remove))?;
+        if let [first, _, ..] = ids {
+            self.remove_intent(*first).map_err(undo(Stage::Restore))?;
+        }
+        Ok(ids.iter().map(|id| Durable::synced(*id, Place::OWN_FILE)).collect())
+    }
+
+    /// For a transaction of which not all messages could be written.
+    pub fn give_up(&self, ids: Vec<MessageId>) -> Undo {
+        Undo { ids, stage: Stage::Unnamed, unsure: false }
+    }
+
+    /// Takes away what is left of a refused transaction. May be called again after an error.
+    ///
+    /// # Errors
+    /// Something is left; a cut now leaves all of it or nothing.
+    pub fn undo(&self, undo: &mut Undo) -> Result<(), SpoolError> {
+        let Some(first) = undo.ids.first().copied() else { return Ok(()) };
+        let many = undo.ids.len() > 1;
+        if undo.stage == Stage::Restore {
+            self.remove_intent(first)?;
+            self.put_intent(first, &undo.ids)?;
+            undo.stage = Stage::Remove;
+        }
+        if undo.stage != Stage::Finish {
+            for id in &undo.ids {
+                self.remove_if_there(LocalName::New(*id, self.run))?;
+            }
+        }
+        if undo.stage == Stage::Remove {
+            self.remove_names(undo, many)?;
+        }
+        undo.stage = Stage::Finish;
+        if many { self.remove_intent(first) } else { Ok(()) }
+    }
+
+    /// Takes the names of an undone transaction away; durably when they are many.
+    fn remove_names(&self, undo: &mut Undo, many: bool) -> Result<(), SpoolError> {
+        let before = self.failures(&undo.ids);
+        for id in &undo.ids {
+            let name = LocalName::Message(*id);
+            if !self.remove_if_there(name)? && undo.unsure {
+                // A name that is given and removed anew becomes durable as removed. The intent stands over it meanwhile.
+                self.files.create(name, &[]).map_err(|e| failed(Step::Create, name, &e))?;
+                self.remove_if_there(name)?;
+            }
+        }
+        if !many {
+            return Ok(());
+        }
+        undo.unsure = true;
+        self.sync_changed(&before)
+    }
+
+    /// Removes a message that is settled; false when it was gone already. Durable after [`MessageFiles::sync_names`].
+    ///
+    /// # Errors
+    /// It may be there still.
+    pub fn remove(&self, id: MessageId) -> Result<bool, SpoolError> {
+        self.remove_if_there(LocalName::Message(id))
+    }
+
+    /// Returns once the names in `folder` are durable as they were at the call.
+    ///
+    /// # Errors
+    /// They may not be.
+    pub fn sync_names(&self, folder: Folder) -> Result<(), SpoolError> {
+        self.files.sync_names(folder).map_err(|e| failed(Step::Sync, folder, &e))
+    }
+
+    /// Writes marks of message `id` behind its content, durably. Those of a message that is gone mean nothing.
+    ///
+    /// # Errors
+    /// They may not be there: to be written again.
+    pub fn note(&self, id: MessageId, marks: &[Mark]) -> Result<(), SpoolError> {
+        let name = LocalName::Message(id);
+        let start = match self.files.open(name).and_then(|file| read_range(&*file, 0, START_OCTETS)) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+            start => start.map_err(|e| failed(Step::Read, name, &e))?,
+        };
+        // Without its first line nobody will ever read the marks.
+        let Start::Known { run, .. } = Start::parse(&start) else { return Ok(()) };
+        let mut lines = Vec::new();
+        marks::encode(marks, id, run, &mut lines);
+        match self.files.append(name, &lines) {
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            done => done.map_err(|e| failed(Step::Write, name, &e)),
+        }
+    }
+
+    /// All of a message: envelope, metadata, head and body, checked.
+    ///
+    /// # Errors
+    /// `NoSuchMessage` when it is gone, `Damaged` when it does not read back as written, `File` when the disk refuses.
+    pub fn load(&self, id: MessageId) -> Result<Resident, SpoolError> {
+        let name = LocalName::Message(id);
+        let octets = self.files.open(name).and_then(|file| {
+            let octets = usize::try_from(file.length()?).map_err(|_| ErrorKind::FileTooLarge)?;
+            read_range(&*file, 0, octets)
+        });
+        let octets = octets.map_err(|e| match e.kind() {
+            ErrorKind::NotFound => SpoolError::NoSuchMessage { id },
+            _ => failed(Step::Read, name, &e),
+        })?;
+        let damaged = SpoolError::Damaged { id, place: Place::OWN_FILE };
+        let Start::Known { line, .. } = Start::parse(&octets) else { return Err(damaged) };
+        let Some(header) = octets.get(..line).and_then(|line| Header::decode(line, id)) else { return Err(damaged) };
+        let mut octets = bytes::Bytes::from(octets);
+        let end = usize::try_from(header.end()).unwrap_or(usize::MAX);
+        if octets.len() < end {
+            return Err(damaged);
+        }
+        octets.truncate(end);
+        let mut head = octets.split_off(line);
+        let body = head.split_off(header.head as usize);
+        if header::content_crc(&head, &body) != header.content_crc {
+            return Err(damaged);
+        }
+        let Header { envelope, meta, .. } = header;
+        Ok(Resident { envelope, meta, head, body })
+    }
+
+    /// Moves a message that does not read to `corrupt/`, durably; one that is gone is none to care about.
+    ///
+    /// # Errors
+    /// It may be where it was.
+    pub fn set_aside(&self, id: MessageId) -> Result<(), SpoolError> {
+        self.move_aside(LocalName::Message(id), id)
+    }
+
+    /// Makes durable what earlier runs left unsynced. To be called before messages are recovered: a killed process may have
+    /// left names and marks that no sync covers, and what is believed must stay.
+    ///
+    /// # Errors
+    /// A cut may still take back some of it.
+    pub fn sync_all(&self) -> Result<(), SpoolError> {
+        self.files.sync_all().map_err(|e| failed(Step::Sync, "the file system", &e))
+    }
+
+    /// Reads all messages of earlier runs in one directory (docs/local-disk.md section 6) and hands each to `give`.
+    /// May run beside appends and marks.
+    ///
+    /// # Errors
+    /// When the directory does not list.
+    pub fn recover(
+        &self,
+        folder: Folder,
+        give: &mut dyn FnMut(crate::RecoveredMessage),
+    ) -> Result<super::LocalReport, SpoolError> {
+        recovery::recover(self, folder, give)
+    }
+
+    /// Gives all messages their names and makes those durable.
+    fn rename(&self, ids: &[MessageId]) -> Result<(), SpoolError> {
+        let before = self.failures(ids);
+        for id in ids {
+            let (from, to) = (LocalName::New(*id, self.run), LocalName::Message(*id));
+            self.files.rename(from, to).map_err(|e| failed(Step::Rename, to, &e))?;
+        }
+        self.sync_changed(&before)
+    }
+
+    fn put_intent(&self, first: MessageId, ids: &[MessageId]) -> Result<(), SpoolError> {
+        let name = LocalName::Intent(first);
+        let before = self.files.failed_syncs(Folder::Intents);
+        self.files.create(name, &[&intent::encode(ids)]).map_err(|e| failed(Step::Write, name, &e))?;
+        self.sync_changed(&[(Folder::Intents, before)])
+    }
+
+    fn remove_intent(&self, first: MessageId) -> Result<(), SpoolError> {
+        let before = self.files.failed_syncs(Folder::Intents);
+        self.remove_if_there(LocalName::Intent(first))?;
+        self.sync_changed(&[(Folder::Intents, before)])
+    }
+
+    /// The directories of these messages, each once, and how many of its syncs have failed.
+    fn failures(&self, ids: &[MessageId]) -> Vec<(Folder, u64)> {
+        let folders: BTreeSet<Folder> = ids.iter().map(|id| Folder::of(*id)).collect();
+        folders.into_iter().map(|folder| (folder, self.files.failed_syncs(folder))).collect()
+    }
+
+    /// Makes changes of names durable. A sync that failed since `before` was taken counts for all of them, although a later
+    /// one succeeds: the kernel may have dropped what it could not write.
+    fn sync_changed(&self, before: &[(Folder, u64)]) -> Result<(), SpoolError> {
+        for (folder, before) in before {
+            self.sync_names(*folder)?;
+            if self.files.failed_syncs(*folder) != *before {
+                let lost = io::Error::other("a sync failed after a name in it was changed");
+                return Err(failed(Step::Sync, folder, &lost));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it was there.
+    fn remove_if_there(&self, name: LocalName) -> Result<bool, SpoolError> {
+        match self.files.remove(name) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(failed(Step::Remove, name, &e)),
+        }
+    }
+
+    pub(super) fn move_aside(&self, name: LocalName, id: MessageId) -> Result<(), SpoolError> {
+        let to = LocalName::Aside(id, self.run);
+        match self.files.rename(name, to) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+            done => done.map_err(|e| failed(Step::Rename, to, &e))?,
+        }
+        self.sync_names(Folder::Corrupt)?;
+        self.sync_names(name.folder())
+    }
+
+    pub(super) fn open(&self, name: LocalName) -> io::Result<Box<dyn ReadFile>> {
+        self.files.open(name)
+    }
+}
+
+/// The disk's answer, with what was being done.
+pub(super) fn failed(step: Step, what: impl core::fmt::Display, error: &io::Error) -> SpoolError {
+    SpoolError::File {
+        step,
+        path: what.to_string(),
+        kind: error.kind(),
+        errno: error.raw_os_error(),
+        text: error.to_string(),
+    }
+}

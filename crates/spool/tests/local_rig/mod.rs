@@ -1,0 +1,390 @@
+//! A rig that runs the file-per-message engine, many transactions on their way at once, against a model of what it has promised.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+pub mod messages;
+
+use clock::WallTime;
+use message::{MessageId, Place, Sealed};
+use messages::{Random, body, due, pending, queue_of, resident, sealed};
+use spool::local::{FaultFiles, Files, Folder, LocalReport, MessageFiles, Run, Undo};
+use spool::{Mark, RecoveredMessage, SpoolError};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub type Engine = MessageFiles<FaultFiles>;
+
+/// What the spool may say of a message after a cut.
+#[derive(Clone, Debug)]
+struct Promise {
+    sealed: Sealed,
+    /// Which transaction brought it; `None` once recovered.
+    transaction: Option<u64>,
+    /// Acknowledged, or found by a recovery.
+    ours: bool,
+    /// (attempts, due) that a recovery may show; the first one is what was confirmed last.
+    plans: Vec<(u16, WallTime)>,
+    done: BTreeSet<u16>,
+    maybe_done: BTreeSet<u16>,
+    maybe_removed: bool,
+}
+
+/// A transaction on its way.
+struct Writing {
+    number: u64,
+    messages: Vec<Sealed>,
+    written: usize,
+}
+
+/// An engine and the model it must agree with.
+pub struct Rig {
+    pub files: FaultFiles,
+    engine: Option<Engine>,
+    promises: BTreeMap<MessageId, Promise>,
+    writing: Vec<Writing>,
+    undos: Vec<(u64, Undo)>,
+    /// Transactions that were undone to the end.
+    undone: BTreeSet<u64>,
+    /// To be written, by message.
+    marks: BTreeMap<MessageId, Vec<Mark>>,
+    /// Removed, the directory not synced; how many of its syncs had failed.
+    unlinked: Vec<(MessageId, u64)>,
+    /// A call failed since the last cut: what it gave up may be seen until the power goes, and is not promised by being seen.
+    faulty: bool,
+    killed: bool,
+    random: Random,
+    next: u64,
+    run: u64,
+    pub counts: Counts,
+}
+
+/// That the work is varied enough.
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub acknowledged: u64,
+    pub refused: u64,
+    pub removed: u64,
+    pub noted: u64,
+    pub recovered: u64,
+    pub unfinished: u64,
+    pub torn_marks: u64,
+    pub undone_at_start: u64,
+}
+
+impl Rig {
+    pub fn new(seed: u64) -> Rig {
+        Rig {
+            files: FaultFiles::new(),
+            engine: None,
+            promises: BTreeMap::new(),
+            writing: Vec::new(),
+            undos: Vec::new(),
+            undone: BTreeSet::new(),
+            marks: BTreeMap::new(),
+            unlinked: Vec::new(),
+            faulty: false,
+            killed: false,
+            random: Random::new(seed),
+            next: 0,
+            run: seed << 20,
+            counts: Counts::default(),
+        }
+    }
+
+    /// A number for the test's own decisions.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.random.below(bound)
+    }
+
+    /// Lets a later call fail.
+    pub fn fail(&mut self, k: u64, sticky: bool, errno: i32, seed: u64) {
+        self.faulty = true;
+        self.files.fail(k, sticky, errno, seed);
+    }
+
+    /// One random thing; `Err` when the disk refused.
+    pub fn step(&mut self) -> Result<(), SpoolError> {
+        self.opened()?;
+        match self.random.below(16) {
+            0..3 => {
+                self.begin();
+                Ok(())
+            }
+            3..8 => self.advance(),
+            8 | 9 => self.undo(),
+            10 | 11 => {
+                self.mark();
+                Ok(())
+            }
+            12 => self.write_marks(),
+            13 => self.remove(),
+            14 => self.sync_removals(),
+            _ => self.load_one(),
+        }
+    }
+
+    /// Cuts the power, opens again, compares with the model.
+    pub fn crash_and_check(&mut self, seed: u64) {
+        (self.engine, self.killed, self.faulty) = (None, false, false);
+        self.files.crash(seed);
+        self.opened().expect("healthy files open");
+    }
+
+    /// Kills the process, opens again, compares with the model.
+    pub fn kill_and_check(&mut self) {
+        (self.engine, self.killed) = (None, true);
+        self.files.kill();
+        self.opened().expect("healthy files open");
+    }
+
+    fn opened(&mut self) -> Result<(), SpoolError> {
+        if self.engine.is_some() {
+            return Ok(());
+        }
+        self.run += 1;
+        let engine = MessageFiles::new(self.files.clone(), Run(self.run), queue_of);
+        let mut undos = engine.unfinished()?;
+        self.counts.undone_at_start += undos.len() as u64;
+        undos.iter_mut().try_for_each(|undo| engine.undo(undo))?;
+        engine.sync_all()?;
+        let mut found = Vec::new();
+        let mut report = LocalReport::default();
+        for folder in Folder::of_messages() {
+            report.add(&engine.recover(folder, &mut |message| found.push(message))?);
+        }
+        if report.unreadable > 0 {
+            return Err(SpoolError::Closed);
+        }
+        self.compare(&engine, &found, &report)?;
+        self.engine = Some(engine);
+        Ok(())
+    }
+
+    /// A transaction of one to four messages.
+    fn begin(&mut self) {
+        if !self.undos.is_empty() || self.writing.len() > 5 {
+            return;
+        }
+        let octets = match self.random.below(20) {
+            0 => 30_000,
+            1..4 => 0,
+            _ => self.random.below(3_000) as usize,
+        };
+        let body = body(self.next, octets);
+        let count = [1, 1, 1, 2, 3, 4][self.random.below(6) as usize];
+        let messages: Vec<_> =
+            (0..count).map(|i| sealed(self.next + i, RECIPIENTS[self.random.below(6) as usize], &body)).collect();
+        for sealed in &messages {
+            let promise = Promise {
+                sealed: sealed.clone(),
+                transaction: Some(self.next),
+                ours: false,
+                plans: vec![(0, sealed.due)],
+                done: BTreeSet::new(),
+                maybe_done: BTreeSet::new(),
+                maybe_removed: false,
+            };
+            self.promises.insert(sealed.id, promise);
+        }
+        self.writing.push(Writing { number: self.next, messages, written: 0 });
+        self.next += count;
+    }
+
+    /// The next call of some transaction.
+    fn advance(&mut self) -> Result<(), SpoolError> {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        if self.writing.is_empty() {
+            return Ok(());
+        }
+        let at = self.random.below(self.writing.len() as u64) as usize;
+        let writing = &mut self.writing[at];
+        let ids: Vec<_> = writing.messages.iter().map(|sealed| sealed.id).collect();
+        if let Some(sealed) = writing.messages.get(writing.written) {
+            let written = engine.write(sealed);
+            writing.written += 1;
+            if written.is_err() {
+                self.undos.push((writing.number, engine.give_up(ids)));
+                self.writing.remove(at);
+                self.counts.refused += 1;
+            }
+            return written;
+        }
+        let writing = self.writing.remove(at);
+        match engine.commit(&ids) {
+            Ok(durable) => {
+                self.counts.acknowledged += 1;
+                assert_eq!(durable.iter().map(|d| d.id()).collect::<Vec<_>>(), ids, "receipts in order");
+                for id in ids {
+                    self.promises.get_mut(&id).expect("noted when it was made").ours = true;
+                }
+                Ok(())
+            }
+            Err((error, undo)) => {
+                self.counts.refused += 1;
+                self.undos.push((writing.number, undo));
+                Err(error)
+            }
+        }
+    }
+
+    fn undo(&mut self) -> Result<(), SpoolError> {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        while let Some((number, undo)) = self.undos.last_mut() {
+            engine.undo(undo)?;
+            self.undone.insert(*number);
+            self.undos.pop();
+        }
+        Ok(())
+    }
+
+    fn live(&mut self) -> Option<MessageId> {
+        let live: Vec<_> = self.promises.values().filter(|p| p.ours && !p.maybe_removed).map(|p| p.sealed.id).collect();
+        (!live.is_empty()).then(|| live[self.random.below(live.len() as u64) as usize])
+    }
+
+    /// Something happens to a message.
+    fn mark(&mut self) {
+        let Some(id) = self.live() else { return };
+        let promise = self.promises.get_mut(&id).expect("just found");
+        let mark = if self.random.below(2) == 0 {
+            let (attempts, due) = (self.random.below(9) as u16, due(self.random.below(1 << 40)));
+            promise.plans.push((attempts, due));
+            Mark::Attempt { id, attempts, due }
+        } else {
+            let count = promise.sealed.envelope.recipients.len() as u64;
+            let recipients = vec![self.random.below(count) as u32, self.random.below(count) as u32];
+            promise.maybe_done.extend(recipients.iter().map(|r| *r as u16));
+            Mark::RecipientsDone { id, recipients }
+        };
+        self.marks.entry(id).or_default().push(mark);
+    }
+
+    fn write_marks(&mut self) -> Result<(), SpoolError> {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        while let Some((id, marks)) = self.marks.first_key_value() {
+            engine.note(*id, marks)?;
+            self.counts.noted += 1;
+            let promise = self.promises.get_mut(id).expect("only live messages are marked");
+            for mark in marks {
+                match mark {
+                    Mark::Attempt { attempts, due, .. } => {
+                        let at = promise.plans.iter().rposition(|plan| plan == &(*attempts, *due));
+                        promise.plans.drain(..at.unwrap_or(0));
+                    }
+                    Mark::RecipientsDone { recipients, .. } => {
+                        promise.done.extend(recipients.iter().map(|r| *r as u16))
+                    }
+                    Mark::Removed { .. } => {}
+                }
+            }
+            self.marks.pop_first();
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self) -> Result<(), SpoolError> {
+        let Some(id) = self.live() else { return Ok(()) };
+        self.promises.get_mut(&id).expect("just found").maybe_removed = true;
+        self.marks.remove(&id);
+        let failures = self.files.failed_syncs(Folder::of(id));
+        self.engine.as_ref().map_or(Ok(true), |engine| engine.remove(id))?;
+        self.unlinked.push((id, failures));
+        Ok(())
+    }
+
+    fn sync_removals(&mut self) -> Result<(), SpoolError> {
+        let Some(engine) = &self.engine else { return Ok(()) };
+        while let Some((id, failures)) = self.unlinked.last() {
+            let folder = Folder::of(*id);
+            engine.sync_names(folder)?;
+            // After a failed sync nobody can say any more whether it will stay away.
+            if self.files.failed_syncs(folder) == *failures {
+                self.counts.removed += 1;
+                self.promises.remove(id);
+            }
+            self.unlinked.pop();
+        }
+        Ok(())
+    }
+
+    fn load_one(&mut self) -> Result<(), SpoolError> {
+        let Some(id) = self.live() else { return Ok(()) };
+        let Some(engine) = &self.engine else { return Ok(()) };
+        let promise = &self.promises[&id];
+        assert!(engine.load(id)? == resident(&promise.sealed), "content of {id}");
+        Ok(())
+    }
+
+    /// Checks a recovery against the promises, then takes it as the new truth.
+    fn compare(&mut self, engine: &Engine, found: &[RecoveredMessage], report: &LocalReport) -> Result<(), SpoolError> {
+        let LocalReport { messages, unfinished, torn_marks, .. } = *report;
+        let expected = LocalReport { messages, unfinished, torn_marks, ..LocalReport::default() };
+        assert_eq!(*report, expected, "a cut is no damage");
+        assert_eq!(messages, found.len() as u64);
+        let mut unread = Ok(());
+        let mut now = BTreeMap::new();
+        for message in found {
+            let id = message.id;
+            let promise = self.promises.get(&id).unwrap_or_else(|| panic!("{id} is removed or was never written"));
+            assert_eq!(message.recipients as usize, promise.sealed.envelope.recipients.len());
+            assert_eq!(*message.queue, queue_of(&promise.sealed.envelope, &promise.sealed.meta));
+            assert_eq!((message.place, message.size as usize), (Place::OWN_FILE, size(&promise.sealed)));
+            let plan = (message.attempts, message.due);
+            assert!(promise.plans.contains(&plan), "{id}: {plan:?} of {:?}", promise.plans);
+            let left: BTreeSet<u16> = pending(message).into_iter().collect();
+            let done: BTreeSet<u16> = (0..message.recipients).filter(|r| !left.contains(r)).collect();
+            assert!(done.is_superset(&promise.done), "{id}: settled recipients stay settled");
+            assert!(done.is_subset(&promise.maybe_done), "{id}: recipients settle only by marks");
+            match engine.load(id) {
+                Ok(content) => assert!(content == resident(&promise.sealed), "content of {id}"),
+                Err(error @ SpoolError::File { .. }) => unread = Err(error),
+                Err(error) => panic!("{id} does not read: {error}"),
+            }
+            let mut promise = Promise { transaction: None, maybe_removed: false, ..promise.clone() };
+            if !(self.killed && self.faulty) {
+                (promise.ours, promise.plans) = (true, vec![plan]);
+                (promise.done, promise.maybe_done) = (done.clone(), done);
+            }
+            assert!(now.insert(id, promise).is_none(), "{id} twice");
+        }
+        for (id, promise) in &self.promises {
+            let may_be_gone = !promise.ours || promise.maybe_removed;
+            assert!(may_be_gone || now.contains_key(id), "{id} was acknowledged and is lost");
+        }
+        self.check_transactions(&now);
+        self.counts.recovered += messages;
+        self.counts.unfinished += unfinished;
+        self.counts.torn_marks += torn_marks;
+        // After an error the next opening is compared with the same promises.
+        unread?;
+        if self.killed && self.faulty {
+            let gone = self.promises.iter().filter(|(id, _)| !now.contains_key(id));
+            let gone: Vec<_> = gone.map(|(id, p)| (*id, Promise { maybe_removed: true, ..p.clone() })).collect();
+            now.extend(gone);
+        }
+        self.promises = now;
+        (self.writing, self.undos, self.unlinked) = (Vec::new(), Vec::new(), Vec::new());
+        self.marks.clear();
+        Ok(())
+    }
+
+    /// What was not acknowledged is there as a whole or not at all.
+    fn check_transactions(&self, now: &BTreeMap<MessageId, Promise>) {
+        let mut there: BTreeMap<u64, Vec<bool>> = BTreeMap::new();
+        for (id, promise) in self.promises.iter().filter(|(_, promise)| !promise.ours) {
+            if let Some(number) = promise.transaction {
+                there.entry(number).or_default().push(now.contains_key(id));
+            }
+        }
+        for (number, there) in there {
+            assert!(there.windows(2).all(|pair| pair[0] == pair[1]), "a part of transaction {number}: {there:?}");
+            let undone = there.len() > 1 && self.undone.contains(&number);
+            assert!(!undone || !there[0], "transaction {number} was undone");
+        }
+    }
+}
+
+fn size(sealed: &Sealed) -> usize {
+    sealed.head.len() + sealed.body.len()
+}
+
+/// Numbers of recipients to choose from.
+const RECIPIENTS: [u64; 6] = [1, 1, 1, 2, 3, 80];

@@ -1,0 +1,259 @@
+//! Real files: `spool::local::Files` over a directory.
+//!
+//! Writes go through the page cache and are synced with `fdatasync`; names with `fsync` of their directory, shared by those
+//! who wait for the same one. All calls go through the C library, so that tools which watch or break them see every one.
+//! No retries: a refusal is the engine's business.
+
+use super::shared_sync::SharedSync;
+use crate::StoreError;
+use crate::file_disk::make_durably;
+use crate::kind::MESSAGES;
+use spool::local::{Files, Folder, LocalName, ReadFile};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSlice, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The files of a spool directory.
+#[derive(Debug)]
+pub(crate) struct RealFiles {
+    dir: PathBuf,
+    folders: BTreeMap<Folder, Names>,
+    /// Calls of sync, whatever for.
+    syncs: AtomicU64,
+}
+
+/// A directory, open so that its names can be synced.
+#[derive(Debug)]
+struct Names {
+    file: File,
+    sync: SharedSync,
+}
+
+impl RealFiles {
+    /// Opens the directories, making those that are missing. `dir` is locked and of the right kind.
+    pub fn open(dir: &Path) -> Result<RealFiles, StoreError> {
+        check_version(dir)?;
+        let mut folders = BTreeMap::new();
+        for folder in Folder::all() {
+            let path = dir.join(folder.to_string());
+            make_durably(&path).map_err(StoreError::io(&path, "create the directory"))?;
+            let file = File::open(&path).map_err(StoreError::io(&path, "open the directory"))?;
+            folders.insert(folder, Names { file, sync: SharedSync::default() });
+        }
+        write_version(dir).map_err(StoreError::io(&version_file(dir), "write the version"))?;
+        Ok(RealFiles { dir: dir.to_owned(), folders, syncs: AtomicU64::new(0) })
+    }
+
+    /// Calls of sync so far.
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    fn path(&self, name: LocalName) -> PathBuf {
+        self.dir.join(name.to_string())
+    }
+
+    fn sync_data(&self, file: &File) -> io::Result<()> {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        file.sync_data()
+    }
+
+    fn names(&self, folder: Folder) -> io::Result<&Names> {
+        self.folders.get(&folder).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn changed(&self, folder: Folder) {
+        if let Some(names) = self.folders.get(&folder) {
+            names.sync.changed();
+        }
+    }
+}
+
+impl Files for RealFiles {
+    fn create(&self, name: LocalName, parts: &[&[u8]]) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.path(name))?;
+        self.changed(name.folder());
+        write_parts(&mut file, parts)?;
+        self.sync_data(&file)
+    }
+
+    fn append(&self, name: LocalName, octets: &[u8]) -> io::Result<()> {
+        let mut file = OpenOptions::new().append(true).open(self.path(name))?;
+        file.write_all(octets)?;
+        self.sync_data(&file)
+    }
+
+    fn rename(&self, from: LocalName, to: LocalName) -> io::Result<()> {
+        let renamed = fs::rename(self.path(from), self.path(to));
+        // Noted after an error too: it may have happened.
+        self.changed(from.folder());
+        self.changed(to.folder());
+        renamed
+    }
+
+    fn remove(&self, name: LocalName) -> io::Result<()> {
+        let removed = fs::remove_file(self.path(name));
+        self.changed(name.folder());
+        removed
+    }
+
+    fn sync_names(&self, folder: Folder) -> io::Result<()> {
+        let names = self.names(folder)?;
+        names.sync.sync(|| {
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+            names.file.sync_all()
+        })
+    }
+
+    fn failed_syncs(&self, folder: Folder) -> u64 {
+        self.folders.get(&folder).map_or(0, |names| names.sync.failures())
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        Ok(nix::unistd::syncfs(&self.names(Folder::Intents)?.file)?)
+    }
+
+    fn list(&self, folder: Folder, found: &mut dyn FnMut(&str)) -> io::Result<()> {
+        for entry in fs::read_dir(self.dir.join(folder.to_string()))? {
+            found(&entry?.file_name().to_string_lossy());
+        }
+        Ok(())
+    }
+
+    fn open(&self, name: LocalName) -> io::Result<Box<dyn ReadFile>> {
+        Ok(Box::new(Reading(File::open(self.path(name))?)))
+    }
+}
+
+/// A file open for reading.
+struct Reading(File);
+
+impl ReadFile for Reading {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        let mut length = 0;
+        while length < into.len() {
+            match self.0.read_at(&mut into[length..], at + length as u64) {
+                Ok(0) => break,
+                Ok(count) => length += count,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(length)
+    }
+}
+
+/// All parts with as few calls as the system allows, usually one.
+fn write_parts(file: &mut File, parts: &[&[u8]]) -> io::Result<()> {
+    let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+    let mut written = loop {
+        match file.write_vectored(&slices) {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            done => break done?,
+        }
+    };
+    for part in parts {
+        let done = written.min(part.len());
+        written -= done;
+        file.write_all(&part[done..])?;
+    }
+    Ok(())
+}
+
+/// Refuses message files of a newer version. What is not readable as a version says nothing: each file tells its own.
+fn check_version(dir: &Path) -> Result<(), StoreError> {
+    let path = version_file(dir);
+    let text = match fs::read_to_string(&path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        text => text.map_err(StoreError::io(&path, "read the version"))?,
+    };
+    match text.trim().strip_prefix(VERSION_TEXT).and_then(|version| version.parse().ok()) {
+        Some(found) if found > VERSION => Err(StoreError::NewerFiles { dir: dir.to_owned(), found, known: VERSION }),
+        Some(_) => Ok(()),
+        None => {
+            tracing::warn!(file = %path.display(), "does not say a version");
+            Ok(())
+        }
+    }
+}
+
+/// Says which version is here, unless something says so already.
+fn write_version(dir: &Path) -> io::Result<()> {
+    let path = version_file(dir);
+    if path.exists() {
+        return Ok(());
+    }
+    let new = path.with_extension("new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    writeln!(file, "{VERSION_TEXT}{VERSION}")?;
+    file.sync_all()?;
+    fs::rename(&new, &path)?;
+    File::open(dir.join(MESSAGES))?.sync_all()
+}
+
+fn version_file(dir: &Path) -> PathBuf {
+    dir.join(MESSAGES).join("version")
+}
+
+const VERSION_TEXT: &str = "postrider message files, version ";
+/// Version of the directory's layout and of the files in it.
+const VERSION: u64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use message::MessageId;
+    use spool::local::Run;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn files_are_what_they_were_written_as_and_private() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let files = RealFiles::open(dir.path()).expect("opens");
+        let (id, run) = (MessageId::from_bytes([7; 16]), Run(1));
+        let (new, name) = (LocalName::New(id, run), LocalName::Message(id));
+        files.create(new, &[b"one ", b"", b"two"]).expect("writes");
+        assert_eq!(files.create(new, &[]).expect_err("it is there").kind(), io::ErrorKind::AlreadyExists);
+        files.rename(new, name).expect("renames");
+        files.append(name, b" three").expect("writes");
+        assert_eq!(files.append(new, b"x").expect_err("gone").kind(), io::ErrorKind::NotFound);
+        files.sync_names(name.folder()).expect("syncs");
+        files.sync_all().expect("syncs");
+        let path = dir.path().join(name.to_string());
+        assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(path.parent().expect("a folder")).expect("there").permissions().mode() & 0o777, 0o700);
+        let file = files.open(name).expect("opens");
+        files.remove(name).expect("removes");
+        let mut into = [0; 20];
+        assert_eq!((file.length().expect("known"), file.read_at(4, &mut into).expect("reads")), (13, 9));
+        assert_eq!(&into[..9], b"two three");
+        assert_eq!(files.open(name).err().map(|e| e.kind()), Some(io::ErrorKind::NotFound));
+        let mut found = Vec::new();
+        files.list(name.folder(), &mut |name| found.push(name.to_owned())).expect("lists");
+        assert_eq!(found, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_and_nothing_changed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        drop(RealFiles::open(dir.path()).expect("opens"));
+        assert_eq!(
+            fs::read_to_string(version_file(dir.path())).expect("there"),
+            "postrider message files, version 1\n"
+        );
+        drop(RealFiles::open(dir.path()).expect("opens again"));
+        fs::write(version_file(dir.path()), "postrider message files, version 2\n").expect("writes");
+        let error = RealFiles::open(dir.path()).expect_err("newer");
+        assert!(matches!(error, StoreError::NewerFiles { found: 2, known: 1, .. }), "{error}");
+        fs::write(version_file(dir.path()), "").expect("writes");
+        RealFiles::open(dir.path()).expect("an empty file says nothing");
+    }
+}

@@ -1,0 +1,17 @@
+//! One file per message on real files: the second engine of the store (docs/local-disk.md).
+//!
+//! Owns the spool directory while it is open, the threads that write marks and tidy up, and how many appends and reads run
+//! at once. No thread writes for all: each append runs on a blocking thread, and the kernel's journal groups their syncs.
+//! In: transactions and marks; out: receipts after the covering syncs, and the messages of earlier runs.
+//!
+//! Deliberately absent: the format and the order of the steps (`spool::local`), what a message means (queue).
+
+mod files;
+mod keeper;
+mod marker;
+mod recovering;
+mod shared_sync;
+mod spool;
+
+pub use recovering::LocalRecovering;
+pub use spool::LocalSpool;

@@ -1,0 +1,81 @@
+//! One of two relays that are compared: it has a sink of its own and does the same work as the other, in turn with it.
+
+use std::ffi::OsString;
+
+use anyhow::bail;
+
+use crate::clock_factor::Clock;
+use crate::generator::Order;
+use crate::relay::Relay;
+use crate::round::{Round, Running};
+use crate::sink::Sink;
+use crate::stage::{Programs, Stage};
+use crate::workload::{Duty, Signing};
+
+/// A relay at work.
+pub struct Side<'a> {
+    name: &'static str,
+    /// Where generator and sink come from.
+    tools: &'a Programs,
+    relay: Relay,
+    sink: Sink,
+}
+
+impl<'a> Side<'a> {
+    /// Starts `build` as a relay, with something of its own in its environment.
+    ///
+    /// # Errors
+    /// A program does not come up.
+    pub fn start(
+        stage: &Stage,
+        name: &'static str,
+        tools: &'a Programs,
+        build: &Programs,
+        environment: Vec<(&'static str, OsString)>,
+    ) -> anyhow::Result<Side<'a>> {
+        let sink = Sink::start(stage, tools, name)?;
+        let duty = Duty::Relay(Signing::Unsigned);
+        let relay = Relay::start_with(stage, build, name, duty, Some(sink.address), environment)?;
+        Ok(Side { name, tools, relay, sink })
+    }
+
+    /// The relay's process id.
+    pub fn pid(&self) -> u32 {
+        self.relay.pid()
+    }
+
+    /// One run of so many messages.
+    ///
+    /// # Errors
+    /// A program fails, or a message is refused.
+    pub fn round(&mut self, stage: &Stage, clock: &Clock, messages: u64, number: u32) -> anyhow::Result<Round> {
+        eprintln!("{} {number}", self.name);
+        let order = Order {
+            name: format!("{}{number}", self.name),
+            octets: OCTETS,
+            messages,
+            concurrency: CONCURRENCY,
+            domains: Vec::new(),
+            persistent: false,
+        };
+        let running = Running::begin(stage, self.tools, clock, &self.relay, &order)?;
+        running.finish(&mut self.relay, Some(&mut self.sink))
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// A message was lost, doubled or damaged.
+    pub fn stop(self, stage: &Stage) -> anyhow::Result<()> {
+        self.relay.stop(stage)?;
+        match self.sink.stop()?.fault(false) {
+            None => Ok(()),
+            Some(fault) => bail!("the figures are void: {}: {fault}", self.name),
+        }
+    }
+}
+
+/// Of a message.
+const OCTETS: u64 = 10 << 10;
+/// Connections of the generator.
+const CONCURRENCY: u32 = 100;

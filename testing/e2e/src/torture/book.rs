@@ -1,0 +1,303 @@
+//! The book: what was offered, what was answered, what arrived. Shared by all threads of a run.
+//!
+//! A letter is entered before its final dot is sent: what arrives and is not in the book was never finished. The lock
+//! is held for single entries; content is compared outside it.
+
+use crate::torture::account::{Account, Answer, Entry};
+use crate::torture::letter::{self, Fate, Letter, Mix};
+use std::collections::HashMap;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One run's book.
+#[derive(Debug)]
+pub struct Book {
+    /// Everything random comes from it.
+    pub seed: u64,
+    pages: Mutex<Pages>,
+    changed: Condvar,
+}
+
+/// A letter that was not taken, at MAIL, RCPT, DATA or its final dot.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// When the reply was read.
+    pub at: Instant,
+    /// From the command, or the final dot, to the reply.
+    pub took: Duration,
+    /// The whole reply, lines joined.
+    pub reply: String,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    next: u64,
+    entries: HashMap<u64, Entry>,
+    /// RCPTs and final dots seen of a recipient whose fate counts them.
+    seen: HashMap<(u64, usize), u32>,
+    acked: usize,
+    epoch: usize,
+    refusals: Vec<Refusal>,
+    strangers: Vec<String>,
+    released: bool,
+}
+
+/// What the receiver answers to a final dot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtDot {
+    Take,
+    Defer,
+    HangUp,
+}
+
+impl Book {
+    /// An empty one.
+    pub fn new(seed: u64) -> Book {
+        Book { seed, pages: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// A new letter.
+    pub fn letter(&self, mix: &Mix) -> Letter {
+        let mut pages = self.pages();
+        pages.next += 1;
+        let number = pages.next;
+        drop(pages);
+        Letter::make(self.seed, number, mix)
+    }
+
+    /// Enters a letter whose final dot is about to be sent.
+    pub fn offer(&self, letter: &Letter) {
+        let mut pages = self.pages();
+        let entry = Entry {
+            number: letter.number,
+            octets: letter.content.len(),
+            fates: letter.fates.clone(),
+            answer: Answer::Unknown,
+            epoch: pages.epoch,
+            copies: vec![Vec::new(); letter.fates.len()],
+            excused: vec![0; letter.fates.len()],
+            damaged: false,
+        };
+        pages.entries.insert(letter.number, entry);
+    }
+
+    /// Notes the answer to a final dot.
+    pub fn answer(&self, number: u64, answer: Answer) {
+        let mut pages = self.pages();
+        let epoch = pages.epoch;
+        pages.acked += usize::from(answer == Answer::Acked);
+        let entry = pages.entries.get_mut(&number).expect("a letter is offered before it is answered");
+        (entry.answer, entry.epoch) = (answer, epoch);
+        self.changed.notify_all();
+    }
+
+    /// Notes a refusal, wherever it came.
+    pub fn refuse(&self, took: Duration, reply: String) {
+        self.pages().refusals.push(Refusal { at: Instant::now(), took, reply });
+        self.changed.notify_all();
+    }
+
+    /// Begins the next epoch; returns its number.
+    pub fn next_epoch(&self) -> usize {
+        let mut pages = self.pages();
+        pages.epoch += 1;
+        pages.epoch
+    }
+
+    /// Refusals so far.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        self.pages().refusals.clone()
+    }
+
+    /// Letters answered 250 so far.
+    pub fn acked(&self) -> usize {
+        self.pages().acked
+    }
+
+    /// Waits until `count` letters in all were answered 250.
+    pub fn await_acked(&self, count: usize, within: Duration) {
+        self.wait(within, &format!("{count} letters answered 250"), |pages| (pages.acked >= count).then_some(()));
+    }
+
+    /// Waits for the first refusal read after `since`.
+    pub fn await_refusal(&self, since: Instant, within: Duration) -> Refusal {
+        self.wait(within, "a refusal", |pages| pages.refusals.iter().find(|refusal| refusal.at >= since).cloned())
+    }
+
+    /// Waits until every letter answered 250 has reached all its recipients.
+    pub fn await_arrivals(&self, within: Duration) {
+        self.wait(within, "every acknowledged letter at every recipient", |pages| {
+            let misses = |entry: &&Entry| entry.answer == Answer::Acked && entry.copies.iter().any(Vec::is_empty);
+            pages.entries.values().find(misses).is_none().then_some(())
+        });
+    }
+
+    /// The recipients of one fate of all letters answered 250.
+    pub fn acked_recipients(&self, fate: Fate) -> Vec<String> {
+        let pages = self.pages();
+        let acked = pages.entries.values().filter(|entry| entry.answer == Answer::Acked);
+        let of = |entry: &Entry| {
+            let addresses = letter::addresses(entry.number, &entry.fates);
+            addresses.zip(entry.fates.clone()).filter(|(_, of)| *of == fate).map(|(address, _)| address).collect()
+        };
+        acked.flat_map(|entry| -> Vec<String> { of(entry) }).collect()
+    }
+
+    /// Stuck recipients take mail from now on.
+    pub fn release(&self) {
+        self.pages().released = true;
+    }
+
+    /// The account so far.
+    pub fn account(&self) -> Account {
+        let pages = self.pages();
+        Account::of(pages.entries.values(), pages.strangers.clone(), pages.epoch + 1)
+    }
+
+    /// True when the receiver takes a RCPT.
+    pub(crate) fn takes(&self, address: &str) -> bool {
+        let mut pages = self.pages();
+        match letter::parse_address(address) {
+            Some((number, place, Fate::Later)) => pages.see(number, place) > 1,
+            Some((_, _, Fate::Stuck)) => pages.released,
+            _ => true,
+        }
+    }
+
+    /// Notes what arrived for `addresses`; says what the receiver answers.
+    pub(crate) fn arrive(&self, addresses: &[String], content: &[u8]) -> AtDot {
+        let number = letter::parse_number(content);
+        let octets = number.and_then(|number| Some((number, self.pages().entries.get(&number)?.octets)));
+        let intact = octets.is_some_and(|(number, octets)| self.is_intact(content, number, octets));
+        let mut pages = self.pages();
+        let mut at_dot = AtDot::Take;
+        let mut places = Vec::new();
+        for address in addresses {
+            let known = letter::parse_address(address).filter(|(of, place, fate)| {
+                let entry = number.filter(|number| number == of).and_then(|number| pages.entries.get(&number));
+                entry.is_some_and(|entry| entry.fates.get(*place) == Some(fate))
+            });
+            let Some((number, place, fate)) = known else {
+                pages.strangers.push(format!("<{address}> (letter {number:?})"));
+                continue;
+            };
+            places.push((number, place));
+            at_dot = match fate {
+                Fate::Dot if pages.see(number, place) == 1 => AtDot::Defer,
+                Fate::Drop if pages.see(number, place) == 1 && at_dot == AtDot::Take => AtDot::HangUp,
+                _ => at_dot,
+            };
+        }
+        if at_dot != AtDot::Defer {
+            let epoch = pages.epoch;
+            for (number, place) in places {
+                let Some(entry) = pages.entries.get_mut(&number) else { continue };
+                entry.copies[place].push(epoch);
+                entry.excused[place] += usize::from(at_dot == AtDot::HangUp);
+                entry.damaged |= !intact;
+            }
+            self.changed.notify_all();
+        }
+        at_dot
+    }
+
+    /// The letter stands at the end of what arrived, behind trace fields of the server.
+    fn is_intact(&self, content: &[u8], number: u64, octets: usize) -> bool {
+        let sent = letter::content(self.seed, number, octets);
+        sent.len() == octets && content.ends_with(&sent)
+    }
+
+    fn wait<T>(&self, within: Duration, what: &str, mut find: impl FnMut(&Pages) -> Option<T>) -> T {
+        let deadline = Instant::now() + within;
+        let mut pages = self.pages();
+        loop {
+            if let Some(found) = find(&pages) {
+                return found;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let account = Account::of(pages.entries.values(), pages.strangers.clone(), pages.epoch + 1);
+                let refusals: Vec<Refusal> = pages.refusals.iter().rev().take(3).cloned().collect();
+                drop(pages);
+                panic!("{what}: not within {within:?}; {account}; last refusals: {refusals:?}");
+            }
+            // Searching the whole book at each arrival would be slow: at most once in a while.
+            let nap = left.min(SEARCH_INTERVAL);
+            pages = self.changed.wait_timeout(pages, nap).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pages {
+    fn see(&mut self, number: u64, place: usize) -> u32 {
+        let seen = self.seen.entry((number, place)).or_default();
+        *seen += 1;
+        *seen
+    }
+}
+
+const SEARCH_INTERVAL: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(book: &Book, fates: &[Fate]) -> (Letter, Vec<String>) {
+        let letter = Letter { fates: fates.to_vec(), ..book.letter(&Mix::plain(600)) };
+        book.offer(&letter);
+        book.answer(letter.number, Answer::Acked);
+        let recipients = letter.recipients().collect();
+        (letter, recipients)
+    }
+
+    #[test]
+    fn an_octet_changed_is_damage() {
+        let book = Book::new(1);
+        let (letter, to) = sent(&book, &[Fate::Now]);
+        let with_trace = [b"Received: from there\r\n", letter.content.as_slice()].concat();
+        assert_eq!(book.arrive(&to, &with_trace), AtDot::Take);
+        assert!(book.account().is_clean());
+        let (letter, to) = sent(&book, &[Fate::Now]);
+        let mut spoilt = letter.content.clone();
+        let last = spoilt.len() - 3;
+        spoilt[last] ^= 1;
+        book.arrive(&to, &spoilt);
+        assert_eq!(book.account().damaged, [letter.number]);
+    }
+
+    #[test]
+    fn mail_for_others_and_letters_never_finished_are_strangers() {
+        let book = Book::new(1);
+        let (letter, _) = sent(&book, &[Fate::Now]);
+        book.arrive(&["r1.1@now.test".to_owned()], &letter.content);
+        book.arrive(&["r0.1@later.test".to_owned()], &letter.content);
+        let cut = book.letter(&Mix::plain(600));
+        book.arrive(&cut.recipients().collect::<Vec<_>>(), &cut.content);
+        assert_eq!(book.account().strangers.len(), 3);
+    }
+
+    #[test]
+    fn fates_come_true() {
+        let book = Book::new(1);
+        let (letter, to) = sent(&book, &[Fate::Later, Fate::Drop, Fate::Stuck]);
+        assert_eq!([book.takes(&to[0]), book.takes(&to[0]), book.takes(&to[1])], [false, true, true]);
+        assert!(!book.takes(&to[2]));
+        book.release();
+        assert!(book.takes(&to[2]));
+        assert_eq!(book.arrive(&to, &letter.content), AtDot::HangUp);
+        assert_eq!(book.arrive(&to, &letter.content), AtDot::Take);
+        assert_eq!((book.account().duplicates, book.account().excused), (0, 3));
+        book.arrive(&to[..1], &letter.content);
+        assert_eq!(book.account().duplicates, 1);
+
+        let (letter, to) = sent(&book, &[Fate::Dot]);
+        assert_eq!(book.arrive(&to, &letter.content), AtDot::Defer);
+        assert_eq!(book.account().lost, [letter.number]);
+        assert_eq!(book.arrive(&to, &letter.content), AtDot::Take);
+        assert!(book.account().is_clean());
+    }
+}
