@@ -17,6 +17,7 @@ use crate::reserve::Purpose;
 use crate::scan::{Bounds, Found, Scan};
 use crate::segments::Segment;
 use message::{Place, codec};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A segment being emptied.
@@ -113,8 +114,8 @@ impl<D: Disk> SegmentLog<D> {
         let known = live / 1024 * self.reclaim.waste_per_1024;
         let is_new = self.reclaim.cycle.is_some() || waste > known + live / 4 + segment * 2;
         let is_over = waste > live / 4 * 3 + self.settings.compact_margin_octets;
-        // Half a segment when the marks have begun with theirs: at its end they find what that gives.
-        let dead_min = if self.has_reserve() { live / 8 + segment / 2 } else { segment / 2 };
+        // Less than a segment when the marks have begun with theirs: at its end they find what that gives.
+        let dead_min = if self.has_reserve() { live / 8 + segment } else { segment / 4 * 3 };
         (is_over && is_new) || (self.is_full() && self.segments.dead_octets() > dead_min)
     }
 
@@ -149,6 +150,10 @@ impl<D: Disk> SegmentLog<D> {
             let is_worth = Some(sequence) != active && segment.live_messages > 0 && self.outweighs();
             is_worth.then_some(sequence)
         };
+        if self.is_full() {
+            // What leaves any other segment gives nothing back before the older ones are gone.
+            return oldest();
+        }
         // One that did not read gives way to others.
         bad.min_by_key(|(sequence, segment)| (segment.tries, *sequence)).map(|(sequence, _)| sequence).or_else(oldest)
     }
@@ -157,7 +162,7 @@ impl<D: Disk> SegmentLog<D> {
     fn start_compaction(&mut self) -> Option<Compaction> {
         let source = self.next_source()?;
         let segment = self.segments.get(source)?;
-        if self.reclaim.lacking.is_some() && !self.has_room_for_all(segment) {
+        if self.reclaim.lacking.is_some() && !self.has_room_for_all(source, segment) {
             // Begun and not ended it would take what is left of the reserve and give nothing back.
             return None;
         }
@@ -169,11 +174,24 @@ impl<D: Disk> SegmentLog<D> {
     }
 
     /// Whether all that is alive in a segment has room where nothing new is needed of the disk.
-    fn has_room_for_all(&self, segment: &Segment) -> bool {
-        let live_pages = (segment.live_octets + segment.live_octets / 64).div_ceil(PAGE_OCTETS as u64);
-        let spare_pages = self.filled_spares() as u64 * u64::from(self.segment_pages() - 1);
+    fn has_room_for_all(&self, source: u32, segment: &Segment) -> bool {
+        let pages = |octets: u64| (octets + octets / 64).div_ceil(PAGE_OCTETS as u64) + FLOOR_PAGES_USUAL;
+        let segment_pages = u64::from(self.segment_pages() - 1);
+        let spares = self.filled_spares().saturating_sub(self.spares_left(Purpose::Survivors));
+        let spare_pages = spares as u64 * segment_pages;
         let room = u64::from(self.survivor_pages()) + spare_pages;
-        segment.file_pages <= self.segment_pages() && live_pages + FLOOR_PAGES_USUAL <= room
+        let is_usual = segment.file_pages <= self.segment_pages();
+        pages(segment.live_octets) <= room && (is_usual || pages(self.largest_transaction(source)) <= segment_pages)
+    }
+
+    /// Octets of what is alive of the largest transaction in a segment. Looks at all messages: there is no list by segment.
+    fn largest_transaction(&self, source: u32) -> u64 {
+        let mut octets: BTreeMap<u32, u64> = BTreeMap::new();
+        let entries = (0..self.index.end()).filter_map(|slot| self.index.at(slot));
+        for entry in entries.filter(|entry| entry.place.segment == source) {
+            *octets.entry(entry.place.offset).or_default() += u64::from(entry.share);
+        }
+        octets.into_values().max().unwrap_or(0)
     }
 
     /// At the end of a walk: what is still alive in the segment did not read. It is tried again while the disk gives errors,

@@ -60,7 +60,7 @@ impl<D: Disk> SegmentLog<D> {
             self.sync(FileName::Segment(doubt.segment))?;
             self.doubt = None;
         }
-        self.open_segment(1, Purpose::Survivors)
+        self.open_segment(1, Purpose::Floor)
     }
 
     /// The first segment of this run is there: with a copy of the batch in doubt, if there was one that reads.

@@ -21,7 +21,8 @@ pub struct Maintenance {
     /// Octets read and written for it.
     pub octets: u64,
     /// The next step should come before the next commit, however many wait: the reserve is not
-    /// whole, or mail comes in faster than old segments are emptied and the bound on disk use is at stake.
+    /// whole, or on a full disk marks will soon have no room, or mail comes in faster than old segments are
+    /// emptied and the bound on disk use is at stake.
     pub urgent: bool,
 }
 
@@ -79,7 +80,8 @@ impl<D: Disk> SegmentLog<D> {
     pub fn maintain(&mut self, octets_max: usize) -> Result<Maintenance, SpoolError> {
         let (work, octets) = self.housekeep(octets_max)?;
         let is_behind = self.reclaim.debt_octets > 0 && self.outweighs();
-        let urgent = work != Work::Nothing && (!self.has_reserve() || is_behind);
+        let is_short = if self.is_full() { self.marks_are_short() } else { !self.has_reserve() };
+        let urgent = work != Work::Nothing && (is_short || is_behind);
         Ok(Maintenance { work, octets, urgent })
     }
 
@@ -117,6 +119,13 @@ impl<D: Disk> SegmentLog<D> {
             |error: &SpoolError| error.is_refusal() || matches!(error, SpoolError::Io { step: Step::Read, .. });
         if self.is_full() {
             self.give_up_checkpoint();
+            // Before the floor: the next batch of survivors brings it along, where a batch of its own would take a page.
+            match self.compact_step(octets_max) {
+                Ok(None) => {}
+                Ok(Some(octets)) => return Ok((Work::Compacted, octets)),
+                Err(error) if is_passed(&error) => failed = Some(error),
+                Err(error) => return Err(error),
+            }
         }
         if self.floor_now() > self.floor {
             // An empty batch makes the new floor durable, so that idle spools shrink too.
@@ -141,11 +150,13 @@ impl<D: Disk> SegmentLog<D> {
                 Err(error) => failed = Some(error),
             }
         }
-        match self.compact_step(octets_max) {
-            Ok(None) => {}
-            Ok(Some(octets)) => return Ok((Work::Compacted, octets)),
-            Err(error) if is_passed(&error) => failed = Some(error),
-            Err(error) => return Err(error),
+        if !self.is_full() {
+            match self.compact_step(octets_max) {
+                Ok(None) => {}
+                Ok(Some(octets)) => return Ok((Work::Compacted, octets)),
+                Err(error) if is_passed(&error) => failed = Some(error),
+                Err(error) => return Err(error),
+            }
         }
         let octets = self.fill_step(octets_max)?;
         match failed {

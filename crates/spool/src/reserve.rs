@@ -1,8 +1,8 @@
 //! Spare files: the next segments, and the reserve that keeps a full disk from stopping everything.
 //!
 //! Owns which files are ready to become segments, fills them with zeros ahead of time, and remembers
-//! why the disk took nothing new. Two filled spares are the reserve: batches with appends leave both, batches
-//! of marks leave one, moved survivors may take the last. So deliveries are noted, and space is made, on a disk
+//! why the disk took nothing new. Four filled spares are the reserve: batches with appends leave all, batches
+//! of marks two, moved survivors one; the last is for the floor, and for the batch in doubt after a start. So deliveries are noted, and space is made, on a disk
 //! with no octet left. While the reserve is not whole and the disk refuses, appends are refused.
 //! What can fail is the disk; what cannot be removed now is removed later.
 //! Deliberately absent: waiting. The caller tries again ([`SegmentLog::ready`], [`SegmentLog::maintain`]).
@@ -251,13 +251,21 @@ impl<D: Disk> SegmentLog<D> {
     }
 
     /// Filled spares that a batch must leave.
-    fn spares_left(&self, purpose: Purpose) -> usize {
+    pub(crate) fn spares_left(&self, purpose: Purpose) -> usize {
         match purpose {
             Purpose::Appends => RESERVE_SPARES,
             // With one segment there is nothing to be emptied.
-            Purpose::Marks => usize::from(self.segments.count() > 1),
-            Purpose::Survivors | Purpose::Floor => 0,
+            Purpose::Marks => 2 * usize::from(self.segments.count() > 1),
+            Purpose::Survivors => 1,
+            Purpose::Floor => 0,
         }
+    }
+
+    /// Whether on a full disk there is little room left for marks: a quarter of a segment.
+    pub(crate) fn marks_are_short(&self) -> bool {
+        let rest = self.active.as_ref().map_or(0, |active| active.capacity - active.next_page);
+        let spares = self.filled_spares().saturating_sub(self.spares_left(Purpose::Marks));
+        spares == 0 && rest < self.segment_pages() / 4
     }
 
     /// Pages left in the active segment for survivors.
@@ -268,7 +276,7 @@ impl<D: Disk> SegmentLog<D> {
 
     /// Pages that a batch must leave in the segment it goes to.
     pub(crate) fn pages_left(&self, purpose: Purpose) -> u32 {
-        if self.reclaim.lacking.is_some() && self.filled_spares() == 0 { purpose.pages_left() } else { 0 }
+        if self.reclaim.lacking.is_some() && self.filled_spares() <= 1 { purpose.pages_left() } else { 0 }
     }
 
     /// Whether a batch with appends may go on in the active segment, which has room for it.
@@ -293,10 +301,12 @@ impl<D: Disk> SegmentLog<D> {
     }
 }
 
-/// Filled spares that appends leave: one for marks, one for survivors.
-const RESERVE_SPARES: usize = 2;
+/// Filled spares that appends leave: two for marks, one for survivors, one for the floor. Survivors have the rest of the marks'
+/// too as a rule, so that those of two segments can move before the first of these is released: then every batch of
+/// survivors brings the floor for the one before, and no page is spent on a floor alone.
+const RESERVE_SPARES: usize = 4;
 /// Spare files kept, the reserve among them; more are removed.
-const SPARES_MAX: usize = 4;
+const SPARES_MAX: usize = 5;
 /// On a full disk appends go on while this part of a segment is left: 1 / 16.
 const ROOM_PART: u32 = 16;
 /// Pages of zeros written at once: 1 MiB.

@@ -49,10 +49,10 @@ impl Segments {
     }
 
     /// Adds all of `other`, which has none of the same number.
-    /// Of its own ones nobody knows what died in them: the worst is assumed.
+    /// Of its own ones nobody knows what died in them: the worst is assumed. What was never written is no better: nothing will be.
     pub fn absorb(&mut self, mut other: Segments) {
         for segment in self.map.values_mut() {
-            let octets = u64::from(segment.end.saturating_sub(1)) * PAGE_OCTETS as u64;
+            let octets = u64::from(segment.file_pages.saturating_sub(1)) * PAGE_OCTETS as u64;
             segment.dead_octets = octets.saturating_sub(segment.live_octets);
         }
         self.dead_octets = self.map.values().map(|segment| segment.dead_octets).sum::<u64>() + other.dead_octets;
