@@ -8,10 +8,10 @@
 use crate::Instant;
 use core::time::Duration;
 
-/// Timers by key. `K` is small and `Copy`-like; entries cost `size_of::<K>() + 8` bytes.
+/// Timers by key. `K` is small and `Copy`-like; entries cost `size_of::<(u64, K)>()` bytes and next to no slack.
 #[derive(Debug)]
 pub struct TimerWheel<K> {
-    levels: Vec<[Vec<(u64, K)>; SLOTS]>,
+    levels: Vec<[Slot<K>; SLOTS]>,
     /// One bit a non-empty slot, one word a level.
     occupied: [u64; LEVELS],
     /// Every tick before this one has been handed out.
@@ -22,7 +22,7 @@ pub struct TimerWheel<K> {
 impl<K> Default for TimerWheel<K> {
     fn default() -> Self {
         TimerWheel {
-            levels: (0..LEVELS).map(|_| std::array::from_fn(|_| Vec::new())).collect(),
+            levels: (0..LEVELS).map(|_| std::array::from_fn(|_| Slot::new())).collect(),
             occupied: [0; LEVELS],
             next_tick: 0,
             len: 0,
@@ -54,7 +54,7 @@ impl<K> TimerWheel<K> {
     }
 
     /// Moves every key due at or before `now` to `out`, earliest tick first.
-    pub fn expire(&mut self, now: Instant, out: &mut Vec<K>) {
+    pub fn expire(&mut self, now: Instant, out: &mut impl Extend<K>) {
         let now_tick = now.as_micros() / TICK_US;
         while self.len > 0 && self.next_tick <= now_tick {
             let Some(tick) = self.next_occupied_tick() else { break };
@@ -64,10 +64,11 @@ impl<K> TimerWheel<K> {
             self.next_tick = tick;
             self.cascade();
             let slot = (tick % SLOTS as u64) as usize;
-            let due = std::mem::take(&mut self.levels[0][slot]);
             self.occupied[0] &= !(1 << slot);
-            self.len -= due.len();
-            out.extend(due.into_iter().map(|(_, key)| key));
+            for run in std::mem::take(&mut self.levels[0][slot]) {
+                self.len -= run.len();
+                out.extend(run.into_iter().map(|(_, key)| key));
+            }
             self.next_tick = tick + 1;
         }
         self.next_tick = self.next_tick.max(now_tick + 1);
@@ -90,7 +91,14 @@ impl<K> TimerWheel<K> {
         let level = ((63 - distance.leading_zeros()) / SLOT_BITS) as usize;
         let level = level.min(LEVELS - 1);
         let slot = ((tick >> (level as u32 * SLOT_BITS)) % SLOTS as u64) as usize;
-        self.levels[level][slot].push((tick, key));
+        let runs = &mut self.levels[level][slot];
+        if runs.last().is_none_or(|run| run.len() == RUN_MAX) {
+            // Where one run is full, more is to come.
+            runs.push(Vec::with_capacity(if runs.is_empty() { 1 } else { RUN_MAX }));
+        }
+        if let Some(run) = runs.last_mut() {
+            run.push((tick, key));
+        }
         self.occupied[level] |= 1 << slot;
     }
 
@@ -119,13 +127,19 @@ impl<K> TimerWheel<K> {
                 continue;
             }
             self.occupied[level] &= !(1 << slot);
-            for (tick, key) in std::mem::take(&mut self.levels[level][slot]) {
+            for (tick, key) in std::mem::take(&mut self.levels[level][slot]).into_iter().flatten() {
                 self.place(tick, key);
             }
         }
     }
 }
 
+/// The timers of one slot, in runs of a fixed length: a list that doubled would be half empty, and twice in memory while
+/// it grows.
+type Slot<K> = Vec<Vec<(u64, K)>>;
+
+/// Timers of a run.
+const RUN_MAX: usize = 256;
 const SLOT_BITS: u32 = 6;
 const SLOTS: usize = 1 << SLOT_BITS;
 const LEVELS: usize = 6;

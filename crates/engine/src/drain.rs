@@ -1,7 +1,7 @@
 //! Stopping: refuse new work, finish what is in hand, sync, close.
 //!
-//! The same steps whether the operator or a test asks. Nothing needs to be saved: every
-//! accepted message is in the spool already, and marks are flushed before the spool closes.
+//! The same steps whether the operator or a test asks. Every accepted message is in the spool already, but
+//! for those of `deferred_spool` listeners: they are written now. Marks are flushed before the spool closes.
 
 use crate::engine::Engine;
 use std::future::Future;
@@ -70,11 +70,13 @@ impl Engine {
             self.sessions.drain().await;
             self.deliveries.drain().await;
         };
-        if tokio::time::timeout(grace, tasks).await.is_err() {
+        let end = tokio::time::Instant::now() + grace;
+        if tokio::time::timeout(grace.mul_f32(SESSIONS_SHARE), tasks).await.is_err() {
             tracing::warn!("some sessions did not end within {grace:?}; what they held stays in the spool");
-            self.sessions.abort();
-            self.deliveries.abort();
+            self.sessions.abort().await;
+            self.deliveries.abort().await;
         }
+        self.spool_the_rest(end).await;
         if let Err(error) = self.spool.close().await {
             tracing::error!("spool: {error}");
         }
@@ -84,4 +86,20 @@ impl Engine {
             tracing::error!("closing logs: {error}");
         }
     }
+    /// Writes what is in memory only, and waits for it until `end`.
+    async fn spool_the_rest(&self, end: tokio::time::Instant) {
+        let abandoned = self.take_abandoned();
+        self.with_queue(|q, now| {
+            abandoned.into_iter().for_each(|queued| q.abandoned(queued));
+            q.spool_all(now);
+        });
+        if tokio::time::timeout_at(end, self.spoolers.drain()).await.is_err() {
+            let left = self.with_queue(|q, _| q.unspooled());
+            tracing::error!("{left} messages of deferred_spool listeners could not be written and are lost");
+            self.spoolers.abort().await;
+        }
+    }
 }
+
+/// The part of the grace that sessions and deliveries have; the rest is for what must be written.
+const SESSIONS_SHARE: f32 = 0.8;

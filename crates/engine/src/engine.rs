@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::drain::Stop;
+use crate::egress::connection::InHand;
 use crate::ingress::buffer::BufferPool;
 use crate::pressure::Pressure;
 use crate::recovery::RecoveryState;
@@ -78,7 +79,10 @@ pub struct Shared {
     pub(crate) receive_pool: Arc<BufferPool>,
     pub(crate) sessions: Tasks,
     pub(crate) deliveries: Tasks,
-    pub(crate) wakers: Mutex<HashMap<ConnKey, Arc<Notify>>>,
+    /// Appends of messages that are in memory only.
+    pub(crate) spoolers: Tasks,
+    /// Who wakes a connection, and what it holds.
+    pub(crate) connections: Mutex<HashMap<ConnKey, (Arc<Notify>, InHand)>>,
     pub(crate) recovery: Mutex<RecoveryState>,
     ids: Mutex<IdGenerator>,
     queue: Mutex<QueueCore>,
@@ -111,7 +115,8 @@ impl Engine {
             receive_pool: Arc::default(),
             sessions: Tasks::default(),
             deliveries: Tasks::default(),
-            wakers: Mutex::default(),
+            spoolers: Tasks::default(),
+            connections: Mutex::default(),
             recovery: Mutex::new(RecoveryState::Pending),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
             queue: Mutex::new(queue),
@@ -192,29 +197,15 @@ impl Engine {
             Effect::Open(opening) => self.open_connection(opening),
             Effect::Configure { queue, name } => self.configure_later(queue, name),
             Effect::Route { queue, name, config } => self.route_later(queue, name, config),
-            Effect::Undeliverable { queued, verdict, reply, route } => {
-                let engine = self.clone();
-                self.deliveries.spawn(async move {
-                    if let Some(queued) = engine.load(*queued).await {
-                        engine.settle_untried(queued, verdict, &reply, route);
-                    }
-                });
-            }
-            Effect::Expired(queued) => {
-                let engine = self.clone();
-                self.deliveries.spawn(async move {
-                    if let Some(queued) = engine.load(*queued).await {
-                        engine.settle_expired(queued);
-                    }
-                });
-            }
+            Effect::Settle => self.start_settler(),
+            Effect::Spool => self.start_spooler(),
             Effect::Forgotten(name) => self.forget_counts(&name),
         }
     }
 
     fn wake(&self, conn: ConnKey) {
-        let wakers = self.wakers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(waker) = wakers.get(&conn) {
+        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((waker, _)) = connections.get(&conn) {
             waker.notify_one();
         }
     }

@@ -7,11 +7,14 @@
 //! is here awaits, locks for a moment, and carries out.
 
 mod clock;
+mod deferred;
 mod drain;
 mod egress;
+mod endings;
 mod engine;
 mod ingress;
 mod load;
+mod memory;
 pub mod pressure;
 mod records;
 mod recovery;

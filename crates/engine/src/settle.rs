@@ -6,6 +6,7 @@
 
 use crate::engine::Engine;
 use crate::records;
+use message::Message;
 use queue::settle::{all_pending, expire, settle};
 use queue::{Entry, Leg, Next, Outcome, Queued, Verdict};
 use record::{LogRecord, PeerAddress, RecordType, SourceAddress};
@@ -52,12 +53,15 @@ impl Engine {
             Next::Retry(delay) => {
                 let message = &mut queued.message;
                 message.attempts = message.attempts.saturating_add(1);
-                let id = message.id;
-                if !settlement.newly_settled.is_empty() {
-                    let recipients = settlement.newly_settled.iter().map(|i| u32::from(*i)).collect();
-                    self.spool.mark(Mark::RecipientsDone { id, recipients });
+                let Message { id, attempts, .. } = *message;
+                // What no spool has yet is spooled with what is left of it: a mark about these numbers would hit others then.
+                if !message.is_volatile() {
+                    if !settlement.newly_settled.is_empty() {
+                        let recipients = settlement.newly_settled.iter().map(|i| u32::from(*i)).collect();
+                        self.spool.mark(Mark::RecipientsDone { id, recipients });
+                    }
+                    self.spool.mark(Mark::Attempt { id, attempts, due: now.wall + delay });
                 }
-                self.spool.mark(Mark::Attempt { id, attempts: message.attempts, due: now.wall + delay });
                 self.with_queue(|q, now| q.retry(now, queued, delay));
             }
         }
@@ -93,7 +97,9 @@ impl Engine {
 
     /// Every recipient is settled: the spool may forget the message.
     fn remove(&self, queued: &Queued) {
-        self.spool.mark(Mark::Removed { id: queued.message.id });
+        if !queued.message.is_volatile() {
+            self.spool.mark(Mark::Removed { id: queued.message.id });
+        }
         self.with_queue(|q, now| q.forget(now.mono, queued));
     }
 

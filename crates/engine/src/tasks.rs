@@ -31,9 +31,10 @@ impl Tasks {
         }
     }
 
-    /// Ends every task where it stands.
-    pub fn abort(&self) {
+    /// Ends every task where it stands; they are gone when this returns.
+    pub async fn abort(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        self.drain().await;
     }
 }
 

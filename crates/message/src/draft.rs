@@ -22,6 +22,8 @@ pub struct Draft {
     pub due: WallTime,
     /// Attempts already made (nonzero only for messages that come from another node).
     pub attempts: u16,
+    /// It is to be on disk before it is accepted, whatever the listener allows (`msg:set_force_sync`).
+    pub force_sync: bool,
     raw: Bytes,
     headers: Option<HeaderBlock>,
 }
@@ -29,7 +31,7 @@ pub struct Draft {
 impl Draft {
     /// A draft of received bytes.
     pub fn new(id: MessageId, envelope: Envelope, meta: Meta, raw: Bytes, due: WallTime) -> Draft {
-        Draft { id, envelope, meta, due, attempts: 0, raw, headers: None }
+        Draft { id, envelope, meta, due, attempts: 0, force_sync: false, raw, headers: None }
     }
 
     /// The draft for some of the recipients: same bytes and edits so far, own identity.

@@ -67,9 +67,14 @@ impl Message {
         self.settled.len() >= usize::from(self.recipients)
     }
 
-    /// Octets of memory that [`Message::release`] would give back: its content's; a shared body counts whole.
-    pub fn releasable_octets(&self) -> usize {
-        if self.resident.is_some() && self.place.is_some() { self.size as usize + RESIDENT_OCTETS } else { 0 }
+    /// Octets of memory that its content takes; a shared body counts whole.
+    pub fn resident_octets(&self) -> usize {
+        if self.resident.is_some() { self.size as usize + RESIDENT_OCTETS } else { 0 }
+    }
+
+    /// True while no spool has it: a crash would lose it (`deferred_spool`).
+    pub fn is_volatile(&self) -> bool {
+        self.place.is_none()
     }
 
     /// Lets go of the memory when the spool has the content; the one place that does.

@@ -17,8 +17,10 @@ pub enum Place {
     Due,
     /// In a ready queue.
     Ready,
-    /// In an effect that nobody has drained yet.
-    Effect,
+    /// Waiting to be settled without a connection.
+    Ending,
+    /// Waiting to be spooled.
+    Unspooled,
 }
 
 /// Sizes of everything that could grow without bound.
@@ -47,13 +49,13 @@ pub struct Footprint {
 impl QueueCore {
     /// Every message the manager holds, in no particular order.
     pub fn census(&self) -> impl Iterator<Item = (MessageId, Place)> {
-        let scheduled = self.scheduled.values().flat_map(|q| {
-            let waiting = q.waiting.iter().map(|(_, (_, m))| (m.id, Place::Waiting));
-            waiting.chain(q.due.iter().map(|m| (m.id, Place::Due)))
-        });
-        let ready = self.ready.values().flat_map(|r| r.messages.iter().map(|q| (q.message.id, Place::Ready)));
-        let effects = self.effects.iter().filter_map(|e| e.message()).map(|m| (m.id, Place::Effect));
-        scheduled.chain(ready).chain(effects)
+        let waiting = self.messages.waiting().map(|m| (m.id, Place::Waiting));
+        let due = self.scheduled.values().map(|q| (&q.due, Place::Due));
+        let ready = self.ready.values().map(|r| (&r.messages, Place::Ready));
+        let failed = self.endings.failed.iter().map(|(_, list)| (list, Place::Ending));
+        let ending = failed.chain([(&self.endings.expired, Place::Ending)]);
+        let lists = due.chain(ready).chain(ending).chain([(&self.unspooled.list, Place::Unspooled)]);
+        waiting.chain(lists.flat_map(|(list, place)| self.messages.iter(list).map(move |m| (m.id, place))))
     }
 
     /// How much there is of everything.
@@ -64,7 +66,7 @@ impl QueueCore {
             waiters: self.ready.values().map(|r| r.waiters.len()).sum(),
             idle: self.ready.values().map(|r| r.idle.len()).sum(),
             connections: self.ready.values().map(|r| r.connections.len()).sum(),
-            timers: self.wheel.len(),
+            timers: self.wheel.len() + self.due_wheel.len() + self.fired.len(),
             effects: self.effects.len(),
             out: self.scheduled.values().map(|q| q.out).sum(),
             caught: self.caught,
@@ -75,7 +77,7 @@ impl QueueCore {
     /// will move: a lost wake-up.
     pub(crate) fn waits_in_vain(&self, key: QueueKey, now: Instant) -> bool {
         let Some(queue) = self.scheduled.get(&key).filter(|q| !q.due.is_empty()) else { return false };
-        let answer_comes = queue.configuring || queue.routing;
+        let answer_comes = queue.configuring || queue.routing || queue.unfinished;
         let timer_comes = queue.promotes_after + TIMER_LATE_MAX >= now;
         let is_called = |leg: &ReadyKey| self.ready.get(leg).is_some_and(|r| !r.messages.is_empty());
         !answer_comes && !timer_comes && !queue.waits_at.iter().any(is_called)

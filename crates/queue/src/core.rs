@@ -6,25 +6,34 @@
 //! one short lock of the engine; every method does a bounded amount of work.
 //!
 //! Invariant, checked by the simulator: every admitted message is in exactly one of
-//! {waiting, due, ready, taken by one connection, handed out in an effect, settled}.
+//! {waiting, due, ready, ending, unspooled, taken by one connection, settler or spooler, settled}.
 
 use crate::Why;
 use crate::effect::{Effect, Opening};
+use crate::ending::{Endings, Failure};
+use crate::messages::{List, Messages, SlotNumber};
 use crate::pool::Rotation;
 use crate::ready::{Connection, ReadyQueue, Route, RouteFailure};
 use crate::retry;
 use crate::scheduled::{ScheduledQueue, Way};
 use crate::settle::Verdict;
+use crate::volatile::Unspooled;
 use clock::{Duration, Instant, Now, TimerWheel};
 use config::QueueConfig;
 use hashbrown::HashMap;
 use message::Message;
 use smtp_wire::{EnhancedCode, Reply};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A scheduled queue's number; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QueueKey(u32);
+
+impl QueueKey {
+    /// No queue has it.
+    pub(crate) const NONE: QueueKey = QueueKey(0);
+}
 
 /// A ready queue's number; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,7 +79,7 @@ pub enum Take {
 /// Limits of the whole manager.
 #[derive(Clone, Debug)]
 pub struct QueueSettings {
-    /// Octets of message content that may stay in memory beside the spool's copy.
+    /// Octets of content that queued messages may have in memory.
     pub resident_bytes_max: usize,
     /// Seed of all jitter.
     pub seed: u64,
@@ -84,26 +93,35 @@ pub struct QueueCore {
     /// By name and identity of the destination.
     pub(crate) ready_by_name: HashMap<(Arc<str>, Arc<str>), ReadyKey>,
     pub(crate) ready: HashMap<ReadyKey, ReadyQueue>,
+    pub(crate) messages: Messages,
+    pub(crate) endings: Endings,
+    pub(crate) unspooled: Unspooled,
+    /// Due times of waiting messages.
+    pub(crate) due_wheel: TimerWheel<SlotNumber>,
     pub(crate) wheel: TimerWheel<Timer>,
     pub(crate) effects: Vec<Effect>,
-    pub(crate) resident_bytes: usize,
+    /// Memory is short: no content stays that the spool has.
+    lean: bool,
     /// Waits that nobody but the periodic look ended.
     pub(crate) caught: usize,
-    settings: QueueSettings,
+    pub(crate) settings: QueueSettings,
     next_key: u32,
     random: u64,
     next_sweep: Instant,
-    fired: Vec<Timer>,
+    /// Messages whose time has come and who are not looked at yet.
+    pub(crate) fired: VecDeque<SlotNumber>,
+    /// Queues that used up what one visit may do.
+    pub(crate) unfinished: VecDeque<QueueKey>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Timer {
-    /// A waiting message's due time.
-    Due(QueueKey, u32),
     /// A scheduled queue may promote again.
     Promote(QueueKey),
     /// A ready queue may open connections again.
     Open(ReadyKey),
+    /// Somebody without a place in the spool may have waited too long.
+    Spool,
 }
 
 impl QueueCore {
@@ -114,15 +132,20 @@ impl QueueCore {
             scheduled: HashMap::new(),
             ready_by_name: HashMap::new(),
             ready: HashMap::new(),
+            messages: Messages::default(),
+            endings: Endings::default(),
+            unspooled: Unspooled::default(),
+            due_wheel: TimerWheel::new(now),
             wheel: TimerWheel::new(now),
             effects: Vec::new(),
-            resident_bytes: 0,
+            lean: false,
             caught: 0,
             random: settings.seed | 1,
             settings,
             next_key: 0,
             next_sweep: now + SWEEP_INTERVAL,
-            fired: Vec::new(),
+            fired: VecDeque::new(),
+            unfinished: VecDeque::new(),
         }
     }
 
@@ -196,11 +219,7 @@ impl QueueCore {
         }
         let due = std::mem::take(&mut queue.due);
         queue.out += due.len();
-        for message in due {
-            self.resident_bytes -= message.releasable_octets();
-            let queued = Box::new(Queued { message, queue: key });
-            self.effects.push(Effect::Undeliverable { queued, verdict, reply: failure.reply.clone(), route: None });
-        }
+        self.fail(Failure { verdict, reply: failure.reply, route: None }, due);
     }
 
     /// Takes a message in. It waits for its due time or, when that has come, for its way.
@@ -245,9 +264,9 @@ impl QueueCore {
         if let Some(Err(wait)) = ready.message_rate.as_mut().map(|rate| rate.admit(now.mono)) {
             return Take::After(wait);
         }
-        let Some(queued) = ready.messages.pop_front() else { return Take::Idle };
+        let slot = self.messages.pop_front(&mut ready.messages);
         ready.consecutive_failures = 0;
-        self.resident_bytes -= queued.message.releasable_octets();
+        let Some(queued) = slot.and_then(|slot| self.messages.remove(slot)) else { return Take::Idle };
         self.call_waiters(now, conn.ready);
         Take::Message(Box::new(queued))
     }
@@ -273,9 +292,18 @@ impl QueueCore {
             self.insert(now, queued.queue, queued.message);
             return self.left(queued.queue, now.mono);
         }
-        self.account_for(&mut queued.message);
+        if !self.keeps(queued.message.resident_octets()) {
+            if queued.message.is_volatile() {
+                return self.spool_out(queued);
+            }
+            queued.message.release();
+        }
+        if queued.message.is_volatile() {
+            self.watch_volatile(now);
+        }
+        let slot = self.messages.insert(queued.queue, queued.message);
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
-        ready.messages.push_front(queued);
+        self.messages.push_front(&mut ready.messages, slot);
         self.serve(now, conn.ready);
     }
 
@@ -306,11 +334,10 @@ impl QueueCore {
             true => {
                 ready.consecutive_failures = 0;
                 let code = EnhancedCode::new(4, 4, 1);
-                (ready.messages.len(), Reply::enhanced(451, code, "No answer from any hosts listed in MX"))
+                (usize::MAX, Reply::enhanced(451, code, "No answer from any hosts listed in MX"))
             }
         };
-        let count = count.min(ready.messages.len());
-        self.resident_bytes -= fail_messages(ready, count, Verdict::Transient, &reply, &mut self.effects);
+        self.fail_ready(conn.ready, count, Verdict::Transient, reply);
         self.wheel.insert(opens_after, Timer::Open(conn.ready));
         self.connection_ended(now, conn);
         self.call_waiters(now, conn.ready);
@@ -320,26 +347,39 @@ impl QueueCore {
     /// message ready for it is settled with `reply`.
     pub fn site_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
         let verdict = if reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
-        if let Some(ready) = self.ready.get_mut(&conn.ready) {
-            let count = ready.messages.len();
-            self.resident_bytes -= fail_messages(ready, count, verdict, &reply, &mut self.effects);
-        }
+        self.fail_ready(conn.ready, usize::MAX, verdict, reply);
         self.connection_ended(now, conn);
         self.call_waiters(now, conn.ready);
     }
 
-    /// Fires every timer that is due.
+    /// Fires timers that are due; when there are many, some of them: [`QueueCore::deadline`] tells to come back at once.
     pub fn tick(&mut self, now: Now) {
-        let mut fired = std::mem::take(&mut self.fired);
+        let mut fired = Vec::new();
         self.wheel.expire(now.mono, &mut fired);
-        for timer in fired.drain(..) {
+        for timer in fired {
             match timer {
-                Timer::Due(key, slot) => self.message_due(now, key, slot as usize),
                 Timer::Promote(key) => self.promote(now, key),
                 Timer::Open(key) => self.serve(now, key),
+                Timer::Spool => self.spool_patient(now),
             }
         }
-        self.fired = fired;
+        if self.fired.is_empty() {
+            self.due_wheel.expire(now.mono, &mut self.fired);
+        }
+        for _ in 0..self.fired.len().min(FIRED_PER_TICK) {
+            self.fired.pop_front().into_iter().for_each(|slot| self.message_due(now, slot));
+        }
+        if self.fired.is_empty() {
+            // A crowd that came due at once must not cost memory for ever.
+            self.fired.shrink_to(FIRED_PER_TICK);
+        }
+        for _ in 0..self.unfinished.len().min(QUEUES_PER_TICK) {
+            let Some(key) = self.unfinished.pop_front() else { break };
+            if let Some(queue) = self.scheduled.get_mut(&key) {
+                queue.unfinished = false;
+            }
+            self.promote(now, key);
+        }
         if now.mono >= self.next_sweep {
             self.next_sweep = now.mono + SWEEP_INTERVAL;
             self.sweep(now.mono);
@@ -347,9 +387,13 @@ impl QueueCore {
         }
     }
 
-    /// When to call [`QueueCore::tick`] next.
+    /// When to call [`QueueCore::tick`] next; the beginning of time when there is more to do at once.
     pub fn deadline(&self) -> Instant {
-        self.wheel.deadline().unwrap_or(Instant::NEVER).min(self.next_sweep)
+        if !self.fired.is_empty() || !self.unfinished.is_empty() {
+            return Instant::ZERO;
+        }
+        let timers = self.wheel.deadline().into_iter().chain(self.due_wheel.deadline());
+        timers.fold(self.next_sweep, Instant::min)
     }
 
     /// Moves what is to be done to `out`, in order.
@@ -367,7 +411,24 @@ impl QueueCore {
 
     /// Octets of content that queued messages have in memory although the spool has it too; what is in hand is not in it.
     pub fn resident_bytes(&self) -> usize {
-        self.resident_bytes
+        self.messages.resident().spooled
+    }
+
+    /// Memory is short, or no longer: while it is, no content stays in memory that the spool has, and what it does not have
+    /// yet goes to it. What is in memory already is let go of by [`QueueCore::shed`].
+    /// True when this begins with it.
+    pub fn set_lean(&mut self, now: Now, lean: bool) -> bool {
+        let begins = !std::mem::replace(&mut self.lean, lean) && lean;
+        if begins {
+            self.spool_all(now);
+        }
+        begins
+    }
+
+    /// Lets go of content that the spool has, looking at some thousand messages from step `from` on; the step to go on
+    /// with, or `None` at the end.
+    pub fn shed(&mut self, from: usize) -> Option<usize> {
+        self.messages.shed(from, SHED_PER_VISIT)
     }
 
     /// Messages in scheduled queues, in ready queues, and queues of either kind.
@@ -394,28 +455,39 @@ impl QueueCore {
     pub(crate) fn insert(&mut self, now: Now, key: QueueKey, mut message: Message) {
         let due = now.mono_at(message.due);
         let waits = due > now.mono;
-        match waits {
-            true => message.release(),
-            false => self.account_for(&mut message),
+        if waits || !self.keeps(message.resident_octets()) {
+            if message.is_volatile() {
+                return self.spool(key, message);
+            }
+            message.release();
+        }
+        if !waits {
+            return self.put_due(now, key, message);
         }
         // A queue is only forgotten when nothing waits in it or is out of it.
         let queue = self.scheduled.get_mut(&key).expect("a message's queue exists");
         queue.last_used = now.mono;
-        if waits {
-            let slot = queue.waiting.insert((due, message));
-            self.wheel.insert(due, Timer::Due(key, slot as u32));
-        } else {
-            queue.due.push_back(message);
-            self.promote(now, key);
-        }
+        queue.waiting += 1;
+        let slot = self.messages.insert_waiting(key, message, due);
+        self.due_wheel.insert(due, slot);
     }
 
-    /// A message that comes to wait keeps its content while the budget allows it.
-    fn account_for(&mut self, message: &mut Message) {
-        if self.resident_bytes + message.releasable_octets() > self.settings.resident_bytes_max {
-            message.release();
+    /// A message whose time has come stands in line for its way.
+    pub(crate) fn put_due(&mut self, now: Now, key: QueueKey, message: Message) {
+        if message.is_volatile() {
+            self.watch_volatile(now);
         }
-        self.resident_bytes += message.releasable_octets();
+        let slot = self.messages.insert(key, message);
+        let queue = self.scheduled.get_mut(&key).expect("a message's queue exists");
+        queue.last_used = now.mono;
+        self.messages.push_back(&mut queue.due, slot);
+        self.promote(now, key);
+    }
+
+    /// True when a message may come to wait with so many octets of content in memory.
+    pub(crate) fn keeps(&self, octets: usize) -> bool {
+        let resident = self.messages.resident();
+        octets == 0 || (!self.lean && resident.spooled + resident.volatile + octets <= self.settings.resident_bytes_max)
     }
 
     /// A message left ready queues and connections.
@@ -426,14 +498,11 @@ impl QueueCore {
         }
     }
 
-    fn message_due(&mut self, now: Now, key: QueueKey, slot: usize) {
-        let Some(queue) = self.scheduled.get_mut(&key) else { return };
-        // The slot may have been emptied and used again since; that message has its own timer.
-        if queue.waiting.get(slot).is_none_or(|(due, _)| *due > now.mono) {
-            return;
-        }
-        let (_, message) = queue.waiting.remove(slot);
-        queue.due.push_back(message);
+    fn message_due(&mut self, now: Now, slot: SlotNumber) {
+        let key = self.messages.due_in(slot, now.mono);
+        let Some((key, queue)) = key.and_then(|key| Some((key, self.scheduled.get_mut(&key)?))) else { return };
+        queue.waiting -= 1;
+        self.messages.push_back(&mut queue.due, slot);
         self.promote(now, key);
     }
 
@@ -532,28 +601,26 @@ impl QueueCore {
         }
     }
 
+    /// The first `count` messages of a ready queue, or all there are, end with `reply`.
+    fn fail_ready(&mut self, key: ReadyKey, count: usize, verdict: Verdict, reply: Reply) {
+        let Some(ready) = self.ready.get_mut(&key) else { return };
+        let route = Some((ready.name.clone(), ready.leg.clone()));
+        let mut failed = List::default();
+        if count >= ready.messages.len() {
+            failed = std::mem::take(&mut ready.messages);
+        } else {
+            for _ in 0..count {
+                let Some(slot) = self.messages.pop_front(&mut ready.messages) else { break };
+                self.messages.push_back(&mut failed, slot);
+            }
+        }
+        self.fail(Failure { verdict, reply, route }, failed);
+    }
+
     fn fresh_key(&mut self) -> u32 {
         self.next_key += 1;
         self.next_key
     }
-}
-
-/// Hands the first `count` messages of a ready queue out to be settled with `reply`; the octets they have in memory.
-fn fail_messages(
-    ready: &mut ReadyQueue,
-    count: usize,
-    verdict: Verdict,
-    reply: &Reply,
-    effects: &mut Vec<Effect>,
-) -> usize {
-    let (name, leg) = (ready.name.clone(), ready.leg.clone());
-    let mut octets = 0;
-    for queued in ready.messages.drain(..count) {
-        octets += queued.message.releasable_octets();
-        let (queued, route) = (Box::new(queued), Some((name.clone(), leg.clone())));
-        effects.push(Effect::Undeliverable { queued, verdict, reply: reply.clone(), route });
-    }
-    octets
 }
 
 /// How much there is of everything.
@@ -581,6 +648,12 @@ fn no_source() -> RouteFailure {
 const NO_SOURCE_HOLD: Duration = Duration::from_secs(60);
 /// Shortest pause before the spool is asked for the same message again.
 const POSTPONED_MIN: Duration = Duration::from_secs(1);
+/// Messages whose time has come that one visit looks at: about a millisecond's work.
+const FIRED_PER_TICK: usize = 2048;
+/// Queues with more to do that one visit goes on with.
+const QUEUES_PER_TICK: usize = 2;
+/// Messages that one visit of the shedding looks at.
+const SHED_PER_VISIT: usize = 8192;
 /// How often unused queues are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// A ready queue idle for so long is forgotten (KumoMTA behaviour).

@@ -1,12 +1,9 @@
 //! What the queue asks of the world. Each effect is carried out once, in order, outside the
 //! queue's lock; its answer comes back through the method named here.
 
-use crate::core::{ConnKey, QueueKey, Queued};
+use crate::core::{ConnKey, QueueKey};
 use crate::ready::Leg;
-use crate::settle::Verdict;
 use config::QueueConfig;
-use message::Message;
-use smtp_wire::Reply;
 use std::sync::Arc;
 
 /// One thing to do.
@@ -34,32 +31,14 @@ pub enum Effect {
     Open(Opening),
     /// An idle connection may take again.
     Wake(ConnKey),
-    /// A message that could not even be tried: settle all its pending recipients so.
-    Undeliverable {
-        /// The message, owned again by whoever carries this out.
-        queued: Box<Queued>,
-        /// Permanent: bounce. Transient: a counted retry.
-        verdict: Verdict,
-        /// What to log.
-        reply: Reply,
-        /// Ready queue and leg it was to take; `None` when it never had a route.
-        route: Option<(Arc<str>, Leg)>,
-    },
+    /// Messages end without a connection: one more settler takes them with `QueueCore::take_ending`, settling each,
+    /// until there is none.
+    Settle,
+    /// Messages must be spooled that are in memory only: the spooler takes them with `QueueCore::take_unspooled`, until
+    /// there is none.
+    Spool,
     /// A ready queue of this name is forgotten; so may be what is counted for it.
     Forgotten(Arc<str>),
-    /// A message older than its queue's `max_age`.
-    Expired(Box<Queued>),
-}
-
-impl Effect {
-    /// The message it carries, if it carries one.
-    pub fn message(&self) -> Option<&Message> {
-        match self {
-            Effect::Undeliverable { queued, .. } | Effect::Expired(queued) => Some(&queued.message),
-            Effect::Configure { .. } | Effect::Route { .. } => None,
-            Effect::Open(_) | Effect::Wake(_) | Effect::Forgotten(_) => None,
-        }
-    }
 }
 
 /// A connection to be opened.

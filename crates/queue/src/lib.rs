@@ -12,6 +12,8 @@
 mod census;
 mod core;
 mod effect;
+mod ending;
+mod messages;
 pub mod name;
 pub mod pool;
 mod promote;
@@ -20,12 +22,15 @@ pub mod retry;
 pub mod scheduled;
 pub mod settle;
 pub mod throttle;
+mod volatile;
 mod why;
 
 pub use crate::census::{Footprint, Place};
 pub use crate::core::{ConnKey, Counts, QueueCore, QueueKey, QueueSettings, Queued, ReadyKey, Take};
 pub use effect::{Effect, Opening};
+pub use ending::{Ending, Failure};
 pub use name::{NULL_QUEUE, QueueName, QueueNameError};
 pub use ready::{Destination, Leg, Route, RouteFailure};
 pub use settle::{Entry, Next, Outcome, Settlement, Verdict};
+pub use volatile::seal;
 pub use why::Why;

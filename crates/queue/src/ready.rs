@@ -5,7 +5,8 @@
 //! turn, as soon as there is room (KumoMTA sends the message back for up to a minute instead).
 
 use crate::Why;
-use crate::core::{QueueKey, Queued};
+use crate::core::QueueKey;
+use crate::messages::List;
 use crate::throttle::Gcra;
 use clock::{Duration, Instant};
 use config::{EgressPath, EgressSource};
@@ -86,7 +87,7 @@ pub struct RouteFailure {
 pub(crate) struct ReadyQueue {
     pub name: Arc<str>,
     pub leg: Leg,
-    pub messages: VecDeque<Queued>,
+    pub messages: List,
     /// Scheduled queues with due messages that found this queue full.
     pub waiters: VecDeque<QueueKey>,
     pub connections: Slab<Connection>,
@@ -113,7 +114,7 @@ impl ReadyQueue {
             message_rate: None,
             connection_rate: None,
             leg,
-            messages: VecDeque::new(),
+            messages: List::default(),
             waiters: VecDeque::new(),
             connections: Slab::new(),
             idle: VecDeque::new(),

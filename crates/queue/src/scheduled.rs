@@ -1,10 +1,11 @@
 //! Scheduled queues: messages of one `campaign:tenant@domain!routing_domain`.
 //!
-//! Owns the messages that wait for a time (`waiting`) and those whose time has come but whose
+//! Counts the messages that wait for a time (`waiting`) and owns the line of those whose time has come but whose
 //! way is not free yet (`due`, in order). Knows its configuration and route, or that somebody
 //! is finding them out. Never judges a message; `promote` does.
 
 use crate::core::ReadyKey;
+use crate::messages::List;
 use crate::pool::Rotation;
 use crate::ready::gcra;
 use crate::throttle::Gcra;
@@ -12,8 +13,6 @@ use clock::{Duration, Instant, Now};
 use config::QueueConfig;
 use hashbrown::HashSet;
 use message::Message;
-use slab::Slab;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The queue itself; `QueueCore` drives it.
@@ -26,10 +25,12 @@ pub(crate) struct ScheduledQueue {
     pub route: Option<Way>,
     pub route_fresh_until: Instant,
     pub routing: bool,
-    /// Messages that wait for their due time, with that time.
-    pub waiting: Slab<(Instant, Message)>,
+    /// How many messages wait for their due time; the timer wheel has them.
+    pub waiting: usize,
     /// Messages whose time has come, oldest first.
-    pub due: VecDeque<Message>,
+    pub due: List,
+    /// More can be promoted than one visit may do; it goes on at the next tick.
+    pub unfinished: bool,
     /// Ready queues in whose `waiters` this queue stands, once each.
     pub waits_at: HashSet<ReadyKey>,
     /// No promotion before this moment (`max_message_rate`).
@@ -57,8 +58,9 @@ impl ScheduledQueue {
             route: None,
             route_fresh_until: Instant::ZERO,
             routing: false,
-            waiting: Slab::new(),
-            due: VecDeque::new(),
+            waiting: 0,
+            due: List::default(),
+            unfinished: false,
             waits_at: HashSet::new(),
             promotes_after: Instant::ZERO,
             message_rate: None,
@@ -86,7 +88,7 @@ impl ScheduledQueue {
 
     /// Messages here, waiting or due.
     pub fn len(&self) -> usize {
-        self.waiting.len() + self.due.len()
+        self.waiting + self.due.len()
     }
 
     /// True when `message` is older than the queue lets messages become.

@@ -5,7 +5,7 @@ mod support;
 
 use clock::Duration;
 use config::EgressPath;
-use queue::{Effect, Place, Take, Verdict};
+use queue::{Effect, Ending, Place, Take, Verdict};
 use support::{Rig, config, failure, path, route};
 
 const ROOMY: u64 = 1_000_000;
@@ -67,7 +67,7 @@ fn a_turn_spent_on_expired_messages_is_not_lost() {
     let conn = rig.opened()[0];
     // Not by tick: the periodic look at everything must not be what helps.
     assert!(rig.deliver(conn), "x's message");
-    let expired = rig.drain().into_iter().filter(|e| matches!(e, Effect::Expired(_))).count();
+    let expired = rig.endings().into_iter().filter(|(_, ending)| matches!(ending, Ending::Expired)).count();
     assert_eq!((expired, rig.ready()), (20, vec![("a".to_owned(), 1)]), "the young one is behind twenty old ones");
 }
 
@@ -129,11 +129,12 @@ fn without_a_route_messages_are_settled_and_the_queue_rests() {
         assert!(matches!(rig.drain()[..], [Effect::Route { .. }]));
         rig.core.unroutable(rig.now, key, failure(code));
         let mut verdicts = Vec::new();
-        for effect in rig.drain() {
-            let Effect::Undeliverable { verdict, queued, .. } = effect else { panic!("{effect:?}") };
+        for (queued, ending) in rig.endings() {
+            let Ending::Undeliverable(failure) = ending else { panic!("{ending:?}") };
             rig.core.forget(rig.now.mono, &queued);
-            verdicts.push(verdict);
+            verdicts.push(failure.verdict);
         }
+        rig.drain();
         assert_eq!(verdicts, [verdict, verdict]);
         rig.admit("d.test", 1);
         rig.pass(Duration::from_secs(59));
@@ -215,13 +216,8 @@ fn old_messages_expire_at_the_gate_and_young_ones_pass() {
     assert_eq!(rig.ready(), [("a".to_owned(), 1)]);
     rig.drain();
     rig.pass(Duration::from_secs(201));
-    let expired: Vec<_> = rig
-        .drain()
-        .iter()
-        .filter(|e| matches!(e, Effect::Expired(_)))
-        .filter_map(|e| e.message().map(|m| m.id))
-        .collect();
-    assert_eq!(expired, [old_id]);
+    let ended = rig.endings();
+    assert!(matches!(&ended[..], [(queued, Ending::Expired)] if queued.message.id == old_id), "{ended:?}");
 }
 
 #[test]
@@ -260,9 +256,12 @@ fn a_place_in_a_line_that_nobody_needs_any_more_keeps_no_queue_alive() {
     // The wide one fails again and again, each time with room for more than one turn.
     while let Some(conn) = wide.take() {
         rig.core.site_failed(rig.now, conn, smtp_wire::Reply::new(550, "5.4.4 prohibited"));
+        for (queued, _) in rig.endings() {
+            rig.core.forget(rig.now.mono, &queued);
+        }
         for effect in rig.drain() {
             match effect {
-                Effect::Undeliverable { queued, .. } => rig.core.forget(rig.now.mono, &queued),
+                Effect::Settle => {}
                 Effect::Open(opening) => wide = Some(opening.conn),
                 other => panic!("{other:?}"),
             }

@@ -6,10 +6,10 @@ mod support;
 use clock::Duration;
 use message::MessageId;
 use proptest::prelude::*;
-use queue::{ConnKey, Effect, Footprint, Place, Queued, Take};
+use queue::{ConnKey, Effect, Ending, Footprint, Place, Queued, Take};
 use smtp_wire::Reply;
 use std::collections::{BTreeMap, VecDeque};
-use support::{Rig, config, failure, path, route};
+use support::{PLACE, Rig, config, failure, path, route};
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Model {
     fn step(&mut self, op: &Op) {
         match op {
             Op::Admit(queue, due) => {
-                let mut message = self.rig.message(1);
+                let mut message = if due & 64 == 0 { self.rig.message(1) } else { self.rig.volatile() };
                 message.due = self.rig.now.wall + Duration::from_secs(u64::from(*due % 4));
                 self.owed.push(message.id);
                 let queue = self.queues[usize::from(*queue) % self.queues.len()];
@@ -121,12 +121,42 @@ impl Model {
                     self.ask(conn);
                 }
             }
-            Effect::Undeliverable { queued, .. } => core.retry(now, *queued, Duration::from_secs(1)),
-            Effect::Expired(queued) => {
-                self.settled.push(queued.message.id);
-                core.forget(now.mono, &queued);
+            Effect::Settle => match core.take_ending() {
+                Some((queued, ending)) => {
+                    self.settle(queued, &ending);
+                    self.effects.push_back(Effect::Settle);
+                }
+                None => {}
+            },
+            Effect::Spool => {
+                let taken = core.take_unspooled(3, usize::MAX);
+                if !taken.is_empty() {
+                    self.spool(taken, fails);
+                    self.effects.push_back(Effect::Spool);
+                }
             }
             Effect::Forgotten(_) => {}
+        }
+    }
+
+    fn settle(&mut self, queued: Queued, ending: &Ending) {
+        match ending {
+            Ending::Undeliverable(_) => self.rig.core.retry(self.rig.now, queued, Duration::from_secs(1)),
+            Ending::Expired => {
+                self.settled.push(queued.message.id);
+                self.rig.core.forget(self.rig.now.mono, &queued);
+            }
+        }
+    }
+
+    fn spool(&mut self, mut taken: Vec<Queued>, fails: bool) {
+        let now = self.rig.now;
+        if fails {
+            return self.rig.core.not_spooled(now, taken);
+        }
+        for mut queued in taken.drain(..) {
+            queued.message.place = Some(PLACE);
+            self.rig.core.spooled(now, queued);
         }
     }
 
@@ -186,12 +216,7 @@ impl Model {
             Doing::Holding(queued) => Some(queued.message.id),
             Doing::Opening | Doing::Idle | Doing::Pausing(_) => None,
         });
-        let carried = self.effects.iter().filter_map(Effect::message).map(|m| m.id);
-        census
-            .chain(held)
-            .chain(carried)
-            .chain(self.settled.iter().copied())
-            .for_each(|id| *places.entry(id).or_default() += 1);
+        census.chain(held).chain(self.settled.iter().copied()).for_each(|id| *places.entry(id).or_default() += 1);
         for id in &self.owed {
             assert_eq!(places.remove(id), Some(1), "{id} is in so many places");
         }

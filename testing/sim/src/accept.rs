@@ -1,6 +1,7 @@
 //! The one door for new mail, after the engine's `ingress/accept.rs`: all that can fail first,
 //! then the commit, then what cannot fail.
 
+use crate::event::Appender;
 use crate::inbound::Accepting;
 use crate::world::World;
 use bytes::Bytes;
@@ -18,19 +19,26 @@ impl World {
             Ok(prepared) => prepared,
             Err(reply) => return Some(reject(reply)),
         };
-        let (sealed, queues): (Vec<Sealed>, Vec<String>) = prepared.into_iter().unzip();
-        sealed.iter().for_each(|s| self.ledger.sealed(submission, s));
+        prepared.iter().for_each(|(s, ..)| self.ledger.sealed(submission, s));
+        let room = self.with_queue(|q, _| q.has_volatile_room());
+        let (deferred, keep): (Vec<Prepared>, Vec<Prepared>) = prepared.into_iter().partition(|p| p.2 && room);
+        let deferred = deferred.into_iter().map(|(sealed, queue, _)| (sealed, queue)).collect();
+        if keep.is_empty() {
+            return Some(Answer::Accepted(self.take_into_memory(deferred)));
+        }
+        let (sealed, queues): (Vec<Sealed>, Vec<String>) =
+            keep.into_iter().map(|(sealed, queue, _)| (sealed, queue)).unzip();
         let early = self.sabotaged(crate::Sabotage::PromiseBeforeCommit);
         let volatile = |s: &Sealed| Receipt::Volatile(Volatile::by_operator_choice(s.id));
         let receipts: Vec<Receipt> = sealed.iter().filter(|_| early).map(volatile).collect();
         let inbound = self.process.as_mut().and_then(|p| p.inbound.get_mut(&session))?;
-        inbound.accepting = Some(Accepting { queues, answered: early });
-        self.append(session, by_body(sealed));
+        inbound.accepting = Some(Accepting { queues, deferred, answered: early });
+        self.append(Appender::Session(session), by_body(sealed));
         early.then_some(Answer::Accepted(receipts))
     }
 
     /// Everything about the messages of a transaction that can fail.
-    fn prepare(&mut self, submission: usize, transaction: Transaction) -> Result<Vec<(Sealed, String)>, Reply> {
+    fn prepare(&mut self, submission: usize, transaction: Transaction) -> Result<Vec<Prepared>, Reply> {
         if self.mono() > transaction.processing_deadline {
             return Err(Reply::enhanced(451, EnhancedCode::new(4, 4, 5), "data_processing_timeout exceeded"));
         }
@@ -54,7 +62,7 @@ impl World {
             let queue =
                 QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| Reply::new(421, &e.to_string()))?;
             self.configure(&queue)?;
-            prepared.push((draft.seal(), queue));
+            prepared.push((draft.seal(), queue, self.is_deferred()));
         }
         Ok(prepared)
     }
@@ -77,7 +85,11 @@ impl World {
         let inbound = self.process.as_mut().and_then(|p| p.inbound.get_mut(&session));
         let Some(accepting) = inbound.and_then(|i| i.accepting.take()) else { return };
         let answer = match result {
-            Ok((sealed, durable)) => self.take_in(accepting.queues, sealed, durable),
+            Ok((sealed, durable)) => {
+                let mut receipts = self.take_in(accepting.queues, sealed, durable);
+                receipts.extend(self.take_into_memory(accepting.deferred));
+                Answer::Accepted(receipts)
+            }
             Err(error) => reject(Reply::enhanced(451, EnhancedCode::new(4, 3, 0), error.to_string())),
         };
         if !accepting.answered {
@@ -86,7 +98,7 @@ impl World {
     }
 
     /// After the commit: nothing may fail.
-    fn take_in(&mut self, queues: Vec<String>, sealed: Vec<Sealed>, durable: Vec<Durable>) -> Answer {
+    fn take_in(&mut self, queues: Vec<String>, sealed: Vec<Sealed>, durable: Vec<Durable>) -> Vec<Receipt> {
         let mut receipts = Vec::with_capacity(durable.len());
         for ((sealed, durable), queue) in sealed.into_iter().zip(durable).zip(queues) {
             let message = Message::resident(sealed, Some(durable.place()));
@@ -94,9 +106,33 @@ impl World {
             self.with_queue(|q, now| q.admit(now, &queue, message));
             receipts.push(Receipt::Durable(durable));
         }
-        Answer::Accepted(receipts)
+        receipts
+    }
+
+    /// Whether the operator does not mind if a crash loses the next message, and policy does not either.
+    fn is_deferred(&mut self) -> bool {
+        let (deferred, honest) = (self.plan.deferred, !self.sabotaged(crate::Sabotage::PromiseBeforeCommit));
+        honest && deferred > 0 && self.dice.chance(deferred)
+    }
+
+    /// Messages that are accepted without being written: nothing may fail.
+    fn take_into_memory(&mut self, deferred: Vec<(Sealed, String)>) -> Vec<Receipt> {
+        let mut receipts = Vec::with_capacity(deferred.len());
+        for (sealed, queue) in deferred {
+            let message = Message::resident(sealed, None);
+            let id = message.id;
+            self.note(|| format!("{id} is ours in memory only, for queue {queue}"));
+            self.report.volatile += 1;
+            self.ledger.kept_in_memory(id);
+            self.with_queue(|q, now| q.admit(now, &queue, message));
+            receipts.push(Receipt::Volatile(Volatile::by_operator_choice(id)));
+        }
+        receipts
     }
 }
+
+/// A message, its queue, and whether it may be kept in memory only.
+type Prepared = (Sealed, String, bool);
 
 pub(crate) fn reject(reply: Reply) -> Answer {
     Answer::Reject { reply, disconnect: Disconnect::If421 }
@@ -116,7 +152,7 @@ fn batches(recipients: Vec<Mailbox>, one_each: bool) -> Vec<Vec<Mailbox>> {
 }
 
 /// Messages that share a body, in order.
-fn by_body(sealed: Vec<Sealed>) -> Vec<Vec<Sealed>> {
+pub(crate) fn by_body(sealed: Vec<Sealed>) -> Vec<Vec<Sealed>> {
     let mut groups: Vec<Vec<Sealed>> = Vec::new();
     for message in sealed {
         match groups.last_mut().filter(|g| g[0].body == message.body) {

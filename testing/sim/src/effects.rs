@@ -88,17 +88,8 @@ impl World {
                 let delay = self.dice.within(0, 2 * SECOND);
                 self.server_soon(delay, ServerEvent::Routed(queue, name, config));
             }
-            Effect::Undeliverable { queued, verdict, reply, .. } => {
-                self.report.untried += 1;
-                if let Some(queued) = self.load(*queued) {
-                    self.settle_untried(queued, verdict, &reply);
-                }
-            }
-            Effect::Expired(queued) => {
-                if let Some(queued) = self.load(*queued) {
-                    self.settle_expired(queued);
-                }
-            }
+            Effect::Settle => self.settler_soon(),
+            Effect::Spool => self.spooler_soon(),
             Effect::Forgotten(_) => {}
         }
     }

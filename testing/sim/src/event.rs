@@ -4,7 +4,7 @@
 
 use config::QueueConfig;
 use message::Sealed;
-use queue::{Effect, QueueKey};
+use queue::{Effect, Ending, QueueKey, Queued};
 use spool::{Durable, SpoolError};
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub enum Event {
     DiskFails,
     /// The disk works again.
     DiskHeals,
+    /// Memory becomes short, or does no longer.
+    MemoryShort,
     /// The life ends so.
     LifeEnds(End),
     /// The next life begins.
@@ -49,9 +51,15 @@ pub enum ServerEvent {
     /// The writer thread takes its turn.
     WriterTurn(u64),
     /// The writer completes an append.
-    Appended(u64, Result<(Vec<Sealed>, Vec<Durable>), SpoolError>),
+    Appended(Appender, Result<(Vec<Sealed>, Vec<Durable>), SpoolError>),
     /// Effects of one visit to the queue are carried out.
     Effects(Vec<Effect>),
+    /// A settler looks for the next message that ends without a connection.
+    Settler,
+    /// A settler has this message in hand.
+    SettleEnding(Box<Queued>, Ending),
+    /// The spooler looks for messages that are in memory only.
+    Spooler,
     /// The queue's clockwork fires.
     Tick(u64),
     /// Policy says how a queue is configured.
@@ -72,8 +80,23 @@ pub enum ServerEvent {
     IdleEnds(u64, u64),
     /// A connection was woken.
     Woken(u64),
+    /// The segments of earlier lives are read.
+    OldSegmentsRead,
+    /// Some more messages of earlier lives go back to their queues.
+    Restore,
+    /// The operator, who saw an error, stops the server to start it again.
+    OperatorStops,
     /// The grace of a stopping server is over.
     GraceEnds,
+}
+
+/// Who wants messages durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Appender {
+    /// An inbound session.
+    Session(u64),
+    /// The spooler of messages that were accepted into memory.
+    Spooler,
 }
 
 /// What a pipe carries.

@@ -7,7 +7,7 @@ use crate::plan::SECOND;
 use crate::wire;
 use crate::world::{Pipe, World};
 use clock::Duration;
-use message::MessageId;
+use message::{MessageId, Sealed};
 use smtp_server::{Answer, Question, Session, Settings, Step};
 use smtp_wire::Reply;
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub(crate) struct Inbound {
 pub(crate) struct Accepting {
     /// Queue of each message, in order.
     pub queues: Vec<String>,
+    /// Messages of it that are not to be written, and their queues.
+    pub deferred: Vec<(Sealed, String)>,
     /// The client was answered already (sabotage).
     pub answered: bool,
 }

@@ -1,12 +1,12 @@
 //! The oracle's look at the living server: every message in exactly one place, limits kept,
 //! nothing left over at the end.
 
-use crate::event::{Event, ServerEvent};
+use crate::event::{Appender, Event, ServerEvent};
 use crate::ledger::Gone;
 use crate::life::Process;
 use crate::world::World;
 use message::MessageId;
-use queue::{Effect, Footprint};
+use queue::Footprint;
 use std::collections::BTreeMap;
 
 impl World {
@@ -19,14 +19,21 @@ impl World {
                 queue::Place::Waiting => "waiting",
                 queue::Place::Due => "due",
                 queue::Place::Ready => "ready",
-                queue::Place::Effect => "in an effect not drained",
+                queue::Place::Ending => "ending",
+                queue::Place::Unspooled => "to be spooled",
             });
         }
         for held in process.outbound.values().flat_map(|o| &o.in_hand) {
             places.entry(held.1.message.id).or_default().push("in flight");
         }
         for id in self.agenda.iter().flat_map(|e| carried(e, process.life)) {
-            places.entry(id).or_default().push("in an effect");
+            places.entry(id).or_default().push("with a settler");
+        }
+        for found in &process.to_restore {
+            places.entry(found.id).or_default().push("coming back");
+        }
+        for held in &process.spooling {
+            places.entry(held.message.id).or_default().push("with the spooler");
         }
         for id in appended(self, process) {
             places.entry(id).or_default().push("being admitted");
@@ -35,7 +42,8 @@ impl World {
         for (id, account) in &self.ledger.messages {
             let places = places.remove(id).unwrap_or_default();
             let settled = account.gone != Gone::No;
-            let should_be = usize::from(account.durable && !settled);
+            let is_away = account.life < process.life && !process.adopted;
+            let should_be = usize::from(account.is_ours() && !settled && !is_away);
             if places.len() != should_be {
                 wrong.push(format!("{id} (durable: {}, settled: {settled}) is {places:?}", account.durable));
             }
@@ -74,6 +82,9 @@ impl World {
             }
         }
         let resident = process.queue.resident_bytes();
+        if process.lean && resident > 0 {
+            wrong = Some(format!("{resident} octets of spooled content in memory, and memory is short"));
+        }
         if resident > self.plan.resident_bytes_max {
             wrong = Some(format!("{resident} octets of content in memory of {}", self.plan.resident_bytes_max));
         }
@@ -92,6 +103,9 @@ impl World {
         }
         if process.queue.resident_bytes() != 0 {
             wrong.push(format!("{} octets count as resident and nothing is queued", process.queue.resident_bytes()));
+        }
+        if !process.adopted || !process.to_restore.is_empty() {
+            wrong.push("not everything came back".to_owned());
         }
         let stats = process.log.stats();
         if stats.live_messages != 0 {
@@ -127,20 +141,20 @@ fn overgrown(process: &Process) -> Option<String> {
 /// Timers that one queue may have beside those of its messages: holds, rates, failed connections.
 const TIMERS_PER_QUEUE_MAX: usize = 40;
 
-/// Messages in an effect that is yet to be carried out.
-fn carried(event: &Event, life: u32) -> Vec<MessageId> {
+/// The message that a settler has in hand.
+fn carried(event: &Event, life: u32) -> Option<MessageId> {
     match event {
-        Event::Server(l, ServerEvent::Effects(effects)) if *l == life => {
-            effects.iter().filter_map(Effect::message).map(|m| m.id).collect()
-        }
-        _ => Vec::new(),
+        Event::Server(l, ServerEvent::SettleEnding(queued, _)) if *l == life => Some(queued.message.id),
+        _ => None,
     }
 }
 
 /// Messages whose receipts are on their way from the writer.
 fn appended<'a>(world: &'a World, process: &'a Process) -> impl Iterator<Item = MessageId> + 'a {
     let receipts = world.agenda.iter().filter_map(move |event| match event {
-        Event::Server(life, ServerEvent::Appended(_, Ok((_, durable)))) if *life == process.life => Some(durable),
+        Event::Server(life, ServerEvent::Appended(Appender::Session(_), Ok((_, durable)))) if *life == process.life => {
+            Some(durable)
+        }
         _ => None,
     });
     receipts.flatten().map(|d| d.id())

@@ -24,6 +24,8 @@ pub struct Ledger {
     pub now: u64,
     /// Everything marked until then is synced, at the end of a life.
     pub synced_until: u64,
+    /// Something on the disk was damaged on purpose.
+    pub damage_done: bool,
     /// What went wrong first.
     pub violation: Option<String>,
     /// Deliveries of what was delivered before.
@@ -61,7 +63,11 @@ pub enum Told {
 pub struct Account {
     /// The transaction it is made of.
     pub submission: usize,
-    /// As sealed.
+    /// The life in which it was made.
+    pub life: u32,
+    /// Recipients as sealed first.
+    pub for_whom: Vec<Mailbox>,
+    /// As sealed last: without those settled while it was in memory only.
     pub envelope: Envelope,
     /// Head and body as sealed.
     pub content: Vec<u8>,
@@ -69,6 +75,12 @@ pub struct Account {
     pub durable: bool,
     /// It is known to be synced; after a kill a restart shows more than that.
     pub certain: bool,
+    /// It was accepted into memory and no spool has it: a crash may lose it.
+    pub volatile: bool,
+    /// A crash did.
+    pub lost: bool,
+    /// Its record on the disk was damaged: it may be set aside.
+    pub damaged: bool,
     /// A 250 with its id was written.
     pub promised: bool,
     /// Its commit failed or was taken back: it may or may not exist.
@@ -92,6 +104,8 @@ pub enum Gone {
     Marked,
     /// The mark is synced.
     Durably,
+    /// It did not read and was given to the spool to be set aside.
+    Aside,
 }
 
 /// When a message is to be tried next.
@@ -142,10 +156,15 @@ impl Ledger {
     pub fn sealed(&mut self, submission: usize, sealed: &Sealed) {
         let account = Account {
             submission,
+            life: self.life,
+            for_whom: sealed.envelope.recipients.clone(),
             envelope: sealed.envelope.clone(),
             content: [&sealed.head[..], &sealed.body[..]].concat(),
             durable: false,
             certain: false,
+            volatile: false,
+            lost: false,
+            damaged: false,
             promised: false,
             limbo: false,
             gone: Gone::No,
@@ -161,7 +180,81 @@ impl Ledger {
     /// The spool gave a receipt.
     pub fn durable(&mut self, id: MessageId) {
         if let Some(account) = self.account(id) {
-            (account.durable, account.certain) = (true, true);
+            (account.durable, account.certain, account.volatile) = (true, true, false);
+        }
+    }
+
+    /// A message that was accepted into memory is ours.
+    pub fn kept_in_memory(&mut self, id: MessageId) {
+        if let Some(account) = self.account(id) {
+            account.volatile = true;
+        }
+    }
+
+    /// A message that was accepted into memory is about to be appended, with what is left of it.
+    pub fn sealed_again(&mut self, sealed: &Sealed) {
+        let at = self.now;
+        let life = self.life;
+        let Some(account) = self.account(sealed.id) else { return };
+        let old = std::mem::replace(&mut account.envelope, sealed.envelope.clone());
+        let fates = std::mem::take(&mut account.recipients);
+        let (kept, left_out): (Vec<_>, Vec<_>) =
+            old.recipients.into_iter().zip(fates).partition(|(r, _)| sealed.envelope.recipients.contains(r));
+        account.recipients = kept.into_iter().map(|(_, fate)| fate).collect();
+        account.plans = vec![Plan { at, attempts: 0, due: sealed.due }];
+        let is_whole = [&sealed.head[..], &sealed.body[..]].concat() == account.content;
+        let wrong = match left_out.iter().find(|(_, fate)| !fate.is_final(life)) {
+            Some((recipient, _)) => Some(format!("is spooled without {recipient}, who is not settled")),
+            None if !account.volatile => Some("is spooled and is not in memory only".to_owned()),
+            None if !is_whole => Some("is spooled with other content".to_owned()),
+            None => None,
+        };
+        wrong.into_iter().for_each(|wrong| self.violate(format!("{} {wrong}", sealed.id)));
+    }
+
+    /// A message in memory only waits for its next attempt.
+    pub fn put_off(&mut self, id: MessageId, attempts: u16, due: WallTime) {
+        let at = self.now;
+        if let Some(account) = self.account(id) {
+            account.plans.push(Plan { at, attempts, due });
+        }
+    }
+
+    /// A message in memory only is settled and forgotten.
+    pub fn let_go(&mut self, id: MessageId) {
+        let at = self.now;
+        if let Some(account) = self.account(id) {
+            (account.gone, account.gone_at) = (Gone::Marked, at);
+        }
+    }
+
+    /// A message's octets on the disk are not what was written.
+    pub fn damaged(&mut self, id: MessageId) {
+        self.damage_done = true;
+        if let Some(account) = self.account(id) {
+            account.damaged = true;
+        }
+    }
+
+    /// A message did not read, and leaves its queue.
+    pub fn set_aside(&mut self, id: MessageId) {
+        let Some(account) = self.account(id) else { return };
+        let damaged = account.damaged;
+        account.gone = Gone::Aside;
+        if !damaged {
+            self.violate(format!("{id} is set aside and nothing damaged it"));
+        }
+    }
+
+    /// The life is over; after an orderly end nothing may be in memory only.
+    pub fn life_over(&mut self, orderly: bool) {
+        let mut forgotten = Vec::new();
+        for (id, account) in self.messages.iter_mut().filter(|(_, a)| a.volatile && a.gone == Gone::No) {
+            (account.volatile, account.lost) = (false, true);
+            forgotten.push(*id);
+        }
+        if let Some(id) = forgotten.first().filter(|_| orderly) {
+            self.violate(format!("{id} was in memory only when the server was stopped, and is lost"));
         }
     }
 
@@ -186,7 +279,7 @@ impl Ledger {
         let due = account.plans.last().map_or(now, |plan| plan.due);
         let again = recipients.iter().find(|r| account.recipients[usize::from(**r)].is_final(life));
         let wrong = match (account.gone, again) {
-            (Gone::No, None) if !account.durable => Some("is tried before it is durable".to_owned()),
+            (Gone::No, None) if !account.is_ours() => Some("is tried before it is durable".to_owned()),
             (Gone::No, None) if now < due => Some(format!("is tried at {now:?}, before it is due at {due:?}")),
             (Gone::No, None) => None,
             (Gone::No, Some(r)) => Some(format!("is tried for recipient {r}, who is settled")),
@@ -206,12 +299,13 @@ impl Ledger {
         let submission = account.submission;
         let number = account.envelope.recipients.iter().position(|r| r.as_str() == recipient.as_str());
         let Some(number) = number else { return self.violate(format!("{id} is not for {recipient}")) };
+        let is_ours = account.is_ours();
         let fate = &mut account.recipients[number];
         let before = fate.delivered.replace((life, false));
         (fate.taken_now, fate.honestly) = (true, honestly);
         let wrong = match before {
             _ if account.content != content => Some("arrived with other content"),
-            _ if !account.durable => Some("was delivered before it was durable"),
+            _ if !is_ours => Some("was delivered before it was durable"),
             _ if fate.done_durably => Some("was delivered again after its mark was synced"),
             _ if account.gone == Gone::Durably => Some("was delivered again after its removal was synced"),
             Some((then, true)) if then == life => Some("was delivered twice in one life, the first being settled"),
@@ -307,10 +401,13 @@ impl Ledger {
         let mut wrong = Vec::new();
         for (id, account) in &self.messages {
             let Account { durable, promised, gone, .. } = account;
-            if *promised && !durable {
+            if *gone == Gone::Aside || account.lost {
+                continue;
+            }
+            if *promised && !durable && !account.volatile {
                 wrong.push(format!("{id} was promised and never durable"));
             }
-            if *durable && *gone == Gone::No {
+            if account.is_ours() && *gone == Gone::No {
                 wrong.push(format!("{id} was never removed"));
             }
             for (number, fate) in account.recipients.iter().enumerate() {
@@ -322,8 +419,7 @@ impl Ledger {
         }
         for (number, submission) in self.submissions.iter().enumerate().filter(|(_, s)| s.told == Told::Yes) {
             let accounts = submission.ids.iter().filter_map(|id| self.messages.get(id));
-            let mut covered: Vec<&str> =
-                accounts.flat_map(|a| a.envelope.recipients.iter().map(Mailbox::as_str)).collect();
+            let mut covered: Vec<&str> = accounts.flat_map(|a| a.for_whom.iter().map(Mailbox::as_str)).collect();
             let mut accepted: Vec<&str> = submission.accepted.iter().map(Mailbox::as_str).collect();
             covered.sort_unstable();
             accepted.sort_unstable();
@@ -339,6 +435,13 @@ impl Ledger {
             self.violate(format!("{id} was never made"));
         }
         self.messages.get_mut(&id)
+    }
+}
+
+impl Account {
+    /// True when the server has it, on the disk or in memory.
+    pub fn is_ours(&self) -> bool {
+        self.durable || self.volatile
     }
 }
 

@@ -8,8 +8,7 @@ impl Ledger {
     /// Compares a recovery with the book, then takes it as the new truth; when something was
     /// left unsynced (`all_synced` is false), only until the next power cut.
     pub fn restarted(&mut self, recovery: &Recovery, all_synced: bool) {
-        self.life += 1;
-        if recovery.damage != Damage::default() || recovery.set_aside > 0 {
+        if !self.damage_done && (recovery.damage != Damage::default() || recovery.set_aside > 0) {
             self.violate(format!("nothing damaged the spool, and it says {:?}", recovery.damage));
         }
         let mut found = BTreeSet::new();
@@ -19,6 +18,7 @@ impl Ledger {
             }
             let wrong = match self.messages.get_mut(&message.id) {
                 None => Some("was never made".to_owned()),
+                Some(account) if account.life == self.life => Some("came back and was never away".to_owned()),
                 Some(account) => adopt(account, message, all_synced, self.synced_until).err(),
             };
             if let Some(wrong) = wrong {
@@ -26,8 +26,10 @@ impl Ledger {
             }
         }
         let mut lost = Vec::new();
-        for (id, account) in self.messages.iter_mut().filter(|(id, _)| !found.contains(*id)) {
+        let life = self.life;
+        for (id, account) in self.messages.iter_mut().filter(|(id, a)| a.life < life && !found.contains(*id)) {
             match account.gone {
+                Gone::No if account.damaged => account.gone = Gone::Aside,
                 Gone::No if account.certain => lost.push(format!("{id} is lost: promised {}", account.promised)),
                 Gone::Marked if all_synced => account.gone = Gone::Durably,
                 Gone::Marked if account.gone_at > self.synced_until => {
@@ -35,7 +37,7 @@ impl Ledger {
                     account.recipients.iter_mut().for_each(|fate| fate.final_at = u64::MAX);
                 }
                 Gone::No if account.durable => (account.durable, account.limbo) = (false, true),
-                Gone::No | Gone::Marked | Gone::Durably => {}
+                Gone::No | Gone::Marked | Gone::Durably | Gone::Aside => {}
             }
         }
         lost.into_iter().for_each(|l| self.violate(l));
@@ -63,6 +65,7 @@ fn adopt(account: &mut Account, message: &RecoveredMessage, all_synced: bool, sy
             .map_err(|e| format!("came back with recipient {number} {e}"))?;
     }
     (account.gone, account.durable) = (Gone::No, true);
+    (account.volatile, account.lost) = (false, false);
     account.certain |= all_synced;
     if all_synced {
         account.plans.clear();

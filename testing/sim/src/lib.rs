@@ -12,9 +12,11 @@
 mod accept;
 mod agenda;
 mod client;
+mod deferred;
 mod dice;
 mod disk;
 mod effects;
+mod endings;
 mod event;
 mod inbound;
 mod inspection;
@@ -27,6 +29,7 @@ mod peer;
 mod plan;
 mod rates;
 mod report;
+mod restore;
 mod settlement;
 mod wire;
 mod world;
@@ -74,6 +77,10 @@ pub enum Sabotage {
     UnmarkedAttempts,
     /// Whatever the queue wants to open is opened twice.
     OpenTwice,
+    /// Recipients of a message that no spool has are marked as settled.
+    MarkVolatile,
+    /// A stop leaves in memory what is in memory only.
+    ForgetVolatile,
 }
 
 /// How a run ended.

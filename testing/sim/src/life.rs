@@ -10,10 +10,10 @@ use crate::world::{Pipe, World};
 use crate::writer::Writer;
 use crate::{Sabotage, plan};
 use clock::{Instant, Now};
-use message::{IdGenerator, Message};
-use queue::{QueueCore, QueueName, QueueSettings};
-use spool::{RecoveredMessage, SegmentLog, Settings};
-use std::collections::BTreeMap;
+use message::IdGenerator;
+use queue::{QueueCore, QueueName, QueueSettings, Queued};
+use spool::{RecoveredMessage, Recovering, SegmentLog, Settings};
+use std::collections::{BTreeMap, VecDeque};
 
 /// One life of the server: all that a crash takes away.
 pub(crate) struct Process {
@@ -29,6 +29,18 @@ pub(crate) struct Process {
     pub outbound: BTreeMap<u64, Outbound>,
     /// Number of the connection that stands behind a key of the queue.
     pub by_key: BTreeMap<u64, u64>,
+    /// Old segments that nobody has read yet.
+    pub unread: Option<Recovering>,
+    /// Everything earlier lives left was known to be synced.
+    pub all_synced: bool,
+    /// The old messages are known.
+    pub adopted: bool,
+    /// Old messages on their way to their queues.
+    pub to_restore: VecDeque<RecoveredMessage>,
+    /// Memory is short.
+    pub lean: bool,
+    /// What the spooler is having written.
+    pub spooling: Vec<Queued>,
     pub stopping: bool,
     /// When the queue's clockwork is to fire.
     pub tick_at: u64,
@@ -39,7 +51,7 @@ pub(crate) struct Process {
 }
 
 impl World {
-    /// The process starts: recovery, then everything found goes back to its queue.
+    /// The process starts and serves; what earlier lives left comes back beside that.
     pub fn begin_life(&mut self) {
         let (disk_seed, nonce_seed, queue_seed) = (self.dice.any(), self.dice.any(), self.dice.any());
         let disk = SimDisk::new(self.disk.clone(), disk_seed, self.unsynced.clone(), self.options.strict);
@@ -50,16 +62,15 @@ impl World {
             ..Settings::default()
         };
         let mut nonces = Dice::new(nonce_seed);
-        let opened = SegmentLog::open(disk.clone(), settings, Box::new(move || nonces.any()));
-        let (log, recovery) = match opened {
+        let opened = SegmentLog::begin(disk.clone(), settings, Box::new(move || nonces.any()));
+        let (log, unread) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 self.note(|| format!("the spool does not open: {error}"));
                 return self.agenda.enter(self.now + plan::SECOND, Event::LifeBegins);
             }
         };
-        self.ledger.restarted(&recovery, self.unsynced.is_empty());
-        self.report.recovered += recovery.messages.len() as u64;
+        self.ledger.life += 1;
         let life = self.ledger.life;
         let queue_settings = QueueSettings { resident_bytes_max: self.plan.resident_bytes_max, seed: queue_seed };
         self.process = Some(Process {
@@ -73,6 +84,12 @@ impl World {
             inbound: BTreeMap::new(),
             outbound: BTreeMap::new(),
             by_key: BTreeMap::new(),
+            unread: Some(unread),
+            all_synced: self.unsynced.is_empty(),
+            adopted: false,
+            to_restore: VecDeque::new(),
+            lean: false,
+            spooling: Vec::new(),
             stopping: false,
             tick_at: u64::MAX,
             rates: Rates::default(),
@@ -81,35 +98,9 @@ impl World {
         if self.sabotaged(Sabotage::LyingDisk) {
             self.disk.lie();
         }
-        let count = recovery.messages.len();
-        self.note(|| format!("LIFE {life} begins with {count} messages"));
-        for found in recovery.messages {
-            self.restore(found);
-        }
-    }
-
-    /// One recovered message goes back to its queue, its content being where it was sealed.
-    fn restore(&mut self, found: RecoveredMessage) {
-        let content = self.process.as_ref().map(|p| p.log.read(found.id, found.place));
-        let account = self.ledger.messages.get(&found.id);
-        match (content, account) {
-            (Some(Ok(read)), Some(account)) if [&read.head[..], &read.body[..]].concat() != account.content => {
-                self.ledger.violate(format!("{} came back with other content", found.id));
-            }
-            (Some(Ok(read)), Some(account)) if read.envelope != account.envelope => {
-                self.ledger.violate(format!("{} came back with another envelope: {:?}", found.id, read.envelope));
-            }
-            (Some(Err(spool::SpoolError::Io { .. })), _) | (Some(Ok(_)), _) | (None, _) => {}
-            (Some(Err(error)), _) => {
-                self.ledger.violate(format!("{} does not read after a restart: {error}", found.id))
-            }
-        }
-        let RecoveredMessage { id, queue, place, size, attempts, due, recipients, settled } = found;
-        let message = Message { id, due, place: Some(place), size, attempts, recipients, settled, resident: None };
-        match queue.is_empty() {
-            false => self.with_queue(|q, now| q.admit(now, &queue, message)),
-            true => self.ledger.violate(format!("{id}: came back without a queue")),
-        }
+        self.note(|| format!("LIFE {life} begins"));
+        let delay = *self.dice.pick(&[0, 0, 200_000, 3 * plan::SECOND]);
+        self.server_soon(delay, ServerEvent::OldSegmentsRead);
     }
 
     /// The plan says that the life ends, now or within a disk call.
@@ -142,9 +133,7 @@ impl World {
     pub fn end_life(&mut self, end: End) {
         let Some(mut process) = self.process.take() else { return };
         let end_in_call = self.end_in_call.take();
-        if end == End::Stop {
-            self.last_commit(&mut process);
-        }
+        let orderly = end == End::Stop && self.last_commits(&mut process);
         let end = match process.disk.is_dead() {
             true if end == End::Stop => end_in_call.unwrap_or(End::Kill),
             _ => end,
@@ -156,11 +145,17 @@ impl World {
         }
         self.report.octets_compacted += process.log.stats().octets_compacted;
         // Marks ride with the next commit or wait 50 ms, unless the disk refuses.
-        self.ledger.synced_until = match (self.sync_failed, end) {
+        let synced_until = match (self.sync_failed, end) {
             (true, _) => 0,
             (false, End::Stop) => self.now,
             (false, End::Kill | End::PowerCut) => self.now.saturating_sub(plan::SECOND),
         };
+        // What an earlier life left uncertain stays so until its messages are seen again.
+        self.ledger.synced_until = match process.adopted {
+            true => synced_until,
+            false => synced_until.min(self.ledger.synced_until),
+        };
+        self.ledger.life_over(orderly && !process.disk.is_dead());
         // A next life reads what is on the disk: behind a failed sync that is anybody's guess too.
         let settled = end == End::PowerCut || std::mem::take(&mut self.sync_failed);
         if settled {
@@ -180,7 +175,7 @@ impl World {
     }
 
     /// The operator stops the server: no new work, a grace for what is in hand.
-    fn begin_stop(&mut self) {
+    pub fn begin_stop(&mut self) {
         self.note(|| "the operator stops the server".to_owned());
         let Some(process) = &mut self.process else { return };
         process.stopping = true;

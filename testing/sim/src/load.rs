@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use queue::Queued;
-use spool::SpoolError;
+use spool::{FileName, SpoolError};
 
 impl World {
     /// The message with its content in memory; `None` when that cannot be had, and it is taken care of.
@@ -11,6 +11,7 @@ impl World {
         if queued.message.resident.is_some() {
             return Some(queued);
         }
+        self.damage(&queued);
         let read = queued.message.place.and_then(|place| self.process.as_ref().map(|p| p.log.read(id, place)));
         match read {
             Some(Ok(resident)) => {
@@ -19,7 +20,14 @@ impl World {
                 Some(queued)
             }
             Some(Err(error @ (SpoolError::Damaged { .. } | SpoolError::NoSuchMessage { .. }))) => {
-                self.ledger.violate(format!("{id} does not read: {error}"));
+                self.note(|| format!("{id} is set aside: {error}"));
+                self.report.set_aside += 1;
+                self.ledger.set_aside(id);
+                if let Some(process) = &mut self.process {
+                    process.log.set_aside(id);
+                }
+                self.with_queue(|q, now| q.forget(now.mono, &queued));
+                self.writer_soon();
                 None
             }
             Some(Err(_)) => {
@@ -31,6 +39,30 @@ impl World {
                 self.ledger.violate(format!("{id} is nowhere"));
                 None
             }
+        }
+    }
+
+    /// Now and then a message turns out to be damaged on the disk: a bit of its head is turned over. The newest segment is
+    /// spared: damage at the very end of the log cannot be told from a commit that a cut tore.
+    fn damage(&mut self, queued: &Queued) {
+        let damage = self.plan.damage;
+        if damage == 0 || !self.trouble(damage) {
+            return;
+        }
+        let id = queued.message.id;
+        let Some(process) = self.process.as_ref().filter(|p| p.adopted) else { return };
+        let Some(place) = process.log.locate(id) else { return };
+        if self.disk.contents(FileName::Segment(place.segment + 1)).is_none() {
+            return;
+        }
+        let file = FileName::Segment(place.segment);
+        let text = format!("by sim id {id} ");
+        let octets = self.disk.contents(file).unwrap_or_default();
+        let from = place.offset as usize;
+        let at = octets.get(from..).and_then(|o| o.windows(text.len()).position(|w| w == text.as_bytes()));
+        if let Some(at) = at {
+            self.disk.flip_bit(file, (from + at) as u64 * 8);
+            self.ledger.damaged(id);
         }
     }
 }

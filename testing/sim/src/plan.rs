@@ -35,6 +35,12 @@ pub struct Plan {
     pub one_recipient_each: bool,
     /// Policy gives the second message of a transaction another body.
     pub policy_edits_bodies: bool,
+    /// The listener accepts into memory, in thousandths of all messages: `deferred_spool`, now and then overruled.
+    pub deferred: u32,
+    /// Moments at which memory becomes short and, in turn, is not any more.
+    pub memory_short: Vec<u64>,
+    /// Messages that turn out to be damaged when they are read back, in thousandths.
+    pub damage: u32,
     /// Content that may stay in memory.
     pub resident_bytes_max: usize,
     /// Octets of segments at which compaction begins.
@@ -115,6 +121,9 @@ impl Plan {
             client_trouble: quiet(dice, 100),
             one_recipient_each: dice.chance(300),
             policy_edits_bodies: dice.chance(200),
+            deferred: *dice.pick(&[0, 0, 500, 950]),
+            memory_short: Vec::new(),
+            damage: if dice.chance(50) { 200 } else { 0 },
             resident_bytes_max: *dice.pick(&[0, 4_000, 1 << 20]),
             compact_margin: *dice.pick(&[64 << 10, 128 << 10, 512 << 10]),
         };
@@ -129,6 +138,9 @@ impl Plan {
             self.ends.push((dice.within(0, self.recovery_at), end, call));
         }
         self.ends.sort_by_key(|(at, ..)| *at);
+        if dice.chance(150) {
+            self.memory_short = (0..dice.within(1, 4)).map(|_| dice.within(0, self.recovery_at)).collect();
+        }
         if dice.chance(300) {
             for _ in 0..dice.within(1, 3) {
                 let fault = (

@@ -63,6 +63,14 @@ counts! {
     wakes,
     /// Messages recovered by restarts.
     recovered,
+    /// Starts that served new mail before the old was back.
+    recovered_late,
+    /// Starts that could not read the old segments.
+    failed_recoveries,
+    /// Times memory became short.
+    memory_short,
+    /// Messages damaged on the disk and set aside.
+    set_aside,
     /// Times a scheduled queue stood in line for room.
     stood_in_line,
     /// Octets of survivors copied by compaction.
@@ -73,6 +81,14 @@ counts! {
     loads,
     /// Messages kept for later because the disk did not read.
     postponed,
+    /// Messages accepted into memory only.
+    volatile,
+    /// Messages that were accepted into memory and spooled later.
+    spooled_later,
+    /// Of these, at an orderly stop.
+    spooled_at_stop,
+    /// Times the spool refused them.
+    unspooled,
     /// Virtual time, in seconds.
     seconds,
 }

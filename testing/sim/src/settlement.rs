@@ -26,11 +26,15 @@ impl World {
                 let message = &mut queued.message;
                 message.attempts = message.attempts.saturating_add(1);
                 let (id, attempts) = (message.id, message.attempts);
-                if !settlement.newly_settled.is_empty() && !self.sabotaged(Sabotage::UnmarkedRecipients) {
-                    let recipients = settlement.newly_settled.iter().map(|i| u32::from(*i)).collect();
-                    self.mark(Mark::RecipientsDone { id, recipients });
+                if !message.is_volatile() || self.sabotaged(Sabotage::MarkVolatile) {
+                    if !settlement.newly_settled.is_empty() && !self.sabotaged(Sabotage::UnmarkedRecipients) {
+                        let recipients = settlement.newly_settled.iter().map(|i| u32::from(*i)).collect();
+                        self.mark(Mark::RecipientsDone { id, recipients });
+                    }
+                    self.mark(Mark::Attempt { id, attempts, due: now.wall + delay });
+                } else {
+                    self.ledger.put_off(id, attempts, now.wall + delay);
                 }
-                self.mark(Mark::Attempt { id, attempts, due: now.wall + delay });
                 let twin = self.sabotaged(Sabotage::RetryTwice).then(|| twin(&queued));
                 self.with_queue(|q, now| q.retry(now, queued, delay));
                 if let Some(twin) = twin {
@@ -54,7 +58,10 @@ impl World {
     }
 
     fn remove(&mut self, queued: &Queued) {
-        self.mark(Mark::Removed { id: queued.message.id });
+        match queued.message.is_volatile() {
+            true => self.ledger.let_go(queued.message.id),
+            false => self.mark(Mark::Removed { id: queued.message.id }),
+        }
         self.with_queue(|q, now| q.forget(now.mono, queued));
     }
 

@@ -6,7 +6,7 @@
 use crate::agenda::Agenda;
 use crate::client::Client;
 use crate::dice::Dice;
-use crate::event::{Chunk, End, Event, ServerEvent};
+use crate::event::{Appender, Chunk, End, Event, ServerEvent};
 use crate::ledger::Ledger;
 use crate::life::Process;
 use crate::peer::Peer;
@@ -99,6 +99,9 @@ impl World {
         for (at, end, _) in &self.plan.ends {
             self.agenda.enter(*at, Event::LifeEnds(*end));
         }
+        for at in &self.plan.memory_short {
+            self.agenda.enter(*at, Event::MemoryShort);
+        }
         for (at, lasts, ..) in &self.plan.disk_faults {
             self.agenda.enter(*at, Event::DiskFails);
             self.agenda.enter(at + lasts, Event::DiskHeals);
@@ -158,6 +161,7 @@ impl World {
             Event::DiskFails => self.disk_fails(),
             Event::DiskHeals => self.disk.heal(),
             Event::LifeEnds(end) => self.life_ends(end),
+            Event::MemoryShort => self.memory_short(),
             Event::LifeBegins => self.begin_life(),
             Event::Recovery => self.recover(),
             Event::Inspection => {
@@ -175,7 +179,11 @@ impl World {
             ServerEvent::InboundDeadline(session) => self.inbound_deadline(session),
             ServerEvent::Answered(session) => self.inbound_answered(session),
             ServerEvent::WriterTurn(at) => self.writer_turn(at),
-            ServerEvent::Appended(session, result) => self.appended(session, result),
+            ServerEvent::Appended(Appender::Session(session), result) => self.appended(session, result),
+            ServerEvent::Appended(Appender::Spooler, result) => self.spooled(result),
+            ServerEvent::Settler => self.settler_goes_on(),
+            ServerEvent::SettleEnding(queued, ending) => self.settle_ending(*queued, ending),
+            ServerEvent::Spooler => self.spooler_goes_on(),
             ServerEvent::Effects(effects) => self.carry_out_all(effects),
             ServerEvent::Tick(at) => self.queue_ticks(at),
             ServerEvent::Configured(queue, name) => self.configured(queue, &name),
@@ -187,6 +195,9 @@ impl World {
             ServerEvent::Writable(connection) => self.outbound_writable(connection),
             ServerEvent::IdleEnds(connection, idleness) => self.outbound_idle_ends(connection, idleness),
             ServerEvent::Woken(connection) => self.outbound_woken(connection),
+            ServerEvent::OldSegmentsRead => self.old_segments_read(),
+            ServerEvent::Restore => self.restore_some(),
+            ServerEvent::OperatorStops => self.life_ends(End::Stop),
             ServerEvent::GraceEnds => self.end_life(End::Stop),
         }
     }

@@ -5,18 +5,19 @@
 //! appends are refused at once until one can.
 
 use crate::Sabotage;
-use crate::event::ServerEvent;
+use crate::accept::by_body;
+use crate::event::{Appender, ServerEvent};
 use crate::life::Process;
 use crate::plan::SECOND;
 use crate::world::World;
 use message::Sealed;
-use spool::{Batch, Mark, SpoolError};
+use spool::{Batch, Mark, SpoolError, Work};
 
 /// The writer thread's state and its inbox.
 #[derive(Debug, Default)]
 pub(crate) struct Writer {
-    /// Sessions and the transactions they want durable.
-    appends: Vec<(u64, Vec<Vec<Sealed>>)>,
+    /// Transactions, and who wants them durable.
+    appends: Vec<(Appender, Vec<Vec<Sealed>>)>,
     /// Marks that came since the last turn.
     inbox: Vec<Mark>,
     /// Marks taken and not durable yet.
@@ -31,8 +32,8 @@ pub(crate) struct Writer {
 }
 
 impl World {
-    /// A session wants its messages durable; `ServerEvent::Appended` is the answer.
-    pub fn append(&mut self, session: u64, groups: Vec<Vec<Sealed>>) {
+    /// Somebody wants messages durable; `ServerEvent::Appended` is the answer.
+    pub fn append(&mut self, session: Appender, groups: Vec<Vec<Sealed>>) {
         let Some(process) = &mut self.process else { return };
         if let Some(error) = process.writer.stopped.clone() {
             groups.iter().flatten().for_each(|s| self.ledger.in_limbo(s.id));
@@ -52,6 +53,11 @@ impl World {
         let Some(process) = &mut self.process else { return };
         process.writer.inbox.push(mark);
         self.turn_within(MARK_INTERVAL);
+    }
+
+    /// Housekeeping has something to do.
+    pub fn writer_soon(&mut self) {
+        self.turn_within(0);
     }
 
     /// One commit or one step of housekeeping.
@@ -87,9 +93,10 @@ impl World {
         }
     }
 
-    fn commit(&mut self, appends: Vec<(u64, Vec<Vec<Sealed>>)>) {
+    fn commit(&mut self, appends: Vec<(Appender, Vec<Vec<Sealed>>)>) {
         let Some(Process { writer, log, disk, .. }) = &mut self.process else { return };
-        let sessions: Vec<(u64, usize)> = appends.iter().map(|(session, groups)| (*session, groups.len())).collect();
+        let sessions: Vec<(Appender, usize)> =
+            appends.iter().map(|(session, groups)| (*session, groups.len())).collect();
         let groups = appends.into_iter().flat_map(|(_, groups)| groups).collect();
         let batch = Batch { appends: groups, marks: std::mem::take(&mut writer.marks) };
         let result = log.commit(&batch);
@@ -121,7 +128,7 @@ impl World {
         }
     }
 
-    fn refuse(&mut self, appends: Vec<(u64, Vec<Vec<Sealed>>)>, error: &SpoolError) {
+    fn refuse(&mut self, appends: Vec<(Appender, Vec<Vec<Sealed>>)>, error: &SpoolError) {
         for (session, groups) in appends {
             groups.iter().flatten().for_each(|s| self.ledger.in_limbo(s.id));
             let delay = self.dice.within(0, 500);
@@ -146,7 +153,7 @@ impl World {
             return;
         }
         match log.maintain(HOUSEKEEPING_OCTETS) {
-            Ok(more) => writer.busy = more || !writer.marks.is_empty(),
+            Ok(done) => writer.busy = done.work != Work::Nothing || !writer.marks.is_empty(),
             Err(_) => {
                 (writer.busy, writer.retry_at) = (false, Some(retry_at));
                 self.sync_failed = true;
@@ -174,18 +181,33 @@ impl World {
         }
     }
 
-    /// An orderly stop: marks are made durable, twice tried; what waits to be appended was never promised.
-    pub fn last_commit(&mut self, process: &mut Process) {
-        let Process { writer, log, .. } = process;
-        let mut marks = std::mem::take(&mut writer.marks);
-        marks.append(&mut writer.inbox);
-        let batch = Batch { appends: Vec::new(), marks };
+    /// An orderly stop: what is in memory only is written, then marks are made durable, each twice tried; what sessions
+    /// wait for was never promised. False when something could not be written.
+    pub fn last_commits(&mut self, process: &mut Process) -> bool {
+        let mut marks = std::mem::take(&mut process.writer.marks);
+        marks.append(&mut process.writer.inbox);
+        let taken = self.take_volatile(process);
+        let appends = by_body(taken.iter().map(|(sealed, _)| sealed.clone()).collect());
+        let counted = taken.iter().filter(|(_, attempts)| *attempts > 0);
+        let attempts =
+            counted.map(|(s, attempts)| Mark::Attempt { id: s.id, attempts: *attempts, due: s.due }).collect();
+        self.last_commit(process, Batch { appends, marks })
+            && self.last_commit(process, Batch { appends: Vec::new(), marks: attempts })
+    }
+
+    fn last_commit(&mut self, process: &mut Process, batch: Batch) -> bool {
         if batch.is_empty() {
-            return;
+            return true;
         }
-        if log.commit(&batch).is_ok() || log.commit(&batch).is_ok() {
-            batch.marks.iter().for_each(|m| self.ledger.mark_synced(m));
-        }
+        let log = &mut process.log;
+        let Ok(durable) = log.commit(&batch).or_else(|_| log.commit(&batch)) else {
+            batch.appends.iter().flatten().for_each(|s| self.ledger.in_limbo(s.id));
+            return false;
+        };
+        self.report.spooled_at_stop += durable.len() as u64;
+        durable.iter().for_each(|d| self.ledger.durable(d.id()));
+        batch.marks.iter().for_each(|m| self.ledger.mark_synced(m));
+        true
     }
 }
 

@@ -14,6 +14,7 @@ use queue::{ConnKey, Opening, Queued, Verdict};
 use record::{PeerAddress, SourceAddress};
 use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions};
 use smtp_wire::Reply;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -38,11 +39,11 @@ impl Engine {
             return;
         }
         let waker = Arc::new(Notify::new());
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).insert(opening.conn, waker.clone());
+        let in_hand = InHand::default();
+        self.connections().insert(opening.conn, (waker.clone(), in_hand.clone()));
         let engine = self.clone();
         self.deliveries.spawn(async move {
             let conn = opening.conn;
-            let in_hand = InHand::default();
             let end = Guarded(Box::pin(engine.run_connection(opening, waker, in_hand.clone()))).await;
             let panicked = in_hand.take_all();
             let end = end.unwrap_or_else(|| Err(Unreached::Hosts(Reply::new(451, PANICKED))));
@@ -50,9 +51,18 @@ impl Engine {
                 // Counted as an attempt: a message that breaks sessions must not be tried at once again.
                 engine.settle_untried(queued, Verdict::Transient, &Reply::new(451, PANICKED), None);
             }
-            engine.wakers.lock().unwrap_or_else(PoisonError::into_inner).remove(&conn);
+            engine.connections().remove(&conn);
             engine.report(conn, end);
         });
+    }
+
+    /// Messages that connections hold which were cut short.
+    pub(crate) fn take_abandoned(&self) -> Vec<Queued> {
+        self.connections().drain().flat_map(|(_, (_, in_hand))| in_hand.take_all()).collect()
+    }
+
+    fn connections(&self) -> MutexGuard<'_, HashMap<ConnKey, (Arc<Notify>, InHand)>> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn run_connection(&self, opening: Opening, waker: Arc<Notify>, in_hand: InHand) -> Result<(), Unreached> {

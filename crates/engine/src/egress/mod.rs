@@ -1,5 +1,5 @@
 //! Mail out: routes, connections, and the sessions on them.
 
-mod connection;
+pub(crate) mod connection;
 mod delivery;
 mod routing;

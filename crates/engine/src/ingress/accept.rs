@@ -15,7 +15,7 @@ use policy::{ConnMeta, Disconnect, Event, PolicyError};
 use queue::{NULL_QUEUE, QueueName, Why};
 use record::RecordType;
 use smtp_wire::{EnhancedCode, Mailbox, Reply};
-use spool::{Discarded, Receipt, SpoolError};
+use spool::{Discarded, Receipt, SpoolError, Volatile};
 
 /// Why a transaction is not accepted.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub(crate) struct Arrival<'a> {
 struct Prepared {
     sealed: Sealed,
     queue: String,
+    /// The operator does not mind if a crash loses it.
+    deferred: bool,
 }
 
 impl Engine {
@@ -98,25 +100,32 @@ impl Engine {
             self.configure(&queue).await.map_err(|e| self.refuse(arrival.profile, &e))?;
         }
         trace::add_supplemental(&mut draft, trace).map_err(|e| header_refusal(&e))?;
-        Ok(Prepared { sealed: draft.seal(), queue })
+        let deferred = arrival.profile.params.deferred_spool && !draft.force_sync && draft.due <= now;
+        Ok(Prepared { sealed: draft.seal(), queue, deferred })
     }
 
     /// The commit point and what follows it.
     async fn commit(&self, prepared: Vec<Prepared>) -> Result<Vec<Receipt>, Refusal> {
         let mut receipts = Vec::with_capacity(prepared.len());
-        let mut discarded = Vec::new();
+        let (mut discarded, mut deferred) = (Vec::new(), Vec::new());
         let mut keep = Vec::with_capacity(prepared.len());
         let mut queues = Vec::with_capacity(prepared.len());
-        for Prepared { sealed, queue } in prepared {
-            if queue == NULL_QUEUE {
-                discarded.push((Message::resident(sealed, None), queue));
+        for prepared in prepared {
+            if prepared.queue == NULL_QUEUE {
+                discarded.push((Message::resident(prepared.sealed, None), prepared.queue));
+            } else if prepared.deferred && self.has_volatile_room() {
+                deferred.push((Message::resident(prepared.sealed, None), prepared.queue));
             } else {
-                keep.push(sealed);
-                queues.push(queue);
+                keep.push(prepared.sealed);
+                queues.push(prepared.queue);
             }
         }
         if !keep.is_empty() {
             self.commit_durably(keep, queues, &mut receipts).await?;
+        }
+        for (message, queue) in deferred {
+            receipts.push(Receipt::Volatile(Volatile::by_operator_choice(message.id)));
+            self.take_in(message, &queue);
         }
         for (message, queue) in discarded {
             self.log_reception(&message, &queue);
@@ -142,13 +151,22 @@ impl Engine {
             }
         };
         for ((sealed, durable), queue) in appended.sealed.into_iter().zip(appended.durable).zip(queues) {
-            let message = Message::resident(sealed, Some(durable.place()));
-            self.log_reception(&message, &queue);
-            self.log_if_delayed(&message, &queue);
-            self.with_queue(|q, now| q.admit(now, &queue, message));
+            self.take_in(Message::resident(sealed, Some(durable.place())), &queue);
             receipts.push(Receipt::Durable(durable));
         }
         Ok(())
+    }
+
+    /// A message is ours: the log says so, and its queue has it.
+    fn take_in(&self, message: Message, queue: &str) {
+        self.log_reception(&message, queue);
+        self.log_if_delayed(&message, queue);
+        self.with_queue(|q, now| q.admit(now, queue, message));
+    }
+
+    /// Whether memory takes a message that is nowhere else; if not, it is spooled like any other.
+    fn has_volatile_room(&self) -> bool {
+        self.with_queue(|q, _| q.has_volatile_room())
     }
 
     /// What a client hears when policy said no or failed.
@@ -205,7 +223,7 @@ fn batches(recipients: Vec<Mailbox>, handling: BatchHandling) -> Vec<Vec<Mailbox
 }
 
 /// Messages that share a body, in order: the spool stores it once per group.
-fn by_body(sealed: Vec<Sealed>) -> Vec<Vec<Sealed>> {
+pub(crate) fn by_body(sealed: Vec<Sealed>) -> Vec<Vec<Sealed>> {
     let mut groups: Vec<Vec<Sealed>> = Vec::new();
     for message in sealed {
         match groups.last_mut().filter(|g| same_body(&g[0].body, &message.body)) {

@@ -43,6 +43,7 @@ impl Engine {
         let mut purge_in = 0;
         while self.stop.unless_requested(ticks.tick()).await.is_some() {
             self.look_at_memory();
+            self.follow_pressure().await;
             self.look_at_spool();
             if self.pressure.level() == Level::Fine {
                 continue;

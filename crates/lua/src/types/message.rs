@@ -61,7 +61,10 @@ fn identity<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
         QueueName::text_for(&draft.envelope, &draft.meta).map_err(mlua::Error::external)
     });
     // Every message is synced before 250, so there is nothing to switch on; see docs/compat.md.
-    methods.add_method_mut("set_force_sync", |_, this, _: bool| this.draft().map(|_| ()));
+    methods.add_method_mut("set_force_sync", |_, this, force: bool| {
+        this.draft()?.force_sync = force;
+        Ok(())
+    });
 }
 
 fn envelope<M: UserDataMethods<LuaMessage>>(methods: &mut M) {

@@ -4,12 +4,16 @@
 
 use clock::{Duration, Now, WallTime};
 use config::{EgressPath, EgressSource, QueueConfig};
-use message::{IdGenerator, Message, MessageId, Place, Settled};
+use message::{Envelope, IdGenerator, Message, MessageId, Meta, Place, Resident, Settled};
 use queue::{
-    ConnKey, Destination, Effect, Leg, QueueCore, QueueKey, QueueSettings, Queued, Route, RouteFailure, Take, Why,
+    ConnKey, Destination, Effect, Ending, Leg, QueueCore, QueueKey, QueueSettings, Queued, Route, RouteFailure, Take,
+    Why,
 };
-use smtp_wire::{EnhancedCode, Reply};
+use smtp_wire::{EnhancedCode, Mailbox, Reply, ReversePath};
 use std::sync::Arc;
+
+/// Where every spooled message is.
+pub const PLACE: Place = Place { segment: 1, offset: 0, index: 0 };
 
 /// A manager, its clock, and the effects it asked for.
 pub struct Rig {
@@ -32,13 +36,27 @@ impl Rig {
         Message {
             id: self.ids.next(self.now.wall),
             due: self.now.wall,
-            place: Some(Place { segment: 1, offset: 0, index: 0 }),
+            place: Some(PLACE),
             size: 10,
             attempts: 0,
             recipients: recipients as u16,
             settled: Settled::default(),
             resident: None,
         }
+    }
+
+    /// A message that is in memory only, with ten octets of content.
+    pub fn volatile(&mut self) -> Message {
+        let recipients = vec![Mailbox::parse("r@d.test").expect("an address")];
+        let envelope = Envelope { sender: ReversePath(None), recipients };
+        let (head, body) = ((&b"A: b\r\n\r\n"[..]).into(), (&b"\r\n"[..]).into());
+        let resident = Some(Box::new(Resident { envelope, meta: Meta::new(), head, body }));
+        Message { place: None, resident, ..self.message(1) }
+    }
+
+    /// The same, and the spool has it too.
+    pub fn resident(&mut self) -> Message {
+        Message { place: Some(PLACE), ..self.volatile() }
     }
 
     /// A queue that is configured and routed, so that messages go straight on.
@@ -74,6 +92,15 @@ impl Rig {
         let mut effects = std::mem::take(&mut self.effects);
         self.core.drain_effects(&mut effects);
         effects
+    }
+
+    /// Messages that end without a connection, taken by one settler after the other as they are called.
+    pub fn endings(&mut self) -> Vec<(Queued, Ending)> {
+        let mut all = Vec::new();
+        let (settlers, others): (Vec<Effect>, _) = self.drain().into_iter().partition(|e| matches!(e, Effect::Settle));
+        self.effects = others;
+        settlers.iter().for_each(|_| all.extend(std::iter::from_fn(|| self.core.take_ending())));
+        all
     }
 
     /// Connections asked for since the last call; other effects are kept.

@@ -1,0 +1,48 @@
+//! Settlers: tasks that settle the messages which end without a connection, too old or with no way out.
+//!
+//! The queue calls a few of them and keeps the messages meanwhile; each takes one, loads it, settles it, and goes home when
+//! none is left or the program ends. What they did not get to is in the spool, or is spooled by the drain.
+
+use crate::egress::connection::Guarded;
+use crate::engine::Engine;
+use queue::{Ending, Failure, Queued};
+use std::time::Duration;
+
+impl Engine {
+    /// Carries out `Effect::Settle`.
+    pub(crate) fn start_settler(&self) {
+        let engine = self.clone();
+        self.deliveries.spawn(async move {
+            while !engine.stop.is_draining() {
+                if engine.logs_are_full() {
+                    tokio::time::sleep(LOGS_PAUSE).await;
+                    continue;
+                }
+                let Some((queued, ending)) = engine.with_queue(|q, _| q.take_ending()) else { return };
+                engine.settle_ending(queued, ending).await;
+                // Those that are in memory await nothing.
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+
+    async fn settle_ending(&self, queued: Queued, ending: Ending) {
+        let Some(queued) = self.load(queued).await else { return };
+        let spare = Queued { message: queued.message.clone(), queue: queued.queue };
+        let settling = Guarded(Box::pin(async {
+            match ending {
+                Ending::Expired => self.settle_expired(queued),
+                Ending::Undeliverable(failure) => {
+                    let Failure { verdict, reply, route } = &*failure;
+                    self.settle_untried(queued, *verdict, reply, route.clone());
+                }
+            }
+        }));
+        if settling.await.is_none() {
+            self.with_queue(|q, now| q.postpone(now, spare));
+        }
+    }
+}
+
+/// Pause before looking again whether the logs take records.
+const LOGS_PAUSE: Duration = Duration::from_millis(100);

@@ -1,0 +1,379 @@
+//! Every message of the queue manager, once: in numbered slots, and in lists that run through the slots.
+//!
+//! Millions wait, so a waiting message costs one slot of 80 octets and nothing else but its timer: slots stand in chunks
+//! that never move and never double, a list is a chain of slot numbers, and a message that goes from one queue to the
+//! next is relinked, not copied. A chunk in which nobody is left gives its memory back.
+//! Also keeps the account of the content that queued messages have in memory. Knows nothing of queues.
+
+use crate::core::{QueueKey, Queued};
+use clock::Instant;
+use message::Message;
+
+/// A message's slot; used again once it is empty.
+pub(crate) type SlotNumber = u32;
+
+/// All messages in queues.
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    chunks: Vec<Chunk>,
+    /// Chunks with an empty slot, once each; one without memory gets some when its turn comes.
+    open: Vec<u32>,
+    len: usize,
+    resident: Resident,
+}
+
+/// Octets of content that queued messages have in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Resident {
+    /// Of messages that the spool has too.
+    pub spooled: usize,
+    /// Of messages that are nowhere else.
+    pub volatile: usize,
+}
+
+/// A queue of messages: first in, first out.
+#[derive(Debug)]
+pub(crate) struct List {
+    first: SlotNumber,
+    last: SlotNumber,
+    len: u32,
+    /// Of these, those that no spool has.
+    volatile: u32,
+}
+
+#[derive(Debug, Default)]
+struct Chunk {
+    /// Empty when the chunk has no memory.
+    slots: Box<[Slot]>,
+    first_empty: u32,
+    used: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct Slot {
+    message: Option<Message>,
+    /// When its timer fires, for a message that waits for its time.
+    due: Instant,
+    queue: QueueKey,
+    /// The slot behind it in its list; for an empty slot the next empty one of its chunk, within the chunk.
+    next: SlotNumber,
+}
+
+impl Messages {
+    /// Puts a message in that waits for `due`.
+    pub fn insert_waiting(&mut self, queue: QueueKey, message: Message, due: Instant) -> SlotNumber {
+        self.put(Slot { message: Some(message), due, queue, next: WAITING })
+    }
+
+    /// Puts a message in, to be put into a list.
+    pub fn insert(&mut self, queue: QueueKey, message: Message) -> SlotNumber {
+        self.put(Slot { message: Some(message), due: Instant::ZERO, queue, next: NONE })
+    }
+
+    /// The queue of a message that waits for its time, if that has come. A slot may have been emptied and used again since
+    /// its timer was set; whoever is there now has a timer of its own.
+    pub fn due_in(&self, slot: SlotNumber, now: Instant) -> Option<QueueKey> {
+        let slot = self.chunks.get(chunk_of(slot))?.slots.get(index_of(slot))?;
+        (slot.message.is_some() && slot.next == WAITING && slot.due <= now).then_some(slot.queue)
+    }
+
+    /// The message in a slot.
+    pub fn get(&self, slot: SlotNumber) -> Option<&Message> {
+        self.chunks.get(chunk_of(slot))?.slots.get(index_of(slot))?.message.as_ref()
+    }
+
+    /// Takes a message out; it must be in no list any more.
+    pub fn remove(&mut self, number: SlotNumber) -> Option<Queued> {
+        let at = chunk_of(number);
+        let chunk = self.chunks.get_mut(at)?;
+        let slot = chunk.slots.get_mut(index_of(number))?;
+        let message = slot.message.take()?;
+        let queue = slot.queue;
+        slot.next = chunk.first_empty;
+        chunk.first_empty = index_of(number) as u32;
+        chunk.used -= 1;
+        if chunk.used == CHUNK_SLOTS as u32 - 1 {
+            self.open.push(at as u32);
+        }
+        if chunk.used == 0 && self.len > CHUNK_SLOTS {
+            *chunk = Chunk::default();
+        }
+        self.len -= 1;
+        *self.resident.of(&message) -= message.resident_octets();
+        Some(Queued { message, queue })
+    }
+
+    /// Puts a message at the end of a list.
+    pub fn push_back(&mut self, list: &mut List, number: SlotNumber) {
+        self.slot(number).next = NONE;
+        match list.len {
+            0 => list.first = number,
+            _ => self.slot(list.last).next = number,
+        }
+        list.last = number;
+        self.count(list, number);
+    }
+
+    /// Puts a message at the head of a list.
+    pub fn push_front(&mut self, list: &mut List, number: SlotNumber) {
+        self.slot(number).next = if list.len == 0 { NONE } else { list.first };
+        if list.len == 0 {
+            list.last = number;
+        }
+        list.first = number;
+        self.count(list, number);
+    }
+
+    /// Unlinks the first message of a list.
+    pub fn pop_front(&mut self, list: &mut List) -> Option<SlotNumber> {
+        let number = list.first()?;
+        let slot = self.slot(number);
+        let volatile = slot.message.as_ref().is_some_and(Message::is_volatile);
+        list.first = std::mem::replace(&mut slot.next, NONE);
+        list.len -= 1;
+        list.volatile -= u32::from(volatile);
+        if list.len == 0 {
+            list.last = NONE;
+        }
+        Some(number)
+    }
+
+    /// Moves the messages of `list` that satisfy `moves` behind `to`, in order; how many. Walks the whole list, unless
+    /// `list` has no volatile message at all: the only ones that are ever picked out of a list.
+    pub fn move_volatile(&mut self, list: &mut List, to: &mut List, moves: impl Fn(&Message) -> bool) -> usize {
+        if list.volatile == 0 {
+            return 0;
+        }
+        let (before, mut rest) = (to.len(), std::mem::take(list));
+        while let Some(number) = self.pop_front(&mut rest) {
+            let goes = self.get(number).is_some_and(|m| m.is_volatile() && moves(m));
+            self.push_back(if goes { to } else { list }, number);
+        }
+        to.len() - before
+    }
+
+    /// The messages of a list, in order.
+    pub fn iter<'a>(&'a self, list: &List) -> impl Iterator<Item = &'a Message> {
+        let mut next = list.first;
+        std::iter::from_fn(move || {
+            let slot = self.chunks.get(chunk_of(next))?.slots.get(index_of(next))?;
+            next = slot.next;
+            slot.message.as_ref()
+        })
+    }
+
+    /// The messages that wait for their time, in no particular order.
+    pub fn waiting(&self) -> impl Iterator<Item = &Message> {
+        let all = self.chunks.iter().flat_map(|chunk| chunk.slots.iter());
+        all.filter(|slot| slot.next == WAITING).filter_map(|slot| slot.message.as_ref())
+    }
+
+    /// Lets go of the content of spooled messages, beginning with chunk `from`, until `slots_max` slots were looked at;
+    /// the chunk to go on with, or `None` at the end.
+    pub fn shed(&mut self, from: usize, slots_max: usize) -> Option<usize> {
+        let chunks = slots_max.div_ceil(CHUNK_SLOTS);
+        let to = (from + chunks).min(self.chunks.len());
+        for slot in self.chunks[from.min(to)..to].iter_mut().flat_map(|chunk| &mut chunk.slots) {
+            if let Some(message) = slot.message.as_mut().filter(|m| !m.is_volatile()) {
+                self.resident.spooled -= message.resident_octets();
+                message.release();
+            }
+        }
+        (to < self.chunks.len() && self.resident.spooled > 0).then_some(to)
+    }
+
+    /// Octets of content in memory.
+    pub fn resident(&self) -> Resident {
+        self.resident
+    }
+
+    fn put(&mut self, slot: Slot) -> SlotNumber {
+        if let Some(message) = &slot.message {
+            *self.resident.of(message) += message.resident_octets();
+        }
+        self.len += 1;
+        let at = self.open_chunk();
+        let chunk = &mut self.chunks[at];
+        let index = chunk.first_empty as usize;
+        chunk.first_empty = chunk.slots[index].next;
+        chunk.used += 1;
+        chunk.slots[index] = slot;
+        if chunk.used == CHUNK_SLOTS as u32 {
+            self.open.pop();
+        }
+        (at * CHUNK_SLOTS + index) as SlotNumber
+    }
+
+    /// A chunk with an empty slot: the last of `open`.
+    fn open_chunk(&mut self) -> usize {
+        let at = self.open.last().map_or(self.chunks.len(), |at| *at as usize);
+        if at == self.chunks.len() {
+            self.chunks.push(Chunk::default());
+            self.open.push(at as u32);
+        }
+        if self.chunks[at].slots.is_empty() {
+            self.chunks[at] = Chunk::new();
+        }
+        at
+    }
+
+    fn count(&mut self, list: &mut List, number: SlotNumber) {
+        list.len += 1;
+        list.volatile += u32::from(self.get(number).is_some_and(Message::is_volatile));
+    }
+
+    /// A slot in use. Slot numbers are only in lists and in the hands of this crate.
+    fn slot(&mut self, number: SlotNumber) -> &mut Slot {
+        &mut self.chunks[chunk_of(number)].slots[index_of(number)]
+    }
+}
+
+impl Resident {
+    fn of(&mut self, message: &Message) -> &mut usize {
+        if message.is_volatile() { &mut self.volatile } else { &mut self.spooled }
+    }
+}
+
+impl Chunk {
+    fn new() -> Chunk {
+        let empty = |next: usize| Slot { message: None, due: Instant::ZERO, queue: QueueKey::NONE, next: next as u32 };
+        Chunk { slots: (1..=CHUNK_SLOTS).map(empty).collect(), first_empty: 0, used: 0 }
+    }
+}
+
+impl List {
+    /// How many messages are in it.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The slot of the first one.
+    pub fn first(&self) -> Option<SlotNumber> {
+        (self.len > 0).then_some(self.first)
+    }
+
+    /// True when some are in memory only.
+    pub fn has_volatile(&self) -> bool {
+        self.volatile > 0
+    }
+}
+
+impl Default for List {
+    fn default() -> List {
+        List { first: NONE, last: NONE, len: 0, volatile: 0 }
+    }
+}
+
+fn chunk_of(slot: SlotNumber) -> usize {
+    slot as usize / CHUNK_SLOTS
+}
+
+fn index_of(slot: SlotNumber) -> usize {
+    slot as usize % CHUNK_SLOTS
+}
+
+/// Slots of a chunk: 80 KiB.
+const CHUNK_SLOTS: usize = 1024;
+/// No slot.
+const NONE: SlotNumber = SlotNumber::MAX;
+/// In place of the next slot: this message is in no list, it waits for its time.
+const WAITING: SlotNumber = SlotNumber::MAX - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clock::WallTime;
+    use message::{MessageId, Place, Settled};
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    fn message(number: u32) -> Message {
+        let mut id = [0; 16];
+        id[..4].copy_from_slice(&number.to_le_bytes());
+        let place = (!number.is_multiple_of(3)).then_some(Place { segment: 1, offset: 0, index: 0 });
+        let id = MessageId::from_bytes(id);
+        Message {
+            id,
+            due: WallTime::EPOCH,
+            place,
+            size: 1,
+            attempts: 0,
+            recipients: 1,
+            settled: Settled::default(),
+            resident: None,
+        }
+    }
+
+    #[test]
+    fn a_queued_message_takes_one_slot_of_80_octets() {
+        assert!(size_of::<Slot>() <= 80, "{}", size_of::<Slot>());
+        let timer = size_of::<(u64, SlotNumber)>();
+        assert!(size_of::<Slot>() + timer <= 96, "with its timer of {timer}");
+    }
+
+    #[test]
+    fn memory_comes_back_when_a_backlog_is_gone() {
+        let mut messages = Messages::default();
+        let numbers: Vec<_> =
+            (0..10 * CHUNK_SLOTS as u32).map(|n| messages.insert(QueueKey::NONE, message(n))).collect();
+        assert_eq!(messages.chunks.len(), 10);
+        for number in &numbers {
+            assert!(messages.remove(*number).is_some() && messages.remove(*number).is_none());
+        }
+        let with_memory = |m: &Messages| m.chunks.iter().filter(|c| !c.slots.is_empty()).count();
+        assert!(with_memory(&messages) <= 2, "{}", with_memory(&messages));
+        (0..3 * CHUNK_SLOTS as u32).for_each(|n| _ = messages.insert(QueueKey::NONE, message(n)));
+        assert!(with_memory(&messages) <= 4, "{}", with_memory(&messages));
+        assert_eq!(messages.chunks.len(), 10, "numbers are used again");
+    }
+
+    proptest! {
+        /// Against deques of numbers.
+        #[test]
+        fn lists_are_deques(ops in proptest::collection::vec((0u8..5, any::<bool>()), 0..400)) {
+            let mut messages = Messages::default();
+            let mut lists = [List::default(), List::default()];
+            let mut models: [VecDeque<u32>; 2] = Default::default();
+            for (at, (op, second)) in ops.into_iter().enumerate() {
+                let (mine, other) = (usize::from(second), usize::from(!second));
+                let at = at as u32;
+                match op {
+                    0 | 1 => {
+                        let number = messages.insert(QueueKey::NONE, message(at));
+                        messages.push_back(&mut lists[mine], number);
+                        models[mine].push_back(at);
+                    }
+                    2 => {
+                        let number = messages.insert(QueueKey::NONE, message(at));
+                        messages.push_front(&mut lists[mine], number);
+                        models[mine].push_front(at);
+                    }
+                    3 => {
+                        let popped = messages.pop_front(&mut lists[mine]).and_then(|n| messages.remove(n));
+                        prop_assert_eq!(popped.map(|q| q.message.id), models[mine].pop_front().map(|n| message(n).id));
+                    }
+                    _ => {
+                        let [a, b] = &mut lists;
+                        let (from, to) = if second { (b, a) } else { (a, b) };
+                        let count = messages.move_volatile(from, to, |_| true);
+                        let (go, stay): (Vec<u32>, Vec<u32>) = models[mine].iter().partition(|n| n.is_multiple_of(3));
+                        prop_assert_eq!(count, go.len());
+                        models[mine] = stay.into();
+                        models[other].extend(go);
+                    }
+                }
+                for (list, model) in lists.iter().zip(&models) {
+                    let ids: Vec<_> = messages.iter(list).map(|m| m.id).collect();
+                    prop_assert_eq!(ids, model.iter().map(|n| message(*n).id).collect::<Vec<_>>());
+                    prop_assert_eq!(list.len(), model.len());
+                    prop_assert_eq!(list.volatile as usize, model.iter().filter(|n| n.is_multiple_of(3)).count());
+                }
+            }
+        }
+    }
+}
