@@ -1,6 +1,7 @@
 //! The driver that brings content back, after the engine's `load.rs`.
 
 use crate::world::World;
+use message::MessageId;
 use queue::Queued;
 use spool::{FileName, SpoolError};
 
@@ -62,7 +63,13 @@ impl World {
         let at = octets.get(from..).and_then(|o| o.windows(text.len()).position(|w| w == text.as_bytes()));
         if let Some(at) = at {
             self.disk.flip_bit(file, (from + at) as u64 * 8);
-            self.ledger.damaged(id);
+            // The spool reads records whole: those that share this one's body go with it.
+            let record = |id: &MessageId| {
+                process.log.locate(*id).is_some_and(|p| (p.segment, p.offset) == (place.segment, place.offset))
+            };
+            let hit: Vec<MessageId> = self.ledger.messages.keys().copied().filter(record).collect();
+            self.note(|| format!("DAMAGE to {id} at {place:?}, and so to {hit:?}"));
+            hit.into_iter().for_each(|id| self.ledger.damaged(id));
         }
     }
 }
