@@ -25,7 +25,8 @@ pub(crate) struct Active {
 impl<D: Disk> SegmentLog<D> {
     /// Makes sure that the active segment has room for `pages`.
     pub(crate) fn room_for(&mut self, pages: u32, purpose: Purpose) -> Result<(), SpoolError> {
-        let fits = self.active.as_ref().is_some_and(|a| a.capacity - a.next_page >= pages);
+        let left = self.pages_left(purpose);
+        let fits = self.active.as_ref().is_some_and(|a| a.capacity - a.next_page >= pages + left);
         if fits && (purpose != Purpose::Appends || self.may_append(pages)) {
             return Ok(());
         }
@@ -38,6 +39,12 @@ impl<D: Disk> SegmentLog<D> {
 
     /// Opens a segment with room for `pages` pages, header included: header and the batch in doubt, sync, name.
     pub(crate) fn open_segment(&mut self, pages: u32, purpose: Purpose) -> Result<(), SpoolError> {
+        let in_doubt = self.doubt.map_or(0, |doubt| doubt.pages);
+        if in_doubt > 0 && pages > 1 && pages + in_doubt > self.segment_pages() {
+            // Not both in one segment of the usual length, which is what there may be on a full disk.
+            self.settle_doubt()?;
+            return self.room_for(pages - 1, purpose);
+        }
         let sequence = self.next_segment;
         let nonce = (self.nonces)();
         let doubtful = self.doubtful_batch(nonce, sequence);

@@ -185,7 +185,7 @@ impl<D: Disk> SegmentLog<D> {
     }
 
     /// Forgets the checkpoint being written.
-    fn give_up_checkpoint(&mut self) {
+    pub(crate) fn give_up_checkpoint(&mut self) {
         if let Some(writing) = self.checkpoints.writing.take() {
             // Best effort: a spare that stays is found again at the next start.
             let _ = self.disk.remove(FileName::Spare(writing.spare));

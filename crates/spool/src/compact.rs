@@ -9,12 +9,15 @@
 use crate::SpoolError;
 use crate::batch::{Part, State};
 use crate::disk::Disk;
+use crate::format::{RECORD_HEADER_OCTETS, TABLE_ENTRY_OCTETS, TableEntry};
 use crate::log::SegmentLog;
 use crate::page::PAGE_OCTETS;
 use crate::record::{Record, Records, Transaction};
 use crate::reserve::Purpose;
 use crate::scan::{Bounds, Found, Scan};
+use crate::segments::Segment;
 use message::{Place, codec};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A segment being emptied.
@@ -23,6 +26,14 @@ pub(crate) struct Compaction {
     /// Something in it does not read: what does is looked at twice.
     is_damaged: bool,
     scan: Scan,
+}
+
+/// Emptying every segment there is, once.
+pub(crate) struct Cycle {
+    /// The newest segment when it began.
+    end: u32,
+    /// Octets appended since.
+    grown_octets: u64,
 }
 
 impl<D: Disk> SegmentLog<D> {
@@ -34,14 +45,16 @@ impl<D: Disk> SegmentLog<D> {
     /// Counts what a batch with appends added: while segments are being emptied for their space, four times as
     /// much is to be gone through. So the log grows by at most a quarter of what was alive until all of that has moved.
     pub(crate) fn note_growth(&mut self, pages: u32) {
-        self.reclaim.debt_octets += i64::from(pages) * PAGE_OCTETS as i64 * DEBT_FACTOR;
+        let octets = u64::from(pages) * PAGE_OCTETS as u64;
+        self.reclaim.debt_octets += octets as i64 * DEBT_FACTOR;
+        if let Some(cycle) = &mut self.reclaim.cycle {
+            cycle.grown_octets += octets;
+        }
     }
 
     /// Copies survivors into a batch of about `octets_max` octets. The octets read and written; `None` when there is nothing to do.
     pub(crate) fn compact_step(&mut self, octets_max: usize) -> Result<Option<u64>, SpoolError> {
-        if !self.outweighs() {
-            self.reclaim.debt_octets = 0;
-        }
+        self.follow_cycle();
         // One whose source was emptied otherwise has nothing more to find, nor perhaps a file to read.
         let is_needed = |c: &Compaction| self.segments.get(c.source).is_some_and(|s| s.live_messages > 0);
         let begun = self.compaction.take().filter(is_needed);
@@ -49,24 +62,7 @@ impl<D: Disk> SegmentLog<D> {
             return Ok(None);
         };
         self.begin_batch();
-        // Small enough not to waste the ends of segments.
-        let copied_max = octets_max.min(self.settings.segment_octets as usize / BATCHES_MIN);
-        let (mut octets_read, mut ended) = (0, false);
-        while octets_read < octets_max && self.builder.octets() < copied_max && !ended {
-            match compaction.scan.next() {
-                Found::Whole { page, header, octets } | Found::Damaged { page, batch: Some((header, octets)), .. } => {
-                    octets_read += octets.len();
-                    let mut records = Records::new(octets, &header);
-                    while let Some(record) = records.next() {
-                        if let Ok(Record::Transaction(transaction)) = record {
-                            self.copy_survivors(compaction.source, compaction.is_damaged, page, &transaction);
-                        }
-                    }
-                }
-                Found::Damaged { pages, .. } => octets_read += pages as usize * PAGE_OCTETS,
-                Found::End { .. } => ended = true,
-            }
-        }
+        let (octets_read, ended) = self.gather_survivors(&mut compaction, octets_max);
         let mut octets_written = 0;
         if !self.builder.written.is_empty() {
             octets_written = self.builder.octets() as u64;
@@ -83,15 +79,65 @@ impl<D: Disk> SegmentLog<D> {
         Ok(Some(octets_read as u64 + octets_written))
     }
 
+    /// Puts survivors into the batch, as many as fit into the segment that it will go to. The octets read, and
+    /// whether the source is at its end.
+    fn gather_survivors(&mut self, compaction: &mut Compaction, octets_max: usize) -> (usize, bool) {
+        let mut octets_read = 0;
+        while octets_read < octets_max && self.builder.octets() < octets_max {
+            match compaction.scan.next() {
+                Found::Whole { page, header, octets } | Found::Damaged { page, batch: Some((header, octets)), .. } => {
+                    octets_read += octets.len();
+                    let mut records = Records::new(octets, &header);
+                    while let Some(record) = records.next() {
+                        if let Ok(Record::Transaction(transaction)) = record
+                            && !self.copy_survivors(compaction.source, compaction.is_damaged, page, &transaction)
+                        {
+                            // From here again in the next batch: what is in this one has moved by then.
+                            compaction.scan.rewind(page, header.sequence);
+                            return (octets_read, false);
+                        }
+                    }
+                }
+                Found::Damaged { pages, .. } => octets_read += pages as usize * PAGE_OCTETS,
+                Found::End { .. } => return (octets_read, true),
+            }
+        }
+        (octets_read, false)
+    }
+
     /// Whether dead octets outweigh live ones. The aim is 2 x live octets + the margin; it begins at 1.75 x, because
-    /// the log grows while it is at work. When the disk is full, any quarter that is dead is worth the work.
+    /// the log grows while it is at work. What the last cycle could not make smaller (ends of segments and pages that
+    /// nothing fits into) is not dead: else it would never end. When the disk is full, less is worth the work.
     pub(crate) fn outweighs(&self) -> bool {
-        let (disk, live) = (self.segments.file_pages() * PAGE_OCTETS as u64, self.segments.live_octets());
-        let is_full = self.reclaim.lacking.as_ref().is_some_and(SpoolError::is_full);
-        if is_full {
-            disk > live + live / 4 + u64::from(self.settings.segment_octets) * 2
-        } else {
-            disk > live + live / 4 * 3 + self.settings.compact_margin_octets
+        let live = self.segments.live_octets();
+        let (waste, segment) = (self.waste_octets(), u64::from(self.settings.segment_octets));
+        let known = live / 1024 * self.reclaim.waste_per_1024;
+        let is_new = self.reclaim.cycle.is_some() || waste > known + live / 4 + segment * 2;
+        let is_over = waste > live / 4 * 3 + self.settings.compact_margin_octets;
+        // Less than a segment when the marks have begun with theirs: at its end they find what that gives.
+        let dead_min = if self.has_reserve() { live / 8 + segment } else { segment / 4 * 3 };
+        (is_over && is_new) || (self.is_full() && self.segments.dead_octets() > dead_min)
+    }
+
+    /// Octets of the log beyond those of live messages.
+    fn waste_octets(&self) -> u64 {
+        let log = self.segments.file_pages() * PAGE_OCTETS as u64;
+        (log + self.checkpoints.disk_octets()).saturating_sub(self.segments.live_octets())
+    }
+
+    /// Begins and ends a cycle: all segments there were at its beginning are emptied once.
+    fn follow_cycle(&mut self) {
+        let oldest = self.segments.oldest(self.floor).map(|(sequence, _)| sequence);
+        if let Some(cycle) = self.reclaim.cycle.take_if(|cycle| oldest.is_none_or(|oldest| oldest > cycle.end)) {
+            // What was appended meanwhile may be dead by now.
+            let waste = self.waste_octets().saturating_sub(cycle.grown_octets);
+            self.reclaim.waste_per_1024 = waste / (self.segments.live_octets() / 1024).max(1);
+        }
+        if !self.outweighs() {
+            (self.reclaim.cycle, self.reclaim.debt_octets) = (None, 0);
+        } else if self.reclaim.cycle.is_none() {
+            let end = self.segments.newest().unwrap_or(0);
+            self.reclaim.cycle = Some(Cycle { end, grown_octets: 0 });
         }
     }
 
@@ -104,6 +150,10 @@ impl<D: Disk> SegmentLog<D> {
             let is_worth = Some(sequence) != active && segment.live_messages > 0 && self.outweighs();
             is_worth.then_some(sequence)
         };
+        if self.is_full() {
+            // What leaves any other segment gives nothing back before the older ones are gone.
+            return oldest();
+        }
         // One that did not read gives way to others.
         bad.min_by_key(|(sequence, segment)| (segment.tries, *sequence)).map(|(sequence, _)| sequence).or_else(oldest)
     }
@@ -112,11 +162,36 @@ impl<D: Disk> SegmentLog<D> {
     fn start_compaction(&mut self) -> Option<Compaction> {
         let source = self.next_source()?;
         let segment = self.segments.get(source)?;
+        if self.reclaim.lacking.is_some() && !self.has_room_for_all(source, segment) {
+            // Begun and not ended it would take what is left of the reserve and give nothing back.
+            return None;
+        }
         // A segment of unknown nonce has nothing that could be read.
         let (nonce, end) = segment.nonce.map_or((0, 0), |nonce| (nonce, segment.end));
         let bounds = Bounds { segment: source, nonce, end: Some(end), file_pages: end };
         let is_damaged = segment.damaged;
-        Some(Compaction { source, is_damaged, scan: Scan::new(Arc::clone(&self.reader), &bounds, 0) })
+        Some(Compaction { source, is_damaged, scan: Scan::new(Arc::clone(&self.reader), &bounds) })
+    }
+
+    /// Whether all that is alive in a segment has room where nothing new is needed of the disk.
+    fn has_room_for_all(&self, source: u32, segment: &Segment) -> bool {
+        let pages = |octets: u64| (octets + octets / 64).div_ceil(PAGE_OCTETS as u64) + FLOOR_PAGES_USUAL;
+        let segment_pages = u64::from(self.segment_pages() - 1);
+        let spares = self.filled_spares().saturating_sub(self.spares_left(Purpose::Survivors));
+        let spare_pages = spares as u64 * segment_pages;
+        let room = u64::from(self.survivor_pages()) + spare_pages;
+        let is_usual = segment.file_pages <= self.segment_pages();
+        pages(segment.live_octets) <= room && (is_usual || pages(self.largest_transaction(source)) <= segment_pages)
+    }
+
+    /// Octets of what is alive of the largest transaction in a segment. Looks at all messages: there is no list by segment.
+    fn largest_transaction(&self, source: u32) -> u64 {
+        let mut octets: BTreeMap<u32, u64> = BTreeMap::new();
+        let entries = (0..self.index.end()).filter_map(|slot| self.index.at(slot));
+        for entry in entries.filter(|entry| entry.place.segment == source) {
+            *octets.entry(entry.place.offset).or_default() += u64::from(entry.share);
+        }
+        octets.into_values().max().unwrap_or(0)
     }
 
     /// At the end of a walk: what is still alive in the segment did not read. It is tried again while the disk gives errors,
@@ -155,8 +230,8 @@ impl<D: Disk> SegmentLog<D> {
         self.reclaim.set_aside.extend(lost.iter().map(|(id, _)| *id));
     }
 
-    /// Puts what is alive of a transaction into the batch, still sharing the body.
-    fn copy_survivors(&mut self, source: u32, is_damaged: bool, page: u32, transaction: &Transaction<'_>) {
+    /// Puts what is alive of a transaction into the batch, still sharing the body; false when it does not fit any more.
+    fn copy_survivors(&mut self, source: u32, is_damaged: bool, page: u32, transaction: &Transaction<'_>) -> bool {
         let offset = page * PAGE_OCTETS as u32 + transaction.offset;
         let layout = &transaction.layout;
         let survivors: Vec<_> = layout
@@ -172,7 +247,14 @@ impl<D: Disk> SegmentLog<D> {
             })
             .collect();
         if survivors.is_empty() {
-            return;
+            return true;
+        }
+        let own = |(entry, _, _, head): &(&TableEntry, _, _, &[u8])| {
+            TABLE_ENTRY_OCTETS + entry.state_length as usize + BITMAP_OCTETS_USUAL + head.len()
+        };
+        let more = RECORD_HEADER_OCTETS + survivors.iter().map(own).sum::<usize>() + layout.body.len();
+        if !self.builder.written.is_empty() && !self.has_room_for_more(more) {
+            return false;
         }
         let part = |i: usize| {
             let (entry, live, state, head) = survivors[i];
@@ -187,12 +269,24 @@ impl<D: Disk> SegmentLog<D> {
             }
         };
         self.builder.transaction(survivors.len(), part, transaction.octets(&layout.body));
+        true
+    }
+
+    /// Whether the batch of survivors, with so many octets more, still goes where it would go now: into the rest of the active
+    /// segment, or into one segment of its own. So that no ends of segments are left over.
+    fn has_room_for_more(&self, octets: usize) -> bool {
+        let pages = |octets: usize| octets.div_ceil(PAGE_OCTETS) as u32;
+        let rest = self.survivor_pages();
+        let room = if pages(self.builder.octets()) <= rest { rest } else { self.segment_pages() - 1 };
+        pages(self.builder.octets() + octets) <= room
     }
 }
 
 /// Octets of old segments to be gone through for each octet appended.
 const DEBT_FACTOR: i64 = 4;
-/// Batches of survivors that fit into a segment, at least.
-const BATCHES_MIN: usize = 8;
+/// Octets of a bitmap of settled recipients, as a guess.
+const BITMAP_OCTETS_USUAL: usize = 8;
+/// Pages of the last segment that survivors leave, as a guess: for the floor, and for the ends of pages.
+const FLOOR_PAGES_USUAL: u64 = 4;
 /// Walks through a segment that does not read before the rest of it is given up: a minute, at a try a second.
 pub(crate) const READ_TRIES_MAX: u32 = 60;

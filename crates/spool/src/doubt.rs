@@ -53,7 +53,14 @@ impl<D: Disk> SegmentLog<D> {
 
     /// Opens the run's first segment, before something is done that cannot be undone on the word of the batch in doubt.
     pub(crate) fn settle_doubt(&mut self) -> Result<(), SpoolError> {
-        if self.doubt.is_none() { Ok(()) } else { self.open_segment(1, Purpose::Survivors) }
+        let Some(doubt) = self.doubt else { return Ok(()) };
+        if self.is_full() && doubt.pages >= self.segment_pages() {
+            // No room for a copy that needs a file of its own. Synced where it is it is as durable as everything
+            // else, unless the last run ended over a failed sync of it.
+            self.sync(FileName::Segment(doubt.segment))?;
+            self.doubt = None;
+        }
+        self.open_segment(1, Purpose::Floor)
     }
 
     /// The first segment of this run is there: with a copy of the batch in doubt, if there was one that reads.

@@ -84,8 +84,9 @@ impl<D: Disk> SegmentLog<D> {
         let known = batch.marks.iter().filter_map(|mark| Some((mark, index.get(&mark.id())?.place.segment)));
         self.builder.marks(known);
         let (segment, first_page) = self.write_batch(purpose)?;
-        if purpose == Purpose::Appends {
-            self.note_growth(self.builder.page_count());
+        match purpose {
+            Purpose::Appends => self.note_growth(self.builder.page_count()),
+            _ => self.segments.add_dead(segment, u64::from(self.builder.page_count()) * PAGE_OCTETS as u64),
         }
         let durable = self.note_appended(segment, first_page, batch);
         batch.marks.iter().for_each(|mark| self.apply(mark));

@@ -5,10 +5,10 @@
 //! What can fail is the disk; a file that cannot be released does not keep the rest from being done.
 //! Deliberately absent: pace. The caller knows who waits and what the clock says.
 
+use crate::compact::Cycle;
 use crate::disk::{Disk, FileName};
 use crate::log::SegmentLog;
 use crate::reserve::Purpose;
-use crate::segments::Segment;
 use crate::{SpoolError, Step};
 use message::MessageId;
 use std::io::{self, ErrorKind};
@@ -21,7 +21,8 @@ pub struct Maintenance {
     /// Octets read and written for it.
     pub octets: u64,
     /// The next step should come before the next commit, however many wait: the reserve is not
-    /// whole, or mail comes in faster than old segments are emptied and the bound on disk use is at stake.
+    /// whole, or on a full disk marks will soon have no room, or mail comes in faster than old segments are
+    /// emptied and the bound on disk use is at stake.
     pub urgent: bool,
 }
 
@@ -55,6 +56,10 @@ pub(crate) struct Reclaim {
     pub set_aside: Vec<MessageId>,
     /// Octets of old segments to be gone through before the log may grow further, see `compact.rs`.
     pub debt_octets: i64,
+    /// The cycle of compaction that is under way.
+    pub cycle: Option<Cycle>,
+    /// Octets of the log beyond those of live messages that the last cycle left, for 1024 octets of live messages.
+    pub waste_per_1024: u64,
 }
 
 impl Maintenance {
@@ -75,7 +80,8 @@ impl<D: Disk> SegmentLog<D> {
     pub fn maintain(&mut self, octets_max: usize) -> Result<Maintenance, SpoolError> {
         let (work, octets) = self.housekeep(octets_max)?;
         let is_behind = self.reclaim.debt_octets > 0 && self.outweighs();
-        let urgent = work != Work::Nothing && (!self.has_reserve() || is_behind);
+        let is_short = if self.is_full() { self.marks_are_short() } else { !self.has_reserve() };
+        let urgent = work != Work::Nothing && (is_short || is_behind);
         Ok(Maintenance { work, octets, urgent })
     }
 
@@ -100,13 +106,6 @@ impl<D: Disk> SegmentLog<D> {
         if self.is_recovering() {
             return self.fill_step(octets_max).map(filled);
         }
-        let is_idle = |segment: &Segment| segment.damaged && segment.live_messages == 0;
-        let has_refuse = self.segments.below(self.floor).is_some()
-            || self.segments.oldest(self.floor).is_some_and(|(_, s)| is_idle(s));
-        if has_refuse {
-            // That nobody needs them may be known from the batch in doubt alone.
-            self.settle_doubt()?;
-        }
         // A file that cannot be released now must not keep the others, nor the rest, from being done.
         let mut failed = None;
         for tidy in [Self::release_one, Self::set_aside_one, Self::trim_one] {
@@ -116,11 +115,26 @@ impl<D: Disk> SegmentLog<D> {
                 Err(error) => failed = Some(error),
             }
         }
+        let is_passed =
+            |error: &SpoolError| error.is_refusal() || matches!(error, SpoolError::Io { step: Step::Read, .. });
+        if self.is_full() {
+            self.give_up_checkpoint();
+            // Before the floor: the next batch of survivors brings it along, where a batch of its own would take a page.
+            match self.compact_step(octets_max) {
+                Ok(None) => {}
+                Ok(Some(octets)) => return Ok((Work::Compacted, octets)),
+                Err(error) if is_passed(&error) => failed = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
         if self.floor_now() > self.floor {
             // An empty batch makes the new floor durable, so that idle spools shrink too.
             self.begin_batch();
-            self.write_batch(Purpose::Marks)?;
-            return Ok((Work::Floor, 0));
+            match self.write_batch(Purpose::Floor) {
+                Ok(_) => return Ok((Work::Floor, 0)),
+                Err(error) if is_passed(&error) => failed = Some(error),
+                Err(error) => return Err(error),
+            }
         }
         if self.reclaim.lacking.is_none() && !self.has_reserve() {
             let octets = self.fill_step(octets_max)?;
@@ -128,14 +142,21 @@ impl<D: Disk> SegmentLog<D> {
                 return Ok((Work::Filled, octets));
             }
         }
-        if let Some(octets) = self.checkpoint_step(octets_max)? {
-            return Ok((Work::Checkpointed, octets));
+        if self.reclaim.lacking.is_none() {
+            // On a full disk there are better things to do with what is left.
+            match self.checkpoint_step(octets_max) {
+                Ok(None) => {}
+                Ok(Some(octets)) => return Ok((Work::Checkpointed, octets)),
+                Err(error) => failed = Some(error),
+            }
         }
-        match self.compact_step(octets_max) {
-            Ok(None) => {}
-            Ok(Some(octets)) => return Ok((Work::Compacted, octets)),
-            Err(error @ SpoolError::Io { step: Step::Read, .. }) => failed = Some(error),
-            Err(error) => return Err(error),
+        if !self.is_full() {
+            match self.compact_step(octets_max) {
+                Ok(None) => {}
+                Ok(Some(octets)) => return Ok((Work::Compacted, octets)),
+                Err(error) if is_passed(&error) => failed = Some(error),
+                Err(error) => return Err(error),
+            }
         }
         let octets = self.fill_step(octets_max)?;
         match failed {
@@ -147,6 +168,8 @@ impl<D: Disk> SegmentLog<D> {
     /// Gives up a segment that lies below the durable floor.
     fn release_one(&mut self) -> Result<Option<Work>, SpoolError> {
         let Some(sequence) = self.segments.below(self.floor) else { return Ok(None) };
+        // That nobody needs it may be known from the batch in doubt alone.
+        self.settle_doubt()?;
         let Some(segment) = self.segments.get_mut(sequence) else { return Ok(None) };
         segment.tries += 1;
         if segment.damaged {
@@ -154,7 +177,10 @@ impl<D: Disk> SegmentLog<D> {
             return self.move_aside(sequence).map(|()| Some(Work::SetAside));
         }
         let (file, pages, poisoned) = (FileName::Segment(sequence), segment.file_pages, segment.poisoned);
-        let is_spare = pages <= self.segment_pages() && !poisoned && self.wants_spare();
+        // On a full disk one that was never filled is worth more as free space: two of them make a whole spare.
+        let is_usual =
+            if self.reclaim.lacking.is_some() { pages == self.segment_pages() } else { pages <= self.segment_pages() };
+        let is_spare = is_usual && !poisoned && self.wants_spare();
         let spare = self.next_spare;
         let (step, result) = if is_spare {
             (Step::Rename, self.disk.rename(file, FileName::Spare(spare)))
@@ -185,6 +211,7 @@ impl<D: Disk> SegmentLog<D> {
         if !segment.damaged || segment.live_messages > 0 || Some(sequence) == active {
             return Ok(None);
         }
+        self.settle_doubt()?;
         self.move_aside(sequence).map(|()| Some(Work::SetAside))
     }
 

@@ -27,7 +27,6 @@ pub(crate) struct Replay {
     index: Index,
     segments: Segments,
     floor: u32,
-    last_sequence: u64,
     queue_of: QueueOf,
     /// Messages whose envelope does not decode, with segment and share; not known to be removed.
     undecoded: BTreeMap<MessageId, (u32, u32)>,
@@ -49,7 +48,6 @@ impl Replay {
             index,
             segments: Segments::default(),
             floor: floor.max(checkpoint_floor),
-            last_sequence: from.sequence,
             queue_of,
             undecoded: BTreeMap::new(),
             from,
@@ -74,7 +72,7 @@ impl Replay {
         }
         if sequence < self.from.segment {
             segment.end = known.map_or(1, |row| row.end);
-        } else if let Some(scan) = planned.scan(disk, sequence, fence, self.last_sequence) {
+        } else if let Some(scan) = planned.scan(disk, sequence, fence) {
             let first_page = if sequence == self.from.segment { self.from.page } else { 1 };
             let mut scan = scan.starting_at(first_page);
             segment.end = loop {
@@ -94,7 +92,6 @@ impl Replay {
                     }
                 }
             };
-            self.last_sequence = scan.last_sequence();
             self.recovery.damage.unreadable_pages += scan.unread().pages;
         } else {
             self.recovery.damage.octets += u64::from(file_pages) * PAGE_OCTETS as u64;

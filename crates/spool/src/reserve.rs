@@ -1,8 +1,8 @@
 //! Spare files: the next segments, and the reserve that keeps a full disk from stopping everything.
 //!
 //! Owns which files are ready to become segments, fills them with zeros ahead of time, and remembers
-//! why the disk took nothing new. Two filled spares are the reserve: batches with appends leave both, batches
-//! of marks leave one, moved survivors may take the last. So deliveries are noted, and space is made, on a disk
+//! why the disk took nothing new. Four filled spares are the reserve: batches with appends leave all, batches
+//! of marks two, moved survivors one; the last is for the floor, and for the batch in doubt after a start. So deliveries are noted, and space is made, on a disk
 //! with no octet left. While the reserve is not whole and the disk refuses, appends are refused.
 //! What can fail is the disk; what cannot be removed now is removed later.
 //! Deliberately absent: waiting. The caller tries again ([`SegmentLog::ready`], [`SegmentLog::maintain`]).
@@ -18,10 +18,12 @@ use std::io::ErrorKind;
 pub(crate) enum Purpose {
     /// Mail to be accepted.
     Appends,
-    /// Marks alone, or the floor.
+    /// Marks alone.
     Marks,
     /// Survivors on their way out of an old segment, which gives more space back than they take.
     Survivors,
+    /// The floor: what is below it can be used again.
+    Floor,
 }
 
 /// A spare that is being filled with zeros.
@@ -32,13 +34,9 @@ pub(crate) struct Filling {
 }
 
 impl Purpose {
-    /// Filled spares that must be left.
-    fn spares_left(self) -> usize {
-        match self {
-            Purpose::Appends => RESERVE_SPARES,
-            Purpose::Marks => RESERVE_SPARES - 1,
-            Purpose::Survivors => 0,
-        }
+    /// Pages that must be left in the last segment there is room for: one for the floor, without which nothing is freed.
+    fn pages_left(self) -> u32 {
+        u32::from(self != Purpose::Floor)
     }
 }
 
@@ -87,7 +85,7 @@ impl<D: Disk> SegmentLog<D> {
             }
         }
         if purpose != Purpose::Appends {
-            if self.filled_spares() > purpose.spares_left() {
+            if self.filled_spares() > self.spares_left(purpose) {
                 return self.take_filled().ok_or(SpoolError::Closed);
             }
             // Better than nothing: as far as it was filled it has its place on the disk.
@@ -225,6 +223,11 @@ impl<D: Disk> SegmentLog<D> {
         self.filled_spares() >= RESERVE_SPARES
     }
 
+    /// Whether the disk has no room for anything new.
+    pub(crate) fn is_full(&self) -> bool {
+        self.reclaim.lacking.as_ref().is_some_and(SpoolError::is_full)
+    }
+
     /// Whether the log never had a segment: then there is nothing to be freed, and the first goes before the reserve.
     fn is_new(&self) -> bool {
         self.segments.count() == 0 && self.unadopted_octets.unwrap_or(0) == 0
@@ -245,6 +248,35 @@ impl<D: Disk> SegmentLog<D> {
         let Some(active) = &self.active else { return 0 };
         let length = self.segments.get(active.sequence).map_or(0, |segment| segment.file_pages);
         length.min(active.capacity).saturating_sub(active.next_page)
+    }
+
+    /// Filled spares that a batch must leave.
+    pub(crate) fn spares_left(&self, purpose: Purpose) -> usize {
+        match purpose {
+            Purpose::Appends => RESERVE_SPARES,
+            // With one segment there is nothing to be emptied.
+            Purpose::Marks => 2 * usize::from(self.segments.count() > 1),
+            Purpose::Survivors => 1,
+            Purpose::Floor => 0,
+        }
+    }
+
+    /// Whether on a full disk there is little room left for marks: a quarter of a segment.
+    pub(crate) fn marks_are_short(&self) -> bool {
+        let rest = self.active.as_ref().map_or(0, |active| active.capacity - active.next_page);
+        let spares = self.filled_spares().saturating_sub(self.spares_left(Purpose::Marks));
+        spares == 0 && rest < self.segment_pages() / 4
+    }
+
+    /// Pages left in the active segment for survivors.
+    pub(crate) fn survivor_pages(&self) -> u32 {
+        let rest = self.active.as_ref().map_or(0, |active| active.capacity - active.next_page);
+        rest.saturating_sub(self.pages_left(Purpose::Survivors))
+    }
+
+    /// Pages that a batch must leave in the segment it goes to.
+    pub(crate) fn pages_left(&self, purpose: Purpose) -> u32 {
+        if self.reclaim.lacking.is_some() && self.filled_spares() <= 1 { purpose.pages_left() } else { 0 }
     }
 
     /// Whether a batch with appends may go on in the active segment, which has room for it.
@@ -269,10 +301,12 @@ impl<D: Disk> SegmentLog<D> {
     }
 }
 
-/// Filled spares that appends leave: one for marks, one for survivors.
-const RESERVE_SPARES: usize = 2;
+/// Filled spares that appends leave: two for marks, one for survivors, one for the floor. Survivors have the rest of the marks'
+/// too as a rule, so that those of two segments can move before the first of these is released: then every batch of
+/// survivors brings the floor for the one before, and no page is spent on a floor alone.
+const RESERVE_SPARES: usize = 4;
 /// Spare files kept, the reserve among them; more are removed.
-const SPARES_MAX: usize = 4;
+const SPARES_MAX: usize = 5;
 /// On a full disk appends go on while this part of a segment is left: 1 / 16.
 const ROOM_PART: u32 = 16;
 /// Pages of zeros written at once: 1 MiB.

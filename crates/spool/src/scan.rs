@@ -61,8 +61,8 @@ pub(crate) struct Bounds {
 }
 
 impl Scan {
-    /// Starts at page 1; batches with a sequence of at most `last_sequence` are stale.
-    pub fn new(disk: Arc<dyn ReadPages>, bounds: &Bounds, last_sequence: u64) -> Scan {
+    /// Starts at page 1.
+    pub fn new(disk: Arc<dyn ReadPages>, bounds: &Bounds) -> Scan {
         Scan {
             window: Window {
                 disk,
@@ -79,7 +79,7 @@ impl Scan {
             end: bounds.end.filter(|end| *end != END_UNKNOWN),
             is_open: false,
             file_pages: bounds.file_pages,
-            last_sequence,
+            last_sequence: 0,
         }
     }
 
@@ -91,6 +91,11 @@ impl Scan {
     /// Highest sequence met so far.
     pub fn last_sequence(&self) -> u64 {
         self.last_sequence
+    }
+
+    /// Goes back to the batch at `page`, which has this sequence.
+    pub fn rewind(&mut self, page: u32, sequence: u64) {
+        (self.at, self.last_sequence) = (page, sequence - 1);
     }
 
     /// Pages met so far that did not read.

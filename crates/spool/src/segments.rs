@@ -1,5 +1,6 @@
 //! Which segments there are and how much of each is alive.
 
+use crate::page::PAGE_OCTETS;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// All segments of the log, in order.
@@ -10,6 +11,7 @@ pub(crate) struct Segments {
     bad: BTreeSet<u32>,
     live_messages: u64,
     live_octets: u64,
+    dead_octets: u64,
     file_pages: u64,
 }
 
@@ -26,6 +28,8 @@ pub(crate) struct Segment {
     pub live_messages: u32,
     /// Octets they stand for.
     pub live_octets: u64,
+    /// Octets of messages that are gone or have moved, and of marks.
+    pub dead_octets: u64,
     /// Something in it did not read: it goes to `corrupt/`, not to the spares.
     pub damaged: bool,
     /// A write or sync of it failed: its file is not used again.
@@ -45,7 +49,13 @@ impl Segments {
     }
 
     /// Adds all of `other`, which has none of the same number.
+    /// Of its own ones nobody knows what died in them: the worst is assumed. What was never written is no better: nothing will be.
     pub fn absorb(&mut self, mut other: Segments) {
+        for segment in self.map.values_mut() {
+            let octets = u64::from(segment.file_pages.saturating_sub(1)) * PAGE_OCTETS as u64;
+            segment.dead_octets = octets.saturating_sub(segment.live_octets);
+        }
+        self.dead_octets = self.map.values().map(|segment| segment.dead_octets).sum::<u64>() + other.dead_octets;
         self.map.append(&mut other.map);
         self.bad.append(&mut other.bad);
         self.live_messages += other.live_messages;
@@ -58,6 +68,7 @@ impl Segments {
         self.bad.remove(&sequence);
         if let Some(segment) = self.map.remove(&sequence) {
             self.file_pages -= u64::from(segment.file_pages);
+            self.dead_octets -= segment.dead_octets;
         }
     }
 
@@ -99,6 +110,15 @@ impl Segments {
             segment.live_octets -= u64::from(octets);
             self.live_messages -= 1;
             self.live_octets -= u64::from(octets);
+        }
+        self.add_dead(sequence, u64::from(octets));
+    }
+
+    /// Counts octets that nobody needs.
+    pub fn add_dead(&mut self, sequence: u32, octets: u64) {
+        if let Some(segment) = self.map.get_mut(&sequence) {
+            segment.dead_octets += octets;
+            self.dead_octets += octets;
         }
     }
 
@@ -163,5 +183,9 @@ impl Segments {
 
     pub fn live_octets(&self) -> u64 {
         self.live_octets
+    }
+
+    pub fn dead_octets(&self) -> u64 {
+        self.dead_octets
     }
 }

@@ -48,7 +48,7 @@ impl Settings {
     /// reserve and the margin of compaction are a small part of them. Octets of a segment are the 256th part, in whole MiB, 1 to 64.
     /// A spool made with other segments goes on working.
     pub fn for_disk(total_octets: u64) -> Settings {
-        let mebibytes = (total_octets / DISK_PARTS >> 20).clamp(1, 64);
+        let mebibytes = ((total_octets / DISK_PARTS) >> 20).clamp(1, 64);
         Settings::with_segment((mebibytes as u32) << 20)
     }
 

@@ -48,7 +48,7 @@ impl Tail {
             tail.floor = tail.floor.max(planned.header.map_or(0, |header| header.floor));
             // Where nothing can be told today, another day may tell.
             let mut end = END_UNKNOWN;
-            if let Some(mut scan) = planned.scan(disk, *sequence, fence, 0) {
+            if let Some(mut scan) = planned.scan(disk, *sequence, fence) {
                 end = loop {
                     match scan.next() {
                         Found::Whole { page, header, .. } => {
@@ -131,15 +131,9 @@ impl Planned {
     }
 
     /// A walk through the segment up to `fence`; `None` when nothing in it can be told.
-    pub fn scan(
-        &self,
-        disk: &Arc<dyn ReadPages>,
-        sequence: u32,
-        fence: Option<u32>,
-        last_sequence: u64,
-    ) -> Option<Scan> {
+    pub fn scan(&self, disk: &Arc<dyn ReadPages>, sequence: u32, fence: Option<u32>) -> Option<Scan> {
         let bounds = Bounds { segment: sequence, nonce: self.nonce?, end: fence, file_pages: self.file_pages };
-        Some(Scan::new(Arc::clone(disk), &bounds, last_sequence))
+        Some(Scan::new(Arc::clone(disk), &bounds))
     }
 }
 

@@ -188,17 +188,22 @@ fn refused_batch_reaches_the_disk(seed: u64) -> bool {
 }
 
 #[test]
-fn when_no_segment_can_be_opened_the_old_one_still_takes_what_fits() {
-    // Call 1 creates the spare, 2 writes its header, 3 syncs it, 4 renames it.
+fn when_no_segment_can_be_opened_the_old_one_still_takes_marks_and_later_what_fits() {
+    // With the reserve whole, call 1 creates the spare, 2 writes its header, 3 syncs it, 4 renames it.
     for (k, stays) in [(1, true), (2, true), (3, true), (4, false)] {
         for seed in 0..8 {
             let disk = FaultDisk::new();
             let (mut log, _) = open(&disk, 1).expect("a new spool");
-            append(&mut log, &[1], 10_000);
+            append(&mut log, &[1, 9], 10_000);
+            maintain_all(&mut log);
             disk.fail(k, true, seed);
             let large = log.commit(&Batch { appends: vec![vec![sealed(2, 1, &body(2, 70_000))]], marks: vec![] });
             assert!(large.is_err());
             disk.heal();
+            // Not before the disk was asked again; marks at once.
+            assert!(k == 1 || log.accepts_appends().is_err());
+            remove(&mut log, [9]);
+            log.ready().expect("a healthy disk");
             append(&mut log, &[3], 100);
             assert_eq!(log.locate(id(3)).expect("live").segment == 1, stays, "call {k}");
             drop(log);
@@ -278,7 +283,7 @@ fn a_message_larger_than_a_segment_works() {
     assert!(read == resident(&sealed(1, 2, &body(1, 300_000))));
     remove(&mut log, [1, 2]);
     maintain_all(&mut log);
-    assert!(log.stats().disk_octets <= 3 * (64 << 10), "an oversized file is not kept: {:?}", log.stats());
+    assert!(log.stats().disk_octets < 300_000, "an oversized file is not kept: {:?}", log.stats());
 }
 
 #[test]

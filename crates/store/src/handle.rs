@@ -8,7 +8,9 @@ use crate::recovering::{self, Recovering, ReturnHome};
 use crate::writer::Writer;
 use crate::{FileDisk, StoreError};
 use message::{MessageId, Place, Resident, Sealed};
-use spool::{Disk, Durable, Mark, NonceSource, ReadPages, SegmentLog, Settings, SpoolError, check_transaction, read_message};
+use spool::{
+    Disk, Durable, Mark, NonceSource, ReadPages, SegmentLog, Settings, SpoolError, check_transaction, read_message,
+};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;

@@ -90,7 +90,7 @@ fn the_disk_keeps_its_contract() {
 
 /// Every call once, and what it promises.
 fn exercise(disk: &mut FileDisk) {
-    let (spare, segment, aside) = (FileName::Spare(7), FileName::Segment(0xabc), FileName::Aside(0xabc));
+    let (spare, segment, aside) = (FileName::Spare(7), FileName::Segment(0xabc), FileName::Aside(0xabc, 0));
     disk.create(spare).expect("creates");
     disk.write_at(spare, 2, &Page::zeros(3)).expect("writes behind the end");
     disk.sync(spare).expect("syncs");

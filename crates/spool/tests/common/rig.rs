@@ -129,14 +129,6 @@ impl Rig {
     /// Ends the log without a cut, as a stop of the program or a kill does.
     pub fn stop(&mut self) {
         (self.log, self.recovering) = (None, None);
-        for (id, before) in self.before.take().unwrap_or_default() {
-            let promise = self.promises.entry(id).or_insert_with(|| before.clone());
-            promise.ours = before.ours;
-            promise.plans.extend(before.plans);
-            promise.done = before.done;
-            promise.maybe_done.extend(before.maybe_done);
-            promise.maybe_removed |= before.maybe_removed;
-        }
     }
 
     /// What an orderly stop does before the log ends.
@@ -173,6 +165,14 @@ impl Rig {
         }
         self.seed += 1_000_003;
         self.marks.clear();
+        for (id, before) in self.before.take().unwrap_or_default() {
+            let promise = self.promises.entry(id).or_insert_with(|| before.clone());
+            promise.ours = before.ours;
+            promise.plans.extend(before.plans);
+            promise.done = before.done;
+            promise.maybe_done.extend(before.maybe_done);
+            promise.maybe_removed |= before.maybe_removed;
+        }
         self.has_committed = false;
         self.promises.values_mut().for_each(|promise| promise.young = false);
         let (log, recovering) = SegmentLog::begin(self.disk.clone(), self.work.settings, nonces(self.seed))?;
@@ -308,6 +308,10 @@ impl Rig {
     }
 
     fn confirm(&mut self, mark: &Mark) {
+        if self.promises.get(&mark.id()).is_some_and(|promise| !promise.ours) {
+            // It was given up: marks of it are passed over, and it comes back until its segment is in `corrupt/`.
+            return;
+        }
         match mark {
             Mark::Removed { id } => _ = self.promises.remove(id),
             Mark::Attempt { id, attempts, due } => {
