@@ -77,7 +77,9 @@ pub struct Account {
     pub certain: bool,
     /// It was accepted into memory and no spool has it: a crash may lose it.
     pub volatile: bool,
-    /// A crash did.
+    /// It was accepted like that.
+    pub deferred: bool,
+    /// A crash took it.
     pub lost: bool,
     /// Its record on the disk was damaged: it may be set aside.
     pub damaged: bool,
@@ -163,6 +165,7 @@ impl Ledger {
             durable: false,
             certain: false,
             volatile: false,
+            deferred: false,
             lost: false,
             damaged: false,
             promised: false,
@@ -187,7 +190,7 @@ impl Ledger {
     /// A message that was accepted into memory is ours.
     pub fn kept_in_memory(&mut self, id: MessageId) {
         if let Some(account) = self.account(id) {
-            account.volatile = true;
+            (account.volatile, account.deferred) = (true, true);
         }
     }
 
@@ -205,6 +208,9 @@ impl Ledger {
         let is_whole = [&sealed.head[..], &sealed.body[..]].concat() == account.content;
         let wrong = match left_out.iter().find(|(_, fate)| !fate.is_final(life)) {
             Some((recipient, _)) => Some(format!("is spooled without {recipient}, who is not settled")),
+            None if account.recipients.iter().any(|fate| fate.is_final(life)) => {
+                Some("is spooled with settled recipients".to_owned())
+            }
             None if !account.volatile => Some("is spooled and is not in memory only".to_owned()),
             None if !is_whole => Some("is spooled with other content".to_owned()),
             None => None,

@@ -36,7 +36,10 @@ impl Ledger {
                     account.gone_at = u64::MAX;
                     account.recipients.iter_mut().for_each(|fate| fate.final_at = u64::MAX);
                 }
-                Gone::No if account.durable => (account.durable, account.limbo) = (false, true),
+                Gone::No if account.durable => {
+                    (account.durable, account.limbo) = (false, true);
+                    account.lost = account.deferred;
+                }
                 Gone::No | Gone::Marked | Gone::Durably | Gone::Aside => {}
             }
         }

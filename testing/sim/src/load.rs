@@ -1,5 +1,6 @@
 //! The driver that brings content back, after the engine's `load.rs`.
 
+use crate::Sabotage;
 use crate::world::World;
 use message::MessageId;
 use queue::Queued;
@@ -14,13 +15,14 @@ impl World {
         }
         self.damage(&queued);
         let read = queued.message.place.and_then(|place| self.process.as_ref().map(|p| p.log.read(id, place)));
+        let is_final = matches!(&read, Some(Err(SpoolError::Damaged { .. } | SpoolError::NoSuchMessage { .. })));
         match read {
             Some(Ok(resident)) => {
                 self.report.loads += 1;
                 queued.message.resident = Some(Box::new(resident));
                 Some(queued)
             }
-            Some(Err(error @ (SpoolError::Damaged { .. } | SpoolError::NoSuchMessage { .. }))) => {
+            Some(Err(error)) if is_final || self.sabotaged(Sabotage::SetAsideUnread) => {
                 self.note(|| format!("{id} is set aside: {error}"));
                 self.report.set_aside += 1;
                 self.ledger.set_aside(id);
