@@ -87,6 +87,7 @@ impl<D: Disk> SegmentLog<D> {
     /// What becomes of a spare that did not become a segment.
     fn not_opened(&mut self, spare: FileName, file: FileName, file_pages: u32, error: &SpoolError) {
         self.reclaim.lacking = Some(error.clone());
+        self.reclaim.failed_opens += 1;
         let is_renaming = matches!(error, SpoolError::Io { step: Step::Rename, .. });
         if is_renaming {
             // The new header may be in place and says where the old segment ends: nothing may follow there.
