@@ -47,7 +47,7 @@ impl<D: Disk> SegmentLog<D> {
         }
         let sequence = self.next_segment;
         let nonce = (self.nonces)();
-        let doubtful = self.doubtful_batch(nonce, sequence);
+        let doubtful = self.doubtful_batch(nonce, sequence)?;
         let copy_pages = doubtful.as_ref().map_or(0, |(doubt, _)| doubt.pages);
         let capacity = (pages + copy_pages).max(self.segment_pages());
         let (number, file_pages) = self.take_spare(capacity, purpose)?;

@@ -52,6 +52,8 @@ pub(crate) struct Reclaim {
     pub lacking: Option<SpoolError>,
     /// Segments that could not be opened.
     pub failed_opens: u64,
+    /// How often the batch in doubt did not read.
+    pub doubt_tries: u32,
     /// Files to be removed once that can be done.
     pub litter: Vec<FileName>,
     /// Messages given up and not yet told to the caller.

@@ -266,8 +266,9 @@ impl Rig {
         };
         let body = body(self.next, octets);
         let count = [1, 1, 1, 2, 3][self.random.below(5) as usize];
-        let messages: Vec<_> =
-            (0..count).map(|i| sealed(self.next + i, RECIPIENTS[self.random.below(8) as usize], &body)).collect();
+        let messages: Vec<_> = (0..count)
+            .map(|i| sealed(self.next + i, RECIPIENTS[self.random.below(RECIPIENTS.len() as u64) as usize], &body))
+            .collect();
         self.next += count;
         for sealed in &messages {
             let promise = Promise {
@@ -501,6 +502,6 @@ fn check(message: &RecoveredMessage, promise: &Promise) -> BTreeSet<u32> {
 }
 
 /// Live messages beyond which they do not become more.
-const LIVE_MAX: usize = 60;
+const LIVE_MAX: usize = 40;
 /// Numbers of recipients to choose from: few, and now and then more than a bitmap's first word holds.
-const RECIPIENTS: [u64; 8] = [1, 1, 1, 2, 3, 3, 5, 80];
+const RECIPIENTS: [u64; 24] = [1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 5, 5, 5, 80];
