@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Proves on this disk and file system that a power cut loses no acknowledged mail.
+/// Proves on this disk and file system that a power cut loses no acknowledged mail. Tests the log; not `kind = 'LocalDisk'`.
 #[derive(Debug, clap::Parser)]
 #[command(name = "postrider selftest", version)]
 pub(crate) struct Options {

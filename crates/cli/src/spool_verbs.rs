@@ -5,18 +5,21 @@
 
 mod cat;
 mod export;
+mod files_reader;
 mod into;
 mod list;
 mod reader;
 mod salvage;
+mod salvage_files;
 mod still;
 mod verify;
+mod verify_files;
 
 use crate::output::{on_stdout, parsed};
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use message::MessageId;
-use reader::LogReader;
+use reader::Reader;
 use spool::QueueOf;
 use std::ffi::OsString;
 use std::io::Write;
@@ -53,7 +56,7 @@ enum Verb {
     Cat(cat::Options),
     /// Writes messages to files: ID.eml and ID.json.
     Export(export::Options),
-    /// Saves what still reads of damaged segments and of those in corrupt/.
+    /// Saves what still reads of damaged segments or files and of those in corrupt/.
     Salvage(salvage::Options),
 }
 
@@ -83,13 +86,15 @@ pub fn run_to(arguments: Vec<OsString>, defaults: Defaults, out: &mut dyn Write)
         Err(code) => return Ok(code),
     };
     let dir = options.spool.unwrap_or(defaults.spool_dir);
-    let reader = LogReader::open(&dir, defaults.queue_of)?;
-    match options.verb {
-        Verb::Verify(verb) => verify::run(&reader, &verb, out),
-        Verb::List(verb) => list::run(&reader, &verb, out),
-        Verb::Cat(verb) => cat::run(&reader, &verb, out),
-        Verb::Export(verb) => export::run(&reader, &verb, out),
-        Verb::Salvage(verb) => salvage::run(&reader, &verb, out),
+    let reader = Reader::open(&dir, defaults.queue_of)?;
+    match (options.verb, &reader) {
+        (Verb::Verify(verb), Reader::Log(log)) => verify::run(log, &verb, out),
+        (Verb::Verify(verb), Reader::Files(files)) => verify_files::run(files, &verb, out),
+        (Verb::List(verb), reader) => list::run(reader.any(), &verb, out),
+        (Verb::Cat(verb), reader) => cat::run(reader.any(), &verb, out),
+        (Verb::Export(verb), reader) => export::run(reader.any(), &verb, out),
+        (Verb::Salvage(verb), Reader::Log(log)) => salvage::run(log, &verb, out),
+        (Verb::Salvage(verb), Reader::Files(files)) => salvage_files::run(files, &verb, out),
     }
 }
 

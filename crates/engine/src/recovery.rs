@@ -5,9 +5,9 @@
 
 use crate::engine::Engine;
 use message::Message;
-use spool::{RecoveredMessage, Recovery};
+use spool::RecoveredMessage;
 use std::sync::PoisonError;
-use store::Recovering;
+use store::{Recovering, Report};
 
 /// How far the return of earlier runs' messages is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ impl Engine {
         // A drain cuts it short: the next start goes on.
         let Some(report) = self.stop.unless_requested(recovering.report()).await else { return };
         let state = match report {
-            Ok(recovery) => {
-                summarise(restored, &recovery);
+            Ok(report) => {
+                summarise(restored, &report);
                 RecoveryState::Done
             }
             Err(error) => {
@@ -84,16 +84,19 @@ fn message_of(found: RecoveredMessage) -> (std::sync::Arc<str>, Message) {
     (queue, Message { id, due, place: Some(place), size, attempts, recipients, settled, resident: None })
 }
 
-fn summarise(restored: usize, recovery: &Recovery) {
-    let Recovery { damage, torn_tail_octets, segments, set_aside, .. } = recovery;
+fn summarise(restored: usize, report: &Report) {
+    let Report { read, unfinished, damage, strange } = report;
     if restored > 0 {
-        tracing::info!("{restored} messages are back in their queues, from {segments} segments");
+        tracing::info!("{restored} messages are back in their queues, from {read}");
     }
-    if *torn_tail_octets > 0 {
-        tracing::info!("{torn_tail_octets} octets of an unfinished commit were dropped: nobody was promised them");
+    if let Some(unfinished) = unfinished {
+        tracing::info!("dropped, because nobody was promised it: {unfinished}");
     }
-    if *damage != spool::Damage::default() {
-        tracing::error!("damage in the spool, kept in corrupt/: {damage:?}; {set_aside} segments are there");
+    if let Some(damage) = damage {
+        tracing::error!("damage in the spool: {damage}");
+    }
+    if let Some(strange) = strange {
+        tracing::warn!("left alone in the spool: {strange}");
     }
 }
 

@@ -212,7 +212,7 @@ impl Stops {
 
 /// Opens the spool; messages of earlier runs come back beside the service.
 fn open_spool(plan: &spools::Plan) -> anyhow::Result<(SpoolHandle, Recovering)> {
-    let mut options = store::Options::default();
+    let mut options = store::Options { kind: plan.kind, ..store::Options::default() };
     // A message that names no queue is left in the spool, and said so, when it is queued.
     options.settings.queue_of = |envelope, meta| QueueName::text_for(envelope, meta).unwrap_or_default();
     Ok(store::open(&plan.dir, options)?)

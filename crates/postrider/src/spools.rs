@@ -7,14 +7,15 @@
 use anyhow::anyhow;
 use config::{SpoolKind, SpoolOptions};
 use std::path::PathBuf;
+use store::Kind;
 
 /// What to open.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The directory.
     pub dir: PathBuf,
-    /// One file per message instead of the log.
-    pub file_per_message: bool,
+    /// The log, or one file per message.
+    pub kind: Kind,
     /// What the operator should know, one line; `None` when the policy says it all.
     pub notice: Option<String>,
 }
@@ -26,8 +27,11 @@ impl Plan {
             |name: &str| anyhow!("kumo.define_spool: no spool called `{name}` is defined: expected `data` and `meta`");
         let find = |name: &str| spools.iter().find(|s| s.name == name).ok_or_else(|| missing(name));
         let (data, meta) = (find("data")?, find("meta")?);
-        let file_per_message = data.kind == Some(SpoolKind::LocalDisk);
-        Ok(Plan { dir: data.path.clone(), file_per_message, notice: notice(data, meta) })
+        let kind = match data.kind {
+            Some(SpoolKind::LocalDisk) => Kind::Files,
+            Some(SpoolKind::RocksDB) | None => Kind::Log,
+        };
+        Ok(Plan { dir: data.path.clone(), kind, notice: notice(data, meta) })
     }
 }
 
@@ -65,15 +69,15 @@ mod tests {
     fn the_data_spool_says_where_and_how() {
         use SpoolKind::{LocalDisk, RocksDB};
         let rows = [
-            (None, None, "/s/meta", false, Some("no kind")),
-            (Some(RocksDB), Some(RocksDB), "/s/meta", false, Some("/s/meta stays unused")),
-            (Some(RocksDB), Some(LocalDisk), "/s/meta", false, Some("RocksDB")),
-            (Some(LocalDisk), Some(LocalDisk), "/s/meta", true, Some("one file per message in /s/data")),
-            (Some(LocalDisk), Some(LocalDisk), "/s/data", true, None),
+            (None, None, "/s/meta", Kind::Log, Some("no kind")),
+            (Some(RocksDB), Some(RocksDB), "/s/meta", Kind::Log, Some("/s/meta stays unused")),
+            (Some(RocksDB), Some(LocalDisk), "/s/meta", Kind::Log, Some("RocksDB")),
+            (Some(LocalDisk), Some(LocalDisk), "/s/meta", Kind::Files, Some("one file per message in /s/data")),
+            (Some(LocalDisk), Some(LocalDisk), "/s/data", Kind::Files, None),
         ];
-        for (data, meta, meta_path, files, said) in rows {
+        for (data, meta, meta_path, kind, said) in rows {
             let plan = Plan::new(&[spool("meta", meta_path, meta), spool("data", "/s/data", data)]).expect("both");
-            assert_eq!((plan.dir.to_str(), plan.file_per_message), (Some("/s/data"), files), "{data:?} {meta:?}");
+            assert_eq!((plan.dir.to_str(), plan.kind), (Some("/s/data"), kind), "{data:?} {meta:?}");
             match (said, &plan.notice) {
                 (Some(said), Some(notice)) => assert!(notice.contains(said), "{notice}"),
                 (None, None) => {}

@@ -5,7 +5,7 @@ mod local_rig;
 
 use local_rig::messages::{body, due, queue_of, resident, sealed};
 use message::{MessageId, Place, Sealed};
-use spool::local::{FaultFiles, Files, Folder, LocalName, LocalReport, MessageFiles, ReadFile, Run};
+use spool::local::{FaultFiles, Files, Folder, LocalName, LocalReport, MessageFiles, ReadFile, ReadFiles, Run};
 use spool::{Mark, RecoveredMessage, SpoolError, Step};
 use std::io;
 
@@ -216,9 +216,13 @@ impl Files for SyncFailsBetween {
     fn sync_all(&self) -> io::Result<()> {
         self.0.sync_all()
     }
+}
+
+impl ReadFiles for SyncFailsBetween {
     fn list(&self, folder: Folder, found: &mut dyn FnMut(&str)) -> io::Result<()> {
         self.0.list(folder, found)
     }
+
     fn open(&self, name: LocalName) -> io::Result<Box<dyn ReadFile>> {
         self.0.open(name)
     }

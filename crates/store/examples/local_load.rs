@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use store::{LocalSpool, Options};
+use store::{Kind, Options, SpoolHandle};
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -26,7 +26,8 @@ fn main() {
 }
 
 async fn run(dir: PathBuf, time: Duration, tasks: u64, octets: usize) {
-    let (spool, recovering) = LocalSpool::open(&dir, Options::default()).expect("a usable directory");
+    let (spool, recovering) =
+        store::open(&dir, Options { kind: Kind::Files, ..Options::default() }).expect("a usable directory");
     recovering.all().await.expect("an earlier load's files");
     let ids = Arc::new(Mutex::new(IdGenerator::new([1, 2, 3, 4, 5, 6], std::process::id() as u16)));
     work(&spool, &ids, Duration::from_millis(500), tasks, octets).await;
@@ -52,7 +53,7 @@ async fn run(dir: PathBuf, time: Duration, tasks: u64, octets: usize) {
 
 /// All tasks append and remove until the time is up; the latencies of the appends in microseconds.
 async fn work(
-    spool: &LocalSpool,
+    spool: &SpoolHandle,
     ids: &Arc<Mutex<IdGenerator>>,
     time: Duration,
     tasks: u64,

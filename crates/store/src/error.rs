@@ -29,7 +29,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// Nothing in the directory is a spool's.
-    #[error("{}: not a spool: no segment in it{}", dir.display(), hinted(hint))]
+    #[error("{}: not a spool: no segment and no msg/ in it{}", dir.display(), hinted(hint))]
     NotASpool {
         /// The directory.
         dir: PathBuf,
@@ -47,7 +47,7 @@ pub enum StoreError {
         wanted: &'static str,
     },
     /// Its message files were written by a newer version; nothing was changed.
-    #[error("spool {}: message files of version {found}; this program knows up to {known}: use the newer program, or another spool path", dir.display())]
+    #[error("spool {}: msg/version says version {found}; this program knows up to {known}: use the newer program, or another spool path", dir.display())]
     NewerFiles {
         /// The spool directory.
         dir: PathBuf,

@@ -62,9 +62,11 @@ impl FileDisk {
     }
 
     fn open_as(dir: &Path, buffered: bool) -> Result<FileDisk, StoreError> {
+        kind::check(dir, kind::Kind::Log)?;
         let corrupt = dir.join("corrupt");
         make_durably(&corrupt).map_err(StoreError::io(&corrupt, "create the directory"))?;
         let held = lock(dir)?;
+        // Another process may have made it one of the other kind meanwhile.
         kind::check(dir, kind::Kind::Log)?;
         let direct = !buffered && probe_direct(dir).map_err(StoreError::io(dir, "write a probe file"))?;
         if !direct && !buffered {

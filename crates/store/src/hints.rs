@@ -9,7 +9,8 @@
 //! written is counted and passed over. Order does not matter, because each hint is true for ever.
 
 use message::MessageId;
-use spool::Mark;
+use spool::{Mark, RecoveredMessage};
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -65,6 +66,44 @@ impl Hints {
         if self.file.write_all_at(slot, number * SLOT_OCTETS as u64).is_err() {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// What a ring said, by message.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    removed: HashSet<MessageId>,
+    done: HashMap<MessageId, Vec<u32>>,
+}
+
+impl Recent {
+    /// From the marks of a ring.
+    pub fn new(marks: &[Mark]) -> Recent {
+        let mut recent = Recent::default();
+        for mark in marks {
+            match mark {
+                Mark::Removed { id } => _ = recent.removed.insert(*id),
+                Mark::RecipientsDone { id, recipients } => recent.done.entry(*id).or_default().extend(recipients),
+                Mark::Attempt { .. } => {}
+            }
+        }
+        recent
+    }
+
+    /// What the ring knows of a message and the spool does not; the message knows it afterwards. A mark that is in the spool
+    /// already is no news, however often the process is killed.
+    pub fn news_of(&self, message: &mut RecoveredMessage) -> Option<Mark> {
+        let id = message.id;
+        if self.removed.contains(&id) {
+            return Some(Mark::Removed { id });
+        }
+        let there = |recipient: &&u32| **recipient < u32::from(message.recipients);
+        let told = self.done.get(&id)?.iter().filter(there).filter_map(|recipient| u16::try_from(*recipient).ok());
+        let mut news: Vec<u32> = told.filter(|r| !message.settled.contains(*r)).map(u32::from).collect();
+        news.sort_unstable();
+        news.dedup();
+        news.iter().filter_map(|r| u16::try_from(*r).ok()).for_each(|r| _ = message.settled.insert(r));
+        (!news.is_empty()).then_some(Mark::RecipientsDone { id, recipients: news })
     }
 }
 
@@ -166,6 +205,29 @@ mod tests {
         }
         all.sort_unstable();
         assert_eq!(all, recipients);
+    }
+
+    #[test]
+    fn news_are_told_once() {
+        let done = |recipients: &[u32]| Mark::RecipientsDone { id: id(1), recipients: recipients.to_vec() };
+        let recent = Recent::new(&[done(&[3, 0]), Mark::Removed { id: id(2) }, done(&[1, 3, 9])]);
+        let message = |number| RecoveredMessage {
+            id: id(number),
+            queue: "q".into(),
+            place: message::Place::OWN_FILE,
+            size: 1,
+            attempts: 0,
+            due: clock::WallTime::EPOCH,
+            recipients: 5,
+            settled: message::Settled::default(),
+        };
+        let mut first = message(1);
+        first.settled.insert(1);
+        assert_eq!(recent.news_of(&mut first), Some(done(&[0, 3])), "1 is known, 9 is nobody");
+        assert_eq!((0..5).map(|r| first.settled.contains(r)).collect::<Vec<_>>(), [true, true, false, true, false]);
+        assert_eq!(recent.news_of(&mut first), None);
+        assert_eq!(recent.news_of(&mut message(2)), Some(Mark::Removed { id: id(2) }));
+        assert_eq!(recent.news_of(&mut message(3)), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! The spool on real files: [`FileDisk`], the writer thread, and the handle that sessions hold; and [`LocalSpool`],
-//! one file per message.
+//! The spool on real files: the handle that sessions hold, and behind it one of two engines: the log with its writer
+//! thread over [`FileDisk`], or one file per message (`local`).
 //!
-//! Owns the spool directory while it is open, the one OS thread that writes to it, group
+//! Owns the spool directory while it is open, the OS threads that write to it, group
 //! commit, and reading back from any task. In: transactions and marks from the engine; out:
 //! receipts after the covering sync. What can fail at the start is a [`StoreError`], later a
 //! [`spool::SpoolError`]; a failed commit refuses its own appends and the writer goes on.
@@ -18,16 +18,20 @@ mod inbox;
 mod kind;
 mod local;
 mod lock;
+mod log_spool;
 mod options;
 mod read_only;
 mod recovering;
+mod report;
+mod return_home;
 mod writer;
 
 pub use error::StoreError;
 pub use file_disk::FileDisk;
 pub use free::{Free, free};
 pub use handle::{Appended, SpoolHandle, open, start};
-pub use local::{LocalRecovering, LocalSpool};
+pub use kind::Kind;
 pub use options::{Options, Stats};
 pub use read_only::ReadOnlyDir;
 pub use recovering::Recovering;
+pub use report::Report;

@@ -1,11 +1,14 @@
-//! What the writer may be told, and what it tells.
+//! What a spool may be told, and what it tells.
 
+use crate::kind::Kind;
 use spool::{LogStats, Settings};
 use std::time::Duration;
 
 /// How the writer behaves. The defaults suit a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
+    /// Which kind of spool.
+    pub kind: Kind,
     /// Segments: their size and when to compact.
     pub settings: Settings,
     /// Fit the settings to the disk the spool is on: small disks get small segments.
@@ -29,6 +32,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
+            kind: Kind::default(),
             settings: Settings::default(),
             fit_disk: true,
             mark_interval: Duration::from_millis(5),

@@ -8,6 +8,9 @@
 use crate::StoreError;
 use crate::file_disk::{list, read_full};
 use crate::hints::Hints;
+use crate::kind::Kind;
+use crate::local;
+use spool::local::{Folder, LocalName, ReadFile, ReadFiles};
 use spool::{FileInfo, FileName, Mark, Page, ReadPages, SpoolFiles};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug)]
 pub struct ReadOnlyDir {
     dir: PathBuf,
+    kind: Kind,
     /// The file system takes `O_DIRECT`, as far as was seen.
     direct: AtomicBool,
 }
@@ -30,17 +34,23 @@ impl ReadOnlyDir {
     /// `NotASpool` when nothing in it is a spool's, `Io` when it cannot be looked at.
     pub fn open(dir: &Path) -> Result<ReadOnlyDir, StoreError> {
         let files = list(dir).map_err(StoreError::io(dir, "list the directory"))?;
-        if files.is_empty() && !dir.join("lock").exists() {
+        let kind = Kind::of(dir).map_err(StoreError::io(dir, "list the directory"))?;
+        if kind.is_none() && files.is_empty() && !dir.join("lock").exists() {
             let below = dir.join("spool");
             let hint = below.join("lock").exists().then_some(below);
             return Err(StoreError::NotASpool { dir: dir.to_owned(), hint });
         }
-        Ok(ReadOnlyDir { dir: dir.to_owned(), direct: AtomicBool::new(true) })
+        Ok(ReadOnlyDir { dir: dir.to_owned(), kind: kind.unwrap_or_default(), direct: AtomicBool::new(true) })
     }
 
     /// The directory.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// What it holds; an empty spool counts as a log.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The process that has the spool open now, when the system tells: `pid 123`.
@@ -78,6 +88,16 @@ impl ReadPages for ReadOnlyDir {
             }
         }
         read_full(&self.open_file(name, false)?, at, into)
+    }
+}
+
+impl ReadFiles for ReadOnlyDir {
+    fn list(&self, folder: Folder, found: &mut dyn FnMut(&str)) -> io::Result<()> {
+        local::list(&self.dir, folder, found)
+    }
+
+    fn open(&self, name: LocalName) -> io::Result<Box<dyn ReadFile>> {
+        local::open(&self.dir, name)
     }
 }
 

@@ -1,68 +1,54 @@
-//! What a restart brings back: the messages found in the spool, in chunks, while it is in use already.
-//!
-//! A thread of its own reads the old segments; the writer takes over what it found, makes the deliveries that a killed
-//! process had finished durable, and hands the messages over chunk by chunk. The next chunk is made when the last one was
-//! taken, so that a large backlog never stands in memory twice.
+//! What a restart brings back: the messages found in a spool of either kind, in chunks, while it is in use already.
 
-use crate::inbox::Inbox;
-use message::MessageId;
-use spool::{Disk, Mark, Recovered, RecoveredMessage, Recovery, SegmentLog, SpoolError};
-use std::collections::HashSet;
-use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use crate::local::LocalRecovering;
+use crate::report::Report;
+use crate::return_home::LogRecovering;
+use spool::{RecoveredMessage, SpoolError};
 
 /// The messages of earlier runs, on their way back.
 #[derive(Debug)]
-pub struct Recovering {
-    chunks: mpsc::Receiver<Vec<RecoveredMessage>>,
-    report: oneshot::Receiver<Result<Recovery, SpoolError>>,
-    inbox: Arc<Inbox>,
-}
+pub struct Recovering(Source);
 
-/// The writer's end of it.
+/// By kind.
 #[derive(Debug)]
-pub(crate) struct ReturnHome {
-    chunks: mpsc::Sender<Vec<RecoveredMessage>>,
-    tell: oneshot::Sender<Result<Recovery, SpoolError>>,
-    /// Finished deliveries of a killed process.
-    hints: Vec<Mark>,
-    /// What they removed: not to be handed out, even while the disk refuses the marks.
-    removed: HashSet<MessageId>,
-    /// Known once the old segments are read.
-    recovery: Option<Recovery>,
-}
-
-/// Both ends, and the inbox between them.
-pub(crate) fn channel(hints: Vec<Mark>) -> (ReturnHome, Recovering, Arc<Inbox>) {
-    let inbox = Arc::new(Inbox::new());
-    let (give, chunks) = mpsc::channel(1);
-    let (tell, report) = oneshot::channel();
-    let removed = hints.iter().filter(|mark| matches!(mark, Mark::Removed { .. })).map(Mark::id).collect();
-    let home = ReturnHome { chunks: give, tell, hints, removed, recovery: None };
-    (home, Recovering { chunks, report, inbox: Arc::clone(&inbox) }, inbox)
+enum Source {
+    Log(LogRecovering),
+    Files(LocalRecovering),
 }
 
 impl Recovering {
+    pub(crate) fn of_log(recovering: LogRecovering) -> Recovering {
+        Recovering(Source::Log(recovering))
+    }
+
+    pub(crate) fn of_files(recovering: LocalRecovering) -> Recovering {
+        Recovering(Source::Files(recovering))
+    }
+
     /// Some more messages; `None` once all were given out, or recovery failed ([`Recovering::report`] tells).
     pub async fn next(&mut self) -> Option<Vec<RecoveredMessage>> {
-        let chunk = self.chunks.recv().await;
-        self.inbox.wake();
-        chunk
+        match &mut self.0 {
+            Source::Log(log) => log.next().await,
+            Source::Files(files) => files.next().await,
+        }
     }
 
     /// What recovery found, and whether it came to its end. To be asked after [`Recovering::next`] gave `None`.
     ///
     /// # Errors
-    /// Why it did not: the messages not given out are still in the spool, untouched.
-    pub async fn report(self) -> Result<Recovery, SpoolError> {
-        self.report.await.map_err(|_| SpoolError::Closed)?
+    /// Why it did not: the messages not given out are still in the spool, untouched. `Closed` when the spool was closed before.
+    pub async fn report(self) -> Result<Report, SpoolError> {
+        match self.0 {
+            Source::Log(log) => Ok(Report::from(&log.report().await?)),
+            Source::Files(files) => Ok(Report::from(&files.report()?)),
+        }
     }
 
     /// Waits for all of it: every message, and the report.
     ///
     /// # Errors
     /// As [`Recovering::report`].
-    pub async fn all(mut self) -> Result<(Vec<RecoveredMessage>, Recovery), SpoolError> {
+    pub async fn all(mut self) -> Result<(Vec<RecoveredMessage>, Report), SpoolError> {
         let mut messages = Vec::new();
         while let Some(chunk) = self.next().await {
             messages.extend(chunk);
@@ -70,53 +56,3 @@ impl Recovering {
         Ok((messages, self.report().await?))
     }
 }
-
-impl ReturnHome {
-    /// The old segments are read: takes over what was in them. The marks must be committed; `None` when reading failed.
-    pub fn arrived<D: Disk>(
-        mut self,
-        log: &mut SegmentLog<D>,
-        recovered: Result<Recovered, SpoolError>,
-    ) -> Option<(ReturnHome, Vec<Mark>)> {
-        match recovered {
-            Ok(recovered) => {
-                self.recovery = Some(log.adopt(recovered));
-                let marks = std::mem::take(&mut self.hints);
-                Some((self, marks))
-            }
-            Err(error) => {
-                tracing::error!(%error, "the mail of earlier runs cannot be read now; it is left as it is");
-                // Nobody may be waiting for it any more.
-                let _ = self.tell.send(Err(error));
-                None
-            }
-        }
-    }
-
-    /// Whether a chunk can be handed over now.
-    pub fn can_go_on(&self) -> bool {
-        self.recovery.is_some() && self.chunks.capacity() > 0
-    }
-
-    /// Hands the next chunk over when there is one and the last one was taken; `None` after the last.
-    pub fn hand_over<D: Disk>(self, log: &mut SegmentLog<D>) -> Option<ReturnHome> {
-        if self.recovery.is_none() {
-            return Some(self);
-        }
-        let Ok(permit) = self.chunks.try_reserve() else { return (!self.chunks.is_closed()).then_some(self) };
-        let mut chunk = log.next_recovered(CHUNK_MESSAGES);
-        if chunk.is_empty() {
-            let ReturnHome { tell, recovery, .. } = self;
-            let _ = tell.send(Ok(recovery.unwrap_or_default()));
-            return None;
-        }
-        if !self.removed.is_empty() {
-            chunk.retain(|message| !self.removed.contains(&message.id));
-        }
-        permit.send(chunk);
-        Some(self)
-    }
-}
-
-/// Messages handed over at once.
-const CHUNK_MESSAGES: usize = 2048;

@@ -7,7 +7,7 @@
 
 use crate::inbox::{Answer, Append, Inbox, Wait, Work, fold};
 use crate::options::{Options, Stats};
-use crate::recovering::ReturnHome;
+use crate::return_home::ReturnHome;
 use message::Sealed;
 use spool::{Batch, Disk, Durable, Mark, SegmentLog, SpoolError, Work as HouseWork};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -10,13 +10,14 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use store::Options;
+use store::{Kind, Options};
 
 const DIR: &str = "SPOOL_KILL_TEST_DIR";
 const ROUND: &str = "SPOOL_KILL_TEST_ROUND";
+const FILES: &str = "SPOOL_KILL_TEST_FILES";
 
-fn options() -> Options {
-    Options { settings: Settings::with_segment(1 << 20), fit_disk: false, ..Options::default() }
+fn options(kind: Kind) -> Options {
+    Options { kind, settings: Settings::with_segment(1 << 20), fit_disk: false, ..Options::default() }
 }
 
 fn body(id: MessageId) -> Bytes {
@@ -32,15 +33,16 @@ fn sealed(id: MessageId) -> Sealed {
     Sealed { id, envelope, meta: Meta::new(), head, body: body(id), due: WallTime::EPOCH }
 }
 
-/// The child: appends for ever from 16 tasks and says so, a line each: `+` durable, `?` removal begun, `-` removal durable.
+/// The child: appends for ever from 16 tasks and says so, a line each: `+` durable, `?` removal begun, `-` removal noted.
 #[test]
 #[ignore = "run by the test below, as a process to be killed"]
 fn child() {
     let dir = std::env::var(DIR).expect("set by the parent");
+    let kind = if std::env::var_os(FILES).is_some() { Kind::Files } else { Kind::Log };
     let round: u32 = std::env::var(ROUND).expect("set by the parent").parse().expect("a number");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let (spool, _) = store::open(Path::new(&dir), options()).expect("opens");
+        let (spool, _) = store::open(Path::new(&dir), options(kind)).expect("opens");
         let tasks: Vec<_> = (0..16_u32)
             .map(|task| {
                 let spool = spool.clone();
@@ -56,7 +58,10 @@ fn child() {
                         if number % 3 != 0 {
                             say('?', id);
                             spool.mark(Mark::Removed { id });
-                            spool.flush().await.expect("durable");
+                            // Every other one is only noted: that, too, outlives the process.
+                            if number % 2 == 0 {
+                                spool.flush().await.expect("durable");
+                            }
                             say('-', id);
                         }
                     }
@@ -77,11 +82,20 @@ fn say(what: char, id: MessageId) {
 
 #[test]
 fn killed_processes_lose_nothing_they_were_promised() {
+    kill_again_and_again(Kind::Log, &[1, 700, 30, 2500, 5, 1200, 1, 100]);
+}
+
+#[test]
+fn killed_processes_lose_nothing_with_a_file_per_message() {
+    kill_again_and_again(Kind::Files, &[1, 500, 30, 1500, 5, 1, 100]);
+}
+
+fn kill_again_and_again(kind: Kind, rounds: &[usize]) {
     let dir = tempfile::tempdir().expect("a scratch directory");
     let (mut durable, mut maybe_gone, mut gone) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    for (round, acks) in [1, 700, 30, 2500, 5, 1200, 1, 100].into_iter().enumerate() {
-        for line in run_and_kill(dir.path(), round, acks) {
+    for (round, acks) in rounds.iter().enumerate() {
+        for line in run_and_kill(kind, dir.path(), round, *acks) {
             let Some((what, id)) = line.split_at_checked(1) else { continue };
             let Ok(id) = id.parse::<MessageId>() else { continue };
             match what {
@@ -91,14 +105,18 @@ fn killed_processes_lose_nothing_they_were_promised() {
                 _ => {}
             }
         }
-        runtime.block_on(check(dir.path(), &durable, &maybe_gone, &gone));
+        runtime.block_on(check(kind, dir.path(), &durable, &maybe_gone, &gone));
     }
     assert!(gone.len() > 500, "removals were tried: {}", gone.len());
 }
 
 /// Starts a child, kills it at the `acks`-th acknowledgement; all it said.
-fn run_and_kill(dir: &Path, round: usize, acks: usize) -> Vec<String> {
-    let mut child = Command::new(std::env::current_exe().expect("this test"))
+fn run_and_kill(kind: Kind, dir: &Path, round: usize, acks: usize) -> Vec<String> {
+    let mut command = Command::new(std::env::current_exe().expect("this test"));
+    if kind == Kind::Files {
+        command.env(FILES, "1");
+    }
+    let mut child = command
         .args(["child", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
         .env(DIR, dir)
         .env(ROUND, round.to_string())
@@ -121,14 +139,15 @@ fn run_and_kill(dir: &Path, round: usize, acks: usize) -> Vec<String> {
 }
 
 async fn check(
+    kind: Kind,
     dir: &Path,
     durable: &BTreeSet<MessageId>,
     maybe_gone: &BTreeSet<MessageId>,
     gone: &BTreeSet<MessageId>,
 ) {
-    let (spool, recovering) = store::open(dir, options()).expect("opens after a kill");
-    let (messages, recovery) = recovering.all().await.expect("recovers");
-    assert_eq!(recovery.damage, spool::Damage::default());
+    let (spool, recovering) = store::open(dir, options(kind)).expect("opens after a kill");
+    let (messages, report) = recovering.all().await.expect("recovers");
+    assert_eq!(report.damage, None);
     let found: BTreeSet<MessageId> = messages.iter().map(|m| m.id).collect();
     for id in durable.difference(maybe_gone) {
         assert!(found.contains(id), "{id} was acknowledged and is lost");

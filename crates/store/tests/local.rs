@@ -5,23 +5,24 @@ use clock::WallTime;
 use message::{Envelope, MessageId, Meta, Place, Resident, Sealed};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::{Mark, RecoveredMessage, Settings, SpoolError};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-use store::{LocalSpool, Options, StoreError};
+use std::time::{Duration, Instant};
+use store::{Kind, Options, Recovering, SpoolHandle, StoreError};
 
 fn options() -> Options {
     let queue_of = |_: &Envelope, meta: &Meta| meta.get("n").map(|n| format!("q{n}")).unwrap_or_default();
     Options {
+        kind: Kind::Files,
         settings: Settings { queue_of, ..Settings::default() },
         retry_interval: Duration::from_millis(20),
         ..Options::default()
     }
 }
 
-fn open(dir: &Path) -> (LocalSpool, store::LocalRecovering) {
-    LocalSpool::open(dir, options()).expect("opens")
+fn open(dir: &Path) -> (SpoolHandle, Recovering) {
+    store::open(dir, options()).expect("opens")
 }
 
 fn id(number: u64) -> MessageId {
@@ -85,8 +86,9 @@ async fn what_was_appended_comes_back_with_its_marks() {
     assert_eq!(files_in(dir.path()).len(), 2);
     assert_eq!(spool.load(id(3), Place::OWN_FILE).await, Err(SpoolError::NoSuchMessage { id: id(3) }));
     let stats = spool.stats();
-    assert_eq!((stats.appended_messages, stats.log.live_messages, stats.marks, stats.queued), (22, 2, 23, 0));
+    assert_eq!((stats.appended_messages, stats.log.live_messages, stats.marks), (22, 2, 23));
     spool.close().await.expect("ends well");
+    assert_eq!((spool.stats().queued, spool.stats().hints_failed), (0, 0));
     spool.close().await.expect("ends well again");
     assert!(matches!(spool.append(vec![vec![sealed(99, 1)]]).await, Err(SpoolError::Closed)));
 
@@ -94,7 +96,8 @@ async fn what_was_appended_comes_back_with_its_marks() {
     // Mail is accepted before that of earlier runs is read, and is not found a second time.
     spool.append(vec![vec![sealed(50, 1)]]).await.expect("durable");
     let (found, report) = recovering.all().await.expect("reads");
-    assert_eq!((ids(&found), report.messages), ([id(1), id(2)].into(), 2));
+    assert_eq!((ids(&found), &*report.read), ([id(1), id(2)].into(), "2 message files"));
+    assert_eq!((report.unfinished, report.damage, report.strange), (None, None, None));
     let first = found.iter().find(|message| message.id == id(1)).expect("just found");
     assert_eq!((&*first.queue, first.attempts, first.due.unix_micros(), first.recipients), ("q1", 4, 77, 3));
     assert_eq!([0, 1, 2].map(|r| first.settled.contains(r)), [true, false, true]);
@@ -134,7 +137,7 @@ async fn sixty_four_writers_at_once_lose_and_mix_up_nothing() {
     spool.close().await.expect("ends well");
     let (spool, recovering) = open(dir.path());
     let (found, report) = recovering.all().await.expect("reads");
-    assert_eq!((found.len(), report.messages, report.set_aside), (64 * 6, 64 * 6, 0));
+    assert_eq!((found.len(), report.damage), (64 * 6, None));
     for message in &found {
         let number = u64::from_be_bytes(message.id.as_bytes()[..8].try_into().expect("8 octets"));
         let recipients = usize::from(message.recipients);
@@ -177,7 +180,7 @@ async fn a_damaged_message_is_reported_and_set_aside() {
     spool.set_aside(id(1));
     spool.close().await.expect("ends well");
     let stats = spool.stats();
-    assert_eq!((stats.log.set_aside, stats.log.live_messages), (1, 0));
+    assert_eq!((stats.log.set_aside, stats.set_aside_messages, stats.log.live_messages), (1, 1, 0));
     let aside: Vec<_> = fs::read_dir(dir.path().join("corrupt")).expect("lists").collect();
     let aside = aside[0].as_ref().expect("reads").path();
     assert_eq!(fs::read(aside).expect("reads"), octets, "kept as it was");
@@ -203,34 +206,135 @@ async fn a_transaction_that_was_cut_off_is_taken_away_at_the_start() {
     spool.close().await.expect("ends well");
 }
 
+/// Everything below a directory, with its content.
+fn snapshot(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let entries = fs::read_dir(dir).expect("lists").map(|entry| entry.expect("reads").path());
+    let mut found = BTreeMap::new();
+    for path in entries {
+        match path.is_dir() {
+            true => found.extend(snapshot(&path)),
+            false => _ = found.insert(path.clone(), fs::read(&path).expect("reads")),
+        }
+        found.entry(path).or_default();
+    }
+    found
+}
+
+fn refused(dir: &Path, kind: Kind) -> StoreError {
+    store::open(dir, Options { kind, ..options() }).map(|_| ()).expect_err("refused")
+}
+
 #[tokio::test]
-async fn a_directory_that_is_in_use_or_of_the_other_kind_is_refused() {
+async fn each_kind_refuses_the_other_and_changes_nothing() {
+    for (own, other) in [(Kind::Files, Kind::Log), (Kind::Log, Kind::Files)] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (spool, _recovering) = store::open(dir.path(), Options { kind: own, ..options() }).expect("opens");
+        spool.append(vec![vec![sealed(1, 1)]]).await.expect("durable");
+        assert!(matches!(refused(dir.path(), own), StoreError::InUse { .. }));
+        assert!(matches!(refused(dir.path(), other), StoreError::OtherKind { .. }), "also while it is in use");
+        spool.close().await.expect("ends well");
+        drop(spool);
+        // Nothing but what holds mail, so that all that is made shows.
+        ["lock", "recent"].iter().for_each(|name| fs::remove_file(dir.path().join(name)).expect("was there"));
+        fs::remove_dir(dir.path().join("corrupt")).expect("empty");
+        let before = snapshot(dir.path());
+        let error = refused(dir.path(), other);
+        assert!(matches!(error, StoreError::OtherKind { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("'RocksDB'") && text.contains("'LocalDisk'") && !text.contains('\n'), "{text}");
+        assert_eq!(snapshot(dir.path()), before);
+        let (spool, recovering) = store::open(dir.path(), Options { kind: own, ..options() }).expect("its own kind");
+        assert_eq!(ids(&recovering.all().await.expect("reads").0), [id(1)].into());
+        spool.close().await.expect("ends well");
+    }
+}
+
+#[tokio::test]
+async fn what_a_killed_process_had_noted_is_not_handed_out_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let (spool, _recovering) = open(dir.path());
-    let refused = |kind: &str| match kind {
-        "files" => LocalSpool::open(dir.path(), options()).map(|_| ()).expect_err("refused"),
-        _ => store::open(dir.path(), options()).map(|_| ()).expect_err("refused"),
-    };
-    assert!(matches!(refused("files"), StoreError::InUse { .. }));
-    assert!(matches!(refused("log"), StoreError::InUse { .. }));
+    for number in 1..4 {
+        spool.append(vec![vec![sealed(number, 3)]]).await.expect("durable");
+    }
+    let before = snapshot(&dir.path().join("msg"));
+    spool.mark(Mark::Removed { id: id(1) });
+    spool.mark(Mark::RecipientsDone { id: id(2), recipients: vec![1] });
     spool.close().await.expect("ends well");
-    let error = refused("log");
-    assert!(matches!(error, StoreError::OtherKind { .. }), "{error}");
-    open(dir.path()).0.close().await.expect("its own kind opens");
+    // As a kill leaves it that comes before the marks are written.
+    let restore = || {
+        for (path, octets) in before.iter().filter(|(path, _)| !path.is_dir()) {
+            fs::write(path, octets).expect("writes");
+        }
+    };
+    restore();
+    let (spool, recovering) = open(dir.path());
+    let (found, _) = recovering.all().await.expect("reads");
+    assert_eq!(ids(&found), [id(2), id(3)].into());
+    for message in &found {
+        let settled: Vec<_> = (0..3).filter(|r| message.settled.contains(*r)).collect();
+        assert_eq!(settled, if message.id == id(2) { vec![1] } else { vec![] });
+    }
+    spool.flush().await.expect("durable");
+    assert_eq!((files_in(dir.path()).len(), spool.stats().log.live_messages, spool.stats().marks), (2, 2, 2));
+    spool.close().await.expect("ends well");
+    // Now the files say so themselves, and say it once.
+    let (spool, recovering) = open(dir.path());
+    assert_eq!(recovering.all().await.expect("reads").0.len(), 2);
+    spool.close().await.expect("ends well");
+    assert_eq!(spool.stats().marks, 0);
+    fs::remove_file(dir.path().join("recent")).expect("was there");
+    let (spool, recovering) = open(dir.path());
+    let (found, _) = recovering.all().await.expect("reads");
+    assert!(found.iter().any(|message| message.id == id(2) && message.settled.contains(1)), "{found:?}");
+    spool.close().await.expect("ends well");
+    // Without the ring they would have been handed out.
+    fs::remove_file(dir.path().join("recent")).expect("was there");
+    restore();
+    let (spool, recovering) = open(dir.path());
+    assert_eq!(recovering.all().await.expect("reads").0.len(), 3, "what the test is about");
+    spool.close().await.expect("ends well");
+}
 
+#[tokio::test]
+async fn while_no_message_can_be_written_it_says_why_and_it_goes_on_by_itself() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (log, _recovering) = store::open(dir.path(), options()).expect("opens");
-    log.append(vec![vec![sealed(1, 1)]]).await.expect("durable");
-    log.close().await.expect("ends well");
-    drop(log);
-    let error = LocalSpool::open(dir.path(), options()).map(|_| ()).expect_err("refused");
-    assert!(matches!(error, StoreError::OtherKind { .. }), "{error}");
-    assert!(!dir.path().join("msg").exists(), "and nothing was made in it");
+    let (spool, recovering) = open(dir.path());
+    recovering.all().await.expect("nothing yet");
+    spool.append(vec![vec![sealed(1, 1)]]).await.expect("durable");
+    let (messages, away) = (dir.path().join("msg"), dir.path().join("away"));
+    fs::rename(&messages, &away).expect("renames");
+    let error = spool.append(vec![vec![sealed(2, 1)]]).await.map(|_| ()).expect_err("nowhere to write to");
+    assert!(matches!(error, SpoolError::File { .. }), "{error}");
+    until("stopped", || spool.stopped().is_some()).await;
+    assert!(spool.stats().stopped);
+    assert_eq!(
+        spool.append(vec![vec![sealed(3, 1)]]).await.map(|_| ()).expect_err("refused"),
+        spool.stopped().expect("why")
+    );
+    fs::rename(&away, &messages).expect("renames");
+    let since = Instant::now();
+    until("running", || spool.stopped().is_none()).await;
+    assert!(since.elapsed() < Duration::from_secs(5), "within the time promised");
+    spool.append(vec![vec![sealed(4, 1)]]).await.expect("durable again");
+    spool.close().await.expect("ends well");
+    assert_eq!(files_in(dir.path()).len(), 2, "nothing is left of what was refused, nor of the tries");
+}
+
+/// Gives other tasks the time to run until `done`; a test that hangs fails here.
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < end, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 #[tokio::test]
 async fn closing_does_not_wait_for_messages_that_nobody_takes() {
-    let dir = tempfile::tempdir().expect("a directory");
+    // Twelve thousand files: in memory where there is such a file system.
+    let memory = Path::new("/dev/shm");
+    let dir = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
+    let dir = dir.expect("a directory");
     let (spool, _recovering) = open(dir.path());
     for some in 0..60_u64 {
         let groups = (0..200).map(|n| vec![Sealed { body: Bytes::new(), ..sealed(some * 200 + n, 1) }]).collect();

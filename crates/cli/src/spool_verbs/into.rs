@@ -1,36 +1,40 @@
-//! `salvage --into`: a new spool with every live message that reads, written by the engine itself.
+//! `salvage --into`: a new spool of the same kind with every live message that reads, written by the engine itself.
 //!
 //! Attempts, due times and settled recipients are kept: appended, then marked. Messages that share a body
 //! go on sharing it. The new spool counts only once the last line says so: a run that was cut short is thrown away.
 
-use super::reader::{LogReader, SpoolReader};
+use super::reader::{Reader, SpoolReader};
 use anyhow::{Context, Result, ensure};
 use message::{Place, Sealed};
-use spool::{Mark, RecoveredMessage, SpoolError, inspect};
+use spool::{Mark, RecoveredMessage, SpoolError};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
-use store::{Options, ReadOnlyDir, SpoolHandle};
+use store::{Options, SpoolHandle};
 
 /// Writes it; true when every message was read.
-pub(super) fn run(reader: &LogReader, messages: &[RecoveredMessage], into: &Path, out: &mut dyn Write) -> Result<bool> {
+pub(super) fn run(
+    reader: &dyn SpoolReader,
+    messages: &[RecoveredMessage],
+    into: &Path,
+    out: &mut dyn Write,
+) -> Result<bool> {
     let there = fs::read_dir(into).map(|mut entries| entries.next().is_some()).unwrap_or(into.exists());
     ensure!(!there, "{} is there and not empty: name a new directory", into.display());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (written, unread) = runtime.block_on(async {
-        let (spool, _) = store::open(into, Options::default())?;
+        let (spool, _) = store::open(into, Options { kind: reader.kind(), ..Options::default() })?;
         let counts = copy(reader, messages, &spool).await;
         let closed = spool.close().await;
         let counts = counts?;
         closed?;
         anyhow::Ok(counts)
     })?;
-    let made = inspect(&ReadOnlyDir::open(into)?, |_, _| String::new())?;
+    let (is_sound, read_back) = Reader::open(into, |_, _| String::new())?.any().check()?;
     ensure!(
-        made.is_sound() && made.messages.len() as u64 == written,
-        "{}: {written} messages were written and {} read back: do not use it",
+        is_sound && read_back == written,
+        "{}: {written} messages were written and {read_back} read back: do not use it",
         into.display(),
-        made.messages.len()
     );
     writeln!(out, "{written} live messages written to the new spool {}", into.display())?;
     if unread > 0 {
@@ -40,10 +44,10 @@ pub(super) fn run(reader: &LogReader, messages: &[RecoveredMessage], into: &Path
 }
 
 /// How many messages were written, and how many do not read.
-async fn copy(reader: &LogReader, messages: &[RecoveredMessage], spool: &SpoolHandle) -> Result<(u64, u64)> {
+async fn copy(reader: &dyn SpoolReader, messages: &[RecoveredMessage], spool: &SpoolHandle) -> Result<(u64, u64)> {
     let (mut written, mut unread) = (0, 0);
     // Those of one record stand side by side and share a body.
-    for group in messages.chunk_by(|a, b| record(a.place) == record(b.place)) {
+    for group in messages.chunk_by(|a, b| a.place != Place::OWN_FILE && record(a.place) == record(b.place)) {
         let mut sealed = Vec::with_capacity(group.len());
         let mut marks = Vec::new();
         for message in group {
@@ -54,7 +58,7 @@ async fn copy(reader: &LogReader, messages: &[RecoveredMessage], spool: &SpoolHa
                     sealed.push(Sealed { id: message.id, envelope, meta, head, body, due: message.due });
                 }
                 Ok(None) => {}
-                Err(error @ (SpoolError::Damaged { .. } | SpoolError::Io { .. })) => {
+                Err(error @ (SpoolError::Damaged { .. } | SpoolError::Io { .. } | SpoolError::File { .. })) => {
                     eprintln!("{error}");
                     unread += 1;
                 }

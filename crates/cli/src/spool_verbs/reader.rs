@@ -1,7 +1,9 @@
-//! Reading a spool for the verbs, whatever kind it is of: [`SpoolReader`] is the seam, [`LogReader`] the segment log.
+//! Reading a spool for the verbs, whatever kind it is of: [`SpoolReader`] is the seam, [`LogReader`] the segment log,
+//! [`FilesReader`] one file per message.
 //!
 //! A message may move or leave while it is read, because a server runs: then it is looked for again, a few times.
 
+use super::files_reader::FilesReader;
 use super::still;
 use anyhow::Context;
 use message::{MessageId, Place, Resident};
@@ -11,15 +13,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use store::{ReadOnlyDir, StoreError};
+use store::{Kind, ReadOnlyDir, StoreError};
 
 /// A spool of any kind, to be looked at.
 pub(super) trait SpoolReader {
+    /// Its directory.
+    fn files(&self) -> &ReadOnlyDir;
+
+    /// Its kind.
+    fn kind(&self) -> Kind;
+
     /// Every message in it, oldest first.
     fn messages(&self) -> anyhow::Result<Vec<RecoveredMessage>>;
 
     /// All of a message; `Ok(None)` when it left the spool meanwhile.
     fn load(&self, id: MessageId, place: Place) -> Result<Option<Resident>, SpoolError>;
+
+    /// Reads all of it: whether nothing that counts is damaged, and how many messages there are.
+    fn check(&self) -> anyhow::Result<(bool, u64)>;
+}
+
+/// A spool, by what is in its directory.
+pub(super) enum Reader {
+    Log(LogReader),
+    Files(FilesReader),
 }
 
 /// A segment log.
@@ -36,24 +53,35 @@ struct Moved {
     places: BTreeMap<MessageId, Place>,
 }
 
-impl LogReader {
+impl Reader {
     /// The spool in `dir`.
-    pub fn open(dir: &Path, queue_of: QueueOf) -> anyhow::Result<LogReader> {
-        let files = ReadOnlyDir::open(dir).map_err(|error| match &error {
-            StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
-                anyhow::Error::new(error).context(WHO_MAY)
-            }
-            _ => anyhow::Error::new(error),
+    pub fn open(dir: &Path, queue_of: QueueOf) -> anyhow::Result<Reader> {
+        let files = ReadOnlyDir::open(dir).map_err(|error| {
+            let denied =
+                matches!(&error, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied);
+            who_may(anyhow::Error::new(error), denied)
         })?;
-        Ok(LogReader { files: Arc::new(files), queue_of, moved: RefCell::default() })
+        Ok(match files.kind() {
+            Kind::Log => Reader::Log(LogReader { files: Arc::new(files), queue_of, moved: RefCell::default() }),
+            Kind::Files => Reader::Files(FilesReader::new(files, queue_of)),
+        })
     }
 
+    /// What every kind can do.
+    pub fn any(&self) -> &dyn SpoolReader {
+        match self {
+            Reader::Log(log) => log,
+            Reader::Files(files) => files,
+        }
+    }
+}
+
+impl LogReader {
     /// Everything an onlooker sees.
     pub fn inspect(&self) -> anyhow::Result<Inspection> {
         let mut seen = inspect(&*self.files, self.queue_of).map_err(|error| {
             let denied = matches!(&error, SpoolError::Io { kind: io::ErrorKind::PermissionDenied, .. });
-            let error = anyhow::Error::new(error).context(self.files.dir().display().to_string());
-            if denied { error.context(WHO_MAY) } else { error }
+            who_may(anyhow::Error::new(error).context(self.files.dir().display().to_string()), denied)
         })?;
         if !seen.is_sound() {
             // A checkpoint may remember messages that the damaged log does not give away.
@@ -64,7 +92,8 @@ impl LogReader {
         }
         // Deliveries that the log does not know yet, as after a kill.
         let recent = self.files.recent();
-        apply(&recent.with_context(|| self.files.dir().display().to_string())?, &mut seen);
+        let removed = apply(&recent.with_context(|| self.files.dir().display().to_string())?, &mut seen.messages);
+        seen.removed.extend(removed);
         Ok(seen)
     }
 
@@ -85,6 +114,19 @@ impl LogReader {
 }
 
 impl SpoolReader for LogReader {
+    fn files(&self) -> &ReadOnlyDir {
+        &self.files
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Log
+    }
+
+    fn check(&self) -> anyhow::Result<(bool, u64)> {
+        let seen = self.inspect()?;
+        Ok((seen.is_sound(), seen.messages.len() as u64))
+    }
+
     fn messages(&self) -> anyhow::Result<Vec<RecoveredMessage>> {
         Ok(self.inspect()?.messages)
     }
@@ -115,8 +157,8 @@ fn join(recovered: Vec<RecoveredMessage>, seen: &mut Inspection) {
     seen.messages.sort_unstable_by_key(|m| (m.place.segment, m.place.offset, m.place.index));
 }
 
-/// Takes finished deliveries off what the log holds.
-fn apply(recent: &[Mark], seen: &mut Inspection) {
+/// Takes finished deliveries off what the spool holds; the messages that are gone, as far as that is known.
+pub(super) fn apply(recent: &[Mark], messages: &mut Vec<RecoveredMessage>) -> BTreeSet<MessageId> {
     let mut removed = BTreeSet::new();
     let mut settled: BTreeMap<MessageId, Vec<u32>> = BTreeMap::new();
     for mark in recent {
@@ -126,13 +168,18 @@ fn apply(recent: &[Mark], seen: &mut Inspection) {
             Mark::Attempt { .. } => {}
         }
     }
-    seen.messages.retain(|message| !removed.contains(&message.id));
-    seen.removed.extend(removed);
-    for message in &mut seen.messages {
+    messages.retain(|message| !removed.contains(&message.id));
+    for message in messages {
         let recipients = settled.get(&message.id).into_iter().flatten().filter_map(|r| u16::try_from(*r).ok());
         let known = recipients.filter(|r| *r < message.recipients);
         known.for_each(|r| _ = message.settled.insert(r));
     }
+    removed
+}
+
+/// The error, with what to do about a refusal.
+pub(super) fn who_may(error: anyhow::Error, denied: bool) -> anyhow::Error {
+    if denied { error.context(WHO_MAY) } else { error }
 }
 
 /// What to do about a refusal.

@@ -6,7 +6,7 @@
 
 use super::export::{Known, Target};
 use super::into;
-use super::reader::LogReader;
+use super::reader::{LogReader, SpoolReader};
 use super::verify::{damages, in_use, is_aside, told};
 use crate::output::{WELL, WRONG};
 use anyhow::{Result, ensure};
@@ -14,28 +14,28 @@ use message::{MessageId, Place};
 use spool::{Fault, FileInfo, FileName, Inspection, RecoveredMessage, SpoolFiles, Standing, messages_in};
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options of `salvage`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// Where to write the messages, as `export` does.
     #[arg(long, value_name = "DIR", required_unless_present = "into")]
-    to: Option<PathBuf>,
+    pub to: Option<PathBuf>,
     /// Messages too that were removed, as far as their octets are still there.
     #[arg(long, requires = "to")]
-    include_removed: bool,
+    pub include_removed: bool,
     /// Replaces files that are there.
     #[arg(long)]
-    force: bool,
+    pub force: bool,
     /// A new spool, to hold every live message that reads. The old one must not be in use.
     #[arg(long, value_name = "NEW_SPOOL")]
-    into: Option<PathBuf>,
+    pub into: Option<PathBuf>,
 }
 
 /// What is known of a salvaged message's fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Status {
+pub(super) enum Status {
     Removed,
     Unaccounted,
     Live,
@@ -67,18 +67,28 @@ pub(super) fn run(reader: &LogReader, options: &Options, out: &mut dyn Write) ->
             code = WRONG;
         }
     }
-    if let Some(into) = &options.into {
-        let holder = reader.files.holder();
-        ensure!(
-            holder.is_none(),
-            "the spool is in use by {}: its mail would be sent twice; stop that process first",
-            holder.unwrap_or_default()
-        );
-        if !into::run(reader, &seen.messages, into, out)? {
-            code = WRONG;
-        }
+    if let Some(into) = &options.into
+        && !into_new_spool(reader, &seen.messages, into, out)?
+    {
+        code = WRONG;
     }
     Ok(code)
+}
+
+/// Every live message into a new spool of the same kind; true when all of them read.
+pub(super) fn into_new_spool(
+    reader: &dyn SpoolReader,
+    messages: &[RecoveredMessage],
+    into: &Path,
+    out: &mut dyn Write,
+) -> Result<bool> {
+    let holder = reader.files().holder();
+    ensure!(
+        holder.is_none(),
+        "the spool is in use by {}: its mail would be sent twice; stop that process first",
+        holder.unwrap_or_default()
+    );
+    into::run(reader, messages, into, out)
 }
 
 fn live(seen: &Inspection) -> BTreeMap<MessageId, &RecoveredMessage> {
@@ -210,7 +220,8 @@ impl Salvage<'_> {
 }
 
 impl Status {
-    fn name(self) -> &'static str {
+    /// Its name in reports.
+    pub fn name(self) -> &'static str {
         match self {
             Status::Removed => "removed",
             Status::Unaccounted => "unaccounted",

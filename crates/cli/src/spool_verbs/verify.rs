@@ -17,9 +17,9 @@ pub(super) struct Options {
 
 /// What the figures come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub(super) enum Verdict {
     Sound,
-    /// Only in `corrupt/`, where nothing of the log is.
+    /// Only in `corrupt/`, where nothing that counts is.
     DamagedAside,
     Damaged,
 }
@@ -39,10 +39,33 @@ pub(super) fn run(reader: &LogReader, options: &Options, out: &mut dyn Write) ->
 }
 
 fn verdict(seen: &Inspection) -> Verdict {
-    match (seen.is_sound(), seen.files.iter().any(|f| damages(f) > 0 && is_aside(f))) {
-        (false, _) => Verdict::Damaged,
-        (true, true) => Verdict::DamagedAside,
-        (true, false) => Verdict::Sound,
+    Verdict::new(seen.is_sound(), seen.files.iter().any(|f| damages(f) > 0 && is_aside(f)))
+}
+
+impl Options {
+    /// For machines.
+    pub fn json(&self) -> bool {
+        self.json.json
+    }
+}
+
+impl Verdict {
+    /// Nothing that counts is damaged; something in `corrupt/` is.
+    pub fn new(is_sound: bool, damaged_aside: bool) -> Verdict {
+        match (is_sound, damaged_aside) {
+            (false, _) => Verdict::Damaged,
+            (true, true) => Verdict::DamagedAside,
+            (true, false) => Verdict::Sound,
+        }
+    }
+
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Sound => "sound",
+            Verdict::DamagedAside => "damaged_aside",
+            Verdict::Damaged => "damaged",
+        }
     }
 }
 
@@ -149,11 +172,7 @@ fn as_json(reader: &LogReader, seen: &Inspection, holder: Option<&str>, verdict:
         "live_messages": seen.messages.len(),
         "floor": seen.floor,
         "released_meanwhile": seen.released_meanwhile,
-        "verdict": match verdict {
-            Verdict::Sound => "sound",
-            Verdict::DamagedAside => "damaged_aside",
-            Verdict::Damaged => "damaged",
-        },
+        "verdict": verdict.name(),
     })
 }
 
@@ -194,4 +213,4 @@ pub(super) fn is_aside(file: &FileReport) -> bool {
 }
 
 /// Places of damage printed for people.
-const FAULTS_SHOWN_MAX: usize = 50;
+pub(super) const FAULTS_SHOWN_MAX: usize = 50;

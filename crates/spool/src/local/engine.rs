@@ -4,11 +4,11 @@
 //! order: write, commit, then marks. [`MessageFiles::commit`] is the only place of this engine where responsibility for a
 //! message is taken.
 
-use super::files::{Files, ReadFile, read_range};
-use super::header::{self, Header, START_OCTETS, Start};
+use super::files::{Files, read_range};
+use super::header::{self, START_OCTETS, Start};
 use super::marks;
 use super::names::{Folder, LocalName, Run};
-use super::{intent, recovery};
+use super::{inspect, intent, recovery};
 use crate::{Durable, Mark, QueueOf, SpoolError, Step};
 use message::{MessageId, Place, Resident, Sealed};
 use std::collections::BTreeSet;
@@ -154,6 +154,20 @@ impl<F: Files> MessageFiles<F> {
         self.sync_changed(&before)
     }
 
+    /// Finds out whether a message can be written now: writes one of `octets` octets under a temporary name of its own, and
+    /// takes it away. One that a cut leaves is removed by the next start. One call at a time.
+    ///
+    /// # Errors
+    /// The disk's answer.
+    pub fn probe(&self, octets: usize) -> Result<(), SpoolError> {
+        let name = LocalName::New(PROBE, self.run);
+        // Of an earlier probe that could not be removed.
+        self.remove_if_there(name)?;
+        let written = self.files.create(name, &[&vec![0; octets]]).map_err(|e| failed(Step::Write, name, &e));
+        self.remove_if_there(name)?;
+        written.and_then(|()| self.sync_names(name.folder()))
+    }
+
     /// Removes a message that is settled; false when it was gone already. Durable after [`MessageFiles::sync_names`].
     ///
     /// # Errors
@@ -195,31 +209,7 @@ impl<F: Files> MessageFiles<F> {
     /// # Errors
     /// `NoSuchMessage` when it is gone, `Damaged` when it does not read back as written, `File` when the disk refuses.
     pub fn load(&self, id: MessageId) -> Result<Resident, SpoolError> {
-        let name = LocalName::Message(id);
-        let octets = self.files.open(name).and_then(|file| {
-            let octets = usize::try_from(file.length()?).map_err(|_| ErrorKind::FileTooLarge)?;
-            read_range(&*file, 0, octets)
-        });
-        let octets = octets.map_err(|e| match e.kind() {
-            ErrorKind::NotFound => SpoolError::NoSuchMessage { id },
-            _ => failed(Step::Read, name, &e),
-        })?;
-        let damaged = SpoolError::Damaged { id, place: Place::OWN_FILE };
-        let Start::Known { line, .. } = Start::parse(&octets) else { return Err(damaged) };
-        let Some(header) = octets.get(..line).and_then(|line| Header::decode(line, id)) else { return Err(damaged) };
-        let mut octets = bytes::Bytes::from(octets);
-        let end = usize::try_from(header.end()).unwrap_or(usize::MAX);
-        if octets.len() < end {
-            return Err(damaged);
-        }
-        octets.truncate(end);
-        let mut head = octets.split_off(line);
-        let body = head.split_off(header.head as usize);
-        if header::content_crc(&head, &body) != header.content_crc {
-            return Err(damaged);
-        }
-        let Header { envelope, meta, .. } = header;
-        Ok(Resident { envelope, meta, head, body })
+        inspect::load(&self.files, LocalName::Message(id))
     }
 
     /// Moves a message that does not read to `corrupt/`, durably; one that is gone is none to care about.
@@ -312,11 +302,10 @@ impl<F: Files> MessageFiles<F> {
         self.sync_names(Folder::Corrupt)?;
         self.sync_names(name.folder())
     }
-
-    pub(super) fn open(&self, name: LocalName) -> io::Result<Box<dyn ReadFile>> {
-        self.files.open(name)
-    }
 }
+
+/// No message has this id.
+const PROBE: MessageId = MessageId::from_bytes([0; 16]);
 
 /// The disk's answer, with what was being done.
 pub(super) fn failed(step: Step, what: impl core::fmt::Display, error: &io::Error) -> SpoolError {

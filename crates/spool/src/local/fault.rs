@@ -4,7 +4,7 @@
 //! was not is gone after a cut. [`FaultFiles::crash`] drops, keeps or tears what no sync covered. A failed sync gives up
 //! what it should have covered for good, as Linux does: a later success says nothing about it.
 
-use super::files::{Files, ReadFile};
+use super::files::{Files, ReadFile, ReadFiles};
 use super::names::{Folder, LocalName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -385,7 +385,9 @@ impl Files for FaultFiles {
         }
         Ok(())
     }
+}
 
+impl ReadFiles for FaultFiles {
     fn list(&self, folder: Folder, found: &mut dyn FnMut(&str)) -> io::Result<()> {
         let mut state = self.state();
         if let Some(error) = state.fails() {

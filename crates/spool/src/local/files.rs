@@ -7,8 +7,17 @@
 use super::names::{Folder, LocalName};
 use std::io;
 
+/// The files of a spool, to be looked at.
+pub trait ReadFiles: Send + Sync {
+    /// The names in a directory, in any order; one that is not UTF-8 with replacement characters.
+    fn list(&self, folder: Folder, found: &mut dyn FnMut(&str)) -> io::Result<()>;
+
+    /// Opens a file for reading. One that is not there is `NotFound`.
+    fn open(&self, name: LocalName) -> io::Result<Box<dyn ReadFile>>;
+}
+
 /// The files of a spool.
-pub trait Files: Send + Sync {
+pub trait Files: ReadFiles {
     /// Makes a file that is not there (else `AlreadyExists`), writes the parts one behind the other, returns once the
     /// content is durable. Its name is not before [`Files::sync_names`]. After an error the file may be there, with
     /// anything in it, and must not be synced again.
@@ -34,12 +43,6 @@ pub trait Files: Send + Sync {
 
     /// Returns once everything written so far, names and contents, is durable.
     fn sync_all(&self) -> io::Result<()>;
-
-    /// The names in a directory, in any order; one that is not UTF-8 with replacement characters.
-    fn list(&self, folder: Folder, found: &mut dyn FnMut(&str)) -> io::Result<()>;
-
-    /// Opens a file for reading. One that is not there is `NotFound`.
-    fn open(&self, name: LocalName) -> io::Result<Box<dyn ReadFile>>;
 }
 
 /// A file open for reading; stays readable when its name changes or goes.

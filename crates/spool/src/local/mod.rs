@@ -11,6 +11,7 @@ mod engine;
 mod fault;
 mod files;
 mod header;
+mod inspect;
 mod intent;
 mod marks;
 mod names;
@@ -18,6 +19,7 @@ mod recovery;
 
 pub use engine::{MessageFiles, Undo};
 pub use fault::FaultFiles;
-pub use files::{Files, ReadFile};
+pub use files::{Files, ReadFile, ReadFiles};
+pub use inspect::{FILE_FAULTS_MAX, FileFault, FileFaultKind, FilesInspection, FolderReport, inspect, load};
 pub use names::{FOLDERS_OF_MESSAGES, Folder, LocalName, Run};
 pub use recovery::LocalReport;

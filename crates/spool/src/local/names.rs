@@ -61,6 +61,13 @@ impl Folder {
 }
 
 impl LocalName {
+    /// The message it belongs to; of a transaction, its first.
+    pub fn id(self) -> MessageId {
+        match self {
+            LocalName::Message(id) | LocalName::New(id, _) | LocalName::Intent(id) | LocalName::Aside(id, _) => id,
+        }
+    }
+
     /// The directory it is in.
     pub fn folder(self) -> Folder {
         match self {

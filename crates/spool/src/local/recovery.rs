@@ -7,9 +7,8 @@ use super::engine::{MessageFiles, failed};
 use super::files::{Files, ReadFile, read_range};
 use super::header::{Header, LINE_OCTETS_MAX, START_OCTETS, Start};
 use super::marks::{MARKS_OCTETS_MAX, Progress};
-use super::names::{Folder, LocalName};
-use crate::recovery::Damage;
-use crate::{RecoveredMessage, Recovery, SpoolError, Step};
+use super::names::{Folder, LocalName, Run};
+use crate::{QueueOf, RecoveredMessage, SpoolError, Step};
 use message::{MessageId, Place};
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
@@ -39,16 +38,18 @@ pub struct LocalReport {
 }
 
 /// What a file turned out to be.
-enum Found {
+pub(super) enum Found {
+    /// With the marks in it that are torn.
     Message(RecoveredMessage, u64),
-    /// Written by this run: its caller knows it.
+    /// Written by the run that asks: its caller knows it.
     Ours,
     NotWhole(u64),
-    Newer,
+    /// Written by a newer program: its version.
+    Newer(u64),
 }
 
 /// Queue names, each once.
-type Queues = BTreeSet<Arc<str>>;
+pub(super) type Queues = BTreeSet<Arc<str>>;
 
 pub(super) fn recover<F: Files>(
     engine: &MessageFiles<F>,
@@ -87,7 +88,7 @@ fn message<F: Files>(
     give: &mut dyn FnMut(RecoveredMessage),
 ) {
     let name = LocalName::Message(id);
-    let found = engine.open(name).and_then(|file| read(&*file, id, engine, queues));
+    let found = engine.files.open(name).and_then(|file| read(&*file, id, Some(engine.run), engine.queue_of, queues));
     match found {
         Ok(Found::Message(message, torn_marks)) => {
             report.messages += 1;
@@ -95,7 +96,7 @@ fn message<F: Files>(
             give(message);
         }
         Ok(Found::Ours) => {}
-        Ok(Found::Newer) => report.newer += 1,
+        Ok(Found::Newer(_)) => report.newer += 1,
         Ok(Found::NotWhole(octets)) => {
             report.damaged_octets += octets;
             match engine.set_aside(id) {
@@ -108,13 +109,20 @@ fn message<F: Files>(
     }
 }
 
-fn read<F>(file: &dyn ReadFile, id: MessageId, engine: &MessageFiles<F>, queues: &mut Queues) -> io::Result<Found> {
+/// What the file of message `id` is; one that the run `own` wrote is not looked at.
+pub(super) fn read(
+    file: &dyn ReadFile,
+    id: MessageId,
+    own: Option<Run>,
+    queue_of: QueueOf,
+    queues: &mut Queues,
+) -> io::Result<Found> {
     let length = file.length()?;
     let first = read_range(file, 0, FIRST_READ_OCTETS)?;
     let (line, run) = match Start::parse(&first[..first.len().min(START_OCTETS)]) {
-        Start::Known { run, .. } if run == engine.run => return Ok(Found::Ours),
+        Start::Known { run, .. } if Some(run) == own => return Ok(Found::Ours),
         Start::Known { line, run } => (line, run),
-        Start::Newer(_) => return Ok(Found::Newer),
+        Start::Newer(version) => return Ok(Found::Newer(version)),
         Start::Strange => return Ok(Found::NotWhole(length)),
     };
     debug_assert!(line <= LINE_OCTETS_MAX, "checked where it was parsed");
@@ -132,7 +140,7 @@ fn read<F>(file: &dyn ReadFile, id: MessageId, engine: &MessageFiles<F>, queues:
         progress.apply(&read_range(file, header.end(), marks as usize)?, id, run);
     }
     let torn = progress.torn;
-    Ok(recovered(id, &header, progress, (engine.queue_of)(&header.envelope, &header.meta), queues)
+    Ok(recovered(id, &header, progress, queue_of(&header.envelope, &header.meta), queues)
         .map_or(Found::NotWhole(length), |message| Found::Message(message, torn)))
 }
 
@@ -176,13 +184,6 @@ impl LocalReport {
         self.newer += other.newer;
         self.strange += other.strange;
         self.torn_marks += other.torn_marks;
-    }
-
-    /// In the words of the log's recovery; `in_corrupt` is how many files `corrupt/` holds.
-    pub fn as_recovery(&self, in_corrupt: usize) -> Recovery {
-        let states = self.set_aside + self.stuck + self.unreadable + self.newer;
-        let damage = Damage { states, octets: self.damaged_octets, ..Damage::default() };
-        Recovery { damage, set_aside: in_corrupt, ..Recovery::default() }
     }
 }
 

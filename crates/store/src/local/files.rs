@@ -8,7 +8,7 @@ use super::shared_sync::SharedSync;
 use crate::StoreError;
 use crate::file_disk::make_durably;
 use crate::kind::MESSAGES;
-use spool::local::{Files, Folder, LocalName, ReadFile};
+use spool::local::{Files, Folder, LocalName, ReadFile, ReadFiles};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Write};
@@ -116,17 +116,29 @@ impl Files for RealFiles {
         self.syncs.fetch_add(1, Ordering::Relaxed);
         Ok(nix::unistd::syncfs(&self.names(Folder::Intents)?.file)?)
     }
+}
 
+impl ReadFiles for RealFiles {
     fn list(&self, folder: Folder, found: &mut dyn FnMut(&str)) -> io::Result<()> {
-        for entry in fs::read_dir(self.dir.join(folder.to_string()))? {
-            found(&entry?.file_name().to_string_lossy());
-        }
-        Ok(())
+        list(&self.dir, folder, found)
     }
 
     fn open(&self, name: LocalName) -> io::Result<Box<dyn ReadFile>> {
-        Ok(Box::new(Reading(File::open(self.path(name))?)))
+        open(&self.dir, name)
     }
+}
+
+/// The names in a directory of the spool in `dir`.
+pub(crate) fn list(dir: &Path, folder: Folder, found: &mut dyn FnMut(&str)) -> io::Result<()> {
+    for entry in fs::read_dir(dir.join(folder.to_string()))? {
+        found(&entry?.file_name().to_string_lossy());
+    }
+    Ok(())
+}
+
+/// A file of the spool in `dir`, open for reading.
+pub(crate) fn open(dir: &Path, name: LocalName) -> io::Result<Box<dyn ReadFile>> {
+    Ok(Box::new(Reading(File::open(dir.join(name.to_string()))?)))
 }
 
 /// A file open for reading.

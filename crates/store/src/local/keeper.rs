@@ -1,9 +1,10 @@
 //! The thread that tidies up: what is left of refused transactions, and messages that do not read.
 //!
 //! While something is left of a refused transaction, no mail is accepted: so what waits here is bounded by the appends
-//! that were on their way. What fails is tried again.
+//! that were on their way. After a refused append it also finds out whether any message can be written: while none can, as on
+//! a full disk, no mail is accepted. What fails is tried again.
 
-use super::spool::Core;
+use super::core::Core;
 use message::MessageId;
 use spool::SpoolError;
 use spool::local::Undo;
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 pub(crate) enum Chore {
     /// Take away what is left of a transaction; appends are refused until it is.
     Undo(Undo),
+    /// Find out whether a message can be written; appends are refused while none can.
+    Probe,
     /// Move a message that does not read to `corrupt/`.
     SetAside(MessageId),
     /// Try everything once more, and end.
@@ -27,6 +30,7 @@ pub(crate) enum Chore {
 struct Left {
     undos: Vec<Undo>,
     set_aside: BTreeSet<MessageId>,
+    probe: bool,
 }
 
 /// Until closed, or nobody is left who could tell it anything.
@@ -41,6 +45,7 @@ pub(crate) fn run(core: &Core, chores: &Receiver<Chore>, retry_interval: Duratio
         let closing = matches!(chore, Ok(Chore::Close) | Err(RecvTimeoutError::Disconnected));
         match chore {
             Ok(Chore::Undo(undo)) => left.undos.push(undo),
+            Ok(Chore::Probe) => left.probe = true,
             Ok(Chore::SetAside(id)) => _ = left.set_aside.insert(id),
             Ok(Chore::Close) | Err(_) => {}
         }
@@ -58,10 +63,17 @@ impl Left {
         let mut result = Ok(());
         self.undos.retain_mut(|undo| {
             let undone = core.engine.undo(undo);
-            core.undone(undone.is_ok());
             result = result.clone().and(undone.clone());
+            if undone.is_ok() {
+                core.undone();
+            }
             undone.is_err()
         });
+        if self.probe {
+            let probed = core.probe();
+            self.probe = probed.is_err();
+            result = result.and(probed);
+        }
         self.set_aside.retain(|id| {
             let moved = core.engine.set_aside(*id);
             match &moved {

@@ -6,6 +6,7 @@
 //!
 //! Deliberately absent: the format and the order of the steps (`spool::local`), what a message means (queue).
 
+mod core;
 mod files;
 mod keeper;
 mod marker;
@@ -13,5 +14,6 @@ mod recovering;
 mod shared_sync;
 mod spool;
 
-pub use recovering::LocalRecovering;
-pub use spool::LocalSpool;
+pub(crate) use files::{list, open};
+pub(crate) use recovering::LocalRecovering;
+pub(crate) use spool::{LocalOpened, LocalSpool};

@@ -2,7 +2,7 @@
 //!
 //! The threads wait while chunks are not taken, so that a large backlog never stands in memory twice.
 
-use super::spool::Core;
+use super::core::Core;
 use spool::local::{Folder, LocalReport};
 use spool::{RecoveredMessage, SpoolError};
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 /// The messages of earlier runs, on their way back.
 #[derive(Debug)]
-pub struct LocalRecovering {
+pub(crate) struct LocalRecovering {
     gate: Arc<Gate>,
 }
 
@@ -38,7 +38,8 @@ struct State {
 }
 
 impl LocalRecovering {
-    pub(crate) fn new(gate: Arc<Gate>) -> LocalRecovering {
+    /// Behind it.
+    pub fn new(gate: Arc<Gate>) -> LocalRecovering {
         LocalRecovering { gate }
     }
 
@@ -64,25 +65,13 @@ impl LocalRecovering {
     ///
     /// # Errors
     /// Why it did not: the messages not given out are still in their files, untouched. `Closed` before the end.
-    pub async fn report(self) -> Result<LocalReport, SpoolError> {
+    pub fn report(self) -> Result<LocalReport, SpoolError> {
         let state = self.gate.state();
         match &state.error {
             Some(error) => Err(error.clone()),
             None if state.threads > 0 || state.stopped => Err(SpoolError::Closed),
             None => Ok(state.report),
         }
-    }
-
-    /// Waits for all of it: every message, and the report.
-    ///
-    /// # Errors
-    /// As [`LocalRecovering::report`].
-    pub async fn all(mut self) -> Result<(Vec<RecoveredMessage>, LocalReport), SpoolError> {
-        let mut messages = Vec::new();
-        while let Some(chunk) = self.next().await {
-            messages.extend(chunk);
-        }
-        Ok((messages, self.report().await?))
     }
 }
 
@@ -146,11 +135,11 @@ impl Gate {
     }
 
     /// Hands a chunk over when there is room for it.
-    fn give(&self, chunk: Vec<RecoveredMessage>, core: &Core) {
+    fn give(&self, mut chunk: Vec<RecoveredMessage>, core: &Core) {
+        core.found(&mut chunk);
         if chunk.is_empty() {
             return;
         }
-        core.found(chunk.len());
         let mut state = self.state();
         while state.chunks.len() >= CHUNKS_WAITING_MAX && !state.stopped {
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -1,0 +1,195 @@
+//! The log on real files: the writer thread, and what its callers hold.
+//!
+//! Owns the thread that writes to the log, the room of what may be queued, and how many reads run at once. In: transactions
+//! and marks; out: receipts after the covering sync, and the messages of earlier runs. A read follows a message that moves.
+
+use crate::free::free;
+use crate::handle::Appended;
+use crate::inbox::{Append, Inbox};
+use crate::options::{Options, Stats};
+use crate::return_home::{self, LogRecovering, ReturnHome};
+use crate::writer::Writer;
+use crate::{FileDisk, StoreError};
+use message::{MessageId, Place, Resident, Sealed};
+use spool::{Disk, Mark, NonceSource, ReadPages, SegmentLog, Settings, SpoolError, check_transaction, read_message};
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use tokio::sync::{Semaphore, oneshot};
+
+/// A log in use.
+pub(crate) struct LogSpool {
+    inbox: Arc<Inbox>,
+    options: Options,
+    reader: Arc<dyn ReadPages>,
+    /// Octets that may still be queued, in KiB.
+    room: Arc<Semaphore>,
+    room_max: u32,
+    /// Reads that may still be begun.
+    reads: Arc<Semaphore>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A log that is locked and understood; no thread runs yet.
+pub(crate) struct LogOpened {
+    log: SegmentLog<FileDisk>,
+    old: spool::Recovering,
+    options: Options,
+}
+
+impl LogOpened {
+    /// The log in `dir`, made if need be.
+    pub fn new(dir: &Path, options: Options) -> Result<LogOpened, StoreError> {
+        let disk = FileDisk::open(dir)?;
+        let random = Path::new(RANDOM_SOURCE);
+        let nonces = nonces(random).map_err(StoreError::io(random, "read random octets"))?;
+        let mut settings = options.settings;
+        if options.fit_disk {
+            let room = free(dir).map_err(StoreError::io(dir, "ask for the size of the file system"))?;
+            settings = Settings { queue_of: settings.queue_of, ..Settings::for_disk(room.octets_total) };
+        }
+        let (log, old) = SegmentLog::begin(disk, settings, nonces)?;
+        Ok(LogOpened { log, old, options })
+    }
+
+    /// Starts the threads. `recent` are deliveries that a killed process had finished: they are made durable before
+    /// messages are handed out.
+    pub fn start(self, recent: Vec<Mark>) -> io::Result<(LogSpool, LogRecovering)> {
+        let LogOpened { log, old, options } = self;
+        let (return_home, recovering, inbox) = return_home::channel(recent);
+        let read_old = {
+            let inbox = Arc::clone(&inbox);
+            move || inbox.recovered(old.run())
+        };
+        thread::Builder::new().name("spool-recovery".to_owned()).spawn(read_old)?;
+        Ok((LogSpool::run(log, inbox, Some(return_home), options)?, recovering))
+    }
+}
+
+impl LogSpool {
+    /// Over an open log, all of whose messages its caller knows.
+    pub fn over<D: Disk + Send + 'static>(log: SegmentLog<D>, options: Options) -> io::Result<LogSpool> {
+        LogSpool::run(log, Arc::new(Inbox::new()), None, options)
+    }
+
+    fn run<D: Disk + Send + 'static>(
+        log: SegmentLog<D>,
+        inbox: Arc<Inbox>,
+        return_home: Option<ReturnHome>,
+        options: Options,
+    ) -> io::Result<LogSpool> {
+        let reader = log.reader();
+        let writer = Writer::new(log, Arc::clone(&inbox), return_home, options);
+        let thread = thread::Builder::new().name("spool-writer".to_owned()).spawn(move || writer.run())?;
+        let room_max = u32::try_from(options.queued_octets_max / UNIT_OCTETS).unwrap_or(u32::MAX).max(1);
+        Ok(LogSpool {
+            inbox,
+            options,
+            reader,
+            room: Arc::new(Semaphore::new(room_max as usize)),
+            room_max,
+            reads: Arc::new(Semaphore::new(options.reads_max.max(1))),
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// See [`SpoolHandle::append`](crate::SpoolHandle::append).
+    pub async fn append(&self, groups: Vec<Vec<Sealed>>) -> Result<Appended, SpoolError> {
+        let mut octets = 0;
+        for group in &groups {
+            octets += check_transaction(group)? as usize;
+        }
+        let units = u32::try_from(octets / UNIT_OCTETS + 1).unwrap_or(u32::MAX).min(self.room_max);
+        let permit = Arc::clone(&self.room).acquire_many_owned(units).await.map_err(|_| SpoolError::Closed)?;
+        let (reply, answer) = oneshot::channel();
+        self.inbox.append(Append { groups, octets, reply, permit }, &self.options)?;
+        let (groups, durable) = answer.await.map_err(|_| SpoolError::Closed)??;
+        Ok(Appended { sealed: groups.into_iter().flatten().collect(), durable })
+    }
+
+    /// See [`SpoolHandle::mark`](crate::SpoolHandle::mark).
+    pub fn mark(&self, mark: Mark) {
+        self.inbox.mark(mark);
+    }
+
+    /// See [`SpoolHandle::set_aside`](crate::SpoolHandle::set_aside).
+    pub fn set_aside(&self, id: MessageId) {
+        self.inbox.set_aside(id);
+    }
+
+    /// See [`SpoolHandle::flush`](crate::SpoolHandle::flush).
+    pub async fn flush(&self) -> Result<(), SpoolError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.flush(reply)?;
+        answer.await.map_err(|_| SpoolError::Closed)?
+    }
+
+    /// See [`SpoolHandle::load`](crate::SpoolHandle::load).
+    pub async fn load(&self, id: MessageId, place: Place) -> Result<Resident, SpoolError> {
+        let _permit = self.reads.acquire().await.map_err(|_| SpoolError::Closed)?;
+        let mut place = place;
+        for _ in 0..MOVES_FOLLOWED_MAX {
+            let reader = Arc::clone(&self.reader);
+            let read = tokio::task::spawn_blocking(move || read_message(&*reader, id, place)).await;
+            match read.map_err(|_| SpoolError::Closed)? {
+                Err(SpoolError::NoSuchMessage { .. }) => {}
+                other => return other,
+            }
+            let (reply, answer) = oneshot::channel();
+            self.inbox.locate((id, reply))?;
+            match answer.await.map_err(|_| SpoolError::Closed)? {
+                None => return Err(SpoolError::NoSuchMessage { id }),
+                Some(now) if now == place => break,
+                Some(now) => place = now,
+            }
+        }
+        Err(SpoolError::Damaged { id, place })
+    }
+
+    /// See [`SpoolHandle::close`](crate::SpoolHandle::close).
+    pub async fn close(&self) -> Result<(), SpoolError> {
+        self.inbox.close();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return Ok(()) };
+        let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+        joined.ok().and_then(Result::ok).ok_or(SpoolError::Closed)
+    }
+
+    /// Why the spool takes nothing now, until a segment can be opened again; `None` while it does.
+    pub fn stopped(&self) -> Option<SpoolError> {
+        self.inbox.stopped()
+    }
+
+    /// The figures after the newest commit, and what is queued now.
+    pub fn stats(&self) -> Stats {
+        self.inbox.stats()
+    }
+}
+
+/// Random numbers for segments. If the source fails later, what it gave at the start serves:
+/// still unknown to peers, and different for each use.
+fn nonces(source: &Path) -> io::Result<NonceSource> {
+    let mut file = File::open(source)?;
+    let mut first = [0; 8];
+    file.read_exact(&mut first)?;
+    let mut fallback = u64::from_le_bytes(first);
+    Ok(Box::new(move || {
+        let mut octets = [0; 8];
+        match file.read_exact(&mut octets) {
+            Ok(()) => u64::from_le_bytes(octets),
+            Err(_) => {
+                fallback = fallback.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                fallback
+            }
+        }
+    }))
+}
+
+/// Unguessable octets.
+const RANDOM_SOURCE: &str = "/dev/urandom";
+/// Octets of one permit.
+const UNIT_OCTETS: usize = 1024;
+/// How often a read follows a message that moves while it is being read.
+const MOVES_FOLLOWED_MAX: usize = 4;
