@@ -1,8 +1,9 @@
 //! The one way out: carries out what `queue::settle` decided.
 //!
-//! For every attempt, and for messages that could not be tried: log first, then mark in the
-//! spool, then hand the message back to the queue or let it go. A crash between attempt and
-//! mark repeats the delivery; no order of these steps loses one.
+//! For every attempt, and for messages that could not be tried: mark in the spool, then log,
+//! then hand the message back to the queue or let it go. A crash between attempt and mark
+//! repeats the delivery, so the mark comes first: records are written behind anyway, and a
+//! crash takes the last of them in either order.
 
 use crate::engine::Engine;
 use crate::records;
@@ -44,20 +45,25 @@ impl Engine {
             .with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue), q.random()));
         let now = self.clock.now();
         let settlement = settle(&mut queued.message, outcomes, &config, now, random);
-        for entry in &settlement.entries {
-            self.log_entry(&queued, &name, entry, facts);
-        }
+        let id = queued.message.id;
         match settlement.next {
-            Next::Done => self.remove(&queued),
+            Next::Done => self.spool.mark(Mark::Removed { id }),
             Next::Retry(delay) => {
-                let message = &mut queued.message;
-                message.attempts = message.attempts.saturating_add(1);
-                let id = message.id;
                 if !settlement.newly_settled.is_empty() {
                     let recipients = settlement.newly_settled.iter().map(|i| u32::from(*i)).collect();
                     self.spool.mark(Mark::RecipientsDone { id, recipients });
                 }
-                self.spool.mark(Mark::Attempt { id, attempts: message.attempts, due: now.wall + delay });
+                let attempts = queued.message.attempts.saturating_add(1);
+                self.spool.mark(Mark::Attempt { id, attempts, due: now.wall + delay });
+            }
+        }
+        for entry in &settlement.entries {
+            self.log_entry(&queued, &name, entry, facts);
+        }
+        match settlement.next {
+            Next::Done => self.with_queue(|q, now| q.forget(now.mono, &queued)),
+            Next::Retry(delay) => {
+                queued.message.attempts = queued.message.attempts.saturating_add(1);
                 self.with_queue(|q, now| q.retry(now, queued, delay));
             }
         }
@@ -87,14 +93,9 @@ impl Engine {
     pub(crate) fn settle_expired(&self, mut queued: Queued) {
         let name = self.with_queue(|q, _| q.queue_name(queued.queue));
         let entry = expire(&mut queued.message);
-        self.log_entry(&queued, &name, &entry, &AttemptFacts::default());
-        self.remove(&queued);
-    }
-
-    /// Every recipient is settled: the spool may forget the message.
-    fn remove(&self, queued: &Queued) {
         self.spool.mark(Mark::Removed { id: queued.message.id });
-        self.with_queue(|q, now| q.forget(now.mono, queued));
+        self.log_entry(&queued, &name, &entry, &AttemptFacts::default());
+        self.with_queue(|q, now| q.forget(now.mono, &queued));
     }
 
     fn log_entry(&self, queued: &Queued, queue: &str, entry: &Entry, facts: &AttemptFacts) {
