@@ -71,7 +71,8 @@ fn a_disk_with_too_few_free_inodes_takes_no_mail() {
 fn too_full(options: &str, fill: impl FnOnce(&Path) -> Vec<std::path::PathBuf>) {
     let scratch = Scratch::new();
     let disk = Tmpfs::mount(&scratch, "disk", options);
-    let stage = Stage::new(disk.path(), seed()).env("TORTURE_LOGS", scratch.join("logs")).env("TORTURE_MIN_FREE", "50%");
+    let stage =
+        Stage::new(disk.path(), seed()).env("TORTURE_LOGS", scratch.join("logs")).env("TORTURE_MIN_FREE", "50%");
     let relay = stage.launch.start();
     taken_again(&stage, Mix { stuck_percent: 50, ..Mix::plain(2_000) });
     let mut open = Client::connect(stage.address);
