@@ -40,6 +40,12 @@ struct Pages {
     refusals: Vec<Refusal>,
     strangers: Vec<String>,
     released: bool,
+    /// When each of the server's lives so far was ended.
+    deaths: Vec<Instant>,
+    /// When a recipient last got a letter.
+    taken: HashMap<(u64, usize), Instant>,
+    posthumous: usize,
+    oldest: Duration,
 }
 
 /// What the receiver answers to a final dot.
@@ -104,6 +110,11 @@ impl Book {
         pages.epoch
     }
 
+    /// The server was sent SIGKILL: it reads nothing of what the receiver writes from now on.
+    pub fn died(&self) {
+        self.pages().deaths.push(Instant::now());
+    }
+
     /// Refusals so far.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.pages().refusals.clone()
@@ -151,7 +162,12 @@ impl Book {
     /// The account so far.
     pub fn account(&self) -> Account {
         let pages = self.pages();
-        Account::of(pages.entries.values(), pages.strangers.clone(), pages.epoch + 1)
+        pages.account()
+    }
+
+    /// Lives of the server that have ended.
+    pub(crate) fn lives_ended(&self) -> usize {
+        self.pages().deaths.len()
     }
 
     /// True when the receiver takes a RCPT.
@@ -164,8 +180,8 @@ impl Book {
         }
     }
 
-    /// Notes what arrived for `addresses`; says what the receiver answers.
-    pub(crate) fn arrive(&self, addresses: &[String], content: &[u8]) -> AtDot {
+    /// Notes what arrived for `addresses` from the server's `life`; says what the receiver answers.
+    pub(crate) fn arrive(&self, life: usize, addresses: &[String], content: &[u8]) -> AtDot {
         let number = letter::parse_number(content);
         let octets = number.and_then(|number| Some((number, self.pages().entries.get(&number)?.octets)));
         let intact = octets.is_some_and(|(number, octets)| self.is_intact(content, number, octets));
@@ -189,11 +205,13 @@ impl Book {
             };
         }
         if at_dot != AtDot::Defer {
-            let epoch = pages.epoch;
+            // Its answer comes to nobody, as if the receiver had hung up.
+            let posthumous = pages.deaths.len() > life;
+            let excused = posthumous || at_dot == AtDot::HangUp;
             for (number, place) in places {
+                pages.take(number, place, excused);
+                pages.posthumous += usize::from(posthumous);
                 let Some(entry) = pages.entries.get_mut(&number) else { continue };
-                entry.copies[place].push(epoch);
-                entry.excused[place] += usize::from(at_dot == AtDot::HangUp);
                 entry.damaged |= !intact;
             }
             self.changed.notify_all();
@@ -216,7 +234,7 @@ impl Book {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let account = Account::of(pages.entries.values(), pages.strangers.clone(), pages.epoch + 1);
+                let account = pages.account();
                 let refusals: Vec<Refusal> = pages.refusals.iter().rev().take(3).cloned().collect();
                 drop(pages);
                 panic!("{what}: not within {within:?}; {account}; last refusals: {refusals:?}");
@@ -237,6 +255,23 @@ impl Pages {
         let seen = self.seen.entry((number, place)).or_default();
         *seen += 1;
         *seen
+    }
+
+    /// Notes a copy; one that is `excused` is no fault of the server if another follows.
+    fn take(&mut self, number: u64, place: usize, excused: bool) {
+        let (now, epoch) = (Instant::now(), self.epoch);
+        let Some(entry) = self.entries.get_mut(&number) else { return };
+        entry.copies[place].push(epoch);
+        entry.excused[place] += usize::from(excused);
+        let before = self.taken.insert((number, place), now);
+        let Some(before) = before.filter(|_| entry.copies[place].len() > entry.excused[place] + 1) else { return };
+        let death = self.deaths.iter().find(|death| **death > before).unwrap_or(&now);
+        self.oldest = self.oldest.max(death.saturating_duration_since(before));
+    }
+
+    fn account(&self) -> Account {
+        let account = Account::of(self.entries.values(), self.strangers.clone(), self.epoch + 1);
+        Account { posthumous: self.posthumous, oldest: self.oldest, ..account }
     }
 }
 
@@ -259,13 +294,13 @@ mod tests {
         let book = Book::new(1);
         let (letter, to) = sent(&book, &[Fate::Now]);
         let with_trace = [b"Received: from there\r\n", letter.content.as_slice()].concat();
-        assert_eq!(book.arrive(&to, &with_trace), AtDot::Take);
+        assert_eq!(book.arrive(0, &to, &with_trace), AtDot::Take);
         assert!(book.account().is_clean());
         let (letter, to) = sent(&book, &[Fate::Now]);
         let mut spoilt = letter.content.clone();
         let last = spoilt.len() - 3;
         spoilt[last] ^= 1;
-        book.arrive(&to, &spoilt);
+        book.arrive(0, &to, &spoilt);
         assert_eq!(book.account().damaged, [letter.number]);
     }
 
@@ -273,11 +308,28 @@ mod tests {
     fn mail_for_others_and_letters_never_finished_are_strangers() {
         let book = Book::new(1);
         let (letter, _) = sent(&book, &[Fate::Now]);
-        book.arrive(&["r1.1@now.test".to_owned()], &letter.content);
-        book.arrive(&["r0.1@later.test".to_owned()], &letter.content);
+        book.arrive(0, &["r1.1@now.test".to_owned()], &letter.content);
+        book.arrive(0, &["r0.1@later.test".to_owned()], &letter.content);
         let cut = book.letter(&Mix::plain(600));
-        book.arrive(&cut.recipients().collect::<Vec<_>>(), &cut.content);
+        book.arrive(0, &cut.recipients().collect::<Vec<_>>(), &cut.content);
         assert_eq!(book.account().strangers.len(), 3);
+    }
+
+    #[test]
+    fn what_a_dead_server_is_told_is_not_its_fault() {
+        let book = Book::new(1);
+        let (letter, to) = sent(&book, &[Fate::Now]);
+        book.died();
+        // Sent in the life that has ended: taken all the same.
+        book.arrive(0, &to, &letter.content);
+        book.arrive(1, &to, &letter.content);
+        let account = book.account();
+        assert_eq!((account.duplicates, account.excused, account.posthumous), (0, 1, 1));
+        assert_eq!(account.oldest, Duration::ZERO);
+        book.died();
+        book.arrive(2, &to, &letter.content);
+        assert_eq!(book.account().duplicates, 1, "this one had been answered to a living server");
+        assert!(book.account().oldest > Duration::ZERO);
     }
 
     #[test]
@@ -288,16 +340,16 @@ mod tests {
         assert!(!book.takes(&to[2]));
         book.release();
         assert!(book.takes(&to[2]));
-        assert_eq!(book.arrive(&to, &letter.content), AtDot::HangUp);
-        assert_eq!(book.arrive(&to, &letter.content), AtDot::Take);
+        assert_eq!(book.arrive(0, &to, &letter.content), AtDot::HangUp);
+        assert_eq!(book.arrive(0, &to, &letter.content), AtDot::Take);
         assert_eq!((book.account().duplicates, book.account().excused), (0, 3));
-        book.arrive(&to[..1], &letter.content);
+        book.arrive(0, &to[..1], &letter.content);
         assert_eq!(book.account().duplicates, 1);
 
         let (letter, to) = sent(&book, &[Fate::Dot]);
-        assert_eq!(book.arrive(&to, &letter.content), AtDot::Defer);
+        assert_eq!(book.arrive(0, &to, &letter.content), AtDot::Defer);
         assert_eq!(book.account().lost, [letter.number]);
-        assert_eq!(book.arrive(&to, &letter.content), AtDot::Take);
+        assert_eq!(book.arrive(0, &to, &letter.content), AtDot::Take);
         assert!(book.account().is_clean());
     }
 }

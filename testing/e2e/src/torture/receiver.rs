@@ -76,10 +76,11 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let Ok(clone) = stream.try_clone() else { return };
         shared.open().insert(number, clone);
+        let life = shared.book.lives_ended();
         let ours = Arc::clone(shared);
         std::thread::spawn(move || {
             // A peer that is killed in the middle is this test's daily bread.
-            let _ = Session { book: &ours.book, recipients: Vec::new() }.serve(stream);
+            let _ = Session { book: &ours.book, life, recipients: Vec::new() }.serve(stream);
             ours.open().remove(&number);
         });
     }
@@ -87,6 +88,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 
 struct Session<'a> {
     book: &'a Book,
+    /// Of the server's lives, the one that opened this connection.
+    life: usize,
     recipients: Vec<String>,
 }
 
@@ -148,7 +151,7 @@ impl Session<'_> {
 
     /// The reply to a final dot; `None` to hang up.
     fn content(&mut self, content: &[u8]) -> Option<&'static str> {
-        match self.book.arrive(&std::mem::take(&mut self.recipients), content) {
+        match self.book.arrive(self.life, &std::mem::take(&mut self.recipients), content) {
             AtDot::Take => Some("250 2.0.0 taken\r\n"),
             AtDot::Defer => Some("451 4.3.0 not this time\r\n"),
             AtDot::HangUp => None,
