@@ -125,7 +125,8 @@ fn an_end_that_a_later_segment_vouches_for_is_damage_when_it_does_not_read() {
     append(&mut log, 100..101, 10).expect("a healthy disk");
     drop(log);
     // The last batch was in doubt and was copied: what the second segment vouches for are the nine before.
-    let vouched = disk.contents(FileName::Segment(1)).expect("there");
+    let mut vouched = disk.contents(FileName::Segment(1)).expect("there");
+    vouched[10 * PAGE_OCTETS..].fill(0);
     for at in 9 * PAGE_OCTETS..used(&vouched, 9) {
         let mut octets = vouched.clone();
         octets[at] ^= 1 << (at % 8);
@@ -136,6 +137,7 @@ fn an_end_that_a_later_segment_vouches_for_is_damage_when_it_does_not_read() {
         disk.set_contents(FileName::Segment(1), vouched[..at].to_vec());
         let (_, recovery) = open(&disk, 3).expect("opens");
         assert_eq!(ids(&recovery), numbered((0..8).chain([9, 100])), "cut at {at}");
+        assert_eq!(recovery.damage.batches, 1, "cut at {at}");
     }
 }
 
