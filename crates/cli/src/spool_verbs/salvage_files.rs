@@ -5,7 +5,6 @@
 
 use super::export::{Known, Target};
 use super::files_reader::FilesReader;
-use super::reader::SpoolReader;
 use super::salvage::{Options, Status, into_new_spool};
 use super::verify::in_use;
 use super::verify_files::told;
