@@ -4,8 +4,9 @@ use e2e::kumod::{Kumod, Launch};
 use e2e::ledger::Arrival;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
-use e2e::until::SOON;
+use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
+use nix::sys::signal::Signal;
 use std::net::{SocketAddr, TcpListener};
 
 fn deferring(scratch: &Scratch, to: SocketAddr) -> Launch {
@@ -99,10 +100,8 @@ fn what_is_in_hand_at_a_stop_is_spooled_when_the_grace_ends() {
     let mut relay = deferring(&scratch, slow.address).start();
     submit(&relay, "in-hand", "in hand");
     slow.await_arrivals(1, SOON);
-    relay.process.signal(nix::sys::signal::Signal::SIGTERM);
-    relay.process.await_stderr("`stopping`", SOON, |line| line.contains("stopping").then_some(()));
-    relay.process.signal(nix::sys::signal::Signal::SIGTERM);
-    relay.process.finish(SOON);
+    relay.process.signal(Signal::SIGTERM);
+    relay.process.finish(LATER).success();
 
     // Whether it was delivered nobody knows: it is sent again.
     let sink = Sink::start(&scratch, "sink", &[]);
