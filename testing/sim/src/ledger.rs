@@ -382,7 +382,12 @@ impl Ledger {
         match mark {
             Mark::Attempt { attempts, due, .. } => account.plans.push(Plan { at, attempts: *attempts, due: *due }),
             Mark::RecipientsDone { recipients, .. } => {
-                recipients.iter().for_each(|r| account.recipients[*r as usize].done_marked = true);
+                let known = recipients.iter().filter(|r| (**r as usize) < account.recipients.len());
+                let known: Vec<usize> = known.map(|r| *r as usize).collect();
+                known.iter().for_each(|r| account.recipients[*r].done_marked = true);
+                if known.len() < recipients.len() {
+                    self.violate(format!("{} is marked for recipients it does not have", mark.id()));
+                }
             }
             Mark::Removed { .. } => (account.gone, account.gone_at) = (Gone::Marked, at),
         }
@@ -397,7 +402,8 @@ impl Ledger {
                 account.plans.drain(..at);
             }
             Mark::RecipientsDone { recipients, .. } => {
-                recipients.iter().for_each(|r| account.recipients[*r as usize].done_durably = true);
+                let known = recipients.iter().map(|r| *r as usize).filter(|r| *r < account.recipients.len());
+                known.collect::<Vec<_>>().into_iter().for_each(|r| account.recipients[r].done_durably = true);
             }
             Mark::Removed { .. } => account.gone = Gone::Durably,
         }
