@@ -41,23 +41,6 @@ fn memory_stays_below_its_hard_limit() {
     taken_again(&stage, Mix::plain(100_000));
     drop(mute);
     stage.open_receiver();
-    for _ in 0..20 {
-        std::thread::sleep(Duration::from_secs(1));
-        let page = relay.metrics();
-        let v = |n: &str| http::value(&page, n).unwrap_or_default();
-        let arrived = stage.book.account();
-        eprintln!(
-            "DBG mem {} count {} sched {} ready {} conns {} delivered {} transfail {} lost {}",
-            v("memory_usage") / 1e6,
-            v("message_count"),
-            v("scheduled_count_total"),
-            v("ready_count"),
-            v("connection_count{service=\"smtp_client\"}"),
-            v("total_messages_delivered{service=\"smtp_client\"}"),
-            v("total_messages_transfail{service=\"smtp_client\"}"),
-            arrived.lost.len()
-        );
-    }
     let account = stage.settle(&relay);
     println!("{account}");
     assert!(account.is_clean() && account.duplicates == 0, "{account}");

@@ -281,9 +281,9 @@ impl Pages {
             let forgotten = places.filter(|(_, (copies, excused))| copies.len() > **excused + 1);
             forgotten.filter_map(|(place, _)| self.taken.get(&(entry.number, place)))
         });
-        let ages = places.flat_map(|taken| &taken[..taken.len() - 1]).map(|taken| {
-            let death = self.deaths.iter().find(|death| *death > taken);
-            death.map_or_else(|| taken.elapsed(), |death| *death - *taken)
+        let ages = places.flat_map(|taken| &taken[..taken.len() - 1]).filter_map(|taken| {
+            let death = self.deaths.iter().find(|death| *death > taken)?;
+            Some(*death - *taken)
         });
         ages.max().unwrap_or_default()
     }
