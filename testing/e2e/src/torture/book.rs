@@ -42,10 +42,9 @@ struct Pages {
     released: bool,
     /// When each of the server's lives so far was ended.
     deaths: Vec<Instant>,
-    /// When a recipient last got a letter.
-    taken: HashMap<(u64, usize), Instant>,
+    /// When a recipient got each copy of a letter.
+    taken: HashMap<(u64, usize), Vec<Instant>>,
     posthumous: usize,
-    oldest: Duration,
 }
 
 /// What the receiver answers to a final dot.
@@ -180,8 +179,8 @@ impl Book {
         }
     }
 
-    /// Notes what arrived for `addresses` from the server's `life`; says what the receiver answers.
-    pub(crate) fn arrive(&self, life: usize, addresses: &[String], content: &[u8]) -> AtDot {
+    /// Notes what arrived for `addresses`; says what the receiver answers, and which copies it took.
+    pub(crate) fn arrive(&self, addresses: &[String], content: &[u8]) -> (AtDot, Vec<(u64, usize)>) {
         let number = letter::parse_number(content);
         let octets = number.and_then(|number| Some((number, self.pages().entries.get(&number)?.octets)));
         let intact = octets.is_some_and(|(number, octets)| self.is_intact(content, number, octets));
@@ -205,18 +204,31 @@ impl Book {
             };
         }
         if at_dot != AtDot::Defer {
-            // Its answer comes to nobody, as if the receiver had hung up.
-            let posthumous = pages.deaths.len() > life;
-            let excused = posthumous || at_dot == AtDot::HangUp;
-            for (number, place) in places {
-                pages.take(number, place, excused);
-                pages.posthumous += usize::from(posthumous);
+            let epoch = pages.epoch;
+            for &(number, place) in &places {
+                pages.taken.entry((number, place)).or_default().push(Instant::now());
                 let Some(entry) = pages.entries.get_mut(&number) else { continue };
+                entry.copies[place].push(epoch);
+                entry.excused[place] += usize::from(at_dot == AtDot::HangUp);
                 entry.damaged |= !intact;
             }
             self.changed.notify_all();
         }
-        at_dot
+        (at_dot, places)
+    }
+
+    /// The receiver is about to answer for these copies to the server's `life`. If that has ended the answer comes to
+    /// nobody, as if the receiver had hung up.
+    pub(crate) fn answer_to(&self, life: usize, copies: &[(u64, usize)]) {
+        let mut pages = self.pages();
+        if pages.deaths.len() == life {
+            return;
+        }
+        for (number, place) in copies {
+            pages.posthumous += 1;
+            let Some(entry) = pages.entries.get_mut(number) else { continue };
+            entry.excused[*place] += 1;
+        }
     }
 
     /// The letter stands at the end of what arrived, behind trace fields of the server.
@@ -257,21 +269,23 @@ impl Pages {
         *seen
     }
 
-    /// Notes a copy; one that is `excused` is no fault of the server if another follows.
-    fn take(&mut self, number: u64, place: usize, excused: bool) {
-        let (now, epoch) = (Instant::now(), self.epoch);
-        let Some(entry) = self.entries.get_mut(&number) else { return };
-        entry.copies[place].push(epoch);
-        entry.excused[place] += usize::from(excused);
-        let before = self.taken.insert((number, place), now);
-        let Some(before) = before.filter(|_| entry.copies[place].len() > entry.excused[place] + 1) else { return };
-        let death = self.deaths.iter().find(|death| **death > before).unwrap_or(&now);
-        self.oldest = self.oldest.max(death.saturating_duration_since(before));
-    }
-
     fn account(&self) -> Account {
         let account = Account::of(self.entries.values(), self.strangers.clone(), self.epoch + 1);
-        Account { posthumous: self.posthumous, oldest: self.oldest, ..account }
+        Account { posthumous: self.posthumous, oldest: self.oldest(), ..account }
+    }
+
+    /// The longest time from a copy that others followed without excuse to the death of the server behind it.
+    fn oldest(&self) -> Duration {
+        let places = self.entries.values().flat_map(|entry| {
+            let places = entry.copies.iter().zip(&entry.excused).enumerate();
+            let forgotten = places.filter(|(_, (copies, excused))| copies.len() > **excused + 1);
+            forgotten.filter_map(|(place, _)| self.taken.get(&(entry.number, place)))
+        });
+        let ages = places.flat_map(|taken| &taken[..taken.len() - 1]).filter_map(|taken| {
+            let death = self.deaths.iter().find(|death| *death > taken)?;
+            Some(*death - *taken)
+        });
+        ages.max().unwrap_or_default()
     }
 }
 
@@ -294,13 +308,13 @@ mod tests {
         let book = Book::new(1);
         let (letter, to) = sent(&book, &[Fate::Now]);
         let with_trace = [b"Received: from there\r\n", letter.content.as_slice()].concat();
-        assert_eq!(book.arrive(0, &to, &with_trace), AtDot::Take);
+        assert_eq!(book.arrive(&to, &with_trace).0, AtDot::Take);
         assert!(book.account().is_clean());
         let (letter, to) = sent(&book, &[Fate::Now]);
         let mut spoilt = letter.content.clone();
         let last = spoilt.len() - 3;
         spoilt[last] ^= 1;
-        book.arrive(0, &to, &spoilt);
+        book.arrive(&to, &spoilt);
         assert_eq!(book.account().damaged, [letter.number]);
     }
 
@@ -308,10 +322,10 @@ mod tests {
     fn mail_for_others_and_letters_never_finished_are_strangers() {
         let book = Book::new(1);
         let (letter, _) = sent(&book, &[Fate::Now]);
-        book.arrive(0, &["r1.1@now.test".to_owned()], &letter.content);
-        book.arrive(0, &["r0.1@later.test".to_owned()], &letter.content);
+        book.arrive(&["r1.1@now.test".to_owned()], &letter.content);
+        book.arrive(&["r0.1@later.test".to_owned()], &letter.content);
         let cut = book.letter(&Mix::plain(600));
-        book.arrive(0, &cut.recipients().collect::<Vec<_>>(), &cut.content);
+        book.arrive(&cut.recipients().collect::<Vec<_>>(), &cut.content);
         assert_eq!(book.account().strangers.len(), 3);
     }
 
@@ -319,15 +333,16 @@ mod tests {
     fn what_a_dead_server_is_told_is_not_its_fault() {
         let book = Book::new(1);
         let (letter, to) = sent(&book, &[Fate::Now]);
+        let take = |life| book.answer_to(life, &book.arrive(&to, &letter.content).1);
         book.died();
         // Sent in the life that has ended: taken all the same.
-        book.arrive(0, &to, &letter.content);
-        book.arrive(1, &to, &letter.content);
+        take(0);
+        take(1);
         let account = book.account();
         assert_eq!((account.duplicates, account.excused, account.posthumous), (0, 1, 1));
         assert_eq!(account.oldest, Duration::ZERO);
         book.died();
-        book.arrive(2, &to, &letter.content);
+        take(2);
         assert_eq!(book.account().duplicates, 1, "this one had been answered to a living server");
         assert!(book.account().oldest > Duration::ZERO);
     }
@@ -340,16 +355,16 @@ mod tests {
         assert!(!book.takes(&to[2]));
         book.release();
         assert!(book.takes(&to[2]));
-        assert_eq!(book.arrive(0, &to, &letter.content), AtDot::HangUp);
-        assert_eq!(book.arrive(0, &to, &letter.content), AtDot::Take);
+        assert_eq!(book.arrive(&to, &letter.content).0, AtDot::HangUp);
+        assert_eq!(book.arrive(&to, &letter.content).0, AtDot::Take);
         assert_eq!((book.account().duplicates, book.account().excused), (0, 3));
-        book.arrive(0, &to[..1], &letter.content);
+        book.arrive(&to[..1], &letter.content);
         assert_eq!(book.account().duplicates, 1);
 
         let (letter, to) = sent(&book, &[Fate::Dot]);
-        assert_eq!(book.arrive(0, &to, &letter.content), AtDot::Defer);
+        assert_eq!(book.arrive(&to, &letter.content).0, AtDot::Defer);
         assert_eq!(book.account().lost, [letter.number]);
-        assert_eq!(book.arrive(0, &to, &letter.content), AtDot::Take);
+        assert_eq!(book.arrive(&to, &letter.content).0, AtDot::Take);
         assert!(book.account().is_clean());
     }
 }
