@@ -5,23 +5,42 @@
 //! nothing is deleted and nothing is tried in circles. A disk that refuses leaves the message queued, uncounted.
 
 use crate::engine::Engine;
+use crate::pressure::Room;
 use message::{Place, Resident};
 use queue::{Queued, Why};
 use spool::SpoolError;
 
 impl Engine {
-    /// The message with its content in memory; `None` when that cannot be had, and it is taken care of.
-    pub(crate) async fn load(&self, mut queued: Queued) -> Option<Queued> {
-        let message = &mut queued.message;
-        if message.resident.is_some() {
+    /// The message with its content in memory; `None` when that cannot be had, and it is taken care of. Waits for room:
+    /// not for whoever holds other content.
+    pub(crate) async fn load(&self, queued: Queued) -> Option<Queued> {
+        if queued.message.resident.is_some() {
             return Some(queued);
         }
-        let Some(place) = message.place else {
+        let room = self.pressure.room_to_load(u64::from(queued.message.size)).await;
+        self.load_into(room, queued).await
+    }
+
+    /// The same without waiting for room; where there is none the message comes back.
+    pub(crate) async fn load_now(&self, queued: Queued) -> Result<Option<Queued>, Queued> {
+        if queued.message.resident.is_some() {
+            return Ok(Some(queued));
+        }
+        match self.pressure.room_to_load_now(u64::from(queued.message.size)) {
+            Some(room) => Ok(self.load_into(room, queued).await),
+            None => Err(queued),
+        }
+    }
+
+    async fn load_into(&self, room: Room, mut queued: Queued) -> Option<Queued> {
+        let Some(place) = queued.message.place else {
             // The queue lets content go only when the spool has it.
             self.set_aside(&queued, &"it is nowhere");
             return None;
         };
-        match self.read(&queued, place).await {
+        let read = self.read(&queued, place).await;
+        drop(room);
+        match read {
             Ok(resident) => {
                 queued.message.resident = Some(Box::new(resident));
                 Some(queued)
@@ -41,7 +60,6 @@ impl Engine {
 
     async fn read(&self, queued: &Queued, place: Place) -> Result<Resident, SpoolError> {
         let id = queued.message.id;
-        self.pressure.room_to_load(u64::from(queued.message.size)).await;
         let resident = self.spool.load(id, place).await?;
         // Recipient numbers must mean the same to queue and envelope.
         match resident.envelope.recipients.len() == usize::from(queued.message.recipients) {

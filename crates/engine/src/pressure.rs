@@ -21,7 +21,7 @@ use disk::Verdict;
 use memory::Thresholds;
 use smtp_server::Admission;
 use spool::SpoolError;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -60,6 +60,8 @@ struct Inner {
     out_of_memory: Notify,
     /// Who brings large content back while memory is short; in turn.
     loading: tokio::sync::Mutex<()>,
+    /// Octets that were promised to content on its way back: a sample does not show them yet.
+    promised: AtomicU64,
     /// Volumes with too little room.
     full: AtomicUsize,
     /// Volumes that do not answer.
@@ -81,6 +83,7 @@ impl Pressure {
             allowance: AtomicI64::new(i64::MAX),
             out_of_memory: Notify::new(),
             loading: tokio::sync::Mutex::new(()),
+            promised: AtomicU64::new(0),
             full: AtomicUsize::new(0),
             silent: AtomicUsize::new(0),
             spool: Mutex::default(),
@@ -178,19 +181,33 @@ impl Pressure {
         }
     }
 
-    /// Waits until memory has room for content that comes back from the spool, and counts it. Small content may go on
+    /// Waits until memory has room for content that comes back from the spool, and promises it. Small content may go on
     /// nearly to the end; large content waits for its turn below the soft limit, or one after the other above it: a
     /// hundred connections must not fill memory with what a slow peer takes minutes to accept.
-    pub async fn room_to_load(&self, octets: u64) {
+    ///
+    /// Whoever waits here must hold no content himself: all would wait for each other.
+    pub async fn room_to_load(&self, octets: u64) -> Room {
         if self.has_room_to_load(octets, Duration::ZERO) {
-            return self.charge(octets);
+            return self.promise(octets);
         }
         let _turn = self.0.loading.lock().await;
         let begun = tokio::time::Instant::now();
         while !self.has_room_to_load(octets, begun.elapsed()) {
             tokio::time::sleep(LOAD_PAUSE).await;
         }
+        self.promise(octets)
+    }
+
+    /// The same without waiting; `None` when memory is short.
+    pub fn room_to_load_now(&self, octets: u64) -> Option<Room> {
+        let has_room = self.level() == Level::Fine && self.has_room_to_load(octets, Duration::ZERO);
+        has_room.then(|| self.promise(octets))
+    }
+
+    fn promise(&self, octets: u64) -> Room {
+        self.0.promised.fetch_add(octets, Ordering::Relaxed);
         self.charge(octets);
+        Room { pressure: self.clone(), octets }
     }
 
     /// `waited`: since its turn came.
@@ -214,7 +231,8 @@ impl Pressure {
         let before = self.level();
         let after = self.0.thresholds.judge(before, used);
         self.0.level.store(after as u8, Ordering::Relaxed);
-        let allowance = i128::from(self.0.thresholds.cut) - i128::from(used);
+        let promised = self.0.promised.load(Ordering::Relaxed);
+        let allowance = i128::from(self.0.thresholds.cut) - i128::from(used) - i128::from(promised);
         let bounds = i128::from(i64::MIN / 2)..=i128::from(i64::MAX / 2);
         let allowance = allowance.clamp(*bounds.start(), *bounds.end()) as i64;
         self.0.allowance.store(allowance, Ordering::Relaxed);
@@ -248,6 +266,19 @@ impl Pressure {
             inner.delivery_changed.notify_waiters();
         }
         changed
+    }
+}
+
+/// Room for content on its way back from the spool, held until the content is there: between the two no sample
+/// shows it.
+pub struct Room {
+    pressure: Pressure,
+    octets: u64,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.pressure.0.promised.fetch_sub(self.octets, Ordering::Relaxed);
     }
 }
 

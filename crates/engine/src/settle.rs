@@ -1,13 +1,15 @@
 //! The one way out: carries out what `queue::settle` decided.
 //!
-//! For every attempt, and for messages that could not be tried: log first, then mark in the
-//! spool, then hand the message back to the queue or let it go. A crash between attempt and
-//! mark repeats the delivery; no order of these steps loses one.
+//! For every attempt, and for messages that could not be tried: mark in the spool, then log,
+//! then hand the message back to the queue or let it go. A crash between attempt and mark
+//! repeats the delivery, so the mark comes first: records are written behind anyway, and a
+//! crash takes the last of them in either order.
 
 use crate::engine::Engine;
 use crate::records;
+use clock::WallTime;
 use message::Message;
-use queue::settle::{all_pending, expire, settle};
+use queue::settle::{Settlement, all_pending, expire, settle};
 use queue::{Entry, Leg, Next, Outcome, Queued, Verdict};
 use record::{LogRecord, PeerAddress, RecordType, SourceAddress};
 use smtp_wire::Reply;
@@ -45,24 +47,34 @@ impl Engine {
             .with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue), q.random()));
         let now = self.clock.now();
         let settlement = settle(&mut queued.message, outcomes, &config, now, random);
+        self.note(&queued.message, &settlement, now.wall);
         for entry in &settlement.entries {
             self.log_entry(&queued, &name, entry, facts);
         }
         match settlement.next {
-            Next::Done => self.remove(&queued),
+            Next::Done => self.with_queue(|q, now| q.forget(now.mono, &queued)),
             Next::Retry(delay) => {
-                let message = &mut queued.message;
-                message.attempts = message.attempts.saturating_add(1);
-                let Message { id, attempts, .. } = *message;
-                // What no spool has yet is spooled with what is left of it: a mark about these numbers would hit others then.
-                if !message.is_volatile() {
-                    if !settlement.newly_settled.is_empty() {
-                        let recipients = settlement.newly_settled.iter().map(|i| u32::from(*i)).collect();
-                        self.spool.mark(Mark::RecipientsDone { id, recipients });
-                    }
-                    self.spool.mark(Mark::Attempt { id, attempts, due: now.wall + delay });
-                }
+                queued.message.attempts = queued.message.attempts.saturating_add(1);
                 self.with_queue(|q, now| q.retry(now, queued, delay));
+            }
+        }
+    }
+
+    /// Tells the spool what became of an attempt. What no spool has yet is spooled with what is left of it: a mark about
+    /// the recipients of now would hit others then.
+    fn note(&self, message: &Message, settlement: &Settlement, now: WallTime) {
+        if message.is_volatile() {
+            return;
+        }
+        let Message { id, attempts, .. } = *message;
+        match settlement.next {
+            Next::Done => self.spool.mark(Mark::Removed { id }),
+            Next::Retry(delay) => {
+                if !settlement.newly_settled.is_empty() {
+                    let recipients = settlement.newly_settled.iter().map(|i| u32::from(*i)).collect();
+                    self.spool.mark(Mark::RecipientsDone { id, recipients });
+                }
+                self.spool.mark(Mark::Attempt { id, attempts: attempts.saturating_add(1), due: now + delay });
             }
         }
     }
@@ -91,16 +103,11 @@ impl Engine {
     pub(crate) fn settle_expired(&self, mut queued: Queued) {
         let name = self.with_queue(|q, _| q.queue_name(queued.queue));
         let entry = expire(&mut queued.message);
-        self.log_entry(&queued, &name, &entry, &AttemptFacts::default());
-        self.remove(&queued);
-    }
-
-    /// Every recipient is settled: the spool may forget the message.
-    fn remove(&self, queued: &Queued) {
         if !queued.message.is_volatile() {
             self.spool.mark(Mark::Removed { id: queued.message.id });
         }
-        self.with_queue(|q, now| q.forget(now.mono, queued));
+        self.log_entry(&queued, &name, &entry, &AttemptFacts::default());
+        self.with_queue(|q, now| q.forget(now.mono, &queued));
     }
 
     fn log_entry(&self, queued: &Queued, queue: &str, entry: &Entry, facts: &AttemptFacts) {

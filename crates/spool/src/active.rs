@@ -47,7 +47,7 @@ impl<D: Disk> SegmentLog<D> {
         }
         let sequence = self.next_segment;
         let nonce = (self.nonces)();
-        let doubtful = self.doubtful_batch(nonce, sequence);
+        let doubtful = self.doubtful_batch(nonce, sequence)?;
         let copy_pages = doubtful.as_ref().map_or(0, |(doubt, _)| doubt.pages);
         let capacity = (pages + copy_pages).max(self.segment_pages());
         let (number, file_pages) = self.take_spare(capacity, purpose)?;
@@ -87,6 +87,7 @@ impl<D: Disk> SegmentLog<D> {
     /// What becomes of a spare that did not become a segment.
     fn not_opened(&mut self, spare: FileName, file: FileName, file_pages: u32, error: &SpoolError) {
         self.reclaim.lacking = Some(error.clone());
+        self.reclaim.failed_opens += 1;
         let is_renaming = matches!(error, SpoolError::Io { step: Step::Rename, .. });
         if is_renaming {
             // The new header may be in place and says where the old segment ends: nothing may follow there.

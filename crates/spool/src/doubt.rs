@@ -6,13 +6,13 @@
 //! begins with it, and says that the segment before ends in front of it. At most one batch is in doubt: each is written
 //! after the sync of the one before.
 
-use crate::SpoolError;
 use crate::disk::{Disk, FileName};
 use crate::format::BatchHeader;
 use crate::log::SegmentLog;
 use crate::page::{PAGE_OCTETS, PageBuf};
 use crate::record::is_whole;
 use crate::reserve::Purpose;
+use crate::{SpoolError, Step};
 use message::Place;
 
 /// A batch in doubt.
@@ -33,22 +33,27 @@ pub(crate) struct Copied {
 }
 
 impl<D: Disk> SegmentLog<D> {
-    /// The batch in doubt with its octets, to be framed for `segment`; `None` when there is none. One that
-    /// does not read any more is left where it is.
-    pub(crate) fn doubtful_batch(&self, nonce: u64, segment: u32) -> Option<(Doubt, PageBuf)> {
-        let doubt = self.doubt?;
+    /// The batch in doubt with its octets, to be framed for `segment`; `None` when there is none. It did read
+    /// at the start: one that does not read any more is left where it is, but not before some tries.
+    pub(crate) fn doubtful_batch(&mut self, nonce: u64, segment: u32) -> Result<Option<(Doubt, PageBuf)>, SpoolError> {
+        let Some(doubt) = self.doubt else { return Ok(None) };
+        let file = FileName::Segment(doubt.segment);
         let mut buffer = PageBuf::default();
         let pages = buffer.for_reading(doubt.pages as usize);
-        let length = self.reader.read_at(FileName::Segment(doubt.segment), doubt.page, pages).ok()?;
-        buffer.truncate(length);
-        let header = BatchHeader::decode(buffer.octets()).filter(|header| header.sequence == doubt.sequence)?;
-        if !is_whole(buffer.octets(), &header) {
-            return None;
+        match self.reader.read_at(file, doubt.page, pages) {
+            Ok(length) => buffer.truncate(length),
+            Err(error) if self.reclaim.doubt_tries < READ_TRIES_MAX => {
+                self.reclaim.doubt_tries += 1;
+                return Err(SpoolError::io(Step::Read, file, &error));
+            }
+            Err(_) => return Ok(None),
         }
+        let header = BatchHeader::decode(buffer.octets()).filter(|header| header.sequence == doubt.sequence);
+        let Some(header) = header.filter(|header| is_whole(buffer.octets(), header)) else { return Ok(None) };
         // Records know their batch's sequence and nothing else of where they stand.
         let header = BatchHeader { nonce, segment, ..header };
         buffer.octets_mut()[..64].copy_from_slice(&header.encode());
-        Some((doubt, buffer))
+        Ok(Some((doubt, buffer)))
     }
 
     /// Opens the run's first segment, before something is done that cannot be undone on the word of the batch in doubt.
@@ -96,3 +101,6 @@ impl<D: Disk> SegmentLog<D> {
         }
     }
 }
+
+/// Commits that are refused because the batch in doubt does not read, before it is left where it is.
+const READ_TRIES_MAX: u32 = 5;

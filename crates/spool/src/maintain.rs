@@ -50,6 +50,10 @@ pub enum Work {
 pub(crate) struct Reclaim {
     /// What the disk said when it last refused something new; `None` since it took it.
     pub lacking: Option<SpoolError>,
+    /// Segments that could not be opened.
+    pub failed_opens: u64,
+    /// How often the batch in doubt did not read.
+    pub doubt_tries: u32,
     /// Files to be removed once that can be done.
     pub litter: Vec<FileName>,
     /// Messages given up and not yet told to the caller.
@@ -108,6 +112,7 @@ impl<D: Disk> SegmentLog<D> {
         }
         // A file that cannot be released now must not keep the others, nor the rest, from being done.
         let mut failed = None;
+        let failed_opens = self.reclaim.failed_opens;
         for tidy in [Self::release_one, Self::set_aside_one, Self::trim_one] {
             match tidy(self) {
                 Ok(None) => {}
@@ -160,7 +165,8 @@ impl<D: Disk> SegmentLog<D> {
         }
         let octets = self.fill_step(octets_max)?;
         match failed {
-            Some(error) if octets == 0 => Err(error),
+            // A spare that the next try takes and spoils like this one is no reason to go on at once.
+            Some(error) if octets == 0 || self.reclaim.failed_opens > failed_opens => Err(error),
             _ => Ok(filled(octets)),
         }
     }

@@ -134,9 +134,9 @@ impl Scan {
         Found::Damaged { page, pages, batch }
     }
 
-    /// Page behind the last that may hold a batch.
+    /// Page behind the last that may hold a batch. What is acknowledged is missed where the file ends before it.
     fn limit(&self) -> u32 {
-        self.end.unwrap_or(self.file_pages).min(self.file_pages)
+        self.end.unwrap_or(self.file_pages)
     }
 
     /// A sound header at `page` that continues this segment.

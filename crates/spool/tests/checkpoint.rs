@@ -31,7 +31,7 @@ fn same_from_the_log(disk: &FaultDisk) -> Recovery {
 fn run(seed: u64) -> usize {
     let mut rig = Rig::with(seed, rig::Work { spoils: false, ..rig::Work::default() });
     for life in 0..4 {
-        let steps = rig.below(60);
+        let steps = rig.below(40);
         for _ in 0..steps {
             if rig.below(12) == 0 {
                 let call = [Call::Create, Call::Write, Call::Sync, Call::Rename, Call::Remove][rig.below(5) as usize];

@@ -49,14 +49,15 @@ fn run_all(seeds: std::ops::Range<u64>) {
     }
 }
 
+/// With the three thousand of `checkpoint.rs` it is ten thousand histories.
 #[test]
-fn ten_thousand_power_cuts_lose_nothing_1() {
-    run_all(0..5000);
+fn power_cuts_lose_nothing_1() {
+    run_all(0..3500);
 }
 
 #[test]
-fn ten_thousand_power_cuts_lose_nothing_2() {
-    run_all(5000..10_000);
+fn power_cuts_lose_nothing_2() {
+    run_all(3500..7000);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 -- A relay to one smart host with short retries, for tests that kill it, fill its disk or break its disk's promises.
 --   TORTURE_LISTEN and TORTURE_TO (host:port), TORTURE_DIR (spool and logs), TORTURE_LOGS (logs, when elsewhere),
---   TORTURE_KIND (spool kind), TORTURE_STUCK (retry interval of mail that is stuck)
+--   TORTURE_KIND (spool kind), TORTURE_STUCK (retry interval of mail that is stuck), TORTURE_MIN_FREE (the spool's
+--   min_free_space and min_free_inodes)
 local kumo = require 'kumo'
 local DIR = os.getenv 'TORTURE_DIR'
 
@@ -10,9 +11,9 @@ kumo.on('init', function()
       name = name,
       path = DIR .. '/' .. name,
       kind = os.getenv 'TORTURE_KIND',
-      -- a small disk is to be filled to its end
-      min_free_space = '0',
-      min_free_inodes = '0',
+      -- a small disk is to be filled to its end, if nothing else is said
+      min_free_space = os.getenv 'TORTURE_MIN_FREE' or '0',
+      min_free_inodes = os.getenv 'TORTURE_MIN_FREE' or '0',
     }
   end
   kumo.configure_local_logs {

@@ -1,11 +1,13 @@
 //! A disk that fails while the program runs: what is answered 250 stays safe, refusals come in time and with the right
 //! reason, and mail is accepted again by itself once the disk is sound.
 
+use e2e::mount::Tmpfs;
 use e2e::preload::{Faults, How, Op};
 use e2e::scratch::Scratch;
 use e2e::torture::{Load, Mix, Refusal, Stage, seed};
 use e2e::until::{LATER, SOON, until};
 use nix::errno::Errno;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 #[test]
@@ -49,8 +51,12 @@ fn new_files_that_cannot_be_made() {
 
 #[test]
 fn names_that_cannot_be_changed() {
-    // The log changes none while a segment has room.
-    endure(Some("LocalDisk"), &[(Op::Name, How::Error(Errno::EIO))], None, Refusals::Come("451 4.3.0"));
+    // The log changes one when a segment is full: on a small disk those are small.
+    let faults = [(Op::Name, How::Error(Errno::EIO))];
+    let scratch = Scratch::new();
+    let disk = Tmpfs::mount(&scratch, "small", "size=256m");
+    endure_in(disk.path(), None, &faults, None, Refusals::Come("451 4.3.0"));
+    endure(Some("LocalDisk"), &faults, None, Refusals::Come("451 4.3.0"));
 }
 
 /// What clients may hear while the disk fails.
@@ -66,16 +72,20 @@ fn for_each_kind(ops: &[(Op, How)], times: Option<u32>, expected: Refusals) {
     endure(Some("LocalDisk"), ops, times, expected);
 }
 
-/// A run with a fault in its middle.
 fn endure(kind: Option<&str>, ops: &[(Op, How)], times: Option<u32>, expected: Refusals) {
+    endure_in(Scratch::new().path(), kind, ops, times, expected);
+}
+
+/// A run with a fault in its middle; spool and logs lie in `folder`.
+fn endure_in(folder: &Path, kind: Option<&str>, ops: &[(Op, How)], times: Option<u32>, expected: Refusals) {
     let scratch = Scratch::new();
     let faults = Faults::new(&scratch);
-    let stage = Stage::new(scratch.path(), seed()).kind(kind);
+    let stage = Stage::new(folder, seed()).kind(kind);
     let faulty = stage.launch.clone();
     let relay = faulty
         .env("LD_PRELOAD", &faults.library)
         .env("FAULTS_FILE", &faults.switches)
-        .env("FAULTS_FOLDER", scratch.join("data"))
+        .env("FAULTS_FOLDER", folder.join("data"))
         .start();
     let mix = Mix { stuck_percent: 10, ..Mix::varied() };
     let load = Load::start(&stage.book, stage.address, SENDERS, LETTERS_PER_SECOND, &mix);

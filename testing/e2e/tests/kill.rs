@@ -6,7 +6,7 @@ use e2e::mount::Tmpfs;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::torture::{Account, Line, Load, Mix, Sent, Stage, seed};
-use e2e::until::{LATER, SOON};
+use e2e::until::{LATER, SOON, until};
 use e2e::wire::Client;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -72,7 +72,7 @@ fn killed_on_disk(spool: Option<&str>, seed: u64, kills: usize) -> (Account, Vec
             Kind::UnderLoad => {
                 let mut relay = relay.take().unwrap_or_else(|| stage.launch.start());
                 stage.book.await_acked(stage.book.acked() + random.usize(1..=100), SOON);
-                relay.process.kill();
+                end(&stage, &mut relay);
             }
             Kind::AfterAck => {
                 let mut relay = relay.take().unwrap_or_else(|| stage.launch.start());
@@ -84,6 +84,8 @@ fn killed_on_disk(spool: Option<&str>, seed: u64, kills: usize) -> (Account, Vec
                 let mut starting = stage.launch.spawn();
                 // The moment of death is the random thing here: there is no event to wait for.
                 std::thread::sleep(START_KILLED_WITHIN.mul_f64(random.f64()));
+                starting.signal(Signal::SIGKILL);
+                stage.book.died();
                 starting.kill();
             }
             Kind::Compacting => unreachable!("not on this stage"),
@@ -97,6 +99,13 @@ fn killed_on_disk(spool: Option<&str>, seed: u64, kills: usize) -> (Account, Vec
     (account, kinds)
 }
 
+/// SIGKILL, and the wait for the end.
+fn end(stage: &Stage, relay: &mut Kumod) {
+    relay.process.signal(Signal::SIGKILL);
+    stage.book.died();
+    relay.process.kill();
+}
+
 /// Sends a few letters on a line of its own; the 250 to the last of them is the relay's last word.
 fn kill_after_ack(stage: &Stage, relay: &mut Kumod, letters: usize) {
     let mut line = Line::open(stage.address, &stage.book).expect("a relay that serves");
@@ -106,6 +115,7 @@ fn kill_after_ack(stage: &Stage, relay: &mut Kumod, letters: usize) {
         let sent = line.send(&stage.book, &letter, |_| {
             if left == 0 {
                 kill(pid, Signal::SIGKILL).expect("the relay lives");
+                stage.book.died();
             }
         });
         assert_eq!(sent, Sent::Acked);
@@ -125,7 +135,7 @@ fn killed_while_compacting(seed: u64, kills: usize) -> (Account, Vec<Kind>) {
     for _ in 0..kills {
         await_compaction(&relay);
         std::thread::sleep(COMPACTION_KILLED_WITHIN.mul_f64(random.f64()));
-        relay.process.kill();
+        end(&stage, &mut relay);
         stage.book.next_epoch();
         relay = stage.launch.start();
     }
@@ -200,6 +210,9 @@ fn attempts_and_due_times_survive_a_kill() {
     server.process.kill();
     let restarted = Instant::now();
     let server = launch.start();
+    // Serving comes first, the mail of earlier lives after it.
+    server.await_metric("message_count", SPREAD as f64, SOON);
+    until(SOON, "the end of the recovery", || (server.metric("postrider_spool_recovering") == 0.0).then_some(()));
     assert_eq!(server.metric("message_count"), SPREAD as f64, "messages found in the spool");
 
     let second = times(&logs.await_records("second failures", SPREAD, LATER, failures(1)));

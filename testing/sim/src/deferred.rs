@@ -7,7 +7,7 @@ use crate::event::{Appender, ServerEvent};
 use crate::life::Process;
 use crate::plan::SECOND;
 use crate::world::World;
-use message::{Message, Sealed};
+use message::{Message, Sealed, Settled};
 use queue::Queued;
 use spool::{Durable, Mark, SpoolError};
 
@@ -24,6 +24,9 @@ impl World {
         let mut taken = self.with_queue(|q, _| q.take_unspooled(messages_max, octets_max));
         if taken.is_empty() {
             return;
+        }
+        if self.sabotaged(Sabotage::SpoolWhole) {
+            taken.iter_mut().for_each(|queued| queued.message.settled = Settled::default());
         }
         let sealed: Vec<Sealed> = taken.iter_mut().filter_map(|queued| queue::seal(&mut queued.message)).collect();
         if sealed.len() != taken.len() {

@@ -77,7 +77,9 @@ pub struct Account {
     pub certain: bool,
     /// It was accepted into memory and no spool has it: a crash may lose it.
     pub volatile: bool,
-    /// A crash did.
+    /// It was accepted like that.
+    pub deferred: bool,
+    /// A crash took it.
     pub lost: bool,
     /// Its record on the disk was damaged: it may be set aside.
     pub damaged: bool,
@@ -163,6 +165,7 @@ impl Ledger {
             durable: false,
             certain: false,
             volatile: false,
+            deferred: false,
             lost: false,
             damaged: false,
             promised: false,
@@ -187,7 +190,7 @@ impl Ledger {
     /// A message that was accepted into memory is ours.
     pub fn kept_in_memory(&mut self, id: MessageId) {
         if let Some(account) = self.account(id) {
-            account.volatile = true;
+            (account.volatile, account.deferred) = (true, true);
         }
     }
 
@@ -205,6 +208,9 @@ impl Ledger {
         let is_whole = [&sealed.head[..], &sealed.body[..]].concat() == account.content;
         let wrong = match left_out.iter().find(|(_, fate)| !fate.is_final(life)) {
             Some((recipient, _)) => Some(format!("is spooled without {recipient}, who is not settled")),
+            None if account.recipients.iter().any(|fate| fate.is_final(life)) => {
+                Some("is spooled with settled recipients".to_owned())
+            }
             None if !account.volatile => Some("is spooled and is not in memory only".to_owned()),
             None if !is_whole => Some("is spooled with other content".to_owned()),
             None => None,
@@ -299,7 +305,8 @@ impl Ledger {
         let submission = account.submission;
         let number = account.envelope.recipients.iter().position(|r| r.as_str() == recipient.as_str());
         let Some(number) = number else { return self.violate(format!("{id} is not for {recipient}")) };
-        let is_ours = account.is_ours();
+        // A peer may have it all when a crash takes it from the server.
+        let is_ours = account.is_ours() || account.lost;
         let fate = &mut account.recipients[number];
         let before = fate.delivered.replace((life, false));
         (fate.taken_now, fate.honestly) = (true, honestly);
@@ -375,7 +382,12 @@ impl Ledger {
         match mark {
             Mark::Attempt { attempts, due, .. } => account.plans.push(Plan { at, attempts: *attempts, due: *due }),
             Mark::RecipientsDone { recipients, .. } => {
-                recipients.iter().for_each(|r| account.recipients[*r as usize].done_marked = true);
+                let known = recipients.iter().filter(|r| (**r as usize) < account.recipients.len());
+                let known: Vec<usize> = known.map(|r| *r as usize).collect();
+                known.iter().for_each(|r| account.recipients[*r].done_marked = true);
+                if known.len() < recipients.len() {
+                    self.violate(format!("{} is marked for recipients it does not have", mark.id()));
+                }
             }
             Mark::Removed { .. } => (account.gone, account.gone_at) = (Gone::Marked, at),
         }
@@ -390,7 +402,8 @@ impl Ledger {
                 account.plans.drain(..at);
             }
             Mark::RecipientsDone { recipients, .. } => {
-                recipients.iter().for_each(|r| account.recipients[*r as usize].done_durably = true);
+                let known = recipients.iter().map(|r| *r as usize).filter(|r| *r < account.recipients.len());
+                known.collect::<Vec<_>>().into_iter().for_each(|r| account.recipients[r].done_durably = true);
             }
             Mark::Removed { .. } => account.gone = Gone::Durably,
         }

@@ -36,7 +36,10 @@ impl Ledger {
                     account.gone_at = u64::MAX;
                     account.recipients.iter_mut().for_each(|fate| fate.final_at = u64::MAX);
                 }
-                Gone::No if account.durable => (account.durable, account.limbo) = (false, true),
+                Gone::No if account.durable => {
+                    (account.durable, account.limbo) = (false, true);
+                    account.lost = account.deferred;
+                }
                 Gone::No | Gone::Marked | Gone::Durably | Gone::Aside => {}
             }
         }
@@ -49,6 +52,9 @@ fn adopt(account: &mut Account, message: &RecoveredMessage, all_synced: bool, sy
     let removed = account.gone == Gone::Marked && account.gone_at <= synced_until;
     if account.gone == Gone::Durably || removed {
         return Err(format!("came back after its removal was synced ({:?} at {})", account.gone, account.gone_at));
+    }
+    if account.damaged {
+        adopt_damaged(account, message);
     }
     if account.envelope.recipients.len() != usize::from(message.recipients) {
         return Err(format!("came back with {} recipients", message.recipients));
@@ -73,6 +79,16 @@ fn adopt(account: &mut Account, message: &RecoveredMessage, all_synced: bool, sy
     account.plans.iter_mut().filter(|p| p.at > synced_until).for_each(|p| p.at = u64::MAX);
     account.plans.push(Plan { at: if all_synced { 0 } else { u64::MAX }, ..plan });
     Ok(())
+}
+
+/// The newest record of a message was damaged: an older one counts again.
+fn adopt_damaged(account: &mut Account, message: &RecoveredMessage) {
+    account.plans = vec![Plan { at: 0, attempts: message.attempts, due: message.due }];
+    for (number, fate) in account.recipients.iter_mut().enumerate() {
+        let done = message.settled.contains(number as u16);
+        let again = Fate { delivered: fate.delivered, ..Fate::default() };
+        *fate = if done { fate.clone() } else { again };
+    }
 }
 
 fn adopt_recipient(fate: &mut Fate, done: bool, all_synced: bool, synced_until: u64) -> Result<(), String> {

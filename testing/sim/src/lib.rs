@@ -79,6 +79,10 @@ pub enum Sabotage {
     OpenTwice,
     /// Recipients of a message that no spool has are marked as settled.
     MarkVolatile,
+    /// What was settled before a message is spooled is spooled with it.
+    SpoolWhole,
+    /// A message that could not be read for the moment is set aside.
+    SetAsideUnread,
     /// A stop leaves in memory what is in memory only.
     ForgetVolatile,
 }

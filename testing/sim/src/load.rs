@@ -1,6 +1,8 @@
 //! The driver that brings content back, after the engine's `load.rs`.
 
+use crate::Sabotage;
 use crate::world::World;
+use message::MessageId;
 use queue::Queued;
 use spool::{FileName, SpoolError};
 
@@ -13,13 +15,14 @@ impl World {
         }
         self.damage(&queued);
         let read = queued.message.place.and_then(|place| self.process.as_ref().map(|p| p.log.read(id, place)));
+        let is_final = matches!(&read, Some(Err(SpoolError::Damaged { .. } | SpoolError::NoSuchMessage { .. })));
         match read {
             Some(Ok(resident)) => {
                 self.report.loads += 1;
                 queued.message.resident = Some(Box::new(resident));
                 Some(queued)
             }
-            Some(Err(error @ (SpoolError::Damaged { .. } | SpoolError::NoSuchMessage { .. }))) => {
+            Some(Err(error)) if is_final || self.sabotaged(Sabotage::SetAsideUnread) => {
                 self.note(|| format!("{id} is set aside: {error}"));
                 self.report.set_aside += 1;
                 self.ledger.set_aside(id);
@@ -62,7 +65,13 @@ impl World {
         let at = octets.get(from..).and_then(|o| o.windows(text.len()).position(|w| w == text.as_bytes()));
         if let Some(at) = at {
             self.disk.flip_bit(file, (from + at) as u64 * 8);
-            self.ledger.damaged(id);
+            // The spool reads records whole: those that share this one's body go with it.
+            let record = |id: &MessageId| {
+                process.log.locate(*id).is_some_and(|p| (p.segment, p.offset) == (place.segment, place.offset))
+            };
+            let hit: Vec<MessageId> = self.ledger.messages.keys().copied().filter(record).collect();
+            self.note(|| format!("DAMAGE to {id} at {place:?}, and so to {hit:?}"));
+            hit.into_iter().for_each(|id| self.ledger.damaged(id));
         }
     }
 }

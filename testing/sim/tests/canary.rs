@@ -32,6 +32,10 @@ fn every_mistake_is_noticed() {
         (Sabotage::UnmarkedRecipients, "to do, who was settled long ago"),
         (Sabotage::UnmarkedAttempts, "came back with Plan"),
         (Sabotage::OpenTwice, "connections exist, the queue knows"),
+        (Sabotage::MarkVolatile, "done, whom nobody settled"),
+        (Sabotage::ForgetVolatile, "was in memory only when the server was stopped"),
+        (Sabotage::SpoolWhole, "is spooled with settled recipients"),
+        (Sabotage::SetAsideUnread, "is set aside and nothing damaged it"),
     ] {
         match caught(sabotage, expected) {
             Ok(seed) => println!("{sabotage:?} is noticed at seed {seed}"),

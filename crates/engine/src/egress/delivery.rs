@@ -86,12 +86,17 @@ impl Delivery {
         }
     }
 
-    /// Lets the next message's envelope ride along, when there is one.
+    /// Lets the next message's envelope ride along, when there is one and memory has room for it now: the message in hand
+    /// is not sent yet and must not wait for what others in the same place hold.
     async fn pipeline_more(&mut self) {
         while self.session.can_begin() && !self.in_hand.is_empty() && self.may_take() && !self.engine.holds_deliveries()
         {
             match self.engine.with_queue(|q, now| q.take_more(now, self.conn)) {
-                Take::Message(queued) => self.begin(*queued).await,
+                Take::Message(queued) => match self.engine.load_now(*queued).await {
+                    Ok(Some(queued)) => self.begin(queued),
+                    Ok(None) => {}
+                    Err(queued) => return self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued)),
+                },
                 Take::Idle | Take::After(_) | Take::Close => return,
             }
         }
@@ -106,7 +111,11 @@ impl Delivery {
             return self.idle(LOGS_PAUSE, false).await;
         }
         match self.engine.with_queue(|q, now| q.take(now, self.conn)) {
-            Take::Message(queued) => self.begin(*queued).await,
+            Take::Message(queued) => {
+                if let Some(queued) = self.engine.load(*queued).await {
+                    self.begin(queued);
+                }
+            }
             Take::Idle => self.idle(self.path.idle_timeout.get(), true).await,
             Take::After(wait) => self.idle(wait, false).await,
             Take::Close => self.session.finish(self.now()),
@@ -117,8 +126,8 @@ impl Delivery {
         self.taken < self.path.max_deliveries_per_connection && !self.engine.stop.is_draining()
     }
 
-    async fn begin(&mut self, queued: Queued) {
-        let Some(queued) = self.engine.load(queued).await else { return };
+    /// Begins a message whose content is in memory.
+    fn begin(&mut self, queued: Queued) {
         let message = &queued.message;
         let Some(resident) = message.resident.as_deref() else { return };
         let (head, body) = (resident.head.clone(), resident.body.clone());

@@ -164,11 +164,34 @@ async fn who_waits_for_room_gets_it_when_it_is_there_and_it_counts() {
     pressure.set_memory(980 * MIB);
     let waiting = tokio::spawn({
         let pressure = pressure.clone();
-        async move { pressure.room_to_load(10 * MIB).await }
+        async move { drop(pressure.room_to_load(10 * MIB).await) }
     });
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished());
     pressure.set_memory(500 * MIB);
     tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("there is room").expect("no panic");
     assert_eq!(pressure.admission(), Admission::Open { octets_max: 240 * MIB });
+}
+
+#[tokio::test]
+async fn room_that_was_promised_is_not_promised_again_when_a_sample_does_not_show_it_yet() {
+    let pressure = pressure(false);
+    pressure.set_memory(500 * MIB);
+    let room = pressure.room_to_load(50 * MIB).await;
+    assert_eq!(pressure.admission(), Admission::Open { octets_max: 200 * MIB });
+    pressure.set_memory(500 * MIB);
+    assert_eq!(pressure.admission(), Admission::Open { octets_max: 200 * MIB }, "still on its way");
+    drop(room);
+    pressure.set_memory(550 * MIB);
+    assert_eq!(pressure.admission(), Admission::Open { octets_max: 200 * MIB }, "there, and counted once");
+}
+
+#[test]
+fn who_cannot_wait_is_told_at_once() {
+    let pressure = pressure(false);
+    pressure.set_memory(500 * MIB);
+    assert!(pressure.room_to_load_now(62 * MIB).is_some(), "a quarter of what is left");
+    assert!(pressure.room_to_load_now(100 * MIB).is_none());
+    pressure.set_memory(700 * MIB);
+    assert!(pressure.room_to_load_now(1).is_none(), "memory is low");
 }

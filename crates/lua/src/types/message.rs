@@ -60,7 +60,7 @@ fn identity<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
         let draft = this.draft()?;
         QueueName::text_for(&draft.envelope, &draft.meta).map_err(mlua::Error::external)
     });
-    // Every message is synced before 250, so there is nothing to switch on; see docs/compat.md.
+    // Matters to listeners with `deferred_spool` only: everything else is synced before 250 anyway.
     methods.add_method_mut("set_force_sync", |_, this, force: bool| {
         this.draft()?.force_sync = force;
         Ok(())

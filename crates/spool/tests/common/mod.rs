@@ -85,6 +85,12 @@ pub fn resident(sealed: &Sealed) -> Resident {
     Resident { envelope, meta, head, body }
 }
 
+/// Whether a message reads back as what `sealed` is.
+pub fn is_same(read: &Resident, sealed: &Sealed) -> bool {
+    let Resident { envelope, meta, head, body } = read;
+    (envelope, meta, head, body) == (&sealed.envelope, &sealed.meta, &sealed.head, &sealed.body)
+}
+
 /// Numbers of a recovered message's recipients that are not settled.
 pub fn pending(message: &RecoveredMessage) -> Vec<u16> {
     (0..message.recipients).filter(|recipient| !message.settled.contains(*recipient)).collect()

@@ -5,6 +5,7 @@
 
 use crate::torture::Fate;
 use std::fmt;
+use std::time::Duration;
 
 /// What the book knows about one letter whose final dot was about to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub struct Entry {
     pub epoch: usize,
     /// Epoch of each copy a recipient got; one list a recipient.
     pub copies: Vec<Vec<usize>>,
-    /// Copies of each recipient beyond the first that the receiver provoked.
+    /// Copies of each recipient whose answer the server cannot have read.
     pub excused: Vec<usize>,
     /// Some copy differed from what was sent.
     pub damaged: bool,
@@ -59,8 +60,12 @@ pub struct Account {
     pub strangers: Vec<String>,
     /// Copies beyond the first that nothing excuses.
     pub duplicates: usize,
-    /// Copies beyond the first that the receiver provoked.
+    /// Copies beyond the first that the receiver provoked, or took from a server that was dead already.
     pub excused: usize,
+    /// Copies taken from a server that was dead already, whether others followed or not.
+    pub posthumous: usize,
+    /// The longest time from a copy that should have been the last to the kill that made it be forgotten.
+    pub oldest: Duration,
     /// The same by epoch.
     pub epochs: Vec<Row>,
 }
@@ -135,7 +140,7 @@ impl Account {
 
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Account { acked, unknown, refused, duplicates, excused, .. } = self;
+        let Account { acked, unknown, refused, duplicates, excused, posthumous, oldest, .. } = self;
         write!(f, "{acked} acked, {unknown} unknown, {refused} refused; ")?;
         let named = |list: &[u64]| match list {
             [] => "0".to_owned(),
@@ -145,7 +150,8 @@ impl fmt::Display for Account {
         write!(f, "phantom {}, split {}, ", named(&self.phantom), named(&self.split))?;
         write!(f, "strangers {}", self.strangers.len())?;
         self.strangers.iter().take(NAMED_MAX).try_for_each(|stranger| write!(f, " {stranger}"))?;
-        write!(f, "; {duplicates} duplicates, and {excused} excused")
+        write!(f, "; {duplicates} duplicates, and {excused} excused; {posthumous} taken of the dead")?;
+        write!(f, "; forgotten at most {oldest:?} after the reply")
     }
 }
 

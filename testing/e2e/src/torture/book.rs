@@ -40,6 +40,11 @@ struct Pages {
     refusals: Vec<Refusal>,
     strangers: Vec<String>,
     released: bool,
+    /// When each of the server's lives so far was ended.
+    deaths: Vec<Instant>,
+    /// When a recipient got each copy of a letter.
+    taken: HashMap<(u64, usize), Vec<Instant>>,
+    posthumous: usize,
 }
 
 /// What the receiver answers to a final dot.
@@ -104,6 +109,11 @@ impl Book {
         pages.epoch
     }
 
+    /// The server was sent SIGKILL: it reads nothing of what the receiver writes from now on.
+    pub fn died(&self) {
+        self.pages().deaths.push(Instant::now());
+    }
+
     /// Refusals so far.
     pub fn refusals(&self) -> Vec<Refusal> {
         self.pages().refusals.clone()
@@ -151,7 +161,12 @@ impl Book {
     /// The account so far.
     pub fn account(&self) -> Account {
         let pages = self.pages();
-        Account::of(pages.entries.values(), pages.strangers.clone(), pages.epoch + 1)
+        pages.account()
+    }
+
+    /// Lives of the server that have ended.
+    pub(crate) fn lives_ended(&self) -> usize {
+        self.pages().deaths.len()
     }
 
     /// True when the receiver takes a RCPT.
@@ -164,8 +179,8 @@ impl Book {
         }
     }
 
-    /// Notes what arrived for `addresses`; says what the receiver answers.
-    pub(crate) fn arrive(&self, addresses: &[String], content: &[u8]) -> AtDot {
+    /// Notes what arrived for `addresses`; says what the receiver answers, and which copies it took.
+    pub(crate) fn arrive(&self, addresses: &[String], content: &[u8]) -> (AtDot, Vec<(u64, usize)>) {
         let number = letter::parse_number(content);
         let octets = number.and_then(|number| Some((number, self.pages().entries.get(&number)?.octets)));
         let intact = octets.is_some_and(|(number, octets)| self.is_intact(content, number, octets));
@@ -190,7 +205,8 @@ impl Book {
         }
         if at_dot != AtDot::Defer {
             let epoch = pages.epoch;
-            for (number, place) in places {
+            for &(number, place) in &places {
+                pages.taken.entry((number, place)).or_default().push(Instant::now());
                 let Some(entry) = pages.entries.get_mut(&number) else { continue };
                 entry.copies[place].push(epoch);
                 entry.excused[place] += usize::from(at_dot == AtDot::HangUp);
@@ -198,7 +214,21 @@ impl Book {
             }
             self.changed.notify_all();
         }
-        at_dot
+        (at_dot, places)
+    }
+
+    /// The receiver is about to answer for these copies to the server's `life`. If that has ended the answer comes to
+    /// nobody, as if the receiver had hung up.
+    pub(crate) fn answer_to(&self, life: usize, copies: &[(u64, usize)]) {
+        let mut pages = self.pages();
+        if pages.deaths.len() == life {
+            return;
+        }
+        for (number, place) in copies {
+            pages.posthumous += 1;
+            let Some(entry) = pages.entries.get_mut(number) else { continue };
+            entry.excused[*place] += 1;
+        }
     }
 
     /// The letter stands at the end of what arrived, behind trace fields of the server.
@@ -216,7 +246,7 @@ impl Book {
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let account = Account::of(pages.entries.values(), pages.strangers.clone(), pages.epoch + 1);
+                let account = pages.account();
                 let refusals: Vec<Refusal> = pages.refusals.iter().rev().take(3).cloned().collect();
                 drop(pages);
                 panic!("{what}: not within {within:?}; {account}; last refusals: {refusals:?}");
@@ -237,6 +267,25 @@ impl Pages {
         let seen = self.seen.entry((number, place)).or_default();
         *seen += 1;
         *seen
+    }
+
+    fn account(&self) -> Account {
+        let account = Account::of(self.entries.values(), self.strangers.clone(), self.epoch + 1);
+        Account { posthumous: self.posthumous, oldest: self.oldest(), ..account }
+    }
+
+    /// The longest time from a copy that others followed without excuse to the death of the server behind it.
+    fn oldest(&self) -> Duration {
+        let places = self.entries.values().flat_map(|entry| {
+            let places = entry.copies.iter().zip(&entry.excused).enumerate();
+            let forgotten = places.filter(|(_, (copies, excused))| copies.len() > **excused + 1);
+            forgotten.filter_map(|(place, _)| self.taken.get(&(entry.number, place)))
+        });
+        let ages = places.flat_map(|taken| &taken[..taken.len() - 1]).filter_map(|taken| {
+            let death = self.deaths.iter().find(|death| *death > taken)?;
+            Some(*death - *taken)
+        });
+        ages.max().unwrap_or_default()
     }
 }
 
@@ -259,7 +308,7 @@ mod tests {
         let book = Book::new(1);
         let (letter, to) = sent(&book, &[Fate::Now]);
         let with_trace = [b"Received: from there\r\n", letter.content.as_slice()].concat();
-        assert_eq!(book.arrive(&to, &with_trace), AtDot::Take);
+        assert_eq!(book.arrive(&to, &with_trace).0, AtDot::Take);
         assert!(book.account().is_clean());
         let (letter, to) = sent(&book, &[Fate::Now]);
         let mut spoilt = letter.content.clone();
@@ -281,6 +330,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_dead_server_is_told_is_not_its_fault() {
+        let book = Book::new(1);
+        let (letter, to) = sent(&book, &[Fate::Now]);
+        let take = |life| book.answer_to(life, &book.arrive(&to, &letter.content).1);
+        book.died();
+        // Sent in the life that has ended: taken all the same.
+        take(0);
+        take(1);
+        let account = book.account();
+        assert_eq!((account.duplicates, account.excused, account.posthumous), (0, 1, 1));
+        assert_eq!(account.oldest, Duration::ZERO);
+        book.died();
+        take(2);
+        assert_eq!(book.account().duplicates, 1, "this one had been answered to a living server");
+        assert!(book.account().oldest > Duration::ZERO);
+    }
+
+    #[test]
     fn fates_come_true() {
         let book = Book::new(1);
         let (letter, to) = sent(&book, &[Fate::Later, Fate::Drop, Fate::Stuck]);
@@ -288,16 +355,16 @@ mod tests {
         assert!(!book.takes(&to[2]));
         book.release();
         assert!(book.takes(&to[2]));
-        assert_eq!(book.arrive(&to, &letter.content), AtDot::HangUp);
-        assert_eq!(book.arrive(&to, &letter.content), AtDot::Take);
+        assert_eq!(book.arrive(&to, &letter.content).0, AtDot::HangUp);
+        assert_eq!(book.arrive(&to, &letter.content).0, AtDot::Take);
         assert_eq!((book.account().duplicates, book.account().excused), (0, 3));
         book.arrive(&to[..1], &letter.content);
         assert_eq!(book.account().duplicates, 1);
 
         let (letter, to) = sent(&book, &[Fate::Dot]);
-        assert_eq!(book.arrive(&to, &letter.content), AtDot::Defer);
+        assert_eq!(book.arrive(&to, &letter.content).0, AtDot::Defer);
         assert_eq!(book.account().lost, [letter.number]);
-        assert_eq!(book.arrive(&to, &letter.content), AtDot::Take);
+        assert_eq!(book.arrive(&to, &letter.content).0, AtDot::Take);
         assert!(book.account().is_clean());
     }
 }

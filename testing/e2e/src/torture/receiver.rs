@@ -76,10 +76,11 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         }
         let Ok(clone) = stream.try_clone() else { return };
         shared.open().insert(number, clone);
+        let life = shared.book.lives_ended();
         let ours = Arc::clone(shared);
         std::thread::spawn(move || {
             // A peer that is killed in the middle is this test's daily bread.
-            let _ = Session { book: &ours.book, recipients: Vec::new() }.serve(stream);
+            let _ = Session { book: &ours.book, life, recipients: Vec::new(), unanswered: Vec::new() }.serve(stream);
             ours.open().remove(&number);
         });
     }
@@ -87,7 +88,11 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 
 struct Session<'a> {
     book: &'a Book,
+    /// Of the server's lives, the one that opened this connection.
+    life: usize,
     recipients: Vec<String>,
+    /// Copies taken, the answer not yet written.
+    unanswered: Vec<(u64, usize)>,
 }
 
 impl Session<'_> {
@@ -101,6 +106,7 @@ impl Session<'_> {
         loop {
             // Pipelined commands get their replies in one piece.
             if reader.buffer().is_empty() {
+                self.book.answer_to(self.life, &std::mem::take(&mut self.unanswered));
                 writer.write_all(replies.as_bytes())?;
                 replies.clear();
             }
@@ -111,6 +117,7 @@ impl Session<'_> {
             let command = line.trim_end();
             if command.eq_ignore_ascii_case("DATA") && !self.recipients.is_empty() {
                 replies.push_str("354 go on\r\n");
+                self.book.answer_to(self.life, &std::mem::take(&mut self.unanswered));
                 writer.write_all(replies.as_bytes())?;
                 replies.clear();
                 let content = read_content(&mut reader)?;
@@ -148,7 +155,11 @@ impl Session<'_> {
 
     /// The reply to a final dot; `None` to hang up.
     fn content(&mut self, content: &[u8]) -> Option<&'static str> {
-        match self.book.arrive(&std::mem::take(&mut self.recipients), content) {
+        let (at_dot, taken) = self.book.arrive(&std::mem::take(&mut self.recipients), content);
+        if at_dot == AtDot::Take {
+            self.unanswered.extend(taken);
+        }
+        match at_dot {
             AtDot::Take => Some("250 2.0.0 taken\r\n"),
             AtDot::Defer => Some("451 4.3.0 not this time\r\n"),
             AtDot::HangUp => None,

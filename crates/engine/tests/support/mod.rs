@@ -1,0 +1,103 @@
+//! What tests of whole engines share: policies that send on or take in, an engine on loopback, a client.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use bytes::Bytes;
+use config::{EgressPath, EsmtpListener, LocalLogs, QueueConfig};
+use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
+use message::{Draft, Meta};
+use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
+use policy::{Answer, ConnMeta, Event, Interest, Policy, QueueParts, ready};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use telemetry::{LogWriter, Metrics};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+/// Sends every queue to `next`.
+pub struct ToNext {
+    pub next: SocketAddr,
+}
+
+/// Reports every message and drops it.
+pub struct Report {
+    pub seen: mpsc::UnboundedSender<(Meta, Bytes)>,
+}
+
+impl Policy for ToNext {
+    fn interest(&self) -> Interest {
+        Interest::NONE.with(Event::QueueConfig).with(Event::EgressPathConfig)
+    }
+
+    fn get_queue_config(&self, _parts: QueueParts) -> Answer<'_, QueueConfig> {
+        let list = json!([{"name": "next.test", "addr": self.next.to_string()}]);
+        let options = json!({"protocol": {"smtp": {"mx_list": list}}, "retry_interval": "1s"});
+        ready(config::parse("kumo.make_queue_config", options).expect("sound"))
+    }
+
+    fn get_egress_path_config(&self, _domain: String, _source: String, _site: String) -> Answer<'_, EgressPath> {
+        let options = json!({"enable_tls": "OpportunisticInsecure", "prohibited_hosts": []});
+        ready(config::parse("kumo.make_egress_path", options).expect("sound"))
+    }
+}
+
+impl Policy for Report {
+    fn interest(&self) -> Interest {
+        Interest::NONE.with(Event::MessageReceived)
+    }
+
+    fn smtp_server_message_received(&self, mut draft: Draft, _conn: ConnMeta) -> Answer<'_, Draft> {
+        self.seen.send((draft.meta.clone(), draft.data())).expect("the test waits");
+        draft.meta.set("queue", "null");
+        ready(draft)
+    }
+}
+
+/// An engine over `dir/spool`, and its listener's address.
+pub async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) {
+    let (spool, recovery) = store::open(&dir.join("spool"), store::Options::default()).expect("a fresh spool");
+    let nobody = HickoryResolver::from_config(&ResolverConfig::new(vec![([127, 0, 0, 1], 9).into()])).expect("sound");
+    let logs = LocalLogs { log_dir: dir.join("log"), ..LocalLogs::default() };
+    let engine = Engine::new(EngineParts {
+        policy,
+        spool,
+        mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
+        connectors: net::tls::Connectors::new().expect("roots"),
+        logs: vec![LogWriter::open(logs).expect("a fresh directory")],
+        metrics: Metrics::new().expect("a registry"),
+        pressure: engine::pressure::Pressure::unlimited(),
+        settings: EngineSettings {
+            hostname: "mx.test".to_owned(),
+            node_id: uuid::Uuid::from_u128(1),
+            resident_bytes_max: 1 << 20,
+            seed: 7,
+        },
+    });
+    engine.start(recovery);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    let service = EsmtpService::new(engine.clone(), EsmtpListener::default()).expect("defaults");
+    tokio::spawn(service.serve(listener));
+    (engine, address)
+}
+
+/// Sends one message; the answers, the last being that to the final dot.
+pub async fn send(to: SocketAddr, content: &str) -> String {
+    let mut stream = BufReader::new(TcpStream::connect(to).await.expect("listening"));
+    let mut answers = String::new();
+    let script =
+        ["EHLO client.test\r\n", "MAIL FROM:<a@sender.test>\r\n", "RCPT TO:<b@next.test>\r\n", "DATA\r\n", content];
+    stream.read_line(&mut answers).await.expect("a banner");
+    for step in script {
+        stream.write_all(step.as_bytes()).await.expect("writes");
+        let mut line = "-".repeat(4);
+        while line.as_bytes()[3] == b'-' {
+            line.clear();
+            stream.read_line(&mut line).await.expect("an answer");
+        }
+        answers.push_str(&line);
+    }
+    answers
+}
