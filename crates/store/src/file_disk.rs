@@ -233,9 +233,9 @@ fn list_into(files: &mut Vec<FileInfo>, dir: &Path, named: fn(&str) -> Option<Fi
 
 /// The names of files in the spool directory: a prefix and eight hex digits.
 fn of_log(name: &str) -> Option<FileName> {
-    let kinds: [(&str, fn(u32) -> FileName); 3] =
-        [("seg-", FileName::Segment), ("spare-", FileName::Spare), ("index-", FileName::Checkpoint)];
-    kinds.iter().find_map(|(prefix, kind)| name.strip_prefix(prefix).and_then(number).map(kind))
+    let numbered = |prefix| name.strip_prefix(prefix).and_then(number);
+    let other = || numbered("spare-").map(FileName::Spare).or_else(|| numbered("index-").map(FileName::Checkpoint));
+    numbered("seg-").map(FileName::Segment).or_else(other)
 }
 
 /// The names of files in `corrupt/`: a second file of one number has a copy number behind it.
