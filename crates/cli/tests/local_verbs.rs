@@ -165,7 +165,7 @@ fn damage_is_named_and_the_rest_is_saved() {
     let to = target.path().join("out");
     let (text, code) = run(dir.path(), &["salvage", "--to", to.to_str().expect("text")]).expect("runs");
     assert!(code == 1 && text.contains("written: 0 live, 1 unaccounted, 0 removed"), "{code} {text}");
-    assert!(text.contains(&format!("not written: msg/")) && text.contains(&id(4).to_string()), "{text}");
+    assert!(text.contains("not written: msg/") && text.contains(&id(4).to_string()), "{text}");
     let eml = fs::read(to.join(format!("{}.eml", id(5)))).expect("written");
     assert_eq!(eml, b"Subject: number 5\r\n\r\nBody of 5.\r\n");
 

@@ -24,7 +24,7 @@ use spool::SpoolError;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 /// The process's memory, as the program that owns the allocator knows it.
 pub trait Memory: Send + Sync {
@@ -59,7 +59,7 @@ struct Inner {
     /// Somebody should look at `allowance`.
     out_of_memory: Notify,
     /// Who brings large content back while memory is short; in turn.
-    loading: tokio::sync::Mutex<()>,
+    loading: Semaphore,
     /// Octets that were promised to content on its way back: a sample does not show them yet.
     promised: AtomicU64,
     /// Volumes with too little room.
@@ -82,7 +82,7 @@ impl Pressure {
             level: AtomicU8::new(Level::Fine as u8),
             allowance: AtomicI64::new(i64::MAX),
             out_of_memory: Notify::new(),
-            loading: tokio::sync::Mutex::new(()),
+            loading: Semaphore::new(1),
             promised: AtomicU64::new(0),
             full: AtomicUsize::new(0),
             silent: AtomicUsize::new(0),
@@ -190,7 +190,7 @@ impl Pressure {
         if self.has_room_to_load(octets, Duration::ZERO) {
             return self.promise(octets);
         }
-        let _turn = self.0.loading.lock().await;
+        let _turn = self.0.loading.acquire().await;
         let begun = tokio::time::Instant::now();
         while !self.has_room_to_load(octets, begun.elapsed()) {
             tokio::time::sleep(LOAD_PAUSE).await;
@@ -202,6 +202,11 @@ impl Pressure {
     pub fn room_to_load_now(&self, octets: u64) -> Option<Room> {
         let has_room = self.level() == Level::Fine && self.has_room_to_load(octets, Duration::ZERO);
         has_room.then(|| self.promise(octets))
+    }
+
+    /// Counts the copy that the spool makes of content while it writes it; of what is not large the reserve has room.
+    pub fn room_to_append(&self, octets: u64) -> Room {
+        self.promise(octets.saturating_sub(APPEND_OCTETS_FREE))
     }
 
     fn promise(&self, octets: u64) -> Room {
@@ -269,8 +274,7 @@ impl Pressure {
     }
 }
 
-/// Room for content on its way back from the spool, held until the content is there: between the two no sample
-/// shows it.
+/// Room for content on its way to or from the spool, held until it is there: before that no sample shows it.
 pub struct Room {
     pressure: Pressure,
     octets: u64,
@@ -302,6 +306,8 @@ impl Memory for NotMeasured {
 
 /// Content that may be brought back as long as memory is not out, in octets.
 const SMALL_OCTETS: u64 = 64 << 10;
+/// Octets of an append that are not counted: they fit into what is kept below the hard limit.
+const APPEND_OCTETS_FREE: u64 = 4 << 20;
 /// Content may take this part of the room there is: one in so many.
 const LOAD_SHARE: u64 = 4;
 /// How long the next in turn waits for room below the soft limit.

@@ -30,13 +30,13 @@ impl Batch {
         self.appends.is_empty() && self.marks.is_empty()
     }
 
-    /// Refuses what the format cannot hold, before anything is written.
-    pub(crate) fn check(&self) -> Result<(), SpoolError> {
+    /// Refuses what the format cannot hold, before anything is written; else about how many octets it takes.
+    pub(crate) fn check(&self) -> Result<u64, SpoolError> {
         let mut octets = self.marks.len() as u64 * MARK_OCTETS_USUAL;
         for transaction in &self.appends {
             octets += check_transaction(transaction)?;
         }
-        bounded(octets).map(|_| ())
+        bounded(octets)
     }
 }
 
@@ -114,9 +114,10 @@ pub(crate) struct Frame {
 }
 
 impl Builder {
-    /// Starts a batch.
-    pub fn begin(&mut self, sequence: u64) {
+    /// Starts a batch of about `octets`.
+    pub fn begin(&mut self, sequence: u64, octets: u64) {
         self.pages.clear(OCTETS_KEPT_MAX);
+        self.pages.expect(octets as usize);
         self.pages.put_zeros(BATCH_HEADER_OCTETS);
         self.scratch.shrink_to(SCRATCH_KEPT_MAX);
         self.sequence = sequence;
@@ -262,6 +263,6 @@ const MARK_OCTETS_USUAL: u64 = 40;
 /// What table row, sender and metadata of a message are estimated at, in octets.
 const MESSAGE_OCTETS_USUAL: u64 = 256;
 /// Memory the builder keeps between batches, in octets.
-const OCTETS_KEPT_MAX: usize = 16 << 20;
+const OCTETS_KEPT_MAX: usize = 8 << 20;
 /// Memory kept for one state, in octets.
 const SCRATCH_KEPT_MAX: usize = 1 << 20;

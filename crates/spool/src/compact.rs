@@ -61,7 +61,7 @@ impl<D: Disk> SegmentLog<D> {
         let Some(mut compaction) = begun.or_else(|| self.start_compaction()) else {
             return Ok(None);
         };
-        self.begin_batch();
+        self.begin_batch(0);
         let (octets_read, ended) = self.gather_survivors(&mut compaction, octets_max);
         let mut octets_written = 0;
         if !self.builder.written.is_empty() {

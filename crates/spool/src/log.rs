@@ -69,13 +69,13 @@ impl<D: Disk> SegmentLog<D> {
     /// Nothing of the batch is acknowledged then: the appends must be refused, the marks
     /// committed again. Marks alone may succeed where a batch with appends does not: see [`SegmentLog::accepts_appends`].
     pub fn commit(&mut self, batch: &Batch) -> Result<Vec<Durable>, SpoolError> {
-        batch.check()?;
+        let octets = batch.check()?;
         let mut purpose = Purpose::Marks;
         if !batch.appends.is_empty() {
             self.accepts_appends()?;
             purpose = Purpose::Appends;
         }
-        self.begin_batch();
+        self.begin_batch(octets);
         for transaction in &batch.appends {
             let part = |i: usize| new_part(&transaction[i]);
             self.builder.transaction(transaction.len(), part, &transaction[0].body);
@@ -123,9 +123,9 @@ impl<D: Disk> SegmentLog<D> {
         self.disk
     }
 
-    /// Starts the next batch in the builder.
-    pub(crate) fn begin_batch(&mut self) {
-        self.builder.begin(self.next_batch);
+    /// Starts the next batch, of about `octets`, in the builder.
+    pub(crate) fn begin_batch(&mut self, octets: u64) {
+        self.builder.begin(self.next_batch, octets);
         self.next_batch += 1;
     }
 

@@ -134,7 +134,7 @@ impl<D: Disk> SegmentLog<D> {
         }
         if self.floor_now() > self.floor {
             // An empty batch makes the new floor durable, so that idle spools shrink too.
-            self.begin_batch();
+            self.begin_batch(0);
             match self.write_batch(Purpose::Floor) {
                 Ok(_) => return Ok((Work::Floor, 0)),
                 Err(error) if is_passed(&error) => failed = Some(error),

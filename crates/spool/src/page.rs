@@ -29,6 +29,15 @@ impl PageBuf {
         }
     }
 
+    /// Makes room for `octets` in an empty buffer at once: growing copies, and has two buffers while it does.
+    pub fn expect(&mut self, octets: usize) {
+        let pages = octets.div_ceil(PAGE_OCTETS);
+        if self.len == 0 && pages > self.pages.len() {
+            self.pages = Vec::new();
+            self.pages.resize(pages, Page::zeroed());
+        }
+    }
+
     /// Appends octets.
     pub fn put(&mut self, octets: &[u8]) {
         let at = self.grow(octets.len());
@@ -84,8 +93,9 @@ impl PageBuf {
         let at = self.len;
         let pages = (at + more).div_ceil(PAGE_OCTETS);
         if pages > self.pages.len() {
-            // Doubling, so that a batch of many small records is not copied at each of them.
-            self.pages.resize(pages.max(self.pages.len() * 2).max(GROW_PAGES_MIN), Page::zeroed());
+            // By large steps, so that a batch of many small records is not copied at each of them.
+            let step = self.pages.len().clamp(GROW_PAGES_MIN, GROW_PAGES_MAX);
+            self.pages.resize(pages.max(self.pages.len() + step), Page::zeroed());
         }
         self.len = at + more;
         at
@@ -124,3 +134,5 @@ impl Page {
 pub const PAGE_OCTETS: usize = 4096;
 /// Smallest growth of a buffer, in pages.
 const GROW_PAGES_MIN: usize = 16;
+/// Largest growth beyond what is needed now, in pages.
+const GROW_PAGES_MAX: usize = 256;

@@ -141,7 +141,12 @@ impl Engine {
         queues: Vec<String>,
         receipts: &mut Vec<Receipt>,
     ) -> Result<(), Refusal> {
-        let appended = match self.spool.append(by_body(keep)).await {
+        let groups = by_body(keep);
+        let octets = groups.iter().filter_map(|group| group.first()).map(|sealed| sealed.body.len() as u64).sum();
+        let room = self.pressure.room_to_append(octets);
+        let appended = self.spool.append(groups).await;
+        drop(room);
+        let appended = match appended {
             Ok(appended) => appended,
             Err(error) => {
                 if matches!(error, SpoolError::Closed) && self.is_serving() {
