@@ -17,7 +17,7 @@ impl Engine {
         if queued.message.resident.is_some() {
             return Some(queued);
         }
-        let room = self.pressure.room_to_load(u64::from(queued.message.size)).await;
+        let room = self.pressure.room_to_load(octets_of(&queued)).await;
         self.load_into(room, queued).await
     }
 
@@ -26,7 +26,7 @@ impl Engine {
         if queued.message.resident.is_some() {
             return Ok(Some(queued));
         }
-        match self.pressure.room_to_load_now(u64::from(queued.message.size)) {
+        match self.pressure.room_to_load_now(octets_of(&queued)) {
             Some(room) => Ok(self.load_into(room, queued).await),
             None => Err(queued),
         }
@@ -80,4 +80,9 @@ impl Engine {
         self.spool.set_aside(id);
         self.with_queue(|q, now| q.forget(now.mono, queued));
     }
+}
+
+/// What a message takes while it is sent: content with dotted lines is copied to double its dots.
+fn octets_of(queued: &Queued) -> u64 {
+    u64::from(queued.message.size) * 2
 }

@@ -54,9 +54,11 @@ struct Inner {
     settings: PressureSettings,
     thresholds: Thresholds,
     level: AtomicU8,
-    /// Octets content may still take until it is cut; below 0 memory is out.
-    allowance: AtomicI64,
-    /// Somebody should look at `allowance`.
+    /// Octets ever charged, less what was credited.
+    charged: AtomicI64,
+    /// What `charged` may rise to until content is cut; beyond it memory is out.
+    charge_max: AtomicI64,
+    /// Somebody should look at the two.
     out_of_memory: Notify,
     /// Who brings large content back while memory is short; in turn.
     loading: Semaphore,
@@ -80,7 +82,8 @@ impl Pressure {
             settings,
             thresholds,
             level: AtomicU8::new(Level::Fine as u8),
-            allowance: AtomicI64::new(i64::MAX),
+            charged: AtomicI64::new(0),
+            charge_max: AtomicI64::new(i64::MAX),
             out_of_memory: Notify::new(),
             loading: Semaphore::new(1),
             promised: AtomicU64::new(0),
@@ -141,20 +144,21 @@ impl Pressure {
     /// Counts octets of memory that content has taken since the last sample.
     pub fn charge(&self, octets: u64) {
         let octets = i64::try_from(octets).unwrap_or(i64::MAX);
-        let before = self.0.allowance.fetch_sub(octets, Ordering::Relaxed);
-        if before >= 0 && before < octets {
+        let before = self.allowance();
+        self.0.charged.fetch_add(octets, Ordering::Relaxed);
+        if before >= 0 && self.is_out_of_memory() {
             self.0.out_of_memory.notify_waiters();
         }
     }
 
     /// Counts octets that content has given back.
     pub fn credit(&self, octets: u64) {
-        self.0.allowance.fetch_add(i64::try_from(octets).unwrap_or(i64::MAX), Ordering::Relaxed);
+        self.0.charged.fetch_sub(i64::try_from(octets).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 
     /// True when content being received must be given up.
     pub fn is_out_of_memory(&self) -> bool {
-        self.0.allowance.load(Ordering::Relaxed) < 0
+        self.allowance() < 0
     }
 
     /// Completes when [`Pressure::is_out_of_memory`]; by then that may be over again.
@@ -228,20 +232,34 @@ impl Pressure {
     }
 
     fn octets_until_cut(&self) -> u64 {
-        u64::try_from(self.0.allowance.load(Ordering::Relaxed)).unwrap_or(0)
+        u64::try_from(self.allowance()).unwrap_or(0)
+    }
+
+    /// Octets content may still take until it is cut; below 0 memory is out.
+    fn allowance(&self) -> i64 {
+        let charged = self.0.charged.load(Ordering::Relaxed);
+        self.0.charge_max.load(Ordering::Relaxed).saturating_sub(charged)
+    }
+
+    /// What is counted already, to be asked before memory is measured: what comes in during the measurement may
+    /// show in it or not, and is better counted twice than not at all.
+    fn counted(&self) -> Counted {
+        let promised = self.0.promised.load(Ordering::Relaxed);
+        Counted { promised, charged: self.0.charged.load(Ordering::Relaxed) }
     }
 
     /// Takes a sample of memory in; returns the level before and after it.
-    fn set_memory(&self, used: u64) -> (Level, Level) {
+    fn set_memory(&self, counted: Counted, used: u64) -> (Level, Level) {
         let before = self.level();
         let after = self.0.thresholds.judge(before, used);
         self.0.level.store(after as u8, Ordering::Relaxed);
-        let promised = self.0.promised.load(Ordering::Relaxed);
-        let allowance = i128::from(self.0.thresholds.cut) - i128::from(used) - i128::from(promised);
+        let Counted { promised, charged } = counted;
+        let charge_max =
+            i128::from(self.0.thresholds.cut) - i128::from(used) - i128::from(promised) + i128::from(charged);
         let bounds = i128::from(i64::MIN / 2)..=i128::from(i64::MAX / 2);
-        let allowance = allowance.clamp(*bounds.start(), *bounds.end()) as i64;
-        self.0.allowance.store(allowance, Ordering::Relaxed);
-        if allowance < 0 {
+        let charge_max = charge_max.clamp(*bounds.start(), *bounds.end()) as i64;
+        self.0.charge_max.store(charge_max, Ordering::Relaxed);
+        if self.is_out_of_memory() {
             self.0.out_of_memory.notify_waiters();
         }
         (before, after)
@@ -272,6 +290,13 @@ impl Pressure {
         }
         changed
     }
+}
+
+/// What was counted when a measurement began.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    promised: u64,
+    charged: i64,
 }
 
 /// Room for content on its way to or from the spool, held until it is there: before that no sample shows it.

@@ -30,21 +30,21 @@ fn without_limits_everything_is_taken_for_ever() {
 #[test]
 fn a_size_must_fit_into_what_is_left_until_the_soft_limit() {
     let pressure = pressure(false);
-    pressure.set_memory(700 * MIB);
+    pressure.set_memory(pressure.counted(), 700 * MIB);
     assert_eq!(pressure.level(), Level::Low);
     assert_eq!(pressure.admission(), Admission::Open { octets_max: 50 * MIB });
     pressure.charge(20 * MIB);
     assert_eq!(pressure.admission(), Admission::Open { octets_max: 30 * MIB });
     pressure.charge(30 * MIB);
     assert_eq!(pressure.admission(), Admission::LoadShedding, "a burst is seen before the next sample");
-    pressure.set_memory(700 * MIB);
+    pressure.set_memory(pressure.counted(), 700 * MIB);
     assert_eq!(pressure.admission(), Admission::Open { octets_max: 50 * MIB });
 }
 
 #[test]
 fn above_the_soft_limit_mail_is_refused_and_content_goes_on_until_memory_is_out() {
     let pressure = pressure(false);
-    assert_eq!(pressure.set_memory(750 * MIB), (Level::Fine, Level::Stop));
+    assert_eq!(pressure.set_memory(pressure.counted(), 750 * MIB), (Level::Fine, Level::Stop));
     assert_eq!((pressure.admission(), pressure.reason().as_deref()), (Admission::LoadShedding, Some("load shedding")));
     pressure.charge(225 * MIB);
     assert!(!pressure.is_out_of_memory(), "at the bound");
@@ -52,9 +52,9 @@ fn above_the_soft_limit_mail_is_refused_and_content_goes_on_until_memory_is_out(
     assert!(pressure.is_out_of_memory());
     pressure.credit(1);
     assert!(!pressure.is_out_of_memory(), "what a session gives up serves the others");
-    pressure.set_memory(975 * MIB + 1);
+    pressure.set_memory(pressure.counted(), 975 * MIB + 1);
     assert!(pressure.is_out_of_memory());
-    assert_eq!(pressure.set_memory(100 * MIB), (Level::Stop, Level::Fine));
+    assert_eq!(pressure.set_memory(pressure.counted(), 100 * MIB), (Level::Stop, Level::Fine));
     assert!(pressure.reason().is_none());
 }
 
@@ -62,7 +62,7 @@ fn above_the_soft_limit_mail_is_refused_and_content_goes_on_until_memory_is_out(
 async fn sessions_that_wait_hear_that_memory_is_out() {
     for by_charge in [true, false] {
         let pressure = pressure(false);
-        pressure.set_memory(900 * MIB);
+        pressure.set_memory(pressure.counted(), 900 * MIB);
         let waiting = tokio::spawn({
             let pressure = pressure.clone();
             async move { pressure.out_of_memory().await }
@@ -71,7 +71,7 @@ async fn sessions_that_wait_hear_that_memory_is_out() {
         if by_charge {
             pressure.charge(76 * MIB);
         } else {
-            pressure.set_memory(976 * MIB);
+            pressure.set_memory(pressure.counted(), 976 * MIB);
         }
         tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("told").expect("no panic");
         tokio::time::timeout(Duration::from_secs(20), pressure.out_of_memory()).await.expect("at once");
@@ -81,7 +81,7 @@ async fn sessions_that_wait_hear_that_memory_is_out() {
 #[test]
 fn a_disk_counts_until_it_has_room_and_a_silent_one_is_no_full_one() {
     let pressure = pressure(false);
-    pressure.set_memory(1);
+    pressure.set_memory(pressure.counted(), 1);
     pressure.set_volume(Verdict::Room, Verdict::Full);
     pressure.set_volume(Verdict::Room, Verdict::Full);
     assert_eq!(pressure.reason().as_deref(), Some("storage is too full"));
@@ -97,7 +97,7 @@ fn a_disk_counts_until_it_has_room_and_a_silent_one_is_no_full_one() {
 #[test]
 fn a_full_spool_lets_deliveries_go_on_and_a_failing_one_does_not() {
     let pressure = pressure(false);
-    pressure.set_memory(1);
+    pressure.set_memory(pressure.counted(), 1);
     assert!(!pressure.set_spool(Some(io_error(io::ErrorKind::StorageFull))) && !pressure.delivery_is_held());
     assert_eq!(pressure.admission(), Admission::SpoolFull);
     assert_eq!(pressure.reason().as_deref(), Some("storage is too full"));
@@ -153,7 +153,7 @@ fn content_comes_back_from_the_spool_only_as_memory_has_room() {
         (975 * MIB - 3, 1, at_once, false),
         (976 * MIB, 1, patient, false),
     ] {
-        pressure.set_memory(used);
+        pressure.set_memory(pressure.counted(), used);
         assert_eq!(pressure.has_room_to_load(octets, waited), has_room, "{octets} at {used} after {waited:?}");
     }
 }
@@ -161,14 +161,14 @@ fn content_comes_back_from_the_spool_only_as_memory_has_room() {
 #[tokio::test]
 async fn who_waits_for_room_gets_it_when_it_is_there_and_it_counts() {
     let pressure = pressure(false);
-    pressure.set_memory(980 * MIB);
+    pressure.set_memory(pressure.counted(), 980 * MIB);
     let waiting = tokio::spawn({
         let pressure = pressure.clone();
         async move { drop(pressure.room_to_load(10 * MIB).await) }
     });
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished());
-    pressure.set_memory(500 * MIB);
+    pressure.set_memory(pressure.counted(), 500 * MIB);
     tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("there is room").expect("no panic");
     assert_eq!(pressure.admission(), Admission::Open { octets_max: 240 * MIB });
 }
@@ -176,22 +176,22 @@ async fn who_waits_for_room_gets_it_when_it_is_there_and_it_counts() {
 #[tokio::test]
 async fn room_that_was_promised_is_not_promised_again_when_a_sample_does_not_show_it_yet() {
     let pressure = pressure(false);
-    pressure.set_memory(500 * MIB);
+    pressure.set_memory(pressure.counted(), 500 * MIB);
     let room = pressure.room_to_load(50 * MIB).await;
     assert_eq!(pressure.admission(), Admission::Open { octets_max: 200 * MIB });
-    pressure.set_memory(500 * MIB);
+    pressure.set_memory(pressure.counted(), 500 * MIB);
     assert_eq!(pressure.admission(), Admission::Open { octets_max: 200 * MIB }, "still on its way");
     drop(room);
-    pressure.set_memory(550 * MIB);
+    pressure.set_memory(pressure.counted(), 550 * MIB);
     assert_eq!(pressure.admission(), Admission::Open { octets_max: 200 * MIB }, "there, and counted once");
 }
 
 #[test]
 fn who_cannot_wait_is_told_at_once() {
     let pressure = pressure(false);
-    pressure.set_memory(500 * MIB);
+    pressure.set_memory(pressure.counted(), 500 * MIB);
     assert!(pressure.room_to_load_now(62 * MIB).is_some(), "a quarter of what is left");
     assert!(pressure.room_to_load_now(100 * MIB).is_none());
-    pressure.set_memory(700 * MIB);
+    pressure.set_memory(pressure.counted(), 700 * MIB);
     assert!(pressure.room_to_load_now(1).is_none(), "memory is low");
 }

@@ -57,9 +57,10 @@ impl Engine {
     }
 
     fn look_at_memory(&self) {
+        let counted = self.pressure.counted();
         let Some(used) = self.pressure.0.settings.memory.used() else { return };
         self.metrics.memory_usage.set(i64::try_from(used).unwrap_or(i64::MAX));
-        let (before, after) = self.pressure.set_memory(used);
+        let (before, after) = self.pressure.set_memory(counted, used);
         if before == after {
             return;
         }
