@@ -65,8 +65,6 @@ counts! {
     recovered,
     /// Starts that served new mail before the old was back.
     recovered_late,
-    /// Starts that could not read the old segments.
-    failed_recoveries,
     /// Times memory became short.
     memory_short,
     /// Messages damaged on the disk and set aside.

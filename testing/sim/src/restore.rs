@@ -17,7 +17,6 @@ impl World {
             Err(error) => {
                 // New mail is served; the operator sees why the rest is missing, and starts again.
                 self.note(|| format!("the old segments do not read: {error}"));
-                self.report.failed_recoveries += 1;
                 return self.server_soon(SECOND, ServerEvent::OperatorStops);
             }
         };
