@@ -464,8 +464,7 @@ impl QueueCore {
         if !waits {
             return self.put_due(now, key, message);
         }
-        // A queue is only forgotten when nothing waits in it or is out of it.
-        let queue = self.scheduled.get_mut(&key).expect("a message's queue exists");
+        let queue = home(&mut self.scheduled, key);
         queue.last_used = now.mono;
         queue.waiting += 1;
         let slot = self.messages.insert_waiting(key, message, due);
@@ -478,7 +477,7 @@ impl QueueCore {
             self.watch_volatile(now);
         }
         let slot = self.messages.insert(key, message);
-        let queue = self.scheduled.get_mut(&key).expect("a message's queue exists");
+        let queue = home(&mut self.scheduled, key);
         queue.last_used = now.mono;
         self.messages.push_back(&mut queue.due, slot);
         self.promote(now, key);
@@ -621,6 +620,11 @@ impl QueueCore {
         self.next_key += 1;
         self.next_key
     }
+}
+
+/// The queue of a message: it is only forgotten when nothing waits in it or is out of it.
+fn home(scheduled: &mut HashMap<QueueKey, ScheduledQueue>, key: QueueKey) -> &mut ScheduledQueue {
+    scheduled.get_mut(&key).expect("a message's queue exists")
 }
 
 /// How much there is of everything.

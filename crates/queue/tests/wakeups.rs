@@ -121,13 +121,12 @@ impl Model {
                     self.ask(conn);
                 }
             }
-            Effect::Settle => match core.take_ending() {
-                Some((queued, ending)) => {
+            Effect::Settle => {
+                if let Some((queued, ending)) = core.take_ending() {
                     self.settle(queued, &ending);
                     self.effects.push_back(Effect::Settle);
                 }
-                None => {}
-            },
+            }
             Effect::Spool => {
                 let taken = core.take_unspooled(3, usize::MAX);
                 if !taken.is_empty() {

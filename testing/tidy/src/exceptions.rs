@@ -23,7 +23,7 @@ pub const EXCEPTIONS: [Exception; 6] = [
     Exception {
         rule: Rule::Panic,
         path: "crates/queue/src/core.rs",
-        name: "insert",
+        name: "home",
         why: "a Queued is made where its queue's `out` is counted up and consumed where it is counted down, \
               and only a queue with nothing waiting or out is forgotten; a miss would lose an accepted message",
     },
