@@ -186,7 +186,7 @@ fn only_what_was_set_aside_is_damaged() {
     let dir = filled();
     fs::write(dir.path().join("corrupt").join(format!("{}.00000000000000aa", id(5))), "half").expect("writes");
     let (text, code) = run(dir.path(), &["verify"]).expect("runs");
-    assert!(code == 1 && text.contains("8 messages alive") && !text.contains("DAMAGED"), "{text}");
+    assert!(code == 1 && text.contains("8 messages alive") && !text.contains("DAMAGED:"), "{text}");
     let (text, _) = run(dir.path(), &["verify", "--json"]).expect("runs");
     assert!(text.contains("damaged_aside"), "{text}");
 }

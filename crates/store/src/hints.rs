@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct Hints {
     file: File,
-    /// Slots written so far; the next one is this modulo [`SLOTS`].
+    /// Number of the next slot to be written, over all processes; where it stands is this modulo [`SLOTS`].
     written: AtomicU64,
     failed: AtomicU64,
 }
@@ -31,14 +31,16 @@ impl Hints {
     pub fn open(dir: &Path) -> io::Result<(Hints, Vec<Mark>)> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(dir.join(FILE))?;
-        let marks = marks_in(&file)?;
-        Ok((Hints { file, written: AtomicU64::new(0), failed: AtomicU64::new(0) }, marks))
+        let slots = slots_in(&file)?;
+        // Behind the newest: processes that die young must not write over what others before them noted.
+        let written = AtomicU64::new(newest(&slots).map_or(0, |number| u64::from(number) + 1));
+        Ok((Hints { file, written, failed: AtomicU64::new(0) }, marks_in(&slots)))
     }
 
     /// What is in the ring of a spool directory, for an onlooker. None when there is no ring.
     pub fn read(dir: &Path) -> io::Result<Vec<Mark>> {
         match File::open(dir.join(FILE)) {
-            Ok(file) => marks_in(&file),
+            Ok(file) => Ok(marks_in(&slots_in(&file)?)),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(e) => Err(e),
         }
@@ -47,9 +49,9 @@ impl Hints {
     /// Notes a mark in the ring.
     pub fn note(&self, mark: &Mark) {
         match mark {
-            Mark::Removed { id } => self.put(&encode(REMOVED, *id, &[])),
+            Mark::Removed { id } => self.put(REMOVED, *id, &[]),
             Mark::RecipientsDone { id, recipients } => {
-                recipients.chunks(RECIPIENTS_PER_SLOT).for_each(|some| self.put(&encode(DONE, *id, some)));
+                recipients.chunks(RECIPIENTS_PER_SLOT).for_each(|some| self.put(DONE, *id, some));
             }
             // Attempts and due times change again: only the log knows which is the last.
             Mark::Attempt { .. } => {}
@@ -61,9 +63,10 @@ impl Hints {
         self.failed.load(Ordering::Relaxed)
     }
 
-    fn put(&self, slot: &[u8; SLOT_OCTETS]) {
-        let number = self.written.fetch_add(1, Ordering::Relaxed) % SLOTS as u64;
-        if self.file.write_all_at(slot, number * SLOT_OCTETS as u64).is_err() {
+    fn put(&self, kind: u8, id: MessageId, recipients: &[u32]) {
+        let number = self.written.fetch_add(1, Ordering::Relaxed);
+        let slot = encode(number as u16, kind, id, recipients);
+        if self.file.write_all_at(&slot, number % SLOTS as u64 * SLOT_OCTETS as u64).is_err() {
             self.failed.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -107,8 +110,8 @@ impl Recent {
     }
 }
 
-/// Every whole mark of a ring.
-fn marks_in(file: &File) -> io::Result<Vec<Mark>> {
+/// Every slot of a ring.
+fn slots_in(file: &File) -> io::Result<Vec<u8>> {
     let mut octets = vec![0; SLOTS * SLOT_OCTETS];
     let mut length = 0;
     while length < octets.len() {
@@ -117,14 +120,29 @@ fn marks_in(file: &File) -> io::Result<Vec<Mark>> {
             more => length += more,
         }
     }
-    Ok(octets[..length].chunks_exact(SLOT_OCTETS).filter_map(decode).collect())
+    octets.truncate(length);
+    Ok(octets)
 }
 
-/// One slot: crc (4 octets) of what follows, kind, count, two zeros, id (16), recipient numbers (2 each).
-fn encode(kind: u8, id: MessageId, recipients: &[u32]) -> [u8; SLOT_OCTETS] {
+/// Every whole mark in the slots.
+fn marks_in(slots: &[u8]) -> Vec<Mark> {
+    slots.chunks_exact(SLOT_OCTETS).filter_map(decode).collect()
+}
+
+/// The number of the slot that was written last. Numbers wrap, but all of a ring are near each other.
+fn newest(slots: &[u8]) -> Option<u16> {
+    let number = |slot: &[u8]| u16::from_le_bytes([slot[6], slot[7]]);
+    let whole = slots.chunks_exact(SLOT_OCTETS).enumerate().filter(|(_, slot)| decode(slot).is_some());
+    let numbered = whole.map(|(at, slot)| (at, number(slot))).filter(|(at, n)| usize::from(*n) % SLOTS == *at);
+    numbered.map(|(_, n)| n).reduce(|newest, n| if n.wrapping_sub(newest) < u16::MAX / 2 { n } else { newest })
+}
+
+/// One slot: crc (4 octets) of what follows, kind, count, number of the slot (2), id (16), recipient numbers (2 each).
+fn encode(number: u16, kind: u8, id: MessageId, recipients: &[u32]) -> [u8; SLOT_OCTETS] {
     let mut slot = [0; SLOT_OCTETS];
     slot[4] = kind;
     slot[5] = recipients.len() as u8;
+    slot[6..8].copy_from_slice(&number.to_le_bytes());
     slot[8..24].copy_from_slice(id.as_bytes());
     for (at, recipient) in slot[24..].chunks_exact_mut(2).zip(recipients) {
         at.copy_from_slice(&(*recipient as u16).to_le_bytes());
@@ -205,6 +223,22 @@ mod tests {
         }
         all.sort_unstable();
         assert_eq!(all, recipients);
+    }
+
+    #[test]
+    fn a_process_that_dies_young_writes_over_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let numbered = |n: u32| MessageId::from_bytes(std::array::from_fn(|i| n.to_le_bytes()[i % 4]));
+        // Numbers of slots wrap on the way.
+        let mut noted = 0;
+        for count in [3, 1, 0, 2, 60_000, 1, 9_000, 5] {
+            let (hints, found) = Hints::open(dir.path()).expect("opens");
+            let newest: Vec<_> = (noted - noted.min(SLOTS as u32)..noted).map(numbered).collect();
+            let newest = newest.into_iter().map(|id| Mark::Removed { id }).collect();
+            assert_eq!(sorted(found), sorted(newest), "after {noted}");
+            (noted..noted + count).for_each(|n| hints.note(&Mark::Removed { id: numbered(n) }));
+            noted += count;
+        }
     }
 
     #[test]

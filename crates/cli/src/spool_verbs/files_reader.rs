@@ -53,6 +53,10 @@ impl SpoolReader for FilesReader {
         Kind::Files
     }
 
+    fn queue_of(&self) -> QueueOf {
+        self.queue_of
+    }
+
     fn check(&self) -> Result<(bool, u64)> {
         let seen = self.inspect(true)?;
         Ok((seen.is_sound(), seen.messages.len() as u64))

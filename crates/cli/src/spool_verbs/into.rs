@@ -6,7 +6,7 @@
 use super::reader::{Reader, SpoolReader};
 use anyhow::{Context, Result, ensure};
 use message::{Place, Sealed};
-use spool::{Mark, RecoveredMessage, SpoolError};
+use spool::{Mark, RecoveredMessage, Settings, SpoolError};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -21,16 +21,19 @@ pub(super) fn run(
 ) -> Result<bool> {
     let there = fs::read_dir(into).map(|mut entries| entries.next().is_some()).unwrap_or(into.exists());
     ensure!(!there, "{} is there and not empty: name a new directory", into.display());
+    // A log keeps the names of queues too.
+    let settings = Settings { queue_of: reader.queue_of(), ..Settings::default() };
+    let options = Options { kind: reader.kind(), settings, ..Options::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (written, unread) = runtime.block_on(async {
-        let (spool, _) = store::open(into, Options { kind: reader.kind(), ..Options::default() })?;
+        let (spool, _) = store::open(into, options)?;
         let counts = copy(reader, messages, &spool).await;
         let closed = spool.close().await;
         let counts = counts?;
         closed?;
         anyhow::Ok(counts)
     })?;
-    let (is_sound, read_back) = Reader::open(into, |_, _| String::new())?.any().check()?;
+    let (is_sound, read_back) = Reader::open(into, reader.queue_of())?.any().check()?;
     ensure!(
         is_sound && read_back == written,
         "{}: {written} messages were written and {read_back} read back: do not use it",

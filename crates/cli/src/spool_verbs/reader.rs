@@ -23,6 +23,9 @@ pub(super) trait SpoolReader {
     /// Its kind.
     fn kind(&self) -> Kind;
 
+    /// Names the queue of a message.
+    fn queue_of(&self) -> QueueOf;
+
     /// Every message in it, oldest first.
     fn messages(&self) -> anyhow::Result<Vec<RecoveredMessage>>;
 
@@ -120,6 +123,10 @@ impl SpoolReader for LogReader {
 
     fn kind(&self) -> Kind {
         Kind::Log
+    }
+
+    fn queue_of(&self) -> QueueOf {
+        self.queue_of
     }
 
     fn check(&self) -> anyhow::Result<(bool, u64)> {

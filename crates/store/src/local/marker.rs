@@ -1,6 +1,7 @@
 //! The threads that write marks: unlinks at once, mark lines with a sync each, syncs of directories together.
 //!
-//! Each thread has its own directories, so that the marks of a message keep their order. Bounded: what waits for one
+//! Removals go first, because each costs little and a kill must not find many undone; a few mark lines follow, then it is
+//! looked again. Each thread has its own directories, so that the marks of a message keep their order. Bounded: what waits for one
 //! message is folded into at most an attempt and a list of recipients, or a removal. A mark that cannot be written stays
 //! and is tried again; others go on.
 
@@ -25,7 +26,10 @@ pub(crate) type Flush = oneshot::Sender<Result<(), SpoolError>>;
 
 #[derive(Debug, Default)]
 struct State {
-    marks: Waiting,
+    /// Messages to be removed.
+    removals: Waiting,
+    /// Messages that stay.
+    notes: Waiting,
     flushes: Vec<Flush>,
     closing: bool,
     ended: bool,
@@ -73,8 +77,8 @@ impl MarkQueue {
     pub fn mark(&self, mark: Mark) {
         let mut state = self.state();
         if !state.ended {
-            let wake = state.marks.is_empty();
-            state.marks.entry(mark.id()).or_default().add(mark);
+            let wake = state.is_empty();
+            state.add(mark);
             drop(state);
             if wake {
                 self.wake.notify_one();
@@ -101,6 +105,35 @@ impl MarkQueue {
     /// Each change under the lock leaves the state whole, so a panic elsewhere does not spoil it.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn is_empty(&self) -> bool {
+        self.removals.is_empty() && self.notes.is_empty()
+    }
+
+    fn add(&mut self, mark: Mark) {
+        let id = mark.id();
+        if let Some(removal) = self.removals.get_mut(&id) {
+            removal.add(mark);
+        } else if matches!(mark, Mark::Removed { .. }) {
+            let mut pending = self.notes.remove(&id).unwrap_or_default();
+            pending.add(mark);
+            self.removals.insert(id, pending);
+        } else {
+            self.notes.entry(id).or_default().add(mark);
+        }
+    }
+
+    /// All removals, and mark lines of a few messages, or of all.
+    fn take(&mut self, all: bool) -> (Waiting, Waiting) {
+        let removals = std::mem::take(&mut self.removals);
+        if all || self.notes.len() <= NOTES_AT_ONCE {
+            return (removals, std::mem::take(&mut self.notes));
+        }
+        let some: Vec<MessageId> = self.notes.keys().take(NOTES_AT_ONCE).copied().collect();
+        (removals, some.iter().filter_map(|id| self.notes.remove_entry(id)).collect())
     }
 }
 
@@ -165,14 +198,15 @@ impl<F: Files> Marker<F> {
 
     /// Takes what waits and writes it; false at the end.
     fn turn(&mut self) -> bool {
-        let (marks, flushes, closing) = self.take();
+        let ((removals, notes), flushes, closing) = self.take();
         let all = closing || !flushes.is_empty();
         let mut result = Ok(());
         if self.retry_at.is_some_and(|at| all || at <= Instant::now()) {
             self.retry_at = None;
             result = self.write(HashMap::new(), true);
         }
-        result = result.and(self.write(marks, false));
+        result = result.and(self.write(removals, false));
+        result = result.and(self.write(notes, false));
         result = result.and(self.sync_folders(all));
         if !self.failed.is_empty() || result.is_err() {
             self.retry_at.get_or_insert_with(|| Instant::now() + self.retry_interval);
@@ -181,11 +215,11 @@ impl<F: Files> Marker<F> {
             // Whoever asked may have gone.
             let _ = flush.send(result.clone());
         }
-        !closing || !self.queue.state().marks.is_empty()
+        !closing || !self.queue.state().is_empty()
     }
 
     /// Waits for something to do, and takes all of it.
-    fn take(&self) -> (Waiting, Vec<Flush>, bool) {
+    fn take(&self) -> ((Waiting, Waiting), Vec<Flush>, bool) {
         let mut state = self.queue.state();
         loop {
             let now = Instant::now();
@@ -195,8 +229,9 @@ impl<F: Files> Marker<F> {
                 (a, b) => a.or(b),
             };
             let due = until.is_some_and(|until| until <= now);
-            if due || state.closing || !state.marks.is_empty() || !state.flushes.is_empty() {
-                return (std::mem::take(&mut state.marks), std::mem::take(&mut state.flushes), state.closing);
+            if due || state.closing || !state.is_empty() || !state.flushes.is_empty() {
+                let all = state.closing || !state.flushes.is_empty();
+                return (state.take(all), std::mem::take(&mut state.flushes), state.closing);
             }
             state = match until {
                 None => self.queue.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
@@ -275,10 +310,12 @@ impl Drop for End {
         let mut state = self.0.state();
         state.ended = true;
         // Dropping the reply channels is what tells those who wait.
-        (state.marks, state.flushes) = (HashMap::new(), Vec::new());
+        (state.removals, state.notes, state.flushes) = (HashMap::new(), HashMap::new(), Vec::new());
     }
 }
 
+/// Messages whose mark lines are written before it is looked whether there are removals.
+const NOTES_AT_ONCE: usize = 8;
 /// Recipients in one list at which doubles are taken out.
 const DONE_FOLDED_AT: usize = 4096;
 
@@ -311,6 +348,25 @@ mod tests {
         pending.merge(ID, last);
         pending.add(attempt(4));
         assert!(pending.removed && pending.marks(ID).is_empty() && pending.count == 8);
+    }
+
+    #[test]
+    fn removals_go_first_and_nothing_is_left_behind() {
+        let mut state = State::default();
+        let id = |n: u8| MessageId::from_bytes([n; 16]);
+        let count = NOTES_AT_ONCE as u8 + 1;
+        for n in 0..count {
+            state.add(Mark::Attempt { id: id(n), attempts: 1, due: WallTime::EPOCH });
+        }
+        state.add(Mark::Removed { id: id(0) });
+        state.add(Mark::RecipientsDone { id: id(0), recipients: vec![1] });
+        state.add(Mark::Removed { id: id(200) });
+        assert_eq!(state.notes.len(), NOTES_AT_ONCE, "what was to be noted of a removed message is not");
+        state.add(Mark::Attempt { id: id(0xf0), attempts: 1, due: WallTime::EPOCH });
+        let (removals, notes) = state.take(false);
+        assert_eq!((removals.len(), removals[&id(0)].count, notes.len()), (2, 3, NOTES_AT_ONCE));
+        let (removals, notes) = state.take(true);
+        assert!(removals.is_empty() && notes.len() == 1 && state.is_empty());
     }
 
     #[test]
