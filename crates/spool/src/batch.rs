@@ -117,7 +117,7 @@ impl Builder {
     /// Starts a batch of about `octets`.
     pub fn begin(&mut self, sequence: u64, octets: u64) {
         self.pages.clear(OCTETS_KEPT_MAX);
-        self.pages.expect(octets as usize);
+        self.pages.make_room(octets as usize);
         self.pages.put_zeros(BATCH_HEADER_OCTETS);
         self.scratch.shrink_to(SCRATCH_KEPT_MAX);
         self.sequence = sequence;

@@ -30,7 +30,7 @@ impl PageBuf {
     }
 
     /// Makes room for `octets` in an empty buffer at once: growing copies, and has two buffers while it does.
-    pub fn expect(&mut self, octets: usize) {
+    pub fn make_room(&mut self, octets: usize) {
         let pages = octets.div_ceil(PAGE_OCTETS);
         if self.len == 0 && pages > self.pages.len() {
             self.pages = Vec::new();
