@@ -88,9 +88,10 @@ fn every_kind_of_damage_is_named_with_its_file() {
     assert_eq!((seen.unfinished, seen.strange), (1, 1));
     let shallow = inspect(&files, queue_of, false).expect("lists");
     assert!(shallow.faults.iter().all(|fault| fault.what != FileFaultKind::Content), "contents are not read");
-    for n in 0..4 {
-        files.heal();
-        MessageFiles::new(files.clone(), Run(8), queue_of).remove(messages[n].id).expect("removes");
+    files.heal();
+    let engine = MessageFiles::new(files.clone(), Run(8), queue_of);
+    for message in &messages[..4] {
+        engine.remove(message.id).expect("removes");
     }
     assert!(look(&files, true).is_sound(), "what was set aside does not count");
 }
