@@ -32,6 +32,8 @@ impl Hints {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(dir.join(FILE))?;
         let slots = slots_in(&file)?;
+        // Whole from the start: a write that lengthens a file waits for the file system's journal, often when others sync.
+        file.write_all_at(&vec![0; SLOTS * SLOT_OCTETS - slots.len()], slots.len() as u64)?;
         // Behind the newest: processes that die young must not write over what others before them noted.
         let written = AtomicU64::new(newest(&slots).map_or(0, |number| u64::from(number) + 1));
         Ok((Hints { file, written, failed: AtomicU64::new(0) }, marks_in(&slots)))
@@ -223,6 +225,20 @@ mod tests {
         }
         all.sort_unstable();
         assert_eq!(all, recipients);
+    }
+
+    #[test]
+    fn the_ring_has_its_length_from_the_start() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let length = || std::fs::metadata(dir.path().join(FILE)).expect("there").len();
+        let (hints, _) = Hints::open(dir.path()).expect("opens");
+        assert_eq!(length(), (SLOTS * SLOT_OCTETS) as u64);
+        hints.note(&Mark::Removed { id: id(1) });
+        // As a program left it that let it grow.
+        let file = OpenOptions::new().write(true).open(dir.path().join(FILE)).expect("opens");
+        file.set_len(SLOT_OCTETS as u64 + 7).expect("shortens");
+        let (_, found) = Hints::open(dir.path()).expect("opens again");
+        assert_eq!((found, length()), (vec![Mark::Removed { id: id(1) }], (SLOTS * SLOT_OCTETS) as u64));
     }
 
     #[test]
