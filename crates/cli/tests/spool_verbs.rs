@@ -18,7 +18,11 @@ fn queue_of(envelope: &Envelope, _: &Meta) -> String {
 
 /// Small segments, so that a test has several.
 fn options() -> Options {
-    Options { settings: Settings { queue_of, ..Settings::with_segment(64 << 10) }, ..Options::default() }
+    Options {
+        settings: Settings { queue_of, ..Settings::with_segment(64 << 10) },
+        fit_disk: false,
+        ..Options::default()
+    }
 }
 
 /// The verb's text and exit code.

@@ -41,7 +41,11 @@ impl Thresholds {
         let limits = limits.in_force();
         let soft = limits.soft.unwrap_or(u64::MAX);
         let low = limits.low.unwrap_or(u64::MAX);
-        let cut = limits.hard.map_or(u64::MAX, |hard| cut_at(soft, hard));
+        let cut = match (limits.hard, limits.soft) {
+            (Some(hard), _) => cut_at(soft, hard),
+            (None, Some(soft)) => soft.saturating_add(CUT_FAR_OCTETS),
+            (None, None) => u64::MAX,
+        };
         Thresholds { low, soft, cut }
     }
 
@@ -69,6 +73,8 @@ fn cut_at(soft: u64, hard: u64) -> u64 {
 const LEAVE_SHARE: u64 = 16;
 /// Octets below the hard limit kept for what is not content being received, where limits allow it.
 const RESERVE_OCTETS: u64 = 16 << 20;
+/// Octets above the soft limit that nobody has: where content is cut when there is no hard limit.
+const CUT_FAR_OCTETS: u64 = 1 << 50;
 
 #[cfg(test)]
 mod tests {
