@@ -6,7 +6,7 @@
 //! else: changes (file, page, offset, length, octets) to a sound log of several segments, with checksums made right
 //! behind them (odd) or left wrong (even).
 //! Checked: nothing panics or takes memory beyond the image's order; what recovery offers can be
-//! read, or says why not; recipients left are recipients of the envelope; new mail committed on
+//! read, or says why not; it knows how many recipients and octets a message has; new mail committed on
 //! top of whatever was there survives housekeeping and a restart, and so does all that was readable before.
 
 #![no_main]
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use clock::WallTime;
 use fuzz::reseal::{PAGE, reseal};
 use libfuzzer_sys::fuzz_target;
-use message::{Envelope, MessageId, Meta, Sealed};
+use message::{Envelope, MessageId, Meta, Resident, Sealed};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::fault::FaultDisk;
 use spool::{Batch, Disk as _, FileName, Mark, Recovery, SegmentLog, Settings, SpoolError};
@@ -78,8 +78,8 @@ fn live_with(disk: &FaultDisk) {
     }
     for _ in 0..200 {
         match log.maintain(64 << 10) {
-            Ok(true) => {}
-            Ok(false) | Err(SpoolError::Exhausted) => break,
+            Ok(done) if done.has_more() => {}
+            Ok(_) | Err(SpoolError::Exhausted) => break,
             Err(error) => panic!("housekeeping: {error}"),
         }
     }
@@ -95,10 +95,8 @@ fn live_with(disk: &FaultDisk) {
 fn read_all(log: &SegmentLog<FaultDisk>, recovery: &Recovery) -> BTreeMap<MessageId, (Bytes, Bytes)> {
     let mut found = BTreeMap::new();
     for message in &recovery.messages {
-        let recipients = message.envelope.recipients.len() as u32;
-        assert!(message.recipients_left.iter().all(|left| *left < recipients));
-        assert!(message.recipients_left.is_sorted());
-        if let Ok((head, body)) = log.read(message.id, message.place) {
+        if let Ok(Resident { envelope, head, body, .. }) = log.read(message.id, message.place) {
+            assert_eq!(envelope.recipients.len(), usize::from(message.recipients));
             assert_eq!(head.len() + body.len(), message.size as usize);
             assert!(found.insert(message.id, (head, body)).is_none(), "{} twice", message.id);
         }
@@ -107,7 +105,7 @@ fn read_all(log: &SegmentLog<FaultDisk>, recovery: &Recovery) -> BTreeMap<Messag
 }
 
 fn open(disk: &FaultDisk) -> Result<(SegmentLog<FaultDisk>, Recovery), SpoolError> {
-    let settings = Settings { segment_octets: 8 * PAGE as u32, compact_margin_octets: 8 * PAGE as u64 };
+    let settings = Settings { compact_margin_octets: 8 * PAGE as u64, ..Settings::with_segment(8 * PAGE as u32) };
     let mut nonce = disk.calls();
     let nonces = move || {
         nonce = nonce.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
