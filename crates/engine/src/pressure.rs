@@ -62,6 +62,8 @@ struct Inner {
     out_of_memory: Notify,
     /// Who brings large content back while memory is short; in turn.
     loading: Semaphore,
+    /// How many wait for room to load.
+    waiting: AtomicUsize,
     /// Octets that were promised to content on its way back: a sample does not show them yet.
     promised: AtomicU64,
     /// Volumes with too little room.
@@ -86,6 +88,7 @@ impl Pressure {
             charge_max: AtomicI64::new(i64::MAX),
             out_of_memory: Notify::new(),
             loading: Semaphore::new(1),
+            waiting: AtomicUsize::new(0),
             promised: AtomicU64::new(0),
             full: AtomicUsize::new(0),
             silent: AtomicUsize::new(0),
@@ -194,12 +197,18 @@ impl Pressure {
         if self.has_room_to_load(octets, Duration::ZERO) {
             return self.promise(octets);
         }
+        let _waiting = Waiting::new(&self.0.waiting);
         let _turn = self.0.loading.acquire().await;
         let begun = tokio::time::Instant::now();
         while !self.has_room_to_load(octets, begun.elapsed()) {
             tokio::time::sleep(LOAD_PAUSE).await;
         }
         self.promise(octets)
+    }
+
+    /// True while somebody waits for room: memory that nobody uses should go back to the system then.
+    fn is_room_wanted(&self) -> bool {
+        self.0.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// The same without waiting; `None` when memory is short.
@@ -308,6 +317,22 @@ pub struct Room {
 impl Drop for Room {
     fn drop(&mut self) {
         self.pressure.0.promised.fetch_sub(self.octets, Ordering::Relaxed);
+    }
+}
+
+/// Somebody who waits for room, counted while this lives.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Waiting<'_> {
+    fn new(count: &AtomicUsize) -> Waiting<'_> {
+        count.fetch_add(1, Ordering::Relaxed);
+        Waiting(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -96,6 +96,23 @@ async fn seen(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_room_makes_unused_memory_go_back_to_the_system() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let memory = Arc::new(Said::default());
+    // Not low, yet with less below the soft limit than four times what is wanted.
+    memory.used.store(590 * MIB, Ordering::Relaxed);
+    let (engine, _) = start(&memory, dir.path(), Vec::new()).await;
+    assert_eq!(memory.purges.load(Ordering::Relaxed), 0);
+    let waiting = tokio::spawn({
+        let pressure = engine.pressure().clone();
+        async move { drop(pressure.room_to_load(50 * MIB).await) }
+    });
+    seen("a purge", || memory.purges.load(Ordering::Relaxed) > 0).await;
+    memory.used.store(100 * MIB, Ordering::Relaxed);
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("there is room").expect("no panic");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn above_the_soft_limit_clients_hear_421_and_below_it_mail_is_taken_again() {
     let dir = tempfile::tempdir().expect("scratch");
     let memory = Arc::new(Said::default());

@@ -45,7 +45,8 @@ impl Engine {
             self.look_at_memory();
             self.follow_pressure().await;
             self.look_at_spool();
-            if self.pressure.level() == Level::Fine {
+            if self.pressure.level() == Level::Fine && !self.pressure.is_room_wanted() {
+                purge_in = 0;
                 continue;
             }
             if purge_in == 0 {
@@ -145,7 +146,7 @@ impl Engine {
 
 /// Pause between two looks at memory: what comes in meanwhile is charged as it comes.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
-/// Looks at memory from one purge to the next while it is short.
+/// Looks at memory from one purge to the next while it is short, or somebody waits for some.
 const PURGE_SAMPLES: u32 = 5;
 /// Pause between two looks at a volume.
 const DISK_INTERVAL: Duration = Duration::from_secs(1);
