@@ -70,6 +70,7 @@ impl Generator {
         command.args(["--body-size", &order.octets.to_string()]);
         command.args(["--message-count", &order.messages.to_string()]);
         command.args(["--concurrency", &order.concurrency.to_string()]);
+        command.args(["--messages-per-connection", MESSAGES_PER_CONNECTION]);
         command.arg("--json").arg(&json).arg("--ledger").arg(&ledger);
         if !order.domains.is_empty() {
             command.args(["--domain-suffix", "bench.test"]);
@@ -137,6 +138,8 @@ fn parse(text: &str) -> anyhow::Result<Outcome> {
 
 /// In the domain the relay signs for.
 const SENDER: &str = "sender@bench.test";
+/// A listener's default limit: one beyond it would lose the connection.
+const MESSAGES_PER_CONNECTION: &str = "10000";
 
 #[cfg(test)]
 mod tests {
