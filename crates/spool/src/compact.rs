@@ -36,6 +36,28 @@ pub(crate) struct Cycle {
     grown_octets: u64,
 }
 
+/// What a whole cycle could not make smaller: a part that grows with what is alive, such as the ends of segments behind
+/// large messages, and the rest.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Incompressible {
+    /// For 1024 octets of live messages; at most as much as these.
+    per_1024: u64,
+    octets: u64,
+}
+
+impl Incompressible {
+    /// Of `waste` octets beside `live` ones.
+    pub fn new(waste: u64, live: u64) -> Incompressible {
+        let per_1024 = (waste / (live / 1024).max(1)).min(1024);
+        Incompressible { per_1024, octets: waste.saturating_sub(live / 1024 * per_1024) }
+    }
+
+    /// What is to be expected beside `live` octets.
+    pub fn of(self, live: u64) -> u64 {
+        live / 1024 * self.per_1024 + self.octets
+    }
+}
+
 impl<D: Disk> SegmentLog<D> {
     /// Whether a segment is worth emptying: dead octets outweigh live ones, or it is bad and holds live messages.
     pub fn wants_compaction(&self) -> bool {
@@ -111,18 +133,22 @@ impl<D: Disk> SegmentLog<D> {
     pub(crate) fn outweighs(&self) -> bool {
         let live = self.segments.live_octets();
         let (waste, segment) = (self.waste_octets(), u64::from(self.settings.segment_octets));
-        let known = live / 1024 * self.reclaim.waste_per_1024;
+        let known = self.reclaim.incompressible.of(live);
         let is_new = self.reclaim.cycle.is_some() || waste > known + live / 4 + segment * 2;
-        let is_over = waste > live / 4 * 3 + self.settings.compact_margin_octets;
+        let is_over = self.is_over(waste + self.checkpoints.disk_octets(), live);
         // Less than a segment when the marks have begun with theirs: at its end they find what that gives.
         let dead_min = if self.has_reserve() { live / 8 + segment } else { segment / 4 * 3 };
         (is_over && is_new) || (self.is_full() && self.segments.dead_octets() > dead_min)
     }
 
-    /// Octets of the log beyond those of live messages.
+    /// Whether so much beyond live octets is too much.
+    fn is_over(&self, waste: u64, live: u64) -> bool {
+        waste > live / 4 * 3 + self.settings.compact_margin_octets
+    }
+
+    /// Octets of segments beyond those of live messages.
     fn waste_octets(&self) -> u64 {
-        let log = self.segments.file_pages() * PAGE_OCTETS as u64;
-        (log + self.checkpoints.disk_octets()).saturating_sub(self.segments.live_octets())
+        (self.segments.file_pages() * PAGE_OCTETS as u64).saturating_sub(self.segments.live_octets())
     }
 
     /// Begins and ends a cycle: all segments there were at its beginning are emptied once.
@@ -130,8 +156,10 @@ impl<D: Disk> SegmentLog<D> {
         let oldest = self.segments.oldest(self.floor).map(|(sequence, _)| sequence);
         if let Some(cycle) = self.reclaim.cycle.take_if(|cycle| oldest.is_none_or(|oldest| oldest > cycle.end)) {
             // What was appended meanwhile may be dead by now.
-            let waste = self.waste_octets().saturating_sub(cycle.grown_octets);
-            self.reclaim.waste_per_1024 = waste / (self.segments.live_octets() / 1024).max(1);
+            let (waste, live) = (self.waste_octets().saturating_sub(cycle.grown_octets), self.segments.live_octets());
+            let is_over = self.is_over(waste, live);
+            self.reclaim.incompressible =
+                if is_over { Incompressible::new(waste, live) } else { Incompressible::default() };
         }
         if !self.outweighs() {
             (self.reclaim.cycle, self.reclaim.debt_octets) = (None, 0);
@@ -181,17 +209,25 @@ impl<D: Disk> SegmentLog<D> {
         let spare_pages = spares as u64 * segment_pages;
         let room = u64::from(self.survivor_pages()) + spare_pages;
         let is_usual = segment.file_pages <= self.segment_pages();
-        pages(segment.live_octets) <= room && (is_usual || pages(self.largest_transaction(source)) <= segment_pages)
+        let (all, largest) = self.copies_of(source);
+        // A copy is no larger than what it is a copy of.
+        let all_pages = pages(all).min(u64::from(segment.end));
+        all_pages <= room && (is_usual || pages(largest) <= segment_pages)
     }
 
-    /// Octets of what is alive of the largest transaction in a segment. Looks at all messages: there is no list by segment.
-    fn largest_transaction(&self, source: u32) -> u64 {
-        let mut octets: BTreeMap<u32, u64> = BTreeMap::new();
+    /// Octets of all that is alive in a segment once it is copied, and of its largest transaction, at most. Looks at all
+    /// messages: there is no list by segment.
+    fn copies_of(&self, source: u32) -> (u64, u64) {
+        let mut transactions: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
         let entries = (0..self.index.end()).filter_map(|slot| self.index.at(slot));
         for entry in entries.filter(|entry| entry.place.segment == source) {
-            *octets.entry(entry.place.offset).or_default() += u64::from(entry.share);
+            let (shares, body) = transactions.entry(entry.place.offset).or_default();
+            *shares += u64::from(entry.share);
+            // Whoever has a share smaller than itself shares its body: with others, or with those who are gone.
+            *body = (*body).max(if entry.share < entry.size { u64::from(entry.size) } else { 0 });
         }
-        octets.into_values().max().unwrap_or(0)
+        let octets = transactions.into_values().map(|(shares, body)| shares + body);
+        octets.fold((0, 0), |(all, largest), octets| (all + octets, largest.max(octets)))
     }
 
     /// At the end of a walk: what is still alive in the segment did not read. It is tried again while the disk gives errors,
@@ -290,3 +326,20 @@ const BITMAP_OCTETS_USUAL: usize = 8;
 const FLOOR_PAGES_USUAL: u64 = 4;
 /// Walks through a segment that does not read before the rest of it is given up: a minute, at a try a second.
 pub(crate) const READ_TRIES_MAX: u32 = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_cycle_left_beside_little_says_little_about_much() {
+        const MIB: u64 = 1 << 20;
+        let ends_of_segments = Incompressible::new(90 * MIB, 100 * MIB);
+        assert_eq!(ends_of_segments.of(100 * MIB), 90 * MIB);
+        assert_eq!(ends_of_segments.of(1000 * MIB) >> 20, 899, "grows with what is alive");
+        let leftover = Incompressible::new(64 * MIB, MIB);
+        assert_eq!(leftover.of(MIB), 64 * MIB);
+        assert_eq!(leftover.of(10_000 * MIB), 10_063 * MIB, "never more than what is alive, and the rest");
+        assert_eq!(Incompressible::default().of(u64::MAX), 0);
+    }
+}

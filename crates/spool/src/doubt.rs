@@ -62,7 +62,14 @@ impl<D: Disk> SegmentLog<D> {
         if self.is_full() && doubt.pages >= self.segment_pages() {
             // No room for a copy that needs a file of its own. Synced where it is it is as durable as everything
             // else, unless the last run ended over a failed sync of it.
-            self.sync(FileName::Segment(doubt.segment))?;
+            if let Some(error) = &self.reclaim.doubt_unsynced {
+                // A sync that succeeds after one that failed says nothing.
+                return Err(error.clone());
+            }
+            if let Err(error) = self.sync(FileName::Segment(doubt.segment)) {
+                self.reclaim.doubt_unsynced = Some(error.clone());
+                return Err(error);
+            }
             self.doubt = None;
         }
         self.open_segment(1, Purpose::Floor)

@@ -136,6 +136,10 @@ impl<D: Disk> SegmentLog<D> {
             // begin_batch() has counted this one already; recovery would not believe its number.
             return Err(SpoolError::Exhausted);
         }
+        if self.doubt.is_some_and(|doubt| pages + 1 + doubt.pages > self.segment_pages()) {
+            // A segment of its own, in which nothing was acknowledged, may be given up again; one with what was in doubt may not.
+            self.settle_doubt()?;
+        }
         let before = (self.active.clone(), self.acknowledged);
         self.room_for(pages, purpose)?;
         match self.write_once(pages) {

@@ -5,7 +5,7 @@
 //! What can fail is the disk; a file that cannot be released does not keep the rest from being done.
 //! Deliberately absent: pace. The caller knows who waits and what the clock says.
 
-use crate::compact::Cycle;
+use crate::compact::{Cycle, Incompressible};
 use crate::disk::{Disk, FileName};
 use crate::log::SegmentLog;
 use crate::reserve::Purpose;
@@ -54,6 +54,8 @@ pub(crate) struct Reclaim {
     pub failed_opens: u64,
     /// How often the batch in doubt did not read.
     pub doubt_tries: u32,
+    /// Why the batch in doubt could not be synced where it stands.
+    pub doubt_unsynced: Option<SpoolError>,
     /// Files to be removed once that can be done.
     pub litter: Vec<FileName>,
     /// Messages given up and not yet told to the caller.
@@ -62,8 +64,8 @@ pub(crate) struct Reclaim {
     pub debt_octets: i64,
     /// The cycle of compaction that is under way.
     pub cycle: Option<Cycle>,
-    /// Octets of the log beyond those of live messages that the last cycle left, for 1024 octets of live messages.
-    pub waste_per_1024: u64,
+    /// What the last cycle left beyond live messages.
+    pub incompressible: Incompressible,
 }
 
 impl Maintenance {

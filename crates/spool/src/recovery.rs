@@ -116,6 +116,11 @@ pub(crate) struct Listing {
 }
 
 impl Recovering {
+    /// Reads the old segments through another reader, made of the disk's own.
+    pub fn reading_through(self, through: impl FnOnce(Arc<dyn ReadPages>) -> Arc<dyn ReadPages>) -> Recovering {
+        Recovering { disk: through(self.disk), ..self }
+    }
+
     /// Reads the old segments.
     ///
     /// # Errors
@@ -129,7 +134,7 @@ impl Recovering {
         for (sequence, octets) in listing.segments.iter().rev() {
             let planned = Planned::read(&*disk, *sequence, *octets)?;
             // Where a checkpoint knows better, it is the newest segment's end that it knows.
-            let fence = fences.of(*sequence).or((*sequence == tail.segment).then_some(tail.fence).flatten());
+            let fence = fences.of(*sequence, &planned).or((*sequence == tail.segment).then_some(tail.fence).flatten());
             fences.pass(planned.header.as_ref());
             floor = floor.max(planned.header.map_or(0, |header| header.floor));
             plan.insert(*sequence, (planned, fence));

@@ -42,7 +42,7 @@ impl Tail {
         let (mut has_batch, mut is_damaged) = (false, false);
         for (sequence, octets) in segments.iter().rev() {
             let planned = Planned::read(&**disk, *sequence, *octets)?;
-            let fence = fences.of(*sequence);
+            let fence = fences.of(*sequence, &planned);
             fences.pass(planned.header.as_ref());
             is_damaged |= planned.header.is_none();
             tail.floor = tail.floor.max(planned.header.map_or(0, |header| header.floor));
@@ -108,6 +108,8 @@ pub(crate) struct Planned {
     pub file_pages: u32,
     /// The header page does not read.
     pub is_unreadable: bool,
+    /// A batch begins behind the header.
+    pub is_used: bool,
 }
 
 impl Planned {
@@ -126,8 +128,9 @@ impl Planned {
         let header = SegmentHeader::decode(octets(&pages[..1]), file)?.filter(|h| h.segment == sequence);
         let first = BatchHeader::decode(octets(&pages[1..])).filter(|h| h.segment == sequence);
         let nonce = header.map(|h| h.nonce).or(first.map(|h| h.nonce));
+        let is_used = first.is_some_and(|first| Some(first.nonce) == nonce);
         let file_pages = u32::try_from(file_octets.div_ceil(PAGE_OCTETS as u64)).unwrap_or(u32::MAX);
-        Ok(Planned { header, nonce, file_pages, is_unreadable })
+        Ok(Planned { header, nonce, file_pages, is_unreadable, is_used })
     }
 
     /// A walk through the segment up to `fence`; `None` when nothing in it can be told.
@@ -158,9 +161,10 @@ pub(crate) struct Fences {
 
 impl Fences {
     /// Page behind the acknowledged part of a segment; `None` when nobody says.
-    pub fn of(&self, sequence: u32) -> Option<u32> {
-        // One that nobody names although there are later ones was opened and never used.
-        let unused = (self.passed > 0 && !self.is_damaged).then_some(1);
+    pub fn of(&self, sequence: u32, planned: &Planned) -> Option<u32> {
+        // One that nobody names although there are later ones was opened and never used; unless there is something in it,
+        // then the one that named it is missing.
+        let unused = (self.passed > 0 && !self.is_damaged && !planned.is_used).then_some(1);
         self.ends.get(&sequence).copied().or(unused)
     }
 

@@ -118,6 +118,25 @@ fn a_damaged_header_page_costs_nothing() {
 }
 
 #[test]
+fn a_segment_that_is_gone_takes_nothing_else_with_it() {
+    let disk = FaultDisk::new();
+    // Each life opens a segment of its own.
+    for life in 1..=4 {
+        let (mut log, _) = open(&disk, life).expect("opens");
+        append(&mut log, &[life * 10, life * 10 + 1], 2000);
+        append(&mut log, &[life * 10 + 2], 2000);
+    }
+    let segments: Vec<FileName> = (1..=4).map(FileName::Segment).collect();
+    assert!(segments.iter().all(|name| disk.contents(*name).is_some()));
+    disk.clone().remove(segments[2]).expect("there");
+    let (_, recovery) = common::from_log_alone(&disk);
+    let found = ids(&recovery);
+    for number in [10, 11, 12, 20, 21] {
+        assert!(found.contains(&id(number)), "{number} was in a segment that is there: {found:?}");
+    }
+}
+
+#[test]
 fn an_envelope_that_does_not_decode_is_kept_out_and_counted() {
     // A state from the future inside a sound record: made by patching and computing the crcs anew.
     let disk = FaultDisk::new();

@@ -386,6 +386,51 @@ fn a_restart_on_a_full_disk_finds_its_reserve_and_frees_what_is_dead() {
 }
 
 #[test]
+fn what_was_in_doubt_survives_a_large_batch_that_was_refused() {
+    let mut spool = Spool::new(64, 300);
+    let numbers: Vec<u64> = (0..20).map(|_| spool.append().expect("room")).collect();
+    // Killed: the last batch may not be durable.
+    (spool.log, _) = open(&spool.disk, 2).expect("opens");
+    spool.disk.set_octets_max(Some(spool.disk.octets_used() + SEGMENT));
+    let large = sealed(9_999, 1, &body(9_999, 3 * SEGMENT));
+    let refused = spool.log.commit(&Batch { appends: vec![vec![large]], marks: vec![] });
+    assert!(refused.is_err_and(|error| error.is_full()));
+    spool.disk.set_octets_max(None);
+    spool.second();
+    spool.append().expect("room");
+    spool.deliver(numbers[..19].iter().copied());
+    spool.second();
+    spool.check();
+}
+
+#[test]
+fn bodies_that_many_share_and_few_still_need_leave_room_for_marks() {
+    for (messages, octets) in [(20, 10_000), (7, 3_000), (60, 1_000)] {
+        let mut spool = Spool::new(24, octets);
+        let mut transactions: Vec<Vec<u64>> = Vec::new();
+        while spool.log.accepts_appends().is_ok() {
+            let numbers: Vec<u64> = (0..messages).map(|i| spool.next + i).collect();
+            spool.next += messages;
+            let body = body(numbers[0], octets);
+            let transaction = numbers.iter().map(|number| sealed(*number, 1, &body)).collect();
+            if spool.log.commit(&Batch { appends: vec![transaction], marks: vec![] }).is_ok() {
+                spool.live.extend(&numbers);
+                transactions.push(numbers);
+            }
+            spool.keep_house();
+        }
+        for numbers in &transactions {
+            spool.deliver(numbers[1..].iter().copied());
+            spool.second();
+        }
+        spool.deliver(transactions.iter().map(|numbers| numbers[0]));
+        spool.second();
+        spool.resumes();
+        spool.check();
+    }
+}
+
+#[test]
 fn small_disks_get_small_segments() {
     let octets = |total: u64| Settings::for_disk(total).segment_octets;
     let gibibyte = 1_u64 << 30;

@@ -7,7 +7,7 @@
 
 use crate::StoreError;
 use crate::kind;
-use crate::lock::{SpoolLock, lock};
+use crate::lock::{self, SpoolLock, lock};
 use spool::{Disk, FileInfo, FileName, PAGE_OCTETS, Page, ReadPages, octets, octets_mut};
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -276,6 +276,11 @@ fn probe_direct(dir: &Path) -> io::Result<bool> {
     match answer {
         Ok(()) => removed.map(|()| true),
         Err(e) if matches!(e.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(false),
+        // A full disk must not keep what is in the spool from being delivered: then the word of a file that is there must do.
+        Err(e) if matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+            let existing = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(dir.join(lock::FILE));
+            Ok(existing.is_ok())
+        }
         Err(e) => Err(e),
     }
 }

@@ -33,7 +33,9 @@ impl Hints {
         let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(dir.join(FILE))?;
         let slots = slots_in(&file)?;
         // Whole from the start: a write that lengthens a file waits for the file system's journal, often when others sync.
-        file.write_all_at(&vec![0; SLOTS * SLOT_OCTETS - slots.len()], slots.len() as u64)?;
+        if let Err(error) = file.write_all_at(&vec![0; SLOTS * SLOT_OCTETS - slots.len()], slots.len() as u64) {
+            tracing::warn!(%error, "the file of recent deliveries has no room: after a kill more may be repeated");
+        }
         // Behind the newest: processes that die young must not write over what others before them noted.
         let written = AtomicU64::new(newest(&slots).map_or(0, |number| u64::from(number) + 1));
         Ok((Hints { file, written, failed: AtomicU64::new(0) }, marks_in(&slots)))

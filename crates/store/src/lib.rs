@@ -20,6 +20,7 @@ mod local;
 mod lock;
 mod log_spool;
 mod options;
+mod patient;
 mod read_only;
 mod recovering;
 mod report;

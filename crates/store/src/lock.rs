@@ -16,16 +16,18 @@ pub(crate) struct SpoolLock {
 
 /// Takes the lock of `dir` and writes our pid into it.
 pub(crate) fn lock(dir: &Path) -> Result<SpoolLock, StoreError> {
-    let path = dir.join("lock");
+    let path = dir.join(FILE);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     let file = file.map_err(StoreError::io(&path, "open the lock file"))?;
     let mut file = Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
         Errno::EWOULDBLOCK => StoreError::InUse { dir: dir.to_owned(), holder: holder(&path), lock: path.clone() },
         other => StoreError::Io { path: path.clone(), what: "lock", source: other.into() },
     })?;
-    // The text is for people; the lock is what counts.
-    let noted = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    noted.map_err(StoreError::io(&path, "write the lock file"))?;
+    // The text is for people; the lock is what counts, and a full disk must not keep a spool from being opened.
+    let text = format!("{}\n", std::process::id());
+    if let Err(error) = file.write_all(text.as_bytes()).and_then(|()| file.set_len(text.len() as u64)) {
+        tracing::warn!(%error, file = %path.display(), "cannot note the holder of the spool");
+    }
     Ok(SpoolLock { _file: file })
 }
 
@@ -35,3 +37,6 @@ fn holder(path: &Path) -> String {
         _ => "pid not known".to_owned(),
     }
 }
+
+/// The name of the lock file.
+pub(crate) const FILE: &str = "lock";

@@ -7,6 +7,7 @@ use crate::free::free;
 use crate::handle::Appended;
 use crate::inbox::{Append, Inbox};
 use crate::options::{Options, Stats};
+use crate::patient::Patient;
 use crate::return_home::{self, LogRecovering, ReturnHome};
 use crate::writer::Writer;
 use crate::{FileDisk, StoreError};
@@ -51,6 +52,7 @@ impl LogOpened {
             settings = Settings { queue_of: settings.queue_of, ..Settings::for_disk(room.octets_total) };
         }
         let (log, old) = SegmentLog::begin(disk, settings, nonces)?;
+        let old = old.reading_through(|reader| Arc::new(Patient::new(reader)));
         Ok(LogOpened { log, old, options })
     }
 
@@ -130,18 +132,20 @@ impl LogSpool {
     pub async fn load(&self, id: MessageId, place: Place) -> Result<Resident, SpoolError> {
         let _permit = self.reads.acquire().await.map_err(|_| SpoolError::Closed)?;
         let mut place = place;
-        for _ in 0..MOVES_FOLLOWED_MAX {
+        for round in 0..MOVES_FOLLOWED_MAX {
             let reader = Arc::clone(&self.reader);
             let read = tokio::task::spawn_blocking(move || read_message(&*reader, id, place)).await;
             match read.map_err(|_| SpoolError::Closed)? {
                 Err(SpoolError::NoSuchMessage { .. }) => {}
+                // What was misread once may read now.
+                Err(SpoolError::Damaged { .. }) if round == 0 => {}
                 other => return other,
             }
             let (reply, answer) = oneshot::channel();
             self.inbox.locate((id, reply))?;
             match answer.await.map_err(|_| SpoolError::Closed)? {
                 None => return Err(SpoolError::NoSuchMessage { id }),
-                Some(now) if now == place => break,
+                Some(now) if now == place && round > 0 => break,
                 Some(now) => place = now,
             }
         }

@@ -4,10 +4,9 @@
 //! process had finished durable, and hands the messages over chunk by chunk. The next chunk is made when the last one was
 //! taken, so that a large backlog never stands in memory twice.
 
+use crate::hints::Recent;
 use crate::inbox::Inbox;
-use message::MessageId;
 use spool::{Disk, Mark, Recovered, RecoveredMessage, Recovery, SegmentLog, SpoolError};
-use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
@@ -26,8 +25,8 @@ pub(crate) struct ReturnHome {
     tell: oneshot::Sender<Result<Recovery, SpoolError>>,
     /// Finished deliveries of a killed process.
     hints: Vec<Mark>,
-    /// What they removed: not to be handed out, even while the disk refuses the marks.
-    removed: HashSet<MessageId>,
+    /// The same, by message: what is done is not handed out, even while the disk refuses the marks.
+    recent: Recent,
     /// Known once the old segments are read.
     recovery: Option<Recovery>,
 }
@@ -37,8 +36,8 @@ pub(crate) fn channel(hints: Vec<Mark>) -> (ReturnHome, LogRecovering, Arc<Inbox
     let inbox = Arc::new(Inbox::new());
     let (give, chunks) = mpsc::channel(1);
     let (tell, report) = oneshot::channel();
-    let removed = hints.iter().filter(|mark| matches!(mark, Mark::Removed { .. })).map(Mark::id).collect();
-    let home = ReturnHome { chunks: give, tell, hints, removed, recovery: None };
+    let recent = Recent::new(&hints);
+    let home = ReturnHome { chunks: give, tell, hints, recent, recovery: None };
     (home, LogRecovering { chunks, report, inbox: Arc::clone(&inbox) }, inbox)
 }
 
@@ -98,9 +97,7 @@ impl ReturnHome {
             let _ = tell.send(Ok(recovery.unwrap_or_default()));
             return None;
         }
-        if !self.removed.is_empty() {
-            chunk.retain(|message| !self.removed.contains(&message.id));
-        }
+        chunk.retain_mut(|message| !matches!(self.recent.news_of(message), Some(Mark::Removed { .. })));
         permit.send(chunk);
         Some(self)
     }

@@ -171,17 +171,13 @@ impl<D: Disk> Writer<D> {
             self.replies.push(Waiting { groups: groups.len(), reply, permit });
             self.batch.appends.extend(groups);
         }
+        if self.replies.is_empty() {
+            return self.commit_marks();
+        }
         match self.log.commit(&self.batch) {
             Ok(durable) => {
                 self.acknowledge(durable);
                 Ok(())
-            }
-            Err(error) if self.replies.is_empty() => {
-                tracing::error!(%error, marks = self.batch.marks.len(), "commit failed: tried again later");
-                fold(&mut self.batch.marks);
-                self.marks_failed = true;
-                self.refused(error.clone());
-                Err(error)
             }
             Err(error) => {
                 tracing::error!(%error, appends = self.replies.len(), "commit failed: its appends are refused");
@@ -192,9 +188,32 @@ impl<D: Disk> Writer<D> {
                 }
                 self.refused(error);
                 // Marks need little room, and some is kept for them.
-                if self.batch.marks.is_empty() { Ok(()) } else { self.commit(Vec::new()) }
+                self.commit_marks()
             }
         }
+    }
+
+    /// Marks alone, in batches that fit into what is kept for them on a full disk, however many have come together.
+    fn commit_marks(&mut self) -> Result<(), SpoolError> {
+        while !self.batch.marks.is_empty() {
+            let later = self.batch.marks.split_off(self.batch.marks.len().min(MARKS_PER_BATCH));
+            let committed = self.log.commit(&self.batch);
+            match committed {
+                Ok(durable) => {
+                    self.acknowledge(durable);
+                    self.batch.marks = later;
+                }
+                Err(error) => {
+                    self.batch.marks.extend(later);
+                    tracing::error!(%error, marks = self.batch.marks.len(), "commit failed: tried again later");
+                    fold(&mut self.batch.marks);
+                    self.marks_failed = true;
+                    self.refused(error.clone());
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Wakes everybody whose messages are durable now.
@@ -293,3 +312,5 @@ fn refuse(appends: Vec<Append>, error: &SpoolError) -> Vec<Append> {
 
 /// Octets a step of housekeeping reads and writes at most: what a session may have to wait for.
 const HOUSEKEEPING_OCTETS: usize = 512 << 10;
+/// Marks committed at once when nothing else is: some 160 KiB, less than a quarter of the smallest segment.
+const MARKS_PER_BATCH: usize = 4096;

@@ -39,11 +39,16 @@ fn full(kind: Option<&str>) {
     let scratch = Scratch::new();
     let disk = Tmpfs::mount(&scratch, "disk", "size=64m");
     let mut stage = Stage::without_receiver(disk.path(), seed()).kind(kind);
-    let relay = stage.launch.start();
+    let mut relay = stage.launch.start();
     fill(&stage, 1 << 20);
     let acked = stage.book.acked();
     println!("{acked} messages of 1 MiB on 64 MiB");
     assert!(acked >= ACKED_MIN, "only {acked} messages were accepted");
+    // Killed while the disk is full to its last page, it starts again and delivers.
+    fs::write(disk.path().join("rest"), vec![0; 64 << 20]).expect_err("there is no room for that");
+    relay.process.kill();
+    let relay = stage.launch.start();
+    fs::remove_file(disk.path().join("rest")).expect("what was written of it");
     stage.open_receiver();
     recover(&stage, &relay, disk.path());
     relay.stop();
