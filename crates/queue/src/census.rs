@@ -40,6 +40,8 @@ pub struct Footprint {
     pub timers: usize,
     /// Effects not drained.
     pub effects: usize,
+    /// Names of shared rates and leases that are remembered.
+    pub shared: usize,
     /// Messages that queues expect back.
     pub out: usize,
     /// Waits that no event ended but the periodic look at everything: lost wake-ups, ever.
@@ -51,11 +53,11 @@ impl QueueCore {
     pub fn census(&self) -> impl Iterator<Item = (MessageId, Place)> {
         let waiting = self.messages.waiting().map(|m| (m.id, Place::Waiting));
         let due = self.scheduled.values().map(|q| (&q.due, Place::Due));
-        let ready = self.ready.values().map(|r| (&r.messages, Place::Ready));
+        let ready = self.ready.values().flat_map(|r| r.messages.iter(&self.messages)).map(|m| (m.id, Place::Ready));
         let failed = self.endings.failed.iter().map(|(_, list)| (list, Place::Ending));
         let ending = failed.chain([(&self.endings.expired, Place::Ending)]);
-        let lists = due.chain(ready).chain(ending).chain([(&self.unspooled.list, Place::Unspooled)]);
-        waiting.chain(lists.flat_map(|(list, place)| self.messages.iter(list).map(move |m| (m.id, place))))
+        let lists = due.chain(ending).chain([(&self.unspooled.list, Place::Unspooled)]);
+        waiting.chain(ready).chain(lists.flat_map(|(list, place)| self.messages.iter(list).map(move |m| (m.id, place))))
     }
 
     /// How much there is of everything.
@@ -63,11 +65,12 @@ impl QueueCore {
         Footprint {
             scheduled_queues: self.scheduled.len().max(self.by_name.len()),
             ready_queues: self.ready.len().max(self.ready_by_name.len()),
-            waiters: self.ready.values().map(|r| r.waiters.len()).sum(),
+            waiters: self.ready.values().map(|r| r.waiters.len() + r.small_waiters.len()).sum(),
             idle: self.ready.values().map(|r| r.idle.len()).sum(),
             connections: self.ready.values().map(|r| r.connections.len()).sum(),
             timers: self.wheel.len() + self.due_wheel.len() + self.fired.len(),
             effects: self.effects.len(),
+            shared: self.rates.len() + self.leases.len(),
             out: self.scheduled.values().map(|q| q.out).sum(),
             caught: self.caught,
         }
@@ -88,7 +91,8 @@ impl QueueCore {
         let Some(ready) = self.ready.get(&key).filter(|r| !r.messages.is_empty()) else { return false };
         // A connection that is not idle asks again by itself.
         let all_idle = ready.idle.len() == ready.connections.len();
-        all_idle && ready.opens_after + TIMER_LATE_MAX < now
+        let is_called = self.leases.awaits(&ready.leases, key);
+        all_idle && !is_called && ready.opens_after + TIMER_LATE_MAX < now
     }
 }
 

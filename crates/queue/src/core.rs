@@ -17,6 +17,7 @@ use crate::ready::{Connection, ReadyQueue, Route, RouteFailure};
 use crate::retry;
 use crate::scheduled::{ScheduledQueue, Way};
 use crate::settle::Verdict;
+use crate::shared::{LeaseSet, Leases, SharedRates};
 use crate::volatile::Unspooled;
 use clock::{Duration, Instant, Now, TimerWheel};
 use config::QueueConfig;
@@ -33,11 +34,28 @@ pub struct QueueKey(u32);
 impl QueueKey {
     /// No queue has it.
     pub(crate) const NONE: QueueKey = QueueKey(0);
+
+    #[cfg(test)]
+    pub(crate) fn of_test(number: u32) -> QueueKey {
+        QueueKey(number)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn number(self) -> u32 {
+        self.0
+    }
 }
 
 /// A ready queue's number; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReadyKey(u32);
+
+#[cfg(test)]
+impl ReadyKey {
+    pub(crate) fn of_test(number: u32) -> ReadyKey {
+        ReadyKey(number)
+    }
+}
 
 /// A connection of a ready queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,6 +111,9 @@ pub struct QueueCore {
     /// By name and identity of the destination.
     pub(crate) ready_by_name: HashMap<(Arc<str>, Arc<str>), ReadyKey>,
     pub(crate) ready: HashMap<ReadyKey, ReadyQueue>,
+    /// Rates and leases that ready queues share by name.
+    pub(crate) rates: SharedRates,
+    pub(crate) leases: Leases,
     pub(crate) messages: Messages,
     pub(crate) endings: Endings,
     pub(crate) unspooled: Unspooled,
@@ -132,6 +153,8 @@ impl QueueCore {
             scheduled: HashMap::new(),
             ready_by_name: HashMap::new(),
             ready: HashMap::new(),
+            rates: SharedRates::default(),
+            leases: Leases::default(),
             messages: Messages::default(),
             endings: Endings::default(),
             unspooled: Unspooled::default(),
@@ -258,13 +281,20 @@ impl QueueCore {
     pub fn take_more(&mut self, now: Now, conn: ConnKey) -> Take {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return Take::Close };
         ready.last_used = now.mono;
+        let Some(connection) = ready.connections.get_mut(conn.slot) else { return Take::Close };
+        let turn_is_over = ready.messages.is_empty() || connection.taken >= LEASE_TURN;
+        if turn_is_over && self.leases.are_missed(&connection.leases) {
+            return Take::Close;
+        }
         if ready.messages.is_empty() {
             return Take::Idle;
         }
-        if let Some(Err(wait)) = ready.message_rate.as_mut().map(|rate| rate.admit(now.mono)) {
-            return Take::After(wait);
+        if let Err(wait) = ready.message_rates.admit(&mut self.rates, now.mono) {
+            // Beyond its patience a connection would be held for nothing, and may be what others wait for.
+            return if wait > ready.patience() { Take::Close } else { Take::After(wait) };
         }
-        let slot = self.messages.pop_front(&mut ready.messages);
+        connection.taken += 1;
+        let slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
         ready.consecutive_failures = 0;
         let Some(queued) = slot.and_then(|slot| self.messages.remove(slot)) else { return Take::Idle };
         self.call_waiters(now, conn.ready);
@@ -301,9 +331,10 @@ impl QueueCore {
         if queued.message.is_volatile() {
             self.watch_volatile(now);
         }
-        let slot = self.messages.insert(queued.queue, queued.message);
+        let queue = queued.queue;
+        let slot = self.messages.insert(queue, queued.message);
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
-        self.messages.push_front(&mut ready.messages, slot);
+        ready.messages.push_front(&mut self.messages, queue, slot);
         self.serve(now, conn.ready);
     }
 
@@ -314,11 +345,20 @@ impl QueueCore {
 
     /// A connection is over; it gave its messages back or settled them before.
     pub fn connection_ended(&mut self, now: Now, conn: ConnKey) {
-        if let Some(ready) = self.ready.get_mut(&conn.ready) {
-            if ready.connections.try_remove(conn.slot).is_some() {
-                ready.idle.retain(|slot| *slot != conn.slot);
-            }
-            self.serve(now, conn.ready);
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
+        if let Some(connection) = ready.connections.try_remove(conn.slot) {
+            ready.idle.retain(|slot| *slot != conn.slot);
+            self.leases.give_back(&connection.leases);
+            self.call_for_leases(now, &connection.leases);
+        }
+        self.serve(now, conn.ready);
+    }
+
+    /// Calls those who wait for leases that came back, before whoever gave them back may take them again.
+    fn call_for_leases(&mut self, now: Now, leases: &LeaseSet) {
+        for _ in 0..self.leases.in_line(leases) {
+            let Some(key) = self.leases.call_next(leases) else { return };
+            self.serve(now, key);
         }
     }
 
@@ -537,12 +577,18 @@ impl QueueCore {
             if now.mono < ready.opens_after {
                 return;
             }
-            if let Some(Err(wait)) = ready.connection_rate.as_mut().map(|rate| rate.admit(now.mono)) {
+            let messages_wait = ready.message_rates.check(&self.rates, now.mono).err();
+            let opening_waits = ready.connection_rates.check(&self.rates, now.mono).err();
+            if let Some(wait) = opening_waits.max(messages_wait.filter(|wait| *wait > ready.patience())) {
                 ready.opens_after = now.mono + wait;
                 self.wheel.insert(ready.opens_after, Timer::Open(key));
                 return;
             }
-            let slot = ready.connections.insert(Connection::default());
+            if !self.leases.take(&ready.leases, key, !ready.connections.is_empty()) {
+                return;
+            }
+            let _admitted = ready.connection_rates.admit(&mut self.rates, now.mono);
+            let slot = ready.connections.insert(Connection { idle: false, taken: 0, leases: ready.leases.clone() });
             let conn = ConnKey { ready: key, slot };
             let opening = Opening { conn, ready_name: ready.name.clone(), leg: ready.leg.clone() };
             self.effects.push(Effect::Open(opening));
@@ -551,6 +597,8 @@ impl QueueCore {
 
     /// Forgets queues that nobody has used for a while.
     fn sweep(&mut self, now: Instant) {
+        self.rates.sweep(now);
+        self.leases.sweep();
         let scheduled = &mut self.scheduled;
         self.by_name.retain(|_, key| match scheduled.get(key).is_some_and(|q| q.is_unused(now)) {
             true => scheduled.remove(key).is_none(),
@@ -559,11 +607,13 @@ impl QueueCore {
         let scheduled = &mut self.scheduled;
         for (key, ready) in &mut self.ready {
             // Whoever stands in line and has nothing to promote any more found another way.
-            ready.waiters.retain(|waiter| match scheduled.get_mut(waiter) {
+            let mut waits = |waiter: &QueueKey| match scheduled.get_mut(waiter) {
                 Some(queue) if queue.due.is_empty() => !queue.waits_at.remove(key),
                 Some(_) => true,
                 None => false,
-            });
+            };
+            ready.waiters.retain(&mut waits);
+            ready.small_waiters.retain(&mut waits);
         }
         let ready = &mut self.ready;
         let unused = |r: &ReadyQueue| r.is_unused() && now.saturating_since(r.last_used) > READY_IDLE_MAX;
@@ -605,13 +655,10 @@ impl QueueCore {
         let Some(ready) = self.ready.get_mut(&key) else { return };
         let route = Some((ready.name.clone(), ready.leg.clone()));
         let mut failed = List::default();
-        if count >= ready.messages.len() {
-            failed = std::mem::take(&mut ready.messages);
-        } else {
-            for _ in 0..count {
-                let Some(slot) = self.messages.pop_front(&mut ready.messages) else { break };
-                self.messages.push_back(&mut failed, slot);
-            }
+        for _ in 0..count.min(ready.messages.len()) {
+            let slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
+            let Some(slot) = slot else { break };
+            self.messages.push_back(&mut failed, slot);
         }
         self.fail(Failure { verdict, reply, route }, failed);
     }
@@ -620,6 +667,11 @@ impl QueueCore {
         self.next_key += 1;
         self.next_key
     }
+}
+
+/// Tells queues with few messages from the others.
+pub(crate) fn is_small(scheduled: &HashMap<QueueKey, ScheduledQueue>) -> impl Fn(QueueKey) -> bool {
+    |key| scheduled.get(&key).is_none_or(ScheduledQueue::is_small)
 }
 
 /// The queue of a message: it is only forgotten when nothing waits in it or is out of it.
@@ -650,6 +702,8 @@ fn no_source() -> RouteFailure {
 
 /// How long a queue without a source rests before it is asked about again (KumoMTA: 60 s).
 const NO_SOURCE_HOLD: Duration = Duration::from_secs(60);
+/// Messages a connection may take while others wait for what it needs.
+const LEASE_TURN: usize = 16;
 /// Shortest pause before the spool is asked for the same message again.
 const POSTPONED_MIN: Duration = Duration::from_secs(1);
 /// Messages whose time has come that one visit looks at: about a millisecond's work.

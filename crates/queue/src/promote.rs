@@ -5,12 +5,13 @@
 //! and leaves the messages where they are with something that will look again: an effect
 //! under way, a timer, or a place among a ready queue's waiters. Never recursive.
 
-use crate::core::{QueueCore, QueueKey, ReadyKey, Timer};
+use crate::core::{QueueCore, QueueKey, ReadyKey, Timer, is_small};
 use crate::effect::Effect;
 use crate::messages::SlotNumber;
 use crate::ready::ReadyQueue;
 use crate::scheduled::ScheduledQueue;
-use clock::{Instant, Now};
+use crate::shared::SharedRates;
+use clock::{Duration, Instant, Now};
 use hashbrown::HashMap;
 
 /// What stopped, or did not stop, the first due message.
@@ -28,11 +29,11 @@ impl QueueCore {
 
     /// Gives freed room of a ready queue to the scheduled queues that wait for it, in turn.
     pub(crate) fn call_waiters(&mut self, now: Now, key: ReadyKey) {
-        let mut turns = self.ready.get(&key).map_or(0, |r| r.waiters.len());
+        let mut turns = self.ready.get(&key).map_or(0, |r| r.waiters.len() + r.small_waiters.len());
         while turns > 0 {
             turns -= 1;
-            let Some(ready) = self.ready.get_mut(&key).filter(|r| r.has_room()) else { return };
-            let Some(waiter) = ready.waiters.pop_front() else { return };
+            let Some(ready) = self.ready.get_mut(&key) else { return };
+            let Some(waiter) = ready.call(is_small(&self.scheduled)) else { return };
             if let Some(queue) = self.scheduled.get_mut(&waiter) {
                 queue.waits_at.remove(&key);
             }
@@ -48,13 +49,16 @@ impl QueueCore {
                 // Takes no room and so no part of the turn: whoever uses a turn up must leave a
                 // message behind whose leaving calls the next in line.
                 Gate::Expired => {
-                    let Some(slot) = self.pop_due(key) else { return };
+                    let Some((slot, _)) = self.pop_due(key) else { return };
                     self.messages.push_back(&mut self.endings.expired, slot);
                     self.call_settlers();
                 }
                 Gate::Open(ready_key) => {
-                    let (Some(slot), Some(ready)) = (self.pop_due(key), self.ready.get_mut(&ready_key)) else { return };
-                    self.messages.push_back(&mut ready.messages, slot);
+                    let (Some((slot, is_small)), Some(ready)) = (self.pop_due(key), self.ready.get_mut(&ready_key))
+                    else {
+                        return;
+                    };
+                    ready.messages.push_back(&mut self.messages, key, slot, is_small);
                     ready.last_used = now.mono;
                     self.serve(now, ready_key);
                     promoted += 1;
@@ -91,24 +95,33 @@ impl QueueCore {
             self.wheel.insert(queue.promotes_after, Timer::Promote(key));
             return Gate::Stopped;
         }
-        let (leg, some_gone) = choose(queue, &self.ready);
-        if some_gone {
+        let choice = choose(queue, &self.ready, &self.rates, now.mono);
+        if choice.some_gone {
             queue.route_fresh_until = Instant::ZERO;
             refresh(queue, key, now.mono, &mut self.effects);
         }
-        let Some(leg) = leg else {
+        let Some(leg) = choice.leg else {
+            if let Some(wait) = choice.wait {
+                queue.promotes_after = now.mono + wait;
+                self.wheel.insert(queue.promotes_after, Timer::Promote(key));
+            }
             self.wait_for_room(key);
             return Gate::Stopped;
         };
         let _admitted = queue.message_rate.as_mut().map(|rate| rate.admit(now.mono));
+        if let Some(ready) = self.ready.get_mut(&leg) {
+            let _admitted = ready.selection_rates.admit(&mut self.rates, now.mono);
+        }
         Gate::Open(leg)
     }
 
-    fn pop_due(&mut self, key: QueueKey) -> Option<SlotNumber> {
+    /// The first due message, and whether its queue is a small one.
+    fn pop_due(&mut self, key: QueueKey) -> Option<(SlotNumber, bool)> {
         let queue = self.scheduled.get_mut(&key)?;
+        let is_small = queue.is_small();
         let slot = self.messages.pop_front(&mut queue.due)?;
         queue.out += 1;
-        Some(slot)
+        Some((slot, is_small))
     }
 
     /// One visit has done enough for this queue.
@@ -123,12 +136,13 @@ impl QueueCore {
     /// Puts a queue with due messages in line at every ready queue it could use.
     fn wait_for_room(&mut self, key: QueueKey) {
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
+        let is_small = queue.is_small();
         let Some(way) = queue.route.as_ref().filter(|_| !queue.due.is_empty()) else { return };
         for leg in &way.legs {
             if let Some(ready) = self.ready.get_mut(leg)
                 && queue.waits_at.insert(*leg)
             {
-                ready.waiters.push_back(key);
+                ready.line_up(key, is_small);
             }
         }
     }
@@ -152,20 +166,42 @@ fn refresh(queue: &mut ScheduledQueue, key: QueueKey, now: Instant, effects: &mu
     }
 }
 
-/// The next way with room, and whether one was met that is gone: an unused ready queue is
-/// forgotten though routes still name it.
-fn choose(queue: &mut ScheduledQueue, ready: &HashMap<ReadyKey, ReadyQueue>) -> (Option<ReadyKey>, bool) {
-    let Some(way) = queue.route.as_mut() else { return (None, false) };
-    let mut some_gone = false;
-    let has_room = |i: usize| match ready.get(&way.legs[i]) {
-        Some(ready) => ready.has_room(),
+/// What a walk over the ways of a queue found.
+struct Choice {
+    /// The next way with room whose source may be selected.
+    leg: Option<ReadyKey>,
+    /// One was met that is gone: an unused ready queue is forgotten though routes still name it.
+    some_gone: bool,
+    /// When a way with room may be selected again: its source's turn is not yet there (`source_selection_rate`).
+    wait: Option<Duration>,
+}
+
+fn choose(
+    queue: &mut ScheduledQueue,
+    ready: &HashMap<ReadyKey, ReadyQueue>,
+    rates: &SharedRates,
+    now: Instant,
+) -> Choice {
+    let mut choice = Choice { leg: None, some_gone: false, wait: None };
+    let is_small = queue.is_small();
+    let Some(way) = queue.route.as_mut() else { return choice };
+    let usable = |i: usize| match ready.get(&way.legs[i]) {
+        Some(ready) if ready.has_room(is_small) => match ready.selection_rates.check(rates, now) {
+            Ok(()) => true,
+            Err(wait) => {
+                choice.wait = Some(choice.wait.map_or(wait, |other| other.min(wait)));
+                false
+            }
+        },
+        Some(_) => false,
         None => {
-            some_gone = true;
+            choice.some_gone = true;
             false
         }
     };
-    let index = way.rotation.next(has_room);
-    (index.map(|i| way.legs[i]), some_gone)
+    let index = way.rotation.next(usable);
+    choice.leg = index.map(|i| way.legs[i]);
+    choice
 }
 
 /// Messages of one queue that one visit moves: below half a millisecond's work.

@@ -6,15 +6,15 @@
 
 use crate::Why;
 use crate::core::QueueKey;
-use crate::messages::List;
-use crate::throttle::Gcra;
+use crate::line::Line;
+use crate::shared::{LeaseSet, Rates, lease_set};
 use clock::{Duration, Instant};
 use config::{EgressPath, EgressSource};
 use core::any::Any;
 use core::fmt;
 use slab::Slab;
 use smtp_wire::Reply;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Where a ready queue's connections go, found once with the route. Opaque to the queue: it
@@ -87,35 +87,51 @@ pub struct RouteFailure {
 pub(crate) struct ReadyQueue {
     pub name: Arc<str>,
     pub leg: Leg,
-    pub messages: List,
+    pub messages: Line,
     /// Scheduled queues with due messages that found this queue full.
     pub waiters: VecDeque<QueueKey>,
+    /// The same, for queues that were small then.
+    pub small_waiters: VecDeque<QueueKey>,
+    /// The last that was called was a small one.
+    small_was_called: bool,
     pub connections: Slab<Connection>,
     /// Connections that wait for a message, longest idle first.
     pub idle: VecDeque<usize>,
     pub consecutive_failures: u32,
     /// No new connection before this moment.
     pub opens_after: Instant,
-    pub message_rate: Option<Gcra>,
-    pub connection_rate: Option<Gcra>,
+    pub message_rates: Rates,
+    pub connection_rates: Rates,
+    /// How often a pool may choose this way.
+    pub selection_rates: Rates,
+    /// What each connection needs.
+    pub leases: LeaseSet,
     pub last_used: Instant,
 }
 
 /// One connection as the queue sees it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Connection {
     pub idle: bool,
+    /// Messages it took.
+    pub taken: usize,
+    /// What it took of what others need too.
+    pub leases: LeaseSet,
 }
 
 impl ReadyQueue {
     pub fn new(name: Arc<str>, leg: Leg, now: Instant) -> ReadyQueue {
         let mut queue = ReadyQueue {
             name,
-            message_rate: None,
-            connection_rate: None,
+            message_rates: Rates::default(),
+            connection_rates: Rates::default(),
+            selection_rates: Rates::default(),
+            leases: LeaseSet::default(),
             leg,
-            messages: List::default(),
+            messages: Line::default(),
             waiters: VecDeque::new(),
+            small_waiters: VecDeque::new(),
+            small_was_called: false,
             connections: Slab::new(),
             idle: VecDeque::new(),
             consecutive_failures: 0,
@@ -128,29 +144,60 @@ impl ReadyQueue {
 
     /// Takes a new definition; rates keep their state unless they changed.
     pub fn redefine(&mut self, leg: Leg) {
-        let old = std::mem::replace(&mut self.leg, leg);
-        let (a, b) = (&old.path, &self.leg.path);
-        if a.max_message_rate != b.max_message_rate || a.max_connection_rate != b.max_connection_rate {
-            self.set_rates();
+        self.leg = leg;
+        self.set_rates();
+    }
+
+    /// A scheduled queue waits for room.
+    pub fn line_up(&mut self, queue: QueueKey, is_small: bool) {
+        if is_small { &mut self.small_waiters } else { &mut self.waiters }.push_back(queue);
+    }
+
+    /// The next that waits and for which there is room: in turn, the small and the others by turns. `is_small` tells which
+    /// are small now.
+    pub fn call(&mut self, is_small: impl Fn(QueueKey) -> bool) -> Option<QueueKey> {
+        while let Some(queue) = self.small_waiters.pop_front_if(|queue| !is_small(*queue)) {
+            self.waiters.push_back(queue);
+        }
+        let bulk_may = !self.waiters.is_empty() && self.has_room(false);
+        let small_may = !self.small_waiters.is_empty() && self.has_room(true);
+        self.small_was_called = small_may && (!bulk_may || !self.small_was_called);
+        match (self.small_was_called, bulk_may) {
+            (true, _) => self.small_waiters.pop_front(),
+            (false, true) => self.waiters.pop_front(),
+            (false, false) => None,
         }
     }
 
-    pub fn has_room(&self) -> bool {
-        self.messages.len() < self.leg.path.max_ready
+    /// Whether a message may come in; the last places are for queues with few messages.
+    pub fn has_room(&self, is_small: bool) -> bool {
+        let max = self.leg.path.max_ready;
+        let kept = if is_small { 0 } else { max / ROOM_FOR_SMALL };
+        self.messages.len() < max - kept
+    }
+
+    /// How long a connection may be held with nothing to do.
+    pub fn patience(&self) -> Duration {
+        Duration::from(self.leg.path.idle_timeout)
     }
 
     /// Connections this queue should have: `ceil(limit * min(1 - e^(-0.023 n), n))`, never
-    /// more than there are messages (KumoMTA behaviour).
+    /// more than there are messages (KumoMTA behaviour); at once as many as may be with `aggressive_connection_opening`.
     pub fn wanted_connections(&self) -> usize {
         let waiting = self.messages.len();
-        let limit = self.leg.path.connection_limit.limit as f64;
+        let limit = self.leg.path.connection_limit.limit;
+        if self.leg.path.aggressive_connection_opening {
+            return usize::try_from(limit).unwrap_or(usize::MAX).min(waiting);
+        }
+        let limit = limit as f64;
         let share = (1.0 - (-0.023 * waiting as f64).exp()).min(waiting as f64);
         ((limit * share).ceil() as usize).min(waiting)
     }
 
     /// True when nothing refers to this queue and nobody waits in it.
     pub fn is_unused(&self) -> bool {
-        self.messages.is_empty() && self.waiters.is_empty() && self.connections.is_empty()
+        let nobody_waits = self.waiters.is_empty() && self.small_waiters.is_empty();
+        self.messages.is_empty() && nobody_waits && self.connections.is_empty()
     }
 
     /// Spaces out attempts to reach a destination that does not answer.
@@ -162,16 +209,15 @@ impl ReadyQueue {
 
     fn set_rates(&mut self) {
         let path = &self.leg.path;
-        let gcra = |spec: &Option<config::ThrottleSpec>| spec.as_ref().map(gcra);
-        (self.message_rate, self.connection_rate) = (gcra(&path.max_message_rate), gcra(&path.max_connection_rate));
+        self.message_rates.redefine(path.max_message_rate.as_ref(), &path.additional_message_rate_throttles);
+        self.connection_rates.redefine(path.max_connection_rate.as_ref(), &BTreeMap::new());
+        self.selection_rates.redefine(path.source_selection_rate.as_ref(), &path.additional_source_selection_rates);
+        self.leases = lease_set(&path.additional_connection_limits);
     }
 }
 
-/// The in-memory throttle of a specification.
-pub(crate) fn gcra(spec: &config::ThrottleSpec) -> Gcra {
-    Gcra::new(spec.limit, spec.period(), spec.burst())
-}
-
+/// One place in so many of a ready queue is for scheduled queues with few messages.
+const ROOM_FOR_SMALL: usize = 8;
 /// First pause after a failed connection, doubled with each further failure.
 const REOPEN_MS_MIN: u64 = 10;
 /// Longest pause between attempts to connect.

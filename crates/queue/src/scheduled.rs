@@ -7,8 +7,7 @@
 use crate::core::ReadyKey;
 use crate::messages::List;
 use crate::pool::Rotation;
-use crate::ready::gcra;
-use crate::throttle::Gcra;
+use crate::throttle::{Gcra, Rate};
 use clock::{Duration, Instant, Now};
 use config::QueueConfig;
 use hashbrown::HashSet;
@@ -72,7 +71,7 @@ impl ScheduledQueue {
     pub fn configure(&mut self, config: Arc<QueueConfig>, now: Instant) {
         let changed = self.config.as_ref().is_none_or(|old| old.max_message_rate != config.max_message_rate);
         if changed {
-            self.message_rate = config.max_message_rate.as_ref().map(gcra);
+            self.message_rate = config.max_message_rate.as_ref().map(|spec| Gcra::new(Rate::from(spec)));
         }
         if self
             .config
@@ -91,6 +90,11 @@ impl ScheduledQueue {
         self.waiting + self.due.len()
     }
 
+    /// True when this queue has only a handful of messages whose time has come: those pass what is bulk.
+    pub fn is_small(&self) -> bool {
+        self.due.len() + self.out <= SMALL_MAX
+    }
+
     /// True when `message` is older than the queue lets messages become.
     pub fn is_expired(&self, message: &Message, now: Now) -> bool {
         let age = now.wall.saturating_since(message.created());
@@ -103,3 +107,6 @@ impl ScheduledQueue {
         self.len() == 0 && self.out == 0 && now.saturating_since(self.last_used) > idle_max
     }
 }
+
+/// Messages, due or under way, up to which a queue counts as small.
+const SMALL_MAX: usize = 16;

@@ -5,40 +5,76 @@
 //! microseconds throughout, rounded against the sender: a wait that was sat out is always enough.
 
 use clock::{Duration, Instant};
+use config::ThrottleSpec;
 
-/// A limit of `limit` events per `period`, `burst` of them at once.
-#[derive(Clone, Copy, Debug)]
-pub struct Gcra {
+/// How often, without a memory of what happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
     /// Time that one event uses up.
     interval: Duration,
     /// How far ahead of `now` the theoretical arrival time may run.
     tolerance: Duration,
-    arrival: Instant,
 }
 
-impl Gcra {
-    /// `burst` of zero counts as one: a limit that admits nothing would wedge its queue.
-    pub fn new(limit: u64, period: Duration, burst: u64) -> Gcra {
+impl Rate {
+    /// `limit` events per `period`, `burst` of them at once; a burst of zero counts as one: a limit that admits
+    /// nothing would wedge its queue.
+    pub fn new(limit: u64, period: Duration, burst: u64) -> Rate {
         // The clock has no finer grain: a rest below it would be waited for in vain, for ever.
         let interval_us = period.as_micros().div_ceil(u128::from(limit.max(1)));
         let interval = Duration::from_micros(u64::try_from(interval_us).unwrap_or(u64::MAX));
         let tolerance = interval.saturating_mul(u32::try_from(burst.max(1) - 1).unwrap_or(u32::MAX));
-        Gcra { interval, tolerance, arrival: Instant::ZERO }
+        Rate { interval, tolerance }
+    }
+
+    /// Whether an event may happen now, given the theoretical arrival time; else how long to wait before asking again.
+    pub fn check(&self, arrival: Instant, now: Instant) -> Result<(), Duration> {
+        match arrival.saturating_since(now).checked_sub(self.tolerance) {
+            Some(wait) if wait > Duration::ZERO => Err(wait),
+            _ => Ok(()),
+        }
+    }
+
+    /// The theoretical arrival time after one more event.
+    pub fn charge(&self, arrival: Instant, now: Instant) -> Instant {
+        arrival.max(now) + self.interval
+    }
+}
+
+impl From<&ThrottleSpec> for Rate {
+    fn from(spec: &ThrottleSpec) -> Rate {
+        Rate::new(spec.limit, spec.period(), spec.burst())
+    }
+}
+
+/// A rate and its memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Gcra {
+    rate: Rate,
+    arrival: Instant,
+}
+
+impl Gcra {
+    /// Nothing has happened yet.
+    pub fn new(rate: Rate) -> Gcra {
+        Gcra { rate, arrival: Instant::ZERO }
+    }
+
+    /// What it holds to.
+    pub fn rate(&self) -> Rate {
+        self.rate
     }
 
     /// Takes one event's worth, or says how long to wait before asking again.
     pub fn admit(&mut self, now: Instant) -> Result<(), Duration> {
         self.check(now)?;
-        self.arrival = self.arrival.max(now) + self.interval;
+        self.arrival = self.rate.charge(self.arrival, now);
         Ok(())
     }
 
     /// What [`Gcra::admit`] would say, without taking anything.
     pub fn check(&self, now: Instant) -> Result<(), Duration> {
-        match self.arrival.saturating_since(now).checked_sub(self.tolerance) {
-            Some(wait) if wait > Duration::ZERO => Err(wait),
-            _ => Ok(()),
-        }
+        self.rate.check(self.arrival, now)
     }
 }
 
@@ -48,7 +84,7 @@ mod tests {
 
     #[test]
     fn admits_the_burst_then_the_rate() {
-        let mut throttle = Gcra::new(10, Duration::from_secs(1), 3);
+        let mut throttle = Gcra::new(Rate::new(10, Duration::from_secs(1), 3));
         let now = Instant::from_micros(77);
         assert!((0..3).all(|_| throttle.admit(now).is_ok()));
         let wait = throttle.admit(now).expect_err("the burst is used up");
@@ -59,7 +95,7 @@ mod tests {
 
     #[test]
     fn holds_its_rate_over_time() {
-        let mut throttle = Gcra::new(1000, Duration::from_secs(60), 1);
+        let mut throttle = Gcra::new(Rate::new(1000, Duration::from_secs(60), 1));
         let admitted = (0..600_000u64).filter(|ms| throttle.admit(Instant::from_micros(ms * 1000)).is_ok()).count();
         assert!((9_900..=10_001).contains(&admitted), "{admitted} in ten minutes");
     }

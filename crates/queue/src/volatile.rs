@@ -138,7 +138,7 @@ impl QueueCore {
         relieved.sort_unstable();
         for key in &relieved {
             if let Some(ready) = self.ready.get_mut(key) {
-                self.messages.move_volatile(&mut ready.messages, &mut self.unspooled.list, &those);
+                ready.messages.move_volatile(&mut self.messages, &mut self.unspooled.list, &those);
             }
         }
         self.call_spooler();

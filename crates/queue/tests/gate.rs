@@ -31,7 +31,7 @@ fn max_ready_holds_and_those_who_wait_take_turns() {
     for name in ["x.test", "y.test", "z.test"] {
         rig.routed(name, config(serde_json::json!({})), route(&[("a", 1)], &narrow, ROOMY));
     }
-    let mut waiting: Vec<_> = ["x.test", "y.test", "z.test"].into_iter().flat_map(|q| rig.admit(q, 30)).collect();
+    let mut waiting: Vec<_> = ["x.test", "y.test", "z.test"].into_iter().flat_map(|q| rig.admit(q, 60)).collect();
     let conn = rig.opened()[0];
     let mut order = Vec::new();
     while let Some(queued) = rig.take(conn) {

@@ -41,6 +41,8 @@ struct Model {
     settled: Vec<MessageId>,
     queues: Vec<&'static str>,
     limits: (usize, usize),
+    /// Connections that share a lease.
+    leases: usize,
     /// Messages that were given back may stand above `max_ready`.
     given_back: usize,
     route: u64,
@@ -49,7 +51,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(limits: (usize, usize), rated: bool) -> Model {
+    fn new(limits: (usize, usize), rated: bool, leases: Option<usize>) -> Model {
         let (max_ready, connection_limit) = limits;
         let mut of_path = serde_json::json!({"max_ready": max_ready, "connection_limit": connection_limit});
         let mut of_queue = serde_json::json!({"max_age": "1 hour"});
@@ -57,6 +59,12 @@ impl Model {
             of_path["max_connection_rate"] = "3/s".into();
             of_path["max_message_rate"] = "7/s".into();
             of_queue["max_message_rate"] = "3/s".into();
+            of_path["additional_message_rate_throttles"] = serde_json::json!({"all": "5/s,max_burst=2"});
+            of_path["source_selection_rate"] = "4/s".into();
+            of_path["additional_source_selection_rates"] = serde_json::json!({"every": "6/s"});
+        }
+        if let Some(leases) = leases {
+            of_path["additional_connection_limits"] = serde_json::json!({"shared": leases});
         }
         Model {
             rig: Rig::new(),
@@ -66,6 +74,7 @@ impl Model {
             settled: Vec::new(),
             queues: vec!["x.test", "y.test", "z.test"],
             limits,
+            leases: leases.unwrap_or(usize::MAX),
             given_back: 0,
             route: 0,
             faults: true,
@@ -224,6 +233,8 @@ impl Model {
             assert!(messages <= self.limits.0 + self.given_back, "{name} holds {messages}");
             assert!(connections <= self.limits.1, "{name} has {connections} connections");
         }
+        let footprint = self.rig.core.footprint();
+        assert!(footprint.connections <= self.leases, "{} connections share {}", footprint.connections, self.leases);
         assert_eq!(self.rig.core.footprint().caught, 0, "only the periodic look found a message that waited");
     }
 
@@ -245,6 +256,11 @@ impl Model {
                     let keys: Vec<u64> = self.connections.iter().filter(pausing).map(|(key, _)| *key).collect();
                     self.step(&Op::Pass(500));
                     keys.into_iter().for_each(|key| self.act(key, 1));
+                    if self.leases < usize::MAX {
+                        // What is idle is given up in the end, and others have it.
+                        let idle: Vec<u64> = self.connections.keys().copied().collect();
+                        idle.into_iter().for_each(|key| self.act(key, 1));
+                    }
                 }
             }
         }
@@ -280,8 +296,9 @@ proptest! {
         max_ready in prop_oneof![Just(1usize), Just(2), Just(5), Just(1000)],
         connection_limit in prop_oneof![Just(1usize), Just(2), Just(32)],
         rated in any::<bool>(),
+        leases in prop_oneof![Just(None), Just(Some(1)), Just(Some(3))],
     ) {
-        let mut model = Model::new((max_ready, connection_limit), rated);
+        let mut model = Model::new((max_ready, connection_limit), rated, leases);
         ops.iter().for_each(|op| model.step(op));
         model.drain();
         model.finish();

@@ -1,0 +1,277 @@
+//! The order in which a ready queue's messages go: fair between scheduled queues, with a bias to the small.
+//!
+//! Each scheduled queue has a flow of its own. Flows of queues with many messages take turns by start-time fair
+//! queueing: a message costs one, and one more for each 64 KiB of content. Flows of queues with few messages
+//! take turns among themselves, and together every other place, whatever bulk waits: a handful
+//! of password mails passes a million newsletters, and bulk is never slowed by more than a factor of two on their account.
+//! Within a flow, first in, first out. Owns no message, only their slots.
+
+use crate::core::QueueKey;
+use crate::messages::{List, Messages, SlotNumber};
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use message::Message;
+use std::collections::{BTreeSet, VecDeque};
+
+/// The messages of one ready queue.
+#[derive(Debug, Default)]
+pub(crate) struct Line {
+    /// The messages of each queue.
+    flows: HashMap<QueueKey, List>,
+    /// Flows of small queues, in turn.
+    small: VecDeque<QueueKey>,
+    /// Flows of large queues, by virtual time and order of coming.
+    bulk: BTreeSet<Turn>,
+    /// Virtual time of the bulk message that went last.
+    time: u64,
+    turns: u64,
+    /// The last place went to a small queue.
+    small_went: bool,
+    len: usize,
+}
+
+/// When a flow's next message is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    start: u64,
+    order: u64,
+    queue: QueueKey,
+}
+
+impl Line {
+    /// How many messages.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// True when one of them is nowhere but in memory.
+    pub fn has_volatile(&self) -> bool {
+        self.flows.values().any(List::has_volatile)
+    }
+
+    /// Puts a message at the end of its queue's flow; `is_small`: that queue has few messages now.
+    pub fn push_back(&mut self, messages: &mut Messages, queue: QueueKey, slot: SlotNumber, is_small: bool) {
+        self.len += 1;
+        match self.flows.entry(queue) {
+            Entry::Occupied(entry) => messages.push_back(entry.into_mut(), slot),
+            Entry::Vacant(entry) => {
+                messages.push_back(entry.insert(List::default()), slot);
+                match is_small {
+                    true => self.small.push_back(queue),
+                    false => self.queue_bulk(queue, self.time),
+                }
+            }
+        }
+    }
+
+    /// Puts a message back that nobody tried: it goes next of its flow, and its flow soon.
+    pub fn push_front(&mut self, messages: &mut Messages, queue: QueueKey, slot: SlotNumber) {
+        self.len += 1;
+        match self.flows.entry(queue) {
+            Entry::Occupied(entry) => messages.push_front(entry.into_mut(), slot),
+            Entry::Vacant(entry) => {
+                messages.push_front(entry.insert(List::default()), slot);
+                self.small.push_front(queue);
+            }
+        }
+    }
+
+    /// The message that goes next. `is_small` tells which queues have few messages now.
+    pub fn pop_front(&mut self, messages: &mut Messages, is_small: impl Fn(QueueKey) -> bool) -> Option<SlotNumber> {
+        // Those that have grown join the large ones.
+        while let Some(queue) = self.small.pop_front_if(|queue| !is_small(*queue)) {
+            self.queue_bulk(queue, self.time);
+        }
+        self.small_went = !self.small.is_empty() && (self.bulk.is_empty() || !self.small_went);
+        let (queue, start) = match self.small_went {
+            true => (self.small.pop_front()?, self.time),
+            false => {
+                let turn = self.bulk.pop_first()?;
+                self.time = turn.start;
+                (turn.queue, turn.start)
+            }
+        };
+        let flow = self.flows.get_mut(&queue)?;
+        let slot = messages.pop_front(flow)?;
+        self.len -= 1;
+        if flow.is_empty() {
+            self.flows.remove(&queue);
+        } else if self.small_went {
+            self.small.push_back(queue);
+        } else {
+            self.queue_bulk(queue, start + cost(messages.get(slot)));
+        }
+        Some(slot)
+    }
+
+    /// Moves messages that are in memory only and satisfy `moves` behind those of `to`.
+    pub fn move_volatile(&mut self, messages: &mut Messages, to: &mut List, moves: impl Fn(&Message) -> bool) {
+        // In order of age: equal runs must do equal things.
+        let mut queues: Vec<QueueKey> =
+            self.flows.iter().filter(|(_, flow)| flow.has_volatile()).map(|(queue, _)| *queue).collect();
+        queues.sort_unstable();
+        for queue in queues {
+            let Some(flow) = self.flows.get_mut(&queue) else { continue };
+            self.len -= messages.move_volatile(flow, to, &moves);
+            if flow.is_empty() {
+                self.flows.remove(&queue);
+                self.small.retain(|other| *other != queue);
+                self.bulk.retain(|turn| turn.queue != queue);
+            }
+        }
+    }
+
+    /// Every message, in no particular order.
+    pub fn iter<'a>(&'a self, messages: &'a Messages) -> impl Iterator<Item = &'a Message> {
+        self.flows.values().flat_map(|flow| messages.iter(flow))
+    }
+
+    fn queue_bulk(&mut self, queue: QueueKey, start: u64) {
+        self.turns += 1;
+        self.bulk.insert(Turn { start, order: self.turns, queue });
+    }
+}
+
+/// What a message takes of its flow's share.
+fn cost(message: Option<&Message>) -> u64 {
+    1 + message.map_or(0, |m| u64::from(m.size) / OCTETS_OF_A_TURN)
+}
+
+/// Content beyond which a message takes more than one turn.
+const OCTETS_OF_A_TURN: u64 = 64 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clock::{Instant, WallTime};
+    use message::{IdGenerator, Settled};
+
+    /// A line, and who put in what.
+    struct Rig {
+        line: Line,
+        messages: Messages,
+        ids: IdGenerator,
+        small: Vec<u32>,
+    }
+
+    impl Rig {
+        fn new() -> Rig {
+            Rig {
+                line: Line::default(),
+                messages: Messages::default(),
+                ids: IdGenerator::new([0; 6], 1),
+                small: Vec::new(),
+            }
+        }
+
+        fn put(&mut self, queue: u32, count: usize, size: u32, is_small: bool) {
+            self.small.retain(|small| *small != queue);
+            self.small.extend(is_small.then_some(queue));
+            for _ in 0..count {
+                let message = Message {
+                    id: self.ids.next(WallTime::EPOCH),
+                    due: WallTime::EPOCH,
+                    place: None,
+                    size,
+                    attempts: 0,
+                    recipients: 1,
+                    settled: Settled::default(),
+                    resident: None,
+                };
+                let slot = self.messages.insert_waiting(QueueKey::of_test(queue), message, Instant::ZERO);
+                self.line.push_back(&mut self.messages, QueueKey::of_test(queue), slot, is_small);
+            }
+        }
+
+        /// The queues of the next messages.
+        fn next(&mut self, count: usize) -> Vec<u32> {
+            let mut queues = Vec::new();
+            for _ in 0..count {
+                let small = &self.small;
+                let slot = self.line.pop_front(&mut self.messages, |queue| small.contains(&queue.number()));
+                let Some(slot) = slot else { break };
+                queues.extend(self.messages.remove(slot).map(|queued| queued.queue.number()));
+            }
+            queues
+        }
+    }
+
+    fn count(queues: &[u32], queue: u32) -> usize {
+        queues.iter().filter(|q| **q == queue).count()
+    }
+
+    #[test]
+    fn large_queues_share_evenly_and_by_size() {
+        let mut rig = Rig::new();
+        rig.put(1, 300, 1000, false);
+        rig.put(2, 300, 1000, false);
+        rig.put(3, 300, 3 * 64 * 1024, false);
+        let went = rig.next(180);
+        assert_eq!([1, 2, 3].map(|queue| count(&went, queue)), [80, 80, 20]);
+        assert_eq!(rig.line.len(), 720);
+    }
+
+    #[test]
+    fn who_comes_late_does_not_catch_up_on_what_it_missed() {
+        let mut rig = Rig::new();
+        rig.put(1, 500, 0, false);
+        rig.next(300);
+        rig.put(2, 100, 0, false);
+        assert_eq!(count(&rig.next(100), 2), 50);
+    }
+
+    #[test]
+    fn the_small_take_every_other_place_and_no_more() {
+        let mut rig = Rig::new();
+        (1..=50).for_each(|queue| rig.put(queue, 20, 0, false));
+        (51..=70).for_each(|queue| rig.put(queue, 10, 0, true));
+        let went = rig.next(200);
+        let small: Vec<u32> = went.iter().copied().filter(|queue| *queue > 50).collect();
+        assert_eq!(small.len(), 100);
+        assert!((51..=70).all(|queue| count(&small, queue) == 5), "in turn: {small:?}");
+        assert!(went.windows(2).all(|pair| (pair[0] > 50) != (pair[1] > 50)), "alternating: {went:?}");
+    }
+
+    #[test]
+    fn a_queue_that_grows_joins_the_large_ones() {
+        let mut rig = Rig::new();
+        rig.put(1, 100, 0, false);
+        rig.put(2, 1, 0, true);
+        rig.put(2, 99, 0, false);
+        rig.put(3, 100, 0, false);
+        let went = rig.next(90);
+        assert!([1, 2, 3].iter().all(|queue| (29..=31).contains(&count(&went, *queue))), "{went:?}");
+    }
+
+    #[test]
+    fn what_comes_back_goes_first_and_order_within_a_queue_holds() {
+        let mut rig = Rig::new();
+        rig.put(1, 3, 0, false);
+        let all: Vec<_> = rig.line.iter(&rig.messages).map(|m| m.id).collect();
+        let first = rig.line.pop_front(&mut rig.messages, |_| true).expect("three messages");
+        rig.line.push_front(&mut rig.messages, QueueKey::of_test(1), first);
+        let mut went = Vec::new();
+        while let Some(slot) = rig.line.pop_front(&mut rig.messages, |_| true) {
+            went.extend(rig.messages.get(slot).map(|m| m.id));
+        }
+        assert_eq!(went, all);
+        assert!(rig.line.is_empty() && rig.next(1).is_empty());
+    }
+
+    #[test]
+    fn volatile_messages_leave_and_nothing_stays_behind() {
+        let mut rig = Rig::new();
+        rig.put(1, 2, 0, false);
+        rig.put(2, 2, 0, true);
+        assert!(rig.line.has_volatile());
+        let mut list = List::default();
+        rig.line.move_volatile(&mut rig.messages, &mut list, |_| true);
+        assert_eq!((list.len(), rig.line.len()), (4, 0));
+        assert!(rig.line.small.is_empty() && rig.line.bulk.is_empty() && rig.line.flows.is_empty());
+    }
+}

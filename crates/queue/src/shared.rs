@@ -1,0 +1,234 @@
+//! Limits that ready queues share by name: rates, and leases for connections.
+//!
+//! Owns the memory of every named rate (`additional_message_rate_throttles`, `additional_source_selection_rates`) and the
+//! count of every named lease (`additional_connection_limits`). Whoever needs several takes all of them or none, so
+//! nobody holds one while he waits for another. Who waits for a lease stands in line for it and is called when
+//! one comes back. Knows names and numbers, nothing of messages.
+
+use crate::core::ReadyKey;
+use crate::throttle::{Gcra, Rate};
+use clock::{Duration, Instant};
+use config::{LimitSpec, ThrottleSpec};
+use hashbrown::HashMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// The memory of all named rates.
+#[derive(Debug, Default)]
+pub(crate) struct SharedRates(HashMap<Arc<str>, Instant>);
+
+impl SharedRates {
+    fn arrival(&self, name: &str) -> Instant {
+        self.0.get(name).copied().unwrap_or(Instant::ZERO)
+    }
+
+    /// Forgets what is as if it had never been.
+    pub fn sweep(&mut self, now: Instant) {
+        self.0.retain(|_, arrival| *arrival > now);
+    }
+
+    /// Names with a memory.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// The rates of one purpose: one's own, and shared ones by name.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    own: Option<Gcra>,
+    named: Vec<(Arc<str>, Rate)>,
+}
+
+impl Rates {
+    /// Takes a definition; one's own rate keeps its memory unless it changed.
+    pub fn redefine(&mut self, own: Option<&ThrottleSpec>, named: &BTreeMap<String, ThrottleSpec>) {
+        let own = own.map(Rate::from);
+        if self.own.as_ref().map(Gcra::rate) != own {
+            self.own = own.map(Gcra::new);
+        }
+        self.named = named.iter().map(|(name, spec)| (name.as_str().into(), Rate::from(spec))).collect();
+    }
+
+    /// Whether all admit one event now; else the longest wait.
+    pub fn check(&self, shared: &SharedRates, now: Instant) -> Result<(), Duration> {
+        let own = self.own.iter().map(|gcra| gcra.check(now));
+        let named = self.named.iter().map(|(name, rate)| rate.check(shared.arrival(name), now));
+        own.chain(named).filter_map(Result::err).max().map_or(Ok(()), Err)
+    }
+
+    /// Takes one event's worth of all, or of none.
+    pub fn admit(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
+        self.check(shared, now)?;
+        if let Some(gcra) = &mut self.own {
+            gcra.admit(now)?;
+        }
+        for (name, rate) in &self.named {
+            let arrival = shared.0.entry(name.clone()).or_insert(Instant::ZERO);
+            *arrival = rate.charge(*arrival, now);
+        }
+        Ok(())
+    }
+}
+
+/// Named leases that a connection needs, each with its limit.
+pub(crate) type LeaseSet = Arc<[(Arc<str>, u64)]>;
+
+/// The leases of a path's `additional_connection_limits`.
+pub(crate) fn lease_set(limits: &BTreeMap<String, LimitSpec>) -> LeaseSet {
+    limits.iter().map(|(name, spec)| (name.as_str().into(), spec.limit)).collect()
+}
+
+/// All leases out, and who waits for one.
+#[derive(Debug, Default)]
+pub(crate) struct Leases(HashMap<Arc<str>, Lease>);
+
+#[derive(Debug, Default)]
+struct Lease {
+    taken: u64,
+    /// Who waits and has no connection at all, in turn; they go first.
+    without: VecDeque<ReadyKey>,
+    /// Who would have one more, in turn.
+    for_more: VecDeque<ReadyKey>,
+    /// All who wait; true for those without.
+    waits: HashMap<ReadyKey, bool>,
+}
+
+impl Lease {
+    fn join(&mut self, who: ReadyKey, has_some: bool) {
+        let before = self.waits.insert(who, !has_some);
+        match (before, has_some) {
+            (Some(true), true) => {
+                // In line for the first already; it keeps its place.
+                self.waits.insert(who, true);
+            }
+            (None, true) => self.for_more.push_back(who),
+            (Some(false), false) => {
+                self.for_more.retain(|other| *other != who);
+                self.without.push_back(who);
+            }
+            (None, false) => self.without.push_back(who),
+            (Some(_), _) => {}
+        }
+    }
+
+    fn call(&mut self) -> Option<ReadyKey> {
+        let who = self.without.pop_front().or_else(|| self.for_more.pop_front())?;
+        self.waits.remove(&who);
+        Some(who)
+    }
+}
+
+impl Leases {
+    /// Takes one of each, or none: then `who` is in line for the first that is not to be had, once. Whoever `has_some`
+    /// connections stands behind all who have none.
+    pub fn take(&mut self, set: &LeaseSet, who: ReadyKey, has_some: bool) -> bool {
+        let is_out = |(name, limit): &&(Arc<str>, u64)| self.0.get(name).is_some_and(|lease| lease.taken >= *limit);
+        if let Some((name, _)) = set.iter().find(is_out) {
+            self.0.entry(name.clone()).or_default().join(who, has_some);
+            return false;
+        }
+        set.iter().for_each(|(name, _)| self.0.entry(name.clone()).or_default().taken += 1);
+        true
+    }
+
+    /// Gives one of each back.
+    pub fn give_back(&mut self, set: &LeaseSet) {
+        for (name, _) in set.iter() {
+            if let Some(lease) = self.0.get_mut(name) {
+                lease.taken = lease.taken.saturating_sub(1);
+            }
+        }
+    }
+
+    /// The next in line for one of these that is to be had; he leaves the line.
+    pub fn call_next(&mut self, set: &LeaseSet) -> Option<ReadyKey> {
+        set.iter().find_map(|(name, limit)| self.0.get_mut(name).filter(|lease| lease.taken < *limit)?.call())
+    }
+
+    /// How many are in line for one of these.
+    pub fn in_line(&self, set: &LeaseSet) -> usize {
+        set.iter().filter_map(|(name, _)| self.0.get(name)).map(|lease| lease.waits.len()).sum()
+    }
+
+    /// True while somebody who has no connection waits for one of these.
+    pub fn are_missed(&self, set: &LeaseSet) -> bool {
+        set.iter().any(|(name, _)| self.0.get(name).is_some_and(|lease| !lease.without.is_empty()))
+    }
+
+    /// True while `who` is in line for one of these that is not to be had.
+    pub fn awaits(&self, set: &LeaseSet, who: ReadyKey) -> bool {
+        let waits = |lease: &Lease, limit| lease.taken >= limit && lease.waits.contains_key(&who);
+        set.iter().any(|(name, limit)| self.0.get(name).is_some_and(|lease| waits(lease, *limit)))
+    }
+
+    /// Forgets what nobody has and nobody wants.
+    pub fn sweep(&mut self) {
+        self.0.retain(|_, lease| lease.taken > 0 || !lease.waits.is_empty());
+    }
+
+    /// Names with a lease out, or somebody in line.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(names: &[(&str, u64)]) -> LeaseSet {
+        names.iter().map(|(name, limit)| ((*name).into(), *limit)).collect()
+    }
+
+    #[test]
+    fn all_leases_are_taken_or_none() {
+        let (mut leases, one, other) = (Leases::default(), ReadyKey::of_test(1), ReadyKey::of_test(2));
+        let (both, second) = (set(&[("a", 5), ("b", 1)]), set(&[("b", 1)]));
+        assert!(leases.take(&second, one, false));
+        assert!(!leases.take(&both, other, false) && !leases.take(&both, other, false), "b is out");
+        leases.sweep();
+        assert_eq!((leases.in_line(&both), leases.len()), (1, 1), "in line once, and a is not held");
+        assert!(leases.awaits(&both, other) && !leases.awaits(&both, one));
+        assert_eq!(leases.call_next(&second), None, "nothing to be had");
+        leases.give_back(&second);
+        assert_eq!(leases.call_next(&second), Some(other));
+        assert!(leases.take(&both, other, false));
+        leases.give_back(&both);
+        leases.sweep();
+        assert_eq!(leases.len(), 0, "nothing is remembered of what is back");
+    }
+
+    #[test]
+    fn who_has_none_goes_first_and_then_who_waited_longest() {
+        let (mut leases, only) = (Leases::default(), set(&[("a", 1)]));
+        let who: Vec<ReadyKey> = (0..5).map(ReadyKey::of_test).collect();
+        assert!(leases.take(&only, who[0], false));
+        assert!(!leases.take(&only, who[0], true) && !leases.are_missed(&only), "one more is not missed");
+        assert!(!leases.take(&only, who[2], false) && !leases.take(&only, who[1], false) && leases.are_missed(&only));
+        assert!(!leases.take(&only, who[3], true) && !leases.take(&only, who[3], false), "it has lost what it had");
+        leases.give_back(&only);
+        let called: Vec<ReadyKey> = std::iter::from_fn(|| leases.call_next(&only)).collect();
+        assert_eq!(called, [who[2], who[1], who[3], who[0]]);
+    }
+
+    #[test]
+    fn a_shared_rate_counts_for_all_who_name_it() {
+        let spec = |text: &str| -> ThrottleSpec { text.parse().expect("a throttle") };
+        let named = |text| BTreeMap::from([("all".to_owned(), spec(text))]);
+        let (mut shared, now) = (SharedRates::default(), Instant::from_micros(1));
+        let (mut fast, mut slow) = (Rates::default(), Rates::default());
+        fast.redefine(Some(&spec("100/s,max_burst=1")), &named("10/s,max_burst=2"));
+        slow.redefine(None, &named("10/s,max_burst=2"));
+        assert_eq!(fast.admit(&mut shared, now), Ok(()));
+        assert_eq!(slow.admit(&mut shared, now), Ok(()));
+        assert_eq!(slow.admit(&mut shared, now), Err(Duration::from_millis(100)), "the burst went to both");
+        assert_eq!(fast.admit(&mut shared, now), Err(Duration::from_millis(100)), "the longest wait counts");
+        let later = now + Duration::from_millis(100);
+        assert_eq!(fast.check(&shared, later), Ok(()), "a refusal took nothing");
+        shared.sweep(later);
+        assert_eq!(shared.len(), 1);
+        shared.sweep(later + Duration::from_secs(1));
+        assert_eq!(shared.len(), 0);
+    }
+}

@@ -1,0 +1,134 @@
+//! Limits that ready queues share, sources that may be chosen so often, and who passes whom.
+
+mod support;
+
+use clock::Duration;
+use queue::{ConnKey, Take};
+use support::{Rig, config, path, route};
+
+const ROOMY: u64 = 1_000_000;
+
+/// Queues `x.test` and `y.test` with ways of their own, `a` and `b`, over paths alike.
+fn two(settings: serde_json::Value) -> Rig {
+    let mut rig = Rig::new();
+    let path = path(settings);
+    rig.routed("x.test", config(serde_json::json!({})), route(&[("a", 1)], &path, ROOMY));
+    rig.routed("y.test", config(serde_json::json!({})), route(&[("b", 1)], &path, ROOMY));
+    rig
+}
+
+fn only(mut conns: Vec<ConnKey>) -> ConnKey {
+    assert_eq!(conns.len(), 1);
+    conns.remove(0)
+}
+
+#[test]
+fn connections_share_a_named_limit_and_it_goes_round() {
+    let mut rig = two(serde_json::json!({"additional_connection_limits": {"shared": 1, "other": 9}}));
+    rig.admit("x.test", 40);
+    rig.admit("y.test", 3);
+    let of_x = only(rig.opened());
+    let taken = std::iter::from_fn(|| rig.deliver(of_x).then_some(())).count();
+    assert_eq!(taken, 16, "others wait: so many and no more");
+    assert!(matches!(rig.core.take(rig.now, of_x), Take::Close));
+    rig.core.connection_ended(rig.now, of_x);
+    let of_y = only(rig.opened());
+    assert_ne!(of_y.ready, of_x.ready, "who waited longer goes first");
+    assert!((0..3).all(|_| rig.deliver(of_y)));
+    assert!(matches!(rig.core.take(rig.now, of_y), Take::Close), "no idling on what others need");
+    rig.core.connection_ended(rig.now, of_y);
+    let again = only(rig.opened());
+    assert_eq!(std::iter::from_fn(|| rig.deliver(again).then_some(())).count(), 24, "nobody waits any more");
+}
+
+#[test]
+fn message_rates_are_shared_by_name() {
+    let throttle = serde_json::json!({"additional_message_rate_throttles": {"all": "10/s,max_burst=1"}});
+    let mut rig = two(throttle);
+    rig.admit("x.test", 2);
+    rig.admit("y.test", 2);
+    let conns = rig.opened();
+    let (of_x, of_y) = (conns[0], conns[conns.len() - 1]);
+    assert_ne!(of_x.ready, of_y.ready);
+    assert!(rig.deliver(of_x));
+    let Take::After(wait) = rig.core.take(rig.now, of_y) else { panic!("the rate is used up") };
+    assert_eq!(wait, Duration::from_millis(100));
+    rig.pass(wait);
+    assert!(rig.deliver(of_y));
+}
+
+#[test]
+fn a_connection_is_not_held_for_a_rate_beyond_its_patience() {
+    let mut rig = two(serde_json::json!({"max_message_rate": "1/m,max_burst=1", "idle_timeout": "5s"}));
+    rig.admit("x.test", 2);
+    let conns = rig.opened();
+    assert!(rig.deliver(conns[0]));
+    conns.into_iter().for_each(|conn| {
+        assert!(matches!(rig.core.take(rig.now, conn), Take::Close));
+        rig.core.connection_ended(rig.now, conn);
+    });
+    assert!(rig.opened().is_empty());
+    rig.pass(Duration::from_secs(59));
+    assert!(rig.opened().is_empty());
+    rig.pass(Duration::from_secs(2));
+    let conn = only(rig.opened());
+    assert!(rig.deliver(conn));
+}
+
+#[test]
+fn a_source_that_was_chosen_often_enough_gives_way_to_the_next() {
+    let mut rig = Rig::new();
+    let warming = path(serde_json::json!({"source_selection_rate": "2/h"}));
+    let mut ways = route(&[("a", 1), ("b", 1)], &path(serde_json::json!({})), ROOMY);
+    ways.legs[0].2.path = warming.into();
+    rig.routed("x.test", config(serde_json::json!({})), ways);
+    rig.admit("x.test", 10);
+    assert_eq!(rig.ready(), [("a".to_owned(), 2), ("b".to_owned(), 8)]);
+}
+
+#[test]
+fn when_no_source_may_be_chosen_messages_wait_for_the_first_that_may() {
+    let shared = serde_json::json!({"additional_source_selection_rates": {"warm-up": "6/m,max_burst=1"}});
+    let mut rig = two(shared);
+    rig.admit("x.test", 1);
+    rig.admit("y.test", 1);
+    assert_eq!(rig.ready(), [("a".to_owned(), 1), ("b".to_owned(), 0)], "one name, one count");
+    rig.pass(Duration::from_millis(9_900));
+    assert_eq!(rig.ready()[1].1, 0);
+    rig.pass(Duration::from_millis(200));
+    assert_eq!(rig.ready()[1].1, 1);
+}
+
+/// Messages of others that leave before the last of ten that come late, among `queues` queues with `each` messages.
+fn passed_by(queues: usize, each: usize) -> usize {
+    let mut rig = Rig::new();
+    let path = path(serde_json::json!({}));
+    let mut conns = Vec::new();
+    for number in 0..queues {
+        let name = format!("c{number}:t@x.test");
+        rig.routed(&name, config(serde_json::json!({})), route(&[("a", 1)], &path, ROOMY));
+        rig.admit(&name, each);
+        conns.extend(rig.opened());
+    }
+    let urgent = rig.routed("login:t@x.test", config(serde_json::json!({})), route(&[("a", 1)], &path, ROOMY));
+    rig.admit("login:t@x.test", 10);
+    let (mut left, mut others) = (10, 0);
+    while left > 0 {
+        let queued = rig.take(conns[0]).expect("there is a backlog");
+        rig.core.forget(rig.now.mono, &queued);
+        match queued.queue == urgent {
+            true => left -= 1,
+            false => others += 1,
+        }
+    }
+    others
+}
+
+#[test]
+fn ten_messages_pass_a_million_of_one_queue_and_of_a_thousand() {
+    for (queues, each) in [(1, 1_000_000), (1000, 1000)] {
+        let others = passed_by(queues, each);
+        // At a thousand messages a second they are out within 30 ms.
+        assert!(others <= 20, "{others} of {queues} queues went before");
+    }
+}
