@@ -276,6 +276,11 @@ impl QueueCore {
         was_idle
     }
 
+    /// True while messages are ready for whoever this connection serves.
+    pub fn has_work(&self, conn: ConnKey) -> bool {
+        self.ready.get(&conn.ready).is_some_and(|ready| !ready.messages.is_empty())
+    }
+
     /// A connection with a message in hand asks for one to pipeline behind it. It is not noted
     /// as idle: a message must not be promised to a connection that waits for a slow peer.
     pub fn take_more(&mut self, now: Now, conn: ConnKey) -> Take {
