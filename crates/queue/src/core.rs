@@ -299,11 +299,27 @@ impl QueueCore {
             return if wait > ready.patience() { Take::Close } else { Take::After(wait) };
         }
         connection.taken += 1;
-        let slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
         ready.consecutive_failures = 0;
-        let Some(queued) = slot.and_then(|slot| self.messages.remove(slot)) else { return Take::Idle };
-        self.call_waiters(now, conn.ready);
-        Take::Message(Box::new(queued))
+        loop {
+            let taken = self.pop_young(now, conn.ready);
+            // Places became free, of what is taken and of what was too old.
+            self.call_waiters(now, conn.ready);
+            if taken.is_some() || !self.has_work(conn) {
+                return taken.map_or(Take::Idle, |queued| Take::Message(Box::new(queued)));
+            }
+        }
+    }
+
+    /// The message that goes next; those before it that are too old end.
+    fn pop_young(&mut self, now: Now, key: ReadyKey) -> Option<Queued> {
+        let ready = self.ready.get_mut(&key)?;
+        let mut slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
+        while let Some(old) = slot.filter(|slot| is_expired(&self.scheduled, &self.messages, *slot, now)) {
+            self.messages.push_back(&mut self.endings.expired, old);
+            slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
+        }
+        self.call_settlers();
+        slot.and_then(|slot| self.messages.remove(slot))
     }
 
     /// A message that was tried comes back for another attempt after `delay`.
@@ -650,8 +666,21 @@ impl QueueCore {
             self.ready.iter().filter(|(_, r)| !r.messages.is_empty()).map(|(k, _)| *k).collect();
         ready.sort_unstable();
         for key in ready {
+            self.expire_ready(now, key);
             self.caught += usize::from(self.is_unserved(key, now.mono));
             self.serve(now, key);
+        }
+    }
+
+    /// Messages that grew too old in a ready queue from which nobody took them end.
+    fn expire_ready(&mut self, now: Now, key: ReadyKey) {
+        let Some(ready) = self.ready.get_mut(&key) else { return };
+        let scheduled = &self.scheduled;
+        let is_old =
+            |queue: QueueKey, message: &Message| scheduled.get(&queue).is_some_and(|q| q.is_expired(message, now));
+        if ready.messages.move_expired(&mut self.messages, &mut self.endings.expired, is_old) > 0 {
+            self.call_settlers();
+            self.call_waiters(now, key);
         }
     }
 
@@ -677,6 +706,12 @@ impl QueueCore {
 /// Tells queues with few messages from the others.
 pub(crate) fn is_small(scheduled: &HashMap<QueueKey, ScheduledQueue>) -> impl Fn(QueueKey) -> bool {
     |key| scheduled.get(&key).is_none_or(ScheduledQueue::is_small)
+}
+
+/// Whether the message in a slot is older than its queue lets messages become.
+fn is_expired(scheduled: &HashMap<QueueKey, ScheduledQueue>, messages: &Messages, slot: SlotNumber, now: Now) -> bool {
+    let queue = messages.queue_of(slot).and_then(|key| scheduled.get(&key));
+    queue.zip(messages.get(slot)).is_some_and(|(queue, message)| queue.is_expired(message, now))
 }
 
 /// The queue of a message: it is only forgotten when nothing waits in it or is out of it.

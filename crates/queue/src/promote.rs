@@ -1,7 +1,7 @@
 //! The gate between scheduled and ready: judges every obstacle, in one order, in one place.
 //!
-//! For each due message of a queue: is the configuration known, the route known, the message
-//! young enough, the rate free, a source with room? The first obstacle found ends the walk
+//! For each due message of a queue: is it young enough, are configuration and route
+//! known, is the rate free, is there a source with room? The first obstacle found ends the walk
 //! and leaves the messages where they are with something that will look again: an effect
 //! under way, a timer, or a place among a ready queue's waiters. Never recursive.
 
@@ -77,16 +77,16 @@ impl QueueCore {
         let Some(queue) = self.scheduled.get_mut(&key) else { return Gate::Stopped };
         let message = queue.due.first().and_then(|slot| self.messages.get(slot));
         let Some(message) = message else { return Gate::Stopped };
-        let expired = queue.is_expired(message, now);
+        if queue.is_expired(message, now) {
+            // Whatever else it waits for.
+            return Gate::Expired;
+        }
         if now.mono < queue.promotes_after {
             return Gate::Stopped;
         }
         refresh(queue, key, now.mono, &mut self.effects);
         if queue.config.is_none() || queue.route.is_none() {
             return Gate::Stopped;
-        }
-        if expired {
-            return Gate::Expired;
         }
         // The rate is asked before the walk over the sources and charged after it: a walk for
         // nothing would shift their shares, a charge for nothing would slow the queue down.

@@ -132,3 +132,27 @@ fn ten_messages_pass_a_million_of_one_queue_and_of_a_thousand() {
         assert!(others <= 20, "{others} of {queues} queues went before");
     }
 }
+
+#[test]
+fn messages_expire_wherever_they_wait() {
+    let old = Duration::from_secs(601);
+    // Due, and held by the rate of the queue.
+    let mut rig = Rig::new();
+    let slow = config(serde_json::json!({"max_age": "10m", "max_message_rate": "1/d,max_burst=1"}));
+    rig.routed("x.test", slow, route(&[("a", 1)], &path(serde_json::json!({"max_ready": 1})), ROOMY));
+    rig.admit("x.test", 5);
+    assert_eq!(rig.ready(), [("a".to_owned(), 1)]);
+    rig.pass(old + Duration::from_secs(61));
+    assert_eq!(rig.endings().len(), 5, "the one in the ready queue too: nobody took it");
+    // Ready, and asked for too late: nobody is given an old one.
+    let mut rig = Rig::new();
+    let young = config(serde_json::json!({"max_age": "10m"}));
+    rig.routed("x.test", young, route(&[("a", 1)], &path(serde_json::json!({})), ROOMY));
+    rig.admit("x.test", 3);
+    let conn = rig.opened()[0];
+    rig.now = rig.now.after(old);
+    rig.admit("x.test", 1);
+    let queued = rig.take(conn).expect("the young one");
+    assert_eq!(queued.message.created(), rig.now.wall);
+    assert_eq!(rig.endings().len(), 3);
+}
