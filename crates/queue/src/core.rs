@@ -18,6 +18,7 @@ use crate::retry;
 use crate::scheduled::{ScheduledQueue, Way};
 use crate::settle::Verdict;
 use crate::shared::{LeaseSet, Leases, SharedRates};
+use crate::sources::{SourceFault, Sources};
 use crate::volatile::Unspooled;
 use clock::{Duration, Instant, Now, TimerWheel};
 use config::QueueConfig;
@@ -114,6 +115,8 @@ pub struct QueueCore {
     /// Rates and leases that ready queues share by name.
     pub(crate) rates: SharedRates,
     pub(crate) leases: Leases,
+    /// Sources that do not work.
+    pub(crate) sources: Sources,
     pub(crate) messages: Messages,
     pub(crate) endings: Endings,
     pub(crate) unspooled: Unspooled,
@@ -155,6 +158,7 @@ impl QueueCore {
             ready: HashMap::new(),
             rates: SharedRates::default(),
             leases: Leases::default(),
+            sources: Sources::default(),
             messages: Messages::default(),
             endings: Endings::default(),
             unspooled: Unspooled::default(),
@@ -404,6 +408,38 @@ impl QueueCore {
         self.call_waiters(now, conn.ready);
     }
 
+    /// No connection came about because of the source itself. If it rests from now on, its messages go back to their
+    /// scheduled queues, no attempt counted, and other sources of their pools have them
+    /// (`Why::SourceIsUnhealthyAndSuspended`); if not, it is a failure like any other.
+    pub fn source_failed(&mut self, now: Now, conn: ConnKey, fault: SourceFault, reply: Reply) {
+        let Some(source) = self.ready.get(&conn.ready).map(|ready| ready.leg.source.clone()) else { return };
+        if !self.sources.failed(now.mono, &source, fault) {
+            return self.connection_failed(now, conn, reply);
+        }
+        let mut resting: Vec<ReadyKey> =
+            self.ready.iter().filter(|(_, r)| r.leg.source.name == source.name).map(|(key, _)| *key).collect();
+        // In order of age: equal runs must do equal things.
+        resting.sort_unstable();
+        resting.into_iter().for_each(|key| self.send_back(now, key));
+        self.connection_ended(now, conn);
+    }
+
+    /// The messages of a ready queue are due again in their scheduled queues.
+    fn send_back(&mut self, now: Now, key: ReadyKey) {
+        let mut queues = Vec::new();
+        while let Some(ready) = self.ready.get_mut(&key) {
+            let slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
+            let Some((slot, home)) = slot.and_then(|slot| Some((slot, self.messages.queue_of(slot)?))) else { break };
+            let Some(queue) = self.scheduled.get_mut(&home) else { continue };
+            queue.out = queue.out.saturating_sub(1);
+            self.messages.push_back(&mut queue.due, slot);
+            queues.push(home);
+        }
+        queues.sort_unstable();
+        queues.dedup();
+        queues.into_iter().for_each(|queue| self.promote(now, queue));
+    }
+
     /// The destination as a whole refuses or cannot take mail (null MX, prohibited host): every
     /// message ready for it is settled with `reply`.
     pub fn site_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
@@ -620,6 +656,7 @@ impl QueueCore {
     fn sweep(&mut self, now: Instant) {
         self.rates.sweep(now);
         self.leases.sweep();
+        self.sources.sweep(now);
         let scheduled = &mut self.scheduled;
         self.by_name.retain(|_, key| match scheduled.get(key).is_some_and(|q| q.is_unused(now)) {
             true => scheduled.remove(key).is_none(),

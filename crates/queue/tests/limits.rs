@@ -3,7 +3,8 @@
 mod support;
 
 use clock::Duration;
-use queue::{ConnKey, Take};
+use queue::{ConnKey, SourceFault, Take};
+use smtp_wire::Reply;
 use support::{Rig, config, path, route};
 
 const ROOMY: u64 = 1_000_000;
@@ -155,4 +156,34 @@ fn messages_expire_wherever_they_wait() {
     let queued = rig.take(conn).expect("the young one");
     assert_eq!(queued.message.created(), rig.now.wall);
     assert_eq!(rig.endings().len(), 3);
+}
+
+#[test]
+fn a_source_that_does_not_work_rests_and_others_have_its_messages() {
+    let mut rig = Rig::new();
+    let mut ways = route(&[("a", 1), ("b", 1)], &path(serde_json::json!({})), ROOMY);
+    for (name, (_, _, leg)) in ["sick", "well"].into_iter().zip(&mut ways.legs) {
+        let source = serde_json::json!({
+            "name": name, "suspend_when_unplumbed": {"trigger": {"Threshold": "2/min"}, "duration": "10m"}
+        });
+        leg.source = std::sync::Arc::new(config::parse("kumo.make_egress_source", source).expect("sound"));
+    }
+    rig.routed("x.test", config(serde_json::json!({"retry_interval": "1h"})), ways);
+    rig.admit("x.test", 10);
+    assert_eq!(rig.ready(), [("a".to_owned(), 5), ("b".to_owned(), 5)]);
+    let conns = rig.opened();
+    let fails = |rig: &mut Rig, conn| {
+        rig.core.source_failed(rig.now, conn, SourceFault::Unplumbed, Reply::new(400, "cannot assign the address"));
+    };
+    fails(&mut rig, conns[0]);
+    assert_eq!(rig.endings().len(), 1, "the first is a failure like any other");
+    let conn = conns.iter().copied().filter(|conn| conn.ready == conns[0].ready).nth(1).expect("five messages");
+    fails(&mut rig, conn);
+    assert!(rig.endings().is_empty(), "no attempt counts");
+    assert_eq!(rig.ready(), [("a".to_owned(), 0), ("b".to_owned(), 9)]);
+    rig.admit("x.test", 4);
+    assert_eq!(rig.ready()[0].1, 0, "it rests");
+    rig.pass(Duration::from_secs(601));
+    rig.admit("x.test", 4);
+    assert_eq!(rig.ready()[0].1, 2, "it has its share again");
 }

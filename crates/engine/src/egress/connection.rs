@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Counts};
 use config::{EgressPath, IpLookupStrategy, ReconnectStrategy};
 use net::Stream;
-use queue::{ConnKey, Opening, Queued, Verdict};
+use queue::{ConnKey, Opening, Queued, SourceFault, Verdict};
 use record::{PeerAddress, SourceAddress};
 use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions};
 use smtp_wire::Reply;
@@ -32,6 +32,8 @@ pub(crate) enum Ended {
     Broken(Option<Duration>),
     /// Refused before a message was begun: the next host may do better.
     Refused(String),
+    /// The source itself cannot be used: no other host will do better.
+    NoSource(SourceFault, String),
     /// TLS failed and the path allows to connect to this host again in clear.
     ReconnectInClear,
 }
@@ -108,6 +110,10 @@ impl Engine {
                             _ => break,
                         }
                     }
+                    Ok(Ended::NoSource(fault, why)) => {
+                        let text = format!("KumoMTA internal: source {}: {why}", opening.leg.source.name);
+                        return Err(Unreached::Source(fault, Reply::new(400, &text)));
+                    }
                     Ok(Ended::ReconnectInClear) if tls_allowed => tls_allowed = false,
                     Ok(Ended::ReconnectInClear) => break,
                     Ok(Ended::Refused(why)) | Err(why) => {
@@ -134,6 +140,7 @@ impl Engine {
         self.with_queue(|q, now| match end {
             Ok(()) => q.connection_ended(now, conn),
             Err(Unreached::Hosts(reply)) => q.connection_failed(now, conn, reply),
+            Err(Unreached::Source(fault, reply)) => q.source_failed(now, conn, fault, reply),
             Err(Unreached::Site(reply)) => q.site_failed(now, conn, reply),
         });
     }
@@ -285,6 +292,8 @@ impl<F: Future> Future for Guarded<F> {
 enum Unreached {
     /// Every host was tried.
     Hosts(Reply),
+    /// The source cannot be used.
+    Source(SourceFault, Reply),
     /// There is nothing to try; every message of the site shares the verdict.
     Site(Reply),
 }
