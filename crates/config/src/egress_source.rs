@@ -1,7 +1,7 @@
 //! The options of a source: from where connections are made.
 //!
-//! Owns [`EgressSource`], the argument of `kumo.make_egress_source`. Binding, proxies and suspension are the net and
-//! queue crates'.
+//! Owns [`EgressSource`], the argument of `kumo.make_egress_source`. Binding and proxies are the net
+//! crate's, suspension is the queue's.
 
 use crate::duration::Duration;
 use crate::host_port::HostPort;
@@ -80,6 +80,9 @@ fn check_source(source: &EgressSource) -> Result<(), String> {
     }
     if source.ha_proxy_server.is_some() && source.socks5_proxy_server.is_some() {
         return Err("ha_proxy_server and socks5_proxy_server: expected at most one proxy".to_owned());
+    }
+    if source.socks5_proxy_username.is_some() != source.socks5_proxy_password.is_some() {
+        return Err("socks5_proxy_username and socks5_proxy_password: expected both or neither".to_owned());
     }
     Ok(())
 }

@@ -149,6 +149,10 @@ fn required_keys_and_whole_table_rules() {
             refusal::<EgressSource>(json!({"name": "a", "ha_proxy_server": "10.0.0.1:5000"})),
             "ha_proxy_server and ha_proxy_source_address: expected both or neither",
         ),
+        (
+            refusal::<EgressSource>(json!({"name": "a", "socks5_proxy_server": "a:1", "socks5_proxy_username": "b"})),
+            "socks5_proxy_username and socks5_proxy_password: expected both or neither",
+        ),
         (refusal::<EgressSource>(json!({"name": "a", "socks5_proxy_server": "nope"})), "invalid address \"nope\""),
         (
             refusal::<EgressSource>(json!({"name": "a", "suspend_when_unplumbed": {"trigger": "Immediate"}})),

@@ -1,12 +1,15 @@
 //! Sockets, TLS and names: the network seen by the engine.
 //!
-//! Owns listening ([`listen`]), connecting out ([`dial`]), TLS on either side ([`tls`]), the
+//! Owns listening ([`listen`]), connecting out ([`dial`]), if need be through a [`proxy`], TLS on either side ([`tls`]), the
 //! stream type that hides whether TLS is on ([`Stream`]), and name resolution ([`dns`]).
 //! Layer 4: this is where bytes meet the kernel; no SMTP and no mail decisions here.
 
 pub mod dial;
 pub mod dns;
 pub mod listen;
+pub mod proxy;
+pub mod proxy_protocol;
+pub mod socks5;
 mod stream;
 pub mod tls;
 

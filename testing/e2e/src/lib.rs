@@ -23,6 +23,7 @@ pub mod postfix;
 pub mod power_cut;
 pub mod preload;
 pub mod process;
+pub mod proxy;
 pub mod scratch;
 pub mod sink;
 pub mod torture;

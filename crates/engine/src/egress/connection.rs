@@ -5,13 +5,14 @@
 //! ready queue bears the failure. Ends by telling the queue, whatever happened.
 
 use crate::egress::delivery::Delivery;
+use crate::egress::dialling;
 use crate::egress::routing::wire_reply;
 use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Counts};
 use config::{EgressPath, IpLookupStrategy, ReconnectStrategy};
 use net::Stream;
 use queue::{ConnKey, Opening, Queued, SourceFault, Verdict};
-use record::{PeerAddress, SourceAddress};
+use record::PeerAddress;
 use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions};
 use smtp_wire::Reply;
 use std::collections::HashMap;
@@ -176,22 +177,25 @@ impl Engine {
         tls: bool,
     ) -> Result<Ended, String> {
         let path = &opening.leg.path;
-        let connecting = net::dial::connect(host.addr, opening.leg.source.source_address);
-        let connecting = tokio::time::timeout(path.connect_timeout.get(), connecting);
+        let way = dialling::way(&opening.leg.source)?;
+        let connecting = net::dial::connect(host.addr, &way, &self.mx, path.connect_timeout.get());
         let Some(connected) = self.stop.unless_requested(connecting).await else { return Ok(Ended::Done) };
-        let tcp = match connected {
-            Ok(connected) => connected.map_err(|e| format!("connect: {e}"))?,
-            Err(_) => return Err(format!("connect: no answer within {:?}", path.connect_timeout.get())),
+        let dialled = match connected {
+            Ok(dialled) => dialled,
+            Err(error) => {
+                return match dialling::fault(&error, &way, &opening.leg.source) {
+                    Some(fault) => Ok(Ended::NoSource(fault, error.to_string())),
+                    None => Err(error.to_string()),
+                };
+            }
         };
         self.metrics.total_connection_count.with_label_values(&["smtp_client"]).inc();
-        let source_address =
-            tcp.local_addr().ok().map(|a| SourceAddress { address: a.to_string(), server: None, protocol: None });
         let facts = AttemptFacts {
             site: opening.ready_name.clone(),
             pool: Some(opening.leg.pool.clone()),
             source: Some(opening.leg.source.name.as_str().into()),
             peer: Some(PeerAddress { name: host.host.clone(), addr: host.addr.ip().to_string(), is_secure: false }),
-            source_address,
+            source_address: Some(dialling::source_address(&dialled, &way)),
             tls: None,
             provider: path.provider_name.as_deref().map(Into::into),
             session_id: Some(
@@ -199,7 +203,7 @@ impl Engine {
             ),
             counts: Some(self.counts(&opening.ready_name)),
         };
-        Delivery::new(self.clone(), opening, host, Stream::Plain(tcp), held, facts, tls).serve().await
+        Delivery::new(self.clone(), opening, host, Stream::Plain(dialled.stream), held, facts, tls).serve().await
     }
 
     /// A ready queue is gone: its series leave the registry (KumoMTA prunes them likewise).

@@ -2,4 +2,5 @@
 
 pub(crate) mod connection;
 mod delivery;
+mod dialling;
 mod routing;

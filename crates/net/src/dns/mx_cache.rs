@@ -12,6 +12,7 @@
 //! Fails with: `route::RouteError` for a domain, `route::DnsError` per host.
 //! Deliberately not here: choosing among the hosts (`route::ConnectionPlan`), refreshing before expiry.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -101,6 +102,16 @@ impl MxCache {
         resolved
     }
 
+    /// The addresses of one host, in the order of the answer.
+    pub async fn addresses(&self, name: &str, strategy: IpStrategy) -> Result<Vec<IpAddr>, DnsError> {
+        let _permit = self.address_permits.acquire().await;
+        let question = self.resolver.ip(name, strategy);
+        match tokio::time::timeout(self.limits.lookup_timeout, question).await {
+            Ok(answer) => Ok(answer?.addresses),
+            Err(_) => Err(DnsError::Timeout),
+        }
+    }
+
     /// Domains in the cache, expired ones included.
     pub fn len(&self) -> usize {
         self.lock().len()
@@ -151,18 +162,9 @@ impl MxCache {
     async fn resolve_host(&self, host: &Exchanger, strategy: IpStrategy) -> ResolvedHost {
         let addresses = match host.ip {
             Some(ip) => Ok(vec![ip]),
-            None => self.look_up_addresses(&host.name, strategy).await,
+            None => self.addresses(&host.name, strategy).await,
         };
         ResolvedHost { exchanger: host.clone(), addresses }
-    }
-
-    async fn look_up_addresses(&self, name: &str, strategy: IpStrategy) -> Result<Vec<std::net::IpAddr>, DnsError> {
-        let _permit = self.address_permits.acquire().await;
-        let question = self.resolver.ip(name, strategy);
-        match tokio::time::timeout(self.limits.lookup_timeout, question).await {
-            Ok(answer) => Ok(answer?.addresses),
-            Err(_) => Err(DnsError::Timeout),
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, TwoGenerations<RoutingDomain, Arc<Slot>>> {
