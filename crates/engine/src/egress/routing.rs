@@ -75,11 +75,11 @@ impl Engine {
         let pool = self.pool(config.egress_pool()).await.map_err(|e| policy_failure(&e))?;
         let pool_name: Arc<str> = config.egress_pool().into();
         let mut legs = Vec::with_capacity(pool.entries.len());
-        let mut fresh_for = FRESH_MAX;
+        let mut fresh_for = FRESH_MAX.min(pool.ttl.get());
         for entry in &pool.entries {
             let source = self.source(&entry.name).await.map_err(|e| policy_failure(&e))?;
             let path = self.path(domain, &entry.name, &site).await.map_err(|e| policy_failure(&e))?;
-            fresh_for = fresh_for.min(path.refresh_interval.get());
+            fresh_for = fresh_for.min(path.refresh_interval.get()).min(source.ttl.get());
             let ready_name = format!("{}->{site}@smtp_client", entry.name).into();
             let leg = Leg {
                 source: Arc::new(source),
