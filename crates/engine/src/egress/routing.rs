@@ -93,7 +93,7 @@ impl Engine {
             let text = format!("KumoMTA internal: egress pool {pool_name} has no sources");
             return Err(failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text));
         }
-        Ok(Route { legs, fresh_for })
+        Ok(Route { legs, fresh_for: fresh_for.max(FRESH_MIN) })
     }
 
     /// Where the queue's mail goes, and the name of that site.
@@ -195,5 +195,7 @@ fn policy_failure(error: &PolicyError) -> RouteFailure {
 
 /// How long a queue without route rests before it is asked about again (KumoMTA: 60 s).
 const HOLD: Duration = Duration::from_secs(60);
+/// Shortest time a route is used, whatever a `ttl` says: each message would ask for it again.
+const FRESH_MIN: Duration = Duration::from_secs(1);
 /// Longest time a route is used without asking again.
 const FRESH_MAX: Duration = Duration::from_secs(60);
