@@ -1,6 +1,6 @@
 //! Sockets, TLS and names: the network seen by the engine.
 //!
-//! Owns listening ([`listen`]), connecting out ([`dial`]), TLS on either side ([`tls`]), the
+//! Owns listening ([`listen`]), connecting out ([`dial`]), TLS on either side ([`tls`], [`tls_client`]), the
 //! stream type that hides whether TLS is on ([`Stream`]), and name resolution ([`dns`]).
 //! Layer 4: this is where bytes meet the kernel; no SMTP and no mail decisions here.
 
@@ -8,6 +8,8 @@ pub mod dial;
 pub mod dns;
 pub mod listen;
 mod stream;
+mod subject;
 pub mod tls;
+pub mod tls_client;
 
-pub use stream::Stream;
+pub use stream::{Stream, TlsFacts};
