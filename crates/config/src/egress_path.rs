@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 options! {
     /// `kumo.make_egress_path`
-    pub struct EgressPath {
+    pub struct EgressPath check check_path {
         /// Most connections at once on this path (source and site).
         connection_limit: LimitSpec = LimitSpec::new(32);
         /// Further named limits, shared wherever the same name is used; all are taken, smallest first.
@@ -181,6 +181,13 @@ impl EgressPath {
         ];
         let message = [self.mail_from_timeout, self.rcpt_to_timeout, self.data_timeout, self.data_dot_timeout];
         sum(around).saturating_add(sum(message))
+    }
+}
+
+fn check_path(path: &EgressPath) -> Result<(), String> {
+    match path.tls_certificate.is_some() == path.tls_private_key.is_some() {
+        true => Ok(()),
+        false => Err("tls_certificate and tls_private_key: expected both or neither".to_owned()),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Mail out: routes, connections, and the sessions on them.
 
+pub(crate) mod broken_tls;
 pub(crate) mod connection;
 mod delivery;
 mod routing;
+mod starttls;
