@@ -25,6 +25,7 @@ pub mod preload;
 pub mod process;
 pub mod scratch;
 pub mod sink;
+pub mod tls_server;
 pub mod torture;
 pub mod trace;
 pub mod traffic;
