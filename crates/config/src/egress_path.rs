@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 
 options! {
     /// `kumo.make_egress_path`
-    pub struct EgressPath {
+    pub struct EgressPath check check_path {
         /// Most connections at once on this path (source and site).
         connection_limit: LimitSpec = LimitSpec::new(32);
         /// Further named limits, shared wherever the same name is used; all are taken, smallest first.
@@ -92,17 +92,17 @@ options! {
         remember_broken_tls: Option<Duration> = None;
         /// Prefer OpenSSL over rustls; accepted and not followed.
         tls_prefer_openssl: bool = false;
-        /// Client certificate, PEM.
+        /// Client certificate, PEM, ours first; needs tls_private_key.
         tls_certificate: Option<KeySource> = None;
         /// Client key, PEM.
         tls_private_key: Option<KeySource> = None;
-        /// Cipher list for TLS 1.2 and below under OpenSSL.
+        /// Cipher list for TLS 1.2 and below under OpenSSL; accepted and not followed.
         openssl_cipher_list: Option<String> = None;
-        /// TLS 1.3 suites under OpenSSL, colon separated.
+        /// TLS 1.3 suites under OpenSSL, colon separated; accepted and not followed.
         openssl_cipher_suites: Option<String> = None;
-        /// OpenSSL option flags joined by `|`.
+        /// OpenSSL option flags joined by `|`; accepted and not followed.
         openssl_options: Option<OpensslOptions> = None;
-        /// The suites rustls may use; all when empty.
+        /// The suites rustls offers, best first; all when empty.
         rustls_cipher_suites: Vec<RustlsCipherSuite> = Vec::new();
         /// User of AUTH PLAIN; failure to authenticate fails the session.
         smtp_auth_plain_username: Option<String> = None;
@@ -181,6 +181,13 @@ impl EgressPath {
         ];
         let message = [self.mail_from_timeout, self.rcpt_to_timeout, self.data_timeout, self.data_dot_timeout];
         sum(around).saturating_add(sum(message))
+    }
+}
+
+fn check_path(path: &EgressPath) -> Result<(), String> {
+    match path.tls_certificate.is_some() == path.tls_private_key.is_some() {
+        true => Ok(()),
+        false => Err("tls_certificate and tls_private_key: expected both or neither".to_owned()),
     }
 }
 

@@ -80,6 +80,10 @@ fn egress_path_refusals() {
              CIDR blocks",
         ),
         (
+            json!({"tls_certificate": "c.pem"}),
+            "f: deserialize error: tls_certificate and tls_private_key: expected both or neither",
+        ),
+        (
             json!({"smtp_auth_plain_password": 5}),
             "f: smtp_auth_plain_password: deserialize error: invalid type: integer `5`, expected a file path, \
              {key_data}, {vault_mount, vault_path} or {event_name, event_args}",

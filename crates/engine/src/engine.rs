@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::drain::Stop;
+use crate::egress::broken_tls::BrokenTls;
 use crate::egress::connection::InHand;
 use crate::ingress::buffer::BufferPool;
 use crate::pressure::Pressure;
@@ -83,6 +84,8 @@ pub struct Shared {
     pub(crate) spoolers: Tasks,
     /// Who wakes a connection, and what it holds.
     pub(crate) connections: Mutex<HashMap<ConnKey, (Arc<Notify>, InHand)>>,
+    /// Sites whose TLS does not work.
+    pub(crate) broken_tls: Mutex<BrokenTls>,
     pub(crate) recovery: Mutex<RecoveryState>,
     ids: Mutex<IdGenerator>,
     queue: Mutex<QueueCore>,
@@ -117,6 +120,7 @@ impl Engine {
             deliveries: Tasks::default(),
             spoolers: Tasks::default(),
             connections: Mutex::default(),
+            broken_tls: Mutex::default(),
             recovery: Mutex::new(RecoveryState::Pending),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
             queue: Mutex::new(queue),

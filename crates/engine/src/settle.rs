@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::records;
 use clock::WallTime;
 use message::Message;
+use net::TlsFacts;
 use queue::settle::{Settlement, all_pending, expire, settle};
 use queue::{Entry, Leg, Next, Outcome, Queued, Verdict};
 use record::{LogRecord, PeerAddress, RecordType, SourceAddress};
@@ -27,7 +28,7 @@ pub(crate) struct AttemptFacts {
     pub source: Option<Arc<str>>,
     pub peer: Option<PeerAddress>,
     pub source_address: Option<SourceAddress>,
-    pub tls: Option<(String, String)>,
+    pub tls: Option<TlsFacts>,
     pub provider: Option<Arc<str>>,
     pub session_id: Option<Arc<str>>,
     pub counts: Option<Counts>,
@@ -149,9 +150,10 @@ fn describe(record: &mut LogRecord, facts: &AttemptFacts) {
     record.provider_name = facts.provider.clone();
     record.session_id = facts.session_id.clone();
     record.delivery_protocol = facts.peer.as_ref().map(|_| Cow::Borrowed("ESMTP"));
-    if let Some((cipher, version)) = &facts.tls {
-        record.tls_cipher = Some(Cow::Owned(cipher.clone()));
-        record.tls_protocol_version = Some(Cow::Owned(version.clone()));
+    if let Some(tls) = &facts.tls {
+        record.tls_cipher = Some(Cow::Owned(tls.cipher.clone()));
+        record.tls_protocol_version = Some(Cow::Owned(tls.protocol_version.clone()));
+        record.tls_peer_subject_name = Some(tls.peer_subject.clone());
     }
 }
 

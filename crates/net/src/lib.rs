@@ -1,7 +1,7 @@
 //! Sockets, TLS and names: the network seen by the engine.
 //!
-//! Owns listening ([`listen`]), connecting out ([`dial`]), if need be through a [`proxy`], TLS on either side ([`tls`]), the
-//! stream type that hides whether TLS is on ([`Stream`]), and name resolution ([`dns`]).
+//! Owns listening ([`listen`]), connecting out ([`dial`]), if need be through a [`proxy`], TLS on either side ([`tls`],
+//! [`tls_client`]), the stream type that hides whether TLS is on ([`Stream`]), and name resolution ([`dns`]).
 //! Layer 4: this is where bytes meet the kernel; no SMTP and no mail decisions here.
 
 pub mod dial;
@@ -11,6 +11,8 @@ pub mod proxy;
 pub mod proxy_protocol;
 pub mod socks5;
 mod stream;
+mod subject;
 pub mod tls;
+pub mod tls_client;
 
-pub use stream::Stream;
+pub use stream::{Stream, TlsFacts};

@@ -1,5 +1,6 @@
 //! One byte stream, with or without TLS, so that sessions need not know.
 
+use crate::subject;
 use rustls::{CommonState, ProtocolVersion};
 use socket2::SockRef;
 use std::io;
@@ -30,6 +31,8 @@ pub struct TlsFacts {
     pub cipher: String,
     /// `TLSv1_3`.
     pub protocol_version: String,
+    /// Attributes of the peer's certificate's subject, as `CN=mx.example`; empty without certificate.
+    pub peer_subject: Vec<String>,
 }
 
 impl Stream {
@@ -136,5 +139,7 @@ fn facts(tls: &CommonState) -> TlsFacts {
         Some(ProtocolVersion::TLSv1_2) => "TLSv1_2".to_owned(),
         other => format!("{other:?}"),
     };
-    TlsFacts { cipher, protocol_version }
+    let peer = tls.peer_certificates().and_then(<[_]>::first);
+    let peer_subject = peer.map(|certificate| subject::of_certificate(certificate)).unwrap_or_default();
+    TlsFacts { cipher, protocol_version, peer_subject }
 }

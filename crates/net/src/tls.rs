@@ -1,18 +1,16 @@
-//! TLS settings for either side, over rustls and aws-lc-rs.
+//! The server's side of TLS, over rustls and aws-lc-rs, and why TLS fails on either side.
 //!
 //! A listener without a certificate gets one made up at start, as KumoMTA does: opportunistic
-//! senders do not verify it. Outbound there are two connectors, one that verifies against the
-//! host's and Mozilla's roots and one that takes any certificate; which is used is the
-//! egress path's decision (`enable_tls`).
+//! senders do not verify it. The client's side is in `tls_client`.
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
+pub use crate::tls_client::Connectors;
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::sync::Arc;
 use thiserror::Error;
-use tokio_rustls::{TlsAcceptor, TlsConnector};
+use tokio_rustls::TlsAcceptor;
 
 /// Why TLS could not be set up.
 #[derive(Debug, Error)]
@@ -28,6 +26,34 @@ pub enum TlsError {
         /// What the parser said.
         cause: String,
     },
+    /// One half of a client certificate.
+    #[error("tls_certificate and tls_private_key: expected both or neither")]
+    Unpaired,
+    /// A certificate or key that cannot be read.
+    #[error("{field}: {cause}")]
+    Read {
+        /// `tls_certificate` or `tls_private_key`.
+        field: &'static str,
+        /// What stood in the way.
+        cause: String,
+    },
+    /// A kind of key source that is not built.
+    #[error("{field}: {found} is not supported yet: expected a file name or {{key_data = ...}}")]
+    Source {
+        /// `tls_certificate` or `tls_private_key`.
+        field: &'static str,
+        /// The source, without what is secret.
+        found: String,
+    },
+    /// Certificate and key are not one pair, or of a kind the library does not know.
+    #[error("tls_certificate and tls_private_key: {0}")]
+    Identity(rustls::Error),
+    /// Nothing can be offered.
+    #[error("rustls_cipher_suites: none of {0} is usable with TLS 1.2 or 1.3")]
+    NoSuites(String),
+    /// The host's trust roots cannot be used.
+    #[error("trust roots: {0}")]
+    Roots(String),
     /// Key and certificate do not fit, or the library refuses them.
     #[error("TLS: {0}")]
     Rustls(#[from] rustls::Error),
@@ -43,15 +69,7 @@ pub enum TlsError {
 
 /// An acceptor for a PEM certificate chain and key.
 pub fn acceptor_from_pem(certificate: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError> {
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
-        .collect::<Result<_, _>>()
-        .map_err(|e| TlsError::Pem { field: "tls_certificate", cause: e.to_string() })?;
-    if chain.is_empty() {
-        return Err(TlsError::NoCertificate);
-    }
-    let key = PrivateKeyDer::from_pem_slice(key)
-        .map_err(|e| TlsError::Pem { field: "tls_private_key", cause: e.to_string() })?;
-    acceptor(chain, key)
+    acceptor(chain(certificate)?, private_key(key)?)
 }
 
 /// An acceptor with a made-up certificate for `hostname`.
@@ -63,34 +81,20 @@ pub fn self_signed_acceptor(hostname: &str) -> Result<TlsAcceptor, TlsError> {
     acceptor(vec![made.cert.der().clone()], key)
 }
 
-/// The two ways to be a TLS client.
-#[derive(Clone)]
-pub struct Connectors {
-    /// Verifies name and chain.
-    pub verifying: TlsConnector,
-    /// Takes any certificate (`OpportunisticInsecure`, `RequiredInsecure`).
-    pub accepting: TlsConnector,
+/// The certificates of a PEM text, ours first.
+pub(crate) fn chain(certificate: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(certificate)
+        .collect::<Result<_, _>>()
+        .map_err(|e| TlsError::Pem { field: "tls_certificate", cause: e.to_string() })?;
+    match chain.is_empty() {
+        true => Err(TlsError::NoCertificate),
+        false => Ok(chain),
+    }
 }
 
-impl Connectors {
-    /// Connectors over the host's trust roots, or Mozilla's when the host has none.
-    pub fn new() -> Result<Connectors, TlsError> {
-        let mut roots = RootCertStore::empty();
-        if let Ok(bundle) = CertificateDer::pem_file_iter(SYSTEM_ROOTS) {
-            let (_added, _ignored) = roots.add_parsable_certificates(bundle.filter_map(Result::ok));
-        }
-        if roots.is_empty() {
-            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        }
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = || ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
-        let verifying = builder()?.with_root_certificates(roots).with_no_client_auth();
-        let accepting = builder()?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AcceptAny(provider.clone())))
-            .with_no_client_auth();
-        Ok(Connectors { verifying: Arc::new(verifying).into(), accepting: Arc::new(accepting).into() })
-    }
+/// The key in a PEM text.
+pub(crate) fn private_key(key: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(key).map_err(|e| TlsError::Pem { field: "tls_private_key", cause: e.to_string() })
 }
 
 fn acceptor(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<TlsAcceptor, TlsError> {
@@ -101,52 +105,12 @@ fn acceptor(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) ->
     Ok(Arc::new(config).into())
 }
 
-/// Checks signatures, so that a man in the middle must at least hold a key, but no identity.
-#[derive(Debug)]
-struct AcceptAny(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AcceptAny {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// Where Debian and its kin keep the host's trust roots.
-const SYSTEM_ROOTS: &str = "/etc/ssl/certs/ca-certificates.crt";
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Stream;
+    use crate::tls_client::ClientTls;
+    use clock::Instant;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
@@ -164,8 +128,8 @@ mod tests {
                 tls.shutdown().await?;
                 std::io::Result::Ok(facts)
             });
-            let connectors = Connectors::new().expect("roots");
-            let connector = if accepting { connectors.accepting } else { connectors.verifying };
+            let wanted = ClientTls { verifies: !accepting, ..ClientTls::default() };
+            let connector = Connectors::new().expect("roots").get(Instant::ZERO, &wanted).await.expect("usable");
             let tcp = TcpStream::connect(address).await.expect("listening");
             match Stream::Plain(tcp).connect_tls(&connector, "mx.test").await {
                 Ok((mut tls, facts)) => {
@@ -173,7 +137,10 @@ mod tests {
                     tls.read_to_string(&mut text).await.expect("hello");
                     assert_eq!((expect_ok, text.as_str()), (true, "hello"));
                     assert_eq!(facts.protocol_version, "TLSv1_3");
-                    assert_eq!(server.await.expect("joins").expect("served"), facts);
+                    assert_eq!(facts.peer_subject, ["CN=rcgen self signed cert"]);
+                    let served = server.await.expect("joins").expect("served");
+                    assert_eq!((served.cipher, served.protocol_version), (facts.cipher, facts.protocol_version));
+                    assert_eq!(served.peer_subject, [""; 0], "we showed no certificate");
                 }
                 Err(error) => assert!(!expect_ok, "{error}"),
             }

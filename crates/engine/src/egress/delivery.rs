@@ -5,11 +5,12 @@
 //! message taken is settled or given back exactly once.
 
 use crate::egress::connection::{CARRIED, Ended, InHand};
+use crate::egress::starttls::{SiteTls, mode};
 use crate::engine::Engine;
 use crate::settle::AttemptFacts;
 use ::clock::Instant;
 use bytes::Buf;
-use config::{EgressPath, EnableTls, KeySource};
+use config::{EgressPath, KeySource};
 use net::Stream;
 use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
 use route::Candidate;
@@ -30,6 +31,7 @@ pub(crate) struct Delivery {
     session: Session,
     waker: Arc<Notify>,
     facts: AttemptFacts,
+    tls: SiteTls,
     /// Messages begun, by ticket; at most two.
     in_hand: InHand,
     taken: usize,
@@ -50,7 +52,8 @@ impl Delivery {
         facts: AttemptFacts,
         tls_allowed: bool,
     ) -> Delivery {
-        let settings = settings(&engine, opening, tls_allowed);
+        let tls = SiteTls::new(&engine, opening);
+        let settings = settings(&engine, opening, tls.mode(&opening.leg.path, tls_allowed));
         let session = Session::new(engine.clock.mono(), Arc::new(settings));
         Delivery {
             conn: opening.conn,
@@ -60,6 +63,7 @@ impl Delivery {
             session,
             waker,
             facts,
+            tls,
             in_hand,
             taken: 0,
             was_ready: false,
@@ -233,18 +237,19 @@ impl Delivery {
     }
 
     async fn start_tls(&mut self) {
-        let verifies = matches!(self.path.enable_tls, EnableTls::Opportunistic | EnableTls::Required);
-        let connectors = &self.engine.connectors;
-        let connector = if verifies { &connectors.verifying } else { &connectors.accepting };
+        let Some(connector) = self.tls.connector(&self.engine, &self.path).await else {
+            return self.session.connection_lost(self.now(), "TLS cannot be used");
+        };
         let plain = std::mem::replace(&mut self.stream, Stream::Closed);
-        let handshake = plain.connect_tls(connector, &self.host);
+        let handshake = plain.connect_tls(&connector, &self.host);
         let done = tokio::time::timeout(self.path.starttls_timeout.get(), handshake).await;
         let now = self.now();
         match done {
             Ok(Ok((stream, facts))) => {
                 self.stream = stream;
-                self.facts.tls = Some((facts.cipher, facts.protocol_version));
-                self.session.tls_started(now, verifies);
+                self.facts.tls = Some(facts);
+                let verified = mode(self.path.enable_tls, true).verifies();
+                self.session.tls_started(now, verified);
             }
             Ok(Err(error)) => self.session.tls_failed(now, &error.to_string()),
             Err(_) => self.session.tls_failed(now, "TLS handshake timed out"),
@@ -272,6 +277,9 @@ impl Delivery {
     }
 
     fn ended(&self, closing: &Closing) -> Ended {
+        if let Some(ended) = self.tls.ended(&self.engine, &self.path, closing, self.session.tls().is_on()) {
+            return ended;
+        }
         if closing.reconnect_in_clear {
             return Ended::ReconnectInClear;
         }
@@ -307,7 +315,7 @@ fn classify(recipient: u16, result: RecipientResult) -> Option<Outcome> {
     Some(Outcome { recipient, verdict, reply: (*result.reply).clone(), command })
 }
 
-fn settings(engine: &Engine, opening: &Opening, tls_allowed: bool) -> Settings {
+fn settings(engine: &Engine, opening: &Opening, tls: TlsMode) -> Settings {
     let (path, source) = (&opening.leg.path, &opening.leg.source);
     let ehlo_domain = path.ehlo_domain.clone().or_else(|| source.ehlo_domain.clone());
     Settings {
@@ -327,21 +335,11 @@ fn settings(engine: &Engine, opening: &Opening, tls_allowed: bool) -> Settings {
         enable_pipelining: path.enable_pipelining,
         enable_rset: path.enable_rset,
         use_lmtp: path.use_lmtp,
-        tls: if tls_allowed { tls_mode(path.enable_tls) } else { TlsMode::Disabled },
+        tls,
         reconnect_in_clear: path.opportunistic_tls_reconnect_on_failed_handshake,
         ignore_8bit_checks: path.ignore_8bit_checks,
         max_recipients_per_batch: path.max_recipients_per_batch,
         auth: auth(path),
-    }
-}
-
-fn tls_mode(mode: EnableTls) -> TlsMode {
-    match mode {
-        EnableTls::Opportunistic => TlsMode::Opportunistic,
-        EnableTls::OpportunisticInsecure => TlsMode::OpportunisticInsecure,
-        EnableTls::Required => TlsMode::Required,
-        EnableTls::RequiredInsecure => TlsMode::RequiredInsecure,
-        EnableTls::Disabled => TlsMode::Disabled,
     }
 }
 

@@ -1,6 +1,8 @@
 //! Mail out: routes, connections, and the sessions on them.
 
+pub(crate) mod broken_tls;
 pub(crate) mod connection;
 mod delivery;
 mod dialling;
 mod routing;
+mod starttls;

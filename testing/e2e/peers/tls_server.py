@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""An SMTP server with STARTTLS (Python's ssl, so OpenSSL) that writes down what each client did, for tests of our TLS.
+
+usage: tls_server.py --certificate PEM --key PEM --ledger FILE [--demand PEM] [--break handshake|ehlo]
+
+  --demand   ask for a client certificate and let in only those this one vouches for
+  --break    `handshake`: answer the ClientHello with something that is not TLS; `ehlo`: hang up at the EHLO under TLS
+
+Listens on a free port of 127.0.0.1 and says so on stderr in a line that ends `smtp listener on 127.0.0.1:PORT`. The
+ledger gets a JSON line for each event: `starttls` (the command came), `failed` (the handshake did, with `why`), `tls`
+(with `cipher`, `version`, `reused`, `offered`: the suites both sides know, `subject`: the client's common name) and
+`mail` (a message was taken; `tls`: under TLS or not).
+"""
+
+import argparse
+import json
+import socketserver
+import ssl
+import sys
+
+
+class Session(socketserver.StreamRequestHandler):
+    def handle(self):
+        self.connection.settimeout(30)
+        self.under_tls = False
+        try:
+            self.say("220 tls.test ESMTP")
+            while (line := self.rfile.readline(4096)) and self.obey(line.strip()):
+                pass
+        except OSError:
+            pass
+
+    def obey(self, line):
+        verb = line.split(b" ")[0].upper()
+        if verb == b"EHLO":
+            if self.under_tls and self.server.options.broken == "ehlo":
+                return False
+            self.say("250-tls.test\r\n250 8BITMIME" if self.under_tls else "250-tls.test\r\n250 STARTTLS")
+        elif verb == b"STARTTLS":
+            return self.start_tls()
+        elif verb == b"DATA":
+            self.say("354 go on")
+            while self.rfile.readline(4096) not in (b".\r\n", b""):
+                pass
+            self.note(event="mail", tls=self.under_tls)
+            self.say("250 taken")
+        else:
+            self.say("221 bye" if verb == b"QUIT" else "250 fine")
+        return verb != b"QUIT"
+
+    def start_tls(self):
+        self.note(event="starttls")
+        self.say("220 go ahead")
+        if self.server.options.broken == "handshake":
+            self.connection.recv(4096)
+            self.say("I do not know what TLS is")
+            return False
+        try:
+            self.connection = self.server.context.wrap_socket(self.connection, server_side=True)
+        except OSError as trouble:
+            self.note(event="failed", why=str(trouble))
+            return False
+        tls = self.connection
+        self.rfile, self.under_tls = tls.makefile("rb"), True
+        subject = dict(pair for part in (tls.getpeercert() or {}).get("subject", ()) for pair in part)
+        offered = [name for name, _, _ in tls.shared_ciphers() or []]
+        cipher, version, _ = tls.cipher()
+        known = {"cipher": cipher, "version": version, "reused": tls.session_reused, "offered": offered}
+        self.note(event="tls", subject=subject.get("commonName"), **known)
+        return True
+
+    def say(self, text):
+        self.connection.sendall(f"{text}\r\n".encode())
+
+    def note(self, **event):
+        with open(self.server.options.ledger, "a") as ledger:
+            ledger.write(json.dumps(event) + "\n")
+
+
+class Server(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+
+    def __init__(self, options):
+        self.options = options
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(options.certificate, options.key)
+        if options.demand:
+            self.context.verify_mode = ssl.CERT_REQUIRED
+            self.context.load_verify_locations(options.demand)
+        super().__init__(("127.0.0.1", 0), Session)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("certificate", "key", "ledger"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--demand")
+    parser.add_argument("--break", dest="broken", choices=("handshake", "ehlo"))
+    with Server(parser.parse_args()) as server:
+        print("smtp listener on %s:%d" % server.server_address, file=sys.stderr, flush=True)
+        server.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

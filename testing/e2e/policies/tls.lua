@@ -1,0 +1,48 @@
+-- Everything goes to one smart host, a connection for each message, under TLS as the environment says.
+--   TLS_DIR, TLS_TO (host:port), TLS_MODE (enable_tls), TLS_SUITES (names with blanks between), TLS_REMEMBER (duration),
+--   TLS_RECONNECT (set: in clear after a failed handshake), TLS_CERT (PEM file), TLS_KEY (PEM file, given as key_data)
+local kumo = require 'kumo'
+local DIR = os.getenv 'TLS_DIR'
+
+local key
+if os.getenv 'TLS_KEY' then
+  local file = assert(io.open(os.getenv 'TLS_KEY'))
+  key = { key_data = file:read 'a' }
+  file:close()
+end
+
+local suites = {}
+for suite in (os.getenv 'TLS_SUITES' or ''):gmatch '%S+' do
+  suites[#suites + 1] = suite
+end
+
+kumo.on('init', function()
+  for _, name in ipairs { 'data', 'meta' } do
+    kumo.define_spool { name = name, path = DIR .. '/' .. name }
+  end
+  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s' }
+  kumo.start_http_listener { listen = '127.0.0.1:0' }
+  kumo.start_esmtp_listener { listen = '127.0.0.1:0', relay_hosts = { '127.0.0.1' } }
+end)
+
+kumo.on('get_queue_config', function()
+  return kumo.make_queue_config {
+    protocol = { smtp = { mx_list = { { name = 'sink.test', addr = os.getenv 'TLS_TO' } } } },
+    retry_interval = '1s',
+    max_retry_interval = '1s',
+  }
+end)
+
+kumo.on('get_egress_path_config', function()
+  return kumo.make_egress_path {
+    enable_tls = os.getenv 'TLS_MODE',
+    rustls_cipher_suites = suites,
+    remember_broken_tls = os.getenv 'TLS_REMEMBER',
+    opportunistic_tls_reconnect_on_failed_handshake = os.getenv 'TLS_RECONNECT' ~= nil,
+    tls_certificate = os.getenv 'TLS_CERT',
+    tls_private_key = key,
+    prohibited_hosts = {},
+    connection_limit = 1,
+    max_deliveries_per_connection = 1,
+  }
+end)

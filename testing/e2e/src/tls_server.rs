@@ -1,0 +1,53 @@
+//! An SMTP server with STARTTLS that writes down what each client did: `peers/tls_server.py`.
+
+use crate::certificate::Certificate;
+use crate::peers;
+use crate::process::Process;
+use crate::scratch::Scratch;
+use crate::until::{SOON, until};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// A running server, its certificate for `tls.test`.
+#[derive(Debug)]
+pub struct TlsServer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    ledger: PathBuf,
+    _process: Process,
+    _scratch: Scratch,
+}
+
+impl TlsServer {
+    /// Starts one; `options` are those of the script beyond certificate, key and ledger.
+    pub fn start(options: &[&str]) -> TlsServer {
+        let scratch = Scratch::new();
+        let own = Certificate::make(&scratch, "tls.test");
+        let ledger = scratch.join("ledger");
+        let mut command = peers::script("tls_server.py");
+        command.arg("--certificate").arg(&own.certificate).arg("--key").arg(&own.key);
+        command.arg("--ledger").arg(&ledger).args(options);
+        let process = Process::spawn("tls_server.py", command);
+        let address = process.await_stderr("its address", SOON, |line| {
+            line.split_once("smtp listener on ").and_then(|(_, address)| address.trim().parse().ok())
+        });
+        TlsServer { address, ledger, _process: process, _scratch: scratch }
+    }
+
+    /// The events of one kind so far: `starttls`, `failed`, `tls`, `mail`.
+    pub fn events(&self, kind: &str) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.ledger).unwrap_or_default();
+        let whole = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+        let events = whole.lines().map(|line| serde_json::from_str(line).expect("a JSON line"));
+        events.filter(|event: &Value| event["event"] == kind).collect()
+    }
+
+    /// Waits until there are `count` events of one kind; returns all there are.
+    pub fn await_events(&self, kind: &str, count: usize) -> Vec<Value> {
+        until(SOON, &format!("{count} times `{kind}` at the server"), || {
+            let events = self.events(kind);
+            (events.len() >= count).then_some(events)
+        })
+    }
+}
