@@ -16,6 +16,7 @@ use smtp_wire::Reply;
 use spool::Mark;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 use telemetry::metrics::IntCounter;
 
 /// What records say about the connection an attempt was made on.
@@ -41,8 +42,20 @@ pub(crate) struct Counts {
 }
 
 impl Engine {
-    /// Ends one attempt of a message.
-    pub(crate) fn settle_attempt(&self, mut queued: Queued, outcomes: Vec<Outcome>, facts: &AttemptFacts) {
+    /// Ends one attempt of a message: it is done with, or waits for the next.
+    pub(crate) fn settle_attempt(&self, queued: Queued, outcomes: Vec<Outcome>, facts: &AttemptFacts) {
+        if let Some((queued, delay)) = self.conclude_attempt(queued, outcomes, facts) {
+            self.with_queue(|q, now| q.retry(now, queued, delay));
+        }
+    }
+
+    /// The same, but a message that is to be tried again comes back, with the delay that spool and logs know of.
+    pub(crate) fn conclude_attempt(
+        &self,
+        mut queued: Queued,
+        outcomes: Vec<Outcome>,
+        facts: &AttemptFacts,
+    ) -> Option<(Queued, Duration)> {
         let (config, name, random) = self
             .with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue), q.random()));
         let now = self.clock.now();
@@ -52,10 +65,13 @@ impl Engine {
             self.log_entry(&queued, &name, entry, facts);
         }
         match settlement.next {
-            Next::Done => self.with_queue(|q, now| q.forget(now.mono, &queued)),
+            Next::Done => {
+                self.with_queue(|q, now| q.forget(now.mono, &queued));
+                None
+            }
             Next::Retry(delay) => {
                 queued.message.attempts = queued.message.attempts.saturating_add(1);
-                self.with_queue(|q, now| q.retry(now, queued, delay));
+                Some((queued, delay))
             }
         }
     }

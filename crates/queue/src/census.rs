@@ -40,7 +40,7 @@ pub struct Footprint {
     pub timers: usize,
     /// Effects not drained.
     pub effects: usize,
-    /// Names of shared rates and leases that are remembered.
+    /// Names of shared rates and leases, and sources that failed, that are remembered.
     pub shared: usize,
     /// Messages that queues expect back.
     pub out: usize,
@@ -70,7 +70,7 @@ impl QueueCore {
             connections: self.ready.values().map(|r| r.connections.len()).sum(),
             timers: self.wheel.len() + self.due_wheel.len() + self.fired.len(),
             effects: self.effects.len(),
-            shared: self.rates.len() + self.leases.len(),
+            shared: self.rates.len() + self.leases.len() + self.sources.len(),
             out: self.scheduled.values().map(|q| q.out).sum(),
             caught: self.caught,
         }

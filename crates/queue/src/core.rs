@@ -18,6 +18,7 @@ use crate::retry;
 use crate::scheduled::{ScheduledQueue, Way};
 use crate::settle::Verdict;
 use crate::shared::{LeaseSet, Leases, SharedRates};
+use crate::sources::{SourceFault, Sources};
 use crate::volatile::Unspooled;
 use clock::{Duration, Instant, Now, TimerWheel};
 use config::QueueConfig;
@@ -114,6 +115,8 @@ pub struct QueueCore {
     /// Rates and leases that ready queues share by name.
     pub(crate) rates: SharedRates,
     pub(crate) leases: Leases,
+    /// Sources that do not work.
+    pub(crate) sources: Sources,
     pub(crate) messages: Messages,
     pub(crate) endings: Endings,
     pub(crate) unspooled: Unspooled,
@@ -155,6 +158,7 @@ impl QueueCore {
             ready: HashMap::new(),
             rates: SharedRates::default(),
             leases: Leases::default(),
+            sources: Sources::default(),
             messages: Messages::default(),
             endings: Endings::default(),
             unspooled: Unspooled::default(),
@@ -276,6 +280,11 @@ impl QueueCore {
         was_idle
     }
 
+    /// True while messages are ready for whoever this connection serves.
+    pub fn has_work(&self, conn: ConnKey) -> bool {
+        self.ready.get(&conn.ready).is_some_and(|ready| !ready.messages.is_empty())
+    }
+
     /// A connection with a message in hand asks for one to pipeline behind it. It is not noted
     /// as idle: a message must not be promised to a connection that waits for a slow peer.
     pub fn take_more(&mut self, now: Now, conn: ConnKey) -> Take {
@@ -294,11 +303,27 @@ impl QueueCore {
             return if wait > ready.patience() { Take::Close } else { Take::After(wait) };
         }
         connection.taken += 1;
-        let slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
         ready.consecutive_failures = 0;
-        let Some(queued) = slot.and_then(|slot| self.messages.remove(slot)) else { return Take::Idle };
-        self.call_waiters(now, conn.ready);
-        Take::Message(Box::new(queued))
+        loop {
+            let taken = self.pop_young(now, conn.ready);
+            // Places became free, of what is taken and of what was too old.
+            self.call_waiters(now, conn.ready);
+            if taken.is_some() || !self.has_work(conn) {
+                return taken.map_or(Take::Idle, |queued| Take::Message(Box::new(queued)));
+            }
+        }
+    }
+
+    /// The message that goes next; those before it that are too old end.
+    fn pop_young(&mut self, now: Now, key: ReadyKey) -> Option<Queued> {
+        let ready = self.ready.get_mut(&key)?;
+        let mut slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
+        while let Some(old) = slot.filter(|slot| is_expired(&self.scheduled, &self.messages, *slot, now)) {
+            self.messages.push_back(&mut self.endings.expired, old);
+            slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
+        }
+        self.call_settlers();
+        slot.and_then(|slot| self.messages.remove(slot))
     }
 
     /// A message that was tried comes back for another attempt after `delay`.
@@ -381,6 +406,38 @@ impl QueueCore {
         self.wheel.insert(opens_after, Timer::Open(conn.ready));
         self.connection_ended(now, conn);
         self.call_waiters(now, conn.ready);
+    }
+
+    /// No connection came about because of the source itself. If it rests from now on, its messages go back to their
+    /// scheduled queues, no attempt counted, and other sources of their pools have them
+    /// (`Why::SourceIsUnhealthyAndSuspended`); if not, it is a failure like any other.
+    pub fn source_failed(&mut self, now: Now, conn: ConnKey, fault: SourceFault, reply: Reply) {
+        let Some(source) = self.ready.get(&conn.ready).map(|ready| ready.leg.source.clone()) else { return };
+        if !self.sources.failed(now.mono, &source, fault) {
+            return self.connection_failed(now, conn, reply);
+        }
+        let mut resting: Vec<ReadyKey> =
+            self.ready.iter().filter(|(_, r)| r.leg.source.name == source.name).map(|(key, _)| *key).collect();
+        // In order of age: equal runs must do equal things.
+        resting.sort_unstable();
+        resting.into_iter().for_each(|key| self.send_back(now, key));
+        self.connection_ended(now, conn);
+    }
+
+    /// The messages of a ready queue are due again in their scheduled queues.
+    fn send_back(&mut self, now: Now, key: ReadyKey) {
+        let mut queues = Vec::new();
+        while let Some(ready) = self.ready.get_mut(&key) {
+            let slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
+            let Some((slot, home)) = slot.and_then(|slot| Some((slot, self.messages.queue_of(slot)?))) else { break };
+            let Some(queue) = self.scheduled.get_mut(&home) else { continue };
+            queue.out = queue.out.saturating_sub(1);
+            self.messages.push_back(&mut queue.due, slot);
+            queues.push(home);
+        }
+        queues.sort_unstable();
+        queues.dedup();
+        queues.into_iter().for_each(|queue| self.promote(now, queue));
     }
 
     /// The destination as a whole refuses or cannot take mail (null MX, prohibited host): every
@@ -599,6 +656,7 @@ impl QueueCore {
     fn sweep(&mut self, now: Instant) {
         self.rates.sweep(now);
         self.leases.sweep();
+        self.sources.sweep(now);
         let scheduled = &mut self.scheduled;
         self.by_name.retain(|_, key| match scheduled.get(key).is_some_and(|q| q.is_unused(now)) {
             true => scheduled.remove(key).is_none(),
@@ -645,8 +703,21 @@ impl QueueCore {
             self.ready.iter().filter(|(_, r)| !r.messages.is_empty()).map(|(k, _)| *k).collect();
         ready.sort_unstable();
         for key in ready {
+            self.expire_ready(now, key);
             self.caught += usize::from(self.is_unserved(key, now.mono));
             self.serve(now, key);
+        }
+    }
+
+    /// Messages that grew too old in a ready queue from which nobody took them end.
+    fn expire_ready(&mut self, now: Now, key: ReadyKey) {
+        let Some(ready) = self.ready.get_mut(&key) else { return };
+        let scheduled = &self.scheduled;
+        let is_old =
+            |queue: QueueKey, message: &Message| scheduled.get(&queue).is_some_and(|q| q.is_expired(message, now));
+        if ready.messages.move_expired(&mut self.messages, &mut self.endings.expired, is_old) > 0 {
+            self.call_settlers();
+            self.call_waiters(now, key);
         }
     }
 
@@ -672,6 +743,12 @@ impl QueueCore {
 /// Tells queues with few messages from the others.
 pub(crate) fn is_small(scheduled: &HashMap<QueueKey, ScheduledQueue>) -> impl Fn(QueueKey) -> bool {
     |key| scheduled.get(&key).is_none_or(ScheduledQueue::is_small)
+}
+
+/// Whether the message in a slot is older than its queue lets messages become.
+fn is_expired(scheduled: &HashMap<QueueKey, ScheduledQueue>, messages: &Messages, slot: SlotNumber, now: Now) -> bool {
+    let queue = messages.queue_of(slot).and_then(|key| scheduled.get(&key));
+    queue.zip(messages.get(slot)).is_some_and(|(queue, message)| queue.is_expired(message, now))
 }
 
 /// The queue of a message: it is only forgotten when nothing waits in it or is out of it.

@@ -109,6 +109,35 @@ impl Line {
         Some(slot)
     }
 
+    /// Moves messages that are too old from the head of each flow behind those of `to`; how many.
+    pub fn move_expired(
+        &mut self,
+        messages: &mut Messages,
+        to: &mut List,
+        is_expired: impl Fn(QueueKey, &Message) -> bool,
+    ) -> usize {
+        let before = to.len();
+        let first = |flow: &List| flow.first().and_then(|slot| messages.get(slot));
+        let mut queues: Vec<QueueKey> = self
+            .flows
+            .iter()
+            .filter(|(q, flow)| first(flow).is_some_and(|m| is_expired(**q, m)))
+            .map(|(queue, _)| *queue)
+            .collect();
+        // In order of age: equal runs must do equal things.
+        queues.sort_unstable();
+        for queue in queues {
+            let Some(flow) = self.flows.get_mut(&queue) else { continue };
+            while flow.first().and_then(|slot| messages.get(slot)).is_some_and(|m| is_expired(queue, m)) {
+                let Some(slot) = messages.pop_front(flow) else { break };
+                messages.push_back(to, slot);
+                self.len -= 1;
+            }
+            self.forget_if_empty(queue);
+        }
+        to.len() - before
+    }
+
     /// Moves messages that are in memory only and satisfy `moves` behind those of `to`.
     pub fn move_volatile(&mut self, messages: &mut Messages, to: &mut List, moves: impl Fn(&Message) -> bool) {
         // In order of age: equal runs must do equal things.
@@ -118,11 +147,16 @@ impl Line {
         for queue in queues {
             let Some(flow) = self.flows.get_mut(&queue) else { continue };
             self.len -= messages.move_volatile(flow, to, &moves);
-            if flow.is_empty() {
-                self.flows.remove(&queue);
-                self.small.retain(|other| *other != queue);
-                self.bulk.retain(|turn| turn.queue != queue);
-            }
+            self.forget_if_empty(queue);
+        }
+    }
+
+    /// A flow without messages has no turn.
+    fn forget_if_empty(&mut self, queue: QueueKey) {
+        if self.flows.get(&queue).is_some_and(List::is_empty) {
+            self.flows.remove(&queue);
+            self.small.retain(|other| *other != queue);
+            self.bulk.retain(|turn| turn.queue != queue);
         }
     }
 

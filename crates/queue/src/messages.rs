@@ -82,6 +82,12 @@ impl Messages {
         self.chunks.get(chunk_of(slot))?.slots.get(index_of(slot))?.message.as_ref()
     }
 
+    /// The queue of the message in a slot.
+    pub fn queue_of(&self, slot: SlotNumber) -> Option<QueueKey> {
+        let slot = self.chunks.get(chunk_of(slot))?.slots.get(index_of(slot))?;
+        slot.message.is_some().then_some(slot.queue)
+    }
+
     /// Takes a message out; it must be in no list any more.
     pub fn remove(&mut self, number: SlotNumber) -> Option<Queued> {
         let at = chunk_of(number);

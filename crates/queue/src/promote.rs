@@ -1,7 +1,7 @@
 //! The gate between scheduled and ready: judges every obstacle, in one order, in one place.
 //!
-//! For each due message of a queue: is the configuration known, the route known, the message
-//! young enough, the rate free, a source with room? The first obstacle found ends the walk
+//! For each due message of a queue: is it young enough, are configuration and route
+//! known, is the rate free, is there a source with room? The first obstacle found ends the walk
 //! and leaves the messages where they are with something that will look again: an effect
 //! under way, a timer, or a place among a ready queue's waiters. Never recursive.
 
@@ -11,6 +11,7 @@ use crate::messages::SlotNumber;
 use crate::ready::ReadyQueue;
 use crate::scheduled::ScheduledQueue;
 use crate::shared::SharedRates;
+use crate::sources::Sources;
 use clock::{Duration, Instant, Now};
 use hashbrown::HashMap;
 
@@ -77,16 +78,16 @@ impl QueueCore {
         let Some(queue) = self.scheduled.get_mut(&key) else { return Gate::Stopped };
         let message = queue.due.first().and_then(|slot| self.messages.get(slot));
         let Some(message) = message else { return Gate::Stopped };
-        let expired = queue.is_expired(message, now);
+        if queue.is_expired(message, now) {
+            // Whatever else it waits for.
+            return Gate::Expired;
+        }
         if now.mono < queue.promotes_after {
             return Gate::Stopped;
         }
         refresh(queue, key, now.mono, &mut self.effects);
         if queue.config.is_none() || queue.route.is_none() {
             return Gate::Stopped;
-        }
-        if expired {
-            return Gate::Expired;
         }
         // The rate is asked before the walk over the sources and charged after it: a walk for
         // nothing would shift their shares, a charge for nothing would slow the queue down.
@@ -95,7 +96,7 @@ impl QueueCore {
             self.wheel.insert(queue.promotes_after, Timer::Promote(key));
             return Gate::Stopped;
         }
-        let choice = choose(queue, &self.ready, &self.rates, now.mono);
+        let choice = choose(queue, &self.ready, (&self.rates, &self.sources), now.mono);
         if choice.some_gone {
             queue.route_fresh_until = Instant::ZERO;
             refresh(queue, key, now.mono, &mut self.effects);
@@ -172,21 +173,21 @@ struct Choice {
     leg: Option<ReadyKey>,
     /// One was met that is gone: an unused ready queue is forgotten though routes still name it.
     some_gone: bool,
-    /// When a way with room may be selected again: its source's turn is not yet there (`source_selection_rate`).
+    /// When a way with room may be selected again: its source's turn is not yet there (`source_selection_rate`), or it rests.
     wait: Option<Duration>,
 }
 
 fn choose(
     queue: &mut ScheduledQueue,
     ready: &HashMap<ReadyKey, ReadyQueue>,
-    rates: &SharedRates,
+    (rates, sources): (&SharedRates, &Sources),
     now: Instant,
 ) -> Choice {
     let mut choice = Choice { leg: None, some_gone: false, wait: None };
     let is_small = queue.is_small();
     let Some(way) = queue.route.as_mut() else { return choice };
     let usable = |i: usize| match ready.get(&way.legs[i]) {
-        Some(ready) if ready.has_room(is_small) => match ready.selection_rates.check(rates, now) {
+        Some(ready) if ready.has_room(is_small) => match ready.may_be_chosen(rates, sources, now) {
             Ok(()) => true,
             Err(wait) => {
                 choice.wait = Some(choice.wait.map_or(wait, |other| other.min(wait)));

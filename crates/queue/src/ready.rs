@@ -7,7 +7,8 @@
 use crate::Why;
 use crate::core::QueueKey;
 use crate::line::Line;
-use crate::shared::{LeaseSet, Rates, lease_set};
+use crate::shared::{LeaseSet, Rates, SharedRates, lease_set};
+use crate::sources::Sources;
 use clock::{Duration, Instant};
 use config::{EgressPath, EgressSource};
 use core::any::Any;
@@ -174,6 +175,12 @@ impl ReadyQueue {
         let max = self.leg.path.max_ready;
         let kept = if is_small { 0 } else { max / ROOM_FOR_SMALL };
         self.messages.len() < max - kept
+    }
+
+    /// Whether a pool may choose this way now; else how long it may not.
+    pub fn may_be_chosen(&self, rates: &SharedRates, sources: &Sources, now: Instant) -> Result<(), Duration> {
+        let rests = sources.rests(now, &self.leg.source.name);
+        self.selection_rates.check(rates, now).and(rests.map_or(Ok(()), Err))
     }
 
     /// How long a connection may be held with nothing to do.

@@ -37,6 +37,8 @@ pub enum Why {
     DispatcherDrop,
     /// The spool did not give the message out.
     SpoolUnhealthy,
+    /// The source of its ready queue does not work and rests.
+    SourceIsUnhealthyAndSuspended,
 }
 
 impl Why {
@@ -59,6 +61,7 @@ impl Why {
             Why::LoggedTransientFailure => "LoggedTransientFailure",
             Why::DispatcherDrop => "DispatcherDrop",
             Why::SpoolUnhealthy => "SpoolUnhealthy",
+            Why::SourceIsUnhealthyAndSuspended => "SourceIsUnhealthyAndSuspended",
         }
     }
 }

@@ -214,6 +214,8 @@ fn old_messages_expire_at_the_gate_and_young_ones_pass() {
         route(&[("a", 1)], &EgressPath::default(), ROOMY),
     );
     assert_eq!(rig.ready(), [("a".to_owned(), 1)]);
+    let conn = rig.opened()[0];
+    assert!(rig.deliver(conn), "the young one");
     rig.drain();
     rig.pass(Duration::from_secs(201));
     let ended = rig.endings();

@@ -3,7 +3,8 @@
 mod support;
 
 use clock::Duration;
-use queue::{ConnKey, Take};
+use queue::{ConnKey, SourceFault, Take};
+use smtp_wire::Reply;
 use support::{Rig, config, path, route};
 
 const ROOMY: u64 = 1_000_000;
@@ -131,4 +132,58 @@ fn ten_messages_pass_a_million_of_one_queue_and_of_a_thousand() {
         // At a thousand messages a second they are out within 30 ms.
         assert!(others <= 20, "{others} of {queues} queues went before");
     }
+}
+
+#[test]
+fn messages_expire_wherever_they_wait() {
+    let old = Duration::from_secs(601);
+    // Due, and held by the rate of the queue.
+    let mut rig = Rig::new();
+    let slow = config(serde_json::json!({"max_age": "10m", "max_message_rate": "1/d,max_burst=1"}));
+    rig.routed("x.test", slow, route(&[("a", 1)], &path(serde_json::json!({"max_ready": 1})), ROOMY));
+    rig.admit("x.test", 5);
+    assert_eq!(rig.ready(), [("a".to_owned(), 1)]);
+    rig.pass(old + Duration::from_secs(61));
+    assert_eq!(rig.endings().len(), 5, "the one in the ready queue too: nobody took it");
+    // Ready, and asked for too late: nobody is given an old one.
+    let mut rig = Rig::new();
+    let young = config(serde_json::json!({"max_age": "10m"}));
+    rig.routed("x.test", young, route(&[("a", 1)], &path(serde_json::json!({})), ROOMY));
+    rig.admit("x.test", 3);
+    let conn = rig.opened()[0];
+    rig.now = rig.now.after(old);
+    rig.admit("x.test", 1);
+    let queued = rig.take(conn).expect("the young one");
+    assert_eq!(queued.message.created(), rig.now.wall);
+    assert_eq!(rig.endings().len(), 3);
+}
+
+#[test]
+fn a_source_that_does_not_work_rests_and_others_have_its_messages() {
+    let mut rig = Rig::new();
+    let mut ways = route(&[("a", 1), ("b", 1)], &path(serde_json::json!({})), ROOMY);
+    for (name, (_, _, leg)) in ["sick", "well"].into_iter().zip(&mut ways.legs) {
+        let source = serde_json::json!({
+            "name": name, "suspend_when_unplumbed": {"trigger": {"Threshold": "2/min"}, "duration": "10m"}
+        });
+        leg.source = std::sync::Arc::new(config::parse("kumo.make_egress_source", source).expect("sound"));
+    }
+    rig.routed("x.test", config(serde_json::json!({"retry_interval": "1h"})), ways);
+    rig.admit("x.test", 10);
+    assert_eq!(rig.ready(), [("a".to_owned(), 5), ("b".to_owned(), 5)]);
+    let conns = rig.opened();
+    let fails = |rig: &mut Rig, conn| {
+        rig.core.source_failed(rig.now, conn, SourceFault::Unplumbed, Reply::new(400, "cannot assign the address"));
+    };
+    fails(&mut rig, conns[0]);
+    assert_eq!(rig.endings().len(), 1, "the first is a failure like any other");
+    let conn = conns.iter().copied().filter(|conn| conn.ready == conns[0].ready).nth(1).expect("five messages");
+    fails(&mut rig, conn);
+    assert!(rig.endings().is_empty(), "no attempt counts");
+    assert_eq!(rig.ready(), [("a".to_owned(), 0), ("b".to_owned(), 9)]);
+    rig.admit("x.test", 4);
+    assert_eq!(rig.ready()[0].1, 0, "it rests");
+    rig.pass(Duration::from_secs(601));
+    rig.admit("x.test", 4);
+    assert_eq!(rig.ready()[0].1, 2, "it has its share again");
 }

@@ -9,9 +9,9 @@ use crate::egress::dialling;
 use crate::egress::routing::wire_reply;
 use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Counts};
-use config::{EgressPath, IpLookupStrategy};
+use config::{EgressPath, IpLookupStrategy, ReconnectStrategy};
 use net::Stream;
-use queue::{ConnKey, Opening, Queued, Verdict};
+use queue::{ConnKey, Opening, Queued, SourceFault, Verdict};
 use record::PeerAddress;
 use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions};
 use smtp_wire::Reply;
@@ -21,14 +21,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// How a session on one host ended.
 pub(crate) enum Ended {
     /// It served; the connection is over.
     Done,
+    /// It served and broke: 421, silence, an error of the network. Perhaps with a message that another host is to have
+    /// at once; else that is tried again after so long.
+    Broken(Option<Duration>),
     /// Refused before a message was begun: the next host may do better.
     Refused(String),
+    /// The source itself cannot be used: no other host will do better.
+    NoSource(SourceFault, String),
     /// TLS failed and the path allows to connect to this host again in clear.
     ReconnectInClear,
 }
@@ -71,26 +77,63 @@ impl Engine {
             return Ok(());
         }
         let Some(candidates) = self.stop.unless_requested(self.candidates(&opening)).await else { return Ok(()) };
-        let candidates = candidates?;
-        let mut reasons = Vec::new();
-        for candidate in &candidates {
+        let mut walk = Walk::default();
+        let end = self.walk(&opening, &candidates?, (waker, in_hand.clone()), &mut walk).await;
+        if let Some(queued) = in_hand.take(CARRIED) {
+            // No other host took it: it waits like any other that failed.
+            self.with_queue(|q, now| q.retry(now, queued, walk.delay));
+        }
+        end
+    }
+
+    /// From host to host, until one has served to the end or none is left.
+    async fn walk(
+        &self,
+        opening: &Opening,
+        candidates: &[Candidate],
+        held: (Arc<Notify>, InHand),
+        walk: &mut Walk,
+    ) -> Result<(), Unreached> {
+        for candidate in candidates {
             let mut tls_allowed = true;
             loop {
-                match self.try_host(&opening, candidate, (waker.clone(), in_hand.clone()), tls_allowed).await {
+                match self.try_host(opening, candidate, held.clone(), tls_allowed).await {
                     Ok(Ended::Done) => return Ok(()),
+                    Ok(Ended::Broken(delay)) => {
+                        walk.served = true;
+                        walk.delay = delay.unwrap_or(walk.delay);
+                        let has_work = delay.is_some() || self.with_queue(|q, _| q.has_work(opening.conn));
+                        match opening.leg.path.reconnect_strategy {
+                            _ if !has_work => return Ok(()),
+                            // A message that is to try the next host at once does so in any case.
+                            ReconnectStrategy::TerminateSession if delay.is_none() => return Ok(()),
+                            ReconnectStrategy::ReconnectSameHost if delay.is_none() => {}
+                            _ => break,
+                        }
+                    }
+                    Ok(Ended::NoSource(fault, why)) => {
+                        let text = format!("KumoMTA internal: source {}: {why}", opening.leg.source.name);
+                        return Err(Unreached::Source(fault, Reply::new(400, &text)));
+                    }
                     Ok(Ended::ReconnectInClear) if tls_allowed => tls_allowed = false,
                     Ok(Ended::ReconnectInClear) => break,
                     Ok(Ended::Refused(why)) | Err(why) => {
-                        reasons.push(format!("{} ({}): {why}", candidate.host, candidate.addr));
+                        walk.reasons.push(format!("{} ({}): {why}", candidate.host, candidate.addr));
                         break;
                     }
+                }
+                if self.stop.is_draining() {
+                    return Ok(());
                 }
             }
             if self.stop.is_draining() {
                 return Ok(());
             }
         }
-        let text = format!("KumoMTA internal: failed to connect to any candidate hosts: {}", reasons.join(", "));
+        if walk.served {
+            return Ok(());
+        }
+        let text = format!("KumoMTA internal: failed to connect to any candidate hosts: {}", walk.reasons.join(", "));
         Err(Unreached::Hosts(Reply::new(400, &text)))
     }
 
@@ -98,6 +141,7 @@ impl Engine {
         self.with_queue(|q, now| match end {
             Ok(()) => q.connection_ended(now, conn),
             Err(Unreached::Hosts(reply)) => q.connection_failed(now, conn, reply),
+            Err(Unreached::Source(fault, reply)) => q.source_failed(now, conn, fault, reply),
             Err(Unreached::Site(reply)) => q.site_failed(now, conn, reply),
         });
     }
@@ -136,7 +180,15 @@ impl Engine {
         let way = dialling::way(&opening.leg.source)?;
         let connecting = net::dial::connect(host.addr, &way, &self.mx, path.connect_timeout.get());
         let Some(connected) = self.stop.unless_requested(connecting).await else { return Ok(Ended::Done) };
-        let dialled = connected.map_err(|e| e.to_string())?;
+        let dialled = match connected {
+            Ok(dialled) => dialled,
+            Err(error) => {
+                return match dialling::fault(&error, &way, &opening.leg.source) {
+                    Some(fault) => Ok(Ended::NoSource(fault, error.to_string())),
+                    None => Err(error.to_string()),
+                };
+            }
+        };
         self.metrics.total_connection_count.with_label_values(&["smtp_client"]).inc();
         let facts = AttemptFacts {
             site: opening.ready_name.clone(),
@@ -179,6 +231,20 @@ impl Engine {
         }
     }
 }
+
+/// What a walk from host to host has met.
+#[derive(Default)]
+struct Walk {
+    /// Why hosts did not serve.
+    reasons: Vec<String>,
+    /// One did.
+    served: bool,
+    /// When the message that goes from host to host is tried again, if none takes it.
+    delay: Duration,
+}
+
+/// The ticket of a message that goes on to the next host.
+pub(crate) const CARRIED: u64 = 0;
 
 /// Messages a connection has taken and not yet settled; outlives a panic of its session.
 #[derive(Clone, Default)]
@@ -230,6 +296,8 @@ impl<F: Future> Future for Guarded<F> {
 enum Unreached {
     /// Every host was tried.
     Hosts(Reply),
+    /// The source cannot be used.
+    Source(SourceFault, Reply),
     /// There is nothing to try; every message of the site shares the verdict.
     Site(Reply),
 }

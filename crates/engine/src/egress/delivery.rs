@@ -4,7 +4,7 @@
 //! they are not in memory, and settles every outcome. Whatever happens to the socket, each
 //! message taken is settled or given back exactly once.
 
-use crate::egress::connection::{Ended, InHand};
+use crate::egress::connection::{CARRIED, Ended, InHand};
 use crate::engine::Engine;
 use crate::settle::AttemptFacts;
 use ::clock::Instant;
@@ -35,6 +35,8 @@ pub(crate) struct Delivery {
     taken: usize,
     /// The session got as far as taking messages.
     was_ready: bool,
+    /// A message that the next host is to have at once stands in `in_hand`; else it is tried again after so long.
+    carried: Option<Duration>,
     buffer: Vec<u8>,
 }
 
@@ -61,6 +63,7 @@ impl Delivery {
             in_hand,
             taken: 0,
             was_ready: false,
+            carried: None,
             buffer: vec![0; READ_BYTES],
             engine,
         }
@@ -109,6 +112,9 @@ impl Delivery {
         }
         if self.engine.holds_deliveries() {
             return self.idle(LOGS_PAUSE, false).await;
+        }
+        if let Some(queued) = self.in_hand.take(CARRIED) {
+            return self.begin(queued);
         }
         match self.engine.with_queue(|q, now| q.take(now, self.conn)) {
             Take::Message(queued) => {
@@ -251,8 +257,18 @@ impl Delivery {
             return self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued));
         }
         let pending: Vec<u16> = queued.message.pending().collect();
+        let goes_on = self.path.try_next_host_on_transport_error
+            && self.session.is_closed()
+            && outcome.results.iter().any(is_of_transport);
         let outcomes = pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
-        self.engine.settle_attempt(queued, outcomes, &self.facts);
+        match self.engine.conclude_attempt(queued, outcomes, &self.facts) {
+            Some((queued, delay)) if goes_on => {
+                self.in_hand.put(CARRIED, queued);
+                self.carried = Some(delay);
+            }
+            Some((queued, delay)) => self.engine.with_queue(|q, now| q.retry(now, queued, delay)),
+            None => {}
+        }
     }
 
     fn ended(&self, closing: &Closing) -> Ended {
@@ -261,8 +277,9 @@ impl Delivery {
         }
         match closing.why {
             CloseReason::Finished => Ended::Done,
-            // It served, or could have: that it closed while idle is nobody's failure.
-            _ if self.was_ready => Ended::Done,
+            // That it closed while idle is nobody's failure.
+            _ if self.was_ready && closing.phase == smtp_client::Phase::Idle => Ended::Done,
+            _ if self.was_ready => Ended::Broken(self.carried),
             _ => Ended::Refused(closing.reply.to_string()),
         }
     }
@@ -270,6 +287,12 @@ impl Delivery {
     fn now(&self) -> Instant {
         self.engine.clock.mono()
     }
+}
+
+/// The connection failed, not the message; and the message is not there: another host may have it at once. Where nobody
+/// knows whether it is there, that waits for the retry.
+fn is_of_transport(result: &RecipientResult) -> bool {
+    result.verdict == smtp_client::Verdict::Transient && (result.local || result.reply.code == SERVICE_CLOSING)
 }
 
 /// A lost final reply counts as transient: a retry may repeat the delivery, never lose it.
@@ -346,6 +369,8 @@ fn auth(path: &EgressPath) -> Option<AuthPlain> {
     })
 }
 
+/// "Service not available, closing transmission channel" (RFC 5321 section 4.2.2).
+const SERVICE_CLOSING: u16 = 421;
 /// Pause before looking again whether the logs take records.
 const LOGS_PAUSE: Duration = Duration::from_millis(100);
 /// Octets read at once: replies are short.

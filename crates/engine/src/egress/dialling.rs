@@ -5,10 +5,12 @@
 //! itself is `net`'s. A password file is read anew for each connection, so that a changed one counts at once.
 
 use config::{EgressSource, KeySource};
-use net::dial::{Dialled, Way};
+use net::dial::{Cause, DialError, Dialled, Way};
 use net::proxy::{Protocol, Proxy};
-use net::socks5::Credentials;
+use net::socks5::{Credentials, Fault};
+use queue::SourceFault;
 use record::{ProxyProtocol, SourceAddress};
+use std::io;
 
 /// How connections of `source` are made.
 pub(crate) fn way(source: &EgressSource) -> Result<Way, String> {
@@ -25,6 +27,30 @@ pub(crate) fn way(source: &EgressSource) -> Result<Way, String> {
         (None, None) => None,
     };
     Ok(Way { from: source.source_address, proxy })
+}
+
+/// What is wrong with the source, when it is that, and not the host it should reach, and the source is to rest then.
+pub(crate) fn fault(error: &DialError, way: &Way, source: &EgressSource) -> Option<SourceFault> {
+    let fault = source_fault(error, way)?;
+    let rests = match fault {
+        SourceFault::Unplumbed => &source.suspend_when_unplumbed,
+        SourceFault::ProxyUnhealthy => &source.suspend_when_proxy_unhealthy,
+    };
+    rests.as_ref().map(|_| fault)
+}
+
+fn source_fault(error: &DialError, way: &Way) -> Option<SourceFault> {
+    match (&error.cause, &way.proxy) {
+        (Cause::Io(e), _) if way.from.is_some() && e.kind() == io::ErrorKind::AddrNotAvailable => {
+            Some(SourceFault::Unplumbed)
+        }
+        (_, None) | (Cause::TimedOut(_) | Cause::MixedFamilies { .. }, _) => None,
+        // Network or host unreachable, connection refused, TTL expired (RFC 1928 section 6): said of the host.
+        (Cause::Socks(Fault::Refused { code: 3..=6 }), _) => None,
+        (Cause::Io(_) | Cause::Dns(_) | Cause::Socks(_) | Cause::NoAddress { .. }, Some(_)) => {
+            Some(SourceFault::ProxyUnhealthy)
+        }
+    }
 }
 
 /// What the log says of our end.

@@ -75,11 +75,11 @@ impl Engine {
         let pool = self.pool(config.egress_pool()).await.map_err(|e| policy_failure(&e))?;
         let pool_name: Arc<str> = config.egress_pool().into();
         let mut legs = Vec::with_capacity(pool.entries.len());
-        let mut fresh_for = FRESH_MAX;
+        let mut fresh_for = FRESH_MAX.min(pool.ttl.get());
         for entry in &pool.entries {
             let source = self.source(&entry.name).await.map_err(|e| policy_failure(&e))?;
             let path = self.path(domain, &entry.name, &site).await.map_err(|e| policy_failure(&e))?;
-            fresh_for = fresh_for.min(path.refresh_interval.get());
+            fresh_for = fresh_for.min(path.refresh_interval.get()).min(source.ttl.get());
             let ready_name = format!("{}->{site}@smtp_client", entry.name).into();
             let leg = Leg {
                 source: Arc::new(source),
@@ -93,7 +93,7 @@ impl Engine {
             let text = format!("KumoMTA internal: egress pool {pool_name} has no sources");
             return Err(failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text));
         }
-        Ok(Route { legs, fresh_for })
+        Ok(Route { legs, fresh_for: fresh_for.max(FRESH_MIN) })
     }
 
     /// Where the queue's mail goes, and the name of that site.
@@ -195,5 +195,7 @@ fn policy_failure(error: &PolicyError) -> RouteFailure {
 
 /// How long a queue without route rests before it is asked about again (KumoMTA: 60 s).
 const HOLD: Duration = Duration::from_secs(60);
+/// Shortest time a route is used, whatever a `ttl` says: each message would ask for it again.
+const FRESH_MIN: Duration = Duration::from_secs(1);
 /// Longest time a route is used without asking again.
 const FRESH_MAX: Duration = Duration::from_secs(60);

@@ -1,0 +1,84 @@
+//! Sources whose own address or proxy does not work: mail goes out by another source of the pool.
+
+use e2e::kumod::{Kumod, Launch, policy_file};
+use e2e::logs::Logs;
+use e2e::port::free_port;
+use e2e::scratch::Scratch;
+use e2e::sink::Sink;
+use e2e::until::{LATER, SOON};
+use e2e::wire::Client;
+use serde_json::Value;
+
+struct Setup {
+    scratch: Scratch,
+    sink: Sink,
+    relay: Kumod,
+}
+
+impl Setup {
+    /// `sick`: options of the first of two sources.
+    fn new(sick: &str) -> Setup {
+        let scratch = Scratch::new();
+        let sink = Sink::start(&scratch, "sink", &[]);
+        let launch = Launch::policy(policy_file("sources.lua"))
+            .env("SOURCES_DIR", scratch.join("sources"))
+            .env("SOURCES_TO", sink.address.to_string())
+            .env("SOURCES_SICK", sick);
+        Setup { relay: launch.start(), scratch, sink }
+    }
+
+    fn submit(&self, count: usize) {
+        let mut client = Client::connect(self.relay.smtp());
+        for number in 0..count {
+            let reply = client.submit("sender@source.test", &format!("{number}@target.test"), "sources");
+            assert_eq!(reply.code, 250, "{reply:?}");
+        }
+    }
+
+    /// Waits until so many records of a type are in the log.
+    fn logged(&self, kind: &str, count: usize) -> Vec<Value> {
+        Logs::new(self.scratch.join("sources/logs")).await_records(kind, count, LATER, |record| record["type"] == kind)
+    }
+
+    /// All mail goes out by the other source, and no attempt was counted.
+    fn check(self) {
+        self.submit(20);
+        self.sink.await_arrivals(20, SOON);
+        self.relay.await_empty(SOON);
+        let delivered = self.logged("Delivery", 20);
+        assert!(delivered.iter().all(|r| r["egress_source"] == "well" && r["num_attempts"] == 0), "{delivered:?}");
+        let logs = Logs::new(self.scratch.join("sources/logs"));
+        self.relay.stop();
+        assert!(logs.of_type("TransientFailure").is_empty());
+    }
+}
+
+#[test]
+fn an_address_that_is_not_plumbed_rests() {
+    // TEST-NET-1 (RFC 5737) is nobody's.
+    Setup::new(
+        "source_address = '192.0.2.7', suspend_when_unplumbed = { trigger = 'Immediate', duration = '10 minutes' }",
+    )
+    .check();
+}
+
+#[test]
+fn a_proxy_that_is_down_rests() {
+    let nobody = free_port();
+    let options = format!(
+        "ha_proxy_server = '127.0.0.1:{nobody}', ha_proxy_source_address = '127.0.0.9', \
+         suspend_when_proxy_unhealthy = {{ trigger = 'Immediate', duration = '10 minutes' }}"
+    );
+    Setup::new(&options).check();
+}
+
+#[test]
+fn without_the_option_it_is_a_failure_like_any_other() {
+    let setup = Setup::new("source_address = '192.0.2.7'");
+    setup.submit(2);
+    let failed = setup.logged("TransientFailure", 1);
+    let text = failed[0]["response"]["content"].as_str().unwrap_or_default();
+    assert!(text.contains("failed to connect to any candidate hosts"), "{text}");
+    setup.sink.await_arrivals(1, SOON);
+    setup.relay.stop();
+}
