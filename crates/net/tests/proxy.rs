@@ -113,6 +113,19 @@ async fn a_name_is_looked_up_and_its_addresses_are_tried_in_order() {
 }
 
 #[tokio::test]
+async fn sixteen_addresses_of_a_proxy_are_tried_and_no_more() {
+    let (proxy, _listener) = haproxy("192.0.2.9").await;
+    let server = format!("proxy.test:{}", proxy.server.port).parse().unwrap();
+    let way = Way { from: None, proxy: Some(Proxy { server, ..proxy }) };
+    for (dead, is_reached) in [(15, true), (16, false)] {
+        let mut known = vec![ip("127.0.0.2"); dead];
+        known.push(ip("127.0.0.1"));
+        let dialled = connect(to(), &way, &names(Names::Known(known)), PATIENCE).await;
+        assert_eq!(dialled.is_ok(), is_reached, "{dead}: {dialled:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_mix_of_families_is_refused_before_anybody_is_asked() {
     for (protocol, to, text) in [
         (bind("2001:db8::9"), "198.51.100.25:25", "cannot connect from 2001:db8::9 to 198.51.100.25:25"),

@@ -1,4 +1,4 @@
-//! Proxies mail goes out through: Debian's haproxy and microsocks, and our own server for KumoMTA's use of SOCKS5 BIND.
+//! Proxies mail goes out through: Debian's haproxy, dante and microsocks, and our own server for KumoMTA's use of SOCKS5 BIND.
 //!
 //! Each listens on a free port of 127.0.0.1 and writes down on stderr whom it connected with whom.
 
@@ -28,6 +28,18 @@ impl RunningProxy {
         let mut command = peers::command("haproxy");
         command.arg("-db").arg("-f").arg(scratch.write("haproxy.cfg", config));
         RunningProxy::announced_by_itself("haproxy", command, address)
+    }
+
+    /// dante: SOCKS5 for everybody. It connects from 127.0.0.8, tells its client so, and says
+    /// `... -> OURS DESTINATION`, with a dot before the ports.
+    pub fn dante(scratch: &Scratch) -> RunningProxy {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let config = DANTE_CONFIG.replace("@PORT@", &address.port().to_string());
+        let mut command = peers::command("danted");
+        command.arg("-f").arg(scratch.write("danted.conf", config)).arg("-p").arg(scratch.join("danted.pid"));
+        let process = Process::spawn("danted", command);
+        process.await_stderr("`running`", SOON, |line| line.ends_with(" running").then_some(()));
+        RunningProxy { process, address }
     }
 
     /// microsocks: SOCKS5, for everybody or for one user with a password.
@@ -81,3 +93,18 @@ listen mail
     log-format "from %ci:%cp to %[dst]:%[dst_port]"
     server destination 0.0.0.0:0
 "#;
+
+const DANTE_CONFIG: &str = r"
+logoutput: stderr
+internal: 127.0.0.1 port = @PORT@
+external: 127.0.0.8
+socksmethod: none
+clientmethod: none
+client pass {
+    from: 127.0.0.0/8 to: 0.0.0.0/0
+}
+socks pass {
+    from: 0.0.0.0/0 to: 0.0.0.0/0
+    log: connect
+}
+";

@@ -1,4 +1,4 @@
-//! Mail out through proxies: haproxy, microsocks, and KumoMTA's BIND before CONNECT.
+//! Mail out through proxies: haproxy, dante, microsocks, and KumoMTA's BIND before CONNECT.
 //!
 //! In each test the sink stands for the mail server; that the mail went through the proxy is told by the proxy itself,
 //! and what the log says of our address is compared with that.
@@ -38,18 +38,19 @@ fn haproxy_is_told_both_addresses() {
 }
 
 #[test]
-fn socks5_without_a_login() {
+fn the_address_a_socks5_server_tells_is_logged() {
     let scratch = Scratch::new();
-    let (sink, proxy) = (Sink::start(&scratch, "sink", &[]), RunningProxy::microsocks(None));
+    let (sink, proxy) = (Sink::start(&scratch, "sink", &[]), RunningProxy::dante(&scratch));
     let source = format!("socks5_proxy_server = '{}'", proxy.address);
     let setup = Setup::new(&scratch, &sink.address.to_string(), &source, &[]);
     let delivery = setup.deliver();
     sink.await_arrivals(1, SOON);
-    proxy.await_line(&["connected to", &sink.address.port().to_string()]);
-    // microsocks does not tell its own address: it says 0.0.0.0:0.
+    let line = proxy.await_line(&["tcp/connect", " -> 127.0.0.8.", &dotted(&sink.address.to_string())]);
+    let seen = delivery["source_address"]["address"].as_str().expect("an address");
+    assert!(line.contains(&format!(" -> {} ", dotted(seen))), "{seen}: {line}");
     assert_eq!(
         delivery["source_address"],
-        json!({"address": "0.0.0.0:0", "server": proxy.address.to_string(), "protocol": "socks5"})
+        json!({"address": seen, "server": proxy.address.to_string(), "protocol": "socks5"})
     );
 }
 
@@ -69,7 +70,8 @@ fn socks5_with_a_login_by_a_proxy_known_by_name() {
     let delivery = setup.deliver();
     sink.await_arrivals(1, SOON);
     proxy.await_line(&["connected to", &sink.address.port().to_string()]);
-    assert_eq!(delivery["source_address"]["server"], name.as_str());
+    // microsocks does not tell its own address: it says 0.0.0.0:0.
+    assert_eq!(delivery["source_address"], json!({"address": "0.0.0.0:0", "server": name, "protocol": "socks5"}));
     setup.assert_no_password(&delivery);
 }
 
@@ -200,6 +202,11 @@ impl Setup<'_> {
         let stderr = self.server.process.stderr();
         assert!(!stderr.contains(PASSWORD), "{stderr}");
     }
+}
+
+/// An address as dante writes it.
+fn dotted(address: &str) -> String {
+    address.replace(':', ".")
 }
 
 const USER: &str = "scott";
