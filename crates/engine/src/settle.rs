@@ -10,14 +10,13 @@ use crate::records;
 use clock::WallTime;
 use message::Message;
 use net::TlsFacts;
-use queue::settle::{Settlement, all_pending, expire, settle};
+use queue::settle::{Settlement, all_pending, apply, expire, settle};
 use queue::{Entry, Leg, Next, Outcome, Queued, Verdict};
 use record::{LogRecord, PeerAddress, RecordType, SourceAddress};
 use smtp_wire::Reply;
 use spool::Mark;
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 use telemetry::metrics::IntCounter;
 
 /// What records say about the connection an attempt was made on.
@@ -43,20 +42,38 @@ pub(crate) struct Counts {
 }
 
 impl Engine {
-    /// Ends one attempt of a message: it is done with, or waits for the next.
-    pub(crate) fn settle_attempt(&self, queued: Queued, outcomes: Vec<Outcome>, facts: &AttemptFacts) {
-        if let Some((queued, delay)) = self.conclude_attempt(queued, outcomes, facts) {
-            self.with_queue(|q, now| q.retry(now, queued, delay));
-        }
-    }
-
-    /// The same, but a message that is to be tried again comes back, with the delay that spool and logs know of.
-    pub(crate) fn conclude_attempt(
+    /// Notes what a host did to a message that goes on to the next at once, as part of the same attempt; `None` when
+    /// nobody is left to deliver to.
+    pub(crate) fn note_failure(
         &self,
         mut queued: Queued,
         outcomes: Vec<Outcome>,
         facts: &AttemptFacts,
-    ) -> Option<(Queued, Duration)> {
+    ) -> Option<Queued> {
+        let name = self.with_queue(|q, _| q.queue_name(queued.queue));
+        let (entries, newly_settled) = apply(&mut queued.message, outcomes);
+        let id = queued.message.id;
+        let is_done = queued.message.is_settled();
+        if !queued.message.is_volatile() {
+            let recipients = || newly_settled.iter().map(|i| u32::from(*i)).collect();
+            match is_done {
+                true => self.spool.mark(Mark::Removed { id }),
+                false if !newly_settled.is_empty() => {
+                    self.spool.mark(Mark::RecipientsDone { id, recipients: recipients() })
+                }
+                false => {}
+            }
+        }
+        entries.iter().for_each(|entry| self.log_entry(&queued, &name, entry, facts));
+        if is_done {
+            self.with_queue(|q, now| q.forget(now.mono, &queued));
+            return None;
+        }
+        Some(queued)
+    }
+
+    /// Ends one attempt of a message: it is done with, or waits for the next.
+    pub(crate) fn settle_attempt(&self, mut queued: Queued, outcomes: Vec<Outcome>, facts: &AttemptFacts) {
         let (config, name, random) = self
             .with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue), q.random()));
         let now = self.clock.now();
@@ -66,13 +83,10 @@ impl Engine {
             self.log_entry(&queued, &name, entry, facts);
         }
         match settlement.next {
-            Next::Done => {
-                self.with_queue(|q, now| q.forget(now.mono, &queued));
-                None
-            }
+            Next::Done => self.with_queue(|q, now| q.forget(now.mono, &queued)),
             Next::Retry(delay) => {
                 queued.message.attempts = queued.message.attempts.saturating_add(1);
-                Some((queued, delay))
+                self.with_queue(|q, now| q.retry(now, queued, delay));
             }
         }
     }

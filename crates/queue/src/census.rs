@@ -5,6 +5,7 @@
 //! is with whoever took them and not seen here.
 
 use crate::core::{QueueCore, QueueKey, ReadyKey};
+use crate::ready::ReadyQueue;
 use clock::{Duration, Instant};
 use message::MessageId;
 
@@ -82,7 +83,8 @@ impl QueueCore {
         let Some(queue) = self.scheduled.get(&key).filter(|q| !q.due.is_empty()) else { return false };
         let answer_comes = queue.configuring || queue.routing || queue.unfinished;
         let timer_comes = queue.promotes_after + TIMER_LATE_MAX >= now;
-        let is_called = |leg: &ReadyKey| self.ready.get(leg).is_some_and(|r| !r.messages.is_empty());
+        let comes = |r: &ReadyQueue| !r.messages.is_empty() || r.selects_at + TIMER_LATE_MAX >= now;
+        let is_called = |leg: &ReadyKey| self.ready.get(leg).is_some_and(comes);
         !answer_comes && !timer_comes && !queue.waits_at.iter().any(is_called)
     }
 

@@ -9,16 +9,16 @@
 //! {waiting, due, ready, ending, unspooled, taken by one connection, settler or spooler, settled}.
 
 use crate::Why;
-use crate::effect::{Effect, Opening};
+use crate::effect::Effect;
 use crate::ending::{Endings, Failure};
-use crate::messages::{List, Messages, SlotNumber};
+use crate::messages::{Messages, SlotNumber};
 use crate::pool::Rotation;
-use crate::ready::{Connection, ReadyQueue, Route, RouteFailure};
+use crate::ready::{ReadyQueue, Route, RouteFailure};
 use crate::retry;
 use crate::scheduled::{ScheduledQueue, Way};
 use crate::settle::Verdict;
-use crate::shared::{LeaseSet, Leases, SharedRates};
-use crate::sources::{SourceFault, Sources};
+use crate::shared::{Leases, SharedRates};
+use crate::sources::Sources;
 use crate::volatile::Unspooled;
 use clock::{Duration, Instant, Now, TimerWheel};
 use config::QueueConfig;
@@ -117,6 +117,8 @@ pub struct QueueCore {
     pub(crate) leases: Leases,
     /// Sources that do not work.
     pub(crate) sources: Sources,
+    /// Ready queues of such, whose messages are on their way back.
+    pub(crate) resting: VecDeque<ReadyKey>,
     pub(crate) messages: Messages,
     pub(crate) endings: Endings,
     pub(crate) unspooled: Unspooled,
@@ -144,6 +146,8 @@ pub(crate) enum Timer {
     Promote(QueueKey),
     /// A ready queue may open connections again.
     Open(ReadyKey),
+    /// The source of a ready queue may be chosen again.
+    Select(ReadyKey),
     /// Somebody without a place in the spool may have waited too long.
     Spool,
 }
@@ -159,6 +163,7 @@ impl QueueCore {
             rates: SharedRates::default(),
             leases: Leases::default(),
             sources: Sources::default(),
+            resting: VecDeque::new(),
             messages: Messages::default(),
             endings: Endings::default(),
             unspooled: Unspooled::default(),
@@ -255,77 +260,6 @@ impl QueueCore {
         self.insert(now, queue, message);
     }
 
-    /// A connection with nothing in hand asks for its next message; when there is none it is
-    /// noted as idle and will be woken.
-    pub fn take(&mut self, now: Now, conn: ConnKey) -> Take {
-        let taken = self.take_more(now, conn);
-        if let (Take::Idle, Some(ready)) = (&taken, self.ready.get_mut(&conn.ready))
-            && let Some(connection) = ready.connections.get_mut(conn.slot)
-            && !std::mem::replace(&mut connection.idle, true)
-        {
-            ready.idle.push_back(conn.slot);
-        }
-        taken
-    }
-
-    /// A connection wants to end because nothing came: false when it was woken already and
-    /// must take what was promised to it.
-    pub fn leave_idle(&mut self, conn: ConnKey) -> bool {
-        let Some(ready) = self.ready.get_mut(&conn.ready) else { return true };
-        let was_idle = ready.idle.contains(&conn.slot);
-        ready.idle.retain(|slot| *slot != conn.slot);
-        if let Some(connection) = ready.connections.get_mut(conn.slot) {
-            connection.idle = false;
-        }
-        was_idle
-    }
-
-    /// True while messages are ready for whoever this connection serves.
-    pub fn has_work(&self, conn: ConnKey) -> bool {
-        self.ready.get(&conn.ready).is_some_and(|ready| !ready.messages.is_empty())
-    }
-
-    /// A connection with a message in hand asks for one to pipeline behind it. It is not noted
-    /// as idle: a message must not be promised to a connection that waits for a slow peer.
-    pub fn take_more(&mut self, now: Now, conn: ConnKey) -> Take {
-        let Some(ready) = self.ready.get_mut(&conn.ready) else { return Take::Close };
-        ready.last_used = now.mono;
-        let Some(connection) = ready.connections.get_mut(conn.slot) else { return Take::Close };
-        let turn_is_over = ready.messages.is_empty() || connection.taken >= LEASE_TURN;
-        if turn_is_over && self.leases.are_missed(&connection.leases) {
-            return Take::Close;
-        }
-        if ready.messages.is_empty() {
-            return Take::Idle;
-        }
-        if let Err(wait) = ready.message_rates.admit(&mut self.rates, now.mono) {
-            // Beyond its patience a connection would be held for nothing, and may be what others wait for.
-            return if wait > ready.patience() { Take::Close } else { Take::After(wait) };
-        }
-        connection.taken += 1;
-        ready.consecutive_failures = 0;
-        loop {
-            let taken = self.pop_young(now, conn.ready);
-            // Places became free, of what is taken and of what was too old.
-            self.call_waiters(now, conn.ready);
-            if taken.is_some() || !self.has_work(conn) {
-                return taken.map_or(Take::Idle, |queued| Take::Message(Box::new(queued)));
-            }
-        }
-    }
-
-    /// The message that goes next; those before it that are too old end.
-    fn pop_young(&mut self, now: Now, key: ReadyKey) -> Option<Queued> {
-        let ready = self.ready.get_mut(&key)?;
-        let mut slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
-        while let Some(old) = slot.filter(|slot| is_expired(&self.scheduled, &self.messages, *slot, now)) {
-            self.messages.push_back(&mut self.endings.expired, old);
-            slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
-        }
-        self.call_settlers();
-        slot.and_then(|slot| self.messages.remove(slot))
-    }
-
     /// A message that was tried comes back for another attempt after `delay`.
     pub fn retry(&mut self, now: Now, queued: Queued, delay: Duration) {
         let Queued { mut message, queue } = queued;
@@ -368,87 +302,6 @@ impl QueueCore {
         self.left(queued.queue, now);
     }
 
-    /// A connection is over; it gave its messages back or settled them before.
-    pub fn connection_ended(&mut self, now: Now, conn: ConnKey) {
-        let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
-        if let Some(connection) = ready.connections.try_remove(conn.slot) {
-            ready.idle.retain(|slot| *slot != conn.slot);
-            self.leases.give_back(&connection.leases);
-            self.call_for_leases(now, &connection.leases);
-        }
-        self.serve(now, conn.ready);
-    }
-
-    /// Calls those who wait for leases that came back, before whoever gave them back may take them again.
-    fn call_for_leases(&mut self, now: Now, leases: &LeaseSet) {
-        for _ in 0..self.leases.in_line(leases) {
-            let Some(key) = self.leases.call_next(leases) else { return };
-            self.serve(now, key);
-        }
-    }
-
-    /// No host of the destination could be reached: the first message bears the failure; when
-    /// `consecutive_connection_failures_before_delay` is exceeded, all of them do.
-    pub fn connection_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
-        let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
-        ready.note_failure(now.mono);
-        let opens_after = ready.opens_after;
-        let limit = ready.leg.path.consecutive_connection_failures_before_delay;
-        let (count, reply) = match ready.consecutive_failures as usize > limit {
-            false => (1, reply),
-            true => {
-                ready.consecutive_failures = 0;
-                let code = EnhancedCode::new(4, 4, 1);
-                (usize::MAX, Reply::enhanced(451, code, "No answer from any hosts listed in MX"))
-            }
-        };
-        self.fail_ready(conn.ready, count, Verdict::Transient, reply);
-        self.wheel.insert(opens_after, Timer::Open(conn.ready));
-        self.connection_ended(now, conn);
-        self.call_waiters(now, conn.ready);
-    }
-
-    /// No connection came about because of the source itself. If it rests from now on, its messages go back to their
-    /// scheduled queues, no attempt counted, and other sources of their pools have them
-    /// (`Why::SourceIsUnhealthyAndSuspended`); if not, it is a failure like any other.
-    pub fn source_failed(&mut self, now: Now, conn: ConnKey, fault: SourceFault, reply: Reply) {
-        let Some(source) = self.ready.get(&conn.ready).map(|ready| ready.leg.source.clone()) else { return };
-        if !self.sources.failed(now.mono, &source, fault) {
-            return self.connection_failed(now, conn, reply);
-        }
-        let mut resting: Vec<ReadyKey> =
-            self.ready.iter().filter(|(_, r)| r.leg.source.name == source.name).map(|(key, _)| *key).collect();
-        // In order of age: equal runs must do equal things.
-        resting.sort_unstable();
-        resting.into_iter().for_each(|key| self.send_back(now, key));
-        self.connection_ended(now, conn);
-    }
-
-    /// The messages of a ready queue are due again in their scheduled queues.
-    fn send_back(&mut self, now: Now, key: ReadyKey) {
-        let mut queues = Vec::new();
-        while let Some(ready) = self.ready.get_mut(&key) {
-            let slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
-            let Some((slot, home)) = slot.and_then(|slot| Some((slot, self.messages.queue_of(slot)?))) else { break };
-            let Some(queue) = self.scheduled.get_mut(&home) else { continue };
-            queue.out = queue.out.saturating_sub(1);
-            self.messages.push_back(&mut queue.due, slot);
-            queues.push(home);
-        }
-        queues.sort_unstable();
-        queues.dedup();
-        queues.into_iter().for_each(|queue| self.promote(now, queue));
-    }
-
-    /// The destination as a whole refuses or cannot take mail (null MX, prohibited host): every
-    /// message ready for it is settled with `reply`.
-    pub fn site_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
-        let verdict = if reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
-        self.fail_ready(conn.ready, usize::MAX, verdict, reply);
-        self.connection_ended(now, conn);
-        self.call_waiters(now, conn.ready);
-    }
-
     /// Fires timers that are due; when there are many, some of them: [`QueueCore::deadline`] tells to come back at once.
     pub fn tick(&mut self, now: Now) {
         let mut fired = Vec::new();
@@ -457,9 +310,11 @@ impl QueueCore {
             match timer {
                 Timer::Promote(key) => self.promote(now, key),
                 Timer::Open(key) => self.serve(now, key),
+                Timer::Select(key) => self.call_waiters(now, key),
                 Timer::Spool => self.spool_patient(now),
             }
         }
+        self.send_back(now);
         if self.fired.is_empty() {
             self.due_wheel.expire(now.mono, &mut self.fired);
         }
@@ -486,7 +341,7 @@ impl QueueCore {
 
     /// When to call [`QueueCore::tick`] next; the beginning of time when there is more to do at once.
     pub fn deadline(&self) -> Instant {
-        if !self.fired.is_empty() || !self.unfinished.is_empty() {
+        if !self.fired.is_empty() || !self.unfinished.is_empty() || !self.resting.is_empty() {
             return Instant::ZERO;
         }
         let timers = self.wheel.deadline().into_iter().chain(self.due_wheel.deadline());
@@ -617,41 +472,6 @@ impl QueueCore {
         key
     }
 
-    /// Wakes an idle connection or opens new ones, as far as limits allow.
-    pub(crate) fn serve(&mut self, now: Now, key: ReadyKey) {
-        let Some(ready) = self.ready.get_mut(&key) else { return };
-        if ready.messages.is_empty() {
-            return;
-        }
-        if let Some(slot) = ready.idle.pop_front() {
-            if let Some(connection) = ready.connections.get_mut(slot) {
-                connection.idle = false;
-            }
-            self.effects.push(Effect::Wake(ConnKey { ready: key, slot }));
-            return;
-        }
-        while ready.connections.len() < ready.wanted_connections() {
-            if now.mono < ready.opens_after {
-                return;
-            }
-            let messages_wait = ready.message_rates.check(&self.rates, now.mono).err();
-            let opening_waits = ready.connection_rates.check(&self.rates, now.mono).err();
-            if let Some(wait) = opening_waits.max(messages_wait.filter(|wait| *wait > ready.patience())) {
-                ready.opens_after = now.mono + wait;
-                self.wheel.insert(ready.opens_after, Timer::Open(key));
-                return;
-            }
-            if !self.leases.take(&ready.leases, key, !ready.connections.is_empty()) {
-                return;
-            }
-            let _admitted = ready.connection_rates.admit(&mut self.rates, now.mono);
-            let slot = ready.connections.insert(Connection { idle: false, taken: 0, leases: ready.leases.clone() });
-            let conn = ConnKey { ready: key, slot };
-            let opening = Opening { conn, ready_name: ready.name.clone(), leg: ready.leg.clone() };
-            self.effects.push(Effect::Open(opening));
-        }
-    }
-
     /// Forgets queues that nobody has used for a while.
     fn sweep(&mut self, now: Instant) {
         self.rates.sweep(now);
@@ -709,31 +529,6 @@ impl QueueCore {
         }
     }
 
-    /// Messages that grew too old in a ready queue from which nobody took them end.
-    fn expire_ready(&mut self, now: Now, key: ReadyKey) {
-        let Some(ready) = self.ready.get_mut(&key) else { return };
-        let scheduled = &self.scheduled;
-        let is_old =
-            |queue: QueueKey, message: &Message| scheduled.get(&queue).is_some_and(|q| q.is_expired(message, now));
-        if ready.messages.move_expired(&mut self.messages, &mut self.endings.expired, is_old) > 0 {
-            self.call_settlers();
-            self.call_waiters(now, key);
-        }
-    }
-
-    /// The first `count` messages of a ready queue, or all there are, end with `reply`.
-    fn fail_ready(&mut self, key: ReadyKey, count: usize, verdict: Verdict, reply: Reply) {
-        let Some(ready) = self.ready.get_mut(&key) else { return };
-        let route = Some((ready.name.clone(), ready.leg.clone()));
-        let mut failed = List::default();
-        for _ in 0..count.min(ready.messages.len()) {
-            let slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
-            let Some(slot) = slot else { break };
-            self.messages.push_back(&mut failed, slot);
-        }
-        self.fail(Failure { verdict, reply, route }, failed);
-    }
-
     fn fresh_key(&mut self) -> u32 {
         self.next_key += 1;
         self.next_key
@@ -746,7 +541,12 @@ pub(crate) fn is_small(scheduled: &HashMap<QueueKey, ScheduledQueue>) -> impl Fn
 }
 
 /// Whether the message in a slot is older than its queue lets messages become.
-fn is_expired(scheduled: &HashMap<QueueKey, ScheduledQueue>, messages: &Messages, slot: SlotNumber, now: Now) -> bool {
+pub(crate) fn is_expired(
+    scheduled: &HashMap<QueueKey, ScheduledQueue>,
+    messages: &Messages,
+    slot: SlotNumber,
+    now: Now,
+) -> bool {
     let queue = messages.queue_of(slot).and_then(|key| scheduled.get(&key));
     queue.zip(messages.get(slot)).is_some_and(|(queue, message)| queue.is_expired(message, now))
 }
@@ -779,8 +579,6 @@ fn no_source() -> RouteFailure {
 
 /// How long a queue without a source rests before it is asked about again (KumoMTA: 60 s).
 const NO_SOURCE_HOLD: Duration = Duration::from_secs(60);
-/// Messages a connection may take while others wait for what it needs.
-const LEASE_TURN: usize = 16;
 /// Shortest pause before the spool is asked for the same message again.
 const POSTPONED_MIN: Duration = Duration::from_secs(1);
 /// Messages whose time has come that one visit looks at: about a millisecond's work.

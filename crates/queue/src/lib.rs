@@ -10,6 +10,7 @@
 //! Deliberately absent: DNS and MX (route), SMTP (smtp-client), disk (spool), I/O of any kind.
 
 mod census;
+mod connections;
 mod core;
 mod effect;
 mod ending;

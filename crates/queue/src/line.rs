@@ -22,6 +22,8 @@ pub(crate) struct Line {
     small: VecDeque<QueueKey>,
     /// Flows of large queues, by virtual time and order of coming.
     bulk: BTreeSet<Turn>,
+    /// Where large queues go on that have no message now, if that is ahead of `time`.
+    ends: HashMap<QueueKey, u64>,
     /// Virtual time of the bulk message that went last.
     time: u64,
     turns: u64,
@@ -63,7 +65,10 @@ impl Line {
                 messages.push_back(entry.insert(List::default()), slot);
                 match is_small {
                     true => self.small.push_back(queue),
-                    false => self.queue_bulk(queue, self.time),
+                    false => {
+                        let start = self.ends.remove(&queue).map_or(self.time, |end| end.max(self.time));
+                        self.queue_bulk(queue, start);
+                    }
                 }
             }
         }
@@ -101,6 +106,9 @@ impl Line {
         self.len -= 1;
         if flow.is_empty() {
             self.flows.remove(&queue);
+            if !self.small_went {
+                self.note_end(queue, start + cost(messages.get(slot)));
+            }
         } else if self.small_went {
             self.small.push_back(queue);
         } else {
@@ -133,8 +141,8 @@ impl Line {
                 messages.push_back(to, slot);
                 self.len -= 1;
             }
-            self.forget_if_empty(queue);
         }
+        self.forget_empty();
         to.len() - before
     }
 
@@ -147,16 +155,26 @@ impl Line {
         for queue in queues {
             let Some(flow) = self.flows.get_mut(&queue) else { continue };
             self.len -= messages.move_volatile(flow, to, &moves);
-            self.forget_if_empty(queue);
+        }
+        self.forget_empty();
+    }
+
+    /// Flows without messages have no turn.
+    fn forget_empty(&mut self) {
+        let before = self.flows.len();
+        self.flows.retain(|_, flow| !flow.is_empty());
+        if self.flows.len() < before {
+            let flows = &self.flows;
+            self.small.retain(|queue| flows.contains_key(queue));
+            self.bulk.retain(|turn| flows.contains_key(&turn.queue));
         }
     }
 
-    /// A flow without messages has no turn.
-    fn forget_if_empty(&mut self, queue: QueueKey) {
-        if self.flows.get(&queue).is_some_and(List::is_empty) {
-            self.flows.remove(&queue);
-            self.small.retain(|other| *other != queue);
-            self.bulk.retain(|turn| turn.queue != queue);
+    /// Remembers where a large queue goes on: coming back at once, it must not pass those who stayed.
+    fn note_end(&mut self, queue: QueueKey, end: u64) {
+        self.ends.insert(queue, end);
+        if self.ends.len() > 2 * self.flows.len() + ENDS_MIN {
+            self.ends.retain(|_, end| *end > self.time);
         }
     }
 
@@ -176,6 +194,8 @@ fn cost(message: Option<&Message>) -> u64 {
     1 + message.map_or(0, |m| u64::from(m.size) / OCTETS_OF_A_TURN)
 }
 
+/// Ends that are remembered before those that are over are looked for.
+const ENDS_MIN: usize = 64;
 /// Content beyond which a message takes more than one turn.
 const OCTETS_OF_A_TURN: u64 = 64 << 10;
 
@@ -257,6 +277,23 @@ mod tests {
         rig.next(300);
         rig.put(2, 100, 0, false);
         assert_eq!(count(&rig.next(100), 2), 50);
+    }
+
+    #[test]
+    fn who_comes_back_at_once_does_not_pass_those_who_stayed() {
+        let mut rig = Rig::new();
+        rig.put(1, 100, 0, false);
+        rig.put(2, 100, 0, false);
+        rig.put(3, 1, 10 * 64 * 1024, false);
+        let mut went = Vec::new();
+        for _ in 0..110 {
+            let queue = rig.next(1)[0];
+            went.push(queue);
+            if queue == 3 {
+                rig.put(3, 1, 10 * 64 * 1024, false);
+            }
+        }
+        assert_eq!([1, 2, 3].map(|queue| count(&went, queue)), [53, 52, 5], "eleven turns' worth each time");
     }
 
     #[test]

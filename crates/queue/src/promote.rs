@@ -34,11 +34,24 @@ impl QueueCore {
         while turns > 0 {
             turns -= 1;
             let Some(ready) = self.ready.get_mut(&key) else { return };
+            if let Err(wait) = ready.may_be_chosen(&self.rates, &self.sources, now.mono) {
+                return self.call_waiters_after(now.mono, key, wait);
+            }
             let Some(waiter) = ready.call(is_small(&self.scheduled)) else { return };
             if let Some(queue) = self.scheduled.get_mut(&waiter) {
                 queue.waits_at.remove(&key);
             }
             self.promote_up_to(now, waiter, MESSAGES_PER_TURN);
+        }
+    }
+
+    /// Calls those who wait for a ready queue once its source may be chosen again.
+    fn call_waiters_after(&mut self, now: Instant, key: ReadyKey, wait: Duration) {
+        let Some(ready) = self.ready.get_mut(&key) else { return };
+        let at = now + wait;
+        if ready.selects_at <= now || ready.selects_at > at {
+            ready.selects_at = at;
+            self.wheel.insert(at, Timer::Select(key));
         }
     }
 
@@ -102,10 +115,7 @@ impl QueueCore {
             refresh(queue, key, now.mono, &mut self.effects);
         }
         let Some(leg) = choice.leg else {
-            if let Some(wait) = choice.wait {
-                queue.promotes_after = now.mono + wait;
-                self.wheel.insert(queue.promotes_after, Timer::Promote(key));
-            }
+            choice.waits.into_iter().for_each(|(leg, wait)| self.call_waiters_after(now.mono, leg, wait));
             self.wait_for_room(key);
             return Gate::Stopped;
         };
@@ -173,8 +183,9 @@ struct Choice {
     leg: Option<ReadyKey>,
     /// One was met that is gone: an unused ready queue is forgotten though routes still name it.
     some_gone: bool,
-    /// When a way with room may be selected again: its source's turn is not yet there (`source_selection_rate`), or it rests.
-    wait: Option<Duration>,
+    /// Ways with room that may not be chosen now, and how long: their source's turn is not yet there
+    /// (`source_selection_rate`), or it rests.
+    waits: Vec<(ReadyKey, Duration)>,
 }
 
 fn choose(
@@ -183,14 +194,14 @@ fn choose(
     (rates, sources): (&SharedRates, &Sources),
     now: Instant,
 ) -> Choice {
-    let mut choice = Choice { leg: None, some_gone: false, wait: None };
+    let mut choice = Choice { leg: None, some_gone: false, waits: Vec::new() };
     let is_small = queue.is_small();
     let Some(way) = queue.route.as_mut() else { return choice };
     let usable = |i: usize| match ready.get(&way.legs[i]) {
         Some(ready) if ready.has_room(is_small) => match ready.may_be_chosen(rates, sources, now) {
             Ok(()) => true,
             Err(wait) => {
-                choice.wait = Some(choice.wait.map_or(wait, |other| other.min(wait)));
+                choice.waits.push((way.legs[i], wait));
                 false
             }
         },

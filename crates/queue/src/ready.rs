@@ -101,6 +101,8 @@ pub(crate) struct ReadyQueue {
     pub consecutive_failures: u32,
     /// No new connection before this moment.
     pub opens_after: Instant,
+    /// When those who wait are called because the source may be chosen again.
+    pub selects_at: Instant,
     pub message_rates: Rates,
     pub connection_rates: Rates,
     /// How often a pool may choose this way.
@@ -137,6 +139,7 @@ impl ReadyQueue {
             idle: VecDeque::new(),
             consecutive_failures: 0,
             opens_after: Instant::ZERO,
+            selects_at: Instant::ZERO,
             last_used: now,
         };
         queue.set_rates();

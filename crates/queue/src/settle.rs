@@ -78,14 +78,7 @@ pub fn settle(
     now: Now,
     random: u64,
 ) -> Settlement {
-    let mut entries: Vec<Entry> = Vec::new();
-    let mut newly_settled = Vec::new();
-    for outcome in outcomes {
-        if outcome.verdict != Verdict::Transient && message.settled.insert(outcome.recipient) {
-            newly_settled.push(outcome.recipient);
-        }
-        add(&mut entries, outcome);
-    }
+    let (mut entries, mut newly_settled) = apply(message, outcomes);
     if message.is_settled() {
         return Settlement { entries, newly_settled, next: Next::Done };
     }
@@ -100,6 +93,19 @@ pub fn settle(
             Settlement { entries, newly_settled, next: Next::Done }
         }
     }
+}
+
+/// Applies outcomes without planning what comes next: what to log, in order, and the recipients that are settled now.
+pub fn apply(message: &mut Message, outcomes: Vec<Outcome>) -> (Vec<Entry>, Vec<u16>) {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut newly_settled = Vec::new();
+    for outcome in outcomes {
+        if outcome.verdict != Verdict::Transient && message.settled.insert(outcome.recipient) {
+            newly_settled.push(outcome.recipient);
+        }
+        add(&mut entries, outcome);
+    }
+    (entries, newly_settled)
 }
 
 /// Settles every pending recipient as expired.

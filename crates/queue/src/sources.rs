@@ -6,7 +6,6 @@
 use clock::{Duration, Instant};
 use config::{EgressSource, SourceSuspension, Trigger};
 use hashbrown::HashMap;
-use std::sync::Arc;
 
 /// What is wrong with a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +18,7 @@ pub enum SourceFault {
 
 /// The sources that have failed.
 #[derive(Debug, Default)]
-pub(crate) struct Sources(HashMap<(Arc<str>, SourceFault), Health>);
+pub(crate) struct Sources(HashMap<String, [Option<Health>; 2]>);
 
 #[derive(Clone, Copy, Debug)]
 struct Health {
@@ -42,7 +41,8 @@ impl Sources {
             Trigger::Threshold(spec) => (spec.limit, spec.period()),
         };
         let fresh = Health { counts_until: now + period, failures: 0, suspended_until: Instant::ZERO };
-        let health = self.0.entry((source.name.as_str().into(), fault)).or_insert(fresh);
+        let healths = self.0.entry_ref(source.name.as_str()).or_default();
+        let health = healths[fault as usize].get_or_insert(fresh);
         if health.suspended_until > now {
             return true;
         }
@@ -59,18 +59,14 @@ impl Sources {
 
     /// How long a source is not to be used yet; `None` when it may be.
     pub fn rests(&self, now: Instant, source: &str) -> Option<Duration> {
-        if self.0.is_empty() {
-            return None;
-        }
-        let faults = [SourceFault::Unplumbed, SourceFault::ProxyUnhealthy];
-        let until =
-            faults.iter().filter_map(|fault| self.0.get(&(Arc::from(source), *fault))).map(|h| h.suspended_until);
-        until.max().filter(|until| *until > now).map(|until| until.saturating_since(now))
+        let until = self.0.get(source)?.iter().flatten().map(|health| health.suspended_until).max()?;
+        (until > now).then(|| until.saturating_since(now))
     }
 
     /// Forgets what is over.
     pub fn sweep(&mut self, now: Instant) {
-        self.0.retain(|_, health| health.suspended_until > now || health.counts_until > now);
+        let matters = |health: &Health| health.suspended_until > now || health.counts_until > now;
+        self.0.retain(|_, healths| healths.iter().flatten().any(matters));
     }
 
     /// Sources that are remembered.

@@ -187,3 +187,40 @@ fn a_source_that_does_not_work_rests_and_others_have_its_messages() {
     rig.admit("x.test", 4);
     assert_eq!(rig.ready()[0].1, 2, "it has its share again");
 }
+
+#[test]
+fn a_source_that_may_not_be_chosen_holds_nobody_up_who_has_another() {
+    let mut rig = Rig::new();
+    let limited = path(serde_json::json!({"source_selection_rate": "1/d,max_burst=1"}));
+    let mut ways = route(&[("a", 1), ("b", 1)], &path(serde_json::json!({"max_ready": 2})), ROOMY);
+    ways.legs[0].2.path = limited.into();
+    rig.routed("x.test", config(serde_json::json!({})), ways);
+    rig.admit("x.test", 20);
+    assert_eq!(rig.ready(), [("a".to_owned(), 1), ("b".to_owned(), 2)], "b is full, a had its turn");
+    let conns = rig.opened();
+    let of_b = conns[conns.len() - 1];
+    let delivered = std::iter::from_fn(|| rig.deliver(of_b).then_some(())).count();
+    assert_eq!(delivered, 19, "the others go by b, one after the other, without waiting for a");
+}
+
+#[test]
+fn those_who_wait_for_a_selection_rate_take_turns() {
+    let mut rig = Rig::new();
+    let warm = path(serde_json::json!({"additional_source_selection_rates": {"warm-up": "1/s,max_burst=1"}}));
+    for name in ["x.test", "y.test", "z.test"] {
+        rig.routed(name, config(serde_json::json!({})), route(&[("a", 1)], &warm, ROOMY));
+        rig.admit(name, 50);
+    }
+    let mut conn = None;
+    let mut went = std::collections::BTreeMap::<String, usize>::new();
+    for _ in 0..60 {
+        rig.pass(Duration::from_secs(1));
+        conn = conn.or(rig.opened().first().copied());
+        while let Some(queued) = conn.and_then(|conn| rig.take(conn)) {
+            *went.entry(rig.core.queue_name(queued.queue).to_string()).or_default() += 1;
+            rig.core.forget(rig.now.mono, &queued);
+        }
+    }
+    assert_eq!(went.len(), 3, "{went:?}");
+    assert!(went.values().all(|count| (18..=22).contains(count)), "{went:?}");
+}

@@ -21,16 +21,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::sync::Notify;
 
 /// How a session on one host ended.
 pub(crate) enum Ended {
     /// It served; the connection is over.
     Done,
-    /// It served and broke: 421, silence, an error of the network. Perhaps with a message that another host is to have
-    /// at once; else that is tried again after so long.
-    Broken(Option<Duration>),
+    /// It served and broke: 421, silence, an error of the network.
+    Broken {
+        /// A message stands in hand that another host is to have at once.
+        carries: bool,
+    },
     /// Refused before a message was begun: the next host may do better.
     Refused(String),
     /// The source itself cannot be used: no other host will do better.
@@ -80,8 +81,8 @@ impl Engine {
         let mut walk = Walk::default();
         let end = self.walk(&opening, &candidates?, (waker, in_hand.clone()), &mut walk).await;
         if let Some(queued) = in_hand.take(CARRIED) {
-            // No other host took it: it waits like any other that failed.
-            self.with_queue(|q, now| q.retry(now, queued, walk.delay));
+            // No other host took it. All of them together are one attempt, and their failures are logged.
+            self.settle_attempt(queued, Vec::new(), &AttemptFacts::default());
         }
         end
     }
@@ -99,15 +100,14 @@ impl Engine {
             loop {
                 match self.try_host(opening, candidate, held.clone(), tls_allowed).await {
                     Ok(Ended::Done) => return Ok(()),
-                    Ok(Ended::Broken(delay)) => {
+                    Ok(Ended::Broken { carries }) => {
                         walk.served = true;
-                        walk.delay = delay.unwrap_or(walk.delay);
-                        let has_work = delay.is_some() || self.with_queue(|q, _| q.has_work(opening.conn));
+                        let has_work = carries || self.with_queue(|q, _| q.has_work(opening.conn));
                         match opening.leg.path.reconnect_strategy {
                             _ if !has_work => return Ok(()),
                             // A message that is to try the next host at once does so in any case.
-                            ReconnectStrategy::TerminateSession if delay.is_none() => return Ok(()),
-                            ReconnectStrategy::ReconnectSameHost if delay.is_none() => {}
+                            ReconnectStrategy::TerminateSession if !carries => return Ok(()),
+                            ReconnectStrategy::ReconnectSameHost if !carries => {}
                             _ => break,
                         }
                     }
@@ -177,7 +177,7 @@ impl Engine {
         tls: bool,
     ) -> Result<Ended, String> {
         let path = &opening.leg.path;
-        let way = dialling::way(&opening.leg.source)?;
+        let way = dialling::way(&opening.leg.source, path.connect_timeout.get()).await?;
         let connecting = net::dial::connect(host.addr, &way, &self.mx, path.connect_timeout.get());
         let Some(connected) = self.stop.unless_requested(connecting).await else { return Ok(Ended::Done) };
         let dialled = match connected {
@@ -239,8 +239,6 @@ struct Walk {
     reasons: Vec<String>,
     /// One did.
     served: bool,
-    /// When the message that goes from host to host is tried again, if none takes it.
-    delay: Duration,
 }
 
 /// The ticket of a message that goes on to the next host.

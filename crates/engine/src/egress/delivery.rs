@@ -37,8 +37,8 @@ pub(crate) struct Delivery {
     taken: usize,
     /// The session got as far as taking messages.
     was_ready: bool,
-    /// A message that the next host is to have at once stands in `in_hand`; else it is tried again after so long.
-    carried: Option<Duration>,
+    /// A message that the next host is to have at once stands in `in_hand`.
+    carries: bool,
     buffer: Vec<u8>,
 }
 
@@ -67,7 +67,7 @@ impl Delivery {
             in_hand,
             taken: 0,
             was_ready: false,
-            carried: None,
+            carries: false,
             buffer: vec![0; READ_BYTES],
             engine,
         }
@@ -262,17 +262,15 @@ impl Delivery {
             return self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued));
         }
         let pending: Vec<u16> = queued.message.pending().collect();
-        let goes_on = self.path.try_next_host_on_transport_error
-            && self.session.is_closed()
-            && outcome.results.iter().any(is_of_transport);
+        let goes_on =
+            self.path.try_next_host_on_transport_error && self.session.is_closed() && broke_before_the_end(&outcome);
         let outcomes = pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
-        match self.engine.conclude_attempt(queued, outcomes, &self.facts) {
-            Some((queued, delay)) if goes_on => {
-                self.in_hand.put(CARRIED, queued);
-                self.carried = Some(delay);
-            }
-            Some((queued, delay)) => self.engine.with_queue(|q, now| q.retry(now, queued, delay)),
-            None => {}
+        if !goes_on {
+            return self.engine.settle_attempt(queued, outcomes, &self.facts);
+        }
+        if let Some(queued) = self.engine.note_failure(queued, outcomes, &self.facts) {
+            self.in_hand.put(CARRIED, queued);
+            self.carries = true;
         }
     }
 
@@ -287,7 +285,7 @@ impl Delivery {
             CloseReason::Finished => Ended::Done,
             // That it closed while idle is nobody's failure.
             _ if self.was_ready && closing.phase == smtp_client::Phase::Idle => Ended::Done,
-            _ if self.was_ready => Ended::Broken(self.carried),
+            _ if self.was_ready => Ended::Broken { carries: self.carries },
             _ => Ended::Refused(closing.reply.to_string()),
         }
     }
@@ -297,10 +295,14 @@ impl Delivery {
     }
 }
 
-/// The connection failed, not the message; and the message is not there: another host may have it at once. Where nobody
-/// knows whether it is there, that waits for the retry.
-fn is_of_transport(result: &RecipientResult) -> bool {
-    result.verdict == smtp_client::Verdict::Transient && (result.local || result.reply.code == SERVICE_CLOSING)
+/// The connection failed, not the message; and the message is nowhere yet: another host may have it at once. Where nobody
+/// knows whether some recipient has it, all of it waits for the retry.
+fn broke_before_the_end(outcome: &smtp_client::Outcome) -> bool {
+    let of_transport = |result: &RecipientResult| {
+        result.verdict == smtp_client::Verdict::Transient && (result.local || result.reply.code == SERVICE_CLOSING)
+    };
+    let unknown = |result: &RecipientResult| result.verdict == smtp_client::Verdict::Unknown;
+    outcome.results.iter().any(of_transport) && !outcome.results.iter().any(unknown)
 }
 
 /// A lost final reply counts as transient: a retry may repeat the delivery, never lose it.
@@ -373,3 +375,36 @@ const SERVICE_CLOSING: u16 = 421;
 const LOGS_PAUSE: Duration = Duration::from_millis(100);
 /// Octets read at once: replies are short.
 const READ_BYTES: usize = 8 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smtp_client::{Outcome, Phase, Verdict};
+    use smtp_wire::Reply;
+
+    fn result(verdict: Verdict, code: u16, local: bool) -> RecipientResult {
+        let reply = Arc::new(Reply::new(code, "so it is"));
+        RecipientResult { verdict, reply, command: "".into(), phase: Phase::Data, local }
+    }
+
+    #[test]
+    fn only_what_is_nowhere_yet_may_go_on_to_another_host() {
+        let broke = result(Verdict::Transient, 400, true);
+        let goodbye = result(Verdict::Transient, 421, false);
+        let deferred = result(Verdict::Transient, 451, false);
+        let delivered = result(Verdict::Delivered, 250, false);
+        let unknown = result(Verdict::Unknown, 400, true);
+        for (results, goes_on) in [
+            (vec![broke.clone()], true),
+            (vec![goodbye.clone()], true),
+            (vec![delivered.clone(), broke.clone()], true),
+            (vec![deferred.clone()], false),
+            (vec![delivered], false),
+            (vec![unknown.clone()], false),
+            (vec![unknown, broke], false),
+        ] {
+            let outcome = Outcome { ticket: 1, results };
+            assert_eq!(broke_before_the_end(&outcome), goes_on, "{outcome:?}");
+        }
+    }
+}

@@ -10,10 +10,25 @@ use net::proxy::{Protocol, Proxy};
 use net::socks5::{Credentials, Fault};
 use queue::SourceFault;
 use record::{ProxyProtocol, SourceAddress};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::time::Duration;
 
-/// How connections of `source` are made.
-pub(crate) fn way(source: &EgressSource) -> Result<Way, String> {
+/// How connections of `source` are made. A password may stand in a file, which must be read `within` the given time.
+pub(crate) async fn way(source: &Arc<EgressSource>, within: Duration) -> Result<Way, String> {
+    if !matches!(source.socks5_proxy_password, Some(KeySource::File(_))) {
+        return way_now(source);
+    }
+    let source = Arc::clone(source);
+    let reading = tokio::task::spawn_blocking(move || way_now(&source));
+    match tokio::time::timeout(within, reading).await {
+        Ok(read) => read.unwrap_or_else(|e| Err(format!("socks5_proxy_password: {e}"))),
+        Err(_) => Err(format!("socks5_proxy_password: not read within {within:?}")),
+    }
+}
+
+fn way_now(source: &EgressSource) -> Result<Way, String> {
     let ha_proxy = source.ha_proxy_server.as_ref().zip(source.ha_proxy_source_address);
     let proxy = match (ha_proxy, &source.socks5_proxy_server) {
         (Some((server, address)), _) => {
@@ -72,7 +87,9 @@ fn credentials(source: &EgressSource) -> Result<Option<Credentials>, String> {
     let password = match password {
         KeySource::Data(bytes) => bytes.clone(),
         KeySource::File(file) => {
-            let read = std::fs::read(file).map_err(|e| format!("socks5_proxy_password: cannot read `{file}`: {e}"))?;
+            let mut read = Vec::new();
+            let reading = File::open(file).and_then(|file| file.take(PASSWORD_FILE_OCTETS_MAX).read_to_end(&mut read));
+            reading.map_err(|e| format!("socks5_proxy_password: cannot read `{file}`: {e}"))?;
             // Editors end a file with a line end; it is no part of the password.
             read.trim_ascii_end().to_vec()
         }
@@ -81,6 +98,9 @@ fn credentials(source: &EgressSource) -> Result<Option<Credentials>, String> {
     let made = Credentials::new(user.clone(), password);
     made.map(Some).map_err(|e| format!("socks5_proxy_username, socks5_proxy_password: {e}"))
 }
+
+/// More than any password (RFC 1929: 255 octets) with its line end.
+const PASSWORD_FILE_OCTETS_MAX: u64 = 4096;
 
 #[cfg(test)]
 mod tests {
@@ -97,12 +117,12 @@ mod tests {
 
     #[test]
     fn no_text_shows_a_password() {
-        let way = way(&socks5(KeySource::Data(b"tiger".to_vec()))).unwrap();
+        let way = way_now(&socks5(KeySource::Data(b"tiger".to_vec()))).unwrap();
         let shown = format!("{way:?}");
         assert!(shown.contains("scott") && !shown.contains("tiger"), "{shown}");
         assert!(!shown.contains(&format!("{:?}", b"tiger")), "as octets: {shown}");
         let too_long = socks5(KeySource::Data(b"tiger".repeat(60)));
-        let refused = super::way(&too_long).unwrap_err();
+        let refused = super::way_now(&too_long).unwrap_err();
         let expected =
             "socks5_proxy_username, socks5_proxy_password: password has 300 octets; expected 1 to 255 (RFC 1929)";
         assert_eq!(refused, expected);
@@ -125,7 +145,7 @@ mod tests {
     #[test]
     fn without_a_proxy_the_way_is_direct() {
         let source = EgressSource { source_address: Some([127, 0, 0, 9].into()), ..EgressSource::unspecified() };
-        let way = way(&source).unwrap();
+        let way = way_now(&source).unwrap();
         assert!(way.proxy.is_none() && way.from == source.source_address);
     }
 }

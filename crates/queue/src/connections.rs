@@ -1,0 +1,250 @@
+//! Connections as the queue sees them: what they take, how they end, and when new ones are opened.
+//!
+//! A connection asks for work and is woken when some comes; it ends, fails or finds its source out of order; each
+//! time what is left is served by others. Rates and leases are asked here, and nowhere else for connections.
+
+use crate::core::{ConnKey, QueueCore, QueueKey, Queued, ReadyKey, Take, Timer, is_expired, is_small};
+use crate::effect::{Effect, Opening};
+use crate::ending::Failure;
+use crate::messages::List;
+use crate::ready::Connection;
+use crate::settle::Verdict;
+use crate::shared::LeaseSet;
+use crate::sources::SourceFault;
+use clock::Now;
+use message::Message;
+use smtp_wire::{EnhancedCode, Reply};
+
+impl QueueCore {
+    /// A connection with nothing in hand asks for its next message; when there is none it is
+    /// noted as idle and will be woken.
+    pub fn take(&mut self, now: Now, conn: ConnKey) -> Take {
+        let taken = self.take_more(now, conn);
+        if let (Take::Idle, Some(ready)) = (&taken, self.ready.get_mut(&conn.ready))
+            && let Some(connection) = ready.connections.get_mut(conn.slot)
+            && !std::mem::replace(&mut connection.idle, true)
+        {
+            ready.idle.push_back(conn.slot);
+        }
+        taken
+    }
+
+    /// A connection wants to end because nothing came: false when it was woken already and
+    /// must take what was promised to it.
+    pub fn leave_idle(&mut self, conn: ConnKey) -> bool {
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return true };
+        let was_idle = ready.idle.contains(&conn.slot);
+        ready.idle.retain(|slot| *slot != conn.slot);
+        if let Some(connection) = ready.connections.get_mut(conn.slot) {
+            connection.idle = false;
+        }
+        was_idle
+    }
+
+    /// True while messages are ready for whoever this connection serves.
+    pub fn has_work(&self, conn: ConnKey) -> bool {
+        self.ready.get(&conn.ready).is_some_and(|ready| !ready.messages.is_empty())
+    }
+
+    /// A connection with a message in hand asks for one to pipeline behind it. It is not noted
+    /// as idle: a message must not be promised to a connection that waits for a slow peer.
+    pub fn take_more(&mut self, now: Now, conn: ConnKey) -> Take {
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return Take::Close };
+        ready.last_used = now.mono;
+        let Some(connection) = ready.connections.get_mut(conn.slot) else { return Take::Close };
+        let turn_is_over = ready.messages.is_empty() || connection.taken >= LEASE_TURN;
+        if turn_is_over && self.leases.are_missed(&connection.leases) {
+            return Take::Close;
+        }
+        if ready.messages.is_empty() {
+            return Take::Idle;
+        }
+        if let Err(wait) = ready.message_rates.admit(&mut self.rates, now.mono) {
+            // Beyond its patience a connection would be held for nothing, and may be what others wait for.
+            return if wait > ready.patience() { Take::Close } else { Take::After(wait) };
+        }
+        connection.taken += 1;
+        ready.consecutive_failures = 0;
+        loop {
+            let taken = self.pop_young(now, conn.ready);
+            // Places became free, of what is taken and of what was too old.
+            self.call_waiters(now, conn.ready);
+            if taken.is_some() || !self.has_work(conn) {
+                return taken.map_or(Take::Idle, |queued| Take::Message(Box::new(queued)));
+            }
+        }
+    }
+
+    /// The message that goes next; those before it that are too old end.
+    fn pop_young(&mut self, now: Now, key: ReadyKey) -> Option<Queued> {
+        let ready = self.ready.get_mut(&key)?;
+        let mut slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
+        while let Some(old) = slot.filter(|slot| is_expired(&self.scheduled, &self.messages, *slot, now)) {
+            self.messages.push_back(&mut self.endings.expired, old);
+            slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
+        }
+        self.call_settlers();
+        slot.and_then(|slot| self.messages.remove(slot))
+    }
+
+    /// A connection is over; it gave its messages back or settled them before.
+    pub fn connection_ended(&mut self, now: Now, conn: ConnKey) {
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
+        if let Some(connection) = ready.connections.try_remove(conn.slot) {
+            ready.idle.retain(|slot| *slot != conn.slot);
+            self.leases.give_back(&connection.leases);
+            self.call_for_leases(now, &connection.leases);
+        }
+        self.serve(now, conn.ready);
+    }
+
+    /// Calls those who wait for leases that came back, before whoever gave them back may take them again.
+    fn call_for_leases(&mut self, now: Now, leases: &LeaseSet) {
+        for _ in 0..self.leases.in_line(leases) {
+            let Some(key) = self.leases.call_next(leases) else { return };
+            self.serve(now, key);
+        }
+    }
+
+    /// No host of the destination could be reached: the first message bears the failure; when
+    /// `consecutive_connection_failures_before_delay` is exceeded, all of them do.
+    pub fn connection_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
+        ready.note_failure(now.mono);
+        let opens_after = ready.opens_after;
+        let limit = ready.leg.path.consecutive_connection_failures_before_delay;
+        let (count, reply) = match ready.consecutive_failures as usize > limit {
+            false => (1, reply),
+            true => {
+                ready.consecutive_failures = 0;
+                let code = EnhancedCode::new(4, 4, 1);
+                (usize::MAX, Reply::enhanced(451, code, "No answer from any hosts listed in MX"))
+            }
+        };
+        self.fail_ready(conn.ready, count, Verdict::Transient, reply);
+        self.wheel.insert(opens_after, Timer::Open(conn.ready));
+        self.connection_ended(now, conn);
+        self.call_waiters(now, conn.ready);
+    }
+
+    /// No connection came about because of the source itself. If it rests from now on, its messages go back to their
+    /// scheduled queues, no attempt counted, and other sources of their pools have them
+    /// (`Why::SourceIsUnhealthyAndSuspended`); if not, it is a failure like any other.
+    pub fn source_failed(&mut self, now: Now, conn: ConnKey, fault: SourceFault, reply: Reply) {
+        let Some(source) = self.ready.get(&conn.ready).map(|ready| ready.leg.source.clone()) else { return };
+        if !self.sources.failed(now.mono, &source, fault) {
+            return self.connection_failed(now, conn, reply);
+        }
+        let mut resting: Vec<ReadyKey> =
+            self.ready.iter().filter(|(_, r)| r.leg.source.name == source.name).map(|(key, _)| *key).collect();
+        // In order of age: equal runs must do equal things.
+        resting.sort_unstable();
+        self.resting.extend(resting);
+        self.connection_ended(now, conn);
+        self.send_back(now);
+    }
+
+    /// Messages of ready queues whose source rests are due again in their scheduled queues: some thousand at a visit.
+    pub(crate) fn send_back(&mut self, now: Now) {
+        let mut queues = Vec::new();
+        while queues.len() < RETURNED_PER_VISIT
+            && let Some(key) = self.resting.front().copied()
+        {
+            let slot = self
+                .ready
+                .get_mut(&key)
+                .and_then(|ready| ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled)));
+            let Some((slot, home)) = slot.and_then(|slot| Some((slot, self.messages.queue_of(slot)?))) else {
+                self.resting.pop_front();
+                self.call_waiters(now, key);
+                continue;
+            };
+            let Some(queue) = self.scheduled.get_mut(&home) else { continue };
+            queue.out = queue.out.saturating_sub(1);
+            self.messages.push_back(&mut queue.due, slot);
+            queues.push(home);
+        }
+        queues.sort_unstable();
+        queues.dedup();
+        queues.into_iter().for_each(|queue| self.promote(now, queue));
+    }
+
+    /// The destination as a whole refuses or cannot take mail (null MX, prohibited host): every
+    /// message ready for it is settled with `reply`.
+    pub fn site_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
+        let verdict = if reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
+        self.fail_ready(conn.ready, usize::MAX, verdict, reply);
+        self.connection_ended(now, conn);
+        self.call_waiters(now, conn.ready);
+    }
+
+    /// Wakes an idle connection or opens new ones, as far as limits allow.
+    pub(crate) fn serve(&mut self, now: Now, key: ReadyKey) {
+        let Some(ready) = self.ready.get_mut(&key) else { return };
+        if ready.messages.is_empty() {
+            return;
+        }
+        if let Some(slot) = ready.idle.pop_front() {
+            if let Some(connection) = ready.connections.get_mut(slot) {
+                connection.idle = false;
+            }
+            self.effects.push(Effect::Wake(ConnKey { ready: key, slot }));
+            return;
+        }
+        while ready.connections.len() < ready.wanted_connections() {
+            if now.mono < ready.opens_after {
+                return;
+            }
+            if let Some(rest) = self.sources.rests(now.mono, &ready.leg.source.name) {
+                ready.opens_after = now.mono + rest;
+                self.wheel.insert(ready.opens_after, Timer::Open(key));
+                return;
+            }
+            let messages_wait = ready.message_rates.check(&self.rates, now.mono).err();
+            let opening_waits = ready.connection_rates.check(&self.rates, now.mono).err();
+            if let Some(wait) = opening_waits.max(messages_wait.filter(|wait| *wait > ready.patience())) {
+                ready.opens_after = now.mono + wait;
+                self.wheel.insert(ready.opens_after, Timer::Open(key));
+                return;
+            }
+            if !self.leases.take(&ready.leases, key, !ready.connections.is_empty()) {
+                return;
+            }
+            let _admitted = ready.connection_rates.admit(&mut self.rates, now.mono);
+            let slot = ready.connections.insert(Connection { idle: false, taken: 0, leases: ready.leases.clone() });
+            let conn = ConnKey { ready: key, slot };
+            let opening = Opening { conn, ready_name: ready.name.clone(), leg: ready.leg.clone() };
+            self.effects.push(Effect::Open(opening));
+        }
+    }
+
+    /// Messages that grew too old in a ready queue from which nobody took them end.
+    pub(crate) fn expire_ready(&mut self, now: Now, key: ReadyKey) {
+        let Some(ready) = self.ready.get_mut(&key) else { return };
+        let scheduled = &self.scheduled;
+        let is_old =
+            |queue: QueueKey, message: &Message| scheduled.get(&queue).is_some_and(|q| q.is_expired(message, now));
+        if ready.messages.move_expired(&mut self.messages, &mut self.endings.expired, is_old) > 0 {
+            self.call_settlers();
+            self.call_waiters(now, key);
+        }
+    }
+
+    /// The first `count` messages of a ready queue, or all there are, end with `reply`.
+    fn fail_ready(&mut self, key: ReadyKey, count: usize, verdict: Verdict, reply: Reply) {
+        let Some(ready) = self.ready.get_mut(&key) else { return };
+        let route = Some((ready.name.clone(), ready.leg.clone()));
+        let mut failed = List::default();
+        for _ in 0..count.min(ready.messages.len()) {
+            let slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
+            let Some(slot) = slot else { break };
+            self.messages.push_back(&mut failed, slot);
+        }
+        self.fail(Failure { verdict, reply, route }, failed);
+    }
+}
+
+/// Messages of resting sources that go back at one visit.
+const RETURNED_PER_VISIT: usize = 2048;
+/// Messages a connection may take while others wait for what it needs.
+const LEASE_TURN: usize = 16;
