@@ -90,30 +90,42 @@ struct Lease {
     without: VecDeque<ReadyKey>,
     /// Who would have one more, in turn.
     for_more: VecDeque<ReadyKey>,
-    /// All who wait; true for those without.
-    waits: HashMap<ReadyKey, bool>,
+    /// All who wait.
+    waits: HashMap<ReadyKey, Wait>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    /// Stands in `without`.
+    is_without: bool,
+    /// Of whoever waits: paths may name different ones, and change them.
+    limit: u64,
 }
 
 impl Lease {
-    fn join(&mut self, who: ReadyKey, has_some: bool) {
-        let before = self.waits.insert(who, !has_some);
-        match (before, has_some) {
-            (Some(true), true) => {
-                // In line for the first already; it keeps its place.
-                self.waits.insert(who, true);
-            }
-            (None, true) => self.for_more.push_back(who),
-            (Some(false), false) => {
+    fn join(&mut self, who: ReadyKey, limit: u64, has_some: bool) {
+        let before = self.waits.get(&who).map(|wait| wait.is_without);
+        match before {
+            None if has_some => self.for_more.push_back(who),
+            None => self.without.push_back(who),
+            Some(false) if !has_some => {
                 self.for_more.retain(|other| *other != who);
                 self.without.push_back(who);
             }
-            (None, false) => self.without.push_back(who),
-            (Some(_), _) => {}
+            // Whoever is in line for the first keeps its place.
+            Some(_) => {}
         }
+        self.waits.insert(who, Wait { is_without: before == Some(true) || !has_some, limit });
     }
 
+    /// The first in line who may have one.
     fn call(&mut self) -> Option<ReadyKey> {
-        let who = self.without.pop_front().or_else(|| self.for_more.pop_front())?;
+        let (taken, waits) = (self.taken, &self.waits);
+        let may = |who: &ReadyKey| waits.get(who).is_some_and(|wait| taken < wait.limit);
+        let who = match self.without.iter().position(may) {
+            Some(at) => self.without.remove(at),
+            None => self.for_more.iter().position(may).and_then(|at| self.for_more.remove(at)),
+        }?;
         self.waits.remove(&who);
         Some(who)
     }
@@ -124,8 +136,8 @@ impl Leases {
     /// connections stands behind all who have none.
     pub fn take(&mut self, set: &LeaseSet, who: ReadyKey, has_some: bool) -> bool {
         let is_out = |(name, limit): &&(Arc<str>, u64)| self.0.get(name).is_some_and(|lease| lease.taken >= *limit);
-        if let Some((name, _)) = set.iter().find(is_out) {
-            self.0.entry(name.clone()).or_default().join(who, has_some);
+        if let Some((name, limit)) = set.iter().find(is_out) {
+            self.0.entry(name.clone()).or_default().join(who, *limit, has_some);
             return false;
         }
         set.iter().for_each(|(name, _)| self.0.entry(name.clone()).or_default().taken += 1);
@@ -143,7 +155,7 @@ impl Leases {
 
     /// The next in line for one of these that is to be had; he leaves the line.
     pub fn call_next(&mut self, set: &LeaseSet) -> Option<ReadyKey> {
-        set.iter().find_map(|(name, limit)| self.0.get_mut(name).filter(|lease| lease.taken < *limit)?.call())
+        set.iter().find_map(|(name, _)| self.0.get_mut(name)?.call())
     }
 
     /// How many are in line for one of these.
@@ -210,6 +222,20 @@ mod tests {
         leases.give_back(&only);
         let called: Vec<ReadyKey> = std::iter::from_fn(|| leases.call_next(&only)).collect();
         assert_eq!(called, [who[2], who[1], who[3], who[0]]);
+    }
+
+    #[test]
+    fn everybody_is_called_by_his_own_limit() {
+        let mut leases = Leases::default();
+        let (narrow, wide) = (set(&[("a", 1)]), set(&[("a", 3)]));
+        let who: Vec<ReadyKey> = (0..4).map(ReadyKey::of_test).collect();
+        assert!((0..3).all(|_| leases.take(&wide, who[0], true)));
+        assert!(!leases.take(&narrow, who[1], false) && !leases.take(&wide, who[2], false));
+        leases.give_back(&narrow);
+        assert_eq!(leases.call_next(&narrow), Some(who[2]), "two are out: for one of the two that is enough");
+        assert_eq!(leases.call_next(&narrow), None);
+        (0..2).for_each(|_| leases.give_back(&wide));
+        assert_eq!(leases.call_next(&wide), Some(who[1]));
     }
 
     #[test]
