@@ -30,6 +30,7 @@ pub mod local;
 mod log;
 mod maintain;
 mod mark;
+mod memory;
 mod page;
 mod read;
 mod receipt;

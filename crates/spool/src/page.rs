@@ -1,5 +1,6 @@
 //! Pages: what is written and read, aligned so that `O_DIRECT` takes it without a copy.
 
+use crate::memory::Pages;
 use bytemuck::{Pod, Zeroable};
 
 /// 4096 octets on a 4096-octet boundary.
@@ -10,7 +11,7 @@ pub struct Page([u8; PAGE_OCTETS]);
 /// A growing run of pages, filled octet by octet, kept and reused from commit to commit.
 #[derive(Default)]
 pub struct PageBuf {
-    pages: Vec<Page>,
+    pages: Pages,
     len: usize,
 }
 
@@ -23,18 +24,17 @@ impl PageBuf {
     /// Forgets the octets, keeps the memory up to `octets_kept_max`.
     pub fn clear(&mut self, octets_kept_max: usize) {
         self.len = 0;
-        if self.pages.len() * PAGE_OCTETS > octets_kept_max {
-            self.pages.truncate(octets_kept_max.div_ceil(PAGE_OCTETS));
-            self.pages.shrink_to_fit();
+        if self.pages.slice().len() * PAGE_OCTETS > octets_kept_max {
+            self.pages = Pages::default();
         }
     }
 
     /// Makes room for `octets` in an empty buffer at once: growing copies, and has two buffers while it does.
     pub fn make_room(&mut self, octets: usize) {
         let pages = octets.div_ceil(PAGE_OCTETS);
-        if self.len == 0 && pages > self.pages.len() {
-            self.pages = Vec::new();
-            self.pages.resize(pages, Page::zeroed());
+        if self.len == 0 && pages > self.pages.slice().len() {
+            self.pages = Pages::default();
+            self.pages = Pages::zeros(pages);
         }
     }
 
@@ -53,7 +53,7 @@ impl PageBuf {
 
     /// The octets put in.
     pub fn octets(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.pages)[..self.len]
+        &bytemuck::cast_slice(self.pages.slice())[..self.len]
     }
 
     /// The octets put in, to be patched.
@@ -67,16 +67,14 @@ impl PageBuf {
         let used = self.len.div_ceil(PAGE_OCTETS);
         let len = self.len;
         self.all_mut()[len..used * PAGE_OCTETS].fill(0);
-        &self.pages[..used]
+        &self.pages.slice()[..used]
     }
 
     /// Makes the buffer `count` pages long and gives them, to be read into.
     pub fn for_reading(&mut self, count: usize) -> &mut [Page] {
-        if self.pages.len() < count {
-            self.pages.resize(count, Page::zeroed());
-        }
+        self.pages.grow_to(count);
         self.len = count * PAGE_OCTETS;
-        &mut self.pages[..count]
+        &mut self.pages.slice_mut()[..count]
     }
 
     /// Cuts the octets to `len` after a short read.
@@ -85,17 +83,17 @@ impl PageBuf {
     }
 
     fn all_mut(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.pages)
+        bytemuck::cast_slice_mut(self.pages.slice_mut())
     }
 
     /// Makes room for `more` octets and says where they begin.
     fn grow(&mut self, more: usize) -> usize {
         let at = self.len;
         let pages = (at + more).div_ceil(PAGE_OCTETS);
-        if pages > self.pages.len() {
+        let had = self.pages.slice().len();
+        if pages > had {
             // By large steps, so that a batch of many small records is not copied at each of them.
-            let step = self.pages.len().clamp(GROW_PAGES_MIN, GROW_PAGES_MAX);
-            self.pages.resize(pages.max(self.pages.len() + step), Page::zeroed());
+            self.pages.grow_to(pages.max(had + had.clamp(GROW_PAGES_MIN, GROW_PAGES_MAX)));
         }
         self.len = at + more;
         at
