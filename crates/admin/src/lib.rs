@@ -4,8 +4,10 @@
 //! changes anything answers only peers in the listener's `trusted_hosts`. Forwarding headers
 //! are not looked at: only the socket's peer counts.
 
+mod answer;
 mod liveness;
 mod metrics;
+mod orders;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
@@ -41,8 +43,13 @@ impl HttpService {
             return Err(AdminError::Tls);
         }
         let trusted = Arc::new(options.trusted_hosts.clone());
+        let ready_suspensions = get(orders::ready_suspensions).post(orders::suspend_ready).delete(orders::withdraw);
         let closed = Router::new()
             .route("/metrics", get(metrics::text))
+            .route("/api/admin/bounce/v1", get(orders::bounces).post(orders::bounce).delete(orders::withdraw))
+            .route("/api/admin/suspend/v1", get(orders::suspensions).post(orders::suspend).delete(orders::withdraw))
+            .route("/api/admin/suspend-ready-q/v1", ready_suspensions)
+            .route("/api/admin/flush/v1", get(orders::flushes).post(orders::flush).delete(orders::withdraw))
             .route_layer(middleware::from_fn_with_state(trusted, only_trusted));
         let open = Router::new().route("/api/check-liveness/v1", get(liveness::check));
         Ok(HttpService { router: closed.merge(open).with_state(engine.clone()), engine })

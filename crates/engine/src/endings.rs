@@ -27,10 +27,17 @@ impl Engine {
     }
 
     async fn settle_ending(&self, queued: Queued, ending: Ending) {
+        if let Ending::Bounced(order) = &ending
+            && order.suppress_logging
+        {
+            // Nobody wants to read it once more.
+            return self.settle_bounced(queued, order);
+        }
         let Some(queued) = self.load(queued).await else { return };
         let spare = Queued { message: queued.message.clone(), queue: queued.queue };
         let settling = Guarded(Box::pin(async {
             match ending {
+                Ending::Bounced(order) => self.settle_bounced(queued, &order),
                 Ending::Expired => self.settle_expired(queued),
                 Ending::Undeliverable(failure) => {
                     let Failure { verdict, reply, route } = &*failure;

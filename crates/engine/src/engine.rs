@@ -16,12 +16,12 @@ use message::IdGenerator;
 use net::dns::MxCache;
 use net::tls::Connectors;
 use policy::{Interest, Policy};
-use queue::{ConnKey, Effect, QueueCore, QueueSettings};
+use queue::{ConnKey, Effect, Order, QueueCore, QueueSettings};
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use store::{Recovering, SpoolHandle};
+use store::{OrdersFile, Recovering, SpoolHandle};
 use telemetry::{LogWriter, Metrics};
 use tokio::sync::Notify;
 
@@ -45,6 +45,8 @@ pub struct EngineParts {
     pub metrics: Metrics,
     /// Memory, disks and their limits.
     pub pressure: Pressure,
+    /// Where orders are kept, and those found there.
+    pub orders: (OrdersFile, Vec<Order>),
     /// Everything else.
     pub settings: EngineSettings,
 }
@@ -84,6 +86,8 @@ pub struct Shared {
     pub(crate) spoolers: Tasks,
     /// Who wakes a connection, and what it holds.
     pub(crate) connections: Mutex<HashMap<ConnKey, (Arc<Notify>, InHand)>>,
+    /// Where orders are kept; whoever has it may change them.
+    pub(crate) orders_file: tokio::sync::Mutex<OrdersFile>,
     /// Sites whose TLS does not work.
     pub(crate) broken_tls: Mutex<BrokenTls>,
     pub(crate) recovery: Mutex<RecoveryState>,
@@ -101,7 +105,10 @@ impl Engine {
         let EngineSettings { resident_bytes_max, seed, .. } = parts.settings;
         let mut node = [0; 6];
         node.copy_from_slice(&parts.settings.node_id.as_bytes()[10..]);
-        let queue = QueueCore::new(clock.mono(), QueueSettings { resident_bytes_max, seed });
+        let mut queue = QueueCore::new(clock.mono(), QueueSettings { resident_bytes_max, seed });
+        let (orders_file, orders) = parts.orders;
+        queue.set_restoring(true);
+        orders.into_iter().for_each(|order| _ = queue.order(clock.now(), order));
         Engine(Arc::new(Shared {
             interest: parts.policy.interest(),
             policy: parts.policy,
@@ -120,6 +127,7 @@ impl Engine {
             deliveries: Tasks::default(),
             spoolers: Tasks::default(),
             connections: Mutex::default(),
+            orders_file: tokio::sync::Mutex::new(orders_file),
             broken_tls: Mutex::default(),
             recovery: Mutex::new(RecoveryState::Pending),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
@@ -203,6 +211,7 @@ impl Engine {
             Effect::Route { queue, name, config } => self.route_later(queue, name, config),
             Effect::Settle => self.start_settler(),
             Effect::Spool => self.start_spooler(),
+            Effect::OrdersEnded => self.forget_orders(),
             Effect::Forgotten(name) => self.forget_counts(&name),
         }
     }

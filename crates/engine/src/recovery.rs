@@ -37,6 +37,7 @@ impl Engine {
         let state = match report {
             Ok(report) => {
                 summarise(restored, &report);
+                self.with_queue(|queue, _| queue.set_restoring(false));
                 RecoveryState::Done
             }
             Err(error) => {

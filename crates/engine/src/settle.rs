@@ -10,8 +10,8 @@ use crate::records;
 use clock::WallTime;
 use message::Message;
 use net::TlsFacts;
-use queue::settle::{Settlement, all_pending, apply, expire, settle};
-use queue::{Entry, Leg, Next, Outcome, Queued, Verdict};
+use queue::settle::{Settlement, all_pending, apply, bounce, expire, settle};
+use queue::{Entry, Leg, Next, Order, Outcome, Queued, Verdict};
 use record::{LogRecord, PeerAddress, RecordType, SourceAddress};
 use smtp_wire::Reply;
 use spool::Mark;
@@ -138,6 +138,20 @@ impl Engine {
             self.spool.mark(Mark::Removed { id: queued.message.id });
         }
         self.log_entry(&queued, &name, &entry, &AttemptFacts::default());
+        self.with_queue(|q, now| q.forget(now.mono, &queued));
+    }
+
+    /// A message that an operator bounces.
+    pub(crate) fn settle_bounced(&self, mut queued: Queued, order: &Order) {
+        let name = self.with_queue(|q, _| q.queue_name(queued.queue));
+        let entry = bounce(&mut queued.message, &order.reason);
+        if !queued.message.is_volatile() {
+            self.spool.mark(Mark::Removed { id: queued.message.id });
+        }
+        if !order.suppress_logging {
+            let facts = AttemptFacts { site: "localhost".into(), ..AttemptFacts::default() };
+            self.log_entry(&queued, &name, &entry, &facts);
+        }
         self.with_queue(|q, now| q.forget(now.mono, &queued));
     }
 

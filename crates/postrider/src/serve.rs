@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{Recovering, SpoolHandle};
+use store::{OrdersFile, Recovering, SpoolHandle};
 use telemetry::{LogWriter, Metrics};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -128,6 +128,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         logs,
         metrics: Metrics::new()?,
         pressure: Pressure::new(pressure),
+        orders: OrdersFile::open(&plan.dir)?,
         settings,
     });
     // Everything that can fail comes before the first message moves.

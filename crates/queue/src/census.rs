@@ -6,7 +6,7 @@
 
 use crate::core::{QueueCore, QueueKey, ReadyKey};
 use crate::ready::ReadyQueue;
-use clock::{Duration, Instant};
+use clock::{Duration, Instant, Now};
 use message::MessageId;
 
 /// Where in the queue manager a message is.
@@ -43,6 +43,8 @@ pub struct Footprint {
     pub effects: usize,
     /// Names of shared rates and leases, and sources that failed, that are remembered.
     pub shared: usize,
+    /// Orders in force.
+    pub orders: usize,
     /// Messages that queues expect back.
     pub out: usize,
     /// Waits that no event ended but the periodic look at everything: lost wake-ups, ever.
@@ -57,7 +59,8 @@ impl QueueCore {
         let ready = self.ready.values().flat_map(|r| r.messages.iter(&self.messages)).map(|m| (m.id, Place::Ready));
         let failed = self.endings.failed.iter().map(|(_, list)| (list, Place::Ending));
         let ending = failed.chain([(&self.endings.expired, Place::Ending)]);
-        let lists = due.chain(ending).chain([(&self.unspooled.list, Place::Unspooled)]);
+        let ordered = self.orders.lists().map(|list| (list, Place::Ending));
+        let lists = due.chain(ending).chain(ordered).chain([(&self.unspooled.list, Place::Unspooled)]);
         waiting.chain(ready).chain(lists.flat_map(|(list, place)| self.messages.iter(list).map(move |m| (m.id, place))))
     }
 
@@ -72,6 +75,7 @@ impl QueueCore {
             timers: self.wheel.len() + self.due_wheel.len() + self.fired.len(),
             effects: self.effects.len(),
             shared: self.rates.len() + self.leases.len() + self.sources.len(),
+            orders: self.orders.len(),
             out: self.scheduled.values().map(|q| q.out).sum(),
             caught: self.caught,
         }
@@ -79,13 +83,15 @@ impl QueueCore {
 
     /// True when a scheduled queue has due messages that no answer, timer or leaving message
     /// will move: a lost wake-up.
-    pub(crate) fn waits_in_vain(&self, key: QueueKey, now: Instant) -> bool {
+    pub(crate) fn waits_in_vain(&self, key: QueueKey, now: Now) -> bool {
         let Some(queue) = self.scheduled.get(&key).filter(|q| !q.due.is_empty()) else { return false };
         let answer_comes = queue.configuring || queue.routing || queue.unfinished;
+        let is_held = queue.suspended_by(now.wall).is_some();
+        let now = now.mono;
         let timer_comes = queue.promotes_after + TIMER_LATE_MAX >= now;
         let comes = |r: &ReadyQueue| !r.messages.is_empty() || r.selects_at + TIMER_LATE_MAX >= now;
         let is_called = |leg: &ReadyKey| self.ready.get(leg).is_some_and(comes);
-        !answer_comes && !timer_comes && !queue.waits_at.iter().any(is_called)
+        !answer_comes && !is_held && !timer_comes && !queue.waits_at.iter().any(is_called)
     }
 
     /// True when a ready queue has messages and nobody who will come for them: likewise.
@@ -93,7 +99,7 @@ impl QueueCore {
         let Some(ready) = self.ready.get(&key).filter(|r| !r.messages.is_empty()) else { return false };
         // A connection that is not idle asks again by itself.
         let all_idle = ready.idle.len() == ready.connections.len();
-        let is_called = self.leases.awaits(&ready.leases, key);
+        let is_called = self.leases.awaits(&ready.leases, key) || ready.suspended_until > now;
         all_idle && !is_called && ready.opens_after + TIMER_LATE_MAX < now
     }
 }

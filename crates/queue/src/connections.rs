@@ -3,11 +3,12 @@
 //! A connection asks for work and is woken when some comes; it ends, fails or finds its source out of order; each
 //! time what is left is served by others. Rates and leases are asked here, and nowhere else for connections.
 
-use crate::core::{ConnKey, QueueCore, QueueKey, Queued, ReadyKey, Take, Timer, is_expired, is_small};
+use crate::core::{ConnKey, QueueCore, QueueKey, Queued, ReadyKey, Take, Timer, is_small};
 use crate::effect::{Effect, Opening};
 use crate::ending::Failure;
 use crate::messages::List;
 use crate::ready::Connection;
+use crate::scheduled::Fate;
 use crate::settle::Verdict;
 use crate::shared::LeaseSet;
 use crate::sources::SourceFault;
@@ -51,6 +52,9 @@ impl QueueCore {
     pub fn take_more(&mut self, now: Now, conn: ConnKey) -> Take {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return Take::Close };
         ready.last_used = now.mono;
+        if now.mono < ready.suspended_until {
+            return Take::Close;
+        }
         let Some(connection) = ready.connections.get_mut(conn.slot) else { return Take::Close };
         let turn_is_over = ready.messages.is_empty() || connection.taken >= LEASE_TURN;
         if turn_is_over && self.leases.are_missed(&connection.leases) {
@@ -66,7 +70,7 @@ impl QueueCore {
         connection.taken += 1;
         ready.consecutive_failures = 0;
         loop {
-            let taken = self.pop_young(now, conn.ready);
+            let taken = self.pop_next(now, conn.ready);
             // Places became free, of what is taken and of what was too old.
             self.call_waiters(now, conn.ready);
             if taken.is_some() || !self.has_work(conn) {
@@ -75,16 +79,16 @@ impl QueueCore {
         }
     }
 
-    /// The message that goes next; those before it that are too old end.
-    fn pop_young(&mut self, now: Now, key: ReadyKey) -> Option<Queued> {
-        let ready = self.ready.get_mut(&key)?;
-        let mut slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
-        while let Some(old) = slot.filter(|slot| is_expired(&self.scheduled, &self.messages, *slot, now)) {
-            self.messages.push_back(&mut self.endings.expired, old);
-            slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
+    /// The message that goes next; those before it that are too old, or that an order ends or holds back, leave.
+    fn pop_next(&mut self, now: Now, key: ReadyKey) -> Option<Queued> {
+        loop {
+            let ready = self.ready.get_mut(&key)?;
+            let slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled))?;
+            if self.fate(slot, now) == Fate::Goes {
+                return self.messages.remove(slot);
+            }
+            self.leave_ready(now, slot);
         }
-        self.call_settlers();
-        slot.and_then(|slot| self.messages.remove(slot))
     }
 
     /// A connection is over; it gave its messages back or settled them before.
@@ -181,7 +185,7 @@ impl QueueCore {
     /// Wakes an idle connection or opens new ones, as far as limits allow.
     pub(crate) fn serve(&mut self, now: Now, key: ReadyKey) {
         let Some(ready) = self.ready.get_mut(&key) else { return };
-        if ready.messages.is_empty() {
+        if ready.messages.is_empty() || now.mono < ready.suspended_until {
             return;
         }
         if let Some(slot) = ready.idle.pop_front() {

@@ -12,6 +12,7 @@ use crate::Why;
 use crate::effect::Effect;
 use crate::ending::{Endings, Failure};
 use crate::messages::{Messages, SlotNumber};
+use crate::orders::Orders;
 use crate::pool::Rotation;
 use crate::ready::{ReadyQueue, Route, RouteFailure};
 use crate::retry;
@@ -121,6 +122,8 @@ pub struct QueueCore {
     pub(crate) resting: VecDeque<ReadyKey>,
     pub(crate) messages: Messages,
     pub(crate) endings: Endings,
+    /// What operators ordered.
+    pub(crate) orders: Orders,
     pub(crate) unspooled: Unspooled,
     /// Due times of waiting messages.
     pub(crate) due_wheel: TimerWheel<SlotNumber>,
@@ -150,6 +153,8 @@ pub(crate) enum Timer {
     Select(ReadyKey),
     /// Somebody without a place in the spool may have waited too long.
     Spool,
+    /// An order expires.
+    Orders,
 }
 
 impl QueueCore {
@@ -166,6 +171,7 @@ impl QueueCore {
             resting: VecDeque::new(),
             messages: Messages::default(),
             endings: Endings::default(),
+            orders: Orders::default(),
             unspooled: Unspooled::default(),
             due_wheel: TimerWheel::new(now),
             wheel: TimerWheel::new(now),
@@ -187,7 +193,8 @@ impl QueueCore {
             return *key;
         }
         let key = QueueKey(self.fresh_key());
-        let queue = ScheduledQueue::new(name, now);
+        let mut queue = ScheduledQueue::new(name, now);
+        queue.orders = self.orders_for(name);
         self.by_name.insert(queue.name.clone(), key);
         self.scheduled.insert(key, queue);
         key
@@ -218,7 +225,7 @@ impl QueueCore {
             return self.unroutable(now, key, no_source());
         }
         let legs: Vec<ReadyKey> =
-            route.legs.iter().map(|(name, _, leg)| self.ready_queue(now.mono, name, leg.clone())).collect();
+            route.legs.iter().map(|(name, _, leg)| self.ready_queue(now, name, leg.clone())).collect();
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         queue.routing = false;
         queue.route_fresh_until = now.mono + route.fresh_for;
@@ -312,9 +319,11 @@ impl QueueCore {
                 Timer::Open(key) => self.serve(now, key),
                 Timer::Select(key) => self.call_waiters(now, key),
                 Timer::Spool => self.spool_patient(now),
+                Timer::Orders => self.end_orders(now),
             }
         }
         self.send_back(now);
+        self.carry_out_orders(now);
         if self.fired.is_empty() {
             self.due_wheel.expire(now.mono, &mut self.fired);
         }
@@ -335,13 +344,15 @@ impl QueueCore {
         if now.mono >= self.next_sweep {
             self.next_sweep = now.mono + SWEEP_INTERVAL;
             self.sweep(now.mono);
+            self.end_orders(now);
             self.look_again(now);
         }
     }
 
     /// When to call [`QueueCore::tick`] next; the beginning of time when there is more to do at once.
     pub fn deadline(&self) -> Instant {
-        if !self.fired.is_empty() || !self.unfinished.is_empty() || !self.resting.is_empty() {
+        let has_more = !self.fired.is_empty() || !self.unfinished.is_empty() || !self.resting.is_empty();
+        if has_more || self.has_orders_to_carry_out() {
             return Instant::ZERO;
         }
         let timers = self.wheel.deadline().into_iter().chain(self.due_wheel.deadline());
@@ -405,6 +416,12 @@ impl QueueCore {
     }
 
     pub(crate) fn insert(&mut self, now: Now, key: QueueKey, mut message: Message) {
+        let queue = home(&mut self.scheduled, key);
+        if let Some(id) = queue.bounced_by(&message, now.wall).map(|order| order.id) {
+            queue.out += 1;
+            let slot = self.messages.insert(key, message);
+            return self.end_by_order(key, slot, id);
+        }
         let due = now.mono_at(message.due);
         let waits = due > now.mono;
         if waits || !self.keeps(message.resident_octets()) {
@@ -457,18 +474,20 @@ impl QueueCore {
         self.promote(now, key);
     }
 
-    fn ready_queue(&mut self, now: Instant, name: &Arc<str>, leg: crate::ready::Leg) -> ReadyKey {
+    fn ready_queue(&mut self, now: Now, name: &Arc<str>, leg: crate::ready::Leg) -> ReadyKey {
         let identity = (name.clone(), leg.destination.identity().clone());
         if let Some(key) = self.ready_by_name.get(&identity).copied() {
             if let Some(ready) = self.ready.get_mut(&key) {
                 ready.redefine(leg);
-                ready.last_used = now;
+                ready.last_used = now.mono;
             }
             return key;
         }
         let key = ReadyKey(self.fresh_key());
         self.ready_by_name.insert(identity, key);
-        self.ready.insert(key, ReadyQueue::new(name.clone(), leg, now));
+        let mut ready = ReadyQueue::new(name.clone(), leg, now.mono);
+        ready.suspended_until = self.ready_suspended_until(now, name);
+        self.ready.insert(key, ready);
         key
     }
 
@@ -516,7 +535,7 @@ impl QueueCore {
         // In order of age: equal runs must do equal things.
         due.sort_unstable();
         for key in due {
-            self.caught += usize::from(self.waits_in_vain(key, now.mono));
+            self.caught += usize::from(self.waits_in_vain(key, now));
             self.promote(now, key);
         }
         let mut ready: Vec<ReadyKey> =
@@ -538,17 +557,6 @@ impl QueueCore {
 /// Tells queues with few messages from the others.
 pub(crate) fn is_small(scheduled: &HashMap<QueueKey, ScheduledQueue>) -> impl Fn(QueueKey) -> bool {
     |key| scheduled.get(&key).is_none_or(ScheduledQueue::is_small)
-}
-
-/// Whether the message in a slot is older than its queue lets messages become.
-pub(crate) fn is_expired(
-    scheduled: &HashMap<QueueKey, ScheduledQueue>,
-    messages: &Messages,
-    slot: SlotNumber,
-    now: Now,
-) -> bool {
-    let queue = messages.queue_of(slot).and_then(|key| scheduled.get(&key));
-    queue.zip(messages.get(slot)).is_some_and(|(queue, message)| queue.is_expired(message, now))
 }
 
 /// The queue of a message: it is only forgotten when nothing waits in it or is out of it.

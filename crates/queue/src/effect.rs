@@ -37,6 +37,8 @@ pub enum Effect {
     /// Messages must be spooled that are in memory only: the spooler takes them with `QueueCore::take_unspooled`, until
     /// there is none.
     Spool,
+    /// Orders ended by themselves: what is remembered of them for the next start may go.
+    OrdersEnded,
     /// A ready queue of this name is forgotten; so may be what is counted for it.
     Forgotten(Arc<str>),
 }

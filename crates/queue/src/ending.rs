@@ -6,6 +6,7 @@
 use crate::core::{QueueCore, Queued};
 use crate::effect::Effect;
 use crate::messages::List;
+use crate::order::Order;
 use crate::ready::Leg;
 use crate::settle::Verdict;
 use smtp_wire::Reply;
@@ -17,6 +18,8 @@ use std::sync::Arc;
 pub enum Ending {
     /// It is older than its queue's `max_age`.
     Expired,
+    /// The operator bounces it.
+    Bounced(Arc<Order>),
     /// It could not be tried: settle all its pending recipients so.
     Undeliverable(Arc<Failure>),
 }
@@ -55,6 +58,9 @@ impl QueueCore {
         if let Some(slot) = self.messages.pop_front(&mut self.endings.expired) {
             return self.messages.remove(slot).map(|queued| (queued, Ending::Expired));
         }
+        if let Some((queued, order)) = self.take_ordered() {
+            return Some((queued, Ending::Bounced(order)));
+        }
         while let Some((failure, list)) = self.endings.failed.front_mut() {
             if let Some(slot) = self.messages.pop_front(list) {
                 let ending = Ending::Undeliverable(failure.clone());
@@ -76,7 +82,8 @@ impl QueueCore {
 
     /// Asks for as many settlers as there is work for.
     pub(crate) fn call_settlers(&mut self) {
-        while self.endings.settlers < SETTLERS_MAX && self.endings.settlers < self.endings.len() {
+        let work = self.endings.len() + self.orders.ending();
+        while self.endings.settlers < SETTLERS_MAX.min(work) {
             self.endings.settlers += 1;
             self.effects.push(Effect::Settle);
         }

@@ -17,6 +17,8 @@ mod ending;
 mod line;
 mod messages;
 pub mod name;
+mod order;
+mod orders;
 pub mod pool;
 mod promote;
 pub mod ready;
@@ -34,6 +36,8 @@ pub use crate::core::{ConnKey, Counts, QueueCore, QueueKey, QueueSettings, Queue
 pub use effect::{Effect, Opening};
 pub use ending::{Ending, Failure};
 pub use name::{NULL_QUEUE, QueueName, QueueNameError};
+pub use order::{Action, Criteria, Order, OrderId};
+pub use orders::OrderState;
 pub use ready::{Destination, Leg, Route, RouteFailure};
 pub use settle::{Entry, Next, Outcome, Settlement, Verdict};
 pub use sources::SourceFault;

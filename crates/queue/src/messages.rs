@@ -82,6 +82,11 @@ impl Messages {
         self.chunks.get(chunk_of(slot))?.slots.get(index_of(slot))?.message.as_ref()
     }
 
+    /// The message in a slot, for changes that the accounts here do not keep: not of its place or its content.
+    pub fn get_mut(&mut self, slot: SlotNumber) -> Option<&mut Message> {
+        self.chunks.get_mut(chunk_of(slot))?.slots.get_mut(index_of(slot))?.message.as_mut()
+    }
+
     /// The queue of the message in a slot.
     pub fn queue_of(&self, slot: SlotNumber) -> Option<QueueKey> {
         let slot = self.chunks.get(chunk_of(slot))?.slots.get(index_of(slot))?;
@@ -156,6 +161,40 @@ impl Messages {
             self.push_back(if goes { to } else { list }, number);
         }
         to.len() - before
+    }
+
+    /// Puts all of `from` behind those of `to`.
+    pub fn append(&mut self, to: &mut List, from: &mut List) {
+        let from = std::mem::take(from);
+        match (to.len, from.len) {
+            (_, 0) => {}
+            (0, _) => *to = from,
+            _ => {
+                self.slot(to.last).next = from.first;
+                to.last = from.last;
+                to.len += from.len;
+                to.volatile += from.volatile;
+            }
+        }
+    }
+
+    /// Finds waiting messages that `pick` says something of, beginning with chunk `from`, until `slots_max` slots were looked
+    /// at; the chunk to go on with, or `None` at the end. Whoever gets one puts it into a list.
+    pub fn pick_waiting<T>(
+        &self,
+        from: usize,
+        slots_max: usize,
+        pick: impl Fn(QueueKey, &Message) -> Option<T>,
+    ) -> (Vec<(SlotNumber, QueueKey, T)>, Option<usize>) {
+        let to = (from + slots_max.div_ceil(CHUNK_SLOTS)).min(self.chunks.len());
+        let mut picked = Vec::new();
+        for (at, chunk) in self.chunks.iter().enumerate().take(to).skip(from) {
+            for (index, slot) in chunk.slots.iter().enumerate().filter(|(_, slot)| slot.next == WAITING) {
+                let what = slot.message.as_ref().and_then(|message| pick(slot.queue, message));
+                picked.extend(what.map(|what| ((at * CHUNK_SLOTS + index) as SlotNumber, slot.queue, what)));
+            }
+        }
+        (picked, (to < self.chunks.len()).then_some(to))
     }
 
     /// The messages of a list, in order.
@@ -341,7 +380,7 @@ mod tests {
     proptest! {
         /// Against deques of numbers.
         #[test]
-        fn lists_are_deques(ops in proptest::collection::vec((0u8..5, any::<bool>()), 0..400)) {
+        fn lists_are_deques(ops in proptest::collection::vec((0u8..6, any::<bool>()), 0..400)) {
             let mut messages = Messages::default();
             let mut lists = [List::default(), List::default()];
             let mut models: [VecDeque<u32>; 2] = Default::default();
@@ -362,6 +401,13 @@ mod tests {
                     3 => {
                         let popped = messages.pop_front(&mut lists[mine]).and_then(|n| messages.remove(n));
                         prop_assert_eq!(popped.map(|q| q.message.id), models[mine].pop_front().map(|n| message(n).id));
+                    }
+                    4 => {
+                        let [a, b] = &mut lists;
+                        let (from, to) = if second { (b, a) } else { (a, b) };
+                        messages.append(to, from);
+                        let goes = std::mem::take(&mut models[mine]);
+                        models[other].extend(goes);
                     }
                     _ => {
                         let [a, b] = &mut lists;

@@ -8,8 +8,10 @@
 use crate::core::{QueueCore, QueueKey, ReadyKey, Timer, is_small};
 use crate::effect::Effect;
 use crate::messages::SlotNumber;
+use crate::order::OrderId;
+use crate::orders::SUSPENSION_LOOK;
 use crate::ready::ReadyQueue;
-use crate::scheduled::ScheduledQueue;
+use crate::scheduled::{Fate, ScheduledQueue};
 use crate::shared::SharedRates;
 use crate::sources::Sources;
 use clock::{Duration, Instant, Now};
@@ -19,6 +21,7 @@ use hashbrown::HashMap;
 enum Gate {
     Open(ReadyKey),
     Expired,
+    Bounced(OrderId),
     Stopped,
 }
 
@@ -48,7 +51,7 @@ impl QueueCore {
     /// Calls those who wait for a ready queue once its source may be chosen again.
     fn call_waiters_after(&mut self, now: Instant, key: ReadyKey, wait: Duration) {
         let Some(ready) = self.ready.get_mut(&key) else { return };
-        let at = now + wait;
+        let at = now + wait.min(SUSPENSION_LOOK);
         if ready.selects_at <= now || ready.selects_at > at {
             ready.selects_at = at;
             self.wheel.insert(at, Timer::Select(key));
@@ -66,6 +69,10 @@ impl QueueCore {
                     let Some((slot, _)) = self.pop_due(key) else { return };
                     self.messages.push_back(&mut self.endings.expired, slot);
                     self.call_settlers();
+                }
+                Gate::Bounced(id) => {
+                    let Some((slot, _)) = self.pop_due(key) else { return };
+                    self.end_by_order(key, slot, id);
                 }
                 Gate::Open(ready_key) => {
                     let (Some((slot, is_small)), Some(ready)) = (self.pop_due(key), self.ready.get_mut(&ready_key))
@@ -91,9 +98,13 @@ impl QueueCore {
         let Some(queue) = self.scheduled.get_mut(&key) else { return Gate::Stopped };
         let message = queue.due.first().and_then(|slot| self.messages.get(slot));
         let Some(message) = message else { return Gate::Stopped };
-        if queue.is_expired(message, now) {
+        match queue.fate(message, now) {
             // Whatever else it waits for.
-            return Gate::Expired;
+            Fate::Expired => return Gate::Expired,
+            Fate::Bounced(id) => return Gate::Bounced(id),
+            // The end of the order calls.
+            Fate::Suspended => return Gate::Stopped,
+            Fate::Goes => {}
         }
         if now.mono < queue.promotes_after {
             return Gate::Stopped;
@@ -136,7 +147,7 @@ impl QueueCore {
     }
 
     /// One visit has done enough for this queue.
-    fn go_on_later(&mut self, key: QueueKey) {
+    pub(crate) fn go_on_later(&mut self, key: QueueKey) {
         if let Some(queue) = self.scheduled.get_mut(&key)
             && !std::mem::replace(&mut queue.unfinished, true)
         {

@@ -101,6 +101,8 @@ pub(crate) struct ReadyQueue {
     pub consecutive_failures: u32,
     /// No new connection before this moment.
     pub opens_after: Instant,
+    /// It sends nothing before this moment: an order.
+    pub suspended_until: Instant,
     /// When those who wait are called because the source may be chosen again.
     pub selects_at: Instant,
     pub message_rates: Rates,
@@ -139,6 +141,7 @@ impl ReadyQueue {
             idle: VecDeque::new(),
             consecutive_failures: 0,
             opens_after: Instant::ZERO,
+            suspended_until: Instant::ZERO,
             selects_at: Instant::ZERO,
             last_used: now,
         };
@@ -182,6 +185,9 @@ impl ReadyQueue {
 
     /// Whether a pool may choose this way now; else how long it may not.
     pub fn may_be_chosen(&self, rates: &SharedRates, sources: &Sources, now: Instant) -> Result<(), Duration> {
+        if now < self.suspended_until {
+            return Err(self.suspended_until.saturating_since(now));
+        }
         let rests = sources.rests(now, &self.leg.source.name);
         self.selection_rates.check(rates, now).and(rests.map_or(Ok(()), Err))
     }

@@ -6,9 +6,10 @@
 
 use crate::core::ReadyKey;
 use crate::messages::List;
+use crate::order::{Action, Order, OrderId};
 use crate::pool::Rotation;
 use crate::throttle::{Gcra, Rate};
-use clock::{Duration, Instant, Now};
+use clock::{Duration, Instant, Now, WallTime};
 use config::QueueConfig;
 use hashbrown::HashSet;
 use message::Message;
@@ -35,9 +36,24 @@ pub(crate) struct ScheduledQueue {
     /// No promotion before this moment (`max_message_rate`).
     pub promotes_after: Instant,
     pub message_rate: Option<Gcra>,
+    /// Orders that name this queue.
+    pub orders: Vec<Arc<Order>>,
     /// Messages in ready queues or in flight that will come back here if they fail.
     pub out: usize,
     pub last_used: Instant,
+}
+
+/// What is to become of a message before anybody tries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It may go its way.
+    Goes,
+    /// It is older than its queue lets messages become.
+    Expired,
+    /// An order ends it.
+    Bounced(OrderId),
+    /// Its queue is suspended.
+    Suspended,
 }
 
 /// A route as the queue uses it: ready queues by key and the walk over their weights.
@@ -63,6 +79,7 @@ impl ScheduledQueue {
             waits_at: HashSet::new(),
             promotes_after: Instant::ZERO,
             message_rate: None,
+            orders: Vec::new(),
             out: 0,
             last_used: now,
         }
@@ -99,6 +116,50 @@ impl ScheduledQueue {
     pub fn is_expired(&self, message: &Message, now: Now) -> bool {
         let age = now.wall.saturating_since(message.created());
         self.config.as_ref().is_some_and(|config| age >= Duration::from(config.max_age))
+    }
+
+    /// What is to become of `message` before anybody tries it.
+    pub fn fate(&self, message: &Message, now: Now) -> Fate {
+        if self.is_expired(message, now) {
+            return Fate::Expired;
+        }
+        if self.orders.is_empty() {
+            return Fate::Goes;
+        }
+        match self.bounced_by(message, now.wall) {
+            Some(order) => Fate::Bounced(order.id),
+            None if self.suspended_by(now.wall).is_some() => Fate::Suspended,
+            None => Fate::Goes,
+        }
+    }
+
+    /// The order that ends `message`.
+    pub fn bounced_by(&self, message: &Message, now: WallTime) -> Option<&Arc<Order>> {
+        let bounces = |order: &&Arc<Order>| matches!(order.action, Action::Bounce(_));
+        self.orders.iter().filter(bounces).find(|order| order.concerns(message.created(), now))
+    }
+
+    /// The order that makes `message` due: only one that was tried before; who waits for its first attempt was told to.
+    pub fn flushed_by(&self, message: &Message, now: WallTime) -> Option<&Arc<Order>> {
+        let flushes = |order: &&Arc<Order>| matches!(order.action, Action::Flush(_));
+        let concerns = |order: &&Arc<Order>| message.attempts > 0 && order.concerns(message.created(), now);
+        self.orders.iter().filter(flushes).find(concerns)
+    }
+
+    /// The order that holds the queue back longest.
+    pub fn suspended_by(&self, now: WallTime) -> Option<&Arc<Order>> {
+        let suspends = |order: &&Arc<Order>| matches!(order.action, Action::Suspend(_)) && now < order.expires;
+        self.orders.iter().filter(suspends).max_by_key(|order| order.expires)
+    }
+
+    /// True when some order ends messages here.
+    pub fn has_bounce(&self) -> bool {
+        self.orders.iter().any(|order| matches!(order.action, Action::Bounce(_)))
+    }
+
+    /// True when that order names this queue.
+    pub fn is_under(&self, id: OrderId) -> bool {
+        self.orders.iter().any(|order| order.id == id)
     }
 
     /// True when the queue may be forgotten.

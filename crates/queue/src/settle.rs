@@ -113,6 +113,14 @@ pub fn expire(message: &mut Message) -> Entry {
     expire_with(message, None)
 }
 
+/// Settles every pending recipient as bounced by an operator (KumoMTA behaviour).
+pub fn bounce(message: &mut Message, reason: &str) -> Entry {
+    let recipients = settle_pending(message);
+    let text = format!("Administrator bounced with reason: {reason}");
+    let reply = Reply::enhanced(551, EnhancedCode::new(5, 7, 1), text);
+    Entry { kind: RecordType::AdminBounce, recipients, reply, command: None }
+}
+
 /// The same outcome for every pending recipient.
 pub fn all_pending(message: &Message, verdict: Verdict, reply: &Reply) -> Vec<Outcome> {
     let outcome = |recipient| Outcome { recipient, verdict, reply: reply.clone(), command: None };
@@ -120,10 +128,7 @@ pub fn all_pending(message: &Message, verdict: Verdict, reply: &Reply) -> Vec<Ou
 }
 
 fn expire_with(message: &mut Message, last: Option<&Reply>) -> Entry {
-    let recipients: Vec<u16> = message.pending().collect();
-    for recipient in &recipients {
-        message.settled.insert(*recipient);
-    }
+    let recipients = settle_pending(message);
     let text = match last {
         None => "Next delivery time would be at an age beyond max_age".to_owned(),
         Some(reply) => format!("Next delivery time would be at an age beyond max_age. Last response: {reply}"),
@@ -134,6 +139,15 @@ fn expire_with(message: &mut Message, last: Option<&Reply>) -> Entry {
         reply: Reply::enhanced(551, EnhancedCode::new(5, 4, 7), text),
         command: None,
     }
+}
+
+/// Settles every pending recipient; which ones.
+fn settle_pending(message: &mut Message) -> Vec<u16> {
+    let recipients: Vec<u16> = message.pending().collect();
+    for recipient in &recipients {
+        message.settled.insert(*recipient);
+    }
+    recipients
 }
 
 fn add(entries: &mut Vec<Entry>, outcome: Outcome) {

@@ -66,6 +66,9 @@ impl QueueCore {
             self.messages.move_volatile(failed, list, |_| true);
         }
         self.messages.move_volatile(&mut self.endings.expired, list, |_| true);
+        for ordered in self.orders.lists_mut() {
+            self.messages.move_volatile(ordered, list, |_| true);
+        }
         self.call_spooler();
     }
 

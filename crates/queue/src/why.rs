@@ -37,6 +37,8 @@ pub enum Why {
     DispatcherDrop,
     /// The spool did not give the message out.
     SpoolUnhealthy,
+    /// An operator suspended its scheduled queue, or the ready queue it would go through.
+    ReadyQueueWasSuspended,
     /// The source of its ready queue does not work and rests.
     SourceIsUnhealthyAndSuspended,
 }
@@ -61,6 +63,7 @@ impl Why {
             Why::LoggedTransientFailure => "LoggedTransientFailure",
             Why::DispatcherDrop => "DispatcherDrop",
             Why::SpoolUnhealthy => "SpoolUnhealthy",
+            Why::ReadyQueueWasSuspended => "ReadyQueueWasSuspended",
             Why::SourceIsUnhealthyAndSuspended => "SourceIsUnhealthyAndSuspended",
         }
     }

@@ -6,7 +6,7 @@ mod support;
 use clock::Duration;
 use message::MessageId;
 use proptest::prelude::*;
-use queue::{ConnKey, Effect, Ending, Footprint, Place, Queued, Take};
+use queue::{Action, ConnKey, Criteria, Effect, Ending, Footprint, Order, OrderId, Place, Queued, Take};
 use smtp_wire::Reply;
 use std::collections::{BTreeMap, VecDeque};
 use support::{PLACE, Rig, config, failure, path, route};
@@ -20,6 +20,8 @@ enum Op {
     Effect,
     /// A connection does what it is at.
     Act(u8, u8),
+    /// An operator gives an order, or takes one back.
+    Order(u8, u8),
     /// Time passes.
     Pass(u16),
 }
@@ -45,6 +47,7 @@ struct Model {
     leases: usize,
     /// Messages that were given back may stand above `max_ready`.
     given_back: usize,
+    orders: u128,
     route: u64,
     faults: bool,
     settings: (serde_json::Value, serde_json::Value),
@@ -76,6 +79,7 @@ impl Model {
             limits,
             leases: leases.unwrap_or(usize::MAX),
             given_back: 0,
+            orders: 0,
             route: 0,
             faults: true,
             settings: (of_queue, of_path),
@@ -97,10 +101,35 @@ impl Model {
                 let key = self.connections.keys().nth(usize::from(*which) % count).copied();
                 key.into_iter().for_each(|key| self.act(key, *how));
             }
+            Op::Order(what, whom) => self.order(*what, *whom),
             Op::Pass(ms) => self.rig.pass(Duration::from_millis(u64::from(*ms))),
         }
         self.effects.extend(self.rig.drain());
         self.check();
+    }
+
+    fn order(&mut self, what: u8, whom: u8) {
+        if what < 60 {
+            let orders = self.rig.core.orders();
+            let order = orders.get(usize::from(what) % orders.len().max(1)).map(|state| state.order.id);
+            order.into_iter().for_each(|id| _ = self.rig.core.withdraw(self.rig.now, id));
+            return;
+        }
+        let domain = (whom % 4 < 3).then(|| self.queues[usize::from(whom % 4)].to_owned());
+        let criteria = Criteria { domain, ..Criteria::default() };
+        let action = match what % 4 {
+            0 => Action::Suspend(criteria),
+            1 => Action::Bounce(criteria),
+            2 => Action::Flush(criteria),
+            _ => Action::SuspendReady(["a", "b", "c"][usize::from(whom % 3)].into()),
+        };
+        let given = self.rig.now.wall;
+        let expires = given + Duration::from_secs(if what % 4 == 2 { 0 } else { u64::from(whom) });
+        self.orders += 1;
+        let id = OrderId(self.orders.to_le_bytes());
+        let reason = String::new();
+        let order = Order { id, action, reason, given, expires, suppress_logging: false, survives_restart: true };
+        self.rig.core.order(self.rig.now, order);
     }
 
     fn carry_out(&mut self) {
@@ -143,14 +172,14 @@ impl Model {
                     self.effects.push_back(Effect::Spool);
                 }
             }
-            Effect::Forgotten(_) => {}
+            Effect::Forgotten(_) | Effect::OrdersEnded => {}
         }
     }
 
     fn settle(&mut self, queued: Queued, ending: &Ending) {
         match ending {
             Ending::Undeliverable(_) => self.rig.core.retry(self.rig.now, queued, Duration::from_secs(1)),
-            Ending::Expired => {
+            Ending::Expired | Ending::Bounced(_) => {
                 self.settled.push(queued.message.id);
                 self.rig.core.forget(self.rig.now.mono, &queued);
             }
@@ -282,6 +311,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (any::<u8>(), any::<u8>()).prop_map(|(queue, due)| Op::Admit(queue, due)),
         5 => Just(Op::Effect),
         5 => (any::<u8>(), any::<u8>()).prop_map(|(which, how)| Op::Act(which, how)),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(what, whom)| Op::Order(what, whom)),
         1 => (0u16..5000).prop_map(Op::Pass),
         1 => Just(Op::Pass(61_000)),
     ]

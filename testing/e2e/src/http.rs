@@ -1,14 +1,34 @@
-//! A GET, and a number out of a metrics page.
+//! Requests to the HTTP listener, and a number out of a metrics page.
 
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Status and body of `GET path`; `None` when nobody answers.
 pub fn try_get(server: SocketAddr, path: &str) -> Option<(u16, String)> {
+    exchange(server, &format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n"))
+}
+
+/// Status and body of a request that carries a body of this type.
+pub fn send(server: SocketAddr, method: &str, path: &str, content_type: &str, body: &str) -> (u16, String) {
+    let length = body.len();
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\nContent-Length: {length}");
+    let request = format!("{head}\r\nContent-Type: {content_type}\r\n\r\n{body}");
+    exchange(server, &request).unwrap_or_else(|| panic!("no answer to {method} http://{server}{path}"))
+}
+
+/// The JSON that answers a JSON body with 200.
+pub fn json(server: SocketAddr, method: &str, path: &str, body: &Value) -> Value {
+    let (status, text) = send(server, method, path, "application/json", &body.to_string());
+    assert_eq!(status, 200, "{method} {path} {body}: {text}");
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{method} {path}: {error}: {text}"))
+}
+
+fn exchange(server: SocketAddr, request: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(server).ok()?;
     stream.set_read_timeout(Some(READ_TIMEOUT)).ok()?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n").ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;

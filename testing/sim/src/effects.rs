@@ -90,7 +90,7 @@ impl World {
             }
             Effect::Settle => self.settler_soon(),
             Effect::Spool => self.spooler_soon(),
-            Effect::Forgotten(_) => {}
+            Effect::Forgotten(_) | Effect::OrdersEnded => {}
         }
     }
 

@@ -30,6 +30,7 @@ impl World {
     pub fn settle_ending(&mut self, queued: Queued, ending: Ending) {
         if let Some(queued) = self.load(queued) {
             match ending {
+                Ending::Bounced(order) => self.settle_bounced(queued, &order),
                 Ending::Expired => self.settle_expired(queued),
                 Ending::Undeliverable(failure) => {
                     self.report.untried += 1;

@@ -3,8 +3,8 @@
 
 use crate::Sabotage;
 use crate::world::World;
-use queue::settle::{all_pending, expire, settle};
-use queue::{Entry, Next, Outcome, Queued, Verdict};
+use queue::settle::{all_pending, bounce, expire, settle};
+use queue::{Entry, Next, Order, Outcome, Queued, Verdict};
 use record::RecordType;
 use smtp_wire::Reply;
 use spool::Mark;
@@ -53,6 +53,13 @@ impl World {
     /// A message that is too old.
     pub fn settle_expired(&mut self, mut queued: Queued) {
         let entry = expire(&mut queued.message);
+        self.log_entry(&queued, &entry);
+        self.remove(&queued);
+    }
+
+    /// A message that an operator bounces.
+    pub fn settle_bounced(&mut self, mut queued: Queued, order: &Order) {
+        let entry = bounce(&mut queued.message, &order.reason);
         self.log_entry(&queued, &entry);
         self.remove(&queued);
     }

@@ -1,0 +1,85 @@
+//! Bodies in and out: JSON that is checked field by field, and refusals as KumoMTA words them.
+//!
+//! A body that is not JSON is 400, one without the right content type 415, one of the wrong shape 422 and says which
+//! field, which value and what was expected.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use clock::WallTime;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use time::OffsetDateTime;
+
+/// A JSON body.
+pub(crate) struct Json<T>(pub T);
+
+/// A refusal: its status and what it says.
+#[derive(Debug)]
+pub(crate) struct Failed(StatusCode, String);
+
+impl Failed {
+    pub fn not_found(text: String) -> Failed {
+        Failed(StatusCode::NOT_FOUND, text)
+    }
+
+    pub fn conflict(text: String) -> Failed {
+        Failed(StatusCode::CONFLICT, text)
+    }
+
+    pub fn unavailable(text: String) -> Failed {
+        Failed(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+
+    pub fn bad(text: String) -> Failed {
+        Failed(StatusCode::BAD_REQUEST, text)
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        (self.0, format!("Error: {}\n", self.1)).into_response()
+    }
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        axum::Json(self.0).into_response()
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Failed;
+
+    async fn from_request(request: Request, state: &S) -> Result<Json<T>, Failed> {
+        let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let is_json = content_type.is_some_and(|t| t.split(';').next().unwrap_or(t).trim() == "application/json");
+        if !is_json {
+            let found = content_type.unwrap_or("nothing");
+            let text = format!("Content-Type is {found:?}: expected application/json");
+            return Err(Failed(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+        }
+        let body = Bytes::from_request(request, state).await;
+        let body = body.map_err(|error| Failed(error.status(), error.body_text()))?;
+        let value: serde_json::Value =
+            serde_json::from_slice(&body).map_err(|error| Failed::bad(format!("the body is not JSON: {error}")))?;
+        let read = config::parse("request", value);
+        read.map(Json).map_err(|error| Failed(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
+    }
+}
+
+/// A civil moment as the queue knows it; what is out of its range is at its end.
+pub(crate) fn wall(at: OffsetDateTime) -> WallTime {
+    let micros = at.unix_timestamp_nanos() / 1000;
+    WallTime::from_unix_micros(i64::try_from(micros).unwrap_or(i64::MAX))
+}
+
+/// The same the other way; beyond the year 9999 it is the end of that.
+pub(crate) fn civil(at: WallTime) -> OffsetDateTime {
+    let nanos = i128::from(at.unix_micros()) * 1000;
+    OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(LAST)
+}
+
+/// The last moment that can be written.
+const LAST: OffsetDateTime = time::macros::datetime!(9999-12-31 23:59:59 UTC);

@@ -1,0 +1,155 @@
+//! Orders of operators: kept on disk first, then in force.
+//!
+//! One at a time: the list on disk and the one in force must not drift apart. The disk sees the new list before anybody
+//! hears that an order is given or withdrawn, so a crash keeps what was answered.
+
+use crate::engine::Engine;
+use clock::{Duration, WallTime};
+use queue::{Action, Order, OrderId, OrderState};
+use std::sync::Arc;
+use store::OrdersFile;
+use thiserror::Error;
+use tokio::sync::{MutexGuard, oneshot};
+
+/// An order that is to be given.
+#[derive(Clone, Debug)]
+pub struct NewOrder {
+    /// What to do, and to what.
+    pub action: Action,
+    /// In the operator's words.
+    pub reason: String,
+    /// When it is over.
+    pub lasts: Lasts,
+    /// Bounces write no log records.
+    pub suppress_logging: bool,
+    /// It is kept on disk.
+    pub survives_restart: bool,
+}
+
+/// How long an order is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasts {
+    /// From now on for so long.
+    For(Duration),
+    /// Until then.
+    Until(WallTime),
+}
+
+/// Why an order could not be given or withdrawn. Nothing has changed then.
+#[derive(Debug, Error)]
+pub enum OrderError {
+    /// There are enough.
+    #[error("{ORDERS_MAX} orders are in force already: withdraw some first")]
+    TooMany,
+    /// The program ends.
+    #[error("shutting down")]
+    Stopping,
+    /// The list could not be written.
+    #[error("the list of orders could not be written: {0}")]
+    Disk(#[from] std::io::Error),
+}
+
+impl Engine {
+    /// Gives an order; its id, and how many messages it is about now.
+    ///
+    /// # Errors
+    /// See [`OrderError`].
+    pub async fn order(&self, new: NewOrder) -> Result<(OrderId, usize), OrderError> {
+        let engine = self.clone();
+        self.to_its_end(async move { engine.give_order(new).await }).await
+    }
+
+    /// Takes an order back; `None` when there is none of that id.
+    ///
+    /// # Errors
+    /// [`OrderError::Disk`], [`OrderError::Stopping`].
+    pub async fn withdraw_order(&self, id: OrderId) -> Result<Option<Arc<Order>>, OrderError> {
+        let engine = self.clone();
+        self.to_its_end(async move { engine.take_order_back(id).await }).await
+    }
+
+    async fn give_order(&self, new: NewOrder) -> Result<(OrderId, usize), OrderError> {
+        let file = self.orders_file.lock().await;
+        let now = self.clock.now();
+        let id = OrderId(*self.next_id().as_bytes());
+        let expires = match new.lasts {
+            Lasts::For(span) => now.wall + span,
+            Lasts::Until(at) => at,
+        };
+        let NewOrder { action, reason, suppress_logging, survives_restart, .. } = new;
+        let order = Order { id, action, reason, given: now.wall, expires, suppress_logging, survives_restart };
+        let mut orders: Vec<Arc<Order>> = self.standing_orders();
+        orders.retain(|other| other.action != order.action);
+        if orders.len() >= ORDERS_MAX {
+            return Err(OrderError::TooMany);
+        }
+        orders.push(Arc::new(order.clone()));
+        write(file, orders).await?;
+        Ok((id, self.with_queue(|queue, now| queue.order(now, order))))
+    }
+
+    async fn take_order_back(&self, id: OrderId) -> Result<Option<Arc<Order>>, OrderError> {
+        let file = self.orders_file.lock().await;
+        let mut orders = self.standing_orders();
+        let before = orders.len();
+        orders.retain(|order| order.id != id);
+        if orders.len() == before {
+            return Ok(None);
+        }
+        write(file, orders).await?;
+        Ok(self.with_queue(|queue, now| queue.withdraw(now, id)))
+    }
+
+    /// Every order in force.
+    pub fn orders(&self) -> Vec<OrderState> {
+        self.with_queue(|queue, _| queue.orders())
+    }
+
+    /// The time by the engine's clock.
+    pub fn wall_time(&self) -> WallTime {
+        self.clock.now().wall
+    }
+
+    /// Carries out `Effect::OrdersEnded`: the disk forgets them too.
+    pub(crate) fn forget_orders(&self) {
+        let engine = self.clone();
+        self.sessions.spawn(async move {
+            let file = engine.orders_file.lock().await;
+            let orders = engine.standing_orders();
+            if let Err(error) = write(file, orders).await {
+                // They end once more after the next start.
+                tracing::warn!("orders that are over stay in the list on disk: {error}");
+            }
+        });
+    }
+
+    /// Runs `change` to its end, whether or not the caller waits for it: disk and memory must not drift apart when somebody
+    /// hangs up.
+    async fn to_its_end<T: Send + 'static>(
+        &self,
+        change: impl Future<Output = Result<T, OrderError>> + Send + 'static,
+    ) -> Result<T, OrderError> {
+        let (tell, told) = oneshot::channel();
+        self.sessions.spawn(async move {
+            // Nobody may be listening any more.
+            let _unheard = tell.send(change.await);
+        });
+        told.await.unwrap_or(Err(OrderError::Stopping))
+    }
+
+    fn standing_orders(&self) -> Vec<Arc<Order>> {
+        self.orders().into_iter().map(|state| state.order).collect()
+    }
+}
+
+async fn write(file: MutexGuard<'_, OrdersFile>, orders: Vec<Arc<Order>>) -> std::io::Result<()> {
+    let file = file.clone();
+    let written = tokio::task::spawn_blocking(move || {
+        let kept: Vec<&Order> = orders.iter().map(|order| &**order).filter(|order| order.survives_restart).collect();
+        file.write(&kept)
+    });
+    written.await.map_err(std::io::Error::other)?
+}
+
+/// Orders in force at the same time.
+const ORDERS_MAX: usize = 1024;

@@ -1,0 +1,149 @@
+//! An operator's order about queued mail: suspend, bounce, flush, and whose mail it is about.
+//!
+//! A noun and its questions; what carries it out is in `orders`. An order concerns the messages that were accepted
+//! before it was given, and until it expires those accepted later too. Knows nothing of how it is stored.
+
+use crate::name::QueueName;
+use clock::WallTime;
+
+/// One order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// Its identity: the 16 octets of a UUID.
+    pub id: OrderId,
+    /// What to do, and to what.
+    pub action: Action,
+    /// In the operator's words; part of what is logged for a bounced message.
+    pub reason: String,
+    /// When it was given.
+    pub given: WallTime,
+    /// When it is over. A bounce or flush of what was there when it was given is carried out to its end all the same.
+    pub expires: WallTime,
+    /// Bounces write no log records.
+    pub suppress_logging: bool,
+    /// It holds after a restart too.
+    pub survives_restart: bool,
+}
+
+/// An order's identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OrderId(pub [u8; 16]);
+
+/// What an order does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Messages of these scheduled queues wait (`Why::ReadyQueueWasSuspended`); no attempt is counted.
+    Suspend(Criteria),
+    /// Messages of these scheduled queues end with 551 5.7.1 and an `AdminBounce` record.
+    Bounce(Criteria),
+    /// Messages that wait for their time in these scheduled queues are due now.
+    Flush(Criteria),
+    /// The ready queue of this name sends nothing; its messages go to other sources of their pools, or wait.
+    SuspendReady(String),
+}
+
+/// Which scheduled queues. What is `None` says nothing, so a criteria of nothing is everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Criteria {
+    /// Campaign of the queue's name.
+    pub campaign: Option<String>,
+    /// Tenant of the queue's name.
+    pub tenant: Option<String>,
+    /// Domain of the queue's name, in any case.
+    pub domain: Option<String>,
+    /// Routing domain of the queue's name, in any case.
+    pub routing_domain: Option<String>,
+    /// Queues by their whole names; when there are any, nothing else counts (KumoMTA behaviour).
+    pub queue_names: Vec<String>,
+}
+
+impl Order {
+    /// Whether it is about messages accepted at `accepted`, now.
+    pub fn concerns(&self, accepted: WallTime, now: WallTime) -> bool {
+        now < self.expires || (self.is_about_messages() && accepted <= self.given)
+    }
+
+    /// The scheduled queues it is about; `None` when it is about a ready queue.
+    pub fn criteria(&self) -> Option<&Criteria> {
+        match &self.action {
+            Action::Suspend(criteria) | Action::Bounce(criteria) | Action::Flush(criteria) => Some(criteria),
+            Action::SuspendReady(_) => None,
+        }
+    }
+
+    /// True when it looks at every message there is, and not at queues alone.
+    pub fn is_about_messages(&self) -> bool {
+        matches!(self.action, Action::Bounce(_) | Action::Flush(_))
+    }
+}
+
+impl Criteria {
+    /// Whether the queue of that name is meant.
+    pub fn matches(&self, queue: &str) -> bool {
+        if !self.queue_names.is_empty() {
+            return self.queue_names.iter().any(|name| name == queue);
+        }
+        if *self == Criteria::default() {
+            return true;
+        }
+        let name = QueueName::parse(queue);
+        let is = |wanted: &Option<String>, has: Option<&str>| wanted.as_deref().is_none_or(|w| Some(w) == has);
+        let is_domain = |wanted: &Option<String>, has: Option<&str>| {
+            wanted.as_deref().is_none_or(|w| has.is_some_and(|has| has.eq_ignore_ascii_case(w)))
+        };
+        is(&self.campaign, name.campaign.as_deref())
+            && is(&self.tenant, name.tenant.as_deref())
+            && is_domain(&self.domain, Some(&name.domain))
+            && is_domain(&self.routing_domain, name.routing_domain.as_deref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clock::Duration;
+
+    fn criteria(set: impl FnOnce(&mut Criteria)) -> Criteria {
+        let mut criteria = Criteria::default();
+        set(&mut criteria);
+        criteria
+    }
+
+    #[test]
+    fn criteria_name_queues() {
+        let text = |text: &str| Some(text.to_owned());
+        let queue = "spring:shop@Example.com!out.net";
+        let rows = [
+            (Criteria::default(), true),
+            (criteria(|c| c.tenant = text("shop")), true),
+            (criteria(|c| c.tenant = text("Shop")), false),
+            (criteria(|c| c.domain = text("EXAMPLE.com")), true),
+            (criteria(|c| c.domain = text("ample.com")), false),
+            (criteria(|c| c.routing_domain = text("OUT.net")), true),
+            (criteria(|c| (c.campaign, c.domain) = (text("spring"), text("example.com"))), true),
+            (criteria(|c| (c.campaign, c.domain) = (text("autumn"), text("example.com"))), false),
+            (criteria(|c| c.queue_names = vec!["other".into(), queue.into()]), true),
+            (criteria(|c| (c.queue_names, c.tenant) = (vec!["other".into()], text("shop"))), false),
+        ];
+        for (criteria, expected) in rows {
+            assert_eq!(criteria.matches(queue), expected, "{criteria:?}");
+        }
+        assert!(!criteria(|c| c.tenant = text("shop")).matches("example.com"), "no tenant is not any tenant");
+    }
+
+    #[test]
+    fn an_order_is_about_what_was_there_and_what_comes_until_it_expires() {
+        let at = WallTime::from_unix_secs;
+        let order = Order {
+            id: OrderId([1; 16]),
+            action: Action::Bounce(Criteria::default()),
+            reason: "test".into(),
+            given: at(100),
+            expires: at(100) + Duration::from_secs(50),
+            suppress_logging: false,
+            survives_restart: true,
+        };
+        assert!(order.concerns(at(100), at(1000)) && order.concerns(at(149), at(149)));
+        assert!(!order.concerns(at(149), at(150)));
+    }
+}

@@ -1,0 +1,424 @@
+//! The orders in force, and their carrying out: a little at each tick, whatever they are about.
+//!
+//! Giving an order marks the queues it names, and takes no longer for a million messages than for none. From then on
+//! whoever meets a message asks its queue. A walk over ready queues, due and waiting messages, some thousand at a visit,
+//! finds those that nobody would meet: it bounces, flushes, and sends home what is ready in a suspended queue. What an
+//! order ends waits in the order's own list until a settler takes it, and goes back when the order is withdrawn before that.
+
+use crate::core::{QueueCore, QueueKey, Queued, ReadyKey, Timer};
+use crate::effect::Effect;
+use crate::messages::{List, SlotNumber};
+use crate::order::{Action, Order, OrderId};
+use crate::scheduled::Fate;
+use clock::{Duration, Instant, Now};
+use hashbrown::HashMap;
+use message::Message;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// All orders in force.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    standing: Vec<Standing>,
+    walk: Option<Walk>,
+    /// What a withdrawn bounce had not ended yet, on its way home.
+    returning: List,
+    /// Messages of earlier runs are still coming: no order is carried out to its end before all are there.
+    restoring: bool,
+    /// When a timer looks for orders that have expired.
+    looked_at_again: Instant,
+}
+
+/// One order and what it has done.
+#[derive(Debug)]
+struct Standing {
+    order: Arc<Order>,
+    /// Messages it ended or flushed, by queue.
+    queues: HashMap<Arc<str>, u64>,
+    total: u64,
+    /// Ended and not settled yet.
+    ending: List,
+}
+
+/// How far the walk is.
+#[derive(Debug)]
+enum Walk {
+    Ready(VecDeque<ReadyKey>),
+    /// Queues, and how many of their due messages were not looked at yet.
+    Due(VecDeque<(QueueKey, usize)>),
+    /// The step over waiting messages that is next.
+    Waiting(usize),
+}
+
+/// An order in force, for operators.
+#[derive(Clone, Debug)]
+pub struct OrderState {
+    /// The order.
+    pub order: Arc<Order>,
+    /// Messages it ended or flushed so far, by queue; beyond 65 536 queues under the empty name.
+    pub queues: Vec<(Arc<str>, u64)>,
+    /// All of them.
+    pub total: u64,
+    /// Of these, those whose end is not on disk yet: a withdrawal brings them back.
+    pub pending: usize,
+    /// True while messages that were there when it was given are still looked for.
+    pub under_way: bool,
+}
+
+impl QueueCore {
+    /// Takes an order on; how many messages it is about now. An order of the same action and criteria gives way.
+    pub fn order(&mut self, now: Now, order: Order) -> usize {
+        let same = self.orders.standing.iter().position(|s| s.order.action == order.action);
+        let is_walked = order.criteria().is_some();
+        let order = Arc::new(order);
+        match same {
+            Some(at) => self.orders.standing[at].order = order.clone(),
+            None => self.orders.standing.push(Standing::new(order.clone())),
+        }
+        self.watch_orders(now);
+        self.mark_queues();
+        if is_walked {
+            self.walk_again();
+        }
+        let ready = self.mark_ready(now);
+        let suspended: Vec<ReadyKey> = ready.into_iter().filter(|(_, is_new)| *is_new).map(|(key, _)| key).collect();
+        self.resting.extend(suspended);
+        match &order.action {
+            Action::SuspendReady(name) => {
+                self.ready.values().filter(|r| *r.name == **name).map(|r| r.messages.len()).sum()
+            }
+            _ => self.scheduled.values().filter(|q| q.is_under(order.id)).map(|q| q.len() + q.out).sum(),
+        }
+    }
+
+    /// Takes an order back: what it has not carried out stays undone, and what waits to be settled goes home.
+    pub fn withdraw(&mut self, now: Now, id: OrderId) -> Option<Arc<Order>> {
+        let at = self.orders.standing.iter().position(|s| s.order.id == id)?;
+        let standing = self.orders.standing.remove(at);
+        let mut ending = standing.ending;
+        self.messages.append(&mut self.orders.returning, &mut ending);
+        self.orders_changed(now);
+        Some(standing.order)
+    }
+
+    /// Every order in force and what it has done, in the order in which they were given.
+    pub fn orders(&self) -> Vec<OrderState> {
+        let under_way = self.orders.walk.is_some() || self.orders.restoring;
+        let state = |standing: &Standing| OrderState {
+            order: standing.order.clone(),
+            queues: standing.queues.iter().map(|(name, count)| (name.clone(), *count)).collect(),
+            total: standing.total,
+            pending: standing.ending.len(),
+            under_way: under_way && standing.order.criteria().is_some(),
+        };
+        self.orders.standing.iter().map(state).collect()
+    }
+
+    /// Messages of earlier runs begin to come, or all have come.
+    pub fn set_restoring(&mut self, restoring: bool) {
+        self.orders.restoring = restoring;
+        if !restoring && self.orders.standing.iter().any(|s| s.order.is_about_messages()) {
+            self.walk_again();
+        }
+    }
+
+    /// Ends a message of `key` by an order.
+    pub(crate) fn end_by_order(&mut self, key: QueueKey, slot: SlotNumber, id: OrderId) {
+        let name = self.queue_name(key);
+        let list = match self.orders.standing.iter_mut().find(|s| s.order.id == id) {
+            Some(standing) => {
+                standing.count(name);
+                &mut standing.ending
+            }
+            // Withdrawn since: nobody else ends it.
+            None => &mut self.orders.returning,
+        };
+        self.messages.push_back(list, slot);
+        self.call_settlers();
+    }
+
+    /// The next message that an order ends.
+    pub(crate) fn take_ordered(&mut self) -> Option<(Queued, Arc<Order>)> {
+        let standing = self.orders.standing.iter_mut().find(|s| !s.ending.is_empty())?;
+        let slot = self.messages.pop_front(&mut standing.ending)?;
+        let order = standing.order.clone();
+        self.messages.remove(slot).map(|queued| (queued, order))
+    }
+
+    /// Goes on with the walk and with what is on its way home.
+    pub(crate) fn carry_out_orders(&mut self, now: Now) {
+        self.bring_home(now);
+        self.orders.walk = match self.orders.walk.take() {
+            None => return,
+            Some(Walk::Ready(queues)) => self.walk_ready(now, queues),
+            Some(Walk::Due(queues)) => self.walk_due(now, queues),
+            Some(Walk::Waiting(step)) => self.walk_waiting(now, step),
+        };
+        if self.orders.walk.is_none() {
+            self.end_orders(now);
+        }
+    }
+
+    /// Ends orders that are over: expired, and carried out as far as they were about what was there.
+    pub(crate) fn end_orders(&mut self, now: Now) {
+        let is_walking = self.orders.walk.is_some() || self.orders.restoring;
+        let is_over = |s: &Standing| {
+            let is_done = !is_walking || !s.order.is_about_messages();
+            now.wall >= s.order.expires && is_done && s.ending.is_empty()
+        };
+        let before = self.orders.standing.len();
+        self.orders.standing.retain(|s| !is_over(s));
+        if self.orders.standing.len() < before {
+            self.orders_changed(now);
+            self.effects.push(Effect::OrdersEnded);
+        }
+        self.watch_orders(now);
+    }
+
+    /// Sets a timer for the next order that expires.
+    fn watch_orders(&mut self, now: Now) {
+        let next = self.orders.standing.iter().map(|s| s.order.expires).filter(|at| *at > now.wall).min();
+        let Some(next) = next else { return };
+        let at = now.mono_at(next).min(now.mono + SUSPENSION_LOOK);
+        let set = self.orders.looked_at_again;
+        if set <= now.mono || at < set {
+            self.orders.looked_at_again = at;
+            self.wheel.insert(at, Timer::Orders);
+        }
+    }
+
+    /// True when there is something to be carried out at once.
+    pub(crate) fn has_orders_to_carry_out(&self) -> bool {
+        self.orders.walk.is_some() || !self.orders.returning.is_empty()
+    }
+
+    /// Gives a new queue the orders it is under.
+    pub(crate) fn orders_for(&self, name: &str) -> Vec<Arc<Order>> {
+        let matches = |s: &&Standing| s.order.criteria().is_some_and(|c| c.matches(name));
+        self.orders.standing.iter().filter(matches).map(|s| s.order.clone()).collect()
+    }
+
+    /// Until when the ready queue of that name is suspended.
+    pub(crate) fn ready_suspended_until(&self, now: Now, name: &str) -> Instant {
+        let is_it = |s: &&Standing| matches!(&s.order.action, Action::SuspendReady(n) if n == name);
+        let until = self.orders.standing.iter().find(is_it).map(|s| s.order.expires);
+        until.filter(|until| *until > now.wall).map_or(Instant::ZERO, |until| now.mono_at(until))
+    }
+
+    /// Orders were taken back or ended: whoever waited for that goes on.
+    fn orders_changed(&mut self, now: Now) {
+        self.mark_queues();
+        let mut freed: Vec<QueueKey> =
+            self.scheduled.iter().filter(|(_, q)| !q.due.is_empty()).map(|(key, _)| *key).collect();
+        freed.sort_unstable();
+        freed.into_iter().for_each(|key| self.go_on_later(key));
+        for (key, _) in self.mark_ready(now) {
+            self.serve(now, key);
+            self.call_waiters(now, key);
+        }
+    }
+
+    /// Tells every scheduled queue which orders it is under.
+    fn mark_queues(&mut self) {
+        let standing = &self.orders.standing;
+        for queue in self.scheduled.values_mut() {
+            let matches = |s: &&Standing| s.order.criteria().is_some_and(|c| c.matches(&queue.name));
+            queue.orders = standing.iter().filter(matches).map(|s| s.order.clone()).collect();
+        }
+    }
+
+    /// Tells every ready queue whether it is suspended; those for which that changed, and whether they are now.
+    fn mark_ready(&mut self, now: Now) -> Vec<(ReadyKey, bool)> {
+        let mut changed = Vec::new();
+        let names: Vec<(ReadyKey, Arc<str>)> = self.ready.iter().map(|(key, r)| (*key, r.name.clone())).collect();
+        for (key, name) in names {
+            let until = self.ready_suspended_until(now, &name);
+            let Some(ready) = self.ready.get_mut(&key) else { continue };
+            // It may be over by itself already; it is over for those who wait when they are told.
+            let was = std::mem::replace(&mut ready.suspended_until, until);
+            if (was == Instant::ZERO) != (until == Instant::ZERO) {
+                changed.push((key, was == Instant::ZERO));
+            }
+        }
+        changed.sort_unstable();
+        changed
+    }
+
+    fn walk_again(&mut self) {
+        let mut ready: Vec<ReadyKey> = self.ready.keys().copied().collect();
+        // In order of age: equal runs must do equal things.
+        ready.sort_unstable();
+        self.orders.walk = Some(Walk::Ready(ready.into()));
+    }
+
+    /// One ready queue: messages that must not be there leave it.
+    fn walk_ready(&mut self, now: Now, mut queues: VecDeque<ReadyKey>) -> Option<Walk> {
+        let Some(key) = queues.pop_front() else {
+            let mut due: Vec<(QueueKey, usize)> =
+                self.scheduled.iter().filter(|(_, q)| q.has_bounce()).map(|(key, q)| (*key, q.due.len())).collect();
+            due.sort_unstable();
+            return Some(Walk::Due(due.into()));
+        };
+        let mut gone = List::default();
+        let scheduled = &self.scheduled;
+        let leaves = |queue: QueueKey, message: &Message| {
+            let fate = scheduled.get(&queue).map(|q| q.fate(message, now));
+            matches!(fate, Some(Fate::Bounced(_) | Fate::Suspended))
+        };
+        if let Some(ready) = self.ready.get_mut(&key) {
+            ready.messages.move_expired(&mut self.messages, &mut gone, leaves);
+        }
+        if !gone.is_empty() {
+            while let Some(slot) = self.messages.pop_front(&mut gone) {
+                self.leave_ready(now, slot);
+            }
+            self.call_waiters(now, key);
+        }
+        Some(Walk::Ready(queues))
+    }
+
+    /// A message that must not be in a ready queue leaves it: it ends, or is due again in its scheduled queue.
+    pub(crate) fn leave_ready(&mut self, now: Now, slot: SlotNumber) {
+        let Some(key) = self.messages.queue_of(slot) else { return };
+        let fate = self.fate(slot, now);
+        match fate {
+            Fate::Bounced(id) => self.end_by_order(key, slot, id),
+            Fate::Expired => {
+                self.messages.push_back(&mut self.endings.expired, slot);
+                self.call_settlers();
+            }
+            Fate::Suspended | Fate::Goes => {
+                let Some(queue) = self.scheduled.get_mut(&key) else { return };
+                queue.out = queue.out.saturating_sub(1);
+                self.messages.push_back(&mut queue.due, slot);
+            }
+        }
+    }
+
+    /// Due messages of a queue that is bounced: the list goes round once, and those that end are left out.
+    fn walk_due(&mut self, now: Now, mut queues: VecDeque<(QueueKey, usize)>) -> Option<Walk> {
+        for _ in 0..DUE_PER_VISIT {
+            let Some((key, left)) = queues.front_mut() else { return Some(Walk::Waiting(0)) };
+            let key = *key;
+            let slot = match left.checked_sub(1) {
+                None => None,
+                Some(rest) => {
+                    *left = rest;
+                    let queue = self.scheduled.get_mut(&key);
+                    queue.and_then(|queue| self.messages.pop_front(&mut queue.due))
+                }
+            };
+            let Some(slot) = slot else {
+                queues.pop_front();
+                continue;
+            };
+            let fate = self.fate(slot, now);
+            let Some(queue) = self.scheduled.get_mut(&key) else { continue };
+            match fate {
+                Fate::Bounced(id) => {
+                    queue.out += 1;
+                    self.end_by_order(key, slot, id);
+                }
+                _ => self.messages.push_back(&mut queue.due, slot),
+            }
+        }
+        Some(Walk::Due(queues))
+    }
+
+    /// Waiting messages, wherever they are: they end, or are due now.
+    fn walk_waiting(&mut self, now: Now, step: usize) -> Option<Walk> {
+        let scheduled = &self.scheduled;
+        let picks = |key: QueueKey, message: &Message| {
+            let queue = scheduled.get(&key).filter(|q| !q.orders.is_empty())?;
+            let bounced = queue.bounced_by(message, now.wall).map(|order| (order.id, true));
+            bounced.or_else(|| queue.flushed_by(message, now.wall).map(|order| (order.id, false)))
+        };
+        let (picked, next) = self.messages.pick_waiting(step, WAITING_PER_VISIT, picks);
+        let mut flushed = Vec::new();
+        for (slot, key, (id, is_bounced)) in picked {
+            let Some(queue) = self.scheduled.get_mut(&key) else { continue };
+            queue.waiting -= 1;
+            if is_bounced {
+                queue.out += 1;
+                self.end_by_order(key, slot, id);
+                continue;
+            }
+            if let Some(message) = self.messages.get_mut(slot) {
+                message.due = now.wall;
+            }
+            self.messages.push_back(&mut queue.due, slot);
+            let name = queue.name.clone();
+            if let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == id) {
+                standing.count(name);
+            }
+            flushed.push(key);
+        }
+        flushed.sort_unstable();
+        flushed.dedup();
+        flushed.into_iter().for_each(|key| self.promote(now, key));
+        next.map(Walk::Waiting)
+    }
+
+    /// Messages that a withdrawn order had not ended yet wait where they waited before.
+    fn bring_home(&mut self, now: Now) {
+        for _ in 0..HOME_PER_VISIT {
+            let Some(slot) = self.messages.pop_front(&mut self.orders.returning) else { return };
+            let Some(queued) = self.messages.remove(slot) else { continue };
+            let queue = queued.queue;
+            self.insert(now, queue, queued.message);
+            self.left(queue, now.mono);
+        }
+    }
+
+    /// What is to become of the message in a slot before anybody tries it.
+    pub(crate) fn fate(&self, slot: SlotNumber, now: Now) -> Fate {
+        let queue = self.messages.queue_of(slot).and_then(|key| self.scheduled.get(&key));
+        queue.zip(self.messages.get(slot)).map_or(Fate::Goes, |(queue, message)| queue.fate(message, now))
+    }
+}
+
+impl Orders {
+    /// Messages that wait to be settled by order.
+    pub fn ending(&self) -> usize {
+        self.standing.iter().map(|s| s.ending.len()).sum()
+    }
+
+    /// All lists of messages here.
+    pub fn lists(&self) -> impl Iterator<Item = &List> {
+        self.standing.iter().map(|s| &s.ending).chain([&self.returning])
+    }
+
+    /// The same, to be changed.
+    pub fn lists_mut(&mut self) -> impl Iterator<Item = &mut List> {
+        self.standing.iter_mut().map(|s| &mut s.ending).chain([&mut self.returning])
+    }
+
+    /// How many orders are in force.
+    pub fn len(&self) -> usize {
+        self.standing.len()
+    }
+}
+
+impl Standing {
+    fn new(order: Arc<Order>) -> Standing {
+        Standing { order, queues: HashMap::new(), total: 0, ending: List::default() }
+    }
+
+    fn count(&mut self, queue: Arc<str>) {
+        self.total += 1;
+        let is_known = self.queues.len() < COUNTED_QUEUES_MAX || self.queues.contains_key(&queue);
+        let name = if is_known { queue } else { "".into() };
+        *self.queues.entry(name).or_default() += 1;
+    }
+}
+
+/// Longest time for which a timer is set because of a suspension; then it is looked at again.
+pub(crate) const SUSPENSION_LOOK: Duration = Duration::from_secs(3600);
+/// Due messages that one visit looks at.
+const DUE_PER_VISIT: usize = 2048;
+/// Waiting messages that one visit looks at.
+const WAITING_PER_VISIT: usize = 8192;
+/// Messages that go home at one visit.
+const HOME_PER_VISIT: usize = 2048;
+/// Queues whose counts an order keeps apart.
+const COUNTED_QUEUES_MAX: usize = 65_536;

@@ -1,0 +1,241 @@
+//! Orders of operators: whom they reach, wherever he is, what they count, and what their withdrawal brings back.
+
+mod support;
+
+use clock::Duration;
+use message::MessageId;
+use queue::{Action, Criteria, Effect, Ending, Order, OrderId, OrderState, Take};
+use std::collections::BTreeSet;
+use support::{Rig, config, path, route};
+
+const ROOMY: u64 = 1_000_000;
+
+/// Queues `x.test` and `t@y.test` over the ready queues `a` and, for `x.test` only, `b`.
+fn rig(max_ready: usize) -> Rig {
+    let mut rig = Rig::new();
+    let path = path(serde_json::json!({"max_ready": max_ready, "connection_limit": 1}));
+    rig.routed("x.test", config(serde_json::json!({})), route(&[("a", 1), ("b", 1)], &path, ROOMY));
+    rig.routed("t@y.test", config(serde_json::json!({})), route(&[("a", 1)], &path, ROOMY));
+    rig
+}
+
+fn of_domain(domain: &str) -> Criteria {
+    Criteria { domain: Some(domain.into()), ..Criteria::default() }
+}
+
+fn give(rig: &mut Rig, number: u8, action: Action, secs: u64) -> usize {
+    let given = rig.now.wall;
+    let order = Order {
+        id: OrderId([number; 16]),
+        action,
+        reason: "because".into(),
+        given,
+        expires: given + Duration::from_secs(secs),
+        suppress_logging: false,
+        survives_restart: true,
+    };
+    rig.core.order(rig.now, order)
+}
+
+fn state(rig: &Rig) -> OrderState {
+    rig.core.orders().remove(0)
+}
+
+fn counts(rig: &Rig) -> (u64, Vec<(String, u64)>) {
+    let state = state(rig);
+    let mut queues: Vec<(String, u64)> = state.queues.iter().map(|(name, n)| (name.to_string(), *n)).collect();
+    queues.sort();
+    (state.total, queues)
+}
+
+/// Ids of those that end, and nothing ends otherwise.
+fn bounced(rig: &mut Rig) -> BTreeSet<MessageId> {
+    let endings = rig.endings();
+    for (queued, ending) in &endings {
+        let Ending::Bounced(order) = ending else { panic!("{ending:?}") };
+        assert_eq!(order.reason, "because");
+        rig.core.forget(rig.now.mono, queued);
+    }
+    endings.into_iter().map(|(queued, _)| queued.message.id).collect()
+}
+
+/// Messages of `queue` that wait for an hour, after so many attempts.
+fn wait(rig: &mut Rig, queue: &str, attempts: u16, count: usize) -> BTreeSet<MessageId> {
+    let one = |rig: &mut Rig| {
+        let mut message = rig.message(1);
+        message.attempts = attempts;
+        message.due = rig.now.wall + Duration::from_secs(3600);
+        let id = message.id;
+        rig.core.admit(rig.now, queue, message);
+        id
+    };
+    (0..count).map(|_| one(rig)).collect()
+}
+
+#[test]
+fn a_bounce_reaches_messages_wherever_they_are_and_those_that_come_until_it_expires() {
+    let mut rig = rig(2);
+    let mut all = wait(&mut rig, "x.test", 1, 3);
+    all.extend(rig.admit("x.test", 10));
+    let spared = rig.admit("t@y.test", 1);
+    assert_eq!(give(&mut rig, 1, Action::Bounce(of_domain("X.test")), 60), 13, "answered at once, with a number");
+    rig.pass(Duration::ZERO);
+    assert_eq!(bounced(&mut rig), all, "waiting, due and ready ones");
+    assert_eq!(counts(&rig), (13, vec![("x.test".into(), 13)]));
+    rig.pass(Duration::from_secs(59));
+    let late: BTreeSet<_> = rig.admit("x.test", 1).into_iter().collect();
+    assert_eq!(bounced(&mut rig), late);
+    rig.pass(Duration::from_secs(1));
+    assert!(rig.core.orders().is_empty());
+    assert!(rig.drain().iter().any(|effect| matches!(effect, Effect::OrdersEnded)));
+    rig.admit("x.test", 1);
+    rig.pass(Duration::ZERO);
+    assert!(bounced(&mut rig).is_empty());
+    let left: BTreeSet<_> = rig.core.census().map(|(id, _)| id).collect();
+    assert!(left.len() == 2 && left.is_superset(&spared.into_iter().collect()));
+}
+
+#[test]
+fn a_message_in_delivery_ends_when_it_comes_back() {
+    let mut rig = rig(100);
+    rig.admit("t@y.test", 1);
+    let conn = rig.opened()[0];
+    let queued = rig.take(conn).expect("one is ready");
+    give(&mut rig, 1, Action::Bounce(of_domain("y.test")), 60);
+    rig.pass(Duration::ZERO);
+    assert!(bounced(&mut rig).is_empty());
+    rig.core.retry(rig.now, queued, Duration::from_secs(600));
+    assert_eq!(bounced(&mut rig).len(), 1);
+    assert_eq!(rig.core.counts().out, 0);
+}
+
+#[test]
+fn a_bounce_that_is_over_is_carried_out_to_its_end() {
+    let mut rig = rig(1);
+    let old = wait(&mut rig, "x.test", 0, 20_000);
+    // Ids of one moment are numbered on into the next.
+    rig.pass(Duration::from_secs(1));
+    give(&mut rig, 1, Action::Bounce(Criteria::default()), 0);
+    rig.now = rig.now.after(Duration::from_secs(1));
+    wait(&mut rig, "x.test", 0, 5);
+    rig.pass(Duration::ZERO);
+    assert_eq!(state(&rig).pending, 20_000);
+    assert_eq!(bounced(&mut rig), old, "who came later is none of its business");
+    rig.pass(Duration::from_secs(61));
+    assert!(rig.core.orders().is_empty());
+}
+
+#[test]
+fn an_order_waits_for_messages_of_earlier_runs() {
+    let mut rig = rig(1);
+    rig.core.set_restoring(true);
+    let early = rig.message(1);
+    let early = message::Message { due: rig.now.wall + Duration::from_secs(900), ..early };
+    give(&mut rig, 1, Action::Bounce(Criteria::default()), 0);
+    rig.pass(Duration::from_secs(120));
+    assert!(state(&rig).under_way);
+    rig.core.admit(rig.now, "x.test", early);
+    assert_eq!(bounced(&mut rig).len(), 1);
+    rig.core.set_restoring(false);
+    rig.pass(Duration::from_secs(61));
+    assert!(rig.core.orders().is_empty());
+}
+
+#[test]
+fn what_a_withdrawn_bounce_has_not_ended_goes_home() {
+    let mut rig = rig(1);
+    let waiting = wait(&mut rig, "x.test", 2, 5000);
+    rig.admit("x.test", 4);
+    give(&mut rig, 1, Action::Bounce(Criteria::default()), 600);
+    rig.pass(Duration::ZERO);
+    let first = rig.core.take_ending().expect("5004 are to end").0;
+    rig.core.forget(rig.now.mono, &first);
+    assert!(rig.core.withdraw(rig.now, OrderId([2; 16])).is_none());
+    assert!(rig.core.withdraw(rig.now, OrderId([1; 16])).is_some());
+    rig.pass(Duration::ZERO);
+    assert!(bounced(&mut rig).is_empty());
+    assert_eq!(rig.core.census().count(), 5003);
+    let before: usize = rig.ready().iter().map(|(_, n)| n).sum();
+    assert_eq!(before, 2, "one each: they go their way again");
+    rig.pass(Duration::from_secs(3600));
+    let still: BTreeSet<MessageId> =
+        rig.core.census().filter(|(_, place)| *place == queue::Place::Waiting).map(|(id, _)| id).collect();
+    assert!(still.is_disjoint(&waiting), "their time came as it would have");
+}
+
+#[test]
+fn a_suspended_queue_keeps_its_messages_uncounted_until_the_order_expires() {
+    let mut rig = rig(100);
+    rig.admit("x.test", 3);
+    rig.admit("t@y.test", 1);
+    assert_eq!(give(&mut rig, 1, Action::Suspend(of_domain("x.test")), 60), 3);
+    rig.pass(Duration::ZERO);
+    assert_eq!(rig.ready(), [("a".into(), 1), ("b".into(), 0)], "what was ready went home");
+    rig.admit("x.test", 2);
+    rig.pass(Duration::from_secs(59));
+    assert_eq!(rig.ready(), [("a".into(), 1), ("b".into(), 0)]);
+    rig.pass(Duration::from_secs(2));
+    assert_eq!(rig.ready().iter().map(|(_, n)| n).sum::<usize>(), 6);
+    assert_eq!(rig.core.footprint().caught, 0);
+}
+
+#[test]
+fn a_suspension_can_be_renewed_and_taken_back() {
+    let mut rig = rig(100);
+    rig.admit("x.test", 1);
+    give(&mut rig, 1, Action::Suspend(of_domain("x.test")), 60);
+    give(&mut rig, 2, Action::Suspend(of_domain("x.test")), 600);
+    assert_eq!(rig.core.orders().len(), 1, "of the same criteria the last holds");
+    rig.pass(Duration::from_secs(61));
+    assert_eq!(rig.core.counts().ready, 0);
+    assert!(rig.core.withdraw(rig.now, OrderId([2; 16])).is_some());
+    rig.pass(Duration::ZERO);
+    assert_eq!(rig.core.counts().ready, 1);
+}
+
+#[test]
+fn messages_of_a_suspended_queue_expire_all_the_same() {
+    let mut rig = Rig::new();
+    let path = path(serde_json::json!({}));
+    rig.routed("x.test", config(serde_json::json!({"max_age": "1 hour"})), route(&[("a", 1)], &path, ROOMY));
+    give(&mut rig, 1, Action::Suspend(Criteria::default()), 100_000);
+    rig.admit("x.test", 1);
+    rig.pass(Duration::from_secs(3700));
+    let endings = rig.endings();
+    assert!(matches!(&endings[..], [(_, Ending::Expired)]), "{endings:?}");
+}
+
+#[test]
+fn a_suspended_ready_queue_gives_its_messages_to_others() {
+    let mut rig = rig(100);
+    rig.admit("x.test", 4);
+    rig.admit("t@y.test", 2);
+    let conns = rig.opened();
+    let of_a = *conns.iter().min_by_key(|conn| conn.id()).expect("two");
+    assert_eq!(rig.ready(), [("a".into(), 4), ("b".into(), 2)]);
+    assert_eq!(give(&mut rig, 1, Action::SuspendReady("a".into()), 60), 4);
+    rig.pass(Duration::ZERO);
+    assert_eq!(rig.ready(), [("a".into(), 0), ("b".into(), 4)], "t@y.test has no other way");
+    assert!(matches!(rig.core.take(rig.now, of_a), Take::Close));
+    rig.core.connection_ended(rig.now, of_a);
+    rig.pass(Duration::from_secs(59));
+    assert_eq!(rig.opened(), []);
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(rig.ready(), [("a".into(), 2), ("b".into(), 4)]);
+    assert_eq!((rig.opened().len(), rig.core.footprint().caught), (1, 0));
+}
+
+#[test]
+fn a_flush_makes_those_due_that_were_tried_before() {
+    let mut rig = rig(100);
+    wait(&mut rig, "x.test", 1, 3);
+    wait(&mut rig, "x.test", 0, 5);
+    wait(&mut rig, "t@y.test", 1, 7);
+    give(&mut rig, 1, Action::Flush(of_domain("x.test")), 0);
+    rig.pass(Duration::ZERO);
+    assert_eq!(rig.core.counts().ready, 3);
+    assert!(rig.core.orders().is_empty(), "done is done");
+    rig.pass(Duration::from_secs(3601));
+    assert_eq!(rig.core.census().count(), 15);
+    assert_eq!(rig.core.counts().scheduled, 0, "nobody's timer was lost");
+}

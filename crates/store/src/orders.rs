@@ -1,0 +1,211 @@
+//! The file of standing orders beside the spool: what operators ordered is in force again after a restart.
+//!
+//! One small JSON file, replaced whole: written beside, synced, renamed, its directory synced; so a crash leaves
+//! the old list or the new one. Orders are few. A file that does not read keeps the program from starting:
+//! mail that an operator held back must not leave because a list was lost.
+
+use crate::StoreError;
+use clock::WallTime;
+use queue::{Action, Criteria, Order, OrderId};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The file, by its place.
+#[derive(Clone, Debug)]
+pub struct OrdersFile {
+    dir: PathBuf,
+}
+
+/// What is in it.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    version: u32,
+    orders: Vec<StoredOrder>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredOrder {
+    /// 32 hexadecimal digits.
+    id: String,
+    action: StoredAction,
+    reason: String,
+    /// Microseconds since 1970.
+    given: i64,
+    expires: i64,
+    #[serde(default)]
+    suppress_logging: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum StoredAction {
+    Suspend(StoredCriteria),
+    Bounce(StoredCriteria),
+    Flush(StoredCriteria),
+    SuspendReady { name: String },
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct StoredCriteria {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    campaign: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tenant: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domain: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    routing_domain: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    queue_names: Vec<String>,
+}
+
+impl OrdersFile {
+    /// The file in a spool's directory, and the orders in it.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] for a file that cannot be read or is not a list of orders. One that is not there is an empty list.
+    pub fn open(dir: &Path) -> Result<(OrdersFile, Vec<Order>), StoreError> {
+        let file = OrdersFile { dir: dir.to_owned() };
+        let path = file.path();
+        let text = match fs::read_to_string(&path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok((file, Vec::new())),
+            text => text.map_err(StoreError::io(&path, READ))?,
+        };
+        let orders = parse(&text).map_err(StoreError::io(&path, READ))?;
+        Ok((file, orders))
+    }
+
+    /// Replaces the list. Blocks until it is on the disk.
+    ///
+    /// # Errors
+    /// The operating system's; the old list is in force then.
+    pub fn write(&self, orders: &[&Order]) -> io::Result<()> {
+        let stored = Stored { version: VERSION, orders: orders.iter().map(|order| StoredOrder::of(order)).collect() };
+        let new = self.dir.join(NEW);
+        let mut file = File::create(&new)?;
+        file.write_all(&serde_json::to_vec_pretty(&stored)?)?;
+        file.sync_all()?;
+        fs::rename(&new, self.path())?;
+        File::open(&self.dir)?.sync_all()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join(NAME)
+    }
+}
+
+fn parse(text: &str) -> io::Result<Vec<Order>> {
+    let stored: Stored = serde_json::from_str(text)?;
+    if stored.version != VERSION {
+        let why = format!("version {}: this program reads version {VERSION}", stored.version);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    stored.orders.into_iter().map(StoredOrder::order).collect()
+}
+
+impl StoredOrder {
+    fn of(order: &Order) -> StoredOrder {
+        let criteria = |c: &Criteria| {
+            let Criteria { campaign, tenant, domain, routing_domain, queue_names } = c.clone();
+            StoredCriteria { campaign, tenant, domain, routing_domain, queue_names }
+        };
+        StoredOrder {
+            id: format!("{:032x}", u128::from_be_bytes(order.id.0)),
+            action: match &order.action {
+                Action::Suspend(c) => StoredAction::Suspend(criteria(c)),
+                Action::Bounce(c) => StoredAction::Bounce(criteria(c)),
+                Action::Flush(c) => StoredAction::Flush(criteria(c)),
+                Action::SuspendReady(name) => StoredAction::SuspendReady { name: name.clone() },
+            },
+            reason: order.reason.clone(),
+            given: order.given.unix_micros(),
+            expires: order.expires.unix_micros(),
+            suppress_logging: order.suppress_logging,
+        }
+    }
+
+    fn order(self) -> io::Result<Order> {
+        let criteria = |c: StoredCriteria| {
+            let StoredCriteria { campaign, tenant, domain, routing_domain, queue_names } = c;
+            Criteria { campaign, tenant, domain, routing_domain, queue_names }
+        };
+        let bad_id = || io::Error::new(io::ErrorKind::InvalidData, format!("id {:?} is no order's", self.id));
+        let id = u128::from_str_radix(&self.id, 16).map_err(|_| bad_id())?;
+        Ok(Order {
+            id: OrderId(id.to_be_bytes()),
+            action: match self.action {
+                StoredAction::Suspend(c) => Action::Suspend(criteria(c)),
+                StoredAction::Bounce(c) => Action::Bounce(criteria(c)),
+                StoredAction::Flush(c) => Action::Flush(criteria(c)),
+                StoredAction::SuspendReady { name } => Action::SuspendReady(name),
+            },
+            reason: self.reason,
+            given: WallTime::from_unix_micros(self.given),
+            expires: WallTime::from_unix_micros(self.expires),
+            suppress_logging: self.suppress_logging,
+            survives_restart: true,
+        })
+    }
+}
+
+/// The file's name in the spool's directory.
+const NAME: &str = "orders.json";
+/// The next list, before it takes the place of the file.
+const NEW: &str = "orders.new";
+/// What reading is called in errors.
+const READ: &str = "read the standing orders (move the file away to start without them)";
+/// The version of the file's form.
+const VERSION: u32 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn orders() -> Vec<Order> {
+        let criteria = Criteria { tenant: Some("shop".into()), queue_names: vec!["a".into()], ..Criteria::default() };
+        let ready = "mx->site@smtp_client".to_owned();
+        let actions = [
+            Action::Suspend(criteria.clone()),
+            Action::Bounce(Criteria::default()),
+            Action::Flush(criteria),
+            Action::SuspendReady(ready),
+        ];
+        let order = |(number, action)| Order {
+            id: OrderId([number; 16]),
+            action,
+            reason: "\"quoted\"\n".into(),
+            given: WallTime::from_unix_secs(i64::from(number)),
+            expires: WallTime::from_unix_micros(i64::MAX),
+            suppress_logging: number == 2,
+            survives_restart: true,
+        };
+        (1..).zip(actions).map(order).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (file, found) = OrdersFile::open(dir.path()).expect("an empty folder");
+        assert_eq!(found, []);
+        let orders = orders();
+        file.write(&orders.iter().collect::<Vec<_>>()).expect("writes");
+        assert_eq!(OrdersFile::open(dir.path()).expect("reads").1, orders);
+        file.write(&[]).expect("writes");
+        assert_eq!(OrdersFile::open(dir.path()).expect("reads").1, []);
+    }
+
+    #[test]
+    fn what_is_no_list_of_orders_is_refused_with_its_path() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for text in ["", "{\"version\":2,\"orders\":[]}", "{\"version\":1,\"orders\":[],\"more\":0}"] {
+            fs::write(dir.path().join(NAME), text).expect("writes");
+            let error = OrdersFile::open(dir.path()).expect_err("no list").to_string();
+            assert!(error.contains(NAME) && error.contains("move the file away"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Orders over HTTP against the whole program: what is suspended stays over a kill, what is bounced ends with a record,
+//! what is wrong is told apart.
+
+use e2e::http;
+use e2e::kumod::{Kumod, Launch};
+use e2e::logs::Logs;
+use e2e::scratch::Scratch;
+use e2e::sink::Sink;
+use e2e::until::{LATER, SOON, until};
+use e2e::wire::Client;
+use serde_json::{Value, json};
+use std::fs;
+use std::net::SocketAddr;
+
+const BOUNCE: &str = "/api/admin/bounce/v1";
+const SUSPEND: &str = "/api/admin/suspend/v1";
+const SUSPEND_READY: &str = "/api/admin/suspend-ready-q/v1";
+const FLUSH: &str = "/api/admin/flush/v1";
+
+fn submit(relay: &Kumod, to: &str) {
+    let reply = Client::connect(relay.smtp()).submit("a@source.test", to, "an order");
+    assert_eq!(reply.code, 250, "{reply:?}");
+}
+
+fn list(relay: &Kumod, path: &str) -> Vec<Value> {
+    serde_json::from_str(&http::get(relay.http(), path).1).expect("a list")
+}
+
+fn recipients(sink: &Sink, count: usize) -> Vec<String> {
+    let mut all: Vec<String> = sink.await_arrivals(count, SOON).into_iter().flat_map(|a| a.recipients).collect();
+    all.sort();
+    all
+}
+
+fn nobody() -> SocketAddr {
+    "127.0.0.1:1".parse().expect("an address")
+}
+
+#[test]
+fn a_suspension_outlives_a_kill_and_ends_when_it_is_taken_back() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let mut relay = Launch::relay(&scratch, sink.address).start();
+    let order = json!({"domain": "held.test", "reason": "maintenance", "duration": "1 hour"});
+    let id = http::json(relay.http(), "POST", SUSPEND, &order)["id"].clone();
+    let brief = json!({"domain": "held.test", "tenant": "t", "reason": "brief", "survives_restart": false});
+    http::json(relay.http(), "POST", SUSPEND, &brief);
+    submit(&relay, "one@held.test");
+    submit(&relay, "one@free.test");
+    assert_eq!(recipients(&sink, 1), ["one@free.test"]);
+    relay.process.kill();
+
+    let relay = Launch::relay(&scratch, sink.address).start();
+    let listed = list(&relay, SUSPEND);
+    assert_eq!(listed.len(), 1, "the other was for that run only: {listed:?}");
+    assert_eq!((&listed[0]["id"], &listed[0]["domain"]), (&id, &json!("held.test")));
+    submit(&relay, "two@held.test");
+    submit(&relay, "two@free.test");
+    assert_eq!(recipients(&sink, 2), ["one@free.test", "two@free.test"]);
+    relay.await_metric("scheduled_count_total", 2.0, SOON);
+
+    let (status, text) =
+        http::send(relay.http(), "DELETE", SUSPEND, "application/json", &json!({"id": id}).to_string());
+    assert_eq!((status, text), (200, format!("removed {}\n", id.as_str().expect("an id"))));
+    assert_eq!(recipients(&sink, 4), ["one@free.test", "one@held.test", "two@free.test", "two@held.test"]);
+    relay.stop();
+    let kept = fs::read_to_string(scratch.join("relay/data/orders.json")).expect("the list");
+    assert!(!kept.contains("held.test"), "{kept}");
+}
+
+#[test]
+fn a_bounce_ends_what_waits_and_says_how_much() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, nobody()).env("RELAY_RETRY", "1h").start();
+    (0..20).for_each(|n| submit(&relay, &format!("r{n}@gone.test")));
+    submit(&relay, "one@stays.test");
+    relay.await_metric("scheduled_count_total", 21.0, LATER);
+    let order = json!({"domain": "gone.test", "reason": "wrong list"});
+    let given = http::json(relay.http(), "POST", BOUNCE, &order);
+    assert_eq!((&given["messages"], &given["bounced"], &given["total_bounced"]), (&json!(20), &json!({}), &json!(0)));
+    let listed = until(SOON, "20 bounced", || {
+        let listed = list(&relay, BOUNCE).remove(0);
+        (listed["total_bounced"] == 20 && listed["pending"] == 0).then_some(listed)
+    });
+    assert_eq!(listed["bounced"], json!({"gone.test": 20}));
+    submit(&relay, "late@gone.test");
+    until(SOON, "the late one", || (list(&relay, BOUNCE)[0]["total_bounced"] == 21).then_some(()));
+    until(SOON, "one left", || (relay.metric("message_count") == 1.0).then_some(()));
+    relay.stop();
+
+    let records = Logs::new(scratch.join("relay/logs")).of_type("AdminBounce");
+    assert_eq!(records.len(), 21);
+    for record in &records {
+        let response = &record["response"];
+        assert_eq!((&response["code"], &record["site"]), (&json!(551), &json!("localhost")), "{record}");
+        assert_eq!(response["enhanced_code"], json!({"class": 5, "subject": 7, "detail": 1}));
+        assert_eq!(response["content"], "Administrator bounced with reason: wrong list");
+    }
+    let left = Launch::verb("spool").arg("list").arg("--spool").arg(scratch.join("relay/data")).run().success();
+    assert!(left.stdout.contains("stays.test") && !left.stdout.contains("gone.test"), "{}", left.stdout);
+}
+
+#[test]
+fn a_ready_queue_is_suspended_by_its_name_and_a_flush_does_not_wait_for_the_retry() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, nobody()).env("RELAY_RETRY", "1h").start();
+    submit(&relay, "one@a.test");
+    relay.await_metric("scheduled_count_total", 1.0, LATER);
+    let page = relay.metrics();
+    let name = page.lines().find_map(|line| line.strip_prefix("ready_count{service=\"smtp_client:")?.split('"').next());
+    let name = name.expect("a ready queue").to_owned();
+    let held = json!({"name": name, "reason": "test", "expires": "2999-01-01T00:00:00Z"});
+    let id = http::json(relay.http(), "POST", SUSPEND_READY, &held)["id"].clone();
+    assert_eq!(list(&relay, SUSPEND_READY)[0]["expires"], "2999-01-01T00:00:00Z");
+    let failed = "total_messages_transfail{service=\"smtp_client\"}";
+    assert_eq!(relay.metric(failed), 1.0);
+    assert_eq!(http::json(relay.http(), "POST", FLUSH, &json!({"reason": "now"}))["messages"], 1);
+    until(SOON, "a flush that is done", || list(&relay, FLUSH).is_empty().then_some(()));
+    assert_eq!(relay.metric(failed), 1.0, "it is due and has no way");
+    http::send(relay.http(), "DELETE", SUSPEND_READY, "application/json", &json!({"id": id}).to_string());
+    relay.await_metric(failed, 2.0, SOON);
+    relay.stop();
+}
+
+#[test]
+fn what_is_wrong_is_told_apart_and_changes_nothing() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, nobody()).start();
+    let rows = [
+        ("POST", BOUNCE, "text/plain", "{}", 415, "expected application/json"),
+        ("POST", BOUNCE, "application/json", "{", 400, "not JSON"),
+        ("POST", BOUNCE, "application/json", "{}", 422, "reason"),
+        ("POST", BOUNCE, "application/json", "{\"reason\":\"r\",\"domian\":\"d\"}", 422, "domian"),
+        ("POST", SUSPEND, "application/json", "{\"reason\":\"r\",\"duration\":\"soon\"}", 422, "soon"),
+        ("POST", SUSPEND, "application/json", "{\"reason\":\"r\",\"expires\":\"soon\"}", 422, "expires"),
+        ("DELETE", SUSPEND, "application/json", "{\"id\":\"x\"}", 422, "id"),
+        (
+            "DELETE",
+            SUSPEND,
+            "application/json",
+            "{\"id\":\"00000000-0000-0000-0000-000000000001\"}",
+            404,
+            "no such entry",
+        ),
+        ("PUT", SUSPEND, "application/json", "{}", 405, ""),
+    ];
+    for (method, path, kind, body, expected, says) in rows {
+        let (status, text) = http::send(relay.http(), method, path, kind, body);
+        assert_eq!(status, expected, "{method} {path} {body}: {text}");
+        assert!(text.contains(says), "{method} {path} {body}: {text}");
+    }
+    assert!([BOUNCE, SUSPEND, SUSPEND_READY, FLUSH].iter().all(|path| list(&relay, path).is_empty()));
+    relay.stop();
+    fs::write(scratch.join("relay/data/orders.json"), "[]").expect("writes");
+    let refused = Launch::relay(&scratch, nobody()).run();
+    assert!(!refused.status.success() && refused.stderr.contains("orders.json"), "{refused:?}");
+}
