@@ -87,7 +87,7 @@ pub struct Shared {
     /// Who wakes a connection, and what it holds.
     pub(crate) connections: Mutex<HashMap<ConnKey, (Arc<Notify>, InHand)>>,
     /// Where orders are kept; whoever has it may change them.
-    pub(crate) orders_file: tokio::sync::Mutex<OrdersFile>,
+    pub(crate) orders_file: Mutex<OrdersFile>,
     /// Sites whose TLS does not work.
     pub(crate) broken_tls: Mutex<BrokenTls>,
     pub(crate) recovery: Mutex<RecoveryState>,
@@ -127,7 +127,7 @@ impl Engine {
             deliveries: Tasks::default(),
             spoolers: Tasks::default(),
             connections: Mutex::default(),
-            orders_file: tokio::sync::Mutex::new(orders_file),
+            orders_file: Mutex::new(orders_file),
             broken_tls: Mutex::default(),
             recovery: Mutex::new(RecoveryState::Pending),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),

@@ -6,10 +6,9 @@
 use crate::engine::Engine;
 use clock::{Duration, WallTime};
 use queue::{Action, Order, OrderId, OrderState};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use store::OrdersFile;
 use thiserror::Error;
-use tokio::sync::{MutexGuard, oneshot};
 
 /// An order that is to be given.
 #[derive(Clone, Debug)]
@@ -56,7 +55,7 @@ impl Engine {
     /// See [`OrderError`].
     pub async fn order(&self, new: NewOrder) -> Result<(OrderId, usize), OrderError> {
         let engine = self.clone();
-        self.to_its_end(async move { engine.give_order(new).await }).await
+        to_its_end(move || engine.give_order(new)).await
     }
 
     /// Takes an order back; `None` when there is none of that id.
@@ -65,11 +64,11 @@ impl Engine {
     /// [`OrderError::Disk`], [`OrderError::Stopping`].
     pub async fn withdraw_order(&self, id: OrderId) -> Result<Option<Arc<Order>>, OrderError> {
         let engine = self.clone();
-        self.to_its_end(async move { engine.take_order_back(id).await }).await
+        to_its_end(move || engine.take_order_back(id)).await
     }
 
-    async fn give_order(&self, new: NewOrder) -> Result<(OrderId, usize), OrderError> {
-        let file = self.orders_file.lock().await;
+    fn give_order(&self, new: NewOrder) -> Result<(OrderId, usize), OrderError> {
+        let file = self.orders_file.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
         let id = OrderId(*self.next_id().as_bytes());
         let expires = match new.lasts {
@@ -84,19 +83,19 @@ impl Engine {
             return Err(OrderError::TooMany);
         }
         orders.push(Arc::new(order.clone()));
-        write(file, orders).await?;
+        write(&file, &orders)?;
         Ok((id, self.with_queue(|queue, now| queue.order(now, order))))
     }
 
-    async fn take_order_back(&self, id: OrderId) -> Result<Option<Arc<Order>>, OrderError> {
-        let file = self.orders_file.lock().await;
+    fn take_order_back(&self, id: OrderId) -> Result<Option<Arc<Order>>, OrderError> {
+        let file = self.orders_file.lock().unwrap_or_else(PoisonError::into_inner);
         let mut orders = self.standing_orders();
         let before = orders.len();
         orders.retain(|order| order.id != id);
         if orders.len() == before {
             return Ok(None);
         }
-        write(file, orders).await?;
+        write(&file, &orders)?;
         Ok(self.with_queue(|queue, now| queue.withdraw(now, id)))
     }
 
@@ -114,27 +113,15 @@ impl Engine {
     pub(crate) fn forget_orders(&self) {
         let engine = self.clone();
         self.sessions.spawn(async move {
-            let file = engine.orders_file.lock().await;
-            let orders = engine.standing_orders();
-            if let Err(error) = write(file, orders).await {
+            let written = to_its_end(move || {
+                let file = engine.orders_file.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(write(&file, &engine.standing_orders())?)
+            });
+            if let Err(error) = written.await {
                 // They end once more after the next start.
                 tracing::warn!("orders that are over stay in the list on disk: {error}");
             }
         });
-    }
-
-    /// Runs `change` to its end, whether or not the caller waits for it: disk and memory must not drift apart when somebody
-    /// hangs up.
-    async fn to_its_end<T: Send + 'static>(
-        &self,
-        change: impl Future<Output = Result<T, OrderError>> + Send + 'static,
-    ) -> Result<T, OrderError> {
-        let (tell, told) = oneshot::channel();
-        self.sessions.spawn(async move {
-            // Nobody may be listening any more.
-            let _unheard = tell.send(change.await);
-        });
-        told.await.unwrap_or(Err(OrderError::Stopping))
     }
 
     fn standing_orders(&self) -> Vec<Arc<Order>> {
@@ -142,13 +129,17 @@ impl Engine {
     }
 }
 
-async fn write(file: MutexGuard<'_, OrdersFile>, orders: Vec<Arc<Order>>) -> std::io::Result<()> {
-    let file = file.clone();
-    let written = tokio::task::spawn_blocking(move || {
-        let kept: Vec<&Order> = orders.iter().map(|order| &**order).filter(|order| order.survives_restart).collect();
-        file.write(&kept)
-    });
-    written.await.map_err(std::io::Error::other)?
+fn write(file: &OrdersFile, orders: &[Arc<Order>]) -> std::io::Result<()> {
+    let kept: Vec<&Order> = orders.iter().map(|order| &**order).filter(|order| order.survives_restart).collect();
+    file.write(&kept)
+}
+
+/// Runs a change on a thread that may block, to its end whether or not the caller waits for it: disk and memory must
+/// not drift apart when somebody hangs up.
+async fn to_its_end<T: Send + 'static>(
+    change: impl FnOnce() -> Result<T, OrderError> + Send + 'static,
+) -> Result<T, OrderError> {
+    tokio::task::spawn_blocking(change).await.unwrap_or(Err(OrderError::Stopping))
 }
 
 /// Orders in force at the same time.
