@@ -20,6 +20,8 @@ pub enum Place {
     Ready,
     /// Waiting to be settled without a connection.
     Ending,
+    /// Set aside by an order.
+    Held,
     /// Waiting to be spooled.
     Unspooled,
 }
@@ -59,7 +61,7 @@ impl QueueCore {
         let ready = self.ready.values().flat_map(|r| r.messages.iter(&self.messages)).map(|m| (m.id, Place::Ready));
         let failed = self.endings.failed.iter().map(|(_, list)| (list, Place::Ending));
         let ending = failed.chain([(&self.endings.expired, Place::Ending)]);
-        let ordered = self.orders.lists().map(|list| (list, Place::Ending));
+        let ordered = self.orders.lists();
         let lists = due.chain(ending).chain(ordered).chain([(&self.unspooled.list, Place::Unspooled)]);
         waiting.chain(ready).chain(lists.flat_map(|(list, place)| self.messages.iter(list).map(move |m| (m.id, place))))
     }

@@ -417,10 +417,10 @@ impl QueueCore {
 
     pub(crate) fn insert(&mut self, now: Now, key: QueueKey, mut message: Message) {
         let queue = home(&mut self.scheduled, key);
-        if let Some(id) = queue.bounced_by(&message, now.wall).map(|order| order.id) {
+        if let Some(id) = queue.taken_by(&message, now.wall).map(|order| order.id) {
             queue.out += 1;
             let slot = self.messages.insert(key, message);
-            return self.end_by_order(key, slot, id);
+            return self.take_by_order(key, slot, id);
         }
         let due = now.mono_at(message.due);
         let waits = due > now.mono;

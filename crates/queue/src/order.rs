@@ -5,6 +5,7 @@
 
 use crate::name::QueueName;
 use clock::WallTime;
+use message::MessageId;
 
 /// One order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub enum Action {
     Suspend(Criteria),
     /// Messages of these scheduled queues end with 551 5.7.1 and an `AdminBounce` record.
     Bounce(Criteria),
+    /// Messages leave these scheduled queues and stand aside until the order ends (Postfix's hold). They do not expire.
+    Hold(Criteria),
     /// Messages that wait for their time in these scheduled queues are due now.
     Flush(Criteria),
     /// The ready queue of this name sends nothing; its messages go to other sources of their pools, or wait.
@@ -53,27 +56,37 @@ pub struct Criteria {
     pub domain: Option<String>,
     /// Routing domain of the queue's name, in any case.
     pub routing_domain: Option<String>,
-    /// Queues by their whole names; when there are any, nothing else counts (KumoMTA behaviour).
+    /// Queues by their whole names; when there are any, none of the above counts (KumoMTA behaviour).
     pub queue_names: Vec<String>,
+    /// Of these queues, only messages with one of these ids.
+    pub messages: Vec<MessageId>,
 }
 
 impl Order {
-    /// Whether it is about messages accepted at `accepted`, now.
-    pub fn concerns(&self, accepted: WallTime, now: WallTime) -> bool {
-        now < self.expires || (self.is_about_messages() && accepted <= self.given)
+    /// Whether it is about this message of a queue it names, accepted at `accepted`, now.
+    pub fn concerns(&self, id: MessageId, accepted: WallTime, now: WallTime) -> bool {
+        let in_time = now < self.expires || (self.is_about_messages() && accepted <= self.given);
+        in_time && self.criteria().is_some_and(|c| c.messages.is_empty() || c.messages.contains(&id))
     }
 
     /// The scheduled queues it is about; `None` when it is about a ready queue.
     pub fn criteria(&self) -> Option<&Criteria> {
         match &self.action {
-            Action::Suspend(criteria) | Action::Bounce(criteria) | Action::Flush(criteria) => Some(criteria),
+            Action::Suspend(criteria) | Action::Bounce(criteria) | Action::Hold(criteria) | Action::Flush(criteria) => {
+                Some(criteria)
+            }
             Action::SuspendReady(_) => None,
         }
     }
 
-    /// True when it looks at every message there is, and not at queues alone.
+    /// True when it is carried out on the messages that are there although it has expired.
     pub fn is_about_messages(&self) -> bool {
         matches!(self.action, Action::Bounce(_) | Action::Flush(_))
+    }
+
+    /// True when messages leave their queues for its sake.
+    pub fn takes_messages(&self) -> bool {
+        matches!(self.action, Action::Bounce(_) | Action::Hold(_))
     }
 }
 
@@ -82,9 +95,6 @@ impl Criteria {
     pub fn matches(&self, queue: &str) -> bool {
         if !self.queue_names.is_empty() {
             return self.queue_names.iter().any(|name| name == queue);
-        }
-        if *self == Criteria::default() {
-            return true;
         }
         let name = QueueName::parse(queue);
         let is = |wanted: &Option<String>, has: Option<&str>| wanted.as_deref().is_none_or(|w| Some(w) == has);
@@ -134,7 +144,8 @@ mod tests {
     #[test]
     fn an_order_is_about_what_was_there_and_what_comes_until_it_expires() {
         let at = WallTime::from_unix_secs;
-        let order = Order {
+        let (one, other) = (MessageId::from_bytes([1; 16]), MessageId::from_bytes([2; 16]));
+        let mut order = Order {
             id: OrderId([1; 16]),
             action: Action::Bounce(Criteria::default()),
             reason: "test".into(),
@@ -143,7 +154,11 @@ mod tests {
             suppress_logging: false,
             survives_restart: true,
         };
-        assert!(order.concerns(at(100), at(1000)) && order.concerns(at(149), at(149)));
-        assert!(!order.concerns(at(149), at(150)));
+        assert!(order.concerns(one, at(100), at(1000)) && order.concerns(one, at(149), at(149)));
+        assert!(!order.concerns(one, at(149), at(150)));
+        order.action = Action::Bounce(criteria(|c| c.messages = vec![one]));
+        assert!(order.concerns(one, at(100), at(1000)) && !order.concerns(other, at(100), at(120)));
+        order.action = Action::Hold(Criteria::default());
+        assert!(order.concerns(one, at(100), at(149)) && !order.concerns(one, at(100), at(150)), "over is over");
     }
 }

@@ -5,6 +5,7 @@
 //! finds those that nobody would meet: it bounces, flushes, and sends home what is ready in a suspended queue. What an
 //! order ends waits in the order's own list until a settler takes it, and goes back when the order is withdrawn before that.
 
+use crate::census::Place;
 use crate::core::{QueueCore, QueueKey, Queued, ReadyKey, Timer};
 use crate::effect::Effect;
 use crate::messages::{List, SlotNumber};
@@ -33,11 +34,11 @@ pub(crate) struct Orders {
 #[derive(Debug)]
 struct Standing {
     order: Arc<Order>,
-    /// Messages it ended or flushed, by queue.
+    /// Messages it took or flushed, by queue.
     queues: HashMap<Arc<str>, u64>,
     total: u64,
-    /// Ended and not settled yet.
-    ending: List,
+    /// Held, or bounced and not settled yet.
+    taken: List,
 }
 
 /// How far the walk is.
@@ -55,11 +56,11 @@ enum Walk {
 pub struct OrderState {
     /// The order.
     pub order: Arc<Order>,
-    /// Messages it ended or flushed so far, by queue; beyond 65 536 queues under the empty name.
+    /// Messages it took or flushed so far, by queue; beyond 65 536 queues under the empty name.
     pub queues: Vec<(Arc<str>, u64)>,
     /// All of them.
     pub total: u64,
-    /// Of these, those whose end is not on disk yet: a withdrawal brings them back.
+    /// Of these, those it has: held, or bounced and not settled yet. A withdrawal brings them back.
     pub pending: usize,
     /// True while messages that were there when it was given are still looked for.
     pub under_way: bool,
@@ -95,8 +96,8 @@ impl QueueCore {
     pub fn withdraw(&mut self, now: Now, id: OrderId) -> Option<Arc<Order>> {
         let at = self.orders.standing.iter().position(|s| s.order.id == id)?;
         let standing = self.orders.standing.remove(at);
-        let mut ending = standing.ending;
-        self.messages.append(&mut self.orders.returning, &mut ending);
+        let mut taken = standing.taken;
+        self.messages.append(&mut self.orders.returning, &mut taken);
         self.orders_changed(now);
         Some(standing.order)
     }
@@ -108,7 +109,7 @@ impl QueueCore {
             order: standing.order.clone(),
             queues: standing.queues.iter().map(|(name, count)| (name.clone(), *count)).collect(),
             total: standing.total,
-            pending: standing.ending.len(),
+            pending: standing.taken.len(),
             under_way: under_way && standing.order.criteria().is_some(),
         };
         self.orders.standing.iter().map(state).collect()
@@ -122,25 +123,25 @@ impl QueueCore {
         }
     }
 
-    /// Ends a message of `key` by an order.
-    pub(crate) fn end_by_order(&mut self, key: QueueKey, slot: SlotNumber, id: OrderId) {
+    /// Gives a message of `key` to an order.
+    pub(crate) fn take_by_order(&mut self, key: QueueKey, slot: SlotNumber, id: OrderId) {
         let name = self.queue_name(key);
         let list = match self.orders.standing.iter_mut().find(|s| s.order.id == id) {
             Some(standing) => {
                 standing.count(name);
-                &mut standing.ending
+                &mut standing.taken
             }
-            // Withdrawn since: nobody else ends it.
+            // Withdrawn since: nobody else takes it.
             None => &mut self.orders.returning,
         };
         self.messages.push_back(list, slot);
         self.call_settlers();
     }
 
-    /// The next message that an order ends.
+    /// The next message that an order bounces.
     pub(crate) fn take_ordered(&mut self) -> Option<(Queued, Arc<Order>)> {
-        let standing = self.orders.standing.iter_mut().find(|s| !s.ending.is_empty())?;
-        let slot = self.messages.pop_front(&mut standing.ending)?;
+        let standing = self.orders.standing.iter_mut().find(|s| s.bounces() && !s.taken.is_empty())?;
+        let slot = self.messages.pop_front(&mut standing.taken)?;
         let order = standing.order.clone();
         self.messages.remove(slot).map(|queued| (queued, order))
     }
@@ -164,11 +165,15 @@ impl QueueCore {
         let is_walking = self.orders.walk.is_some() || self.orders.restoring;
         let is_over = |s: &Standing| {
             let is_done = !is_walking || !s.order.is_about_messages();
-            now.wall >= s.order.expires && is_done && s.ending.is_empty()
+            now.wall >= s.order.expires && is_done && (s.taken.is_empty() || !s.bounces())
         };
-        let before = self.orders.standing.len();
-        self.orders.standing.retain(|s| !is_over(s));
-        if self.orders.standing.len() < before {
+        let (over, standing): (Vec<Standing>, _) =
+            std::mem::take(&mut self.orders.standing).into_iter().partition(is_over);
+        self.orders.standing = standing;
+        if !over.is_empty() {
+            for mut standing in over {
+                self.messages.append(&mut self.orders.returning, &mut standing.taken);
+            }
             self.orders_changed(now);
             self.effects.push(Effect::OrdersEnded);
         }
@@ -255,7 +260,7 @@ impl QueueCore {
     fn walk_ready(&mut self, now: Now, mut queues: VecDeque<ReadyKey>) -> Option<Walk> {
         let Some(key) = queues.pop_front() else {
             let mut due: Vec<(QueueKey, usize)> =
-                self.scheduled.iter().filter(|(_, q)| q.has_bounce()).map(|(key, q)| (*key, q.due.len())).collect();
+                self.scheduled.iter().filter(|(_, q)| q.gives_messages()).map(|(key, q)| (*key, q.due.len())).collect();
             due.sort_unstable();
             return Some(Walk::Due(due.into()));
         };
@@ -263,7 +268,7 @@ impl QueueCore {
         let scheduled = &self.scheduled;
         let leaves = |queue: QueueKey, message: &Message| {
             let fate = scheduled.get(&queue).map(|q| q.fate(message, now));
-            matches!(fate, Some(Fate::Bounced(_) | Fate::Suspended))
+            matches!(fate, Some(Fate::Ordered(_) | Fate::Suspended))
         };
         if let Some(ready) = self.ready.get_mut(&key) {
             ready.messages.move_expired(&mut self.messages, &mut gone, leaves);
@@ -282,7 +287,7 @@ impl QueueCore {
         let Some(key) = self.messages.queue_of(slot) else { return };
         let fate = self.fate(slot, now);
         match fate {
-            Fate::Bounced(id) => self.end_by_order(key, slot, id),
+            Fate::Ordered(id) => self.take_by_order(key, slot, id),
             Fate::Expired => {
                 self.messages.push_back(&mut self.endings.expired, slot);
                 self.call_settlers();
@@ -315,9 +320,9 @@ impl QueueCore {
             let fate = self.fate(slot, now);
             let Some(queue) = self.scheduled.get_mut(&key) else { continue };
             match fate {
-                Fate::Bounced(id) => {
+                Fate::Ordered(id) => {
                     queue.out += 1;
-                    self.end_by_order(key, slot, id);
+                    self.take_by_order(key, slot, id);
                 }
                 _ => self.messages.push_back(&mut queue.due, slot),
             }
@@ -330,17 +335,17 @@ impl QueueCore {
         let scheduled = &self.scheduled;
         let picks = |key: QueueKey, message: &Message| {
             let queue = scheduled.get(&key).filter(|q| !q.orders.is_empty())?;
-            let bounced = queue.bounced_by(message, now.wall).map(|order| (order.id, true));
-            bounced.or_else(|| queue.flushed_by(message, now.wall).map(|order| (order.id, false)))
+            let taken = queue.taken_by(message, now.wall).map(|order| (order.id, true));
+            taken.or_else(|| queue.flushed_by(message, now.wall).map(|order| (order.id, false)))
         };
         let (picked, next) = self.messages.pick_waiting(step, WAITING_PER_VISIT, picks);
         let mut flushed = Vec::new();
-        for (slot, key, (id, is_bounced)) in picked {
+        for (slot, key, (id, is_taken)) in picked {
             let Some(queue) = self.scheduled.get_mut(&key) else { continue };
             queue.waiting -= 1;
-            if is_bounced {
+            if is_taken {
                 queue.out += 1;
-                self.end_by_order(key, slot, id);
+                self.take_by_order(key, slot, id);
                 continue;
             }
             if let Some(message) = self.messages.get_mut(slot) {
@@ -380,17 +385,18 @@ impl QueueCore {
 impl Orders {
     /// Messages that wait to be settled by order.
     pub fn ending(&self) -> usize {
-        self.standing.iter().map(|s| s.ending.len()).sum()
+        self.standing.iter().filter(|s| s.bounces()).map(|s| s.taken.len()).sum()
     }
 
-    /// All lists of messages here.
-    pub fn lists(&self) -> impl Iterator<Item = &List> {
-        self.standing.iter().map(|s| &s.ending).chain([&self.returning])
+    /// All lists of messages here, and where they are.
+    pub fn lists(&self) -> impl Iterator<Item = (&List, Place)> {
+        let place = |s: &Standing| if s.bounces() { Place::Ending } else { Place::Held };
+        self.standing.iter().map(move |s| (&s.taken, place(s))).chain([(&self.returning, Place::Held)])
     }
 
     /// The same, to be changed.
     pub fn lists_mut(&mut self) -> impl Iterator<Item = &mut List> {
-        self.standing.iter_mut().map(|s| &mut s.ending).chain([&mut self.returning])
+        self.standing.iter_mut().map(|s| &mut s.taken).chain([&mut self.returning])
     }
 
     /// How many orders are in force.
@@ -401,7 +407,11 @@ impl Orders {
 
 impl Standing {
     fn new(order: Arc<Order>) -> Standing {
-        Standing { order, queues: HashMap::new(), total: 0, ending: List::default() }
+        Standing { order, queues: HashMap::new(), total: 0, taken: List::default() }
+    }
+
+    fn bounces(&self) -> bool {
+        matches!(self.order.action, Action::Bounce(_))
     }
 
     fn count(&mut self, queue: Arc<str>) {

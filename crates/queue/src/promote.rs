@@ -21,7 +21,7 @@ use hashbrown::HashMap;
 enum Gate {
     Open(ReadyKey),
     Expired,
-    Bounced(OrderId),
+    Ordered(OrderId),
     Stopped,
 }
 
@@ -70,9 +70,9 @@ impl QueueCore {
                     self.messages.push_back(&mut self.endings.expired, slot);
                     self.call_settlers();
                 }
-                Gate::Bounced(id) => {
+                Gate::Ordered(id) => {
                     let Some((slot, _)) = self.pop_due(key) else { return };
-                    self.end_by_order(key, slot, id);
+                    self.take_by_order(key, slot, id);
                 }
                 Gate::Open(ready_key) => {
                     let (Some((slot, is_small)), Some(ready)) = (self.pop_due(key), self.ready.get_mut(&ready_key))
@@ -101,7 +101,7 @@ impl QueueCore {
         match queue.fate(message, now) {
             // Whatever else it waits for.
             Fate::Expired => return Gate::Expired,
-            Fate::Bounced(id) => return Gate::Bounced(id),
+            Fate::Ordered(id) => return Gate::Ordered(id),
             // The end of the order calls.
             Fate::Suspended => return Gate::Stopped,
             Fate::Goes => {}

@@ -50,8 +50,8 @@ pub(crate) enum Fate {
     Goes,
     /// It is older than its queue lets messages become.
     Expired,
-    /// An order ends it.
-    Bounced(OrderId),
+    /// An order takes it: to bounce or to hold it.
+    Ordered(OrderId),
     /// Its queue is suspended.
     Suspended,
 }
@@ -126,23 +126,27 @@ impl ScheduledQueue {
         if self.orders.is_empty() {
             return Fate::Goes;
         }
-        match self.bounced_by(message, now.wall) {
-            Some(order) => Fate::Bounced(order.id),
+        match self.taken_by(message, now.wall) {
+            Some(order) => Fate::Ordered(order.id),
             None if self.suspended_by(now.wall).is_some() => Fate::Suspended,
             None => Fate::Goes,
         }
     }
 
-    /// The order that ends `message`.
-    pub fn bounced_by(&self, message: &Message, now: WallTime) -> Option<&Arc<Order>> {
-        let bounces = |order: &&Arc<Order>| matches!(order.action, Action::Bounce(_));
-        self.orders.iter().filter(bounces).find(|order| order.concerns(message.created(), now))
+    /// The order that takes `message`.
+    pub fn taken_by(&self, message: &Message, now: WallTime) -> Option<&Arc<Order>> {
+        let takes = |order: &&Arc<Order>| order.takes_messages();
+        self.orders.iter().filter(takes).find(|order| order.concerns(message.id, message.created(), now))
     }
 
-    /// The order that makes `message` due: only one that was tried before; who waits for its first attempt was told to.
+    /// The order that makes `message` due: one that was tried before, or that is meant itself; who waits for its first
+    /// attempt was told to.
     pub fn flushed_by(&self, message: &Message, now: WallTime) -> Option<&Arc<Order>> {
         let flushes = |order: &&Arc<Order>| matches!(order.action, Action::Flush(_));
-        let concerns = |order: &&Arc<Order>| message.attempts > 0 && order.concerns(message.created(), now);
+        let by_id = |order: &Order| order.criteria().is_some_and(|c| !c.messages.is_empty());
+        let concerns = |order: &&Arc<Order>| {
+            (message.attempts > 0 || by_id(order)) && order.concerns(message.id, message.created(), now)
+        };
         self.orders.iter().filter(flushes).find(concerns)
     }
 
@@ -152,9 +156,9 @@ impl ScheduledQueue {
         self.orders.iter().filter(suspends).max_by_key(|order| order.expires)
     }
 
-    /// True when some order ends messages here.
-    pub fn has_bounce(&self) -> bool {
-        self.orders.iter().any(|order| matches!(order.action, Action::Bounce(_)))
+    /// True when some order takes messages from here.
+    pub fn gives_messages(&self) -> bool {
+        self.orders.iter().any(|order| order.takes_messages())
     }
 
     /// True when that order names this queue.

@@ -239,3 +239,47 @@ fn a_flush_makes_those_due_that_were_tried_before() {
     assert_eq!(rig.core.census().count(), 15);
     assert_eq!(rig.core.counts().scheduled, 0, "nobody's timer was lost");
 }
+
+#[test]
+fn held_messages_stand_aside_until_they_are_released() {
+    let mut rig = rig(2);
+    let waiting = wait(&mut rig, "x.test", 1, 2);
+    let due = rig.admit("x.test", 6);
+    let ids = vec![due[0], due[5], *waiting.first().expect("two")];
+    let some = Criteria { messages: ids.clone(), ..Criteria::default() };
+    give(&mut rig, 1, Action::Hold(some), 1_000_000_000);
+    rig.pass(Duration::ZERO);
+    let held = |rig: &Rig| -> BTreeSet<MessageId> {
+        rig.core.census().filter(|(_, place)| *place == queue::Place::Held).map(|(id, _)| id).collect()
+    };
+    assert_eq!(held(&rig), ids.iter().copied().collect());
+    assert_eq!((state(&rig).pending, rig.core.counts().ready), (3, 4), "others go on");
+    rig.pass(Duration::from_secs(8 * 86_400));
+    assert_eq!(held(&rig).len(), 3, "they do not expire");
+    rig.core.withdraw(rig.now, OrderId([1; 16]));
+    rig.pass(Duration::ZERO);
+    assert!(held(&rig).is_empty());
+    assert_eq!(rig.core.counts().out + rig.core.counts().scheduled, 8);
+}
+
+#[test]
+fn a_hold_that_expires_releases() {
+    let mut rig = rig(100);
+    give(&mut rig, 1, Action::Hold(Criteria::default()), 60);
+    rig.admit("x.test", 3);
+    assert_eq!((rig.core.counts().ready, state(&rig).total), (0, 3));
+    rig.pass(Duration::from_secs(61));
+    assert_eq!((rig.core.counts().ready, rig.core.orders().len()), (3, 0));
+}
+
+#[test]
+fn one_message_is_bounced_or_made_due_by_its_id() {
+    let mut rig = rig(100);
+    let ids: Vec<MessageId> = wait(&mut rig, "x.test", 0, 3).into_iter().collect();
+    let one = |id: MessageId| Criteria { messages: vec![id], ..Criteria::default() };
+    give(&mut rig, 1, Action::Flush(one(ids[1])), 0);
+    give(&mut rig, 2, Action::Bounce(one(ids[2])), 0);
+    rig.pass(Duration::ZERO);
+    assert_eq!(bounced(&mut rig), [ids[2]].into());
+    assert_eq!((rig.core.counts().ready, rig.core.counts().scheduled), (1, 1));
+}

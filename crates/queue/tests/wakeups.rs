@@ -117,14 +117,15 @@ impl Model {
         }
         let domain = (whom % 4 < 3).then(|| self.queues[usize::from(whom % 4)].to_owned());
         let criteria = Criteria { domain, ..Criteria::default() };
-        let action = match what % 4 {
+        let action = match what % 5 {
+            4 => Action::Hold(criteria),
             0 => Action::Suspend(criteria),
             1 => Action::Bounce(criteria),
             2 => Action::Flush(criteria),
             _ => Action::SuspendReady(["a", "b", "c"][usize::from(whom % 3)].into()),
         };
         let given = self.rig.now.wall;
-        let expires = given + Duration::from_secs(if what % 4 == 2 { 0 } else { u64::from(whom) });
+        let expires = given + Duration::from_secs(if what % 5 == 2 { 0 } else { u64::from(whom) });
         self.orders += 1;
         let id = OrderId(self.orders.to_le_bytes());
         let reason = String::new();
