@@ -8,8 +8,10 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use clock::WallTime;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use core::str::FromStr;
+use message::MessageId;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize};
 use time::OffsetDateTime;
 
 /// A JSON body.
@@ -69,6 +71,24 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     }
 }
 
+/// A message's id as people write it: 32 hexadecimal digits, with or without dashes.
+pub(crate) struct Id(pub MessageId);
+
+impl FromStr for Id {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Id, String> {
+        let wrong = |_| format!("{text:?}: expected a message id, 32 hexadecimal digits with or without dashes");
+        text.replace('-', "").parse().map(Id).map_err(wrong)
+    }
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
 /// A civil moment as the queue knows it; what is out of its range is at its end.
 pub(crate) fn wall(at: OffsetDateTime) -> WallTime {
     let micros = at.unix_timestamp_nanos() / 1000;
@@ -79,6 +99,11 @@ pub(crate) fn wall(at: OffsetDateTime) -> WallTime {
 pub(crate) fn civil(at: WallTime) -> OffsetDateTime {
     let nanos = i128::from(at.unix_micros()) * 1000;
     OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(LAST)
+}
+
+/// A moment that can be written; none for one beyond the year 9999: that is never.
+pub(crate) fn timestamp(at: WallTime) -> Option<OffsetDateTime> {
+    OffsetDateTime::from_unix_timestamp_nanos(i128::from(at.unix_micros()) * 1000).ok()
 }
 
 /// The last moment that can be written.

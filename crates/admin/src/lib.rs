@@ -5,6 +5,7 @@
 //! are not looked at: only the socket's peer counts.
 
 mod answer;
+mod inspect;
 mod liveness;
 mod metrics;
 mod orders;
@@ -48,6 +49,9 @@ impl HttpService {
             .route("/metrics", get(metrics::text))
             .route("/api/admin/bounce/v1", get(orders::bounces).post(orders::bounce).delete(orders::withdraw))
             .route("/api/admin/suspend/v1", get(orders::suspensions).post(orders::suspend).delete(orders::withdraw))
+            .route("/api/admin/hold/v1", get(orders::holds).post(orders::hold).delete(orders::withdraw))
+            .route("/api/admin/inspect-message/v1", get(inspect::message))
+            .route("/api/admin/inspect-sched-q/v1", get(inspect::scheduled))
             .route("/api/admin/suspend-ready-q/v1", ready_suspensions)
             .route("/api/admin/flush/v1", get(orders::flushes).post(orders::flush).delete(orders::withdraw))
             .route_layer(middleware::from_fn_with_state(trusted, only_trusted));

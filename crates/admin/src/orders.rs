@@ -1,12 +1,15 @@
-//! `/api/admin/bounce/v1`, `suspend/v1`, `suspend-ready-q/v1` and `flush/v1`: orders about queued mail.
+//! `/api/admin/bounce/v1`, `suspend/v1`, `suspend-ready-q/v1`, `hold/v1` and `flush/v1`: orders about queued mail.
 //!
 //! POST gives one, GET lists those in force with what they have done, DELETE takes one back. Requests and answers have
-//! KumoMTA's fields; `survives_restart` and `messages`, `pending`, `under_way` are additions.
+//! KumoMTA's fields; `hold`, `flush`, and the fields
+//! `messages`, `survives_restart`, `pending` and `under_way` are additions.
 
-use crate::answer::{Failed, Json, civil};
+use crate::answer::{Failed, Id, Json, civil};
 use axum::extract::State;
+use clock::WallTime;
 use config::Duration;
 use engine::{Engine, Lasts, NewOrder, OrderError};
+use message::MessageId;
 use queue::{Action, Criteria, OrderId, OrderState};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -23,6 +26,9 @@ pub(crate) struct Request {
     routing_domain: Option<String>,
     #[serde(default)]
     queue_names: Vec<String>,
+    /// Only these messages.
+    #[serde(default)]
+    messages: Vec<Id>,
     reason: String,
     duration: Option<Duration>,
     #[serde(default, with = "time::serde::rfc3339::option")]
@@ -82,6 +88,8 @@ pub(crate) struct Entry {
     routing_domain: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     queue_names: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<String>,
     reason: String,
     #[serde(flatten)]
     bounce: Option<Bounced>,
@@ -119,6 +127,12 @@ pub(crate) async fn flush(State(engine): State<Engine>, Json(mut body): Json<Req
     give(engine, body, Action::Flush).await.map(Json)
 }
 
+pub(crate) async fn hold(State(engine): State<Engine>, Json(body): Json<Request>) -> Result<Json<Given>, Failed> {
+    let forever = body.duration.is_none() && body.expires.is_none();
+    let lasts = if forever { Lasts::Until(NEVER) } else { lasts(body.duration, body.expires) };
+    give_for(engine, body, Action::Hold, lasts).await.map(Json)
+}
+
 pub(crate) async fn suspend_ready(
     State(engine): State<Engine>,
     Json(body): Json<ReadyRequest>,
@@ -136,6 +150,10 @@ pub(crate) async fn bounces(State(engine): State<Engine>) -> Json<Vec<Entry>> {
 
 pub(crate) async fn suspensions(State(engine): State<Engine>) -> Json<Vec<Entry>> {
     list(&engine, |action| matches!(action, Action::Suspend(_)))
+}
+
+pub(crate) async fn holds(State(engine): State<Engine>) -> Json<Vec<Entry>> {
+    list(&engine, |action| matches!(action, Action::Hold(_)))
 }
 
 pub(crate) async fn flushes(State(engine): State<Engine>) -> Json<Vec<Entry>> {
@@ -157,10 +175,24 @@ pub(crate) async fn withdraw(
 }
 
 async fn give(engine: Engine, body: Request, action: impl FnOnce(Criteria) -> Action) -> Result<Given, Failed> {
-    let Request { campaign, tenant, domain, routing_domain, queue_names, reason, .. } = body;
-    let action = action(Criteria { campaign, tenant, domain, routing_domain, queue_names });
     let lasts = lasts(body.duration, body.expires);
-    let Request { suppress_logging, survives_restart, .. } = body;
+    give_for(engine, body, action, lasts).await
+}
+
+async fn give_for(
+    engine: Engine,
+    body: Request,
+    action: impl FnOnce(Criteria) -> Action,
+    lasts: Lasts,
+) -> Result<Given, Failed> {
+    let Request { campaign, tenant, domain, routing_domain, queue_names, messages, .. } = body;
+    let messages: Vec<MessageId> = messages.into_iter().map(|id| id.0).collect();
+    if messages.len() > MESSAGES_MAX {
+        let count = messages.len();
+        return Err(Failed::bad(format!("messages has {count} ids: expected at most {MESSAGES_MAX}")));
+    }
+    let action = action(Criteria { campaign, tenant, domain, routing_domain, queue_names, messages });
+    let Request { reason, suppress_logging, survives_restart, .. } = body;
     order(engine, NewOrder { action, reason, lasts, suppress_logging, survives_restart }).await
 }
 
@@ -182,21 +214,22 @@ fn list(engine: &Engine, wanted: impl Fn(&Action) -> bool) -> Json<Vec<Entry>> {
     Json(states.into_iter().filter(|s| wanted(&s.order.action)).map(|s| entry(s, now)).collect())
 }
 
-fn entry(state: OrderState, now: clock::WallTime) -> Entry {
+fn entry(state: OrderState, now: WallTime) -> Entry {
     let order = &*state.order;
     let criteria = order.criteria().cloned().unwrap_or_default();
-    let counted = matches!(order.action, Action::Bounce(_) | Action::Flush(_));
+    let counted = matches!(order.action, Action::Bounce(_) | Action::Hold(_) | Action::Flush(_));
     Entry {
         id: Uuid::from_bytes(order.id.0),
         name: match &order.action {
             Action::SuspendReady(name) => Some(name.clone()),
-            Action::Suspend(_) | Action::Bounce(_) | Action::Flush(_) => None,
+            Action::Suspend(_) | Action::Bounce(_) | Action::Hold(_) | Action::Flush(_) => None,
         },
         campaign: criteria.campaign,
         tenant: criteria.tenant,
         domain: criteria.domain,
         routing_domain: criteria.routing_domain,
         queue_names: criteria.queue_names,
+        messages: criteria.messages.iter().map(MessageId::to_string).collect(),
         reason: order.reason.clone(),
         bounce: counted.then(|| Bounced {
             bounced: state.queues.iter().map(|(name, count)| (name.to_string(), *count)).collect(),
@@ -223,5 +256,9 @@ impl From<OrderError> for Failed {
     }
 }
 
+/// Messages that one order names at most.
+const MESSAGES_MAX: usize = 1000;
+/// When an order without an end expires.
+const NEVER: WallTime = WallTime::from_unix_micros(i64::MAX);
 /// How long an order without a duration is in force (KumoMTA behaviour).
 const DURATION: Duration = Duration::from_minutes(5);

@@ -153,8 +153,6 @@ pub(crate) enum Timer {
     Select(ReadyKey),
     /// Somebody without a place in the spool may have waited too long.
     Spool,
-    /// An order expires.
-    Orders,
 }
 
 impl QueueCore {
@@ -319,7 +317,6 @@ impl QueueCore {
                 Timer::Open(key) => self.serve(now, key),
                 Timer::Select(key) => self.call_waiters(now, key),
                 Timer::Spool => self.spool_patient(now),
-                Timer::Orders => self.end_orders(now),
             }
         }
         self.send_back(now);
@@ -345,17 +342,17 @@ impl QueueCore {
             self.next_sweep = now.mono + SWEEP_INTERVAL;
             self.sweep(now.mono);
             self.end_orders(now);
+            self.tidy_timers(now.mono);
             self.look_again(now);
         }
     }
 
     /// When to call [`QueueCore::tick`] next; the beginning of time when there is more to do at once.
     pub fn deadline(&self) -> Instant {
-        let has_more = !self.fired.is_empty() || !self.unfinished.is_empty() || !self.resting.is_empty();
-        if has_more || self.has_orders_to_carry_out() {
+        if !self.fired.is_empty() || !self.unfinished.is_empty() || !self.resting.is_empty() {
             return Instant::ZERO;
         }
-        let timers = self.wheel.deadline().into_iter().chain(self.due_wheel.deadline());
+        let timers = self.wheel.deadline().into_iter().chain(self.due_wheel.deadline()).chain(self.orders_deadline());
         timers.fold(self.next_sweep, Instant::min)
     }
 
@@ -405,6 +402,11 @@ impl QueueCore {
         }
     }
 
+    /// Messages that wait or are due in a scheduled queue; 0 when there is none of that name.
+    pub fn scheduled_in(&self, name: &str) -> usize {
+        self.by_name.get(name).and_then(|key| self.scheduled.get(key)).map_or(0, ScheduledQueue::len)
+    }
+
     /// Name and number of messages of every scheduled queue.
     pub fn scheduled_counts(&self) -> impl Iterator<Item = (&str, usize)> {
         self.scheduled.values().map(|q| (&*q.name, q.len()))
@@ -416,19 +418,19 @@ impl QueueCore {
     }
 
     pub(crate) fn insert(&mut self, now: Now, key: QueueKey, mut message: Message) {
-        let queue = home(&mut self.scheduled, key);
-        if let Some(id) = queue.taken_by(&message, now.wall).map(|order| order.id) {
-            queue.out += 1;
-            let slot = self.messages.insert(key, message);
-            return self.take_by_order(key, slot, id);
-        }
+        let order = home(&mut self.scheduled, key).taken_by(&message, now.wall).map(|order| order.id);
         let due = now.mono_at(message.due);
-        let waits = due > now.mono;
+        let waits = due > now.mono || order.is_some();
         if waits || !self.keeps(message.resident_octets()) {
             if message.is_volatile() {
                 return self.spool(key, message);
             }
             message.release();
+        }
+        if let Some(id) = order {
+            home(&mut self.scheduled, key).out += 1;
+            let slot = self.messages.insert(key, message);
+            return self.take_by_order(key, slot, id);
         }
         if !waits {
             return self.put_due(now, key, message);
@@ -472,6 +474,16 @@ impl QueueCore {
         queue.waiting -= 1;
         self.messages.push_back(&mut queue.due, slot);
         self.promote(now, key);
+    }
+
+    /// Forgets timers of messages that orders moved, when those have become many: one for each message that waits is enough.
+    fn tidy_timers(&mut self, now: Instant) {
+        if self.due_wheel.len() <= 2 * self.messages.len() + STALE_TIMERS_MAX {
+            return;
+        }
+        let mut wheel = TimerWheel::new(now);
+        self.messages.each_waiting(|slot, due| wheel.insert(due, slot));
+        self.due_wheel = wheel;
     }
 
     fn ready_queue(&mut self, now: Now, name: &Arc<str>, leg: crate::ready::Leg) -> ReadyKey {
@@ -595,6 +607,8 @@ const FIRED_PER_TICK: usize = 2048;
 const QUEUES_PER_TICK: usize = 2;
 /// Messages that one visit of the shedding looks at.
 const SHED_PER_VISIT: usize = 8192;
+/// Timers beyond twice the messages that are let stand.
+const STALE_TIMERS_MAX: usize = 65_536;
 /// How often unused queues are looked for.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// A ready queue idle for so long is forgotten (KumoMTA behaviour).

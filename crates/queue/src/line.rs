@@ -183,6 +183,16 @@ impl Line {
         self.flows.values().flat_map(|flow| messages.iter(flow))
     }
 
+    /// The messages of one queue, in order.
+    pub fn of<'a>(&'a self, messages: &'a Messages, queue: QueueKey) -> impl Iterator<Item = &'a Message> {
+        self.flows.get(&queue).into_iter().flat_map(|flow| messages.iter(flow))
+    }
+
+    /// Their slots.
+    pub fn slots_of<'a>(&'a self, messages: &'a Messages, queue: QueueKey) -> impl Iterator<Item = SlotNumber> {
+        self.flows.get(&queue).into_iter().flat_map(|flow| messages.slots(flow))
+    }
+
     fn queue_bulk(&mut self, queue: QueueKey, start: u64) {
         self.turns += 1;
         self.bulk.insert(Turn { start, order: self.turns, queue });

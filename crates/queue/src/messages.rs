@@ -7,7 +7,7 @@
 
 use crate::core::{QueueKey, Queued};
 use clock::Instant;
-use message::Message;
+use message::{Message, MessageId};
 
 /// A message's slot; used again once it is empty.
 pub(crate) type SlotNumber = u32;
@@ -199,12 +199,33 @@ impl Messages {
 
     /// The messages of a list, in order.
     pub fn iter<'a>(&'a self, list: &List) -> impl Iterator<Item = &'a Message> {
+        self.slots(list).filter_map(|slot| self.get(slot))
+    }
+
+    /// The slots of a list, in order.
+    pub fn slots(&self, list: &List) -> impl Iterator<Item = SlotNumber> {
         let mut next = list.first;
         std::iter::from_fn(move || {
-            let slot = self.chunks.get(chunk_of(next))?.slots.get(index_of(next))?;
-            next = slot.next;
-            slot.message.as_ref()
+            let number = next;
+            next = self.chunks.get(chunk_of(number))?.slots.get(index_of(number))?.next;
+            Some(number)
         })
+    }
+
+    /// True when the message in a slot waits for its time.
+    pub fn waits(&self, slot: SlotNumber) -> bool {
+        let slot = self.chunks.get(chunk_of(slot)).and_then(|chunk| chunk.slots.get(index_of(slot)));
+        slot.is_some_and(|slot| slot.next == WAITING)
+    }
+
+    /// The slot of a message, beginning with chunk `from`, until `slots_max` slots were looked at; the chunk to go on with,
+    /// or `None` at the end.
+    pub fn find(&self, from: usize, slots_max: usize, id: MessageId) -> (Option<SlotNumber>, Option<usize>) {
+        let to = (from + slots_max.div_ceil(CHUNK_SLOTS)).min(self.chunks.len());
+        let chunks = self.chunks.iter().enumerate().take(to).skip(from);
+        let mut slots = chunks.flat_map(|(at, chunk)| (at * CHUNK_SLOTS..).zip(chunk.slots.iter()));
+        let found = slots.find(|(_, slot)| slot.message.as_ref().is_some_and(|message| message.id == id));
+        (found.map(|(number, _)| number as SlotNumber), (to < self.chunks.len()).then_some(to))
     }
 
     /// The messages that wait for their time, in no particular order.
@@ -225,6 +246,20 @@ impl Messages {
             }
         }
         (to < self.chunks.len() && self.resident.spooled > 0).then_some(to)
+    }
+
+    /// How many messages there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Slot and time of every message that waits.
+    pub fn each_waiting(&self, mut see: impl FnMut(SlotNumber, Instant)) {
+        for (at, chunk) in self.chunks.iter().enumerate() {
+            for (index, slot) in chunk.slots.iter().enumerate().filter(|(_, slot)| slot.next == WAITING) {
+                see((at * CHUNK_SLOTS + index) as SlotNumber, slot.due);
+            }
+        }
     }
 
     /// Octets of content in memory.
@@ -333,7 +368,7 @@ const WAITING: SlotNumber = SlotNumber::MAX - 1;
 mod tests {
     use super::*;
     use clock::WallTime;
-    use message::{MessageId, Place, Settled};
+    use message::{Place, Settled};
     use proptest::prelude::*;
     use std::collections::VecDeque;
 

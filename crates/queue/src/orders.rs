@@ -6,7 +6,7 @@
 //! order ends waits in the order's own list until a settler takes it, and goes back when the order is withdrawn before that.
 
 use crate::census::Place;
-use crate::core::{QueueCore, QueueKey, Queued, ReadyKey, Timer};
+use crate::core::{QueueCore, QueueKey, Queued, ReadyKey};
 use crate::effect::Effect;
 use crate::messages::{List, SlotNumber};
 use crate::order::{Action, Order, OrderId};
@@ -26,8 +26,8 @@ pub(crate) struct Orders {
     returning: List,
     /// Messages of earlier runs are still coming: no order is carried out to its end before all are there.
     restoring: bool,
-    /// When a timer looks for orders that have expired.
-    looked_at_again: Instant,
+    /// When to look for orders that have expired.
+    look_at: Option<Instant>,
 }
 
 /// One order and what it has done.
@@ -118,7 +118,7 @@ impl QueueCore {
     /// Messages of earlier runs begin to come, or all have come.
     pub fn set_restoring(&mut self, restoring: bool) {
         self.orders.restoring = restoring;
-        if !restoring && self.orders.standing.iter().any(|s| s.order.is_about_messages()) {
+        if !restoring && !self.orders.standing.is_empty() {
             self.walk_again();
         }
     }
@@ -149,6 +149,9 @@ impl QueueCore {
     /// Goes on with the walk and with what is on its way home.
     pub(crate) fn carry_out_orders(&mut self, now: Now) {
         self.bring_home(now);
+        if self.orders.look_at.is_some_and(|at| at <= now.mono) {
+            self.end_orders(now);
+        }
         self.orders.walk = match self.orders.walk.take() {
             None => return,
             Some(Walk::Ready(queues)) => self.walk_ready(now, queues),
@@ -180,21 +183,16 @@ impl QueueCore {
         self.watch_orders(now);
     }
 
-    /// Sets a timer for the next order that expires.
+    /// Notes when the next order expires.
     fn watch_orders(&mut self, now: Now) {
         let next = self.orders.standing.iter().map(|s| s.order.expires).filter(|at| *at > now.wall).min();
-        let Some(next) = next else { return };
-        let at = now.mono_at(next).min(now.mono + SUSPENSION_LOOK);
-        let set = self.orders.looked_at_again;
-        if set <= now.mono || at < set {
-            self.orders.looked_at_again = at;
-            self.wheel.insert(at, Timer::Orders);
-        }
+        self.orders.look_at = next.map(|next| now.mono_at(next).min(now.mono + SUSPENSION_LOOK));
     }
 
-    /// True when there is something to be carried out at once.
-    pub(crate) fn has_orders_to_carry_out(&self) -> bool {
-        self.orders.walk.is_some() || !self.orders.returning.is_empty()
+    /// When there is something to be carried out.
+    pub(crate) fn orders_deadline(&self) -> Option<Instant> {
+        let at_once = self.orders.walk.is_some() || !self.orders.returning.is_empty();
+        if at_once { Some(Instant::ZERO) } else { self.orders.look_at }
     }
 
     /// Gives a new queue the orders it is under.

@@ -39,6 +39,16 @@ pub enum Why {
     SpoolUnhealthy,
     /// An operator suspended its scheduled queue, or the ready queue it would go through.
     ReadyQueueWasSuspended,
+    /// An operator holds it.
+    HeldByOrder,
+    /// Policy or DNS have not answered yet.
+    ConfigurationIsAwaited,
+    /// `source_selection_rate` of the path.
+    SourceSelectionRateThrottle,
+    /// `additional_connection_limits` of the path.
+    ConnectionLimit,
+    /// Others go first: all that is wanted is a connection that asks.
+    BehindOthers,
     /// The source of its ready queue does not work and rests.
     SourceIsUnhealthyAndSuspended,
 }
@@ -64,6 +74,11 @@ impl Why {
             Why::DispatcherDrop => "DispatcherDrop",
             Why::SpoolUnhealthy => "SpoolUnhealthy",
             Why::ReadyQueueWasSuspended => "ReadyQueueWasSuspended",
+            Why::HeldByOrder => "HeldByOrder",
+            Why::ConfigurationIsAwaited => "ConfigurationIsAwaited",
+            Why::SourceSelectionRateThrottle => "SourceSelectionRateThrottle",
+            Why::ConnectionLimit => "ConnectionLimit",
+            Why::BehindOthers => "BehindOthers",
             Why::SourceIsUnhealthyAndSuspended => "SourceIsUnhealthyAndSuspended",
         }
     }

@@ -283,3 +283,21 @@ fn one_message_is_bounced_or_made_due_by_its_id() {
     assert_eq!(bounced(&mut rig), [ids[2]].into());
     assert_eq!((rig.core.counts().ready, rig.core.counts().scheduled), (1, 1));
 }
+
+#[test]
+fn timers_of_messages_that_were_flushed_again_and_again_do_not_pile_up() {
+    let mut rig = rig(100_000);
+    for round in 0..50u8 {
+        wait(&mut rig, "x.test", 1, 2000);
+        give(&mut rig, round, Action::Flush(Criteria::default()), 0);
+        rig.pass(Duration::from_secs(1));
+        for conn in rig.opened() {
+            while rig.deliver(conn) {}
+            rig.core.connection_ended(rig.now, conn);
+        }
+    }
+    assert!(rig.core.footprint().timers > 70_000, "nobody took them out yet: {:?}", rig.core.footprint());
+    rig.pass(Duration::from_secs(60));
+    // Those of the last moment came after the last order.
+    assert_eq!(rig.core.footprint().timers, rig.core.counts().scheduled);
+}

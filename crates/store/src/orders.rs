@@ -6,6 +6,7 @@
 
 use crate::StoreError;
 use clock::WallTime;
+use message::MessageId;
 use queue::{Action, Criteria, Order, OrderId};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -45,6 +46,7 @@ struct StoredOrder {
 enum StoredAction {
     Suspend(StoredCriteria),
     Bounce(StoredCriteria),
+    Hold(StoredCriteria),
     Flush(StoredCriteria),
     SuspendReady { name: String },
 }
@@ -62,6 +64,9 @@ struct StoredCriteria {
     routing_domain: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     queue_names: Vec<String>,
+    /// 32 hexadecimal digits each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    messages: Vec<String>,
 }
 
 impl OrdersFile {
@@ -111,14 +116,16 @@ fn parse(text: &str) -> io::Result<Vec<Order>> {
 impl StoredOrder {
     fn of(order: &Order) -> StoredOrder {
         let criteria = |c: &Criteria| {
-            let Criteria { campaign, tenant, domain, routing_domain, queue_names } = c.clone();
-            StoredCriteria { campaign, tenant, domain, routing_domain, queue_names }
+            let Criteria { campaign, tenant, domain, routing_domain, queue_names, messages } = c.clone();
+            let messages = messages.iter().map(MessageId::to_string).collect();
+            StoredCriteria { campaign, tenant, domain, routing_domain, queue_names, messages }
         };
         StoredOrder {
             id: format!("{:032x}", u128::from_be_bytes(order.id.0)),
             action: match &order.action {
                 Action::Suspend(c) => StoredAction::Suspend(criteria(c)),
                 Action::Bounce(c) => StoredAction::Bounce(criteria(c)),
+                Action::Hold(c) => StoredAction::Hold(criteria(c)),
                 Action::Flush(c) => StoredAction::Flush(criteria(c)),
                 Action::SuspendReady(name) => StoredAction::SuspendReady { name: name.clone() },
             },
@@ -130,18 +137,19 @@ impl StoredOrder {
     }
 
     fn order(self) -> io::Result<Order> {
-        let criteria = |c: StoredCriteria| {
-            let StoredCriteria { campaign, tenant, domain, routing_domain, queue_names } = c;
-            Criteria { campaign, tenant, domain, routing_domain, queue_names }
+        let criteria = |c: StoredCriteria| -> io::Result<Criteria> {
+            let StoredCriteria { campaign, tenant, domain, routing_domain, queue_names, messages } = c;
+            let messages = messages.iter().map(|id| id.parse().map_err(|_| bad_id(id))).collect::<io::Result<_>>()?;
+            Ok(Criteria { campaign, tenant, domain, routing_domain, queue_names, messages })
         };
-        let bad_id = || io::Error::new(io::ErrorKind::InvalidData, format!("id {:?} is no order's", self.id));
-        let id = u128::from_str_radix(&self.id, 16).map_err(|_| bad_id())?;
+        let id = u128::from_str_radix(&self.id, 16).map_err(|_| bad_id(&self.id))?;
         Ok(Order {
             id: OrderId(id.to_be_bytes()),
             action: match self.action {
-                StoredAction::Suspend(c) => Action::Suspend(criteria(c)),
-                StoredAction::Bounce(c) => Action::Bounce(criteria(c)),
-                StoredAction::Flush(c) => Action::Flush(criteria(c)),
+                StoredAction::Suspend(c) => Action::Suspend(criteria(c)?),
+                StoredAction::Bounce(c) => Action::Bounce(criteria(c)?),
+                StoredAction::Hold(c) => Action::Hold(criteria(c)?),
+                StoredAction::Flush(c) => Action::Flush(criteria(c)?),
                 StoredAction::SuspendReady { name } => Action::SuspendReady(name),
             },
             reason: self.reason,
@@ -151,6 +159,10 @@ impl StoredOrder {
             survives_restart: true,
         })
     }
+}
+
+fn bad_id(id: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{id:?}: expected 32 hexadecimal digits"))
 }
 
 /// The file's name in the spool's directory.
@@ -173,6 +185,7 @@ mod tests {
             Action::Suspend(criteria.clone()),
             Action::Bounce(Criteria::default()),
             Action::Flush(criteria),
+            Action::Hold(Criteria { messages: vec![MessageId::from_bytes([7; 16])], ..Criteria::default() }),
             Action::SuspendReady(ready),
         ];
         let order = |(number, action)| Order {

@@ -16,6 +16,9 @@ const BOUNCE: &str = "/api/admin/bounce/v1";
 const SUSPEND: &str = "/api/admin/suspend/v1";
 const SUSPEND_READY: &str = "/api/admin/suspend-ready-q/v1";
 const FLUSH: &str = "/api/admin/flush/v1";
+const HOLD: &str = "/api/admin/hold/v1";
+const MESSAGE: &str = "/api/admin/inspect-message/v1";
+const SCHED: &str = "/api/admin/inspect-sched-q/v1";
 
 fn submit(relay: &Kumod, to: &str) {
     let reply = Client::connect(relay.smtp()).submit("a@source.test", to, "an order");
@@ -154,4 +157,75 @@ fn what_is_wrong_is_told_apart_and_changes_nothing() {
     fs::write(scratch.join("relay/data/orders.json"), "[]").expect("writes");
     let refused = Launch::relay(&scratch, nobody()).run();
     assert!(!refused.status.success() && refused.stderr.contains("orders.json"), "{refused:?}");
+}
+
+#[test]
+fn a_message_says_where_it_is_and_why_and_is_held_released_and_bounced_by_its_id() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, nobody()).env("RELAY_RETRY", "1h").start();
+    submit(&relay, "one@a.test");
+    submit(&relay, "two@a.test");
+    relay.await_metric("scheduled_count_total", 2.0, LATER);
+    let inspect = |path: String| -> Value {
+        let (status, text) = http::get(relay.http(), &path);
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str(&text).expect("JSON")
+    };
+    let queue = inspect(format!("{SCHED}?queue_name=a.test&want_body=true"));
+    assert_eq!((&queue["num_scheduled"], queue["messages"].as_array().map(Vec::len)), (&json!(2), Some(2)));
+    let message = &queue["messages"][0];
+    let (id, content) = (message["id"].as_str().expect("an id").to_owned(), &message["message"]);
+    assert_eq!((&message["state"], &message["why"]), (&json!("waiting"), &json!("LoggedTransientFailure")));
+    assert_eq!(message["until"], content["due"]);
+    assert_eq!((&content["sender"], &content["num_attempts"]), (&json!("a@source.test"), &json!(1)));
+    assert!(content["data"].as_str().is_some_and(|data| data.contains("Subject: an order")), "{content}");
+
+    let held = http::json(relay.http(), "POST", HOLD, &json!({"messages": [id], "reason": "evidence"}));
+    let state = |id: &str| inspect(format!("{MESSAGE}?id={id}"))["state"].clone();
+    until(SOON, "a held message", || (state(&id) == "held").then_some(()));
+    http::json(relay.http(), "POST", FLUSH, &json!({"reason": "now"}));
+    relay.await_metric("total_messages_transfail{service=\"smtp_client\"}", 3.0, SOON);
+    assert_eq!(state(&id), "held");
+    http::send(relay.http(), "DELETE", HOLD, "application/json", &json!({"id": held["id"]}).to_string());
+    until(SOON, "a released message", || (state(&id) == "waiting").then_some(()));
+
+    let dashed = [&id[..8], &id[8..12], &id[12..16], &id[16..20], &id[20..]].join("-");
+    http::json(relay.http(), "POST", BOUNCE, &json!({"messages": [dashed], "reason": "done", "duration": 0}));
+    until(SOON, "a bounced message", || {
+        (http::get(relay.http(), &format!("{MESSAGE}?id={id}")).0 == 404).then_some(())
+    });
+    assert_eq!(inspect(format!("{SCHED}?queue_name=a.test"))["num_scheduled"], 1);
+    let rows = [
+        (format!("{MESSAGE}?id=zz"), 400, "32 hexadecimal digits"),
+        (format!("{MESSAGE}?id={}", "0".repeat(32)), 404, "no such message"),
+        (format!("{SCHED}?queue_name=b.test"), 404, "no such queue: b.test"),
+        (format!("{SCHED}?queue=b.test"), 400, "queue"),
+    ];
+    for (path, expected, says) in rows {
+        let (status, text) = http::get(relay.http(), &path);
+        assert!(status == expected && text.contains(says), "{path}: {status} {text}");
+    }
+    relay.stop();
+}
+
+#[test]
+fn a_message_in_delivery_is_found_and_a_suspended_one_says_until_when() {
+    let scratch = Scratch::new();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let relay = Launch::relay(&scratch, silent.local_addr().expect("its address")).start();
+    let order = json!({"domain": "b.test", "reason": "later", "expires": "2999-01-01T00:00:00Z"});
+    http::json(relay.http(), "POST", SUSPEND, &order);
+    let reply = Client::connect(relay.smtp()).submit("a@source.test", "one@a.test", "an order");
+    let id = reply.lines[0].split("ids=").nth(1).expect("an id").trim().to_owned();
+    submit(&relay, "one@b.test");
+    let found: Value = until(SOON, "a message that waits for its peer", || {
+        let found: Value = serde_json::from_str(&http::get(relay.http(), &format!("{MESSAGE}?id={id}")).1).ok()?;
+        (found["why"] == "BehindOthers" || found["state"] == "in_delivery").then_some(found)
+    });
+    assert_eq!(found["message"]["recipient"], "one@a.test", "{found}");
+    let queue: Value =
+        serde_json::from_str(&http::get(relay.http(), &format!("{SCHED}?queue_name=b.test")).1).expect("JSON");
+    let message = &queue["messages"][0];
+    assert_eq!((&message["state"], &message["why"]), (&json!("due"), &json!("ReadyQueueWasSuspended")));
+    assert_eq!((&message["until"], &message["what"]), (&json!("2999-01-01T00:00:00Z"), &json!("later")));
 }

@@ -90,7 +90,8 @@ impl World {
             }
             Effect::Settle => self.settler_soon(),
             Effect::Spool => self.spooler_soon(),
-            Effect::Forgotten(_) | Effect::OrdersEnded => {}
+            Effect::OrdersEnded => self.orders_ended(),
+            Effect::Forgotten(_) => {}
         }
     }
 

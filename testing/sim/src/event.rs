@@ -29,6 +29,8 @@ pub enum Event {
     DiskFails,
     /// The disk works again.
     DiskHeals,
+    /// The operator gives an order or takes one back.
+    Operator,
     /// Memory becomes short, or does no longer.
     MemoryShort,
     /// The life ends so.

@@ -20,6 +20,7 @@ impl World {
                 queue::Place::Due => "due",
                 queue::Place::Ready => "ready",
                 queue::Place::Ending => "ending",
+                queue::Place::Held => "held",
                 queue::Place::Unspooled => "to be spooled",
             });
         }
@@ -138,7 +139,8 @@ fn overgrown(process: &Process) -> Option<String> {
         waiting + TIMERS_PER_QUEUE_MAX * (size.scheduled_queues + size.ready_queues),
         size.scheduled_queues * size.ready_queues,
     );
-    let sound = size.timers <= timers_max && size.waiters <= waiters_max && size.idle <= size.connections;
+    let sound =
+        (size.timers <= timers_max || process.ordered) && size.waiters <= waiters_max && size.idle <= size.connections;
     (!sound).then(|| format!("{size:?} for {waiting} waiting messages"))
 }
 

@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 /// The book.
 #[derive(Debug, Default)]
 pub struct Ledger {
+    /// The operator wanted messages tried before they are due.
+    pub flushed: bool,
     /// Transactions, as clients see them.
     pub submissions: Vec<Submission>,
     /// Messages, as the server makes them.
@@ -281,12 +283,15 @@ impl Ledger {
     /// An attempt begins for these recipients.
     pub fn begun(&mut self, id: MessageId, recipients: &[u16], now: WallTime) {
         let life = self.life;
+        let flushed = self.flushed;
         let Some(account) = self.account(id) else { return };
         let due = account.plans.last().map_or(now, |plan| plan.due);
         let again = recipients.iter().find(|r| account.recipients[usize::from(**r)].is_final(life));
         let wrong = match (account.gone, again) {
             (Gone::No, None) if !account.is_ours() => Some("is tried before it is durable".to_owned()),
-            (Gone::No, None) if now < due => Some(format!("is tried at {now:?}, before it is due at {due:?}")),
+            (Gone::No, None) if now < due && !flushed => {
+                Some(format!("is tried at {now:?}, before it is due at {due:?}"))
+            }
             (Gone::No, None) => None,
             (Gone::No, Some(r)) => Some(format!("is tried for recipient {r}, who is settled")),
             (_, _) => Some("is tried after it was removed".to_owned()),

@@ -39,6 +39,8 @@ pub(crate) struct Process {
     pub to_restore: VecDeque<RecoveredMessage>,
     /// Memory is short.
     pub lean: bool,
+    /// The operator gave orders: timers of messages he moved are left behind.
+    pub ordered: bool,
     /// What the spooler is having written.
     pub spooling: Vec<Queued>,
     pub stopping: bool,
@@ -89,6 +91,7 @@ impl World {
             adopted: false,
             to_restore: VecDeque::new(),
             lean: false,
+            ordered: !self.orders.is_empty(),
             spooling: Vec::new(),
             stopping: false,
             tick_at: u64::MAX,
@@ -99,6 +102,7 @@ impl World {
             self.disk.lie();
         }
         self.note(|| format!("LIFE {life} begins"));
+        self.orders_again();
         let delay = *self.dice.pick(&[0, 0, 200_000, 3 * plan::SECOND]);
         self.server_soon(delay, ServerEvent::OldSegmentsRead);
     }

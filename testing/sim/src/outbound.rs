@@ -280,7 +280,10 @@ impl World {
                 return;
             }
             match self.with_queue(|q, now| q.take_more(now, conn)) {
-                Take::Message(queued) => self.begin(number, *queued),
+                Take::Message(queued) => {
+                    self.watch_orders(queued.queue);
+                    self.begin(number, *queued);
+                }
                 Take::Idle | Take::After(_) | Take::Close => return,
             }
         }
@@ -295,6 +298,7 @@ impl World {
         let taken = if may_take { self.with_queue(|q, now| q.take(now, conn)) } else { Take::Close };
         match taken {
             Take::Message(queued) => {
+                self.watch_orders(queued.queue);
                 self.begin(number, *queued);
                 true
             }

@@ -39,6 +39,8 @@ pub struct Plan {
     pub deferred: u32,
     /// Moments at which memory becomes short and, in turn, is not any more.
     pub memory_short: Vec<u64>,
+    /// When the operator gives an order or takes one back.
+    pub operator: Vec<u64>,
     /// Messages that turn out to be damaged when they are read back, in thousandths.
     pub damage: u32,
     /// Content that may stay in memory.
@@ -123,6 +125,7 @@ impl Plan {
             policy_edits_bodies: dice.chance(200),
             deferred: *dice.pick(&[0, 0, 500, 950]),
             memory_short: Vec::new(),
+            operator: Vec::new(),
             damage: if dice.chance(50) { 200 } else { 0 },
             resident_bytes_max: *dice.pick(&[0, 4_000, 1 << 20]),
             compact_margin: *dice.pick(&[64 << 10, 128 << 10, 512 << 10]),
@@ -140,6 +143,9 @@ impl Plan {
         self.ends.sort_by_key(|(at, ..)| *at);
         if dice.chance(150) {
             self.memory_short = (0..dice.within(1, 4)).map(|_| dice.within(0, self.recovery_at)).collect();
+        }
+        if dice.chance(250) {
+            self.operator = (0..dice.within(1, 12)).map(|_| dice.within(0, self.recovery_at)).collect();
         }
         if dice.chance(300) {
             for _ in 0..dice.within(1, 3) {

@@ -47,6 +47,10 @@ counts! {
     unknown_outcomes,
     /// Recipients bounced.
     bounces,
+    /// Orders of the operator.
+    orders,
+    /// Recipients bounced by order.
+    admin_bounces,
     /// Recipients expired.
     expirations,
     /// Recipients put off.

@@ -47,7 +47,9 @@ impl World {
             return;
         }
         for _ in 0..*self.dice.pick(&[1, 5, 256]) {
-            let Some(found) = self.process.as_mut().and_then(|p| p.to_restore.pop_front()) else { return };
+            let Some(found) = self.process.as_mut().and_then(|p| p.to_restore.pop_front()) else {
+                return self.with_queue(|q, _| q.set_restoring(false));
+            };
             self.restore(found);
         }
         let delay = *self.dice.pick(&[0, 1_000, 300_000]);

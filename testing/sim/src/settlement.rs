@@ -85,6 +85,7 @@ impl World {
                     self.ledger.bounced(id, *recipient);
                     Some(&mut self.report.bounces)
                 }
+                RecordType::AdminBounce => Some(&mut self.report.admin_bounces),
                 RecordType::Expiration => Some(&mut self.report.expirations),
                 _ => {
                     self.ledger.deferred(id, *recipient);

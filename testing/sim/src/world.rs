@@ -13,6 +13,7 @@ use crate::peer::Peer;
 use crate::plan::{Plan, RETRY_SECONDS_MAX, SECOND};
 use crate::{Options, Outcome, Report, Sabotage};
 use clock::WallTime;
+use queue::Order;
 use spool::FileName;
 use spool::fault::FaultDisk;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,8 @@ pub(crate) struct World {
     pub report: Report,
     /// Nothing fails any more.
     pub recovered: bool,
+    /// Orders on disk.
+    pub orders: Vec<Order>,
     /// Clients that have not started.
     pub clients_to_come: usize,
     /// The route each domain was given last.
@@ -82,6 +85,7 @@ impl World {
             ledger: Ledger::default(),
             report: Report::default(),
             recovered: false,
+            orders: Vec::new(),
             last_number: 0,
             pipes: BTreeMap::new(),
             trace: Vec::new(),
@@ -101,6 +105,9 @@ impl World {
         }
         for at in &self.plan.memory_short {
             self.agenda.enter(*at, Event::MemoryShort);
+        }
+        for at in &self.plan.operator {
+            self.agenda.enter(*at, Event::Operator);
         }
         for (at, lasts, ..) in &self.plan.disk_faults {
             self.agenda.enter(*at, Event::DiskFails);
@@ -161,6 +168,7 @@ impl World {
             Event::DiskFails => self.disk_fails(),
             Event::DiskHeals => self.disk.heal(),
             Event::LifeEnds(end) => self.life_ends(end),
+            Event::Operator => self.operator_acts(),
             Event::MemoryShort => self.memory_short(),
             Event::LifeBegins => self.begin_life(),
             Event::Recovery => self.recover(),

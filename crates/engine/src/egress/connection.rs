@@ -10,8 +10,9 @@ use crate::egress::routing::wire_reply;
 use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Counts};
 use config::{EgressPath, IpLookupStrategy, ReconnectStrategy};
+use message::{Message, MessageId};
 use net::Stream;
-use queue::{ConnKey, Opening, Queued, SourceFault, Verdict};
+use queue::{ConnKey, Opening, QueueKey, Queued, SourceFault, Verdict};
 use record::PeerAddress;
 use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions};
 use smtp_wire::Reply;
@@ -261,6 +262,13 @@ impl InHand {
 
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
+    }
+
+    /// A message by its id, without its content, and its queue.
+    pub fn find(&self, id: MessageId) -> Option<(Message, QueueKey)> {
+        let held = self.lock();
+        let (_, queued) = held.iter().find(|(_, queued)| queued.message.id == id)?;
+        Some((Message { resident: None, ..queued.message.clone() }, queued.queue))
     }
 
     fn take_all(&self) -> Vec<Queued> {

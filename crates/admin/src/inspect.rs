@@ -1,0 +1,144 @@
+//! `GET /api/admin/inspect-message/v1` and `inspect-sched-q/v1`: where messages are, why they wait, what is in them.
+//!
+//! KumoMTA's fields, and beside them `queue_name`, `state`, `why`, `until` and `what` of each message.
+
+use crate::answer::{Failed, Id, Json, civil, timestamp};
+use axum::extract::{Query, State};
+use engine::{Engine, Inspected, State as Whereabouts};
+use queue::Place;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use time::OffsetDateTime;
+
+/// Which message.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfMessage {
+    id: Id,
+    #[serde(default)]
+    want_body: bool,
+}
+
+/// Which queue.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfQueue {
+    queue_name: String,
+    #[serde(default)]
+    want_body: bool,
+    limit: Option<usize>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Entry {
+    id: String,
+    message: Content,
+    queue_name: String,
+    state: &'static str,
+    /// Why it waits: a code of docs/queue.md.
+    why: Option<&'static str>,
+    /// When that ends by itself.
+    #[serde(with = "time::serde::rfc3339::option")]
+    until: Option<OffsetDateTime>,
+    /// The ready queue, or the reason of the order.
+    what: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Content {
+    sender: Option<String>,
+    /// One as text, several as a list (KumoMTA behaviour).
+    recipient: Value,
+    meta: Map<String, Value>,
+    data: Option<String>,
+    #[serde(with = "time::serde::rfc3339")]
+    due: OffsetDateTime,
+    num_attempts: u16,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Queue {
+    queue_name: String,
+    messages: Vec<Entry>,
+    num_scheduled: usize,
+    #[serde(with = "time::serde::rfc3339")]
+    now: OffsetDateTime,
+}
+
+pub(crate) async fn message(
+    State(engine): State<Engine>,
+    Query(OfMessage { id, want_body }): Query<OfMessage>,
+) -> Result<Json<Entry>, Failed> {
+    let Id(id) = id;
+    match engine.inspect_message(id).await? {
+        Some(found) => Ok(Json(entry(found, want_body))),
+        None => Err(Failed::not_found(format!("no such message: {id}"))),
+    }
+}
+
+pub(crate) async fn scheduled(
+    State(engine): State<Engine>,
+    Query(OfQueue { queue_name, want_body, limit }): Query<OfQueue>,
+) -> Result<Json<Queue>, Failed> {
+    let limit = limit.unwrap_or(LISTED).min(LISTED_MAX);
+    let Some(found) = engine.inspect_queue(&queue_name, limit).await? else {
+        return Err(Failed::not_found(format!("no such queue: {queue_name}")));
+    };
+    let messages = found.into_iter().map(|message| entry(message, want_body)).collect();
+    let num_scheduled = engine.scheduled_in(&queue_name);
+    Ok(Json(Queue { messages, num_scheduled, now: civil(engine.wall_time()), queue_name }))
+}
+
+fn entry(found: Inspected, want_body: bool) -> Entry {
+    let Inspected { message, queue, state, content } = found;
+    let (state, wait) = match state {
+        Whereabouts::InDelivery => ("in_delivery", None),
+        Whereabouts::Queued(place, wait) => (name(place), Some(wait)),
+    };
+    let sender = content.as_ref().map(|c| c.envelope.sender.as_str().to_owned());
+    let recipients = content.iter().flat_map(|c| &c.envelope.recipients).map(|r| Value::from(r.as_str()));
+    let mut recipients: Vec<Value> = recipients.collect();
+    let data = content.as_ref().filter(|_| want_body).map(|c| {
+        let mut data = String::from_utf8_lossy(&c.head).into_owned();
+        data.push_str(&String::from_utf8_lossy(&c.body));
+        data
+    });
+    Entry {
+        id: message.id.to_string(),
+        message: Content {
+            sender,
+            recipient: if recipients.len() == 1 { recipients.remove(0) } else { recipients.into() },
+            meta: content.map(|c| c.meta.as_map().clone()).unwrap_or_default(),
+            data,
+            due: civil(message.due),
+            num_attempts: message.attempts,
+        },
+        queue_name: queue.to_string(),
+        state,
+        why: wait.as_ref().map(|w| w.why.name()),
+        until: wait.as_ref().and_then(|w| w.until).and_then(timestamp),
+        what: wait.and_then(|w| w.what).map(|what| what.to_string()),
+    }
+}
+
+fn name(place: Place) -> &'static str {
+    match place {
+        Place::Waiting => "waiting",
+        Place::Due => "due",
+        Place::Ready => "ready",
+        Place::Ending => "ending",
+        Place::Held => "held",
+        Place::Unspooled => "unspooled",
+    }
+}
+
+impl From<spool::SpoolError> for Failed {
+    fn from(error: spool::SpoolError) -> Failed {
+        Failed::unavailable(error.to_string())
+    }
+}
+
+/// Messages listed without a limit.
+const LISTED: usize = 100;
+/// Messages listed at most: each is read from the disk.
+const LISTED_MAX: usize = 10_000;

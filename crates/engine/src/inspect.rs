@@ -1,0 +1,108 @@
+//! Single messages and queues for operators: where a message is, why it waits, what is in it.
+//!
+//! The queues are asked in steps, so that nobody waits long for their lock however many messages there are; content comes
+//! from memory or the spool. What is asked about may move on meanwhile: each answer was true when its message was met.
+
+use crate::engine::Engine;
+use message::{Message, MessageId, Place, Resident};
+use queue::{Listed, Wait};
+use spool::SpoolError;
+use std::sync::{Arc, PoisonError};
+
+/// A message as an operator sees it.
+#[derive(Debug)]
+pub struct Inspected {
+    /// Identity, attempts, due time; without content.
+    pub message: Message,
+    /// Its scheduled queue.
+    pub queue: Arc<str>,
+    /// Where it is.
+    pub state: State,
+    /// Envelope, metadata and content, unless it ended since.
+    pub content: Option<Resident>,
+}
+
+/// Where a message is.
+#[derive(Clone, Debug)]
+pub enum State {
+    /// In the queues, waiting for something.
+    Queued(queue::Place, Wait),
+    /// With a connection that delivers it.
+    InDelivery,
+}
+
+impl Engine {
+    /// One message; `None` when nobody has it.
+    ///
+    /// # Errors
+    /// The spool's, when it cannot be read.
+    pub async fn inspect_message(&self, id: MessageId) -> Result<Option<Inspected>, SpoolError> {
+        let mut step = Some(0);
+        while let Some(from) = step {
+            let (found, next) = self.with_queue(|queue, now| queue.find(now, id, from));
+            if let Some(found) = found {
+                return self.inspected(found).await.map(Some);
+            }
+            step = next;
+        }
+        match self.in_delivery(id) {
+            None => Ok(None),
+            Some(found) => self.with_content(found).await.map(Some),
+        }
+    }
+
+    /// Messages of a scheduled queue, at most `limit`: due, ready and held ones, then those that wait for their time.
+    /// `None` when there is no such queue.
+    ///
+    /// # Errors
+    /// The spool's, when it cannot be read.
+    pub async fn inspect_queue(&self, name: &str, limit: usize) -> Result<Option<Vec<Inspected>>, SpoolError> {
+        let Some(mut listed) = self.with_queue(|queue, now| queue.list(now, name, limit)) else { return Ok(None) };
+        let mut step = Some(0);
+        while let Some(from) = step.filter(|_| listed.len() < limit) {
+            let rest = limit - listed.len();
+            let (found, next) = self.with_queue(|queue, _| queue.list_waiting(name, rest, from));
+            listed.extend(found);
+            step = next;
+        }
+        let mut inspected = Vec::with_capacity(listed.len());
+        for found in listed {
+            inspected.push(self.inspected(found).await?);
+        }
+        Ok(Some(inspected))
+    }
+
+    /// Messages that wait or are due in a scheduled queue; 0 when there is none of that name.
+    pub fn scheduled_in(&self, name: &str) -> usize {
+        self.with_queue(|queue, _| queue.scheduled_in(name))
+    }
+
+    async fn inspected(&self, found: Listed) -> Result<Inspected, SpoolError> {
+        let Listed { message, queue, place, wait } = found;
+        self.with_content(Inspected { message, queue, state: State::Queued(place, wait), content: None }).await
+    }
+
+    async fn with_content(&self, found: Inspected) -> Result<Inspected, SpoolError> {
+        let Message { id, place, .. } = found.message;
+        let read = self.spool.load(id, place.unwrap_or(NOWHERE)).await;
+        let content = match read {
+            Ok(resident) => Some(resident),
+            // It ended since, or is in memory only.
+            Err(SpoolError::NoSuchMessage { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        Ok(Inspected { content, ..found })
+    }
+
+    fn in_delivery(&self, id: MessageId) -> Option<Inspected> {
+        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let queued = connections.values().find_map(|(_, in_hand)| in_hand.find(id));
+        drop(connections);
+        let (message, key) = queued?;
+        let queue = self.with_queue(|queue, _| queue.queue_name(key));
+        Some(Inspected { message, queue, state: State::InDelivery, content: None })
+    }
+}
+
+/// No place: the spool looks the message up by its id.
+const NOWHERE: Place = Place { segment: 0, offset: 0, index: 0 };

@@ -1,0 +1,199 @@
+//! Why a message waits, and until when: for operators who ask. Reads only.
+//!
+//! The questions are those of `promote` and `serve`, in the same order, so what is told here is what holds a message
+//! back. A time is the first moment at which that can change by itself; where there is none, an event ends the wait.
+
+use crate::Why;
+use crate::census::Place;
+use crate::core::{QueueCore, QueueKey};
+use crate::messages::SlotNumber;
+use crate::ready::ReadyQueue;
+use crate::scheduled::ScheduledQueue;
+use clock::{Now, WallTime};
+use message::{Message, MessageId};
+use std::sync::Arc;
+
+/// What a message waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// The obstacle.
+    pub why: Why,
+    /// When it ends by itself; `None` when an event ends it.
+    pub until: Option<WallTime>,
+    /// The order or the ready queue it is about.
+    pub what: Option<Arc<str>>,
+}
+
+/// A message as an operator sees it.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// The message; its content is in the spool.
+    pub message: Message,
+    /// Its scheduled queue.
+    pub queue: Arc<str>,
+    /// Where in the queues it is.
+    pub place: Place,
+    /// Why it waits there.
+    pub wait: Wait,
+}
+
+impl QueueCore {
+    /// Messages of a queue, at most `limit`: due ones in order, ready ones, held ones. `None` when there is no such queue.
+    pub fn list(&self, now: Now, name: &str, limit: usize) -> Option<Vec<Listed>> {
+        let key = *self.by_name.get(name)?;
+        let queue = self.scheduled.get(&key)?;
+        let due = self.messages.iter(&queue.due).map(|message| self.due(now, queue, message));
+        let ready = self.ready.values().flat_map(|r| {
+            let of_queue = r.messages.of(&self.messages, key);
+            of_queue.map(|message| listed(queue, message, Place::Ready, self.why_ready(now, r)))
+        });
+        let held = self.orders.lists().flat_map(|(list, place)| {
+            let slots = self.messages.slots(list).take(HELD_LOOKED_AT_MAX);
+            let mine = slots.filter(|slot| self.messages.queue_of(*slot) == Some(key));
+            let message = mine.filter_map(|slot| self.messages.get(slot));
+            message.map(move |message| listed(queue, message, place, held_back()))
+        });
+        Some(due.chain(ready).chain(held).take(limit).collect())
+    }
+
+    /// Messages of a queue that wait for their time, at most `limit`, looking at some thousand messages from step `from`
+    /// on; and the step to go on with.
+    pub fn list_waiting(&self, name: &str, limit: usize, from: usize) -> (Vec<Listed>, Option<usize>) {
+        let key = self.by_name.get(name).copied();
+        let Some((key, queue)) = key.and_then(|key| Some((key, self.scheduled.get(&key)?))) else {
+            return (Vec::new(), None);
+        };
+        let (found, next) = self.messages.pick_waiting(from, LOOKED_AT, |of, _| (of == key).then_some(()));
+        let messages = found.iter().filter_map(|(slot, ..)| self.messages.get(*slot)).take(limit);
+        (messages.map(|message| listed(queue, message, Place::Waiting, waits(message))).collect(), next)
+    }
+
+    /// Where a message is, looking at some thousand messages from step `from` on; and the step to go on with.
+    pub fn find(&self, now: Now, id: MessageId, from: usize) -> (Option<Listed>, Option<usize>) {
+        let (found, next) = self.messages.find(from, LOOKED_AT, id);
+        let Some(slot) = found else { return (None, next) };
+        let Some(message) = self.messages.get(slot) else { return (None, next) };
+        let queue = self.messages.queue_of(slot).and_then(|key| Some((key, self.scheduled.get(&key)?)));
+        let Some((key, queue)) = queue else { return (None, next) };
+        let found = match self.messages.waits(slot) {
+            true => listed(queue, message, Place::Waiting, waits(message)),
+            false => self.find_in_lists(now, (key, queue), slot, message),
+        };
+        (Some(found), None)
+    }
+
+    fn find_in_lists(
+        &self,
+        now: Now,
+        (key, queue): (QueueKey, &ScheduledQueue),
+        slot: SlotNumber,
+        message: &Message,
+    ) -> Listed {
+        let ready = self.ready.values().find(|r| r.messages.slots_of(&self.messages, key).any(|s| s == slot));
+        if let Some(ready) = ready {
+            return listed(queue, message, Place::Ready, self.why_ready(now, ready));
+        }
+        if self.messages.slots(&queue.due).any(|s| s == slot) {
+            return self.due(now, queue, message);
+        }
+        let order = self.orders.lists().find(|(list, _)| self.messages.slots(list).any(|s| s == slot));
+        match order {
+            Some((_, place)) => listed(queue, message, place, held_back()),
+            None if self.messages.slots(&self.unspooled.list).any(|s| s == slot) => {
+                listed(queue, message, Place::Unspooled, Wait::of(Why::SpoolUnhealthy))
+            }
+            None => listed(queue, message, Place::Ending, Wait::of(Why::DueTimeWasReached)),
+        }
+    }
+
+    fn due(&self, now: Now, queue: &ScheduledQueue, message: &Message) -> Listed {
+        listed(queue, message, Place::Due, self.why_due(now, queue))
+    }
+
+    /// What the due messages of a queue wait for.
+    fn why_due(&self, now: Now, queue: &ScheduledQueue) -> Wait {
+        if let Some(order) = queue.suspended_by(now.wall) {
+            let what = Some(order.reason.as_str().into());
+            return Wait { why: Why::ReadyQueueWasSuspended, until: Some(order.expires), what };
+        }
+        let rate = queue.message_rate.as_ref().and_then(|rate| rate.check(now.mono).err());
+        if let Some(wait) = rate {
+            return Wait::until(Why::MessageRateThrottle, now.wall + wait);
+        }
+        if now.mono < queue.promotes_after {
+            return Wait::until(Why::FailedToInsertIntoReadyQueue, now.wall_at(queue.promotes_after));
+        }
+        let Some(way) = queue.route.as_ref().filter(|_| queue.config.is_some()) else {
+            return Wait::of(Why::ConfigurationIsAwaited);
+        };
+        let ways = way.legs.iter().filter_map(|leg| self.ready.get(leg));
+        // The way that will be free first; a full one has no time of its own.
+        let waits = ways.map(|ready| self.why_closed(now, queue, ready));
+        waits.min_by_key(|wait| wait.until.unwrap_or(LAST)).unwrap_or(Wait::of(Why::ConfigurationIsAwaited))
+    }
+
+    fn why_closed(&self, now: Now, queue: &ScheduledQueue, ready: &ReadyQueue) -> Wait {
+        let of_source = self.why_source(now, ready);
+        let chosen = ready.may_be_chosen(&self.rates, &self.sources, now.mono).err();
+        let rate = chosen.map(|wait| Wait::until(Why::SourceSelectionRateThrottle, now.wall + wait));
+        let full = (!ready.has_room(queue.is_small())).then(|| Wait::of(Why::ReadyQueueWasFull));
+        let wait = of_source.or(rate).or(full).unwrap_or(Wait::of(Why::BehindOthers));
+        Wait { what: Some(ready.name.clone()), ..wait }
+    }
+
+    fn why_source(&self, now: Now, ready: &ReadyQueue) -> Option<Wait> {
+        if now.mono < ready.suspended_until {
+            return Some(Wait::until(Why::ReadyQueueWasSuspended, now.wall_at(ready.suspended_until)));
+        }
+        let rests = self.sources.rests(now.mono, &ready.leg.source.name)?;
+        Some(Wait::until(Why::SourceIsUnhealthyAndSuspended, now.wall + rests))
+    }
+
+    /// What the messages of a ready queue wait for.
+    fn why_ready(&self, now: Now, ready: &ReadyQueue) -> Wait {
+        let of_rate = ready.message_rates.check(&self.rates, now.mono).err();
+        let rate = of_rate.map(|wait| Wait::until(Why::MessageRateThrottle, now.wall + wait));
+        let opening = (ready.opens_after > now.mono && ready.connections.is_empty()).then(|| {
+            let failed = ready.consecutive_failures > 0;
+            let why = if failed { Why::TooManyConnectionFailures } else { Why::ConnectionRateThrottle };
+            Wait::until(why, now.wall_at(ready.opens_after))
+        });
+        let key = self.ready_by_name.get(&(ready.name.clone(), ready.leg.destination.identity().clone()));
+        let awaits = key.is_some_and(|key| self.leases.awaits(&ready.leases, *key));
+        let lease = (awaits && ready.connections.is_empty()).then(|| Wait::of(Why::ConnectionLimit));
+        let wait = self.why_source(now, ready).or(opening).or(lease).or(rate);
+        Wait { what: Some(ready.name.clone()), ..wait.unwrap_or(Wait::of(Why::BehindOthers)) }
+    }
+}
+
+impl Wait {
+    fn of(why: Why) -> Wait {
+        Wait { why, until: None, what: None }
+    }
+
+    fn until(why: Why, until: WallTime) -> Wait {
+        Wait { why, until: Some(until), what: None }
+    }
+}
+
+fn listed(queue: &ScheduledQueue, message: &Message, place: Place, wait: Wait) -> Listed {
+    let message = Message { resident: None, ..message.clone() };
+    Listed { message, queue: queue.name.clone(), place, wait }
+}
+
+/// Why a message waits for its time.
+fn waits(message: &Message) -> Wait {
+    let why = if message.attempts == 0 { Why::ScheduledForLater } else { Why::LoggedTransientFailure };
+    Wait::until(why, message.due)
+}
+
+fn held_back() -> Wait {
+    Wait::of(Why::HeldByOrder)
+}
+
+/// Later than any time a wait has.
+const LAST: WallTime = WallTime::from_unix_micros(i64::MAX);
+/// Waiting messages that one visit looks at.
+const LOOKED_AT: usize = 8192;
+/// Messages of an order that are looked at for those of one queue.
+const HELD_LOOKED_AT_MAX: usize = 16_384;

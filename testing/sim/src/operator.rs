@@ -1,0 +1,96 @@
+//! The operator who suspends, holds, bounces and flushes, and changes his mind; and the list of his orders on disk.
+//!
+//! The list is written whole before an order is in force, so a crash keeps exactly what was answered. The oracle wants
+//! that nothing leaves for a queue that is suspended, in this life or after a crash.
+
+use crate::plan::SECOND;
+use crate::world::World;
+use clock::Duration;
+use queue::{Action, Criteria, Order, OrderId, QueueCore, QueueKey};
+
+impl World {
+    /// The operator does something, or takes something back.
+    pub fn operator_acts(&mut self) {
+        if self.recovered || self.process.as_ref().is_none_or(|p| p.stopping) {
+            return;
+        }
+        if self.dice.chance(300) && !self.orders.is_empty() {
+            let at = self.dice.below(self.orders.len());
+            let order = self.orders.remove(at);
+            self.note(|| format!("the operator takes back {:?}", order.action));
+            self.with_queue(|q, now| _ = q.withdraw(now, order.id));
+            return;
+        }
+        let (order, lasts) = (self.draw_order(), self.dice.within(0, 90) * SECOND);
+        let given = self.wall();
+        let lasts = if matches!(order, Action::Flush(_)) { 0 } else { lasts };
+        self.report.orders += 1;
+        self.ledger.flushed |= matches!(order, Action::Flush(_));
+        self.process.iter_mut().for_each(|p| p.ordered = true);
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&self.report.orders.to_le_bytes());
+        let order = Order {
+            id: OrderId(id),
+            action: order,
+            reason: "the operator wants it".to_owned(),
+            given,
+            expires: given + Duration::from_micros(lasts),
+            suppress_logging: false,
+            survives_restart: true,
+        };
+        self.note(|| format!("the operator orders {order:?}"));
+        self.orders.retain(|other| other.action != order.action);
+        self.orders.push(order.clone());
+        self.with_queue(|q, now| q.order(now, order));
+    }
+
+    /// A new life takes the orders on disk up again.
+    pub fn orders_again(&mut self) {
+        let orders = self.orders.clone();
+        self.with_queue(|q, now| {
+            q.set_restoring(true);
+            orders.into_iter().for_each(|order| _ = q.order(now, order));
+        });
+    }
+
+    /// Carries out `Effect::OrdersEnded`.
+    pub fn orders_ended(&mut self) {
+        self.orders = self.with_queue(|q, _| q.orders().into_iter().map(|state| (*state.order).clone()).collect());
+    }
+
+    /// A message of this queue goes out now.
+    pub fn watch_orders(&mut self, key: QueueKey) {
+        let now = self.wall();
+        let Some(name) = self.process.as_ref().map(|p| p.queue.queue_name(key)) else { return };
+        let suspends = |order: &Order| match &order.action {
+            Action::Suspend(criteria) => now < order.expires && criteria.matches(&name),
+            _ => false,
+        };
+        if self.orders.iter().any(suspends) {
+            self.ledger.violate(format!("a message of {name} is taken, and {name} is suspended"));
+        }
+    }
+
+    fn draw_order(&mut self) -> Action {
+        let process = self.process.as_ref().expect("only asked of a living server");
+        let names = |found: &QueueCore| -> (Vec<String>, Vec<String>) {
+            let mut queues: Vec<String> = found.scheduled_counts().map(|(name, _)| name.to_owned()).collect();
+            let mut ready: Vec<String> = found.ready_counts().map(|(name, ..)| name.to_owned()).collect();
+            queues.sort();
+            ready.sort();
+            (queues, ready)
+        };
+        let (queues, ready) = names(&process.queue);
+        let mut criteria = Criteria::default();
+        if !queues.is_empty() && self.dice.chance(800) {
+            criteria.queue_names = vec![self.dice.pick(&queues).clone()];
+        }
+        match self.dice.below(5) {
+            0 if !ready.is_empty() => Action::SuspendReady(self.dice.pick(&ready).clone()),
+            1 => Action::Bounce(criteria),
+            2 => Action::Hold(criteria),
+            3 => Action::Flush(criteria),
+            _ => Action::Suspend(criteria),
+        }
+    }
+}
