@@ -7,7 +7,7 @@
 //! A room each: `demo`, `run`, `compare` and `spool_load` are verbs; `round` is one measured run that the first three
 //! share; `relay`, `sink`, `generator` and `postfix` know how to start a program and what to read from it; `stage` owns
 //! the scratch folder, `process` the children; the rest are leaves. What is measured is the built program, and what is
-//! verified is seen from outside; `spool_load` alone links a part of the server, the spool, with the server's allocator.
+//! verified is seen from outside; `spool_load` and `queue_load` alone link parts of the server, spool and queues, with the server's allocator.
 
 mod audit;
 mod backlog;
@@ -27,6 +27,7 @@ mod postfix;
 mod probe;
 mod proc_file;
 mod process;
+mod queue_load;
 mod reclaim;
 mod relay;
 mod results;
@@ -60,6 +61,8 @@ enum Verb {
     Run(run::Options),
     /// Measure the spool by itself: durable appends and removals
     Spool(spool_load::Options),
+    /// Measure the queues by themselves: a million messages in fifty thousand
+    Queue(queue_load::Options),
     /// Measure a large backlog: memory, restarts, limits
     Backlog(backlog::Options),
     /// Measure disk use while most mail goes at once and some stays
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Verb::Demo(options) => demo::demo(&options),
         Verb::Run(options) => run::run(&options),
         Verb::Spool(options) => spool_load::spool(&options),
+        Verb::Queue(options) => queue_load::queue(&options),
         Verb::Backlog(options) => backlog::backlog(&options),
         Verb::Reclaim(options) => reclaim::reclaim(&options),
         Verb::SyncCost(options) => sync_cost::sync_cost(&options),
