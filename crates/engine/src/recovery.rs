@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use message::Message;
+use queue::schedule::read_label;
 use spool::RecoveredMessage;
 use std::sync::PoisonError;
 use store::{Recovering, Report};
@@ -71,8 +72,9 @@ impl Engine {
                     tracing::error!("message {} stays in the spool: its metadata names no queue", found.id);
                     continue;
                 }
-                let (name, message) = message_of(found);
-                queue.admit(now, &name, message);
+                let (label, message) = message_of(found);
+                let (name, expires) = read_label(&label);
+                queue.admit_until(now, name, message, expires);
                 count += 1;
             }
             count

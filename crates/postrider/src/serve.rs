@@ -14,7 +14,7 @@ use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
 use net::listen;
 use policy::{Policy, Startup, StaticPolicy};
-use queue::QueueName;
+use queue::schedule;
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -215,7 +215,7 @@ impl Stops {
 fn open_spool(plan: &spools::Plan) -> anyhow::Result<(SpoolHandle, Recovering)> {
     let mut options = store::Options { kind: plan.kind, ..store::Options::default() };
     // A message that names no queue is left in the spool, and said so, when it is queued.
-    options.settings.queue_of = |envelope, meta| QueueName::text_for(envelope, meta).unwrap_or_default();
+    options.settings.queue_of = |envelope, meta| schedule::label_for(envelope, meta).unwrap_or_default();
     Ok(store::open(&plan.dir, options)?)
 }
 

@@ -21,7 +21,7 @@ use crate::settle::Verdict;
 use crate::shared::{Leases, SharedRates};
 use crate::sources::Sources;
 use crate::volatile::Unspooled;
-use clock::{Duration, Instant, Now, TimerWheel};
+use clock::{Duration, Instant, Now, TimerWheel, WallTime};
 use config::QueueConfig;
 use hashbrown::HashMap;
 use message::Message;
@@ -265,6 +265,16 @@ impl QueueCore {
         self.insert(now, queue, message);
     }
 
+    /// The same for a message that expires at `expires`, whatever its queue says.
+    pub fn admit_until(&mut self, now: Now, queue_name: &str, message: Message, expires: Option<WallTime>) {
+        let queue = self.queue(now.mono, queue_name);
+        if let Some(expires) = expires {
+            home(&mut self.scheduled, queue).expire_at(message.id, expires);
+            self.wheel.insert(now.mono_at(expires), Timer::Promote(queue));
+        }
+        self.insert(now, queue, message);
+    }
+
     /// A message that was tried comes back for another attempt after `delay`.
     pub fn retry(&mut self, now: Now, queued: Queued, delay: Duration) {
         let Queued { mut message, queue } = queued;
@@ -304,6 +314,9 @@ impl QueueCore {
 
     /// A message is settled and gone.
     pub fn forget(&mut self, now: Instant, queued: &Queued) {
+        if let Some(queue) = self.scheduled.get_mut(&queued.queue) {
+            queue.forget(queued.message.id);
+        }
         self.left(queued.queue, now);
     }
 

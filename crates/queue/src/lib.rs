@@ -24,6 +24,7 @@ pub mod pool;
 mod promote;
 pub mod ready;
 pub mod retry;
+pub mod schedule;
 pub mod scheduled;
 pub mod settle;
 mod shared;

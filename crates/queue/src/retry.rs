@@ -28,11 +28,15 @@ pub fn backoff(config: &QueueConfig, attempts_before: u16) -> Duration {
 /// The plan after a counted attempt: backoff with jitter, or expiry when the age at the next
 /// attempt would exceed `max_age`. `random` is any number; equal numbers give equal plans.
 pub fn after_attempt(config: &QueueConfig, attempts_before: u16, age: Duration, random: u64) -> RetryPlan {
-    let delay = backoff(config, attempts_before);
-    if age.saturating_add(delay) > Duration::from(config.max_age) {
+    if age.saturating_add(backoff(config, attempts_before)) > Duration::from(config.max_age) {
         return RetryPlan::Expire;
     }
-    RetryPlan::After(jittered(delay, jitter_secs_max(config), random))
+    RetryPlan::After(delay_after_attempt(config, attempts_before, random))
+}
+
+/// The delay of that plan, whatever the age.
+pub fn delay_after_attempt(config: &QueueConfig, attempts_before: u16, random: u64) -> Duration {
+    jittered(backoff(config, attempts_before), jitter_secs_max(config), random)
 }
 
 /// The plan for a message that goes back without having been tried: up to a minute.

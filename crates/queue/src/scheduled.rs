@@ -11,8 +11,8 @@ use crate::pool::Rotation;
 use crate::throttle::{Gcra, Rate};
 use clock::{Duration, Instant, Now, WallTime};
 use config::QueueConfig;
-use hashbrown::HashSet;
-use message::Message;
+use hashbrown::{HashMap, HashSet};
+use message::{Message, MessageId};
 use std::sync::Arc;
 
 /// The queue itself; `QueueCore` drives it.
@@ -38,6 +38,8 @@ pub(crate) struct ScheduledQueue {
     pub message_rate: Option<Gcra>,
     /// Orders that name this queue.
     pub orders: Vec<Arc<Order>>,
+    /// Messages that expire at a time of their own.
+    pub expiries: Option<Box<HashMap<MessageId, WallTime>>>,
     /// Messages in ready queues or in flight that will come back here if they fail.
     pub out: usize,
     pub last_used: Instant,
@@ -80,6 +82,7 @@ impl ScheduledQueue {
             promotes_after: Instant::ZERO,
             message_rate: None,
             orders: Vec::new(),
+            expiries: None,
             out: 0,
             last_used: now,
         }
@@ -112,10 +115,26 @@ impl ScheduledQueue {
         self.due.len() + self.out <= SMALL_MAX
     }
 
-    /// True when `message` is older than the queue lets messages become.
+    /// True when `message` is older than the queue lets messages become, or than it may become itself.
     pub fn is_expired(&self, message: &Message, now: Now) -> bool {
+        if let Some(expires) = self.expiries.as_ref().and_then(|of| of.get(&message.id)) {
+            return now.wall >= *expires;
+        }
         let age = now.wall.saturating_since(message.created());
         self.config.as_ref().is_some_and(|config| age >= Duration::from(config.max_age))
+    }
+
+    /// Notes that a message expires at a time of its own.
+    pub fn expire_at(&mut self, id: MessageId, expires: WallTime) {
+        self.expiries.get_or_insert_default().insert(id, expires);
+    }
+
+    /// A message is gone.
+    pub fn forget(&mut self, id: MessageId) {
+        let none_left = self.expiries.as_mut().is_some_and(|of| of.remove(&id).is_some() && of.is_empty());
+        if none_left {
+            self.expiries = None;
+        }
     }
 
     /// What is to become of `message` before anybody tries it.

@@ -5,6 +5,7 @@
 //! that could not be tried; grep for `settle(` finds all places where mail leaves.
 
 use crate::retry::{self, RetryPlan};
+use crate::schedule;
 use clock::{Duration, Now};
 use config::QueueConfig;
 use message::Message;
@@ -82,8 +83,7 @@ pub fn settle(
     if message.is_settled() {
         return Settlement { entries, newly_settled, next: Next::Done };
     }
-    let age = now.wall.saturating_since(message.created());
-    match retry::after_attempt(config, message.attempts, age, random) {
+    match plan(message, config, now, random) {
         RetryPlan::After(delay) => Settlement { entries, newly_settled, next: Next::Retry(delay) },
         RetryPlan::Expire => {
             let last = entries.iter().rev().find(|e| e.kind == RecordType::TransientFailure).map(|e| &e.reply);
@@ -92,6 +92,28 @@ pub fn settle(
             entries.push(expiration);
             Settlement { entries, newly_settled, next: Next::Done }
         }
+    }
+}
+
+/// When the rest is tried again: after the queue's delay, and when the message's own constraints allow it.
+fn plan(message: &Message, config: &QueueConfig, now: Now, random: u64) -> RetryPlan {
+    let age = now.wall.saturating_since(message.created());
+    let Some(scheduling) = schedule::of_message(message) else {
+        return retry::after_attempt(config, message.attempts, age, random);
+    };
+    let expires = schedule::expires(&scheduling);
+    let delay = match expires {
+        // Its own end counts, not that of its queue.
+        Some(_) => retry::delay_after_attempt(config, message.attempts, random),
+        None => match retry::after_attempt(config, message.attempts, age, random) {
+            RetryPlan::Expire => return RetryPlan::Expire,
+            RetryPlan::After(delay) => delay,
+        },
+    };
+    let due = schedule::next_attempt(&scheduling, now.wall + delay);
+    match expires.is_some_and(|expires| due >= expires) {
+        true => RetryPlan::Expire,
+        false => RetryPlan::After(due.saturating_since(now.wall)),
     }
 }
 

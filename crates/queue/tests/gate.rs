@@ -280,3 +280,25 @@ fn a_place_in_a_line_that_nobody_needs_any_more_keeps_no_queue_alive() {
     rig.drain();
     assert_eq!(rig.core.footprint(), queue::Footprint::default());
 }
+
+#[test]
+fn an_end_of_its_own_holds_in_every_state_and_instead_of_max_age() {
+    let mut rig = Rig::new();
+    let path = path(serde_json::json!({"connection_limit": 1}));
+    rig.routed("x.test", config(serde_json::json!({"max_age": "10s"})), route(&[("a", 1)], &path, 1_000_000));
+    let until = |rig: &Rig, secs: u64| Some(rig.now.wall + Duration::from_secs(secs));
+    let late = (rig.message(1), until(&rig, 1000));
+    let waiting = rig.message(1);
+    let waiting = (message::Message { due: rig.now.wall + Duration::from_secs(20), ..waiting }, until(&rig, 15));
+    let ids = [late.0.id, waiting.0.id];
+    for (message, expires) in [late, waiting] {
+        rig.core.admit_until(rig.now, "x.test", message, expires);
+    }
+    rig.pass(Duration::from_secs(100));
+    let ended: Vec<_> = rig.endings().into_iter().map(|(queued, _)| queued).collect();
+    assert_eq!(ended.iter().map(|q| q.message.id).collect::<Vec<_>>(), [ids[1]], "the other has time");
+    ended.iter().for_each(|queued| rig.core.forget(rig.now.mono, queued));
+    rig.pass(Duration::from_secs(1000));
+    let ended: Vec<_> = rig.endings().into_iter().map(|(queued, _)| queued.message.id).collect();
+    assert_eq!(ended, [ids[0]]);
+}

@@ -105,3 +105,31 @@ fn different_replies_are_different_records() {
     let settlement = settle(&mut message, all, &config(serde_json::json!({})), rig.now, 0);
     assert_eq!(entries(&settlement), [(Bounce, vec![0, 2]), (Bounce, vec![1])]);
 }
+
+#[test]
+fn a_message_with_constraints_of_its_own_is_tried_within_them_and_expires_by_them() {
+    let mut rig = Rig::new();
+    // 2026-09-21 14:13:20 UTC, a Monday; the window of Tuesday opens 35 200 s later.
+    let window = serde_json::json!({"dow": "Tue", "tz": "UTC", "start": "00:00:00", "end": "01:00:00"});
+    let end = |secs: i64| serde_json::json!({"expires": record::Timestamp::from_unix_micros((1_790_000_000 + secs) * 1_000_000).rfc3339().as_str()});
+    let rows = [
+        (serde_json::json!({}), Some(10)),
+        (window.clone(), Some(35_200)),
+        (end(11), Some(10)),
+        (end(10), None),
+        (serde_json::json!({"first_attempt": "2026-09-21T14:14:20Z"}), Some(60)),
+    ];
+    for (constraints, expected) in rows {
+        let scheduling: config::Scheduling = config::parse("test", constraints.clone()).expect("sound");
+        let mut message = rig.resident();
+        if let Some(resident) = &mut message.resident {
+            queue::schedule::set(&mut resident.meta, Some(&scheduling));
+        }
+        // Far beyond `max_age`: an end of its own counts alone.
+        let max_age = if scheduling.expires.is_some() { "1s" } else { "1 day" };
+        let config = config(serde_json::json!({"retry_interval": "10s", "max_age": max_age}));
+        let next = settle(&mut message, outcomes("t"), &config, rig.now, 0).next;
+        let expected = expected.map_or(Next::Done, |secs| Next::Retry(Duration::from_secs(secs)));
+        assert_eq!(next, expected, "{constraints}");
+    }
+}

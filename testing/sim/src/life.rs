@@ -11,7 +11,7 @@ use crate::writer::Writer;
 use crate::{Sabotage, plan};
 use clock::{Instant, Now};
 use message::IdGenerator;
-use queue::{QueueCore, QueueName, QueueSettings, Queued};
+use queue::{QueueCore, QueueSettings, Queued};
 use spool::{RecoveredMessage, Recovering, SegmentLog, Settings};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -60,7 +60,7 @@ impl World {
         let settings = Settings {
             segment_octets: 64 << 10,
             compact_margin_octets: self.plan.compact_margin,
-            queue_of: |envelope, meta| QueueName::text_for(envelope, meta).unwrap_or_default(),
+            queue_of: |envelope, meta| queue::schedule::label_for(envelope, meta).unwrap_or_default(),
             ..Settings::default()
         };
         let mut nonces = Dice::new(nonce_seed);

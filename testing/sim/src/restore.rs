@@ -75,7 +75,10 @@ impl World {
         let RecoveredMessage { id, queue, place, size, attempts, due, recipients, settled } = found;
         let message = Message { id, due, place: Some(place), size, attempts, recipients, settled, resident: None };
         match queue.is_empty() {
-            false => self.with_queue(|q, now| q.admit(now, &queue, message)),
+            false => self.with_queue(|q, now| {
+                let (name, expires) = queue::schedule::read_label(&queue);
+                q.admit_until(now, name, message, expires);
+            }),
             true => self.ledger.violate(format!("{id}: came back without a queue")),
         }
     }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use config::BatchHandling;
 use message::{Draft, Envelope, Message, Sealed};
 use policy::{ConnMeta, Disconnect, Event, PolicyError};
-use queue::{NULL_QUEUE, QueueName, Why};
+use queue::{NULL_QUEUE, QueueName, Why, schedule};
 use record::RecordType;
 use smtp_wire::{EnhancedCode, Mailbox, Reply};
 use spool::{Discarded, Receipt, SpoolError, Volatile};
@@ -100,6 +100,9 @@ impl Engine {
             self.configure(&queue).await.map_err(|e| self.refuse(arrival.profile, &e))?;
         }
         trace::add_supplemental(&mut draft, trace).map_err(|e| header_refusal(&e))?;
+        if let Some(scheduling) = schedule::of(&draft.meta) {
+            draft.due = schedule::next_attempt(&scheduling, draft.due);
+        }
         let deferred = arrival.profile.params.deferred_spool && !draft.force_sync && draft.due <= now;
         Ok(Prepared { sealed: draft.seal(), queue, deferred })
     }
@@ -166,7 +169,9 @@ impl Engine {
     fn take_in(&self, message: Message, queue: &str) {
         self.log_reception(&message, queue);
         self.log_if_delayed(&message, queue);
-        self.with_queue(|q, now| q.admit(now, queue, message));
+        let meta = message.resident.as_ref().map(|resident| &resident.meta);
+        let expires = meta.and_then(schedule::of).as_ref().and_then(schedule::expires);
+        self.with_queue(|q, now| q.admit_until(now, queue, message, expires));
     }
 
     /// Whether memory takes a message that is nowhere else; if not, it is spooled like any other.

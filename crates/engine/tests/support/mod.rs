@@ -58,7 +58,7 @@ impl Policy for Report {
 /// An engine over `dir/spool`, and its listener's address.
 pub async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) {
     let mut options = store::Options::default();
-    options.settings.queue_of = |envelope, meta| queue::QueueName::text_for(envelope, meta).unwrap_or_default();
+    options.settings.queue_of = |envelope, meta| queue::schedule::label_for(envelope, meta).unwrap_or_default();
     let (spool, recovery) = store::open(&dir.join("spool"), options).expect("a spool nobody has open");
     let nobody = HickoryResolver::from_config(&ResolverConfig::new(vec![([127, 0, 0, 1], 9).into()])).expect("sound");
     let logs = LocalLogs { log_dir: dir.join("log"), ..LocalLogs::default() };

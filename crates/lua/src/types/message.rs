@@ -7,8 +7,8 @@
 use crate::convert;
 use crate::types::address::LuaAddress;
 use crate::types::message_headers;
+use crate::types::message_scheduling;
 use crate::types::signer::LuaSigner;
-use clock::WallTime;
 use message::Draft;
 use mlua::{BString, IntoLua, Lua, MetaMethod, UserData, UserDataMethods, UserDataRef, Value};
 use queue::QueueName;
@@ -46,7 +46,7 @@ impl UserData for LuaMessage {
         identity(methods);
         envelope(methods);
         metadata(methods);
-        scheduling(methods);
+        message_scheduling::add_to(methods);
         content(methods);
         message_headers::add_to(methods);
         methods.add_method_mut("dkim_sign", |lua, this, signer: UserDataRef<LuaSigner>| dkim_sign(lua, this, &signer));
@@ -98,22 +98,6 @@ fn metadata<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
     });
 }
 
-fn scheduling<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
-    methods.add_method_mut("num_attempts", |_, this, ()| Ok(this.draft()?.attempts));
-    methods.add_method_mut("set_due", |_, this, when: Option<String>| {
-        let due = match &when {
-            None => now(),
-            Some(text) => Timestamp::parse_rfc3339(text).ok_or_else(|| {
-                mlua::Error::runtime(format!(
-                    "msg:set_due {text:?}: expected a date such as 2026-08-04T12:00:00Z (RFC 3339) or nil"
-                ))
-            })?,
-        };
-        this.draft()?.due = WallTime::from_unix_micros(due.unix_micros());
-        Ok(due.rfc3339().as_str().to_owned())
-    });
-}
-
 fn content<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
     methods.add_method_mut("get_data", |lua, this, ()| lua.create_string(this.draft()?.data()));
     methods.add_method_mut("set_data", |_, this, data: BString| {
@@ -137,7 +121,7 @@ fn dkim_sign(lua: &Lua, this: &mut LuaMessage, signer: &LuaSigner) -> mlua::Resu
     Ok(())
 }
 
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_unix_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }

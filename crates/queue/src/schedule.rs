@@ -1,0 +1,92 @@
+//! The constraints a message carries on when it may be tried (`msg:set_scheduling`).
+//!
+//! They stand in the message's metadata under a name of their own, so they are as durable as the rest of it; whoever plans
+//! an attempt has the metadata at hand. What queues must know of a message that waits without content, its own end, stands
+//! beside the queue's name in the label that the spool keeps for it.
+
+use clock::WallTime;
+use config::Scheduling;
+use message::{Envelope, Message, Meta};
+
+use crate::name::{QueueName, QueueNameError};
+
+/// The constraints of a message; none when it has none.
+pub fn of(meta: &Meta) -> Option<Scheduling> {
+    let value = meta.get(SCHEDULING).filter(|value| !value.is_null())?;
+    // What set it checked it.
+    config::parse("scheduling", value.clone()).ok()
+}
+
+/// Gives a message these constraints, or takes them from it.
+pub fn set(meta: &mut Meta, scheduling: Option<&Scheduling>) {
+    match scheduling.and_then(|scheduling| serde_json::to_value(scheduling).ok()) {
+        Some(value) => meta.set(SCHEDULING, value),
+        None if meta.get(SCHEDULING).is_some() => meta.set(SCHEDULING, serde_json::Value::Null),
+        None => {}
+    }
+}
+
+/// The first moment from `at` on at which the message may be tried.
+pub fn next_attempt(scheduling: &Scheduling, at: WallTime) -> WallTime {
+    WallTime::from_unix_micros(scheduling.next_attempt(at.unix_micros()))
+}
+
+/// When the message expires, whatever its queue says.
+pub fn expires(scheduling: &Scheduling) -> Option<WallTime> {
+    scheduling.expires.map(|moment| WallTime::from_unix_micros(moment.unix_micros()))
+}
+
+/// The constraints of a message whose content is in memory.
+pub(crate) fn of_message(message: &Message) -> Option<Scheduling> {
+    message.resident.as_ref().and_then(|resident| of(&resident.meta))
+}
+
+/// What the spool keeps beside a message, so that it need not be read at a start: its queue and its own end.
+///
+/// # Errors
+/// See [`QueueNameError`].
+pub fn label_for(envelope: &Envelope, meta: &Meta) -> Result<String, QueueNameError> {
+    let mut label = QueueName::text_for(envelope, meta)?;
+    if let Some(expires) = of(meta).as_ref().and_then(expires) {
+        label.push(SEPARATOR);
+        label.push_str(&expires.unix_micros().to_string());
+    }
+    Ok(label)
+}
+
+/// The queue and the message's own end in a label.
+pub fn read_label(label: &str) -> (&str, Option<WallTime>) {
+    let Some((queue, expires)) = label.rsplit_once(SEPARATOR) else { return (label, None) };
+    match expires.parse() {
+        Ok(micros) => (queue, Some(WallTime::from_unix_micros(micros))),
+        Err(_) => (label, None),
+    }
+}
+
+/// The name in the metadata.
+const SCHEDULING: &str = "postrider:scheduling";
+/// Between queue and end in a label: nothing that a name has.
+const SEPARATOR: char = '\u{0}';
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use smtp_wire::{Mailbox, ReversePath};
+
+    #[test]
+    fn labels_tell_the_queue_and_the_end() {
+        let recipients = vec![Mailbox::parse("a@Example.com").expect("sound")];
+        let envelope = Envelope { sender: ReversePath(None), recipients };
+        let mut meta = Meta::new();
+        let label = |meta: &Meta| label_for(&envelope, meta).expect("a recipient");
+        assert_eq!(label(&meta), "example.com");
+        assert_eq!(read_label("example.com"), ("example.com", None));
+        let value = serde_json::json!({"expires": "2026-08-04T12:00:00Z"});
+        let scheduling: Scheduling = config::parse("test", value).expect("sound");
+        set(&mut meta, Some(&scheduling));
+        assert_eq!(of(&meta), Some(scheduling));
+        assert_eq!(read_label(&label(&meta)), ("example.com", Some(WallTime::from_unix_secs(1_785_844_800))));
+        set(&mut meta, None);
+        assert_eq!((of(&meta), label(&meta)), (None, "example.com".to_owned()));
+    }
+}
