@@ -211,6 +211,13 @@ impl Engine {
             Effect::Route { queue, name, config } => self.route_later(queue, name, config),
             Effect::Settle => self.start_settler(),
             Effect::Spool => self.start_spooler(),
+            Effect::Stalled { name, wait } => {
+                self.metrics.queue_stalls.inc();
+                let why = wait.why;
+                tracing::error!(
+                    "queue {name} stood still for up to a minute ({why}) and goes on now: a fault of this program, please report it"
+                );
+            }
             Effect::OrdersEnded => self.forget_orders(),
             Effect::Forgotten(name) => self.forget_counts(&name),
         }

@@ -11,6 +11,7 @@
 use crate::Why;
 use crate::effect::Effect;
 use crate::ending::{Endings, Failure};
+use crate::explain::Wait;
 use crate::messages::{Messages, SlotNumber};
 use crate::orders::Orders;
 use crate::pool::Rotation;
@@ -560,7 +561,10 @@ impl QueueCore {
         // In order of age: equal runs must do equal things.
         due.sort_unstable();
         for key in due {
-            self.caught += usize::from(self.waits_in_vain(key, now));
+            if self.waits_in_vain(key, now) {
+                let stalled = self.scheduled.get(&key).map(|q| (q.name.clone(), self.why_due(now, q)));
+                self.note_stall(stalled);
+            }
             self.promote(now, key);
         }
         let mut ready: Vec<ReadyKey> =
@@ -568,9 +572,17 @@ impl QueueCore {
         ready.sort_unstable();
         for key in ready {
             self.expire_ready(now, key);
-            self.caught += usize::from(self.is_unserved(key, now.mono));
+            if self.is_unserved(key, now.mono) {
+                let stalled = self.ready.get(&key).map(|r| (r.name.clone(), self.why_ready(now, r)));
+                self.note_stall(stalled);
+            }
             self.serve(now, key);
         }
+    }
+
+    fn note_stall(&mut self, stalled: Option<(Arc<str>, Wait)>) {
+        self.caught += 1;
+        self.effects.extend(stalled.map(|(name, wait)| Effect::Stalled { name, wait }));
     }
 
     fn fresh_key(&mut self) -> u32 {
@@ -626,3 +638,56 @@ const STALE_TIMERS_MAX: usize = 65_536;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// A ready queue idle for so long is forgotten (KumoMTA behaviour).
 const READY_IDLE_MAX: Duration = Duration::from_secs(600);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ready::{Destination, Leg, Route};
+    use config::{EgressPath, EgressSource};
+    use message::{IdGenerator, Place, Settled};
+
+    fn message() -> Message {
+        Message {
+            id: IdGenerator::new([0; 6], 1).next(WallTime::EPOCH),
+            due: WallTime::EPOCH,
+            place: Some(Place { segment: 1, offset: 0, index: 0 }),
+            size: 1,
+            attempts: 0,
+            recipients: 1,
+            settled: Settled::default(),
+            resident: None,
+        }
+    }
+
+    /// No caller can lose a wake-up, so a test takes one away: what then stands still is found, named and set going.
+    #[test]
+    fn who_waits_for_nothing_is_found_within_a_minute_and_named() {
+        let mut now = Now { mono: Instant::ZERO, wall: WallTime::EPOCH };
+        let mut core = QueueCore::new(now.mono, QueueSettings { resident_bytes_max: 0, seed: 1 });
+        let key = core.queue(now.mono, "x.test");
+        core.configured(now, key, Arc::new(QueueConfig::default()));
+        let leg = Leg {
+            source: Arc::new(EgressSource::unspecified()),
+            pool: "p".into(),
+            path: Arc::new(EgressPath::default()),
+            destination: Destination::new("site", Arc::new(())),
+        };
+        core.routed(now, key, Route { legs: vec![("a".into(), 1, leg)], fresh_for: Duration::from_secs(3600) });
+        let slot = core.messages.insert(key, message());
+        let queue = home(&mut core.scheduled, key);
+        core.messages.push_back(&mut queue.due, slot);
+        now = now.after(SWEEP_INTERVAL);
+        core.tick(now);
+        let mut effects = Vec::new();
+        core.drain_effects(&mut effects);
+        let stalled = effects.iter().find_map(|effect| match effect {
+            Effect::Stalled { name, wait } => Some((&**name, wait.why)),
+            _ => None,
+        });
+        assert_eq!(stalled, Some(("x.test", crate::Why::BehindOthers)));
+        assert_eq!((core.counts().ready, core.footprint().caught), (1, 1));
+        now = now.after(SWEEP_INTERVAL);
+        core.tick(now);
+        assert_eq!(core.footprint().caught, 1, "a connection is being opened for it");
+    }
+}

@@ -2,6 +2,7 @@
 //! queue's lock; its answer comes back through the method named here.
 
 use crate::core::{ConnKey, QueueKey};
+use crate::explain::Wait;
 use crate::ready::Leg;
 use config::QueueConfig;
 use std::sync::Arc;
@@ -37,6 +38,14 @@ pub enum Effect {
     /// Messages must be spooled that are in memory only: the spooler takes them with `QueueCore::take_unspooled`, until
     /// there is none.
     Spool,
+    /// Messages waited for something that nobody would have ended; the look at everything, once a minute, went on with
+    /// them. A fault of this program: tell the operator.
+    Stalled {
+        /// The scheduled or ready queue.
+        name: Arc<str>,
+        /// What they seemed to wait for.
+        wait: Wait,
+    },
     /// Orders ended by themselves: what is remembered of them for the next start may go.
     OrdersEnded,
     /// A ready queue of this name is forgotten; so may be what is counted for it.

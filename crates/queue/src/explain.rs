@@ -111,7 +111,7 @@ impl QueueCore {
     }
 
     /// What the due messages of a queue wait for.
-    fn why_due(&self, now: Now, queue: &ScheduledQueue) -> Wait {
+    pub(crate) fn why_due(&self, now: Now, queue: &ScheduledQueue) -> Wait {
         if let Some(order) = queue.suspended_by(now.wall) {
             let what = Some(order.reason.as_str().into());
             return Wait { why: Why::ReadyQueueWasSuspended, until: Some(order.expires), what };
@@ -150,7 +150,7 @@ impl QueueCore {
     }
 
     /// What the messages of a ready queue wait for.
-    fn why_ready(&self, now: Now, ready: &ReadyQueue) -> Wait {
+    pub(crate) fn why_ready(&self, now: Now, ready: &ReadyQueue) -> Wait {
         let of_rate = ready.message_rates.check(&self.rates, now.mono).err();
         let rate = of_rate.map(|wait| Wait::until(Why::MessageRateThrottle, now.wall + wait));
         let opening = (ready.opens_after > now.mono && ready.connections.is_empty()).then(|| {

@@ -174,6 +174,7 @@ impl Model {
                 }
             }
             Effect::Forgotten(_) | Effect::OrdersEnded => {}
+            Effect::Stalled { name, wait } => panic!("{name} stood still: {wait:?}"),
         }
     }
 

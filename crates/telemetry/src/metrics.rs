@@ -64,6 +64,8 @@ pub struct Families {
     pub disk_free_inodes_percent: IntGaugeVec,
     /// Spool: batches made durable.
     pub spool_commits: IntGauge,
+    /// Queues in which messages waited for something that nobody would have ended.
+    pub queue_stalls: IntCounter,
     /// Spool: sync calls, whatever for.
     pub spool_syncs: IntGauge,
     /// Spool: messages that did not read and were set aside.
@@ -107,6 +109,11 @@ impl Metrics {
             disk_free_percent: gauges(r, "disk_free_percent", "free space in percent", &["name"])?,
             disk_free_inodes: gauges(r, "disk_free_inodes", "free inodes", &["name"])?,
             disk_free_inodes_percent: gauges(r, "disk_free_inodes_percent", "free inodes in percent", &["name"])?,
+            queue_stalls: counter(
+                r,
+                "postrider_queue_stalls",
+                "queues that stood still for no reason and were set going again",
+            )?,
             spool_commits: gauge(r, "postrider_spool_commits", "spool batches made durable")?,
             spool_syncs: gauge(r, "postrider_spool_syncs", "spool sync calls")?,
             spool_set_aside: counter(r, "postrider_spool_set_aside_total", "messages that did not read, set aside")?,

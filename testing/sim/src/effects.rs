@@ -91,6 +91,7 @@ impl World {
             Effect::Settle => self.settler_soon(),
             Effect::Spool => self.spooler_soon(),
             Effect::OrdersEnded => self.orders_ended(),
+            Effect::Stalled { name, wait } => self.note(|| format!("{name} stood still: {wait:?}")),
             Effect::Forgotten(_) => {}
         }
     }

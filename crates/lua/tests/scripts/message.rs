@@ -110,6 +110,22 @@ fn due_is_a_date_or_now() {
 }
 
 #[test]
+fn constraints_are_set_imported_and_cleared() {
+    let set = "local found = msg:set_scheduling { first_attempt = '2030-01-02T03:04:05Z' } assert(found.first_attempt == '2030-01-02T03:04:05Z')";
+    let scheduling = |draft: &message::Draft| queue::schedule::of(&draft.meta);
+    let draft = received(set);
+    assert_eq!(scheduling(&draft).map(|s| s.next_attempt(0)), Some(1_893_553_445_000_000));
+    assert_eq!(scheduling(&received(&format!("{set} assert(msg:set_scheduling(nil) == nil)"))), None);
+    let raw = b"X-Schedule: {\"expires\": \"2030-01-02T03:04:05Z\"}\r\nSubject: s\r\n\r\nbody\r\n";
+    let import = "assert(msg:import_scheduling_header('X-Schedule', true).expires) assert(msg:import_scheduling_header('X-Other', true) == nil)";
+    let mut draft = received_with(import, draft_of(raw), ConnMeta::new()).expect("sound script");
+    assert!(scheduling(&draft).is_some_and(|s| s.expires.is_some()));
+    assert!(!String::from_utf8_lossy(&draft.data()).contains("X-Schedule"));
+    assert_has(&error_of("msg:set_scheduling { dow = 'Mon' }"), &["msg:set_scheduling", "`tz`", "missing"]);
+    assert_has(&error_of("msg:set_scheduling { expires = 'soon' }"), &["expires", "soon", "RFC 3339"]);
+}
+
+#[test]
 fn content_is_binary_safe() {
     let raw: Vec<u8> = [b"A: b\r\n\r\n".as_slice(), &(0..=255).collect::<Vec<u8>>()].concat();
     let draft = received_with("msg:set_data(msg:get_data() .. '\\0\\xff')", draft_of(&raw), ConnMeta::new());
