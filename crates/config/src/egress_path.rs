@@ -8,6 +8,7 @@ use crate::choices::{
     EnableTls, IpLookupStrategy, MemoryReductionPolicy, ReconnectStrategy, RefreshStrategy, WakeupStrategy,
 };
 use crate::cidr::CidrSet;
+use crate::concurrency_feedback::ConcurrencyFeedback;
 use crate::duration::Duration;
 use crate::key_source::KeySource;
 use crate::limit::LimitSpec;
@@ -44,6 +45,8 @@ options! {
         max_ready: usize = 1024, min 1;
         /// Open connections eagerly instead of growing gradually.
         aggressive_connection_opening: bool = false;
+        /// Let the destination tell how many connections it bears, instead of opening as many as connection_limit allows.
+        concurrency_feedback: Option<ConcurrencyFeedback> = None;
         /// After this many full failures of the host list the ready queue is delayed with 451 4.4.1.
         consecutive_connection_failures_before_delay: usize = 100;
         /// Wake all idle sessions at each insert, or one.

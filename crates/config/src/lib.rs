@@ -12,6 +12,7 @@ mod catalog;
 mod choices;
 mod cidr;
 mod cidr_map;
+mod concurrency_feedback;
 mod duration;
 mod egress_path;
 mod egress_pool;
@@ -47,6 +48,7 @@ pub use choices::{
 };
 pub use cidr::{CidrSet, canonical_ip, parse_cidr, show_cidr};
 pub use cidr_map::CidrMap;
+pub use concurrency_feedback::ConcurrencyFeedback;
 pub use duration::Duration;
 pub use egress_path::EgressPath;
 pub use egress_pool::{EgressPool, EgressPoolEntry};

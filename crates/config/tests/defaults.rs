@@ -48,6 +48,7 @@ fn egress_path() {
         "max_recipients_per_batch": 100,
         "max_ready": 1024,
         "aggressive_connection_opening": false,
+        "concurrency_feedback": null,
         "consecutive_connection_failures_before_delay": 100,
         "dispatcher_wakeup_strategy": "Aggressive",
         "maintainer_wakeup_strategy": "Aggressive",

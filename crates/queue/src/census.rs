@@ -101,7 +101,7 @@ impl QueueCore {
         let Some(ready) = self.ready.get(&key).filter(|r| !r.messages.is_empty()) else { return false };
         // A connection that is not idle asks again by itself.
         let all_idle = ready.idle.len() == ready.connections.len();
-        let is_called = self.leases.awaits(&ready.leases, key) || ready.suspended_until > now;
+        let is_called = self.leases.awaits(&ready.leases, key) || ready.closed_until() > now;
         all_idle && !is_called && ready.opens_after + TIMER_LATE_MAX < now
     }
 }

@@ -6,6 +6,7 @@
 use crate::core::{ConnKey, QueueCore, QueueKey, Queued, ReadyKey, Take, Timer, is_small};
 use crate::effect::{Effect, Opening};
 use crate::ending::Failure;
+use crate::feedback::Bearing;
 use crate::messages::List;
 use crate::ready::Connection;
 use crate::scheduled::Fate;
@@ -52,7 +53,7 @@ impl QueueCore {
     pub fn take_more(&mut self, now: Now, conn: ConnKey) -> Take {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return Take::Close };
         ready.last_used = now.mono;
-        if now.mono < ready.suspended_until {
+        if now.mono < ready.closed_until() || ready.has_too_many() {
             return Take::Close;
         }
         let Some(connection) = ready.connections.get_mut(conn.slot) else { return Take::Close };
@@ -115,6 +116,8 @@ impl QueueCore {
     pub fn connection_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
         ready.note_failure(now.mono);
+        self.bears(now, conn.ready, Bearing::Defers);
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
         let opens_after = ready.opens_after;
         let limit = ready.leg.path.consecutive_connection_failures_before_delay;
         let (count, reply) = match ready.consecutive_failures as usize > limit {
@@ -129,6 +132,18 @@ impl QueueCore {
         self.wheel.insert(opens_after, Timer::Open(conn.ready));
         self.connection_ended(now, conn);
         self.call_waiters(now, conn.ready);
+    }
+
+    /// What a connection found out about its destination (`concurrency_feedback`). A destination that is dead from here is left
+    /// alone for a while: its messages are due again in their scheduled queues, no attempt counted, for other sources.
+    pub fn bears(&mut self, now: Now, key: ReadyKey, bearing: Bearing) {
+        let Some(ready) = self.ready.get_mut(&key) else { return };
+        let limit = ready.leg.path.connection_limit.limit;
+        let is_dead = ready.window.as_mut().is_some_and(|window| window.note(now.mono, bearing, limit));
+        if is_dead {
+            self.wheel.insert(ready.closed_until(), Timer::Open(key));
+            self.resting.push_back(key);
+        }
     }
 
     /// No connection came about because of the source itself. If it rests from now on, its messages go back to their
@@ -185,7 +200,7 @@ impl QueueCore {
     /// Wakes an idle connection or opens new ones, as far as limits allow.
     pub(crate) fn serve(&mut self, now: Now, key: ReadyKey) {
         let Some(ready) = self.ready.get_mut(&key) else { return };
-        if ready.messages.is_empty() || now.mono < ready.suspended_until {
+        if ready.messages.is_empty() || now.mono < ready.closed_until() {
             return;
         }
         if let Some(slot) = ready.idle.pop_front() {

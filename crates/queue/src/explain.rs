@@ -142,6 +142,9 @@ impl QueueCore {
     }
 
     fn why_source(&self, now: Now, ready: &ReadyQueue) -> Option<Wait> {
+        if now.mono < ready.closed_until() && ready.suspended_until <= now.mono {
+            return Some(Wait::until(Why::DestinationIsDead, now.wall_at(ready.closed_until())));
+        }
         if now.mono < ready.suspended_until {
             return Some(Wait::until(Why::ReadyQueueWasSuspended, now.wall_at(ready.suspended_until)));
         }

@@ -15,6 +15,7 @@ mod core;
 mod effect;
 mod ending;
 mod explain;
+mod feedback;
 mod line;
 mod messages;
 pub mod name;
@@ -38,6 +39,7 @@ pub use crate::core::{ConnKey, Counts, QueueCore, QueueKey, QueueSettings, Queue
 pub use effect::{Effect, Opening};
 pub use ending::{Ending, Failure};
 pub use explain::{Listed, Wait};
+pub use feedback::Bearing;
 pub use name::{NULL_QUEUE, QueueName, QueueNameError};
 pub use order::{Action, Criteria, Order, OrderId};
 pub use orders::OrderState;

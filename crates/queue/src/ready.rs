@@ -6,6 +6,7 @@
 
 use crate::Why;
 use crate::core::QueueKey;
+use crate::feedback::Window;
 use crate::line::Line;
 use crate::shared::{LeaseSet, Rates, SharedRates, lease_set};
 use crate::sources::Sources;
@@ -101,6 +102,8 @@ pub(crate) struct ReadyQueue {
     pub consecutive_failures: u32,
     /// No new connection before this moment.
     pub opens_after: Instant,
+    /// How many connections its destination bears, when that is to be learnt.
+    pub window: Option<Window>,
     /// It sends nothing before this moment: an order.
     pub suspended_until: Instant,
     /// When those who wait are called because the source may be chosen again.
@@ -141,6 +144,7 @@ impl ReadyQueue {
             idle: VecDeque::new(),
             consecutive_failures: 0,
             opens_after: Instant::ZERO,
+            window: None,
             suspended_until: Instant::ZERO,
             selects_at: Instant::ZERO,
             last_used: now,
@@ -185,11 +189,21 @@ impl ReadyQueue {
 
     /// Whether a pool may choose this way now; else how long it may not.
     pub fn may_be_chosen(&self, rates: &SharedRates, sources: &Sources, now: Instant) -> Result<(), Duration> {
-        if now < self.suspended_until {
-            return Err(self.suspended_until.saturating_since(now));
+        if now < self.closed_until() {
+            return Err(self.closed_until().saturating_since(now));
         }
         let rests = sources.rests(now, &self.leg.source.name);
         self.selection_rates.check(rates, now).and(rests.map_or(Ok(()), Err))
+    }
+
+    /// When it may send again: an order, or a destination that is dead.
+    pub fn closed_until(&self) -> Instant {
+        self.suspended_until.max(self.window.map_or(Instant::ZERO, |window| window.closed_until()))
+    }
+
+    /// True when there are more connections than the destination bears.
+    pub fn has_too_many(&self) -> bool {
+        self.window.is_some_and(|window| self.connections.len() > window.connections())
     }
 
     /// How long a connection may be held with nothing to do.
@@ -201,7 +215,8 @@ impl ReadyQueue {
     /// more than there are messages (KumoMTA behaviour); at once as many as may be with `aggressive_connection_opening`.
     pub fn wanted_connections(&self) -> usize {
         let waiting = self.messages.len();
-        let limit = self.leg.path.connection_limit.limit;
+        let borne = self.window.map_or(u64::MAX, |window| window.connections() as u64);
+        let limit = self.leg.path.connection_limit.limit.min(borne);
         if self.leg.path.aggressive_connection_opening {
             return usize::try_from(limit).unwrap_or(usize::MAX).min(waiting);
         }
@@ -228,6 +243,7 @@ impl ReadyQueue {
         self.message_rates.redefine(path.max_message_rate.as_ref(), &path.additional_message_rate_throttles);
         self.connection_rates.redefine(path.max_connection_rate.as_ref(), &BTreeMap::new());
         self.selection_rates.redefine(path.source_selection_rate.as_ref(), &path.additional_source_selection_rates);
+        self.window = Window::redefine(self.window, path.concurrency_feedback.as_ref());
         self.leases = lease_set(&path.additional_connection_limits);
     }
 }

@@ -47,6 +47,8 @@ pub enum Why {
     SourceSelectionRateThrottle,
     /// `additional_connection_limits` of the path.
     ConnectionLimit,
+    /// `concurrency_feedback` found the destination dead.
+    DestinationIsDead,
     /// Others go first: all that is wanted is a connection that asks.
     BehindOthers,
     /// The source of its ready queue does not work and rests.
@@ -78,6 +80,7 @@ impl Why {
             Why::ConfigurationIsAwaited => "ConfigurationIsAwaited",
             Why::SourceSelectionRateThrottle => "SourceSelectionRateThrottle",
             Why::ConnectionLimit => "ConnectionLimit",
+            Why::DestinationIsDead => "DestinationIsDead",
             Why::BehindOthers => "BehindOthers",
             Why::SourceIsUnhealthyAndSuspended => "SourceIsUnhealthyAndSuspended",
         }

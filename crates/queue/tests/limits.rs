@@ -3,7 +3,7 @@
 mod support;
 
 use clock::Duration;
-use queue::{ConnKey, SourceFault, Take};
+use queue::{Bearing, ConnKey, SourceFault, Take};
 use smtp_wire::Reply;
 use support::{Rig, config, path, route};
 
@@ -223,4 +223,36 @@ fn those_who_wait_for_a_selection_rate_take_turns() {
     }
     assert_eq!(went.len(), 3, "{went:?}");
     assert!(went.values().all(|count| (18..=22).contains(count)), "{went:?}");
+}
+
+#[test]
+fn a_destination_tells_how_many_connections_it_bears_and_is_left_alone_when_dead() {
+    let mut rig = Rig::new();
+    let feedback = serde_json::json!({"initial": 3, "failures_before_suspension": 2, "suspension": "10m"});
+    let path = path(serde_json::json!({"concurrency_feedback": feedback, "aggressive_connection_opening": true}));
+    rig.routed("x.test", config(serde_json::json!({})), route(&[("a", 1)], &path, ROOMY));
+    rig.admit("x.test", 100);
+    let conns = rig.opened();
+    assert_eq!(conns.len(), 3, "to begin with");
+    let ready = conns[0].ready;
+    for _ in 0..4 {
+        assert!(rig.deliver(conns[0]));
+        rig.core.bears(rig.now, ready, Bearing::Delivers);
+    }
+    rig.core.connection_ended(rig.now, conns[0]);
+    assert_eq!(rig.opened().len(), 2, "the one that ended, and one more");
+    for _ in 0..3 {
+        rig.core.bears(rig.now, ready, Bearing::Defers);
+    }
+    assert!(matches!(rig.core.take(rig.now, conns[1]), Take::Close), "one is what it bears now");
+    rig.core.bears(rig.now, ready, Bearing::Defers);
+    rig.core.bears(rig.now, ready, Bearing::Defers);
+    rig.pass(Duration::ZERO);
+    assert_eq!(rig.ready(), [("a".into(), 0)], "dead: its messages are due elsewhere, uncounted");
+    let listed = rig.core.list(rig.now, "x.test", 1).expect("a queue").remove(0);
+    assert_eq!((listed.wait.why, listed.message.attempts), (queue::Why::DestinationIsDead, 0));
+    assert_eq!(listed.wait.until, Some(rig.now.wall + Duration::from_secs(600)));
+    rig.pass(Duration::from_secs(601));
+    assert_eq!(rig.ready(), [("a".into(), 96)]);
+    assert_eq!(rig.core.footprint().caught, 0);
 }

@@ -12,7 +12,7 @@ use ::clock::Instant;
 use bytes::Buf;
 use config::{EgressPath, KeySource};
 use net::Stream;
-use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
+use queue::{Bearing, ConnKey, Opening, Outcome, Queued, Take, Verdict};
 use route::Candidate;
 use smtp_client::{AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
 use std::io;
@@ -264,6 +264,9 @@ impl Delivery {
         let pending: Vec<u16> = queued.message.pending().collect();
         let goes_on =
             self.path.try_next_host_on_transport_error && self.session.is_closed() && broke_before_the_end(&outcome);
+        if self.path.concurrency_feedback.is_some() {
+            self.tell_bearing(&outcome);
+        }
         let outcomes = pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
         if !goes_on {
             return self.engine.settle_attempt(queued, outcomes, &self.facts);
@@ -272,6 +275,15 @@ impl Delivery {
             self.in_hand.put(CARRIED, queued);
             self.carries = true;
         }
+    }
+
+    /// Tells the queue whether the destination takes mail: that it refuses some recipient for good is its right.
+    fn tell_bearing(&self, outcome: &smtp_client::Outcome) {
+        let takes = |result: &RecipientResult| {
+            matches!(result.verdict, smtp_client::Verdict::Delivered | smtp_client::Verdict::Permanent)
+        };
+        let bearing = if outcome.results.iter().any(takes) { Bearing::Delivers } else { Bearing::Defers };
+        self.engine.with_queue(|q, now| q.bears(now, self.conn.ready, bearing));
     }
 
     fn ended(&self, closing: &Closing) -> Ended {
