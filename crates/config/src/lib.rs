@@ -12,6 +12,7 @@ mod catalog;
 mod choices;
 mod cidr;
 mod cidr_map;
+mod dns;
 mod duration;
 mod egress_path;
 mod egress_pool;
@@ -31,6 +32,8 @@ mod options;
 mod parse;
 mod protocol;
 mod queue_config;
+mod resolver;
+mod short;
 mod signer;
 mod spool_options;
 mod table;
@@ -40,12 +43,13 @@ mod tls_names;
 
 pub use catalog::{CONSTRUCTORS, option_names, options_of};
 pub use choices::{
-    AtpsHash, BatchHandling, Canonicalization, EnableTls, InvalidLineEndings, IpLookupStrategy, LogReport,
+    AtpsHash, BatchHandling, Canonicalization, EnableTls, HostIpStrategy, HostsFile, InvalidLineEndings, IpLookupStrategy, LogReport,
     MemoryReductionPolicy, QueueStrategy, ReconnectStrategy, RecordKey, RefreshStrategy, RocksCompression,
-    RocksLogLevel, SpoolKind, WakeupStrategy,
+    RocksLogLevel, ServerOrdering, SpoolKind, WakeupStrategy,
 };
 pub use cidr::{CidrSet, canonical_ip, parse_cidr, show_cidr};
 pub use cidr_map::CidrMap;
+pub use dns::DnsSettings;
 pub use duration::Duration;
 pub use egress_path::EgressPath;
 pub use egress_pool::{EgressPool, EgressPoolEntry};
@@ -65,6 +69,11 @@ pub use options::{OptionInfo, Options};
 pub use parse::{ConfigError, parse};
 pub use protocol::{CustomLuaProtocol, MaildirProtocol, QueueProtocol, SmtpProtocol, XferProtocol};
 pub use queue_config::{QueueConfig, ShrinkPolicyEntry, UNSPECIFIED};
+pub use resolver::{
+    DNS_PORT, NameServer, QueryOptions, ResolverForm, ResolverOptions, ServerAddress, ServerProtocol, TestZone, TestZones,
+    TrustAnchorFile, Zones,
+};
+pub use short::{FromText, Short};
 pub use signer::SignerOptions;
 pub use spool_options::{RocksParams, SpoolOptions};
 pub use text::BadText;

@@ -129,7 +129,7 @@ mod tests {
                 std::io::Result::Ok(facts)
             });
             let wanted = ClientTls { verifies: !accepting, ..ClientTls::default() };
-            let connector = Connectors::new().expect("roots").get(Instant::ZERO, &wanted).await.expect("usable");
+            let connector = Connectors::new(None).expect("roots").get(Instant::ZERO, &wanted).await.expect("usable");
             let tcp = TcpStream::connect(address).await.expect("listening");
             match Stream::Plain(tcp).connect_tls(&connector, "mx.test").await {
                 Ok((mut tls, facts)) => {

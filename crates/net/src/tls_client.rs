@@ -16,6 +16,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use std::io::Read;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_rustls::TlsConnector;
@@ -82,11 +83,14 @@ struct Pem {
 }
 
 impl Connectors {
-    /// No configuration yet; trust in the host's roots, or Mozilla's when the host has none.
-    pub fn new() -> Result<Connectors, TlsError> {
+    /// No configuration yet; trust in the roots of the PEM file `trusted`, else the host's, else Mozilla's.
+    pub fn new(trusted: Option<&Path>) -> Result<Connectors, TlsError> {
         let mut roots = RootCertStore::empty();
-        if let Ok(bundle) = CertificateDer::pem_file_iter(SYSTEM_ROOTS) {
+        if let Ok(bundle) = CertificateDer::pem_file_iter(trusted.unwrap_or(Path::new(SYSTEM_ROOTS))) {
             let (_added, _ignored) = roots.add_parsable_certificates(bundle.filter_map(Result::ok));
+        }
+        if let (true, Some(file)) = (roots.is_empty(), trusted) {
+            return Err(TlsError::Roots(format!("no certificate could be read from `{}`", file.display())));
         }
         if roots.is_empty() {
             roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
@@ -108,6 +112,11 @@ impl Connectors {
             }
         };
         self.keep(now, wanted, pem)
+    }
+
+    /// A connector for other things than mail: it verifies, and is nobody in particular.
+    pub fn https(&self) -> Result<TlsConnector, TlsError> {
+        self.make(&ClientTls { verifies: true, ..ClientTls::default() }, None)
     }
 
     /// A kept connector whose files need not be looked at again yet.

@@ -1,9 +1,11 @@
 //! Tests of `hickory` that need no server: configuration errors, classification, the union of two families.
 
+use config::TrustAnchorFile;
+
 use super::*;
 
 fn answer(text: &str, ttl_secs: u32) -> Result<IpAnswer, DnsError> {
-    Ok(IpAnswer { addresses: vec![text.parse().unwrap()], ttl_secs })
+    Ok(IpAnswer { addresses: vec![text.parse().unwrap()], ttl_secs, ..Default::default() })
 }
 
 #[test]
@@ -22,11 +24,16 @@ fn a_missing_or_useless_resolv_conf_is_a_clear_error() {
     std::fs::write(&path, "nameserver 127.0.0.1\noptions timeout:0\n").unwrap();
     assert!(HickoryResolver::from_resolv_conf(&path).is_ok());
 
-    let nobody = text(HickoryResolver::from_config(&ResolverConfig::new(vec![])));
-    assert!(nobody.contains("name_servers is empty"), "{nobody}");
-    let mut hasty = ResolverConfig::new(vec!["127.0.0.1:53".parse().unwrap()]);
-    hasty.timeout = Duration::ZERO;
-    assert!(text(HickoryResolver::from_config(&hasty)).contains("timeout is 0"));
+    let mut hasty = ResolverOptions::asking(&["127.0.0.1:53".parse().unwrap()]);
+    hasty.options.timeout = config::Duration::from_secs(0);
+    assert!(text(HickoryResolver::from_options(&hasty)).contains("timeout is 0"));
+    let mut unanchored = ResolverOptions::asking(&["127.0.0.1:53".parse().unwrap()]);
+    unanchored.options.validate = true;
+    let file = path.with_file_name("root.key");
+    unanchored.options.trust_anchor_file = Some(config::Short(TrustAnchorFile { managed: file.display().to_string() }));
+    assert!(text(HickoryResolver::from_options(&unanchored)).contains("root.key: No such file"));
+    std::fs::write(&file, ". IN DS 20326 8 2 E06D\n").unwrap();
+    assert!(text(HickoryResolver::from_options(&unanchored)).contains("expected DNSKEY records"));
 }
 
 #[test]
@@ -39,7 +46,7 @@ fn two_families_together() {
     assert_eq!(both(Err(DnsError::ServFail), Err(DnsError::NoData)), Err(DnsError::ServFail));
     assert_eq!(both(Err(DnsError::NxDomain), Err(DnsError::NxDomain)), Err(DnsError::NxDomain));
 
-    let many = |count: usize| Ok(IpAnswer { addresses: vec![IpAddr::from([10, 0, 0, 1]); count], ttl_secs: 1 });
+    let many = |count: usize| Ok(IpAnswer { addresses: vec![IpAddr::from([10, 0, 0, 1]); count], ttl_secs: 1, ..Default::default() });
     assert_eq!(both(many(HOST_ADDRESSES_MAX - 1), many(1)).unwrap().addresses.len(), HOST_ADDRESSES_MAX);
     assert_eq!(both(many(HOST_ADDRESSES_MAX), many(1)).unwrap().addresses.len(), HOST_ADDRESSES_MAX);
 }
