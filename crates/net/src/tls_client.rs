@@ -6,6 +6,7 @@
 //! weaker check than it was made with. Files are read again after a minute, and an unchanged content keeps its
 //! configuration. Fails with the option to mend; nothing that fails is kept.
 
+use crate::dane::{DaneVerifier, TlsaSet};
 use crate::tls::TlsError;
 use clock::Instant;
 use config::{EgressPath, EnableTls, KeySource};
@@ -24,12 +25,34 @@ use tokio_rustls::TlsConnector;
 /// How to be a TLS client.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientTls {
-    /// Verify name and chain of the server's certificate; any is taken otherwise.
-    pub verifies: bool,
+    /// Which certificates of the server are taken.
+    pub verification: Verification,
     /// rustls names of the suites to offer, best first; all when empty.
     pub suites: Vec<&'static str>,
     /// Who we are, for servers that ask.
     pub identity: Option<Identity>,
+}
+
+/// Which certificates of a server are taken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Verification {
+    /// Any.
+    #[default]
+    Any,
+    /// One with a chain to the trust roots and the server's name.
+    Roots,
+    /// One that satisfies the TLSA records of the host.
+    Dane(Arc<TlsaSet>),
+}
+
+impl Verification {
+    /// What `enable_tls` asks for.
+    pub fn of(mode: EnableTls) -> Verification {
+        match mode {
+            EnableTls::Opportunistic | EnableTls::Required => Verification::Roots,
+            EnableTls::OpportunisticInsecure | EnableTls::RequiredInsecure | EnableTls::Disabled => Verification::Any,
+        }
+    }
 }
 
 /// A client certificate and its key, PEM.
@@ -50,7 +73,7 @@ impl ClientTls {
             _ => return Err(TlsError::Unpaired),
         };
         Ok(ClientTls {
-            verifies: matches!(path.enable_tls, EnableTls::Opportunistic | EnableTls::Required),
+            verification: Verification::of(path.enable_tls),
             suites: path.rustls_cipher_suites.iter().map(|suite| suite.name()).collect(),
             identity,
         })
@@ -116,7 +139,7 @@ impl Connectors {
 
     /// A connector for other things than mail: it verifies, and is nobody in particular.
     pub fn https(&self) -> Result<TlsConnector, TlsError> {
-        self.make(&ClientTls { verifies: true, ..ClientTls::default() }, None)
+        self.make(&ClientTls { verification: Verification::Roots, ..ClientTls::default() }, None)
     }
 
     /// A kept connector whose files need not be looked at again yet.
@@ -151,11 +174,12 @@ impl Connectors {
 
     fn make(&self, wanted: &ClientTls, pem: Option<&Pem>) -> Result<TlsConnector, TlsError> {
         let provider = Arc::new(restricted(&self.0.provider, &wanted.suites)?);
-        let verifier: Arc<dyn ServerCertVerifier> = match wanted.verifies {
-            true => WebPkiServerVerifier::builder_with_provider(self.0.roots.clone(), provider.clone())
+        let verifier: Arc<dyn ServerCertVerifier> = match &wanted.verification {
+            Verification::Roots => WebPkiServerVerifier::builder_with_provider(self.0.roots.clone(), provider.clone())
                 .build()
                 .map_err(|e| TlsError::Roots(e.to_string()))?,
-            false => Arc::new(AcceptAny(provider.clone())),
+            Verification::Dane(tlsa) => Arc::new(DaneVerifier { tlsa: tlsa.clone(), provider: provider.clone() }),
+            Verification::Any => Arc::new(AcceptAny(provider.clone())),
         };
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?

@@ -35,7 +35,7 @@ async fn equal_choices_share_a_configuration_and_others_do_not() {
     let folder = tempfile::tempdir().expect("a folder");
     let choices = [
         ClientTls::default(),
-        ClientTls { verifies: true, ..ClientTls::default() },
+        ClientTls { verification: Verification::Roots, ..ClientTls::default() },
         ClientTls { suites: vec!["TLS13_AES_128_GCM_SHA256"], ..ClientTls::default() },
         ClientTls { suites: vec!["TLS13_AES_256_GCM_SHA384"], ..ClientTls::default() },
         wanting(pair(folder.path())),
@@ -152,5 +152,5 @@ fn half_an_identity_is_refused() {
     let path = EgressPath { tls_certificate: Some(KeySource::File("c.pem".into())), ..EgressPath::default() };
     let error = ClientTls::of(&path).err().map(|e| e.to_string()).unwrap_or_default();
     assert_eq!(error, "tls_certificate and tls_private_key: expected both or neither");
-    assert!(ClientTls::of(&EgressPath::default()).is_ok_and(|tls| tls.verifies && tls.identity.is_none()));
+    assert!(ClientTls::of(&EgressPath::default()).is_ok_and(|tls| tls.verification == Verification::Roots && tls.identity.is_none()));
 }
