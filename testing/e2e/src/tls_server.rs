@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// A running server, its certificate for `tls.test`.
+/// A running server, its certificate for `tls.test` unless the test brought one.
 #[derive(Debug)]
 pub struct TlsServer {
     /// Where it listens.
@@ -24,6 +24,15 @@ impl TlsServer {
     pub fn start(options: &[&str]) -> TlsServer {
         let scratch = Scratch::new();
         let own = Certificate::make(&scratch, "tls.test");
+        TlsServer::start_as(scratch, &own, options)
+    }
+
+    /// Starts one with a certificate of the test's.
+    pub fn start_with(own: &Certificate, options: &[&str]) -> TlsServer {
+        TlsServer::start_as(Scratch::new(), own, options)
+    }
+
+    fn start_as(scratch: Scratch, own: &Certificate, options: &[&str]) -> TlsServer {
         let ledger = scratch.join("ledger");
         let mut command = peers::script("tls_server.py");
         command.arg("--certificate").arg(&own.certificate).arg("--key").arg(&own.key);
