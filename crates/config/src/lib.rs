@@ -43,9 +43,9 @@ mod tls_names;
 
 pub use catalog::{CONSTRUCTORS, option_names, options_of};
 pub use choices::{
-    AtpsHash, BatchHandling, Canonicalization, EnableTls, HostIpStrategy, HostsFile, InvalidLineEndings, IpLookupStrategy, LogReport,
-    MemoryReductionPolicy, QueueStrategy, ReconnectStrategy, RecordKey, RefreshStrategy, RocksCompression,
-    RocksLogLevel, ServerOrdering, SpoolKind, WakeupStrategy,
+    AtpsHash, BatchHandling, Canonicalization, EnableTls, HostIpStrategy, HostsFile, InvalidLineEndings,
+    IpLookupStrategy, LogReport, MemoryReductionPolicy, QueueStrategy, ReconnectStrategy, RecordKey, RefreshStrategy,
+    RocksCompression, RocksLogLevel, ServerOrdering, SpoolKind, WakeupStrategy,
 };
 pub use cidr::{CidrSet, canonical_ip, parse_cidr, show_cidr};
 pub use cidr_map::CidrMap;
@@ -70,8 +70,8 @@ pub use parse::{ConfigError, parse};
 pub use protocol::{CustomLuaProtocol, MaildirProtocol, QueueProtocol, SmtpProtocol, XferProtocol};
 pub use queue_config::{QueueConfig, ShrinkPolicyEntry, UNSPECIFIED};
 pub use resolver::{
-    DNS_PORT, NameServer, QueryOptions, ResolverForm, ResolverOptions, ServerAddress, ServerProtocol, TestZone, TestZones,
-    TrustAnchorFile, Zones,
+    DNS_PORT, NameServer, QueryOptions, ResolverForm, ResolverOptions, ServerAddress, ServerProtocol, TestZone,
+    TestZones, TrustAnchorFile, Zones,
 };
 pub use short::{FromText, Short};
 pub use signer::SignerOptions;

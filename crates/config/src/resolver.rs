@@ -7,8 +7,8 @@
 use crate::choices::{HostIpStrategy, HostsFile, ServerOrdering};
 use crate::duration::Duration;
 use crate::options::options;
-use crate::short::{FromText, Short};
 use crate::parse::{ConfigError, parse};
+use crate::short::{FromText, Short};
 use crate::text::BadText;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -168,7 +168,8 @@ impl ResolverForm {
 impl ResolverOptions {
     /// The defaults with these servers.
     pub fn asking(servers: &[SocketAddr]) -> ResolverOptions {
-        let server = |address: &SocketAddr| NameServer { socket_addr: ServerAddress(*address), ..NameServer::default() };
+        let server =
+            |address: &SocketAddr| NameServer { socket_addr: ServerAddress(*address), ..NameServer::default() };
         ResolverOptions { name_servers: servers.iter().map(server).map(Short).collect(), ..ResolverOptions::default() }
     }
 }
@@ -247,7 +248,6 @@ impl fmt::Display for ServerAddress {
 
 crate::text::text_form!(ServerAddress, "an address such as \"10.0.0.1:53\"");
 
-
 /// Keys by which a structured form is told from a flat one.
 const FORMS: [&str; 4] = ["Hickory", "Unbound", "Test", "Aggregate"];
 /// RFC 1035 section 4.2.
@@ -264,7 +264,8 @@ mod tests {
 
     #[test]
     fn flat_and_structured_forms_say_the_same() {
-        let flat = json!({"name_servers": ["10.0.0.1:5353", "10.0.0.2"], "options": {"timeout": "2s", "validate": true}});
+        let flat =
+            json!({"name_servers": ["10.0.0.1:5353", "10.0.0.2"], "options": {"timeout": "2s", "validate": true}});
         let ResolverForm::Hickory(options) = read(flat.clone()).unwrap() else { panic!("flat is Hickory") };
         let servers: Vec<String> = options.name_servers.iter().map(|s| s.0.socket_addr.to_string()).collect();
         assert_eq!(servers, ["10.0.0.1:5353", "10.0.0.2:53"]);

@@ -154,9 +154,8 @@ impl Context {
         if self.with_host(|host| host.is_invalid) == Some(true) {
             return Err(LoadError::Invalid { path: source.path.clone() });
         }
-        let complete = |host: &mut Host| {
-            host.startup.take().map(|s| Startup { memory: host.memory, dns: host.dns.clone(), ..s })
-        };
+        let complete =
+            |host: &mut Host| host.startup.take().map(|s| Startup { memory: host.memory, dns: host.dns.clone(), ..s });
         let startup = self.with_host(complete);
         Ok(startup.flatten().unwrap_or_default())
     }

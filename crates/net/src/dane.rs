@@ -12,8 +12,8 @@
 
 use aws_lc_rs::digest::{SHA256, SHA512, digest};
 use route::TlsaRecord;
-use rustls::crypto::{CryptoProvider, aws_lc_rs as provider, verify_tls12_signature, verify_tls13_signature};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs as provider, verify_tls12_signature, verify_tls13_signature};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::{CertificateDer, Der, ServerName, TrustAnchor, UnixTime};
 use std::sync::Arc;
@@ -54,7 +54,9 @@ impl TlsaSet {
         usable.sort();
         usable.dedup();
         let has_sha512 = |of: &TlsaRecord| {
-            records.iter().any(|r| is_usable(r) && (r.usage, r.selector, r.matching) == (of.usage, of.selector, SHA_512))
+            records
+                .iter()
+                .any(|r| is_usable(r) && (r.usage, r.selector, r.matching) == (of.usage, of.selector, SHA_512))
         };
         usable.retain(|record| record.matching != SHA_256 || !has_sha512(record));
         (!usable.is_empty()).then_some(TlsaSet { records: usable, names })

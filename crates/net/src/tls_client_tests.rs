@@ -152,5 +152,8 @@ fn half_an_identity_is_refused() {
     let path = EgressPath { tls_certificate: Some(KeySource::File("c.pem".into())), ..EgressPath::default() };
     let error = ClientTls::of(&path).err().map(|e| e.to_string()).unwrap_or_default();
     assert_eq!(error, "tls_certificate and tls_private_key: expected both or neither");
-    assert!(ClientTls::of(&EgressPath::default()).is_ok_and(|tls| tls.verification == Verification::Roots && tls.identity.is_none()));
+    assert!(
+        ClientTls::of(&EgressPath::default())
+            .is_ok_and(|tls| tls.verification == Verification::Roots && tls.identity.is_none())
+    );
 }

@@ -76,6 +76,7 @@ impl Peer {
         match self.cache.resolve_site(&RoutingDomain::parse(domain).unwrap()).await {
             Ok(mx) => format!("{:?} {}", mx.kind(), mx.site_name()),
             Err(RouteError::NxDomain { .. }) => "NXDOMAIN".to_string(),
+            Err(error @ RouteError::MtaSts { .. }) => panic!("there is no MTA-STS here: {error}"),
             Err(RouteError::Dns { cause, .. }) => match cause {
                 DnsError::Other(text) => format!("other: {text}"),
                 cause => format!("{cause:?}"),

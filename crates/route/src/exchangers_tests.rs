@@ -144,11 +144,8 @@ fn bounds() {
 
 #[test]
 fn an_enforced_policy_leaves_hosts_out_and_names_the_site_anew() {
-    let policy = |mode, mx: &[&str]| StsPolicy {
-        mode,
-        max_age_secs: 1,
-        mx: mx.iter().map(|name| (*name).to_owned()).collect(),
-    };
+    let policy =
+        |mode, mx: &[&str]| StsPolicy { mode, max_age_secs: 1, mx: mx.iter().map(|name| (*name).to_owned()).collect() };
     let domain = RoutingDomain::parse("a.test:2525").unwrap();
     let made = |list: &[(u16, &str)]| MailExchangers::from_answer(&domain, answer(list)).unwrap();
     let all = [(10, "mx1.a.test."), (20, "evil.test."), (30, "mx2.a.test.")];

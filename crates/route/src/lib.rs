@@ -30,5 +30,6 @@ pub use mx_list::{MX_LIST_ENTRIES_MAX, MxListEntry, MxListError};
 pub use plan::{CANDIDATES_MAX, Candidate, ConnectionPlan, PlanOptions, ResolvedHost};
 pub use reply::{INTERNAL_REPLY_PREFIX, LocalReply};
 pub use resolver::{
-    BoxFuture, DnsError, HostTrust, IpAnswer, IpStrategy, MxAnswer, MxRecord, Resolver, TlsaAnswer, TlsaRecord, TxtAnswer,
+    BoxFuture, DnsError, HostTrust, IpAnswer, IpStrategy, MxAnswer, MxRecord, Resolver, TlsaAnswer, TlsaRecord,
+    TxtAnswer,
 };

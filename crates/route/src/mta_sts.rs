@@ -83,7 +83,8 @@ impl StsRecord {
     /// The one record among the TXT records of `_mta-sts.DOMAIN`; several, or none, or a faulty one mean that there is no
     /// policy (RFC 8461 section 3.1).
     pub fn find<T: AsRef<[u8]>>(texts: &[T]) -> Option<StsRecord> {
-        let mut announced = texts.iter().filter_map(|text| text.as_ref().strip_prefix(b"v=STSv1").and_then(after_version));
+        let mut announced =
+            texts.iter().filter_map(|text| text.as_ref().strip_prefix(b"v=STSv1").and_then(after_version));
         let fields = announced.next()?;
         match announced.next() {
             None => StsRecord::read(std::str::from_utf8(fields).ok()?),
@@ -92,7 +93,13 @@ impl StsRecord {
     }
 
     fn read(fields: &str) -> Option<StsRecord> {
-        let field = |field: &str| field.trim().strip_prefix("id").and_then(|rest| rest.trim_start().strip_prefix('=')).map(|v| v.trim().to_owned());
+        let field = |field: &str| {
+            field
+                .trim()
+                .strip_prefix("id")
+                .and_then(|rest| rest.trim_start().strip_prefix('='))
+                .map(|v| v.trim().to_owned())
+        };
         let id = fields.split(';').find_map(field)?;
         let is_sound = (1..=ID_CHARS_MAX).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_alphanumeric());
         is_sound.then_some(StsRecord { id })
@@ -169,7 +176,8 @@ fn after_version(rest: &[u8]) -> Option<&[u8]> {
 
 fn pattern(value: &str) -> Result<String, StsError> {
     let name = value.strip_prefix("*.").unwrap_or(value);
-    let is_label = |label: &str| !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+    let is_label =
+        |label: &str| !label.is_empty() && label.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
     let name = name.strip_suffix('.').unwrap_or(name);
     match name.len() <= NAME_BYTES_MAX && name.split('.').all(is_label) {
         true => Ok(value.strip_suffix('.').unwrap_or(value).to_ascii_lowercase()),

@@ -3,7 +3,8 @@
 use super::*;
 use proptest::prelude::*;
 
-const SOUND: &str = "version: STSv1\r\nmode: enforce\r\nmx: mail.example.com\r\nmx: *.Example.net\r\nmax_age: 604800\r\n";
+const SOUND: &str =
+    "version: STSv1\r\nmode: enforce\r\nmx: mail.example.com\r\nmx: *.Example.net\r\nmax_age: 604800\r\n";
 
 fn parse(text: &str) -> Result<StsPolicy, String> {
     StsPolicy::parse(text.as_bytes()).map_err(|e| e.to_string())
@@ -20,7 +21,8 @@ fn the_example_of_the_rfc() {
 
 #[test]
 fn what_is_ignored() {
-    let policy = parse("max_age:1\nfuture: thing\nmode:testing\nmode: enforce\nversion:STSv1\nmx:a.test\nmax_age: 2\n").unwrap();
+    let policy =
+        parse("max_age:1\nfuture: thing\nmode:testing\nmode: enforce\nversion:STSv1\nmx:a.test\nmax_age: 2\n").unwrap();
     assert_eq!((policy.mode, policy.max_age_secs), (StsMode::Testing, 1), "the first of two counts");
     let none = parse("version: STSv1\nmode: none\nmax_age: 9999999999").unwrap();
     assert_eq!((none.mode, none.max_age_secs, none.mx.len()), (StsMode::None, STS_MAX_AGE_SECS, 0));

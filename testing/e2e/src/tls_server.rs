@@ -32,12 +32,24 @@ impl TlsServer {
         TlsServer::start_as(Scratch::new(), own, options)
     }
 
+    /// Starts `peers/auth_server.py` instead, which takes mail after AUTH; its ledger knows `auth` and `mail`.
+    pub fn start_auth(user: &str, password: &str, options: &[&str]) -> TlsServer {
+        let scratch = Scratch::new();
+        let own = Certificate::make(&scratch, "tls.test");
+        let options = [&["--user", user, "--password", password], options].concat();
+        TlsServer::start_script("auth_server.py", scratch, &own, &options)
+    }
+
     fn start_as(scratch: Scratch, own: &Certificate, options: &[&str]) -> TlsServer {
+        TlsServer::start_script("tls_server.py", scratch, own, options)
+    }
+
+    fn start_script(script: &str, scratch: Scratch, own: &Certificate, options: &[&str]) -> TlsServer {
         let ledger = scratch.join("ledger");
-        let mut command = peers::script("tls_server.py");
+        let mut command = peers::script(script);
         command.arg("--certificate").arg(&own.certificate).arg("--key").arg(&own.key);
         command.arg("--ledger").arg(&ledger).args(options);
-        let process = Process::spawn("tls_server.py", command);
+        let process = Process::spawn(script, command);
         let address = process.await_stderr("its address", SOON, |line| {
             line.split_once("smtp listener on ").and_then(|(_, address)| address.trim().parse().ok())
         });

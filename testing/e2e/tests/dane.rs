@@ -57,7 +57,8 @@ fn a_signed_zone_decides_whom_to_believe() {
     let other = setup.authority.issue(&setup.scratch, &["elsewhere.test"]);
     let (ee, ta) = (other.tlsa_sha256(&setup.scratch, true), setup.authority.own.tlsa_sha256(&setup.scratch, false));
     let (zero, tcp) = ("00".repeat(32), format!("_{}._tcp", setup.port));
-    let mut zone = "$ORIGIN test.\n$TTL 60\n@ SOA ns hostmaster 1 3600 600 86400 60\n@ NS ns\nns A 127.0.0.1\n".to_owned();
+    let mut zone =
+        "$ORIGIN test.\n$TTL 60\n@ SOA ns hostmaster 1 3600 600 86400 60\n@ NS ns\nns A 127.0.0.1\n".to_owned();
     // Without a DS record: what is below is not signed.
     zone += "plain NS ns.plain\nns.plain A 127.0.0.1\n";
     for (host, address, tlsa) in [
@@ -76,7 +77,9 @@ fn a_signed_zone_decides_whom_to_believe() {
     let signed = SignedZone::sign(&setup.scratch, "test.", &zone);
     forge(&signed, &format!("{tcp}.bogus.test."), &ee, &zero);
     let plain = setup.scratch.join("zone.unsigned");
-    let unsigned = format!("$ORIGIN plain.test.\n$TTL 60\n@ SOA ns h 1 2 3 4 60\n@ NS ns\nns A 127.0.0.1\n@ MX 10 mx\nmx A 127.0.0.13\n{tcp}.mx TLSA 3 1 1 {zero}\n");
+    let unsigned = format!(
+        "$ORIGIN plain.test.\n$TTL 60\n@ SOA ns h 1 2 3 4 60\n@ NS ns\nns A 127.0.0.1\n@ MX 10 mx\nmx A 127.0.0.13\n{tcp}.mx TLSA 3 1 1 {zero}\n"
+    );
     std::fs::write(&plain, unsigned).expect("the zone");
     let names = NameServer::with_zones(&setup.scratch, &[("test.", signed.file.clone()), ("plain.test.", plain)]);
     let hosts = [
@@ -84,11 +87,8 @@ fn a_signed_zone_decides_whom_to_believe() {
         setup.host("127.0.0.12", &named, &[]),
         setup.host("127.0.0.13", &other, &["--break", "offer"]),
     ];
-    let server = setup
-        .launch()
-        .env("NAMES_SERVER", names.address.to_string())
-        .env("NAMES_ANCHOR", &signed.anchor)
-        .start();
+    let server =
+        setup.launch().env("NAMES_SERVER", names.address.to_string()).env("NAMES_ANCHOR", &signed.anchor).start();
     for (domain, is_under_tls, is_secure) in [
         ("to-ee.test", true, true),
         ("to-ta.test", true, true),
@@ -115,7 +115,9 @@ fn a_signed_zone_decides_whom_to_believe() {
         let text = setup.failure(domain);
         assert!(text.contains(why), "{domain}: {text}");
     }
-    for (result, at_least) in [("ok", 5.0), ("unusable", 2.0), ("not_applicable", 1.0), ("insecure_chain", 1.0), ("tempfail", 1.0)] {
+    for (result, at_least) in
+        [("ok", 5.0), ("unusable", 2.0), ("not_applicable", 1.0), ("insecure_chain", 1.0), ("tempfail", 1.0)]
+    {
         let counted = server.metric(&format!("dane_result_count{{result=\"{result}\"}}"));
         assert!(counted >= at_least, "{result}: {counted}");
     }
@@ -124,7 +126,8 @@ fn a_signed_zone_decides_whom_to_believe() {
 #[test]
 fn dane_comes_before_mta_sts() {
     let setup = Setup::new();
-    let (valid, invalid) = (setup.authority.issue(&setup.scratch, &["valid.test"]), Certificate::make(&setup.scratch, "x.test"));
+    let (valid, invalid) =
+        (setup.authority.issue(&setup.scratch, &["valid.test"]), Certificate::make(&setup.scratch, "x.test"));
     let policies = setup.authority.issue(&setup.scratch, &["mta-sts.good.test", "mta-sts.bad.test"]);
     let sts = StsServer::start(&policies);
     let (mut zone, tcp) = ("$ORIGIN test.\n".to_owned(), format!("_{}._tcp", setup.port));
@@ -157,7 +160,8 @@ fn a_list_of_hosts_counts_as_secure_only_when_the_policy_says_so() {
     for (trusts, is_delivered) in [(false, true), (true, false)] {
         let setup = Setup::new();
         let own = Certificate::make(&setup.scratch, "mx.test");
-        let zone = format!("mx.test. 60 A 127.0.0.11\n_{}._tcp.mx.test. 60 TLSA 3 1 1 {}\n", setup.port, "00".repeat(32));
+        let zone =
+            format!("mx.test. 60 A 127.0.0.11\n_{}._tcp.mx.test. 60 TLSA 3 1 1 {}\n", setup.port, "00".repeat(32));
         std::fs::write(setup.scratch.join("zone"), zone).expect("the zone");
         let _host = setup.host("127.0.0.11", &own, &[]);
         let mut launch = setup.launch().env("NAMES_ZONE", setup.scratch.join("zone")).env("NAMES_SECURE", "1");

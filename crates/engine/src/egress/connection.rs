@@ -211,7 +211,9 @@ impl Engine {
             ),
             counts: Some(self.counts(&opening.ready_name)),
         };
-        Delivery::new(self.clone(), opening, host, Stream::Plain(dialled.stream), held, facts, (security, tls)).serve().await
+        Delivery::new(self.clone(), opening, host, Stream::Plain(dialled.stream), held, facts, (security, tls))
+            .serve()
+            .await
     }
 
     /// A ready queue is gone: its series leave the registry (KumoMTA prunes them likewise).

@@ -40,7 +40,10 @@ fn every_way_to_choose_a_resolver() {
 
 #[test]
 fn mistakes_and_late_calls_are_errors() {
-    assert_has(&load_error("kumo.dns.configure_resolver { name_server = {} }"), &["configure_resolver", "name_servers"]);
+    assert_has(
+        &load_error("kumo.dns.configure_resolver { name_server = {} }"),
+        &["configure_resolver", "name_servers"],
+    );
     assert_has(&load_error("kumo.dns.set_mx_concurrency_limit(0)"), &["set_mx_concurrency_limit: 0:", "1 to"]);
     assert_has(&load_error("kumo.dns.set_mx_timeout(0)"), &["kumo.dns.set_mx_timeout: 0s"]);
     load("assert(kumo.dns.ptr_host('192.0.2.1') == '1.2.0.192.in-addr.arpa')");

@@ -15,9 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use config::{
-    HostsFile, NameServer, QueryOptions, ResolverOptions, ServerAddress, ServerOrdering, ServerProtocol,
-};
+use config::{HostsFile, NameServer, QueryOptions, ResolverOptions, ServerAddress, ServerOrdering, ServerProtocol};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
     ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig as Servers, ResolverOpts, ServerOrderingStrategy,
@@ -25,13 +23,14 @@ use hickory_resolver::config::{
 use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError as LibraryDnsError, NetError};
-use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::dnssec::{Proof, TrustAnchors};
+use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::proto::serialize::txt::ParseError;
 use hickory_resolver::system_conf::parse_resolv_conf;
 use route::{
-    BoxFuture, DnsError, HostTrust, IpAnswer, IpStrategy, MxAnswer, MxRecord, Resolver, TlsaAnswer, TlsaRecord, TxtAnswer,
+    BoxFuture, DnsError, HostTrust, IpAnswer, IpStrategy, MxAnswer, MxRecord, Resolver, TlsaAnswer, TlsaRecord,
+    TxtAnswer,
 };
 
 use super::setup_error::DnsSetupError;
@@ -169,7 +168,11 @@ impl HickoryResolver {
             _ => None,
         };
         let (addresses, ttl_secs) = pick(name, lookup, address, HOST_ADDRESSES_MAX);
-        if addresses.is_empty() { Err(DnsError::NoData) } else { Ok(IpAnswer { addresses, ttl_secs, trust: self.trust(name, lookup) }) }
+        if addresses.is_empty() {
+            Err(DnsError::NoData)
+        } else {
+            Ok(IpAnswer { addresses, ttl_secs, trust: self.trust(name, lookup) })
+        }
     }
 
     fn trust(&self, name: &Name, lookup: &Lookup) -> HostTrust {

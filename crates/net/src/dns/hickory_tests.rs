@@ -46,7 +46,9 @@ fn two_families_together() {
     assert_eq!(both(Err(DnsError::ServFail), Err(DnsError::NoData)), Err(DnsError::ServFail));
     assert_eq!(both(Err(DnsError::NxDomain), Err(DnsError::NxDomain)), Err(DnsError::NxDomain));
 
-    let many = |count: usize| Ok(IpAnswer { addresses: vec![IpAddr::from([10, 0, 0, 1]); count], ttl_secs: 1, ..Default::default() });
+    let many = |count: usize| {
+        Ok(IpAnswer { addresses: vec![IpAddr::from([10, 0, 0, 1]); count], ttl_secs: 1, ..Default::default() })
+    };
     assert_eq!(both(many(HOST_ADDRESSES_MAX - 1), many(1)).unwrap().addresses.len(), HOST_ADDRESSES_MAX);
     assert_eq!(both(many(HOST_ADDRESSES_MAX), many(1)).unwrap().addresses.len(), HOST_ADDRESSES_MAX);
 }

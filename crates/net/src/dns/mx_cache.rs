@@ -197,7 +197,9 @@ impl MxCache {
         let record_name = format!("_mta-sts.{name}");
         let txt = async {
             match self.sts.as_ref().is_some_and(|policies| !policies.is_fixed()) {
-                true => tokio::time::timeout(limit, self.resolver.txt(&record_name)).await.unwrap_or(Err(DnsError::Timeout)),
+                true => {
+                    tokio::time::timeout(limit, self.resolver.txt(&record_name)).await.unwrap_or(Err(DnsError::Timeout))
+                }
                 false => Err(DnsError::NoData),
             }
         };

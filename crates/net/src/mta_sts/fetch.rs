@@ -89,8 +89,10 @@ impl PolicyFetch for HttpsFetch {
                 .header(HOST, host)
                 .header(USER_AGENT, "Postrider")
                 .body(Empty::<Bytes>::new())?;
-            let (mut sender, connection) =
-                hyper::client::conn::http1::Builder::new().max_buf_size(HEAD_BYTES_MAX).handshake(TokioIo::new(tls)).await?;
+            let (mut sender, connection) = hyper::client::conn::http1::Builder::new()
+                .max_buf_size(HEAD_BYTES_MAX)
+                .handshake(TokioIo::new(tls))
+                .await?;
             let exchange = async { read(sender.send_request(request).await?).await };
             tokio::pin!(exchange, connection);
             let mut is_over = false;
