@@ -160,6 +160,11 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
     stops.run(&engine).await
 }
 
+/// Says what is wrong with the policy's resolver or its MTA-STS policies, if anything is. Asks nobody.
+pub fn check_names(dns: &DnsSettings) -> anyhow::Result<()> {
+    mail_names(dns, &net::tls::Connectors::new(None)?).map(|_| ())
+}
+
 /// Look-ups as the policy wants them.
 fn mail_names(dns: &DnsSettings, connectors: &net::tls::Connectors) -> anyhow::Result<MxCache> {
     let resolver = match &dns.resolver {

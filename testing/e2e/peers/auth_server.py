@@ -9,13 +9,12 @@ and `valid`) and `mail` (a message was taken).
 """
 
 import argparse
+import asyncio
 import json
 import ssl
 import sys
-import threading
 
-from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import AuthResult
+from aiosmtpd.smtp import SMTP, AuthResult
 
 
 class Handler:
@@ -26,7 +25,8 @@ class Handler:
         wanted = (self.options.user.encode(), self.options.password.encode())
         valid = (data.login, data.password) == wanted
         self.note(event="auth", mechanism=mechanism, valid=valid)
-        return AuthResult(success=valid)
+        # Not handled: the server is to say 535 itself.
+        return AuthResult(success=valid, handled=valid)
 
     async def handle_DATA(self, _server, _session, _envelope):
         self.note(event="mail")
@@ -45,23 +45,23 @@ def main():
     options = parser.parse_args()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(options.certificate, options.key)
-    handler = Handler(options)
-    controller = Controller(
-        handler,
-        hostname="127.0.0.1",
-        port=0,
-        tls_context=context,
-        require_starttls=True,
-        auth_required=True,
-        authenticator=handler.authenticate,
-        auth_exclude_mechanism=[options.without] if options.without else None,
-    )
-    # With port 0 the controller would greet itself on port 0 to see whether it runs.
-    controller._trigger_server = lambda: None
-    controller.start()
-    address = controller.server.sockets[0].getsockname()
-    print("smtp listener on %s:%d" % address, file=sys.stderr, flush=True)
-    threading.Event().wait()
+    asyncio.run(serve(Handler(options), context))
+
+
+async def serve(handler, context):
+    def session():
+        return SMTP(
+            handler,
+            tls_context=context,
+            require_starttls=True,
+            auth_required=True,
+            authenticator=handler.authenticate,
+            auth_exclude_mechanism=[handler.options.without] if handler.options.without else None,
+        )
+
+    server = await asyncio.get_running_loop().create_server(session, "127.0.0.1", 0)
+    print("smtp listener on %s:%d" % server.sockets[0].getsockname(), file=sys.stderr, flush=True)
+    await server.serve_forever()
 
 
 if __name__ == "__main__":

@@ -73,9 +73,11 @@ fn a_signed_zone_decides_whom_to_believe() {
     ] {
         zone += &format!("to-{host} MX 10 {host}\n{host} A 127.0.0.{address}\n{tcp}.{host} TLSA {tlsa}\n");
     }
+    zone += "bogus-mx MX 10 ee\n";
     zone += "to-alias MX 10 alias\nalias CNAME ee\nto-none MX 10 none\nnone A 127.0.0.13\n";
     let signed = SignedZone::sign(&setup.scratch, "test.", &zone);
     forge(&signed, &format!("{tcp}.bogus.test."), &ee, &zero);
+    forge(&signed, "bogus-mx.test.", "ee.test.", "ta.test.");
     let plain = setup.scratch.join("zone.unsigned");
     let unsigned = format!(
         "$ORIGIN plain.test.\n$TTL 60\n@ SOA ns h 1 2 3 4 60\n@ NS ns\nns A 127.0.0.1\n@ MX 10 mx\nmx A 127.0.0.13\n{tcp}.mx TLSA 3 1 1 {zero}\n"
@@ -96,6 +98,8 @@ fn a_signed_zone_decides_whom_to_believe() {
         ("to-alias.test", true, true),
         ("to-none.test", false, true),
         ("plain.test", false, false),
+        // Without MX, and unsigned: that there is no MX is as true as anything else there.
+        ("mx.plain.test", false, false),
     ] {
         submit(&server, domain);
         let delivery = setup.record("Delivery", domain);
@@ -109,6 +113,9 @@ fn a_signed_zone_decides_whom_to_believe() {
         ("to-wrong.test", "DANE: the certificate matches none of 1 TLSA records"),
         ("to-unusable-clear.test", "TLS is demanded by DANE (unusable TLSA records of unusable-clear.test)"),
         ("to-usable-clear.test", "TLS is demanded by DANE (TLSA records of usable-clear.test)"),
+        ("nowhere.test", "domain nowhere.test does not exist (NXDOMAIN)"),
+        ("nowhere.plain.test", "domain nowhere.plain.test does not exist (NXDOMAIN)"),
+        ("bogus-mx.test", "cannot resolve the MX of bogus-mx.test: the DNS answer fails DNSSEC validation"),
         ("to-bogus.test", "the DNS answer fails DNSSEC validation"),
     ] {
         submit(&server, domain);
@@ -181,7 +188,7 @@ fn a_list_of_hosts_counts_as_secure_only_when_the_policy_says_so() {
 /// Changes the data of one record behind its signature.
 fn forge(zone: &SignedZone, owner: &str, from: &str, to: &str) {
     let text = std::fs::read_to_string(&zone.file).expect("the signed zone");
-    let forged = |line: &str| match line.starts_with(owner) && line.contains("TLSA\t") && !line.contains("RRSIG") {
+    let forged = |line: &str| match line.starts_with(owner) && !line.contains("RRSIG") && !line.contains("NSEC") {
         true => line.replace(from, to),
         false => line.to_owned(),
     };

@@ -1,5 +1,6 @@
 //! Names from the policy: a resolver made of zone text decides where mail goes.
 
+use e2e::dns::NameServer;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::Logs;
 use e2e::port::free_port;
@@ -66,6 +67,31 @@ fn a_resolver_that_cannot_be_made_stops_the_start() {
         .run();
     assert!(finished.stderr.contains("zone 1 of the test resolver"), "{finished:?}");
     assert!(!finished.status.success());
+}
+
+#[test]
+fn a_domain_without_an_answer_holds_up_nobody_else() {
+    let (scratch, port, dns) = (Scratch::new(), free_port(), NameServer::start());
+    let sink = Sink::start_on(&scratch, "sink", &format!("127.0.0.1:{port}"), &[]);
+    let server = Launch::policy(policy_file("names.lua"))
+        .env("NAMES_DIR", scratch.join("names"))
+        .env("NAMES_SERVER", dns.address.to_string())
+        .env("NAMES_PORT", port.to_string())
+        .start();
+    let silent = ["timeout.test", "a.timeout.test", "b.timeout.test", "mx-to-timeout.test"];
+    for domain in silent {
+        submit(&server, domain);
+    }
+    submit(&server, "any.sink.test");
+    // And one of two hosts whose address nobody tells: the other gets the mail.
+    let arrived = sink.await_arrivals(2, SOON);
+    assert_eq!(arrived[0].recipients, ["one@any.sink.test"], "the silent ones take two seconds");
+    assert_eq!(arrived[1].recipients, ["one@mx-to-timeout.test"]);
+    let logs = Logs::new(scratch.join("names/logs"));
+    let failures = logs.await_records("failures", 3, LATER, |record| record["type"] == "TransientFailure");
+    for failure in failures {
+        assert!(failure["response"]["content"].as_str().is_some_and(|t| t.contains("no answer from DNS in time")));
+    }
 }
 
 fn submit(server: &Kumod, domain: &str) {

@@ -62,3 +62,39 @@ fn errors_keep_their_cause() {
     assert!(matches!(classify(NetError::NoConnections), DnsError::Other(_)));
     assert!(matches!(full_name(&"a".repeat(64)), Err(DnsError::Malformed(_))));
 }
+
+/// An answer to a question about `asked` that holds these records.
+fn lookup(asked: &str, records: &[(&str, RData)]) -> (Name, Lookup) {
+    use hickory_resolver::proto::op::Query;
+    use hickory_resolver::proto::rr::Record;
+    let asked = full_name(asked).unwrap();
+    let record = |(owner, data): &(&str, RData)| Record::from_rdata(full_name(owner).unwrap(), 60, data.clone());
+    let query = Query::query(asked.clone(), RecordType::A);
+    (asked, Lookup::new_with_max_ttl(query, records.iter().map(record)))
+}
+
+fn cname(to: &str) -> RData {
+    RData::CNAME(hickory_resolver::proto::rr::rdata::CNAME(full_name(to).unwrap()))
+}
+
+fn a(last: u8) -> RData {
+    RData::A(hickory_resolver::proto::rr::rdata::A::new(10, 0, 0, last))
+}
+
+#[test]
+fn records_of_other_names_in_an_answer_do_not_count() {
+    let found = |asked: &str, records: &[(&str, RData)]| {
+        let (name, lookup) = lookup(asked, records);
+        let last = |data: &RData| match data {
+            RData::A(a) => Some(a.0.octets()[3]),
+            _ => None,
+        };
+        let end = end_of_aliases(&name, &lookup).to_ascii();
+        (pick(&name, &lookup, last, 9).0, end)
+    };
+    assert_eq!(found("A.test", &[("evil.test", a(9)), ("a.test", a(1)), ("a.test", a(2))]).0, [1, 2]);
+    let chain = [("b.test", cname("c.test")), ("a.test", cname("b.test")), ("b.test", a(9)), ("c.test", a(3))];
+    assert_eq!(found("a.test", &chain), (vec![3], "c.test.".to_owned()));
+    // A loop ends.
+    assert_eq!(found("a.test", &[("a.test", cname("b.test")), ("b.test", cname("a.test"))]).0, [0; 0]);
+}

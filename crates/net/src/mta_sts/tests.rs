@@ -43,6 +43,12 @@ impl Server {
     }
 }
 
+/// Waits for the fetches that are under way.
+async fn refreshed(policies: &StsPolicies) {
+    let mut refreshing = std::mem::take(&mut *policies.refreshing.lock().unwrap());
+    while refreshing.join_next().await.is_some() {}
+}
+
 async fn host(policies: &StsPolicies, records: Result<TxtAnswer, DnsError>) -> Option<String> {
     policies.of("A.test.", records).await.policy.map(|policy| policy.mx[0].clone())
 }
@@ -115,7 +121,7 @@ async fn an_old_policy_is_fetched_again_beside_the_mail() {
     age(2);
     for _ in 0..2 {
         assert_eq!(host(&policies, announced("1")).await.as_deref(), Some("one"), "used meanwhile");
-        while policies.refreshing.lock().unwrap().join_next().await.is_some() {}
+        refreshed(&policies).await;
     }
     assert_eq!(server.fetches(), 2, "once, and it failed");
     assert_eq!(host(&policies, announced("1")).await.as_deref(), Some("one"), "used when it fails");
@@ -125,7 +131,7 @@ async fn an_old_policy_is_fetched_again_beside_the_mail() {
     age(600);
     server.serve(Some(policy("three", 1000)));
     assert_eq!(host(&policies, announced("1")).await.as_deref(), Some("two"));
-    while policies.refreshing.lock().unwrap().join_next().await.is_some() {}
+    refreshed(&policies).await;
     assert_eq!(host(&policies, announced("1")).await.as_deref(), Some("three"));
 }
 
