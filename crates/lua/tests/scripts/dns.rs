@@ -1,7 +1,8 @@
 //! `kumo.dns`: what a script says of resolvers, and when it may.
 
-use crate::support::{assert_has, load, load_error};
+use crate::support::{assert_has, load, load_error, now};
 use config::{DnsSettings, Duration, ResolverForm};
+use policy::Policy;
 
 #[test]
 fn settings_made_before_or_in_init_are_what_is_started_with() {
@@ -46,6 +47,9 @@ fn mistakes_and_late_calls_are_errors() {
     );
     assert_has(&load_error("kumo.dns.set_mx_concurrency_limit(0)"), &["set_mx_concurrency_limit: 0:", "1 to"]);
     assert_has(&load_error("kumo.dns.set_mx_timeout(0)"), &["kumo.dns.set_mx_timeout: 0s"]);
+    let late = load("kumo.on('get_egress_pool', function() kumo.dns.set_mx_timeout('1s') end)");
+    let error = now(late.policy.get_egress_pool("p".into())).map(|_| ()).expect_err("too late").to_string();
+    assert_has(&error, &["kumo.dns.set_mx_timeout: can only be called before or in the init event"]);
     load("assert(kumo.dns.ptr_host('192.0.2.1') == '1.2.0.192.in-addr.arpa')");
     load("assert(kumo.dns.reverse_ip('192.0.2.1') == '1.2.0.192')");
 }

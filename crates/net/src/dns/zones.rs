@@ -204,7 +204,8 @@ _25._tcp.mx 60  TLSA  3 1 1 0102
 
     fn resolver() -> ZoneResolver {
         let zone = |text: &str, secure| Short(TestZone { zone: text.to_owned(), secure });
-        let zones = vec![zone(ZONE, true), zone("mx.b.test. 60 A 127.0.0.9\n", false)];
+        let zones =
+            vec![zone(ZONE, true), zone("mx.b.test. 60 A 127.0.0.9\nto-a.b.test. 60 CNAME mx.a.test.\n", false)];
         ZoneResolver::new(&TestZones { zones, servfail: vec!["broken.test".to_owned()] }).expect("sound zones")
     }
 
@@ -250,6 +251,8 @@ _25._tcp.mx 60  TLSA  3 1 1 0102
         assert_eq!(trust("mx.b.test"), HostTrust::default());
         let canonical = Some("mx.a.test.".to_owned());
         assert_eq!(trust("alias.a.test"), HostTrust { canonical, is_alias_secure: true, ..secure });
+        let canonical = Some("mx.a.test.".to_owned());
+        assert_eq!(trust("to-a.b.test"), HostTrust { is_secure: false, canonical, is_alias_secure: false });
         let canonical = Some("mx.b.test.".to_owned());
         assert_eq!(trust("away.a.test"), HostTrust { is_secure: false, canonical, is_alias_secure: true });
     }
