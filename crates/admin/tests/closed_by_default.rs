@@ -3,7 +3,7 @@
 use admin::{AdminError, HttpService};
 use config::HttpListener;
 use engine::{Engine, EngineParts, EngineSettings};
-use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
+use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use policy::StaticPolicy;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 fn engine(dir: &Path) -> Engine {
     let (spool, recovery) = store::open(dir, store::Options::default()).expect("a fresh spool");
-    let nobody = HickoryResolver::from_config(&ResolverConfig::new(vec![([127, 0, 0, 1], 9).into()])).expect("sound");
+    let nobody = HickoryResolver::asking(&[([127, 0, 0, 1], 9).into()]).expect("sound");
     let settings = EngineSettings {
         hostname: "mx.test".to_owned(),
         node_id: uuid::Uuid::from_u128(1),
@@ -26,7 +26,7 @@ fn engine(dir: &Path) -> Engine {
         policy: Arc::new(StaticPolicy),
         spool,
         mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
-        connectors: net::tls::Connectors::new().expect("roots"),
+        connectors: net::tls::Connectors::new(None).expect("roots"),
         logs: Vec::new(),
         orders: store::OrdersFile::open(dir).expect("no orders"),
         metrics: Metrics::new().expect("a registry"),

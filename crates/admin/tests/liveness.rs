@@ -4,7 +4,7 @@ use admin::HttpService;
 use config::{HttpListener, MemoryLimits, MinFree};
 use engine::pressure::{Memory, Pressure, PressureSettings, Volume};
 use engine::{Engine, EngineParts, EngineSettings};
-use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
+use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use policy::StaticPolicy;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -27,12 +27,12 @@ impl Memory for Used {
 
 async fn engine(dir: &Path, used: u64, volumes: Vec<Volume>) -> Engine {
     let (spool, recovery) = store::open(dir, store::Options::default()).expect("a fresh spool");
-    let nobody = HickoryResolver::from_config(&ResolverConfig::new(vec![([127, 0, 0, 1], 9).into()])).expect("sound");
+    let nobody = HickoryResolver::asking(&[([127, 0, 0, 1], 9).into()]).expect("sound");
     let engine = Engine::new(EngineParts {
         policy: Arc::new(StaticPolicy),
         spool,
         mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
-        connectors: net::tls::Connectors::new().expect("roots"),
+        connectors: net::tls::Connectors::new(None).expect("roots"),
         logs: Vec::new(),
         orders: store::OrdersFile::open(dir).expect("no orders"),
         metrics: Metrics::new().expect("a registry"),

@@ -33,6 +33,9 @@ pub const CONSTRUCTORS: &[&str] = &[
     "configure_bounce_classifier",
     "dkim.rsa_sha256_signer",
     "dkim.ed25519_signer",
+    "dns.configure_resolver",
+    "dns.configure_resolver.options",
+    "dns.configure_resolver.name_servers",
 ];
 
 /// The names of the options of `constructor`, in order; empty when it is not in [`CONSTRUCTORS`].
@@ -73,6 +76,9 @@ fn table(constructor: &str) -> Option<Table> {
         "configure_log_disposition_hook" => of::<crate::LogDispositionHook>(),
         "configure_bounce_classifier" => of::<crate::BounceClassifier>(),
         "dkim.rsa_sha256_signer" | "dkim.ed25519_signer" => of::<crate::SignerOptions>(),
+        "dns.configure_resolver" | "dns.configure_unbound_resolver" => of::<crate::ResolverOptions>(),
+        "dns.configure_resolver.options" => of::<crate::QueryOptions>(),
+        "dns.configure_resolver.name_servers" => of::<crate::NameServer>(),
         _ => return None,
     })
 }

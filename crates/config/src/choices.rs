@@ -63,6 +63,42 @@ choices! {
         Epoch,
     }
 
+    /// Whether a resolver looks into the hosts file first.
+    HostsFile {
+        /// It does.
+        Always,
+        /// It does.
+        #[default] Auto,
+        /// It does not.
+        Never,
+    }
+
+    /// Which of several name servers is asked first.
+    ServerOrdering {
+        /// The one that answered best so far.
+        #[default] QueryStatistics,
+        /// Each in its turn.
+        RoundRobin,
+        /// The one named first.
+        UserProvidedOrder,
+    }
+
+    /// A resolver's families of addresses, as it spells them.
+    HostIpStrategy {
+        /// A records only.
+        Ipv4Only,
+        /// AAAA records only.
+        Ipv6Only,
+        /// Both, side by side.
+        Ipv4AndIpv6,
+        /// Both, side by side.
+        #[default] Ipv6AndIpv4,
+        /// A; AAAA if there is none.
+        Ipv4thenIpv6,
+        /// AAAA; A if there is none.
+        Ipv6thenIpv4,
+    }
+
     /// Which addresses of an MX host are used, and in which order.
     IpLookupStrategy {
         /// Both families together.

@@ -107,7 +107,7 @@ options! {
         openssl_options: Option<OpensslOptions> = None;
         /// The suites rustls offers, best first; all when empty.
         rustls_cipher_suites: Vec<RustlsCipherSuite> = Vec::new();
-        /// User of AUTH PLAIN; failure to authenticate fails the session.
+        /// User of AUTH PLAIN, or of LOGIN where that is not offered; failure to authenticate fails the session.
         smtp_auth_plain_username: Option<String> = None;
         /// Its password.
         smtp_auth_plain_password: Option<KeySource> = None;

@@ -13,6 +13,7 @@ mod choices;
 mod cidr;
 mod cidr_map;
 mod concurrency_feedback;
+mod dns;
 mod duration;
 mod egress_path;
 mod egress_pool;
@@ -32,7 +33,9 @@ mod options;
 mod parse;
 mod protocol;
 mod queue_config;
+mod resolver;
 mod scheduling;
+mod short;
 mod signer;
 mod spool_options;
 mod table;
@@ -42,13 +45,14 @@ mod tls_names;
 
 pub use catalog::{CONSTRUCTORS, option_names, options_of};
 pub use choices::{
-    AtpsHash, BatchHandling, Canonicalization, EnableTls, InvalidLineEndings, IpLookupStrategy, LogReport,
-    MemoryReductionPolicy, QueueStrategy, ReconnectStrategy, RecordKey, RefreshStrategy, RocksCompression,
-    RocksLogLevel, SpoolKind, WakeupStrategy,
+    AtpsHash, BatchHandling, Canonicalization, EnableTls, HostIpStrategy, HostsFile, InvalidLineEndings,
+    IpLookupStrategy, LogReport, MemoryReductionPolicy, QueueStrategy, ReconnectStrategy, RecordKey, RefreshStrategy,
+    RocksCompression, RocksLogLevel, ServerOrdering, SpoolKind, WakeupStrategy,
 };
 pub use cidr::{CidrSet, canonical_ip, parse_cidr, show_cidr};
 pub use cidr_map::CidrMap;
 pub use concurrency_feedback::ConcurrencyFeedback;
+pub use dns::DnsSettings;
 pub use duration::Duration;
 pub use egress_path::EgressPath;
 pub use egress_pool::{EgressPool, EgressPoolEntry};
@@ -68,7 +72,12 @@ pub use options::{OptionInfo, Options};
 pub use parse::{ConfigError, parse};
 pub use protocol::{CustomLuaProtocol, MaildirProtocol, QueueProtocol, SmtpProtocol, XferProtocol};
 pub use queue_config::{QueueConfig, ShrinkPolicyEntry, UNSPECIFIED};
+pub use resolver::{
+    DNS_PORT, NameServer, QueryOptions, ResolverForm, ResolverOptions, ServerAddress, ServerProtocol, TestZone,
+    TestZones, TrustAnchorFile, Zones,
+};
 pub use scheduling::{Moment, Scheduling, Window};
+pub use short::{FromText, Short};
 pub use signer::SignerOptions;
 pub use spool_options::{RocksParams, SpoolOptions};
 pub use text::BadText;

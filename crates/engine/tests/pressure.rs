@@ -3,7 +3,7 @@
 use config::{EsmtpListener, MemoryLimits, MinFree};
 use engine::pressure::{Memory, Pressure, PressureSettings, Volume};
 use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
-use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
+use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use policy::StaticPolicy;
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
@@ -37,12 +37,12 @@ impl Memory for Said {
 /// Hard 1000 MiB, soft 750, low 600, cut 975.
 async fn start(memory: &Arc<Said>, dir: &Path, volumes: Vec<Volume>) -> (Engine, SocketAddr) {
     let (spool, recovery) = store::open(&dir.join("spool"), store::Options::default()).expect("a fresh spool");
-    let nobody = HickoryResolver::from_config(&ResolverConfig::new(vec![([127, 0, 0, 1], 9).into()])).expect("sound");
+    let nobody = HickoryResolver::asking(&[([127, 0, 0, 1], 9).into()]).expect("sound");
     let engine = Engine::new(EngineParts {
         policy: Arc::new(StaticPolicy),
         spool,
         mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
-        connectors: net::tls::Connectors::new().expect("roots"),
+        connectors: net::tls::Connectors::new(None).expect("roots"),
         logs: Vec::new(),
         orders: store::OrdersFile::open(&dir.join("spool")).expect("no orders"),
         metrics: Metrics::new().expect("a registry"),

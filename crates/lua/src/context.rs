@@ -9,7 +9,7 @@ use crate::pool::Limits;
 use crate::registry::Registry;
 use crate::signers::Signers;
 use crate::state;
-use config::MemoryLimits;
+use config::{DnsSettings, MemoryLimits};
 use mlua::{Function, Lua, LuaString, Table};
 use policy::{Event, Interest, Startup};
 use std::path::PathBuf;
@@ -57,6 +57,8 @@ pub(crate) struct Host {
     pub memory_found: MemoryLimits,
     /// What the script says of memory.
     pub memory: MemoryLimits,
+    /// What the script says of DNS.
+    pub dns: DnsSettings,
     /// True once the script called `kumo.validation_failed`.
     pub is_invalid: bool,
     /// Lua's own `next`, whatever the script does to the global.
@@ -75,6 +77,7 @@ impl Host {
             limits: Limits::default(),
             memory_found,
             memory: MemoryLimits::default(),
+            dns: DnsSettings::default(),
             is_invalid: false,
             next,
         }
@@ -151,7 +154,9 @@ impl Context {
         if self.with_host(|host| host.is_invalid) == Some(true) {
             return Err(LoadError::Invalid { path: source.path.clone() });
         }
-        let startup = self.with_host(|host| host.startup.take().map(|s| Startup { memory: host.memory, ..s }));
+        let complete =
+            |host: &mut Host| host.startup.take().map(|s| Startup { memory: host.memory, dns: host.dns.clone(), ..s });
+        let startup = self.with_host(complete);
         Ok(startup.flatten().unwrap_or_default())
     }
 

@@ -2,6 +2,8 @@
 
 #[path = "scripts/answers.rs"]
 mod answers;
+#[path = "scripts/dns.rs"]
+mod dns;
 #[path = "scripts/headers.rs"]
 mod headers;
 #[path = "scripts/limits.rs"]

@@ -1,12 +1,15 @@
 //! Sockets, TLS and names: the network seen by the engine.
 //!
 //! Owns listening ([`listen`]), connecting out ([`dial`]), if need be through a [`proxy`], TLS on either side ([`tls`],
-//! [`tls_client`]), the stream type that hides whether TLS is on ([`Stream`]), and name resolution ([`dns`]).
+//! [`tls_client`]), the stream type that hides whether TLS is on ([`Stream`]), and name resolution ([`dns`]), and
+//! fetching what domains publish about TLS ([`mta_sts`]), and certificates judged by DNS ([`dane`]).
 //! Layer 4: this is where bytes meet the kernel; no SMTP and no mail decisions here.
 
+pub mod dane;
 pub mod dial;
 pub mod dns;
 pub mod listen;
+pub mod mta_sts;
 pub mod proxy;
 pub mod proxy_protocol;
 pub mod socks5;
@@ -14,5 +17,6 @@ mod stream;
 mod subject;
 pub mod tls;
 pub mod tls_client;
+mod two_generations;
 
 pub use stream::{Stream, TlsFacts};

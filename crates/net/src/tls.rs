@@ -109,7 +109,7 @@ fn acceptor(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) ->
 mod tests {
     use super::*;
     use crate::Stream;
-    use crate::tls_client::ClientTls;
+    use crate::tls_client::{ClientTls, Verification};
     use clock::Instant;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
@@ -128,8 +128,9 @@ mod tests {
                 tls.shutdown().await?;
                 std::io::Result::Ok(facts)
             });
-            let wanted = ClientTls { verifies: !accepting, ..ClientTls::default() };
-            let connector = Connectors::new().expect("roots").get(Instant::ZERO, &wanted).await.expect("usable");
+            let verification = if accepting { Verification::Any } else { Verification::Roots };
+            let wanted = ClientTls { verification, ..ClientTls::default() };
+            let connector = Connectors::new(None).expect("roots").get(Instant::ZERO, &wanted).await.expect("usable");
             let tcp = TcpStream::connect(address).await.expect("listening");
             match Stream::Plain(tcp).connect_tls(&connector, "mx.test").await {
                 Ok((mut tls, facts)) => {

@@ -6,6 +6,7 @@
 //! weaker check than it was made with. Files are read again after a minute, and an unchanged content keeps its
 //! configuration. Fails with the option to mend; nothing that fails is kept.
 
+use crate::dane::{DaneVerifier, TlsaSet};
 use crate::tls::TlsError;
 use clock::Instant;
 use config::{EgressPath, EnableTls, KeySource};
@@ -16,6 +17,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use std::io::Read;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_rustls::TlsConnector;
@@ -23,12 +25,34 @@ use tokio_rustls::TlsConnector;
 /// How to be a TLS client.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientTls {
-    /// Verify name and chain of the server's certificate; any is taken otherwise.
-    pub verifies: bool,
+    /// Which certificates of the server are taken.
+    pub verification: Verification,
     /// rustls names of the suites to offer, best first; all when empty.
     pub suites: Vec<&'static str>,
     /// Who we are, for servers that ask.
     pub identity: Option<Identity>,
+}
+
+/// Which certificates of a server are taken.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Verification {
+    /// Any.
+    #[default]
+    Any,
+    /// One with a chain to the trust roots and the server's name.
+    Roots,
+    /// One that satisfies the TLSA records of the host.
+    Dane(Arc<TlsaSet>),
+}
+
+impl Verification {
+    /// What `enable_tls` asks for.
+    pub fn of(mode: EnableTls) -> Verification {
+        match mode {
+            EnableTls::Opportunistic | EnableTls::Required => Verification::Roots,
+            EnableTls::OpportunisticInsecure | EnableTls::RequiredInsecure | EnableTls::Disabled => Verification::Any,
+        }
+    }
 }
 
 /// A client certificate and its key, PEM.
@@ -49,7 +73,7 @@ impl ClientTls {
             _ => return Err(TlsError::Unpaired),
         };
         Ok(ClientTls {
-            verifies: matches!(path.enable_tls, EnableTls::Opportunistic | EnableTls::Required),
+            verification: Verification::of(path.enable_tls),
             suites: path.rustls_cipher_suites.iter().map(|suite| suite.name()).collect(),
             identity,
         })
@@ -82,11 +106,14 @@ struct Pem {
 }
 
 impl Connectors {
-    /// No configuration yet; trust in the host's roots, or Mozilla's when the host has none.
-    pub fn new() -> Result<Connectors, TlsError> {
+    /// No configuration yet; trust in the roots of the PEM file `trusted`, else the host's, else Mozilla's.
+    pub fn new(trusted: Option<&Path>) -> Result<Connectors, TlsError> {
         let mut roots = RootCertStore::empty();
-        if let Ok(bundle) = CertificateDer::pem_file_iter(SYSTEM_ROOTS) {
+        if let Ok(bundle) = CertificateDer::pem_file_iter(trusted.unwrap_or(Path::new(SYSTEM_ROOTS))) {
             let (_added, _ignored) = roots.add_parsable_certificates(bundle.filter_map(Result::ok));
+        }
+        if let (true, Some(file)) = (roots.is_empty(), trusted) {
+            return Err(TlsError::Roots(format!("no certificate could be read from `{}`", file.display())));
         }
         if roots.is_empty() {
             roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
@@ -108,6 +135,11 @@ impl Connectors {
             }
         };
         self.keep(now, wanted, pem)
+    }
+
+    /// A connector for other things than mail: it verifies, and is nobody in particular.
+    pub fn https(&self) -> Result<TlsConnector, TlsError> {
+        self.make(&ClientTls { verification: Verification::Roots, ..ClientTls::default() }, None)
     }
 
     /// A kept connector whose files need not be looked at again yet.
@@ -142,11 +174,12 @@ impl Connectors {
 
     fn make(&self, wanted: &ClientTls, pem: Option<&Pem>) -> Result<TlsConnector, TlsError> {
         let provider = Arc::new(restricted(&self.0.provider, &wanted.suites)?);
-        let verifier: Arc<dyn ServerCertVerifier> = match wanted.verifies {
-            true => WebPkiServerVerifier::builder_with_provider(self.0.roots.clone(), provider.clone())
+        let verifier: Arc<dyn ServerCertVerifier> = match &wanted.verification {
+            Verification::Roots => WebPkiServerVerifier::builder_with_provider(self.0.roots.clone(), provider.clone())
                 .build()
                 .map_err(|e| TlsError::Roots(e.to_string()))?,
-            false => Arc::new(AcceptAny(provider.clone())),
+            Verification::Dane(tlsa) => Arc::new(DaneVerifier { tlsa: tlsa.clone(), provider: provider.clone() }),
+            Verification::Any => Arc::new(AcceptAny(provider.clone())),
         };
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?

@@ -31,11 +31,11 @@ async fn refusal(connectors: &Connectors, wanted: &ClientTls) -> String {
 
 #[tokio::test]
 async fn equal_choices_share_a_configuration_and_others_do_not() {
-    let connectors = Connectors::new().expect("roots");
+    let connectors = Connectors::new(None).expect("roots");
     let folder = tempfile::tempdir().expect("a folder");
     let choices = [
         ClientTls::default(),
-        ClientTls { verifies: true, ..ClientTls::default() },
+        ClientTls { verification: Verification::Roots, ..ClientTls::default() },
         ClientTls { suites: vec!["TLS13_AES_128_GCM_SHA256"], ..ClientTls::default() },
         ClientTls { suites: vec!["TLS13_AES_256_GCM_SHA384"], ..ClientTls::default() },
         wanting(pair(folder.path())),
@@ -53,7 +53,7 @@ async fn equal_choices_share_a_configuration_and_others_do_not() {
 
 #[tokio::test]
 async fn files_are_read_again_after_a_minute_and_kept_when_unchanged() {
-    let connectors = Connectors::new().expect("roots");
+    let connectors = Connectors::new(None).expect("roots");
     let folder = tempfile::tempdir().expect("a folder");
     let wanted = wanting(pair(folder.path()));
     let first = connectors.get(at(0), &wanted).await.expect("usable");
@@ -69,7 +69,7 @@ async fn files_are_read_again_after_a_minute_and_kept_when_unchanged() {
 
 #[tokio::test]
 async fn the_number_kept_is_bounded_and_the_least_used_goes() {
-    let connectors = Connectors::new().expect("roots");
+    let connectors = Connectors::new(None).expect("roots");
     let wanted = |number: usize| {
         // Which suites, as the bits of a number: as many choices as wanted without a certificate.
         let suites = connectors.0.provider.cipher_suites.iter().map(|s| format!("{:?}", s.suite()).leak());
@@ -91,7 +91,7 @@ async fn the_number_kept_is_bounded_and_the_least_used_goes() {
 
 #[tokio::test]
 async fn refusals_name_the_option() {
-    let connectors = Connectors::new().expect("roots");
+    let connectors = Connectors::new(None).expect("roots");
     let folder = tempfile::tempdir().expect("a folder");
     let good = pair(folder.path());
     let data = |text: &str| KeySource::Data(text.as_bytes().to_vec());
@@ -125,7 +125,7 @@ async fn refusals_name_the_option() {
 
 #[tokio::test]
 async fn suites_that_do_not_exist_leave_nothing_to_offer() {
-    let connectors = Connectors::new().expect("roots");
+    let connectors = Connectors::new(None).expect("roots");
     let wanted = ClientTls { suites: vec!["TLS_RSA_WITH_NULL_MD5"], ..ClientTls::default() };
     let error = refusal(&connectors, &wanted).await;
     assert_eq!(error, "rustls_cipher_suites: none of TLS_RSA_WITH_NULL_MD5 is usable with TLS 1.2 or 1.3");
@@ -152,5 +152,8 @@ fn half_an_identity_is_refused() {
     let path = EgressPath { tls_certificate: Some(KeySource::File("c.pem".into())), ..EgressPath::default() };
     let error = ClientTls::of(&path).err().map(|e| e.to_string()).unwrap_or_default();
     assert_eq!(error, "tls_certificate and tls_private_key: expected both or neither");
-    assert!(ClientTls::of(&EgressPath::default()).is_ok_and(|tls| tls.verifies && tls.identity.is_none()));
+    assert!(
+        ClientTls::of(&EgressPath::default())
+            .is_ok_and(|tls| tls.verification == Verification::Roots && tls.identity.is_none())
+    );
 }

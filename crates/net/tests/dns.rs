@@ -13,9 +13,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use config::{HostsFile, ResolverOptions};
 use dns::responder::{Data, Responder};
 use dns::unbound::Unbound;
-use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
+use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use route::{ConnectionPlan, DnsError, IpStrategy, PlanOptions, Resolver, RouteError, RouteKind, RoutingDomain};
 
 /// The part of the zones of testing/e2e/peers/dns.sh that the responder knows too.
@@ -63,9 +64,9 @@ struct Peer {
 
 impl Peer {
     fn of(server: SocketAddr) -> Self {
-        let mut config = ResolverConfig::new(vec![server]);
-        config.use_hosts_file = false;
-        let resolver = Arc::new(HickoryResolver::from_config(&config).unwrap());
+        let mut options = ResolverOptions::asking(&[server]);
+        options.options.use_hosts_file = HostsFile::Never;
+        let resolver = Arc::new(HickoryResolver::from_options(&options).unwrap());
         let limits = MxCacheLimits { lookup_timeout: LOOKUP_TIMEOUT, ..MxCacheLimits::default() };
         Self { cache: MxCache::new(Arc::clone(&resolver) as Arc<dyn Resolver>, limits), resolver }
     }
@@ -75,6 +76,7 @@ impl Peer {
         match self.cache.resolve_site(&RoutingDomain::parse(domain).unwrap()).await {
             Ok(mx) => format!("{:?} {}", mx.kind(), mx.site_name()),
             Err(RouteError::NxDomain { .. }) => "NXDOMAIN".to_string(),
+            Err(error @ RouteError::MtaSts { .. }) => panic!("there is no MTA-STS here: {error}"),
             Err(RouteError::Dns { cause, .. }) => match cause {
                 DnsError::Other(text) => format!("other: {text}"),
                 cause => format!("{cause:?}"),

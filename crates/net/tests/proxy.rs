@@ -202,7 +202,7 @@ impl Resolver for Names {
     fn ip<'a>(&'a self, _: &'a str, _: IpStrategy) -> BoxFuture<'a, Result<IpAnswer, DnsError>> {
         match self {
             Names::Known(addresses) => {
-                let answer = IpAnswer { addresses: addresses.clone(), ttl_secs: 60 };
+                let answer = IpAnswer { addresses: addresses.clone(), ttl_secs: 60, ..Default::default() };
                 Box::pin(std::future::ready(Ok(answer)))
             }
             Names::Unknown => Box::pin(std::future::ready(Err(DnsError::NxDomain))),

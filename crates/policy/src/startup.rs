@@ -1,6 +1,6 @@
 //! What a policy asks to be started, as `init` collected it.
 
-use config::{EsmtpListener, HttpListener, LocalLogs, MemoryLimits, SpoolOptions};
+use config::{DnsSettings, EsmtpListener, HttpListener, LocalLogs, MemoryLimits, SpoolOptions};
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,8 @@ pub struct Startup {
     pub local_logs: Vec<LocalLogs>,
     /// `kumo.set_memory_hard_limit` and its sisters.
     pub memory: MemoryLimits,
+    /// `kumo.dns.configure_resolver` and its sisters.
+    pub dns: DnsSettings,
     /// `kumo.suspend_delivery_when_spool_unhealthy(false)`: delivery goes on while the spool fails.
     pub delivers_when_spool_unhealthy: bool,
 }

@@ -45,6 +45,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         for listener in &startup.esmtp_listeners {
             serve::address(&listener.listen)?;
         }
+        serve::check_names(&startup.dns)?;
         println!("OK");
         return Ok(ExitCode::SUCCESS);
     }

@@ -8,13 +8,15 @@ use crate::{defaults, diagnostics, identity, memory, privileges, spools};
 use admin::HttpService;
 use anyhow::{Context, anyhow};
 use clap::Parser;
-use config::HostPort;
+use config::{DnsSettings, HostPort};
 use engine::pressure::{Pressure, PressureSettings, Volume};
 use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
-use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
+use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use net::listen;
+use net::mta_sts::{HttpsFetch, PolicyFetch, StsPolicies, TestPolicies};
 use policy::{Policy, Startup, StaticPolicy};
 use queue::schedule;
+use route::Resolver;
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -120,11 +122,14 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         volumes: volumes(&startup, &plan),
         delivers_when_spool_unhealthy: startup.delivers_when_spool_unhealthy,
     };
+    // The variable OpenSSL's programs know; set, it replaces the host's trust roots.
+    let trusted = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let connectors = net::tls::Connectors::new(trusted.as_deref()).context("SSL_CERT_FILE")?;
     let engine = Engine::new(EngineParts {
         policy,
         spool,
-        mx: MxCache::new(Arc::new(resolver()?), MxCacheLimits::default()),
-        connectors: net::tls::Connectors::new()?,
+        mx: mail_names(&startup.dns, &connectors)?,
+        connectors,
         logs,
         metrics: Metrics::new()?,
         pressure: Pressure::new(pressure),
@@ -156,20 +161,51 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
     stops.run(&engine).await
 }
 
+/// Says what is wrong with the policy's resolver or its MTA-STS policies, if anything is. Asks nobody.
+pub fn check_names(dns: &DnsSettings) -> anyhow::Result<()> {
+    mail_names(dns, &net::tls::Connectors::new(None)?).map(|_| ())
+}
+
+/// Look-ups as the policy wants them.
+fn mail_names(dns: &DnsSettings, connectors: &net::tls::Connectors) -> anyhow::Result<MxCache> {
+    let resolver = match &dns.resolver {
+        Some(form) => net::dns::build(form).context("kumo.dns.configure_resolver")?,
+        None => resolver()?,
+    };
+    let limits = MxCacheLimits {
+        lookups_max: dns.mx_concurrency_limit,
+        lookup_timeout: dns.mx_timeout.get(),
+        negative_ttl: dns.mx_negative_cache_ttl.get(),
+        ..MxCacheLimits::default()
+    };
+    let names = MxCache::new(resolver.clone(), limits);
+    if !dns.is_mta_sts_enabled {
+        return Ok(names);
+    }
+    let fetcher: Box<dyn PolicyFetch> = match dns.test_mta_sts.is_empty() {
+        true => Box::new(HttpsFetch { resolver, connector: connectors.https()?, port: dns.mta_sts_port }),
+        false => Box::new(
+            TestPolicies::new(&dns.test_mta_sts)
+                .map_err(|(domain, error)| anyhow!("kumo.dns.configure_test_mta_sts: {domain}: {error}"))?,
+        ),
+    };
+    Ok(names.with_mta_sts(StsPolicies::new(fetcher)))
+}
+
 /// The resolver of `POSTRIDER_RESOLVERS` (`ip:port,...`), else the system's; without one, the
 /// local host is asked, as the C library does.
-fn resolver() -> anyhow::Result<HickoryResolver> {
+fn resolver() -> anyhow::Result<Arc<dyn Resolver>> {
     if let Ok(list) = std::env::var("POSTRIDER_RESOLVERS") {
         let parse =
             |text: &str| text.trim().parse().map_err(|_| anyhow!("POSTRIDER_RESOLVERS: `{text}`: expected ip:port"));
         let servers = list.split(',').map(parse).collect::<anyhow::Result<Vec<SocketAddr>>>()?;
-        return Ok(HickoryResolver::from_config(&ResolverConfig::new(servers))?);
+        return Ok(Arc::new(HickoryResolver::asking(&servers)?));
     }
-    HickoryResolver::from_system().or_else(|error| {
+    let found = HickoryResolver::from_system().or_else(|error| {
         tracing::warn!("{error}; asking 127.0.0.1:53");
-        let local = SocketAddr::from(([127, 0, 0, 1], 53));
-        Ok(HickoryResolver::from_config(&ResolverConfig::new(vec![local]))?)
-    })
+        HickoryResolver::asking(&[SocketAddr::from(([127, 0, 0, 1], 53))])
+    });
+    Ok(Arc::new(found?))
 }
 
 /// Tells tooling where a listener is; the line ends with the address.

@@ -5,7 +5,7 @@
 //! Fails with: [`RouteError`]. That a name has no MX is not an error (implicit MX, RFC 5321 section 5.1); that it does not
 //! exist is.
 //!
-//! Deliberately not here: addresses (they depend on the egress path; see `plan`), MTA-STS pruning.
+//! Deliberately not here: addresses (they depend on the egress path; see `plan`), where MTA-STS policies come from.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use thiserror::Error;
 
 use crate::domain::{RouteHost, RoutingDomain, canonical_name};
+use crate::mta_sts::{StsMode, StsPolicy};
 use crate::mx_list::{MX_LIST_ENTRIES_MAX, MxListEntry, MxListError};
 use crate::reply::LocalReply;
 use crate::resolver::{DnsError, MxAnswer};
@@ -33,6 +34,8 @@ pub struct MailExchangers {
     hosts: Vec<Exchanger>,
     site_name: String,
     ttl_secs: u32,
+    is_secure: bool,
+    sts: StsMode,
 }
 
 /// Where the hosts come from.
@@ -80,6 +83,12 @@ pub enum RouteError {
         /// What happened.
         cause: DnsError,
     },
+    /// The MTA-STS policy of the domain allows none of its hosts.
+    #[error("no MX host of {domain} is allowed by its MTA-STS policy (enforce)")]
+    MtaSts {
+        /// The domain asked for.
+        domain: RoutingDomain,
+    },
 }
 
 impl MailExchangers {
@@ -93,6 +102,7 @@ impl MailExchangers {
         };
         match answer {
             Ok(answer) if !answer.records.is_empty() => Self::from_records(domain, &answer),
+            // A name without MX is its own host: that the look-up of its addresses is secure is all DANE asks for.
             Ok(_) | Err(DnsError::NoData) => Ok(Self::implicit(domain, name)),
             Err(DnsError::NxDomain) => Err(RouteError::NxDomain { domain: domain.clone() }),
             Err(cause) => Err(RouteError::Dns { domain: domain.clone(), cause }),
@@ -129,6 +139,8 @@ impl MailExchangers {
             hosts: hosts.collect(),
             site_name: format!("mx_list:{}", labels.join(",")),
             ttl_secs: u32::MAX,
+            is_secure: false,
+            sts: StsMode::None,
         })
     }
 
@@ -181,6 +193,42 @@ impl MailExchangers {
         self.ttl_secs
     }
 
+    /// True when DNSSEC vouches for the names of the hosts (RFC 7672 section 2.2): for the MX records, or because there is
+    /// no MX and so no name but the domain's own. Of a list it is the operator's word, see [`Self::trusted`].
+    pub fn is_secure(&self) -> bool {
+        self.is_secure
+    }
+
+    /// The same, as if DNSSEC vouched for the names: KumoMTA's `treat_mx_list_as_secure`.
+    #[must_use]
+    pub fn trusted(self) -> Self {
+        Self { is_secure: true, ..self }
+    }
+
+    /// What the domain's MTA-STS policy asks for.
+    pub fn sts(&self) -> StsMode {
+        self.sts
+    }
+
+    /// The same under the domain's MTA-STS policy: `enforce` leaves out the hosts it does not allow, so that the site is
+    /// another. Only what MX records (or their absence) name is judged. Fails when no host is left.
+    pub fn under_policy(self, policy: &StsPolicy) -> Result<Self, RouteError> {
+        let is_judged = matches!(self.kind, RouteKind::Mx | RouteKind::ImplicitMx);
+        match policy.mode {
+            _ if !is_judged => Ok(self),
+            StsMode::None | StsMode::Testing => Ok(Self { sts: policy.mode, ..self }),
+            StsMode::Enforce => {
+                let allowed = self.hosts.iter().filter(|host| policy.allows(&host.name));
+                let records: Vec<(u16, String)> = allowed.map(|host| (host.preference, host.name.clone())).collect();
+                if records.is_empty() {
+                    return Err(RouteError::MtaSts { domain: self.domain });
+                }
+                let kept = Self::assemble(&self.domain, self.kind, records, (self.ttl_secs, self.is_secure));
+                Ok(Self { sts: policy.mode, ..kept })
+            }
+        }
+    }
+
     fn literal(domain: &RoutingDomain, ip: IpAddr) -> Self {
         let site_name = match (ip, domain.port()) {
             (IpAddr::V6(v6), Some(port)) => format!("[{v6}]:{port}"),
@@ -198,19 +246,21 @@ impl MailExchangers {
             }],
             site_name,
             ttl_secs: u32::MAX,
+            is_secure: false,
+            sts: StsMode::None,
         }
     }
 
     fn implicit(domain: &RoutingDomain, name: &str) -> Self {
         let records = vec![(IMPLICIT_MX_PREFERENCE, format!("{name}."))];
-        Self::assemble(domain, RouteKind::ImplicitMx, records, IMPLICIT_MX_TTL_SECS)
+        Self::assemble(domain, RouteKind::ImplicitMx, records, (IMPLICIT_MX_TTL_SECS, true))
     }
 
     fn from_records(domain: &RoutingDomain, answer: &MxAnswer) -> Result<Self, RouteError> {
         let is_null = |host: &str| host.is_empty() || host == ".";
         if answer.records.iter().all(|r| is_null(&r.host)) {
             let records = vec![(answer.records[0].preference, ".".to_string())];
-            return Ok(Self::assemble(domain, RouteKind::NullMx, records, answer.ttl_secs));
+            return Ok(Self::assemble(domain, RouteKind::NullMx, records, (answer.ttl_secs, answer.is_secure)));
         }
         // a null host beside real ones means nothing (RFC 7505 section 3), and neither does a host that is no host name
         let usable = answer.records.iter().filter(|r| !is_null(&r.host));
@@ -223,14 +273,20 @@ impl MailExchangers {
         records.sort();
         records.dedup();
         records.truncate(MX_HOSTS_MAX);
-        Ok(Self::assemble(domain, RouteKind::Mx, records, answer.ttl_secs))
+        Ok(Self::assemble(domain, RouteKind::Mx, records, (answer.ttl_secs, answer.is_secure)))
     }
 
-    fn assemble(domain: &RoutingDomain, kind: RouteKind, records: Vec<(u16, String)>, ttl_secs: u32) -> Self {
+    fn assemble(
+        domain: &RoutingDomain,
+        kind: RouteKind,
+        records: Vec<(u16, String)>,
+        (ttl_secs, is_secure): (u32, bool),
+    ) -> Self {
         let names: Vec<&str> = records.iter().map(|(_, name)| name.as_str()).collect();
         let site_name = roll_up(&names, domain.port());
         let host = |(preference, name)| Exchanger { name, preference, ip: None, port: domain.port() };
-        Self { domain: domain.clone(), kind, hosts: records.into_iter().map(host).collect(), site_name, ttl_secs }
+        let hosts = records.into_iter().map(host).collect();
+        Self { domain: domain.clone(), kind, hosts, site_name, ttl_secs, is_secure, sts: StsMode::None }
     }
 }
 
@@ -238,7 +294,7 @@ impl RouteError {
     /// The domain that did not resolve.
     pub fn domain(&self) -> &RoutingDomain {
         match self {
-            Self::NxDomain { domain } | Self::Dns { domain, .. } => domain,
+            Self::NxDomain { domain } | Self::Dns { domain, .. } | Self::MtaSts { domain } => domain,
         }
     }
 
@@ -251,7 +307,7 @@ impl RouteError {
     pub fn metrics_site(&self) -> String {
         match self {
             Self::NxDomain { domain } => format!("NXDOMAIN:{domain}"),
-            Self::Dns { domain, .. } => format!("DNSFAIL:{domain}"),
+            Self::Dns { domain, .. } | Self::MtaSts { domain } => format!("DNSFAIL:{domain}"),
         }
     }
 

@@ -9,7 +9,7 @@ fn domain(text: &str) -> RoutingDomain {
 
 fn answer(records: &[(u16, &str)]) -> Result<MxAnswer, DnsError> {
     let record = |(preference, host): &(u16, &str)| MxRecord { preference: *preference, host: host.to_string() };
-    Ok(MxAnswer { records: records.iter().map(record).collect(), ttl_secs: 77 })
+    Ok(MxAnswer { records: records.iter().map(record).collect(), ttl_secs: 77, ..Default::default() })
 }
 
 fn names(mx: &MailExchangers) -> Vec<(u16, &str)> {
@@ -140,4 +140,28 @@ fn bounds() {
     assert!(MailExchangers::from_mx_list(&domain("example.com"), &list[1..]).is_ok());
     let entries = MX_LIST_ENTRIES_MAX + 1;
     assert_eq!(MailExchangers::from_mx_list(&domain("example.com"), &list), Err(MxListError::TooLong { entries }));
+}
+
+#[test]
+fn an_enforced_policy_leaves_hosts_out_and_names_the_site_anew() {
+    let policy =
+        |mode, mx: &[&str]| StsPolicy { mode, max_age_secs: 1, mx: mx.iter().map(|name| (*name).to_owned()).collect() };
+    let domain = RoutingDomain::parse("a.test:2525").unwrap();
+    let made = |list: &[(u16, &str)]| MailExchangers::from_answer(&domain, answer(list)).unwrap();
+    let all = [(10, "mx1.a.test."), (20, "evil.test."), (30, "mx2.a.test.")];
+    let kept = made(&all).under_policy(&policy(StsMode::Enforce, &["*.a.test"])).unwrap();
+    let names: Vec<(u16, &str)> = kept.hosts().iter().map(|h| (h.preference, h.name.as_str())).collect();
+    assert_eq!(names, [(10, "mx1.a.test."), (30, "mx2.a.test.")]);
+    assert_eq!((kept.sts(), kept.hosts()[0].port), (StsMode::Enforce, Some(2525)));
+    assert_eq!(kept.site_name(), made(&[all[0], all[2]]).site_name());
+    let testing = made(&all).under_policy(&policy(StsMode::Testing, &["*.a.test"])).unwrap();
+    assert_eq!((testing.hosts().len(), testing.sts()), (3, StsMode::Testing));
+    let nothing = made(&all).under_policy(&policy(StsMode::Enforce, &["*.b.test"])).unwrap_err();
+    assert!(matches!(nothing, RouteError::MtaSts { .. }) && !nothing.is_permanent());
+    assert_eq!((nothing.reply().code, nothing.reply().enhanced), (451, (4, 4, 4)));
+    let implicit = MailExchangers::from_answer(&domain, Err(DnsError::NoData)).unwrap();
+    assert_eq!(implicit.under_policy(&policy(StsMode::Enforce, &["a.test"])).unwrap().sts(), StsMode::Enforce);
+    // What DNS did not name is not the policy's business.
+    let literal = MailExchangers::from_answer(&RoutingDomain::parse("[127.0.0.1]").unwrap(), Err(DnsError::NoData));
+    assert_eq!(literal.unwrap().under_policy(&policy(StsMode::Enforce, &["b.test"])).unwrap().sts(), StsMode::None);
 }

@@ -11,10 +11,12 @@
 //!
 //! What can fail: [`DomainError`] (text that is not a domain), [`RouteError`] (a domain that does not resolve).
 //!
-//! Deliberately not here: caching and time limits of look-ups (`net::dns`), MTA-STS and DANE verdicts.
+//! Deliberately not here: caching and time limits of look-ups (`net::dns`), fetching of MTA-STS policies (`net::mta_sts`),
+//! whether a certificate satisfies DANE (`net::dane`).
 
 mod domain;
 mod exchangers;
+mod mta_sts;
 mod mx_list;
 mod plan;
 mod reply;
@@ -23,7 +25,11 @@ mod site;
 
 pub use domain::{DOMAIN_TEXT_BYTES_MAX, DomainError, RouteHost, RoutingDomain};
 pub use exchangers::{Exchanger, IMPLICIT_MX_TTL_SECS, MX_HOSTS_MAX, MailExchangers, RouteError, RouteKind};
+pub use mta_sts::{STS_MAX_AGE_SECS, STS_PATTERNS_MAX, STS_POLICY_BYTES_MAX, StsError, StsMode, StsPolicy, StsRecord};
 pub use mx_list::{MX_LIST_ENTRIES_MAX, MxListEntry, MxListError};
 pub use plan::{CANDIDATES_MAX, Candidate, ConnectionPlan, PlanOptions, ResolvedHost};
 pub use reply::{INTERNAL_REPLY_PREFIX, LocalReply};
-pub use resolver::{BoxFuture, DnsError, IpAnswer, IpStrategy, MxAnswer, MxRecord, Resolver};
+pub use resolver::{
+    BoxFuture, DnsError, HostTrust, IpAnswer, IpStrategy, MxAnswer, MxRecord, Resolver, TlsaAnswer, TlsaRecord,
+    TxtAnswer,
+};

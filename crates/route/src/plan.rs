@@ -13,7 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::exchangers::{Exchanger, MailExchangers};
 use crate::reply::LocalReply;
-use crate::resolver::DnsError;
+use crate::resolver::{DnsError, HostTrust};
 
 /// Candidates kept in one plan. Each may cost a connect timeout; nobody's mail is served by trying more.
 pub const CANDIDATES_MAX: usize = 256;
@@ -54,6 +54,8 @@ pub struct Candidate {
     pub addr: SocketAddr,
     /// The host's preference.
     pub preference: u16,
+    /// What DNSSEC says of the address.
+    pub trust: HostTrust,
 }
 
 /// An exchanger with the answer to its address question.
@@ -63,6 +65,8 @@ pub struct ResolvedHost {
     pub exchanger: Exchanger,
     /// Its addresses, or why they are not known.
     pub addresses: Result<Vec<IpAddr>, DnsError>,
+    /// What DNSSEC says of them.
+    pub trust: HostTrust,
 }
 
 /// What the egress path and source say about connecting.
@@ -123,7 +127,8 @@ fn all_candidates(hosts: &[ResolvedHost], options: &PlanOptions<'_>) -> Vec<Cand
         for ip in host.addresses.as_deref().unwrap_or_default() {
             // ::ffff:127.0.0.1 is 127.0.0.1 and must not slip past an IPv4 CIDR
             let addr = SocketAddr::new(ip.to_canonical(), port);
-            all.push(Candidate { host: exchanger.name.clone(), addr, preference: exchanger.preference });
+            let (preference, trust) = (exchanger.preference, host.trust.clone());
+            all.push(Candidate { host: exchanger.name.clone(), addr, preference, trust });
         }
     }
     // one host listed twice, or twice the same address: the better preference stays

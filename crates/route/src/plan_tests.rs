@@ -13,7 +13,7 @@ const ALL: &dyn Fn(IpAddr) -> bool = &|_| true;
 
 fn exchangers(domain: &str, records: &[(u16, &str)]) -> MailExchangers {
     let record = |(preference, host): &(u16, &str)| MxRecord { preference: *preference, host: host.to_string() };
-    let answer = MxAnswer { records: records.iter().map(record).collect(), ttl_secs: 60 };
+    let answer = MxAnswer { records: records.iter().map(record).collect(), ttl_secs: 60, ..Default::default() };
     MailExchangers::from_answer(&RoutingDomain::parse(domain).unwrap(), Ok(answer)).unwrap()
 }
 
@@ -23,7 +23,10 @@ fn resolve(mx: &MailExchangers, table: &[(&str, &[&str])]) -> Vec<ResolvedHost> 
         (None, Some((_, texts))) => Ok(texts.iter().map(|t| t.parse().unwrap()).collect()),
         (None, None) => Err(DnsError::NxDomain),
     };
-    mx.hosts().iter().map(|h| ResolvedHost { exchanger: h.clone(), addresses: addresses(h) }).collect()
+    mx.hosts()
+        .iter()
+        .map(|h| ResolvedHost { exchanger: h.clone(), addresses: addresses(h), trust: HostTrust::default() })
+        .collect()
 }
 
 fn options(shuffle_seed: u64) -> PlanOptions<'static> {
@@ -160,7 +163,8 @@ fn candidates_are_bounded() {
     let plan_of = |count: u32| {
         let mx = exchangers("example.com", &[(10, "a.example.")]);
         let ips: Vec<IpAddr> = (0..count).map(|i| IpAddr::V4((0x0A00_0000 + i).into())).collect();
-        let hosts = vec![ResolvedHost { exchanger: mx.hosts()[0].clone(), addresses: Ok(ips) }];
+        let hosts =
+            vec![ResolvedHost { exchanger: mx.hosts()[0].clone(), addresses: Ok(ips), trust: HostTrust::default() }];
         texts(&ConnectionPlan::new(&mx, &hosts, &options(1))).len()
     };
     assert_eq!(plan_of(CANDIDATES_MAX as u32), CANDIDATES_MAX);

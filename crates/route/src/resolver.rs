@@ -3,7 +3,7 @@
 //! The trait lives with its consumer. `net::dns` implements it over a real DNS client; tests implement it over a table.
 //! Answers are plain values with their time to live in seconds, so that deciding on them needs no network and no clock.
 //!
-//! Deliberately not here: caching, time limits, look-ups of other record types.
+//! Deliberately not here: caching, time limits, what TXT and TLSA records mean.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -21,15 +21,27 @@ pub trait Resolver: Send + Sync {
 
     /// The addresses of `host` (following CNAMEs), of the families that `strategy` asks for.
     fn ip<'a>(&'a self, host: &'a str, strategy: IpStrategy) -> BoxFuture<'a, Result<IpAnswer, DnsError>>;
+
+    /// The TXT records of `name` (following CNAMEs). A resolver that knows of none says so.
+    fn txt<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<TxtAnswer, DnsError>> {
+        Box::pin(std::future::ready(Err(DnsError::NoData)))
+    }
+
+    /// The TLSA records of `name` (following CNAMEs). A resolver that knows of none says so.
+    fn tlsa<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {
+        Box::pin(std::future::ready(Err(DnsError::NoData)))
+    }
 }
 
 /// The MX records of a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MxAnswer {
     /// Records in the order the server gave them.
     pub records: Vec<MxRecord>,
     /// The smallest time to live of the answer, in seconds.
     pub ttl_secs: u32,
+    /// DNSSEC vouches for all of it.
+    pub is_secure: bool,
 }
 
 /// One MX record (RFC 1035 section 3.3.9).
@@ -42,12 +54,56 @@ pub struct MxRecord {
 }
 
 /// The addresses of a host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IpAnswer {
     /// Addresses in the order the server gave them; never empty in an `Ok` answer.
     pub addresses: Vec<IpAddr>,
     /// The smallest time to live of the answer, in seconds.
     pub ttl_secs: u32,
+    /// What DNSSEC says of it.
+    pub trust: HostTrust,
+}
+
+/// What DNSSEC says of a host's addresses; the default is nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostTrust {
+    /// It vouches for the addresses and all aliases on the way.
+    pub is_secure: bool,
+    /// The name at the end of the aliases, when it is another than the one asked for. Lower case with its final dot.
+    pub canonical: Option<String>,
+    /// It vouches for the first alias, whatever of the rest.
+    pub is_alias_secure: bool,
+}
+
+/// The TXT records of a name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TxtAnswer {
+    /// Each record's strings joined.
+    pub texts: Vec<Vec<u8>>,
+    /// The smallest time to live of the answer, in seconds.
+    pub ttl_secs: u32,
+}
+
+/// The TLSA records of a name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TlsaAnswer {
+    /// Records in the order the server gave them.
+    pub records: Vec<TlsaRecord>,
+    /// DNSSEC vouches for all of it.
+    pub is_secure: bool,
+}
+
+/// One TLSA record (RFC 6698 section 2.1), its numbers as they stand.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TlsaRecord {
+    /// Certificate usage: 2 is DANE-TA, 3 is DANE-EE.
+    pub usage: u8,
+    /// 0 is the whole certificate, 1 its public key.
+    pub selector: u8,
+    /// 0 is the content itself, 1 its SHA-256, 2 its SHA-512.
+    pub matching: u8,
+    /// What has to match.
+    pub data: Vec<u8>,
 }
 
 /// Which address families are looked up for an MX host: the egress path's `ip_lookup_strategy`.
@@ -81,6 +137,9 @@ pub enum DnsError {
     /// The server could not find out.
     #[error("the DNS server failed (SERVFAIL)")]
     ServFail,
+    /// DNSSEC says that the answer is forged, or broken.
+    #[error("the DNS answer fails DNSSEC validation")]
+    Bogus,
     /// An answer that cannot be used.
     #[error("unusable DNS answer: {0}")]
     Malformed(String),

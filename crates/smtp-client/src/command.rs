@@ -21,6 +21,12 @@ pub(crate) fn put_auth(out: &mut Output, auth: &AuthPlain) {
     out.put(format!("AUTH PLAIN {response}\r\n").as_bytes());
 }
 
+/// Writes one of the two answers of AUTH LOGIN. The words of the challenges differ from server to server; that the name
+/// is asked for first does not.
+pub(crate) fn put_auth_answer(out: &mut Output, answer: &str) {
+    out.put(format!("{}\r\n", STANDARD.encode(answer)).as_bytes());
+}
+
 /// Writes MAIL with the parameters the server understands.
 pub(crate) fn put_mail(out: &mut Output, flight: &Flight, offers: &Capabilities) {
     out.put(b"MAIL FROM:<");
@@ -62,6 +68,7 @@ pub(crate) fn named(stage: Stage, flight: Option<&Flight>) -> Cow<'static, str> 
         (Stage::Helo, _) => "HELO".into(),
         (Stage::StartTls, _) => "STARTTLS".into(),
         (Stage::Auth, _) => "AUTH PLAIN".into(),
+        (Stage::AuthLogin | Stage::AuthLoginUser | Stage::AuthLoginPassword, _) => "AUTH LOGIN".into(),
         (Stage::Rset, _) => "RSET".into(),
         (Stage::Data, _) => "DATA".into(),
         (Stage::Dot | Stage::LmtpDot(_), _) => ".".into(),

@@ -75,10 +75,18 @@ impl Session {
         }
     }
 
-    pub(crate) fn on_auth(&mut self, reply: Reply) {
+    pub(crate) fn on_auth(&mut self, stage: Stage, reply: Reply) {
         match reply.is_success() {
             true => self.state = State::Open,
-            false => self.fail_at(Stage::Auth, Failure::Refused(reply)),
+            false => self.fail_at(stage, Failure::Refused(reply)),
+        }
+    }
+
+    /// The server asks for the next part of AUTH LOGIN.
+    pub(crate) fn on_auth_challenge(&mut self, stage: Stage, next: Stage, reply: Reply) {
+        match reply.code {
+            334 => self.pipeline.plan(next, 0),
+            _ => self.fail_at(stage, Failure::Refused(reply)),
         }
     }
 
@@ -98,17 +106,25 @@ impl Session {
             self.state = State::Open;
             return;
         };
+        // Both send the password as it is; PLAIN does so in one step.
+        let stage = match (self.capabilities.offers_auth("PLAIN"), self.capabilities.offers_auth("LOGIN")) {
+            (true, _) => Some(Stage::Auth),
+            (false, true) => Some(Stage::AuthLogin),
+            (false, false) => None,
+        };
         let obstacle = match self.tls {
-            _ if !self.capabilities.offers_auth("PLAIN") => Some("the server does not offer AUTH PLAIN"),
-            TlsStatus::Clear | TlsStatus::Refused(_) if !auth.allow_without_tls => Some("AUTH PLAIN needs TLS"),
+            _ if stage.is_none() => Some("the server offers neither AUTH PLAIN nor LOGIN"),
+            TlsStatus::Clear | TlsStatus::Refused(_) if !auth.allow_without_tls => {
+                Some("AUTH PLAIN and LOGIN need TLS")
+            }
             TlsStatus::Unverified if !auth.allow_without_valid_certificate => {
-                Some("AUTH PLAIN needs a valid certificate")
+                Some("AUTH PLAIN and LOGIN need a valid certificate")
             }
             _ => None,
         };
-        match obstacle {
-            Some(text) => self.fail_at(Stage::Auth, Failure::AuthUnavailable(text)),
-            None => self.pipeline.plan(Stage::Auth, 0),
+        match (obstacle, stage) {
+            (None, Some(stage)) => self.pipeline.plan(stage, 0),
+            (obstacle, _) => self.fail_at(Stage::Auth, Failure::AuthUnavailable(obstacle.unwrap_or_default())),
         }
     }
 }

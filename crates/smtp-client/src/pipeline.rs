@@ -16,7 +16,12 @@ pub(crate) enum Stage {
     Ehlo,
     Helo,
     StartTls,
+    /// AUTH PLAIN, all of it.
     Auth,
+    /// AUTH LOGIN, then its two answers.
+    AuthLogin,
+    AuthLoginUser,
+    AuthLoginPassword,
     Rset,
     Mail,
     /// With the recipient's place in the job.
@@ -35,7 +40,7 @@ impl Stage {
             Stage::Banner => Phase::Banner,
             Stage::Ehlo | Stage::Helo => Phase::Ehlo,
             Stage::StartTls => Phase::StartTls,
-            Stage::Auth => Phase::Auth,
+            Stage::Auth | Stage::AuthLogin | Stage::AuthLoginUser | Stage::AuthLoginPassword => Phase::Auth,
             Stage::Rset => Phase::Rset,
             Stage::Mail => Phase::MailFrom,
             Stage::Rcpt(_) => Phase::RcptTo,
@@ -49,6 +54,7 @@ impl Stage {
     fn ends_group(self) -> bool {
         match self {
             Stage::Banner | Stage::Ehlo | Stage::Helo | Stage::StartTls | Stage::Auth => true,
+            Stage::AuthLogin | Stage::AuthLoginUser | Stage::AuthLoginPassword => true,
             Stage::Data | Stage::Quit => true,
             Stage::Rset | Stage::Mail | Stage::Rcpt(_) | Stage::Dot | Stage::LmtpDot(_) => false,
         }

@@ -285,6 +285,13 @@ impl Session {
             (Stage::Helo, _) => command::put_hello(out, "HELO", &self.settings.ehlo_domain),
             (Stage::StartTls, _) => out.put(b"STARTTLS\r\n"),
             (Stage::Auth, _) => self.settings.auth.iter().for_each(|auth| command::put_auth(out, auth)),
+            (Stage::AuthLogin, _) => out.put(b"AUTH LOGIN\r\n"),
+            (Stage::AuthLoginUser, _) => {
+                self.settings.auth.iter().for_each(|auth| command::put_auth_answer(out, &auth.username));
+            }
+            (Stage::AuthLoginPassword, _) => {
+                self.settings.auth.iter().for_each(|auth| command::put_auth_answer(out, &auth.password));
+            }
             (Stage::Rset, _) => out.put(b"RSET\r\n"),
             (Stage::Mail, Some(flight)) => command::put_mail(out, flight, &self.capabilities),
             (Stage::Rcpt(place), Some(flight)) => command::put_rcpt(out, flight, place),
@@ -324,7 +331,9 @@ impl Session {
             Stage::Ehlo => self.on_ehlo(reply),
             Stage::Helo => self.on_helo(reply),
             Stage::StartTls => self.on_starttls(reply),
-            Stage::Auth => self.on_auth(reply),
+            Stage::Auth | Stage::AuthLoginPassword => self.on_auth(stage, reply),
+            Stage::AuthLogin => self.on_auth_challenge(stage, Stage::AuthLoginUser, reply),
+            Stage::AuthLoginUser => self.on_auth_challenge(stage, Stage::AuthLoginPassword, reply),
             Stage::Rset => self.on_rset(reply),
             Stage::Mail => self.on_mail(serial, reply),
             Stage::Rcpt(place) => self.on_rcpt(serial, place, reply),
@@ -355,7 +364,7 @@ impl Session {
             Stage::Banner => timeouts.banner,
             Stage::Ehlo | Stage::Helo => timeouts.ehlo,
             Stage::StartTls => timeouts.starttls,
-            Stage::Auth => timeouts.auth,
+            Stage::Auth | Stage::AuthLogin | Stage::AuthLoginUser | Stage::AuthLoginPassword => timeouts.auth,
             Stage::Rset => timeouts.rset,
             Stage::Mail => timeouts.mail_from,
             Stage::Rcpt(_) => timeouts.rcpt_to,

@@ -32,7 +32,7 @@ pub struct Settings {
     pub ignore_8bit_checks: bool,
     /// RCPT commands of one transaction; more recipients go into further transactions.
     pub max_recipients_per_batch: usize,
-    /// Authenticate with AUTH PLAIN; failing to is the end of the session.
+    /// Authenticate; failing to is the end of the session.
     pub auth: Option<AuthPlain>,
 }
 
@@ -61,7 +61,7 @@ pub struct Timeouts {
     pub quit: Duration,
 }
 
-/// Credentials for AUTH PLAIN (RFC 4616) and when they may be sent.
+/// Credentials for AUTH PLAIN (RFC 4616), or LOGIN where that is not offered, and when they may be sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AuthPlain {
     /// Who.

@@ -28,6 +28,8 @@ pub struct Families {
     pub total_connection_count: IntCounterVec,
     /// Inbound connections refused.
     pub total_connections_denied: IntCounterVec,
+    /// Hosts looked at under `enable_dane`, by what came of it.
+    pub dane_result_count: IntCounterVec,
     /// Rejection records.
     pub smtp_server_rejections: IntCounterVec,
     /// Open connections, either way.
@@ -91,6 +93,7 @@ impl Metrics {
             total_messages_transfail: counters(r, "total_messages_transfail", "transient failures", &["service"])?,
             total_messages_fail: counters(r, "total_messages_fail", "permanent failures", &["service"])?,
             total_connection_count: counters(r, "total_connection_count", "connections ever opened", &["service"])?,
+            dane_result_count: counters(r, "dane_result_count", "hosts looked at for DANE", &["result"])?,
             total_connections_denied: counters(r, "total_connections_denied", "connections refused", &["service"])?,
             smtp_server_rejections: counters(r, "smtp_server_rejections", "Rejection records", &["service"])?,
             connection_count: gauges(r, "connection_count", "open connections", &["service"])?,

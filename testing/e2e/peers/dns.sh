@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Unpacks a real DNS server (Debian's unbound) with a set of zones for mail routing tests, and prints the path of a
-# program that runs it. Nothing is installed, no daemon is left behind, nothing outside loopback is ever asked.
+# Unpacks a real DNS server (Debian's unbound) with a set of zones for mail routing tests, and the tools that sign zones
+# (Debian's ldnsutils), and prints the path of a program that runs the server. Nothing is installed, no daemon is left behind, nothing outside loopback is ever asked.
 #
 # usage: dns.sh [DIR]     default DIR: ${XDG_CACHE_HOME:-$HOME/.cache}/postrider/peers
 #
 # DIR/dns/bin/dns-server  run it as `PORT=5300 dns-server`: unbound in the foreground on 127.0.0.1:5300, UDP and TCP. It
 #                         execs, so its process id is unbound's. stderr says `start of service` once it answers.
-# DIR/dns/root            unpacked packages (when the host has no unbound of its own)
+#                         With arguments it is unbound with those arguments.
+# DIR/dns/bin/ldns-keygen, DIR/dns/bin/ldns-signzone
+#                         make keys of zones, and sign zones with them
+# DIR/dns/root            unpacked packages (of what the host has not itself)
 # DIR/dns/run/PORT        the configuration a run was started with
 #
 # The names it serves, all below .test (RFC 6761); tests rely on them, so add rather than change:
@@ -35,7 +38,7 @@
 set -euo pipefail
 
 # Raise this when anything below changes, so that an older tree is replaced.
-LAYOUT=1
+LAYOUT=2
 
 main() {
     local peers=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/postrider/peers}
@@ -48,25 +51,29 @@ main() {
     if [ "$(cat "$dns/stamp" 2>/dev/null)" != "$LAYOUT" ] || ! works; then
         rm -rf "$dns"
         mkdir -p "$dns/bin" "$dns/run"
-        command -v unbound >/dev/null || [ -x /usr/sbin/unbound ] || fetch
+        command -v unbound >/dev/null || [ -x /usr/sbin/unbound ] || fetch unbound usr/sbin/unbound
+        command -v ldns-signzone >/dev/null || fetch ldnsutils usr/bin/ldns-signzone
         write_zone >"$dns/test.zone"
         write_config >"$dns/unbound.conf.in"
         write_launcher >"$dns/bin/dns-server"
-        chmod 755 "$dns/bin/dns-server"
-        works || die "unbound under $dns does not run: $(PORT=5300 "$dns/bin/dns-server" -V 2>&1 | tail -n 3)"
+        write_tool_launcher >"$dns/bin/ldns-keygen"
+        write_tool_launcher >"$dns/bin/ldns-signzone"
+        chmod 755 "$dns"/bin/*
+        works || die "ldns-signzone or unbound under $dns does not run: $(PORT=5300 "$dns/bin/dns-server" -V 2>&1 | tail -n 3)"
         echo "$LAYOUT" >"$dns/stamp"
     fi
     echo "$dns/bin/dns-server"
 }
 
-# Downloads unbound and unpacks it; then, if the loader misses libraries, every library package below it that the host lacks.
+# Downloads a package and unpacks it: fetch NAME PROGRAM. Then, if the loader misses libraries, every library package below
+# it that the host lacks.
 fetch() {
-    local -a names=(unbound)
-    has_candidate || refresh_lists
-    has_candidate || die "apt knows no package unbound: is this Debian with its main archive?"
+    local -a names=("$1")
+    has_candidate "$1" || refresh_lists
+    has_candidate "$1" || die "apt knows no package $1: is this Debian with its main archive?"
     download "${names[@]}" || { refresh_lists && download "${names[@]}"; } || die "cannot download ${names[*]}"
-    if ldd "$dns/root/usr/sbin/unbound" | grep -q 'not found'; then
-        mapfile -t names < <(apt-cache depends --recurse --important unbound | grep -E '^lib[a-z0-9.+-]+$' | sort -u |
+    if ldd "$dns/root/$2" | grep -q 'not found'; then
+        mapfile -t names < <(apt-cache depends --recurse --important "$1" | grep -E '^lib[a-z0-9.+-]+$' | sort -u |
             while read -r name; do is_installed "$name" || echo "$name"; done)
         download "${names[@]}" || die "cannot download ${names[*]}"
     fi
@@ -92,7 +99,7 @@ is_installed() {
 has_candidate() {
     # Captured, not piped: `grep -q` hangs up early and pipefail would call that a failure.
     local policy
-    policy=$(apt-cache policy unbound 2>/dev/null) && grep -q '^  Candidate: [^(]' <<<"$policy"
+    policy=$(apt-cache policy "$1" 2>/dev/null) && grep -q '^  Candidate: [^(]' <<<"$policy"
 }
 
 refresh_lists() {
@@ -105,7 +112,23 @@ refresh_lists() {
     "${as_root[@]}" apt-get -q -q update </dev/null >&2
 }
 
-works() { PORT=5300 "$dns/bin/dns-server" -V >/dev/null 2>&1; }
+works() { PORT=5300 "$dns/bin/dns-server" -V >/dev/null 2>&1 && "$dns/bin/ldns-signzone" -v >/dev/null 2>&1; }
+
+write_tool_launcher() {
+    cat <<'RUN'
+#!/usr/bin/env bash
+# Runs the program of the same name, the host's or the unpacked one. Written by dns.sh.
+set -euo pipefail
+dns=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd)
+program=$dns/root/usr/bin/${0##*/}
+if [ ! -x "$program" ]; then exec "/usr/bin/${0##*/}" "$@"; fi
+for libs in "$dns"/root/usr/lib/*-linux-gnu* "$dns"/root/lib/*-linux-gnu*; do
+    if [ -d "$libs" ]; then LD_LIBRARY_PATH=$libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; fi
+done
+export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:-}
+exec "$program" "$@"
+RUN
+}
 
 write_launcher() {
     cat <<'RUN'

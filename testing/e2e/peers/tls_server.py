@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """An SMTP server with STARTTLS (Python's ssl, so OpenSSL) that writes down what each client did, for tests of our TLS.
 
-usage: tls_server.py --certificate PEM --key PEM --ledger FILE [--demand PEM] [--break handshake|ehlo]
+usage: tls_server.py --certificate PEM --key PEM --ledger FILE [--demand PEM] [--break handshake|ehlo|offer]
+                     [--listen IP:PORT]
 
   --demand   ask for a client certificate and let in only those this one vouches for
-  --break    `handshake`: answer the ClientHello with something that is not TLS; `ehlo`: hang up at the EHLO under TLS
+  --break    `handshake`: answer the ClientHello with something that is not TLS; `ehlo`: hang up at the EHLO under TLS;
+             `offer`: do not offer STARTTLS
+  --listen   an address and a port instead of a free one of 127.0.0.1
 
-Listens on a free port of 127.0.0.1 and says so on stderr in a line that ends `smtp listener on 127.0.0.1:PORT`. The
+It says where it listens on stderr in a line that ends `smtp listener on 127.0.0.1:PORT`. The
 ledger gets a JSON line for each event: `starttls` (the command came), `failed` (the handshake did, with `why`), `tls`
-(with `cipher`, `version`, `reused`, `offered`: the suites both sides know, `subject`: the client's common name) and
-`mail` (a message was taken; `tls`: under TLS or not).
+(with `cipher`, `version`, `reused`, `offered`: the suites both sides know, `subject`: the client's common name, `sni`) and
+`mail` (a message was taken; `tls`: under TLS or not; `to`: the last RCPT).
 """
 
 import argparse
@@ -35,14 +38,18 @@ class Session(socketserver.StreamRequestHandler):
         if verb == b"EHLO":
             if self.under_tls and self.server.options.broken == "ehlo":
                 return False
-            self.say("250-tls.test\r\n250 8BITMIME" if self.under_tls else "250-tls.test\r\n250 STARTTLS")
+            offers = not self.under_tls and self.server.options.broken != "offer"
+            self.say("250-tls.test\r\n250 STARTTLS" if offers else "250-tls.test\r\n250 8BITMIME")
         elif verb == b"STARTTLS":
             return self.start_tls()
+        elif verb == b"RCPT":
+            self.to = line.decode()
+            self.say("250 fine")
         elif verb == b"DATA":
             self.say("354 go on")
             while self.rfile.readline(4096) not in (b".\r\n", b""):
                 pass
-            self.note(event="mail", tls=self.under_tls)
+            self.note(event="mail", tls=self.under_tls, to=self.to)
             self.say("250 taken")
         else:
             self.say("221 bye" if verb == b"QUIT" else "250 fine")
@@ -66,7 +73,7 @@ class Session(socketserver.StreamRequestHandler):
         offered = [name for name, _, _ in tls.shared_ciphers() or []]
         cipher, version, _ = tls.cipher()
         known = {"cipher": cipher, "version": version, "reused": tls.session_reused, "offered": offered}
-        self.note(event="tls", subject=subject.get("commonName"), **known)
+        self.note(event="tls", subject=subject.get("commonName"), sni=getattr(tls, "sni", None), **known)
         return True
 
     def say(self, text):
@@ -77,8 +84,13 @@ class Session(socketserver.StreamRequestHandler):
             ledger.write(json.dumps(event) + "\n")
 
 
+def remember_name(tls, name, _context):
+    tls.sni = name
+
+
 class Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
+    allow_reuse_address = True
 
     def __init__(self, options):
         self.options = options
@@ -87,7 +99,9 @@ class Server(socketserver.ThreadingTCPServer):
         if options.demand:
             self.context.verify_mode = ssl.CERT_REQUIRED
             self.context.load_verify_locations(options.demand)
-        super().__init__(("127.0.0.1", 0), Session)
+        self.context.sni_callback = remember_name
+        host, port = options.listen.rsplit(":", 1)
+        super().__init__((host, int(port)), Session)
 
 
 def main():
@@ -95,7 +109,8 @@ def main():
     for name in ("certificate", "key", "ledger"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--demand")
-    parser.add_argument("--break", dest="broken", choices=("handshake", "ehlo"))
+    parser.add_argument("--break", dest="broken", choices=("handshake", "ehlo", "offer"))
+    parser.add_argument("--listen", default="127.0.0.1:0")
     with Server(parser.parse_args()) as server:
         print("smtp listener on %s:%d" % server.server_address, file=sys.stderr, flush=True)
         server.serve_forever()

@@ -1,6 +1,6 @@
 -- Everything goes to one smart host, a connection for each message, under TLS as the environment says.
 --   TLS_DIR, TLS_TO (host:port), TLS_MODE (enable_tls), TLS_SUITES (names with blanks between), TLS_REMEMBER (duration),
---   TLS_RECONNECT (set: in clear after a failed handshake), TLS_CERT (PEM file), TLS_KEY (PEM file, given as key_data)
+--   TLS_USER, TLS_PASSWORD (AUTH, whoever the peer is), TLS_RECONNECT (set: in clear after a failed handshake), TLS_CERT (PEM file), TLS_KEY (PEM file, given as key_data)
 local kumo = require 'kumo'
 local DIR = os.getenv 'TLS_DIR'
 
@@ -9,6 +9,11 @@ if os.getenv 'TLS_KEY' then
   local file = assert(io.open(os.getenv 'TLS_KEY'))
   key = { key_data = file:read 'a' }
   file:close()
+end
+
+local password
+if os.getenv 'TLS_PASSWORD' then
+  password = { key_data = os.getenv 'TLS_PASSWORD' }
 end
 
 local suites = {}
@@ -41,6 +46,9 @@ kumo.on('get_egress_path_config', function()
     opportunistic_tls_reconnect_on_failed_handshake = os.getenv 'TLS_RECONNECT' ~= nil,
     tls_certificate = os.getenv 'TLS_CERT',
     tls_private_key = key,
+    smtp_auth_plain_username = os.getenv 'TLS_USER',
+    smtp_auth_plain_password = password,
+    allow_smtp_auth_plain_without_valid_certificate = true,
     prohibited_hosts = {},
     connection_limit = 1,
     max_deliveries_per_connection = 1,

@@ -29,6 +29,65 @@ impl Certificate {
     }
 }
 
+/// A certification authority of a test.
+#[derive(Clone, Debug)]
+pub struct Authority {
+    /// Its own certificate, and its key.
+    pub own: Certificate,
+}
+
+impl Authority {
+    /// A new one.
+    pub fn make(scratch: &Scratch) -> Authority {
+        let own = Certificate { certificate: scratch.join("ca.pem"), key: scratch.join("ca.key") };
+        let mut command = openssl(&["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout"]);
+        command.arg(&own.key).arg("-out").arg(&own.certificate).args(["-subj", "/CN=authority of a test"]);
+        run("openssl req", command, SOON).success();
+        Authority { own }
+    }
+
+    /// A certificate for `names`; the file holds the authority's behind it.
+    pub fn issue(&self, scratch: &Scratch, names: &[&str]) -> Certificate {
+        let file = |end: &str| scratch.join(&format!("{}.{end}", names[0]));
+        let issued = Certificate { certificate: file("pem"), key: file("key") };
+        let alternatives: Vec<String> = names.iter().map(|name| format!("DNS:{name}")).collect();
+        let extensions = format!("subjectAltName={}\nextendedKeyUsage=serverAuth\n", alternatives.join(","));
+        std::fs::write(file("ext"), extensions).expect("the extensions");
+        let mut command = openssl(&["req", "-newkey", "rsa:2048", "-nodes", "-keyout"]);
+        command.arg(&issued.key).arg("-out").arg(file("csr")).args(["-subj", &format!("/CN={}", names[0])]);
+        run("openssl req", command, SOON).success();
+        let mut command = openssl(&["x509", "-req", "-days", "2", "-CAcreateserial", "-CA"]);
+        command.arg(&self.own.certificate).arg("-CAkey").arg(&self.own.key).arg("-in").arg(file("csr"));
+        command.arg("-extfile").arg(file("ext")).arg("-out").arg(&issued.certificate);
+        run("openssl x509", command, SOON).success();
+        let read = |path: &Path| std::fs::read(path).expect("openssl wrote it");
+        let chain = [read(&issued.certificate), read(&self.own.certificate)].concat();
+        std::fs::write(&issued.certificate, chain).expect("the chain");
+        issued
+    }
+}
+
+impl Certificate {
+    /// The data of a TLSA record about it (the first in its file), SHA-256, in hexadecimal; `of_key`: selector 1.
+    pub fn tlsa_sha256(&self, scratch: &Scratch, of_key: bool) -> String {
+        let out = scratch.join("tlsa.der");
+        let mut command = openssl(&["x509", "-in"]);
+        command.arg(&self.certificate);
+        if of_key {
+            let public = scratch.join("tlsa.pub");
+            command.args(["-noout", "-pubkey", "-out"]).arg(&public);
+            run("openssl x509", command, SOON).success();
+            command = openssl(&["pkey", "-pubin", "-in"]);
+            command.arg(&public);
+        }
+        command.args(["-outform", "DER", "-out"]).arg(&out);
+        run("openssl", command, SOON).success();
+        let mut command = openssl(&["dgst", "-sha256", "-r"]);
+        command.arg(&out);
+        run("openssl dgst", command, SOON).success().stdout.split(' ').next().expect("a digest").to_owned()
+    }
+}
+
 /// Kinds of DKIM keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DkimKey {

@@ -26,6 +26,7 @@ pub mod process;
 pub mod proxy;
 pub mod scratch;
 pub mod sink;
+pub mod sts_server;
 pub mod tls_server;
 pub mod torture;
 pub mod trace;

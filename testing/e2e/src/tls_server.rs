@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// A running server, its certificate for `tls.test`.
+/// A running server, its certificate for `tls.test` unless the test brought one.
 #[derive(Debug)]
 pub struct TlsServer {
     /// Where it listens.
@@ -24,11 +24,32 @@ impl TlsServer {
     pub fn start(options: &[&str]) -> TlsServer {
         let scratch = Scratch::new();
         let own = Certificate::make(&scratch, "tls.test");
+        TlsServer::start_as(scratch, &own, options)
+    }
+
+    /// Starts one with a certificate of the test's.
+    pub fn start_with(own: &Certificate, options: &[&str]) -> TlsServer {
+        TlsServer::start_as(Scratch::new(), own, options)
+    }
+
+    /// Starts `peers/auth_server.py` instead, which takes mail after AUTH; its ledger knows `auth` and `mail`.
+    pub fn start_auth(user: &str, password: &str, options: &[&str]) -> TlsServer {
+        let scratch = Scratch::new();
+        let own = Certificate::make(&scratch, "tls.test");
+        let options = [&["--user", user, "--password", password], options].concat();
+        TlsServer::start_script("auth_server.py", scratch, &own, &options)
+    }
+
+    fn start_as(scratch: Scratch, own: &Certificate, options: &[&str]) -> TlsServer {
+        TlsServer::start_script("tls_server.py", scratch, own, options)
+    }
+
+    fn start_script(script: &str, scratch: Scratch, own: &Certificate, options: &[&str]) -> TlsServer {
         let ledger = scratch.join("ledger");
-        let mut command = peers::script("tls_server.py");
+        let mut command = peers::script(script);
         command.arg("--certificate").arg(&own.certificate).arg("--key").arg(&own.key);
         command.arg("--ledger").arg(&ledger).args(options);
-        let process = Process::spawn("tls_server.py", command);
+        let process = Process::spawn(script, command);
         let address = process.await_stderr("its address", SOON, |line| {
             line.split_once("smtp listener on ").and_then(|(_, address)| address.trim().parse().ok())
         });

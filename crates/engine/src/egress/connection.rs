@@ -178,6 +178,10 @@ impl Engine {
         tls: bool,
     ) -> Result<Ended, String> {
         let path = &opening.leg.path;
+        let Some(security) = self.stop.unless_requested(self.security(opening, host)).await else {
+            return Ok(Ended::Done);
+        };
+        let security = security?;
         let way = dialling::way(&opening.leg.source, path.connect_timeout.get()).await?;
         let connecting = net::dial::connect(host.addr, &way, &self.mx, path.connect_timeout.get());
         let Some(connected) = self.stop.unless_requested(connecting).await else { return Ok(Ended::Done) };
@@ -195,7 +199,11 @@ impl Engine {
             site: opening.ready_name.clone(),
             pool: Some(opening.leg.pool.clone()),
             source: Some(opening.leg.source.name.as_str().into()),
-            peer: Some(PeerAddress { name: host.host.clone(), addr: host.addr.ip().to_string(), is_secure: false }),
+            peer: Some(PeerAddress {
+                name: host.host.clone(),
+                addr: host.addr.ip().to_string(),
+                is_secure: security.is_secure,
+            }),
             source_address: Some(dialling::source_address(&dialled, &way)),
             tls: None,
             provider: path.provider_name.as_deref().map(Into::into),
@@ -204,7 +212,9 @@ impl Engine {
             ),
             counts: Some(self.counts(&opening.ready_name)),
         };
-        Delivery::new(self.clone(), opening, host, Stream::Plain(dialled.stream), held, facts, tls).serve().await
+        Delivery::new(self.clone(), opening, host, Stream::Plain(dialled.stream), held, facts, (security, tls))
+            .serve()
+            .await
     }
 
     /// A ready queue is gone: its series leave the registry (KumoMTA prunes them likewise).

@@ -5,7 +5,8 @@
 //! message taken is settled or given back exactly once.
 
 use crate::egress::connection::{CARRIED, Ended, InHand};
-use crate::egress::starttls::{SiteTls, mode};
+use crate::egress::security::Security;
+use crate::egress::starttls::SiteTls;
 use crate::engine::Engine;
 use crate::settle::AttemptFacts;
 use ::clock::Instant;
@@ -50,10 +51,10 @@ impl Delivery {
         stream: Stream,
         (waker, in_hand): (Arc<Notify>, InHand),
         facts: AttemptFacts,
-        tls_allowed: bool,
+        (security, tls_allowed): (Security, bool),
     ) -> Delivery {
-        let tls = SiteTls::new(&engine, opening);
-        let settings = settings(&engine, opening, tls.mode(&opening.leg.path, tls_allowed));
+        let tls = SiteTls::new(&engine, opening, security);
+        let settings = settings(&engine, opening, tls.mode(tls_allowed));
         let session = Session::new(engine.clock.mono(), Arc::new(settings));
         Delivery {
             conn: opening.conn,
@@ -241,15 +242,14 @@ impl Delivery {
             return self.session.connection_lost(self.now(), "TLS cannot be used");
         };
         let plain = std::mem::replace(&mut self.stream, Stream::Closed);
-        let handshake = plain.connect_tls(&connector, &self.host);
+        let handshake = plain.connect_tls(&connector, self.tls.server_name(&self.host));
         let done = tokio::time::timeout(self.path.starttls_timeout.get(), handshake).await;
         let now = self.now();
         match done {
             Ok(Ok((stream, facts))) => {
                 self.stream = stream;
                 self.facts.tls = Some(facts);
-                let verified = mode(self.path.enable_tls, true).verifies();
-                self.session.tls_started(now, verified);
+                self.session.tls_started(now, self.tls.verifies());
             }
             Ok(Err(error)) => self.session.tls_failed(now, &error.to_string()),
             Err(_) => self.session.tls_failed(now, "TLS handshake timed out"),

@@ -5,4 +5,5 @@ pub(crate) mod connection;
 mod delivery;
 mod dialling;
 mod routing;
+mod security;
 mod starttls;

@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use config::{EgressPath, EgressPool, EgressSource, MxListEntry, QueueConfig, QueueProtocol, UNSPECIFIED};
 use policy::{Event, PolicyError, QueueParts};
 use queue::{Destination, Leg, QueueKey, QueueName, Route, RouteFailure, Why};
-use route::{MailExchangers, RoutingDomain};
+use route::{MailExchangers, RoutingDomain, StsMode};
 use smtp_wire::{EnhancedCode, Reply};
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,12 +106,14 @@ impl Engine {
             let labels: Vec<String> = smtp.mx_list.iter().map(MxListEntry::label).collect();
             let exchangers = listed(&smtp.mx_list)
                 .map_err(|text| failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text))?;
-            let destination = Destination::new(&format!("{:?}", smtp.mx_list), Arc::new(exchangers));
+            let exchangers = if smtp.treat_mx_list_as_secure { exchangers.trusted() } else { exchangers };
+            let identity = format!("{:?}{}", smtp.mx_list, identity(&exchangers));
+            let destination = Destination::new(&identity, Arc::new(exchangers));
             return Ok((destination, format!("mx_list:{}", labels.join(","))));
         }
         let exchangers = self.exchangers(domain).await?;
         let site = exchangers.site_name().to_owned();
-        Ok((Destination::new("", exchangers), site))
+        Ok((Destination::new(&identity(&exchangers), exchangers), site))
     }
 
     /// The exchangers of a routing domain; a null MX is a failure that bounces.
@@ -151,6 +153,15 @@ impl Engine {
             true => self.policy.get_egress_path_config(domain.to_owned(), source.to_owned(), site.to_owned()).await,
             false => Ok(EgressPath::default()),
         }
+    }
+}
+
+/// What tells destinations of one site apart: what their domains demand of TLS, and whether DNSSEC vouches for their
+/// hosts. A connection serves one ready queue, and so satisfies the demands of every domain in it.
+fn identity(exchangers: &MailExchangers) -> String {
+    match (exchangers.sts(), exchangers.is_secure()) {
+        (StsMode::None, false) => String::new(),
+        (sts, is_secure) => format!(" mta-sts={} secure={is_secure}", sts.as_str()),
     }
 }
 

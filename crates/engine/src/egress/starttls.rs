@@ -6,9 +6,10 @@
 
 use crate::egress::broken_tls::{BrokenTls, memory};
 use crate::egress::connection::Ended;
+use crate::egress::security::Security;
 use crate::engine::Engine;
 use config::{EgressPath, EnableTls};
-use net::tls_client::ClientTls;
+use net::tls_client::{ClientTls, Verification};
 use queue::Opening;
 use route::MailExchangers;
 use smtp_client::{CloseReason, Closing, Phase, TlsMode};
@@ -18,29 +19,43 @@ use tokio_rustls::TlsConnector;
 /// What one session knows of TLS with its site.
 pub(super) struct SiteTls {
     site: String,
+    security: Security,
     known_broken: bool,
     /// Why our own side cannot do TLS.
     fault: Option<String>,
 }
 
 impl SiteTls {
-    pub fn new(engine: &Engine, opening: &Opening) -> SiteTls {
+    pub fn new(engine: &Engine, opening: &Opening, security: Security) -> SiteTls {
         // All sources learn from one; lists of equal label and other addresses are other sites.
         let exchangers = opening.leg.destination.hosts::<MailExchangers>();
         let site = exchangers.map_or_else(|| opening.ready_name.to_string(), |e| e.site_name().to_owned());
         let known_broken = engine.broken_tls().is_known(engine.clock.mono(), &site);
-        SiteTls { site, known_broken, fault: None }
+        SiteTls { site, security, known_broken, fault: None }
     }
 
     /// How the session is to use TLS; `allowed` is false when this host is tried again in clear.
-    pub fn mode(&self, path: &EgressPath, allowed: bool) -> TlsMode {
-        mode(path.enable_tls, allowed && !self.known_broken)
+    pub fn mode(&self, allowed: bool) -> TlsMode {
+        mode(self.security.enable_tls, allowed && !self.known_broken)
+    }
+
+    /// True when a handshake that succeeds has verified the server.
+    pub fn verifies(&self) -> bool {
+        self.security.verification != Verification::Any
+    }
+
+    /// The name by which TLS addresses the host called `host`.
+    pub fn server_name<'a>(&'a self, host: &'a str) -> &'a str {
+        self.security.server_name.as_deref().unwrap_or(host)
     }
 
     /// A connector as the path wants it; `None` when its options are at fault, and then the session has to end.
     pub async fn connector(&mut self, engine: &Engine, path: &EgressPath) -> Option<TlsConnector> {
         let made = match ClientTls::of(path) {
-            Ok(wanted) => engine.connectors.get(engine.clock.mono(), &wanted).await,
+            Ok(wanted) => {
+                let wanted = ClientTls { verification: self.security.verification.clone(), ..wanted };
+                engine.connectors.get(engine.clock.mono(), &wanted).await
+            }
             Err(error) => Err(error),
         };
         match made {
@@ -59,18 +74,25 @@ impl SiteTls {
             return Some(Ended::Refused(format!("TLS cannot be used: {fault}")));
         }
         // At a stop we break sessions ourselves.
-        if !is_tls_trouble(closing, under_tls) || engine.stop.is_draining() {
+        if engine.stop.is_draining() {
             return None;
+        }
+        let demand = self.security.demanded_by.as_ref().filter(|_| is_about_tls(closing, under_tls));
+        let demanded = demand.map(|by| format!("{}; TLS is demanded by {by}", closing.reply));
+        if !is_tls_trouble(closing, under_tls) {
+            return demanded.map(Ended::Refused);
         }
         if let Some(duration) = memory(path) {
             engine.broken_tls().note(engine.clock.mono(), &self.site, duration);
             tracing::info!("TLS with {} is broken, remembered for {duration:?}: {}", self.site, closing.reply);
         }
-        let must_fail = self.known_broken && mode(path.enable_tls, true).is_required();
-        must_fail.then(|| {
-            tracing::error!("TLS with {} is required and known to be broken: {}", self.site, closing.reply);
-            Ended::Refused(format!("{}; TLS with this site is known to be broken", closing.reply))
-        })
+        let must_fail = self.known_broken && mode(self.security.enable_tls, true).is_required();
+        if !must_fail {
+            return demanded.map(Ended::Refused);
+        }
+        tracing::error!("TLS with {} is required and known to be broken: {}", self.site, closing.reply);
+        let text = demanded.unwrap_or_else(|| closing.reply.to_string());
+        Some(Ended::Refused(format!("{text}; TLS with this site is known to be broken")))
     }
 }
 
@@ -90,6 +112,12 @@ pub(super) fn mode(enable_tls: EnableTls, tls_wanted: bool) -> TlsMode {
         EnableTls::OpportunisticInsecure if tls_wanted => TlsMode::OpportunisticInsecure,
         EnableTls::Opportunistic | EnableTls::OpportunisticInsecure | EnableTls::Disabled => TlsMode::Disabled,
     }
+}
+
+/// True when the session ended for want of TLS, whoever's fault it is.
+fn is_about_tls(closing: &Closing, under_tls: bool) -> bool {
+    let before_tls = closing.phase == Phase::StartTls || closing.why == CloseReason::TlsUnavailable;
+    before_tls || is_tls_trouble(closing, under_tls)
 }
 
 /// True when the handshake failed, or the EHLO after it.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use config::{EgressPath, EsmtpListener, LocalLogs, QueueConfig};
 use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
 use message::{Draft, Meta};
-use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
+use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use policy::{Answer, ConnMeta, Event, Interest, Policy, QueueParts, ready};
 use serde_json::json;
 use std::net::SocketAddr;
@@ -60,13 +60,13 @@ pub async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) 
     let mut options = store::Options::default();
     options.settings.queue_of = |envelope, meta| queue::schedule::label_for(envelope, meta).unwrap_or_default();
     let (spool, recovery) = store::open(&dir.join("spool"), options).expect("a spool nobody has open");
-    let nobody = HickoryResolver::from_config(&ResolverConfig::new(vec![([127, 0, 0, 1], 9).into()])).expect("sound");
+    let nobody = HickoryResolver::asking(&[([127, 0, 0, 1], 9).into()]).expect("sound");
     let logs = LocalLogs { log_dir: dir.join("log"), ..LocalLogs::default() };
     let engine = Engine::new(EngineParts {
         policy,
         spool,
         mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
-        connectors: net::tls::Connectors::new().expect("roots"),
+        connectors: net::tls::Connectors::new(None).expect("roots"),
         logs: vec![LogWriter::open(logs).expect("a fresh directory")],
         orders: store::OrdersFile::open(&dir.join("spool")).expect("no orders"),
         metrics: Metrics::new().expect("a registry"),

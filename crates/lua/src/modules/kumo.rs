@@ -4,7 +4,7 @@
 
 use crate::context::Host;
 use crate::convert;
-use crate::modules::{dkim, log, memory, on, reject, tuning};
+use crate::modules::{dkim, dns, log, memory, on, reject, tuning};
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
 use config::{
@@ -35,6 +35,7 @@ pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
     makes::<ListenerDomain>(lua, &kumo, "make_listener_domain", "kumo.make_listener_domain")?;
     kumo.set("validation_failed", lua.create_function(validation_failed)?)?;
     kumo.set("dkim", dkim::create(lua)?)?;
+    kumo.set("dns", dns::create(lua)?)?;
     Ok(kumo)
 }
 

@@ -1,6 +1,7 @@
 //! The modules scripts see, and the larger parts of `kumo`, one file each.
 
 pub(crate) mod dkim;
+pub(crate) mod dns;
 pub(crate) mod kumo;
 mod log;
 mod memory;

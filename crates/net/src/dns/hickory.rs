@@ -3,34 +3,50 @@
 //! In:  fully qualified names. Out: MX records and addresses as plain values, CNAMEs followed by the library.
 //! Fails with: [`DnsSetupError`] when it is made; `route::DnsError` per look-up.
 //!
+//! With `validate`, signatures are checked here, from the trust anchors down; an answer counts as secure when every
+//! record in it was, and one that should be signed and is not is a failure ([`DnsError::Bogus`]).
+//!
 //! Names are always asked for as they are: a search list would let `example.com` mean `example.com.corp.example`.
 //! Deliberately not here: our own time limits and caching (see `mx_cache`).
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use config::{HostsFile, NameServer, QueryOptions, ResolverOptions, ServerAddress, ServerOrdering, ServerProtocol};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{
-    ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig as Servers, ResolverOpts,
+    ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig as Servers, ResolverOpts, ServerOrderingStrategy,
 };
 use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError as LibraryDnsError, NetError};
+use hickory_resolver::proto::dnssec::{Proof, TrustAnchors};
 use hickory_resolver::proto::op::ResponseCode;
-use hickory_resolver::proto::rr::{Name, RData};
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
+use hickory_resolver::proto::serialize::txt::ParseError;
 use hickory_resolver::system_conf::parse_resolv_conf;
-use route::{BoxFuture, DnsError, IpAnswer, IpStrategy, MxAnswer, MxRecord, Resolver};
+use route::{
+    BoxFuture, DnsError, HostTrust, IpAnswer, IpStrategy, MxAnswer, MxRecord, Resolver, TlsaAnswer, TlsaRecord,
+    TxtAnswer,
+};
 
-use super::config::{DnsSetupError, ResolverConfig};
+use super::setup_error::DnsSetupError;
 
+/// TXT records looked at of one name.
+const TXT_RECORDS_MAX: usize = 64;
+/// TLSA records looked at of one name.
+const TLSA_RECORDS_MAX: usize = 64;
 /// Addresses kept of one host.
 pub const HOST_ADDRESSES_MAX: usize = 64;
 
 /// A DNS client with the library's answer cache.
 pub struct HickoryResolver {
     client: TokioResolver,
+    /// Signatures are checked, so that an answer may count as secure.
+    validates: bool,
 }
 
 impl HickoryResolver {
@@ -41,30 +57,28 @@ impl HickoryResolver {
 
     /// Asks the servers of a file in the format of resolv.conf(5).
     pub fn from_resolv_conf(path: &Path) -> Result<Self, DnsSetupError> {
-        let unreadable = |source: io::Error| DnsSetupError::Unreadable { path: path.into(), source };
-        let bytes = std::fs::read(path).map_err(unreadable)?;
-        let (servers, mut options) = parse_resolv_conf(bytes)
-            .map_err(|error| DnsSetupError::Unusable { path: path.into(), reason: error.to_string() })?;
-        // `options timeout:0` would let no answer be in time
-        options.timeout = options.timeout.max(RESOLV_CONF_TIMEOUT_MIN);
-        Self::build(servers, options)
+        let (servers, options) = read_resolv_conf(path)?;
+        Self::build(servers, options, None)
     }
 
-    /// Asks the servers of `config`.
-    pub fn from_config(config: &ResolverConfig) -> Result<Self, DnsSetupError> {
-        if config.name_servers.is_empty() {
-            return Err(DnsSetupError::NoNameServers);
-        }
-        if config.timeout.is_zero() {
+    /// Asks these servers, everything else by default.
+    pub fn asking(servers: &[SocketAddr]) -> Result<Self, DnsSetupError> {
+        Self::from_options(&ResolverOptions::asking(servers))
+    }
+
+    /// Asks as a policy wants it: its servers, or the system's when it names none.
+    pub fn from_options(options: &ResolverOptions) -> Result<Self, DnsSetupError> {
+        if options.options.timeout.get().is_zero() {
             return Err(DnsSetupError::NoTimeout);
         }
-        let server = |address: &std::net::SocketAddr| {
-            let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
-            connections.iter_mut().for_each(|c| c.port = address.port());
-            NameServerConfig::new(address.ip(), true, connections)
+        let servers = match options.name_servers.is_empty() {
+            true => read_resolv_conf(Path::new(SYSTEM_RESOLV_CONF))?.0,
+            false => {
+                let servers = options.name_servers.iter().map(|server| library_server(&server.0)).collect();
+                Servers::from_parts(None, Vec::new(), servers)
+            }
         };
-        let servers = config.name_servers.iter().map(server).collect();
-        Self::build(Servers::from_parts(None, Vec::new(), servers), library_options(config))
+        Self::build(servers, library_options(&options.options), trust_anchors(&options.options)?)
     }
 
     /// Forgets every answer.
@@ -72,22 +86,51 @@ impl HickoryResolver {
         self.client.clear_cache();
     }
 
-    fn build(servers: Servers, mut options: ResolverOpts) -> Result<Self, DnsSetupError> {
+    fn build(
+        servers: Servers,
+        mut options: ResolverOpts,
+        anchors: Option<TrustAnchors>,
+    ) -> Result<Self, DnsSetupError> {
         options.max_active_requests = ACTIVE_REQUESTS_MAX;
+        let validates = options.validate;
         let mut builder = TokioResolver::builder_with_config(servers, TokioRuntimeProvider::default());
         *builder.options_mut() = options;
+        if let Some(anchors) = anchors {
+            builder = builder.with_trust_anchor(Arc::new(anchors));
+        }
         let client = builder.build().map_err(|error| DnsSetupError::Library { reason: error.to_string() })?;
-        Ok(Self { client })
+        Ok(Self { client, validates })
     }
 
     async fn look_up_mx(&self, name: &str) -> Result<MxAnswer, DnsError> {
-        let lookup = self.client.mx_lookup(full_name(name)?).await.map_err(classify)?;
+        let name = full_name(name)?;
+        let lookup = self.client.mx_lookup(name.clone()).await.map_err(classify)?;
         let record = |data: &RData| match data {
             RData::MX(mx) => Some(MxRecord { preference: mx.preference, host: mx.exchange.to_lowercase().to_ascii() }),
             _ => None,
         };
-        let (records, ttl_secs) = pick(&lookup, record, usize::MAX);
-        if records.is_empty() { Err(DnsError::NoData) } else { Ok(MxAnswer { records, ttl_secs }) }
+        let (records, ttl_secs) = pick(&name, &lookup, record, usize::MAX);
+        let is_secure = self.is_secure(&lookup);
+        if records.is_empty() { Err(DnsError::NoData) } else { Ok(MxAnswer { records, ttl_secs, is_secure }) }
+    }
+
+    async fn look_up_txt(&self, name: &str) -> Result<TxtAnswer, DnsError> {
+        let name = full_name(name)?;
+        let lookup = self.client.txt_lookup(name.clone()).await.map_err(classify)?;
+        let text = |data: &RData| match data {
+            RData::TXT(txt) => Some(txt.txt_data.concat()),
+            _ => None,
+        };
+        let (texts, ttl_secs) = pick(&name, &lookup, text, TXT_RECORDS_MAX);
+        if texts.is_empty() { Err(DnsError::NoData) } else { Ok(TxtAnswer { texts, ttl_secs }) }
+    }
+
+    async fn look_up_tlsa(&self, name: &str) -> Result<TlsaAnswer, DnsError> {
+        let name = full_name(name)?;
+        let lookup = self.client.tlsa_lookup(name.clone()).await.map_err(classify)?;
+        let (records, _) = pick(&name, &lookup, tlsa_record, TLSA_RECORDS_MAX);
+        let is_secure = self.is_secure(&lookup);
+        if records.is_empty() { Err(DnsError::NoData) } else { Ok(TlsaAnswer { records, is_secure }) }
     }
 
     async fn look_up_ip(&self, host: &str, strategy: IpStrategy) -> Result<IpAnswer, DnsError> {
@@ -111,11 +154,42 @@ impl HickoryResolver {
     }
 
     async fn v4(&self, name: Name) -> Result<IpAnswer, DnsError> {
-        addresses(&self.client.ipv4_lookup(name).await.map_err(classify)?)
+        self.addresses(&name, &self.client.ipv4_lookup(name.clone()).await.map_err(classify)?)
     }
 
     async fn v6(&self, name: Name) -> Result<IpAnswer, DnsError> {
-        addresses(&self.client.ipv6_lookup(name).await.map_err(classify)?)
+        self.addresses(&name, &self.client.ipv6_lookup(name.clone()).await.map_err(classify)?)
+    }
+
+    fn addresses(&self, name: &Name, lookup: &Lookup) -> Result<IpAnswer, DnsError> {
+        let address = |data: &RData| match data {
+            RData::A(a) => Some(IpAddr::V4(a.0)),
+            RData::AAAA(aaaa) => Some(IpAddr::V6(aaaa.0)),
+            _ => None,
+        };
+        let (addresses, ttl_secs) = pick(name, lookup, address, HOST_ADDRESSES_MAX);
+        if addresses.is_empty() {
+            Err(DnsError::NoData)
+        } else {
+            Ok(IpAnswer { addresses, ttl_secs, trust: self.trust(name, lookup) })
+        }
+    }
+
+    fn trust(&self, name: &Name, lookup: &Lookup) -> HostTrust {
+        let end = end_of_aliases(name, lookup);
+        let canonical = (end != name).then(|| end.to_lowercase().to_ascii());
+        let mut aliases = lookup.answers().iter().filter(|r| r.name == *name && matches!(r.data, RData::CNAME(_)));
+        HostTrust {
+            is_secure: self.is_secure(lookup),
+            canonical,
+            is_alias_secure: self.validates && aliases.next().is_some_and(|alias| alias.proof.is_secure()),
+        }
+    }
+
+    /// Every record was validated, those of aliases too.
+    fn is_secure(&self, lookup: &Lookup) -> bool {
+        let mut records = lookup.answers().iter().filter(|record| record.record_type() != RecordType::RRSIG).peekable();
+        self.validates && records.peek().is_some() && records.all(|record| record.proof.is_secure())
     }
 }
 
@@ -127,58 +201,141 @@ impl Resolver for HickoryResolver {
     fn ip<'a>(&'a self, host: &'a str, strategy: IpStrategy) -> BoxFuture<'a, Result<IpAnswer, DnsError>> {
         Box::pin(self.look_up_ip(host, strategy))
     }
+
+    fn txt<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TxtAnswer, DnsError>> {
+        Box::pin(self.look_up_txt(name))
+    }
+
+    fn tlsa<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {
+        Box::pin(self.look_up_tlsa(name))
+    }
 }
 
-fn library_options(config: &ResolverConfig) -> ResolverOpts {
+fn read_resolv_conf(path: &Path) -> Result<(Servers, ResolverOpts), DnsSetupError> {
+    let unreadable = |source: io::Error| DnsSetupError::Unreadable { path: path.into(), source };
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let (servers, mut options) = parse_resolv_conf(bytes)
+        .map_err(|error| DnsSetupError::Unusable { path: path.into(), reason: error.to_string() })?;
+    // `options timeout:0` would let no answer be in time
+    options.timeout = options.timeout.max(RESOLV_CONF_TIMEOUT_MIN);
+    Ok((servers, options))
+}
+
+fn library_server(server: &NameServer) -> NameServerConfig {
+    let address = server.socket_addr.0;
+    let mut connections = match server.protocol {
+        ServerProtocol::Udp => vec![ConnectionConfig::udp()],
+        ServerProtocol::Tcp => vec![ConnectionConfig::tcp()],
+        ServerProtocol::UdpThenTcp => vec![ConnectionConfig::udp(), ConnectionConfig::tcp()],
+    };
+    for connection in &mut connections {
+        connection.port = address.port();
+        connection.bind_addr = server.bind_addr.map(own_address);
+    }
+    NameServerConfig::new(address.ip(), server.trust_negative_responses, connections)
+}
+
+/// Our address for questions; a port is chosen anew for each unless one was given.
+fn own_address(given: ServerAddress) -> SocketAddr {
+    match given.0.port() {
+        config::DNS_PORT => SocketAddr::new(given.0.ip(), 0),
+        _ => given.0,
+    }
+}
+
+fn trust_anchors(options: &QueryOptions) -> Result<Option<TrustAnchors>, DnsSetupError> {
+    let Some(file) = options.trust_anchor_file.as_ref().map(|file| file.0.managed.clone()).filter(|_| options.validate)
+    else {
+        return Ok(None);
+    };
+    let refuse = |cause: String| DnsSetupError::TrustAnchors { file: file.clone(), cause };
+    let text = std::fs::read_to_string(&file).map_err(|e| refuse(e.to_string()))?;
+    let anchors: TrustAnchors = text.parse().map_err(|e: ParseError| refuse(e.to_string()))?;
+    Ok(Some(anchors))
+}
+
+pub(super) fn tlsa_record(data: &RData) -> Option<TlsaRecord> {
+    let RData::TLSA(tlsa) = data else { return None };
+    Some(TlsaRecord {
+        usage: tlsa.cert_usage.into(),
+        selector: tlsa.selector.into(),
+        matching: tlsa.matching.into(),
+        data: tlsa.cert_data.clone(),
+    })
+}
+
+fn library_options(chosen: &QueryOptions) -> ResolverOpts {
     let mut options = ResolverOpts::default();
-    options.timeout = config.timeout;
-    options.attempts = config.attempts;
-    options.num_concurrent_reqs = config.num_concurrent_reqs;
-    options.cache_size = config.cache_size;
-    options.edns0 = config.edns0;
-    options.use_hosts_file = if config.use_hosts_file { ResolveHosts::Auto } else { ResolveHosts::Never };
-    options.recursion_desired = config.recursion_desired;
-    options.try_tcp_on_error = config.try_tcp_on_error;
-    options.case_randomization = config.case_randomization;
-    options.positive_min_ttl = config.positive_min_ttl;
-    options.positive_max_ttl = config.positive_max_ttl;
-    options.negative_min_ttl = config.negative_min_ttl;
-    options.negative_max_ttl = config.negative_max_ttl;
+    options.timeout = chosen.timeout.get();
+    options.attempts = chosen.attempts;
+    options.num_concurrent_reqs = chosen.num_concurrent_reqs;
+    options.cache_size = chosen.cache_size;
+    options.edns0 = chosen.edns0 || chosen.validate;
+    options.validate = chosen.validate;
+    options.use_hosts_file = match chosen.use_hosts_file {
+        HostsFile::Always => ResolveHosts::Always,
+        HostsFile::Auto => ResolveHosts::Auto,
+        HostsFile::Never => ResolveHosts::Never,
+    };
+    options.server_ordering_strategy = match chosen.server_ordering_strategy {
+        ServerOrdering::QueryStatistics => ServerOrderingStrategy::QueryStatistics,
+        ServerOrdering::RoundRobin => ServerOrderingStrategy::RoundRobin,
+        ServerOrdering::UserProvidedOrder => ServerOrderingStrategy::UserProvidedOrder,
+    };
+    options.recursion_desired = chosen.recursion_desired;
+    options.try_tcp_on_error = chosen.try_tcp_on_error;
+    options.case_randomization = chosen.case_randomization;
+    options.positive_min_ttl = chosen.positive_min_ttl.map(config::Duration::get);
+    options.positive_max_ttl = chosen.positive_max_ttl.map(config::Duration::get);
+    options.negative_min_ttl = chosen.negative_min_ttl.map(config::Duration::get);
+    options.negative_max_ttl = chosen.negative_max_ttl.map(config::Duration::get);
     options
 }
 
-fn full_name(text: &str) -> Result<Name, DnsError> {
+pub(super) fn full_name(text: &str) -> Result<Name, DnsError> {
     let mut name =
         Name::from_ascii(text).map_err(|error| DnsError::Malformed(format!("`{text}` is no DNS name: {error}")))?;
     name.set_fqdn(true);
     Ok(name)
 }
 
-fn addresses(lookup: &Lookup) -> Result<IpAnswer, DnsError> {
-    let address = |data: &RData| match data {
-        RData::A(a) => Some(IpAddr::V4(a.0)),
-        RData::AAAA(aaaa) => Some(IpAddr::V6(aaaa.0)),
-        _ => None,
-    };
-    let (addresses, ttl_secs) = pick(lookup, address, HOST_ADDRESSES_MAX);
-    if addresses.is_empty() { Err(DnsError::NoData) } else { Ok(IpAnswer { addresses, ttl_secs }) }
-}
-
-/// The records of interest, at most `max`, and the smallest time to live of the answer, CNAMEs included.
-fn pick<T>(lookup: &Lookup, choose: impl Fn(&RData) -> Option<T>, max: usize) -> (Vec<T>, u32) {
-    let chosen = lookup.answers().iter().filter_map(|record| choose(&record.data));
+/// The records of interest, at most `max`, and the smallest time to live of the answer, CNAMEs included. Only those count
+/// whose name is the one asked for, or its aliases' end: whoever can put records of another zone into an answer, validly
+/// signed even, must not gain anything.
+fn pick<T>(name: &Name, lookup: &Lookup, choose: impl Fn(&RData) -> Option<T>, max: usize) -> (Vec<T>, u32) {
+    let end = end_of_aliases(name, lookup);
+    let chosen = lookup.answers().iter().filter(|r| r.name == *end).filter_map(|record| choose(&record.data));
     let ttl_secs = lookup.answers().iter().map(|record| record.ttl).min();
     (chosen.take(max).collect(), ttl_secs.unwrap_or_default())
 }
 
+/// The name that `name` leads to by the CNAMEs of the answer.
+fn end_of_aliases<'a>(name: &'a Name, lookup: &'a Lookup) -> &'a Name {
+    let next = |at: &Name| {
+        lookup.answers().iter().find_map(|record| match &record.data {
+            RData::CNAME(target) if record.name == *at => Some(&target.0),
+            _ => None,
+        })
+    };
+    let mut end = name;
+    // A loop has no end; the library refuses it, and this bound holds anyway.
+    for _ in 0..lookup.answers().len() {
+        let Some(target) = next(end) else { break };
+        end = target;
+    }
+    end
+}
+
 /// What two families say together. One that has addresses wins; else a failure that may pass is the truer answer,
 /// because the other family may merely have none.
-fn both(one: Result<IpAnswer, DnsError>, other: Result<IpAnswer, DnsError>) -> Result<IpAnswer, DnsError> {
+pub(super) fn both(one: Result<IpAnswer, DnsError>, other: Result<IpAnswer, DnsError>) -> Result<IpAnswer, DnsError> {
     match (one, other) {
         (Ok(mut one), Ok(other)) => {
             one.addresses.extend(other.addresses);
             one.addresses.truncate(HOST_ADDRESSES_MAX);
             one.ttl_secs = one.ttl_secs.min(other.ttl_secs);
+            one.trust.is_secure &= other.trust.is_secure;
+            one.trust.is_alias_secure &= other.trust.is_alias_secure;
             Ok(one)
         }
         (Ok(answer), Err(_)) | (Err(_), Ok(answer)) => Ok(answer),
@@ -198,13 +355,18 @@ fn classify(error: NetError) -> DnsError {
         NetError::Timeout => DnsError::Timeout,
         NetError::Dns(LibraryDnsError::NoRecordsFound(none)) => by_code(none.response_code),
         NetError::Dns(LibraryDnsError::ResponseCode(code)) => by_code(code),
+        // What can be shown to be unsigned is as true as any unsigned answer.
+        NetError::Dns(LibraryDnsError::Nsec { response, proof: Proof::Insecure | Proof::Secure, .. }) => {
+            by_code(response.response_code)
+        }
+        NetError::Dns(LibraryDnsError::Nsec { .. } | LibraryDnsError::DnssecBogus) => DnsError::Bogus,
         NetError::Proto(error) => DnsError::Malformed(error.to_string()),
         NetError::Truncated => DnsError::Malformed(NetError::Truncated.to_string()),
         error => DnsError::Other(error.to_string()),
     }
 }
 
-const SYSTEM_RESOLV_CONF: &str = "/etc/resolv.conf";
+pub(super) const SYSTEM_RESOLV_CONF: &str = "/etc/resolv.conf";
 const RESOLV_CONF_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 /// Questions in flight on one TCP connection to a server. Above what [`super::MxCache`] lets through, because beyond it
 /// the library answers "busy".

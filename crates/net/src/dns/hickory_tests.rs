@@ -1,9 +1,11 @@
 //! Tests of `hickory` that need no server: configuration errors, classification, the union of two families.
 
+use config::TrustAnchorFile;
+
 use super::*;
 
 fn answer(text: &str, ttl_secs: u32) -> Result<IpAnswer, DnsError> {
-    Ok(IpAnswer { addresses: vec![text.parse().unwrap()], ttl_secs })
+    Ok(IpAnswer { addresses: vec![text.parse().unwrap()], ttl_secs, ..Default::default() })
 }
 
 #[test]
@@ -22,11 +24,16 @@ fn a_missing_or_useless_resolv_conf_is_a_clear_error() {
     std::fs::write(&path, "nameserver 127.0.0.1\noptions timeout:0\n").unwrap();
     assert!(HickoryResolver::from_resolv_conf(&path).is_ok());
 
-    let nobody = text(HickoryResolver::from_config(&ResolverConfig::new(vec![])));
-    assert!(nobody.contains("name_servers is empty"), "{nobody}");
-    let mut hasty = ResolverConfig::new(vec!["127.0.0.1:53".parse().unwrap()]);
-    hasty.timeout = Duration::ZERO;
-    assert!(text(HickoryResolver::from_config(&hasty)).contains("timeout is 0"));
+    let mut hasty = ResolverOptions::asking(&["127.0.0.1:53".parse().unwrap()]);
+    hasty.options.timeout = config::Duration::from_secs(0);
+    assert!(text(HickoryResolver::from_options(&hasty)).contains("timeout is 0"));
+    let mut unanchored = ResolverOptions::asking(&["127.0.0.1:53".parse().unwrap()]);
+    unanchored.options.validate = true;
+    let file = path.with_file_name("root.key");
+    unanchored.options.trust_anchor_file = Some(config::Short(TrustAnchorFile { managed: file.display().to_string() }));
+    assert!(text(HickoryResolver::from_options(&unanchored)).contains("root.key: No such file"));
+    std::fs::write(&file, ". IN DS 20326 8 2 E06D\n").unwrap();
+    assert!(text(HickoryResolver::from_options(&unanchored)).contains("expected DNSKEY records"));
 }
 
 #[test]
@@ -39,7 +46,9 @@ fn two_families_together() {
     assert_eq!(both(Err(DnsError::ServFail), Err(DnsError::NoData)), Err(DnsError::ServFail));
     assert_eq!(both(Err(DnsError::NxDomain), Err(DnsError::NxDomain)), Err(DnsError::NxDomain));
 
-    let many = |count: usize| Ok(IpAnswer { addresses: vec![IpAddr::from([10, 0, 0, 1]); count], ttl_secs: 1 });
+    let many = |count: usize| {
+        Ok(IpAnswer { addresses: vec![IpAddr::from([10, 0, 0, 1]); count], ttl_secs: 1, ..Default::default() })
+    };
     assert_eq!(both(many(HOST_ADDRESSES_MAX - 1), many(1)).unwrap().addresses.len(), HOST_ADDRESSES_MAX);
     assert_eq!(both(many(HOST_ADDRESSES_MAX), many(1)).unwrap().addresses.len(), HOST_ADDRESSES_MAX);
 }
@@ -52,4 +61,40 @@ fn errors_keep_their_cause() {
     assert_eq!(classify(NetError::Timeout), DnsError::Timeout);
     assert!(matches!(classify(NetError::NoConnections), DnsError::Other(_)));
     assert!(matches!(full_name(&"a".repeat(64)), Err(DnsError::Malformed(_))));
+}
+
+/// An answer to a question about `asked` that holds these records.
+fn lookup(asked: &str, records: &[(&str, RData)]) -> (Name, Lookup) {
+    use hickory_resolver::proto::op::Query;
+    use hickory_resolver::proto::rr::Record;
+    let asked = full_name(asked).unwrap();
+    let record = |(owner, data): &(&str, RData)| Record::from_rdata(full_name(owner).unwrap(), 60, data.clone());
+    let query = Query::query(asked.clone(), RecordType::A);
+    (asked, Lookup::new_with_max_ttl(query, records.iter().map(record)))
+}
+
+fn cname(to: &str) -> RData {
+    RData::CNAME(hickory_resolver::proto::rr::rdata::CNAME(full_name(to).unwrap()))
+}
+
+fn a(last: u8) -> RData {
+    RData::A(hickory_resolver::proto::rr::rdata::A::new(10, 0, 0, last))
+}
+
+#[test]
+fn records_of_other_names_in_an_answer_do_not_count() {
+    let found = |asked: &str, records: &[(&str, RData)]| {
+        let (name, lookup) = lookup(asked, records);
+        let last = |data: &RData| match data {
+            RData::A(a) => Some(a.0.octets()[3]),
+            _ => None,
+        };
+        let end = end_of_aliases(&name, &lookup).to_ascii();
+        (pick(&name, &lookup, last, 9).0, end)
+    };
+    assert_eq!(found("A.test", &[("evil.test", a(9)), ("a.test", a(1)), ("a.test", a(2))]).0, [1, 2]);
+    let chain = [("b.test", cname("c.test")), ("a.test", cname("b.test")), ("b.test", a(9)), ("c.test", a(3))];
+    assert_eq!(found("a.test", &chain), (vec![3], "c.test.".to_owned()));
+    // A loop ends.
+    assert_eq!(found("a.test", &[("a.test", cname("b.test")), ("b.test", cname("a.test"))]).0, [0; 0]);
 }

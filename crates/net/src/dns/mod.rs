@@ -1,6 +1,6 @@
 //! dns: the real resolver, and the cache of what routing made of its answers.
 //!
-//! In:  a [`ResolverConfig`] or the system's resolv.conf; routing domains; sets of mail exchangers.
+//! In:  the policy's choice of a resolver ([`build`]) or the system's resolv.conf; routing domains; sets of exchangers.
 //! Out: `route::MailExchangers` per domain and addresses per host.
 //!
 //! Two caches, one above the other: the DNS library keeps answers for their time to live; [`MxCache`] keeps the composed
@@ -9,14 +9,17 @@
 //!
 //! Fails with: [`DnsSetupError`] at start; `route::RouteError` and `route::DnsError` per look-up.
 //!
-//! Deliberately not here: what the answers mean for mail (`route`), DNSSEC validation, other record types.
+//! Deliberately not here: what the answers mean for mail (`route`).
 
-mod config;
+mod build;
 mod hickory;
 mod join;
 mod mx_cache;
-mod two_generations;
+mod setup_error;
+mod zones;
 
-pub use config::{DnsSetupError, ResolverConfig};
+pub use build::build;
 pub use hickory::{HOST_ADDRESSES_MAX, HickoryResolver};
 pub use mx_cache::{MxCache, MxCacheLimits};
+pub use setup_error::DnsSetupError;
+pub use zones::ZoneResolver;

@@ -17,17 +17,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use route::{
-    BoxFuture, DnsError, Exchanger, IpStrategy, MailExchangers, ResolvedHost, Resolver, RouteError, RoutingDomain,
+    BoxFuture, DnsError, Exchanger, HostTrust, IpAnswer, IpStrategy, MailExchangers, MxAnswer, ResolvedHost, Resolver,
+    RouteError, RoutingDomain, TlsaAnswer, TxtAnswer,
 };
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::join::join_all;
-use super::two_generations::TwoGenerations;
+use crate::mta_sts::StsPolicies;
+use crate::two_generations::TwoGenerations;
 
 /// A cache in front of a resolver. Shared by reference; cheap to ask.
 pub struct MxCache {
     resolver: Arc<dyn Resolver>,
     limits: MxCacheLimits,
+    /// Policies to judge hosts by; `None` when MTA-STS is off.
+    sts: Option<StsPolicies>,
     slots: Mutex<TwoGenerations<RoutingDomain, Arc<Slot>>>,
     mx_permits: Semaphore,
     address_permits: Semaphore,
@@ -74,7 +78,14 @@ impl MxCache {
             mx_permits: Semaphore::new(limits.lookups_max.clamp(1, Semaphore::MAX_PERMITS)),
             address_permits: Semaphore::new(ADDRESS_LOOKUPS_MAX),
             limits,
+            sts: None,
         }
+    }
+
+    /// The same with MTA-STS: a policy that is enforced leaves hosts out.
+    #[must_use]
+    pub fn with_mta_sts(self, policies: StsPolicies) -> Self {
+        Self { sts: Some(policies), ..self }
     }
 
     /// The exchangers of `domain`. An address literal is answered without asking anybody.
@@ -104,12 +115,20 @@ impl MxCache {
 
     /// The addresses of one host, in the order of the answer.
     pub async fn addresses(&self, name: &str, strategy: IpStrategy) -> Result<Vec<IpAddr>, DnsError> {
+        self.ask_addresses(name, strategy).await.map(|answer| answer.addresses)
+    }
+
+    /// The TLSA records of `name`.
+    pub async fn tlsa(&self, name: &str) -> Result<TlsaAnswer, DnsError> {
+        let _permit = self.address_permits.acquire().await;
+        let question = self.resolver.tlsa(name);
+        tokio::time::timeout(self.limits.lookup_timeout, question).await.unwrap_or(Err(DnsError::Timeout))
+    }
+
+    async fn ask_addresses(&self, name: &str, strategy: IpStrategy) -> Result<IpAnswer, DnsError> {
         let _permit = self.address_permits.acquire().await;
         let question = self.resolver.ip(name, strategy);
-        match tokio::time::timeout(self.limits.lookup_timeout, question).await {
-            Ok(answer) => Ok(answer?.addresses),
-            Err(_) => Err(DnsError::Timeout),
-        }
+        tokio::time::timeout(self.limits.lookup_timeout, question).await.unwrap_or(Err(DnsError::Timeout))
     }
 
     /// Domains in the cache, expired ones included.
@@ -142,14 +161,24 @@ impl MxCache {
     }
 
     async fn look_up(&self, domain: &RoutingDomain, name: &str) -> Outcome {
-        // the semaphore is never closed; a permit or an error, the question is asked
-        let _permit = self.mx_permits.acquire().await;
-        let answer = tokio::time::timeout(self.limits.lookup_timeout, self.resolver.mx(name)).await;
-        let answer = answer.unwrap_or(Err(DnsError::Timeout));
-        let result = MailExchangers::from_answer(domain, answer).map(Arc::new);
+        let (answer, records) = self.ask_mx(name).await;
+        let result = MailExchangers::from_answer(domain, answer);
+        let (result, sts_good_for) = match (result, &self.sts) {
+            (Ok(exchangers), Some(policies)) if !exchangers.is_null_mx() => {
+                let found = policies.of(name, records).await;
+                let judged = match &found.policy {
+                    Some(policy) => exchangers.under_policy(policy),
+                    None => Ok(exchangers),
+                };
+                (judged, found.good_for)
+            }
+            (result, _) => (result, POSITIVE_TTL_MAX),
+        };
+        let result = result.map(Arc::new);
         let ttl = match &result {
             Ok(exchangers) => {
-                Duration::from_secs(exchangers.ttl_secs().into()).clamp(POSITIVE_TTL_MIN, POSITIVE_TTL_MAX)
+                let ttl = Duration::from_secs(exchangers.ttl_secs().into());
+                ttl.min(sts_good_for).clamp(POSITIVE_TTL_MIN, POSITIVE_TTL_MAX)
             }
             Err(error) => {
                 tracing::debug!(%domain, %error, "no mail exchangers");
@@ -159,12 +188,36 @@ impl MxCache {
         Outcome { result, good_until: Instant::now() + ttl }
     }
 
-    async fn resolve_host(&self, host: &Exchanger, strategy: IpStrategy) -> ResolvedHost {
-        let addresses = match host.ip {
-            Some(ip) => Ok(vec![ip]),
-            None => self.addresses(&host.name, strategy).await,
+    /// The MX records of a name, and side by side with them what announces a policy.
+    async fn ask_mx(&self, name: &str) -> (Result<MxAnswer, DnsError>, Result<TxtAnswer, DnsError>) {
+        // the semaphore is never closed; a permit or an error, the question is asked
+        let _permit = self.mx_permits.acquire().await;
+        let limit = self.limits.lookup_timeout;
+        let mx = tokio::time::timeout(limit, self.resolver.mx(name));
+        let record_name = format!("_mta-sts.{name}");
+        let txt = async {
+            match self.sts.as_ref().is_some_and(|policies| !policies.is_fixed()) {
+                true => {
+                    tokio::time::timeout(limit, self.resolver.txt(&record_name)).await.unwrap_or(Err(DnsError::Timeout))
+                }
+                false => Err(DnsError::NoData),
+            }
         };
-        ResolvedHost { exchanger: host.clone(), addresses }
+        let (mx, txt) = tokio::join!(mx, txt);
+        (mx.unwrap_or(Err(DnsError::Timeout)), txt)
+    }
+
+    async fn resolve_host(&self, host: &Exchanger, strategy: IpStrategy) -> ResolvedHost {
+        let answer = match host.ip {
+            // An address that the policy names needs nobody to vouch for it.
+            Some(ip) => Ok((vec![ip], HostTrust { is_secure: true, ..HostTrust::default() })),
+            None => self.ask_addresses(&host.name, strategy).await.map(|answer| (answer.addresses, answer.trust)),
+        };
+        let (addresses, trust) = match answer {
+            Ok((addresses, trust)) => (Ok(addresses), trust),
+            Err(error) => (Err(error), HostTrust::default()),
+        };
+        ResolvedHost { exchanger: host.clone(), addresses, trust }
     }
 
     fn lock(&self) -> MutexGuard<'_, TwoGenerations<RoutingDomain, Arc<Slot>>> {

@@ -37,7 +37,7 @@ impl Resolver for Table {
                 null if null.starts_with("null") => ".".to_string(),
                 other => format!("mx.{other}"),
             };
-            Ok(MxAnswer { records: vec![MxRecord { preference: 10, host }], ttl_secs: 60 })
+            Ok(MxAnswer { records: vec![MxRecord { preference: 10, host }], ttl_secs: 60, ..Default::default() })
         })
     }
 
@@ -46,7 +46,7 @@ impl Resolver for Table {
             if host.starts_with("silent") {
                 return std::future::pending().await;
             }
-            Ok(IpAnswer { addresses: vec![IpAddr::from([10, 0, 0, 1])], ttl_secs: 60 })
+            Ok(IpAnswer { addresses: vec![IpAddr::from([10, 0, 0, 1])], ttl_secs: 60, ..Default::default() })
         })
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 /// A bounded map; see the page above.
-pub(super) struct TwoGenerations<K, V> {
+pub(crate) struct TwoGenerations<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
     half_max: usize,
@@ -18,12 +18,12 @@ pub(super) struct TwoGenerations<K, V> {
 
 impl<K: Hash + Eq + Clone, V> TwoGenerations<K, V> {
     /// A map of at most `entries_max` entries (at least two).
-    pub(super) fn new(entries_max: usize) -> Self {
+    pub(crate) fn new(entries_max: usize) -> Self {
         Self { young: HashMap::new(), old: HashMap::new(), half_max: (entries_max / 2).max(1) }
     }
 
     /// Looks up, and marks as used.
-    pub(super) fn get(&mut self, key: &K) -> Option<&V> {
+    pub(crate) fn get(&mut self, key: &K) -> Option<&V> {
         if !self.young.contains_key(key) {
             let (key, value) = self.old.remove_entry(key)?;
             self.insert(key, value);
@@ -32,7 +32,7 @@ impl<K: Hash + Eq + Clone, V> TwoGenerations<K, V> {
     }
 
     /// Adds or replaces.
-    pub(super) fn insert(&mut self, key: K, value: V) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         self.old.remove(&key);
         if self.young.len() >= self.half_max && !self.young.contains_key(&key) {
             self.old = std::mem::take(&mut self.young);
@@ -41,12 +41,12 @@ impl<K: Hash + Eq + Clone, V> TwoGenerations<K, V> {
     }
 
     /// Entries held.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.young.len() + self.old.len()
     }
 
     /// Drops everything.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.young = HashMap::new();
         self.old = HashMap::new();
     }

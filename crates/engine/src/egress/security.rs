@@ -1,0 +1,194 @@
+//! What TLS one host of a site must offer before it gets mail: the path's wish, raised by DANE or MTA-STS.
+//!
+//! In:  the egress path, the exchangers with their MTA-STS mode, a host with what DNSSEC says of it. Out: [`Security`], or
+//! why the host cannot be used now. Every connection belongs to a ready queue, and a ready queue to one verdict about the
+//! domain (`routing::identity`), so that no message rides on a connection that satisfies only another domain's policy.
+//!
+//! DANE (RFC 7672) comes first: TLSA records are looked up only when DNSSEC vouches for the host's name and address. That
+//! they cannot be had, other than by a proof that there are none, keeps mail from this host. Deliberately not here: the
+//! comparison with a certificate (`net::dane`) and the handshake.
+
+use crate::engine::Engine;
+use config::{EgressPath, EnableTls};
+use net::dane::TlsaSet;
+use net::tls_client::Verification;
+use queue::Opening;
+use route::{Candidate, DnsError, MailExchangers, StsMode, TlsaRecord};
+use std::sync::Arc;
+
+/// The demands on a session with one host.
+#[derive(Clone, Debug)]
+pub(super) struct Security {
+    /// The path's, or a stricter one.
+    pub enable_tls: EnableTls,
+    /// Which certificates are taken.
+    pub verification: Verification,
+    /// The name the host is addressed by in TLS, when it is another than its own.
+    pub server_name: Option<String>,
+    /// What raised the demands, for the texts of failures.
+    pub demanded_by: Option<String>,
+    /// DNSSEC vouches for the host's name and address.
+    pub is_secure: bool,
+}
+
+/// What TLSA records say of a host.
+enum Dane {
+    /// These must be satisfied; the name they stand below.
+    Usable(TlsaSet, String),
+    /// There are some, and none that means anything: TLS, with anybody.
+    Unusable(String),
+    /// There is none.
+    NotApplicable,
+    /// Nobody vouches for the host's name or address.
+    InsecureChain,
+    /// They cannot be had.
+    Failed(String),
+}
+
+impl Engine {
+    /// What a session with `host` must satisfy; an error when it cannot be used now.
+    pub(super) async fn security(&self, opening: &Opening, host: &Candidate) -> Result<Security, String> {
+        let path = &opening.leg.path;
+        let exchangers = opening.leg.destination.hosts::<MailExchangers>();
+        let (names_secure, sts) = exchangers.map_or((false, StsMode::None), |e| (e.is_secure(), e.sts()));
+        let is_secure = names_secure && host.trust.is_secure;
+        let dane = match path.enable_dane {
+            true => self.dane(names_secure, host).await,
+            false => Dane::NotApplicable,
+        };
+        if path.enable_dane {
+            self.metrics.dane_result_count.with_label_values(&[dane.label()]).inc();
+        }
+        match dane {
+            Dane::Failed(why) => Err(why),
+            Dane::Usable(tlsa, base) => Ok(Security {
+                enable_tls: EnableTls::Required,
+                verification: Verification::Dane(Arc::new(tlsa)),
+                demanded_by: Some(format!("DANE (TLSA records of {base})")),
+                server_name: Some(base),
+                is_secure,
+            }),
+            Dane::Unusable(base) => {
+                let mut security = under_sts(path, sts, is_secure);
+                if !matches!(security.enable_tls, EnableTls::Required) {
+                    security.enable_tls = EnableTls::RequiredInsecure;
+                    security.verification = Verification::Any;
+                    security.demanded_by = Some(format!("DANE (unusable TLSA records of {base})"));
+                }
+                Ok(security)
+            }
+            Dane::NotApplicable | Dane::InsecureChain => Ok(under_sts(path, sts, is_secure)),
+        }
+    }
+
+    async fn dane(&self, names_secure: bool, host: &Candidate) -> Dane {
+        let bases = base_names(host);
+        if !names_secure || bases.is_empty() {
+            return Dane::InsecureChain;
+        }
+        for base in bases {
+            let name = format!("_{}._tcp.{base}", host.addr.port());
+            match self.mx.tlsa(&name).await {
+                Ok(answer) if answer.is_secure => return judged(&answer.records, base, host),
+                // What nobody vouches for is as good as absent.
+                Ok(_) | Err(DnsError::NoData | DnsError::NxDomain) => {}
+                Err(error) => return Dane::Failed(format!("DANE: cannot look up TLSA of {name}: {error}")),
+            }
+        }
+        Dane::NotApplicable
+    }
+}
+
+impl Dane {
+    /// The metric's label (KumoMTA's names).
+    fn label(&self) -> &'static str {
+        match self {
+            Dane::Usable(..) => "ok",
+            Dane::Unusable(_) => "unusable",
+            Dane::NotApplicable => "not_applicable",
+            Dane::InsecureChain => "insecure_chain",
+            Dane::Failed(_) => "tempfail",
+        }
+    }
+}
+
+/// The names below which TLSA records are looked for, best first (RFC 7672 section 2.2.2 and 2.2.3): where aliases lead
+/// when all of the way is secure, else the host's own name.
+fn base_names(host: &Candidate) -> Vec<String> {
+    let own = host.host.trim_end_matches('.').to_owned();
+    let trust = &host.trust;
+    match &trust.canonical {
+        Some(canonical) if trust.is_secure => vec![canonical.trim_end_matches('.').to_owned(), own],
+        Some(_) if trust.is_alias_secure => vec![own],
+        None if trust.is_secure => vec![own],
+        _ => Vec::new(),
+    }
+}
+
+fn judged(records: &[TlsaRecord], base: String, host: &Candidate) -> Dane {
+    let mut names = vec![base.clone(), host.host.trim_end_matches('.').to_owned()];
+    names.dedup();
+    match TlsaSet::new(records, names) {
+        Some(tlsa) => Dane::Usable(tlsa, base),
+        None => Dane::Unusable(base),
+    }
+}
+
+/// The path's wish, raised by the domain's MTA-STS policy. `testing` asks for no more than an attempt (KumoMTA: it takes
+/// any certificate), and lowers nothing that the operator demands.
+fn under_sts(path: &EgressPath, sts: StsMode, is_secure: bool) -> Security {
+    let sts = if path.enable_mta_sts { sts } else { StsMode::None };
+    let enable_tls = match (sts, path.enable_tls) {
+        (StsMode::Enforce, _) => EnableTls::Required,
+        (StsMode::Testing, EnableTls::Opportunistic) => EnableTls::OpportunisticInsecure,
+        (StsMode::Testing | StsMode::None, own) => own,
+    };
+    Security {
+        enable_tls,
+        verification: Verification::of(enable_tls),
+        server_name: None,
+        demanded_by: (sts == StsMode::Enforce).then(|| "MTA-STS (enforce)".to_owned()),
+        is_secure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use route::HostTrust;
+
+    #[test]
+    fn enforce_raises_and_testing_lowers_nothing_that_is_demanded() {
+        use EnableTls::{Disabled, Opportunistic, OpportunisticInsecure, Required, RequiredInsecure};
+        for (own, testing) in [
+            (Opportunistic, OpportunisticInsecure),
+            (OpportunisticInsecure, OpportunisticInsecure),
+            (Required, Required),
+            (RequiredInsecure, RequiredInsecure),
+            (Disabled, Disabled),
+        ] {
+            let path = |enable_mta_sts| EgressPath { enable_tls: own, enable_mta_sts, ..EgressPath::default() };
+            let mode = |sts| under_sts(&path(true), sts, false);
+            assert_eq!(mode(StsMode::None).enable_tls, own);
+            assert_eq!(mode(StsMode::Testing).enable_tls, testing);
+            let enforced = mode(StsMode::Enforce);
+            assert_eq!((enforced.enable_tls, enforced.verification), (Required, Verification::Roots));
+            assert_eq!(enforced.demanded_by.as_deref(), Some("MTA-STS (enforce)"));
+            assert_eq!(under_sts(&path(false), StsMode::Enforce, false).enable_tls, own);
+        }
+    }
+
+    #[test]
+    fn tlsa_records_stand_where_secure_aliases_lead() {
+        let names = |is_secure, canonical: Option<&str>, is_alias_secure| {
+            let trust = HostTrust { is_secure, canonical: canonical.map(str::to_owned), is_alias_secure };
+            let addr = "127.0.0.1:25".parse().unwrap();
+            base_names(&Candidate { host: "mx.test.".to_owned(), addr, preference: 1, trust })
+        };
+        assert_eq!(names(true, None, false), ["mx.test"]);
+        assert_eq!(names(false, None, false), [""; 0]);
+        assert_eq!(names(true, Some("end.test."), true), ["end.test", "mx.test"]);
+        assert_eq!(names(false, Some("end.test."), true), ["mx.test"], "the end is insecure, the alias is not");
+        assert_eq!(names(false, Some("end.test."), false), [""; 0]);
+    }
+}

@@ -1,0 +1,138 @@
+//! `kumo.dns`: who is asked for names, how patiently, and whether MTA-STS is looked at.
+//!
+//! Settings hold from the start on and are made at the top level, in `pre_init` or `init`; made in any other event they
+//! are an error, since they would change nothing. Functions that look something up wait, and are not offered yet;
+//! `ptr_host` and `reverse_ip` only turn text around.
+
+use crate::context::Host;
+use crate::convert;
+use crate::modules::tuning::count;
+use config::{DnsSettings, ResolverForm, Zones};
+use mlua::{IntoLua, Lua, Table, Value};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+/// The module table.
+pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
+    let dns = lua.create_table()?;
+    for name in ["configure_resolver", "configure_unbound_resolver", "configure_test_resolver"] {
+        dns.set(name, lua.create_function(move |lua, form: Value| configure(lua, name, &form))?)?;
+    }
+    dns.set("define_resolver", lua.create_function(define_resolver)?)?;
+    dns.set("configure_test_mta_sts", lua.create_function(configure_test_mta_sts)?)?;
+    dns.set("set_mta_sts_enabled", lua.create_function(set_mta_sts_enabled)?)?;
+    dns.set("set_mta_sts_port", lua.create_function(set_mta_sts_port)?)?;
+    dns.set("set_mx_concurrency_limit", lua.create_function(set_mx_concurrency_limit)?)?;
+    dns.set("set_mx_timeout", lua.create_function(set_mx_timeout)?)?;
+    dns.set("set_mx_negative_cache_ttl", lua.create_function(set_mx_negative_cache_ttl)?)?;
+    dns.set("ptr_host", lua.create_function(ptr_host)?)?;
+    dns.set("reverse_ip", lua.create_function(reverse_ip)?)?;
+    Ok(dns)
+}
+
+fn configure(lua: &Lua, name: &'static str, form: &Value) -> mlua::Result<()> {
+    let form = match name {
+        "configure_unbound_resolver" => {
+            ResolverForm::Unbound(convert::options("kumo.dns.configure_unbound_resolver", form)?)
+        }
+        "configure_test_resolver" => {
+            ResolverForm::Test(convert::options::<Zones>("kumo.dns.configure_test_resolver", form)?)
+        }
+        _ => {
+            let json = convert::to_json(lua, form).map_err(|e| refused(name, &e.to_string()))?;
+            ResolverForm::read("kumo.dns.configure_resolver", json).map_err(mlua::Error::external)?
+        }
+    };
+    set(lua, name, |dns| dns.resolver = Some(form))
+}
+
+/// Named resolvers serve functions that look something up, of which there are none yet: checked, and that is all.
+fn define_resolver(lua: &Lua, (name, form): (String, Value)) -> mlua::Result<()> {
+    let json = convert::to_json(lua, &form).map_err(|e| refused("define_resolver", &e.to_string()))?;
+    ResolverForm::read("kumo.dns.define_resolver", json).map_err(mlua::Error::external)?;
+    set(lua, "define_resolver", |_| tracing::debug!(target: "lua", "resolver `{name}` is defined; nothing uses it yet"))
+}
+
+fn configure_test_mta_sts(lua: &Lua, policies: BTreeMap<String, String>) -> mlua::Result<()> {
+    set(lua, "configure_test_mta_sts", |dns| dns.test_mta_sts = policies)
+}
+
+fn set_mta_sts_enabled(lua: &Lua, enabled: bool) -> mlua::Result<()> {
+    set(lua, "set_mta_sts_enabled", |dns| dns.is_mta_sts_enabled = enabled)
+}
+
+fn set_mta_sts_port(lua: &Lua, port: Value) -> mlua::Result<()> {
+    let port = count(&port, 1, i64::from(u16::MAX)).map_err(|e| refused("set_mta_sts_port", &e))?;
+    set(lua, "set_mta_sts_port", |dns| dns.mta_sts_port = u16::try_from(port).unwrap_or(u16::MAX))
+}
+
+fn set_mx_concurrency_limit(lua: &Lua, limit: Value) -> mlua::Result<()> {
+    let limit = count(&limit, 1, i64::from(u32::MAX)).map_err(|e| refused("set_mx_concurrency_limit", &e))?;
+    set(lua, "set_mx_concurrency_limit", |dns| dns.mx_concurrency_limit = usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+fn set_mx_timeout(lua: &Lua, timeout: Value) -> mlua::Result<()> {
+    let timeout: config::Duration = convert::options("kumo.dns.set_mx_timeout", &timeout)?;
+    if timeout.get().is_zero() {
+        return Err(refused("set_mx_timeout", "0s: expected more than no time at all"));
+    }
+    set(lua, "set_mx_timeout", |dns| dns.mx_timeout = timeout)
+}
+
+fn set_mx_negative_cache_ttl(lua: &Lua, ttl: Value) -> mlua::Result<()> {
+    let ttl = convert::options("kumo.dns.set_mx_negative_cache_ttl", &ttl)?;
+    set(lua, "set_mx_negative_cache_ttl", |dns| dns.mx_negative_cache_ttl = ttl)
+}
+
+fn set(lua: &Lua, name: &'static str, change: impl FnOnce(&mut DnsSettings)) -> mlua::Result<()> {
+    let mut host = lua.app_data_mut::<Host>().ok_or_else(|| refused(name, "this state belongs to no policy"))?;
+    if host.startup.is_none() && host.current_event.is_some() {
+        return Err(refused(name, "can only be called before or in the init event"));
+    }
+    change(&mut host.dns);
+    Ok(())
+}
+
+/// `192.0.2.1` as `1.2.0.192.in-addr.arpa`.
+fn ptr_host(lua: &Lua, ip: String) -> mlua::Result<Value> {
+    let ip = address("ptr_host", &ip)?;
+    let zone = if ip.is_ipv4() { "in-addr.arpa" } else { "ip6.arpa" };
+    format!("{}.{zone}", reversed(ip)).into_lua(lua)
+}
+
+/// `192.0.2.1` as `1.2.0.192`.
+fn reverse_ip(lua: &Lua, ip: String) -> mlua::Result<Value> {
+    reversed(address("reverse_ip", &ip)?).into_lua(lua)
+}
+
+fn address(name: &str, text: &str) -> mlua::Result<IpAddr> {
+    text.parse().map_err(|_| refused(name, &format!("{text:?}: expected an IP address")))
+}
+
+fn reversed(ip: IpAddr) -> String {
+    let labels: Vec<String> = match ip {
+        IpAddr::V4(v4) => v4.octets().iter().rev().map(u8::to_string).collect(),
+        IpAddr::V6(v6) => {
+            let nibbles = v6.octets().into_iter().rev().flat_map(|octet| [octet & 0xf, octet >> 4]);
+            nibbles.map(|nibble| format!("{nibble:x}")).collect()
+        }
+    };
+    labels.join(".")
+}
+
+fn refused(name: &str, why: &str) -> mlua::Error {
+    mlua::Error::runtime(format!("kumo.dns.{name}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_turned_around() {
+        assert_eq!(reversed("192.0.2.1".parse().unwrap()), "1.2.0.192");
+        let v6 = reversed("2001:db8::1".parse().unwrap());
+        assert!(v6.starts_with("1.0.0.0.") && v6.ends_with(".8.b.d.0.1.0.0.2"), "{v6}");
+        assert_eq!(v6.split('.').count(), 32);
+    }
+}

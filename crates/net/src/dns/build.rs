@@ -1,0 +1,109 @@
+//! From a policy's choice to a resolver.
+//!
+//! In: [`ResolverForm`]. Out: a [`Resolver`]; several in a row ([`InTurn`]) when the policy says so. Fails with
+//! [`DnsSetupError`].
+
+use std::path::Path;
+use std::sync::Arc;
+
+use config::ResolverForm;
+use route::{BoxFuture, DnsError, IpAnswer, IpStrategy, MxAnswer, Resolver, TlsaAnswer, TxtAnswer};
+
+use super::hickory::{HickoryResolver, SYSTEM_RESOLV_CONF};
+use super::setup_error::DnsSetupError;
+use super::zones::ZoneResolver;
+
+/// The resolver that `form` describes.
+pub fn build(form: &ResolverForm) -> Result<Arc<dyn Resolver>, DnsSetupError> {
+    build_at(form, 0)
+}
+
+fn build_at(form: &ResolverForm, depth: usize) -> Result<Arc<dyn Resolver>, DnsSetupError> {
+    Ok(match form {
+        ResolverForm::Hickory(options) | ResolverForm::Unbound(options) => {
+            Arc::new(HickoryResolver::from_options(options)?)
+        }
+        ResolverForm::HickorySystemConfig => {
+            Arc::new(HickoryResolver::from_resolv_conf(Path::new(SYSTEM_RESOLV_CONF))?)
+        }
+        ResolverForm::Test(zones) => Arc::new(ZoneResolver::new(&zones.0)?),
+        ResolverForm::Aggregate(_) if depth >= NESTING_MAX => return Err(DnsSetupError::TooDeep(NESTING_MAX)),
+        ResolverForm::Aggregate(forms) if forms.is_empty() => return Err(DnsSetupError::NoResolvers),
+        ResolverForm::Aggregate(forms) => {
+            Arc::new(InTurn(forms.iter().map(|form| build_at(form, depth + 1)).collect::<Result<_, _>>()?))
+        }
+    })
+}
+
+/// Asks one after the other until one has an answer. When none has, the first failure that may pass is the truest.
+struct InTurn(Vec<Arc<dyn Resolver>>);
+
+impl InTurn {
+    async fn ask<'a, T>(
+        &'a self,
+        ask: impl Fn(&'a dyn Resolver) -> BoxFuture<'a, Result<T, DnsError>>,
+    ) -> Result<T, DnsError> {
+        let mut failure = DnsError::NxDomain;
+        for resolver in &self.0 {
+            match ask(&**resolver).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if failure.is_permanent() => failure = error,
+                Err(_) => {}
+            }
+        }
+        Err(failure)
+    }
+}
+
+impl Resolver for InTurn {
+    fn mx<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<MxAnswer, DnsError>> {
+        Box::pin(self.ask(move |resolver| resolver.mx(name)))
+    }
+
+    fn ip<'a>(&'a self, host: &'a str, strategy: IpStrategy) -> BoxFuture<'a, Result<IpAnswer, DnsError>> {
+        Box::pin(self.ask(move |resolver| resolver.ip(host, strategy)))
+    }
+
+    fn txt<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TxtAnswer, DnsError>> {
+        Box::pin(self.ask(move |resolver| resolver.txt(name)))
+    }
+
+    fn tlsa<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {
+        Box::pin(self.ask(move |resolver| resolver.tlsa(name)))
+    }
+}
+
+/// Resolvers inside resolvers.
+const NESTING_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::{Short, TestZone, TestZones, Zones};
+
+    fn zone(text: &str, servfail: &[&str]) -> ResolverForm {
+        let zones = vec![Short(TestZone { zone: text.to_owned(), secure: false })];
+        let servfail = servfail.iter().map(|name| (*name).to_owned()).collect();
+        ResolverForm::Test(Zones(TestZones { zones, servfail }))
+    }
+
+    #[tokio::test]
+    async fn the_first_answer_counts_and_a_failure_that_may_pass_beats_nothing() {
+        let first = zone("a.test. 60 MX 10 mx.a.test.\n", &["broken.test"]);
+        let second = zone("a.test. 60 MX 10 other.test.\nb.test. 60 MX 10 mx.b.test.\n", &[]);
+        let resolver = build(&ResolverForm::Aggregate(vec![first, second])).expect("sound");
+        let host = async |name| resolver.mx(name).await.map(|answer| answer.records[0].host.clone());
+        assert_eq!(host("a.test").await, Ok("mx.a.test.".to_owned()));
+        assert_eq!(host("b.test").await, Ok("mx.b.test.".to_owned()));
+        assert_eq!(host("c.test").await, Err(DnsError::NxDomain));
+        assert_eq!(host("broken.test").await, Err(DnsError::ServFail));
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        let nested = |levels| (0..levels).fold(zone("", &[]), |inner, _| ResolverForm::Aggregate(vec![inner]));
+        assert!(build(&nested(NESTING_MAX)).is_ok());
+        assert!(matches!(build(&nested(NESTING_MAX + 1)), Err(DnsSetupError::TooDeep(NESTING_MAX))));
+        assert!(matches!(build(&ResolverForm::Aggregate(Vec::new())), Err(DnsSetupError::NoResolvers)));
+    }
+}
