@@ -28,6 +28,7 @@ fn engine(dir: &Path) -> Engine {
         mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
         connectors: net::tls::Connectors::new().expect("roots"),
         logs: Vec::new(),
+        classifier: None,
         metrics: Metrics::new().expect("a registry"),
         pressure: engine::pressure::Pressure::unlimited(),
         settings,

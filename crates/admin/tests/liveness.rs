@@ -34,6 +34,7 @@ async fn engine(dir: &Path, used: u64, volumes: Vec<Volume>) -> Engine {
         mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
         connectors: net::tls::Connectors::new().expect("roots"),
         logs: Vec::new(),
+        classifier: None,
         metrics: Metrics::new().expect("a registry"),
         pressure: Pressure::new(PressureSettings {
             limits: MemoryLimits { soft: Some(1000), ..MemoryLimits::default() },

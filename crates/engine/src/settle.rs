@@ -151,7 +151,7 @@ impl Engine {
             record.response = records::response(&entry.reply).to_command(command.as_str());
         }
         describe(&mut record, facts);
-        self.log(&record);
+        self.log(record);
     }
 }
 

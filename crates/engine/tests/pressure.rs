@@ -44,6 +44,7 @@ async fn start(memory: &Arc<Said>, dir: &Path, volumes: Vec<Volume>) -> (Engine,
         mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
         connectors: net::tls::Connectors::new().expect("roots"),
         logs: Vec::new(),
+        classifier: None,
         metrics: Metrics::new().expect("a registry"),
         pressure: Pressure::new(PressureSettings {
             limits: MemoryLimits { hard: Some(1000 * MIB), ..MemoryLimits::default() },

@@ -45,6 +45,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         for listener in &startup.esmtp_listeners {
             serve::address(&listener.listen)?;
         }
+        startup.bounce_classifier.as_ref().map(serve::classifier).transpose()?;
         println!("OK");
         return Ok(ExitCode::SUCCESS);
     }

@@ -7,8 +7,9 @@
 use crate::{defaults, diagnostics, identity, memory, privileges, spools};
 use admin::HttpService;
 use anyhow::{Context, anyhow};
+use bounce::{Classifier, Remembered};
 use clap::Parser;
-use config::HostPort;
+use config::{BounceClassifier, HostPort};
 use engine::pressure::{Pressure, PressureSettings, Volume};
 use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits, ResolverConfig};
@@ -120,12 +121,14 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         volumes: volumes(&startup, &plan),
         delivers_when_spool_unhealthy: startup.delivers_when_spool_unhealthy,
     };
+    let classifier = startup.bounce_classifier.as_ref().map(classifier).transpose()?;
     let engine = Engine::new(EngineParts {
         policy,
         spool,
         mx: MxCache::new(Arc::new(resolver()?), MxCacheLimits::default()),
         connectors: net::tls::Connectors::new()?,
         logs,
+        classifier,
         metrics: Metrics::new()?,
         pressure: Pressure::new(pressure),
         settings,
@@ -153,6 +156,13 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
     engine.start(recovering);
     eprintln!("initialization complete");
     stops.run(&engine).await
+}
+
+/// The classifier a policy configures. `pool_size` and `back_pressure` have nothing to act on: an answer takes less time
+/// than handing the question to another thread.
+pub fn classifier(options: &BounceClassifier) -> anyhow::Result<Classifier> {
+    let remembered = Remembered { classified: options.cache_size, uncategorized: options.uncategorized_cache_size };
+    cli::read_rules(&options.files, remembered).context("kumo.configure_bounce_classifier")
 }
 
 /// The resolver of `POSTRIDER_RESOLVERS` (`ip:port,...`), else the system's; without one, the

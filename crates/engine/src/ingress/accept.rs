@@ -198,7 +198,7 @@ impl Engine {
         let text = format!("Context: {why}. Next due in {}s at {at}", wait.as_secs());
         let all: Vec<u16> = message.pending().collect();
         let reply = Reply { code: 400, enhanced: None, text };
-        self.log(&self.record(RecordType::Delayed, (message, resident), queue, &all, &reply));
+        self.log(self.record(RecordType::Delayed, (message, resident), queue, &all, &reply));
     }
 
     fn log_reception(&self, message: &Message, queue: &str) {
@@ -207,7 +207,7 @@ impl Engine {
         let all: Vec<u16> = (0..message.recipients).collect();
         let mut record = self.record(RecordType::Reception, (message, resident), queue, &all, &reply);
         record.peer_address = crate::records::reception_peer(&resident.meta);
-        self.log(&record);
+        self.log(record);
     }
 }
 

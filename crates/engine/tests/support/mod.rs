@@ -68,6 +68,7 @@ pub async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) 
         mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
         connectors: net::tls::Connectors::new().expect("roots"),
         logs: vec![LogWriter::open(logs).expect("a fresh directory")],
+        classifier: None,
         metrics: Metrics::new().expect("a registry"),
         pressure: engine::pressure::Pressure::unlimited(),
         settings: EngineSettings {

@@ -1,0 +1,76 @@
+//! Bounces: the class of a reply, and the rule that says so.
+
+use e2e::kumod::{Launch, policy_file, program};
+use e2e::logs::Logs;
+use e2e::process;
+use e2e::scratch::Scratch;
+use e2e::sink::Sink;
+use e2e::until::SOON;
+use e2e::wire::Client;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn records_tell_the_class_of_a_reply() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &["--fail-rate", "100", "--fail-code", "550"]);
+    let own = scratch.write("own.json", r#"{"rules": {"Mine": ["^550 .*(?i)ON PURPOSE", "never"]}}"#);
+    let rules = format!("{}:{}", own.display(), shared("bounce_classifier/iana.toml").display());
+    let kumod = launch(&scratch, sink.address).env("BOUNCES_RULES", rules).start();
+    Client::connect(kumod.smtp()).submit("a@source.test", "b@target.test", "class");
+    let mut stranger = Client::connect(kumod.smtp[1]);
+    stranger.expect("EHLO stranger.test", 250);
+    stranger.expect("MAIL FROM:<spam@source.test>", 250);
+    stranger.expect("RCPT TO:<victim@target.test>", 550);
+    let logs = Logs::new(scratch.join("bounces/logs"));
+    let bounce = &logs.await_records("Bounce", 1, SOON, |r| r["type"] == "Bounce")[0];
+    let rejection = &logs.await_records("Rejection", 1, SOON, |r| r["type"] == "Rejection")[0];
+    assert_eq!(bounce["bounce_classification"], "Mine", "{bounce}");
+    assert_eq!(rejection["bounce_classification"], "PolicyRelated", "{rejection}");
+    assert_eq!(logs.of_type("Reception")[0]["bounce_classification"], "Uncategorized");
+    assert!(kumod.metric("bounce_classify_latency_count") >= 2.0);
+    kumod.stop();
+}
+
+#[test]
+fn rules_that_do_not_read_keep_the_server_from_starting() {
+    let scratch = Scratch::new();
+    let bad = scratch.write("bad.toml", "[rules]\nMine = ['fine', 'a(b']\n");
+    let end = launch(&scratch, SocketAddr::from(([127, 0, 0, 1], 25))).env("BOUNCES_RULES", &bad).run();
+    let wanted = format!("{}: class Mine, rule \"a(b\": unclosed group", bad.display());
+    assert!(!end.status.success() && end.stderr.contains(&wanted), "{}", end.stderr);
+    let validated = postrider("validate-bounces", &[bad.as_ref()]);
+    assert!(!validated.status.success() && validated.stderr.contains(&wanted), "{}", validated.stderr);
+}
+
+#[test]
+fn the_tool_tells_which_rule_decides() {
+    let (community, iana) = (shared("community/bounces.toml"), shared("bounce_classifier/iana.toml"));
+    let text = Path::new("550 5.1.1 <a@b.test>: Recipient address rejected: User unknown");
+    let told = postrider("classify", &["--rules".as_ref(), &community, &iana, text]).success().stdout;
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines[0], "InvalidRecipient");
+    assert!(lines[1].starts_with("  decided by ") && lines[1].contains("community/bounces.toml InvalidRecipient: "));
+    assert!(told.contains(r"iana.toml InvalidRecipient: ^[245]\d\d [45]\.1\.[0134]\b"), "{told}");
+    let none = postrider("classify", &["--rules".as_ref(), &iana, "250 OK".as_ref()]);
+    assert_eq!((none.status.code(), none.stdout.as_str()), (Some(1), "Uncategorized"));
+    let sound = postrider("validate-bounces", &[&community, &iana]).success();
+    assert_eq!(sound.stdout, "OK");
+}
+
+fn launch(scratch: &Scratch, to: SocketAddr) -> Launch {
+    let launch = Launch::policy(policy_file("bounces.lua"));
+    launch.env("BOUNCES_DIR", scratch.join("bounces")).env("BOUNCES_TO", to.to_string())
+}
+
+fn postrider(verb: &str, arguments: &[&Path]) -> process::Finished {
+    let mut command = program();
+    command.arg(verb).args(arguments);
+    process::run(verb, command, SOON)
+}
+
+/// A file of the tree's `share/`.
+fn shared(name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../share").join(name);
+    path.canonicalize().unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
