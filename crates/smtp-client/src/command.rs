@@ -35,15 +35,22 @@ pub(crate) fn put_mail(out: &mut Output, flight: &Flight, offers: &Capabilities)
     if flight.smtputf8 && offers.smtputf8 {
         out.put(b" SMTPUTF8");
     }
+    if let Some(dsn) = flight.dsn.as_ref().filter(|_| offers.dsn) {
+        out.put(dsn.mail_text().as_bytes());
+    }
     out.put(b"\r\n");
 }
 
-/// Writes RCPT for the recipient at `place`.
-pub(crate) fn put_rcpt(out: &mut Output, flight: &Flight, place: u32) {
+/// Writes RCPT for the recipient at `place`, with its DSN options where the server knows them (RFC 3461 section 5.2.1).
+pub(crate) fn put_rcpt(out: &mut Output, flight: &Flight, place: u32, offers: &Capabilities) {
     if let Some(recipient) = flight.recipients.get(place as usize) {
         out.put(b"RCPT TO:<");
         out.put(recipient.as_str().as_bytes());
-        out.put(b">\r\n");
+        out.put(b">");
+        if let Some(dsn) = flight.dsn.as_ref().filter(|_| offers.dsn) {
+            out.put(dsn.rcpt_wire(place as usize).as_bytes());
+        }
+        out.put(b"\r\n");
     }
 }
 

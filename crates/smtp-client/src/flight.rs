@@ -8,7 +8,7 @@
 use crate::failure::internal;
 use crate::{Job, Outcome, Phase, RecipientResult, Verdict};
 use smtp_wire::dot::{WireContent, wire_slices};
-use smtp_wire::{Mailbox, ReversePath};
+use smtp_wire::{Dsn, Mailbox, ReversePath};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -29,6 +29,7 @@ pub(crate) struct Flight {
     pub(crate) ticket: u64,
     pub(crate) sender: ReversePath,
     pub(crate) recipients: Vec<Mailbox>,
+    pub(crate) dsn: Option<Box<Dsn>>,
     pub(crate) content: WireContent,
     /// Of the message as given: doubled dots do not count (RFC 1870 section 5).
     pub(crate) content_bytes: u64,
@@ -64,6 +65,7 @@ impl Flight {
             first_put_back: None,
             sender: job.sender,
             recipients: job.recipients,
+            dsn: job.dsn,
         }
     }
 
@@ -171,6 +173,7 @@ mod tests {
                 ticket: 7,
                 sender: ReversePath(None),
                 recipients: vec![recipient; recipients],
+                dsn: None,
                 head: Bytes::new(),
                 body: Bytes::new(),
                 needs_8bit: false,

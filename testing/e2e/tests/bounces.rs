@@ -1,12 +1,15 @@
-//! Bounces: the class of a reply, and the rule that says so.
+//! Bounces: the class of a reply, and the rule that says so; DSN options on their way.
 
 use e2e::kumod::{Launch, policy_file, program};
 use e2e::logs::Logs;
+use e2e::port::free_port;
+use e2e::postfix::Postfix;
 use e2e::process;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
-use e2e::until::SOON;
+use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
+use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -56,6 +59,42 @@ fn the_tool_tells_which_rule_decides() {
     assert_eq!((none.status.code(), none.stdout.as_str()), (Some(1), "Uncategorized"));
     let sound = postrider("validate-bounces", &[&community, &iana]).success();
     assert_eq!(sound.stdout, "OK");
+}
+
+/// From a client through us and a Postfix to us again, whose spool then has what it said: Postfix offers DSN to the
+/// first, and passes on to the second.
+#[test]
+fn dsn_options_go_through_a_postfix_and_are_durable() {
+    let (scratch, last_scratch) = (Scratch::new(), Scratch::new());
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], free_port()));
+    let last = launch(&last_scratch, nowhere).start();
+    let postfix = Postfix::start(&scratch, last.smtp());
+    let first = launch(&scratch, postfix.address).start();
+    let ehlo = Client::connect(first.smtp()).expect("EHLO client.test", 250);
+    assert!(ehlo.lines.iter().any(|line| line == "DSN"), "{ehlo:?}");
+    let mut client = Client::connect(first.smtp());
+    client.expect("EHLO client.test", 250);
+    client.expect("MAIL FROM:<a@source.test> RET=HDRS ENVID=q+2B1", 250);
+    let refused = client.expect("RCPT TO:<b@target.test> NOTIFY=OFTEN", 501);
+    assert!(refused.lines[0].starts_with("5.5.4 ") && refused.lines[0].contains("OFTEN"), "{refused:?}");
+    client.expect("RCPT TO:<b@target.test> NOTIFY=SUCCESS,DELAY ORCPT=rfc822;old+2B@target.test", 250);
+    client.expect("RCPT TO:<c@target.test> NOTIFY=NEVER", 250);
+    client.expect("DATA", 354);
+    client.say("Subject: dsn\r\n\r\nHello.\r\n.");
+    first.await_empty(LATER);
+    let logs = Logs::new(last_scratch.join("bounces/logs"));
+    let waiting = logs.await_records("deferred", 1, LATER, |r| r["type"] == "TransientFailure");
+    first.stop();
+    drop(postfix);
+    last.stop();
+    let id = waiting[0]["id"].as_str().expect("an id").to_owned();
+    let spool = last_scratch.join("bounces/data");
+    let cat = ["cat".as_ref(), "--envelope".as_ref(), "--spool".as_ref(), spool.as_path(), Path::new(&id)];
+    let text = postrider("spool", &cat).success().stdout;
+    let told = serde_json::Deserializer::from_str(&text).into_iter::<Value>().next().expect("JSON").expect("JSON");
+    assert_eq!(told["dsn"], "RET=HDRS ENVID=q+2B1", "{told}");
+    assert_eq!(told["recipients"][0]["dsn"], "NOTIFY=SUCCESS,DELAY ORCPT=rfc822;old+2B@target.test", "{told}");
+    assert_eq!(told["recipients"][1]["dsn"].as_str().map(|d| d.starts_with("NOTIFY=NEVER")), Some(true), "{told}");
 }
 
 fn launch(scratch: &Scratch, to: SocketAddr) -> Launch {

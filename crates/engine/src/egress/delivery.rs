@@ -11,10 +11,12 @@ use crate::settle::AttemptFacts;
 use ::clock::Instant;
 use bytes::Buf;
 use config::{EgressPath, KeySource};
+use message::{Envelope, Message};
 use net::Stream;
 use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
 use route::Candidate;
 use smtp_client::{AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
+use smtp_wire::Dsn;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,6 +149,7 @@ impl Delivery {
             ticket,
             sender: resident.envelope.sender.clone(),
             recipients: message.pending().map(|r| resident.envelope.recipients[usize::from(r)].clone()).collect(),
+            dsn: dsn_of(message, &resident.envelope),
             needs_8bit: !(head.is_ascii() && body.is_ascii()),
             // Addresses that need it are seen by the session, recipient by recipient.
             needs_smtputf8: false,
@@ -292,6 +295,15 @@ impl Delivery {
 
     fn now(&self) -> Instant {
         self.engine.clock.mono()
+    }
+}
+
+/// DSN options of the recipients that are pending.
+fn dsn_of(message: &Message, envelope: &Envelope) -> Option<Box<Dsn>> {
+    let dsn = envelope.dsn.as_ref()?;
+    match message.settled.is_empty() {
+        true => Some(dsn.clone()),
+        false => dsn.part(message.pending().map(usize::from)),
     }
 }
 

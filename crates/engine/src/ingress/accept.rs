@@ -74,13 +74,11 @@ impl Engine {
             let text = format!("{} recipients: expected at most {RECIPIENTS_MAX}", whole.envelope.recipients.len());
             return Err(refusal(Reply::enhanced(452, EnhancedCode::new(4, 5, 3), text)));
         }
-        let mut batches =
-            batches(std::mem::take(&mut whole.envelope.recipients), arrival.profile.params.batch_handling);
+        let batches = batches(&whole.envelope.recipients, arrival.profile.params.batch_handling);
         if batches.len() == 1 {
-            whole.envelope.recipients = batches.remove(0);
             return Ok(vec![whole]);
         }
-        Ok(batches.into_iter().map(|recipients| whole.for_recipients(self.next_id(), recipients)).collect())
+        Ok(batches.iter().map(|recipients| whole.for_recipients(self.next_id(), recipients)).collect())
     }
 
     /// Everything about one message that can fail.
@@ -211,17 +209,18 @@ impl Engine {
     }
 }
 
-/// Recipients per message (KumoMTA's `batch_handling`).
-fn batches(recipients: Vec<Mailbox>, handling: BatchHandling) -> Vec<Vec<Mailbox>> {
+/// Recipients per message, by number (KumoMTA's `batch_handling`).
+fn batches(recipients: &[Mailbox], handling: BatchHandling) -> Vec<Vec<usize>> {
     if recipients.len() == 1 || handling == BatchHandling::BifurcateAlways {
-        return recipients.into_iter().map(|r| vec![r]).collect();
+        return (0..recipients.len()).map(|r| vec![r]).collect();
     }
-    let mut by_domain: Vec<Vec<Mailbox>> = Vec::new();
-    for recipient in recipients {
-        let same = by_domain.iter_mut().find(|b| b[0].domain().eq_ignore_ascii_case(recipient.domain()));
+    let mut by_domain: Vec<Vec<usize>> = Vec::new();
+    for (number, recipient) in recipients.iter().enumerate() {
+        let domain = recipient.domain();
+        let same = by_domain.iter_mut().find(|b| recipients[b[0]].domain().eq_ignore_ascii_case(domain));
         match same {
-            Some(batch) => batch.push(recipient),
-            None => by_domain.push(vec![recipient]),
+            Some(batch) => batch.push(number),
+            None => by_domain.push(vec![number]),
         }
     }
     by_domain
@@ -273,7 +272,7 @@ mod tests {
     fn batches_follow_batch_handling() {
         let rcpt = |t: &str| Mailbox::parse(t).expect("sound");
         let all = vec![rcpt("a@x.test"), rcpt("b@y.test"), rcpt("c@X.test")];
-        let shape = |h| batches(all.clone(), h).iter().map(Vec::len).collect::<Vec<_>>();
+        let shape = |h| batches(&all, h).iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(shape(BatchHandling::BifurcateAlways), [1, 1, 1]);
         assert_eq!(shape(BatchHandling::BatchByDomain), [2, 1]);
     }

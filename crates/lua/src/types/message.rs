@@ -80,7 +80,7 @@ fn envelope<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
     });
     methods.add_method_mut("recipient_list", |_, this, ()| Ok(list(&this.draft()?.envelope.recipients)));
     methods.add_method_mut("set_recipient", |_, this, value: Value| {
-        this.draft()?.envelope.recipients = recipients(value)?;
+        this.draft()?.envelope.set_recipients(recipients(value)?);
         Ok(())
     });
 }
