@@ -1,4 +1,4 @@
-//! Bounce classification: which class a reply belongs to, and which rule says so.
+//! Bounces: which class a reply belongs to and which rule says so; what reports about mail mean for the log.
 //!
 //! Owns [`Rules`] (one file's rules, read) and [`Classifier`] (all rules, compiled, with remembered answers). In: the
 //! text of rule files, TOML or JSON in KumoMTA's form, and then one line of text a reply (`550 5.1.1 no such user`,
@@ -13,10 +13,12 @@ mod answers;
 mod boundaries;
 mod classifier;
 mod error;
+mod reports;
 mod rules;
 
 pub use classifier::{Classifier, Match, Remembered};
 pub use error::RuleError;
+pub use reports::{Failure, delivery_json, failures, feedback, feedback_json};
 pub use rules::Rules;
 
 /// The class of what no rule matches.

@@ -37,12 +37,17 @@ impl Engine {
         record.queue = queue.into();
         record.size = u64::from(message.size);
         record.num_attempts = message.attempts;
+        self.complete(&mut record, meta);
+        record
+    }
+
+    /// Adds what every record about a message has.
+    pub(crate) fn complete(&self, record: &mut LogRecord, meta: &Meta) {
         record.reception_protocol = text(meta, "reception_protocol");
         record.nodeid = self.node_id_text.clone();
         for log in &self.logs {
             copy_meta(meta, log.options(), &mut record.meta);
         }
-        record
     }
 
     /// True while a logger has all the records it may hold: new work waits.

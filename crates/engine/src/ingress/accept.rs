@@ -6,6 +6,7 @@
 
 use crate::engine::Engine;
 use crate::ingress::listener::Profile;
+use crate::ingress::reports::Report;
 use crate::ingress::trace::{self, Hop};
 use ::clock::Instant;
 use bytes::Bytes;
@@ -31,6 +32,8 @@ pub(crate) struct Arrival<'a> {
     pub hop: Hop<'a>,
     pub envelope: Envelope,
     pub content: Bytes,
+    /// Somebody was let in only because the domain logs reports.
+    pub for_reports_only: bool,
     /// Nothing is committed after this moment.
     pub deadline: Instant,
 }
@@ -39,6 +42,8 @@ pub(crate) struct Arrival<'a> {
 struct Prepared {
     sealed: Sealed,
     queue: String,
+    /// What the log says of it besides.
+    report: Option<Report>,
     /// The operator does not mind if a crash loses it.
     deferred: bool,
 }
@@ -90,16 +95,20 @@ impl Engine {
             let answer = self.policy.smtp_server_message_received(draft, arrival.conn.clone()).await;
             draft = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
         }
-        let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| {
-            tracing::error!("{}: {e}", draft.id);
-            refusal(arrival.profile.settings.technical_difficulties())
-        })?;
+        let fate = self.fate(arrival, &mut draft).await?;
+        let queue = match fate.is_dropped {
+            true => NULL_QUEUE.to_owned(),
+            false => QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| {
+                tracing::error!("{}: {e}", draft.id);
+                refusal(arrival.profile.settings.technical_difficulties())
+            })?,
+        };
         if queue != NULL_QUEUE {
             self.configure(&queue).await.map_err(|e| self.refuse(arrival.profile, &e))?;
         }
         trace::add_supplemental(&mut draft, trace).map_err(|e| header_refusal(&e))?;
         let deferred = arrival.profile.params.deferred_spool && !draft.force_sync && draft.due <= now;
-        Ok(Prepared { sealed: draft.seal(), queue, deferred })
+        Ok(Prepared { sealed: draft.seal(), queue, report: fate.report, deferred })
     }
 
     /// The commit point and what follows it.
@@ -110,23 +119,23 @@ impl Engine {
         let mut queues = Vec::with_capacity(prepared.len());
         for prepared in prepared {
             if prepared.queue == NULL_QUEUE {
-                discarded.push((Message::resident(prepared.sealed, None), prepared.queue));
+                discarded.push((Message::resident(prepared.sealed, None), prepared.queue, prepared.report));
             } else if prepared.deferred && self.has_volatile_room() {
-                deferred.push((Message::resident(prepared.sealed, None), prepared.queue));
+                deferred.push((Message::resident(prepared.sealed, None), prepared.queue, prepared.report));
             } else {
                 keep.push(prepared.sealed);
-                queues.push(prepared.queue);
+                queues.push((prepared.queue, prepared.report));
             }
         }
         if !keep.is_empty() {
             self.commit_durably(keep, queues, &mut receipts).await?;
         }
-        for (message, queue) in deferred {
+        for (message, queue, report) in deferred {
             receipts.push(Receipt::Volatile(Volatile::by_operator_choice(message.id)));
-            self.take_in(message, &queue);
+            self.take_in(message, &queue, report);
         }
-        for (message, queue) in discarded {
-            self.log_reception(&message, &queue);
+        for (message, queue, report) in discarded {
+            self.log_reception(&message, &queue, report);
             receipts.push(Receipt::Discarded(Discarded::by_policy(message.id)));
         }
         Ok(receipts)
@@ -136,7 +145,7 @@ impl Engine {
     async fn commit_durably(
         &self,
         keep: Vec<Sealed>,
-        queues: Vec<String>,
+        queues: Vec<(String, Option<Report>)>,
         receipts: &mut Vec<Receipt>,
     ) -> Result<(), Refusal> {
         let groups = by_body(keep);
@@ -153,16 +162,16 @@ impl Engine {
                 return Err(spool_refusal(&error));
             }
         };
-        for ((sealed, durable), queue) in appended.sealed.into_iter().zip(appended.durable).zip(queues) {
-            self.take_in(Message::resident(sealed, Some(durable.place())), &queue);
+        for ((sealed, durable), (queue, report)) in appended.sealed.into_iter().zip(appended.durable).zip(queues) {
+            self.take_in(Message::resident(sealed, Some(durable.place())), &queue, report);
             receipts.push(Receipt::Durable(durable));
         }
         Ok(())
     }
 
     /// A message is ours: the log says so, and its queue has it.
-    fn take_in(&self, message: Message, queue: &str) {
-        self.log_reception(&message, queue);
+    fn take_in(&self, message: Message, queue: &str, report: Option<Report>) {
+        self.log_reception(&message, queue, report);
         self.log_if_delayed(&message, queue);
         self.with_queue(|q, now| q.admit(now, queue, message));
     }
@@ -199,13 +208,25 @@ impl Engine {
         self.log(self.record(RecordType::Delayed, (message, resident), queue, &all, &reply));
     }
 
-    fn log_reception(&self, message: &Message, queue: &str) {
+    fn log_reception(&self, message: &Message, queue: &str, report: Option<Report>) {
         let Some(resident) = message.resident.as_deref().filter(|_| !self.logs.is_empty()) else { return };
         let reply = Reply { code: 250, enhanced: None, text: String::new() };
         let all: Vec<u16> = (0..message.recipients).collect();
         let mut record = self.record(RecordType::Reception, (message, resident), queue, &all, &reply);
         record.peer_address = crate::records::reception_peer(&resident.meta);
+        let bounce = match report {
+            Some(Report::Feedback(feedback)) => {
+                record.kind = RecordType::Feedback;
+                record.feedback_report = Some(feedback);
+                None
+            }
+            Some(Report::Bounce(bounce)) => Some(bounce),
+            None => None,
+        };
         self.log(record);
+        if let Some(bounce) = bounce {
+            self.log_bounce_report(message, resident, &bounce);
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::convert;
 use crate::types::address::LuaAddress;
 use crate::types::message_headers;
+use crate::types::message_reports;
 use crate::types::signer::LuaSigner;
 use clock::WallTime;
 use message::Draft;
@@ -49,6 +50,7 @@ impl UserData for LuaMessage {
         scheduling(methods);
         content(methods);
         message_headers::add_to(methods);
+        message_reports::add_to(methods);
         methods.add_method_mut("dkim_sign", |lua, this, signer: UserDataRef<LuaSigner>| dkim_sign(lua, this, &signer));
     }
 }

@@ -7,4 +7,5 @@ pub(crate) mod conn_meta;
 mod header_import;
 pub(crate) mod message;
 mod message_headers;
+mod message_reports;
 pub(crate) mod signer;
