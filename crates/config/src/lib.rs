@@ -64,7 +64,7 @@ pub use mx_list::MxListEntry;
 pub use options::{OptionInfo, Options};
 pub use parse::{ConfigError, parse};
 pub use protocol::{CustomLuaProtocol, MaildirProtocol, QueueProtocol, SmtpProtocol, XferProtocol};
-pub use queue_config::{QueueConfig, ShrinkPolicyEntry, UNSPECIFIED};
+pub use queue_config::{DeliveryReports, QueueConfig, ShrinkPolicyEntry, UNSPECIFIED};
 pub use signer::SignerOptions;
 pub use spool_options::{RocksParams, SpoolOptions};
 pub use text::BadText;

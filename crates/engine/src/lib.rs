@@ -18,6 +18,7 @@ mod memory;
 pub mod pressure;
 mod records;
 mod recovery;
+mod reports;
 mod settle;
 mod tasks;
 

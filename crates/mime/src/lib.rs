@@ -24,6 +24,7 @@ mod lexer;
 mod multipart;
 mod report;
 mod report_fields;
+mod report_write;
 mod view;
 
 pub use address::{Address, AddressError, AddressList, Mailbox};
@@ -33,6 +34,7 @@ pub use encode::{HeaderError, ValueForm, encode_field};
 pub use import::{ImportError, ImportMatch, ImportRule, Imported, NameTransform, meta_name};
 pub use index::{FieldSpan, HeaderIndex};
 pub use report::{DeliveryReport, FeedbackReport, PerMessage, PerRecipient, ReportError, ReportKind, Typed};
+pub use report_write::{Enclosed, NewReport};
 pub use view::{FieldView, HeaderView};
 
 /// The bounds of this crate, each with its unit.
@@ -44,4 +46,5 @@ pub mod limits {
     pub use crate::multipart::PARTS_MAX;
     pub use crate::report::ORIGINAL_OCTETS_MAX;
     pub use crate::report_fields::{FIELDS_MAX as REPORT_FIELDS_MAX, GROUPS_MAX, VALUE_OCTETS_MAX};
+    pub use crate::report_write::{FIELD_TEXT_MAX, HEADER_ENCLOSED_MAX};
 }

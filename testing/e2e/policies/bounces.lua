@@ -1,5 +1,5 @@
--- Everything about bounces, one log segment a second; all mail goes to one smart host.
---   BOUNCES_DIR, BOUNCES_TO (host:port), BOUNCES_RULES (files, joined by `:`)
+-- Everything about bounces, one log segment a second; mail goes to one smart host.
+--   BOUNCES_DIR, BOUNCES_TO (host:port), BOUNCES_SOURCE (for mail to source.test), BOUNCES_RULES (files, joined by `:`)
 --   BOUNCES_QUEUE, BOUNCES_DOMAIN: options of make_queue_config and of make_listener_domain for report.test, as Lua
 -- The second listener relays for nobody.
 local kumo = require 'kumo'
@@ -38,9 +38,10 @@ kumo.on('get_listener_domain', function(domain)
   end
 end)
 
-kumo.on('get_queue_config', function()
+kumo.on('get_queue_config', function(domain)
   local config = options 'BOUNCES_QUEUE'
-  config.protocol = { smtp = { mx_list = { { name = 'sink.test', addr = os.getenv 'BOUNCES_TO' } } } }
+  local to = domain == 'source.test' and os.getenv 'BOUNCES_SOURCE' or os.getenv 'BOUNCES_TO'
+  config.protocol = { smtp = { mx_list = { { name = domain .. '-mx.test', addr = to } } } }
   return kumo.make_queue_config(config)
 end)
 

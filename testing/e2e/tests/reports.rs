@@ -1,13 +1,16 @@
-//! Reports that come in: bounces of a real Postfix, complaints, and mail that is neither.
+//! Reports that come in: bounces of a real Postfix, complaints, and mail that is neither; and those that go out.
 
+use e2e::dump::Dump;
 use e2e::kumod::{Launch, policy_file};
 use e2e::logs::Logs;
 use e2e::postfix::Postfix;
+use e2e::process::run;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::until::{LATER, SOON};
 use e2e::wire::{Client, Reply};
 use std::net::SocketAddr;
+use std::process::Command;
 
 /// Postfix is refused a recipient by us, and bounces to a domain of ours that logs bounces and relays nothing.
 #[test]
@@ -88,6 +91,61 @@ fn what_is_dropped_and_what_is_no_report() {
     assert_eq!((logs.of_type("Feedback").len(), logs.of_type("Reception").len()), (2, 1));
 }
 
+/// The report's own failure ends in silence.
+#[test]
+fn a_sender_is_told_of_a_failure_and_nobody_of_the_report() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &["--fail-rate", "100", "--fail-code", "550"]);
+    let kumod = launch(&scratch, sink.address, "log_oob = true")
+        .env("BOUNCES_QUEUE", "delivery_reports = { failure = true, reporting_mta = 'mta.test' }")
+        .start();
+    let mut client = Client::connect(kumod.smtp());
+    client.expect("EHLO client.test", 250);
+    client.expect("MAIL FROM:<user@report.test> RET=FULL ENVID=q+2B1", 250);
+    client.expect("RCPT TO:<lost@target.test> ORCPT=rfc822;old@target.test", 250);
+    client.expect("RCPT TO:<never@target.test> NOTIFY=NEVER", 250);
+    client.expect("DATA", 354);
+    assert_eq!(client.say("Subject: gr\u{fc}n\r\n\r\nThe body.\r\n.").code, 250);
+    let logs = Logs::new(scratch.join("bounces/logs"));
+    // The message for two, and the report, which the sink refuses too.
+    let bounces = logs.await_records("Bounce", 2, LATER, |r| r["type"] == "Bounce");
+    kumod.await_empty(SOON);
+    let report = bounces.iter().find(|r| r["sender"] == "").expect("the report was tried");
+    assert_eq!(report["recipient"], "user@report.test");
+    let receptions = logs.of_type("Reception");
+    assert_eq!(receptions.len(), 2, "a report on a report: {receptions:?}");
+    kumod.stop();
+}
+
+#[test]
+fn reports_say_what_happened() {
+    let scratch = Scratch::new();
+    let refusing = Sink::start(&scratch, "refusing", &["--fail-rate", "100", "--fail-code", "451"]);
+    let dump = Dump::start(&scratch);
+    let reports = "failure = true, delay = '1s', relayed = true, success = true, reporting_mta = 'mta.test'";
+    let kumod = launch(&scratch, refusing.address, "")
+        .env("BOUNCES_SOURCE", dump.address.to_string())
+        .env("BOUNCES_QUEUE", format!("max_age = '3s', retry_interval = '1s', delivery_reports = {{ {reports} }}"))
+        .start();
+    let mut client = Client::connect(kumod.smtp());
+    client.expect("EHLO client.test", 250);
+    client.expect("MAIL FROM:<user@source.test> RET=FULL ENVID=q+2B1", 250);
+    client.expect("RCPT TO:<late@target.test> ORCPT=rfc822;old@target.test", 250);
+    client.expect("RCPT TO:<never@target.test> NOTIFY=NEVER", 250);
+    client.expect("RCPT TO:<good@source.test> NOTIFY=SUCCESS", 250);
+    client.expect("RCPT TO:<quiet@source.test>", 250);
+    client.expect("DATA", 354);
+    assert_eq!(client.say("Subject: gr\u{fc}n\r\n\r\nThe body.\r\n.").code, 250);
+    // The message itself, then relayed, delayed and failed.
+    let files = dump.await_messages(4, LATER);
+    kumod.await_empty(LATER);
+    assert_eq!(dump.messages().len(), 4);
+    kumod.stop();
+    let mut python = Command::new("python3");
+    python.args(["-c", PYTHON]).args(files);
+    run("python3", python, SOON).success();
+}
+
 fn send(to: SocketAddr, recipient: &str, content: &str) -> Reply {
     let mut client = Client::connect(to);
     client.begin("", recipient);
@@ -105,3 +163,32 @@ Content-Type: multipart/report; report-type=feedback-report; boundary=\"b\"\r\n\
 --b\r\nContent-Type: message/feedback-report\r\n\r\nFeedback-Type: abuse\r\nUser-Agent: Test/1\r\nVersion: 1\r\n\
 Original-Rcpt-To: <one@example.net>\r\nArrival-Date: Sat, 21 Nov 2026 10:00:00 +0000\r\n\r\n\
 --b\r\nContent-Type: message/rfc822\r\n\r\nSubject: news\r\n\r\nNews.\r\n\r\n--b--\r\n";
+
+/// The four messages, in any order.
+const PYTHON: &str = r#"
+import email, email.policy, sys
+found = {}
+for file in sys.argv[1:]:
+    m = email.message_from_bytes(open(file, 'rb').read(), policy=email.policy.default)
+    assert not m.defects, (file, m.defects)
+    if m.get_content_type() != 'multipart/report':
+        found['mail'] = m
+        continue
+    assert m['To'] == 'user@source.test' and m['From'].endswith('<mailer-daemon@mta.test>') and m['Auto-Submitted'] == 'auto-replied'
+    text, status, original = m.get_payload()
+    message, *recipients = status.get_payload()
+    assert message['Reporting-MTA'] == 'dns; mta.test' and message['Original-Envelope-Id'] == 'q+1', message
+    assert len(recipients) == 1, recipients
+    found[recipients[0]['Action']] = recipients[0], original
+assert set(found) == {'mail', 'relayed', 'delayed', 'failed'}, found.keys()
+relayed, header = found['relayed']
+assert relayed['Final-Recipient'] == 'rfc822; good@source.test' and relayed['Status'].startswith('2.')
+assert header.get_content_type() == 'text/rfc822-headers'
+delayed, header = found['delayed']
+assert delayed['Final-Recipient'] == 'rfc822; late@target.test' and delayed['Original-Recipient'] == 'rfc822; old@target.test'
+assert delayed['Status'].startswith('4.') and delayed['Will-Retry-Until'] and '451' in delayed['Diagnostic-Code']
+assert delayed['Remote-MTA'] and header.get_content_type() == 'text/rfc822-headers'
+failed, original = found['failed']
+assert failed['Final-Recipient'] == 'rfc822; late@target.test' and failed['Status'] == '5.4.7', failed
+assert original.get_content_type() == 'message/rfc822' and 'The body.' in original.get_payload()[0].get_payload()
+"#;

@@ -7,7 +7,7 @@
 use crate::egress::connection::{CARRIED, Ended, InHand};
 use crate::egress::starttls::{SiteTls, mode};
 use crate::engine::Engine;
-use crate::settle::AttemptFacts;
+use crate::settle::{AttemptFacts, Handover};
 use ::clock::Instant;
 use bytes::Buf;
 use config::{EgressPath, KeySource};
@@ -265,8 +265,15 @@ impl Delivery {
             return self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued));
         }
         let pending: Vec<u16> = queued.message.pending().collect();
-        let goes_on =
-            self.path.try_next_host_on_transport_error && self.session.is_closed() && broke_before_the_end(&outcome);
+        self.facts.handover = match (self.path.use_lmtp, self.session.capabilities().dsn) {
+            (true, _) => Handover::Final,
+            (false, true) => Handover::RelayWithDsn,
+            (false, false) => Handover::Relay,
+        };
+        let goes_on = self.path.try_next_host_on_transport_error
+            && self.session.is_closed()
+            && broke_before_the_end(&outcome)
+            && !self.must_report_first(&queued, &outcome);
         let outcomes = pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
         if !goes_on {
             return self.engine.settle_attempt(queued, outcomes, &self.facts);
@@ -275,6 +282,13 @@ impl Delivery {
             self.in_hand.put(CARRIED, queued);
             self.carries = true;
         }
+    }
+
+    /// Somebody was refused and the sender is to be told before that is forgotten: the rest waits for the retry.
+    fn must_report_first(&self, queued: &Queued, outcome: &smtp_client::Outcome) -> bool {
+        let is_refusal = |result: &RecipientResult| result.verdict == smtp_client::Verdict::Permanent;
+        let config = || self.engine.with_queue(|q, _| q.config(queued.queue).unwrap_or_default());
+        outcome.results.iter().any(is_refusal) && config().delivery_reports.is_some()
     }
 
     fn ended(&self, closing: &Closing) -> Ended {

@@ -66,6 +66,19 @@ impl Engine {
         self.commit(prepared).await
     }
 
+    /// Takes responsibility for a message of our own making, a report: the same way in, without the events of a
+    /// connection it never had.
+    pub(crate) async fn accept_own(&self, draft: Draft) -> Result<(), Refusal> {
+        let fault = |error: String| {
+            tracing::error!("{}: {error}", draft.id);
+            refusal(Reply::enhanced(451, EnhancedCode::new(4, 3, 0), error))
+        };
+        let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| fault(e.to_string()))?;
+        self.configure(&queue).await.map_err(|e| fault(e.to_string()))?;
+        let prepared = Prepared { sealed: draft.seal(), queue, report: None, deferred: false };
+        self.commit(vec![prepared]).await.map(|_| ())
+    }
+
     /// One draft per message to be: `smtp_server_data`, then `batch_handling`.
     async fn split(&self, arrival: &Arrival<'_>) -> Result<Vec<Draft>, Refusal> {
         let now = self.clock.now().wall;

@@ -6,4 +6,4 @@ pub(crate) mod listener;
 mod relay;
 mod reports;
 mod session;
-mod trace;
+pub(crate) mod trace;
