@@ -24,7 +24,7 @@ pub(crate) fn put_auth(out: &mut Output, auth: &AuthPlain) {
 /// Writes MAIL with the parameters the server understands.
 pub(crate) fn put_mail(out: &mut Output, flight: &Flight, offers: &Capabilities) {
     out.put(b"MAIL FROM:<");
-    out.put(flight.sender.as_str().as_bytes());
+    out.put(flight.sender_now().as_str().as_bytes());
     out.put(b">");
     if offers.size.is_some() {
         out.put(format!(" SIZE={}", flight.content_bytes).as_bytes());
@@ -57,7 +57,7 @@ pub(crate) fn put_rcpt(out: &mut Output, flight: &Flight, place: u32, offers: &C
 /// The command as a log record shows it: without parameters, secrets and CRLF.
 pub(crate) fn named(stage: Stage, flight: Option<&Flight>) -> Cow<'static, str> {
     match (stage, flight) {
-        (Stage::Mail, Some(flight)) => format!("MAIL FROM:<{}>", flight.sender).into(),
+        (Stage::Mail, Some(flight)) => format!("MAIL FROM:<{}>", flight.sender_now()).into(),
         (Stage::Rcpt(place), Some(flight)) => match flight.recipients.get(place as usize) {
             Some(recipient) => format!("RCPT TO:<{recipient}>").into(),
             None => "RCPT TO".into(),

@@ -6,7 +6,7 @@
 //! result, and [`Flight::into_outcome`] checks that.
 
 use crate::failure::internal;
-use crate::{Job, Outcome, Phase, RecipientResult, Verdict};
+use crate::{Job, Outcome, Phase, RecipientResult, Verdict, Verp};
 use smtp_wire::dot::{WireContent, wire_slices};
 use smtp_wire::{Dsn, Mailbox, ReversePath};
 use std::borrow::Cow;
@@ -30,6 +30,7 @@ pub(crate) struct Flight {
     pub(crate) sender: ReversePath,
     pub(crate) recipients: Vec<Mailbox>,
     pub(crate) dsn: Option<Box<Dsn>>,
+    pub(crate) verp: Option<Verp>,
     pub(crate) content: WireContent,
     /// Of the message as given: doubled dots do not count (RFC 1870 section 5).
     pub(crate) content_bytes: u64,
@@ -66,6 +67,7 @@ impl Flight {
             sender: job.sender,
             recipients: job.recipients,
             dsn: job.dsn,
+            verp: None,
         }
     }
 
@@ -84,6 +86,15 @@ impl Flight {
             }
         }
         batch
+    }
+
+    /// The reverse path of the current transaction.
+    pub(crate) fn sender_now(&self) -> Cow<'_, ReversePath> {
+        let current = self.standings.iter().position(|s| matches!(s, Standing::InBatch));
+        match (self.verp, current.and_then(|place| self.recipients.get(place))) {
+            (Some(verp), Some(recipient)) => Cow::Owned(verp.sender(&self.sender, recipient)),
+            _ => Cow::Borrowed(&self.sender),
+        }
     }
 
     pub(crate) fn is_waiting(&self) -> bool {

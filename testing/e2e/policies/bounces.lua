@@ -1,6 +1,7 @@
 -- Everything about bounces, one log segment a second; mail goes to one smart host.
 --   BOUNCES_DIR, BOUNCES_TO (host:port), BOUNCES_SOURCE (for mail to source.test), BOUNCES_RULES (files, joined by `:`)
---   BOUNCES_QUEUE, BOUNCES_DOMAIN: options of make_queue_config and of make_listener_domain for report.test, as Lua
+--   BOUNCES_QUEUE, BOUNCES_PATH, BOUNCES_DOMAIN: options of make_queue_config, make_egress_path, and of
+--   make_listener_domain for report.test, as Lua
 -- The second listener relays for nobody.
 local kumo = require 'kumo'
 local DIR = os.getenv 'BOUNCES_DIR'
@@ -46,5 +47,7 @@ kumo.on('get_queue_config', function(domain)
 end)
 
 kumo.on('get_egress_path_config', function()
-  return kumo.make_egress_path { enable_tls = 'Disabled', prohibited_hosts = {} }
+  local path = options 'BOUNCES_PATH'
+  path.enable_tls, path.prohibited_hosts = 'Disabled', {}
+  return kumo.make_egress_path(path)
 end)

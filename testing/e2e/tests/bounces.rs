@@ -1,5 +1,6 @@
 //! Bounces: the class of a reply, and the rule that says so; DSN options on their way.
 
+use e2e::dump::Dump;
 use e2e::kumod::{Launch, policy_file, program};
 use e2e::logs::Logs;
 use e2e::port::free_port;
@@ -59,6 +60,30 @@ fn the_tool_tells_which_rule_decides() {
     assert_eq!((none.status.code(), none.stdout.as_str()), (Some(1), "Uncategorized"));
     let sound = postrider("validate-bounces", &[&community, &iana]).success();
     assert_eq!(sound.stdout, "OK");
+}
+
+/// Two recipients of one message: the sink is told a sender for each, the log names the message's own.
+#[test]
+fn with_verp_the_sender_names_the_recipient() {
+    let scratch = Scratch::new();
+    let dump = Dump::start(&scratch);
+    let kumod = launch(&scratch, dump.address).env("BOUNCES_PATH", "verp_delimiters = '+='").start();
+    let mut client = Client::connect(kumod.smtp());
+    client.expect("EHLO client.test", 250);
+    client.expect("MAIL FROM:<news@source.test>", 250);
+    client.expect("RCPT TO:<ann@target.test>", 250);
+    client.expect("RCPT TO:<bob@target.test>", 250);
+    client.expect("DATA", 354);
+    assert_eq!(client.say("Subject: verp\r\n\r\nHello.\r\n.").code, 250);
+    dump.await_messages(2, SOON);
+    kumod.await_empty(SOON);
+    let logs = Logs::new(scratch.join("bounces/logs"));
+    kumod.stop();
+    let deliveries = logs.of_type("Delivery");
+    assert!(!deliveries.is_empty() && deliveries.iter().all(|r| r["sender"] == "news@source.test"), "{deliveries:?}");
+    let mut senders = dump.senders();
+    senders.sort();
+    assert_eq!(senders, ["news+ann=target.test@source.test", "news+bob=target.test@source.test"]);
 }
 
 /// From a client through us and a Postfix to us again, whose spool then has what it said: Postfix offers DSN to the

@@ -15,7 +15,9 @@ use message::{Envelope, Message};
 use net::Stream;
 use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
 use route::Candidate;
-use smtp_client::{AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
+use smtp_client::{
+    AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode, Verp,
+};
 use smtp_wire::Dsn;
 use std::io;
 use std::sync::Arc;
@@ -367,8 +369,14 @@ fn settings(engine: &Engine, opening: &Opening, tls: TlsMode) -> Settings {
         reconnect_in_clear: path.opportunistic_tls_reconnect_on_failed_handshake,
         ignore_8bit_checks: path.ignore_8bit_checks,
         max_recipients_per_batch: path.max_recipients_per_batch,
+        verp: verp(path),
         auth: auth(path),
     }
+}
+
+fn verp(path: &EgressPath) -> Option<Verp> {
+    let mut delimiters = path.verp_delimiters.as_deref()?.chars();
+    Some(Verp { before: delimiters.next()?, at: delimiters.next()? })
 }
 
 fn auth(path: &EgressPath) -> Option<AuthPlain> {

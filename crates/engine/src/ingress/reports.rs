@@ -18,7 +18,7 @@ use smtp_server::Settings;
 #[derive(Debug)]
 pub(crate) enum Report {
     /// A bounce of a message that was delivered; logged beside its reception.
-    Bounce(DeliveryReport),
+    Bounce(Box<DeliveryReport>),
     /// A complaint; logged in place of its reception.
     Feedback(Box<FeedbackReport>),
 }
@@ -121,7 +121,7 @@ impl Engine {
 /// One that does not read is mail like any other.
 fn bounce(draft: &mut Draft) -> Option<Report> {
     match DeliveryReport::parse(&draft.data()) {
-        Ok(report) => report.map(Report::Bounce),
+        Ok(report) => report.map(|report| Report::Bounce(Box::new(report))),
         Err(error) => {
             tracing::info!("{}: not logged as OOB: {error}", draft.id);
             None

@@ -2,7 +2,7 @@
 
 use bytes::{Buf, Bytes};
 use clock::{Duration, Instant};
-use smtp_client::{AuthPlain, Job, Mailbox, Outcome, ReversePath, Session, Settings, Step, TlsMode};
+use smtp_client::{AuthPlain, Job, Mailbox, Outcome, ReversePath, Session, Settings, Step, TlsMode, Verp};
 use smtp_wire::Dsn;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -275,6 +275,7 @@ fn set(settings: &mut Settings, word: &str) {
     match key {
         "pipelining" => settings.enable_pipelining = on,
         "rset" => settings.enable_rset = on,
+        "verp" => settings.verp = Some(Verp { before: '+', at: '=' }),
         "lmtp" => settings.use_lmtp = on,
         "reconnect" => settings.reconnect_in_clear = on,
         "ignore8bit" => settings.ignore_8bit_checks = on,
