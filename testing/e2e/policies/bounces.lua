@@ -2,6 +2,7 @@
 --   BOUNCES_DIR, BOUNCES_TO (host:port), BOUNCES_SOURCE (for mail to source.test), BOUNCES_RULES (files, joined by `:`)
 --   BOUNCES_QUEUE, BOUNCES_PATH, BOUNCES_DOMAIN: options of make_queue_config, make_egress_path, and of
 --   make_listener_domain for report.test, as Lua
+--   BOUNCES_BROKEN: mail to source.test fails in get_queue_config
 -- The second listener relays for nobody.
 local kumo = require 'kumo'
 local DIR = os.getenv 'BOUNCES_DIR'
@@ -40,6 +41,9 @@ kumo.on('get_listener_domain', function(domain)
 end)
 
 kumo.on('get_queue_config', function(domain)
+  if domain == 'source.test' and os.getenv 'BOUNCES_BROKEN' then
+    error 'no queue for senders'
+  end
   local config = options 'BOUNCES_QUEUE'
   local to = domain == 'source.test' and os.getenv 'BOUNCES_SOURCE' or os.getenv 'BOUNCES_TO'
   config.protocol = { smtp = { mx_list = { { name = domain .. '-mx.test', addr = to } } } }

@@ -117,6 +117,33 @@ fn a_sender_is_told_of_a_failure_and_nobody_of_the_report() {
     kumod.stop();
 }
 
+/// The spool forgets a message behind its report, not before: a report that is not accepted keeps it, over a restart too.
+#[test]
+fn a_message_stays_until_its_report_is_accepted() {
+    let scratch = Scratch::new();
+    let refusing = Sink::start(&scratch, "refusing", &["--fail-rate", "100", "--fail-code", "550"]);
+    let dump = Dump::start(&scratch);
+    let launch = launch(&scratch, refusing.address, "")
+        .env("BOUNCES_SOURCE", dump.address.to_string())
+        .env("BOUNCES_QUEUE", "delivery_reports = { failure = true }");
+    let broken = launch.clone().env("BOUNCES_BROKEN", "1").start();
+    let reply = Client::connect(broken.smtp()).submit("user@source.test", "lost@target.test", "kept");
+    assert_eq!(reply.code, 250);
+    broken.process.await_stderr("the report that waits", SOON, |line| line.contains("is not accepted").then_some(()));
+    assert_eq!(broken.metric("message_count"), 1.0);
+    broken.stop();
+    assert!(dump.messages().is_empty());
+
+    let mended = launch.start();
+    let report = std::fs::read_to_string(&dump.await_messages(1, LATER)[0]).expect("a report");
+    assert!(
+        report.contains("Final-Recipient: rfc822; lost@target.test") && report.contains("Action: failed"),
+        "{report}"
+    );
+    mended.await_empty(SOON);
+    mended.stop();
+}
+
 #[test]
 fn reports_say_what_happened() {
     let scratch = Scratch::new();
