@@ -107,6 +107,10 @@ mod tests {
         let many = |count: usize, text: &str| groups(text.repeat(count).as_bytes()).map(|g| g.len());
         assert_eq!(many(GROUPS_MAX, "a: b\n\n"), Ok(GROUPS_MAX));
         assert!(many(GROUPS_MAX + 1, "a: b\n\n").is_err());
+        assert!(
+            groups(("a: b\n\n".repeat(GROUPS_MAX) + "a: b").as_bytes()).is_err(),
+            "the last one has no blank line behind it"
+        );
         assert_eq!(many(FIELDS_MAX, "a: b\n"), Ok(1));
         assert!(many(FIELDS_MAX + 1, "a: b\n").is_err());
         let folded = groups(("a: b\n".to_owned() + &" x\n".repeat(100_000)).as_bytes()).expect("few");
