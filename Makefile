@@ -9,7 +9,7 @@ export POSTRIDER_BIN := $(CARGO_TARGET_DIR)/release/postrider
 BENCH := $(CARGO_TARGET_DIR)/release/postrider-bench
 WORK := $(CACHE)/work
 PREFIX ?= /usr/local
-LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue route sender-auth policy
+LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue bounce route sender-auth policy
 
 .PHONY: demo test bench bench-spool bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
 
@@ -68,10 +68,13 @@ bench-compare: build ## REV=revision: CPU per message of that revision against t
 	cd $(WORK)/rev && CARGO_TARGET_DIR=$(CACHE)/target-rev cargo build --release --locked -p postrider
 	$(BENCH) compare --a $(CACHE)/target-rev/release/postrider --b $(POSTRIDER_BIN) --work $(WORK)/compare
 
-install: build ## PREFIX=/usr/local; names are hard links to one program
+install: build ## PREFIX=/usr/local, or /opt/kumomta where KumoMTA has its own; names are hard links to one program
 	install -d $(DESTDIR)$(PREFIX)/sbin
 	install -m 755 $(POSTRIDER_BIN) $(DESTDIR)$(PREFIX)/sbin/postrider
-	for name in kumod traffic-gen smtp-sink; do ln -f $(DESTDIR)$(PREFIX)/sbin/postrider $(DESTDIR)$(PREFIX)/sbin/$$name; done
+	install -d $(DESTDIR)$(PREFIX)/share/bounce_classifier $(DESTDIR)$(PREFIX)/share/community
+	install -m 644 share/bounce_classifier/iana.toml $(DESTDIR)$(PREFIX)/share/bounce_classifier
+	install -m 644 share/community/bounces.toml $(DESTDIR)$(PREFIX)/share/community
+	for name in kumod traffic-gen smtp-sink validate-bounces; do ln -f $(DESTDIR)$(PREFIX)/sbin/postrider $(DESTDIR)$(PREFIX)/sbin/$$name; done
 
 clean-cache:
 	rm -rf $(CACHE)

@@ -29,6 +29,7 @@ fn engine(dir: &Path) -> Engine {
         connectors: net::tls::Connectors::new(None).expect("roots"),
         logs: Vec::new(),
         orders: store::OrdersFile::open(dir).expect("no orders"),
+        classifier: None,
         metrics: Metrics::new().expect("a registry"),
         pressure: engine::pressure::Pressure::unlimited(),
         settings,

@@ -35,6 +35,7 @@ async fn engine(dir: &Path, used: u64, volumes: Vec<Volume>) -> Engine {
         connectors: net::tls::Connectors::new(None).expect("roots"),
         logs: Vec::new(),
         orders: store::OrdersFile::open(dir).expect("no orders"),
+        classifier: None,
         metrics: Metrics::new().expect("a registry"),
         pressure: Pressure::new(PressureSettings {
             limits: MemoryLimits { soft: Some(1000), ..MemoryLimits::default() },

@@ -62,7 +62,7 @@ fn sealed(number: u32) -> Sealed {
     let mailbox = |user: &str| Mailbox::parse(&format!("{user}@d{}.example", number % 3)).expect("an address");
     Sealed {
         id: id(number),
-        envelope: Envelope { sender: ReversePath(None), recipients: vec![mailbox("ann"), mailbox("bob")] },
+        envelope: Envelope { sender: ReversePath(None), recipients: vec![mailbox("ann"), mailbox("bob")], dsn: None },
         meta: Meta::new(),
         head: Bytes::from(format!("Subject: number {number}\r\n")),
         body: Bytes::from(format!("\r\nBody of {number}.\r\n")),

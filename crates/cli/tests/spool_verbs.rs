@@ -64,7 +64,7 @@ fn sealed(number: u32) -> Sealed {
     meta.set("tenant", format!("t{number}"));
     Sealed {
         id: id(number),
-        envelope: Envelope { sender, recipients: vec![mailbox("ann"), mailbox("bob")] },
+        envelope: Envelope { sender, recipients: vec![mailbox("ann"), mailbox("bob")], dsn: None },
         meta,
         head: Bytes::from(format!("Subject: number {number}\r\n")),
         body: body(number).into(),

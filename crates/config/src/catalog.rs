@@ -10,6 +10,7 @@ use crate::options::{OptionInfo, Options};
 pub const CONSTRUCTORS: &[&str] = &[
     "make_queue_config",
     "make_queue_config.shrink_policy",
+    "make_queue_config.delivery_reports",
     "make_queue_config.protocol.smtp",
     "make_queue_config.protocol.maildir",
     "make_queue_config.protocol.custom_lua",
@@ -54,6 +55,7 @@ fn table(constructor: &str) -> Option<Table> {
     Some(match constructor.strip_prefix("kumo.").unwrap_or(constructor) {
         "make_queue_config" => of::<crate::QueueConfig>(),
         "make_queue_config.shrink_policy" => of::<crate::ShrinkPolicyEntry>(),
+        "make_queue_config.delivery_reports" => of::<crate::DeliveryReports>(),
         "make_queue_config.protocol.smtp" => of::<crate::SmtpProtocol>(),
         "make_queue_config.protocol.maildir" => of::<crate::MaildirProtocol>(),
         "make_queue_config.protocol.custom_lua" => of::<crate::CustomLuaProtocol>(),

@@ -149,6 +149,8 @@ options! {
         refresh_strategy: RefreshStrategy = RefreshStrategy::Ttl;
         /// The name under which metrics of several sites are summed.
         provider_name: Option<String> = None;
+        /// Two of `-+=`, as `"+="`: the sender on the wire names the recipient (VERP), one transaction each. Ours.
+        verp_delimiters: Option<String> = None;
     }
 }
 
@@ -188,6 +190,10 @@ impl EgressPath {
 }
 
 fn check_path(path: &EgressPath) -> Result<(), String> {
+    let is_pair = |text: &String| text.len() == 2 && text.bytes().all(|b| VERP_DELIMITERS.contains(&b));
+    if let Some(text) = path.verp_delimiters.as_ref().filter(|text| !is_pair(text)) {
+        return Err(format!("verp_delimiters: invalid value {text:?}: expected two of `-+=`"));
+    }
     match path.tls_certificate.is_some() == path.tls_private_key.is_some() {
         true => Ok(()),
         false => Err("tls_certificate and tls_private_key: expected both or neither".to_owned()),
@@ -208,6 +214,8 @@ fn loopback_and_unspecified() -> CidrSet {
     ])
 }
 
+/// What Postfix allows, too.
+const VERP_DELIMITERS: [u8; 3] = *b"-+=";
 const SMTP_PROGRESS_MIN: time::Duration = time::Duration::from_secs(60);
 
 #[cfg(test)]

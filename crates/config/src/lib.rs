@@ -71,7 +71,7 @@ pub use mx_list::MxListEntry;
 pub use options::{OptionInfo, Options};
 pub use parse::{ConfigError, parse};
 pub use protocol::{CustomLuaProtocol, MaildirProtocol, QueueProtocol, SmtpProtocol, XferProtocol};
-pub use queue_config::{QueueConfig, ShrinkPolicyEntry, UNSPECIFIED};
+pub use queue_config::{DeliveryReports, QueueConfig, ShrinkPolicyEntry, UNSPECIFIED};
 pub use resolver::{
     DNS_PORT, NameServer, QueryOptions, ResolverForm, ResolverOptions, ServerAddress, ServerProtocol, TestZone,
     TestZones, TrustAnchorFile, Zones,

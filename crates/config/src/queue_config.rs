@@ -40,6 +40,24 @@ options! {
         shrink_policy: Vec<ShrinkPolicyEntry> = Vec::new();
         /// The name under which metrics of several queues are summed.
         provider_name: Option<String> = None;
+        /// What the sender is told about his message by mail; nothing when absent. Ours, not KumoMTA's.
+        delivery_reports: Option<DeliveryReports> = None;
+    }
+}
+
+options! {
+    /// `delivery_reports` (RFC 3464); the sender's NOTIFY (RFC 3461) is honoured
+    pub struct DeliveryReports {
+        /// That it was not delivered: bounced or expired.
+        failure: bool = false;
+        /// That it is still being tried: once, when the next attempt comes at this age or later.
+        delay: Option<Duration> = None;
+        /// That it was delivered (LMTP), if the sender asked for it.
+        success: bool = false;
+        /// That it was handed to a server without DSN, if the sender asked for news of success.
+        relayed: bool = false;
+        /// The name of this server in reports; the machine's name when absent.
+        reporting_mta: Option<String> = None;
     }
 }
 

@@ -98,6 +98,7 @@ fn egress_path() {
         "refresh_interval": "1m",
         "refresh_strategy": "Ttl",
         "provider_name": null,
+        "verp_delimiters": null,
     });
     defaults::<EgressPath>("kumo.make_egress_path", want.clone());
     // What is shown can be given back.
@@ -120,6 +121,7 @@ fn queue_config() {
         "timerwheel_tick_interval": null,
         "shrink_policy": [],
         "provider_name": null,
+        "delivery_reports": null,
     });
     defaults::<QueueConfig>("kumo.make_queue_config", want);
     assert_eq!(QueueConfig::default().egress_pool(), "unspecified");

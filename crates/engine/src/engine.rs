@@ -12,6 +12,7 @@ use crate::pressure::Pressure;
 use crate::recovery::RecoveryState;
 use crate::tasks::Tasks;
 use ::clock::Now;
+use bounce::Classifier;
 use message::IdGenerator;
 use net::dns::MxCache;
 use net::tls::Connectors;
@@ -41,6 +42,8 @@ pub struct EngineParts {
     pub connectors: Connectors,
     /// Loggers, in order of configuration.
     pub logs: Vec<LogWriter>,
+    /// Rules that class replies; without them every record says `Uncategorized`.
+    pub classifier: Option<Classifier>,
     /// Counters and gauges.
     pub metrics: Metrics,
     /// Memory, disks and their limits.
@@ -72,6 +75,7 @@ pub struct Shared {
     pub(crate) mx: MxCache,
     pub(crate) connectors: Connectors,
     pub(crate) logs: Vec<LogWriter>,
+    pub(crate) classifier: Option<Classifier>,
     pub(crate) metrics: Metrics,
     pub(crate) pressure: Pressure,
     pub(crate) settings: EngineSettings,
@@ -116,6 +120,7 @@ impl Engine {
             mx: parts.mx,
             connectors: parts.connectors,
             logs: parts.logs,
+            classifier: parts.classifier,
             metrics: parts.metrics,
             pressure: parts.pressure,
             node_id_text: parts.settings.node_id.to_string().into(),

@@ -20,6 +20,7 @@ mod orders;
 pub mod pressure;
 mod records;
 mod recovery;
+mod reports;
 mod settle;
 mod tasks;
 

@@ -37,12 +37,17 @@ impl Engine {
         record.queue = queue.into();
         record.size = u64::from(message.size);
         record.num_attempts = message.attempts;
+        self.complete(&mut record, meta);
+        record
+    }
+
+    /// Adds what every record about a message has.
+    pub(crate) fn complete(&self, record: &mut LogRecord, meta: &Meta) {
         record.reception_protocol = text(meta, "reception_protocol");
         record.nodeid = self.node_id_text.clone();
         for log in &self.logs {
             copy_meta(meta, log.options(), &mut record.meta);
         }
-        record
     }
 
     /// True while a logger has all the records it may hold: new work waits.
@@ -55,13 +60,23 @@ impl Engine {
         self.logs_are_full() || self.pressure.delivery_is_held()
     }
 
-    /// Hands a record to every logger that has its type enabled.
-    pub(crate) fn log(&self, record: &LogRecord) {
+    /// Hands a record to every logger that has its type enabled, with its class.
+    pub(crate) fn log(&self, mut record: LogRecord) {
+        self.classify(&mut record);
         for log in &self.logs {
             if is_enabled(log.options(), record.kind) {
-                log.log(record);
+                log.log(&record);
             }
         }
+    }
+
+    /// Classes what the peer, or this server in its place, answered.
+    fn classify(&self, record: &mut LogRecord) {
+        let Some(classifier) = self.classifier.as_ref().filter(|_| record.kind.is_classified()) else { return };
+        let started = std::time::Instant::now();
+        let class = classifier.classify(&record.response.to_single_line()).to_owned();
+        self.metrics.bounce_classify_latency.observe(started.elapsed().as_secs_f64());
+        record.bounce_classification = Cow::Owned(class);
     }
 
     /// A reply of 4xx or 5xx to an SMTP client.
@@ -85,7 +100,7 @@ impl Engine {
         for log in &self.logs {
             copy_meta(&meta, log.options(), &mut record.meta);
         }
-        self.log(&record);
+        self.log(record);
     }
 }
 

@@ -8,6 +8,7 @@
 use crate::engine::Engine;
 use crate::records;
 use clock::WallTime;
+use config::QueueConfig;
 use message::Message;
 use net::TlsFacts;
 use queue::settle::{Settlement, all_pending, apply, bounce, expire, settle};
@@ -31,6 +32,19 @@ pub(crate) struct AttemptFacts {
     pub provider: Option<Arc<str>>,
     pub session_id: Option<Arc<str>>,
     pub counts: Option<Counts>,
+    pub handover: Handover,
+}
+
+/// What a delivery on a connection means to the sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Handover {
+    /// To the next server, which knows nothing of DSN.
+    #[default]
+    Relay,
+    /// To the next server, with the sender's wishes.
+    RelayWithDsn,
+    /// To the mailbox (LMTP).
+    Final,
 }
 
 /// Outcome counters of one ready queue, aggregate first.
@@ -78,9 +92,34 @@ impl Engine {
             .with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue), q.random()));
         let now = self.clock.now();
         let settlement = settle(&mut queued.message, outcomes, &config, now, random);
-        self.note(&queued.message, &settlement, now.wall);
+        self.report_and_conclude(queued, settlement, &config, name, facts);
+    }
+
+    /// Tells the sender first, where his queue does so; then the settlement takes effect.
+    fn report_and_conclude(
+        &self,
+        queued: Queued,
+        settlement: Settlement,
+        config: &QueueConfig,
+        name: Arc<str>,
+        facts: &AttemptFacts,
+    ) {
+        let Some(report) = self.report_on(&queued.message, &settlement, config, facts) else {
+            return self.conclude(queued, settlement, &name, facts);
+        };
+        let (engine, facts) = (self.clone(), facts.clone());
+        self.deliveries.spawn(async move {
+            // What the spool has begins anew at the next start; what it has not goes there with the drain.
+            if engine.send_report(&report).await || queued.message.is_volatile() {
+                engine.conclude(queued, settlement, &name, &facts);
+            }
+        });
+    }
+
+    fn conclude(&self, mut queued: Queued, settlement: Settlement, name: &str, facts: &AttemptFacts) {
+        self.note(&queued.message, &settlement, self.clock.now().wall);
         for entry in &settlement.entries {
-            self.log_entry(&queued, &name, entry, facts);
+            self.log_entry(&queued, name, entry, facts);
         }
         match settlement.next {
             Next::Done => self.with_queue(|q, now| q.forget(now.mono, &queued)),
@@ -132,13 +171,12 @@ impl Engine {
 
     /// A message that is too old.
     pub(crate) fn settle_expired(&self, mut queued: Queued) {
-        let name = self.with_queue(|q, _| q.queue_name(queued.queue));
+        let (config, name) =
+            self.with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue)));
         let entry = expire(&mut queued.message);
-        if !queued.message.is_volatile() {
-            self.spool.mark(Mark::Removed { id: queued.message.id });
-        }
-        self.log_entry(&queued, &name, &entry, &AttemptFacts::default());
-        self.with_queue(|q, now| q.forget(now.mono, &queued));
+        let newly_settled = entry.recipients.clone();
+        let settlement = Settlement { entries: vec![entry], newly_settled, next: Next::Done };
+        self.report_and_conclude(queued, settlement, &config, name, &AttemptFacts::default());
     }
 
     /// A message that an operator bounces.
@@ -165,7 +203,7 @@ impl Engine {
             record.response = records::response(&entry.reply).to_command(command.as_str());
         }
         describe(&mut record, facts);
-        self.log(&record);
+        self.log(record);
     }
 }
 

@@ -45,6 +45,7 @@ async fn start(memory: &Arc<Said>, dir: &Path, volumes: Vec<Volume>) -> (Engine,
         connectors: net::tls::Connectors::new(None).expect("roots"),
         logs: Vec::new(),
         orders: store::OrdersFile::open(&dir.join("spool")).expect("no orders"),
+        classifier: None,
         metrics: Metrics::new().expect("a registry"),
         pressure: Pressure::new(PressureSettings {
             limits: MemoryLimits { hard: Some(1000 * MIB), ..MemoryLimits::default() },

@@ -1,34 +1,47 @@
 //! What `init` asks to be started, collected option struct by option struct.
 
-use config::{EsmtpListener, HttpListener, LocalLogs, SpoolOptions};
+use config::{BounceClassifier, EsmtpListener, HttpListener, LocalLogs, SpoolOptions};
 use policy::Startup;
 
 /// One entry of [`Startup`]; lets the `kumo` functions share their code.
 pub(crate) trait StartupEntry: Sized {
-    /// Puts it where it belongs.
-    fn add_to(self, startup: &mut Startup);
+    /// Puts it where it belongs; what is wrong when it may stand there only once.
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str>;
 }
 
 impl StartupEntry for SpoolOptions {
-    fn add_to(self, startup: &mut Startup) {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
         startup.spools.push(self);
+        Ok(())
     }
 }
 
 impl StartupEntry for EsmtpListener {
-    fn add_to(self, startup: &mut Startup) {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
         startup.esmtp_listeners.push(self);
+        Ok(())
     }
 }
 
 impl StartupEntry for HttpListener {
-    fn add_to(self, startup: &mut Startup) {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
         startup.http_listeners.push(self);
+        Ok(())
     }
 }
 
 impl StartupEntry for LocalLogs {
-    fn add_to(self, startup: &mut Startup) {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
         startup.local_logs.push(self);
+        Ok(())
+    }
+}
+
+impl StartupEntry for BounceClassifier {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
+        match startup.bounce_classifier.replace(self) {
+            None => Ok(()),
+            Some(_) => Err("it was configured before; name all files in one call"),
+        }
     }
 }

@@ -1,14 +1,18 @@
 //! Envelope and metadata as octets: the `state` part of a spool record (docs/spool-format.md).
 //!
 //! Length-prefixed, little-endian, no quoting, so that nothing a peer sends can be read back
-//! as structure. Decoding refuses what it does not know and never panics.
+//! as structure. Decoding refuses what it does not know and never panics. Version 2 is version 1 with the DSN options
+//! behind it, as the text of their parameters; it is written for envelopes that have some, so that all other mail stays
+//! what it was.
 
 use crate::{Envelope, Meta};
-use smtp_wire::{Mailbox, ReversePath};
+use smtp_wire::{Dsn, Mailbox, ReversePath};
 use thiserror::Error;
 
-/// Version octet of this encoding.
+/// Version octet of envelopes without DSN options.
 pub const VERSION: u8 = 1;
+/// Version octet of envelopes with DSN options.
+pub const VERSION_WITH_DSN: u8 = 2;
 
 /// Why stored octets are not an envelope.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -20,11 +24,14 @@ pub enum CodecError {
     #[error("{0} stray octets behind the envelope record")]
     Stray(usize),
     /// Written by a newer version.
-    #[error("envelope record version {0} is not known; expected {VERSION}")]
+    #[error("envelope record version {0} is not known; expected at most {VERSION_WITH_DSN}")]
     Version(u8),
     /// An address that does not parse.
     #[error("stored address does not parse: {0}")]
     Address(String),
+    /// DSN options that no server would take.
+    #[error("stored DSN options do not parse: {0}")]
+    Dsn(String),
     /// Metadata that is not a JSON object.
     #[error("stored metadata is not a JSON object: {0}")]
     Meta(String),
@@ -32,7 +39,7 @@ pub enum CodecError {
 
 /// Appends the encoding of `envelope` and `meta` to `out`.
 pub fn encode(envelope: &Envelope, meta: &Meta, out: &mut Vec<u8>) {
-    out.push(VERSION);
+    out.push(if envelope.dsn.is_some() { VERSION_WITH_DSN } else { VERSION });
     put_text(envelope.sender.as_str(), out);
     out.extend_from_slice(&(envelope.recipients.len() as u32).to_le_bytes());
     for recipient in &envelope.recipients {
@@ -46,13 +53,17 @@ pub fn encode(envelope: &Envelope, meta: &Meta, out: &mut Vec<u8>) {
     }
     let len = (out.len() - at - 4) as u32;
     out[at..at + 4].copy_from_slice(&len.to_le_bytes());
+    if let Some(dsn) = &envelope.dsn {
+        put_text(&dsn.mail_text(), out);
+        (0..envelope.recipients.len()).for_each(|recipient| put_text(&dsn.rcpt_text(recipient), out));
+    }
 }
 
 /// The reverse of [`encode`]; the whole of `input` must be used.
 pub fn decode(input: &[u8]) -> Result<(Envelope, Meta), CodecError> {
     let mut rest = input;
     let version = take(&mut rest, 1)?[0];
-    if version != VERSION {
+    if version != VERSION && version != VERSION_WITH_DSN {
         return Err(CodecError::Version(version));
     }
     let sender = ReversePath::parse(text(&mut rest)?).map_err(|e| CodecError::Address(e.to_string()))?;
@@ -63,10 +74,20 @@ pub fn decode(input: &[u8]) -> Result<(Envelope, Meta), CodecError> {
     }
     let meta_len = number(&mut rest)?;
     let meta = take(&mut rest, meta_len)?;
+    let dsn = match version {
+        VERSION => None,
+        _ => Some(Box::new(decode_dsn(&mut rest, recipients.len())?)),
+    };
     if !rest.is_empty() {
         return Err(CodecError::Stray(rest.len()));
     }
-    Ok((Envelope { sender, recipients }, decode_meta(meta)?))
+    Ok((Envelope { sender, recipients, dsn }, decode_meta(meta)?))
+}
+
+fn decode_dsn(rest: &mut &[u8], recipients: usize) -> Result<Dsn, CodecError> {
+    let mail = text(rest)?;
+    let of_recipients = (0..recipients).map(|_| text(rest)).collect::<Result<Vec<&str>, CodecError>>()?;
+    Dsn::parse(mail, of_recipients.into_iter()).map_err(|e| CodecError::Dsn(e.to_string()))
 }
 
 fn decode_meta(json: &[u8]) -> Result<Meta, CodecError> {
@@ -109,7 +130,14 @@ mod tests {
         meta.set("tenant", "acme");
         meta.set("n", 7);
         let mailbox = |t: &str| Mailbox::parse(t).expect("sound");
-        (Envelope { sender: ReversePath(None), recipients: vec![mailbox("a@b.c"), mailbox("\"x y\"@d.e")] }, meta)
+        (
+            Envelope {
+                sender: ReversePath(None),
+                recipients: vec![mailbox("a@b.c"), mailbox("\"x y\"@d.e")],
+                dsn: None,
+            },
+            meta,
+        )
     }
 
     #[test]
@@ -123,6 +151,32 @@ mod tests {
         }
         octets.push(0);
         assert_eq!(decode(&octets), Err(CodecError::Stray(1)));
+    }
+
+    #[test]
+    fn dsn_options_come_back_and_cost_nothing_without() {
+        let (mut envelope, meta) = sample();
+        let mut plain = Vec::new();
+        encode(&envelope, &meta, &mut plain);
+        let options = ["NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;a+2Bb", ""];
+        envelope.dsn = Dsn::parse("RET=HDRS ENVID=x+20y", options.into_iter()).map(Box::new).ok();
+        let mut octets = Vec::new();
+        encode(&envelope, &meta, &mut octets);
+        // Golden: version 2 is what version 1 says, and the parameters.
+        let golden = [
+            &b"\x02\0\0\0\0\x02\0\0\0\x05\0\0\0a@b.c\x09\0\0\0\"x y\"@d.e\x17\0\0\0{\"tenant\":\"acme\",\"n\":7}"[..],
+            b"\x15\0\0\0 RET=HDRS ENVID=x+20y\x2a\0\0\0 NOTIFY=SUCCESS,FAILURE ORCPT=rfc822;a+2Bb\0\0\0\0",
+        ];
+        assert_eq!(octets.escape_ascii().to_string(), golden.concat().escape_ascii().to_string());
+        assert_eq!(plain[1..], golden[0][1..], "version 1 is version 2 without its end");
+        assert_eq!((plain[0], decode(&octets)), (1, Ok((envelope, meta))));
+        for cut in 0..octets.len() {
+            assert!(decode(&octets[..cut]).is_err(), "cut at {cut}");
+        }
+        let wrong: Vec<u8> = octets.iter().map(|o| if *o == b'H' { b'J' } else { *o }).collect();
+        assert!(matches!(decode(&wrong), Err(CodecError::Dsn(_))), "{:?}", decode(&wrong));
+        octets[0] = 3;
+        assert_eq!(decode(&octets), Err(CodecError::Version(3)));
     }
 
     proptest! {

@@ -34,11 +34,10 @@ impl Draft {
         Draft { id, envelope, meta, due, attempts: 0, force_sync: false, raw, headers: None }
     }
 
-    /// The draft for some of the recipients: same bytes and edits so far, own identity.
+    /// The draft for some of the recipients, by number: same bytes and edits so far, own identity.
     #[must_use]
-    pub fn for_recipients(&self, id: MessageId, recipients: Vec<smtp_wire::Mailbox>) -> Draft {
-        let envelope = Envelope { sender: self.envelope.sender.clone(), recipients };
-        Draft { id, envelope, ..self.clone() }
+    pub fn for_recipients(&self, id: MessageId, recipients: &[usize]) -> Draft {
+        Draft { id, envelope: self.envelope.part(recipients), ..self.clone() }
     }
 
     /// The header block for reading, edits included.
@@ -112,7 +111,13 @@ mod tests {
     fn draft(raw: &'static [u8]) -> Draft {
         let id = IdGenerator::new([0; 6], 0).next(WallTime::EPOCH);
         let recipients = vec![Mailbox::parse("a@b.c").expect("sound")];
-        Draft::new(id, Envelope { sender: ReversePath(None), recipients }, Meta::new(), raw.into(), WallTime::EPOCH)
+        Draft::new(
+            id,
+            Envelope { sender: ReversePath(None), recipients, dsn: None },
+            Meta::new(),
+            raw.into(),
+            WallTime::EPOCH,
+        )
     }
 
     #[test]

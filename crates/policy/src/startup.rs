@@ -1,6 +1,6 @@
 //! What a policy asks to be started, as `init` collected it.
 
-use config::{DnsSettings, EsmtpListener, HttpListener, LocalLogs, MemoryLimits, SpoolOptions};
+use config::{BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, MemoryLimits, SpoolOptions};
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,8 @@ pub struct Startup {
     pub http_listeners: Vec<HttpListener>,
     /// `kumo.configure_local_logs`.
     pub local_logs: Vec<LocalLogs>,
+    /// `kumo.configure_bounce_classifier`.
+    pub bounce_classifier: Option<BounceClassifier>,
     /// `kumo.set_memory_hard_limit` and its sisters.
     pub memory: MemoryLimits,
     /// `kumo.dns.configure_resolver` and its sisters.

@@ -46,6 +46,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
             serve::address(&listener.listen)?;
         }
         serve::check_names(&startup.dns)?;
+        startup.bounce_classifier.as_ref().map(serve::classifier).transpose()?;
         println!("OK");
         return Ok(ExitCode::SUCCESS);
     }

@@ -56,6 +56,8 @@ fn tool(name: &OsStr) -> Option<Tool> {
         "serve" => Some(serve::run),
         "spool" => Some(|arguments| cli::spool(arguments, defaults::tools())),
         "selftest" => Some(|arguments| cli::selftest(arguments, defaults::tools())),
+        "classify" => Some(cli::classify),
+        "validate-bounces" => Some(cli::validate_bounces),
         "traffic-gen" => Some(traffic::traffic_gen::run),
         "smtp-sink" => Some(traffic::smtp_sink::run),
         _ => None,
@@ -76,6 +78,7 @@ const USAGE: &str = "usage: postrider VERB [OPTIONS]
   kumod        run the mail server with a KumoMTA policy script
   spool        look at a spool, running or not, or save mail from it
   selftest     prove on this disk that a power cut loses no mail
+  classify     tell the bounce class of a reply, and the rule that says so
   traffic-gen  send test mail to a server
   smtp-sink    take mail and throw it away
 

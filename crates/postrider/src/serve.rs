@@ -7,8 +7,9 @@
 use crate::{defaults, diagnostics, identity, memory, privileges, spools};
 use admin::HttpService;
 use anyhow::{Context, anyhow};
+use bounce::{Classifier, Remembered};
 use clap::Parser;
-use config::{DnsSettings, HostPort};
+use config::{BounceClassifier, DnsSettings, HostPort};
 use engine::pressure::{Pressure, PressureSettings, Volume};
 use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
@@ -125,12 +126,14 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
     // The variable OpenSSL's programs know; set, it replaces the host's trust roots.
     let trusted = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let connectors = net::tls::Connectors::new(trusted.as_deref()).context("SSL_CERT_FILE")?;
+    let classifier = startup.bounce_classifier.as_ref().map(classifier).transpose()?;
     let engine = Engine::new(EngineParts {
         policy,
         spool,
         mx: mail_names(&startup.dns, &connectors)?,
         connectors,
         logs,
+        classifier,
         metrics: Metrics::new()?,
         pressure: Pressure::new(pressure),
         orders: OrdersFile::open(&plan.dir)?,
@@ -190,6 +193,13 @@ fn mail_names(dns: &DnsSettings, connectors: &net::tls::Connectors) -> anyhow::R
         ),
     };
     Ok(names.with_mta_sts(StsPolicies::new(fetcher)))
+}
+
+/// The classifier a policy configures. `pool_size` and `back_pressure` have nothing to act on: an answer takes less time
+/// than handing the question to another thread.
+pub fn classifier(options: &BounceClassifier) -> anyhow::Result<Classifier> {
+    let remembered = Remembered { classified: options.cache_size, uncategorized: options.uncategorized_cache_size };
+    cli::read_rules(&options.files, remembered).context("kumo.configure_bounce_classifier")
 }
 
 /// The resolver of `POSTRIDER_RESOLVERS` (`ip:port,...`), else the system's; without one, the

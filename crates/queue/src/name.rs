@@ -137,8 +137,11 @@ mod tests {
     #[test]
     fn names_come_from_meta_or_the_first_recipient() {
         let rcpt = |t: &str| Mailbox::parse(t).expect("sound");
-        let envelope =
-            Envelope { sender: ReversePath(None), recipients: vec![rcpt("a@One.Example"), rcpt("b@two.example")] };
+        let envelope = Envelope {
+            sender: ReversePath(None),
+            recipients: vec![rcpt("a@One.Example"), rcpt("b@two.example")],
+            dsn: None,
+        };
         let name = |pairs: &[(&str, serde_json::Value)]| {
             let mut meta = Meta::new();
             pairs.iter().for_each(|(k, v)| meta.set(*k, v.clone()));

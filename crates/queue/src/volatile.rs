@@ -161,12 +161,8 @@ pub fn seal(message: &mut Message) -> Option<Sealed> {
     let resident = message.resident.as_deref_mut()?;
     if !message.settled.is_empty() {
         let settled = std::mem::take(&mut message.settled);
-        let mut number = 0;
-        resident.envelope.recipients.retain(|_| {
-            let stays = !settled.contains(number);
-            number += 1;
-            stays
-        });
+        let pending: Vec<usize> = (0..message.recipients).filter(|r| !settled.contains(*r)).map(usize::from).collect();
+        resident.envelope = resident.envelope.part(&pending);
         message.recipients = resident.envelope.recipients.len() as u16;
         message.settled = Settled::default();
     }
@@ -192,7 +188,7 @@ mod tests {
         let recipients = names.map(|name| Mailbox::parse(name).expect("an address")).to_vec();
         let first = Sealed {
             id: IdGenerator::new([0; 6], 0).next(WallTime::EPOCH),
-            envelope: Envelope { sender: ReversePath(None), recipients },
+            envelope: Envelope { sender: ReversePath(None), recipients, dsn: None },
             meta: Meta::new(),
             head: (&b"A: b\r\n\r\n"[..]).into(),
             body: (&b"x\r\n"[..]).into(),

@@ -30,7 +30,7 @@ pub(crate) fn put_auth_answer(out: &mut Output, answer: &str) {
 /// Writes MAIL with the parameters the server understands.
 pub(crate) fn put_mail(out: &mut Output, flight: &Flight, offers: &Capabilities) {
     out.put(b"MAIL FROM:<");
-    out.put(flight.sender.as_str().as_bytes());
+    out.put(flight.sender_now().as_str().as_bytes());
     out.put(b">");
     if offers.size.is_some() {
         out.put(format!(" SIZE={}", flight.content_bytes).as_bytes());
@@ -41,22 +41,29 @@ pub(crate) fn put_mail(out: &mut Output, flight: &Flight, offers: &Capabilities)
     if flight.smtputf8 && offers.smtputf8 {
         out.put(b" SMTPUTF8");
     }
+    if let Some(dsn) = flight.dsn.as_ref().filter(|_| offers.dsn) {
+        out.put(dsn.mail_text().as_bytes());
+    }
     out.put(b"\r\n");
 }
 
-/// Writes RCPT for the recipient at `place`.
-pub(crate) fn put_rcpt(out: &mut Output, flight: &Flight, place: u32) {
+/// Writes RCPT for the recipient at `place`, with its DSN options where the server knows them (RFC 3461 section 5.2.1).
+pub(crate) fn put_rcpt(out: &mut Output, flight: &Flight, place: u32, offers: &Capabilities) {
     if let Some(recipient) = flight.recipients.get(place as usize) {
         out.put(b"RCPT TO:<");
         out.put(recipient.as_str().as_bytes());
-        out.put(b">\r\n");
+        out.put(b">");
+        if let Some(dsn) = flight.dsn.as_ref().filter(|_| offers.dsn) {
+            out.put(dsn.rcpt_wire(place as usize).as_bytes());
+        }
+        out.put(b"\r\n");
     }
 }
 
 /// The command as a log record shows it: without parameters, secrets and CRLF.
 pub(crate) fn named(stage: Stage, flight: Option<&Flight>) -> Cow<'static, str> {
     match (stage, flight) {
-        (Stage::Mail, Some(flight)) => format!("MAIL FROM:<{}>", flight.sender).into(),
+        (Stage::Mail, Some(flight)) => format!("MAIL FROM:<{}>", flight.sender_now()).into(),
         (Stage::Rcpt(place), Some(flight)) => match flight.recipients.get(place as usize) {
             Some(recipient) => format!("RCPT TO:<{recipient}>").into(),
             None => "RCPT TO".into(),

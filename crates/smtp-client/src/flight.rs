@@ -6,9 +6,9 @@
 //! result, and [`Flight::into_outcome`] checks that.
 
 use crate::failure::internal;
-use crate::{Job, Outcome, Phase, RecipientResult, Verdict};
+use crate::{Job, Outcome, Phase, RecipientResult, Verdict, Verp};
 use smtp_wire::dot::{WireContent, wire_slices};
-use smtp_wire::{Mailbox, ReversePath};
+use smtp_wire::{Dsn, Mailbox, ReversePath};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ pub(crate) struct Flight {
     pub(crate) ticket: u64,
     pub(crate) sender: ReversePath,
     pub(crate) recipients: Vec<Mailbox>,
+    pub(crate) dsn: Option<Box<Dsn>>,
+    pub(crate) verp: Option<Verp>,
     pub(crate) content: WireContent,
     /// Of the message as given: doubled dots do not count (RFC 1870 section 5).
     pub(crate) content_bytes: u64,
@@ -64,6 +66,8 @@ impl Flight {
             first_put_back: None,
             sender: job.sender,
             recipients: job.recipients,
+            dsn: job.dsn,
+            verp: None,
         }
     }
 
@@ -82,6 +86,15 @@ impl Flight {
             }
         }
         batch
+    }
+
+    /// The reverse path of the current transaction.
+    pub(crate) fn sender_now(&self) -> Cow<'_, ReversePath> {
+        let current = self.standings.iter().position(|s| matches!(s, Standing::InBatch));
+        match (self.verp, current.and_then(|place| self.recipients.get(place))) {
+            (Some(verp), Some(recipient)) => Cow::Owned(verp.sender(&self.sender, recipient)),
+            _ => Cow::Borrowed(&self.sender),
+        }
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -171,6 +184,7 @@ mod tests {
                 ticket: 7,
                 sender: ReversePath(None),
                 recipients: vec![recipient; recipients],
+                dsn: None,
                 head: Bytes::new(),
                 body: Bytes::new(),
                 needs_8bit: false,

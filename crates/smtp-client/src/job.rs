@@ -5,7 +5,7 @@
 
 use crate::Phase;
 use bytes::Bytes;
-use smtp_wire::{Mailbox, Reply, ReversePath};
+use smtp_wire::{Dsn, Mailbox, Reply, ReversePath};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ pub struct Job {
     pub sender: ReversePath,
     /// For RCPT TO, in order.
     pub recipients: Vec<Mailbox>,
+    /// What the sender wants to be told, in the order of `recipients`; passed on to servers that offer DSN.
+    pub dsn: Option<Box<Dsn>>,
     /// The header section with its empty line (any split into two will do).
     pub head: Bytes,
     /// The rest of the content.

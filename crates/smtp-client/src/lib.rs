@@ -33,6 +33,7 @@ mod session;
 mod settings;
 mod step;
 mod transaction;
+mod verp;
 
 pub use failure::INTERNAL_PREFIX;
 pub use job::{Job, Outcome, RecipientResult, Verdict};
@@ -42,3 +43,4 @@ pub use session::{JOBS_IN_HAND_MAX, Session, TlsStatus};
 pub use settings::{AuthPlain, RECIPIENTS_PER_TRANSACTION_MAX, Settings, Timeouts, TlsMode};
 pub use smtp_wire::{Capabilities, Mailbox, Reply, ReversePath};
 pub use step::{CloseReason, Closing, Step};
+pub use verp::Verp;

@@ -294,7 +294,7 @@ impl Session {
             }
             (Stage::Rset, _) => out.put(b"RSET\r\n"),
             (Stage::Mail, Some(flight)) => command::put_mail(out, flight, &self.capabilities),
-            (Stage::Rcpt(place), Some(flight)) => command::put_rcpt(out, flight, place),
+            (Stage::Rcpt(place), Some(flight)) => command::put_rcpt(out, flight, place, &self.capabilities),
             (Stage::Data, _) => out.put(b"DATA\r\n"),
             (Stage::Quit, _) => out.put(b"QUIT\r\n"),
             // Nothing is written for a greeting; dots are written with their content.

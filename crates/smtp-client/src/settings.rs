@@ -3,6 +3,7 @@
 //! One [`Settings`] is shared by all sessions of an egress path. Names and defaults are those
 //! of KumoMTA's `make_egress_path`, where an option has one. Nothing here can fail.
 
+use crate::Verp;
 use clock::Duration;
 use core::fmt;
 
@@ -32,6 +33,8 @@ pub struct Settings {
     pub ignore_8bit_checks: bool,
     /// RCPT commands of one transaction; more recipients go into further transactions.
     pub max_recipients_per_batch: usize,
+    /// The sender names each recipient, which has a transaction of its own.
+    pub verp: Option<Verp>,
     /// Authenticate; failing to is the end of the session.
     pub auth: Option<AuthPlain>,
 }
@@ -114,7 +117,10 @@ impl Settings {
 
     /// `max_recipients_per_batch` within reason.
     pub(crate) fn batch_limit(&self) -> usize {
-        self.max_recipients_per_batch.clamp(1, RECIPIENTS_PER_TRANSACTION_MAX)
+        match self.verp {
+            Some(_) => 1,
+            None => self.max_recipients_per_batch.clamp(1, RECIPIENTS_PER_TRANSACTION_MAX),
+        }
     }
 }
 
@@ -130,6 +136,7 @@ impl Default for Settings {
             reconnect_in_clear: false,
             ignore_8bit_checks: false,
             max_recipients_per_batch: 100,
+            verp: None,
             auth: None,
         }
     }

@@ -23,6 +23,7 @@ impl Session {
     /// Takes a job in hand, or settles it at once when this server cannot take it.
     pub(crate) fn take_job(&mut self, job: Job) {
         let mut flight = Flight::new(self.next_serial, job);
+        flight.verp = self.settings.verp;
         if let Some(reply) = self.refuse_locally(&flight) {
             flight.settle_where(|_| true, &local_refusal(reply));
         } else if flight.smtputf8 && !self.capabilities.smtputf8 && !self.settings.ignore_8bit_checks {

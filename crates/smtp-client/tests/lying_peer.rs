@@ -250,6 +250,7 @@ fn job(ticket: u64, recipients: usize, body: &str) -> Job {
         recipients: (0..recipients).map(address).collect(),
         head: Bytes::from(format!("Subject: {ticket}\r\n\r\n")),
         body: Bytes::from(format!("{body}\r\n")),
+        dsn: None,
         needs_8bit: false,
         needs_smtputf8: false,
     }

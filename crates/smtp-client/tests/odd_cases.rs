@@ -19,6 +19,7 @@ fn job(ticket: u64) -> Job {
         recipients: vec![Mailbox::parse("a@you.example").expect("sound")],
         head: Bytes::from_static(b"Subject: x\r\n\r\n"),
         body: Bytes::from_static(b"body\r\n"),
+        dsn: None,
         needs_8bit: false,
         needs_smtputf8: false,
     }

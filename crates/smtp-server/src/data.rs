@@ -10,6 +10,7 @@ use crate::session::{Awaiting, Phase, Session};
 use crate::texts;
 use clock::Instant;
 use message::Envelope;
+use smtp_wire::Dsn;
 use smtp_wire::data::{ContentFault, DataDecoder, conform};
 use spool::Receipt;
 
@@ -104,10 +105,9 @@ impl Session {
         }
         let concerned = Concerned { sender: Some(sender.clone()), recipients: recipients.clone() };
         let transaction = Transaction {
-            envelope: Envelope { sender, recipients },
+            envelope: Envelope { sender, recipients, dsn: Dsn::new(params.ret, params.envid.clone(), rcpt_params) },
             content,
             mail_params: params,
-            rcpt_params,
             processing_deadline: now + self.settings.data_processing_timeout,
         };
         self.ask(Question::Data(transaction), Awaiting::Data(concerned));

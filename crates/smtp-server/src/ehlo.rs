@@ -57,6 +57,7 @@ impl Session {
         }
         list.push(format!("SIZE {}", self.settings.max_message_size));
         list.push("CHUNKING".to_owned());
+        list.push("DSN".to_owned());
         list
     }
 

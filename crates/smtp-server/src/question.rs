@@ -60,10 +60,8 @@ pub struct Transaction {
     pub envelope: Envelope,
     /// The content: unstuffed, empty or ending in CRLF, in keeping with the line settings.
     pub content: Vec<u8>,
-    /// Parameters of MAIL.
+    /// Parameters of MAIL; the DSN options are in the envelope, with those of RCPT.
     pub mail_params: MailParams,
-    /// Parameters of RCPT, one entry a recipient.
-    pub rcpt_params: Vec<RcptParams>,
     /// Responsibility must be taken by then, or the answer be
     /// `451 4.4.5 data_processing_timeout exceeded`. The driver's to enforce, since only it knows
     /// the moment behind which a refusal would be a lie.

@@ -28,7 +28,7 @@ fn body(id: MessageId) -> Bytes {
 
 fn sealed(id: MessageId) -> Sealed {
     let mailbox = Mailbox::parse("someone@example.com").expect("an address");
-    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox] };
+    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None };
     let head = Bytes::from(format!("Subject: {id}\r\n"));
     Sealed { id, envelope, meta: Meta::new(), head, body: body(id), due: WallTime::EPOCH }
 }

@@ -110,7 +110,7 @@ fn id(number: u32) -> MessageId {
 
 fn sealed(number: u32, octets: usize) -> Sealed {
     let mailbox = Mailbox::parse("someone@example.com").expect("an address");
-    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox] };
+    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None };
     let (head, body) = (Bytes::from(format!("N: {number}\r\n")), Bytes::from(vec![number as u8; octets]));
     Sealed { id: id(number), envelope, meta: Meta::new(), head, body, due: WallTime::EPOCH }
 }

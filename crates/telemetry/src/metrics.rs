@@ -78,6 +78,8 @@ pub struct Families {
     pub spool_bytes_written: IntGauge,
     /// Bytes of survivors copied forward by compaction.
     pub spool_bytes_compacted: IntGauge,
+    /// Time to find the class of one reply, in seconds.
+    pub bounce_classify_latency: Histogram,
     /// Time from the end of DATA to our reply, in seconds.
     pub smtpsrv_process_data_duration: Histogram,
 }
@@ -123,6 +125,7 @@ impl Metrics {
             spool_recovering: gauge(r, "postrider_spool_recovering", "1 while earlier mail returns to its queues")?,
             spool_bytes_written: gauge(r, "postrider_spool_bytes_written", "bytes written to the spool")?,
             spool_bytes_compacted: gauge(r, "postrider_spool_bytes_compacted", "bytes of survivors copied forward")?,
+            bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,
             smtpsrv_process_data_duration: histogram(r, "smtpsrv_process_data_duration", "seconds to process DATA")?,
             registry,
         };

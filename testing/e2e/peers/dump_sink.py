@@ -4,7 +4,7 @@
 usage: dump_sink.py DIR
 
 Listens on a free port of 127.0.0.1 and says so on stderr in a line that ends `smtp listener on 127.0.0.1:PORT`. Each
-message becomes DIR/NUMBER.eml: dots unstuffed, CRLF line ends, nothing added. It appears there complete (it is renamed
+message becomes DIR/NUMBER.eml, its reverse path DIR/NUMBER.from: dots unstuffed, CRLF line ends, nothing added. It appears there complete (it is renamed
 into place). Line lengths and line ends are judged by aiosmtpd at its own, strict defaults.
 """
 
@@ -23,6 +23,8 @@ class Keeper:
 
     async def handle_DATA(self, server, session, envelope):
         name = os.path.join(self.folder, f"{next(self.numbers):06}")
+        with open(f"{name}.from", "w") as file:
+            file.write(envelope.mail_from)
         with open(f"{name}.part", "wb") as file:
             file.write(envelope.content)
         os.rename(f"{name}.part", f"{name}.eml")

@@ -47,6 +47,12 @@ impl Dump {
         files
     }
 
+    /// The reverse paths of messages received so far.
+    pub fn senders(&self) -> Vec<String> {
+        let read = |file: PathBuf| std::fs::read_to_string(file.with_extension("from")).expect("beside each message");
+        self.messages().into_iter().map(read).collect()
+    }
+
     /// Compares with a ledger of `smtp_client.py`: each message of it must have arrived exactly once, octet for octet
     /// behind trace headers of ours, and nothing else.
     pub fn compare(&self, sent: &Path) {

@@ -174,6 +174,7 @@ impl Sender {
             recipients,
             head: Bytes::copy_from_slice(head),
             body: Bytes::copy_from_slice(body),
+            dsn: None,
             needs_8bit: flags & 2 != 0,
             needs_smtputf8: flags & 4 != 0,
         };

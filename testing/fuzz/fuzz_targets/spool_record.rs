@@ -154,7 +154,7 @@ fn sealed(number: u64, recipients: u64, body: &Bytes) -> Sealed {
     meta.set("queue", "example.com");
     Sealed {
         id: id(number),
-        envelope: Envelope { sender: ReversePath(None), recipients: (0..recipients).map(mailbox).collect() },
+        envelope: Envelope { sender: ReversePath(None), recipients: (0..recipients).map(mailbox).collect(), dsn: None },
         meta,
         head: Bytes::from_static(b"Subject: x\r\n\r\n"),
         body: body.clone(),

@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 26] = [
+pub const LAYERS: [(&str, u8); 27] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -23,6 +23,7 @@ pub const LAYERS: [(&str, u8); 26] = [
     ("smtp-server", 2),
     ("smtp-client", 2),
     ("queue", 2),
+    ("bounce", 2),
     ("route", 2),
     ("sender-auth", 2),
     // 3: what a policy may be asked.

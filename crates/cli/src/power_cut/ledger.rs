@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn promises_hold_from_the_call_they_were_made_at() {
         let id = MessageId::from_bytes([1; 16]);
-        let envelope = Envelope { sender: ReversePath(None), recipients: Vec::new() };
+        let envelope = Envelope { sender: ReversePath(None), recipients: Vec::new(), dsn: None };
         let (head, body) = (Bytes::from_static(b"h"), Bytes::from_static(b"b"));
         let sealed = Sealed { id, envelope, meta: Meta::new(), head, body, due: WallTime::EPOCH };
         let ledger = Ledger::default();

@@ -163,14 +163,19 @@ pub(super) fn facts(message: &RecoveredMessage, resident: &Resident) -> Value {
 impl Known<'_> {
     /// As written to `ID.json`.
     pub fn as_json(&self) -> Value {
+        let dsn = self.envelope.and_then(|(envelope, _)| envelope.dsn.as_deref());
         let recipient = |(i, address): (usize, &smtp_wire::Mailbox)| {
             let settled = u16::try_from(i).is_ok_and(|i| self.settled.contains(i));
-            json!({"address": address.as_str(), "settled": settled})
+            let mut value = json!({"address": address.as_str(), "settled": settled});
+            if let Some(dsn) = dsn {
+                value["dsn"] = dsn.rcpt_text(i).trim_start().into();
+            }
+            value
         };
         let recipients = |(envelope, _): (&Envelope, &Meta)| {
             envelope.recipients.iter().enumerate().map(recipient).collect::<Vec<_>>()
         };
-        json!({
+        let mut value = json!({
             "id": self.id.to_string(),
             "queue": self.queue,
             "sender": self.envelope.map(|(envelope, _)| envelope.sender.as_str()),
@@ -180,6 +185,10 @@ impl Known<'_> {
             "due": time(self.due),
             "created": time(self.id.created()),
             "size": self.octets,
-        })
+        });
+        if let Some(dsn) = dsn {
+            value["dsn"] = dsn.mail_text().trim_start().into();
+        }
+        value
     }
 }

@@ -8,7 +8,7 @@ use crate::egress::delivery::Delivery;
 use crate::egress::dialling;
 use crate::egress::routing::wire_reply;
 use crate::engine::Engine;
-use crate::settle::{AttemptFacts, Counts};
+use crate::settle::{AttemptFacts, Counts, Handover};
 use config::{EgressPath, IpLookupStrategy, ReconnectStrategy};
 use message::{Message, MessageId};
 use net::Stream;
@@ -211,6 +211,7 @@ impl Engine {
                 uuid::Uuid::from_u64_pair(self.with_queue(|q, _| q.random()), opening.conn.id()).to_string().into(),
             ),
             counts: Some(self.counts(&opening.ready_name)),
+            handover: Handover::default(),
         };
         Delivery::new(self.clone(), opening, host, Stream::Plain(dialled.stream), held, facts, (security, tls))
             .serve()

@@ -8,14 +8,18 @@ use crate::egress::connection::{CARRIED, Ended, InHand};
 use crate::egress::security::Security;
 use crate::egress::starttls::SiteTls;
 use crate::engine::Engine;
-use crate::settle::AttemptFacts;
+use crate::settle::{AttemptFacts, Handover};
 use ::clock::Instant;
 use bytes::Buf;
 use config::{EgressPath, KeySource};
+use message::{Envelope, Message};
 use net::Stream;
 use queue::{Bearing, ConnKey, Opening, Outcome, Queued, Take, Verdict};
 use route::Candidate;
-use smtp_client::{AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
+use smtp_client::{
+    AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode, Verp,
+};
+use smtp_wire::Dsn;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,6 +152,7 @@ impl Delivery {
             ticket,
             sender: resident.envelope.sender.clone(),
             recipients: message.pending().map(|r| resident.envelope.recipients[usize::from(r)].clone()).collect(),
+            dsn: dsn_of(message, &resident.envelope),
             needs_8bit: !(head.is_ascii() && body.is_ascii()),
             // Addresses that need it are seen by the session, recipient by recipient.
             needs_smtputf8: false,
@@ -262,8 +267,15 @@ impl Delivery {
             return self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued));
         }
         let pending: Vec<u16> = queued.message.pending().collect();
-        let goes_on =
-            self.path.try_next_host_on_transport_error && self.session.is_closed() && broke_before_the_end(&outcome);
+        self.facts.handover = match (self.path.use_lmtp, self.session.capabilities().dsn) {
+            (true, _) => Handover::Final,
+            (false, true) => Handover::RelayWithDsn,
+            (false, false) => Handover::Relay,
+        };
+        let goes_on = self.path.try_next_host_on_transport_error
+            && self.session.is_closed()
+            && broke_before_the_end(&outcome)
+            && !self.must_report_first(&queued, &outcome);
         if self.path.concurrency_feedback.is_some() {
             self.tell_bearing(&outcome);
         }
@@ -286,6 +298,13 @@ impl Delivery {
         self.engine.with_queue(|q, now| q.bears(now, self.conn.ready, bearing));
     }
 
+    /// Somebody was refused and the sender is to be told before that is forgotten: the rest waits for the retry.
+    fn must_report_first(&self, queued: &Queued, outcome: &smtp_client::Outcome) -> bool {
+        let is_refusal = |result: &RecipientResult| result.verdict == smtp_client::Verdict::Permanent;
+        let config = || self.engine.with_queue(|q, _| q.config(queued.queue).unwrap_or_default());
+        outcome.results.iter().any(is_refusal) && config().delivery_reports.is_some()
+    }
+
     fn ended(&self, closing: &Closing) -> Ended {
         if let Some(ended) = self.tls.ended(&self.engine, &self.path, closing, self.session.tls().is_on()) {
             return ended;
@@ -304,6 +323,15 @@ impl Delivery {
 
     fn now(&self) -> Instant {
         self.engine.clock.mono()
+    }
+}
+
+/// DSN options of the recipients that are pending.
+fn dsn_of(message: &Message, envelope: &Envelope) -> Option<Box<Dsn>> {
+    let dsn = envelope.dsn.as_ref()?;
+    match message.settled.is_empty() {
+        true => Some(dsn.clone()),
+        false => dsn.part(message.pending().map(usize::from)),
     }
 }
 
@@ -353,8 +381,14 @@ fn settings(engine: &Engine, opening: &Opening, tls: TlsMode) -> Settings {
         reconnect_in_clear: path.opportunistic_tls_reconnect_on_failed_handshake,
         ignore_8bit_checks: path.ignore_8bit_checks,
         max_recipients_per_batch: path.max_recipients_per_batch,
+        verp: verp(path),
         auth: auth(path),
     }
+}
+
+fn verp(path: &EgressPath) -> Option<Verp> {
+    let mut delimiters = path.verp_delimiters.as_deref()?.chars();
+    Some(Verp { before: delimiters.next()?, at: delimiters.next()? })
 }
 
 fn auth(path: &EgressPath) -> Option<AuthPlain> {

@@ -6,6 +6,7 @@
 
 use crate::engine::Engine;
 use crate::ingress::listener::Profile;
+use crate::ingress::reports::Report;
 use crate::ingress::trace::{self, Hop};
 use ::clock::Instant;
 use bytes::Bytes;
@@ -31,6 +32,8 @@ pub(crate) struct Arrival<'a> {
     pub hop: Hop<'a>,
     pub envelope: Envelope,
     pub content: Bytes,
+    /// Somebody was let in only because the domain logs reports.
+    pub for_reports_only: bool,
     /// Nothing is committed after this moment.
     pub deadline: Instant,
 }
@@ -39,6 +42,8 @@ pub(crate) struct Arrival<'a> {
 struct Prepared {
     sealed: Sealed,
     queue: String,
+    /// What the log says of it besides.
+    report: Option<Report>,
     /// The operator does not mind if a crash loses it.
     deferred: bool,
 }
@@ -61,6 +66,19 @@ impl Engine {
         self.commit(prepared).await
     }
 
+    /// Takes responsibility for a message of our own making, a report: the same way in, without the events of a
+    /// connection it never had.
+    pub(crate) async fn accept_own(&self, draft: Draft) -> Result<(), Refusal> {
+        let fault = |error: String| {
+            tracing::error!("{}: {error}", draft.id);
+            refusal(Reply::enhanced(451, EnhancedCode::new(4, 3, 0), error))
+        };
+        let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| fault(e.to_string()))?;
+        self.configure(&queue).await.map_err(|e| fault(e.to_string()))?;
+        let prepared = Prepared { sealed: draft.seal(), queue, report: None, deferred: false };
+        self.commit(vec![prepared]).await.map(|_| ())
+    }
+
     /// One draft per message to be: `smtp_server_data`, then `batch_handling`.
     async fn split(&self, arrival: &Arrival<'_>) -> Result<Vec<Draft>, Refusal> {
         let now = self.clock.now().wall;
@@ -74,13 +92,11 @@ impl Engine {
             let text = format!("{} recipients: expected at most {RECIPIENTS_MAX}", whole.envelope.recipients.len());
             return Err(refusal(Reply::enhanced(452, EnhancedCode::new(4, 5, 3), text)));
         }
-        let mut batches =
-            batches(std::mem::take(&mut whole.envelope.recipients), arrival.profile.params.batch_handling);
+        let batches = batches(&whole.envelope.recipients, arrival.profile.params.batch_handling);
         if batches.len() == 1 {
-            whole.envelope.recipients = batches.remove(0);
             return Ok(vec![whole]);
         }
-        Ok(batches.into_iter().map(|recipients| whole.for_recipients(self.next_id(), recipients)).collect())
+        Ok(batches.iter().map(|recipients| whole.for_recipients(self.next_id(), recipients)).collect())
     }
 
     /// Everything about one message that can fail.
@@ -92,10 +108,14 @@ impl Engine {
             let answer = self.policy.smtp_server_message_received(draft, arrival.conn.clone()).await;
             draft = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
         }
-        let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| {
-            tracing::error!("{}: {e}", draft.id);
-            refusal(arrival.profile.settings.technical_difficulties())
-        })?;
+        let fate = self.fate(arrival, &mut draft).await?;
+        let queue = match fate.is_dropped {
+            true => NULL_QUEUE.to_owned(),
+            false => QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| {
+                tracing::error!("{}: {e}", draft.id);
+                refusal(arrival.profile.settings.technical_difficulties())
+            })?,
+        };
         if queue != NULL_QUEUE {
             self.configure(&queue).await.map_err(|e| self.refuse(arrival.profile, &e))?;
         }
@@ -104,7 +124,7 @@ impl Engine {
             draft.due = schedule::next_attempt(&scheduling, draft.due);
         }
         let deferred = arrival.profile.params.deferred_spool && !draft.force_sync && draft.due <= now;
-        Ok(Prepared { sealed: draft.seal(), queue, deferred })
+        Ok(Prepared { sealed: draft.seal(), queue, report: fate.report, deferred })
     }
 
     /// The commit point and what follows it.
@@ -115,23 +135,23 @@ impl Engine {
         let mut queues = Vec::with_capacity(prepared.len());
         for prepared in prepared {
             if prepared.queue == NULL_QUEUE {
-                discarded.push((Message::resident(prepared.sealed, None), prepared.queue));
+                discarded.push((Message::resident(prepared.sealed, None), prepared.queue, prepared.report));
             } else if prepared.deferred && self.has_volatile_room() {
-                deferred.push((Message::resident(prepared.sealed, None), prepared.queue));
+                deferred.push((Message::resident(prepared.sealed, None), prepared.queue, prepared.report));
             } else {
                 keep.push(prepared.sealed);
-                queues.push(prepared.queue);
+                queues.push((prepared.queue, prepared.report));
             }
         }
         if !keep.is_empty() {
             self.commit_durably(keep, queues, &mut receipts).await?;
         }
-        for (message, queue) in deferred {
+        for (message, queue, report) in deferred {
             receipts.push(Receipt::Volatile(Volatile::by_operator_choice(message.id)));
-            self.take_in(message, &queue);
+            self.take_in(message, &queue, report);
         }
-        for (message, queue) in discarded {
-            self.log_reception(&message, &queue);
+        for (message, queue, report) in discarded {
+            self.log_reception(&message, &queue, report);
             receipts.push(Receipt::Discarded(Discarded::by_policy(message.id)));
         }
         Ok(receipts)
@@ -141,7 +161,7 @@ impl Engine {
     async fn commit_durably(
         &self,
         keep: Vec<Sealed>,
-        queues: Vec<String>,
+        queues: Vec<(String, Option<Report>)>,
         receipts: &mut Vec<Receipt>,
     ) -> Result<(), Refusal> {
         let groups = by_body(keep);
@@ -158,16 +178,16 @@ impl Engine {
                 return Err(spool_refusal(&error));
             }
         };
-        for ((sealed, durable), queue) in appended.sealed.into_iter().zip(appended.durable).zip(queues) {
-            self.take_in(Message::resident(sealed, Some(durable.place())), &queue);
+        for ((sealed, durable), (queue, report)) in appended.sealed.into_iter().zip(appended.durable).zip(queues) {
+            self.take_in(Message::resident(sealed, Some(durable.place())), &queue, report);
             receipts.push(Receipt::Durable(durable));
         }
         Ok(())
     }
 
     /// A message is ours: the log says so, and its queue has it.
-    fn take_in(&self, message: Message, queue: &str) {
-        self.log_reception(&message, queue);
+    fn take_in(&self, message: Message, queue: &str, report: Option<Report>) {
+        self.log_reception(&message, queue, report);
         self.log_if_delayed(&message, queue);
         let meta = message.resident.as_ref().map(|resident| &resident.meta);
         let expires = meta.and_then(schedule::of).as_ref().and_then(schedule::expires);
@@ -203,30 +223,43 @@ impl Engine {
         let text = format!("Context: {why}. Next due in {}s at {at}", wait.as_secs());
         let all: Vec<u16> = message.pending().collect();
         let reply = Reply { code: 400, enhanced: None, text };
-        self.log(&self.record(RecordType::Delayed, (message, resident), queue, &all, &reply));
+        self.log(self.record(RecordType::Delayed, (message, resident), queue, &all, &reply));
     }
 
-    fn log_reception(&self, message: &Message, queue: &str) {
+    fn log_reception(&self, message: &Message, queue: &str, report: Option<Report>) {
         let Some(resident) = message.resident.as_deref().filter(|_| !self.logs.is_empty()) else { return };
         let reply = Reply { code: 250, enhanced: None, text: String::new() };
         let all: Vec<u16> = (0..message.recipients).collect();
         let mut record = self.record(RecordType::Reception, (message, resident), queue, &all, &reply);
         record.peer_address = crate::records::reception_peer(&resident.meta);
-        self.log(&record);
+        let bounce = match report {
+            Some(Report::Feedback(feedback)) => {
+                record.kind = RecordType::Feedback;
+                record.feedback_report = Some(feedback);
+                None
+            }
+            Some(Report::Bounce(bounce)) => Some(bounce),
+            None => None,
+        };
+        self.log(record);
+        if let Some(bounce) = bounce {
+            self.log_bounce_report(message, resident, &bounce);
+        }
     }
 }
 
-/// Recipients per message (KumoMTA's `batch_handling`).
-fn batches(recipients: Vec<Mailbox>, handling: BatchHandling) -> Vec<Vec<Mailbox>> {
+/// Recipients per message, by number (KumoMTA's `batch_handling`).
+fn batches(recipients: &[Mailbox], handling: BatchHandling) -> Vec<Vec<usize>> {
     if recipients.len() == 1 || handling == BatchHandling::BifurcateAlways {
-        return recipients.into_iter().map(|r| vec![r]).collect();
+        return (0..recipients.len()).map(|r| vec![r]).collect();
     }
-    let mut by_domain: Vec<Vec<Mailbox>> = Vec::new();
-    for recipient in recipients {
-        let same = by_domain.iter_mut().find(|b| b[0].domain().eq_ignore_ascii_case(recipient.domain()));
+    let mut by_domain: Vec<Vec<usize>> = Vec::new();
+    for (number, recipient) in recipients.iter().enumerate() {
+        let domain = recipient.domain();
+        let same = by_domain.iter_mut().find(|b| recipients[b[0]].domain().eq_ignore_ascii_case(domain));
         match same {
-            Some(batch) => batch.push(recipient),
-            None => by_domain.push(vec![recipient]),
+            Some(batch) => batch.push(number),
+            None => by_domain.push(vec![number]),
         }
     }
     by_domain
@@ -278,7 +311,7 @@ mod tests {
     fn batches_follow_batch_handling() {
         let rcpt = |t: &str| Mailbox::parse(t).expect("sound");
         let all = vec![rcpt("a@x.test"), rcpt("b@y.test"), rcpt("c@X.test")];
-        let shape = |h| batches(all.clone(), h).iter().map(Vec::len).collect::<Vec<_>>();
+        let shape = |h| batches(&all, h).iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(shape(BatchHandling::BifurcateAlways), [1, 1, 1]);
         assert_eq!(shape(BatchHandling::BatchByDomain), [2, 1]);
     }

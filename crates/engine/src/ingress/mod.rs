@@ -4,5 +4,6 @@ pub(crate) mod accept;
 pub(crate) mod buffer;
 pub(crate) mod listener;
 mod relay;
+mod reports;
 mod session;
-mod trace;
+pub(crate) mod trace;

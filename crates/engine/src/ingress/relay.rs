@@ -1,6 +1,6 @@
 //! May this client send to this recipient? The relay decision (KumoMTA behaviour).
 
-use config::{CidrSet, ListenerDomain};
+use config::{CidrSet, ListenerDomain, LogReport};
 use std::net::IpAddr;
 
 /// What the decision rests on; each question is asked only when the ones before said no.
@@ -22,6 +22,12 @@ impl RelayFacts<'_> {
         self.relay_hosts.contains(self.peer)
             || self.sender_domain.is_some_and(|d| d.relay_from.contains(self.peer))
             || self.recipient_domain.is_some_and(|d| d.relay_to)
+    }
+
+    /// True when the recipient's domain logs reports: then mail for it is let in from anybody, and kept if it is one.
+    pub fn takes_reports(&self) -> bool {
+        let logs = |d: &ListenerDomain| d.log_arf != LogReport::Ignore || d.log_oob != LogReport::Ignore;
+        self.recipient_domain.is_some_and(logs)
     }
 }
 

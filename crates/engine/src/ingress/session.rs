@@ -44,6 +44,7 @@ pub(crate) async fn run(
         greeted: false,
         content: (0, 0),
         shed: false,
+        for_reports_only: false,
         _slot: slot,
     };
     driver.describe(peer, local);
@@ -65,6 +66,8 @@ struct Driver {
     content: (usize, usize),
     /// The session was ended for want of memory.
     shed: bool,
+    /// A recipient of the transaction was let in only because its domain logs reports.
+    for_reports_only: bool,
     _slot: SessionSlot,
 }
 
@@ -211,7 +214,7 @@ impl Driver {
     }
 
     /// Relay permission first, then `smtp_server_rcpt_to`.
-    async fn recipient(&self, sender: &ReversePath, recipient: Mailbox) -> Result<Answer, PolicyError> {
+    async fn recipient(&mut self, sender: &ReversePath, recipient: Mailbox) -> Result<Answer, PolicyError> {
         let peer = self.session.peer().ip();
         let mut facts = RelayFacts {
             peer,
@@ -226,7 +229,10 @@ impl Driver {
             facts.sender_domain = of_sender.as_ref();
             facts.recipient_domain = of_recipient.as_ref();
         }
-        if !facts.may_relay() {
+        let may_relay = facts.may_relay();
+        let takes_reports = facts.takes_reports();
+        self.for_reports_only |= !may_relay && takes_reports;
+        if !may_relay && !takes_reports {
             let reply = Settings::relaying_not_permitted(peer);
             return Ok(Answer::Reject { reply, disconnect: smtp_server::Disconnect::If421 });
         }
@@ -262,6 +268,7 @@ impl Driver {
             },
             envelope: transaction.envelope,
             content: transaction.content.into(),
+            for_reports_only: std::mem::take(&mut self.for_reports_only),
             deadline: transaction.processing_deadline,
         };
         let accepted = self.engine.accept(arrival).await;

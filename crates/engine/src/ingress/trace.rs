@@ -102,7 +102,7 @@ mod tests {
     fn draft() -> Draft {
         let id = IdGenerator::new([0; 6], 0).next(WallTime::EPOCH);
         let recipients = vec![Mailbox::parse("a@b.example").expect("sound")];
-        let envelope = Envelope { sender: ReversePath(None), recipients };
+        let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None };
         Draft::new(id, envelope, Meta::new(), (&b"Subject: x\r\n\r\nbody\r\n"[..]).into(), WallTime::EPOCH)
     }
 

@@ -69,6 +69,7 @@ pub async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) 
         connectors: net::tls::Connectors::new(None).expect("roots"),
         logs: vec![LogWriter::open(logs).expect("a fresh directory")],
         orders: store::OrdersFile::open(&dir.join("spool")).expect("no orders"),
+        classifier: None,
         metrics: Metrics::new().expect("a registry"),
         pressure: engine::pressure::Pressure::unlimited(),
         settings: EngineSettings {

@@ -8,8 +8,8 @@ use crate::modules::{dkim, dns, log, memory, on, reject, tuning};
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
 use config::{
-    EgressPath, EgressPool, EgressSource, EsmtpListener, HttpListener, ListenerDomain, LocalLogs, QueueConfig,
-    SpoolOptions,
+    BounceClassifier, EgressPath, EgressPool, EgressSource, EsmtpListener, HttpListener, ListenerDomain, LocalLogs,
+    QueueConfig, SpoolOptions,
 };
 use mlua::{Lua, Table, Value};
 use serde::Serialize;
@@ -28,6 +28,7 @@ pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
     starts::<EsmtpListener>(lua, &kumo, "start_esmtp_listener", "kumo.start_esmtp_listener")?;
     starts::<HttpListener>(lua, &kumo, "start_http_listener", "kumo.start_http_listener")?;
     starts::<LocalLogs>(lua, &kumo, "configure_local_logs", "kumo.configure_local_logs")?;
+    starts::<BounceClassifier>(lua, &kumo, "configure_bounce_classifier", "kumo.configure_bounce_classifier")?;
     makes::<QueueConfig>(lua, &kumo, "make_queue_config", "kumo.make_queue_config")?;
     makes::<EgressPath>(lua, &kumo, "make_egress_path", "kumo.make_egress_path")?;
     makes::<EgressSource>(lua, &kumo, "make_egress_source", "kumo.make_egress_source")?;
@@ -50,10 +51,7 @@ fn starts<T: DeserializeOwned + StartupEntry + 'static>(
         let entry: T = convert::options(full_name, &options)?;
         let mut host = lua.app_data_mut::<Host>();
         match host.as_mut().and_then(|host| host.startup.as_mut()) {
-            Some(startup) => {
-                entry.add_to(startup);
-                Ok(())
-            }
+            Some(startup) => entry.add_to(startup).map_err(|why| mlua::Error::runtime(format!("{full_name}: {why}"))),
             None => Err(mlua::Error::runtime(format!("{full_name} can only be called from the init event"))),
         }
     };

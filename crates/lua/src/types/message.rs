@@ -7,6 +7,7 @@
 use crate::convert;
 use crate::types::address::LuaAddress;
 use crate::types::message_headers;
+use crate::types::message_reports;
 use crate::types::message_scheduling;
 use crate::types::signer::LuaSigner;
 use message::Draft;
@@ -49,6 +50,7 @@ impl UserData for LuaMessage {
         message_scheduling::add_to(methods);
         content(methods);
         message_headers::add_to(methods);
+        message_reports::add_to(methods);
         methods.add_method_mut("dkim_sign", |lua, this, signer: UserDataRef<LuaSigner>| dkim_sign(lua, this, &signer));
     }
 }
@@ -80,7 +82,7 @@ fn envelope<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
     });
     methods.add_method_mut("recipient_list", |_, this, ()| Ok(list(&this.draft()?.envelope.recipients)));
     methods.add_method_mut("set_recipient", |_, this, value: Value| {
-        this.draft()?.envelope.recipients = recipients(value)?;
+        this.draft()?.envelope.set_recipients(recipients(value)?);
         Ok(())
     });
 }

@@ -7,5 +7,6 @@ pub(crate) mod conn_meta;
 mod header_import;
 pub(crate) mod message;
 mod message_headers;
+mod message_reports;
 mod message_scheduling;
 pub(crate) mod signer;

@@ -32,6 +32,41 @@ fn addresses_can_be_changed() {
 }
 
 #[test]
+fn reports_are_tables() {
+    let report = |kind: &str, part: &str, fields: &str| {
+        let head = format!("Content-Type: multipart/report; report-type={kind}; boundary=b\r\n\r\n--b\r\n\r\nx\r\n");
+        format!("{head}--b\r\nContent-Type: message/{part}\r\n\r\n{fields}\r\n--b--\r\n")
+    };
+    let run = |raw: &str, body: &str| received_with(body, draft_of(raw.as_bytes()), ConnMeta::new());
+    let dsn = report(
+        "delivery-status",
+        "delivery-status",
+        "Reporting-MTA: dns; mx.test\r\n\r\nFinal-Recipient: rfc822; a@b.test\r\nAction: failed\r\nStatus: 5.1.1\r\n\
+         Diagnostic-Code: smtp; 550 no\r\nLast-Attempt-Date: Sat, 21 Nov 2026 22:45:29 +0100\r\n",
+    );
+    run(
+        &dsn,
+        "assert(msg:parse_rfc5965() == nil) local r = msg:parse_rfc3464()
+         local m = r.per_message.reporting_mta assert(m.mta_type == 'dns' and m.name == 'mx.test')
+         local p = r.per_recipient[1] assert(p.final_recipient.recipient == 'a@b.test' and p.original_recipient == nil)
+         assert(p.action == 'failed' and p.status.class == 5 and p.status.subject == 1 and p.status.detail == 1)
+         assert(p.diagnostic_code.diagnostic_type == 'smtp' and p.diagnostic_code.diagnostic == '550 no')
+         assert(p.last_attempt_date:find '^2026%-11%-21T21:45:29')",
+    )
+    .expect("a report");
+    let arf = report("feedback-report", "feedback-report", "Feedback-Type: abuse\r\nUser-Agent: x\r\nVersion: 1\r\n");
+    run(
+        &arf,
+        "assert(msg:parse_rfc3464() == nil) local r = msg:parse_rfc5965()
+         assert(r.feedback_type == 'abuse' and r.version == '1' and r.original_rcpto_to[1] == nil)",
+    )
+    .expect("a report");
+    received("assert(msg:parse_rfc3464() == nil and msg:parse_rfc5965() == nil)");
+    let broken = run(&dsn.replace("Status: 5.1.1", "Status: 9"), "msg:parse_rfc3464()").expect_err("malformed");
+    assert_has(&broken.to_string(), &["msg:parse_rfc3464", "Status", "`9`"]);
+}
+
+#[test]
 fn bad_addresses_are_named() {
     assert_has(&error_of("msg:set_sender('no at sign')"), &["msg:set_sender", "no at sign"]);
     assert_has(&error_of("msg:set_sender(5)"), &["msg:set_sender: expected an address", "found integer"]);

@@ -51,7 +51,7 @@ pub fn mailbox(text: &str) -> Mailbox {
 pub fn draft_of(raw: &[u8]) -> Draft {
     let id = IdGenerator::new([1; 6], 0).next(clock::WallTime::EPOCH);
     let sender = ReversePath(Some(mailbox("sender@from.test")));
-    let envelope = Envelope { sender, recipients: vec![mailbox("user@To.Test")] };
+    let envelope = Envelope { sender, recipients: vec![mailbox("user@To.Test")], dsn: None };
     Draft::new(id, envelope, Meta::new(), raw.to_vec().into(), clock::WallTime::EPOCH)
 }
 

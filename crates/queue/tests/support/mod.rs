@@ -48,7 +48,7 @@ impl Rig {
     /// A message that is in memory only, with ten octets of content.
     pub fn volatile(&mut self) -> Message {
         let recipients = vec![Mailbox::parse("r@d.test").expect("an address")];
-        let envelope = Envelope { sender: ReversePath(None), recipients };
+        let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None };
         let (head, body) = ((&b"A: b\r\n\r\n"[..]).into(), (&b"\r\n"[..]).into());
         let resident = Some(Box::new(Resident { envelope, meta: Meta::new(), head, body }));
         Message { place: None, resident, ..self.message(1) }

@@ -2,7 +2,8 @@
 
 use bytes::{Buf, Bytes};
 use clock::{Duration, Instant};
-use smtp_client::{AuthPlain, Job, Mailbox, Outcome, ReversePath, Session, Settings, Step, TlsMode};
+use smtp_client::{AuthPlain, Job, Mailbox, Outcome, ReversePath, Session, Settings, Step, TlsMode, Verp};
+use smtp_wire::Dsn;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -274,6 +275,7 @@ fn set(settings: &mut Settings, word: &str) {
     match key {
         "pipelining" => settings.enable_pipelining = on,
         "rset" => settings.enable_rset = on,
+        "verp" => settings.verp = Some(Verp { before: '+', at: '=' }),
         "lmtp" => settings.use_lmtp = on,
         "reconnect" => settings.reconnect_in_clear = on,
         "ignore8bit" => settings.ignore_8bit_checks = on,
@@ -297,7 +299,7 @@ fn tls_mode(value: &str) -> TlsMode {
     all.into_iter().find(|m| format!("{m:?}") == value).expect("a TLS mode")
 }
 
-/// `N from=a to=b,c [8bit] [utf8] [body=text]`
+/// `N from=a to=b,c [8bit] [utf8] [dsn=RET=HDRS|NOTIFY=NEVER] [body=text]`
 fn job(text: &str) -> Job {
     let mut words = text.split(' ');
     let ticket: u64 = words.next().and_then(|n| n.parse().ok()).expect("a ticket");
@@ -307,6 +309,7 @@ fn job(text: &str) -> Job {
         recipients: vec![Mailbox::parse("a@you.example").expect("sound")],
         head: Bytes::from(format!("Subject: {ticket}\r\n\r\n")),
         body: Bytes::from(format!("body {ticket}\r\n")),
+        dsn: None,
         needs_8bit: false,
         needs_smtputf8: false,
     };
@@ -316,11 +319,19 @@ fn job(text: &str) -> Job {
             ("to", list) => job.recipients = list.split(',').map(|a| Mailbox::parse(a).expect("sound")).collect(),
             ("8bit", _) => job.needs_8bit = true,
             ("utf8", _) => job.needs_smtputf8 = true,
+            ("dsn", list) => job.dsn = Some(Box::new(dsn(list))),
             ("body", text) => job.body = Bytes::from(unescape(text)),
             _ => panic!("unknown job word {word}"),
         }
     }
     job
+}
+
+/// Parameters of MAIL, then of each RCPT, with `|` between and `_` for blanks.
+fn dsn(list: &str) -> Dsn {
+    let list = list.replace('_', " ");
+    let mut texts = list.split('|');
+    Dsn::parse(texts.next().unwrap_or_default(), texts).expect("DSN options")
 }
 
 /// `\r`, `\n` and `\xNN`.

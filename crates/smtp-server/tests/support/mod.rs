@@ -228,9 +228,12 @@ fn show_question(question: &Question) -> Vec<u8> {
         Question::RcptTo { sender, recipient, .. } => format!("rcpt <{sender}> <{recipient}>"),
         Question::Data(transaction) => {
             let envelope = &transaction.envelope;
-            assert_eq!(transaction.rcpt_params.len(), envelope.recipients.len());
-            let recipients: Vec<String> = envelope.recipients.iter().map(|r| format!("<{r}>")).collect();
-            let head = format!("data <{}> {} ", envelope.sender, recipients.join(","));
+            let dsn = envelope.dsn.as_deref();
+            let of_mail = dsn.map(|dsn| dsn.mail_text()).unwrap_or_default();
+            let of_rcpt = |r: usize| dsn.map(|dsn| dsn.rcpt_text(r)).unwrap_or_default();
+            let recipients = envelope.recipients.iter().enumerate();
+            let recipients: Vec<String> = recipients.map(|(i, r)| format!("<{r}>{}", of_rcpt(i))).collect();
+            let head = format!("data <{}>{of_mail} {} ", envelope.sender, recipients.join(","));
             return [head.as_bytes(), &transaction.content].concat();
         }
     };

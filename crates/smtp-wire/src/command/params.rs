@@ -1,5 +1,5 @@
 //! Parameters of MAIL and RCPT: SIZE (RFC 1870), BODY (6152), SMTPUTF8 (6531), AUTH (4954) and
-//! those of DSN (3461), which are kept though DSN is not advertised.
+//! those of DSN (3461).
 //!
 //! In: the text behind the path. Out: plain structs, or the parameter that is wrong. A parameter
 //! nobody knows is an error (RFC 5321 section 4.1.1.11), as is one given twice. Texts in xtext are
@@ -73,7 +73,11 @@ pub struct OriginalRecipient {
 }
 
 impl MailParams {
-    pub(super) fn parse(text: &str) -> Result<MailParams, CommandError> {
+    /// From the text behind the path.
+    ///
+    /// # Errors
+    /// The parameter that is unknown, repeated or wrong.
+    pub fn parse(text: &str) -> Result<MailParams, CommandError> {
         let mut params = MailParams::default();
         for word in words(text) {
             let (name, value) = split(word);
@@ -103,7 +107,11 @@ impl RcptParams {
         self.notify.is_none() && self.orcpt.is_none()
     }
 
-    pub(super) fn parse(text: &str) -> Result<RcptParams, CommandError> {
+    /// From the text behind the path.
+    ///
+    /// # Errors
+    /// As for [`MailParams::parse`].
+    pub fn parse(text: &str) -> Result<RcptParams, CommandError> {
         let mut params = RcptParams::default();
         for word in words(text) {
             let (name, value) = split(word);
@@ -195,7 +203,7 @@ fn orcpt(value: &str) -> Option<OriginalRecipient> {
     // RFC 6533 section 3: under `utf-8` the address may hold UTF-8 as it is.
     let utf8 = address_type.eq_ignore_ascii_case("utf-8") && !address.is_ascii();
     let address = if utf8 { address.to_owned() } else { xtext(address)? };
-    let fits = !address.is_empty() && address.len() <= ORCPT_OCTETS_MAX;
+    let fits = !address.is_empty() && !address.chars().any(char::is_control) && address.len() <= ORCPT_OCTETS_MAX;
     (sound && fits).then(|| OriginalRecipient { address_type: address_type.to_owned(), address })
 }
 

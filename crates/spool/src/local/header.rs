@@ -6,7 +6,7 @@ use clock::WallTime;
 use crc32fast::Hasher;
 use message::{Envelope, MessageId, Meta, Sealed};
 use serde_json::{Map, Value};
-use smtp_wire::{Mailbox, ReversePath};
+use smtp_wire::{Dsn, Mailbox, ReversePath};
 
 /// What the first line says.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,7 +81,7 @@ impl Header {
         Some(Header {
             run,
             line: length,
-            envelope: Envelope { sender: ReversePath::parse(text("from")?).ok()?, recipients: recipients? },
+            envelope: envelope(&fields, recipients?)?,
             meta: Meta::from(fields.get("meta")?.as_object()?.clone()),
             due: WallTime::from_unix_micros(fields.get("due")?.as_i64()?),
             head: octets("head")?,
@@ -101,6 +101,19 @@ impl Header {
     }
 }
 
+fn envelope(fields: &Map<String, Value>, recipients: Vec<Mailbox>) -> Option<Envelope> {
+    let sender = ReversePath::parse(fields.get("from")?.as_str()?).ok()?;
+    let dsn = match fields.get("dsn") {
+        None => None,
+        Some(options) => {
+            let texts = options.as_array()?.iter().map(Value::as_str).collect::<Option<Vec<&str>>>()?;
+            let (mail, of_recipients) = texts.split_first()?;
+            Some(Box::new(Dsn::parse(mail, of_recipients.iter().copied()).ok()?))
+        }
+    };
+    Some(Envelope { sender, recipients, dsn })
+}
+
 /// The first line for a message.
 ///
 /// # Errors
@@ -118,7 +131,17 @@ pub(crate) fn encode(sealed: &Sealed, run: Run) -> Result<Vec<u8>, SpoolError> {
         }
         put_text(recipient.as_str(), &mut line);
     }
-    line.extend_from_slice(b"],\"meta\":");
+    line.push(b']');
+    if let Some(dsn) = &envelope.dsn {
+        line.extend_from_slice(b",\"dsn\":[");
+        put_text(&dsn.mail_text(), &mut line);
+        for recipient in 0..envelope.recipients.len() {
+            line.push(b',');
+            put_text(&dsn.rcpt_text(recipient), &mut line);
+        }
+        line.push(b']');
+    }
+    line.extend_from_slice(b",\"meta\":");
     // A map of JSON values with string keys always serialises, and a Vec always takes it.
     let _ = serde_json::to_writer(&mut line, meta.as_map());
     let rest = format!(
@@ -193,7 +216,7 @@ mod tests {
         let recipients = vec![mailbox("a@b.c"), mailbox("\"x \\\" y\"@d.e"), mailbox("jürgen@exämple.org")];
         Sealed {
             id: MessageId::from_bytes([7; 16]),
-            envelope: Envelope { sender: ReversePath(None), recipients },
+            envelope: Envelope { sender: ReversePath(None), recipients, dsn: None },
             meta,
             head: Bytes::from("Subject: x\r\n"),
             body: Bytes::from("\r\npostrider-mark crc=00000000 {}\r\n"),
@@ -220,6 +243,16 @@ mod tests {
                 assert_eq!(Header::decode(&flipped, sealed.id), None, "octet {at} bit {bit}");
             }
         }
+    }
+
+    #[test]
+    fn dsn_options_come_back_and_cost_nothing_without() {
+        let (mut sealed, run) = (sealed(), Run(1));
+        assert!(!String::from_utf8_lossy(&encode(&sealed, run).expect("fits")).contains("dsn"));
+        let options = ["NOTIFY=NEVER", "", "ORCPT=utf-8;j\u{fc}rgen@x.example"];
+        sealed.envelope.dsn = Dsn::parse("ENVID=\"x", options.into_iter()).map(Box::new).ok();
+        let line = encode(&sealed, run).expect("fits");
+        assert_eq!(Header::decode(&line, sealed.id).map(|h| h.envelope), Some(sealed.envelope));
     }
 
     #[test]

@@ -45,6 +45,7 @@ impl Letters {
         let envelope = Envelope {
             sender: ReversePath(Some(mailbox("sender@bench.test")?)),
             recipients: vec![mailbox("user-1234567890@gmail.com.mx-sink.test")?],
+            dsn: None,
         };
         let mut meta = Meta::new();
         for (name, value) in [

@@ -1,0 +1,57 @@
+-- Everything about bounces, one log segment a second; mail goes to one smart host.
+--   BOUNCES_DIR, BOUNCES_TO (host:port), BOUNCES_SOURCE (for mail to source.test), BOUNCES_RULES (files, joined by `:`)
+--   BOUNCES_QUEUE, BOUNCES_PATH, BOUNCES_DOMAIN: options of make_queue_config, make_egress_path, and of
+--   make_listener_domain for report.test, as Lua
+--   BOUNCES_BROKEN: mail to source.test fails in get_queue_config
+-- The second listener relays for nobody.
+local kumo = require 'kumo'
+local DIR = os.getenv 'BOUNCES_DIR'
+
+local function options(name)
+  return load('return { ' .. (os.getenv(name) or '') .. ' }')()
+end
+
+kumo.on('init', function()
+  for _, name in ipairs { 'data', 'meta' } do
+    kumo.define_spool { name = name, path = DIR .. '/' .. name }
+  end
+  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s', meta = { 'seen' } }
+  local files = {}
+  for file in (os.getenv 'BOUNCES_RULES' or ''):gmatch '[^:]+' do
+    files[#files + 1] = file
+  end
+  if #files > 0 then
+    kumo.configure_bounce_classifier { files = files, cache_size = 16 }
+  end
+  kumo.start_http_listener { listen = '127.0.0.1:0' }
+  for _, relay_hosts in ipairs { { '127.0.0.1' }, {} } do
+    kumo.start_esmtp_listener {
+      listen = '127.0.0.1:0',
+      hostname = 'bounces.test',
+      relay_hosts = relay_hosts,
+      batch_handling = 'BatchByDomain',
+    }
+  end
+end)
+
+kumo.on('get_listener_domain', function(domain)
+  if domain == 'report.test' then
+    return kumo.make_listener_domain(options 'BOUNCES_DOMAIN')
+  end
+end)
+
+kumo.on('get_queue_config', function(domain)
+  if domain == 'source.test' and os.getenv 'BOUNCES_BROKEN' then
+    error 'no queue for senders'
+  end
+  local config = options 'BOUNCES_QUEUE'
+  local to = domain == 'source.test' and os.getenv 'BOUNCES_SOURCE' or os.getenv 'BOUNCES_TO'
+  config.protocol = { smtp = { mx_list = { { name = domain .. '-mx.test', addr = to } } } }
+  return kumo.make_queue_config(config)
+end)
+
+kumo.on('get_egress_path_config', function()
+  local path = options 'BOUNCES_PATH'
+  path.enable_tls, path.prohibited_hosts = 'Disabled', {}
+  return kumo.make_egress_path(path)
+end)
