@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn labels_tell_the_queue_and_the_end() {
         let recipients = vec![Mailbox::parse("a@Example.com").expect("sound")];
-        let envelope = Envelope { sender: ReversePath(None), recipients };
+        let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None };
         let mut meta = Meta::new();
         let label = |meta: &Meta| label_for(&envelope, meta).expect("a recipient");
         assert_eq!(label(&meta), "example.com");
