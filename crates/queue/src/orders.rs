@@ -269,7 +269,8 @@ impl QueueCore {
             matches!(fate, Some(Fate::Ordered(_) | Fate::Suspended))
         };
         if let Some(ready) = self.ready.get_mut(&key) {
-            ready.messages.move_expired(&mut self.messages, &mut gone, leaves);
+            let is_asked = |queue: QueueKey| scheduled.get(&queue).is_some_and(|q| !q.orders.is_empty());
+            ready.messages.move_those(&mut self.messages, &mut gone, is_asked, leaves);
         }
         if !gone.is_empty() {
             while let Some(slot) = self.messages.pop_front(&mut gone) {

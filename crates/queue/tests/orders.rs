@@ -301,3 +301,16 @@ fn timers_of_messages_that_were_flushed_again_and_again_do_not_pile_up() {
     // Those of the last moment came after the last order.
     assert_eq!(rig.core.footprint().timers, rig.core.counts().scheduled);
 }
+
+#[test]
+fn a_message_behind_others_in_a_ready_queue_is_reached() {
+    let mut rig = rig(100);
+    let ids = rig.admit("t@y.test", 5);
+    let one = Criteria { messages: vec![ids[3]], ..Criteria::default() };
+    give(&mut rig, 1, Action::Bounce(one), 0);
+    rig.pass(Duration::ZERO);
+    assert_eq!(bounced(&mut rig), [ids[3]].into());
+    let conn = rig.opened()[0];
+    let others: Vec<MessageId> = std::iter::from_fn(|| rig.take(conn)).map(|queued| queued.message.id).collect();
+    assert_eq!(others, [ids[0], ids[1], ids[2], ids[4]], "in the order they had");
+}
