@@ -17,7 +17,7 @@ use crate::orders::Orders;
 use crate::pool::Rotation;
 use crate::ready::{ReadyQueue, Route, RouteFailure};
 use crate::retry;
-use crate::scheduled::{ScheduledQueue, Way};
+use crate::scheduled::{Fate, ScheduledQueue, Way};
 use crate::settle::Verdict;
 use crate::shared::{Leases, SharedRates};
 use crate::sources::Sources;
@@ -244,7 +244,7 @@ impl QueueCore {
 
     /// There is no configuration or no route: every due message is settled with the reply. A
     /// queue that never had a configuration keeps its messages instead, uncounted: nobody knows
-    /// yet how often they may be tried and when they are too old.
+    /// yet how often they may be tried and when they are too old. So does one that an order holds back.
     pub fn unroutable(&mut self, now: Now, key: QueueKey, failure: RouteFailure) {
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         (queue.routing, queue.configuring) = (false, false);
@@ -252,7 +252,8 @@ impl QueueCore {
         queue.promotes_after = now.mono + failure.hold_for;
         self.wheel.insert(queue.promotes_after, Timer::Promote(key));
         let verdict = if failure.reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
-        if queue.config.is_none() && verdict == Verdict::Transient {
+        let is_ordered = queue.suspended_by(now.wall).is_some() || (self.orders.is_walking() && queue.gives_messages());
+        if (queue.config.is_none() && verdict == Verdict::Transient) || is_ordered {
             return;
         }
         let due = std::mem::take(&mut queue.due);
@@ -291,9 +292,11 @@ impl QueueCore {
         self.retry(now, queued, delay);
     }
 
-    /// A message that was taken but not tried goes back to the head of its ready queue.
+    /// A message that was taken but not tried goes back to the head of its ready queue, or home when it must not go that way.
     pub fn give_back(&mut self, now: Now, conn: ConnKey, mut queued: Queued) {
-        if !self.ready.contains_key(&conn.ready) {
+        let is_open = self.ready.get(&conn.ready).is_some_and(|ready| ready.closed_until() <= now.mono);
+        let fate = self.scheduled.get(&queued.queue).map(|queue| queue.fate(&queued.message, now));
+        if !is_open || matches!(fate, Some(Fate::Ordered(_) | Fate::Suspended)) {
             self.insert(now, queued.queue, queued.message);
             return self.left(queued.queue, now.mono);
         }

@@ -398,6 +398,11 @@ impl Orders {
         self.standing.iter_mut().map(|s| &mut s.taken).chain([&mut self.returning])
     }
 
+    /// True while messages that were there before an order are still looked for.
+    pub fn is_walking(&self) -> bool {
+        self.walk.is_some()
+    }
+
     /// How many orders are in force.
     pub fn len(&self) -> usize {
         self.standing.len()

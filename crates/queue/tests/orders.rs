@@ -6,7 +6,7 @@ use clock::Duration;
 use message::MessageId;
 use queue::{Action, Criteria, Effect, Ending, Order, OrderId, OrderState, Take};
 use std::collections::BTreeSet;
-use support::{Rig, config, path, route};
+use support::{Rig, config, failure, path, route};
 
 const ROOMY: u64 = 1_000_000;
 
@@ -313,4 +313,57 @@ fn a_message_behind_others_in_a_ready_queue_is_reached() {
     let conn = rig.opened()[0];
     let others: Vec<MessageId> = std::iter::from_fn(|| rig.take(conn)).map(|queued| queued.message.id).collect();
     assert_eq!(others, [ids[0], ids[1], ids[2], ids[4]], "in the order they had");
+}
+
+#[test]
+fn a_route_that_fails_under_a_suspension_or_hold_costs_no_message_anything() {
+    let actions: [fn(Criteria) -> Action; 2] = [Action::Suspend, Action::Hold];
+    for action in actions {
+        let mut rig = Rig::new();
+        let key = rig.core.queue(rig.now.mono, "x.test");
+        rig.core.configured(rig.now, key, std::sync::Arc::new(config(serde_json::json!({}))));
+        rig.admit("x.test", 3);
+        give(&mut rig, 1, action(Criteria::default()), 600);
+        rig.core.unroutable(rig.now, key, failure(550));
+        rig.pass(Duration::ZERO);
+        assert_eq!(rig.endings().len(), 0);
+        rig.core.withdraw(rig.now, OrderId([1; 16]));
+        rig.pass(Duration::from_secs(61));
+        let path = path(serde_json::json!({}));
+        rig.core.routed(rig.now, key, route(&[("a", 1)], &path, ROOMY));
+        assert_eq!((rig.core.counts().ready, rig.core.counts().out), (3, 3));
+        assert_eq!(rig.core.footprint().caught, 0);
+    }
+}
+
+#[test]
+fn a_connection_that_fails_before_the_walk_came_by_costs_no_message_anything() {
+    let mut rig = rig(100);
+    rig.admit("t@y.test", 3);
+    let conn = rig.opened()[0];
+    give(&mut rig, 1, Action::Suspend(Criteria::default()), 600);
+    let refused = smtp_wire::Reply::enhanced(556, smtp_wire::EnhancedCode::new(5, 1, 10), "null MX");
+    rig.core.site_failed(rig.now, conn, refused);
+    rig.pass(Duration::ZERO);
+    assert_eq!(rig.endings().len(), 0);
+    assert_eq!((rig.core.counts().scheduled, rig.core.counts().out), (3, 0));
+}
+
+#[test]
+fn what_is_given_back_goes_home_when_its_way_is_closed() {
+    let actions: [fn() -> Action; 2] =
+        [|| Action::Suspend(Criteria::default()), || Action::SuspendReady("a".into())];
+    for action in actions {
+        let mut rig = rig(100);
+        rig.admit("x.test", 1);
+        let conn = rig.opened()[0];
+        let queued = rig.take(conn).expect("one");
+        let action = action();
+        let is_whole = matches!(action, Action::Suspend(_));
+        give(&mut rig, 1, action, 600);
+        rig.pass(Duration::ZERO);
+        rig.core.give_back(rig.now, conn, queued);
+        let expected = if is_whole { [0, 0] } else { [0, 1] };
+        assert_eq!(rig.ready().iter().map(|(_, n)| *n).collect::<Vec<_>>(), expected, "another source has it");
+    }
 }
