@@ -8,7 +8,7 @@ use crate::effect::{Effect, Opening};
 use crate::ending::Failure;
 use crate::feedback::Bearing;
 use crate::messages::List;
-use crate::ready::Connection;
+use crate::ready::{Connection, ReadyQueue};
 use crate::scheduled::Fate;
 use crate::settle::Verdict;
 use crate::shared::LeaseSet;
@@ -169,12 +169,14 @@ impl QueueCore {
         while queues.len() < RETURNED_PER_VISIT
             && let Some(key) = self.resting.front().copied()
         {
-            let slot = self
-                .ready
-                .get_mut(&key)
-                .and_then(|ready| ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled)));
+            let rests = |r: &ReadyQueue| self.sources.rests(now.mono, &r.leg.source.name).is_some();
+            let is_closed = self.ready.get(&key).is_some_and(|r| r.closed_until() > now.mono || rests(r));
+            let ready = self.ready.get_mut(&key).filter(|_| is_closed);
+            let slot = ready.and_then(|ready| ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled)));
             let Some((slot, home)) = slot.and_then(|slot| Some((slot, self.messages.queue_of(slot)?))) else {
+                // Empty, or open again: then what is left stays.
                 self.resting.pop_front();
+                self.serve(now, key);
                 self.call_waiters(now, key);
                 continue;
             };

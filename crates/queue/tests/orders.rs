@@ -351,8 +351,7 @@ fn a_connection_that_fails_before_the_walk_came_by_costs_no_message_anything() {
 
 #[test]
 fn what_is_given_back_goes_home_when_its_way_is_closed() {
-    let actions: [fn() -> Action; 2] =
-        [|| Action::Suspend(Criteria::default()), || Action::SuspendReady("a".into())];
+    let actions: [fn() -> Action; 2] = [|| Action::Suspend(Criteria::default()), || Action::SuspendReady("a".into())];
     for action in actions {
         let mut rig = rig(100);
         rig.admit("x.test", 1);
@@ -366,4 +365,18 @@ fn what_is_given_back_goes_home_when_its_way_is_closed() {
         let expected = if is_whole { [0, 0] } else { [0, 1] };
         assert_eq!(rig.ready().iter().map(|(_, n)| *n).collect::<Vec<_>>(), expected, "another source has it");
     }
+}
+
+#[test]
+fn a_ready_queue_that_is_open_again_before_all_have_left_keeps_the_rest() {
+    let mut rig = rig(10_000);
+    rig.admit("t@y.test", 6000);
+    rig.opened();
+    give(&mut rig, 1, Action::SuspendReady("a".into()), 60);
+    rig.core.tick(rig.now);
+    assert_eq!(rig.core.counts().ready, 6000 - 2048, "not all at one visit");
+    rig.core.withdraw(rig.now, OrderId([1; 16]));
+    (0..20).for_each(|_| rig.core.tick(rig.now));
+    assert_eq!(rig.core.counts().ready, 6000);
+    assert!(rig.core.deadline() > rig.now.mono, "there is nothing more to do at once");
 }
