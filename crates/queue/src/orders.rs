@@ -123,11 +123,18 @@ impl QueueCore {
         }
     }
 
-    /// Gives a message of `key` to an order.
+    /// Gives a message of `key` to an order. One that is held may stay long: without content, and in the spool.
     pub(crate) fn take_by_order(&mut self, key: QueueKey, slot: SlotNumber, id: OrderId) {
         let name = self.queue_name(key);
         let list = match self.orders.standing.iter_mut().find(|s| s.order.id == id) {
             Some(standing) => {
+                if !standing.bounces() {
+                    if self.messages.get(slot).is_some_and(Message::is_volatile) {
+                        // It is given to the order again when it has its place.
+                        return self.spool_slot(slot);
+                    }
+                    self.messages.release(slot);
+                }
                 standing.count(name);
                 &mut standing.taken
             }

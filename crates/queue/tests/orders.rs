@@ -380,3 +380,28 @@ fn a_ready_queue_that_is_open_again_before_all_have_left_keeps_the_rest() {
     assert_eq!(rig.core.counts().ready, 6000);
     assert!(rig.core.deadline() > rig.now.mono, "there is nothing more to do at once");
 }
+
+#[test]
+fn what_is_held_is_in_the_spool_and_without_content() {
+    let mut rig = rig(100);
+    let (volatile, resident) = (rig.volatile(), rig.resident());
+    rig.core.admit(rig.now, "x.test", volatile);
+    rig.core.admit(rig.now, "x.test", resident);
+    assert_eq!(rig.core.counts().ready, 2);
+    give(&mut rig, 1, Action::Hold(Criteria::default()), 600);
+    rig.pass(Duration::ZERO);
+    assert!(rig.drain().iter().any(|effect| matches!(effect, Effect::Spool)), "it must wait: it is spooled");
+    let refused = rig.core.take_unspooled(10, 1000);
+    assert_eq!(refused.len(), 1);
+    rig.core.not_spooled(rig.now, refused);
+    let mut taken = rig.core.take_unspooled(10, 1000);
+    assert_eq!((taken.len(), rig.core.resident_bytes()), (1, 0));
+    let mut queued = taken.remove(0);
+    queued.message.place = Some(support::PLACE);
+    rig.core.spooled(rig.now, queued);
+    assert_eq!((state(&rig).total, state(&rig).pending, rig.core.counts().out), (2, 2, 2));
+    assert_eq!((rig.core.resident_bytes(), rig.core.volatile_octets()), (0, 0));
+    rig.core.withdraw(rig.now, OrderId([1; 16]));
+    rig.pass(Duration::ZERO);
+    assert_eq!((rig.core.counts().ready, rig.core.counts().out), (2, 2));
+}
