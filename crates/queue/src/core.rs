@@ -148,6 +148,8 @@ pub struct QueueCore {
 pub(crate) enum Timer {
     /// A scheduled queue may promote again.
     Promote(QueueKey),
+    /// A message of a scheduled queue may have come to an end of its own.
+    Expire(QueueKey),
     /// A ready queue may open connections again.
     Open(ReadyKey),
     /// The source of a ready queue may be chosen again.
@@ -272,9 +274,27 @@ impl QueueCore {
         let queue = self.queue(now.mono, queue_name);
         if let Some(expires) = expires {
             home(&mut self.scheduled, queue).expire_at(message.id, expires);
-            self.wheel.insert(now.mono_at(expires), Timer::Promote(queue));
+            self.watch_expiries(now.mono, queue, now.mono_at(expires));
         }
         self.insert(now, queue, message);
+    }
+
+    /// Sets a timer for the first end of its own that a message of a queue has: one for all of them, most are gone by then.
+    fn watch_expiries(&mut self, now: Instant, key: QueueKey, at: Instant) {
+        let Some(queue) = self.scheduled.get_mut(&key) else { return };
+        if queue.expires_at <= now || at < queue.expires_at {
+            queue.expires_at = at;
+            self.wheel.insert(at, Timer::Expire(key));
+        }
+    }
+
+    /// Looks at a queue in which a message has come to an end of its own, and when to look again.
+    fn look_for_expired(&mut self, now: Now, key: QueueKey) {
+        self.promote(now, key);
+        let queue = self.scheduled.get(&key).filter(|queue| queue.expires_at <= now.mono);
+        if let Some(next) = queue.and_then(|queue| queue.next_expiry(now.wall)) {
+            self.watch_expiries(now.mono, key, now.mono_at(next).max(now.mono + EXPIRY_LOOK_MIN));
+        }
     }
 
     /// A message that was tried comes back for another attempt after `delay`.
@@ -331,6 +351,7 @@ impl QueueCore {
         for timer in fired {
             match timer {
                 Timer::Promote(key) => self.promote(now, key),
+                Timer::Expire(key) => self.look_for_expired(now, key),
                 Timer::Open(key) => self.serve(now, key),
                 Timer::Select(key) => self.call_waiters(now, key),
                 Timer::Spool => self.spool_patient(now),
@@ -629,6 +650,8 @@ fn no_source() -> RouteFailure {
 const NO_SOURCE_HOLD: Duration = Duration::from_secs(60);
 /// Shortest pause before the spool is asked for the same message again.
 const POSTPONED_MIN: Duration = Duration::from_secs(1);
+/// Shortest time between two searches for the next message of a queue with an end of its own.
+const EXPIRY_LOOK_MIN: Duration = Duration::from_secs(1);
 /// Messages whose time has come that one visit looks at: about a millisecond's work.
 const FIRED_PER_TICK: usize = 2048;
 /// Queues with more to do that one visit goes on with.
