@@ -81,9 +81,7 @@ impl QueueCore {
         if is_walked {
             self.walk_again();
         }
-        let ready = self.mark_ready(now);
-        let suspended: Vec<ReadyKey> = ready.into_iter().filter(|(_, is_new)| *is_new).map(|(key, _)| key).collect();
-        self.resting.extend(suspended);
+        self.suspend_ready(now);
         match &order.action {
             Action::SuspendReady(name) => {
                 self.ready.values().filter(|r| *r.name == **name).map(|r| r.messages.len()).sum()
@@ -218,13 +216,22 @@ impl QueueCore {
     /// Orders were taken back or ended: whoever waited for that goes on.
     fn orders_changed(&mut self, now: Now) {
         self.mark_queues();
+        self.suspend_ready(now);
         let mut freed: Vec<QueueKey> =
             self.scheduled.iter().filter(|(_, q)| !q.due.is_empty()).map(|(key, _)| *key).collect();
         freed.sort_unstable();
         freed.into_iter().for_each(|key| self.go_on_later(key));
-        for (key, _) in self.mark_ready(now) {
-            self.serve(now, key);
-            self.call_waiters(now, key);
+    }
+
+    /// Marks ready queues: what is suspended now sends its messages back, what is free again goes on.
+    fn suspend_ready(&mut self, now: Now) {
+        for (key, is_new) in self.mark_ready(now) {
+            if is_new {
+                self.resting.push_back(key);
+            } else {
+                self.serve(now, key);
+                self.call_waiters(now, key);
+            }
         }
     }
 

@@ -405,3 +405,15 @@ fn what_is_held_is_in_the_spool_and_without_content() {
     rig.pass(Duration::ZERO);
     assert_eq!((rig.core.counts().ready, rig.core.counts().out), (2, 2));
 }
+
+#[test]
+fn an_order_given_in_the_moment_another_expires_leaves_nobody_behind() {
+    let mut rig = rig(100);
+    give(&mut rig, 1, Action::SuspendReady("a".into()), 60);
+    // Its way is closed: it waits in line.
+    rig.admit("t@y.test", 1);
+    rig.pass(Duration::ZERO);
+    rig.now = rig.now.after(Duration::from_secs(60));
+    give(&mut rig, 2, Action::Suspend(of_domain("z.test")), 600);
+    assert_eq!(rig.ready(), [("a".into(), 1), ("b".into(), 0)], "told at once");
+}
