@@ -563,7 +563,7 @@ impl QueueCore {
             ready.small_waiters.retain(&mut waits);
         }
         let ready = &mut self.ready;
-        let unused = |r: &ReadyQueue| r.is_unused() && now.saturating_since(r.last_used) > READY_IDLE_MAX;
+        let unused = |r: &ReadyQueue| r.is_unused(now) && now.saturating_since(r.last_used) > READY_IDLE_MAX;
         let effects = &mut self.effects;
         self.ready_by_name.retain(|(name, _), key| {
             let goes = ready.get(key).is_some_and(unused);
