@@ -417,3 +417,25 @@ fn an_order_given_in_the_moment_another_expires_leaves_nobody_behind() {
     give(&mut rig, 2, Action::Suspend(of_domain("z.test")), 600);
     assert_eq!(rig.ready(), [("a".into(), 1), ("b".into(), 0)], "told at once");
 }
+
+#[test]
+fn where_a_message_is_far_back_in_a_long_line_is_told() {
+    let mut rig = rig(1);
+    let due = rig.admit("t@y.test", 20_000);
+    let place = |rig: &Rig, id: MessageId| {
+        let mut step = Some(0);
+        while let Some(from) = step {
+            let (found, next) = rig.core.find(rig.now, id, from);
+            if let Some(found) = found {
+                return Some((found.place, found.wait.why));
+            }
+            step = next;
+        }
+        None
+    };
+    let full = queue::Why::ReadyQueueWasFull;
+    assert_eq!(place(&rig, due[19_999]), Some((queue::Place::Due, full)));
+    give(&mut rig, 1, Action::Hold(Criteria::default()), 600);
+    rig.pass(Duration::ZERO);
+    assert_eq!(place(&rig, due[19_990]), Some((queue::Place::Held, queue::Why::HeldByOrder)));
+}
