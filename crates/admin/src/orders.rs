@@ -123,7 +123,7 @@ pub(crate) async fn suspend(State(engine): State<Engine>, Json(body): Json<Reque
 
 pub(crate) async fn flush(State(engine): State<Engine>, Json(mut body): Json<Request>) -> Result<Json<Given>, Failed> {
     // It is about what waits now.
-    body.duration = Some(Duration::default());
+    (body.duration, body.expires) = (Some(Duration::default()), None);
     give(engine, body, Action::Flush).await.map(Json)
 }
 

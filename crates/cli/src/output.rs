@@ -52,6 +52,11 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
+/// The queue in what a spool keeps beside a message. What stands behind a NUL there, its own end, is for the server.
+pub(crate) fn queue_name(label: &str) -> &str {
+    label.rsplit_once('\u{0}').map_or(label, |(queue, _)| queue)
+}
+
 /// Characters that turn the direction of what follows.
 fn is_bidi(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -31,7 +31,7 @@ use std::process::ExitCode;
 pub struct Defaults {
     /// Where `postrider serve` keeps its spool.
     pub spool_dir: PathBuf,
-    /// Names the queue of a message.
+    /// What the server has the spool keep beside a message: its queue, and behind a NUL its own end.
     pub queue_of: QueueOf,
 }
 

@@ -3,7 +3,7 @@
 use crate::privileges;
 use config::{EsmtpListener, HttpListener, LocalLogs, SpoolOptions};
 use policy::Startup;
-use queue::QueueName;
+use queue::schedule;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -24,10 +24,10 @@ pub fn startup(state: &Path, smtp: &str, http: &str) -> Result<Startup, config::
     })
 }
 
-/// What the operator's tools assume: the spool of `postrider serve`, queues named as the server names them.
+/// What the operator's tools assume: the spool of `postrider serve`, what it keeps beside a message as the server keeps it.
 pub fn tools() -> cli::Defaults {
     let spool_dir = state_dir(privileges::is_root()).join("spool");
-    cli::Defaults { spool_dir, queue_of: |envelope, meta| QueueName::text_for(envelope, meta).unwrap_or_default() }
+    cli::Defaults { spool_dir, queue_of: |envelope, meta| schedule::label_for(envelope, meta).unwrap_or_default() }
 }
 
 /// Where state is kept: `/var/lib/postrider` for root, else the XDG state directory.

@@ -8,7 +8,7 @@ use crate::effect::{Effect, Opening};
 use crate::ending::Failure;
 use crate::feedback::Bearing;
 use crate::messages::List;
-use crate::ready::Connection;
+use crate::ready::{Connection, ReadyQueue};
 use crate::scheduled::Fate;
 use crate::settle::Verdict;
 use crate::shared::LeaseSet;
@@ -128,7 +128,7 @@ impl QueueCore {
                 (usize::MAX, Reply::enhanced(451, code, "No answer from any hosts listed in MX"))
             }
         };
-        self.fail_ready(conn.ready, count, Verdict::Transient, reply);
+        self.fail_ready(now, conn.ready, count, Verdict::Transient, reply);
         self.wheel.insert(opens_after, Timer::Open(conn.ready));
         self.connection_ended(now, conn);
         self.call_waiters(now, conn.ready);
@@ -169,12 +169,14 @@ impl QueueCore {
         while queues.len() < RETURNED_PER_VISIT
             && let Some(key) = self.resting.front().copied()
         {
-            let slot = self
-                .ready
-                .get_mut(&key)
-                .and_then(|ready| ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled)));
+            let rests = |r: &ReadyQueue| self.sources.rests(now.mono, &r.leg.source.name).is_some();
+            let is_closed = self.ready.get(&key).is_some_and(|r| r.closed_until() > now.mono || rests(r));
+            let ready = self.ready.get_mut(&key).filter(|_| is_closed);
+            let slot = ready.and_then(|ready| ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled)));
             let Some((slot, home)) = slot.and_then(|slot| Some((slot, self.messages.queue_of(slot)?))) else {
+                // Empty, or open again: then what is left stays.
                 self.resting.pop_front();
+                self.serve(now, key);
                 self.call_waiters(now, key);
                 continue;
             };
@@ -192,7 +194,7 @@ impl QueueCore {
     /// message ready for it is settled with `reply`.
     pub fn site_failed(&mut self, now: Now, conn: ConnKey, reply: Reply) {
         let verdict = if reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
-        self.fail_ready(conn.ready, usize::MAX, verdict, reply);
+        self.fail_ready(now, conn.ready, usize::MAX, verdict, reply);
         self.connection_ended(now, conn);
         self.call_waiters(now, conn.ready);
     }
@@ -249,15 +251,20 @@ impl QueueCore {
         }
     }
 
-    /// The first `count` messages of a ready queue, or all there are, end with `reply`.
-    fn fail_ready(&mut self, key: ReadyKey, count: usize, verdict: Verdict, reply: Reply) {
+    /// The first `count` messages of a ready queue, or all there are, end with `reply`; those that an order takes or holds
+    /// back leave untried.
+    fn fail_ready(&mut self, now: Now, key: ReadyKey, count: usize, verdict: Verdict, reply: Reply) {
         let Some(ready) = self.ready.get_mut(&key) else { return };
         let route = Some((ready.name.clone(), ready.leg.clone()));
         let mut failed = List::default();
         for _ in 0..count.min(ready.messages.len()) {
+            let Some(ready) = self.ready.get_mut(&key) else { break };
             let slot = ready.messages.pop_front(&mut self.messages, is_small(&self.scheduled));
             let Some(slot) = slot else { break };
-            self.messages.push_back(&mut failed, slot);
+            match self.fate(slot, now) {
+                Fate::Ordered(_) | Fate::Suspended => self.leave_ready(now, slot),
+                Fate::Goes | Fate::Expired => self.messages.push_back(&mut failed, slot),
+            }
         }
         self.fail(Failure { verdict, reply, route }, failed);
     }

@@ -17,7 +17,7 @@ use crate::orders::Orders;
 use crate::pool::Rotation;
 use crate::ready::{ReadyQueue, Route, RouteFailure};
 use crate::retry;
-use crate::scheduled::{ScheduledQueue, Way};
+use crate::scheduled::{Fate, ScheduledQueue, Way};
 use crate::settle::Verdict;
 use crate::shared::{Leases, SharedRates};
 use crate::sources::Sources;
@@ -148,6 +148,8 @@ pub struct QueueCore {
 pub(crate) enum Timer {
     /// A scheduled queue may promote again.
     Promote(QueueKey),
+    /// A message of a scheduled queue may have come to an end of its own.
+    Expire(QueueKey),
     /// A ready queue may open connections again.
     Open(ReadyKey),
     /// The source of a ready queue may be chosen again.
@@ -244,7 +246,7 @@ impl QueueCore {
 
     /// There is no configuration or no route: every due message is settled with the reply. A
     /// queue that never had a configuration keeps its messages instead, uncounted: nobody knows
-    /// yet how often they may be tried and when they are too old.
+    /// yet how often they may be tried and when they are too old. So does one that an order holds back.
     pub fn unroutable(&mut self, now: Now, key: QueueKey, failure: RouteFailure) {
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         (queue.routing, queue.configuring) = (false, false);
@@ -252,7 +254,8 @@ impl QueueCore {
         queue.promotes_after = now.mono + failure.hold_for;
         self.wheel.insert(queue.promotes_after, Timer::Promote(key));
         let verdict = if failure.reply.is_permanent() { Verdict::Permanent } else { Verdict::Transient };
-        if queue.config.is_none() && verdict == Verdict::Transient {
+        let is_ordered = queue.suspended_by(now.wall).is_some() || (self.orders.is_walking() && queue.gives_messages());
+        if (queue.config.is_none() && verdict == Verdict::Transient) || is_ordered {
             return;
         }
         let due = std::mem::take(&mut queue.due);
@@ -271,9 +274,27 @@ impl QueueCore {
         let queue = self.queue(now.mono, queue_name);
         if let Some(expires) = expires {
             home(&mut self.scheduled, queue).expire_at(message.id, expires);
-            self.wheel.insert(now.mono_at(expires), Timer::Promote(queue));
+            self.watch_expiries(now.mono, queue, now.mono_at(expires));
         }
         self.insert(now, queue, message);
+    }
+
+    /// Sets a timer for the first end of its own that a message of a queue has: one for all of them, most are gone by then.
+    fn watch_expiries(&mut self, now: Instant, key: QueueKey, at: Instant) {
+        let Some(queue) = self.scheduled.get_mut(&key) else { return };
+        if queue.expires_at <= now || at < queue.expires_at {
+            queue.expires_at = at;
+            self.wheel.insert(at, Timer::Expire(key));
+        }
+    }
+
+    /// Looks at a queue in which a message has come to an end of its own, and when to look again.
+    fn look_for_expired(&mut self, now: Now, key: QueueKey) {
+        self.promote(now, key);
+        let queue = self.scheduled.get(&key).filter(|queue| queue.expires_at <= now.mono);
+        if let Some(next) = queue.and_then(|queue| queue.next_expiry(now.wall)) {
+            self.watch_expiries(now.mono, key, now.mono_at(next).max(now.mono + EXPIRY_LOOK_MIN));
+        }
     }
 
     /// A message that was tried comes back for another attempt after `delay`.
@@ -291,9 +312,11 @@ impl QueueCore {
         self.retry(now, queued, delay);
     }
 
-    /// A message that was taken but not tried goes back to the head of its ready queue.
+    /// A message that was taken but not tried goes back to the head of its ready queue, or home when it must not go that way.
     pub fn give_back(&mut self, now: Now, conn: ConnKey, mut queued: Queued) {
-        if !self.ready.contains_key(&conn.ready) {
+        let is_open = self.ready.get(&conn.ready).is_some_and(|ready| ready.closed_until() <= now.mono);
+        let fate = self.scheduled.get(&queued.queue).map(|queue| queue.fate(&queued.message, now));
+        if !is_open || matches!(fate, Some(Fate::Ordered(_) | Fate::Suspended)) {
             self.insert(now, queued.queue, queued.message);
             return self.left(queued.queue, now.mono);
         }
@@ -328,6 +351,7 @@ impl QueueCore {
         for timer in fired {
             match timer {
                 Timer::Promote(key) => self.promote(now, key),
+                Timer::Expire(key) => self.look_for_expired(now, key),
                 Timer::Open(key) => self.serve(now, key),
                 Timer::Select(key) => self.call_waiters(now, key),
                 Timer::Spool => self.spool_patient(now),
@@ -539,7 +563,7 @@ impl QueueCore {
             ready.small_waiters.retain(&mut waits);
         }
         let ready = &mut self.ready;
-        let unused = |r: &ReadyQueue| r.is_unused() && now.saturating_since(r.last_used) > READY_IDLE_MAX;
+        let unused = |r: &ReadyQueue| r.is_unused(now) && now.saturating_since(r.last_used) > READY_IDLE_MAX;
         let effects = &mut self.effects;
         self.ready_by_name.retain(|(name, _), key| {
             let goes = ready.get(key).is_some_and(unused);
@@ -626,6 +650,8 @@ fn no_source() -> RouteFailure {
 const NO_SOURCE_HOLD: Duration = Duration::from_secs(60);
 /// Shortest pause before the spool is asked for the same message again.
 const POSTPONED_MIN: Duration = Duration::from_secs(1);
+/// Shortest time between two searches for the next message of a queue with an end of its own.
+const EXPIRY_LOOK_MIN: Duration = Duration::from_secs(1);
 /// Messages whose time has come that one visit looks at: about a millisecond's work.
 const FIRED_PER_TICK: usize = 2048;
 /// Queues with more to do that one visit goes on with.

@@ -6,7 +6,7 @@
 use crate::Why;
 use crate::census::Place;
 use crate::core::{QueueCore, QueueKey};
-use crate::messages::SlotNumber;
+use crate::messages::{List, SlotNumber};
 use crate::ready::ReadyQueue;
 use crate::scheduled::ScheduledQueue;
 use clock::{Now, WallTime};
@@ -48,7 +48,7 @@ impl QueueCore {
             of_queue.map(|message| listed(queue, message, Place::Ready, self.why_ready(now, r)))
         });
         let held = self.orders.lists().flat_map(|(list, place)| {
-            let slots = self.messages.slots(list).take(HELD_LOOKED_AT_MAX);
+            let slots = self.messages.slots(list).take(WALKED_MAX);
             let mine = slots.filter(|slot| self.messages.queue_of(*slot) == Some(key));
             let message = mine.filter_map(|slot| self.messages.get(slot));
             message.map(move |message| listed(queue, message, place, held_back()))
@@ -93,16 +93,24 @@ impl QueueCore {
         if let Some(ready) = ready {
             return listed(queue, message, Place::Ready, self.why_ready(now, ready));
         }
-        if self.messages.slots(&queue.due).any(|s| s == slot) {
+        // Nobody waits while a list of a million is walked.
+        let is_in = |list: &List| self.messages.slots(list).take(WALKED_MAX).any(|s| s == slot);
+        if is_in(&queue.due) {
             return self.due(now, queue, message);
         }
-        let order = self.orders.lists().find(|(list, _)| self.messages.slots(list).any(|s| s == slot));
+        let order = self.orders.lists().find(|(list, _)| is_in(list));
+        let long = self.orders.lists().find(|(list, _)| list.len() > WALKED_MAX);
         match order {
             Some((_, place)) => listed(queue, message, place, held_back()),
-            None if self.messages.slots(&self.unspooled.list).any(|s| s == slot) => {
+            None if is_in(&self.unspooled.list) => {
                 listed(queue, message, Place::Unspooled, Wait::of(Why::SpoolUnhealthy))
             }
-            None => listed(queue, message, Place::Ending, Wait::of(Why::DueTimeWasReached)),
+            // Far back in the one that is long.
+            None if queue.due.len() > WALKED_MAX => self.due(now, queue, message),
+            None => match long {
+                Some((_, place)) => listed(queue, message, place, held_back()),
+                None => listed(queue, message, Place::Ending, Wait::of(Why::DueTimeWasReached)),
+            },
         }
     }
 
@@ -198,5 +206,5 @@ fn held_back() -> Wait {
 const LAST: WallTime = WallTime::from_unix_micros(i64::MAX);
 /// Waiting messages that one visit looks at.
 const LOOKED_AT: usize = 8192;
-/// Messages of an order that are looked at for those of one queue.
-const HELD_LOOKED_AT_MAX: usize = 16_384;
+/// Messages of one list that are looked at, at most.
+const WALKED_MAX: usize = 16_384;

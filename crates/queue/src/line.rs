@@ -146,6 +146,30 @@ impl Line {
         to.len() - before
     }
 
+    /// Moves messages that satisfy `moves`, wherever in their flow they are, behind those of `to`; only flows of which
+    /// `is_asked` says so are walked.
+    pub fn move_those(
+        &mut self,
+        messages: &mut Messages,
+        to: &mut List,
+        is_asked: impl Fn(QueueKey) -> bool,
+        moves: impl Fn(QueueKey, &Message) -> bool,
+    ) {
+        let mut queues: Vec<QueueKey> = self.flows.keys().copied().filter(|queue| is_asked(*queue)).collect();
+        // In order of age: equal runs must do equal things.
+        queues.sort_unstable();
+        for queue in queues {
+            let Some(flow) = self.flows.get_mut(&queue) else { continue };
+            let mut rest = std::mem::take(flow);
+            while let Some(slot) = messages.pop_front(&mut rest) {
+                let goes = messages.get(slot).is_some_and(|message| moves(queue, message));
+                messages.push_back(if goes { &mut *to } else { &mut *flow }, slot);
+                self.len -= usize::from(goes);
+            }
+        }
+        self.forget_empty();
+    }
+
     /// Moves messages that are in memory only and satisfy `moves` behind those of `to`.
     pub fn move_volatile(&mut self, messages: &mut Messages, to: &mut List, moves: impl Fn(&Message) -> bool) {
         // In order of age: equal runs must do equal things.

@@ -248,6 +248,15 @@ impl Messages {
         (to < self.chunks.len() && self.resident.spooled > 0).then_some(to)
     }
 
+    /// Lets go of the content of one message, if the spool has it.
+    pub fn release(&mut self, number: SlotNumber) {
+        let slot = self.chunks.get_mut(chunk_of(number)).and_then(|chunk| chunk.slots.get_mut(index_of(number)));
+        if let Some(message) = slot.and_then(|slot| slot.message.as_mut()).filter(|m| !m.is_volatile()) {
+            self.resident.spooled -= message.resident_octets();
+            message.release();
+        }
+    }
+
     /// How many messages there are.
     pub fn len(&self) -> usize {
         self.len

@@ -81,9 +81,7 @@ impl QueueCore {
         if is_walked {
             self.walk_again();
         }
-        let ready = self.mark_ready(now);
-        let suspended: Vec<ReadyKey> = ready.into_iter().filter(|(_, is_new)| *is_new).map(|(key, _)| key).collect();
-        self.resting.extend(suspended);
+        self.suspend_ready(now);
         match &order.action {
             Action::SuspendReady(name) => {
                 self.ready.values().filter(|r| *r.name == **name).map(|r| r.messages.len()).sum()
@@ -123,11 +121,18 @@ impl QueueCore {
         }
     }
 
-    /// Gives a message of `key` to an order.
+    /// Gives a message of `key` to an order. One that is held may stay long: without content, and in the spool.
     pub(crate) fn take_by_order(&mut self, key: QueueKey, slot: SlotNumber, id: OrderId) {
         let name = self.queue_name(key);
         let list = match self.orders.standing.iter_mut().find(|s| s.order.id == id) {
             Some(standing) => {
+                if !standing.bounces() {
+                    if self.messages.get(slot).is_some_and(Message::is_volatile) {
+                        // It is given to the order again when it has its place.
+                        return self.spool_slot(slot);
+                    }
+                    self.messages.release(slot);
+                }
                 standing.count(name);
                 &mut standing.taken
             }
@@ -211,13 +216,22 @@ impl QueueCore {
     /// Orders were taken back or ended: whoever waited for that goes on.
     fn orders_changed(&mut self, now: Now) {
         self.mark_queues();
+        self.suspend_ready(now);
         let mut freed: Vec<QueueKey> =
             self.scheduled.iter().filter(|(_, q)| !q.due.is_empty()).map(|(key, _)| *key).collect();
         freed.sort_unstable();
         freed.into_iter().for_each(|key| self.go_on_later(key));
-        for (key, _) in self.mark_ready(now) {
-            self.serve(now, key);
-            self.call_waiters(now, key);
+    }
+
+    /// Marks ready queues: what is suspended now sends its messages back, what is free again goes on.
+    fn suspend_ready(&mut self, now: Now) {
+        for (key, is_new) in self.mark_ready(now) {
+            if is_new {
+                self.resting.push_back(key);
+            } else {
+                self.serve(now, key);
+                self.call_waiters(now, key);
+            }
         }
     }
 
@@ -269,7 +283,8 @@ impl QueueCore {
             matches!(fate, Some(Fate::Ordered(_) | Fate::Suspended))
         };
         if let Some(ready) = self.ready.get_mut(&key) {
-            ready.messages.move_expired(&mut self.messages, &mut gone, leaves);
+            let is_asked = |queue: QueueKey| scheduled.get(&queue).is_some_and(|q| !q.orders.is_empty());
+            ready.messages.move_those(&mut self.messages, &mut gone, is_asked, leaves);
         }
         if !gone.is_empty() {
             while let Some(slot) = self.messages.pop_front(&mut gone) {
@@ -395,6 +410,11 @@ impl Orders {
     /// The same, to be changed.
     pub fn lists_mut(&mut self) -> impl Iterator<Item = &mut List> {
         self.standing.iter_mut().map(|s| &mut s.taken).chain([&mut self.returning])
+    }
+
+    /// True while messages that were there before an order are still looked for.
+    pub fn is_walking(&self) -> bool {
+        self.walk.is_some()
     }
 
     /// How many orders are in force.

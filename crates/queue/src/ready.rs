@@ -225,10 +225,11 @@ impl ReadyQueue {
         ((limit * share).ceil() as usize).min(waiting)
     }
 
-    /// True when nothing refers to this queue and nobody waits in it.
-    pub fn is_unused(&self) -> bool {
+    /// True when nothing refers to this queue, nobody waits in it, and nothing is lost with it: not that its destination is dead.
+    pub fn is_unused(&self, now: Instant) -> bool {
+        let is_dead = self.window.is_some_and(|window| now < window.closed_until());
         let nobody_waits = self.waiters.is_empty() && self.small_waiters.is_empty();
-        self.messages.is_empty() && nobody_waits && self.connections.is_empty()
+        self.messages.is_empty() && nobody_waits && self.connections.is_empty() && !is_dead
     }
 
     /// Spaces out attempts to reach a destination that does not answer.

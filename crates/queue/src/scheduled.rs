@@ -40,6 +40,8 @@ pub(crate) struct ScheduledQueue {
     pub orders: Vec<Arc<Order>>,
     /// Messages that expire at a time of their own.
     pub expiries: Option<Box<HashMap<MessageId, WallTime>>>,
+    /// When the first of those is looked at; in the past when no timer is set for them.
+    pub expires_at: Instant,
     /// Messages in ready queues or in flight that will come back here if they fail.
     pub out: usize,
     pub last_used: Instant,
@@ -83,6 +85,7 @@ impl ScheduledQueue {
             message_rate: None,
             orders: Vec::new(),
             expiries: None,
+            expires_at: Instant::ZERO,
             out: 0,
             last_used: now,
         }
@@ -127,6 +130,11 @@ impl ScheduledQueue {
     /// Notes that a message expires at a time of its own.
     pub fn expire_at(&mut self, id: MessageId, expires: WallTime) {
         self.expiries.get_or_insert_default().insert(id, expires);
+    }
+
+    /// The first end of a message of its own that is ahead.
+    pub fn next_expiry(&self, now: WallTime) -> Option<WallTime> {
+        self.expiries.iter().flat_map(|of| of.values()).copied().filter(|at| *at > now).min()
     }
 
     /// A message is gone.

@@ -6,7 +6,7 @@
 
 use crate::core::{QueueCore, QueueKey, Queued, ReadyKey, Timer};
 use crate::effect::Effect;
-use crate::messages::List;
+use crate::messages::{List, SlotNumber};
 use clock::{Duration, Now};
 use message::{Message, Resident, Sealed, Settled};
 
@@ -105,6 +105,11 @@ impl QueueCore {
     /// The same for one that is out of its queue already.
     pub(crate) fn spool_out(&mut self, queued: Queued) {
         let slot = self.messages.insert(queued.queue, queued.message);
+        self.spool_slot(slot);
+    }
+
+    /// The same for one that has its slot.
+    pub(crate) fn spool_slot(&mut self, slot: SlotNumber) {
         self.messages.push_back(&mut self.unspooled.list, slot);
         self.call_spooler();
     }

@@ -302,3 +302,26 @@ fn an_end_of_its_own_holds_in_every_state_and_instead_of_max_age() {
     let ended: Vec<_> = rig.endings().into_iter().map(|(queued, _)| queued.message.id).collect();
     assert_eq!(ended, [ids[0]]);
 }
+
+#[test]
+fn ends_of_their_own_cost_one_timer_a_queue_and_come_one_after_the_other() {
+    let mut rig = Rig::new();
+    let path = path(serde_json::json!({"connection_limit": 1, "max_ready": 1}));
+    rig.routed("x.test", config(serde_json::json!({})), route(&[("a", 1)], &path, 1_000_000));
+    let timers = rig.core.footprint().timers;
+    let admit = |rig: &mut Rig, secs: u64| {
+        let (message, expires) = (rig.message(1), rig.now.wall + Duration::from_secs(secs));
+        rig.core.admit_until(rig.now, "x.test", message, Some(expires));
+    };
+    (0..1000).for_each(|n| admit(&mut rig, 100_000 + n));
+    let conn = rig.opened()[0];
+    while rig.deliver(conn) {}
+    assert!(rig.core.footprint().timers <= timers + 1, "{:?}", rig.core.footprint());
+    // One is ready, and in the hand of nobody; the others wait behind it.
+    [5000, 300, 310, 310, 320].iter().for_each(|secs| admit(&mut rig, *secs));
+    for (secs, expected) in [(299, 0), (2, 1), (10, 3), (10, 4)] {
+        rig.pass(Duration::from_secs(secs));
+        let census = rig.core.census().filter(|(_, place)| *place == queue::Place::Ending).count();
+        assert_eq!(census, expected, "{secs} s later");
+    }
+}

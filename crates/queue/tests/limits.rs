@@ -257,3 +257,21 @@ fn a_destination_tells_how_many_connections_it_bears_and_is_left_alone_when_dead
     assert_eq!(rig.ready(), [("a".into(), 96)]);
     assert_eq!(rig.core.footprint().caught, 0);
 }
+
+#[test]
+fn that_a_destination_is_dead_is_not_forgotten_before_it_is_over() {
+    let mut rig = Rig::new();
+    let feedback = serde_json::json!({"initial": 1, "failures_before_suspension": 1, "suspension": "2 hours"});
+    let path = path(serde_json::json!({"concurrency_feedback": feedback}));
+    rig.routed("x.test", config(serde_json::json!({})), route(&[("a", 1), ("b", 1)], &path, 1_000_000));
+    rig.admit("x.test", 1);
+    let conn = rig.opened()[0];
+    let queued = rig.take(conn).expect("one");
+    rig.core.forget(rig.now.mono, &queued);
+    rig.core.bears(rig.now, conn.ready, queue::Bearing::Defers);
+    rig.core.connection_ended(rig.now, conn);
+    rig.pass(Duration::from_secs(3600));
+    assert_eq!(rig.ready(), [("a".into(), 0)], "the one nobody used is forgotten");
+    rig.pass(Duration::from_secs(3 * 3600));
+    assert_eq!(rig.ready(), []);
+}

@@ -6,7 +6,7 @@ use clock::Duration;
 use message::MessageId;
 use queue::{Action, Criteria, Effect, Ending, Order, OrderId, OrderState, Take};
 use std::collections::BTreeSet;
-use support::{Rig, config, path, route};
+use support::{Rig, config, failure, path, route};
 
 const ROOMY: u64 = 1_000_000;
 
@@ -300,4 +300,142 @@ fn timers_of_messages_that_were_flushed_again_and_again_do_not_pile_up() {
     rig.pass(Duration::from_secs(60));
     // Those of the last moment came after the last order.
     assert_eq!(rig.core.footprint().timers, rig.core.counts().scheduled);
+}
+
+#[test]
+fn a_message_behind_others_in_a_ready_queue_is_reached() {
+    let mut rig = rig(100);
+    let ids = rig.admit("t@y.test", 5);
+    let one = Criteria { messages: vec![ids[3]], ..Criteria::default() };
+    give(&mut rig, 1, Action::Bounce(one), 0);
+    rig.pass(Duration::ZERO);
+    assert_eq!(bounced(&mut rig), [ids[3]].into());
+    let conn = rig.opened()[0];
+    let others: Vec<MessageId> = std::iter::from_fn(|| rig.take(conn)).map(|queued| queued.message.id).collect();
+    assert_eq!(others, [ids[0], ids[1], ids[2], ids[4]], "in the order they had");
+}
+
+#[test]
+fn a_route_that_fails_under_a_suspension_or_hold_costs_no_message_anything() {
+    let actions: [fn(Criteria) -> Action; 2] = [Action::Suspend, Action::Hold];
+    for action in actions {
+        let mut rig = Rig::new();
+        let key = rig.core.queue(rig.now.mono, "x.test");
+        rig.core.configured(rig.now, key, std::sync::Arc::new(config(serde_json::json!({}))));
+        rig.admit("x.test", 3);
+        give(&mut rig, 1, action(Criteria::default()), 600);
+        rig.core.unroutable(rig.now, key, failure(550));
+        rig.pass(Duration::ZERO);
+        assert_eq!(rig.endings().len(), 0);
+        rig.core.withdraw(rig.now, OrderId([1; 16]));
+        rig.pass(Duration::from_secs(61));
+        let path = path(serde_json::json!({}));
+        rig.core.routed(rig.now, key, route(&[("a", 1)], &path, ROOMY));
+        assert_eq!((rig.core.counts().ready, rig.core.counts().out), (3, 3));
+        assert_eq!(rig.core.footprint().caught, 0);
+    }
+}
+
+#[test]
+fn a_connection_that_fails_before_the_walk_came_by_costs_no_message_anything() {
+    let mut rig = rig(100);
+    rig.admit("t@y.test", 3);
+    let conn = rig.opened()[0];
+    give(&mut rig, 1, Action::Suspend(Criteria::default()), 600);
+    let refused = smtp_wire::Reply::enhanced(556, smtp_wire::EnhancedCode::new(5, 1, 10), "null MX");
+    rig.core.site_failed(rig.now, conn, refused);
+    rig.pass(Duration::ZERO);
+    assert_eq!(rig.endings().len(), 0);
+    assert_eq!((rig.core.counts().scheduled, rig.core.counts().out), (3, 0));
+}
+
+#[test]
+fn what_is_given_back_goes_home_when_its_way_is_closed() {
+    let actions: [fn() -> Action; 2] = [|| Action::Suspend(Criteria::default()), || Action::SuspendReady("a".into())];
+    for action in actions {
+        let mut rig = rig(100);
+        rig.admit("x.test", 1);
+        let conn = rig.opened()[0];
+        let queued = rig.take(conn).expect("one");
+        let action = action();
+        let is_whole = matches!(action, Action::Suspend(_));
+        give(&mut rig, 1, action, 600);
+        rig.pass(Duration::ZERO);
+        rig.core.give_back(rig.now, conn, queued);
+        let expected = if is_whole { [0, 0] } else { [0, 1] };
+        assert_eq!(rig.ready().iter().map(|(_, n)| *n).collect::<Vec<_>>(), expected, "another source has it");
+    }
+}
+
+#[test]
+fn a_ready_queue_that_is_open_again_before_all_have_left_keeps_the_rest() {
+    let mut rig = rig(10_000);
+    rig.admit("t@y.test", 6000);
+    rig.opened();
+    give(&mut rig, 1, Action::SuspendReady("a".into()), 60);
+    rig.core.tick(rig.now);
+    assert_eq!(rig.core.counts().ready, 6000 - 2048, "not all at one visit");
+    rig.core.withdraw(rig.now, OrderId([1; 16]));
+    (0..20).for_each(|_| rig.core.tick(rig.now));
+    assert_eq!(rig.core.counts().ready, 6000);
+    assert!(rig.core.deadline() > rig.now.mono, "there is nothing more to do at once");
+}
+
+#[test]
+fn what_is_held_is_in_the_spool_and_without_content() {
+    let mut rig = rig(100);
+    let (volatile, resident) = (rig.volatile(), rig.resident());
+    rig.core.admit(rig.now, "x.test", volatile);
+    rig.core.admit(rig.now, "x.test", resident);
+    assert_eq!(rig.core.counts().ready, 2);
+    give(&mut rig, 1, Action::Hold(Criteria::default()), 600);
+    rig.pass(Duration::ZERO);
+    assert!(rig.drain().iter().any(|effect| matches!(effect, Effect::Spool)), "it must wait: it is spooled");
+    let refused = rig.core.take_unspooled(10, 1000);
+    assert_eq!(refused.len(), 1);
+    rig.core.not_spooled(rig.now, refused);
+    let mut taken = rig.core.take_unspooled(10, 1000);
+    assert_eq!((taken.len(), rig.core.resident_bytes()), (1, 0));
+    let mut queued = taken.remove(0);
+    queued.message.place = Some(support::PLACE);
+    rig.core.spooled(rig.now, queued);
+    assert_eq!((state(&rig).total, state(&rig).pending, rig.core.counts().out), (2, 2, 2));
+    assert_eq!((rig.core.resident_bytes(), rig.core.volatile_octets()), (0, 0));
+    rig.core.withdraw(rig.now, OrderId([1; 16]));
+    rig.pass(Duration::ZERO);
+    assert_eq!((rig.core.counts().ready, rig.core.counts().out), (2, 2));
+}
+
+#[test]
+fn an_order_given_in_the_moment_another_expires_leaves_nobody_behind() {
+    let mut rig = rig(100);
+    give(&mut rig, 1, Action::SuspendReady("a".into()), 60);
+    // Its way is closed: it waits in line.
+    rig.admit("t@y.test", 1);
+    rig.pass(Duration::ZERO);
+    rig.now = rig.now.after(Duration::from_secs(60));
+    give(&mut rig, 2, Action::Suspend(of_domain("z.test")), 600);
+    assert_eq!(rig.ready(), [("a".into(), 1), ("b".into(), 0)], "told at once");
+}
+
+#[test]
+fn where_a_message_is_far_back_in_a_long_line_is_told() {
+    let mut rig = rig(1);
+    let due = rig.admit("t@y.test", 20_000);
+    let place = |rig: &Rig, id: MessageId| {
+        let mut step = Some(0);
+        while let Some(from) = step {
+            let (found, next) = rig.core.find(rig.now, id, from);
+            if let Some(found) = found {
+                return Some((found.place, found.wait.why));
+            }
+            step = next;
+        }
+        None
+    };
+    let full = queue::Why::ReadyQueueWasFull;
+    assert_eq!(place(&rig, due[19_999]), Some((queue::Place::Due, full)));
+    give(&mut rig, 1, Action::Hold(Criteria::default()), 600);
+    rig.pass(Duration::ZERO);
+    assert_eq!(place(&rig, due[19_990]), Some((queue::Place::Held, queue::Why::HeldByOrder)));
 }

@@ -5,7 +5,7 @@
 
 use super::id;
 use super::reader::SpoolReader;
-use crate::output::{WELL, WRONG, time};
+use crate::output::{WELL, WRONG, queue_name, time};
 use anyhow::{Context, Result, bail};
 use clock::WallTime;
 use message::{Envelope, MessageId, Meta, Resident, Settled};
@@ -177,7 +177,7 @@ impl Known<'_> {
         };
         let mut value = json!({
             "id": self.id.to_string(),
-            "queue": self.queue,
+            "queue": self.queue.map(queue_name),
             "sender": self.envelope.map(|(envelope, _)| envelope.sender.as_str()),
             "recipients": self.envelope.map(recipients),
             "meta": self.envelope.map(|(_, meta)| meta.as_map()),

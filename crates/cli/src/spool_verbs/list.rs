@@ -2,7 +2,7 @@
 
 use super::Json;
 use super::reader::SpoolReader;
-use crate::output::{WELL, WRONG, now, shown, time, until};
+use crate::output::{WELL, WRONG, now, queue_name, shown, time, until};
 use anyhow::Result;
 use clock::WallTime;
 use message::Resident;
@@ -29,7 +29,7 @@ pub(super) struct Options {
 /// Runs it.
 pub(super) fn run(reader: &dyn SpoolReader, options: &Options, out: &mut dyn Write) -> Result<u8> {
     let messages = reader.messages()?;
-    let asked = |m: &&RecoveredMessage| options.queue.as_deref().is_none_or(|queue| queue == &*m.queue);
+    let asked = |m: &&RecoveredMessage| options.queue.as_deref().is_none_or(|queue| queue == queue_name(&m.queue));
     let now = now();
     let mut code = WELL;
     if !options.json.json {
@@ -61,7 +61,7 @@ fn print(message: &RecoveredMessage, read: Option<&Resident>, now: WallTime, out
     let left = usize::from(message.recipients) - message.settled.len();
     let due = until(message.due, now);
     let (id, size, attempts) = (message.id, message.size, message.attempts);
-    writeln!(out, "{id:<32} {size:>9} {attempts:>4} {left:>4} {due:>9}  {}", shown(&message.queue))?;
+    writeln!(out, "{id:<32} {size:>9} {attempts:>4} {left:>4} {due:>9}  {}", shown(queue_name(&message.queue)))?;
     if let Some(resident) = read {
         writeln!(out, "    from <{}>", shown(resident.envelope.sender.as_str()))?;
         for recipient in left_of(message, resident) {
@@ -75,7 +75,7 @@ fn as_json(message: &RecoveredMessage, read: Option<&Resident>, now: WallTime) -
     let due_in = message.due.saturating_since(now).as_secs();
     let mut value = json!({
         "id": message.id.to_string(),
-        "queue": &*message.queue,
+        "queue": queue_name(&message.queue),
         "size": message.size,
         "attempts": message.attempts,
         "due": time(message.due),
