@@ -11,7 +11,7 @@ WORK := $(CACHE)/work
 PREFIX ?= /usr/local
 LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue bounce route sender-auth policy
 
-.PHONY: demo test bench bench-spool bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
+.PHONY: demo test bench bench-spool bench-queue bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
 
 demo: build ## build, then send mail through generator, relay and sink, with a kill -9 in the middle
 	$(BENCH) demo --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/demo
@@ -57,6 +57,9 @@ bench: build ## PEERS=postfix puts a Postfix through the same work
 bench-spool: build ## the spool by itself, then what syncing costs a relay
 	$(BENCH) spool --work $(WORK)/bench $(BENCH_FLAGS)
 	$(BENCH) sync-cost --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench
+
+bench-queue: build ## the queues by themselves: a million messages in fifty thousand
+	$(BENCH) queue --work $(WORK)/bench $(BENCH_FLAGS)
 
 bench-backlog: build ## a million queued messages: memory, restarts, limits; then disk use. BENCH_FLAGS="--messages 3000000" for more
 	$(BENCH) backlog --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(BENCH_FLAGS)

@@ -103,7 +103,7 @@ fn unknown_keys_everywhere() {
         ),
         "{error}"
     );
-    assert!(error.ends_with("`provider_name`"), "{error}");
+    assert!(error.ends_with("`verp_delimiters`"), "{error}");
     for (error, want) in [
         (refusal::<QueueConfig>(json!({"max_agee": 1})), "did you mean `max_age`?"),
         (refusal::<QueueConfig>(json!({"protocol": {"smtpp": {}}})), "f: protocol: deserialize error: unknown field"),

@@ -1,7 +1,9 @@
 -- `good.test` goes to a sink; every other domain to a server that takes connections and says nothing.
---   TARPIT_DIR, TARPIT_GOOD (host:port), TARPIT_SILENT (host:port)
+--   TARPIT_DIR, TARPIT_GOOD (host:port), TARPIT_SILENT (host:port), TARPIT_FEEDBACK (set: destinations tell what they bear)
 local kumo = require 'kumo'
 local DIR = os.getenv 'TARPIT_DIR'
+local FEEDBACK = os.getenv 'TARPIT_FEEDBACK'
+  and { initial = 2, failures_before_suspension = 3, suspension = '1 hour' }
 
 kumo.on('init', function()
   for _, name in ipairs { 'data', 'meta' } do
@@ -18,5 +20,5 @@ kumo.on('get_queue_config', function(domain)
 end)
 
 kumo.on('get_egress_path_config', function()
-  return kumo.make_egress_path { enable_tls = 'Disabled', prohibited_hosts = {} }
+  return kumo.make_egress_path { enable_tls = 'Disabled', prohibited_hosts = {}, concurrency_feedback = FEEDBACK }
 end)

@@ -1,11 +1,13 @@
 //! Destinations that take connections and say nothing: they hold up nobody but themselves.
 
+use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::traffic::Traffic;
-use e2e::until::LATER;
+use e2e::until::{LATER, until};
 use nix::sys::signal::Signal;
+use serde_json::Value;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
@@ -41,6 +43,34 @@ fn two_hundred_silent_destinations_slow_the_good_one_by_a_factor_of_two_at_most(
     assert!(beside <= 2 * alone + GRACE, "{beside:?} beside tarpits, {alone:?} alone");
     assert!(relay.metric("message_count") >= (TARPITS * EACH) as f64, "the tarpits still hold theirs");
     relay.process.signal(Signal::SIGKILL);
+}
+
+#[test]
+fn a_dead_destination_costs_a_few_attempts_and_not_one_for_every_message() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let relay = Launch::policy(policy_file("tarpit.lua"))
+        .env("TARPIT_DIR", scratch.join("relay"))
+        .env("TARPIT_GOOD", sink.address.to_string())
+        .env("TARPIT_SILENT", "127.0.0.1:1")
+        .env("TARPIT_FEEDBACK", "1")
+        .start();
+    let options = ["--domain", "dead.test", "--domain-suffix", "", "--concurrency", "2"];
+    Traffic::send(&scratch, "dead", relay.smtp(), 100, &options);
+    let queue = || -> Value {
+        let (_, text) = http::get(relay.http(), "/api/admin/inspect-sched-q/v1?queue_name=dead.test&limit=100");
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"))
+    };
+    let given_up = |message: &&Value| message["why"] == "DestinationIsDead" && message["message"]["num_attempts"] == 0;
+    until(LATER, "a destination that is given up", || {
+        let queue = queue();
+        let messages = queue["messages"].as_array().expect("a list");
+        (messages.len() == 100 && messages.iter().filter(given_up).count() >= 90).then_some(())
+    });
+    let tried = relay.metric("total_messages_transfail{service=\"smtp_client\"}");
+    assert!((4.0..=10.0).contains(&tried), "two connections, then one at a time, three times more: {tried}");
+    deliver(&scratch, &relay, &sink, "good");
+    relay.stop();
 }
 
 const TARPITS: usize = 200;
