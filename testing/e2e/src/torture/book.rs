@@ -42,8 +42,8 @@ struct Pages {
     released: bool,
     /// When each of the server's lives so far was ended.
     deaths: Vec<Instant>,
-    /// When a recipient got each copy of a letter.
-    taken: HashMap<(u64, usize), Vec<Instant>>,
+    /// When the receiver answered a living server for each copy of a recipient's.
+    answered: HashMap<(u64, usize), Vec<Instant>>,
     posthumous: usize,
 }
 
@@ -109,9 +109,12 @@ impl Book {
         pages.epoch
     }
 
-    /// The server was sent SIGKILL: it reads nothing of what the receiver writes from now on.
-    pub fn died(&self) {
-        self.pages().deaths.push(Instant::now());
+    /// Kills the server with `kill`, which sends it SIGKILL. It reads nothing of what the receiver writes from then on; until
+    /// the signal is sent the receiver answers nobody, so that each answer stands before or behind the death.
+    pub fn dies(&self, kill: impl FnOnce()) {
+        let mut pages = self.pages();
+        kill();
+        pages.deaths.push(Instant::now());
     }
 
     /// Refusals so far.
@@ -206,7 +209,6 @@ impl Book {
         if at_dot != AtDot::Defer {
             let epoch = pages.epoch;
             for &(number, place) in &places {
-                pages.taken.entry((number, place)).or_default().push(Instant::now());
                 let Some(entry) = pages.entries.get_mut(&number) else { continue };
                 entry.copies[place].push(epoch);
                 entry.excused[place] += usize::from(at_dot == AtDot::HangUp);
@@ -221,10 +223,12 @@ impl Book {
     /// nobody, as if the receiver had hung up.
     pub(crate) fn answer_to(&self, life: usize, copies: &[(u64, usize)]) {
         let mut pages = self.pages();
-        if pages.deaths.len() == life {
-            return;
-        }
+        let lives = pages.deaths.len() == life;
         for (number, place) in copies {
+            if lives {
+                pages.answered.entry((*number, *place)).or_default().push(Instant::now());
+                continue;
+            }
             pages.posthumous += 1;
             let Some(entry) = pages.entries.get_mut(number) else { continue };
             entry.excused[*place] += 1;
@@ -274,16 +278,16 @@ impl Pages {
         Account { posthumous: self.posthumous, oldest: self.oldest(), ..account }
     }
 
-    /// The longest time from a copy that others followed without excuse to the death of the server behind it.
+    /// The longest time from the answer for a copy that others followed without excuse to the death of the server behind it.
     fn oldest(&self) -> Duration {
         let places = self.entries.values().flat_map(|entry| {
             let places = entry.copies.iter().zip(&entry.excused).enumerate();
             let forgotten = places.filter(|(_, (copies, excused))| copies.len() > **excused + 1);
-            forgotten.filter_map(|(place, _)| self.taken.get(&(entry.number, place)))
+            forgotten.filter_map(|(place, _)| self.answered.get(&(entry.number, place)))
         });
-        let ages = places.flat_map(|taken| &taken[..taken.len() - 1]).filter_map(|taken| {
-            let death = self.deaths.iter().find(|death| *death > taken)?;
-            Some(*death - *taken)
+        let ages = places.flat_map(|answered| &answered[..answered.len() - 1]).filter_map(|answered| {
+            let death = self.deaths.iter().find(|death| *death > answered)?;
+            Some(*death - *answered)
         });
         ages.max().unwrap_or_default()
     }
@@ -334,14 +338,14 @@ mod tests {
         let book = Book::new(1);
         let (letter, to) = sent(&book, &[Fate::Now]);
         let take = |life| book.answer_to(life, &book.arrive(&to, &letter.content).1);
-        book.died();
+        book.dies(|| assert!(book.pages.try_lock().is_err(), "nobody is answered meanwhile"));
         // Sent in the life that has ended: taken all the same.
         take(0);
         take(1);
         let account = book.account();
         assert_eq!((account.duplicates, account.excused, account.posthumous), (0, 1, 1));
         assert_eq!(account.oldest, Duration::ZERO);
-        book.died();
+        book.dies(|| ());
         take(2);
         assert_eq!(book.account().duplicates, 1, "this one had been answered to a living server");
         assert!(book.account().oldest > Duration::ZERO);
