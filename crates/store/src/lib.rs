@@ -23,6 +23,7 @@ mod options;
 mod orders;
 mod patient;
 mod read_only;
+mod reads;
 mod recovering;
 mod report;
 mod return_home;

@@ -8,6 +8,7 @@ use crate::handle::Appended;
 use crate::inbox::{Append, Inbox};
 use crate::options::{Options, Stats};
 use crate::patient::Patient;
+use crate::reads::Reads;
 use crate::return_home::{self, LogRecovering, ReturnHome};
 use crate::writer::Writer;
 use crate::{FileDisk, StoreError};
@@ -29,7 +30,7 @@ pub(crate) struct LogSpool {
     room: Arc<Semaphore>,
     room_max: u32,
     /// Reads that may still be begun.
-    reads: Arc<Semaphore>,
+    reads: Reads,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -92,7 +93,7 @@ impl LogSpool {
             reader,
             room: Arc::new(Semaphore::new(room_max as usize)),
             room_max,
-            reads: Arc::new(Semaphore::new(options.reads_max.max(1))),
+            reads: Reads::new(options.reads_max),
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -130,12 +131,10 @@ impl LogSpool {
 
     /// See [`SpoolHandle::load`](crate::SpoolHandle::load).
     pub async fn load(&self, id: MessageId, place: Place) -> Result<Resident, SpoolError> {
-        let _permit = self.reads.acquire().await.map_err(|_| SpoolError::Closed)?;
         let mut place = place;
         for round in 0..MOVES_FOLLOWED_MAX {
             let reader = Arc::clone(&self.reader);
-            let read = tokio::task::spawn_blocking(move || read_message(&*reader, id, place)).await;
-            match read.map_err(|_| SpoolError::Closed)? {
+            match self.reads.run(move || read_message(&*reader, id, place)).await {
                 Err(SpoolError::NoSuchMessage { .. }) => {}
                 // What was misread once may read now.
                 Err(SpoolError::Damaged { .. }) if round == 0 => {}

@@ -21,7 +21,7 @@ pub struct Options {
     pub batch_octets_max: usize,
     /// Octets that may wait for the writer; further appends wait outside.
     pub queued_octets_max: usize,
-    /// Reads from the disk at the same time.
+    /// Most reads from the disk at the same time; on a quick disk fewer do.
     pub reads_max: usize,
     /// Time between two tries after the disk refused.
     pub retry_interval: Duration,

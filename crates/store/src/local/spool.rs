@@ -10,6 +10,7 @@ use crate::hints::Recent;
 use crate::kind::{self, Kind};
 use crate::lock::{SpoolLock, lock};
 use crate::options::{Options, Stats};
+use crate::reads::Reads;
 use crate::{Appended, StoreError};
 use message::{MessageId, Resident, Sealed};
 use spool::local::{Folder, MessageFiles, ReadFiles, Run};
@@ -29,7 +30,7 @@ pub(crate) struct LocalSpool {
     /// Appends that may still be begun.
     appends: Arc<Semaphore>,
     /// Reads that may still be begun.
-    reads: Arc<Semaphore>,
+    reads: Reads,
     closing: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -77,7 +78,7 @@ impl LocalOpened {
             core,
             gate: Arc::clone(&gate),
             appends: Arc::new(Semaphore::new(APPENDS_MAX)),
-            reads: Arc::new(Semaphore::new(options.reads_max.max(1))),
+            reads: Reads::new(options.reads_max),
             closing: AtomicBool::new(false),
             threads: Mutex::new(threads),
         };
@@ -142,9 +143,8 @@ impl LocalSpool {
 
     /// See [`SpoolHandle::load`](crate::SpoolHandle::load). A message has its place for its whole life.
     pub async fn load(&self, id: MessageId) -> Result<Resident, SpoolError> {
-        let _permit = self.reads.acquire().await.map_err(|_| SpoolError::Closed)?;
         let core = Arc::clone(&self.core);
-        tokio::task::spawn_blocking(move || core.engine.load(id)).await.map_err(|_| SpoolError::Closed)?
+        self.reads.run(move || core.engine.load(id)).await
     }
 
     /// See [`SpoolHandle::close`](crate::SpoolHandle::close). Waits for appends that are on their way; the directory is
