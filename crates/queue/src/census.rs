@@ -41,6 +41,8 @@ pub struct Footprint {
     pub connections: usize,
     /// Timers that have not fired.
     pub timers: usize,
+    /// Of these, those of messages that an order took away.
+    pub stale_timers: usize,
     /// Effects not drained.
     pub effects: usize,
     /// Names of shared rates and leases, and sources that failed, that are remembered.
@@ -75,6 +77,7 @@ impl QueueCore {
             idle: self.ready.values().map(|r| r.idle.len()).sum(),
             connections: self.ready.values().map(|r| r.connections.len()).sum(),
             timers: self.wheel.len() + self.due_wheel.len() + self.fired.len(),
+            stale_timers: self.stale_timers,
             effects: self.effects.len(),
             shared: self.rates.len() + self.leases.len() + self.sources.len(),
             orders: self.orders.len(),

@@ -128,6 +128,8 @@ pub struct QueueCore {
     pub(crate) unspooled: Unspooled,
     /// Due times of waiting messages.
     pub(crate) due_wheel: TimerWheel<SlotNumber>,
+    /// Timers of messages that do not wait any more because an order moved them.
+    pub(crate) stale_timers: usize,
     pub(crate) wheel: TimerWheel<Timer>,
     pub(crate) effects: Vec<Effect>,
     /// Memory is short: no content stays that the spool has.
@@ -175,6 +177,7 @@ impl QueueCore {
             orders: Orders::default(),
             unspooled: Unspooled::default(),
             due_wheel: TimerWheel::new(now),
+            stale_timers: 0,
             wheel: TimerWheel::new(now),
             effects: Vec::new(),
             lean: false,
@@ -508,7 +511,10 @@ impl QueueCore {
 
     fn message_due(&mut self, now: Now, slot: SlotNumber) {
         let key = self.messages.due_in(slot, now.mono);
-        let Some((key, queue)) = key.and_then(|key| Some((key, self.scheduled.get_mut(&key)?))) else { return };
+        let Some((key, queue)) = key.and_then(|key| Some((key, self.scheduled.get_mut(&key)?))) else {
+            self.stale_timers = self.stale_timers.saturating_sub(1);
+            return;
+        };
         queue.waiting -= 1;
         self.messages.push_back(&mut queue.due, slot);
         self.promote(now, key);
@@ -516,12 +522,14 @@ impl QueueCore {
 
     /// Forgets timers of messages that orders moved, when those have become many: one for each message that waits is enough.
     fn tidy_timers(&mut self, now: Instant) {
-        if self.due_wheel.len() <= 2 * self.messages.len() + STALE_TIMERS_MAX {
+        if self.stale_timers <= self.messages.len() + STALE_TIMERS_MAX {
             return;
         }
         let mut wheel = TimerWheel::new(now);
         self.messages.each_waiting(|slot, due| wheel.insert(due, slot));
         self.due_wheel = wheel;
+        // Each that has fired already is there again, or was stale.
+        self.stale_timers = self.fired.len();
     }
 
     fn ready_queue(&mut self, now: Now, name: &Arc<str>, leg: crate::ready::Leg) -> ReadyKey {

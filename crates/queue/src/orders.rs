@@ -356,6 +356,7 @@ impl QueueCore {
         for (slot, key, (id, is_taken)) in picked {
             let Some(queue) = self.scheduled.get_mut(&key) else { continue };
             queue.waiting -= 1;
+            self.stale_timers += 1;
             if is_taken {
                 queue.out += 1;
                 self.take_by_order(key, slot, id);

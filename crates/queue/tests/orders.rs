@@ -296,10 +296,20 @@ fn timers_of_messages_that_were_flushed_again_and_again_do_not_pile_up() {
             rig.core.connection_ended(rig.now, conn);
         }
     }
-    assert!(rig.core.footprint().timers > 70_000, "nobody took them out yet: {:?}", rig.core.footprint());
+    let size = rig.core.footprint();
+    assert!(size.stale_timers > 70_000, "nobody took them out yet: {size:?}");
+    assert_eq!(size.timers, rig.core.counts().scheduled + size.stale_timers);
     rig.pass(Duration::from_secs(60));
     // Those of the last moment came after the last order.
-    assert_eq!(rig.core.footprint().timers, rig.core.counts().scheduled);
+    let size = rig.core.footprint();
+    assert_eq!((size.timers, size.stale_timers), (rig.core.counts().scheduled, 0));
+    // Those that fire are stale no more.
+    wait(&mut rig, "x.test", 1, 100);
+    give(&mut rig, 99, Action::Flush(Criteria::default()), 0);
+    rig.pass(Duration::from_secs(1));
+    assert!(rig.core.footprint().stale_timers >= 100, "{:?}", rig.core.footprint());
+    rig.pass(Duration::from_secs(86_400));
+    assert_eq!(rig.core.footprint().stale_timers, 0);
 }
 
 #[test]

@@ -136,11 +136,10 @@ fn overgrown(process: &Process) -> Option<String> {
     let size = process.queue.footprint();
     let waiting = process.queue.census().filter(|(_, place)| *place == queue::Place::Waiting).count();
     let (timers_max, waiters_max) = (
-        waiting + TIMERS_PER_QUEUE_MAX * (size.scheduled_queues + size.ready_queues),
+        waiting + size.stale_timers + TIMERS_PER_QUEUE_MAX * (size.scheduled_queues + size.ready_queues),
         size.scheduled_queues * size.ready_queues,
     );
-    let sound =
-        (size.timers <= timers_max || process.ordered) && size.waiters <= waiters_max && size.idle <= size.connections;
+    let sound = size.timers <= timers_max && size.waiters <= waiters_max && size.idle <= size.connections;
     (!sound).then(|| format!("{size:?} for {waiting} waiting messages"))
 }
 

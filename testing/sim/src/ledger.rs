@@ -14,8 +14,6 @@ use std::collections::BTreeMap;
 /// The book.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// The operator wanted messages tried before they are due.
-    pub flushed: bool,
     /// Transactions, as clients see them.
     pub submissions: Vec<Submission>,
     /// Messages, as the server makes them.
@@ -117,6 +115,8 @@ pub enum Gone {
 pub struct Plan {
     /// When this was marked.
     pub at: u64,
+    /// When it was made; 0 when a restart showed it.
+    pub made: u64,
     /// Attempts made.
     pub attempts: u16,
     /// Not before then.
@@ -174,7 +174,7 @@ impl Ledger {
             limbo: false,
             gone: Gone::No,
             gone_at: 0,
-            plans: vec![Plan { at: self.now, attempts: 0, due: sealed.due }],
+            plans: vec![Plan { at: self.now, made: self.now, attempts: 0, due: sealed.due }],
             recipients: vec![Fate::default(); sealed.envelope.recipients.len()],
         };
         if self.messages.insert(sealed.id, account).is_some() {
@@ -206,7 +206,7 @@ impl Ledger {
         let (kept, left_out): (Vec<_>, Vec<_>) =
             old.recipients.into_iter().zip(fates).partition(|(r, _)| sealed.envelope.recipients.contains(r));
         account.recipients = kept.into_iter().map(|(_, fate)| fate).collect();
-        account.plans = vec![Plan { at, attempts: 0, due: sealed.due }];
+        account.plans = vec![Plan { at, made: at, attempts: 0, due: sealed.due }];
         let is_whole = [&sealed.head[..], &sealed.body[..]].concat() == account.content;
         let wrong = match left_out.iter().find(|(_, fate)| !fate.is_final(life)) {
             Some((recipient, _)) => Some(format!("is spooled without {recipient}, who is not settled")),
@@ -224,7 +224,7 @@ impl Ledger {
     pub fn put_off(&mut self, id: MessageId, attempts: u16, due: WallTime) {
         let at = self.now;
         if let Some(account) = self.account(id) {
-            account.plans.push(Plan { at, attempts, due });
+            account.plans.push(Plan { at, made: at, attempts, due });
         }
     }
 
@@ -280,18 +280,17 @@ impl Ledger {
         }
     }
 
-    /// An attempt begins for these recipients.
-    pub fn begun(&mut self, id: MessageId, recipients: &[u16], now: WallTime) {
+    /// An attempt begins for these recipients. A plan that was made before `flushed_until` may have been flushed: it counts
+    /// no more, unless it is the first.
+    pub fn begun(&mut self, id: MessageId, recipients: &[u16], now: WallTime, flushed_until: Option<u64>) {
         let life = self.life;
-        let flushed = self.flushed;
         let Some(account) = self.account(id) else { return };
-        let due = account.plans.last().map_or(now, |plan| plan.due);
+        let may_be_flushed = |plan: &&Plan| plan.attempts > 0 && flushed_until.is_some_and(|until| plan.made <= until);
+        let due = account.plans.last().filter(|plan| !may_be_flushed(plan)).map_or(now, |plan| plan.due);
         let again = recipients.iter().find(|r| account.recipients[usize::from(**r)].is_final(life));
         let wrong = match (account.gone, again) {
             (Gone::No, None) if !account.is_ours() => Some("is tried before it is durable".to_owned()),
-            (Gone::No, None) if now < due && !flushed => {
-                Some(format!("is tried at {now:?}, before it is due at {due:?}"))
-            }
+            (Gone::No, None) if now < due => Some(format!("is tried at {now:?}, before it is due at {due:?}")),
             (Gone::No, None) => None,
             (Gone::No, Some(r)) => Some(format!("is tried for recipient {r}, who is settled")),
             (_, _) => Some("is tried after it was removed".to_owned()),
@@ -385,7 +384,9 @@ impl Ledger {
         let at = self.now;
         let Some(account) = self.account(mark.id()) else { return };
         match mark {
-            Mark::Attempt { attempts, due, .. } => account.plans.push(Plan { at, attempts: *attempts, due: *due }),
+            Mark::Attempt { attempts, due, .. } => {
+                account.plans.push(Plan { at, made: at, attempts: *attempts, due: *due })
+            }
             Mark::RecipientsDone { recipients, .. } => {
                 let known = recipients.iter().filter(|r| (**r as usize) < account.recipients.len());
                 let known: Vec<usize> = known.map(|r| *r as usize).collect();

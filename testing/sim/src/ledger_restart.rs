@@ -59,7 +59,7 @@ fn adopt(account: &mut Account, message: &RecoveredMessage, all_synced: bool, sy
     if account.envelope.recipients.len() != usize::from(message.recipients) {
         return Err(format!("came back with {} recipients", message.recipients));
     }
-    let plan = Plan { at: 0, attempts: message.attempts, due: message.due };
+    let plan = Plan { at: 0, made: 0, attempts: message.attempts, due: message.due };
     let shown = account.plans.iter().rposition(|p| (p.attempts, p.due) == (plan.attempts, plan.due));
     let certain = account.plans.iter().rposition(|p| p.at <= synced_until);
     if shown.is_none() || shown < certain {
@@ -83,7 +83,7 @@ fn adopt(account: &mut Account, message: &RecoveredMessage, all_synced: bool, sy
 
 /// The newest record of a message was damaged: an older one counts again.
 fn adopt_damaged(account: &mut Account, message: &RecoveredMessage) {
-    account.plans = vec![Plan { at: 0, attempts: message.attempts, due: message.due }];
+    account.plans = vec![Plan { at: 0, made: 0, attempts: message.attempts, due: message.due }];
     for (number, fate) in account.recipients.iter_mut().enumerate() {
         let done = message.settled.contains(number as u16);
         let again = Fate { delivered: fate.delivered, ..Fate::default() };

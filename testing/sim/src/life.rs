@@ -39,8 +39,6 @@ pub(crate) struct Process {
     pub to_restore: VecDeque<RecoveredMessage>,
     /// Memory is short.
     pub lean: bool,
-    /// The operator gave orders: timers of messages he moved are left behind.
-    pub ordered: bool,
     /// What the spooler is having written.
     pub spooling: Vec<Queued>,
     pub stopping: bool,
@@ -91,7 +89,6 @@ impl World {
             adopted: false,
             to_restore: VecDeque::new(),
             lean: false,
-            ordered: !self.orders.is_empty(),
             spooling: Vec::new(),
             stopping: false,
             tick_at: u64::MAX,

@@ -6,6 +6,7 @@
 use crate::plan::SECOND;
 use crate::world::World;
 use clock::Duration;
+use message::Message;
 use queue::{Action, Criteria, Order, OrderId, QueueCore, QueueKey};
 
 impl World {
@@ -19,14 +20,12 @@ impl World {
             let order = self.orders.remove(at);
             self.note(|| format!("the operator takes back {:?}", order.action));
             self.with_queue(|q, now| _ = q.withdraw(now, order.id));
-            return;
+            return self.note_flushes();
         }
         let (order, lasts) = (self.draw_order(), self.dice.within(0, 90) * SECOND);
         let given = self.wall();
         let lasts = if matches!(order, Action::Flush(_)) { 0 } else { lasts };
         self.report.orders += 1;
-        self.ledger.flushed |= matches!(order, Action::Flush(_));
-        self.process.iter_mut().for_each(|p| p.ordered = true);
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.report.orders.to_le_bytes());
         let order = Order {
@@ -41,12 +40,16 @@ impl World {
         self.note(|| format!("the operator orders {order:?}"));
         self.orders.retain(|other| other.action != order.action);
         self.orders.push(order.clone());
+        self.note_flushes();
         self.with_queue(|q, now| q.order(now, order));
     }
 
     /// A new life takes the orders on disk up again.
     pub fn orders_again(&mut self) {
         let orders = self.orders.clone();
+        // What an order had made due before is due at its old time again, unless the order stands.
+        self.flushes.clear();
+        self.note_flushes();
         self.with_queue(|q, now| {
             q.set_restoring(true);
             orders.into_iter().for_each(|order| _ = q.order(now, order));
@@ -56,6 +59,28 @@ impl World {
     /// Carries out `Effect::OrdersEnded`.
     pub fn orders_ended(&mut self) {
         self.orders = self.with_queue(|q, _| q.orders().into_iter().map(|state| (*state.order).clone()).collect());
+        self.note_flushes();
+    }
+
+    /// Until when plans of this message, of that queue, were under an order to be flushed.
+    pub fn flushed_until(&self, key: QueueKey, message: &Message) -> Option<u64> {
+        let name = self.process.as_ref()?.queue.queue_name(key);
+        let is_about = |order: &Order| {
+            message.created() <= order.given && order.criteria().is_some_and(|criteria| criteria.matches(&name))
+        };
+        self.flushes.iter().filter(|(order, _)| is_about(order)).map(|(_, ended)| ended.unwrap_or(u64::MAX)).max()
+    }
+
+    /// Orders to flush came or went.
+    fn note_flushes(&mut self) {
+        let (orders, now) = (&self.orders, self.now);
+        let stands = |order: &Order| orders.iter().any(|o| o.id == order.id);
+        self.flushes.iter_mut().filter(|(order, _)| !stands(order)).for_each(|(_, ended)| _ = ended.get_or_insert(now));
+        let is_new = |order: &&Order| {
+            matches!(order.action, Action::Flush(_)) && !self.flushes.iter().any(|(o, _)| o.id == order.id)
+        };
+        let new: Vec<_> = orders.iter().filter(is_new).map(|order| (order.clone(), None)).collect();
+        self.flushes.extend(new);
     }
 
     /// A message of this queue goes out now.

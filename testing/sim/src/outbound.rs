@@ -339,7 +339,8 @@ impl World {
         let Some(resident) = message.resident.as_deref() else { return };
         let (head, body) = (resident.head.clone(), resident.body.clone());
         let pending: Vec<u16> = message.pending().collect();
-        self.ledger.begun(message.id, &pending, wall);
+        let flushed_until = self.flushed_until(queued.queue, message);
+        self.ledger.begun(message.id, &pending, wall, flushed_until);
         if self.sabotaged(Sabotage::RemoveBeforeAttempt) {
             self.mark(Mark::Removed { id: message.id });
         }

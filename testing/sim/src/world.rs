@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub recovered: bool,
     /// Orders on disk.
     pub orders: Vec<Order>,
+    /// Orders to flush of this life: those that ended, and when; those that stand.
+    pub flushes: Vec<(Order, Option<u64>)>,
     /// Clients that have not started.
     pub clients_to_come: usize,
     /// The route each domain was given last.
@@ -86,6 +88,7 @@ impl World {
             report: Report::default(),
             recovered: false,
             orders: Vec::new(),
+            flushes: Vec::new(),
             last_number: 0,
             pipes: BTreeMap::new(),
             trace: Vec::new(),
