@@ -135,7 +135,7 @@ mod tests {
         let mounts = "/dev/vda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/vdb /tmp/x xfs rw 0 0\n\
                       /dev/vdc /tmp/x btrfs rw 0 0\nbroken\n";
         let kind = |folder: &str| deepest_mount(mounts, Path::new(folder)).map(|mount| mount.kind);
-        assert_eq!(kind("/home/a").as_deref(), Some("ext4"));
+        assert_eq!(kind("/srv/a").as_deref(), Some("ext4"));
         assert_eq!(kind("/tmp/a").as_deref(), Some("tmpfs"));
         assert_eq!(kind("/tmp/xy").as_deref(), Some("tmpfs"));
         assert_eq!(kind("/tmp/x/y").as_deref(), Some("btrfs"));

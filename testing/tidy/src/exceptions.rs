@@ -19,7 +19,7 @@ pub struct Exception {
 }
 
 /// All of them. `unsafe` has none, and is to have none.
-pub const EXCEPTIONS: [Exception; 6] = [
+pub const EXCEPTIONS: [Exception; 2] = [
     Exception {
         rule: Rule::Panic,
         path: "crates/queue/src/core.rs",
@@ -28,23 +28,12 @@ pub const EXCEPTIONS: [Exception; 6] = [
               and only a queue with nothing waiting or out is forgotten; a miss would lose an accepted message",
     },
     Exception {
-        rule: Rule::Text,
-        path: "testing/bench/src/machine.rs",
-        name: "home",
-        why: "a made-up path in a test of paths: which mount a folder lies on",
-    },
-    Exception {
         rule: Rule::Leftover,
         path: "crates/store/tests/kill.rs",
         name: "#[ignore]",
         why: "not a test but the process another test starts and kills; alone it has nobody to kill it",
     },
-    Exception { rule: Rule::Text, path: RULE_OF_PATHS, name: "work", why: "the rule that names what it forbids" },
-    Exception { rule: Rule::Text, path: RULE_OF_PATHS, name: "root", why: "the rule that names what it forbids" },
-    Exception { rule: Rule::Text, path: RULE_OF_PATHS, name: "home", why: "the rule that names what it forbids" },
 ];
-
-const RULE_OF_PATHS: &str = "testing/tidy/src/text.rs";
 
 /// The offences against `rules` that no exception covers, and the exceptions from `rules` that cover none.
 pub fn remaining(rules: &[Rule], offences: Vec<Offence>, exceptions: &[Exception]) -> Vec<Offence> {
