@@ -53,6 +53,7 @@ impl HttpService {
             .route("/api/admin/inspect-message/v1", get(inspect::message))
             .route("/api/admin/inspect-sched-q/v1", get(inspect::scheduled))
             .route("/api/admin/suspend-ready-q/v1", ready_suspensions)
+            .route("/api/admin/rebind/v1", get(orders::rebindings).post(orders::rebind).delete(orders::withdraw))
             .route("/api/admin/flush/v1", get(orders::flushes).post(orders::flush).delete(orders::withdraw))
             .route_layer(middleware::from_fn_with_state(trusted, only_trusted));
         let open = Router::new().route("/api/check-liveness/v1", get(liveness::check));

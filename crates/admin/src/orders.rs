@@ -1,4 +1,4 @@
-//! `/api/admin/bounce/v1`, `suspend/v1`, `suspend-ready-q/v1`, `hold/v1` and `flush/v1`: orders about queued mail.
+//! `/api/admin/bounce/v1`, `suspend/v1`, `suspend-ready-q/v1`, `hold/v1`, `flush/v1` and `rebind/v1`: orders about queued mail.
 //!
 //! POST gives one, GET lists those in force with what they have done, DELETE takes one back. Requests and answers have
 //! KumoMTA's fields; `hold`, `flush`, and the fields
@@ -10,7 +10,7 @@ use clock::WallTime;
 use config::Duration;
 use engine::{Engine, Lasts, NewOrder, OrderError};
 use message::MessageId;
-use queue::{Action, Criteria, OrderId, OrderState};
+use queue::{Action, Criteria, OrderId, OrderState, Rebinding};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
@@ -35,6 +35,32 @@ pub(crate) struct Request {
     expires: Option<OffsetDateTime>,
     #[serde(default)]
     suppress_logging: bool,
+    #[serde(default = "yes")]
+    survives_restart: bool,
+}
+
+/// What moves messages.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RebindRequest {
+    campaign: Option<String>,
+    tenant: Option<String>,
+    domain: Option<String>,
+    routing_domain: Option<String>,
+    #[serde(default)]
+    queue_names: Vec<String>,
+    /// Only these messages.
+    #[serde(default)]
+    messages: Vec<Id>,
+    reason: String,
+    /// Metadata to set.
+    data: BTreeMap<String, String>,
+    #[serde(default)]
+    suppress_logging: bool,
+    #[serde(default)]
+    always_flush: bool,
+    #[serde(default)]
+    trigger_rebind_event: bool,
     #[serde(default = "yes")]
     survives_restart: bool,
 }
@@ -133,6 +159,36 @@ pub(crate) async fn hold(State(engine): State<Engine>, Json(body): Json<Request>
     give_for(engine, body, Action::Hold, lasts).await.map(Json)
 }
 
+pub(crate) async fn rebind(
+    State(engine): State<Engine>,
+    Json(body): Json<RebindRequest>,
+) -> Result<Json<Given>, Failed> {
+    let RebindRequest { campaign, tenant, domain, routing_domain, queue_names, messages, .. } = body;
+    let RebindRequest { reason, data, suppress_logging, always_flush, trigger_rebind_event, survives_restart, .. } =
+        body;
+    if trigger_rebind_event {
+        return Err(Failed::bad(
+            "trigger_rebind_event is true: expected false, the event rebind_message is not built yet".to_owned(),
+        ));
+    }
+    let request = Request {
+        campaign,
+        tenant,
+        domain,
+        routing_domain,
+        queue_names,
+        messages,
+        reason,
+        // It is about what is there now.
+        duration: Some(Duration::default()),
+        expires: None,
+        suppress_logging,
+        survives_restart,
+    };
+    let action = |criteria| Action::Rebind(Rebinding { criteria, data, always_flush });
+    give(engine, request, action).await.map(Json)
+}
+
 pub(crate) async fn suspend_ready(
     State(engine): State<Engine>,
     Json(body): Json<ReadyRequest>,
@@ -158,6 +214,10 @@ pub(crate) async fn holds(State(engine): State<Engine>) -> Json<Vec<Entry>> {
 
 pub(crate) async fn flushes(State(engine): State<Engine>) -> Json<Vec<Entry>> {
     list(&engine, |action| matches!(action, Action::Flush(_)))
+}
+
+pub(crate) async fn rebindings(State(engine): State<Engine>) -> Json<Vec<Entry>> {
+    list(&engine, |action| matches!(action, Action::Rebind(_)))
 }
 
 pub(crate) async fn ready_suspensions(State(engine): State<Engine>) -> Json<Vec<Entry>> {
@@ -217,12 +277,12 @@ fn list(engine: &Engine, wanted: impl Fn(&Action) -> bool) -> Json<Vec<Entry>> {
 fn entry(state: OrderState, now: WallTime) -> Entry {
     let order = &*state.order;
     let criteria = order.criteria().cloned().unwrap_or_default();
-    let counted = matches!(order.action, Action::Bounce(_) | Action::Hold(_) | Action::Flush(_));
+    let counted = !matches!(order.action, Action::Suspend(_) | Action::SuspendReady(_));
     Entry {
         id: Uuid::from_bytes(order.id.0),
         name: match &order.action {
             Action::SuspendReady(name) => Some(name.clone()),
-            Action::Suspend(_) | Action::Bounce(_) | Action::Hold(_) | Action::Flush(_) => None,
+            _ => None,
         },
         campaign: criteria.campaign,
         tenant: criteria.tenant,

@@ -33,11 +33,24 @@ impl Engine {
             // Nobody wants to read it once more.
             return self.settle_bounced(queued, order);
         }
-        let Some(queued) = self.load(queued).await else { return };
+        let rebinding = match &ending {
+            Ending::Rebound(order) => Some(order.id),
+            _ => None,
+        };
+        if let Some(queued) = self.load(queued).await {
+            self.settle_loaded(queued, ending).await;
+        }
+        if let Some(id) = rebinding {
+            self.with_queue(|q, now| q.settled_for(now, id));
+        }
+    }
+
+    async fn settle_loaded(&self, queued: Queued, ending: Ending) {
         let spare = Queued { message: queued.message.clone(), queue: queued.queue };
         let settling = Guarded(Box::pin(async {
             match ending {
                 Ending::Bounced(order) => self.settle_bounced(queued, &order),
+                Ending::Rebound(order) => self.rebind(queued, &order).await,
                 Ending::Expired => self.settle_expired(queued),
                 Ending::Undeliverable(failure) => {
                     let Failure { verdict, reply, route } = &*failure;

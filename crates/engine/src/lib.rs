@@ -18,6 +18,7 @@ mod load;
 mod memory;
 mod orders;
 pub mod pressure;
+mod rebind;
 mod records;
 mod recovery;
 mod reports;

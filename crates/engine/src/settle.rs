@@ -193,7 +193,7 @@ impl Engine {
         self.with_queue(|q, now| q.forget(now.mono, &queued));
     }
 
-    fn log_entry(&self, queued: &Queued, queue: &str, entry: &Entry, facts: &AttemptFacts) {
+    pub(crate) fn log_entry(&self, queued: &Queued, queue: &str, entry: &Entry, facts: &AttemptFacts) {
         count(entry, facts);
         let message = &queued.message;
         debug_assert!(message.resident.is_some(), "whoever settles a message has loaded it");

@@ -6,7 +6,7 @@
 use crate::core::{QueueCore, Queued};
 use crate::effect::Effect;
 use crate::messages::List;
-use crate::order::Order;
+use crate::order::{Action, Order};
 use crate::ready::Leg;
 use crate::settle::Verdict;
 use smtp_wire::Reply;
@@ -20,6 +20,8 @@ pub enum Ending {
     Expired,
     /// The operator bounces it.
     Bounced(Arc<Order>),
+    /// The operator moves it.
+    Rebound(Arc<Order>),
     /// It could not be tried: settle all its pending recipients so.
     Undeliverable(Arc<Failure>),
 }
@@ -59,7 +61,8 @@ impl QueueCore {
             return self.messages.remove(slot).map(|queued| (queued, Ending::Expired));
         }
         if let Some((queued, order)) = self.take_ordered() {
-            return Some((queued, Ending::Bounced(order)));
+            let moves = matches!(order.action, Action::Rebind(_));
+            return Some((queued, if moves { Ending::Rebound(order) } else { Ending::Bounced(order) }));
         }
         while let Some((failure, list)) = self.endings.failed.front_mut() {
             if let Some(slot) = self.messages.pop_front(list) {

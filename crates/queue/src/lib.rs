@@ -41,7 +41,7 @@ pub use ending::{Ending, Failure};
 pub use explain::{Listed, Wait};
 pub use feedback::Bearing;
 pub use name::{NULL_QUEUE, QueueName, QueueNameError};
-pub use order::{Action, Criteria, Order, OrderId};
+pub use order::{Action, Criteria, Order, OrderId, Rebinding};
 pub use orders::OrderState;
 pub use ready::{Destination, Leg, Route, RouteFailure};
 pub use settle::{Entry, Next, Outcome, Settlement, Verdict};

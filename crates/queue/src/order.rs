@@ -6,6 +6,7 @@
 use crate::name::QueueName;
 use clock::WallTime;
 use message::MessageId;
+use std::collections::BTreeMap;
 
 /// One order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,8 +42,22 @@ pub enum Action {
     Hold(Criteria),
     /// Messages that wait for their time in these scheduled queues are due now.
     Flush(Criteria),
+    /// Messages of these scheduled queues get other metadata, and with it another queue perhaps. Only what is there when
+    /// the order is given; what a connection has in hand stays as it is.
+    Rebind(Rebinding),
     /// The ready queue of this name sends nothing; its messages go to other sources of their pools, or wait.
     SuspendReady(String),
+}
+
+/// What messages get that are moved by order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rebinding {
+    /// Which.
+    pub criteria: Criteria,
+    /// Metadata to set, by name.
+    pub data: BTreeMap<String, String>,
+    /// They are due now even when their queue stays the same.
+    pub always_flush: bool,
 }
 
 /// Which scheduled queues. What is `None` says nothing, so a criteria of nothing is everything.
@@ -75,18 +90,19 @@ impl Order {
             Action::Suspend(criteria) | Action::Bounce(criteria) | Action::Hold(criteria) | Action::Flush(criteria) => {
                 Some(criteria)
             }
+            Action::Rebind(rebinding) => Some(&rebinding.criteria),
             Action::SuspendReady(_) => None,
         }
     }
 
     /// True when it is carried out on the messages that are there although it has expired.
     pub fn is_about_messages(&self) -> bool {
-        matches!(self.action, Action::Bounce(_) | Action::Flush(_))
+        matches!(self.action, Action::Bounce(_) | Action::Flush(_) | Action::Rebind(_))
     }
 
     /// True when messages leave their queues for its sake.
     pub fn takes_messages(&self) -> bool {
-        matches!(self.action, Action::Bounce(_) | Action::Hold(_))
+        matches!(self.action, Action::Bounce(_) | Action::Hold(_) | Action::Rebind(_))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::effect::Effect;
 use crate::messages::{List, SlotNumber};
 use crate::order::{Action, Order, OrderId};
 use crate::scheduled::Fate;
-use clock::{Duration, Instant, Now};
+use clock::{Duration, Instant, Now, WallTime};
 use hashbrown::HashMap;
 use message::Message;
 use std::collections::VecDeque;
@@ -37,8 +37,13 @@ struct Standing {
     /// Messages it took or flushed, by queue.
     queues: HashMap<Arc<str>, u64>,
     total: u64,
-    /// Held, or bounced and not settled yet.
+    /// Held, or bounced or moved and not settled yet.
     taken: List,
+    /// A rebinding that has all its messages: they may leave, and nobody else is taken. Before that they could come back
+    /// under it.
+    is_complete: bool,
+    /// Messages of a rebinding that settlers have.
+    in_hand: usize,
 }
 
 /// How far the walk is.
@@ -60,7 +65,7 @@ pub struct OrderState {
     pub queues: Vec<(Arc<str>, u64)>,
     /// All of them.
     pub total: u64,
-    /// Of these, those it has: held, or bounced and not settled yet. A withdrawal brings them back.
+    /// Of these, those it has: held, or bounced or moved and not settled yet. A withdrawal brings them back.
     pub pending: usize,
     /// True while messages that were there when it was given are still looked for.
     pub under_way: bool,
@@ -126,7 +131,7 @@ impl QueueCore {
         let name = self.queue_name(key);
         let list = match self.orders.standing.iter_mut().find(|s| s.order.id == id) {
             Some(standing) => {
-                if !standing.bounces() {
+                if !standing.ends_messages() {
                     if self.messages.get(slot).is_some_and(Message::is_volatile) {
                         // It is given to the order again when it has its place.
                         return self.spool_slot(slot);
@@ -143,10 +148,11 @@ impl QueueCore {
         self.call_settlers();
     }
 
-    /// The next message that an order bounces.
+    /// The next message that an order bounces or moves.
     pub(crate) fn take_ordered(&mut self) -> Option<(Queued, Arc<Order>)> {
-        let standing = self.orders.standing.iter_mut().find(|s| s.bounces() && !s.taken.is_empty())?;
+        let standing = self.orders.standing.iter_mut().find(|s| s.gives() && !s.taken.is_empty())?;
         let slot = self.messages.pop_front(&mut standing.taken)?;
+        standing.in_hand += usize::from(standing.rebinds());
         let order = standing.order.clone();
         self.messages.remove(slot).map(|queued| (queued, order))
     }
@@ -164,8 +170,62 @@ impl QueueCore {
             Some(Walk::Waiting(step)) => self.walk_waiting(now, step),
         };
         if self.orders.walk.is_none() {
+            self.complete_rebindings();
             self.end_orders(now);
         }
+    }
+
+    /// All that were there are taken: they may go.
+    fn complete_rebindings(&mut self) {
+        if self.orders.restoring {
+            return;
+        }
+        let rebindings = self.orders.standing.iter_mut().filter(|s| s.rebinds() && !s.is_complete);
+        if rebindings.map(|standing| standing.is_complete = true).count() > 0 {
+            self.mark_queues();
+            self.call_settlers();
+        }
+    }
+
+    /// A message that an order moves and that could not be written: the order keeps it for another try.
+    pub fn not_rebound(&mut self, now: Now, mut queued: Queued, id: OrderId) {
+        if !self.orders.standing.iter().any(|s| s.order.id == id) {
+            return self.stays(now, queued);
+        }
+        if !queued.message.is_volatile() {
+            queued.message.release();
+        }
+        let slot = self.messages.insert(queued.queue, queued.message);
+        if let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == id) {
+            self.messages.push_back(&mut standing.taken, slot);
+        }
+        self.call_settlers();
+    }
+
+    /// A settler is done with a message of a rebinding, whatever became of it: with the last, the order is over.
+    pub fn settled_for(&mut self, now: Now, id: OrderId) {
+        let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == id) else { return };
+        standing.in_hand = standing.in_hand.saturating_sub(1);
+        if standing.in_hand == 0 && standing.taken.is_empty() {
+            self.end_orders(now);
+        }
+    }
+
+    /// A message that an order took and that cannot be moved waits in its queue as before.
+    pub fn stays(&mut self, now: Now, queued: Queued) {
+        let Queued { message, queue } = queued;
+        self.insert(now, queue, message);
+        self.left(queue, now.mono);
+    }
+
+    /// A message that an order moved goes to the queue of that name, and leaves the one it was of.
+    pub fn rebound(&mut self, now: Now, queued: Queued, queue_name: &str, expires: Option<WallTime>) {
+        let Queued { message, queue } = queued;
+        if let Some(old) = self.scheduled.get_mut(&queue) {
+            old.forget(message.id);
+        }
+        self.admit_until(now, queue_name, message, expires);
+        self.left(queue, now.mono);
     }
 
     /// Ends orders that are over: expired, and carried out as far as they were about what was there.
@@ -173,7 +233,8 @@ impl QueueCore {
         let is_walking = self.orders.walk.is_some() || self.orders.restoring;
         let is_over = |s: &Standing| {
             let is_done = !is_walking || !s.order.is_about_messages();
-            now.wall >= s.order.expires && is_done && (s.taken.is_empty() || !s.bounces())
+            let is_carried_out = (s.taken.is_empty() && s.in_hand == 0) || !s.ends_messages();
+            now.wall >= s.order.expires && is_done && is_carried_out
         };
         let (over, standing): (Vec<Standing>, _) =
             std::mem::take(&mut self.orders.standing).into_iter().partition(is_over);
@@ -202,7 +263,7 @@ impl QueueCore {
 
     /// Gives a new queue the orders it is under.
     pub(crate) fn orders_for(&self, name: &str) -> Vec<Arc<Order>> {
-        let matches = |s: &&Standing| s.order.criteria().is_some_and(|c| c.matches(name));
+        let matches = |s: &&Standing| s.names(name);
         self.orders.standing.iter().filter(matches).map(|s| s.order.clone()).collect()
     }
 
@@ -239,7 +300,7 @@ impl QueueCore {
     fn mark_queues(&mut self) {
         let standing = &self.orders.standing;
         for queue in self.scheduled.values_mut() {
-            let matches = |s: &&Standing| s.order.criteria().is_some_and(|c| c.matches(&queue.name));
+            let matches = |s: &&Standing| s.names(&queue.name);
             queue.orders = standing.iter().filter(matches).map(|s| s.order.clone()).collect();
         }
     }
@@ -399,12 +460,12 @@ impl QueueCore {
 impl Orders {
     /// Messages that wait to be settled by order.
     pub fn ending(&self) -> usize {
-        self.standing.iter().filter(|s| s.bounces()).map(|s| s.taken.len()).sum()
+        self.standing.iter().filter(|s| s.gives()).map(|s| s.taken.len()).sum()
     }
 
     /// All lists of messages here, and where they are.
     pub fn lists(&self) -> impl Iterator<Item = (&List, Place)> {
-        let place = |s: &Standing| if s.bounces() { Place::Ending } else { Place::Held };
+        let place = |s: &Standing| if s.ends_messages() { Place::Ending } else { Place::Held };
         self.standing.iter().map(move |s| (&s.taken, place(s))).chain([(&self.returning, Place::Held)])
     }
 
@@ -426,11 +487,26 @@ impl Orders {
 
 impl Standing {
     fn new(order: Arc<Order>) -> Standing {
-        Standing { order, queues: HashMap::new(), total: 0, taken: List::default() }
+        Standing { order, queues: HashMap::new(), total: 0, taken: List::default(), is_complete: false, in_hand: 0 }
     }
 
-    fn bounces(&self) -> bool {
-        matches!(self.order.action, Action::Bounce(_))
+    /// Its messages leave their queues for good.
+    fn ends_messages(&self) -> bool {
+        matches!(self.order.action, Action::Bounce(_)) || self.rebinds()
+    }
+
+    fn rebinds(&self) -> bool {
+        matches!(self.order.action, Action::Rebind(_))
+    }
+
+    /// Settlers may have what it took.
+    fn gives(&self) -> bool {
+        self.ends_messages() && (self.is_complete || !self.rebinds())
+    }
+
+    /// A scheduled queue of that name is under it.
+    fn names(&self, queue: &str) -> bool {
+        !self.is_complete && self.order.criteria().is_some_and(|criteria| criteria.matches(queue))
     }
 
     fn count(&mut self, queue: Arc<str>) {

@@ -4,7 +4,7 @@ mod support;
 
 use clock::Duration;
 use message::MessageId;
-use queue::{Action, Criteria, Effect, Ending, Order, OrderId, OrderState, Take};
+use queue::{Action, Criteria, Effect, Ending, Order, OrderId, OrderState, Rebinding, Take};
 use std::collections::BTreeSet;
 use support::{Rig, config, failure, path, route};
 
@@ -93,6 +93,89 @@ fn a_bounce_reaches_messages_wherever_they_are_and_those_that_come_until_it_expi
     assert!(bounced(&mut rig).is_empty());
     let left: BTreeSet<_> = rig.core.census().map(|(id, _)| id).collect();
     assert!(left.len() == 2 && left.is_superset(&spared.into_iter().collect()));
+}
+
+fn rebind(criteria: Criteria) -> Action {
+    Action::Rebind(Rebinding {
+        criteria,
+        data: [("queue".to_owned(), "t@y.test".to_owned())].into(),
+        always_flush: false,
+    })
+}
+
+/// Carries out what rebindings took: all of it goes to `t@y.test`.
+fn move_all(rig: &mut Rig) -> BTreeSet<MessageId> {
+    let mut moved = BTreeSet::new();
+    for (queued, ending) in rig.endings() {
+        let Ending::Rebound(order) = ending else { panic!("{ending:?}") };
+        assert!(moved.insert(queued.message.id), "twice");
+        rig.core.rebound(rig.now, queued, "t@y.test", None);
+        assert!(rig.core.orders().iter().any(|o| o.order.id == order.id), "over before the last is done");
+        rig.core.settled_for(rig.now, order.id);
+    }
+    moved
+}
+
+#[test]
+fn a_rebinding_moves_what_is_there_once() {
+    let mut rig = rig(2);
+    let mut all = wait(&mut rig, "x.test", 1, 3);
+    all.extend(rig.admit("x.test", 10));
+    rig.pass(Duration::from_millis(1));
+    // All queues are meant, also the one they go to.
+    assert_eq!(give(&mut rig, 1, rebind(Criteria::default()), 0), 13);
+    rig.pass(Duration::ZERO);
+    assert_eq!(move_all(&mut rig), all, "waiting, due and ready ones");
+    assert!(rig.core.orders().is_empty(), "it is over with the last");
+    give(&mut rig, 2, Action::Suspend(of_domain("nobody.test")), 60);
+    let late = rig.admit("x.test", 1);
+    rig.pass(Duration::ZERO);
+    assert!(move_all(&mut rig).is_empty(), "not again, and not {late:?}");
+    assert_eq!(rig.core.orders().len(), 1, "it is over");
+    assert_eq!((rig.core.scheduled_in("x.test"), rig.core.counts().scheduled + rig.core.counts().ready), (0, 14));
+    let first = state(&rig);
+    assert_eq!((first.order.id, first.total), (OrderId([2; 16]), 0));
+}
+
+#[test]
+fn a_rebinding_that_is_taken_back_leaves_the_rest_where_it_was() {
+    let mut rig = rig(2);
+    wait(&mut rig, "x.test", 1, 5);
+    give(&mut rig, 1, rebind(of_domain("x.test")), 0);
+    rig.pass(Duration::ZERO);
+    let (queued, _) = rig.core.take_ending().expect("one of five");
+    // Not written yet: the order has it again.
+    rig.core.not_rebound(rig.now, queued, OrderId([1; 16]));
+    rig.core.settled_for(rig.now, OrderId([1; 16]));
+    assert_eq!((state(&rig).total, state(&rig).pending), (5, 5));
+    rig.core.withdraw(rig.now, OrderId([1; 16])).expect("in force");
+    rig.pass(Duration::ZERO);
+    assert!(move_all(&mut rig).is_empty());
+    assert_eq!((rig.core.scheduled_in("x.test"), rig.core.counts().out), (5, 0));
+    // Who was with a settler goes home as well.
+    give(&mut rig, 2, rebind(of_domain("x.test")), 0);
+    rig.pass(Duration::ZERO);
+    let (queued, _) = rig.core.take_ending().expect("one of five");
+    rig.core.withdraw(rig.now, OrderId([2; 16])).expect("in force");
+    rig.core.not_rebound(rig.now, queued, OrderId([2; 16]));
+    rig.pass(Duration::ZERO);
+    assert_eq!((rig.core.scheduled_in("x.test"), rig.core.counts().out), (5, 0));
+}
+
+#[test]
+fn a_rebinding_waits_for_messages_of_earlier_runs() {
+    let mut rig = rig(2);
+    rig.core.set_restoring(true);
+    give(&mut rig, 1, rebind(of_domain("x.test")), 0);
+    rig.pass(Duration::ZERO);
+    let old = wait(&mut rig, "x.test", 1, 2);
+    rig.pass(Duration::ZERO);
+    assert!(move_all(&mut rig).is_empty() && rig.core.orders().len() == 1);
+    rig.core.set_restoring(false);
+    rig.pass(Duration::ZERO);
+    assert_eq!(move_all(&mut rig), old);
+    rig.pass(Duration::from_secs(60));
+    assert!(rig.core.orders().is_empty());
 }
 
 #[test]

@@ -180,6 +180,7 @@ impl Model {
 
     fn settle(&mut self, queued: Queued, ending: &Ending) {
         match ending {
+            Ending::Rebound(order) => panic!("nobody ordered {order:?}"),
             Ending::Undeliverable(_) => self.rig.core.retry(self.rig.now, queued, Duration::from_secs(1)),
             Ending::Expired | Ending::Bounced(_) => {
                 self.settled.push(queued.message.id);

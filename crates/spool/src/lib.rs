@@ -38,6 +38,7 @@ mod record;
 mod recovery;
 mod replay;
 mod reserve;
+mod rewrite;
 mod scan;
 mod segments;
 mod settings;
@@ -58,5 +59,6 @@ pub use receipt::{Discarded, Durable, Receipt, Volatile};
 #[doc(hidden)]
 pub use record::read_any;
 pub use recovery::{Damage, Recovered, RecoveredMessage, Recovering, Recovery};
+pub use rewrite::Rewrite;
 pub use settings::{NonceSource, QueueOf, Settings};
 pub use stats::LogStats;

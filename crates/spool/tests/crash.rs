@@ -62,8 +62,8 @@ fn power_cuts_lose_nothing_2() {
 
 #[test]
 fn the_work_is_varied_enough() {
-    let (mut compacted, mut released, mut aside, mut given_up) = (0, 0, 0, 0);
-    for seed in 0..20 {
+    let (mut compacted, mut released, mut aside, mut given_up, mut rewritten) = (0, 0, 0, 0, 0);
+    for seed in 0..30 {
         let mut rig = Rig::new(seed);
         for _ in 0..150 {
             rig.step().expect("no faults");
@@ -73,8 +73,10 @@ fn the_work_is_varied_enough() {
         released += stats.released;
         aside += stats.set_aside;
         given_up += rig.given_up;
+        rewritten += rig.rewritten;
     }
     assert!(compacted > 100_000 && released > 100, "{compacted} octets compacted, {released} segments released");
+    assert!(rewritten > 100, "{rewritten} messages written anew");
     assert!(aside > 20 && given_up > 20, "{aside} segments set aside, {given_up} messages given up");
 }
 

@@ -8,7 +8,7 @@ use crate::log_spool::{LogOpened, LogSpool};
 use crate::options::{Options, Stats};
 use crate::recovering::Recovering;
 use message::{MessageId, Place, Resident, Sealed};
-use spool::{Disk, Durable, Mark, SegmentLog, SpoolError};
+use spool::{Disk, Durable, Mark, Rewrite, SegmentLog, SpoolError};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -86,6 +86,18 @@ impl SpoolHandle {
         match &self.shared.engine {
             Engine::Log(spool) => spool.append(groups).await,
             Engine::Files(spool) => spool.append(groups).await,
+        }
+    }
+
+    /// Writes a live message anew, durably: other metadata or content, the same id. Its new place. Marks made before count
+    /// as before; none may be made until this returns. It runs to its end whether or not it is awaited.
+    ///
+    /// # Errors
+    /// The message is as it was; after a crash it may be as it was to be. `NoSuchMessage` when it is not live.
+    pub async fn rewrite(&self, rewrite: Rewrite) -> Result<Place, SpoolError> {
+        match &self.shared.engine {
+            Engine::Log(spool) => spool.rewrite(rewrite).await,
+            Engine::Files(spool) => spool.rewrite(rewrite).await,
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::options::{Options, Stats};
 use message::{MessageId, Place, Sealed};
-use spool::{Durable, Mark, Recovered, SpoolError};
+use spool::{Durable, Mark, Recovered, Rewrite, SpoolError};
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -25,6 +25,16 @@ pub(crate) struct Append {
     pub groups: Vec<Vec<Sealed>>,
     pub octets: usize,
     pub reply: oneshot::Sender<Answer>,
+    /// Given back with the reply.
+    pub permit: OwnedSemaphorePermit,
+}
+
+/// A message to be written anew.
+#[derive(Debug)]
+pub(crate) struct Rewriting {
+    pub rewrite: Rewrite,
+    /// Gets its new place. Whether anybody still waits changes nothing.
+    pub reply: oneshot::Sender<Result<Place, SpoolError>>,
     /// Given back with the reply.
     pub permit: OwnedSemaphorePermit,
 }
@@ -57,6 +67,7 @@ struct State {
 pub(crate) struct Work {
     pub appends: Vec<Append>,
     pub marks: Vec<Mark>,
+    pub rewrites: Vec<Rewriting>,
     pub flushes: Vec<Flush>,
     pub locates: Vec<Locate>,
     /// Messages that do not read.
@@ -106,6 +117,17 @@ impl Inbox {
         let (count, octets) = (state.work.appends.len(), state.append_octets);
         let wanted = |wanted: Wanted| count >= wanted.appends || octets >= options.batch_octets_max;
         self.wake_if(state, wanted);
+        Ok(())
+    }
+
+    /// Puts a message in that is to be written anew.
+    pub fn rewrite(&self, rewriting: Rewriting) -> Result<(), SpoolError> {
+        let mut state = self.state();
+        if let Some(error) = state.refusal() {
+            return Err(error);
+        }
+        state.work.rewrites.push(rewriting);
+        self.wake_if(state, |_| true);
         Ok(())
     }
 
@@ -262,8 +284,12 @@ impl State {
         linger_until: &mut Option<Instant>,
     ) -> Option<(Option<Instant>, Wanted)> {
         let due = wait.until.is_some_and(|until| until <= now);
-        let Work { flushes, locates, set_aside, recovered, woken, .. } = &self.work;
-        let asked = !flushes.is_empty() || !locates.is_empty() || !set_aside.is_empty() || recovered.is_some();
+        let Work { rewrites, flushes, locates, set_aside, recovered, woken, .. } = &self.work;
+        let asked = !rewrites.is_empty()
+            || !flushes.is_empty()
+            || !locates.is_empty()
+            || !set_aside.is_empty()
+            || recovered.is_some();
         if self.closing || due || asked || *woken {
             return None;
         }

@@ -5,7 +5,7 @@
 
 use crate::free::free;
 use crate::handle::Appended;
-use crate::inbox::{Append, Inbox};
+use crate::inbox::{Append, Inbox, Rewriting};
 use crate::options::{Options, Stats};
 use crate::patient::Patient;
 use crate::reads::Reads;
@@ -13,13 +13,16 @@ use crate::return_home::{self, LogRecovering, ReturnHome};
 use crate::writer::Writer;
 use crate::{FileDisk, StoreError};
 use message::{MessageId, Place, Resident, Sealed};
-use spool::{Disk, Mark, NonceSource, ReadPages, SegmentLog, Settings, SpoolError, check_transaction, read_message};
+use spool::{
+    Disk, Mark, NonceSource, ReadPages, Rewrite, SegmentLog, Settings, SpoolError, check_transaction, read_message,
+};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::slice;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// A log in use.
 pub(crate) struct LogSpool {
@@ -104,12 +107,25 @@ impl LogSpool {
         for group in &groups {
             octets += check_transaction(group)? as usize;
         }
-        let units = u32::try_from(octets / UNIT_OCTETS + 1).unwrap_or(u32::MAX).min(self.room_max);
-        let permit = Arc::clone(&self.room).acquire_many_owned(units).await.map_err(|_| SpoolError::Closed)?;
+        let permit = self.room_for(octets).await?;
         let (reply, answer) = oneshot::channel();
         self.inbox.append(Append { groups, octets, reply, permit }, &self.options)?;
         let (groups, durable) = answer.await.map_err(|_| SpoolError::Closed)??;
         Ok(Appended { sealed: groups.into_iter().flatten().collect(), durable })
+    }
+
+    /// See [`SpoolHandle::rewrite`](crate::SpoolHandle::rewrite).
+    pub async fn rewrite(&self, rewrite: Rewrite) -> Result<Place, SpoolError> {
+        let permit = self.room_for(check_transaction(slice::from_ref(&rewrite.sealed))? as usize).await?;
+        let (reply, answer) = oneshot::channel();
+        self.inbox.rewrite(Rewriting { rewrite, reply, permit })?;
+        answer.await.map_err(|_| SpoolError::Closed)?
+    }
+
+    /// Waits until so many octets may be queued.
+    async fn room_for(&self, octets: usize) -> Result<OwnedSemaphorePermit, SpoolError> {
+        let units = u32::try_from(octets / UNIT_OCTETS + 1).unwrap_or(u32::MAX).min(self.room_max);
+        Arc::clone(&self.room).acquire_many_owned(units).await.map_err(|_| SpoolError::Closed)
     }
 
     /// See [`SpoolHandle::mark`](crate::SpoolHandle::mark).

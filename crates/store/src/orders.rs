@@ -7,8 +7,9 @@
 use crate::StoreError;
 use clock::WallTime;
 use message::MessageId;
-use queue::{Action, Criteria, Order, OrderId};
+use queue::{Action, Criteria, Order, OrderId, Rebinding};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -48,6 +49,7 @@ enum StoredAction {
     Bounce(StoredCriteria),
     Hold(StoredCriteria),
     Flush(StoredCriteria),
+    Rebind { criteria: StoredCriteria, data: BTreeMap<String, String>, always_flush: bool },
     SuspendReady { name: String },
 }
 
@@ -127,6 +129,9 @@ impl StoredOrder {
                 Action::Bounce(c) => StoredAction::Bounce(criteria(c)),
                 Action::Hold(c) => StoredAction::Hold(criteria(c)),
                 Action::Flush(c) => StoredAction::Flush(criteria(c)),
+                Action::Rebind(Rebinding { criteria: which, data, always_flush }) => {
+                    StoredAction::Rebind { criteria: criteria(which), data: data.clone(), always_flush: *always_flush }
+                }
                 Action::SuspendReady(name) => StoredAction::SuspendReady { name: name.clone() },
             },
             reason: order.reason.clone(),
@@ -150,6 +155,9 @@ impl StoredOrder {
                 StoredAction::Bounce(c) => Action::Bounce(criteria(c)?),
                 StoredAction::Hold(c) => Action::Hold(criteria(c)?),
                 StoredAction::Flush(c) => Action::Flush(criteria(c)?),
+                StoredAction::Rebind { criteria: which, data, always_flush } => {
+                    Action::Rebind(Rebinding { criteria: criteria(which)?, data, always_flush })
+                }
                 StoredAction::SuspendReady { name } => Action::SuspendReady(name),
             },
             reason: self.reason,
@@ -186,6 +194,11 @@ mod tests {
             Action::Bounce(Criteria::default()),
             Action::Flush(criteria),
             Action::Hold(Criteria { messages: vec![MessageId::from_bytes([7; 16])], ..Criteria::default() }),
+            Action::Rebind(Rebinding {
+                criteria: Criteria { domain: Some("a.test".into()), ..Criteria::default() },
+                data: [("queue".to_owned(), "b.test".to_owned())].into(),
+                always_flush: true,
+            }),
             Action::SuspendReady(ready),
         ];
         let order = |(number, action)| Order {

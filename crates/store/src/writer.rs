@@ -5,7 +5,7 @@
 //! A failed commit refuses its appends and keeps its marks; when no segment can be opened,
 //! appends are refused at once until one can.
 
-use crate::inbox::{Answer, Append, Inbox, Wait, Work, fold};
+use crate::inbox::{Answer, Append, Inbox, Rewriting, Wait, Work, fold};
 use crate::options::{Options, Stats};
 use crate::return_home::ReturnHome;
 use message::Sealed;
@@ -114,7 +114,7 @@ impl<D: Disk> Writer<D> {
 
     /// Answers, commits, answers.
     fn serve(&mut self, work: Work) {
-        let Work { appends, marks, flushes, locates, set_aside, recovered, .. } = work;
+        let Work { appends, marks, rewrites, flushes, locates, set_aside, recovered, .. } = work;
         if let Some(recovered) = recovered
             && let Some(home) = self.return_home.take()
         {
@@ -147,8 +147,43 @@ impl<D: Disk> Writer<D> {
         } else if let (true, Some(error)) = (self.marks_failed, &self.refusal) {
             result = Err(error.clone());
         }
+        // Behind all marks of them.
+        if !rewrites.is_empty() {
+            self.rewrite(rewrites);
+        }
         for flush in flushes {
             let _ = flush.send(result.clone());
+        }
+    }
+
+    /// Writes messages anew, all with one sync. One that has gone meanwhile is left out.
+    fn rewrite(&mut self, waiting: Vec<Rewriting>) {
+        let (mut rewrites, mut replies) = (Vec::new(), Vec::new());
+        for Rewriting { rewrite, reply, permit } in waiting {
+            let id = rewrite.sealed.id;
+            let gone = self.log.locate(id).is_none().then_some(SpoolError::NoSuchMessage { id });
+            match self.stopped.clone().or(gone) {
+                // Whoever waited may have gone, here and below: it is done all the same.
+                Some(error) => _ = reply.send(Err(error)),
+                None => {
+                    rewrites.push(rewrite);
+                    replies.push((reply, permit));
+                }
+            }
+        }
+        if rewrites.is_empty() {
+            return;
+        }
+        match self.log.rewrite(&rewrites) {
+            Ok(places) => {
+                self.house_at.get_or_insert_with(Instant::now);
+                replies.into_iter().zip(places).for_each(|((reply, _permit), place)| _ = reply.send(Ok(place)));
+            }
+            Err(error) => {
+                tracing::error!(%error, messages = rewrites.len(), "messages cannot be written anew: they stay as they are");
+                replies.into_iter().for_each(|(reply, _permit)| _ = reply.send(Err(error.clone())));
+                self.refused(error);
+            }
         }
     }
 

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Place, Resident, Sealed};
+use message::{Envelope, MessageId, Meta, Place, Resident, Sealed, Settled};
 use smtp_wire::{Mailbox, ReversePath};
-use spool::{Mark, RecoveredMessage, Settings, SpoolError};
+use spool::{Mark, RecoveredMessage, Rewrite, Settings, SpoolError};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -102,6 +102,36 @@ async fn what_was_appended_comes_back_with_its_marks() {
     assert_eq!((&*first.queue, first.attempts, first.due.unix_micros(), first.recipients), ("q1", 4, 77, 3));
     assert_eq!([0, 1, 2].map(|r| first.settled.contains(r)), [true, false, true]);
     assert_eq!(spool.stats().log.live_messages, 3);
+    spool.close().await.expect("ends well");
+}
+
+#[tokio::test]
+async fn a_message_written_anew_keeps_its_marks_and_its_file() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (spool, recovering) = open(dir.path());
+    recovering.all().await.expect("nothing yet");
+    spool.append(vec![vec![sealed(1, 3)]]).await.expect("durable");
+    // Waits in the queue of the thread that writes it anew.
+    spool.mark(Mark::Attempt { id: id(1), attempts: 1, due: WallTime::from_unix_micros(5) });
+    let mut settled = Settled::default();
+    settled.insert(2);
+    let changed = Sealed { id: id(1), due: WallTime::from_unix_micros(9), ..sealed(4, 3) };
+    let rewrite = Rewrite { sealed: changed.clone(), attempts: 3, settled };
+    assert_eq!(spool.rewrite(rewrite.clone()).await, Ok(Place::OWN_FILE));
+    spool.mark(Mark::RecipientsDone { id: id(1), recipients: vec![0] });
+    assert!(spool.load(id(1), Place::OWN_FILE).await.expect("reads") == resident(changed.clone()));
+    let of_nobody = Rewrite { sealed: sealed(7, 1), attempts: 0, settled: Settled::default() };
+    assert_eq!(spool.rewrite(of_nobody).await, Err(SpoolError::NoSuchMessage { id: id(7) }));
+    assert_eq!(files_in(dir.path()).len(), 1);
+    spool.close().await.expect("ends well");
+    assert_eq!(spool.rewrite(rewrite).await, Err(SpoolError::Closed));
+
+    let (spool, recovering) = open(dir.path());
+    let (found, _) = recovering.all().await.expect("reads");
+    let [message] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((&*message.queue, message.attempts, message.due.unix_micros(), message.recipients), ("q4", 3, 9, 3));
+    assert_eq!([0, 1, 2].map(|r| message.settled.contains(r)), [true, false, true]);
+    assert!(spool.load(id(1), Place::OWN_FILE).await.expect("reads") == resident(changed));
     spool.close().await.expect("ends well");
 }
 

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Sealed};
+use message::{Envelope, MessageId, Meta, Sealed, Settled};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::fault::FaultDisk;
-use spool::{Disk, FileInfo, FileName, Mark, Page, ReadPages, Recovery, SegmentLog, Settings, SpoolError};
+use spool::{Disk, FileInfo, FileName, Mark, Page, ReadPages, Recovery, Rewrite, SegmentLog, Settings, SpoolError};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -233,6 +233,58 @@ async fn a_session_that_goes_away_leaves_no_message_behind() {
     spool.close().await.expect("ends well");
     let (_, recovery) = start(&disk, options());
     assert_eq!(recovery.messages.iter().map(|m| m.id).collect::<Vec<_>>(), [id(1)]);
+}
+
+/// `number` with other content, and who is settled.
+fn rewrite(number: u32, settled: &[u16]) -> Rewrite {
+    let mut done = Settled::default();
+    settled.iter().for_each(|recipient| _ = done.insert(*recipient));
+    let sealed = Sealed { id: id(number), due: WallTime::from_unix_micros(9), ..sealed(number + 1000, 50) };
+    Rewrite { sealed, attempts: 3, settled: done }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_written_anew_is_there_once_whoever_waits() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, options());
+    let places = spool.append(vec![vec![sealed(1, 10)], vec![sealed(2, 10)]]).await.expect("durable").durable;
+    spool.mark(Mark::Attempt { id: id(1), attempts: 1, due: WallTime::from_unix_micros(5) });
+    let place = spool.rewrite(rewrite(1, &[0])).await.expect("durable");
+    assert_ne!(place, places[0].place());
+    let read = spool.load(id(1), place).await.expect("reads");
+    assert_eq!((read.body.len(), &*read.head), (50, &b"N: 1001\r\n"[..]));
+    assert_eq!(spool.stats().log.live_messages, 2);
+    // Nobody waits for this one.
+    disk.hold();
+    let (handle, other) = (spool.clone(), rewrite(2, &[]));
+    let gone = tokio::spawn(async move { handle.rewrite(other).await });
+    disk.reached().await;
+    gone.abort();
+    assert!(gone.await.expect_err("aborted").is_cancelled());
+    disk.let_go();
+    assert_eq!(spool.rewrite(rewrite(3, &[])).await, Err(SpoolError::NoSuchMessage { id: id(3) }));
+    spool.close().await.expect("ends well");
+    assert_eq!(spool.rewrite(rewrite(1, &[])).await, Err(SpoolError::Closed));
+    let (_, recovery) = start(&disk, options());
+    let found: Vec<_> = recovery.messages.iter().map(|m| (m.id, m.attempts, m.due, m.settled.contains(0))).collect();
+    let due = WallTime::from_unix_micros(9);
+    assert_eq!(found, [(id(1), 3, due, true), (id(2), 3, due, false)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_that_cannot_be_written_anew_stays_as_it_is() {
+    let disk = GateDisk::default();
+    let (spool, _) = start(&disk, options());
+    spool.append(vec![vec![sealed(1, 10)]]).await.expect("durable");
+    disk.disk.fail(1, true, 1);
+    assert!(spool.rewrite(rewrite(1, &[])).await.is_err());
+    disk.disk.heal();
+    until("it takes mail again", || !spool.stats().stopped).await;
+    let place = spool.rewrite(rewrite(1, &[])).await.expect("a healthy disk");
+    assert_eq!(spool.load(id(1), place).await.expect("reads").body.len(), 50);
+    spool.close().await.expect("ends well");
+    let (_, recovery) = start(&disk, options());
+    assert_eq!(recovery.messages.iter().map(|m| (m.id, m.attempts)).collect::<Vec<_>>(), [(id(1), 3)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

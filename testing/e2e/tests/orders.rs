@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 const BOUNCE: &str = "/api/admin/bounce/v1";
 const SUSPEND: &str = "/api/admin/suspend/v1";
 const SUSPEND_READY: &str = "/api/admin/suspend-ready-q/v1";
+const REBIND: &str = "/api/admin/rebind/v1";
 const FLUSH: &str = "/api/admin/flush/v1";
 const HOLD: &str = "/api/admin/hold/v1";
 const MESSAGE: &str = "/api/admin/inspect-message/v1";
@@ -72,6 +73,51 @@ fn a_suspension_outlives_a_kill_and_ends_when_it_is_taken_back() {
 }
 
 #[test]
+fn a_rebinding_moves_mail_to_another_queue_and_a_kill_leaves_it_there() {
+    for kind in ["RocksDB", "LocalDisk"] {
+        let scratch = Scratch::new();
+        let sink = Sink::start(&scratch, "sink", &[]);
+        let launch = || Launch::relay(&scratch, sink.address).env("RELAY_KIND", kind);
+        let mut relay = launch().start();
+        for domain in ["old.test", "new.test"] {
+            let order = json!({"domain": domain, "reason": "maintenance", "duration": "1 hour"});
+            http::json(relay.http(), "POST", SUSPEND, &order);
+        }
+        (0..3).for_each(|n| submit(&relay, &format!("r{n}@old.test")));
+        relay.await_metric("scheduled_count_total", 3.0, SOON);
+        let listed = json!({"domain": "old.test", "reason": "r", "data": {}, "trigger_rebind_event": true});
+        let (status, text) = http::send(relay.http(), "POST", REBIND, "application/json", &listed.to_string());
+        assert!(status == 400 && text.contains("trigger_rebind_event"), "{status} {text}");
+        let order = json!({"domain": "old.test", "reason": "they moved", "data": {"queue": "new.test", "why": "test"}});
+        assert_eq!(http::json(relay.http(), "POST", REBIND, &order)["messages"], 3);
+        let moved = |relay: &Kumod| {
+            let (status, text) = http::get(relay.http(), &format!("{SCHED}?queue_name=new.test"));
+            let queue: Value = serde_json::from_str(&text).unwrap_or_default();
+            (status == 200 && queue["messages"].as_array().is_some_and(|all| all.len() == 3)).then_some(queue)
+        };
+        let queue = until(SOON, "three messages in the other queue", || moved(&relay));
+        assert_eq!(queue["messages"][0]["message"]["meta"]["why"], "test", "{queue}");
+        until(SOON, "the end of the order", || list(&relay, REBIND).is_empty().then_some(()));
+        let logs = Logs::new(scratch.join("relay/logs"));
+        let records = logs.await_records("moves", 3, LATER, |r| r["type"] == "AdminRebind");
+        let text = "Rebound from old.test to new.test: they moved";
+        assert_eq!((&records[0]["response"]["code"], &records[0]["response"]["content"]), (&json!(250), &json!(text)));
+        assert_eq!((&records[0]["queue"], &records[0]["site"]), (&json!("new.test"), &json!("")));
+
+        relay.process.kill();
+        let relay = launch().start();
+        until(LATER, "three messages in the other queue again", || moved(&relay));
+        let suspended = list(&relay, SUSPEND).into_iter().find(|s| s["domain"] == "new.test").expect("in force");
+        let body = json!({"id": suspended["id"]}).to_string();
+        assert_eq!(http::send(relay.http(), "DELETE", SUSPEND, "application/json", &body).0, 200);
+        assert_eq!(recipients(&sink, 3), ["r0@old.test", "r1@old.test", "r2@old.test"]);
+        relay.await_metric("message_count", 0.0, SOON);
+        relay.stop();
+        assert_eq!(recipients(&sink, 3).len(), 3, "once each");
+    }
+}
+
+#[test]
 fn a_bounce_ends_what_waits_and_says_how_much() {
     let scratch = Scratch::new();
     let relay = Launch::relay(&scratch, nobody()).env("RELAY_RETRY", "1h").start();
@@ -109,14 +155,14 @@ fn a_ready_queue_is_suspended_by_its_name_and_a_flush_does_not_wait_for_the_retr
     let relay = Launch::relay(&scratch, nobody()).env("RELAY_RETRY", "1h").start();
     submit(&relay, "one@a.test");
     relay.await_metric("scheduled_count_total", 1.0, LATER);
+    let failed = "total_messages_transfail{service=\"smtp_client\"}";
+    relay.await_metric(failed, 1.0, SOON);
     let page = relay.metrics();
     let name = page.lines().find_map(|line| line.strip_prefix("ready_count{service=\"smtp_client:")?.split('"').next());
     let name = name.expect("a ready queue").to_owned();
     let held = json!({"name": name, "reason": "test", "expires": "2999-01-01T00:00:00Z"});
     let id = http::json(relay.http(), "POST", SUSPEND_READY, &held)["id"].clone();
     assert_eq!(list(&relay, SUSPEND_READY)[0]["expires"], "2999-01-01T00:00:00Z");
-    let failed = "total_messages_transfail{service=\"smtp_client\"}";
-    assert_eq!(relay.metric(failed), 1.0);
     assert_eq!(http::json(relay.http(), "POST", FLUSH, &json!({"reason": "now"}))["messages"], 1);
     until(SOON, "a flush that is done", || list(&relay, FLUSH).is_empty().then_some(()));
     assert_eq!(relay.metric(failed), 1.0, "it is due and has no way");

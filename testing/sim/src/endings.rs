@@ -3,7 +3,7 @@
 
 use crate::event::ServerEvent;
 use crate::world::World;
-use queue::{Ending, Queued};
+use queue::{Action, Ending, Order, Queued, Rebinding};
 
 impl World {
     /// Carries out `Effect::Settle`.
@@ -28,9 +28,14 @@ impl World {
 
     /// What a settler does with its message.
     pub fn settle_ending(&mut self, queued: Queued, ending: Ending) {
+        let rebinding = match &ending {
+            Ending::Rebound(order) => Some(order.id),
+            _ => None,
+        };
         if let Some(queued) = self.load(queued) {
             match ending {
                 Ending::Bounced(order) => self.settle_bounced(queued, &order),
+                Ending::Rebound(order) => self.rebind(queued, &order),
                 Ending::Expired => self.settle_expired(queued),
                 Ending::Undeliverable(failure) => {
                     self.report.untried += 1;
@@ -38,6 +43,24 @@ impl World {
                 }
             }
         }
+        if let Some(id) = rebinding {
+            self.with_queue(|q, now| q.settled_for(now, id));
+        }
         self.settler_soon();
+    }
+
+    /// Moves a message; the spool here is not told, so a crash finds it where it was.
+    fn rebind(&mut self, queued: Queued, order: &Order) {
+        let Action::Rebind(Rebinding { data, .. }) = &order.action else { return };
+        let Some(to) = data.get("queue").cloned() else { return };
+        self.report.rebound += 1;
+        if let Some(until) = self.flushed_until(queued.queue, &queued.message) {
+            self.flushed.insert(queued.message.id, until);
+        }
+        match self.dice.below(4) {
+            0 => self.with_queue(|q, now| q.not_rebound(now, queued, order.id)),
+            1 => self.with_queue(|q, now| q.stays(now, queued)),
+            _ => self.with_queue(|q, now| q.rebound(now, queued, &to, None)),
+        }
     }
 }

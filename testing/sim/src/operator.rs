@@ -7,7 +7,7 @@ use crate::plan::SECOND;
 use crate::world::World;
 use clock::Duration;
 use message::Message;
-use queue::{Action, Criteria, Order, OrderId, QueueCore, QueueKey};
+use queue::{Action, Criteria, Order, OrderId, QueueCore, QueueKey, Rebinding};
 
 impl World {
     /// The operator does something, or takes something back.
@@ -24,7 +24,7 @@ impl World {
         }
         let (order, lasts) = (self.draw_order(), self.dice.within(0, 90) * SECOND);
         let given = self.wall();
-        let lasts = if matches!(order, Action::Flush(_)) { 0 } else { lasts };
+        let lasts = if matches!(order, Action::Flush(_) | Action::Rebind(_)) { 0 } else { lasts };
         self.report.orders += 1;
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.report.orders.to_le_bytes());
@@ -49,6 +49,7 @@ impl World {
         let orders = self.orders.clone();
         // What an order had made due before is due at its old time again, unless the order stands.
         self.flushes.clear();
+        self.flushed.clear();
         self.note_flushes();
         self.with_queue(|q, now| {
             q.set_restoring(true);
@@ -68,7 +69,8 @@ impl World {
         let is_about = |order: &Order| {
             message.created() <= order.given && order.criteria().is_some_and(|criteria| criteria.matches(&name))
         };
-        self.flushes.iter().filter(|(order, _)| is_about(order)).map(|(_, ended)| ended.unwrap_or(u64::MAX)).max()
+        let here = self.flushes.iter().filter(|(order, _)| is_about(order)).map(|(_, ended)| ended.unwrap_or(u64::MAX));
+        here.chain(self.flushed.get(&message.id).copied()).max()
     }
 
     /// Orders to flush came or went.
@@ -110,11 +112,16 @@ impl World {
         if !queues.is_empty() && self.dice.chance(800) {
             criteria.queue_names = vec![self.dice.pick(&queues).clone()];
         }
-        match self.dice.below(5) {
+        match self.dice.below(6) {
             0 if !ready.is_empty() => Action::SuspendReady(self.dice.pick(&ready).clone()),
             1 => Action::Bounce(criteria),
             2 => Action::Hold(criteria),
             3 => Action::Flush(criteria),
+            4 => {
+                let to = queues.first().cloned().unwrap_or_else(|| "d0.test".to_owned());
+                let data = [("queue".to_owned(), to)].into();
+                Action::Rebind(Rebinding { criteria, data, always_flush: false })
+            }
             _ => Action::Suspend(criteria),
         }
     }

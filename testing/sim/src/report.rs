@@ -49,6 +49,8 @@ counts! {
     bounces,
     /// Orders of the operator.
     orders,
+    /// Messages moved by order, or not.
+    rebound,
     /// Recipients bounced by order.
     admin_bounces,
     /// Recipients expired.

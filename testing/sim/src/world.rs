@@ -13,6 +13,7 @@ use crate::peer::Peer;
 use crate::plan::{Plan, RETRY_SECONDS_MAX, SECOND};
 use crate::{Options, Outcome, Report, Sabotage};
 use clock::WallTime;
+use message::MessageId;
 use queue::Order;
 use spool::FileName;
 use spool::fault::FaultDisk;
@@ -44,6 +45,8 @@ pub(crate) struct World {
     pub orders: Vec<Order>,
     /// Orders to flush of this life: those that ended, and when; those that stand.
     pub flushes: Vec<(Order, Option<u64>)>,
+    /// Messages that left a queue under such an order, and until when they were under it.
+    pub flushed: BTreeMap<MessageId, u64>,
     /// Clients that have not started.
     pub clients_to_come: usize,
     /// The route each domain was given last.
@@ -89,6 +92,7 @@ impl World {
             recovered: false,
             orders: Vec::new(),
             flushes: Vec::new(),
+            flushed: BTreeMap::new(),
             last_number: 0,
             pipes: BTreeMap::new(),
             trace: Vec::new(),

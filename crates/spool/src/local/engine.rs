@@ -273,7 +273,7 @@ impl<F: Files> MessageFiles<F> {
 
     /// Makes changes of names durable. A sync that failed since `before` was taken counts for all of them, although a later
     /// one succeeds: the kernel may have dropped what it could not write.
-    fn sync_changed(&self, before: &[(Folder, u64)]) -> Result<(), SpoolError> {
+    pub(super) fn sync_changed(&self, before: &[(Folder, u64)]) -> Result<(), SpoolError> {
         for (folder, before) in before {
             self.sync_names(*folder)?;
             if self.files.failed_syncs(*folder) != *before {
@@ -285,7 +285,7 @@ impl<F: Files> MessageFiles<F> {
     }
 
     /// Whether it was there.
-    fn remove_if_there(&self, name: LocalName) -> Result<bool, SpoolError> {
+    pub(super) fn remove_if_there(&self, name: LocalName) -> Result<bool, SpoolError> {
         match self.files.remove(name) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),

@@ -16,6 +16,7 @@ mod intent;
 mod marks;
 mod names;
 mod recovery;
+mod rewrite;
 
 pub use engine::{MessageFiles, Undo};
 pub use fault::FaultFiles;

@@ -7,10 +7,10 @@
 use super::Random;
 use super::{body, due, is_same, nonces, queue_of, sealed, small_settings};
 use clock::WallTime;
-use message::{MessageId, Place, Sealed};
+use message::{MessageId, Place, Sealed, Settled};
 use spool::fault::FaultDisk;
 use spool::{Batch, Damage, Disk, FileName, Mark, PAGE_OCTETS, RecoveredMessage, Recovering, Recovery};
-use spool::{SegmentLog, Settings, SpoolError, Step};
+use spool::{Rewrite, SegmentLog, Settings, SpoolError, Step};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,6 +26,11 @@ struct Promise {
     done: BTreeSet<u32>,
     maybe_done: BTreeSet<u32>,
     maybe_removed: bool,
+    /// As which it may be found instead, after rewrites that failed.
+    maybe: Vec<Arc<Sealed>>,
+    /// What it was before it was written anew; counts again when the newest record was spoilt.
+    older: Vec<Arc<Sealed>>,
+    older_plans: Vec<(u16, WallTime)>,
     /// A bit of its record was turned over on the disk.
     spoilt: bool,
     /// Made since the log began, before the mail of earlier runs was adopted.
@@ -73,6 +78,8 @@ pub struct Rig {
     /// Bits were turned over.
     has_spoilt: bool,
     pub given_up: u64,
+    /// Messages written anew.
+    pub rewritten: u64,
     /// Recoveries that began from a checkpoint.
     pub from_checkpoints: usize,
 }
@@ -98,6 +105,7 @@ impl Rig {
             has_aside: false,
             has_spoilt: false,
             given_up: 0,
+            rewritten: 0,
             from_checkpoints: 0,
         }
     }
@@ -118,7 +126,8 @@ impl Rig {
             };
         }
         match self.random.below(24) {
-            0..14 => self.commit(),
+            0..13 => self.commit(),
+            13 => self.rewrite(),
             14..18 => self.maintain(),
             18 | 19 => self.read_one(),
             20 => self.set_aside_one(),
@@ -185,6 +194,7 @@ impl Rig {
             promise.done = before.done;
             promise.maybe_done.extend(before.maybe_done);
             promise.maybe_removed |= before.maybe_removed;
+            promise.maybe.extend(before.maybe.into_iter().chain([before.sealed]));
         }
         self.has_committed = false;
         self.promises.values_mut().for_each(|promise| promise.young = false);
@@ -279,12 +289,64 @@ impl Rig {
                 done: BTreeSet::new(),
                 maybe_done: BTreeSet::new(),
                 maybe_removed: false,
+                maybe: Vec::new(),
+                older: Vec::new(),
+                older_plans: Vec::new(),
                 spoilt: false,
                 young: self.recovering.is_some(),
             };
             self.promises.insert(sealed.id, promise);
         }
         messages
+    }
+
+    /// Some live messages are written anew: another queue, other content, as many recipients.
+    fn rewrite(&mut self) -> Result<(), SpoolError> {
+        let mut rewrites: Vec<Rewrite> = Vec::new();
+        for _ in 0..=self.random.below(3) {
+            let Some(id) = self.some_live() else { break };
+            let promise = &self.promises[&id];
+            if promise.spoilt || rewrites.iter().any(|other| other.sealed.id == id) {
+                continue;
+            }
+            let number = 1 << 40 | self.random.below(1 << 30);
+            let octets = self.random.below(self.work.body_max) as usize;
+            let Sealed { envelope, .. } = (*promise.sealed).clone();
+            let sealed = Sealed {
+                id,
+                envelope,
+                due: due(self.random.below(1 << 40)),
+                ..sealed(number, 1, &body(number, octets))
+            };
+            let mut settled = Settled::default();
+            promise.maybe_done.iter().for_each(|recipient| _ = settled.insert(*recipient as u16));
+            rewrites.push(Rewrite { sealed, attempts: self.random.below(9) as u16, settled });
+        }
+        let Some(log) = self.log.as_mut() else { return Ok(()) };
+        let done = log.rewrite(&rewrites);
+        if done.is_ok() && !rewrites.is_empty() {
+            (self.before, self.has_committed) = (None, true);
+        }
+        for (at, Rewrite { sealed, attempts, .. }) in rewrites.into_iter().enumerate() {
+            let promise = self.promises.get_mut(&sealed.id).expect("just found");
+            match &done {
+                Ok(places) => {
+                    // Marks of failed commits come behind it.
+                    let plans = promise.plans.split_off(1);
+                    promise.older_plans.append(&mut promise.plans);
+                    promise.plans = [(attempts, sealed.due)].into_iter().chain(plans).collect();
+                    promise.done = promise.maybe_done.clone();
+                    (promise.place, promise.maybe) = (Some(places[at]), Vec::new());
+                    promise.older.push(std::mem::replace(&mut promise.sealed, Arc::new(sealed)));
+                    self.rewritten += 1;
+                }
+                Err(_) => {
+                    promise.plans.push((attempts, sealed.due));
+                    promise.maybe.push(Arc::new(sealed));
+                }
+            }
+        }
+        done.map(|_| ())
     }
 
     /// Some live message; of the oldest few, which are what compaction is for, rarely one.
@@ -450,13 +512,21 @@ impl Rig {
             let id = message.id;
             let promise = self.promises.get(&id).unwrap_or_else(|| panic!("{id} is removed or was never appended"));
             assert!(!promise.young, "{id} is not from an earlier run");
-            let done = check(message, promise);
+            let mut sealed = &promise.sealed;
             match log.read(id, message.place) {
-                Ok(read) => assert!(is_same(&read, &promise.sealed), "content of {id}"),
+                Ok(read) => {
+                    let older = promise.older.iter().filter(|_| promise.spoilt);
+                    let found =
+                        [sealed].into_iter().chain(&promise.maybe).chain(older).find(|sealed| is_same(&read, sealed));
+                    sealed = found.unwrap_or_else(|| panic!("content of {id}"));
+                }
                 Err(error @ SpoolError::Io { .. }) => unread = Err(error),
                 Err(error) => assert!(promise.spoilt, "{id} does not read: {error}"),
             }
+            let done = check(message, promise, sealed, unread.is_err());
             let promise = Promise {
+                sealed: sealed.clone(),
+                maybe: if unread.is_ok() { Vec::new() } else { promise.maybe.clone() },
                 place: Some(message.place),
                 ours: true,
                 plans: vec![(message.attempts, message.due)],
@@ -487,12 +557,17 @@ impl Rig {
 }
 
 /// Checks what a recovery says of one message; its settled recipients.
-fn check(message: &RecoveredMessage, promise: &Promise) -> BTreeSet<u32> {
+fn check(message: &RecoveredMessage, promise: &Promise, sealed: &Sealed, is_unread: bool) -> BTreeSet<u32> {
     let id = message.id;
-    assert_eq!(*message.queue, queue_of(&promise.sealed.envelope, &promise.sealed.meta));
-    assert_eq!(usize::from(message.recipients), promise.sealed.envelope.recipients.len());
-    assert_eq!(message.size as usize, promise.sealed.head.len() + promise.sealed.body.len());
-    assert!(promise.plans.contains(&(message.attempts, message.due)), "{id}: {message:?} of {:?}", promise.plans);
+    assert_eq!(usize::from(message.recipients), sealed.envelope.recipients.len());
+    // Which of its forms it has nobody knows who could not read it.
+    if !is_unread && !promise.spoilt {
+        assert_eq!(*message.queue, queue_of(&sealed.envelope, &sealed.meta));
+        assert_eq!(message.size as usize, sealed.head.len() + sealed.body.len());
+    }
+    let plan = (message.attempts, message.due);
+    let was_older = promise.spoilt && promise.older_plans.contains(&plan);
+    assert!(was_older || promise.plans.contains(&plan), "{id}: {message:?} of {:?}", promise.plans);
     let settled = (0..message.recipients).filter(|r| message.settled.contains(*r));
     let done: BTreeSet<u32> = settled.map(u32::from).collect();
     assert_eq!(done.len(), message.settled.len(), "{id}: no recipients but those of the envelope");

@@ -4,10 +4,10 @@
 pub mod messages;
 
 use clock::WallTime;
-use message::{MessageId, Place, Sealed};
+use message::{MessageId, Place, Sealed, Settled};
 use messages::{Random, body, due, pending, queue_of, resident, sealed};
 use spool::local::{FaultFiles, Files, Folder, LocalReport, MessageFiles, Run, Undo};
-use spool::{Mark, RecoveredMessage, SpoolError};
+use spool::{Mark, RecoveredMessage, Rewrite, SpoolError};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub type Engine = MessageFiles<FaultFiles>;
@@ -25,6 +25,10 @@ struct Promise {
     done: BTreeSet<u16>,
     maybe_done: BTreeSet<u16>,
     maybe_removed: bool,
+    /// As which it may be found instead, after rewrites that failed.
+    maybe: Vec<Sealed>,
+    /// What was settled when the first of them failed: marks since then may be lost with the power.
+    sure_done: Option<BTreeSet<u16>>,
 }
 
 /// A transaction on its way.
@@ -67,6 +71,7 @@ pub struct Counts {
     pub unfinished: u64,
     pub torn_marks: u64,
     pub undone_at_start: u64,
+    pub rewritten: u64,
 }
 
 impl Rig {
@@ -103,7 +108,7 @@ impl Rig {
     /// One random thing; `Err` when the disk refused.
     pub fn step(&mut self) -> Result<(), SpoolError> {
         self.opened()?;
-        match self.random.below(16) {
+        match self.random.below(17) {
             0..3 => {
                 self.begin();
                 Ok(())
@@ -117,6 +122,7 @@ impl Rig {
             12 => self.write_marks(),
             13 => self.remove(),
             14 => self.sync_removals(),
+            15 => self.rewrite(),
             _ => self.load_one(),
         }
     }
@@ -181,6 +187,8 @@ impl Rig {
                 done: BTreeSet::new(),
                 maybe_done: BTreeSet::new(),
                 maybe_removed: false,
+                maybe: Vec::new(),
+                sure_done: None,
             };
             self.promises.insert(sealed.id, promise);
         }
@@ -267,7 +275,7 @@ impl Rig {
                 match mark {
                     Mark::Attempt { attempts, due, .. } => {
                         let at = promise.plans.iter().rposition(|plan| plan == &(*attempts, *due));
-                        promise.plans.drain(..at.unwrap_or(0));
+                        promise.plans.drain(..at.filter(|_| promise.sure_done.is_none()).unwrap_or(0));
                     }
                     Mark::RecipientsDone { recipients, .. } => {
                         promise.done.extend(recipients.iter().map(|r| *r as u16))
@@ -305,11 +313,43 @@ impl Rig {
         Ok(())
     }
 
+    /// A live message is written anew: another queue, other content, as many recipients.
+    fn rewrite(&mut self) -> Result<(), SpoolError> {
+        // Marks of it come before.
+        self.write_marks()?;
+        let Some(id) = self.live() else { return Ok(()) };
+        let promise = self.promises.get_mut(&id).expect("just found");
+        let number = 1 << 40 | self.random.below(1 << 30);
+        let content = sealed(number, 1, &body(number, self.random.below(3000) as usize));
+        let due = due(self.random.below(1 << 40));
+        let sealed = Sealed { id, envelope: promise.sealed.envelope.clone(), due, ..content };
+        let mut settled = Settled::default();
+        promise.maybe_done.iter().for_each(|recipient| _ = settled.insert(*recipient));
+        let attempts = self.random.below(9) as u16;
+        let Some(engine) = &self.engine else { return Ok(()) };
+        let done = engine.rewrite(&Rewrite { sealed: sealed.clone(), attempts, settled });
+        match &done {
+            Ok(()) => {
+                (promise.plans, promise.done) = (vec![(attempts, due)], promise.maybe_done.clone());
+                (promise.sealed, promise.maybe, promise.sure_done) = (sealed, Vec::new(), None);
+                self.counts.rewritten += 1;
+            }
+            Err(_) => {
+                promise.sure_done.get_or_insert(promise.done.clone());
+                promise.plans.push((attempts, due));
+                promise.maybe.push(sealed);
+            }
+        }
+        done
+    }
+
     fn load_one(&mut self) -> Result<(), SpoolError> {
         let Some(id) = self.live() else { return Ok(()) };
         let Some(engine) = &self.engine else { return Ok(()) };
         let promise = &self.promises[&id];
-        assert!(engine.load(id)? == resident(&promise.sealed), "content of {id}");
+        let read = engine.load(id)?;
+        let mut forms = [&promise.sealed].into_iter().chain(&promise.maybe);
+        assert!(forms.any(|form| read == resident(form)), "content of {id}");
         Ok(())
     }
 
@@ -325,21 +365,30 @@ impl Rig {
             let id = message.id;
             let promise = self.promises.get(&id).unwrap_or_else(|| panic!("{id} is removed or was never written"));
             assert_eq!(message.recipients as usize, promise.sealed.envelope.recipients.len());
-            assert_eq!(*message.queue, queue_of(&promise.sealed.envelope, &promise.sealed.meta));
-            assert_eq!((message.place, message.size as usize), (Place::OWN_FILE, size(&promise.sealed)));
             let plan = (message.attempts, message.due);
             assert!(promise.plans.contains(&plan), "{id}: {plan:?} of {:?}", promise.plans);
             let left: BTreeSet<u16> = pending(message).into_iter().collect();
             let done: BTreeSet<u16> = (0..message.recipients).filter(|r| !left.contains(r)).collect();
-            assert!(done.is_superset(&promise.done), "{id}: settled recipients stay settled");
+            assert!(
+                done.is_superset(promise.sure_done.as_ref().unwrap_or(&promise.done)),
+                "{id}: settled recipients stay settled"
+            );
             assert!(done.is_subset(&promise.maybe_done), "{id}: recipients settle only by marks");
+            let mut form = &promise.sealed;
             match engine.load(id) {
-                Ok(content) => assert!(content == resident(&promise.sealed), "content of {id}"),
+                Ok(content) => {
+                    let mut forms = [form].into_iter().chain(&promise.maybe);
+                    form = forms.find(|form| content == resident(form)).unwrap_or_else(|| panic!("content of {id}"));
+                    assert_eq!(*message.queue, queue_of(&form.envelope, &form.meta));
+                    assert_eq!((message.place, message.size as usize), (Place::OWN_FILE, size(form)));
+                }
                 Err(error @ SpoolError::File { .. }) => unread = Err(error),
                 Err(error) => panic!("{id} does not read: {error}"),
             }
+            let form = form.clone();
             let mut promise = Promise { transaction: None, maybe_removed: false, ..promise.clone() };
             if !(self.killed && self.faulty) {
+                (promise.sealed, promise.maybe, promise.sure_done) = (form, Vec::new(), None);
                 (promise.ours, promise.plans) = (true, vec![plan]);
                 (promise.done, promise.maybe_done) = (done.clone(), done);
             }

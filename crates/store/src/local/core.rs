@@ -5,14 +5,14 @@
 
 use super::files::RealFiles;
 use super::keeper::Chore;
-use super::marker::{MarkCounters, MarkQueue};
+use super::marker::{Flush, MarkCounters, MarkQueue};
 use crate::Appended;
 use crate::hints::Recent;
 use crate::lock::SpoolLock;
 use crate::options::Stats;
 use message::{MessageId, Sealed};
 use spool::local::{Folder, MessageFiles, Undo};
-use spool::{Durable, LogStats, Mark, RecoveredMessage, SpoolError};
+use spool::{Durable, LogStats, Mark, RecoveredMessage, Rewrite, SpoolError};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -175,11 +175,20 @@ impl Core {
 
     /// Puts a mark in the queue of the one thread that writes those of its message.
     pub fn mark(&self, mark: Mark) {
-        let marker = match Folder::of(mark.id()) {
+        self.marker_of(mark.id()).mark(mark);
+    }
+
+    /// Has a message written anew by the thread that writes its marks.
+    pub fn rewrite(&self, rewrite: Rewrite, reply: Flush) {
+        self.marker_of(rewrite.sealed.id).rewrite(rewrite, reply);
+    }
+
+    fn marker_of(&self, id: MessageId) -> &MarkQueue {
+        let marker = match Folder::of(id) {
             Folder::Messages(number) => usize::from(number) % self.markers.len(),
             Folder::Intents | Folder::Corrupt => 0,
         };
-        self.markers[marker].mark(mark);
+        &self.markers[marker]
     }
 
     /// Recovery found messages: takes those away that a killed process had finished, and notes what else it had done.

@@ -7,7 +7,7 @@
 
 use message::MessageId;
 use spool::local::{Files, Folder, MessageFiles};
-use spool::{Mark, SpoolError};
+use spool::{Mark, Rewrite, SpoolError};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,6 +30,8 @@ struct State {
     removals: Waiting,
     /// Messages that stay.
     notes: Waiting,
+    /// Messages to be written anew.
+    rewrites: Vec<(Rewrite, Flush)>,
     flushes: Vec<Flush>,
     closing: bool,
     ended: bool,
@@ -37,6 +39,15 @@ struct State {
 
 /// Marks by message.
 type Waiting = HashMap<MessageId, Pending>;
+
+/// What the thread does next.
+struct Taken {
+    removals: Waiting,
+    notes: Waiting,
+    rewrites: Vec<(Rewrite, Flush)>,
+    flushes: Vec<Flush>,
+    closing: bool,
+}
 
 /// What is to be written of one message.
 #[derive(Debug, Default)]
@@ -86,6 +97,16 @@ impl MarkQueue {
         }
     }
 
+    /// Puts a message in that is to be written anew, behind its marks so far.
+    pub fn rewrite(&self, rewrite: Rewrite, reply: Flush) {
+        let mut state = self.state();
+        if !state.ended {
+            // Else dropping it tells.
+            state.rewrites.push((rewrite, reply));
+            self.wake.notify_one();
+        }
+    }
+
     /// Asks for everything so far to be made durable.
     pub fn flush(&self, flush: Flush) {
         let mut state = self.state();
@@ -110,7 +131,7 @@ impl MarkQueue {
 
 impl State {
     fn is_empty(&self) -> bool {
-        self.removals.is_empty() && self.notes.is_empty()
+        self.removals.is_empty() && self.notes.is_empty() && self.rewrites.is_empty()
     }
 
     fn add(&mut self, mark: Mark) {
@@ -198,7 +219,7 @@ impl<F: Files> Marker<F> {
 
     /// Takes what waits and writes it; false at the end.
     fn turn(&mut self) -> bool {
-        let ((removals, notes), flushes, closing) = self.take();
+        let Taken { removals, notes, rewrites, flushes, closing } = self.take();
         let all = closing || !flushes.is_empty();
         let mut result = Ok(());
         if self.retry_at.is_some_and(|at| all || at <= Instant::now()) {
@@ -207,6 +228,7 @@ impl<F: Files> Marker<F> {
         }
         result = result.and(self.write(removals, false));
         result = result.and(self.write(notes, false));
+        rewrites.into_iter().for_each(|(rewrite, reply)| _ = reply.send(self.rewrite(&rewrite)));
         result = result.and(self.sync_folders(all));
         if !self.failed.is_empty() || result.is_err() {
             self.retry_at.get_or_insert_with(|| Instant::now() + self.retry_interval);
@@ -218,8 +240,21 @@ impl<F: Files> Marker<F> {
         !closing || !self.queue.state().is_empty()
     }
 
+    /// Writes a message anew, unless marks of it are still to be written.
+    fn rewrite(&mut self, rewrite: &Rewrite) -> Result<(), SpoolError> {
+        let id = rewrite.sealed.id;
+        if self.failed.contains_key(&id) {
+            self.write(HashMap::new(), true)?;
+        }
+        self.engine.rewrite(rewrite).inspect_err(|error| {
+            tracing::error!(%error, message = %id, "a message cannot be written anew: it stays as it is");
+            // The name may stand and not be durable.
+            self.unsynced.entry(Folder::of(id)).or_insert_with(Instant::now);
+        })
+    }
+
     /// Waits for something to do, and takes all of it.
-    fn take(&self) -> ((Waiting, Waiting), Vec<Flush>, bool) {
+    fn take(&self) -> Taken {
         let mut state = self.queue.state();
         loop {
             let now = Instant::now();
@@ -230,8 +265,10 @@ impl<F: Files> Marker<F> {
             };
             let due = until.is_some_and(|until| until <= now);
             if due || state.closing || !state.is_empty() || !state.flushes.is_empty() {
-                let all = state.closing || !state.flushes.is_empty();
-                return (state.take(all), std::mem::take(&mut state.flushes), state.closing);
+                let all = state.closing || !state.flushes.is_empty() || !state.rewrites.is_empty();
+                let (rewrites, flushes) = (std::mem::take(&mut state.rewrites), std::mem::take(&mut state.flushes));
+                let (removals, notes) = state.take(all);
+                return Taken { removals, notes, rewrites, flushes, closing: state.closing };
             }
             state = match until {
                 None => self.queue.wake.wait(state).unwrap_or_else(PoisonError::into_inner),

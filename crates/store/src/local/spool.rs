@@ -12,12 +12,13 @@ use crate::lock::{SpoolLock, lock};
 use crate::options::{Options, Stats};
 use crate::reads::Reads;
 use crate::{Appended, StoreError};
-use message::{MessageId, Resident, Sealed};
+use message::{MessageId, Place, Resident, Sealed};
 use spool::local::{Folder, MessageFiles, ReadFiles, Run};
-use spool::{Mark, SpoolError, check_transaction};
+use spool::{Mark, Rewrite, SpoolError, check_transaction};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
+use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
@@ -114,6 +115,17 @@ impl LocalSpool {
             drop(permit);
         });
         answer.await.map_err(|_| SpoolError::Closed)?
+    }
+
+    /// See [`SpoolHandle::rewrite`](crate::SpoolHandle::rewrite). The thread that writes the message's marks does it.
+    pub async fn rewrite(&self, rewrite: Rewrite) -> Result<Place, SpoolError> {
+        check_transaction(slice::from_ref(&rewrite.sealed))?;
+        if let Some(error) = self.core.stopped() {
+            return Err(error);
+        }
+        let (reply, answer) = oneshot::channel();
+        self.core.rewrite(rewrite, reply);
+        answer.await.map_err(|_| SpoolError::Closed)?.map(|()| Place::OWN_FILE)
     }
 
     /// See [`SpoolHandle::mark`](crate::SpoolHandle::mark).
