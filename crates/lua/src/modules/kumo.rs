@@ -7,6 +7,7 @@ use crate::convert;
 use crate::modules::{dkim, dns, log, memory, on, reject, tuning};
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
+use crate::types::throttle::LuaThrottle;
 use config::{
     BounceClassifier, EgressPath, EgressPool, EgressSource, EsmtpListener, HttpListener, ListenerDomain, LocalLogs,
     QueueConfig, SpoolOptions,
@@ -34,6 +35,7 @@ pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
     makes::<EgressSource>(lua, &kumo, "make_egress_source", "kumo.make_egress_source")?;
     makes::<EgressPool>(lua, &kumo, "make_egress_pool", "kumo.make_egress_pool")?;
     makes::<ListenerDomain>(lua, &kumo, "make_listener_domain", "kumo.make_listener_domain")?;
+    kumo.set("make_throttle", lua.create_function(LuaThrottle::make)?)?;
     kumo.set("validation_failed", lua.create_function(validation_failed)?)?;
     kumo.set("dkim", dkim::create(lua)?)?;
     kumo.set("dns", dns::create(lua)?)?;
