@@ -61,11 +61,11 @@ impl Policy for LuaPolicy {
     }
 
     fn smtp_server_data(&self, draft: Draft, conn: ConnMeta) -> Answer<'_, Draft> {
-        Box::pin(self.lend(Event::Data, draft, conn))
+        Box::pin(self.lend(Event::Data, draft, Some(conn)))
     }
 
     fn smtp_server_message_received(&self, draft: Draft, conn: ConnMeta) -> Answer<'_, Draft> {
-        Box::pin(self.lend(Event::MessageReceived, draft, conn))
+        Box::pin(self.lend(Event::MessageReceived, draft, Some(conn)))
     }
 
     fn get_listener_domain(
@@ -93,6 +93,10 @@ impl Policy for LuaPolicy {
 
     fn get_egress_path_config(&self, routing_domain: String, source: String, site: String) -> Answer<'_, EgressPath> {
         self.or_default(Event::EgressPathConfig, "kumo.make_egress_path", (routing_domain, source, site))
+    }
+
+    fn throttle_insert_ready_queue(&self, draft: Draft) -> Answer<'_, Draft> {
+        Box::pin(self.lend(Event::ThrottleInsertReadyQueue, draft, None))
     }
 }
 

@@ -127,14 +127,14 @@ impl LuaPolicy {
     }
 
     /// Lends a draft to a handler and takes it back.
-    pub(crate) async fn lend(&self, event: Event, draft: Draft, conn: ConnMeta) -> Result<Draft, PolicyError> {
+    pub(crate) async fn lend(&self, event: Event, draft: Draft, conn: Option<ConnMeta>) -> Result<Draft, PolicyError> {
         if !self.interest.has(event) {
             return Ok(draft);
         }
         let mut lent: Option<AnyUserData> = None;
         let lend = |lua: &Lua| {
             let userdata = lua.create_userdata(LuaMessage::lend(draft))?;
-            Ok((lent.insert(userdata).clone(), LuaConnMeta(conn)))
+            Ok((lent.insert(userdata).clone(), conn.map(LuaConnMeta)))
         };
         let context = self.check_out(event)?;
         let answer = call_in(&context, event, self.may_wait(), lend, |_, _| Ok(())).await;
