@@ -105,6 +105,11 @@ impl LuaPolicy {
         Ok(())
     }
 
+    /// The throttles its scripts make, for who shares them with other nodes.
+    pub fn throttles(&self) -> Arc<Throttles> {
+        self.shared.throttles.clone()
+    }
+
     /// Calls the handlers of `event` until one returns something; `result` reads it.
     pub(crate) async fn call<A: IntoLuaMulti + Clone + Send, R>(
         &self,

@@ -32,6 +32,14 @@ impl Local {
         }
     }
 
+    /// Notes a hit that somebody else admitted: what is used up stays so for whoever is asked here next, but no debt grows.
+    pub fn note(&self, key: &str, rate: &Rate, now: Instant) {
+        let mut arrivals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrival = arrivals.get(key).copied().unwrap_or(Instant::ZERO);
+        let all_used = now + rate.tolerance() + rate.interval();
+        set(&mut arrivals, key, rate.charge(arrival, now).min(all_used), now);
+    }
+
     /// How many names have a memory.
     pub fn len(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -105,6 +113,16 @@ mod tests {
         assert!(!local.hit("one more", &slow, now).throttled);
         assert!(local.len() <= NAMES_MAX, "{} names", local.len());
         assert!(local.hit("busy", &slow, now).throttled && local.hit("one more", &slow, now).throttled);
+    }
+
+    #[test]
+    fn what_others_admitted_is_used_up_and_makes_no_debt() {
+        let (local, now) = (Local::default(), Instant::from_micros(1));
+        let rate = Rate::new(10, Duration::from_secs(1), 3);
+        local.note("a", &rate, now);
+        assert_eq!(local.hit("a", &rate, now).remaining, 1);
+        (0..50).for_each(|_| local.note("a", &rate, now));
+        assert_eq!(local.hit("a", &rate, now).retry_after, Some(Duration::from_millis(100)));
     }
 
     #[test]
