@@ -5,18 +5,18 @@
 
 use crate::error::LoadError;
 use crate::guard;
+use crate::lua_policy::Shared;
 use crate::pool::Limits;
 use crate::registry::Registry;
 use crate::signers::Signers;
 use crate::state;
-use crate::lua_policy::Shared;
 use config::{DnsSettings, MemoryLimits};
 use mlua::{Function, Lua, LuaString, Table};
 use policy::{Event, Interest, Startup};
-use throttle::Throttles;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use throttle::Throttles;
 
 /// A policy file, read once at start; every state is loaded from the same bytes.
 pub(crate) struct Source {

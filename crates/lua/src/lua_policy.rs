@@ -124,7 +124,11 @@ impl LuaPolicy {
     }
 
     /// Calls a handler whose return value does not matter.
-    pub(crate) async fn notify<A: IntoLuaMulti + Clone + Send>(&self, event: Event, arguments: A) -> Result<(), PolicyError> {
+    pub(crate) async fn notify<A: IntoLuaMulti + Clone + Send>(
+        &self,
+        event: Event,
+        arguments: A,
+    ) -> Result<(), PolicyError> {
         if !self.interest.has(event) {
             return Ok(());
         }

@@ -5,8 +5,8 @@
 
 use crate::context::{Host, Source};
 use crate::guard;
-use crate::modules;
 use crate::lua_policy::Shared;
+use crate::modules;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table};
 use sender_auth::Scratch;
 

@@ -1,6 +1,8 @@
 //! What a policy asks to be started, as `init` collected it.
 
-use config::{BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, MemoryLimits, RedisThrottles, SpoolOptions};
+use config::{
+    BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, MemoryLimits, RedisThrottles, SpoolOptions,
+};
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
 #[derive(Clone, Debug, Default)]

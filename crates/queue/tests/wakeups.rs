@@ -279,7 +279,11 @@ impl Model {
             Doing::Opening | Doing::Idle | Doing::Pausing(_) => None,
         });
         let asked = self.asked.iter().map(|queued| queued.message.id);
-        census.chain(held).chain(asked).chain(self.settled.iter().copied()).for_each(|id| *places.entry(id).or_default() += 1);
+        census
+            .chain(held)
+            .chain(asked)
+            .chain(self.settled.iter().copied())
+            .for_each(|id| *places.entry(id).or_default() += 1);
         for id in &self.owed {
             assert_eq!(places.remove(id), Some(1), "{id} is in so many places");
         }
