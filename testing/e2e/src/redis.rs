@@ -25,7 +25,16 @@ impl RunningRedis {
     /// Where another was before; it knows nothing of what that one knew.
     pub fn start_on(scratch: &Scratch, address: SocketAddr) -> RunningRedis {
         let mut command = peers::command("redis-server");
-        command.args(["--bind", "127.0.0.1", "--port", &address.port().to_string(), "--save", "", "--appendonly", "no"]);
+        command.args([
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &address.port().to_string(),
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]);
         command.arg("--dir").arg(scratch.path());
         let process = Process::spawn("redis-server", command);
         until(SOON, &format!("redis-server on {address}"), || TcpStream::connect(address).ok());

@@ -57,7 +57,8 @@ fn two_nodes_share_a_throttle_while_redis_is_there_and_each_has_its_share_while_
     let began = Instant::now();
     assert_eq!((taken(&one, 20), taken(&other, 20)), (0, 11));
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}: everybody waited for what is away", began.elapsed());
-    one.process.await_stderr("that Redis is away", SOON, |l| l.contains("75% of each throttle by itself").then_some(()));
+    one.process
+        .await_stderr("that Redis is away", SOON, |l| l.contains("75% of each throttle by itself").then_some(()));
 
     // It has forgotten everything: twenty more, found out by themselves and shared again.
     let _back = RunningRedis::start_on(&scratch, redis.address);
@@ -111,7 +112,7 @@ fn messages_go_back_before_the_ready_queue_uncounted_and_say_why_and_until_when(
     let text = delayed[0]["response"]["content"].as_str().unwrap_or_default().to_owned();
     assert!(text.starts_with("Context: ThrottledByThrottleInsertReadyQueue. Next due in "), "{text}");
     assert_eq!((&delayed[0]["num_attempts"], &delayed[0]["response"]["code"]), (&json!(0), &json!(400)));
-    node.await_metric("delayed_due_to_throttle_insert_ready", 1.0, SOON);
+    node.await_metric("delayed_due_to_throttle_insert_ready{queue=\"total\"}", 1.0, SOON);
 
     // The time is on disk.
     node.process.kill();
