@@ -16,7 +16,7 @@ use bounce::Classifier;
 use message::IdGenerator;
 use net::dns::MxCache;
 use net::tls::Connectors;
-use policy::{Interest, Policy};
+use policy::{Event, Interest, Policy};
 use queue::{ConnKey, Effect, Order, QueueCore, QueueSettings};
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -112,6 +112,9 @@ impl Engine {
         let mut queue = QueueCore::new(clock.mono(), QueueSettings { resident_bytes_max, seed });
         let (orders_file, orders) = parts.orders;
         queue.set_restoring(true);
+        if parts.policy.interest().has(Event::ThrottleInsertReadyQueue) {
+            queue.ask_before_ready();
+        }
         orders.into_iter().for_each(|order| _ = queue.order(clock.now(), order));
         Engine(Arc::new(Shared {
             interest: parts.policy.interest(),
@@ -215,6 +218,7 @@ impl Engine {
             Effect::Configure { queue, name } => self.configure_later(queue, name),
             Effect::Route { queue, name, config } => self.route_later(queue, name, config),
             Effect::Settle => self.start_settler(),
+            Effect::Ask => self.start_asker(),
             Effect::Spool => self.start_spooler(),
             Effect::Stalled { name, wait } => {
                 self.metrics.queue_stalls.inc();

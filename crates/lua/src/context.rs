@@ -5,6 +5,7 @@
 
 use crate::error::LoadError;
 use crate::guard;
+use crate::lua_policy::Shared;
 use crate::pool::Limits;
 use crate::registry::Registry;
 use crate::signers::Signers;
@@ -15,6 +16,7 @@ use policy::{Event, Interest, Startup};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use throttle::Throttles;
 
 /// A policy file, read once at start; every state is loaded from the same bytes.
 pub(crate) struct Source {
@@ -45,6 +47,10 @@ struct Handlers {
 /// What a state's `kumo` functions share with the program; lives in the state's app data.
 pub(crate) struct Host {
     pub signers: Arc<Signers>,
+    /// Throttles of all states.
+    pub throttles: Arc<Throttles>,
+    /// True while the running handler may wait without holding its thread: it was called asynchronously.
+    pub may_wait: bool,
     /// What `kumo.on` registered so far.
     pub registry: Registry,
     /// Collects what `init` asks for; `None` outside of `init`.
@@ -67,10 +73,12 @@ pub(crate) struct Host {
 
 impl Host {
     /// Nothing registered, nothing asked for.
-    pub fn new(signers: Arc<Signers>, memory_found: MemoryLimits, next: Function) -> Host {
+    pub fn new(shared: &Shared, memory_found: MemoryLimits, next: Function) -> Host {
         let registry = Registry::default();
         Host {
-            signers,
+            signers: shared.signers.clone(),
+            throttles: shared.throttles.clone(),
+            may_wait: false,
             registry,
             startup: None,
             current_event: None,
@@ -93,12 +101,12 @@ pub(crate) enum Purpose {
 
 impl Context {
     /// Runs the policy file in a fresh state.
-    pub fn load(source: &Source, signers: Arc<Signers>, purpose: Purpose) -> Result<Context, LoadError> {
-        Context::run(source, signers, purpose).map_err(|e| LoadError::script(&source.path, &e))
+    pub fn load(source: &Source, shared: &Shared, purpose: Purpose) -> Result<Context, LoadError> {
+        Context::run(source, shared, purpose).map_err(|e| LoadError::script(&source.path, &e))
     }
 
-    fn run(source: &Source, signers: Arc<Signers>, purpose: Purpose) -> mlua::Result<Context> {
-        let lua = state::new(source, signers)?;
+    fn run(source: &Source, shared: &Shared, purpose: Purpose) -> mlua::Result<Context> {
+        let lua = state::new(source, shared)?;
         let globals = lua.globals();
         if purpose == Purpose::Validate {
             globals.set("_VALIDATING_CONFIG", true)?;
@@ -125,9 +133,10 @@ impl Context {
         &self.handlers[event as usize].functions
     }
 
-    /// Marks the event that is being handled, for `kumo.on` and scripts that ask.
-    pub fn enter(&self, event: Event) -> mlua::Result<()> {
+    /// Marks the event that is being handled, for `kumo.on` and scripts that ask, and whether its handlers may wait.
+    pub fn enter(&self, event: Event, may_wait: bool) -> mlua::Result<()> {
         guard::restart(&self.lua);
+        self.with_host(|host| host.may_wait = may_wait);
         if self.changes_event(event.name()) {
             self.globals.raw_set(CURRENT_EVENT, &self.handlers[event as usize].name)?;
         }

@@ -6,6 +6,7 @@
 use crate::convert;
 use crate::lua_policy::{LuaPolicy, unexpected};
 use crate::types::address::LuaAddress;
+use crate::types::config_object::ConfigObject;
 use crate::types::conn_meta::LuaConnMeta;
 use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, QueueConfig};
 use message::Draft;
@@ -21,7 +22,7 @@ impl Policy for LuaPolicy {
     }
 
     fn smtp_server_connection_accepted(&self, conn: ConnMeta) -> Answer<'_, ()> {
-        done(self.notify(Event::ConnectionAccepted, LuaConnMeta(conn)))
+        Box::pin(self.notify(Event::ConnectionAccepted, LuaConnMeta(conn)))
     }
 
     fn smtp_server_ehlo(
@@ -33,7 +34,7 @@ impl Policy for LuaPolicy {
         if !self.interest.has(Event::Ehlo) {
             return done(Ok(None));
         }
-        done(self.call(Event::Ehlo, |_| Ok((domain, LuaConnMeta(conn), extensions)), ehlo_result))
+        Box::pin(self.call(Event::Ehlo, |_| Ok((domain, LuaConnMeta(conn), extensions)), ehlo_result))
     }
 
     fn smtp_server_auth_plain(
@@ -48,23 +49,23 @@ impl Policy for LuaPolicy {
         }
         let ids = AuthIdentity { authz_id: authz.clone(), authn_id: authc.clone() };
         let arguments = (authz, authc, password, LuaConnMeta(conn));
-        done(self.call(Event::AuthPlain, |_| Ok(arguments), |lua, value| auth_result(lua, value, ids)))
+        Box::pin(self.call(Event::AuthPlain, |_| Ok(arguments), |lua, value| auth_result(lua, value, ids)))
     }
 
     fn smtp_server_mail_from(&self, sender: ReversePath, conn: ConnMeta) -> Answer<'_, ()> {
-        done(self.notify(Event::MailFrom, (LuaAddress(sender.0), LuaConnMeta(conn))))
+        Box::pin(self.notify(Event::MailFrom, (LuaAddress(sender.0), LuaConnMeta(conn))))
     }
 
     fn smtp_server_rcpt_to(&self, recipient: Mailbox, conn: ConnMeta) -> Answer<'_, ()> {
-        done(self.notify(Event::RcptTo, (LuaAddress(Some(recipient)), LuaConnMeta(conn))))
+        Box::pin(self.notify(Event::RcptTo, (LuaAddress(Some(recipient)), LuaConnMeta(conn))))
     }
 
     fn smtp_server_data(&self, draft: Draft, conn: ConnMeta) -> Answer<'_, Draft> {
-        done(self.lend(Event::Data, draft, conn))
+        Box::pin(self.lend(Event::Data, draft, Some(conn)))
     }
 
     fn smtp_server_message_received(&self, draft: Draft, conn: ConnMeta) -> Answer<'_, Draft> {
-        done(self.lend(Event::MessageReceived, draft, conn))
+        Box::pin(self.lend(Event::MessageReceived, draft, Some(conn)))
     }
 
     fn get_listener_domain(
@@ -74,38 +75,56 @@ impl Policy for LuaPolicy {
         conn: ConnMeta,
     ) -> Answer<'_, Option<ListenerDomain>> {
         let arguments = (domain, listener.to_string(), LuaConnMeta(conn));
-        done(self.object(Event::ListenerDomain, "kumo.make_listener_domain", arguments))
+        Box::pin(self.object(Event::ListenerDomain, "kumo.make_listener_domain", arguments))
     }
 
     fn get_queue_config(&self, parts: QueueParts) -> Answer<'_, QueueConfig> {
         let arguments = (parts.domain, parts.tenant, parts.campaign, parts.routing_domain);
-        done(self.object(Event::QueueConfig, "kumo.make_queue_config", arguments).map(Option::unwrap_or_default))
+        self.or_default(Event::QueueConfig, "kumo.make_queue_config", arguments)
     }
 
     fn get_egress_pool(&self, name: String) -> Answer<'_, EgressPool> {
-        let pool = self.object(Event::EgressPool, "kumo.make_egress_pool", name.clone());
-        done(self.required(Event::EgressPool, &name, pool))
+        self.required(Event::EgressPool, "kumo.make_egress_pool", name)
     }
 
     fn get_egress_source(&self, name: String) -> Answer<'_, EgressSource> {
-        let source = self.object(Event::EgressSource, "kumo.make_egress_source", name.clone());
-        done(self.required(Event::EgressSource, &name, source))
+        self.required(Event::EgressSource, "kumo.make_egress_source", name)
     }
 
     fn get_egress_path_config(&self, routing_domain: String, source: String, site: String) -> Answer<'_, EgressPath> {
-        let arguments = (routing_domain, source, site);
-        done(self.object(Event::EgressPathConfig, "kumo.make_egress_path", arguments).map(Option::unwrap_or_default))
+        self.or_default(Event::EgressPathConfig, "kumo.make_egress_path", (routing_domain, source, site))
+    }
+
+    fn throttle_insert_ready_queue(&self, draft: Draft) -> Answer<'_, Draft> {
+        Box::pin(self.lend(Event::ThrottleInsertReadyQueue, draft, None))
     }
 }
 
 impl LuaPolicy {
     /// Pools and sources have no default: naming one is a promise that a handler knows it.
-    fn required<T>(&self, event: Event, name: &str, answer: Result<Option<T>, PolicyError>) -> Result<T, PolicyError> {
-        let text = || match self.interest.has(event) {
-            true => format!("the handler returned nothing for `{name}`"),
-            false => format!("event {} has not been registered (asked for `{name}`)", event.name()),
-        };
-        answer?.ok_or_else(|| PolicyError::Script { event: event.name(), text: text() })
+    fn required<T>(&self, event: Event, made_by: &'static str, name: String) -> Answer<'_, T>
+    where
+        T: Clone + Send + Sync + 'static,
+        ConfigObject<T>: mlua::UserData,
+    {
+        Box::pin(async move {
+            let text = || match self.interest.has(event) {
+                true => format!("the handler returned nothing for `{name}`"),
+                false => format!("event {} has not been registered (asked for `{name}`)", event.name()),
+            };
+            let answer = self.object(event, made_by, name.clone()).await?;
+            answer.ok_or_else(|| PolicyError::Script { event: event.name(), text: text() })
+        })
+    }
+
+    /// Queues and paths have defaults.
+    fn or_default<'a, T, A>(&'a self, event: Event, made_by: &'static str, arguments: A) -> Answer<'a, T>
+    where
+        T: Clone + Default + Send + Sync + 'static,
+        A: mlua::IntoLuaMulti + Clone + Send + 'a,
+        ConfigObject<T>: mlua::UserData,
+    {
+        Box::pin(async move { self.object(event, made_by, arguments).await.map(Option::unwrap_or_default) })
     }
 }
 

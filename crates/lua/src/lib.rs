@@ -6,12 +6,10 @@
 //! [`PolicyError::Script`]. A state whose handler failed is thrown away, so that an error costs
 //! nobody else anything.
 //!
-//! Handlers are called synchronously: no function offered yet can wait. When one can (DNS,
-//! HTTP, `kumo.sleep`), it is registered with mlua's `create_async_function` and a handler is
-//! called with `Function::call_async` in the place where `lua_policy.rs` now uses `call`: the
-//! future owns the checked-out state until it is done, which is why a state is a value and
-//! not a lock, and why the `Policy` trait answers with futures already. Handlers of a state
-//! that registered no such function can still be called synchronously, at half the price.
+//! Handlers are called synchronously until something makes them wait: throttles in Redis, or a script that sleeps. From then
+//! on they are called with `Function::call_async`, at twice the price: the future owns the checked-out state until it is done,
+//! which is why a state is a value and not a lock. A function that waits is registered with mlua's `create_async_function`,
+//! looks at `Host::may_wait`, and must be done at its first poll where that is false.
 //!
 //! The only crate that names `mlua`. Deliberately absent: decisions of any kind.
 

@@ -16,18 +16,26 @@ use crate::types::conn_meta::LuaConnMeta;
 use crate::types::message::LuaMessage;
 use config::MemoryLimits;
 use message::Draft;
-use mlua::{AnyUserData, IntoLuaMulti, Lua, Value};
+use mlua::{AnyUserData, Function, IntoLuaMulti, Lua, Value};
 use policy::{ConnMeta, Event, Interest, PolicyError, Startup};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use throttle::Throttles;
 
 /// A loaded policy script.
 pub struct LuaPolicy {
     source: Source,
-    signers: Arc<Signers>,
+    shared: Shared,
     pool: Pool,
     pub(crate) interest: Interest,
+}
+
+/// What all states of a policy have in common.
+#[derive(Default)]
+pub(crate) struct Shared {
+    pub signers: Arc<Signers>,
+    pub throttles: Arc<Throttles>,
 }
 
 impl LuaPolicy {
@@ -76,12 +84,12 @@ impl LuaPolicy {
     ) -> Result<(LuaPolicy, Startup), LoadError> {
         let text = std::fs::read(path).map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
         let source = Source { path: path.to_owned(), text, run_time_max, memory };
-        let signers = Arc::new(Signers::default());
-        let context = Context::load(&source, signers.clone(), purpose)?;
+        let shared = Shared::default();
+        let context = Context::load(&source, &shared, purpose)?;
         let startup = context.run_init(&source, purpose)?;
         context.warnings().iter().for_each(|line| tracing::warn!(target: "lua", "{line}"));
         let pool = Pool::new(context.limits());
-        let policy = LuaPolicy { interest: context.interest(), source, signers, pool };
+        let policy = LuaPolicy { interest: context.interest(), source, shared, pool };
         policy.pool.put_back(context);
         Ok((policy, startup))
     }
@@ -97,39 +105,48 @@ impl LuaPolicy {
         Ok(())
     }
 
+    /// The throttles its scripts make, for who shares them with other nodes.
+    pub fn throttles(&self) -> Arc<Throttles> {
+        self.shared.throttles.clone()
+    }
+
     /// Calls the handlers of `event` until one returns something; `result` reads it.
-    pub(crate) fn call<A: IntoLuaMulti + Clone, R>(
+    pub(crate) async fn call<A: IntoLuaMulti + Clone + Send, R>(
         &self,
         event: Event,
-        arguments: impl FnOnce(&Lua) -> mlua::Result<A>,
-        result: impl FnOnce(&Lua, Value) -> mlua::Result<R>,
+        arguments: impl FnOnce(&Lua) -> mlua::Result<A> + Send,
+        result: impl FnOnce(&Lua, Value) -> mlua::Result<R> + Send,
     ) -> Result<R, PolicyError> {
         let context = self.check_out(event)?;
-        let answer = call_in(&context, event, arguments, result);
+        let answer = call_in(&context, event, self.may_wait(), arguments, result).await;
         self.put_back(context, &answer);
         answer
     }
 
     /// Calls a handler whose return value does not matter.
-    pub(crate) fn notify<A: IntoLuaMulti + Clone>(&self, event: Event, arguments: A) -> Result<(), PolicyError> {
+    pub(crate) async fn notify<A: IntoLuaMulti + Clone + Send>(
+        &self,
+        event: Event,
+        arguments: A,
+    ) -> Result<(), PolicyError> {
         if !self.interest.has(event) {
             return Ok(());
         }
-        self.call(event, |_| Ok(arguments), |_, _| Ok(()))
+        self.call(event, |_| Ok(arguments), |_, _| Ok(())).await
     }
 
     /// Lends a draft to a handler and takes it back.
-    pub(crate) fn lend(&self, event: Event, draft: Draft, conn: ConnMeta) -> Result<Draft, PolicyError> {
+    pub(crate) async fn lend(&self, event: Event, draft: Draft, conn: Option<ConnMeta>) -> Result<Draft, PolicyError> {
         if !self.interest.has(event) {
             return Ok(draft);
         }
         let mut lent: Option<AnyUserData> = None;
         let lend = |lua: &Lua| {
             let userdata = lua.create_userdata(LuaMessage::lend(draft))?;
-            Ok((lent.insert(userdata).clone(), LuaConnMeta(conn)))
+            Ok((lent.insert(userdata).clone(), conn.map(LuaConnMeta)))
         };
         let context = self.check_out(event)?;
-        let answer = call_in(&context, event, lend, |_, _| Ok(()));
+        let answer = call_in(&context, event, self.may_wait(), lend, |_, _| Ok(())).await;
         // Before the state serves anybody else, and also when the draft goes down with an error.
         let back = lent.and_then(|userdata| userdata.borrow_mut::<LuaMessage>().ok()?.take_back());
         self.put_back(context, &answer);
@@ -142,7 +159,7 @@ impl LuaPolicy {
 
     /// Asks a handler for an object made by one of the `kumo.make_*` constructors; `None` when
     /// there is no handler or it returns nothing.
-    pub(crate) fn object<T: Clone + 'static, A: IntoLuaMulti + Clone>(
+    pub(crate) async fn object<T: Clone + Send + 'static, A: IntoLuaMulti + Clone + Send>(
         &self,
         event: Event,
         made_by: &'static str,
@@ -161,7 +178,12 @@ impl LuaPolicy {
             }
             other => Err(unexpected(event, other, &format!("the result of {made_by}"))),
         };
-        self.call(event, |_| Ok(arguments), read)
+        self.call(event, |_| Ok(arguments), read).await
+    }
+
+    /// True when handlers are called so that they can wait, which costs twice the price of a call: once one has.
+    fn may_wait(&self) -> bool {
+        self.shared.throttles.are_waited_for()
     }
 
     fn check_out(&self, event: Event) -> Result<Context, PolicyError> {
@@ -170,7 +192,7 @@ impl LuaPolicy {
     }
 
     fn fresh(&self) -> Result<Context, LoadError> {
-        Context::load(&self.source, self.signers.clone(), Purpose::Serve)
+        Context::load(&self.source, &self.shared, Purpose::Serve)
     }
 
     fn put_back<R>(&self, context: Context, answer: &Result<R, PolicyError>) {
@@ -185,26 +207,34 @@ pub(crate) fn unexpected(event: Event, found: &Value, expected: &str) -> mlua::E
     mlua::Error::runtime(format!("{} returned a {}: expected {expected}", event.name(), found.type_name()))
 }
 
-fn call_in<A: IntoLuaMulti + Clone, R>(
+async fn call_in<A: IntoLuaMulti + Clone + Send, R>(
     context: &Context,
     event: Event,
-    arguments: impl FnOnce(&Lua) -> mlua::Result<A>,
-    result: impl FnOnce(&Lua, Value) -> mlua::Result<R>,
+    may_wait: bool,
+    arguments: impl FnOnce(&Lua) -> mlua::Result<A> + Send,
+    result: impl FnOnce(&Lua, Value) -> mlua::Result<R> + Send,
 ) -> Result<R, PolicyError> {
-    let run = || {
-        context.enter(event)?;
+    let run = async {
+        context.enter(event, may_wait)?;
         let arguments = arguments(&context.lua)?;
         let (last, earlier) = context.handlers(event).split_last().ok_or_else(handler_gone)?;
         for handler in earlier {
-            let returned = handler.call::<Value>(arguments.clone())?;
+            let returned = call_one(handler, may_wait, arguments.clone()).await?;
             // KumoMTA ends the chain also at an explicit nil, and then fails for want of a value.
             if !returned.is_nil() {
                 return result(&context.lua, returned);
             }
         }
-        result(&context.lua, last.call::<Value>(arguments)?)
+        result(&context.lua, call_one(last, may_wait, arguments).await?)
     };
-    run().map_err(|e| to_policy_error(event.name(), &e))
+    run.await.map_err(|e: mlua::Error| to_policy_error(event.name(), &e))
+}
+
+async fn call_one<A: IntoLuaMulti + Send>(handler: &Function, may_wait: bool, arguments: A) -> mlua::Result<Value> {
+    match may_wait {
+        true => handler.call_async(arguments).await,
+        false => handler.call(arguments),
+    }
 }
 
 fn handler_gone() -> mlua::Error {

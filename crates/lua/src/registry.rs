@@ -98,7 +98,7 @@ const RAISED: [&str; Event::ALL.len() + 3] = {
 };
 
 /// KumoMTA's other events. A row leaves this list when its event comes to life.
-const NOT_RAISED: [&str; 21] = [
+const NOT_RAISED: [&str; 20] = [
     "main",
     "shutdown_logging",
     "spool_message_enumerated",
@@ -115,7 +115,6 @@ const NOT_RAISED: [&str; 21] = [
     "proxy_server_auth_rfc1929",
     "tsa_init",
     "tsa_load_shaping_data",
-    "throttle_insert_ready_queue",
     "requeue_message",
     "rebind_message",
     "should_enqueue_log_record",

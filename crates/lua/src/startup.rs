@@ -1,6 +1,6 @@
 //! What `init` asks to be started, collected option struct by option struct.
 
-use config::{BounceClassifier, EsmtpListener, HttpListener, LocalLogs, SpoolOptions};
+use config::{BounceClassifier, EsmtpListener, HttpListener, LocalLogs, RedisThrottles, SpoolOptions};
 use policy::Startup;
 
 /// One entry of [`Startup`]; lets the `kumo` functions share their code.
@@ -42,6 +42,15 @@ impl StartupEntry for BounceClassifier {
         match startup.bounce_classifier.replace(self) {
             None => Ok(()),
             Some(_) => Err("it was configured before; name all files in one call"),
+        }
+    }
+}
+
+impl StartupEntry for RedisThrottles {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
+        match startup.redis_throttles.replace(self) {
+            None => Ok(()),
+            Some(_) => Err("it was configured before; there is one server for all throttles"),
         }
     }
 }

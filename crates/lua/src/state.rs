@@ -5,18 +5,17 @@
 
 use crate::context::{Host, Source};
 use crate::guard;
+use crate::lua_policy::Shared;
 use crate::modules;
-use crate::signers::Signers;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table};
 use sender_auth::Scratch;
-use std::sync::Arc;
 
 /// A state in which the policy can be run.
-pub(crate) fn new(source: &Source, signers: Arc<Signers>) -> mlua::Result<Lua> {
+pub(crate) fn new(source: &Source, shared: &Shared) -> mlua::Result<Lua> {
     let lua = Lua::new_with(StdLib::ALL_SAFE, LuaOptions::default())?;
     guard::install(&lua, source.run_time_max)?;
     let next: Function = lua.globals().get("next")?;
-    lua.set_app_data(Host::new(signers, source.memory, next));
+    lua.set_app_data(Host::new(shared, source.memory, next));
     lua.set_app_data(Scratch::new());
     let package: Table = lua.globals().get("package")?;
     let search: String = package.get("path")?;

@@ -26,3 +26,5 @@ mod startup;
 mod support;
 #[path = "scripts/threads.rs"]
 mod threads;
+#[path = "scripts/throttles.rs"]
+mod throttles;

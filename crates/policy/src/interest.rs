@@ -28,6 +28,8 @@ pub enum Event {
     EgressSource,
     /// `get_egress_path_config`
     EgressPathConfig,
+    /// `throttle_insert_ready_queue`
+    ThrottleInsertReadyQueue,
 }
 
 /// A set of [`Event`]s.
@@ -36,7 +38,7 @@ pub struct Interest(u32);
 
 impl Event {
     /// Every event, in order.
-    pub const ALL: [Event; 12] = [
+    pub const ALL: [Event; 13] = [
         Event::ConnectionAccepted,
         Event::Ehlo,
         Event::AuthPlain,
@@ -49,6 +51,7 @@ impl Event {
         Event::EgressPool,
         Event::EgressSource,
         Event::EgressPathConfig,
+        Event::ThrottleInsertReadyQueue,
     ];
 
     /// KumoMTA's name, as scripts register it.
@@ -66,6 +69,7 @@ impl Event {
             Event::EgressPool => "get_egress_pool",
             Event::EgressSource => "get_egress_source",
             Event::EgressPathConfig => "get_egress_path_config",
+            Event::ThrottleInsertReadyQueue => "throttle_insert_ready_queue",
         }
     }
 }

@@ -136,6 +136,12 @@ pub trait Policy: Send + Sync {
     ) -> Answer<'_, EgressPath> {
         ready(EgressPath::default())
     }
+
+    /// A message is about to move from its scheduled to a ready queue; a due time ahead sends it back. Nothing else that is
+    /// done to it counts.
+    fn throttle_insert_ready_queue(&self, draft: Draft) -> Answer<'_, Draft> {
+        ready(draft)
+    }
 }
 
 /// An answer that is known at once.

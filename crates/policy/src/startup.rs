@@ -1,6 +1,8 @@
 //! What a policy asks to be started, as `init` collected it.
 
-use config::{BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, MemoryLimits, SpoolOptions};
+use config::{
+    BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, MemoryLimits, RedisThrottles, SpoolOptions,
+};
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +17,8 @@ pub struct Startup {
     pub local_logs: Vec<LocalLogs>,
     /// `kumo.configure_bounce_classifier`.
     pub bounce_classifier: Option<BounceClassifier>,
+    /// `kumo.configure_redis_throttles`.
+    pub redis_throttles: Option<RedisThrottles>,
     /// `kumo.set_memory_hard_limit` and its sisters.
     pub memory: MemoryLimits,
     /// `kumo.dns.configure_resolver` and its sisters.

@@ -56,5 +56,6 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         privileges::become_user(user)?;
         policy.check().context("after becoming the user given with --user")?;
     }
-    serve::serve(Arc::new(policy), startup, bound)
+    let throttles = policy.throttles();
+    serve::serve(Arc::new(policy), throttles, startup, bound)
 }

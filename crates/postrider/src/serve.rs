@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use store::{OrdersFile, Recovering, SpoolHandle};
 use telemetry::{LogWriter, Metrics};
+use throttle::Throttles;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The mail server on embedded defaults: relays for this machine, delivers by MX.
@@ -71,7 +72,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         tracing::warn!("running as root: --user names a user to become");
     }
     eprintln!("spool and logs are in {}", state.display());
-    serve(Arc::new(StaticPolicy), startup, bound)
+    serve(Arc::new(StaticPolicy), Arc::default(), startup, bound)
 }
 
 impl Bound {
@@ -94,10 +95,20 @@ pub fn address(at: &HostPort) -> anyhow::Result<SocketAddr> {
 }
 
 /// Runs the server until it is told to stop.
-pub fn serve(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
+pub fn serve(
+    policy: Arc<dyn Policy>,
+    throttles: Arc<Throttles>,
+    startup: Startup,
+    bound: Bound,
+) -> anyhow::Result<ExitCode> {
     privileges::raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")?;
-    let ended = runtime.block_on(serve_async(policy, startup, bound));
+    let ended = runtime.block_on(async {
+        if let Some(redis) = &startup.redis_throttles {
+            throttles.share(redis).await?;
+        }
+        serve_async(policy, startup, bound).await
+    });
     // A thread stuck in a system call must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended

@@ -90,7 +90,7 @@ impl QueueCore {
     /// will move: a lost wake-up.
     pub(crate) fn waits_in_vain(&self, key: QueueKey, now: Now) -> bool {
         let Some(queue) = self.scheduled.get(&key).filter(|q| !q.due.is_empty()) else { return false };
-        let answer_comes = queue.configuring || queue.routing || queue.unfinished;
+        let answer_comes = queue.configuring || queue.routing || queue.unfinished || queue.is_in_line;
         let is_held = queue.suspended_by(now.wall).is_some();
         let now = now.mono;
         let timer_comes = queue.promotes_after + TIMER_LATE_MAX >= now;

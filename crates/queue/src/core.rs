@@ -9,6 +9,7 @@
 //! {waiting, due, ready, ending, unspooled, taken by one connection, settler or spooler, settled}.
 
 use crate::Why;
+use crate::asking::Asking;
 use crate::effect::Effect;
 use crate::ending::{Endings, Failure};
 use crate::explain::Wait;
@@ -125,6 +126,8 @@ pub struct QueueCore {
     pub(crate) endings: Endings,
     /// What operators ordered.
     pub(crate) orders: Orders,
+    /// Who is to be asked about before he becomes ready.
+    pub(crate) asking: Asking,
     pub(crate) unspooled: Unspooled,
     /// Due times of waiting messages.
     pub(crate) due_wheel: TimerWheel<SlotNumber>,
@@ -175,6 +178,7 @@ impl QueueCore {
             messages: Messages::default(),
             endings: Endings::default(),
             orders: Orders::default(),
+            asking: Asking::default(),
             unspooled: Unspooled::default(),
             due_wheel: TimerWheel::new(now),
             stale_timers: 0,

@@ -35,6 +35,9 @@ pub enum Effect {
     /// Messages end without a connection: one more settler takes them with `QueueCore::take_ending`, settling each,
     /// until there is none.
     Settle,
+    /// Messages stand before their ready queues and policy wants to be asked about them: one more asker takes them with
+    /// `QueueCore::take_asking`, asking about each, until there is none.
+    Ask,
     /// Messages must be spooled that are in memory only: the spooler takes them with `QueueCore::take_unspooled`, until
     /// there is none.
     Spool,

@@ -4,6 +4,7 @@
 //! back. A time is the first moment at which that can change by itself; where there is none, an event ends the wait.
 
 use crate::Why;
+use crate::asking::Asked;
 use crate::census::Place;
 use crate::core::{QueueCore, QueueKey};
 use crate::messages::{List, SlotNumber};
@@ -65,7 +66,7 @@ impl QueueCore {
         };
         let (found, next) = self.messages.pick_waiting(from, LOOKED_AT, |of, _| (of == key).then_some(()));
         let messages = found.iter().filter_map(|(slot, ..)| self.messages.get(*slot)).take(limit);
-        (messages.map(|message| listed(queue, message, Place::Waiting, waits(message))).collect(), next)
+        (messages.map(|message| listed(queue, message, Place::Waiting, waits(queue, message))).collect(), next)
     }
 
     /// Where a message is, looking at some thousand messages from step `from` on; and the step to go on with.
@@ -76,7 +77,7 @@ impl QueueCore {
         let queue = self.messages.queue_of(slot).and_then(|key| Some((key, self.scheduled.get(&key)?)));
         let Some((key, queue)) = queue else { return (None, next) };
         let found = match self.messages.waits(slot) {
-            true => listed(queue, message, Place::Waiting, waits(message)),
+            true => listed(queue, message, Place::Waiting, waits(queue, message)),
             false => self.find_in_lists(now, (key, queue), slot, message),
         };
         (Some(found), None)
@@ -134,6 +135,9 @@ impl QueueCore {
         let Some(way) = queue.route.as_ref().filter(|_| queue.config.is_some()) else {
             return Wait::of(Why::ConfigurationIsAwaited);
         };
+        if queue.is_in_line {
+            return Wait::of(Why::ConfigurationIsAwaited);
+        }
         let ways = way.legs.iter().filter_map(|leg| self.ready.get(leg));
         // The way that will be free first; a full one has no time of its own.
         let waits = ways.map(|ready| self.why_closed(now, queue, ready));
@@ -193,7 +197,10 @@ fn listed(queue: &ScheduledQueue, message: &Message, place: Place, wait: Wait) -
 }
 
 /// Why a message waits for its time.
-fn waits(message: &Message) -> Wait {
+fn waits(queue: &ScheduledQueue, message: &Message) -> Wait {
+    if queue.asked(message.id) == Some(Asked::HeldBack) {
+        return Wait::until(Why::ThrottledByThrottleInsertReadyQueue, message.due);
+    }
     let why = if message.attempts == 0 { Why::ScheduledForLater } else { Why::LoggedTransientFailure };
     Wait::until(why, message.due)
 }

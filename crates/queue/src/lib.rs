@@ -9,6 +9,7 @@
 //!
 //! Deliberately absent: DNS and MX (route), SMTP (smtp-client), disk (spool), I/O of any kind.
 
+mod asking;
 mod census;
 mod connections;
 mod core;

@@ -5,6 +5,7 @@
 //! and leaves the messages where they are with something that will look again: an effect
 //! under way, a timer, or a place among a ready queue's waiters. Never recursive.
 
+use crate::asking::Asked;
 use crate::core::{QueueCore, QueueKey, ReadyKey, Timer, is_small};
 use crate::effect::Effect;
 use crate::messages::SlotNumber;
@@ -20,6 +21,8 @@ use hashbrown::HashMap;
 /// What stopped, or did not stop, the first due message.
 enum Gate {
     Open(ReadyKey),
+    /// Nothing is in its way but that policy wants to be asked.
+    Asks,
     Expired,
     Ordered(OrderId),
     Stopped,
@@ -63,6 +66,7 @@ impl QueueCore {
         while promoted < messages_max {
             match self.judge(now, key) {
                 Gate::Stopped => return,
+                Gate::Asks => return self.line_up_to_ask(key),
                 // Takes no room and so no part of the turn: whoever uses a turn up must leave a
                 // message behind whose leaving calls the next in line.
                 Gate::Expired => {
@@ -120,6 +124,13 @@ impl QueueCore {
             self.wheel.insert(queue.promotes_after, Timer::Promote(key));
             return Gate::Stopped;
         }
+        let id = message.id;
+        if self.asking.is_on()
+            && queue.asked(id) != Some(Asked::Passed)
+            && has_way(queue, &self.ready, (&self.rates, &self.sources), now.mono)
+        {
+            return Gate::Asks;
+        }
         let choice = choose(queue, &self.ready, (&self.rates, &self.sources), now.mono);
         if choice.some_gone {
             queue.route_fresh_until = Instant::ZERO;
@@ -134,11 +145,17 @@ impl QueueCore {
         if let Some(ready) = self.ready.get_mut(&leg) {
             let _admitted = ready.selection_rates.admit(&mut self.rates, now.mono);
         }
+        queue.forget_asked(id);
         Gate::Open(leg)
     }
 
+    /// True when policy is to be asked about the first due message of a queue, now.
+    pub(crate) fn is_to_be_asked(&mut self, now: Now, key: QueueKey) -> bool {
+        self.asking.is_on() && matches!(self.judge(now, key), Gate::Asks)
+    }
+
     /// The first due message, and whether its queue is a small one.
-    fn pop_due(&mut self, key: QueueKey) -> Option<(SlotNumber, bool)> {
+    pub(crate) fn pop_due(&mut self, key: QueueKey) -> Option<(SlotNumber, bool)> {
         let queue = self.scheduled.get_mut(&key)?;
         let is_small = queue.is_small();
         let slot = self.messages.pop_front(&mut queue.due)?;
@@ -186,6 +203,18 @@ fn refresh(queue: &mut ScheduledQueue, key: QueueKey, now: Instant, effects: &mu
         let config = config.clone();
         effects.push(Effect::Route { queue: key, name: queue.name.clone(), config });
     }
+}
+
+/// True when one of its ways has room and may be chosen.
+fn has_way(
+    queue: &ScheduledQueue,
+    ready: &HashMap<ReadyKey, ReadyQueue>,
+    (rates, sources): (&SharedRates, &Sources),
+    now: Instant,
+) -> bool {
+    let is_small = queue.is_small();
+    let is_open = |ready: &ReadyQueue| ready.has_room(is_small) && ready.may_be_chosen(rates, sources, now).is_ok();
+    queue.route.as_ref().is_some_and(|way| way.legs.iter().filter_map(|leg| ready.get(leg)).any(is_open))
 }
 
 /// What a walk over the ways of a queue found.

@@ -4,6 +4,7 @@
 //! way is not free yet (`due`, in order). Knows its configuration and route, or that somebody
 //! is finding them out. Never judges a message; `promote` does.
 
+use crate::asking::Asked;
 use crate::core::ReadyKey;
 use crate::messages::List;
 use crate::order::{Action, Order, OrderId};
@@ -42,6 +43,10 @@ pub(crate) struct ScheduledQueue {
     pub expiries: Option<Box<HashMap<MessageId, WallTime>>>,
     /// When the first of those is looked at; in the past when no timer is set for them.
     pub expires_at: Instant,
+    /// Stands in line for its first due message to be asked about.
+    pub is_in_line: bool,
+    /// What policy said about messages that are here.
+    pub asked: Option<Box<HashMap<MessageId, Asked>>>,
     /// Messages in ready queues or in flight that will come back here if they fail.
     pub out: usize,
     pub last_used: Instant,
@@ -86,6 +91,8 @@ impl ScheduledQueue {
             orders: Vec::new(),
             expiries: None,
             expires_at: Instant::ZERO,
+            is_in_line: false,
+            asked: None,
             out: 0,
             last_used: now,
         }
@@ -142,6 +149,25 @@ impl ScheduledQueue {
         let none_left = self.expiries.as_mut().is_some_and(|of| of.remove(&id).is_some() && of.is_empty());
         if none_left {
             self.expiries = None;
+        }
+        self.forget_asked(id);
+    }
+
+    /// Notes what policy said about a message.
+    pub fn note_asked(&mut self, id: MessageId, asked: Asked) {
+        self.asked.get_or_insert_default().insert(id, asked);
+    }
+
+    /// What policy said about a message that is here.
+    pub fn asked(&self, id: MessageId) -> Option<Asked> {
+        self.asked.as_ref().and_then(|of| of.get(&id)).copied()
+    }
+
+    /// A message is asked about anew when it comes again.
+    pub fn forget_asked(&mut self, id: MessageId) {
+        let none_left = self.asked.as_mut().is_some_and(|of| of.remove(&id).is_some() && of.is_empty());
+        if none_left {
+            self.asked = None;
         }
     }
 

@@ -35,6 +35,28 @@ impl Rate {
         }
     }
 
+    /// How many more events would be admitted at once now.
+    pub fn remaining(&self, arrival: Instant, now: Instant) -> u64 {
+        let used = arrival.saturating_since(now);
+        let left = (self.tolerance.saturating_add(self.interval)).saturating_sub(used);
+        u64::try_from(left.as_micros() / self.interval.as_micros().max(1)).unwrap_or(u64::MAX)
+    }
+
+    /// Time that one event uses up.
+    pub fn interval(&self) -> Duration {
+        self.interval
+    }
+
+    /// How many events are admitted at once after a long rest.
+    pub fn burst(&self) -> u64 {
+        self.remaining(Instant::ZERO, Instant::ZERO)
+    }
+
+    /// How far ahead of now the theoretical arrival time may run.
+    pub fn tolerance(&self) -> Duration {
+        self.tolerance
+    }
+
     /// The theoretical arrival time after one more event.
     pub fn charge(&self, arrival: Instant, now: Instant) -> Instant {
         arrival.max(now) + self.interval
@@ -91,6 +113,19 @@ mod tests {
         assert_eq!(wait, Duration::from_millis(100));
         assert!(throttle.admit(now + Duration::from_millis(99)).is_err());
         assert!(throttle.admit(now + wait).is_ok());
+    }
+
+    #[test]
+    fn tells_how_many_more_would_be_admitted() {
+        let (rate, now) = (Rate::new(10, Duration::from_secs(1), 3), Instant::from_micros(77));
+        let mut arrival = Instant::ZERO;
+        for left in [3, 2, 1] {
+            assert_eq!((rate.remaining(arrival, now), rate.check(arrival, now)), (left, Ok(())));
+            arrival = rate.charge(arrival, now);
+        }
+        assert_eq!(rate.remaining(arrival, now), 0);
+        assert_eq!(rate.remaining(arrival, now + Duration::from_millis(199)), 1);
+        assert_eq!(rate.remaining(arrival, now + Duration::from_millis(200)), 2);
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub enum Why {
     ScheduledForLater,
     /// `max_message_rate` of the scheduled queue.
     MessageRateThrottle,
+    /// A handler of `throttle_insert_ready_queue` moved its due time.
+    ThrottledByThrottleInsertReadyQueue,
     /// The ready queue holds `max_ready` messages.
     ReadyQueueWasFull,
     /// The queue's configuration or route could not be had.
@@ -63,6 +65,7 @@ impl Why {
             Why::Enumerated => "Enumerated",
             Why::ScheduledForLater => "ScheduledForLater",
             Why::MessageRateThrottle => "MessageRateThrottle",
+            Why::ThrottledByThrottleInsertReadyQueue => "ThrottledByThrottleInsertReadyQueue",
             Why::ReadyQueueWasFull => "ReadyQueueWasFull",
             Why::FailedToInsertIntoReadyQueue => "FailedToInsertIntoReadyQueue",
             Why::DueTimeWasReached => "DueTimeWasReached",

@@ -50,6 +50,8 @@ struct Model {
     orders: u128,
     route: u64,
     faults: bool,
+    /// Messages that policy is being asked about.
+    asked: VecDeque<Queued>,
     settings: (serde_json::Value, serde_json::Value),
 }
 
@@ -82,6 +84,7 @@ impl Model {
             orders: 0,
             route: 0,
             faults: true,
+            asked: VecDeque::new(),
             settings: (of_queue, of_path),
         }
     }
@@ -133,7 +136,21 @@ impl Model {
         self.rig.core.order(self.rig.now, order);
     }
 
+    /// Policy answers about the message it was asked about first.
+    fn answer(&mut self) {
+        let Some(queued) = self.asked.pop_front() else { return };
+        let (core, now) = (&mut self.rig.core, self.rig.now);
+        match self.route % 7 {
+            0 if self.faults => core.postpone(now, queued),
+            1 | 2 if self.faults => core.held_back(now, queued, now.wall + Duration::from_secs(self.route % 50)),
+            _ => core.passed(now, queued),
+        }
+    }
+
     fn carry_out(&mut self) {
+        if self.effects.is_empty() || self.route.is_multiple_of(3) {
+            self.answer();
+        }
         let Some(effect) = self.effects.pop_front() else { return };
         let now = self.rig.now;
         self.route += 1;
@@ -164,6 +181,12 @@ impl Model {
                 if let Some((queued, ending)) = core.take_ending() {
                     self.settle(queued, &ending);
                     self.effects.push_back(Effect::Settle);
+                }
+            }
+            Effect::Ask => {
+                if let Some(queued) = core.take_asking(now) {
+                    self.asked.push_back(queued);
+                    self.effects.push_back(Effect::Ask);
                 }
             }
             Effect::Spool => {
@@ -256,7 +279,12 @@ impl Model {
             Doing::Holding(queued) => Some(queued.message.id),
             Doing::Opening | Doing::Idle | Doing::Pausing(_) => None,
         });
-        census.chain(held).chain(self.settled.iter().copied()).for_each(|id| *places.entry(id).or_default() += 1);
+        let asked = self.asked.iter().map(|queued| queued.message.id);
+        census
+            .chain(held)
+            .chain(asked)
+            .chain(self.settled.iter().copied())
+            .for_each(|id| *places.entry(id).or_default() += 1);
         for id in &self.owed {
             assert_eq!(places.remove(id), Some(1), "{id} is in so many places");
         }
@@ -276,7 +304,7 @@ impl Model {
         for _ in 0..20_000 {
             let busy = self.connections.iter().find(|(_, (_, d))| !matches!(d, Doing::Idle | Doing::Pausing(_)));
             let key = busy.map(|(key, _)| *key);
-            match (self.effects.is_empty(), key) {
+            match (self.effects.is_empty() && self.asked.is_empty(), key) {
                 (false, _) => self.step(&Op::Effect),
                 (true, Some(key)) => {
                     self.act(key, 1);
@@ -329,9 +357,13 @@ proptest! {
         max_ready in prop_oneof![Just(1usize), Just(2), Just(5), Just(1000)],
         connection_limit in prop_oneof![Just(1usize), Just(2), Just(32)],
         rated in any::<bool>(),
+        asks in any::<bool>(),
         leases in prop_oneof![Just(None), Just(Some(1)), Just(Some(3))],
     ) {
         let mut model = Model::new((max_ready, connection_limit), rated, leases);
+        if asks {
+            model.rig.core.ask_before_ready();
+        }
         ops.iter().for_each(|op| model.step(op));
         model.drain();
         model.finish();

@@ -38,6 +38,8 @@ pub struct Families {
     pub ready_count: IntGaugeVec,
     /// Messages in each scheduled queue.
     pub scheduled_count: IntGaugeVec,
+    /// Messages sent back to their scheduled queue by `throttle_insert_ready_queue`.
+    pub delayed_due_to_throttle_insert_ready: IntCounterVec,
     /// Messages in all scheduled queues.
     pub scheduled_count_total: IntGauge,
     /// Scheduled queues.
@@ -101,6 +103,12 @@ impl Metrics {
             connection_count: gauges(r, "connection_count", "open connections", &["service"])?,
             ready_count: gauges(r, "ready_count", "messages in ready queues", &["service"])?,
             scheduled_count: gauges(r, "scheduled_count", "messages in a scheduled queue", &["queue"])?,
+            delayed_due_to_throttle_insert_ready: counters(
+                r,
+                "delayed_due_to_throttle_insert_ready",
+                "messages that throttle_insert_ready_queue sent back",
+                &["queue"],
+            )?,
             scheduled_count_total: gauge(r, "scheduled_count_total", "messages in all scheduled queues")?,
             scheduled_queue_count: gauge(r, "scheduled_queue_count", "scheduled queues")?,
             message_count: gauge(r, "message_count", "messages in any state")?,

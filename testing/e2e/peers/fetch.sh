@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches the real programs the end-to-end tests talk to: Postfix (with smtp-source and smtp-sink), swaks, the proxies
-# haproxy, dante and microsocks (both SOCKS5), and a Python with dkimpy, PyNaCl and aiosmtpd.
+# haproxy, dante and microsocks (both SOCKS5), Redis, and a Python with dkimpy, PyNaCl and aiosmtpd.
 #
 # Nothing is installed: installing Postfix would start a daemon and replace the host's MTA. Packages are downloaded with
 # `apt-get download`, unpacked with `dpkg -x` under DIR and used from there (see env.sh). Only libraries the host lacks
@@ -11,11 +11,12 @@
 #
 # DIR/root        unpacked Debian packages
 # DIR/venv        Python environment; DIR/python instead where the host cannot make one
-# DIR/bin         wrappers that set up what each program needs: smtp-source smtp-sink swaks haproxy danted microsocks python
+# DIR/bin         wrappers that set up what each program needs: smtp-source smtp-sink swaks haproxy danted microsocks redis-server redis-cli
+#                 python
 # DIR/stamp       what was fetched; a second run compares it, tries the programs, and is done
 set -euo pipefail
 
-DEB_WANTED=(postfix swaks libnet-ssleay-perl libio-socket-ssl-perl libauthen-sasl-perl haproxy dante-server microsocks)
+DEB_WANTED=(postfix swaks libnet-ssleay-perl libio-socket-ssl-perl libauthen-sasl-perl haproxy dante-server microsocks redis-server redis-tools)
 # Pinned with everything they depend on, so that a test that passed today verifies with the same code tomorrow.
 PIP_WANTED=(dkimpy==1.1.8 dnspython==2.7.0 pynacl==1.6.2 cffi==2.0.0 pycparser==2.23 aiosmtpd==1.4.6 attrs==25.4.0 atpublic==5.1)
 # Raise this when the layout under DIR changes, so that an older tree is replaced.
@@ -193,7 +194,7 @@ $as_whom
 exec "\$peers/root/usr/sbin/$name" "\$@"
 WRAP
     done
-    for name in sbin/haproxy sbin/danted bin/microsocks; do
+    for name in sbin/haproxy sbin/danted bin/microsocks bin/redis-server bin/redis-cli; do
         wrapper "${name#*/}" <<WRAP
 export LD_LIBRARY_PATH="\$peers/root/usr/lib/$(triplet)\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
 exec "\$peers/root/usr/$name" "\$@"
@@ -252,12 +253,16 @@ works() {
     local trouble=0 output
     local libs="$peers/root/usr/lib/postfix:$peers/root/usr/lib/$(triplet)"
     output=$(LD_LIBRARY_PATH=$libs ldd "$peers"/root/usr/lib/postfix/sbin/{master,smtpd,smtp,qmgr,cleanup,tlsmgr} \
-        "$peers"/root/usr/sbin/{smtp-source,smtp-sink,haproxy,danted} "$peers"/root/usr/bin/microsocks 2>&1) || trouble=1
+        "$peers"/root/usr/sbin/{smtp-source,smtp-sink,haproxy,danted} "$peers"/root/usr/bin/{microsocks,redis-cli} 2>&1) || trouble=1
     if grep -q 'not found' <<<"$output"; then trouble=1; fi
     if [ $trouble -eq 1 ] && [ "$1" = loud ]; then
         grep -E 'not found|No such|cannot' <<<"$output" >&2 || true
     fi
     if ! output=$("$peers/bin/haproxy" -v 2>&1); then
+        trouble=1
+        [ "$1" = quiet ] || printf '%s\n' "$output" >&2
+    fi
+    if ! output=$("$peers/bin/redis-server" --version 2>&1); then
         trouble=1
         [ "$1" = quiet ] || printf '%s\n' "$output" >&2
     fi

@@ -24,6 +24,7 @@ pub mod power_cut;
 pub mod preload;
 pub mod process;
 pub mod proxy;
+pub mod redis;
 pub mod scratch;
 pub mod sink;
 pub mod sts_server;

@@ -89,6 +89,8 @@ impl World {
                 self.server_soon(delay, ServerEvent::Routed(queue, name, config));
             }
             Effect::Settle => self.settler_soon(),
+            // Its policy has no handler of `throttle_insert_ready_queue`.
+            Effect::Ask => {}
             Effect::Spool => self.spooler_soon(),
             Effect::OrdersEnded => self.orders_ended(),
             Effect::Stalled { name, wait } => self.note(|| format!("{name} stood still: {wait:?}")),

@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 27] = [
+pub const LAYERS: [(&str, u8); 28] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -32,6 +32,7 @@ pub const LAYERS: [(&str, u8); 27] = [
     ("net", FIRST_DRIVER_LAYER),
     ("store", FIRST_DRIVER_LAYER),
     ("telemetry", FIRST_DRIVER_LAYER),
+    ("throttle", FIRST_DRIVER_LAYER),
     ("engine", FIRST_DRIVER_LAYER),
     ("traffic", FIRST_DRIVER_LAYER),
     // 5: faces.

@@ -188,7 +188,7 @@ impl Engine {
     /// A message is ours: the log says so, and its queue has it.
     fn take_in(&self, message: Message, queue: &str, report: Option<Report>) {
         self.log_reception(&message, queue, report);
-        self.log_if_delayed(&message, queue);
+        self.log_if_delayed(&message, queue, &[Why::Received, Why::ScheduledForLater]);
         let meta = message.resident.as_ref().map(|resident| &resident.meta);
         let expires = meta.and_then(schedule::of).as_ref().and_then(schedule::expires);
         self.with_queue(|q, now| q.admit_until(now, queue, message, expires));
@@ -211,7 +211,7 @@ impl Engine {
     }
 
     /// A message that policy scheduled for later says so in the log (KumoMTA behaviour).
-    fn log_if_delayed(&self, message: &Message, queue: &str) {
+    pub(crate) fn log_if_delayed(&self, message: &Message, queue: &str, whys: &[Why]) {
         let now = self.clock.now().wall;
         if message.due <= now || self.logs.is_empty() {
             return;
@@ -219,7 +219,7 @@ impl Engine {
         let Some(resident) = message.resident.as_deref() else { return };
         let wait = message.due.saturating_since(now);
         let at = trace::rfc5322_date(message.due);
-        let why = [Why::Received.name(), Why::ScheduledForLater.name()].join(", ");
+        let why = whys.iter().map(|why| why.name()).collect::<Vec<_>>().join(", ");
         let text = format!("Context: {why}. Next due in {}s at {at}", wait.as_secs());
         let all: Vec<u16> = message.pending().collect();
         let reply = Reply { code: 400, enhanced: None, text };

@@ -7,9 +7,10 @@ use crate::convert;
 use crate::modules::{dkim, dns, log, memory, on, reject, tuning};
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
+use crate::types::throttle::LuaThrottle;
 use config::{
     BounceClassifier, EgressPath, EgressPool, EgressSource, EsmtpListener, HttpListener, ListenerDomain, LocalLogs,
-    QueueConfig, SpoolOptions,
+    QueueConfig, RedisThrottles, SpoolOptions,
 };
 use mlua::{Lua, Table, Value};
 use serde::Serialize;
@@ -29,11 +30,13 @@ pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
     starts::<HttpListener>(lua, &kumo, "start_http_listener", "kumo.start_http_listener")?;
     starts::<LocalLogs>(lua, &kumo, "configure_local_logs", "kumo.configure_local_logs")?;
     starts::<BounceClassifier>(lua, &kumo, "configure_bounce_classifier", "kumo.configure_bounce_classifier")?;
+    starts::<RedisThrottles>(lua, &kumo, "configure_redis_throttles", "kumo.configure_redis_throttles")?;
     makes::<QueueConfig>(lua, &kumo, "make_queue_config", "kumo.make_queue_config")?;
     makes::<EgressPath>(lua, &kumo, "make_egress_path", "kumo.make_egress_path")?;
     makes::<EgressSource>(lua, &kumo, "make_egress_source", "kumo.make_egress_source")?;
     makes::<EgressPool>(lua, &kumo, "make_egress_pool", "kumo.make_egress_pool")?;
     makes::<ListenerDomain>(lua, &kumo, "make_listener_domain", "kumo.make_listener_domain")?;
+    kumo.set("make_throttle", lua.create_function(LuaThrottle::make)?)?;
     kumo.set("validation_failed", lua.create_function(validation_failed)?)?;
     kumo.set("dkim", dkim::create(lua)?)?;
     kumo.set("dns", dns::create(lua)?)?;

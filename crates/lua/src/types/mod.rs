@@ -10,3 +10,4 @@ mod message_headers;
 mod message_reports;
 mod message_scheduling;
 pub(crate) mod signer;
+pub(crate) mod throttle;

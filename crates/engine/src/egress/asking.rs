@@ -1,0 +1,83 @@
+//! Askers: tasks that ask policy about messages that are about to become ready (`throttle_insert_ready_queue`).
+//!
+//! The queue calls a few of them; each takes a message, loads it, lends a copy to policy, and looks at the due time alone when
+//! it comes back: ahead, the message goes back to its scheduled queue, on disk too, uncounted. Policy that fails, or does
+//! not answer in time, is no verdict: the message is asked about again within a minute.
+
+use crate::egress::connection::Guarded;
+use crate::engine::Engine;
+use bytes::Bytes;
+use clock::WallTime;
+use message::{Draft, Message, Resident};
+use queue::{Queued, Why};
+use spool::Mark;
+use std::time::Duration;
+
+impl Engine {
+    /// Carries out `Effect::Ask`.
+    pub(crate) fn start_asker(&self) {
+        let engine = self.clone();
+        self.deliveries.spawn(async move {
+            while !engine.stop.is_draining() {
+                let Some(queued) = engine.with_queue(|q, now| q.take_asking(now)) else { return };
+                engine.ask_about(queued).await;
+                // Those that are in memory await nothing.
+                tokio::task::yield_now().await;
+            }
+        });
+    }
+
+    async fn ask_about(&self, queued: Queued) {
+        let Some(queued) = self.load(queued).await else { return };
+        let Some(draft) = draft_of(&queued.message) else { return self.with_queue(|q, now| q.postpone(now, queued)) };
+        let asked = Guarded(Box::pin(self.policy.throttle_insert_ready_queue(draft)));
+        let asked = tokio::time::timeout(ANSWER_MAX, asked);
+        let Some(answer) = self.stop.unless_requested(asked).await else {
+            // What the spool has begins anew at the next start.
+            return self.with_queue(|q, _| q.abandoned(queued));
+        };
+        let id = queued.message.id;
+        match answer {
+            Ok(Some(Ok(draft))) => self.go_on(queued, draft.due),
+            Ok(Some(Err(error))) => {
+                tracing::error!("message {id} is asked about again within a minute: {error}");
+                self.with_queue(|q, now| q.postpone(now, queued));
+            }
+            Ok(None) => self.with_queue(|q, now| q.postpone(now, queued)),
+            Err(_) => {
+                tracing::error!("throttle_insert_ready_queue did not answer about message {id} within {ANSWER_MAX:?}");
+                self.with_queue(|q, now| q.postpone(now, queued));
+            }
+        }
+    }
+
+    /// Does with a message what policy said by its due time.
+    fn go_on(&self, mut queued: Queued, due: WallTime) {
+        if due <= self.clock.now().wall {
+            return self.with_queue(|q, now| q.passed(now, queued));
+        }
+        let name = self.with_queue(|q, _| q.queue_name(queued.queue));
+        queued.message.due = due;
+        let Message { id, attempts, .. } = queued.message;
+        if !queued.message.is_volatile() {
+            self.spool.mark(Mark::Attempt { id, attempts, due });
+        }
+        // A label for each queue would be a memory without bound.
+        self.metrics.delayed_due_to_throttle_insert_ready.with_label_values(&["total"]).inc();
+        self.log_if_delayed(&queued.message, &name, &[Why::ThrottledByThrottleInsertReadyQueue]);
+        self.with_queue(|q, now| q.held_back(now, queued, due));
+    }
+}
+
+/// A copy to lend: who it is still for, and what it looks like now.
+fn draft_of(message: &Message) -> Option<Draft> {
+    let Resident { envelope, meta, head, body } = message.resident.as_deref()?;
+    let pending: Vec<usize> = message.pending().map(usize::from).collect();
+    let raw: Bytes = [&head[..], &body[..]].concat().into();
+    let mut draft = Draft::new(message.id, envelope.part(&pending), meta.clone(), raw, message.due);
+    draft.attempts = message.attempts;
+    Some(draft)
+}
+
+/// How long policy may take for an answer.
+const ANSWER_MAX: Duration = Duration::from_secs(60);

@@ -1,0 +1,248 @@
+//! Throttles kept in Redis, for all nodes that name the same server.
+//!
+//! One atomic question a hit: `CL.THROTTLE` where the server has redis-cell, a script of our own elsewhere, by the server's
+//! clock. Every await has a deadline. A server that fails or is late counts as away: from then on nobody waits for it but
+//! one hit a second, which tries to connect again.
+
+use crate::Verdict;
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{AsyncConnectionConfig, Client, ConnectionInfo, IntoConnectionInfo, RedisError, Value};
+use clock::{Duration, Instant};
+use config::{RedisThrottles, ThrottleSpec};
+use queue::throttle::Rate;
+use std::sync::{Mutex, PoisonError};
+use std::time;
+use thiserror::Error;
+
+/// A server, and how it is.
+pub(crate) struct Redis {
+    client: Client,
+    address: String,
+    answer_max: Duration,
+    share: f64,
+    state: Mutex<State>,
+}
+
+enum State {
+    Here(Link),
+    Away {
+        /// Who comes from then on connects again.
+        again: time::Instant,
+    },
+}
+
+#[derive(Clone)]
+struct Link {
+    connection: MultiplexedConnection,
+    /// The server has redis-cell.
+    has_cell: bool,
+}
+
+/// Why throttles cannot be shared.
+#[derive(Debug, Error)]
+pub enum ShareError {
+    /// The address is none, or the login is refused.
+    #[error("redis throttles: {address}: {cause}")]
+    Server {
+        /// As configured, without password.
+        address: String,
+        /// What the client library says.
+        cause: RedisError,
+    },
+    /// The server did not answer.
+    #[error("redis throttles: {address}: no answer within {limit:?}")]
+    Late {
+        /// As configured, without password.
+        address: String,
+        /// `connect_timeout`.
+        limit: Duration,
+    },
+    /// It was done before.
+    #[error("redis throttles are configured already")]
+    Twice,
+}
+
+impl Redis {
+    /// Connects, and looks what the server can do.
+    pub async fn connect(options: &RedisThrottles) -> Result<Redis, ShareError> {
+        let address = without_password(options.address());
+        let failed = |cause| ShareError::Server { address: address.clone(), cause };
+        let client = Client::open(info(options).map_err(failed)?).map_err(failed)?;
+        let limit = options.connect_timeout.get();
+        let link = match tokio::time::timeout(limit, link(&client, limit)).await {
+            Ok(link) => link.map_err(failed)?,
+            Err(_) => return Err(ShareError::Late { address, limit }),
+        };
+        let cell = if link.has_cell { " with redis-cell" } else { "" };
+        tracing::info!("throttles are shared by way of {address}{cell}");
+        let (answer_max, share) = (options.response_timeout.get(), options.share_while_away);
+        Ok(Redis { client, address, answer_max, share, state: Mutex::new(State::Here(link)) })
+    }
+
+    /// One hit; `None` when the server does not answer.
+    pub async fn hit(&self, key: &str, spec: &ThrottleSpec) -> Option<Verdict> {
+        let link = self.link().await?;
+        match tokio::time::timeout(self.answer_max, ask(link, key, spec)).await {
+            Ok(Ok(verdict)) => Some(verdict),
+            Ok(Err(error)) => self.is_away(&error),
+            Err(_) => self.is_away(&format_args!("no answer within {:?}", self.answer_max)),
+        }
+    }
+
+    /// What this node admits by itself while the server is away.
+    pub fn share_of(&self, spec: &ThrottleSpec) -> Rate {
+        let part = |count: u64| ((count as f64 * self.share).ceil() as u64).max(1);
+        // The burst is a number of hits; the rate is stretched, not rounded to whole hits.
+        Rate::new(spec.limit, spec.period().div_f64(self.share), part(spec.burst()))
+    }
+
+    async fn link(&self) -> Option<Link> {
+        {
+            let mut state = self.state();
+            match &mut *state {
+                State::Here(link) => return Some(link.clone()),
+                State::Away { again } if time::Instant::now() < *again => return None,
+                // The others go on by themselves while this one tries.
+                State::Away { again } => *again = time::Instant::now() + self.answer_max + PAUSE,
+            }
+        }
+        match tokio::time::timeout(self.answer_max, link(&self.client, self.answer_max)).await {
+            Ok(Ok(link)) => {
+                tracing::info!("{} is back: throttles are shared again", self.address);
+                *self.state() = State::Here(link.clone());
+                Some(link)
+            }
+            Ok(Err(error)) => {
+                tracing::debug!("{}: {error}", self.address);
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    fn is_away(&self, why: &dyn std::fmt::Display) -> Option<Verdict> {
+        let mut state = self.state();
+        if matches!(*state, State::Here(_)) {
+            let percent = self.share * 100.0;
+            tracing::warn!("{}: {why}: this node admits {percent}% of each throttle by itself meanwhile", self.address);
+            *state = State::Away { again: time::Instant::now() + PAUSE };
+        }
+        None
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn info(options: &RedisThrottles) -> Result<ConnectionInfo, RedisError> {
+    let info = options.address().into_connection_info()?;
+    let mut login = info.redis_settings().clone();
+    if let Some(username) = &options.username {
+        login = login.set_username(username);
+    }
+    if let Some(password) = &options.password {
+        login = login.set_password(password);
+    }
+    Ok(info.set_redis_settings(login))
+}
+
+async fn link(client: &Client, limit: Duration) -> Result<Link, RedisError> {
+    let config = AsyncConnectionConfig::new().set_connection_timeout(Some(limit)).set_response_timeout(Some(limit));
+    let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+    ::redis::cmd("PING").query_async::<String>(&mut connection).await?;
+    // Whoever may not ask has to do without.
+    let known = ::redis::cmd("COMMAND").arg("INFO").arg("CL.THROTTLE").query_async::<Value>(&mut connection).await;
+    let has_cell = matches!(known, Ok(Value::Array(found)) if found.iter().any(|one| !matches!(one, Value::Nil)));
+    Ok(Link { connection, has_cell })
+}
+
+async fn ask(mut link: Link, key: &str, spec: &ThrottleSpec) -> Result<Verdict, RedisError> {
+    let rate = Rate::from(spec);
+    if link.has_cell {
+        let mut cmd = ::redis::cmd("CL.THROTTLE");
+        cmd.arg(key).arg(spec.burst() - 1).arg(spec.limit).arg(spec.period_s);
+        let answer = cmd.query_async::<(i64, u64, u64, i64, u64)>(&mut link.connection).await?;
+        return Ok(of_cell(answer));
+    }
+    let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX).min(MICROS_MAX);
+    let mut cmd = ::redis::cmd("EVAL");
+    cmd.arg(SCRIPT).arg(1).arg(format!("{OURS}{key}")).arg(micros(rate.interval())).arg(micros(rate.tolerance()));
+    let (wait_us, used_us) = cmd.query_async::<(u64, u64)>(&mut link.connection).await?;
+    let used = Duration::from_micros(used_us);
+    Ok(Verdict {
+        throttled: wait_us > 0,
+        limit: rate.burst(),
+        remaining: rate.remaining(Instant::ZERO + used, Instant::ZERO),
+        reset_after: used,
+        retry_after: (wait_us > 0).then(|| Duration::from_micros(wait_us)),
+    })
+}
+
+/// redis-cell counts in whole seconds, rounded down: who would come back at once waits for one.
+fn of_cell((refused, limit, remaining, retry_after_s, reset_after_s): (i64, u64, u64, i64, u64)) -> Verdict {
+    let wait = Duration::from_secs(u64::try_from(retry_after_s).unwrap_or(0).max(1));
+    Verdict {
+        throttled: refused != 0,
+        limit,
+        remaining,
+        reset_after: Duration::from_secs(reset_after_s),
+        retry_after: (refused != 0).then_some(wait),
+    }
+}
+
+/// An address as the log may have it.
+fn without_password(address: &str) -> String {
+    match (address.split_once("://"), address.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+        _ => address.to_owned(),
+    }
+}
+
+/// GCRA as `queue::throttle` has it, in microseconds of the server's clock: the key holds the theoretical arrival time.
+/// Answers how long to wait (0: admitted, and counted) and how far ahead of now the arrival time is.
+const SCRIPT: &str = "
+local interval, tolerance = tonumber(ARGV[1]), tonumber(ARGV[2])
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local arrival = math.max(tonumber(redis.call('GET', KEYS[1]) or '0'), now)
+local wait = arrival - now - tolerance
+if wait > 0 then
+  return {wait, arrival - now}
+end
+arrival = arrival + interval
+redis.call('SET', KEYS[1], string.format('%.0f', arrival), 'PX', string.format('%.0f', math.ceil((arrival - now) / 1000)))
+return {0, arrival - now}
+";
+
+/// Before the keys of the script: what redis-cell keeps under the bare ones has another form.
+const OURS: &str = "postrider:";
+/// Numbers of Redis's Lua are exact up to 2^53; half of it leaves room for the clock.
+const MICROS_MAX: u64 = 1 << 52;
+/// How long a server that is away is left alone.
+const PAUSE: time::Duration = time::Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_stay_out_of_the_log() {
+        for (address, shown) in [
+            ("redis://127.0.0.1:6379/0", "redis://127.0.0.1:6379/0"),
+            ("redis://user:s3cr@t@host:1", "redis://host:1"),
+            ("unix", "unix"),
+        ] {
+            assert_eq!(without_password(address), shown);
+        }
+    }
+
+    #[test]
+    fn whoever_redis_cell_refuses_waits_for_a_second_at_least() {
+        let refused = of_cell((1, 15, 0, 0, 60));
+        assert_eq!((refused.throttled, refused.retry_after), (true, Some(Duration::from_secs(1))));
+        assert_eq!(of_cell((1, 15, 0, 7, 60)).retry_after, Some(Duration::from_secs(7)));
+        let admitted = of_cell((0, 15, 14, -1, 2));
+        assert_eq!((admitted.throttled, admitted.retry_after, admitted.remaining), (false, None, 14));
+    }
+}
