@@ -38,6 +38,11 @@ impl QueueKey {
     /// No queue has it.
     pub(crate) const NONE: QueueKey = QueueKey(0);
 
+    /// The key of that number, whether a queue has it or not.
+    pub(crate) fn of(number: u32) -> QueueKey {
+        QueueKey(number)
+    }
+
     #[cfg(test)]
     pub(crate) fn of_test(number: u32) -> QueueKey {
         QueueKey(number)
@@ -615,6 +620,11 @@ impl QueueCore {
     fn note_stall(&mut self, stalled: Option<(Arc<str>, Wait)>) {
         self.caught += 1;
         self.effects.extend(stalled.map(|(name, wait)| Effect::Stalled { name, wait }));
+    }
+
+    /// The number that was given out last.
+    pub(crate) fn last_key(&self) -> u32 {
+        self.next_key
     }
 
     fn fresh_key(&mut self) -> u32 {
