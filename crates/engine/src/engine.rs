@@ -6,7 +6,7 @@
 use crate::clock::Clock;
 use crate::drain::Stop;
 use crate::egress::broken_tls::BrokenTls;
-use crate::egress::connection::InHand;
+use crate::egress::connection::Held;
 use crate::ingress::buffer::BufferPool;
 use crate::pressure::Pressure;
 use crate::recovery::RecoveryState;
@@ -88,8 +88,8 @@ pub struct Shared {
     pub(crate) deliveries: Tasks,
     /// Appends of messages that are in memory only.
     pub(crate) spoolers: Tasks,
-    /// Who wakes a connection, and what it holds.
-    pub(crate) connections: Mutex<HashMap<ConnKey, (Arc<Notify>, InHand)>>,
+    /// Who wakes a connection, what it holds, what it does.
+    pub(crate) connections: Mutex<HashMap<ConnKey, Held>>,
     /// Where orders are kept; whoever has it may change them.
     pub(crate) orders_file: Mutex<OrdersFile>,
     /// Sites whose TLS does not work.
@@ -230,8 +230,8 @@ impl Engine {
 
     fn wake(&self, conn: ConnKey) {
         let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((waker, _)) = connections.get(&conn) {
-            waker.notify_one();
+        if let Some(held) = connections.get(&conn) {
+            held.waker.notify_one();
         }
     }
 

@@ -58,7 +58,7 @@ fn a_connection_rate_is_told_until_it_lets_the_next_one_open() {
     let opened = rig.opened();
     assert_eq!(opened.len(), 1, "a minute is over");
     let again = rig.core.ready_view(rig.now, "a").and_then(|view| view.limits.connection_rate);
-    assert_eq!(again.map(|limited| limited.since), Some(rig.now.wall).map(|now| now.max(since)).map(|_| since + Duration::from_secs(60)));
+    assert!(again.is_some_and(|limited| limited.since > since), "that wait is another");
     while rig.deliver(opened[0]) {}
     assert_eq!(limited(&rig), [], "nothing is left to connect for");
 }

@@ -60,7 +60,7 @@ impl Engine {
         self.with_queue(|q, now| q.unroutable(now, key, failure));
     }
 
-    async fn ask_queue_config(&self, name: &str) -> Result<Arc<QueueConfig>, PolicyError> {
+    pub(crate) async fn ask_queue_config(&self, name: &str) -> Result<Arc<QueueConfig>, PolicyError> {
         if !self.interest.has(Event::QueueConfig) {
             return Ok(Arc::default());
         }
@@ -97,7 +97,7 @@ impl Engine {
     }
 
     /// Where the queue's mail goes, and the name of that site.
-    async fn destination(&self, domain: &str, config: &QueueConfig) -> Result<(Destination, String), RouteFailure> {
+    pub(crate) async fn destination(&self, domain: &str, config: &QueueConfig) -> Result<(Destination, String), RouteFailure> {
         let QueueProtocol::Smtp(smtp) = &config.protocol else {
             let text = "KumoMTA internal: this queue's protocol is not supported yet";
             return Err(failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 3, 5), text.to_owned()));
@@ -148,7 +148,7 @@ impl Engine {
         }
     }
 
-    async fn path(&self, domain: &str, source: &str, site: &str) -> Result<EgressPath, PolicyError> {
+    pub(crate) async fn path(&self, domain: &str, source: &str, site: &str) -> Result<EgressPath, PolicyError> {
         match self.interest.has(Event::EgressPathConfig) {
             true => self.policy.get_egress_path_config(domain.to_owned(), source.to_owned(), site.to_owned()).await,
             false => Ok(EgressPath::default()),
