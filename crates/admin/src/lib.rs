@@ -5,6 +5,7 @@
 //! are not looked at: only the socket's peer counts.
 
 mod answer;
+mod epoch;
 mod inspect;
 mod liveness;
 mod metrics;
@@ -55,6 +56,7 @@ impl HttpService {
             .route("/api/admin/inspect-message/v1", get(inspect::message))
             .route("/api/admin/inspect-sched-q/v1", get(inspect::scheduled))
             .route("/api/admin/suspend-ready-q/v1", ready_suspensions)
+            .route("/api/admin/bump-config-epoch", post(epoch::bump))
             .route("/api/admin/inspect-ready-q/v1", get(ready::inspect))
             .route("/api/admin/ready-q-states/v1", get(ready::states))
             .route("/api/admin/resolve-egress-path/v1", get(ready::resolve))

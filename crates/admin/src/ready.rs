@@ -10,7 +10,7 @@ use clock::WallTime;
 use config::{Constraints, Duration, UNSPECIFIED};
 use engine::{DispatcherPhase, DispatcherView, Engine, InspectedReady, NotEnded};
 use queue::{Limited, Order};
-use route::MailExchangers;
+use route::{MailExchangers, RouteKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -147,7 +147,7 @@ pub(crate) async fn inspect(
     let path = &view.leg.path;
     Ok(Json(Ready {
         queue_name,
-        mx: exchangers.as_deref().map(Exchangers::from),
+        mx: exchangers.as_deref().and_then(Exchangers::of),
         egress_source: view.leg.source.name.clone(),
         egress_pool: view.leg.pool.clone(),
         protocol: PROTOCOL,
@@ -191,7 +191,7 @@ pub(crate) async fn resolve(
     let found = engine.resolve_path(&domain, &source).await;
     let found = found.map_err(|error| Failed::internal(error.to_string()))?;
     Ok(Json(Path {
-        mx: found.exchangers.as_deref().map(Exchangers::from),
+        mx: found.exchangers.as_deref().and_then(Exchangers::of),
         queue_name: found.ready_name,
         queue_config: without_secrets(&*found.queue_config)?,
         path_config: without_secrets(&found.path)?,
@@ -214,16 +214,17 @@ pub(crate) async fn abort(
     }
 }
 
-impl From<&MailExchangers> for Exchangers {
-    fn from(exchangers: &MailExchangers) -> Exchangers {
+impl Exchangers {
+    /// None for an `mx_list`: nobody asked for MX records, and the queue's name has the hosts.
+    fn of(exchangers: &MailExchangers) -> Option<Exchangers> {
         let owned = |hosts: Vec<&str>| hosts.into_iter().map(str::to_owned).collect();
-        Exchangers {
+        (exchangers.kind() != RouteKind::MxList).then(|| Exchangers {
             site_name: exchangers.site_name().to_owned(),
             by_preference: exchangers.by_pref().into_iter().map(|(pref, hosts)| (pref, owned(hosts))).collect(),
             is_mx: exchangers.is_mx(),
             is_domain_literal: exchangers.is_domain_literal(),
             is_secure: exchangers.is_secure(),
-        }
+        })
     }
 }
 

@@ -51,7 +51,10 @@ mod tests {
         .expect("sound");
         let shown = without_secrets(&path).expect("writes");
         assert_eq!(shown["smtp_auth_plain_password"], json!({"key_data": "(not shown)"}));
-        assert_eq!((&shown["smtp_auth_plain_username"], &shown["tls_certificate"]), (&json!("joe"), &json!("/etc/cert.pem")));
+        assert_eq!(
+            (&shown["smtp_auth_plain_username"], &shown["tls_certificate"]),
+            (&json!("joe"), &json!("/etc/cert.pem"))
+        );
         assert_eq!(shown["tls_private_key"]["vault_path"], "p");
         let text = shown.to_string();
         assert!(!text.contains("hunter2") && !text.contains("t0ken"), "{text}");

@@ -20,7 +20,7 @@ use policy::{Interest, Policy};
 use queue::{ConnKey, Effect, Order, QueueCore, QueueSettings};
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{OrdersFile, Recovering, SpoolHandle};
 use telemetry::{LogWriter, Metrics};
@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 
 /// A running mail engine; clones share it.
 #[derive(Clone)]
-pub struct Engine(Arc<Shared>);
+pub struct Engine(pub(crate) Arc<Shared>);
 
 /// What an engine is made of.
 pub struct EngineParts {
@@ -95,6 +95,8 @@ pub struct Shared {
     /// Sites whose TLS does not work.
     pub(crate) broken_tls: Mutex<BrokenTls>,
     pub(crate) recovery: Mutex<RecoveryState>,
+    /// The policy wants a new configuration epoch.
+    pub(crate) epoch_is_wanted: AtomicBool,
     ids: Mutex<IdGenerator>,
     queue: Mutex<QueueCore>,
     timer: Notify,
@@ -135,6 +137,7 @@ impl Engine {
             orders_file: Mutex::new(orders_file),
             broken_tls: Mutex::default(),
             recovery: Mutex::new(RecoveryState::Pending),
+            epoch_is_wanted: AtomicBool::new(false),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
             queue: Mutex::new(queue),
             timer: Notify::new(),
@@ -144,6 +147,7 @@ impl Engine {
 
     /// Starts the queue's clockwork, and the return of earlier runs' messages beside it. Does not wait for them.
     pub fn start(&self, recovering: Recovering) {
+        self.hear_of_epochs();
         let engine = self.clone();
         self.sessions.spawn(async move { engine.tick().await });
         let engine = self.clone();

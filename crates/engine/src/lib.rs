@@ -12,6 +12,7 @@ mod drain;
 mod egress;
 mod endings;
 mod engine;
+mod epoch;
 mod ingress;
 mod inspect;
 mod inspect_ready;

@@ -13,17 +13,23 @@ use config::{DnsSettings, MemoryLimits};
 use mlua::{Function, Lua, LuaString, Table};
 use policy::{Event, Interest, Startup};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// A policy file, read once at start; every state is loaded from the same bytes.
+/// A policy file, read at start and when a configuration epoch begins; states are loaded from the same bytes until then.
 pub(crate) struct Source {
     pub path: PathBuf,
     pub text: Vec<u8>,
     pub run_time_max: Duration,
     /// What system and environment say of memory.
     pub memory: MemoryLimits,
+    /// Whom to tell that the script wants a new configuration epoch.
+    pub epochs: Arc<Epochs>,
 }
+
+/// Called when the script wants a new configuration epoch; empty until somebody listens.
+#[derive(Default)]
+pub(crate) struct Epochs(pub OnceLock<Box<dyn Fn() + Send + Sync>>);
 
 /// A loaded state.
 pub(crate) struct Context {
@@ -31,6 +37,8 @@ pub(crate) struct Context {
     /// Events served.
     pub uses: u32,
     pub loaded_at: Instant,
+    /// Of the pool, when it was loaded.
+    pub generation: u64,
     globals: Table,
     /// Indexed by [`Event`].
     handlers: [Handlers; Event::ALL.len()],
@@ -45,6 +53,8 @@ struct Handlers {
 /// What a state's `kumo` functions share with the program; lives in the state's app data.
 pub(crate) struct Host {
     pub signers: Arc<Signers>,
+    /// Whom to tell that the script wants a new configuration epoch.
+    pub epochs: Arc<Epochs>,
     /// What `kumo.on` registered so far.
     pub registry: Registry,
     /// Collects what `init` asks for; `None` outside of `init`.
@@ -67,15 +77,16 @@ pub(crate) struct Host {
 
 impl Host {
     /// Nothing registered, nothing asked for.
-    pub fn new(signers: Arc<Signers>, memory_found: MemoryLimits, next: Function) -> Host {
+    pub fn new(signers: Arc<Signers>, source: &Source, next: Function) -> Host {
         let registry = Registry::default();
         Host {
             signers,
+            epochs: source.epochs.clone(),
             registry,
             startup: None,
             current_event: None,
             limits: Limits::default(),
-            memory_found,
+            memory_found: source.memory,
             memory: MemoryLimits::default(),
             dns: DnsSettings::default(),
             is_invalid: false,
@@ -111,7 +122,7 @@ impl Context {
             handlers.push(Handlers { name: lua.create_string(event.name())?, functions });
         }
         let handlers = handlers.try_into().map_err(|_| mlua::Error::runtime("events and handlers differ in number"))?;
-        Ok(Context { lua, uses: 0, loaded_at: Instant::now(), globals, handlers })
+        Ok(Context { lua, uses: 0, loaded_at: Instant::now(), generation: 0, globals, handlers })
     }
 
     /// Which events have a handler.

@@ -16,7 +16,7 @@ pub(crate) fn new(source: &Source, signers: Arc<Signers>) -> mlua::Result<Lua> {
     let lua = Lua::new_with(StdLib::ALL_SAFE, LuaOptions::default())?;
     guard::install(&lua, source.run_time_max)?;
     let next: Function = lua.globals().get("next")?;
-    lua.set_app_data(Host::new(signers, source.memory, next));
+    lua.set_app_data(Host::new(signers, source, next));
     lua.set_app_data(Scratch::new());
     let package: Table = lua.globals().get("package")?;
     let search: String = package.get("path")?;

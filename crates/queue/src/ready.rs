@@ -6,6 +6,7 @@
 
 use crate::Why;
 use crate::core::QueueKey;
+use crate::epoch::Epoch;
 use crate::feedback::Window;
 use crate::line::Line;
 use crate::shared::{LeaseSet, Rates, SharedRates, lease_set};
@@ -62,6 +63,8 @@ pub struct Leg {
     pub path: Arc<EgressPath>,
     /// Where to.
     pub destination: Destination,
+    /// The epoch in which the path was asked for.
+    pub epoch: Epoch,
 }
 
 /// The resolved ways out of one scheduled queue.

@@ -196,13 +196,7 @@ impl Engine {
     }
 
     /// Connects to one host and serves it.
-    async fn try_host(
-        &self,
-        opening: &Opening,
-        host: &Candidate,
-        held: &Held,
-        tls: bool,
-    ) -> Result<Ended, String> {
+    async fn try_host(&self, opening: &Opening, host: &Candidate, held: &Held, tls: bool) -> Result<Ended, String> {
         let path = &opening.leg.path;
         let Some(security) = self.unless_over(held, self.security(opening, host)).await else {
             return Ok(Ended::Done);
@@ -247,14 +241,12 @@ impl Engine {
     pub(crate) fn forget_counts(&self, ready_name: &str) {
         let service = format!("smtp_client:{ready_name}");
         let metrics = &self.metrics;
-        for family in
-            [
-                &metrics.total_messages_delivered,
-                &metrics.total_messages_transfail,
-                &metrics.total_messages_fail,
-                &metrics.dispatcher_watchdog_aborted_total,
-            ]
-        {
+        for family in [
+            &metrics.total_messages_delivered,
+            &metrics.total_messages_transfail,
+            &metrics.total_messages_fail,
+            &metrics.dispatcher_watchdog_aborted_total,
+        ] {
             // Absent when nothing was ever sent there.
             let _ = family.remove_label_values(&[&service]);
         }

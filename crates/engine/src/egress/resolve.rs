@@ -30,10 +30,12 @@ impl Engine {
     pub async fn resolve_path(&self, domain: &str, source: &str) -> Result<ResolvedPath, PolicyError> {
         let queue_config = self.ask_queue_config(domain).await?;
         let (exchangers, site) = match &queue_config.protocol {
-            QueueProtocol::Smtp(smtp) if !smtp.mx_list.is_empty() => match self.destination(domain, &queue_config).await {
-                Ok((destination, site)) => (destination.hosts(), site),
-                Err(_) => (None, domain.to_owned()),
-            },
+            QueueProtocol::Smtp(smtp) if !smtp.mx_list.is_empty() => {
+                match self.destination(domain, &queue_config).await {
+                    Ok((destination, site)) => (destination.hosts(), site),
+                    Err(_) => (None, domain.to_owned()),
+                }
+            }
             _ => match self.exchangers_of(domain).await {
                 Some(exchangers) => {
                     let site = exchangers.site_name().to_owned();
