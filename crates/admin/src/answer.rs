@@ -34,6 +34,10 @@ impl Failed {
         Failed(StatusCode::SERVICE_UNAVAILABLE, text)
     }
 
+    pub fn internal(text: String) -> Failed {
+        Failed(StatusCode::INTERNAL_SERVER_ERROR, text)
+    }
+
     pub fn bad(text: String) -> Failed {
         Failed(StatusCode::BAD_REQUEST, text)
     }

@@ -5,17 +5,20 @@
 //! are not looked at: only the socket's peer counts.
 
 mod answer;
+mod epoch;
 mod inspect;
 mod liveness;
 mod metrics;
 mod orders;
+mod ready;
+mod secrets;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use config::{CidrSet, HttpListener};
 use engine::Engine;
 use std::net::SocketAddr;
@@ -54,6 +57,11 @@ impl HttpService {
             .route("/api/admin/inspect-sched-q/v1", get(inspect::scheduled))
             .route("/api/admin/suspend-ready-q/v1", ready_suspensions)
             .route("/api/admin/rebind/v1", get(orders::rebindings).post(orders::rebind).delete(orders::withdraw))
+            .route("/api/admin/bump-config-epoch", post(epoch::bump))
+            .route("/api/admin/inspect-ready-q/v1", get(ready::inspect))
+            .route("/api/admin/ready-q-states/v1", get(ready::states))
+            .route("/api/admin/resolve-egress-path/v1", get(ready::resolve))
+            .route("/api/admin/abort-ready-q-conn/v1", post(ready::abort))
             .route("/api/admin/flush/v1", get(orders::flushes).post(orders::flush).delete(orders::withdraw))
             .route_layer(middleware::from_fn_with_state(trusted, only_trusted));
         let open = Router::new().route("/api/check-liveness/v1", get(liveness::check));

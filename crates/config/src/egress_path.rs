@@ -163,10 +163,22 @@ impl EgressPath {
         }
     }
 
-    /// How long an SMTP delivery may go without progress. KumoMTA behaviour: twice the longest, at least 60 s.
+    /// How long an SMTP delivery may go without progress. KumoMTA behaviour: twice the longest wait for a command, at
+    /// least 60 s.
     pub fn smtp_progress_timeout(&self) -> time::Duration {
-        let longest =
-            self.mail_from_timeout.max(self.rcpt_to_timeout).max(self.data_timeout).max(self.data_dot_timeout);
+        let commands = [
+            self.connect_timeout,
+            self.banner_timeout,
+            self.ehlo_timeout,
+            self.starttls_timeout,
+            self.auth_timeout,
+            self.mail_from_timeout,
+            self.rcpt_to_timeout,
+            self.data_timeout,
+            self.data_dot_timeout,
+            self.rset_timeout,
+        ];
+        let longest = commands.into_iter().max().unwrap_or_default();
         match self.dispatcher_progress_watchdog_timeout {
             Some(given) => given.get(),
             None => longest.get().saturating_mul(2).max(SMTP_PROGRESS_MIN),
@@ -230,6 +242,10 @@ mod tests {
         assert_eq!(path.session_timeouts_sum().as_secs(), 60 + 60 + 300 + 5 + 60 + 5 + 5 + 1200);
         let second = Duration::from_secs(1);
         let quick = EgressPath {
+            connect_timeout: second,
+            banner_timeout: second,
+            ehlo_timeout: second,
+            auth_timeout: second,
             mail_from_timeout: second,
             rcpt_to_timeout: second,
             data_timeout: second,
@@ -237,5 +253,7 @@ mod tests {
             ..path
         };
         assert_eq!(quick.smtp_progress_timeout().as_secs(), 60);
+        let slow_greeting = EgressPath { ehlo_timeout: Duration::from_secs(45), ..quick };
+        assert_eq!(slow_greeting.smtp_progress_timeout().as_secs(), 90, "no option cuts short what another allows");
     }
 }

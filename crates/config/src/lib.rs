@@ -13,6 +13,7 @@ mod choices;
 mod cidr;
 mod cidr_map;
 mod concurrency_feedback;
+mod constraints;
 mod dns;
 mod duration;
 mod egress_path;
@@ -53,6 +54,7 @@ pub use choices::{
 pub use cidr::{CidrSet, canonical_ip, parse_cidr, show_cidr};
 pub use cidr_map::CidrMap;
 pub use concurrency_feedback::ConcurrencyFeedback;
+pub use constraints::{Ceiling, CeilingKind, CeilingSource, Constraints};
 pub use dns::DnsSettings;
 pub use duration::Duration;
 pub use egress_path::EgressPath;

@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use std::future::Future;
+use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -19,19 +20,23 @@ pub enum Phase {
 
 /// The switch and its observers.
 #[derive(Debug)]
-pub(crate) struct Stop(watch::Sender<Phase>);
+pub(crate) struct Stop {
+    phase: watch::Sender<Phase>,
+    began_at: OnceLock<tokio::time::Instant>,
+}
 
 impl Stop {
     pub fn new() -> Stop {
-        Stop(watch::Sender::new(Phase::Running))
+        Stop { phase: watch::Sender::new(Phase::Running), began_at: OnceLock::new() }
     }
 
     pub fn begin(&self) {
-        self.0.send_replace(Phase::Draining);
+        self.began_at.get_or_init(tokio::time::Instant::now);
+        self.phase.send_replace(Phase::Draining);
     }
 
     pub fn is_draining(&self) -> bool {
-        *self.0.borrow() == Phase::Draining
+        *self.phase.borrow() == Phase::Draining
     }
 
     /// The result of `work`, or `None` when draining begins first.
@@ -44,9 +49,20 @@ impl Stop {
 
     /// Completes when draining begins (at once when it has).
     pub async fn requested(&self) {
-        let mut phase = self.0.subscribe();
+        let mut phase = self.phase.subscribe();
         // The sender lives as long as self, so this cannot fail before draining.
         let _ = phase.wait_for(|p| *p == Phase::Draining).await;
+    }
+
+    /// Completes when draining has lasted so long; without a time, never.
+    pub async fn over_for(&self, grace: Option<Duration>) {
+        let Some(grace) = grace else { return std::future::pending().await };
+        self.requested().await;
+        let began_at = *self.began_at.get_or_init(tokio::time::Instant::now);
+        match began_at.checked_add(grace) {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -62,21 +78,23 @@ impl Engine {
         self.stop.requested().await;
     }
 
-    /// Stops: sessions hear 421 between transactions, deliveries in hand get `grace` to end,
-    /// then spool and logs are flushed and closed.
+    /// Stops: sessions hear 421 between transactions, deliveries in hand get `grace` to end, or as long as a path's
+    /// `system_shutdown_timeout` says; then spool and logs are flushed and closed.
     pub async fn drain(&self, grace: Duration) {
         self.stop.begin();
-        let tasks = async {
-            self.sessions.drain().await;
-            self.deliveries.drain().await;
-        };
-        let end = tokio::time::Instant::now() + grace;
-        if tokio::time::timeout(grace.mul_f32(SESSIONS_SHARE), tasks).await.is_err() {
-            tracing::warn!("some sessions did not end within {grace:?}; what they held stays in the spool");
+        let for_sessions = grace.mul_f32(SESSIONS_SHARE);
+        let asked_for = self.longest_shutdown().min(SHUTDOWN_TIMEOUT_MAX);
+        let for_deliveries = for_sessions.max(asked_for + SETTLING);
+        let begun = tokio::time::Instant::now();
+        if tokio::time::timeout_at(begun + for_sessions, self.sessions.drain()).await.is_err() {
+            tracing::warn!("some sessions did not end within {for_sessions:?}");
             self.sessions.abort().await;
+        }
+        if tokio::time::timeout_at(begun + for_deliveries, self.deliveries.drain()).await.is_err() {
+            tracing::warn!("some deliveries did not end within {for_deliveries:?}; what they held stays in the spool");
             self.deliveries.abort().await;
         }
-        self.spool_the_rest(end).await;
+        self.spool_the_rest(begun + for_deliveries + (grace - for_sessions)).await;
         if let Err(error) = self.spool.close().await {
             tracing::error!("spool: {error}");
         }
@@ -103,3 +121,7 @@ impl Engine {
 
 /// The part of the grace that sessions and deliveries have; the rest is for what must be written.
 const SESSIONS_SHARE: f32 = 0.8;
+/// For what is settled when a path's `system_shutdown_timeout` is over.
+const SETTLING: Duration = Duration::from_secs(1);
+/// Longest time a path can hold up the end.
+const SHUTDOWN_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);

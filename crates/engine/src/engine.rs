@@ -6,7 +6,7 @@
 use crate::clock::Clock;
 use crate::drain::Stop;
 use crate::egress::broken_tls::BrokenTls;
-use crate::egress::connection::InHand;
+use crate::egress::connection::Held;
 use crate::ingress::buffer::BufferPool;
 use crate::pressure::Pressure;
 use crate::recovery::RecoveryState;
@@ -20,7 +20,7 @@ use policy::{Event, Interest, Policy};
 use queue::{ConnKey, Effect, Order, QueueCore, QueueSettings};
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use store::{OrdersFile, Recovering, SpoolHandle};
 use telemetry::{LogWriter, Metrics};
@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 
 /// A running mail engine; clones share it.
 #[derive(Clone)]
-pub struct Engine(Arc<Shared>);
+pub struct Engine(pub(crate) Arc<Shared>);
 
 /// What an engine is made of.
 pub struct EngineParts {
@@ -88,13 +88,15 @@ pub struct Shared {
     pub(crate) deliveries: Tasks,
     /// Appends of messages that are in memory only.
     pub(crate) spoolers: Tasks,
-    /// Who wakes a connection, and what it holds.
-    pub(crate) connections: Mutex<HashMap<ConnKey, (Arc<Notify>, InHand)>>,
+    /// Who wakes a connection, what it holds, what it does.
+    pub(crate) connections: Mutex<HashMap<ConnKey, Held>>,
     /// Where orders are kept; whoever has it may change them.
     pub(crate) orders_file: Mutex<OrdersFile>,
     /// Sites whose TLS does not work.
     pub(crate) broken_tls: Mutex<BrokenTls>,
     pub(crate) recovery: Mutex<RecoveryState>,
+    /// The policy wants a new configuration epoch.
+    pub(crate) epoch_is_wanted: AtomicBool,
     ids: Mutex<IdGenerator>,
     queue: Mutex<QueueCore>,
     timer: Notify,
@@ -138,6 +140,7 @@ impl Engine {
             orders_file: Mutex::new(orders_file),
             broken_tls: Mutex::default(),
             recovery: Mutex::new(RecoveryState::Pending),
+            epoch_is_wanted: AtomicBool::new(false),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
             queue: Mutex::new(queue),
             timer: Notify::new(),
@@ -147,6 +150,7 @@ impl Engine {
 
     /// Starts the queue's clockwork, and the return of earlier runs' messages beside it. Does not wait for them.
     pub fn start(&self, recovering: Recovering) {
+        self.hear_of_epochs();
         let engine = self.clone();
         self.sessions.spawn(async move { engine.tick().await });
         let engine = self.clone();
@@ -234,8 +238,8 @@ impl Engine {
 
     fn wake(&self, conn: ConnKey) {
         let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((waker, _)) = connections.get(&conn) {
-            waker.notify_one();
+        if let Some(held) = connections.get(&conn) {
+            held.waker.notify_one();
         }
     }
 

@@ -96,7 +96,7 @@ impl Engine {
 
     fn in_delivery(&self, id: MessageId) -> Option<Inspected> {
         let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        let queued = connections.values().find_map(|(_, in_hand)| in_hand.find(id));
+        let queued = connections.values().find_map(|held| held.in_hand.find(id));
         drop(connections);
         let (message, key) = queued?;
         let queue = self.with_queue(|queue, _| queue.queue_name(key));

@@ -21,6 +21,23 @@ impl Engine {
         self.load_into(room, queued).await
     }
 
+    /// The same, but when `over` completes while room is waited for the message comes back.
+    pub(crate) async fn load_unless(
+        &self,
+        over: impl Future<Output = ()>,
+        queued: Queued,
+    ) -> Result<Option<Queued>, Queued> {
+        if queued.message.resident.is_some() {
+            return Ok(Some(queued));
+        }
+        // Only waiting is cut short: a message must not go down with whoever reads it.
+        let room = tokio::select! {
+            room = self.pressure.room_to_load(octets_of(&queued)) => room,
+            () = over => return Err(queued),
+        };
+        Ok(self.load_into(room, queued).await)
+    }
+
     /// The same without waiting for room; where there is none the message comes back.
     pub(crate) async fn load_now(&self, queued: Queued) -> Result<Option<Queued>, Queued> {
         if queued.message.resident.is_some() {

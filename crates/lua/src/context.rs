@@ -14,18 +14,24 @@ use config::{DnsSettings, MemoryLimits};
 use mlua::{Function, Lua, LuaString, Table};
 use policy::{Event, Interest, Startup};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use throttle::Throttles;
 
-/// A policy file, read once at start; every state is loaded from the same bytes.
+/// A policy file, read at start and when a configuration epoch begins; states are loaded from the same bytes until then.
 pub(crate) struct Source {
     pub path: PathBuf,
     pub text: Vec<u8>,
     pub run_time_max: Duration,
     /// What system and environment say of memory.
     pub memory: MemoryLimits,
+    /// Whom to tell that the script wants a new configuration epoch.
+    pub epochs: Arc<Epochs>,
 }
+
+/// Called when the script wants a new configuration epoch; empty until somebody listens.
+#[derive(Default)]
+pub(crate) struct Epochs(pub OnceLock<Box<dyn Fn() + Send + Sync>>);
 
 /// A loaded state.
 pub(crate) struct Context {
@@ -33,6 +39,8 @@ pub(crate) struct Context {
     /// Events served.
     pub uses: u32,
     pub loaded_at: Instant,
+    /// Of the pool, when it was loaded.
+    pub generation: u64,
     globals: Table,
     /// Indexed by [`Event`].
     handlers: [Handlers; Event::ALL.len()],
@@ -51,6 +59,8 @@ pub(crate) struct Host {
     pub throttles: Arc<Throttles>,
     /// True while the running handler may wait without holding its thread: it was called asynchronously.
     pub may_wait: bool,
+    /// Whom to tell that the script wants a new configuration epoch.
+    pub epochs: Arc<Epochs>,
     /// What `kumo.on` registered so far.
     pub registry: Registry,
     /// Collects what `init` asks for; `None` outside of `init`.
@@ -73,17 +83,18 @@ pub(crate) struct Host {
 
 impl Host {
     /// Nothing registered, nothing asked for.
-    pub fn new(shared: &Shared, memory_found: MemoryLimits, next: Function) -> Host {
+    pub fn new(shared: &Shared, source: &Source, next: Function) -> Host {
         let registry = Registry::default();
         Host {
             signers: shared.signers.clone(),
             throttles: shared.throttles.clone(),
             may_wait: false,
+            epochs: source.epochs.clone(),
             registry,
             startup: None,
             current_event: None,
             limits: Limits::default(),
-            memory_found,
+            memory_found: source.memory,
             memory: MemoryLimits::default(),
             dns: DnsSettings::default(),
             is_invalid: false,
@@ -119,7 +130,7 @@ impl Context {
             handlers.push(Handlers { name: lua.create_string(event.name())?, functions });
         }
         let handlers = handlers.try_into().map_err(|_| mlua::Error::runtime("events and handlers differ in number"))?;
-        Ok(Context { lua, uses: 0, loaded_at: Instant::now(), globals, handlers })
+        Ok(Context { lua, uses: 0, loaded_at: Instant::now(), generation: 0, globals, handlers })
     }
 
     /// Which events have a handler.

@@ -30,6 +30,12 @@ pub enum LoadError {
         /// Which file.
         path: PathBuf,
     },
+    /// A policy that is read again handles other events than at start, where that is settled.
+    #[error("policy {}: it handles other events than at the start: that takes a restart", path.display())]
+    OtherEvents {
+        /// Which file.
+        path: PathBuf,
+    },
 }
 
 impl LoadError {

@@ -21,6 +21,14 @@ impl Policy for LuaPolicy {
         self.interest
     }
 
+    fn reload(&self) -> Result<(), PolicyError> {
+        self.read_again().map_err(|error| PolicyError::Script { event: "bump_config_epoch", text: error.to_string() })
+    }
+
+    fn on_epoch(&self, wanted: Box<dyn Fn() + Send + Sync>) {
+        self.tell_of_epochs(wanted);
+    }
+
     fn smtp_server_connection_accepted(&self, conn: ConnMeta) -> Answer<'_, ()> {
         Box::pin(self.notify(Event::ConnectionAccepted, LuaConnMeta(conn)))
     }

@@ -6,7 +6,7 @@
 //! script's variables hold. A rejection is no failure but an answer, and its state stays:
 //! a policy that refuses most of its recipients must not load itself anew for each.
 
-use crate::context::{Context, Purpose, Source};
+use crate::context::{Context, Epochs, Purpose, Source};
 use crate::error::{LoadError, to_policy_error};
 use crate::guard::RUN_TIME_MAX;
 use crate::pool::Pool;
@@ -19,13 +19,14 @@ use message::Draft;
 use mlua::{AnyUserData, Function, IntoLuaMulti, Lua, Value};
 use policy::{ConnMeta, Event, Interest, PolicyError, Startup};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use throttle::Throttles;
 
 /// A loaded policy script.
 pub struct LuaPolicy {
-    source: Source,
+    source: Mutex<Arc<Source>>,
+    epochs: Arc<Epochs>,
     shared: Shared,
     pool: Pool,
     pub(crate) interest: Interest,
@@ -83,13 +84,15 @@ impl LuaPolicy {
         memory: MemoryLimits,
     ) -> Result<(LuaPolicy, Startup), LoadError> {
         let text = std::fs::read(path).map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
-        let source = Source { path: path.to_owned(), text, run_time_max, memory };
+        let epochs = Arc::new(Epochs::default());
+        let source = Source { path: path.to_owned(), text, run_time_max, memory, epochs: epochs.clone() };
         let shared = Shared::default();
         let context = Context::load(&source, &shared, purpose)?;
         let startup = context.run_init(&source, purpose)?;
         context.warnings().iter().for_each(|line| tracing::warn!(target: "lua", "{line}"));
         let pool = Pool::new(context.limits());
-        let policy = LuaPolicy { interest: context.interest(), source, shared, pool };
+        let source = Mutex::new(Arc::new(source));
+        let policy = LuaPolicy { interest: context.interest(), source, epochs, shared, pool };
         policy.pool.put_back(context);
         Ok((policy, startup))
     }
@@ -192,7 +195,37 @@ impl LuaPolicy {
     }
 
     fn fresh(&self) -> Result<Context, LoadError> {
-        Context::load(&self.source, &self.shared, Purpose::Serve)
+        // Before the source is looked at: a state of an old one must not pass for new.
+        let generation = self.pool.generation();
+        let mut context = Context::load(&self.source(), &self.shared, Purpose::Serve)?;
+        context.generation = generation;
+        Ok(context)
+    }
+
+    fn source(&self) -> Arc<Source> {
+        self.source.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads the policy file again; states made from now on are made from what it says, and those there are end. `init` is
+    /// not run again. A file that does not load, or that handles other events, changes nothing.
+    pub(crate) fn read_again(&self) -> Result<(), LoadError> {
+        let before = self.source();
+        let text = std::fs::read(&before.path).map_err(|cause| LoadError::Read { path: before.path.clone(), cause })?;
+        let Source { path, run_time_max, memory, epochs, .. } = &*before;
+        let source =
+            Source { path: path.clone(), text, run_time_max: *run_time_max, memory: *memory, epochs: epochs.clone() };
+        let context = Context::load(&source, &self.shared, Purpose::Serve)?;
+        if context.interest() != self.interest {
+            return Err(LoadError::OtherEvents { path: path.clone() });
+        }
+        *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(source);
+        self.pool.retire_all();
+        Ok(())
+    }
+
+    /// Takes what to call when the script wants a new configuration epoch; the first counts.
+    pub(crate) fn tell_of_epochs(&self, wanted: Box<dyn Fn() + Send + Sync>) {
+        let _: Result<(), _> = self.epochs.0.set(wanted);
     }
 
     fn put_back<R>(&self, context: Context, answer: &Result<R, PolicyError>) {

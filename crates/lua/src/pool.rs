@@ -7,6 +7,7 @@
 
 use crate::context::Context;
 use crate::error::LoadError;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use std::time::Duration;
 pub(crate) struct Pool {
     spare: Mutex<Vec<Context>>,
     limits: Limits,
+    /// States of an earlier one are not used again.
+    generation: AtomicU64,
 }
 
 /// How long states live and how many are kept.
@@ -37,7 +40,7 @@ impl Default for Limits {
 impl Pool {
     /// An empty pool.
     pub fn new(limits: Limits) -> Pool {
-        Pool { spare: Mutex::default(), limits }
+        Pool { spare: Mutex::default(), limits, generation: AtomicU64::new(0) }
     }
 
     /// A spare state, or a new one made by `load`.
@@ -50,6 +53,18 @@ impl Pool {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
+    /// The generation that new states belong to.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Every state there is, in use or not, is not used again.
+    pub fn retire_all(&self) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        spare.clear();
+    }
+
     /// Takes a state back unless it has served long enough.
     pub fn put_back(&self, mut context: Context) {
         context.uses = context.uses.saturating_add(1);
@@ -57,6 +72,9 @@ impl Pool {
             return;
         }
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if context.generation != self.generation() {
+            return;
+        }
         if spare.len() < self.limits.spare_max {
             spare.push(context);
         }

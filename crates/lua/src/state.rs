@@ -15,7 +15,7 @@ pub(crate) fn new(source: &Source, shared: &Shared) -> mlua::Result<Lua> {
     let lua = Lua::new_with(StdLib::ALL_SAFE, LuaOptions::default())?;
     guard::install(&lua, source.run_time_max)?;
     let next: Function = lua.globals().get("next")?;
-    lua.set_app_data(Host::new(shared, source.memory, next));
+    lua.set_app_data(Host::new(shared, source, next));
     lua.set_app_data(Scratch::new());
     let package: Table = lua.globals().get("package")?;
     let search: String = package.get("path")?;

@@ -4,6 +4,8 @@
 mod answers;
 #[path = "scripts/dns.rs"]
 mod dns;
+#[path = "scripts/epochs.rs"]
+mod epochs;
 #[path = "scripts/headers.rs"]
 mod headers;
 #[path = "scripts/limits.rs"]

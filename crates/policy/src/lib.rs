@@ -56,6 +56,14 @@ pub trait Policy: Send + Sync {
     /// Which events are handled; constant for the life of the policy.
     fn interest(&self) -> Interest;
 
+    /// Reads again what it reads from files, as a new configuration epoch begins. On an error nothing has changed.
+    fn reload(&self) -> Result<(), PolicyError> {
+        Ok(())
+    }
+
+    /// Takes what to call when the policy itself wants a new configuration epoch.
+    fn on_epoch(&self, _wanted: Box<dyn Fn() + Send + Sync>) {}
+
     /// A client connected; an error refuses it before the banner.
     fn smtp_server_connection_accepted(&self, _conn: ConnMeta) -> Answer<'_, ()> {
         ready(())

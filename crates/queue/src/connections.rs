@@ -203,9 +203,10 @@ impl QueueCore {
     pub(crate) fn serve(&mut self, now: Now, key: ReadyKey) {
         let Some(ready) = self.ready.get_mut(&key) else { return };
         if ready.messages.is_empty() || now.mono < ready.closed_until() {
-            return;
+            return ready.note_open();
         }
         if let Some(slot) = ready.idle.pop_front() {
+            ready.note_open();
             if let Some(connection) = ready.connections.get_mut(slot) {
                 connection.idle = false;
             }
@@ -224,13 +225,17 @@ impl QueueCore {
             let messages_wait = ready.message_rates.check(&self.rates, now.mono).err();
             let opening_waits = ready.connection_rates.check(&self.rates, now.mono).err();
             if let Some(wait) = opening_waits.max(messages_wait.filter(|wait| *wait > ready.patience())) {
+                ready.rate_awaited_since = opening_waits.and(ready.rate_awaited_since.or(Some(now.wall)));
                 ready.opens_after = now.mono + wait;
                 self.wheel.insert(ready.opens_after, Timer::Open(key));
                 return;
             }
+            ready.rate_awaited_since = None;
             if !self.leases.take(&ready.leases, key, !ready.connections.is_empty()) {
+                ready.lease_awaited_since.get_or_insert(now.wall);
                 return;
             }
+            ready.lease_awaited_since = None;
             let _admitted = ready.connection_rates.admit(&mut self.rates, now.mono);
             let slot = ready.connections.insert(Connection { idle: false, taken: 0, leases: ready.leases.clone() });
             let conn = ConnKey { ready: key, slot };

@@ -12,11 +12,12 @@ use crate::Why;
 use crate::asking::Asking;
 use crate::effect::Effect;
 use crate::ending::{Endings, Failure};
+use crate::epoch::Epoch;
 use crate::explain::Wait;
 use crate::messages::{Messages, SlotNumber};
 use crate::orders::Orders;
 use crate::pool::Rotation;
-use crate::ready::{ReadyQueue, Route, RouteFailure};
+use crate::ready::{Leg, ReadyQueue, Route, RouteFailure};
 use crate::retry;
 use crate::scheduled::{Fate, ScheduledQueue, Way};
 use crate::settle::Verdict;
@@ -24,7 +25,7 @@ use crate::shared::{Leases, SharedRates};
 use crate::sources::Sources;
 use crate::volatile::Unspooled;
 use clock::{Duration, Instant, Now, TimerWheel, WallTime};
-use config::QueueConfig;
+use config::{QueueConfig, RefreshStrategy};
 use hashbrown::HashMap;
 use message::Message;
 use smtp_wire::{EnhancedCode, Reply};
@@ -38,6 +39,11 @@ pub struct QueueKey(u32);
 impl QueueKey {
     /// No queue has it.
     pub(crate) const NONE: QueueKey = QueueKey(0);
+
+    /// The key of that number, whether a queue has it or not.
+    pub(crate) fn of(number: u32) -> QueueKey {
+        QueueKey(number)
+    }
 
     #[cfg(test)]
     pub(crate) fn of_test(number: u32) -> QueueKey {
@@ -140,6 +146,9 @@ pub struct QueueCore {
     /// Waits that nobody but the periodic look ended.
     pub(crate) caught: usize,
     pub(crate) settings: QueueSettings,
+    pub(crate) epoch: Epoch,
+    /// Queues that are asked about because an epoch began.
+    pub(crate) refreshing: VecDeque<QueueKey>,
     next_key: u32,
     random: u64,
     next_sweep: Instant,
@@ -188,6 +197,8 @@ impl QueueCore {
             caught: 0,
             random: settings.seed | 1,
             settings,
+            epoch: Epoch::default(),
+            refreshing: VecDeque::new(),
             next_key: 0,
             next_sweep: now + SWEEP_INTERVAL,
             fired: VecDeque::new(),
@@ -202,6 +213,7 @@ impl QueueCore {
         }
         let key = QueueKey(self.fresh_key());
         let mut queue = ScheduledQueue::new(name, now);
+        queue.config_epoch = self.epoch;
         queue.orders = self.orders_for(name);
         self.by_name.insert(queue.name.clone(), key);
         self.scheduled.insert(key, queue);
@@ -236,6 +248,8 @@ impl QueueCore {
             route.legs.iter().map(|(name, _, leg)| self.ready_queue(now, name, leg.clone())).collect();
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         queue.routing = false;
+        let ages_by_epoch = |leg: &Leg| leg.path.refresh_strategy == RefreshStrategy::Epoch;
+        queue.route_has_epoch = route.legs.iter().any(|(_, _, leg)| ages_by_epoch(leg));
         queue.route_fresh_until = now.mono + route.fresh_for;
         let rotation = Rotation::new(weights);
         let same = |way: &Way| way.legs == legs && way.rotation.weights() == rotation.weights();
@@ -256,6 +270,10 @@ impl QueueCore {
     /// yet how often they may be tried and when they are too old. So does one that an order holds back.
     pub fn unroutable(&mut self, now: Now, key: QueueKey, failure: RouteFailure) {
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
+        if queue.configuring {
+            // Whatever it ages by: there was no answer in this epoch.
+            queue.config_fresh_until = Instant::ZERO;
+        }
         (queue.routing, queue.configuring) = (false, false);
         queue.route = None;
         queue.promotes_after = now.mono + failure.hold_for;
@@ -365,6 +383,7 @@ impl QueueCore {
             }
         }
         self.send_back(now);
+        self.refresh_some(now);
         self.carry_out_orders(now);
         if self.fired.is_empty() {
             self.due_wheel.expire(now.mono, &mut self.fired);
@@ -394,7 +413,8 @@ impl QueueCore {
 
     /// When to call [`QueueCore::tick`] next; the beginning of time when there is more to do at once.
     pub fn deadline(&self) -> Instant {
-        if !self.fired.is_empty() || !self.unfinished.is_empty() || !self.resting.is_empty() {
+        let goes_on = [self.unfinished.is_empty(), self.resting.is_empty(), self.refreshing.is_empty()];
+        if !self.fired.is_empty() || goes_on.contains(&false) {
             return Instant::ZERO;
         }
         let timers = self.wheel.deadline().into_iter().chain(self.due_wheel.deadline()).chain(self.orders_deadline());
@@ -536,7 +556,7 @@ impl QueueCore {
         self.stale_timers = self.fired.len();
     }
 
-    fn ready_queue(&mut self, now: Now, name: &Arc<str>, leg: crate::ready::Leg) -> ReadyKey {
+    fn ready_queue(&mut self, now: Now, name: &Arc<str>, leg: Leg) -> ReadyKey {
         let identity = (name.clone(), leg.destination.identity().clone());
         if let Some(key) = self.ready_by_name.get(&identity).copied() {
             if let Some(ready) = self.ready.get_mut(&key) {
@@ -621,6 +641,11 @@ impl QueueCore {
         self.effects.extend(stalled.map(|(name, wait)| Effect::Stalled { name, wait }));
     }
 
+    /// The number that was given out last.
+    pub(crate) fn last_key(&self) -> u32 {
+        self.next_key
+    }
+
     fn fresh_key(&mut self) -> u32 {
         self.next_key += 1;
         self.next_key
@@ -680,7 +705,7 @@ const READY_IDLE_MAX: Duration = Duration::from_secs(600);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ready::{Destination, Leg, Route};
+    use crate::ready::{Destination, Route};
     use config::{EgressPath, EgressSource};
     use message::{IdGenerator, Place, Settled};
 
@@ -709,6 +734,7 @@ mod tests {
             pool: "p".into(),
             path: Arc::new(EgressPath::default()),
             destination: Destination::new("site", Arc::new(())),
+            epoch: Epoch::default(),
         };
         core.routed(now, key, Route { legs: vec![("a".into(), 1, leg)], fresh_for: Duration::from_secs(3600) });
         let slot = core.messages.insert(key, message());

@@ -269,9 +269,13 @@ impl QueueCore {
 
     /// Until when the ready queue of that name is suspended.
     pub(crate) fn ready_suspended_until(&self, now: Now, name: &str) -> Instant {
+        self.ready_suspension(now.wall, name).map_or(Instant::ZERO, |order| now.mono_at(order.expires))
+    }
+
+    /// The order that suspends the ready queue of that name.
+    pub(crate) fn ready_suspension(&self, now: WallTime, name: &str) -> Option<&Arc<Order>> {
         let is_it = |s: &&Standing| matches!(&s.order.action, Action::SuspendReady(n) if n == name);
-        let until = self.orders.standing.iter().find(is_it).map(|s| s.order.expires);
-        until.filter(|until| *until > now.wall).map_or(Instant::ZERO, |until| now.mono_at(until))
+        self.orders.standing.iter().find(is_it).map(|s| &s.order).filter(|order| order.expires > now)
     }
 
     /// Orders were taken back or ended: whoever waited for that goes on.

@@ -8,6 +8,7 @@
 use crate::asking::Asked;
 use crate::core::{QueueCore, QueueKey, ReadyKey, Timer, is_small};
 use crate::effect::Effect;
+use crate::epoch::Epoch;
 use crate::messages::SlotNumber;
 use crate::order::OrderId;
 use crate::orders::SUSPENSION_LOOK;
@@ -113,7 +114,7 @@ impl QueueCore {
         if now.mono < queue.promotes_after {
             return Gate::Stopped;
         }
-        refresh(queue, key, now.mono, &mut self.effects);
+        refresh(queue, key, (now.mono, self.epoch), &mut self.effects);
         if queue.config.is_none() || queue.route.is_none() {
             return Gate::Stopped;
         }
@@ -134,7 +135,7 @@ impl QueueCore {
         let choice = choose(queue, &self.ready, (&self.rates, &self.sources), now.mono);
         if choice.some_gone {
             queue.route_fresh_until = Instant::ZERO;
-            refresh(queue, key, now.mono, &mut self.effects);
+            refresh(queue, key, (now.mono, self.epoch), &mut self.effects);
         }
         let Some(leg) = choice.leg else {
             choice.waits.into_iter().for_each(|(leg, wait)| self.call_waiters_after(now.mono, leg, wait));
@@ -189,17 +190,22 @@ impl QueueCore {
 
 /// Asks for configuration and route when they are missing or stale; stale ones stay in use
 /// until the answer comes.
-fn refresh(queue: &mut ScheduledQueue, key: QueueKey, now: Instant, effects: &mut Vec<Effect>) {
-    if now >= queue.config_fresh_until && !queue.configuring {
-        queue.configuring = true;
+pub(crate) fn refresh(
+    queue: &mut ScheduledQueue,
+    key: QueueKey,
+    (now, epoch): (Instant, Epoch),
+    effects: &mut Vec<Effect>,
+) {
+    if queue.config_is_stale(now, epoch) && !queue.configuring {
+        (queue.configuring, queue.config_epoch) = (true, epoch);
         effects.push(Effect::Configure { queue: key, name: queue.name.clone() });
     }
-    let is_stale = queue.route.is_none() || now >= queue.route_fresh_until;
+    let is_stale = queue.route_is_stale(now, epoch);
     if let Some(config) = &queue.config
         && is_stale
         && !queue.routing
     {
-        queue.routing = true;
+        (queue.routing, queue.route_epoch) = (true, epoch);
         let config = config.clone();
         effects.push(Effect::Route { queue: key, name: queue.name.clone(), config });
     }

@@ -6,11 +6,12 @@
 
 use crate::Why;
 use crate::core::QueueKey;
+use crate::epoch::Epoch;
 use crate::feedback::Window;
 use crate::line::Line;
 use crate::shared::{LeaseSet, Rates, SharedRates, lease_set};
 use crate::sources::Sources;
-use clock::{Duration, Instant};
+use clock::{Duration, Instant, WallTime};
 use config::{EgressPath, EgressSource};
 use core::any::Any;
 use core::fmt;
@@ -62,6 +63,8 @@ pub struct Leg {
     pub path: Arc<EgressPath>,
     /// Where to.
     pub destination: Destination,
+    /// The epoch in which the path was asked for.
+    pub epoch: Epoch,
 }
 
 /// The resolved ways out of one scheduled queue.
@@ -108,6 +111,10 @@ pub(crate) struct ReadyQueue {
     pub suspended_until: Instant,
     /// When those who wait are called because the source may be chosen again.
     pub selects_at: Instant,
+    /// Since when a connection is wanted that `additional_connection_limits` does not let open.
+    pub lease_awaited_since: Option<WallTime>,
+    /// The same for `max_connection_rate`.
+    pub rate_awaited_since: Option<WallTime>,
     pub message_rates: Rates,
     pub connection_rates: Rates,
     /// How often a pool may choose this way.
@@ -147,6 +154,8 @@ impl ReadyQueue {
             window: None,
             suspended_until: Instant::ZERO,
             selects_at: Instant::ZERO,
+            lease_awaited_since: None,
+            rate_awaited_since: None,
             last_used: now,
         };
         queue.set_rates();
@@ -237,6 +246,11 @@ impl ReadyQueue {
         self.consecutive_failures = self.consecutive_failures.saturating_add(1);
         let pause_ms = (REOPEN_MS_MIN << self.consecutive_failures.min(16)).min(REOPEN_MS_MAX);
         self.opens_after = self.opens_after.max(now + Duration::from_millis(pause_ms));
+    }
+
+    /// No connection is wanted that may not be opened.
+    pub fn note_open(&mut self) {
+        (self.lease_awaited_since, self.rate_awaited_since) = (None, None);
     }
 
     fn set_rates(&mut self) {

@@ -6,12 +6,13 @@
 
 use crate::asking::Asked;
 use crate::core::ReadyKey;
+use crate::epoch::Epoch;
 use crate::messages::List;
 use crate::order::{Action, Order, OrderId};
 use crate::pool::Rotation;
 use crate::throttle::{Gcra, Rate};
 use clock::{Duration, Instant, Now, WallTime};
-use config::QueueConfig;
+use config::{QueueConfig, RefreshStrategy};
 use hashbrown::{HashMap, HashSet};
 use message::{Message, MessageId};
 use std::sync::Arc;
@@ -23,9 +24,14 @@ pub(crate) struct ScheduledQueue {
     pub config: Option<Arc<QueueConfig>>,
     pub config_fresh_until: Instant,
     pub configuring: bool,
+    /// The epoch in which the configuration was asked for.
+    pub config_epoch: Epoch,
     pub route: Option<Way>,
     pub route_fresh_until: Instant,
     pub routing: bool,
+    /// The same of the route, which ages by epoch when one of its paths does.
+    pub route_epoch: Epoch,
+    pub route_has_epoch: bool,
     /// How many messages wait for their due time; the timer wheel has them.
     pub waiting: usize,
     /// Messages whose time has come, oldest first.
@@ -79,9 +85,12 @@ impl ScheduledQueue {
             config: None,
             config_fresh_until: Instant::ZERO,
             configuring: false,
+            config_epoch: Epoch::default(),
             route: None,
             route_fresh_until: Instant::ZERO,
             routing: false,
+            route_epoch: Epoch::default(),
+            route_has_epoch: false,
             waiting: 0,
             due: List::default(),
             unfinished: false,
@@ -110,9 +119,24 @@ impl ScheduledQueue {
         {
             self.route_fresh_until = now;
         }
-        self.config_fresh_until = now + Duration::from(config.refresh_interval);
+        self.config_fresh_until = match config.refresh_strategy {
+            RefreshStrategy::Ttl => now + Duration::from(config.refresh_interval),
+            RefreshStrategy::Epoch => Instant::NEVER,
+        };
         self.configuring = false;
         self.config = Some(config);
+    }
+
+    /// Whether policy is to be asked for the configuration again.
+    pub fn config_is_stale(&self, now: Instant, epoch: Epoch) -> bool {
+        let ages_by_epoch = self.config.as_ref().is_some_and(|c| c.refresh_strategy == RefreshStrategy::Epoch);
+        now >= self.config_fresh_until || (ages_by_epoch && self.config_epoch != epoch)
+    }
+
+    /// Whether the route is to be found again.
+    pub fn route_is_stale(&self, now: Instant, epoch: Epoch) -> bool {
+        let is_of_before = self.route_has_epoch && self.route_epoch != epoch;
+        self.route.is_none() || now >= self.route_fresh_until || is_of_before
     }
 
     /// Messages here, waiting or due.

@@ -170,8 +170,13 @@ impl Leases {
 
     /// True while `who` is in line for one of these that is not to be had.
     pub fn awaits(&self, set: &LeaseSet, who: ReadyKey) -> bool {
-        let waits = |lease: &Lease, limit| lease.taken >= limit && lease.waits.contains_key(&who);
-        set.iter().any(|(name, limit)| self.0.get(name).is_some_and(|lease| waits(lease, *limit)))
+        self.missing(set, who).is_some()
+    }
+
+    /// The first of these that is not to be had and that `who` is in line for.
+    pub fn missing<'a>(&self, set: &'a LeaseSet, who: ReadyKey) -> Option<&'a (Arc<str>, u64)> {
+        let misses = |lease: &Lease, limit| lease.taken >= limit && lease.waits.contains_key(&who);
+        set.iter().find(|(name, limit)| self.0.get(name).is_some_and(|lease| misses(lease, *limit)))
     }
 
     /// Forgets what nobody has and nobody wants.

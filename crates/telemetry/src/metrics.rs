@@ -26,6 +26,8 @@ pub struct Families {
     pub total_messages_fail: IntCounterVec,
     /// Connections ever opened, either way.
     pub total_connection_count: IntCounterVec,
+    /// Outbound connections ended because nothing went on, by service.
+    pub dispatcher_watchdog_aborted_total: IntCounterVec,
     /// Inbound connections refused.
     pub total_connections_denied: IntCounterVec,
     /// Hosts looked at under `enable_dane`, by what came of it.
@@ -98,6 +100,12 @@ impl Metrics {
             total_messages_fail: counters(r, "total_messages_fail", "permanent failures", &["service"])?,
             total_connection_count: counters(r, "total_connection_count", "connections ever opened", &["service"])?,
             dane_result_count: counters(r, "dane_result_count", "hosts looked at for DANE", &["result"])?,
+            dispatcher_watchdog_aborted_total: counters(
+                r,
+                "dispatcher_watchdog_aborted_total",
+                "outbound connections ended for want of progress",
+                &["service"],
+            )?,
             total_connections_denied: counters(r, "total_connections_denied", "connections refused", &["service"])?,
             smtp_server_rejections: counters(r, "smtp_server_rejections", "Rejection records", &["service"])?,
             connection_count: gauges(r, "connection_count", "open connections", &["service"])?,

@@ -13,7 +13,7 @@ use clock::{Duration, Instant, Now, WallTime};
 use config::{EgressPath, EgressSource, QueueConfig};
 use message::{IdGenerator, Message, MessageId, Place as SpoolPlace, Settled};
 use queue::{
-    Action, Criteria, Destination, Effect, Leg, Opening, Order, OrderId, QueueCore, QueueSettings, Route, Take,
+    Action, Criteria, Destination, Effect, Epoch, Leg, Opening, Order, OrderId, QueueCore, QueueSettings, Route, Take,
 };
 
 use crate::clock_factor::{Clock, factor};
@@ -140,7 +140,8 @@ impl Rig {
             self.core.configured(self.now, key, config.clone());
             let site = format!("unspecified->mx.{name}@smtp_client");
             let destination = Destination::new(&site, Arc::new(()));
-            let leg = Leg { source: source.clone(), pool: "unspecified".into(), path: path.clone(), destination };
+            let (source, path) = (source.clone(), path.clone());
+            let leg = Leg { source, pool: "unspecified".into(), path, destination, epoch: Epoch::default() };
             let legs = vec![(site.as_str().into(), 1, leg)];
             self.core.routed(self.now, key, Route { legs, fresh_for: Duration::from_secs(3_600_000) });
         }

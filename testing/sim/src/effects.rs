@@ -10,7 +10,7 @@ use crate::world::World;
 use crate::{Sabotage, plan::SitePlan};
 use clock::{Duration, Instant, Now};
 use config::{EgressSource, QueueConfig};
-use queue::{Destination, Effect, Leg, QueueCore, QueueKey, QueueName, Route, RouteFailure, Why};
+use queue::{Destination, Effect, Epoch, Leg, QueueCore, QueueKey, QueueName, Route, RouteFailure, Why};
 use smtp_wire::{EnhancedCode, Reply};
 use std::sync::Arc;
 
@@ -152,6 +152,7 @@ impl World {
                 pool: pool.into(),
                 path: Arc::new(self.plan.sites[*site].path.clone()),
                 destination: Destination::new("", Arc::new(())),
+                epoch: Epoch::default(),
             };
             // Pools none of whose sources may send are mended with everything else.
             (ready_name, if self.recovered { (*weight).max(1) } else { *weight }, leg)

@@ -6,6 +6,7 @@
 
 use crate::egress::delivery::Delivery;
 use crate::egress::dialling;
+use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
 use crate::egress::routing::wire_reply;
 use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Counts, Handover};
@@ -22,6 +23,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// How a session on one host ended.
@@ -47,13 +49,21 @@ impl Engine {
         if self.stop.is_draining() {
             return;
         }
-        let waker = Arc::new(Notify::new());
-        let in_hand = InHand::default();
-        self.connections().insert(opening.conn, (waker.clone(), in_hand.clone()));
+        // Unique over time too: numbers of connections come again.
+        let (random, now) = self.with_queue(|q, now| (q.random(), now));
+        let session_id = uuid::Uuid::from_u64_pair(random, opening.conn.id());
+        let held = Held {
+            waker: Arc::default(),
+            in_hand: InHand::default(),
+            dispatcher: Arc::new(Dispatcher::new(session_id, now)),
+            shutdown_timeout: opening.leg.path.system_shutdown_timeout.map(config::Duration::get),
+        };
+        self.connections().insert(opening.conn, held.clone());
         let engine = self.clone();
         self.deliveries.spawn(async move {
             let conn = opening.conn;
-            let end = Guarded(Box::pin(engine.run_connection(opening, waker, in_hand.clone()))).await;
+            let in_hand = held.in_hand.clone();
+            let end = Guarded(Box::pin(engine.run_connection(opening, held))).await;
             let panicked = in_hand.take_all();
             let end = end.unwrap_or_else(|| Err(Unreached::Hosts(Reply::new(451, PANICKED))));
             for queued in panicked {
@@ -67,25 +77,34 @@ impl Engine {
 
     /// Messages that connections hold which were cut short.
     pub(crate) fn take_abandoned(&self) -> Vec<Queued> {
-        self.connections().drain().flat_map(|(_, (_, in_hand))| in_hand.take_all()).collect()
+        self.connections().drain().flat_map(|(_, held)| held.in_hand.take_all()).collect()
     }
 
-    fn connections(&self) -> MutexGuard<'_, HashMap<ConnKey, (Arc<Notify>, InHand)>> {
+    pub(crate) fn connections(&self) -> MutexGuard<'_, HashMap<ConnKey, Held>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn run_connection(&self, opening: Opening, waker: Arc<Notify>, in_hand: InHand) -> Result<(), Unreached> {
-        if self.stop.unless_requested(self.pressure.delivery_allowed()).await.is_none() {
+    async fn run_connection(&self, opening: Opening, held: Held) -> Result<(), Unreached> {
+        if self.unless_over(&held, self.pressure.delivery_allowed()).await.is_none() {
             return Ok(());
         }
-        let Some(candidates) = self.stop.unless_requested(self.candidates(&opening)).await else { return Ok(()) };
+        held.dispatcher.enter(DispatcherPhase::AttemptingConnection, self.clock.mono());
+        let Some(candidates) = self.unless_over(&held, self.candidates(&opening)).await else { return Ok(()) };
         let mut walk = Walk::default();
-        let end = self.walk(&opening, &candidates?, (waker, in_hand.clone()), &mut walk).await;
-        if let Some(queued) = in_hand.take(CARRIED) {
+        let end = self.walk(&opening, &candidates?, &held, &mut walk).await;
+        if let Some(queued) = held.in_hand.take(CARRIED) {
             // No other host took it. All of them together are one attempt, and their failures are logged.
             self.settle_attempt(queued, Vec::new(), &AttemptFacts::default());
         }
         end
+    }
+
+    /// What `work` comes to, unless the program stops or the connection is told to end first. Holds no message.
+    async fn unless_over<T>(&self, held: &Held, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = self.stop.unless_requested(work) => done,
+            () = held.dispatcher.ended() => None,
+        }
     }
 
     /// From host to host, until one has served to the end or none is left.
@@ -93,13 +112,20 @@ impl Engine {
         &self,
         opening: &Opening,
         candidates: &[Candidate],
-        held: (Arc<Notify>, InHand),
+        held: &Held,
         walk: &mut Walk,
     ) -> Result<(), Unreached> {
         for candidate in candidates {
             let mut tls_allowed = true;
             loop {
-                match self.try_host(opening, candidate, held.clone(), tls_allowed).await {
+                let name = format!("{} ({})", candidate.host, candidate.addr);
+                held.dispatcher.turn_to(name);
+                held.dispatcher.enter(DispatcherPhase::AttemptingConnection, self.clock.mono());
+                let tried = self.try_host(opening, candidate, held, tls_allowed).await;
+                if held.dispatcher.is_ended() {
+                    return Ok(());
+                }
+                match tried {
                     Ok(Ended::Done) => return Ok(()),
                     Ok(Ended::Broken { carries }) => {
                         walk.served = true;
@@ -170,21 +196,16 @@ impl Engine {
     }
 
     /// Connects to one host and serves it.
-    async fn try_host(
-        &self,
-        opening: &Opening,
-        host: &Candidate,
-        held: (Arc<Notify>, InHand),
-        tls: bool,
-    ) -> Result<Ended, String> {
+    async fn try_host(&self, opening: &Opening, host: &Candidate, held: &Held, tls: bool) -> Result<Ended, String> {
         let path = &opening.leg.path;
-        let Some(security) = self.stop.unless_requested(self.security(opening, host)).await else {
+        let Some(security) = self.unless_over(held, self.security(opening, host)).await else {
             return Ok(Ended::Done);
         };
         let security = security?;
-        let way = dialling::way(&opening.leg.source, path.connect_timeout.get()).await?;
-        let connecting = net::dial::connect(host.addr, &way, &self.mx, path.connect_timeout.get());
-        let Some(connected) = self.stop.unless_requested(connecting).await else { return Ok(Ended::Done) };
+        let timeout = path.connect_timeout.get().min(path.smtp_progress_timeout());
+        let way = dialling::way(&opening.leg.source, timeout).await?;
+        let connecting = net::dial::connect(host.addr, &way, &self.mx, timeout);
+        let Some(connected) = self.unless_over(held, connecting).await else { return Ok(Ended::Done) };
         let dialled = match connected {
             Ok(dialled) => dialled,
             Err(error) => {
@@ -207,13 +228,11 @@ impl Engine {
             source_address: Some(dialling::source_address(&dialled, &way)),
             tls: None,
             provider: path.provider_name.as_deref().map(Into::into),
-            session_id: Some(
-                uuid::Uuid::from_u64_pair(self.with_queue(|q, _| q.random()), opening.conn.id()).to_string().into(),
-            ),
+            session_id: Some(held.dispatcher.session_id().to_string().into()),
             counts: Some(self.counts(&opening.ready_name)),
             handover: Handover::default(),
         };
-        Delivery::new(self.clone(), opening, host, Stream::Plain(dialled.stream), held, facts, (security, tls))
+        Delivery::new(self.clone(), opening, host, Stream::Plain(dialled.stream), held.clone(), facts, (security, tls))
             .serve()
             .await
     }
@@ -222,12 +241,30 @@ impl Engine {
     pub(crate) fn forget_counts(&self, ready_name: &str) {
         let service = format!("smtp_client:{ready_name}");
         let metrics = &self.metrics;
-        for family in
-            [&metrics.total_messages_delivered, &metrics.total_messages_transfail, &metrics.total_messages_fail]
-        {
+        for family in [
+            &metrics.total_messages_delivered,
+            &metrics.total_messages_transfail,
+            &metrics.total_messages_fail,
+            &metrics.dispatcher_watchdog_aborted_total,
+        ] {
             // Absent when nothing was ever sent there.
             let _ = family.remove_label_values(&[&service]);
         }
+    }
+
+    /// A connection of that ready queue was ended because nothing went on.
+    pub(crate) fn count_stuck(&self, ready_name: &str) {
+        let family = &self.metrics.dispatcher_watchdog_aborted_total;
+        for service in ["smtp_client", &format!("smtp_client:{ready_name}")] {
+            family.with_label_values(&[service]).inc();
+        }
+    }
+
+    /// The longest time that a path asks for whose connection has a message in hand.
+    pub(crate) fn longest_shutdown(&self) -> Duration {
+        let connections = self.connections();
+        let busy = connections.values().filter(|held| !held.in_hand.is_empty());
+        busy.filter_map(|held| held.shutdown_timeout).max().unwrap_or_default()
     }
 
     /// Outcome counters of a ready queue, and of all of them.
@@ -255,6 +292,16 @@ struct Walk {
 
 /// The ticket of a message that goes on to the next host.
 pub(crate) const CARRIED: u64 = 0;
+
+/// What others may do with a connection: wake it, end it, see what it does and holds.
+#[derive(Clone)]
+pub(crate) struct Held {
+    pub waker: Arc<Notify>,
+    pub in_hand: InHand,
+    pub dispatcher: Arc<Dispatcher>,
+    /// How long it may take at the end of the program, where its path says so.
+    pub shutdown_timeout: Option<Duration>,
+}
 
 /// Messages a connection has taken and not yet settled; outlives a panic of its session.
 #[derive(Clone, Default)]

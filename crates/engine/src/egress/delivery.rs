@@ -4,7 +4,8 @@
 //! they are not in memory, and settles every outcome. Whatever happens to the socket, each
 //! message taken is settled or given back exactly once.
 
-use crate::egress::connection::{CARRIED, Ended, InHand};
+use crate::egress::connection::{CARRIED, Ended, Held, InHand};
+use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
 use crate::egress::security::Security;
 use crate::egress::starttls::SiteTls;
 use crate::engine::Engine;
@@ -19,7 +20,7 @@ use route::Candidate;
 use smtp_client::{
     AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode, Verp,
 };
-use smtp_wire::Dsn;
+use smtp_wire::{Dsn, EnhancedCode, Reply};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,7 @@ pub(crate) struct Delivery {
     stream: Stream,
     session: Session,
     waker: Arc<Notify>,
+    dispatcher: Arc<Dispatcher>,
     facts: AttemptFacts,
     tls: SiteTls,
     /// Messages begun, by ticket; at most two.
@@ -44,7 +46,19 @@ pub(crate) struct Delivery {
     was_ready: bool,
     /// A message that the next host is to have at once stands in `in_hand`.
     carries: bool,
+    /// When octets last went either way, or a message was begun.
+    progress_at: Instant,
+    /// Nothing did for too long: that ended the session.
+    was_stuck: bool,
     buffer: Vec<u8>,
+}
+
+/// Who ends a session before its time.
+enum Cut {
+    /// An operator.
+    Ended,
+    /// The end of the program, which waited as long as the path asks for.
+    Stopping,
 }
 
 impl Delivery {
@@ -53,13 +67,15 @@ impl Delivery {
         opening: &Opening,
         host: &Candidate,
         stream: Stream,
-        (waker, in_hand): (Arc<Notify>, InHand),
+        held: Held,
         facts: AttemptFacts,
         (security, tls_allowed): (Security, bool),
     ) -> Delivery {
         let tls = SiteTls::new(&engine, opening, security);
         let settings = settings(&engine, opening, tls.mode(tls_allowed));
-        let session = Session::new(engine.clock.mono(), Arc::new(settings));
+        let now = engine.clock.mono();
+        let session = Session::new(now, Arc::new(settings));
+        let Held { waker, in_hand, dispatcher, .. } = held;
         Delivery {
             conn: opening.conn,
             path: opening.leg.path.clone(),
@@ -67,12 +83,15 @@ impl Delivery {
             stream,
             session,
             waker,
+            dispatcher,
             facts,
             tls,
             in_hand,
             taken: 0,
             was_ready: false,
             carries: false,
+            progress_at: now,
+            was_stuck: false,
             buffer: vec![0; READ_BYTES],
             engine,
         }
@@ -116,25 +135,68 @@ impl Delivery {
 
     /// With nothing in hand: the next message, or wait for one.
     async fn begin_or_idle(&mut self) {
+        if self.dispatcher.is_ended() {
+            return self.cut(&Cut::Ended);
+        }
         if !self.may_take() {
-            return self.session.finish(self.now());
+            return self.finish();
         }
         if self.engine.holds_deliveries() {
-            return self.idle(LOGS_PAUSE, false).await;
+            return self.idle(LOGS_PAUSE, false, DispatcherPhase::Idle).await;
         }
         if let Some(queued) = self.in_hand.take(CARRIED) {
             return self.begin(queued);
         }
         match self.engine.with_queue(|q, now| q.take(now, self.conn)) {
             Take::Message(queued) => {
-                if let Some(queued) = self.engine.load(*queued).await {
-                    self.begin(queued);
+                let dispatcher = self.dispatcher.clone();
+                match self.engine.load_unless(dispatcher.ended(), *queued).await {
+                    Ok(Some(queued)) => self.begin(queued),
+                    Ok(None) => {}
+                    Err(queued) => self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued)),
                 }
             }
-            Take::Idle => self.idle(self.path.idle_timeout.get(), true).await,
-            Take::After(wait) => self.idle(wait, false).await,
-            Take::Close => self.session.finish(self.now()),
+            Take::Idle => self.idle(self.path.idle_timeout.get(), true, DispatcherPhase::Idle).await,
+            Take::After(wait) => self.idle(wait, false, DispatcherPhase::MessageRateThrottled).await,
+            Take::Close => self.finish(),
         }
+    }
+
+    /// QUIT, once what is in hand is done.
+    fn finish(&mut self) {
+        let now = self.now();
+        self.dispatcher.enter(DispatcherPhase::Closing, now);
+        self.session.finish(now);
+    }
+
+    /// The session ends here and now; what is in hand is settled as if the network had failed.
+    fn cut(&mut self, cut: &Cut) {
+        let why = match cut {
+            Cut::Ended => "an administrator ended the connection",
+            Cut::Stopping => "shutting down",
+        };
+        self.session.connection_lost(self.now(), why);
+    }
+
+    /// When something must have happened: what the session awaits, or anything at all.
+    fn deadline(&self) -> Instant {
+        self.session.deadline().unwrap_or(Instant::NEVER).min(self.stuck_at())
+    }
+
+    fn stuck_at(&self) -> Instant {
+        self.progress_at + self.path.smtp_progress_timeout()
+    }
+
+    /// [`Delivery::deadline`] may have passed.
+    fn expire(&mut self) {
+        let now = self.now();
+        if now < self.stuck_at() || self.session.deadline().is_some_and(|deadline| deadline <= now) {
+            return self.session.expire(now);
+        }
+        self.was_stuck = true;
+        self.engine.count_stuck(&self.facts.site);
+        let timeout = self.path.smtp_progress_timeout();
+        self.session.connection_lost(now, &format!("no progress for {timeout:?}"));
     }
 
     fn may_take(&self) -> bool {
@@ -160,38 +222,45 @@ impl Delivery {
             body,
         };
         self.in_hand.put(ticket, queued);
-        self.session.begin(self.now(), job);
+        let now = self.now();
+        self.progress_at = now;
+        self.dispatcher.enter(DispatcherPhase::DeliveringMessage, now);
+        self.session.begin(now, job);
     }
 
     /// Waits with nothing to do; closes after `patience` when `then_close`.
-    async fn idle(&mut self, patience: Duration, then_close: bool) {
+    async fn idle(&mut self, patience: Duration, then_close: bool, phase: DispatcherPhase) {
+        self.dispatcher.enter(phase, self.now());
         tokio::select! {
             () = self.waker.notified() => {}
             read = self.stream.read(&mut self.buffer) => self.received(read),
             () = tokio::time::sleep(patience) => {
                 // Unless a message was promised to this connection in the meantime.
                 if then_close && self.engine.with_queue(|q, _| q.leave_idle(self.conn)) {
-                    self.session.finish(self.engine.clock.mono());
+                    self.finish();
                 }
             }
-            () = self.engine.stop.requested() => self.session.finish(self.engine.clock.mono()),
+            () = self.dispatcher.ended() => self.cut(&Cut::Ended),
+            () = self.engine.stop.requested() => self.finish(),
         }
+        self.progress_at = self.now();
     }
 
     /// Writes all output; a peer that answers early is heard meanwhile.
     async fn write(&mut self) {
         while self.session.output().has_remaining() {
-            let deadline = self.session.deadline().unwrap_or(Instant::NEVER);
+            let deadline = self.deadline();
             let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
             tokio::select! {
                 biased;
                 written = writer.write_buf(self.session.output()) => match written {
                     Ok(0) => return self.session.connection_lost(self.engine.clock.mono(), "connection closed while writing"),
-                    Ok(_) => {}
+                    Ok(_) => self.progress_at = self.engine.clock.mono(),
                     Err(e) => return self.session.connection_lost(self.engine.clock.mono(), &e.to_string()),
                 },
                 read = reader.read(&mut self.buffer) => self.received(read),
-                () = self.engine.clock.sleep_until(deadline) => self.session.expire(self.engine.clock.mono()),
+                () = self.engine.clock.sleep_until(deadline) => self.expire(),
+                cut = interruption(&self.engine, &self.dispatcher, &self.path) => self.cut(&cut),
             }
             if self.session.is_closed() {
                 return;
@@ -204,7 +273,7 @@ impl Delivery {
     /// ever send the rest.
     async fn flush(&mut self) {
         while !self.session.is_closed() {
-            let deadline = self.session.deadline().unwrap_or(Instant::NEVER);
+            let deadline = self.deadline();
             let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
             tokio::select! {
                 biased;
@@ -215,18 +284,20 @@ impl Delivery {
                     return;
                 }
                 read = reader.read(&mut self.buffer) => self.received(read),
-                () = self.engine.clock.sleep_until(deadline) => self.session.expire(self.engine.clock.mono()),
+                () = self.engine.clock.sleep_until(deadline) => self.expire(),
+                cut = interruption(&self.engine, &self.dispatcher, &self.path) => self.cut(&cut),
             }
         }
     }
 
     async fn read(&mut self) {
-        let deadline = self.session.deadline().unwrap_or(Instant::NEVER);
+        let deadline = self.deadline();
         let engine = self.engine.clone();
         let nothing_at_stake = self.in_hand.is_empty();
         tokio::select! {
             read = self.stream.read(&mut self.buffer) => self.received(read),
-            () = engine.clock.sleep_until(deadline) => self.session.expire(engine.clock.mono()),
+            () = engine.clock.sleep_until(deadline) => self.expire(),
+            cut = interruption(&engine, &self.dispatcher, &self.path) => self.cut(&cut),
             () = engine.stop.requested(), if nothing_at_stake => {
                 self.session.connection_lost(engine.clock.mono(), "shutting down");
             }
@@ -237,7 +308,10 @@ impl Delivery {
         let now = self.engine.clock.mono();
         match read {
             Ok(0) => self.session.connection_lost(now, "peer closed the connection"),
-            Ok(count) => self.session.feed(now, &self.buffer[..count]),
+            Ok(count) => {
+                self.progress_at = now;
+                self.session.feed(now, &self.buffer[..count]);
+            }
             Err(error) => self.session.connection_lost(now, &error.to_string()),
         }
     }
@@ -248,8 +322,13 @@ impl Delivery {
         };
         let plain = std::mem::replace(&mut self.stream, Stream::Closed);
         let handshake = plain.connect_tls(&connector, self.tls.server_name(&self.host));
-        let done = tokio::time::timeout(self.path.starttls_timeout.get(), handshake).await;
+        let timeout = self.path.starttls_timeout.get().min(self.path.smtp_progress_timeout());
+        let done = tokio::select! {
+            done = tokio::time::timeout(timeout, handshake) => done,
+            cut = interruption(&self.engine, &self.dispatcher, &self.path) => return self.cut(&cut),
+        };
         let now = self.now();
+        self.progress_at = now;
         match done {
             Ok(Ok((stream, facts))) => {
                 self.stream = stream;
@@ -261,8 +340,12 @@ impl Delivery {
         }
     }
 
-    fn settle(&mut self, outcome: smtp_client::Outcome) {
+    fn settle(&mut self, mut outcome: smtp_client::Outcome) {
         let Some(queued) = self.in_hand.take(outcome.ticket) else { return };
+        if self.was_stuck {
+            let timeout = self.path.smtp_progress_timeout();
+            outcome.results.iter_mut().filter(|result| result.local).for_each(|result| result.reply = stuck(timeout));
+        }
         if outcome.results.iter().all(|r| r.verdict == smtp_client::Verdict::NotAttempted) {
             return self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued));
         }
@@ -279,7 +362,9 @@ impl Delivery {
         if self.path.concurrency_feedback.is_some() {
             self.tell_bearing(&outcome);
         }
-        let outcomes = pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
+        let outcomes: Vec<Outcome> =
+            pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
+        outcomes.iter().for_each(|outcome| self.dispatcher.count(outcome.verdict));
         if !goes_on {
             return self.engine.settle_attempt(queued, outcomes, &self.facts);
         }
@@ -324,6 +409,20 @@ impl Delivery {
     fn now(&self) -> Instant {
         self.engine.clock.mono()
     }
+}
+
+/// Completes when somebody ends the session from outside.
+async fn interruption(engine: &Engine, dispatcher: &Dispatcher, path: &EgressPath) -> Cut {
+    tokio::select! {
+        () = dispatcher.ended() => Cut::Ended,
+        () = engine.stop.over_for(path.system_shutdown_timeout.map(config::Duration::get)) => Cut::Stopping,
+    }
+}
+
+/// What is logged for a message whose session stood still (KumoMTA: 451 4.4.1).
+fn stuck(timeout: Duration) -> Arc<Reply> {
+    let text = format!("KumoMTA internal: the delivery made no progress for {timeout:?}");
+    Arc::new(Reply::enhanced(451, EnhancedCode::new(4, 4, 1), text))
 }
 
 /// DSN options of the recipients that are pending.

@@ -5,6 +5,8 @@ pub(crate) mod broken_tls;
 pub(crate) mod connection;
 mod delivery;
 mod dialling;
+pub(crate) mod dispatcher;
+pub(crate) mod resolve;
 mod routing;
 mod security;
 mod starttls;

@@ -5,7 +5,9 @@
 
 use crate::egress::connection::Guarded;
 use crate::engine::Engine;
-use config::{EgressPath, EgressPool, EgressSource, MxListEntry, QueueConfig, QueueProtocol, UNSPECIFIED};
+use config::{
+    EgressPath, EgressPool, EgressSource, MxListEntry, QueueConfig, QueueProtocol, RefreshStrategy, UNSPECIFIED,
+};
 use policy::{Event, PolicyError, QueueParts};
 use queue::{Destination, Leg, QueueKey, QueueName, Route, RouteFailure, Why};
 use route::{MailExchangers, RoutingDomain, StsMode};
@@ -60,7 +62,7 @@ impl Engine {
         self.with_queue(|q, now| q.unroutable(now, key, failure));
     }
 
-    async fn ask_queue_config(&self, name: &str) -> Result<Arc<QueueConfig>, PolicyError> {
+    pub(crate) async fn ask_queue_config(&self, name: &str) -> Result<Arc<QueueConfig>, PolicyError> {
         if !self.interest.has(Event::QueueConfig) {
             return Ok(Arc::default());
         }
@@ -78,15 +80,18 @@ impl Engine {
         let mut fresh_for = FRESH_MAX.min(pool.ttl.get());
         for entry in &pool.entries {
             let source = self.source(&entry.name).await.map_err(|e| policy_failure(&e))?;
-            let path = self.path(domain, &entry.name, &site).await.map_err(|e| policy_failure(&e))?;
-            fresh_for = fresh_for.min(path.refresh_interval.get()).min(source.ttl.get());
-            let ready_name = format!("{}->{site}@smtp_client", entry.name).into();
-            let leg = Leg {
-                source: Arc::new(source),
-                pool: pool_name.clone(),
-                path: Arc::new(path),
-                destination: destination.clone(),
+            let ready_name: Arc<str> = format!("{}->{site}@smtp_client", entry.name).into();
+            let (kept, epoch) = self.with_queue(|q, _| (q.kept_path(&ready_name, destination.identity()), q.epoch()));
+            let path = match kept {
+                Some(path) => path,
+                None => self.path(domain, &entry.name, &site).await.map(Arc::new).map_err(|e| policy_failure(&e))?,
             };
+            fresh_for = fresh_for.min(source.ttl.get());
+            if path.refresh_strategy == RefreshStrategy::Ttl {
+                fresh_for = fresh_for.min(path.refresh_interval.get());
+            }
+            let (source, pool) = (Arc::new(source), pool_name.clone());
+            let leg = Leg { source, pool, path, destination: destination.clone(), epoch };
             legs.push((ready_name, entry.weight, leg));
         }
         if legs.is_empty() {
@@ -97,7 +102,11 @@ impl Engine {
     }
 
     /// Where the queue's mail goes, and the name of that site.
-    async fn destination(&self, domain: &str, config: &QueueConfig) -> Result<(Destination, String), RouteFailure> {
+    pub(crate) async fn destination(
+        &self,
+        domain: &str,
+        config: &QueueConfig,
+    ) -> Result<(Destination, String), RouteFailure> {
         let QueueProtocol::Smtp(smtp) = &config.protocol else {
             let text = "KumoMTA internal: this queue's protocol is not supported yet";
             return Err(failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 3, 5), text.to_owned()));
@@ -148,7 +157,7 @@ impl Engine {
         }
     }
 
-    async fn path(&self, domain: &str, source: &str, site: &str) -> Result<EgressPath, PolicyError> {
+    pub(crate) async fn path(&self, domain: &str, source: &str, site: &str) -> Result<EgressPath, PolicyError> {
         match self.interest.has(Event::EgressPathConfig) {
             true => self.policy.get_egress_path_config(domain.to_owned(), source.to_owned(), site.to_owned()).await,
             false => Ok(EgressPath::default()),

@@ -37,6 +37,7 @@ pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
     makes::<EgressPool>(lua, &kumo, "make_egress_pool", "kumo.make_egress_pool")?;
     makes::<ListenerDomain>(lua, &kumo, "make_listener_domain", "kumo.make_listener_domain")?;
     kumo.set("make_throttle", lua.create_function(LuaThrottle::make)?)?;
+    kumo.set("bump_config_epoch", lua.create_function(bump_config_epoch)?)?;
     kumo.set("validation_failed", lua.create_function(validation_failed)?)?;
     kumo.set("dkim", dkim::create(lua)?)?;
     kumo.set("dns", dns::create(lua)?)?;
@@ -70,6 +71,15 @@ fn makes<T: DeserializeOwned + Serialize + Send + Sync + Clone + 'static>(
 ) -> mlua::Result<()> {
     let function = move |_: &Lua, options: Value| Ok(ConfigObject(convert::options::<T>(full_name, &options)?));
     kumo.set(name, lua.create_function(function)?)
+}
+
+/// Does nothing before the program serves: everything is new then.
+fn bump_config_epoch(lua: &Lua, _: ()) -> mlua::Result<()> {
+    let epochs = lua.app_data_ref::<Host>().map(|host| host.epochs.clone());
+    if let Some(wanted) = epochs.as_ref().and_then(|epochs| epochs.0.get()) {
+        wanted();
+    }
+    Ok(())
 }
 
 fn validation_failed(lua: &Lua, _: ()) -> mlua::Result<()> {

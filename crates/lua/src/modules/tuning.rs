@@ -48,7 +48,7 @@ const ACCEPTED: [Accepted; 13] = [
     Accepted { name: "set_timeq_spawn_reinsertion", takes: Takes::Flag, why: "deprecated; KumoMTA ignores it too" },
     Accepted { name: "enable_memory_callstack_tracking", takes: Takes::Flag, why: "there is no such tracking" },
     Accepted { name: "set_diagnostic_log_filter", takes: Takes::Text, why: "KUMOD_LOG alone sets the filter" },
-    Accepted { name: "set_config_monitor_globs", takes: Takes::Texts, why: "files are not watched; restart instead" },
+    Accepted { name: "set_config_monitor_globs", takes: Takes::Texts, why: "files are not watched; bump_config_epoch" },
 ];
 
 /// Of `kumo.dkim`.

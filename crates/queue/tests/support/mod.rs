@@ -6,8 +6,8 @@ use clock::{Duration, Now, WallTime};
 use config::{EgressPath, EgressSource, QueueConfig};
 use message::{Envelope, IdGenerator, Message, MessageId, Meta, Place, Resident, Settled};
 use queue::{
-    ConnKey, Destination, Effect, Ending, Leg, QueueCore, QueueKey, QueueSettings, Queued, Route, RouteFailure, Take,
-    Why,
+    ConnKey, Destination, Effect, Ending, Epoch, Leg, QueueCore, QueueKey, QueueSettings, Queued, Route, RouteFailure,
+    Take, Why,
 };
 use smtp_wire::{EnhancedCode, Mailbox, Reply, ReversePath};
 use std::sync::Arc;
@@ -145,6 +145,7 @@ pub fn leg(path: &EgressPath) -> Leg {
         pool: "pool".into(),
         path: Arc::new(path.clone()),
         destination: Destination::new("site", Arc::new(())),
+        epoch: Epoch::default(),
     }
 }
 

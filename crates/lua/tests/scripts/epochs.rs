@@ -1,0 +1,56 @@
+//! Configuration epochs: the policy file is read again, states of before end, and a script can ask for one.
+
+use crate::support::{load, now};
+use policy::{Policy, QueueParts};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn parts() -> QueueParts {
+    QueueParts { domain: "x.test".to_owned(), tenant: None, campaign: None, routing_domain: None }
+}
+
+fn script(pool: &str) -> String {
+    format!(
+        "local kumo = require 'kumo' local calls = 0 kumo.on('get_queue_config', function() calls = calls + 1 \
+         return kumo.make_queue_config {{ egress_pool = '{pool}' .. calls }} end)"
+    )
+}
+
+#[test]
+fn a_policy_is_read_again_and_what_does_not_load_changes_nothing() {
+    let loaded = load(&script("a"));
+    let pool = || now(loaded.policy.get_queue_config(parts())).expect("an answer").egress_pool;
+    let file = loaded.folder.path().join("policy.lua");
+    assert_eq!((pool().as_deref(), pool().as_deref()), (Some("a1"), Some("a2")));
+    loaded.policy.reload().expect("reads again");
+    assert_eq!(pool().as_deref(), Some("a1"), "another state");
+    std::fs::write(&file, script("b")).expect("writes");
+    assert_eq!(pool().as_deref(), Some("a2"), "not by itself");
+    loaded.policy.reload().expect("reads again");
+    assert_eq!(pool().as_deref(), Some("b1"));
+    for (text, says) in [("this is no Lua", "policy.lua"), ("local kumo = require 'kumo'", "that takes a restart")] {
+        std::fs::write(&file, text).expect("writes");
+        let error = loaded.policy.reload().expect_err("does not load").to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    assert_eq!(pool().as_deref(), Some("b2"));
+}
+
+#[test]
+fn a_state_in_use_when_an_epoch_begins_is_not_used_again_and_the_script_may_ask_for_one() {
+    let loaded = load(
+        "local calls = 0 kumo.on('get_queue_config', function(domain) calls = calls + 1 kumo.bump_config_epoch() \
+         return kumo.make_queue_config { egress_pool = tostring(calls) } end)",
+    );
+    let policy = Arc::new(loaded.policy);
+    let pool = || now(policy.get_queue_config(parts())).expect("an answer").egress_pool;
+    assert_eq!((pool().as_deref(), pool().as_deref()), (Some("1"), Some("2")), "nobody listens yet");
+    let wishes = Arc::new(AtomicUsize::new(0));
+    let (heard, of_wish) = (wishes.clone(), Arc::downgrade(&policy));
+    policy.on_epoch(Box::new(move || {
+        heard.fetch_add(1, Ordering::SeqCst);
+        of_wish.upgrade().into_iter().for_each(|policy| policy.reload().expect("reads again"));
+    }));
+    assert_eq!((pool().as_deref(), pool().as_deref()), (Some("3"), Some("1")));
+    assert_eq!(wishes.load(Ordering::SeqCst), 2);
+}
