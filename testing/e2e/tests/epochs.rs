@@ -68,8 +68,16 @@ fn what_ages_by_epoch_changes_after_a_bump_and_not_before() {
     assert_eq!(setup.limit_after_mail(1), 11);
     assert_eq!(setup.asked(), (1, 1));
     setup.write("Epoch", 22);
-    // Longer than refresh_interval, and than anything else lasts that a route is made of but the pool's 60 s.
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    // The refresh_interval is over when it is over for one that began later and ages by it.
+    let other = Setup::new("Ttl");
+    assert_eq!(other.limit_after_mail(1), 11);
+    other.write("Ttl", 22);
+    let mut failures = 1;
+    until(SOON, "an interval", || {
+        failures += 1;
+        (other.limit_after_mail(failures) == 22).then_some(())
+    });
+    other.relay.stop();
     assert_eq!(setup.limit_after_mail(2), 11);
     assert_eq!(setup.asked(), (1, 1));
     assert_eq!(setup.bump(), (200, String::new()));

@@ -1,7 +1,7 @@
 //! What no file of the tree may hold, and what the tree must: no machine's paths, both licences.
 //!
 //! A path of the machine something was written on works nowhere else and tells what is nobody's
-//! business. It is one that begins at the root; `$HOME/work/` or a URL's path is none.
+//! business. It is one that begins at the root; what follows a variable, or a URL's path, is none.
 
 use crate::{Offence, Rule};
 
@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn other_paths_pass() {
         for line in [
-            "$HOME/work/x",
-            "~/work/y",
-            "target/work/z",
+            "$HOME{/}work/x",
+            "~{/}work/y",
+            "target{/}work/z",
             "${DIR}{/}root/a",
             "https://example.com/home/",
             "/var/spool",
