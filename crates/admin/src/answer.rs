@@ -12,10 +12,20 @@ use core::str::FromStr;
 use message::MessageId;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 /// A JSON body.
 pub(crate) struct Json<T>(pub T);
+
+/// A JSON body whose fields are those of two nouns: what many requests have in common, and what this one has besides.
+pub(crate) struct Both<A, B>(pub A, pub B);
+
+/// The first of two.
+pub(crate) trait Common: DeserializeOwned {
+    /// Its fields.
+    const FIELDS: &'static [&'static str];
+}
 
 /// A refusal: its status and what it says.
 #[derive(Debug)]
@@ -59,20 +69,40 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
     type Rejection = Failed;
 
     async fn from_request(request: Request, state: &S) -> Result<Json<T>, Failed> {
-        let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-        let is_json = content_type.is_some_and(|t| t.split(';').next().unwrap_or(t).trim() == "application/json");
-        if !is_json {
-            let found = content_type.unwrap_or("nothing");
-            let text = format!("Content-Type is {found:?}: expected application/json");
-            return Err(Failed(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
-        }
-        let body = Bytes::from_request(request, state).await;
-        let body = body.map_err(|error| Failed(error.status(), error.body_text()))?;
-        let value: serde_json::Value =
-            serde_json::from_slice(&body).map_err(|error| Failed::bad(format!("the body is not JSON: {error}")))?;
-        let read = config::parse("request", value);
-        read.map(Json).map_err(|error| Failed(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
+        parse(value(request, state).await?).map(Json)
     }
+}
+
+impl<S: Send + Sync, A: Common, B: DeserializeOwned> FromRequest<S> for Both<A, B> {
+    type Rejection = Failed;
+
+    async fn from_request(request: Request, state: &S) -> Result<Both<A, B>, Failed> {
+        let (mut common, mut rest) = (value(request, state).await?, Value::Null);
+        if let Value::Object(fields) = &mut common {
+            let split: (Map<_, _>, Map<_, _>) =
+                std::mem::take(fields).into_iter().partition(|(name, _)| A::FIELDS.contains(&name.as_str()));
+            (*fields, rest) = (split.0, Value::Object(split.1));
+        }
+        Ok(Both(parse(common)?, parse(rest)?))
+    }
+}
+
+fn parse<T: DeserializeOwned>(value: Value) -> Result<T, Failed> {
+    config::parse("request", value).map_err(|error| Failed(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
+}
+
+/// The body, which must say that it is JSON.
+async fn value<S: Send + Sync>(request: Request, state: &S) -> Result<Value, Failed> {
+    let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let is_json = content_type.is_some_and(|t| t.split(';').next().unwrap_or(t).trim() == "application/json");
+    if !is_json {
+        let found = content_type.unwrap_or("nothing");
+        let text = format!("Content-Type is {found:?}: expected application/json");
+        return Err(Failed(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+    }
+    let body = Bytes::from_request(request, state).await;
+    let body = body.map_err(|error| Failed(error.status(), error.body_text()))?;
+    serde_json::from_slice(&body).map_err(|error| Failed::bad(format!("the body is not JSON: {error}")))
 }
 
 /// A message's id as people write it: 32 hexadecimal digits, with or without dashes.

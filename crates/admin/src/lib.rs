@@ -57,6 +57,8 @@ impl HttpService {
             .route("/api/admin/inspect-sched-q/v1", get(inspect::scheduled))
             .route("/api/admin/suspend-ready-q/v1", ready_suspensions)
             .route("/api/admin/rebind/v1", get(orders::rebindings).post(orders::rebind).delete(orders::withdraw))
+            .route("/api/admin/xfer/v1", get(orders::xfers).post(orders::xfer).delete(orders::withdraw))
+            .route("/api/admin/xfer/cancel/v1", post(orders::cancel_xfer))
             .route("/api/admin/bump-config-epoch", post(epoch::bump))
             .route("/api/admin/inspect-ready-q/v1", get(ready::inspect))
             .route("/api/admin/ready-q-states/v1", get(ready::states))

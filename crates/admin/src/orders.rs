@@ -1,25 +1,27 @@
-//! `/api/admin/bounce/v1`, `suspend/v1`, `suspend-ready-q/v1`, `hold/v1`, `flush/v1` and `rebind/v1`: orders about queued mail.
+//! `/api/admin/bounce/v1`, `suspend/v1`, `suspend-ready-q/v1`, `hold/v1`, `flush/v1`, `rebind/v1` and `xfer/v1`: orders about
+//! queued mail.
 //!
 //! POST gives one, GET lists those in force with what they have done, DELETE takes one back. Requests and answers have
 //! KumoMTA's fields; `hold`, `flush`, and the fields
 //! `messages`, `survives_restart`, `pending` and `under_way` are additions.
 
-use crate::answer::{Failed, Id, Json, civil};
+use crate::answer::{Both, Common, Failed, Id, Json, civil};
 use axum::extract::State;
 use clock::WallTime;
 use config::Duration;
 use engine::{Engine, Lasts, NewOrder, OrderError};
 use message::MessageId;
-use queue::{Action, Criteria, OrderId, OrderState, Rebinding};
+use policy::Event;
+use queue::{Action, Change, Criteria, OrderId, OrderState, Rebinding, xfer};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-/// What gives an order about scheduled queues.
+/// Which messages an order is about, and why: what all orders about scheduled queues have.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Request {
+pub(crate) struct About {
     campaign: Option<String>,
     tenant: Option<String>,
     domain: Option<String>,
@@ -30,30 +32,31 @@ pub(crate) struct Request {
     #[serde(default)]
     messages: Vec<Id>,
     reason: String,
+    #[serde(default = "yes")]
+    survives_restart: bool,
+}
+
+impl Common for About {
+    const FIELDS: &'static [&'static str] =
+        &["campaign", "tenant", "domain", "routing_domain", "queue_names", "messages", "reason", "survives_restart"];
+}
+
+/// How long it lasts.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Lasting {
     duration: Option<Duration>,
     #[serde(default, with = "time::serde::rfc3339::option")]
     expires: Option<OffsetDateTime>,
     #[serde(default)]
     suppress_logging: bool,
-    #[serde(default = "yes")]
-    survives_restart: bool,
 }
 
-/// What moves messages.
+/// How messages are moved.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RebindRequest {
-    campaign: Option<String>,
-    tenant: Option<String>,
-    domain: Option<String>,
-    routing_domain: Option<String>,
-    #[serde(default)]
-    queue_names: Vec<String>,
-    /// Only these messages.
-    #[serde(default)]
-    messages: Vec<Id>,
-    reason: String,
-    /// Metadata to set.
+pub(crate) struct Moving {
+    /// Metadata to set, or what `rebind_message` is told.
     data: BTreeMap<String, String>,
     #[serde(default)]
     suppress_logging: bool,
@@ -61,8 +64,22 @@ pub(crate) struct RebindRequest {
     always_flush: bool,
     #[serde(default)]
     trigger_rebind_event: bool,
-    #[serde(default = "yes")]
-    survives_restart: bool,
+}
+
+/// Where messages are transferred.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Transfer {
+    /// The other node's URL.
+    target: String,
+}
+
+/// What ends the transfers of a queue.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CancelRequest {
+    queue_name: String,
+    reason: String,
 }
 
 /// What suspends a ready queue.
@@ -116,6 +133,9 @@ pub(crate) struct Entry {
     queue_names: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     messages: Vec<String>,
+    /// The node messages are transferred to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target: Option<String>,
     reason: String,
     #[serde(flatten)]
     bounce: Option<Bounced>,
@@ -136,57 +156,79 @@ struct Bounced {
     under_way: bool,
 }
 
-pub(crate) async fn bounce(State(engine): State<Engine>, Json(body): Json<Request>) -> Result<Json<Given>, Failed> {
-    let mut given = give(engine, body, Action::Bounce).await?;
+pub(crate) async fn bounce(
+    State(engine): State<Engine>,
+    Both(about, lasting): Both<About, Lasting>,
+) -> Result<Json<Given>, Failed> {
+    let mut given = give(engine, about, lasting, Action::Bounce).await?;
     (given.bounced, given.total_bounced) = (Some(BTreeMap::new()), Some(0));
     Ok(Json(given))
 }
 
-pub(crate) async fn suspend(State(engine): State<Engine>, Json(body): Json<Request>) -> Result<Json<Given>, Failed> {
-    // KumoMTA has no such criterion here.
-    give(engine, body, Action::Suspend).await.map(Json)
+pub(crate) async fn suspend(
+    State(engine): State<Engine>,
+    Both(about, lasting): Both<About, Lasting>,
+) -> Result<Json<Given>, Failed> {
+    give(engine, about, lasting, Action::Suspend).await.map(Json)
 }
 
-pub(crate) async fn flush(State(engine): State<Engine>, Json(mut body): Json<Request>) -> Result<Json<Given>, Failed> {
-    // It is about what waits now.
-    (body.duration, body.expires) = (Some(Duration::default()), None);
-    give(engine, body, Action::Flush).await.map(Json)
+pub(crate) async fn flush(
+    State(engine): State<Engine>,
+    Both(about, lasting): Both<About, Lasting>,
+) -> Result<Json<Given>, Failed> {
+    give_once(engine, about, lasting.suppress_logging, Action::Flush).await.map(Json)
 }
 
-pub(crate) async fn hold(State(engine): State<Engine>, Json(body): Json<Request>) -> Result<Json<Given>, Failed> {
-    let forever = body.duration.is_none() && body.expires.is_none();
-    let lasts = if forever { Lasts::Until(NEVER) } else { lasts(body.duration, body.expires) };
-    give_for(engine, body, Action::Hold, lasts).await.map(Json)
+pub(crate) async fn hold(
+    State(engine): State<Engine>,
+    Both(about, lasting): Both<About, Lasting>,
+) -> Result<Json<Given>, Failed> {
+    let Lasting { duration, expires, suppress_logging } = lasting;
+    let forever = duration.is_none() && expires.is_none();
+    let lasts = if forever { Lasts::Until(NEVER) } else { lasts(duration, expires) };
+    give_for(engine, about, Action::Hold, lasts, suppress_logging).await.map(Json)
 }
 
 pub(crate) async fn rebind(
     State(engine): State<Engine>,
-    Json(body): Json<RebindRequest>,
+    Both(about, moving): Both<About, Moving>,
 ) -> Result<Json<Given>, Failed> {
-    let RebindRequest { campaign, tenant, domain, routing_domain, queue_names, messages, .. } = body;
-    let RebindRequest { reason, data, suppress_logging, always_flush, trigger_rebind_event, survives_restart, .. } =
-        body;
-    if trigger_rebind_event {
+    let Moving { data, suppress_logging, always_flush, trigger_rebind_event } = moving;
+    if trigger_rebind_event && !engine.handles(Event::RebindMessage) {
         return Err(Failed::bad(
-            "trigger_rebind_event is true: expected false, the event rebind_message is not built yet".to_owned(),
+            "trigger_rebind_event is true: expected a policy that handles the event rebind_message".to_owned(),
         ));
     }
-    let request = Request {
-        campaign,
-        tenant,
-        domain,
-        routing_domain,
-        queue_names,
-        messages,
-        reason,
-        // It is about what is there now.
-        duration: Some(Duration::default()),
-        expires: None,
-        suppress_logging,
-        survives_restart,
-    };
-    let action = |criteria| Action::Rebind(Rebinding { criteria, data, always_flush });
-    give(engine, request, action).await.map(Json)
+    let change = if trigger_rebind_event { Change::Ask(data) } else { Change::Set(data) };
+    let action = |criteria| Action::Rebind(Rebinding { criteria, change, always_flush });
+    give_once(engine, about, suppress_logging, action).await.map(Json)
+}
+
+pub(crate) async fn xfer(
+    State(engine): State<Engine>,
+    Both(about, transfer): Both<About, Transfer>,
+) -> Result<Json<Given>, Failed> {
+    let target = xfer::check_target(&transfer.target).map_err(Failed::bad)?.to_owned();
+    let change = Change::Xfer(target);
+    let action = |criteria| Action::Rebind(Rebinding { criteria, change, always_flush: false });
+    give_once(engine, about, false, action).await.map(Json)
+}
+
+pub(crate) async fn cancel_xfer(
+    State(engine): State<Engine>,
+    Json(body): Json<CancelRequest>,
+) -> Result<Json<Given>, Failed> {
+    let CancelRequest { queue_name, reason } = body;
+    if xfer::target_of(&queue_name).is_none() {
+        return Err(Failed::bad(format!("queue_name {queue_name:?}: expected a queue of messages to another node")));
+    }
+    if !engine.has_queue(&queue_name) {
+        return Err(Failed::not_found(format!("no such queue: {queue_name}")));
+    }
+    let criteria = Criteria { queue_names: vec![queue_name], ..Criteria::default() };
+    let action = Action::Rebind(Rebinding { criteria, change: Change::CancelXfer, always_flush: false });
+    let lasts = Lasts::For(core::time::Duration::ZERO);
+    order(engine, NewOrder { action, reason, lasts, suppress_logging: false, survives_restart: true }).await.map(Json)
 }
 
 pub(crate) async fn suspend_ready(
@@ -217,7 +259,16 @@ pub(crate) async fn flushes(State(engine): State<Engine>) -> Json<Vec<Entry>> {
 }
 
 pub(crate) async fn rebindings(State(engine): State<Engine>) -> Json<Vec<Entry>> {
-    list(&engine, |action| matches!(action, Action::Rebind(_)))
+    list(&engine, |action| matches!(action, Action::Rebind(_)) && !is_xfer(action))
+}
+
+pub(crate) async fn xfers(State(engine): State<Engine>) -> Json<Vec<Entry>> {
+    list(&engine, is_xfer)
+}
+
+fn is_xfer(action: &Action) -> bool {
+    let Action::Rebind(rebinding) = action else { return false };
+    matches!(rebinding.change, Change::Xfer(_) | Change::CancelXfer)
 }
 
 pub(crate) async fn ready_suspensions(State(engine): State<Engine>) -> Json<Vec<Entry>> {
@@ -234,25 +285,39 @@ pub(crate) async fn withdraw(
     }
 }
 
-async fn give(engine: Engine, body: Request, action: impl FnOnce(Criteria) -> Action) -> Result<Given, Failed> {
-    let lasts = lasts(body.duration, body.expires);
-    give_for(engine, body, action, lasts).await
+async fn give(
+    engine: Engine,
+    about: About,
+    Lasting { duration, expires, suppress_logging }: Lasting,
+    action: impl FnOnce(Criteria) -> Action,
+) -> Result<Given, Failed> {
+    give_for(engine, about, action, lasts(duration, expires), suppress_logging).await
+}
+
+/// An order about what is there now.
+async fn give_once(
+    engine: Engine,
+    about: About,
+    suppress_logging: bool,
+    action: impl FnOnce(Criteria) -> Action,
+) -> Result<Given, Failed> {
+    give_for(engine, about, action, Lasts::For(core::time::Duration::ZERO), suppress_logging).await
 }
 
 async fn give_for(
     engine: Engine,
-    body: Request,
+    about: About,
     action: impl FnOnce(Criteria) -> Action,
     lasts: Lasts,
+    suppress_logging: bool,
 ) -> Result<Given, Failed> {
-    let Request { campaign, tenant, domain, routing_domain, queue_names, messages, .. } = body;
+    let About { campaign, tenant, domain, routing_domain, queue_names, messages, reason, survives_restart } = about;
     let messages: Vec<MessageId> = messages.into_iter().map(|id| id.0).collect();
     if messages.len() > MESSAGES_MAX {
         let count = messages.len();
         return Err(Failed::bad(format!("messages has {count} ids: expected at most {MESSAGES_MAX}")));
     }
     let action = action(Criteria { campaign, tenant, domain, routing_domain, queue_names, messages });
-    let Request { reason, suppress_logging, survives_restart, .. } = body;
     order(engine, NewOrder { action, reason, lasts, suppress_logging, survives_restart }).await
 }
 
@@ -290,6 +355,10 @@ fn entry(state: OrderState, now: WallTime) -> Entry {
         routing_domain: criteria.routing_domain,
         queue_names: criteria.queue_names,
         messages: criteria.messages.iter().map(MessageId::to_string).collect(),
+        target: match &order.action {
+            Action::Rebind(Rebinding { change: Change::Xfer(target), .. }) => Some(target.clone()),
+            _ => None,
+        },
         reason: order.reason.clone(),
         bounce: counted.then(|| Bounced {
             bounced: state.queues.iter().map(|(name, count)| (name.to_string(), *count)).collect(),

@@ -14,7 +14,7 @@ impl Engine {
         let engine = self.clone();
         self.deliveries.spawn(async move {
             while !engine.stop.is_draining() {
-                if engine.logs_are_full() {
+                if engine.logs_are_full() || engine.questions.are_many() {
                     tokio::time::sleep(LOGS_PAUSE).await;
                     continue;
                 }
@@ -64,5 +64,5 @@ impl Engine {
     }
 }
 
-/// Pause before looking again whether the logs take records.
+/// Pause before looking again whether logs and policy take more.
 const LOGS_PAUSE: Duration = Duration::from_millis(100);

@@ -10,6 +10,7 @@ use crate::egress::connection::Held;
 use crate::ingress::buffer::BufferPool;
 use crate::pressure::Pressure;
 use crate::recovery::RecoveryState;
+use crate::requeue::Questions;
 use crate::tasks::Tasks;
 use ::clock::Now;
 use bounce::Classifier;
@@ -94,6 +95,8 @@ pub struct Shared {
     pub(crate) orders_file: Mutex<OrdersFile>,
     /// Sites whose TLS does not work.
     pub(crate) broken_tls: Mutex<BrokenTls>,
+    /// What policy was asked about messages that are to wait.
+    pub(crate) questions: Questions,
     pub(crate) recovery: Mutex<RecoveryState>,
     /// The policy wants a new configuration epoch.
     pub(crate) epoch_is_wanted: AtomicBool,
@@ -139,6 +142,7 @@ impl Engine {
             connections: Mutex::default(),
             orders_file: Mutex::new(orders_file),
             broken_tls: Mutex::default(),
+            questions: Questions::default(),
             recovery: Mutex::new(RecoveryState::Pending),
             epoch_is_wanted: AtomicBool::new(false),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
@@ -203,6 +207,11 @@ impl Engine {
         metrics.spool_commits.set(spool.log.commits as i64);
         metrics.spool_bytes_written.set(spool.log.octets_written as i64);
         metrics.spool_bytes_compacted.set(spool.log.octets_compacted as i64);
+    }
+
+    /// Whether policy handles an event.
+    pub fn handles(&self, event: Event) -> bool {
+        self.interest.has(event)
     }
 
     /// The metrics registry.

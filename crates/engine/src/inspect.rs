@@ -77,6 +77,11 @@ impl Engine {
         self.with_queue(|queue, _| queue.scheduled_in(name))
     }
 
+    /// Whether there is a scheduled queue of that name.
+    pub fn has_queue(&self, name: &str) -> bool {
+        self.with_queue(|queue, _| queue.has_queue(name))
+    }
+
     async fn inspected(&self, found: Listed) -> Result<Inspected, SpoolError> {
         let Listed { message, queue, place, wait } = found;
         self.with_content(Inspected { message, queue, state: State::Queued(place, wait), content: None }).await

@@ -24,6 +24,7 @@ mod rebind;
 mod records;
 mod recovery;
 mod reports;
+mod requeue;
 mod settle;
 mod tasks;
 

@@ -1,64 +1,116 @@
-//! Moving messages by order: other metadata, and with it another queue perhaps.
+//! Moving messages to another queue: by an operator's order, or because policy says so when they are to wait.
 //!
 //! The spool has the message as it is to be before the queue puts it where it then belongs, so a crash finds it in the old
 //! queue, with the order still to be carried out, or in the new one. What the spool refuses stays with the order and is tried
-//! again. A message that cannot be moved, because no queue can be named from the
-//! metadata or the spool cannot hold them, keeps what it had.
+//! again. A message that cannot be moved, because no queue can be named from the metadata, the spool cannot hold them, policy
+//! fails or another node has it already, stays as it was.
 
 use crate::engine::Engine;
 use crate::settle::AttemptFacts;
 use clock::WallTime;
 use message::{Message, Meta, Resident, Sealed};
 use queue::schedule::{self, label_for, read_label};
-use queue::{Action, Entry, Order, Queued, Rebinding};
+use queue::xfer::{self, Saved};
+use queue::{Action, Change, Entry, NULL_QUEUE, Order, Queued, Rebinding};
 use record::RecordType;
 use smtp_wire::Reply;
-use spool::{Rewrite, SpoolError};
+use spool::{Mark, Rewrite, SpoolError};
 use std::time::Duration;
+
+/// A message as it was before it was changed.
+pub(crate) struct Before {
+    resident: Resident,
+    due: WallTime,
+    attempts: u16,
+    size: u32,
+}
 
 impl Engine {
     /// Carries out a rebinding for one message, whose content is in memory.
     pub(crate) async fn rebind(&self, mut queued: Queued, order: &Order) {
-        let (Action::Rebind(rebinding), Some(old)) = (&order.action, before(&queued.message)) else {
+        let (Action::Rebind(rebinding), Some(before)) = (&order.action, Before::of(&queued.message)) else {
             return self.with_queue(|q, now| q.postpone(now, queued));
         };
         let from = self.with_queue(|q, _| q.queue_name(queued.queue));
-        let label = match set(&mut queued.message, rebinding) {
+        let label = match self.change(&mut queued.message, rebinding).await {
             Ok(label) => label,
             Err(error) => {
                 tracing::error!("message {} stays in queue {from}: {error}", queued.message.id);
-                put_back(&mut queued.message, old);
+                before.put_back(&mut queued.message);
                 return self.with_queue(|q, now| q.stays(now, queued));
             }
         };
-        let (to, expires) = read_label(&label);
-        let moves = *to != *from;
-        if moves || rebinding.always_flush {
+        let moves = read_label(&label).0 != &*from;
+        if (moves && rebinding.change != Change::CancelXfer) || rebinding.always_flush {
             make_due(&mut queued.message, self.clock.now().wall);
         }
-        if let Err(error) = self.write_anew(&mut queued.message, &old).await {
-            put_back(&mut queued.message, old);
+        if let Err(error) = self.write_anew(&mut queued.message, &before).await {
+            before.put_back(&mut queued.message);
             if is_final(&error) {
                 tracing::error!("message {} stays in queue {from}: {error}", queued.message.id);
                 return self.with_queue(|q, now| q.stays(now, queued));
             }
-            tracing::error!("message {} is not moved to queue {to} yet: {error}", queued.message.id);
+            tracing::error!("message {} is not moved to queue {label} yet: {error}", queued.message.id);
             tokio::time::sleep(PAUSE).await;
             return self.with_queue(|q, now| q.not_rebound(now, queued, order.id));
         }
         if moves && !order.suppress_logging {
-            let reply = Reply::new(250, &format!("Rebound from {from} to {to}: {}", order.reason));
-            let recipients = queued.message.pending().collect();
-            let entry = Entry { kind: RecordType::AdminRebind, recipients, reply, command: None };
-            self.log_entry(&queued, to, &entry, &AttemptFacts::default());
+            self.log_rebound(&queued, &from, &label, &order.reason);
         }
-        self.with_queue(|q, now| q.rebound(now, queued, to, expires));
+        self.place_anew(queued, &label);
     }
 
-    /// Has the spool write a message as it is in memory, unless its metadata are what they were. One that no spool has will
-    /// be written like that one day.
-    async fn write_anew(&self, message: &mut Message, (old, _): &(Meta, WallTime)) -> Result<(), SpoolError> {
-        let changed = message.resident.as_deref().filter(|resident| resident.meta != *old);
+    /// Changes a message as an order says; the label of the queue it belongs to then.
+    async fn change(&self, message: &mut Message, rebinding: &Rebinding) -> Result<String, String> {
+        let resident = message.resident.as_deref_mut().ok_or("it is not in memory")?;
+        if let Some(id) = xfer::handed_over(&resident.meta) {
+            let node = xfer::target(&resident.meta).unwrap_or("another node");
+            return Err(format!("{node} has it as {id} and is about to be told to deliver it"));
+        }
+        match &rebinding.change {
+            Change::Set(data) => data.iter().for_each(|(name, value)| resident.meta.set(name, value.as_str())),
+            Change::Ask(data) => self.ask_to_rebind(message, data).await?,
+            Change::Xfer(target) => {
+                let saved = Saved { attempts: message.attempts, due: message.due };
+                if xfer::target(&resident.meta) != Some(target) {
+                    xfer::send_off(&mut resident.meta, saved, target);
+                    message.attempts = 0;
+                }
+            }
+            Change::CancelXfer => {
+                let saved = xfer::bring_back(&mut resident.meta).ok_or("it is not on its way to another node")?;
+                (message.attempts, message.due) = (saved.attempts, saved.due);
+            }
+        }
+        label_of(message)
+    }
+
+    /// Writes a log record about a message that belongs to another queue now.
+    pub(crate) fn log_rebound(&self, queued: &Queued, from: &str, label: &str, reason: &str) {
+        let to = read_label(label).0;
+        let reply = Reply::new(250, &format!("Rebound from {from} to {to}: {reason}"));
+        let recipients = queued.message.pending().collect();
+        let entry = Entry { kind: RecordType::AdminRebind, recipients, reply, command: None };
+        self.log_entry(queued, to, &entry, &AttemptFacts::default());
+    }
+
+    /// Puts a message, as the spool has it now, into the queue it belongs to; into the null queue it vanishes (KumoMTA
+    /// behaviour).
+    pub(crate) fn place_anew(&self, queued: Queued, label: &str) {
+        let (to, expires) = read_label(label);
+        if to != NULL_QUEUE {
+            return self.with_queue(|q, now| q.rebound(now, queued, to, expires));
+        }
+        if !queued.message.is_volatile() {
+            self.spool.mark(Mark::Removed { id: queued.message.id });
+        }
+        self.with_queue(|q, now| q.forget(now.mono, &queued));
+    }
+
+    /// Has the spool write a message as it is in memory, unless it is what it was. One that no spool has will be written like
+    /// that one day.
+    pub(crate) async fn write_anew(&self, message: &mut Message, before: &Before) -> Result<(), SpoolError> {
+        let changed = message.resident.as_deref().filter(|resident| **resident != before.resident);
         let Some(resident) = changed.filter(|_| !message.is_volatile()) else { return Ok(()) };
         let Resident { envelope, meta, head, body } = resident.clone();
         let sealed = Sealed { id: message.id, envelope, meta, head, body, due: message.due };
@@ -68,9 +120,29 @@ impl Engine {
     }
 }
 
-/// What a rebinding changes of a message.
-fn before(message: &Message) -> Option<(Meta, WallTime)> {
-    message.resident.as_ref().map(|resident| (resident.meta.clone(), message.due))
+impl Before {
+    /// The message as it is; `None` when its content is not in memory.
+    pub fn of(message: &Message) -> Option<Before> {
+        let Message { due, attempts, size, .. } = *message;
+        message.resident.as_deref().map(|resident| Before { resident: resident.clone(), due, attempts, size })
+    }
+
+    /// Undoes what was done to it since.
+    pub fn put_back(self, message: &mut Message) {
+        (message.due, message.attempts, message.size) = (self.due, self.attempts, self.size);
+        message.resident = Some(Box::new(self.resident));
+    }
+
+    /// The metadata it had.
+    pub fn meta(&self) -> &Meta {
+        &self.resident.meta
+    }
+}
+
+/// The label of the queue that a message in memory belongs to.
+pub(crate) fn label_of(message: &Message) -> Result<String, String> {
+    let resident = message.resident.as_deref().ok_or("it is not in memory")?;
+    label_for(&resident.envelope, &resident.meta).map_err(|error| error.to_string())
 }
 
 /// Another try would end the same way.
@@ -78,22 +150,8 @@ fn is_final(error: &SpoolError) -> bool {
     matches!(error, SpoolError::NoSuchMessage { .. } | SpoolError::TooBig { .. })
 }
 
-/// Gives a message the metadata; the label of the queue it belongs to then.
-fn set(message: &mut Message, rebinding: &Rebinding) -> Result<String, String> {
-    let resident = message.resident.as_deref_mut().ok_or("it is not in memory")?;
-    rebinding.data.iter().for_each(|(name, value)| resident.meta.set(name, value.as_str()));
-    label_for(&resident.envelope, &resident.meta).map_err(|error| error.to_string())
-}
-
-fn put_back(message: &mut Message, (meta, due): (Meta, WallTime)) {
-    message.due = due;
-    if let Some(resident) = &mut message.resident {
-        resident.meta = meta;
-    }
-}
-
 /// Due now, as far as the message's own constraints let it.
-fn make_due(message: &mut Message, now: WallTime) {
+pub(crate) fn make_due(message: &mut Message, now: WallTime) {
     let scheduling = message.resident.as_ref().and_then(|resident| schedule::of(&resident.meta));
     message.due = scheduling.map_or(now, |scheduling| schedule::next_attempt(&scheduling, now));
 }

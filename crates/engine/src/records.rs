@@ -55,9 +55,9 @@ impl Engine {
         self.logs.iter().any(telemetry::LogWriter::is_full)
     }
 
-    /// True while no delivery is to be begun: its outcome could not be logged or noted in the spool.
+    /// True while no delivery is to be begun: its outcome could not be logged, noted in the spool, or told to policy.
     pub(crate) fn holds_deliveries(&self) -> bool {
-        self.logs_are_full() || self.pressure.delivery_is_held()
+        self.logs_are_full() || self.pressure.delivery_is_held() || self.questions.are_many()
     }
 
     /// Hands a record to every logger that has its type enabled, with its class.

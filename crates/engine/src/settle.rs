@@ -125,7 +125,7 @@ impl Engine {
             Next::Done => self.with_queue(|q, now| q.forget(now.mono, &queued)),
             Next::Retry(delay) => {
                 queued.message.attempts = queued.message.attempts.saturating_add(1);
-                self.with_queue(|q, now| q.retry(now, queued, delay));
+                self.requeue(queued, &settlement, delay);
             }
         }
     }
@@ -171,12 +171,17 @@ impl Engine {
 
     /// A message that is too old.
     pub(crate) fn settle_expired(&self, mut queued: Queued) {
-        let (config, name) =
-            self.with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue)));
         let entry = expire(&mut queued.message);
         let newly_settled = entry.recipients.clone();
         let settlement = Settlement { entries: vec![entry], newly_settled, next: Next::Done };
-        self.report_and_conclude(queued, settlement, &config, name, &AttemptFacts::default());
+        self.settle_as(queued, settlement, &AttemptFacts::default());
+    }
+
+    /// Lets a settlement take effect that was decided elsewhere.
+    pub(crate) fn settle_as(&self, queued: Queued, settlement: Settlement, facts: &AttemptFacts) {
+        let (config, name) =
+            self.with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue)));
+        self.report_and_conclude(queued, settlement, &config, name, facts);
     }
 
     /// A message that an operator bounces.

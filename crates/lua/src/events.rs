@@ -8,12 +8,14 @@ use crate::lua_policy::{LuaPolicy, unexpected};
 use crate::types::address::LuaAddress;
 use crate::types::config_object::ConfigObject;
 use crate::types::conn_meta::LuaConnMeta;
+use crate::types::time_delta::LuaTimeDelta;
 use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, QueueConfig};
 use message::Draft;
 use mlua::{FromLua, Lua, Value};
-use policy::{Answer, AuthIdentity, ConnMeta, Event, Interest, Policy, PolicyError, QueueParts};
+use policy::{Answer, AuthIdentity, ConnMeta, Event, Interest, Policy, PolicyError, QueueParts, Requeue};
 use serde_json::Value as Json;
 use smtp_wire::{Mailbox, ReversePath};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 impl Policy for LuaPolicy {
@@ -69,11 +71,11 @@ impl Policy for LuaPolicy {
     }
 
     fn smtp_server_data(&self, draft: Draft, conn: ConnMeta) -> Answer<'_, Draft> {
-        Box::pin(self.lend(Event::Data, draft, Some(conn)))
+        Box::pin(self.lend(Event::Data, draft, |_| Ok(LuaConnMeta(conn))))
     }
 
     fn smtp_server_message_received(&self, draft: Draft, conn: ConnMeta) -> Answer<'_, Draft> {
-        Box::pin(self.lend(Event::MessageReceived, draft, Some(conn)))
+        Box::pin(self.lend(Event::MessageReceived, draft, |_| Ok(LuaConnMeta(conn))))
     }
 
     fn get_listener_domain(
@@ -104,7 +106,21 @@ impl Policy for LuaPolicy {
     }
 
     fn throttle_insert_ready_queue(&self, draft: Draft) -> Answer<'_, Draft> {
-        Box::pin(self.lend(Event::ThrottleInsertReadyQueue, draft, None))
+        Box::pin(self.lend(Event::ThrottleInsertReadyQueue, draft, |_| Ok(())))
+    }
+
+    fn requeue_message(&self, draft: Draft, about: Requeue) -> Answer<'_, Draft> {
+        let Requeue { response, context, increment_attempts, delay } = about;
+        let about = (response, context, increment_attempts, delay.map(LuaTimeDelta));
+        Box::pin(self.lend(Event::RequeueMessage, draft, |_| Ok(about)))
+    }
+
+    fn rebind_message(&self, draft: Draft, data: BTreeMap<String, String>) -> Answer<'_, Draft> {
+        Box::pin(self.lend(Event::RebindMessage, draft, |_| Ok(data)))
+    }
+
+    fn xfer_message_received(&self, draft: Draft) -> Answer<'_, Draft> {
+        Box::pin(self.lend(Event::XferMessageReceived, draft, |_| Ok(())))
     }
 }
 

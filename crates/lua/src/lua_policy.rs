@@ -12,12 +12,11 @@ use crate::guard::RUN_TIME_MAX;
 use crate::pool::Pool;
 use crate::signers::Signers;
 use crate::types::config_object::ConfigObject;
-use crate::types::conn_meta::LuaConnMeta;
 use crate::types::message::LuaMessage;
 use config::MemoryLimits;
 use message::Draft;
 use mlua::{AnyUserData, Function, IntoLuaMulti, Lua, Value};
-use policy::{ConnMeta, Event, Interest, PolicyError, Startup};
+use policy::{Event, Interest, PolicyError, Startup};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -138,15 +137,20 @@ impl LuaPolicy {
         self.call(event, |_| Ok(arguments), |_, _| Ok(())).await
     }
 
-    /// Lends a draft to a handler and takes it back.
-    pub(crate) async fn lend(&self, event: Event, draft: Draft, conn: Option<ConnMeta>) -> Result<Draft, PolicyError> {
+    /// Lends a draft to a handler, with further arguments, and takes it back.
+    pub(crate) async fn lend<A: IntoLuaMulti + Clone + Send>(
+        &self,
+        event: Event,
+        draft: Draft,
+        more: impl FnOnce(&Lua) -> mlua::Result<A> + Send,
+    ) -> Result<Draft, PolicyError> {
         if !self.interest.has(event) {
             return Ok(draft);
         }
         let mut lent: Option<AnyUserData> = None;
         let lend = |lua: &Lua| {
             let userdata = lua.create_userdata(LuaMessage::lend(draft))?;
-            Ok((lent.insert(userdata).clone(), conn.map(LuaConnMeta)))
+            Ok((lent.insert(userdata).clone(), more(lua)?))
         };
         let context = self.check_out(event)?;
         let answer = call_in(&context, event, self.may_wait(), lend, |_, _| Ok(())).await;

@@ -30,6 +30,12 @@ pub enum Event {
     EgressPathConfig,
     /// `throttle_insert_ready_queue`
     ThrottleInsertReadyQueue,
+    /// `requeue_message`
+    RequeueMessage,
+    /// `rebind_message`
+    RebindMessage,
+    /// `xfer_message_received`
+    XferMessageReceived,
 }
 
 /// A set of [`Event`]s.
@@ -38,7 +44,7 @@ pub struct Interest(u32);
 
 impl Event {
     /// Every event, in order.
-    pub const ALL: [Event; 13] = [
+    pub const ALL: [Event; 16] = [
         Event::ConnectionAccepted,
         Event::Ehlo,
         Event::AuthPlain,
@@ -52,6 +58,9 @@ impl Event {
         Event::EgressSource,
         Event::EgressPathConfig,
         Event::ThrottleInsertReadyQueue,
+        Event::RequeueMessage,
+        Event::RebindMessage,
+        Event::XferMessageReceived,
     ];
 
     /// KumoMTA's name, as scripts register it.
@@ -70,6 +79,9 @@ impl Event {
             Event::EgressSource => "get_egress_source",
             Event::EgressPathConfig => "get_egress_path_config",
             Event::ThrottleInsertReadyQueue => "throttle_insert_ready_queue",
+            Event::RequeueMessage => "requeue_message",
+            Event::RebindMessage => "rebind_message",
+            Event::XferMessageReceived => "xfer_message_received",
         }
     }
 }

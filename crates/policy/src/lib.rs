@@ -23,8 +23,10 @@ use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, QueueConfig};
 use core::future::Future;
 use core::net::SocketAddr;
 use core::pin::Pin;
+use core::time::Duration;
 use message::Draft;
 use smtp_wire::{Mailbox, ReversePath};
+use std::collections::BTreeMap;
 
 /// An answer that may have to wait for something outside.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, PolicyError>> + Send + 'a>>;
@@ -49,6 +51,19 @@ pub struct AuthIdentity {
     pub authz_id: String,
     /// Who it is.
     pub authn_id: String,
+}
+
+/// How a message comes to wait again (`requeue_message`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requeue {
+    /// The reply that made it so, in one line.
+    pub response: String,
+    /// Why it waits, by KumoMTA's names of insert contexts.
+    pub context: Vec<&'static str>,
+    /// The attempt counts.
+    pub increment_attempts: bool,
+    /// How long it is to wait.
+    pub delay: Option<Duration>,
 }
 
 /// The operator's decisions. Every method's default is what KumoMTA does without a handler.
@@ -148,6 +163,22 @@ pub trait Policy: Send + Sync {
     /// A message is about to move from its scheduled to a ready queue; a due time ahead sends it back. Nothing else that is
     /// done to it counts.
     fn throttle_insert_ready_queue(&self, draft: Draft) -> Answer<'_, Draft> {
+        ready(draft)
+    }
+
+    /// A message is about to wait for another attempt. Metadata that name another queue move it there at once; a rejection
+    /// bounces it.
+    fn requeue_message(&self, draft: Draft, _about: Requeue) -> Answer<'_, Draft> {
+        ready(draft)
+    }
+
+    /// An operator moves a message and left the how to policy; `data` is his.
+    fn rebind_message(&self, draft: Draft, _data: BTreeMap<String, String>) -> Answer<'_, Draft> {
+        ready(draft)
+    }
+
+    /// Another node hands a message over.
+    fn xfer_message_received(&self, draft: Draft) -> Answer<'_, Draft> {
         ready(draft)
     }
 }

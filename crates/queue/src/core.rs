@@ -467,6 +467,11 @@ impl QueueCore {
         }
     }
 
+    /// Whether there is a scheduled queue of that name.
+    pub fn has_queue(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
     /// Messages that wait or are due in a scheduled queue; 0 when there is none of that name.
     pub fn scheduled_in(&self, name: &str) -> usize {
         self.by_name.get(name).and_then(|key| self.scheduled.get(key)).map_or(0, ScheduledQueue::len)

@@ -36,6 +36,7 @@ mod sources;
 pub mod throttle;
 mod volatile;
 mod why;
+pub mod xfer;
 
 pub use crate::census::{Footprint, Place};
 pub use crate::core::{ConnKey, Counts, QueueCore, QueueKey, QueueSettings, Queued, ReadyKey, Take};
@@ -46,7 +47,7 @@ pub use explain::{Listed, Wait};
 pub use feedback::Bearing;
 pub use inspect::{Limited, Limits, ReadyView};
 pub use name::{NULL_QUEUE, QueueName, QueueNameError};
-pub use order::{Action, Criteria, Order, OrderId, Rebinding};
+pub use order::{Action, Change, Criteria, Order, OrderId, Rebinding};
 pub use orders::OrderState;
 pub use ready::{Destination, Leg, Route, RouteFailure};
 pub use settle::{Entry, Next, Outcome, Settlement, Verdict};

@@ -42,22 +42,35 @@ pub enum Action {
     Hold(Criteria),
     /// Messages that wait for their time in these scheduled queues are due now.
     Flush(Criteria),
-    /// Messages of these scheduled queues get other metadata, and with it another queue perhaps. Only what is there when
+    /// Messages of these scheduled queues are changed, and with that go to another queue perhaps. Only what is there when
     /// the order is given; what a connection has in hand stays as it is.
     Rebind(Rebinding),
     /// The ready queue of this name sends nothing; its messages go to other sources of their pools, or wait.
     SuspendReady(String),
 }
 
-/// What messages get that are moved by order.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What is done to messages that are moved by order.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rebinding {
     /// Which.
     pub criteria: Criteria,
-    /// Metadata to set, by name.
-    pub data: BTreeMap<String, String>,
+    /// What is done to them.
+    pub change: Change,
     /// They are due now even when their queue stays the same.
     pub always_flush: bool,
+}
+
+/// How an order changes a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It gets this metadata, by name.
+    Set(BTreeMap<String, String>),
+    /// Policy changes it (`rebind_message`), and is told this.
+    Ask(BTreeMap<String, String>),
+    /// It goes to the node at this URL ([`crate::xfer`]).
+    Xfer(String),
+    /// It does not go to another node after all.
+    CancelXfer,
 }
 
 /// Which scheduled queues. What is `None` says nothing, so a criteria of nothing is everything.

@@ -9,6 +9,7 @@ use config::Scheduling;
 use message::{Envelope, Message, Meta};
 
 use crate::name::{QueueName, QueueNameError};
+use crate::xfer;
 
 /// The constraints of a message; none when it has none.
 pub fn of(meta: &Meta) -> Option<Scheduling> {
@@ -41,11 +42,15 @@ pub(crate) fn of_message(message: &Message) -> Option<Scheduling> {
     message.resident.as_ref().and_then(|resident| of(&resident.meta))
 }
 
-/// What the spool keeps beside a message, so that it need not be read at a start: its queue and its own end.
+/// What the spool keeps beside a message, so that it need not be read at a start: its queue and its own end, or from where it
+/// arrives.
 ///
 /// # Errors
 /// See [`QueueNameError`].
 pub fn label_for(envelope: &Envelope, meta: &Meta) -> Result<String, QueueNameError> {
+    if let Some(origin) = xfer::arriving(meta) {
+        return Ok(xfer::arrival_label(origin));
+    }
     let mut label = QueueName::text_for(envelope, meta)?;
     if let Some(expires) = of(meta).as_ref().and_then(expires) {
         label.push(SEPARATOR);
@@ -64,7 +69,7 @@ pub fn read_label(label: &str) -> (&str, Option<WallTime>) {
 }
 
 /// The name in the metadata.
-const SCHEDULING: &str = "postrider:scheduling";
+pub(crate) const SCHEDULING: &str = "postrider:scheduling";
 /// Between queue and end in a label: nothing that a name has.
 const SEPARATOR: char = '\u{0}';
 

@@ -4,7 +4,7 @@ mod support;
 
 use clock::Duration;
 use message::MessageId;
-use queue::{Action, Criteria, Effect, Ending, Order, OrderId, OrderState, Rebinding, Take};
+use queue::{Action, Change, Criteria, Effect, Ending, Order, OrderId, OrderState, Rebinding, Take};
 use std::collections::BTreeSet;
 use support::{Rig, config, failure, path, route};
 
@@ -98,7 +98,7 @@ fn a_bounce_reaches_messages_wherever_they_are_and_those_that_come_until_it_expi
 fn rebind(criteria: Criteria) -> Action {
     Action::Rebind(Rebinding {
         criteria,
-        data: [("queue".to_owned(), "t@y.test".to_owned())].into(),
+        change: Change::Set([("queue".to_owned(), "t@y.test".to_owned())].into()),
         always_flush: false,
     })
 }

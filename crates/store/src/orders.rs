@@ -7,7 +7,7 @@
 use crate::StoreError;
 use clock::WallTime;
 use message::MessageId;
-use queue::{Action, Criteria, Order, OrderId, Rebinding};
+use queue::{Action, Change, Criteria, Order, OrderId, Rebinding};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -49,8 +49,21 @@ enum StoredAction {
     Bounce(StoredCriteria),
     Hold(StoredCriteria),
     Flush(StoredCriteria),
-    Rebind { criteria: StoredCriteria, data: BTreeMap<String, String>, always_flush: bool },
-    SuspendReady { name: String },
+    Rebind {
+        criteria: StoredCriteria,
+        data: BTreeMap<String, String>,
+        always_flush: bool,
+        #[serde(default)]
+        asks_policy: bool,
+    },
+    Xfer {
+        criteria: StoredCriteria,
+        target: String,
+    },
+    CancelXfer(StoredCriteria),
+    SuspendReady {
+        name: String,
+    },
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -129,9 +142,7 @@ impl StoredOrder {
                 Action::Bounce(c) => StoredAction::Bounce(criteria(c)),
                 Action::Hold(c) => StoredAction::Hold(criteria(c)),
                 Action::Flush(c) => StoredAction::Flush(criteria(c)),
-                Action::Rebind(Rebinding { criteria: which, data, always_flush }) => {
-                    StoredAction::Rebind { criteria: criteria(which), data: data.clone(), always_flush: *always_flush }
-                }
+                Action::Rebind(rebinding) => StoredAction::rebinding(rebinding, criteria(&rebinding.criteria)),
                 Action::SuspendReady(name) => StoredAction::SuspendReady { name: name.clone() },
             },
             reason: order.reason.clone(),
@@ -155,9 +166,12 @@ impl StoredOrder {
                 StoredAction::Bounce(c) => Action::Bounce(criteria(c)?),
                 StoredAction::Hold(c) => Action::Hold(criteria(c)?),
                 StoredAction::Flush(c) => Action::Flush(criteria(c)?),
-                StoredAction::Rebind { criteria: which, data, always_flush } => {
-                    Action::Rebind(Rebinding { criteria: criteria(which)?, data, always_flush })
+                StoredAction::Rebind { criteria: which, data, always_flush, asks_policy } => {
+                    let change = if asks_policy { Change::Ask(data) } else { Change::Set(data) };
+                    Action::Rebind(Rebinding { criteria: criteria(which)?, change, always_flush })
                 }
+                StoredAction::Xfer { criteria: which, target } => rebind(criteria(which)?, Change::Xfer(target)),
+                StoredAction::CancelXfer(which) => rebind(criteria(which)?, Change::CancelXfer),
                 StoredAction::SuspendReady { name } => Action::SuspendReady(name),
             },
             reason: self.reason,
@@ -167,6 +181,23 @@ impl StoredOrder {
             survives_restart: true,
         })
     }
+}
+
+impl StoredAction {
+    fn rebinding(Rebinding { change, always_flush, .. }: &Rebinding, criteria: StoredCriteria) -> StoredAction {
+        let always_flush = *always_flush;
+        match change.clone() {
+            Change::Set(data) => StoredAction::Rebind { criteria, data, always_flush, asks_policy: false },
+            Change::Ask(data) => StoredAction::Rebind { criteria, data, always_flush, asks_policy: true },
+            Change::Xfer(target) => StoredAction::Xfer { criteria, target },
+            Change::CancelXfer => StoredAction::CancelXfer(criteria),
+        }
+    }
+}
+
+/// A transfer, or the end of one: the queue is always another.
+fn rebind(criteria: Criteria, change: Change) -> Action {
+    Action::Rebind(Rebinding { criteria, change, always_flush: false })
 }
 
 fn bad_id(id: &str) -> io::Error {
@@ -196,9 +227,16 @@ mod tests {
             Action::Hold(Criteria { messages: vec![MessageId::from_bytes([7; 16])], ..Criteria::default() }),
             Action::Rebind(Rebinding {
                 criteria: Criteria { domain: Some("a.test".into()), ..Criteria::default() },
-                data: [("queue".to_owned(), "b.test".to_owned())].into(),
+                change: Change::Set([("queue".to_owned(), "b.test".to_owned())].into()),
                 always_flush: true,
             }),
+            Action::Rebind(Rebinding {
+                criteria: Criteria::default(),
+                change: Change::Ask([("why".to_owned(), "test".to_owned())].into()),
+                always_flush: false,
+            }),
+            rebind(Criteria::default(), Change::Xfer("http://b.test:8000".to_owned())),
+            rebind(Criteria::default(), Change::CancelXfer),
             Action::SuspendReady(ready),
         ];
         let order = |(number, action)| Order {

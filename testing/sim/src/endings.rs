@@ -3,7 +3,7 @@
 
 use crate::event::ServerEvent;
 use crate::world::World;
-use queue::{Action, Ending, Order, Queued, Rebinding};
+use queue::{Action, Change, Ending, Order, Queued, Rebinding};
 
 impl World {
     /// Carries out `Effect::Settle`.
@@ -51,7 +51,7 @@ impl World {
 
     /// Moves a message; the spool here is not told, so a crash finds it where it was.
     fn rebind(&mut self, queued: Queued, order: &Order) {
-        let Action::Rebind(Rebinding { data, .. }) = &order.action else { return };
+        let Action::Rebind(Rebinding { change: Change::Set(data), .. }) = &order.action else { return };
         let Some(to) = data.get("queue").cloned() else { return };
         self.report.rebound += 1;
         if let Some(until) = self.flushed_until(queued.queue, &queued.message) {

@@ -7,7 +7,7 @@ use crate::plan::SECOND;
 use crate::world::World;
 use clock::Duration;
 use message::Message;
-use queue::{Action, Criteria, Order, OrderId, QueueCore, QueueKey, Rebinding};
+use queue::{Action, Change, Criteria, Order, OrderId, QueueCore, QueueKey, Rebinding};
 
 impl World {
     /// The operator does something, or takes something back.
@@ -120,7 +120,7 @@ impl World {
             4 => {
                 let to = queues.first().cloned().unwrap_or_else(|| "d0.test".to_owned());
                 let data = [("queue".to_owned(), to)].into();
-                Action::Rebind(Rebinding { criteria, data, always_flush: false })
+                Action::Rebind(Rebinding { criteria, change: Change::Set(data), always_flush: false })
             }
             _ => Action::Suspend(criteria),
         }

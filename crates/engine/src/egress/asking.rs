@@ -70,7 +70,7 @@ impl Engine {
 }
 
 /// A copy to lend: who it is still for, and what it looks like now.
-fn draft_of(message: &Message) -> Option<Draft> {
+pub(crate) fn draft_of(message: &Message) -> Option<Draft> {
     let Resident { envelope, meta, head, body } = message.resident.as_deref()?;
     let pending: Vec<usize> = message.pending().map(usize::from).collect();
     let raw: Bytes = [&head[..], &body[..]].concat().into();

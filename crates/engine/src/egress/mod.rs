@@ -1,6 +1,6 @@
 //! Mail out: routes, connections, and the sessions on them.
 
-mod asking;
+pub(crate) mod asking;
 pub(crate) mod broken_tls;
 pub(crate) mod connection;
 mod delivery;

@@ -11,3 +11,4 @@ mod message_reports;
 mod message_scheduling;
 pub(crate) mod signer;
 pub(crate) mod throttle;
+pub(crate) mod time_delta;

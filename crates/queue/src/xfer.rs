@@ -1,0 +1,213 @@
+//! Messages on their way to another node (KumoMTA's xfer): the queue they wait in, and what is remembered of where they were.
+//!
+//! A message that is to be transferred moves to a queue named after the target. What steered it before stands in its metadata
+//! under `xfer_queue_info` (KumoMTA behaviour): the other node, or a change of mind, gives it back. A transfer has two steps,
+//! so that nothing is lost or doubled: the other node keeps the message without delivering it; then this node notes that in the
+//! message ([`hand_over`]), from where on it does nothing but tell the other node to go ahead. The other node's copy bears its
+//! origin ([`set_arriving`]) until then.
+//!
+//! Pure: metadata in, metadata out.
+
+use crate::schedule;
+use clock::WallTime;
+use message::{MessageId, Meta};
+use serde_json::{Value, json};
+
+/// What a message had before it was sent off, beside what steers its queue's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Saved {
+    /// Attempts made.
+    pub attempts: u16,
+    /// When it was due.
+    pub due: WallTime,
+}
+
+/// The queue of messages that go to the node at `target`.
+pub fn queue_for(target: &str) -> String {
+    format!("{target}{SUFFIX}")
+}
+
+/// The node to which messages of a queue go; `None` for every other queue.
+pub fn target_of(queue: &str) -> Option<&str> {
+    queue.strip_suffix(SUFFIX).filter(|target| SCHEMES.iter().any(|scheme| target.starts_with(scheme)))
+}
+
+/// A target as queues are named after it: without a final slash.
+///
+/// # Errors
+/// What is wrong with it, and what was expected.
+pub fn check_target(target: &str) -> Result<&str, String> {
+    let Some(host) = SCHEMES.iter().find_map(|scheme| target.strip_prefix(scheme)) else {
+        return Err(format!("target {target:?}: expected a URL beginning with http:// or https://"));
+    };
+    let host = host.strip_suffix('/').unwrap_or(host);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]_/".contains(c);
+    if host.is_empty() || target.len() > TARGET_OCTETS_MAX || !host.chars().all(is_plain) {
+        return Err(format!("target {target:?}: expected http://HOST[:PORT] or https://HOST[:PORT]"));
+    }
+    Ok(target.strip_suffix('/').unwrap_or(target))
+}
+
+/// Sends a message off: its queue is that of the target from now on. One that was sent off before keeps what is remembered.
+pub fn send_off(meta: &mut Meta, saved: Saved, target: &str) {
+    if meta.get(INFO).is_none() {
+        let value = |name: &str| meta.get(name).cloned().unwrap_or_default();
+        let mut info: serde_json::Map<String, Value> =
+            STEERING.iter().map(|name| ((*name).to_owned(), value(name))).collect();
+        info.insert(SCHEDULE.to_owned(), value(schedule::SCHEDULING));
+        info.insert(ATTEMPTS.to_owned(), saved.attempts.into());
+        info.insert(DUE.to_owned(), saved.due.unix_micros().into());
+        for name in STEERING.iter().chain([&schedule::SCHEDULING]) {
+            unset(meta, name);
+        }
+        meta.set(INFO, info);
+    }
+    meta.set("queue", queue_for(target));
+}
+
+/// Gives a message back what it had before it was sent off; `None` for one that was not.
+pub fn bring_back(meta: &mut Meta) -> Option<Saved> {
+    let info = meta.get(INFO)?.as_object()?.clone();
+    let value = |name: &str| info.get(name).cloned().unwrap_or_default();
+    for name in STEERING {
+        restore(meta, name, value(name));
+    }
+    restore(meta, schedule::SCHEDULING, value(SCHEDULE));
+    unset(meta, INFO);
+    let attempts = value(ATTEMPTS).as_u64().and_then(|n| u16::try_from(n).ok()).unwrap_or_default();
+    Some(Saved { attempts, due: WallTime::from_unix_micros(value(DUE).as_i64().unwrap_or_default()) })
+}
+
+/// The target of a message, as its metadata has it.
+pub fn target(meta: &Meta) -> Option<&str> {
+    meta.string("queue").ok().flatten().and_then(target_of)
+}
+
+/// What the other node calls the message, once that node has it durably: nobody else may deliver it any more.
+pub fn handed_over(meta: &Meta) -> Option<&str> {
+    meta.get(INFO)?.get(HANDED_OVER)?.as_str()
+}
+
+/// Notes that the other node has the message, under its id there.
+pub fn hand_over(meta: &mut Meta, id: &str) {
+    let Some(Value::Object(mut info)) = meta.get(INFO).cloned() else { return };
+    info.insert(HANDED_OVER.to_owned(), json!(id));
+    meta.set(INFO, info);
+}
+
+/// The origin of a message that arrives: node and id there.
+pub fn origin(node: &str, id: MessageId) -> String {
+    format!("{node}/{id}")
+}
+
+/// Notes from where a message arrives; `None` when its sender has let it go.
+pub fn set_arriving(meta: &mut Meta, origin: Option<&str>) {
+    match origin {
+        Some(origin) => meta.set(ARRIVING, origin),
+        None => unset(meta, ARRIVING),
+    }
+}
+
+/// The origin of a message whose sender has not let it go yet.
+pub fn arriving(meta: &Meta) -> Option<&str> {
+    meta.get(ARRIVING)?.as_str()
+}
+
+/// What the spool keeps beside a message that arrives, instead of a queue's name.
+pub(crate) fn arrival_label(origin: &str) -> String {
+    format!("{origin}{ARRIVAL_SUFFIX}")
+}
+
+/// The origin in such a label.
+pub fn arrival_of(label: &str) -> Option<&str> {
+    label.strip_suffix(ARRIVAL_SUFFIX)
+}
+
+fn restore(meta: &mut Meta, name: &str, value: Value) {
+    match value {
+        Value::Null => unset(meta, name),
+        value => meta.set(name, value),
+    }
+}
+
+/// Metadata has no other way to forget.
+fn unset(meta: &mut Meta, name: &str) {
+    if meta.get(name).is_some() {
+        meta.set(name, Value::Null);
+    }
+}
+
+/// What steers the name of a message's queue.
+const STEERING: [&str; 4] = ["queue", "routing_domain", "tenant", "campaign"];
+const SCHEMES: [&str; 2] = ["http://", "https://"];
+/// Behind the target in a queue's name (KumoMTA behaviour).
+const SUFFIX: &str = ".xfer.kumomta.internal";
+/// Behind the origin in a label.
+const ARRIVAL_SUFFIX: &str = ".arriving.kumomta.internal";
+/// KumoMTA's name in the metadata.
+const INFO: &str = "xfer_queue_info";
+const SCHEDULE: &str = "schedule";
+const ATTEMPTS: &str = "num_attempts";
+const DUE: &str = "due";
+const HANDED_OVER: &str = "postrider:handed_over";
+const ARRIVING: &str = "postrider:arriving";
+/// Longest target, in octets.
+const TARGET_OCTETS_MAX: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_off_comes_back_as_it_was() {
+        let mut meta = Meta::new();
+        for (name, value) in [("tenant", "shop"), ("campaign", "spring"), ("x_mine", "kept")] {
+            meta.set(name, value);
+        }
+        meta.set(schedule::SCHEDULING, json!({"expires": "2026-08-04T12:00:00Z"}));
+        let before = meta.clone();
+        let saved = Saved { attempts: 3, due: WallTime::from_unix_micros(1_234_567_890_123) };
+        send_off(&mut meta, saved, "http://b.test:8000");
+        assert_eq!(target(&meta), Some("http://b.test:8000"));
+        assert_eq!((meta.get("tenant"), schedule::of(&meta)), (None, None));
+        assert_eq!(meta.get("x_mine"), Some(&json!("kept")));
+        // A second target: what is remembered is what was before the first.
+        send_off(&mut meta, Saved { attempts: 9, due: WallTime::from_unix_micros(0) }, "http://c.test");
+        assert_eq!(target(&meta), Some("http://c.test"));
+        assert_eq!(bring_back(&mut meta), Some(saved));
+        let names = ["queue", "tenant", "campaign", "routing_domain", "x_mine", schedule::SCHEDULING, INFO];
+        names.iter().for_each(|name| assert_eq!(meta.get(name), before.get(name), "{name}"));
+        assert_eq!(bring_back(&mut meta), None);
+    }
+
+    #[test]
+    fn a_message_is_handed_over_once_and_arrives_until_it_is_let_go() {
+        let mut meta = Meta::new();
+        hand_over(&mut meta, "id");
+        assert_eq!(handed_over(&meta), None, "it was not sent off");
+        send_off(&mut meta, Saved { attempts: 0, due: WallTime::from_unix_micros(0) }, "http://b.test");
+        assert_eq!(handed_over(&meta), None);
+        hand_over(&mut meta, "id");
+        assert_eq!(handed_over(&meta), Some("id"));
+        let origin = origin("node", MessageId::from_bytes([1; 16]));
+        set_arriving(&mut meta, Some(&origin));
+        assert_eq!(arriving(&meta), Some(&*origin));
+        assert_eq!(arrival_of(&arrival_label(&origin)), Some(&*origin));
+        assert_eq!(arrival_of("x.test"), None);
+        set_arriving(&mut meta, None);
+        assert_eq!(arriving(&meta), None);
+    }
+
+    #[test]
+    fn targets_are_urls_without_a_final_slash() {
+        assert_eq!(check_target("http://b.test:8000/"), Ok("http://b.test:8000"));
+        assert_eq!(check_target("https://[::1]:8000"), Ok("https://[::1]:8000"));
+        for wrong in
+            ["", "b.test", "ftp://b.test", "http://", "http:///", "http://u:p@b.test", "http://b.test?x", "http://b t"]
+        {
+            assert!(check_target(wrong).is_err_and(|e| e.contains("expected") && e.contains(wrong)), "{wrong}");
+        }
+        assert_eq!(target_of(&queue_for("http://b.test:8000")), Some("http://b.test:8000"));
+        assert_eq!((target_of("b.test"), target_of("b.test.xfer.kumomta.internal")), (None, None));
+    }
+}
