@@ -12,16 +12,17 @@ mod metrics;
 mod orders;
 mod ready;
 mod secrets;
+mod xfer;
 
-use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use config::{CidrSet, HttpListener};
 use engine::Engine;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -59,6 +60,10 @@ impl HttpService {
             .route("/api/admin/rebind/v1", get(orders::rebindings).post(orders::rebind).delete(orders::withdraw))
             .route("/api/admin/xfer/v1", get(orders::xfers).post(orders::xfer).delete(orders::withdraw))
             .route("/api/admin/xfer/cancel/v1", post(orders::cancel_xfer))
+            .route("/api/xfer/inject/v1", post(xfer::inject))
+            .route("/api/xfer/release/v1", post(xfer::release))
+            .route("/api/xfer/drop/v1", post(xfer::forget))
+            .route("/api/xfer/arrivals/v1", get(xfer::arrivals))
             .route("/api/admin/bump-config-epoch", post(epoch::bump))
             .route("/api/admin/inspect-ready-q/v1", get(ready::inspect))
             .route("/api/admin/ready-q-states/v1", get(ready::states))
@@ -73,13 +78,17 @@ impl HttpService {
     /// Serves until draining begins.
     pub async fn serve(self, listener: TcpListener) {
         let engine = self.engine;
-        let app = self.router.into_make_service_with_connect_info::<SocketAddr>();
+        let via = listener.local_addr().unwrap_or(NO_ADDRESS);
+        let app = self.router.layer(Extension(xfer::Via(via))).into_make_service_with_connect_info::<SocketAddr>();
         let stop = async move { engine.draining().await };
         if let Err(error) = axum::serve(listener, app).with_graceful_shutdown(stop).await {
             tracing::error!("http listener: {error}");
         }
     }
 }
+
+/// For a listener that the system cannot name.
+const NO_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 async fn only_trusted(
     State(trusted): State<Arc<CidrSet>>,

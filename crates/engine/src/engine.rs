@@ -12,6 +12,7 @@ use crate::pressure::Pressure;
 use crate::recovery::RecoveryState;
 use crate::requeue::Questions;
 use crate::tasks::Tasks;
+use crate::xfer::Arrivals;
 use ::clock::Now;
 use bounce::Classifier;
 use message::IdGenerator;
@@ -97,6 +98,8 @@ pub struct Shared {
     pub(crate) broken_tls: Mutex<BrokenTls>,
     /// What policy was asked about messages that are to wait.
     pub(crate) questions: Questions,
+    /// Messages of other nodes that these have not let go yet.
+    pub(crate) arrivals: Arrivals,
     pub(crate) recovery: Mutex<RecoveryState>,
     /// The policy wants a new configuration epoch.
     pub(crate) epoch_is_wanted: AtomicBool,
@@ -143,6 +146,7 @@ impl Engine {
             orders_file: Mutex::new(orders_file),
             broken_tls: Mutex::default(),
             questions: Questions::default(),
+            arrivals: Arrivals::default(),
             recovery: Mutex::new(RecoveryState::Pending),
             epoch_is_wanted: AtomicBool::new(false),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
@@ -202,6 +206,7 @@ impl Engine {
         metrics.scheduled_queue_count.set(counts.scheduled_queues as i64);
         metrics.message_count.set((counts.scheduled + counts.out) as i64);
         metrics.connection_count.with_label_values(&["smtp_client"]).set(counts.connections as i64);
+        metrics.xfer_arrivals.set(self.arrivals.len() as i64);
         let spool = self.spool.stats();
         metrics.spool_syncs.set(spool.log.syncs as i64);
         metrics.spool_commits.set(spool.log.commits as i64);

@@ -27,6 +27,7 @@ mod reports;
 mod requeue;
 mod settle;
 mod tasks;
+mod xfer;
 
 pub use crate::clock::Clock;
 pub use crate::drain::Phase;
@@ -38,3 +39,4 @@ pub use crate::inspect::{Inspected, State};
 pub use crate::inspect_ready::{InspectedReady, NotEnded};
 pub use crate::orders::{Lasts, NewOrder, OrderError};
 pub use crate::recovery::RecoveryState;
+pub use crate::xfer::{Arrival, Came, XferError};

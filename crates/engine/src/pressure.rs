@@ -222,6 +222,11 @@ impl Pressure {
         self.promise(octets.saturating_sub(APPEND_OCTETS_FREE))
     }
 
+    /// Counts content that is about to come in.
+    pub fn room_for(&self, octets: u64) -> Room {
+        self.promise(octets)
+    }
+
     fn promise(&self, octets: u64) -> Room {
         self.0.promised.fetch_add(octets, Ordering::Relaxed);
         self.charge(octets);

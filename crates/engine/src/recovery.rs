@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use message::Message;
 use queue::schedule::read_label;
+use queue::xfer;
 use spool::RecoveredMessage;
 use std::sync::PoisonError;
 use store::{Recovering, Report};
@@ -73,6 +74,10 @@ impl Engine {
                     continue;
                 }
                 let (label, message) = message_of(found);
+                if let Some(origin) = xfer::arrival_of(&label) {
+                    self.arrivals.put(origin, message);
+                    continue;
+                }
                 let (name, expires) = read_label(&label);
                 queue.admit_until(now, name, message, expires);
                 count += 1;

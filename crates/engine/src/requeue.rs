@@ -68,6 +68,7 @@ impl Engine {
             return self.with_queue(|q, now| q.retry(now, queued, delay));
         };
         draft.attempts = draft.attempts.saturating_sub(1);
+        let attempts = draft.attempts;
         let context = vec![Why::LoggedTransientFailure.name()];
         let response = crate::records::response(reply).to_single_line();
         let about = Requeue { response, context, increment_attempts: true, delay: Some(delay) };
@@ -75,7 +76,12 @@ impl Engine {
             return self.with_queue(|q, now| q.retry(now, queued, delay));
         };
         let changed = match answer {
-            Ok(draft) => take_changes(&mut queued.message, draft),
+            Ok(draft) => {
+                if draft.attempts != attempts {
+                    queued.message.attempts = draft.attempts;
+                }
+                take_changes(&mut queued.message, draft)
+            }
             Err(PolicyError::Reject { reply, .. }) => return self.settle_rejected(queued, &reply),
             Err(error) => Err(error.to_string()),
         };
@@ -105,7 +111,11 @@ impl Engine {
         if moves {
             make_due(&mut queued.message, self.clock.now().wall);
         }
+        let reason = queued.message.resident.as_mut().and_then(|resident| xfer::take_reason(&mut resident.meta));
         self.write_anew(&mut queued.message, before).await.map_err(|error| error.to_string())?;
+        if let Some(reason) = reason.filter(|_| moves) {
+            self.log_rebound(queued, &from, &label, &reason);
+        }
         Ok(moves.then_some(label))
     }
 

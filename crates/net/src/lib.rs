@@ -2,12 +2,13 @@
 //!
 //! Owns listening ([`listen`]), connecting out ([`dial`]), if need be through a [`proxy`], TLS on either side ([`tls`],
 //! [`tls_client`]), the stream type that hides whether TLS is on ([`Stream`]), and name resolution ([`dns`]), and
-//! fetching what domains publish about TLS ([`mta_sts`]), and certificates judged by DNS ([`dane`]).
+//! fetching what domains publish about TLS ([`mta_sts`]), and certificates judged by DNS ([`dane`]), and requests to other nodes ([`http_client`]).
 //! Layer 4: this is where bytes meet the kernel; no SMTP and no mail decisions here.
 
 pub mod dane;
 pub mod dial;
 pub mod dns;
+pub mod http_client;
 pub mod listen;
 pub mod mta_sts;
 pub mod proxy;

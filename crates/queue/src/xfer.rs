@@ -78,6 +78,18 @@ pub fn bring_back(meta: &mut Meta) -> Option<Saved> {
     Some(Saved { attempts, due: WallTime::from_unix_micros(value(DUE).as_i64().unwrap_or_default()) })
 }
 
+/// Notes why policy sends a message off or brings it back, for the record of its move.
+pub fn set_reason(meta: &mut Meta, reason: &str) {
+    meta.set(REASON, reason);
+}
+
+/// That reason, which is told once.
+pub fn take_reason(meta: &mut Meta) -> Option<String> {
+    let reason = meta.get(REASON)?.as_str()?.to_owned();
+    unset(meta, REASON);
+    Some(reason)
+}
+
 /// The target of a message, as its metadata has it.
 pub fn target(meta: &Meta) -> Option<&str> {
     meta.string("queue").ok().flatten().and_then(target_of)
@@ -100,17 +112,21 @@ pub fn origin(node: &str, id: MessageId) -> String {
     format!("{node}/{id}")
 }
 
-/// Notes from where a message arrives; `None` when its sender has let it go.
-pub fn set_arriving(meta: &mut Meta, origin: Option<&str>) {
-    match origin {
-        Some(origin) => meta.set(ARRIVING, origin),
-        None => unset(meta, ARRIVING),
-    }
+/// Notes from where a message arrives, and how often it was tried there.
+pub fn set_arriving(meta: &mut Meta, origin: &str, attempts: u16) {
+    meta.set(ARRIVING, json!({ORIGIN: origin, ATTEMPTS: attempts}));
+}
+
+/// The sender of a message has let it go: how often it was tried there.
+pub fn set_arrived(meta: &mut Meta) -> u16 {
+    let attempts = meta.get(ARRIVING).and_then(|arriving| arriving.get(ATTEMPTS)?.as_u64()).unwrap_or_default();
+    unset(meta, ARRIVING);
+    u16::try_from(attempts).unwrap_or(u16::MAX)
 }
 
 /// The origin of a message whose sender has not let it go yet.
 pub fn arriving(meta: &Meta) -> Option<&str> {
-    meta.get(ARRIVING)?.as_str()
+    meta.get(ARRIVING)?.get(ORIGIN)?.as_str()
 }
 
 /// What the spool keeps beside a message that arrives, instead of a queue's name.
@@ -149,8 +165,10 @@ const INFO: &str = "xfer_queue_info";
 const SCHEDULE: &str = "schedule";
 const ATTEMPTS: &str = "num_attempts";
 const DUE: &str = "due";
+const REASON: &str = "postrider:xfer_reason";
 const HANDED_OVER: &str = "postrider:handed_over";
 const ARRIVING: &str = "postrider:arriving";
+const ORIGIN: &str = "origin";
 /// Longest target, in octets.
 const TARGET_OCTETS_MAX: usize = 512;
 
@@ -190,12 +208,11 @@ mod tests {
         hand_over(&mut meta, "id");
         assert_eq!(handed_over(&meta), Some("id"));
         let origin = origin("node", MessageId::from_bytes([1; 16]));
-        set_arriving(&mut meta, Some(&origin));
+        set_arriving(&mut meta, &origin, 3);
         assert_eq!(arriving(&meta), Some(&*origin));
         assert_eq!(arrival_of(&arrival_label(&origin)), Some(&*origin));
         assert_eq!(arrival_of("x.test"), None);
-        set_arriving(&mut meta, None);
-        assert_eq!(arriving(&meta), None);
+        assert_eq!((set_arrived(&mut meta), arriving(&meta)), (3, None));
     }
 
     #[test]

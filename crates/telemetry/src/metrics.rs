@@ -77,6 +77,8 @@ pub struct Families {
     /// Spool: messages that did not read and were set aside.
     pub spool_set_aside: IntCounter,
     /// 1 while messages of earlier runs are on their way back to their queues.
+    pub xfer_arrivals: IntGauge,
+    /// 1 while messages of earlier runs return.
     pub spool_recovering: IntGauge,
     /// Spool: octets written.
     pub spool_bytes_written: IntGauge,
@@ -138,6 +140,7 @@ impl Metrics {
             spool_commits: gauge(r, "postrider_spool_commits", "spool batches made durable")?,
             spool_syncs: gauge(r, "postrider_spool_syncs", "spool sync calls")?,
             spool_set_aside: counter(r, "postrider_spool_set_aside_total", "messages that did not read, set aside")?,
+            xfer_arrivals: gauge(r, "postrider_xfer_arrivals", "messages other nodes have not let go yet")?,
             spool_recovering: gauge(r, "postrider_spool_recovering", "1 while earlier mail returns to its queues")?,
             spool_bytes_written: gauge(r, "postrider_spool_bytes_written", "bytes written to the spool")?,
             spool_bytes_compacted: gauge(r, "postrider_spool_bytes_compacted", "bytes of survivors copied forward")?,

@@ -4,7 +4,7 @@
 
 use crate::context::Host;
 use crate::convert;
-use crate::modules::{dkim, dns, log, memory, on, reject, tuning};
+use crate::modules::{dkim, dns, log, memory, on, reject, tuning, xfer};
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
 use crate::types::throttle::LuaThrottle;
@@ -41,6 +41,7 @@ pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
     kumo.set("validation_failed", lua.create_function(validation_failed)?)?;
     kumo.set("dkim", dkim::create(lua)?)?;
     kumo.set("dns", dns::create(lua)?)?;
+    kumo.set("xfer", xfer::create(lua)?)?;
     Ok(kumo)
 }
 

@@ -8,3 +8,4 @@ mod memory;
 mod on;
 mod reject;
 mod tuning;
+mod xfer;

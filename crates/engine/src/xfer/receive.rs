@@ -1,0 +1,255 @@
+//! The three things another node may ask: keep this, go ahead with it, forget it.
+//!
+//! Each runs to its end whether or not who asked still listens. Nothing is answered before it is durable.
+
+use crate::engine::Engine;
+use crate::pressure::Room;
+use crate::recovery::RecoveryState;
+use crate::xfer::arrivals::{Arrival, Found};
+use bytes::Bytes;
+use message::{Draft, Message, MessageId, Parcel, ParcelError, Place, Resident, Sealed, Settled};
+use policy::PolicyError;
+use queue::schedule::{label_for, read_label};
+use queue::xfer::{self, bring_back, set_arrived, set_arriving};
+use queue::{NULL_QUEUE, QueueName};
+use record::RecordType;
+use smtp_server::Admission;
+use smtp_wire::Reply;
+use spool::{Mark, Rewrite, SpoolError};
+use std::net::SocketAddr;
+use thiserror::Error;
+
+/// Why another node is not served.
+#[derive(Debug, Error)]
+pub enum XferError {
+    /// It is this node.
+    #[error("the message comes from this node: expected another")]
+    FromHere,
+    /// What was sent.
+    #[error("{0}")]
+    Parcel(#[from] ParcelError),
+    /// No queue can be named from its metadata.
+    #[error("{0}")]
+    Queue(String),
+    /// Policy refused, or failed.
+    #[error("{0}")]
+    Policy(#[from] PolicyError),
+    /// Not now.
+    #[error("{0}")]
+    Later(String),
+    /// The spool.
+    #[error("{0}")]
+    Spool(#[from] SpoolError),
+}
+
+/// What became of a request about an arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// It is done now.
+    Done,
+    /// There was nothing to do: it was done before, or there never was such a message.
+    Before,
+}
+
+impl Engine {
+    /// Room in memory for a message of another node; asked for before it is read.
+    ///
+    /// # Errors
+    /// [`XferError::Later`] while no new mail is taken.
+    pub fn room_for_arrival(&self, octets: u64) -> Result<Room, XferError> {
+        self.knows_arrivals()?;
+        match self.pressure.admission() {
+            Admission::Open { octets_max } if octets <= octets_max => Ok(self.pressure.room_for(octets)),
+            _ => {
+                let reason = self.pressure.reason().unwrap_or_else(|| format!("no memory for {octets} octets"));
+                Err(XferError::Later(reason))
+            }
+        }
+    }
+
+    /// Keeps a message of another node, without delivering it; its id here. What is kept already has the id it has.
+    ///
+    /// # Errors
+    /// See [`XferError`]; nothing is kept then.
+    pub async fn keep_arrival(&self, octets: Bytes, from: SocketAddr, via: SocketAddr) -> Result<MessageId, XferError> {
+        let engine = self.clone();
+        self.to_its_end(async move { engine.keep(octets, from, via).await }).await
+    }
+
+    /// The other node has let a message go: it is delivered from here.
+    ///
+    /// # Errors
+    /// [`XferError::Later`], [`XferError::Spool`]: it is kept as before.
+    pub async fn release_arrival(&self, origin: String) -> Result<Came, XferError> {
+        let engine = self.clone();
+        self.to_its_end(async move { engine.release(&origin).await }).await
+    }
+
+    /// The other node keeps a message to itself: it is forgotten here.
+    ///
+    /// # Errors
+    /// [`XferError::Later`]: it is kept as before.
+    pub fn drop_arrival(&self, origin: &str) -> Result<Came, XferError> {
+        self.knows_arrivals()?;
+        match self.arrivals.take(origin) {
+            Err(true) => Err(in_work(origin)),
+            Err(false) => Ok(Came::Before),
+            Ok(message) => {
+                tracing::info!("arrival {origin} is dropped ({})", message.id);
+                self.spool.mark(Mark::Removed { id: message.id });
+                self.arrivals.remove(origin);
+                Ok(Came::Done)
+            }
+        }
+    }
+
+    /// Messages of other nodes that wait for their senders.
+    pub fn arrivals(&self) -> Vec<Arrival> {
+        self.arrivals.list()
+    }
+
+    async fn keep(&self, octets: Bytes, from: SocketAddr, via: SocketAddr) -> Result<MessageId, XferError> {
+        self.knows_arrivals()?;
+        let parcel = Parcel::decode(octets)?;
+        let node = uuid::Uuid::from_bytes(parcel.node);
+        if node == self.settings.node_id {
+            return Err(XferError::FromHere);
+        }
+        let origin = xfer::origin(&node.to_string(), parcel.id);
+        match self.arrivals.begin(&origin) {
+            Found::Message(id) => return Ok(id),
+            Found::InWork => return Err(in_work(&origin)),
+            Found::Full => return Err(XferError::Later("too many messages wait for their senders".to_owned())),
+            Found::Nothing => {}
+        }
+        match self.store(parcel, &origin, from, via).await {
+            Ok(message) => {
+                let id = message.id;
+                match message.place {
+                    Some(_) => self.arrivals.put(&origin, message),
+                    None => self.arrivals.remove(&origin),
+                }
+                Ok(id)
+            }
+            Err(error) => {
+                self.arrivals.remove(&origin);
+                Err(error)
+            }
+        }
+    }
+
+    /// Everything that can fail, then the spool. A message for the null queue has no place then.
+    async fn store(
+        &self,
+        parcel: Parcel,
+        origin: &str,
+        from: SocketAddr,
+        via: SocketAddr,
+    ) -> Result<Message, XferError> {
+        let Parcel { envelope, mut meta, head, body, .. } = parcel;
+        let now = self.clock.now().wall;
+        let saved = bring_back(&mut meta);
+        meta.set("xfer_from", from.to_string());
+        meta.set("xfer_via", via.to_string());
+        let raw: Bytes = [&head[..], &body[..]].concat().into();
+        let due = saved.map_or(now, |saved| saved.due);
+        let mut draft = Draft::new(self.next_id(), envelope, meta, raw, due);
+        draft.attempts = saved.map_or(0, |saved| saved.attempts);
+        let mut draft = self.policy.xfer_message_received(draft).await?;
+        let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| XferError::Queue(e.to_string()))?;
+        if queue == NULL_QUEUE {
+            return Ok(Message::resident(draft.seal(), None));
+        }
+        self.configure(&queue).await?;
+        let attempts = draft.attempts;
+        set_arriving(&mut draft.meta, origin, attempts);
+        let sealed = draft.seal();
+        let room = self.pressure.room_to_append(sealed.body.len() as u64);
+        let appended = self.spool.append(vec![vec![sealed]]).await;
+        drop(room);
+        let kept = appended?;
+        let durable = kept.sealed.into_iter().zip(kept.durable).next();
+        let (sealed, durable) = durable.ok_or_else(|| XferError::Later("the spool answered nothing".to_owned()))?;
+        let mut message = Message::resident(sealed, Some(durable.place()));
+        message.release();
+        Ok(message)
+    }
+
+    async fn release(&self, origin: &str) -> Result<Came, XferError> {
+        self.knows_arrivals()?;
+        let message = match self.arrivals.take(origin) {
+            Ok(message) => message,
+            Err(true) => return Err(in_work(origin)),
+            Err(false) => return Ok(Came::Before),
+        };
+        let spare = message.clone();
+        match self.let_in(message).await {
+            Ok(()) => {
+                self.arrivals.remove(origin);
+                Ok(Came::Done)
+            }
+            Err(error) => {
+                self.arrivals.put(origin, spare);
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes a message anew that has arrived, and puts it into its queue.
+    async fn let_in(&self, mut message: Message) -> Result<(), XferError> {
+        let place = message.place.unwrap_or(NOWHERE);
+        let Resident { envelope, mut meta, head, body } = self.spool.load(message.id, place).await?;
+        message.attempts = set_arrived(&mut meta);
+        let label = label_for(&envelope, &meta).map_err(|e| XferError::Queue(e.to_string()))?;
+        let resident = Resident { envelope, meta, head, body };
+        let Resident { envelope, meta, head, body } = resident.clone();
+        let sealed = Sealed { id: message.id, envelope, meta, head, body, due: message.due };
+        let rewrite = Rewrite { sealed, attempts: message.attempts, settled: Settled::default() };
+        message.place = Some(self.spool.rewrite(rewrite).await?);
+        message.resident = Some(Box::new(resident));
+        let (queue, expires) = read_label(&label);
+        self.log_arrival(&message, queue);
+        self.with_queue(|q, now| q.admit_until(now, queue, message, expires));
+        Ok(())
+    }
+
+    fn log_arrival(&self, message: &Message, queue: &str) {
+        let Some(resident) = message.resident.as_deref().filter(|_| !self.logs.is_empty()) else { return };
+        let reply = Reply { code: 250, enhanced: None, text: String::new() };
+        let recipients: Vec<u16> = message.pending().collect();
+        let mut record = self.record(RecordType::XferIn, (message, resident), queue, &recipients, &reply);
+        record.delivery_protocol = Some("xfer".into());
+        self.log(record);
+    }
+
+    /// Whether what was kept before this run is known.
+    fn knows_arrivals(&self) -> Result<(), XferError> {
+        if !self.is_serving() {
+            return Err(XferError::Later("shutting down".to_owned()));
+        }
+        match self.recovery_state() {
+            RecoveryState::Done => Ok(()),
+            _ => Err(XferError::Later("waiting for spool startup".to_owned())),
+        }
+    }
+
+    /// Runs work as a task of the engine.
+    async fn to_its_end<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, XferError>> + Send + 'static,
+    ) -> Result<T, XferError> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        self.sessions.spawn(async move {
+            // Nobody listens any more: what was done stays done.
+            let _: Result<(), _> = tell.send(work.await);
+        });
+        told.await.unwrap_or_else(|_| Err(XferError::Later("the request could not be carried out".to_owned())))
+    }
+}
+
+fn in_work(origin: &str) -> XferError {
+    XferError::Later(format!("{origin} is being worked on"))
+}
+
+/// No place: the spool looks the message up by its id.
+const NOWHERE: Place = Place { segment: 0, offset: 0, index: 0 };
