@@ -11,7 +11,7 @@ use crate::types::conn_meta::LuaConnMeta;
 use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, QueueConfig};
 use message::Draft;
 use mlua::{FromLua, Lua, Value};
-use policy::{Answer, AuthIdentity, ConnMeta, Event, Interest, Policy, PolicyError, QueueParts};
+use policy::{Answer, AuthIdentity, ConnMeta, Courier, Event, Interest, Policy, PolicyError, QueueParts};
 use serde_json::Value as Json;
 use smtp_wire::{Mailbox, ReversePath};
 use std::net::SocketAddr;
@@ -105,6 +105,10 @@ impl Policy for LuaPolicy {
 
     fn throttle_insert_ready_queue(&self, draft: Draft) -> Answer<'_, Draft> {
         Box::pin(self.lend(Event::ThrottleInsertReadyQueue, draft, None))
+    }
+
+    fn construct_courier(&self, constructor: String, parts: QueueParts) -> Answer<'_, Box<dyn Courier>> {
+        Box::pin(self.construct(constructor, parts))
     }
 }
 
