@@ -63,7 +63,7 @@ impl Courier for LuaCourier {
             let lend = |draft| self.context.lua.create_userdata(LuaMessage::lend(draft));
             let lent: Vec<AnyUserData> =
                 drafts.into_iter().map(lend).collect::<mlua::Result<_>>().map_err(|e| script(&e))?;
-            let answer = self.deliver("send_batch", vec![lent.clone()]).await;
+            let answer = self.deliver("send_batch", lent.clone()).await;
             lent.iter().for_each(take_back);
             answer
         })
