@@ -110,10 +110,9 @@ fn a_session_keeps_its_object_and_its_deliveries_are_logged_as_lua() {
 fn rejections_are_verdicts_and_errors_end_the_session() {
     let setup = Setup::new(ONE_BY_ONE, "connection_limit = 1, idle_timeout = '20s'");
     let node = setup.launch.start();
-    for (number, to) in ["later", "never", "bye", "broken", "mute", "fine"].into_iter().enumerate() {
+    for to in ["later", "never", "bye", "broken", "mute", "fine"] {
         submit(&node, &format!("{to}@a.test"), to);
         until(SOON, to, || setup.calls("send").iter().any(|call| call[2] == to).then_some(()));
-        assert!(number < 6);
     }
     let never = setup.await_records("Bounce", 1).remove(0);
     assert_eq!((&never["response"]["code"], &never["recipient"]), (&json!(550), &json!("never@a.test")));
