@@ -8,7 +8,7 @@ use crate::secrets::without_secrets;
 use axum::extract::{Query, State};
 use clock::WallTime;
 use config::{Constraints, Duration, UNSPECIFIED};
-use engine::{DispatcherPhase, DispatcherView, Engine, InspectedReady, NotEnded};
+use engine::{DispatcherPhase, DispatcherView, Engine, InspectedReady, NotEnded, protocol_of};
 use queue::{Limited, Order};
 use route::{MailExchangers, RouteKind};
 use serde::{Deserialize, Serialize};
@@ -146,11 +146,11 @@ pub(crate) async fn inspect(
     };
     let path = &view.leg.path;
     Ok(Json(Ready {
+        protocol: protocol_of(&queue_name),
         queue_name,
         mx: exchangers.as_deref().and_then(Exchangers::of),
         egress_source: view.leg.source.name.clone(),
         egress_pool: view.leg.pool.clone(),
-        protocol: PROTOCOL,
         state: ReadyState {
             ready_count: view.messages,
             connection_count: view.connections.len(),
@@ -264,5 +264,3 @@ fn suspension(order: &Order) -> Since {
 
 /// Names of scheduled queues that are told at most.
 const FEEDERS_MAX: usize = 10_000;
-/// All ready queues speak SMTP so far.
-const PROTOCOL: &str = "smtp_client";

@@ -7,6 +7,8 @@ use crate::clock::Clock;
 use crate::drain::Stop;
 use crate::egress::broken_tls::BrokenTls;
 use crate::egress::connection::Held;
+use crate::egress::maildir::Maildirs;
+use crate::egress::service::{PROTOCOLS, protocol_of, service};
 use crate::ingress::buffer::BufferPool;
 use crate::pressure::Pressure;
 use crate::recovery::RecoveryState;
@@ -100,6 +102,8 @@ pub struct Shared {
     pub(crate) questions: Questions,
     /// Messages of other nodes that these have not let go yet.
     pub(crate) arrivals: Arrivals,
+    /// Who writes Maildirs.
+    pub(crate) maildirs: Maildirs,
     pub(crate) recovery: Mutex<RecoveryState>,
     /// The policy wants a new configuration epoch.
     pub(crate) epoch_is_wanted: AtomicBool,
@@ -147,6 +151,7 @@ impl Engine {
             broken_tls: Mutex::default(),
             questions: Questions::default(),
             arrivals: Arrivals::default(),
+            maildirs: Maildirs::default(),
             recovery: Mutex::new(RecoveryState::Pending),
             epoch_is_wanted: AtomicBool::new(false),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
@@ -196,16 +201,20 @@ impl Engine {
             for (name, messages) in queue.scheduled_counts() {
                 metrics.scheduled_count.with_label_values(&[name]).set(messages as i64);
             }
-            for (name, messages, _) in queue.ready_counts() {
-                let service = format!("smtp_client:{name}");
-                metrics.ready_count.with_label_values(&[&service]).set(messages as i64);
+            let mut by_protocol = PROTOCOLS.map(|protocol| (protocol, 0));
+            for (name, messages, connections) in queue.ready_counts() {
+                metrics.ready_count.with_label_values(&[&service(name)]).set(messages as i64);
+                let protocol = protocol_of(name);
+                by_protocol.iter_mut().filter(|(known, _)| *known == protocol).for_each(|(_, sum)| *sum += connections);
+            }
+            for (protocol, connections) in by_protocol {
+                metrics.connection_count.with_label_values(&[protocol]).set(connections as i64);
             }
             queue.counts()
         });
         metrics.scheduled_count_total.set(counts.scheduled as i64);
         metrics.scheduled_queue_count.set(counts.scheduled_queues as i64);
         metrics.message_count.set((counts.scheduled + counts.out) as i64);
-        metrics.connection_count.with_label_values(&["smtp_client"]).set(counts.connections as i64);
         metrics.xfer_arrivals.set(self.arrivals.len() as i64);
         let spool = self.spool.stats();
         metrics.spool_syncs.set(spool.log.syncs as i64);

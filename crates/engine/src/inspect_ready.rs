@@ -2,6 +2,7 @@
 //!
 //! The queue's lock is held for one look at a time; what connections do is read from themselves. Content is not touched.
 
+use crate::egress::carriage::Carriage;
 use crate::egress::dispatcher::DispatcherView;
 use crate::engine::Engine;
 use clock::Now;
@@ -41,7 +42,7 @@ impl Engine {
         let mut dispatchers: Vec<DispatcherView> = held.map(|held| held.dispatcher.view(now)).collect();
         drop(connections);
         dispatchers.sort_by_key(|dispatcher| (dispatcher.started_at, dispatcher.session_id));
-        Some(InspectedReady { exchangers: view.leg.destination.hosts(), view, dispatchers, now })
+        Some(InspectedReady { exchangers: Carriage::exchangers(&view.leg.destination), view, dispatchers, now })
     }
 
     /// Names of scheduled queues that send through a ready queue, sorted, at most so many.

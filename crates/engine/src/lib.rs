@@ -33,6 +33,7 @@ pub use crate::clock::Clock;
 pub use crate::drain::Phase;
 pub use crate::egress::dispatcher::{DispatcherPhase, DispatcherView};
 pub use crate::egress::resolve::ResolvedPath;
+pub use crate::egress::service::protocol_of;
 pub use crate::engine::{Engine, EngineParts, EngineSettings};
 pub use crate::ingress::listener::{EsmtpService, ServiceError};
 pub use crate::inspect::{Inspected, State};

@@ -5,8 +5,8 @@
 //! Policy that fails, or does not answer in time, changes nothing. Each question is a task; while many are unanswered no new
 //! work is begun.
 
-use crate::egress::asking::draft_of;
 use crate::egress::connection::Guarded;
+use crate::egress::lent::draft_of;
 use crate::engine::Engine;
 use crate::rebind::{Before, label_of, make_due};
 use crate::settle::AttemptFacts;

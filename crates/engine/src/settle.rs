@@ -18,6 +18,7 @@ use smtp_wire::Reply;
 use spool::Mark;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 use telemetry::metrics::IntCounter;
 
 /// What records say about the connection an attempt was made on.
@@ -33,6 +34,10 @@ pub(crate) struct AttemptFacts {
     pub session_id: Option<Arc<str>>,
     pub counts: Option<Counts>,
     pub handover: Handover,
+    /// As records name it; `None` where nobody was spoken to.
+    pub delivery_protocol: Option<&'static str>,
+    /// Between attempts, instead of the queue's.
+    pub retry_interval: Option<Duration>,
 }
 
 /// What a delivery on a connection means to the sender.
@@ -90,6 +95,7 @@ impl Engine {
     pub(crate) fn settle_attempt(&self, mut queued: Queued, outcomes: Vec<Outcome>, facts: &AttemptFacts) {
         let (config, name, random) = self
             .with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue), q.random()));
+        let config = with_interval(config, facts.retry_interval);
         let now = self.clock.now();
         let settlement = settle(&mut queued.message, outcomes, &config, now, random);
         self.report_and_conclude(queued, settlement, &config, name, facts);
@@ -212,6 +218,13 @@ impl Engine {
     }
 }
 
+/// The queue's configuration, with another time between attempts.
+fn with_interval(config: Arc<QueueConfig>, interval: Option<Duration>) -> Arc<QueueConfig> {
+    let Some(interval) = interval else { return config };
+    let interval = interval.into();
+    Arc::new(QueueConfig { retry_interval: interval, max_retry_interval: Some(interval), ..(*config).clone() })
+}
+
 fn describe(record: &mut LogRecord, facts: &AttemptFacts) {
     record.site = facts.site.clone();
     record.egress_pool = facts.pool.clone();
@@ -220,7 +233,7 @@ fn describe(record: &mut LogRecord, facts: &AttemptFacts) {
     record.source_address = facts.source_address.clone();
     record.provider_name = facts.provider.clone();
     record.session_id = facts.session_id.clone();
-    record.delivery_protocol = facts.peer.as_ref().map(|_| Cow::Borrowed("ESMTP"));
+    record.delivery_protocol = facts.delivery_protocol.map(Cow::Borrowed);
     if let Some(tls) = &facts.tls {
         record.tls_cipher = Some(Cow::Owned(tls.cipher.clone()));
         record.tls_protocol_version = Some(Cow::Owned(tls.protocol_version.clone()));

@@ -154,6 +154,25 @@ impl Context {
         Ok(())
     }
 
+    /// Marks an event of the script's own naming, whose handlers may wait, and returns them; errors call it `kind`.
+    pub fn enter_named(&self, name: &str, kind: &'static str) -> mlua::Result<Vec<Function>> {
+        self.go_on_waiting();
+        self.changes_event(kind);
+        self.globals.raw_set(CURRENT_EVENT, name)?;
+        Ok(registered(&self.lua, name))
+    }
+
+    /// The same event is served once more.
+    pub fn go_on(&mut self) {
+        self.uses = self.uses.saturating_add(1);
+        self.go_on_waiting();
+    }
+
+    fn go_on_waiting(&self) {
+        guard::restart(&self.lua);
+        self.with_host(|host| host.may_wait = true);
+    }
+
     /// Runs `pre_init` and `init`, and `validate_config` when judged; returns what they asked
     /// to be started.
     pub fn run_init(&self, source: &Source, purpose: Purpose) -> Result<Startup, LoadError> {

@@ -12,7 +12,7 @@ use crate::types::time_delta::LuaTimeDelta;
 use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, QueueConfig};
 use message::Draft;
 use mlua::{FromLua, Lua, Value};
-use policy::{Answer, AuthIdentity, ConnMeta, Event, Interest, Policy, PolicyError, QueueParts, Requeue};
+use policy::{Answer, AuthIdentity, ConnMeta, Courier, Event, Interest, Policy, PolicyError, QueueParts, Requeue};
 use serde_json::Value as Json;
 use smtp_wire::{Mailbox, ReversePath};
 use std::collections::BTreeMap;
@@ -121,6 +121,10 @@ impl Policy for LuaPolicy {
 
     fn xfer_message_received(&self, draft: Draft) -> Answer<'_, Draft> {
         Box::pin(self.lend(Event::XferMessageReceived, draft, |_| Ok(())))
+    }
+
+    fn construct_courier(&self, constructor: String, parts: QueueParts) -> Answer<'_, Box<dyn Courier>> {
+        Box::pin(self.construct(constructor, parts))
     }
 }
 

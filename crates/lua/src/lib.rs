@@ -9,12 +9,14 @@
 //! Handlers are called synchronously until something makes them wait: throttles in Redis, or a script that sleeps. From then
 //! on they are called with `Function::call_async`, at twice the price: the future owns the checked-out state until it is done,
 //! which is why a state is a value and not a lock. A function that waits is registered with mlua's `create_async_function`,
-//! looks at `Host::may_wait`, and must be done at its first poll where that is false.
+//! looks at `Host::may_wait`, and must be done at its first poll where that is false. Connection objects (`courier`) are always called so
+//! that they can wait.
 //!
 //! The only crate that names `mlua`. Deliberately absent: decisions of any kind.
 
 mod context;
 mod convert;
+mod courier;
 mod error;
 mod events;
 mod guard;

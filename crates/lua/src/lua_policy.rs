@@ -7,6 +7,7 @@
 //! a policy that refuses most of its recipients must not load itself anew for each.
 
 use crate::context::{Context, Epochs, Purpose, Source};
+use crate::courier::COURIER_STATES_MAX;
 use crate::error::{LoadError, to_policy_error};
 use crate::guard::RUN_TIME_MAX;
 use crate::pool::Pool;
@@ -21,13 +22,16 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use throttle::Throttles;
+use tokio::sync::Semaphore;
 
 /// A loaded policy script.
 pub struct LuaPolicy {
     source: Mutex<Arc<Source>>,
     epochs: Arc<Epochs>,
     shared: Shared,
-    pool: Pool,
+    pub(crate) pool: Arc<Pool>,
+    /// Who may hold a state for a session.
+    pub(crate) courier_states: Arc<Semaphore>,
     pub(crate) interest: Interest,
 }
 
@@ -89,9 +93,10 @@ impl LuaPolicy {
         let context = Context::load(&source, &shared, purpose)?;
         let startup = context.run_init(&source, purpose)?;
         context.warnings().iter().for_each(|line| tracing::warn!(target: "lua", "{line}"));
-        let pool = Pool::new(context.limits());
+        let pool = Arc::new(Pool::new(context.limits()));
+        let courier_states = Arc::new(Semaphore::new(COURIER_STATES_MAX));
         let source = Mutex::new(Arc::new(source));
-        let policy = LuaPolicy { interest: context.interest(), source, epochs, shared, pool };
+        let policy = LuaPolicy { interest: context.interest(), source, epochs, shared, pool, courier_states };
         policy.pool.put_back(context);
         Ok((policy, startup))
     }
@@ -194,8 +199,13 @@ impl LuaPolicy {
     }
 
     fn check_out(&self, event: Event) -> Result<Context, PolicyError> {
-        let loaded = self.pool.check_out(|| self.fresh());
+        let loaded = self.state_for_session();
         loaded.map_err(|e| PolicyError::Script { event: event.name(), text: e.to_string() })
+    }
+
+    /// A state that one session keeps to its end.
+    pub(crate) fn state_for_session(&self) -> Result<Context, LoadError> {
+        self.pool.check_out(|| self.fresh())
     }
 
     fn fresh(&self) -> Result<Context, LoadError> {

@@ -2,6 +2,8 @@
 
 #[path = "scripts/answers.rs"]
 mod answers;
+#[path = "scripts/couriers.rs"]
+mod couriers;
 #[path = "scripts/dns.rs"]
 mod dns;
 #[path = "scripts/epochs.rs"]

@@ -8,12 +8,14 @@
 //! Deliberately absent: Lua, sockets, and any decision of the program's own.
 
 mod conn_meta;
+mod courier;
 mod error;
 mod interest;
 mod startup;
 mod static_policy;
 
 pub use conn_meta::ConnMeta;
+pub use courier::Courier;
 pub use error::{Disconnect, PolicyError};
 pub use interest::{Event, Interest};
 pub use startup::Startup;
@@ -180,6 +182,12 @@ pub trait Policy: Send + Sync {
     /// Another node hands a message over.
     fn xfer_message_received(&self, draft: Draft) -> Answer<'_, Draft> {
         ready(draft)
+    }
+
+    /// A session of a queue whose protocol is `custom_lua` begins: what its constructor makes of one of the queues that
+    /// feed it.
+    fn construct_courier(&self, constructor: String, _parts: QueueParts) -> Answer<'_, Box<dyn Courier>> {
+        unhandled("custom_lua", constructor)
     }
 }
 

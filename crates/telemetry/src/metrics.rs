@@ -76,9 +76,9 @@ pub struct Families {
     pub spool_syncs: IntGauge,
     /// Spool: messages that did not read and were set aside.
     pub spool_set_aside: IntCounter,
-    /// 1 while messages of earlier runs are on their way back to their queues.
+    /// Messages of other nodes that these have not let go yet.
     pub xfer_arrivals: IntGauge,
-    /// 1 while messages of earlier runs return.
+    /// 1 while messages of earlier runs are on their way back to their queues.
     pub spool_recovering: IntGauge,
     /// Spool: octets written.
     pub spool_bytes_written: IntGauge,

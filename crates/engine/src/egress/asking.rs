@@ -5,10 +5,10 @@
 //! not answer in time, is no verdict: the message is asked about again within a minute.
 
 use crate::egress::connection::Guarded;
+use crate::egress::lent::draft_of;
 use crate::engine::Engine;
-use bytes::Bytes;
 use clock::WallTime;
-use message::{Draft, Message, Resident};
+use message::Message;
 use queue::{Queued, Why};
 use spool::Mark;
 use std::time::Duration;
@@ -67,16 +67,6 @@ impl Engine {
         self.log_if_delayed(&queued.message, &name, &[Why::ThrottledByThrottleInsertReadyQueue]);
         self.with_queue(|q, now| q.held_back(now, queued, due));
     }
-}
-
-/// A copy to lend: who it is still for, and what it looks like now.
-pub(crate) fn draft_of(message: &Message) -> Option<Draft> {
-    let Resident { envelope, meta, head, body } = message.resident.as_deref()?;
-    let pending: Vec<usize> = message.pending().map(usize::from).collect();
-    let raw: Bytes = [&head[..], &body[..]].concat().into();
-    let mut draft = Draft::new(message.id, envelope.part(&pending), meta.clone(), raw, message.due);
-    draft.attempts = message.attempts;
-    Some(draft)
 }
 
 /// How long policy may take for an answer.

@@ -1,13 +1,15 @@
-//! One outbound connection: finds a host that answers and keeps a session on it.
+//! One outbound connection: finds a host that answers and keeps a session on it. What is not SMTP is `round`'s.
 //!
 //! Walks the connection plan from the best host on. A host that cannot be reached or refuses
 //! us before any message gives way to the next; when none is left, the first message of the
 //! ready queue bears the failure. Ends by telling the queue, whatever happened.
 
+use crate::egress::carriage::Carriage;
 use crate::egress::delivery::Delivery;
 use crate::egress::dialling;
 use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
 use crate::egress::routing::wire_reply;
+use crate::egress::service::{protocol_of, service};
 use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Counts, Handover};
 use config::{EgressPath, IpLookupStrategy, ReconnectStrategy};
@@ -17,7 +19,7 @@ use queue::{ConnKey, Opening, QueueKey, Queued, SourceFault, Verdict};
 use record::PeerAddress;
 use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions};
 use smtp_wire::Reply;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -89,7 +91,13 @@ impl Engine {
             return Ok(());
         }
         held.dispatcher.enter(DispatcherPhase::AttemptingConnection, self.clock.mono());
-        let Some(candidates) = self.unless_over(&held, self.candidates(&opening)).await else { return Ok(()) };
+        let carriage = opening.leg.destination.hosts::<Carriage>().ok_or_else(no_hosts)?;
+        let exchangers = match &*carriage {
+            Carriage::Smtp(exchangers) => exchangers,
+            other => return self.carry(&opening, other, &held).await,
+        };
+        let found = self.candidates(&opening, exchangers);
+        let Some(candidates) = self.unless_over(&held, found).await else { return Ok(()) };
         let mut walk = Walk::default();
         let end = self.walk(&opening, &candidates?, &held, &mut walk).await;
         if let Some(queued) = held.in_hand.take(CARRIED) {
@@ -100,7 +108,7 @@ impl Engine {
     }
 
     /// What `work` comes to, unless the program stops or the connection is told to end first. Holds no message.
-    async fn unless_over<T>(&self, held: &Held, work: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn unless_over<T>(&self, held: &Held, work: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             done = self.stop.unless_requested(work) => done,
             () = held.dispatcher.ended() => None,
@@ -174,12 +182,15 @@ impl Engine {
     }
 
     /// The addresses to try, in order.
-    async fn candidates(&self, opening: &Opening) -> Result<Vec<Candidate>, Unreached> {
+    async fn candidates(
+        &self,
+        opening: &Opening,
+        exchangers: &Arc<MailExchangers>,
+    ) -> Result<Vec<Candidate>, Unreached> {
         let path = &opening.leg.path;
         // The hosts were found with the route: looking the domain up again here could give
         // another site's hosts, since domains share ready queues by site.
-        let exchangers = opening.leg.destination.hosts::<MailExchangers>().ok_or_else(no_hosts)?;
-        let hosts = self.mx.resolve_addresses(&exchangers, strategy(path)).await;
+        let hosts = self.mx.resolve_addresses(exchangers, strategy(path)).await;
         let options = PlanOptions {
             remote_port: opening.leg.source.remote_port,
             smtp_port: path.smtp_port,
@@ -187,7 +198,7 @@ impl Engine {
             prohibited: &|ip: IpAddr| path.prohibited_hosts.contains(ip),
             skip: &|ip: IpAddr| path.skip_hosts.contains(ip),
         };
-        let plan = ConnectionPlan::new(&exchangers, &hosts, &options);
+        let plan = ConnectionPlan::new(exchangers, &hosts, &options);
         match (plan.reply(), plan) {
             (None, ConnectionPlan::Candidates(candidates)) => Ok(candidates),
             (Some(reply), _) => Err(Unreached::Site(wire_reply(reply))),
@@ -231,6 +242,8 @@ impl Engine {
             session_id: Some(held.dispatcher.session_id().to_string().into()),
             counts: Some(self.counts(&opening.ready_name)),
             handover: Handover::default(),
+            delivery_protocol: Some("ESMTP"),
+            retry_interval: None,
         };
         Delivery::new(self.clone(), opening, host, Stream::Plain(dialled.stream), held.clone(), facts, (security, tls))
             .serve()
@@ -239,7 +252,7 @@ impl Engine {
 
     /// A ready queue is gone: its series leave the registry (KumoMTA prunes them likewise).
     pub(crate) fn forget_counts(&self, ready_name: &str) {
-        let service = format!("smtp_client:{ready_name}");
+        let service = service(ready_name);
         let metrics = &self.metrics;
         for family in [
             &metrics.total_messages_delivered,
@@ -255,7 +268,7 @@ impl Engine {
     /// A connection of that ready queue was ended because nothing went on.
     pub(crate) fn count_stuck(&self, ready_name: &str) {
         let family = &self.metrics.dispatcher_watchdog_aborted_total;
-        for service in ["smtp_client", &format!("smtp_client:{ready_name}")] {
+        for service in [protocol_of(ready_name), &service(ready_name)] {
             family.with_label_values(&[service]).inc();
         }
     }
@@ -269,9 +282,9 @@ impl Engine {
 
     /// Outcome counters of a ready queue, and of all of them.
     pub(crate) fn counts(&self, ready_name: &str) -> Counts {
-        let service = format!("smtp_client:{ready_name}");
+        let service = service(ready_name);
         let both = |family: &telemetry::metrics::IntCounterVec| {
-            [family.with_label_values(&["smtp_client"]), family.with_label_values(&[&service])]
+            [family.with_label_values(&[protocol_of(ready_name)]), family.with_label_values(&[&service])]
         };
         Counts {
             delivered: both(&self.metrics.total_messages_delivered),
@@ -305,17 +318,37 @@ pub(crate) struct Held {
 
 /// Messages a connection has taken and not yet settled; outlives a panic of its session.
 #[derive(Clone, Default)]
-pub(crate) struct InHand(Arc<Mutex<Vec<(u64, Queued)>>>);
+pub(crate) struct InHand(Arc<Mutex<VecDeque<(u64, Queued)>>>);
 
 impl InHand {
     pub fn put(&self, ticket: u64, queued: Queued) {
-        self.lock().push((ticket, queued));
+        self.lock().push_back((ticket, queued));
     }
 
     pub fn take(&self, ticket: u64) -> Option<Queued> {
         let mut held = self.lock();
         let at = held.iter().position(|(t, _)| *t == ticket)?;
-        Some(held.remove(at).1)
+        Some(held.remove(at)?.1)
+    }
+
+    /// The message that was put first.
+    pub fn take_first(&self) -> Option<Queued> {
+        self.lock().pop_front().map(|(_, queued)| queued)
+    }
+
+    /// The message that was put last.
+    pub fn take_last(&self) -> Option<Queued> {
+        self.lock().pop_back().map(|(_, queued)| queued)
+    }
+
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// What `look` makes of each message, in the order in which they were put.
+    pub fn map<T>(&self, look: impl FnMut(&Queued) -> T) -> Vec<T> {
+        let held = self.lock();
+        held.iter().map(|(_, queued)| queued).map(look).collect()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -333,7 +366,7 @@ impl InHand {
         self.lock().drain(..).map(|(_, queued)| queued).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<(u64, Queued)>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, Queued)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -357,7 +390,7 @@ impl<F: Future> Future for Guarded<F> {
 }
 
 /// No session came about.
-enum Unreached {
+pub(crate) enum Unreached {
     /// Every host was tried.
     Hosts(Reply),
     /// The source cannot be used.

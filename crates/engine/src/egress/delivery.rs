@@ -54,11 +54,21 @@ pub(crate) struct Delivery {
 }
 
 /// Who ends a session before its time.
-enum Cut {
+pub(crate) enum Cut {
     /// An operator.
     Ended,
     /// The end of the program, which waited as long as the path asks for.
     Stopping,
+}
+
+impl Cut {
+    /// What is logged for messages in hand.
+    pub fn why(&self) -> &'static str {
+        match self {
+            Cut::Ended => "an administrator ended the connection",
+            Cut::Stopping => "shutting down",
+        }
+    }
 }
 
 impl Delivery {
@@ -171,11 +181,7 @@ impl Delivery {
 
     /// The session ends here and now; what is in hand is settled as if the network had failed.
     fn cut(&mut self, cut: &Cut) {
-        let why = match cut {
-            Cut::Ended => "an administrator ended the connection",
-            Cut::Stopping => "shutting down",
-        };
-        self.session.connection_lost(self.now(), why);
+        self.session.connection_lost(self.now(), cut.why());
     }
 
     /// When something must have happened: what the session awaits, or anything at all.
@@ -412,7 +418,7 @@ impl Delivery {
 }
 
 /// Completes when somebody ends the session from outside.
-async fn interruption(engine: &Engine, dispatcher: &Dispatcher, path: &EgressPath) -> Cut {
+pub(crate) async fn interruption(engine: &Engine, dispatcher: &Dispatcher, path: &EgressPath) -> Cut {
     tokio::select! {
         () = dispatcher.ended() => Cut::Ended,
         () = engine.stop.over_for(path.system_shutdown_timeout.map(config::Duration::get)) => Cut::Stopping,
@@ -420,7 +426,7 @@ async fn interruption(engine: &Engine, dispatcher: &Dispatcher, path: &EgressPat
 }
 
 /// What is logged for a message whose session stood still (KumoMTA: 451 4.4.1).
-fn stuck(timeout: Duration) -> Arc<Reply> {
+pub(crate) fn stuck(timeout: Duration) -> Arc<Reply> {
     let text = format!("KumoMTA internal: the delivery made no progress for {timeout:?}");
     Arc::new(Reply::enhanced(451, EnhancedCode::new(4, 4, 1), text))
 }
@@ -517,7 +523,7 @@ fn auth(path: &EgressPath) -> Option<AuthPlain> {
 /// "Service not available, closing transmission channel" (RFC 5321 section 4.2.2).
 const SERVICE_CLOSING: u16 = 421;
 /// Pause before looking again whether the logs take records.
-const LOGS_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const LOGS_PAUSE: Duration = Duration::from_millis(100);
 /// Octets read at once: replies are short.
 const READ_BYTES: usize = 8 * 1024;
 

@@ -19,6 +19,8 @@ pub enum DispatcherPhase {
     Idle,
     /// A message waits for `max_message_rate`.
     MessageRateThrottled,
+    /// It waits for more messages of a batch.
+    AccumulatingBatch,
     /// From the look-up of addresses to the session that can take a message.
     AttemptingConnection,
     /// A message is in hand.
@@ -34,6 +36,7 @@ impl DispatcherPhase {
             DispatcherPhase::Starting => "Starting",
             DispatcherPhase::Idle => "Idle",
             DispatcherPhase::MessageRateThrottled => "MessageRateThrottled",
+            DispatcherPhase::AccumulatingBatch => "AccumulatingBatch",
             DispatcherPhase::AttemptingConnection => "AttemptingConnection",
             DispatcherPhase::DeliveringMessage => "DeliveringMessage",
             DispatcherPhase::Closing => "Closing",
@@ -45,6 +48,7 @@ impl DispatcherPhase {
             DispatcherPhase::Starting,
             DispatcherPhase::Idle,
             DispatcherPhase::MessageRateThrottled,
+            DispatcherPhase::AccumulatingBatch,
             DispatcherPhase::AttemptingConnection,
             DispatcherPhase::DeliveringMessage,
         ];
@@ -184,6 +188,7 @@ mod tests {
             DispatcherPhase::Starting,
             DispatcherPhase::Idle,
             DispatcherPhase::MessageRateThrottled,
+            DispatcherPhase::AccumulatingBatch,
             DispatcherPhase::AttemptingConnection,
             DispatcherPhase::Closing,
             DispatcherPhase::DeliveringMessage,

@@ -1,12 +1,19 @@
-//! Mail out: routes, connections, and the sessions on them.
+//! Mail out: routes, connections, and the sessions on them: of commands (`delivery`) or of calls (`round`).
 
-pub(crate) mod asking;
+mod asking;
 pub(crate) mod broken_tls;
+pub(crate) mod carriage;
+mod carrier;
 pub(crate) mod connection;
+mod courier;
 mod delivery;
 mod dialling;
 pub(crate) mod dispatcher;
+pub(crate) mod lent;
+pub(crate) mod maildir;
 pub(crate) mod resolve;
+mod round;
 mod routing;
 mod security;
+pub(crate) mod service;
 mod starttls;

@@ -3,9 +3,12 @@
 //! Asks policy and DNS what `routing` asks them, and leaves no trace: no queue is made, nothing is remembered but what
 //! caches remember. A domain that DNS does not resolve is its own site, so that its path can be looked at all the same.
 
+use crate::egress::carriage::Carriage;
+use crate::egress::service::suffix;
 use crate::engine::Engine;
 use config::{EgressPath, QueueConfig, QueueProtocol};
 use policy::PolicyError;
+use queue::QueueName;
 use route::{MailExchangers, RoutingDomain};
 use std::sync::Arc;
 
@@ -31,39 +34,27 @@ impl Engine {
         let queue_config = self.ask_queue_config(domain).await?;
         let (exchangers, site) = match &queue_config.protocol {
             QueueProtocol::Smtp(smtp) if !smtp.mx_list.is_empty() => {
-                match self.destination(domain, &queue_config).await {
-                    Ok((destination, site)) => (destination.hosts(), site),
+                match self.destination(&QueueName::parse(domain), &queue_config).await {
+                    Ok((destination, site)) => (Carriage::exchangers(&destination), site),
                     Err(_) => (None, domain.to_owned()),
                 }
             }
-            _ => match self.exchangers_of(domain).await {
+            QueueProtocol::Smtp(_) => match self.exchangers_of(domain).await {
                 Some(exchangers) => {
                     let site = exchangers.site_name().to_owned();
                     (Some(exchangers), site)
                 }
                 None => (None, domain.to_owned()),
             },
+            _ => (None, domain.to_owned()),
         };
         let path = self.path(domain, source, &site).await?;
-        let ready_name = format!("{source}->{site}@{}", protocol(&queue_config.protocol));
+        let ready_name = format!("{source}->{site}@{}", suffix(&queue_config.protocol));
         Ok(ResolvedPath { exchangers, ready_name, queue_config, path })
     }
 
     async fn exchangers_of(&self, domain: &str) -> Option<Arc<MailExchangers>> {
         let parsed = RoutingDomain::parse(domain).ok()?;
         self.mx.resolve_site(&parsed).await.ok()
-    }
-}
-
-/// The last part of a ready queue's name (KumoMTA behaviour).
-fn protocol(protocol: &QueueProtocol) -> String {
-    match protocol {
-        QueueProtocol::Smtp(_) => "smtp_client".to_owned(),
-        QueueProtocol::Maildir(maildir) => format!("maildir:{}", maildir.maildir_path),
-        QueueProtocol::CustomLua(lua) => format!("lua:{}", lua.constructor),
-        QueueProtocol::Xfer(_) => "xfer".to_owned(),
-        QueueProtocol::Null => "null".to_owned(),
-        QueueProtocol::HttpInjectionGenerator => "httpinject:generator".to_owned(),
-        QueueProtocol::DeferredSmtpInjection => "defersmtpinject".to_owned(),
     }
 }

@@ -3,12 +3,14 @@
 //! Answers go back to the queue as values; no answer is an error to anybody. A queue whose
 //! configuration or route cannot be had keeps its messages and is asked about again.
 
+use crate::egress::carriage::{Carriage, parts_of};
 use crate::egress::connection::Guarded;
+use crate::egress::service::suffix;
 use crate::engine::Engine;
 use config::{
     EgressPath, EgressPool, EgressSource, MxListEntry, QueueConfig, QueueProtocol, RefreshStrategy, UNSPECIFIED,
 };
-use policy::{Event, PolicyError, QueueParts};
+use policy::{Event, PolicyError};
 use queue::{Destination, Leg, QueueKey, QueueName, Route, RouteFailure, Why};
 use route::{MailExchangers, RoutingDomain, StsMode};
 use smtp_wire::{EnhancedCode, Reply};
@@ -66,21 +68,21 @@ impl Engine {
         if !self.interest.has(Event::QueueConfig) {
             return Ok(Arc::default());
         }
-        let QueueName { campaign, tenant, domain, routing_domain } = QueueName::parse(name);
-        self.policy.get_queue_config(QueueParts { domain, tenant, campaign, routing_domain }).await.map(Arc::new)
+        self.policy.get_queue_config(parts_of(QueueName::parse(name))).await.map(Arc::new)
     }
 
     async fn find_route(&self, name: &str, config: &QueueConfig) -> Result<Route, RouteFailure> {
         let parsed = QueueName::parse(name);
         let domain = parsed.effective_domain();
-        let (destination, site) = self.destination(domain, config).await?;
+        let (destination, site) = self.destination(&parsed, config).await?;
+        let protocol = suffix(&config.protocol);
         let pool = self.pool(config.egress_pool()).await.map_err(|e| policy_failure(&e))?;
         let pool_name: Arc<str> = config.egress_pool().into();
         let mut legs = Vec::with_capacity(pool.entries.len());
         let mut fresh_for = FRESH_MAX.min(pool.ttl.get());
         for entry in &pool.entries {
             let source = self.source(&entry.name).await.map_err(|e| policy_failure(&e))?;
-            let ready_name: Arc<str> = format!("{}->{site}@smtp_client", entry.name).into();
+            let ready_name: Arc<str> = format!("{}->{site}@{protocol}", entry.name).into();
             let (kept, epoch) = self.with_queue(|q, _| (q.kept_path(&ready_name, destination.identity()), q.epoch()));
             let path = match kept {
                 Some(path) => path,
@@ -104,12 +106,14 @@ impl Engine {
     /// Where the queue's mail goes, and the name of that site.
     pub(crate) async fn destination(
         &self,
-        domain: &str,
+        name: &QueueName,
         config: &QueueConfig,
     ) -> Result<(Destination, String), RouteFailure> {
         let QueueProtocol::Smtp(smtp) = &config.protocol else {
-            let text = "KumoMTA internal: this queue's protocol is not supported yet";
-            return Err(failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 3, 5), text.to_owned()));
+            return called(name, config).map_err(|text| {
+                tracing::error!("{text}");
+                failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 3, 5), text)
+            });
         };
         if !smtp.mx_list.is_empty() {
             let labels: Vec<String> = smtp.mx_list.iter().map(MxListEntry::label).collect();
@@ -117,12 +121,12 @@ impl Engine {
                 .map_err(|text| failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text))?;
             let exchangers = if smtp.treat_mx_list_as_secure { exchangers.trusted() } else { exchangers };
             let identity = format!("{:?}{}", smtp.mx_list, identity(&exchangers));
-            let destination = Destination::new(&identity, Arc::new(exchangers));
+            let destination = Destination::new(&identity, Arc::new(Carriage::Smtp(Arc::new(exchangers))));
             return Ok((destination, format!("mx_list:{}", labels.join(","))));
         }
-        let exchangers = self.exchangers(domain).await?;
+        let exchangers = self.exchangers(name.effective_domain()).await?;
         let site = exchangers.site_name().to_owned();
-        Ok((Destination::new(&identity(&exchangers), exchangers), site))
+        Ok((Destination::new(&identity(&exchangers), Arc::new(Carriage::Smtp(exchangers))), site))
     }
 
     /// The exchangers of a routing domain; a null MX is a failure that bounces.
@@ -172,6 +176,15 @@ fn identity(exchangers: &MailExchangers) -> String {
         (StsMode::None, false) => String::new(),
         (sts, is_secure) => format!(" mta-sts={} secure={is_secure}", sts.as_str()),
     }
+}
+
+/// Where mail goes that is not sent to hosts; the site is the domain it is routed by (KumoMTA behaviour). Destinations of
+/// one name whose options differ are kept apart.
+fn called(name: &QueueName, config: &QueueConfig) -> Result<(Destination, String), String> {
+    let carriage = Carriage::of(&config.protocol, name.clone()).map_err(|e| format!("KumoMTA internal: {e}"))?;
+    let carriage = carriage.ok_or("KumoMTA internal: this queue's protocol is not supported yet")?;
+    let destination = Destination::new(&format!("{:?}", config.protocol), Arc::new(carriage));
+    Ok((destination, name.effective_domain().to_owned()))
 }
 
 fn listed(entries: &[MxListEntry]) -> Result<MailExchangers, String> {

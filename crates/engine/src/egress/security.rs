@@ -8,12 +8,13 @@
 //! they cannot be had, other than by a proof that there are none, keeps mail from this host. Deliberately not here: the
 //! comparison with a certificate (`net::dane`) and the handshake.
 
+use crate::egress::carriage::Carriage;
 use crate::engine::Engine;
 use config::{EgressPath, EnableTls};
 use net::dane::TlsaSet;
 use net::tls_client::Verification;
 use queue::Opening;
-use route::{Candidate, DnsError, MailExchangers, StsMode, TlsaRecord};
+use route::{Candidate, DnsError, StsMode, TlsaRecord};
 use std::sync::Arc;
 
 /// The demands on a session with one host.
@@ -49,7 +50,7 @@ impl Engine {
     /// What a session with `host` must satisfy; an error when it cannot be used now.
     pub(super) async fn security(&self, opening: &Opening, host: &Candidate) -> Result<Security, String> {
         let path = &opening.leg.path;
-        let exchangers = opening.leg.destination.hosts::<MailExchangers>();
+        let exchangers = Carriage::exchangers(&opening.leg.destination);
         let (names_secure, sts) = exchangers.map_or((false, StsMode::None), |e| (e.is_secure(), e.sts()));
         let is_secure = names_secure && host.trust.is_secure;
         let dane = match path.enable_dane {

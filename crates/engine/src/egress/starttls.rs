@@ -5,13 +5,13 @@
 //! held against the site, and never a reason to go on in clear.
 
 use crate::egress::broken_tls::{BrokenTls, memory};
+use crate::egress::carriage::Carriage;
 use crate::egress::connection::Ended;
 use crate::egress::security::Security;
 use crate::engine::Engine;
 use config::{EgressPath, EnableTls};
 use net::tls_client::{ClientTls, Verification};
 use queue::Opening;
-use route::MailExchangers;
 use smtp_client::{CloseReason, Closing, Phase, TlsMode};
 use std::sync::{MutexGuard, PoisonError};
 use tokio_rustls::TlsConnector;
@@ -28,7 +28,7 @@ pub(super) struct SiteTls {
 impl SiteTls {
     pub fn new(engine: &Engine, opening: &Opening, security: Security) -> SiteTls {
         // All sources learn from one; lists of equal label and other addresses are other sites.
-        let exchangers = opening.leg.destination.hosts::<MailExchangers>();
+        let exchangers = Carriage::exchangers(&opening.leg.destination);
         let site = exchangers.map_or_else(|| opening.ready_name.to_string(), |e| e.site_name().to_owned());
         let known_broken = engine.broken_tls().is_known(engine.clock.mono(), &site);
         SiteTls { site, security, known_broken, fault: None }

@@ -7,7 +7,7 @@ use crate::convert;
 use crate::modules::{dkim, dns, log, memory, on, reject, tuning, xfer};
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
-use crate::types::throttle::LuaThrottle;
+use crate::types::throttle::{LuaThrottle, sleep_seconds};
 use config::{
     BounceClassifier, EgressPath, EgressPool, EgressSource, EsmtpListener, HttpListener, ListenerDomain, LocalLogs,
     QueueConfig, RedisThrottles, SpoolOptions,
@@ -37,6 +37,7 @@ pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
     makes::<EgressPool>(lua, &kumo, "make_egress_pool", "kumo.make_egress_pool")?;
     makes::<ListenerDomain>(lua, &kumo, "make_listener_domain", "kumo.make_listener_domain")?;
     kumo.set("make_throttle", lua.create_function(LuaThrottle::make)?)?;
+    kumo.set("sleep", lua.create_async_function(sleep_seconds)?)?;
     kumo.set("bump_config_epoch", lua.create_function(bump_config_epoch)?)?;
     kumo.set("validation_failed", lua.create_function(validation_failed)?)?;
     kumo.set("dkim", dkim::create(lua)?)?;

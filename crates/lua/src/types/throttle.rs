@@ -80,6 +80,14 @@ impl UserData for LuaThrottle {
     }
 }
 
+/// `kumo.sleep(seconds)`.
+pub(crate) async fn sleep_seconds(lua: Lua, seconds: f64) -> mlua::Result<()> {
+    let wrong = |_| mlua::Error::runtime(format!("kumo.sleep: {seconds}: expected a number of seconds, 0 or more"));
+    let wait = Duration::try_from_secs_f64(seconds).map_err(wrong)?;
+    throttles(&lua)?.0.will_be_waited_for();
+    sleep(&lua, wait).await
+}
+
 async fn hit(lua: &Lua, this: &UserDataRef<LuaThrottle>) -> mlua::Result<Verdict> {
     let (throttles, may_wait) = throttles(lua)?;
     Ok(match may_wait {

@@ -1,0 +1,59 @@
+//! How a ready queue delivers: its protocol, settled with the route.
+//!
+//! One variant a protocol. Made by `routing`, kept in the ready queue's `Destination`, looked at when a connection opens:
+//! `connection` drives SMTP, `round` everything that takes messages by calls. A new protocol of that kind is a variant
+//! here, its line in [`Carriage::of`] and a variant of `Carrier`; queues, limits, orders and records need not know of it.
+
+use crate::egress::maildir::place::{PlaceError, Template};
+use config::{CustomLuaProtocol, QueueProtocol};
+use policy::QueueParts;
+use queue::{Destination, QueueName};
+use route::MailExchangers;
+use std::sync::Arc;
+
+/// What connections of a ready queue do.
+#[derive(Debug)]
+pub(crate) enum Carriage {
+    /// ESMTP or LMTP to these hosts.
+    Smtp(Arc<MailExchangers>),
+    /// To a connection object of the policy.
+    CustomLua {
+        /// Its constructor and its batches.
+        protocol: CustomLuaProtocol,
+        /// The constructor's arguments: of the queue for which the route was found (KumoMTA behaviour: one of them).
+        parts: QueueParts,
+    },
+    /// Into Maildirs.
+    Maildir(Arc<Template>),
+}
+
+impl Carriage {
+    /// The way of a queue whose protocol needs no look-up of hosts; `None` for SMTP and what is not built yet.
+    pub fn of(protocol: &QueueProtocol, queue: QueueName) -> Result<Option<Carriage>, PlaceError> {
+        match protocol {
+            QueueProtocol::CustomLua(lua) => {
+                Ok(Some(Carriage::CustomLua { protocol: lua.clone(), parts: parts_of(queue) }))
+            }
+            QueueProtocol::Maildir(maildir) => Ok(Some(Carriage::Maildir(Arc::new(Template::new(maildir)?)))),
+            QueueProtocol::Smtp(_)
+            | QueueProtocol::Xfer(_)
+            | QueueProtocol::Null
+            | QueueProtocol::HttpInjectionGenerator
+            | QueueProtocol::DeferredSmtpInjection => Ok(None),
+        }
+    }
+
+    /// The hosts of an SMTP destination.
+    pub fn exchangers(destination: &Destination) -> Option<Arc<MailExchangers>> {
+        match &*destination.hosts::<Carriage>()? {
+            Carriage::Smtp(exchangers) => Some(exchangers.clone()),
+            Carriage::CustomLua { .. } | Carriage::Maildir(_) => None,
+        }
+    }
+}
+
+/// A queue's name, taken apart as policy sees it.
+pub(crate) fn parts_of(name: QueueName) -> QueueParts {
+    let QueueName { campaign, tenant, domain, routing_domain } = name;
+    QueueParts { domain, tenant, campaign, routing_domain }
+}

@@ -1,0 +1,63 @@
+//! Names of ready queues: their last part, and what metrics call them (KumoMTA behaviour).
+//!
+//! `SOURCE->SITE@PROTOCOL`; the service label is the protocol's name, a colon and that. Pure; nothing fails: a name in
+//! which no protocol is found counts as SMTP.
+
+use config::QueueProtocol;
+
+/// The protocol part of a ready queue's name.
+pub(crate) fn suffix(protocol: &QueueProtocol) -> String {
+    match protocol {
+        QueueProtocol::Smtp(_) => SMTP.to_owned(),
+        QueueProtocol::Maildir(maildir) => format!("{MAILDIR}:{}", maildir.maildir_path),
+        QueueProtocol::CustomLua(lua) => format!("{LUA}:{}", lua.constructor),
+        QueueProtocol::Xfer(_) => "xfer".to_owned(),
+        QueueProtocol::Null => "null".to_owned(),
+        QueueProtocol::HttpInjectionGenerator => "httpinject:generator".to_owned(),
+        QueueProtocol::DeferredSmtpInjection => "defersmtpinject".to_owned(),
+    }
+}
+
+/// The protocol of a ready queue, as metrics call all of its kind.
+pub fn protocol_of(ready_name: &str) -> &'static str {
+    if ready_name.ends_with("@smtp_client") {
+        return SMTP;
+    }
+    // A Maildir's path may hold any of this; a site holds none of it.
+    let site = ready_name.split_once("->").map_or(ready_name, |(_, rest)| rest);
+    match site.split_once('@') {
+        Some((_, rest)) if rest.starts_with("lua:") => LUA,
+        Some((_, rest)) if rest.starts_with("maildir:") => MAILDIR,
+        _ => SMTP,
+    }
+}
+
+/// The service label of one ready queue.
+pub(crate) fn service(ready_name: &str) -> String {
+    format!("{}:{ready_name}", protocol_of(ready_name))
+}
+
+/// What ready queues may be served by.
+pub(crate) const PROTOCOLS: [&str; 3] = [SMTP, LUA, MAILDIR];
+const SMTP: &str = "smtp_client";
+const LUA: &str = "lua";
+const MAILDIR: &str = "maildir";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_protocol_stands_behind_the_site() {
+        for (name, expected) in [
+            ("unspecified->(a|b).example@smtp_client", "smtp_client"),
+            ("ip-1->example.com@lua:make.sender", "lua"),
+            ("ip-1->example.com@maildir:/var/mail/{{ email }}@lua:x", "maildir"),
+            ("ip-1->example.com@lua:make@maildir:", "lua"),
+            ("ip-1", "smtp_client"),
+        ] {
+            assert_eq!(protocol_of(name), expected, "{name}");
+        }
+        assert_eq!(service("s->d@lua:c"), "lua:s->d@lua:c");
+    }
+}
