@@ -156,7 +156,7 @@ fn action(entry: &Entry, wanted: &DeliveryReports, warns: bool, handover: Handov
         (RecordType::Delivery, Handover::Final) => wanted.success.then_some(Action::Delivered),
         (RecordType::Delivery, Handover::Relay) => wanted.relayed.then_some(Action::Relayed),
         // Who takes the options takes the duty (RFC 3461 section 5.2.1).
-        (RecordType::Delivery, Handover::RelayWithDsn) => None,
+        (RecordType::Delivery, Handover::RelayWithDsn | Handover::Xfer) => None,
         _ => None,
     }
 }

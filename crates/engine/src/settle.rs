@@ -50,6 +50,8 @@ pub(crate) enum Handover {
     RelayWithDsn,
     /// To the mailbox (LMTP).
     Final,
+    /// To another node of the cluster, which has all of our duties now.
+    Xfer,
 }
 
 /// Outcome counters of one ready queue, aggregate first.
@@ -209,7 +211,11 @@ impl Engine {
         let message = &queued.message;
         debug_assert!(message.resident.is_some(), "whoever settles a message has loaded it");
         let Some(resident) = message.resident.as_deref().filter(|_| !self.logs.is_empty()) else { return };
-        let mut record = self.record(entry.kind, (message, resident), queue, &entry.recipients, &entry.reply);
+        let kind = match (entry.kind, facts.handover) {
+            (RecordType::Delivery, Handover::Xfer) => RecordType::XferOut,
+            (kind, _) => kind,
+        };
+        let mut record = self.record(kind, (message, resident), queue, &entry.recipients, &entry.reply);
         if let Some(command) = &entry.command {
             record.response = records::response(&entry.reply).to_command(command.as_str());
         }

@@ -7,14 +7,19 @@ use std::time::Duration;
 
 /// Status and body of `GET path`; `None` when nobody answers.
 pub fn try_get(server: SocketAddr, path: &str) -> Option<(u16, String)> {
-    exchange(server, &format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n"))
+    exchange(server, format!("GET {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\n\r\n").as_bytes())
 }
 
 /// Status and body of a request that carries a body of this type.
 pub fn send(server: SocketAddr, method: &str, path: &str, content_type: &str, body: &str) -> (u16, String) {
+    send_octets(server, method, path, content_type, body.as_bytes())
+}
+
+/// The same with a body that is no text.
+pub fn send_octets(server: SocketAddr, method: &str, path: &str, content_type: &str, body: &[u8]) -> (u16, String) {
     let length = body.len();
     let head = format!("{method} {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\nContent-Length: {length}");
-    let request = format!("{head}\r\nContent-Type: {content_type}\r\n\r\n{body}");
+    let request = [format!("{head}\r\nContent-Type: {content_type}\r\n\r\n").as_bytes(), body].concat();
     exchange(server, &request).unwrap_or_else(|| panic!("no answer to {method} http://{server}{path}"))
 }
 
@@ -25,10 +30,10 @@ pub fn json(server: SocketAddr, method: &str, path: &str, body: &Value) -> Value
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{method} {path}: {error}: {text}"))
 }
 
-fn exchange(server: SocketAddr, request: &str) -> Option<(u16, String)> {
+fn exchange(server: SocketAddr, request: &[u8]) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(server).ok()?;
     stream.set_read_timeout(Some(READ_TIMEOUT)).ok()?;
-    stream.write_all(request.as_bytes()).ok()?;
+    stream.write_all(request).ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;

@@ -25,6 +25,8 @@ pub(crate) enum Carriage {
     },
     /// Into Maildirs.
     Maildir(Arc<Template>),
+    /// To the node at this URL.
+    Xfer(String),
 }
 
 impl Carriage {
@@ -35,8 +37,8 @@ impl Carriage {
                 Ok(Some(Carriage::CustomLua { protocol: lua.clone(), parts: parts_of(queue) }))
             }
             QueueProtocol::Maildir(maildir) => Ok(Some(Carriage::Maildir(Arc::new(Template::new(maildir)?)))),
+            QueueProtocol::Xfer(xfer) => Ok(Some(Carriage::Xfer(xfer.target.clone()))),
             QueueProtocol::Smtp(_)
-            | QueueProtocol::Xfer(_)
             | QueueProtocol::Null
             | QueueProtocol::HttpInjectionGenerator
             | QueueProtocol::DeferredSmtpInjection => Ok(None),
@@ -47,7 +49,7 @@ impl Carriage {
     pub fn exchangers(destination: &Destination) -> Option<Arc<MailExchangers>> {
         match &*destination.hosts::<Carriage>()? {
             Carriage::Smtp(exchangers) => Some(exchangers.clone()),
-            Carriage::CustomLua { .. } | Carriage::Maildir(_) => None,
+            Carriage::CustomLua { .. } | Carriage::Maildir(_) | Carriage::Xfer(_) => None,
         }
     }
 }

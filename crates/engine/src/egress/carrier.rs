@@ -5,9 +5,12 @@
 //! for nobody on its own account: the deadline of every call is the caller's, who may drop it half-way.
 
 use crate::egress::carriage::Carriage;
+use crate::egress::connection::InHand;
 use crate::egress::courier::CourierCarrier;
 use crate::egress::maildir::MaildirCarrier;
+use crate::egress::xfer::XferCarrier;
 use crate::engine::Engine;
+use crate::settle::Handover;
 use message::Draft;
 use queue::Verdict;
 use smtp_wire::Reply;
@@ -20,6 +23,8 @@ pub(crate) enum Carrier {
     Courier(CourierCarrier),
     /// Folders on this machine.
     Maildir(MaildirCarrier),
+    /// Another node.
+    Xfer(XferCarrier),
 }
 
 /// A message on loan, and the scheduled queue it is from.
@@ -63,6 +68,7 @@ impl Carrier {
                 CourierCarrier::open(engine, protocol, parts.clone()).await.map(Carrier::Courier)
             }
             Carriage::Maildir(template) => Ok(Carrier::Maildir(MaildirCarrier::new(engine, template.clone()))),
+            Carriage::Xfer(target) => XferCarrier::open(engine, target).await.map(Carrier::Xfer),
         }
     }
 
@@ -71,6 +77,16 @@ impl Carrier {
         match self {
             Carrier::Courier(_) => "Lua",
             Carrier::Maildir(_) => "Maildir",
+            Carrier::Xfer(_) => "xfer",
+        }
+    }
+
+    /// What a delivery by it means to the sender.
+    pub fn handover(&self) -> Handover {
+        match self {
+            Carrier::Courier(_) => Handover::Relay,
+            Carrier::Maildir(_) => Handover::Final,
+            Carrier::Xfer(_) => Handover::Xfer,
         }
     }
 
@@ -78,23 +94,24 @@ impl Carrier {
     pub fn batches(&self) -> Batches {
         match self {
             Carrier::Courier(courier) => courier.batches(),
-            Carrier::Maildir(_) => Batches { most: 1, enough: 1, latency: Duration::ZERO },
+            Carrier::Maildir(_) | Carrier::Xfer(_) => Batches { most: 1, enough: 1, latency: Duration::ZERO },
         }
     }
 
     /// Between attempts, where that is not what the queue says.
     pub fn retry_interval(&self) -> Option<Duration> {
         match self {
-            Carrier::Courier(_) => None,
+            Carrier::Courier(_) | Carrier::Xfer(_) => None,
             Carrier::Maildir(_) => Some(MaildirCarrier::RETRY_INTERVAL),
         }
     }
 
-    /// Hands messages over, at least one and no more than it wants.
-    pub async fn carry(&mut self, messages: Vec<Lent>) -> Carried {
+    /// Hands messages over that stand in hand, at least one and no more than it wants.
+    pub async fn carry(&mut self, engine: &Engine, in_hand: &InHand, messages: Vec<Lent>) -> Carried {
         match self {
             Carrier::Courier(courier) => courier.carry(messages).await,
             Carrier::Maildir(maildir) => maildir.carry(messages).await,
+            Carrier::Xfer(xfer) => xfer.carry(engine, in_hand, messages).await,
         }
     }
 
@@ -102,7 +119,7 @@ impl Carrier {
     pub async fn close(self) {
         match self {
             Carrier::Courier(courier) => courier.close().await,
-            Carrier::Maildir(_) => {}
+            Carrier::Maildir(_) | Carrier::Xfer(_) => {}
         }
     }
 }

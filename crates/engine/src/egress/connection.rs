@@ -362,6 +362,19 @@ impl InHand {
         Some((Message { resident: None, ..queued.message.clone() }, queued.queue))
     }
 
+    /// A message by its id, with its content.
+    pub fn copy_of(&self, id: MessageId) -> Option<Message> {
+        let held = self.lock();
+        held.iter().find(|(_, queued)| queued.message.id == id).map(|(_, queued)| queued.message.clone())
+    }
+
+    /// Puts what was made of a message in its place; false when it is not in hand any more.
+    pub fn replace(&self, message: Message) -> bool {
+        let mut held = self.lock();
+        let place = held.iter_mut().find(|(_, queued)| queued.message.id == message.id);
+        place.map(|(_, queued)| queued.message = message).is_some()
+    }
+
     fn take_all(&self) -> Vec<Queued> {
         self.lock().drain(..).map(|(_, queued)| queued).collect()
     }

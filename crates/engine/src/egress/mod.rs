@@ -17,3 +17,4 @@ mod routing;
 mod security;
 pub(crate) mod service;
 mod starttls;
+mod xfer;

@@ -12,7 +12,7 @@ use crate::egress::dispatcher::DispatcherPhase;
 use crate::egress::lent::draft_of;
 use crate::egress::service::protocol_of;
 use crate::engine::Engine;
-use crate::settle::{AttemptFacts, Handover};
+use crate::settle::AttemptFacts;
 use ::clock::Instant;
 use config::EgressPath;
 use queue::{Bearing, ConnKey, Opening, Outcome, Queued, Take};
@@ -57,7 +57,7 @@ impl Engine {
             provider: path.provider_name.as_deref().map(Into::into),
             session_id: Some(held.dispatcher.session_id().to_string().into()),
             counts: Some(self.counts(&opening.ready_name)),
-            handover: if matches!(carrier, Carrier::Maildir(_)) { Handover::Final } else { Handover::Relay },
+            handover: carrier.handover(),
             delivery_protocol: Some(carrier.delivery_protocol()),
             retry_interval: carrier.retry_interval(),
             ..AttemptFacts::default()
@@ -195,7 +195,7 @@ impl Round {
         let lent = self.lend();
         let limit = call_max(&self.path);
         let carried = tokio::select! {
-            carried = tokio::time::timeout(limit, self.carrier.carry(lent)) => carried.unwrap_or_else(|_| {
+            carried = tokio::time::timeout(limit, self.carrier.carry(&self.engine, &self.held.in_hand, lent)) => carried.unwrap_or_else(|_| {
                 self.engine.count_stuck(&self.facts.site);
                 Carried::broken((*stuck(limit)).clone())
             }),

@@ -9,9 +9,10 @@ use crate::egress::service::suffix;
 use crate::engine::Engine;
 use config::{
     EgressPath, EgressPool, EgressSource, MxListEntry, QueueConfig, QueueProtocol, RefreshStrategy, UNSPECIFIED,
+    XferProtocol,
 };
 use policy::{Event, PolicyError};
-use queue::{Destination, Leg, QueueKey, QueueName, Route, RouteFailure, Why};
+use queue::{Destination, Leg, QueueKey, QueueName, Route, RouteFailure, Why, xfer};
 use route::{MailExchangers, RoutingDomain, StsMode};
 use smtp_wire::{EnhancedCode, Reply};
 use std::sync::Arc;
@@ -65,6 +66,9 @@ impl Engine {
     }
 
     pub(crate) async fn ask_queue_config(&self, name: &str) -> Result<Arc<QueueConfig>, PolicyError> {
+        if let Some(target) = xfer::target_of(name) {
+            return Ok(Arc::new(of_xfer(target)));
+        }
         if !self.interest.has(Event::QueueConfig) {
             return Ok(Arc::default());
         }
@@ -187,6 +191,17 @@ fn called(name: &QueueName, config: &QueueConfig) -> Result<(Destination, String
     Ok((destination, name.effective_domain().to_owned()))
 }
 
+/// The configuration of queues of messages to another node; policy is not asked (KumoMTA behaviour).
+fn of_xfer(target: &str) -> QueueConfig {
+    QueueConfig {
+        protocol: QueueProtocol::Xfer(XferProtocol { target: target.to_owned() }),
+        retry_interval: XFER_RETRY_MIN.into(),
+        max_retry_interval: Some(XFER_RETRY_MAX.into()),
+        max_age: XFER_AGE_MAX.into(),
+        ..QueueConfig::default()
+    }
+}
+
 fn listed(entries: &[MxListEntry]) -> Result<MailExchangers, String> {
     let convert = |entry: &MxListEntry| match entry {
         MxListEntry::Named { name, ip, port: None } => route::MxListEntry::with_address(name, &ip.to_string()),
@@ -228,6 +243,12 @@ fn policy_failure(error: &PolicyError) -> RouteFailure {
 
 /// How long a queue without route rests before it is asked about again (KumoMTA: 60 s).
 const HOLD: Duration = Duration::from_secs(60);
+/// Between attempts to transfer a message (KumoMTA behaviour), doubled up to the next.
+const XFER_RETRY_MIN: Duration = Duration::from_secs(10);
+const XFER_RETRY_MAX: Duration = Duration::from_secs(60);
+/// Age at which a message that cannot be transferred ends. Its own queue may allow it less or more: it counts again from
+/// where it arrives, or comes back to.
+const XFER_AGE_MAX: Duration = Duration::from_secs(365 * 86_400);
 /// Shortest time a route is used, whatever a `ttl` says: each message would ask for it again.
 const FRESH_MIN: Duration = Duration::from_secs(1);
 /// Longest time a route is used without asking again.

@@ -11,7 +11,7 @@ pub(crate) fn suffix(protocol: &QueueProtocol) -> String {
         QueueProtocol::Smtp(_) => SMTP.to_owned(),
         QueueProtocol::Maildir(maildir) => format!("{MAILDIR}:{}", maildir.maildir_path),
         QueueProtocol::CustomLua(lua) => format!("{LUA}:{}", lua.constructor),
-        QueueProtocol::Xfer(_) => "xfer".to_owned(),
+        QueueProtocol::Xfer(_) => XFER.to_owned(),
         QueueProtocol::Null => "null".to_owned(),
         QueueProtocol::HttpInjectionGenerator => "httpinject:generator".to_owned(),
         QueueProtocol::DeferredSmtpInjection => "defersmtpinject".to_owned(),
@@ -28,6 +28,7 @@ pub fn protocol_of(ready_name: &str) -> &'static str {
     match site.split_once('@') {
         Some((_, rest)) if rest.starts_with("lua:") => LUA,
         Some((_, rest)) if rest.starts_with("maildir:") => MAILDIR,
+        Some((_, XFER)) => XFER,
         _ => SMTP,
     }
 }
@@ -38,10 +39,11 @@ pub(crate) fn service(ready_name: &str) -> String {
 }
 
 /// What ready queues may be served by.
-pub(crate) const PROTOCOLS: [&str; 3] = [SMTP, LUA, MAILDIR];
+pub(crate) const PROTOCOLS: [&str; 4] = [SMTP, LUA, MAILDIR, XFER];
 const SMTP: &str = "smtp_client";
 const LUA: &str = "lua";
 const MAILDIR: &str = "maildir";
+const XFER: &str = "xfer";
 
 #[cfg(test)]
 mod tests {
@@ -54,6 +56,7 @@ mod tests {
             ("ip-1->example.com@lua:make.sender", "lua"),
             ("ip-1->example.com@maildir:/var/mail/{{ email }}@lua:x", "maildir"),
             ("ip-1->example.com@lua:make@maildir:", "lua"),
+            ("unspecified->http://b.test:8000.xfer.kumomta.internal@xfer", "xfer"),
             ("ip-1", "smtp_client"),
         ] {
             assert_eq!(protocol_of(name), expected, "{name}");

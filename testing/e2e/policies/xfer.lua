@@ -1,0 +1,56 @@
+-- A node of a cluster: what it delivers goes to one sink.
+--   XFER_DIR, XFER_TO (host:port), XFER_HTTP (host:port), XFER_KIND (spool kind)
+--   XFER_REQUEUE (URL: what fails goes to that node)
+local kumo = require 'kumo'
+local DIR, REQUEUE = os.getenv 'XFER_DIR', os.getenv 'XFER_REQUEUE'
+
+kumo.on('init', function()
+  for _, name in ipairs { 'data', 'meta' } do
+    kumo.define_spool { name = name, path = DIR .. '/' .. name, kind = os.getenv 'XFER_KIND' }
+  end
+  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s', meta = { 'x_*', 'tenant' } }
+  kumo.start_http_listener { listen = os.getenv 'XFER_HTTP' or '127.0.0.1:0' }
+  kumo.start_esmtp_listener { listen = '127.0.0.1:0', relay_hosts = { '127.0.0.1' } }
+end)
+
+kumo.on('smtp_server_message_received', function(msg)
+  msg:set_meta('tenant', 'shop')
+  local to = msg:get_first_named_header_value 'X-Node'
+  if to then
+    kumo.xfer.xfer(msg, to)
+    assert(kumo.xfer.get_xfer_target(msg) == to)
+    if msg:recipient().user == 'back' then
+      kumo.xfer.cancel_xfer(msg)
+      assert(kumo.xfer.get_xfer_target(msg) == nil)
+    end
+  end
+end)
+
+kumo.on('xfer_message_received', function(msg)
+  if msg:recipient().user == 'refused' then
+    kumo.reject(550, 'not here')
+  end
+  msg:set_meta('x_came', msg:get_meta 'xfer_from' ~= nil)
+end)
+
+kumo.on('requeue_message', function(msg, response, context, increment_attempts, delay)
+  if REQUEUE and not kumo.xfer.get_xfer_target(msg) then
+    kumo.xfer.xfer_in_requeue(msg, REQUEUE, context, increment_attempts, delay, 'it failed here')
+  end
+end)
+
+kumo.on('get_queue_config', function(domain)
+  assert(not domain:find('xfer', 1, true), 'not asked about transfers')
+  local to = os.getenv 'XFER_TO'
+  if REQUEUE then
+    to = '127.0.0.1:1'
+  end
+  return kumo.make_queue_config {
+    protocol = { smtp = { mx_list = { { name = 'sink.test', addr = to } } } },
+    retry_interval = '1h',
+  }
+end)
+
+kumo.on('get_egress_path_config', function()
+  return kumo.make_egress_path { enable_tls = 'Disabled', prohibited_hosts = {} }
+end)

@@ -1,0 +1,314 @@
+//! Mail that goes from one node to another: once each, whatever is killed on the way.
+
+use e2e::http;
+use e2e::kumod::{Kumod, Launch, policy_file};
+use e2e::logs::Logs;
+use e2e::port::free_port;
+use e2e::scratch::Scratch;
+use e2e::sink::Sink;
+use e2e::until::{LATER, SOON, until};
+use e2e::wire::Client;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+
+const XFER: &str = "/api/admin/xfer/v1";
+const CANCEL: &str = "/api/admin/xfer/cancel/v1";
+const SUSPEND: &str = "/api/admin/suspend/v1";
+const SCHED: &str = "/api/admin/inspect-sched-q/v1";
+const INJECT: &str = "/api/xfer/inject/v1";
+const RELEASE: &str = "/api/xfer/release/v1";
+const DROP: &str = "/api/xfer/drop/v1";
+const ARRIVALS: &str = "/api/xfer/arrivals/v1";
+const ORIGIN: &str = "0c0c0c0c-0c0c-0c0c-0c0c-0c0c0c0c0c0c/0e0e0e0e0e0e11ee8e0e0e0e0e0e0e0e";
+
+/// A node that comes back where it was.
+struct Node {
+    name: &'static str,
+    http: SocketAddr,
+    launch: Launch,
+}
+
+impl Node {
+    fn new(scratch: &Scratch, name: &'static str, to: SocketAddr) -> Node {
+        let number = ["one", "other", "third"].iter().position(|n| *n == name).expect("a name");
+        let http = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let launch = Launch::policy(policy_file("xfer.lua"))
+            .env("XFER_DIR", scratch.join(name))
+            .env("XFER_TO", to.to_string())
+            .env("XFER_HTTP", http.to_string())
+            .env("KUMO_NODE_ID", format!("00000000-0000-4000-8000-{:0>12}", number));
+        Node { name, http, launch }
+    }
+
+    fn kind(mut self, kind: &str) -> Node {
+        self.launch = self.launch.env("XFER_KIND", kind);
+        self
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.http)
+    }
+
+    fn queue(&self) -> String {
+        format!("{}.xfer.kumomta.internal", self.url())
+    }
+
+    fn logs(&self, scratch: &Scratch) -> Logs {
+        Logs::new(scratch.join(self.name).join("logs"))
+    }
+}
+
+fn submit(node: &Kumod, to: &str) {
+    let reply = Client::connect(node.smtp()).submit("a@source.test", to, "a transfer");
+    assert_eq!(reply.code, 250, "{reply:?}");
+}
+
+fn submit_for(node: &Kumod, to: &str, target: &str) {
+    let mut client = Client::connect(node.smtp());
+    client.begin("a@source.test", to);
+    let reply = client.say(&format!("From: <a@source.test>\r\nX-Node: {target}\r\n\r\nHello.\r\n."));
+    assert_eq!(reply.code, 250, "{reply:?}");
+}
+
+fn suspend(node: &Kumod) -> Value {
+    let order = json!({"domain": "x.test", "reason": "test", "duration": "1 hour"});
+    http::json(node.http(), "POST", SUSPEND, &order)["id"].clone()
+}
+
+fn resume(node: &Kumod, id: &Value) {
+    let body = json!({"id": id}).to_string();
+    assert_eq!(http::send(node.http(), "DELETE", SUSPEND, "application/json", &body).0, 200);
+}
+
+fn queued(node: &Kumod, name: &str) -> Vec<Value> {
+    let (status, text) = http::get(node.http(), &format!("{SCHED}?queue_name={name}"));
+    let listed: Value = if status == 200 { serde_json::from_str(&text).expect("JSON") } else { Value::Null };
+    listed["messages"].as_array().cloned().unwrap_or_default()
+}
+
+fn recipients(sink: &Sink, count: usize) -> Vec<String> {
+    let mut all: Vec<String> = sink.await_arrivals(count, LATER).into_iter().flat_map(|a| a.recipients).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn an_order_sends_mail_to_another_node_which_delivers_it() {
+    for kind in ["RocksDB", "LocalDisk"] {
+        let scratch = Scratch::new();
+        let sink = Sink::start(&scratch, "sink", &[]);
+        let (one, other) =
+            (Node::new(&scratch, "one", sink.address).kind(kind), Node::new(&scratch, "other", sink.address));
+        let (a, b) = (one.launch.start(), other.launch.start());
+        let suspended = suspend(&a);
+        (0..3).for_each(|n| submit(&a, &format!("r{n}@x.test")));
+        until(SOON, "three that wait", || (queued(&a, "shop@x.test").len() == 3).then_some(()));
+        let order = json!({"domain": "x.test", "reason": "we move", "target": format!("{}/", other.url())});
+        assert_eq!(http::json(a.http(), "POST", XFER, &order)["messages"], 3);
+        assert_eq!(recipients(&sink, 3), ["r0@x.test", "r1@x.test", "r2@x.test"]);
+        until(SOON, "nothing left", || (a.metric("message_count") == 0.0).then_some(()));
+        until(SOON, "the end of the order", || (http::get(a.http(), XFER).1 == "[]").then_some(()));
+        // Who is suspended here is not there.
+        resume(&a, &suspended);
+
+        let left = one.logs(&scratch).await_records("those that left", 3, LATER, |r| r["type"] == "XferOut");
+        let came = other.logs(&scratch).await_records("those that came", 3, LATER, |r| r["type"] == "XferIn");
+        let mut ids: Vec<String> =
+            came.iter().map(|r| format!("new id is {}", r["id"].as_str().expect("an id"))).collect();
+        let mut told: Vec<&str> = left.iter().filter_map(|r| r["response"]["content"].as_str()).collect();
+        (ids.sort(), told.sort_unstable());
+        assert_eq!(told, ids);
+        assert_eq!((&left[0]["queue"], &left[0]["delivery_protocol"]), (&json!(other.queue()), &json!("xfer")));
+        let site = format!("unspecified->{}@xfer", other.queue());
+        assert_eq!(left[0]["site"], json!(site));
+        let first = &came[0];
+        assert_eq!((&first["queue"], &first["meta"]["x_came"]), (&json!("shop@x.test"), &json!(true)));
+        assert_eq!((&first["delivery_protocol"], &first["meta"]["tenant"]), (&json!("xfer"), &json!("shop")));
+        let moved = one.logs(&scratch).of_type("AdminRebind");
+        let text = format!("Rebound from shop@x.test to {}: we move", other.queue());
+        assert_eq!((moved.len(), &moved[0]["response"]["content"]), (3, &json!(text)));
+        assert_eq!(a.metric("total_messages_delivered{service=\"xfer\"}"), 3.0);
+        a.stop();
+        b.stop();
+        assert_eq!(recipients(&sink, 3).len(), 3, "once each");
+    }
+}
+
+#[test]
+fn mail_for_a_node_that_is_not_there_waits_says_why_and_comes_back() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let (one, other) = (Node::new(&scratch, "one", sink.address), Node::new(&scratch, "other", sink.address));
+    let mut a = one.launch.start();
+    let suspended = suspend(&a);
+    (0..2).for_each(|n| submit(&a, &format!("r{n}@x.test")));
+    until(SOON, "two that wait", || (queued(&a, "shop@x.test").len() == 2).then_some(()));
+    let order = json!({"domain": "x.test", "reason": "r", "target": other.url()});
+    http::json(a.http(), "POST", XFER, &order);
+    one.logs(&scratch).await_records("failures", 2, LATER, |r| r["type"] == "TransientFailure");
+    a.process.kill();
+    let a = one.launch.start();
+    until(LATER, "two in the queue of the other", || (queued(&a, &other.queue()).len() == 2).then_some(()));
+
+    let cancel = |name: &str| {
+        let body = json!({"queue_name": name, "reason": "stay"}).to_string();
+        http::send(a.http(), "POST", CANCEL, "application/json", &body)
+    };
+    let (status, text) = cancel("shop@x.test");
+    assert!(status == 400 && text.contains("shop@x.test"), "{status} {text}");
+    assert_eq!(cancel("http://nobody.test.xfer.kumomta.internal").0, 404);
+    assert_eq!(cancel(&other.queue()).0, 200);
+    let back = until(LATER, "two that came back", || Some(queued(&a, "shop@x.test")).filter(|q| q.len() == 2));
+    assert_eq!(
+        (&back[0]["message"]["num_attempts"], &back[0]["message"]["meta"]["tenant"]),
+        (&json!(0), &json!("shop"))
+    );
+    resume(&a, &suspended);
+    assert_eq!(recipients(&sink, 2), ["r0@x.test", "r1@x.test"]);
+    for wrong in ["b.test", "http://", "http://u@b.test"] {
+        let order = json!({"reason": "r", "target": wrong}).to_string();
+        let (status, text) = http::send(a.http(), "POST", XFER, "application/json", &order);
+        assert!(status == 400 && text.contains(wrong) && text.contains("expected"), "{status} {text}");
+    }
+    a.stop();
+}
+
+#[test]
+fn policy_sends_mail_to_another_node_and_takes_it_back() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let (one, other) = (Node::new(&scratch, "one", sink.address), Node::new(&scratch, "other", sink.address));
+    let third = Node::new(&scratch, "third", sink.address);
+    let third = Node { launch: third.launch.env("XFER_REQUEUE", other.url()), ..third };
+    let (a, b, c) = (one.launch.start(), other.launch.start(), third.launch.start());
+    submit_for(&a, "there@x.test", &other.url());
+    submit_for(&a, "back@x.test", &other.url());
+    submit_for(&a, "refused@x.test", &other.url());
+    submit(&c, "failed@x.test");
+    assert_eq!(recipients(&sink, 3), ["back@x.test", "failed@x.test", "there@x.test"]);
+    let came = other.logs(&scratch).await_records("what came", 2, LATER, |r| r["type"] == "XferIn");
+    let named = |who: &str| came.iter().find(|r| r["recipient"] == who).cloned().expect("it came");
+    assert_eq!(
+        (&named("there@x.test")["num_attempts"], &named("failed@x.test")["num_attempts"]),
+        (&json!(0), &json!(0))
+    );
+    let moved = third.logs(&scratch).await_records("the move", 1, LATER, |r| r["type"] == "AdminRebind");
+    assert!(moved[0]["response"]["content"].as_str().is_some_and(|t| t.ends_with(": it failed here")), "{moved:?}");
+    let failed = one.logs(&scratch).await_records("a refusal", 1, LATER, |r| r["type"] == "TransientFailure");
+    let text = failed[0]["response"]["content"].as_str().expect("text");
+    assert!(failed[0]["recipient"] == "refused@x.test" && text.contains("550 not here"), "{text}");
+    for node in [a, b, c] {
+        node.stop();
+    }
+}
+
+#[test]
+fn whatever_is_killed_each_message_arrives_once() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let (one, other) = (Node::new(&scratch, "one", sink.address), Node::new(&scratch, "other", sink.address));
+    let (mut a, mut b) = (one.launch.start(), other.launch.start());
+    // Neither delivers: a kill may double what is on its way to a sink, and that is not what this is about.
+    let (_, suspended) = (suspend(&a), suspend(&b));
+    let mut expected: Vec<String> = (0..MESSAGES).map(|n| format!("r{n}@x.test")).collect();
+    expected.sort();
+    expected.iter().for_each(|to| submit(&a, to));
+    until(LATER, "all of them", || (a.metric("message_count") == MESSAGES as f64).then_some(()));
+    let order = json!({"domain": "x.test", "reason": "kill", "target": other.url()});
+    http::json(a.http(), "POST", XFER, &order);
+    let target = "total_messages_delivered{service=\"xfer\"}";
+    for round in 0.. {
+        let left = a.metric("message_count");
+        if left == 0.0 {
+            break;
+        }
+        assert!(round < 100, "{left} are left after {round} kills");
+        // Some have gone over, or nothing goes: a flush makes what failed go again.
+        let before = a.metric(target);
+        until(LATER, "some that go over", || {
+            let flush = json!({"queue_names": [other.queue()], "reason": "go"});
+            http::json(a.http(), "POST", "/api/admin/flush/v1", &flush);
+            (a.metric(target) > before || a.metric("message_count") == 0.0).then_some(())
+        });
+        match round % 2 {
+            0 => {
+                a.process.kill();
+                a = one.launch.start();
+                until(LATER, "its mail", || (a.metric("postrider_spool_recovering") == 0.0).then_some(()));
+            }
+            _ => {
+                b.process.kill();
+                b = other.launch.start();
+            }
+        }
+    }
+    until(LATER, "all there", || (b.metric("scheduled_count_total") == MESSAGES as f64).then_some(()));
+    assert_eq!(http::get(b.http(), ARRIVALS).1, "[]", "nobody waits for a sender");
+    resume(&b, &suspended);
+    assert_eq!(recipients(&sink, MESSAGES), expected);
+    until(SOON, "the end", || (b.metric("message_count") == 0.0).then_some(()));
+    a.stop();
+    b.stop();
+    assert_eq!(recipients(&sink, MESSAGES), expected, "once each");
+}
+
+/// A message of another node as that would send it.
+fn parcel() -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat();
+    let meta = json!({"tenant": null, "xfer_queue_info": {"tenant": "shop", "num_attempts": 7, "due": 0}}).to_string();
+    let state = [&[1][..], &text("a@source.test"), &1u32.to_le_bytes(), &text("r@x.test"), &text(&meta)].concat();
+    let part = |octets: &[u8]| [&(octets.len() as u32).to_le_bytes()[..], octets].concat();
+    let head = b"Subject: x\r\n\r\n";
+    [b"postrider-xfer-1\n", &[0x0c; 16][..], &id(), &part(&state), &part(head), b"Hello.\r\n"].concat()
+}
+
+fn id() -> [u8; 16] {
+    let mut id = [0x0e; 16];
+    (id[6], id[7], id[8]) = (0x11, 0xee, 0x8e);
+    id
+}
+
+#[test]
+fn what_another_node_says_twice_counts_once_and_over_kills() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let other = Node::new(&scratch, "other", sink.address);
+    let mut b = other.launch.start();
+    let inject = |b: &Kumod| {
+        let (status, text) = http::send_octets(b.http(), "POST", INJECT, "application/octet-stream", &parcel());
+        assert_eq!(status, 200, "{text}");
+        serde_json::from_str::<Value>(&text).expect("JSON")["id"].as_str().expect("an id").to_owned()
+    };
+    let about = |b: &Kumod, path: &str| http::json(b.http(), "POST", path, &json!({"origin": ORIGIN}))["done"].clone();
+    let id = inject(&b);
+    assert_eq!(inject(&b), id);
+    b.process.kill();
+    b = other.launch.start();
+    until(LATER, "its mail", || (b.metric("postrider_spool_recovering") == 0.0).then_some(()));
+    assert_eq!(inject(&b), id, "it was on disk");
+    let listed: Value = serde_json::from_str(&http::get(b.http(), ARRIVALS).1).expect("JSON");
+    assert_eq!((&listed[0]["id"], &listed[0]["origin"], &listed[0]["size"]), (&json!(id), &json!(ORIGIN), &json!(22)));
+    assert_eq!((b.metric("postrider_xfer_arrivals"), b.metric("message_count")), (1.0, 0.0));
+
+    assert_eq!((about(&b, DROP), about(&b, DROP), about(&b, RELEASE)), (json!(true), json!(false), json!(false)));
+    let next = inject(&b);
+    assert_ne!(next, id);
+    assert_eq!((about(&b, RELEASE), about(&b, RELEASE), about(&b, DROP)), (json!(true), json!(false), json!(false)));
+    assert_eq!(recipients(&sink, 1), ["r@x.test"]);
+    let delivered = other.logs(&scratch).await_records("it", 1, LATER, |r| r["type"] == "Delivery");
+    assert_eq!((&delivered[0]["id"], &delivered[0]["num_attempts"]), (&json!(next), &json!(7)));
+
+    let mut own = parcel();
+    own[17..33].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, 0x01]);
+    for (octets, expected) in
+        [(&own[..], "another"), (b"nonsense", "postrider-xfer-1"), (&parcel()[..60], "ends early")]
+    {
+        let (status, text) = http::send_octets(b.http(), "POST", INJECT, "application/octet-stream", octets);
+        assert!(status == 400 && text.contains(expected), "{status} {text}");
+    }
+    b.stop();
+    assert_eq!(recipients(&sink, 1).len(), 1);
+}
+
+/// Mail that goes over while nodes are killed.
+const MESSAGES: usize = 300;
