@@ -125,7 +125,7 @@ impl QueueCore {
             let what = Some(order.reason.as_str().into());
             return Wait { why: Why::ReadyQueueWasSuspended, until: Some(order.expires), what };
         }
-        let rate = queue.message_rate.as_ref().and_then(|rate| rate.check(now.mono).err());
+        let rate = queue.message_rate.check(&self.rates, now.mono).err();
         if let Some(wait) = rate {
             return Wait::until(Why::MessageRateThrottle, now.wall + wait);
         }

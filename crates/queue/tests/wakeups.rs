@@ -177,6 +177,8 @@ impl Model {
                     self.ask(conn);
                 }
             }
+            // It is no cluster.
+            Effect::Grant { .. } => {}
             Effect::Settle => {
                 if let Some((queued, ending)) = core.take_ending() {
                     self.settle(queued, &ending);

@@ -2,6 +2,7 @@
 
 mod asking;
 pub(crate) mod broken_tls;
+mod cluster;
 pub(crate) mod connection;
 mod delivery;
 mod dialling;
