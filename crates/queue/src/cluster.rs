@@ -20,7 +20,7 @@ impl QueueCore {
     /// Nobody counts for the cluster any more, or somebody does again. Connections beyond this node's share end after the
     /// message they have in hand.
     pub fn set_away(&mut self, now: Now, is_away: bool) {
-        if !self.rates.grants.set_away(is_away) {
+        if !self.rates.grants.set_away(now.mono, is_away) {
             return;
         }
         let mut keys: Vec<ReadyKey> = Vec::with_capacity(self.ready.len());

@@ -107,7 +107,9 @@ impl QueueCore {
     pub fn connection_ended(&mut self, now: Now, conn: ConnKey) {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
         // What it had, the cluster has again.
-        ready.leases_after = Instant::ZERO;
+        if !self.rates.grants.is_away() {
+            ready.leases_after = Instant::ZERO;
+        }
         if let Some(connection) = self.remove_connection(conn) {
             self.leases.give_back(&connection.leases);
             self.call_for_leases(now, &connection.leases);
@@ -240,6 +242,14 @@ impl QueueCore {
             // The cluster is asked for one connection after the other.
             let asks = !ready.cluster_leases.is_empty() && !self.rates.grants.is_away();
             if asks && (ready.leasing.is_some() || now.mono < ready.leases_after) {
+                return;
+            }
+            let alone_from = self.rates.grants.alone_from();
+            if !ready.cluster_leases.is_empty() && now.mono < alone_from {
+                if ready.leases_after != alone_from {
+                    ready.leases_after = alone_from;
+                    self.wheel.insert(alone_from, Timer::Open(key));
+                }
                 return;
             }
             if let Some(rest) = self.sources.rests(now.mono, &ready.leg.source.name) {

@@ -70,6 +70,8 @@ pub(crate) struct Grants {
     /// The part of each rate and limit that is this node's while nobody counts for all; `None` without a cluster.
     share: Option<f64>,
     is_away: bool,
+    /// Alone, this node opens connections from then on: others must have noticed and kept to their shares by then.
+    alone_from: Instant,
     by_names: HashMap<Vec<(Arc<str>, ThrottleSpec)>, PotKey>,
     pots: HashMap<PotKey, Pot>,
     last: u32,
@@ -115,14 +117,20 @@ impl Grants {
     }
 
     /// Nobody counts for all any more, or somebody does again. True when that is new.
-    pub fn set_away(&mut self, is_away: bool) -> bool {
+    pub fn set_away(&mut self, now: Instant, is_away: bool) -> bool {
         let is_new = self.is_on() && std::mem::replace(&mut self.is_away, is_away) != is_away;
         if is_new {
+            self.alone_from = if is_away { now + ALONE_AFTER } else { Instant::ZERO };
             for pot in self.pots.values_mut() {
                 (pot.in_hand, pot.next, pot.asked_at) = (0, Instant::ZERO, None);
             }
         }
         is_new
+    }
+
+    /// No connection that the cluster would count is opened before this moment.
+    pub fn alone_from(&self) -> Instant {
+        self.alone_from
     }
 
     /// What a limit of the cluster is for this node now.
@@ -312,6 +320,9 @@ pub const GRANT_LIFE: Duration = Duration::from_millis(250);
 const SPENDING: Duration = Duration::from_millis(50);
 /// Shortest time a refusal is believed.
 const REFUSED_MIN: Duration = Duration::from_millis(1);
+/// How long a node waits for others to keep to their shares before it opens connections by its own: they look every two
+/// seconds, and their question has a time limit of a second by default.
+const ALONE_AFTER: Duration = Duration::from_secs(4);
 /// Fewest that are asked for at a time, where so many are wanted.
 const BATCH_MIN: u64 = 2;
 /// Most.
@@ -395,11 +406,13 @@ mod tests {
     fn a_share_of_a_limit_is_rounded_down_and_one_at_least() {
         let (mut grants, ..) = one();
         assert_eq!(grants.limit(5), 5);
-        assert!(grants.set_away(true) && !grants.set_away(true));
+        assert!(grants.set_away(at(5), true) && !grants.set_away(at(6), true));
+        assert_eq!(grants.alone_from(), at(5) + ALONE_AFTER);
         assert_eq!((grants.limit(5), grants.limit(1)), (2, 1));
-        assert!(grants.set_away(false));
+        assert!(grants.set_away(at(7), false));
+        assert_eq!(grants.alone_from(), Instant::ZERO);
         assert_eq!(grants.limit(5), 5);
-        assert!(!Grants::default().set_away(true), "without a cluster there is nothing to be away");
+        assert!(!Grants::default().set_away(at(1), true), "without a cluster there is nothing to be away");
     }
 
     proptest! {
