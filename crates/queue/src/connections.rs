@@ -284,7 +284,8 @@ impl QueueCore {
             }
             let conn = ConnKey { ready: key, slot };
             let (ready_name, leg, leases) = (ready.name.clone(), ready.leg.clone(), ready.cluster_leases.clone());
-            let opening = Opening { conn, ready_name, leg, leases, asks };
+            let is_first = ready.connections.len() == 1;
+            let opening = Opening { conn, ready_name, leg, leases, asks, is_first };
             self.effects.push(Effect::Open(opening));
         }
     }

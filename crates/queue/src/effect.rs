@@ -81,4 +81,6 @@ pub struct Opening {
     pub leases: LeaseSet,
     /// They are to be asked for first: nobody counts on them yet.
     pub asks: bool,
+    /// Its ready queue has no other connection.
+    pub is_first: bool,
 }

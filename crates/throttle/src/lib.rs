@@ -11,7 +11,7 @@ mod redis;
 mod verdict;
 
 pub use crate::redis::ShareError;
-pub use limits::Holder;
+pub use limits::{Holder, WANTED_MS};
 pub use local::{Local, NAMES_MAX};
 pub use verdict::Verdict;
 

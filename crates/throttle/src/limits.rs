@@ -30,8 +30,9 @@ impl Throttles {
         self.shared.get()?.asked(async |link| take_grants(link, rates, count).await).await
     }
 
-    /// Takes one lease of each, or none: true when they were had. `None` while Redis is away.
-    pub async fn lease(&self, (id, limits): &Holder) -> Option<bool> {
+    /// Takes one lease of each, or none: true when they were had. `None` while Redis is away. A `waiter` is somebody who has
+    /// none at all: when refused he goes before all who have some, for [`WANTED_MS`] after he asked last.
+    pub async fn lease(&self, (id, limits): &Holder, waiter: Option<&str>) -> Option<bool> {
         let redis = self.shared.get()?;
         redis
             .asked(async |mut link| {
@@ -39,7 +40,7 @@ impl Throttles {
                     // Leases that it has forgotten are being told to it.
                     return Ok(false);
                 }
-                lease(id, limits).query_async::<u64>(&mut link.connection).await.map(|missing| missing == 0)
+                lease(id, limits, waiter).query_async::<u64>(&mut link.connection).await.map(|missing| missing == 0)
             })
             .await
     }
@@ -110,18 +111,19 @@ fn terms(spec: &ThrottleSpec) -> (u64, u64) {
 
 async fn renew(mut link: Link, held: &[Holder]) -> Result<Vec<u64>, RedisError> {
     let mut all = pipe();
-    held.iter().for_each(|(id, limits)| _ = all.add_command(lease(id, limits)));
+    held.iter().for_each(|(id, limits)| _ = all.add_command(lease(id, limits, None)));
     if held.is_empty() {
         return cmd("PING").query_async::<String>(&mut link.connection).await.map(|_| Vec::new());
     }
     all.query_async(&mut link.connection).await
 }
 
-fn lease(id: &str, limits: &LeaseSet) -> ::redis::Cmd {
+fn lease(id: &str, limits: &LeaseSet, waiter: Option<&str>) -> ::redis::Cmd {
     let mut eval = cmd("EVAL");
-    eval.arg(LEASE).arg(limits.len());
+    eval.arg(LEASE).arg(limits.len() * 2);
     limits.iter().for_each(|(name, _)| _ = eval.arg(lease_key(name)));
-    eval.arg(id).arg(LEASE_LIFE_MS);
+    limits.iter().for_each(|(name, _)| _ = eval.arg(format!("{}:wanted", lease_key(name))));
+    eval.arg(id).arg(LEASE_LIFE_MS).arg(waiter.unwrap_or_default()).arg(WANTED_MS);
     limits.iter().for_each(|(_, limit)| _ = eval.arg(*limit));
     eval
 }
@@ -153,26 +155,42 @@ end
 return {count, wait}
 ";
 
-/// One lease in each of several sorted sets, or in none; whoever has it has it longer. Answers 0, or which set is full.
+/// One lease in each of several sorted sets, or in none; whoever has it has it longer. The second half of the keys are
+/// those who wait and have none: who asked longest ago goes first. Answers 0, or which set has none.
 const LEASE: &str = "
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-local id, life = ARGV[1], tonumber(ARGV[2])
-for i, key in ipairs(KEYS) do
+local id, life, waiter, wanted_for = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+local count = #KEYS / 2
+for i = 1, count do
+  local key, wanted = KEYS[i], KEYS[count + i]
   redis.call('ZREMRANGEBYSCORE', key, '-inf', now)
-  if not redis.call('ZSCORE', key, id) and redis.call('ZCARD', key) >= tonumber(ARGV[i + 2]) then
-    return i
+  if not redis.call('ZSCORE', key, id) then
+    redis.call('ZREMRANGEBYSCORE', wanted, '-inf', now)
+    local before = waiter ~= '' and redis.call('ZRANK', wanted, waiter) or redis.call('ZCARD', wanted)
+    if tonumber(ARGV[i + 4]) - redis.call('ZCARD', key) <= before then
+      if waiter ~= '' then
+        redis.call('ZADD', wanted, now + wanted_for, waiter)
+        redis.call('PEXPIRE', wanted, wanted_for)
+      end
+      return i
+    end
   end
 end
-for _, key in ipairs(KEYS) do
-  redis.call('ZADD', key, now + life, id)
-  redis.call('PEXPIRE', key, 2 * life)
+for i = 1, count do
+  redis.call('ZADD', KEYS[i], now + life, id)
+  redis.call('PEXPIRE', KEYS[i], 2 * life)
+  if waiter ~= '' then
+    redis.call('ZREM', KEYS[count + i], waiter)
+  end
 end
 return 0
 ";
 
 /// How long a lease lasts whose holder is gone.
 const LEASE_LIFE_MS: u64 = 15_000;
+/// How long a place is kept for somebody who has none and was refused, in milliseconds.
+pub const WANTED_MS: u64 = 1_500;
 /// Leases renewed by one question.
 const RENEWED_AT_ONCE: usize = 256;
 /// How long after its start Redis gives no new leases: nodes that hold some must have found out and told it again. They

@@ -72,7 +72,9 @@ impl Engine {
             return true;
         }
         let conn = opening.conn;
-        match throttles.lease(&lease.holder).await {
+        let name = format!("{}/{}", self.node_id_text, opening.ready_name);
+        let waiter = opening.is_first.then_some(name.as_str());
+        match throttles.lease(&lease.holder, waiter).await {
             Some(true) => {
                 lease.is_held.store(true, Ordering::Release);
                 let may_open = self.with_queue(|q, now| q.leased(now, conn));
@@ -160,6 +162,7 @@ const RENEW: Duration = Duration::from_secs(2);
 const LOOK_AWAY: Duration = Duration::from_secs(1);
 /// Waits for a rate that are sat out here.
 const SHORT: Duration = Duration::from_millis(100);
-/// Shortest time before a lease is asked for again that was refused, and what is added by chance, in milliseconds.
-const ASK_AGAIN_MIN: Duration = Duration::from_millis(250);
-const ASK_AGAIN_MS: u64 = 500;
+/// Shortest time before a lease is asked for again that was refused, and what is added by chance, in milliseconds; both
+/// together are well below [`throttle::WANTED_MS`].
+const ASK_AGAIN_MIN: Duration = Duration::from_millis(150);
+const ASK_AGAIN_MS: u64 = 300;
