@@ -42,7 +42,7 @@ impl Engine {
         self.with_queue(|q, _| q.join_cluster(share));
         let engine = self.clone();
         // With the deliveries: leases are renewed until the last of them has ended.
-        self.sessions.spawn(async move { engine.keep_leases(&throttles).await });
+        self.deliveries.spawn(async move { engine.keep_leases(&throttles).await });
     }
 
     /// Carries out `Effect::Grant`.
@@ -124,8 +124,14 @@ impl Engine {
 
     /// The same while deliveries end.
     async fn keep_last_leases(&self, throttles: &Throttles) {
-        while !self.connections().is_empty() {
-            tokio::time::sleep(LOOK_AWAY).await;
+        loop {
+            let until = tokio::time::Instant::now() + RENEW;
+            while tokio::time::Instant::now() < until {
+                if self.connections().is_empty() {
+                    return;
+                }
+                tokio::time::sleep(LOOK_LAST).await;
+            }
             self.renew(throttles).await;
         }
     }
@@ -160,6 +166,8 @@ impl Engine {
 const RENEW: Duration = Duration::from_secs(2);
 /// How often Redis is looked for that is away.
 const LOOK_AWAY: Duration = Duration::from_secs(1);
+/// How often it is looked whether the last delivery has ended.
+const LOOK_LAST: Duration = Duration::from_millis(50);
 /// Waits for a rate that are sat out here.
 const SHORT: Duration = Duration::from_millis(100);
 /// Shortest time before a lease is asked for again that was refused, and what is added by chance, in milliseconds; both
