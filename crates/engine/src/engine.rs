@@ -25,9 +25,10 @@ use queue::{ConnKey, Effect, Order, QueueCore, QueueSettings};
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use store::{OrdersFile, Recovering, SpoolHandle};
 use telemetry::{LogWriter, Metrics};
+use throttle::Throttles;
 use tokio::sync::Notify;
 
 /// A running mail engine; clones share it.
@@ -105,6 +106,8 @@ pub struct Shared {
     /// Who writes Maildirs.
     pub(crate) maildirs: Maildirs,
     pub(crate) recovery: Mutex<RecoveryState>,
+    /// Where the cluster's rates and limits are counted, if there is a cluster.
+    pub(crate) cluster: OnceLock<Arc<Throttles>>,
     /// The policy wants a new configuration epoch.
     pub(crate) epoch_is_wanted: AtomicBool,
     ids: Mutex<IdGenerator>,
@@ -153,6 +156,7 @@ impl Engine {
             arrivals: Arrivals::default(),
             maildirs: Maildirs::default(),
             recovery: Mutex::new(RecoveryState::Pending),
+            cluster: OnceLock::new(),
             epoch_is_wanted: AtomicBool::new(false),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
             queue: Mutex::new(queue),
@@ -244,6 +248,7 @@ impl Engine {
             Effect::Open(opening) => self.open_connection(opening),
             Effect::Configure { queue, name } => self.configure_later(queue, name),
             Effect::Route { queue, name, config } => self.route_later(queue, name, config),
+            Effect::Grant { of, count, asked_at } => self.ask_for_grants(of, count, asked_at),
             Effect::Settle => self.start_settler(),
             Effect::Ask => self.start_asker(),
             Effect::Spool => self.start_spooler(),

@@ -107,14 +107,19 @@ pub fn serve(
         if let Some(redis) = &startup.redis_throttles {
             throttles.share(redis).await?;
         }
-        serve_async(policy, startup, bound).await
+        serve_async(policy, throttles, startup, bound).await
     });
     // A thread stuck in a system call must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
 }
 
-async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
+async fn serve_async(
+    policy: Arc<dyn Policy>,
+    throttles: Arc<Throttles>,
+    startup: Startup,
+    bound: Bound,
+) -> anyhow::Result<ExitCode> {
     let plan = spools::Plan::new(&startup.spools)?;
     let (spool, recovering) = open_spool(&plan)?;
     if let Some(notice) = &plan.notice {
@@ -150,6 +155,7 @@ async fn serve_async(policy: Arc<dyn Policy>, startup: Startup, bound: Bound) ->
         orders: OrdersFile::open(&plan.dir)?,
         settings,
     });
+    engine.share_limits(throttles);
     // Everything that can fail comes before the first message moves.
     let stops = Stops::new()?;
     let mut smtp = Vec::new();

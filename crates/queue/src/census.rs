@@ -5,6 +5,7 @@
 //! is with whoever took them and not seen here.
 
 use crate::core::{QueueCore, QueueKey, ReadyKey};
+use crate::grants::Waiter;
 use crate::ready::ReadyQueue;
 use clock::{Duration, Instant, Now};
 use message::MessageId;
@@ -96,7 +97,11 @@ impl QueueCore {
         let timer_comes = queue.promotes_after + TIMER_LATE_MAX >= now;
         let comes = |r: &ReadyQueue| !r.messages.is_empty() || r.selects_at + TIMER_LATE_MAX >= now;
         let is_called = |leg: &ReadyKey| self.ready.get(leg).is_some_and(comes);
-        !answer_comes && !is_held && !timer_comes && !queue.waits_at.iter().any(is_called)
+        let who = [Waiter::Promote(key), Waiter::Pick(key)];
+        let picked = queue.picked.and_then(|leg| self.ready.get(&leg)).and_then(|ready| ready.selection_rates.pot());
+        let pots = queue.message_rate.pot().into_iter().chain(picked);
+        let is_granted = pots.into_iter().any(|pot| who.iter().any(|who| self.rates.grants.awaits(pot, *who)));
+        !answer_comes && !is_granted && !is_held && !timer_comes && !queue.waits_at.iter().any(is_called)
     }
 
     /// True when a ready queue has messages and nobody who will come for them: likewise.
@@ -104,7 +109,11 @@ impl QueueCore {
         let Some(ready) = self.ready.get(&key).filter(|r| !r.messages.is_empty()) else { return false };
         // A connection that is not idle asks again by itself.
         let all_idle = ready.idle.len() == ready.connections.len();
-        let is_called = self.leases.awaits(&ready.leases, key) || ready.closed_until() > now;
+        let pot = ready.connection_rates.pot();
+        let is_granted = pot.is_some_and(|pot| self.rates.grants.awaits(pot, Waiter::Open(key)));
+        let asks_again = ready.leases_after + TIMER_LATE_MAX >= now && ready.leases_after > Instant::ZERO;
+        let is_called =
+            self.leases.awaits(&ready.leases, key) || ready.closed_until() > now || is_granted || asks_again;
         all_idle && !is_called && ready.opens_after + TIMER_LATE_MAX < now
     }
 }

@@ -7,13 +7,14 @@ use crate::core::{ConnKey, QueueCore, QueueKey, Queued, ReadyKey, Take, Timer, i
 use crate::effect::{Effect, Opening};
 use crate::ending::Failure;
 use crate::feedback::Bearing;
+use crate::grants::Waiter;
 use crate::messages::List;
 use crate::ready::{Connection, ReadyQueue};
 use crate::scheduled::Fate;
 use crate::settle::Verdict;
 use crate::shared::LeaseSet;
 use crate::sources::SourceFault;
-use clock::Now;
+use clock::{Duration, Instant, Now};
 use message::Message;
 use smtp_wire::{EnhancedCode, Reply};
 
@@ -58,7 +59,11 @@ impl QueueCore {
         }
         let Some(connection) = ready.connections.get_mut(conn.slot) else { return Take::Close };
         let turn_is_over = ready.messages.is_empty() || connection.taken >= LEASE_TURN;
-        if turn_is_over && self.leases.are_missed(&connection.leases) {
+        if connection.is_lost || (turn_is_over && self.leases.are_missed(&connection.leases)) {
+            return Take::Close;
+        }
+        if self.rates.grants.is_away() && self.leases.are_exceeded(&ready.leases) {
+            // This node alone may have its share of the cluster's limits, and no more.
             return Take::Close;
         }
         if ready.messages.is_empty() {
@@ -66,7 +71,13 @@ impl QueueCore {
         }
         if let Err(wait) = ready.message_rates.admit(&mut self.rates, now.mono) {
             // Beyond its patience a connection would be held for nothing, and may be what others wait for.
-            return if wait > ready.patience() { Take::Close } else { Take::After(wait) };
+            if wait > ready.patience() {
+                return Take::Close;
+            }
+            let Some(pot) = ready.message_rates.lacks(&self.rates, now.mono) else { return Take::After(wait) };
+            // The answer wakes it.
+            self.await_grant(now.mono, pot, Waiter::Take(conn));
+            return Take::After(wait.max(GRANT_LOOK));
         }
         connection.taken += 1;
         ready.consecutive_failures = 0;
@@ -95,16 +106,27 @@ impl QueueCore {
     /// A connection is over; it gave its messages back or settled them before.
     pub fn connection_ended(&mut self, now: Now, conn: ConnKey) {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
-        if let Some(connection) = ready.connections.try_remove(conn.slot) {
-            ready.idle.retain(|slot| *slot != conn.slot);
+        // What it had, the cluster has again.
+        if !self.rates.grants.is_away() {
+            ready.leases_after = Instant::ZERO;
+        }
+        if let Some(connection) = self.remove_connection(conn) {
             self.leases.give_back(&connection.leases);
             self.call_for_leases(now, &connection.leases);
         }
         self.serve(now, conn.ready);
     }
 
+    pub(crate) fn remove_connection(&mut self, conn: ConnKey) -> Option<Connection> {
+        let ready = self.ready.get_mut(&conn.ready)?;
+        let connection = ready.connections.try_remove(conn.slot)?;
+        ready.idle.retain(|slot| *slot != conn.slot);
+        ready.leasing = ready.leasing.filter(|slot| *slot != conn.slot);
+        Some(connection)
+    }
+
     /// Calls those who wait for leases that came back, before whoever gave them back may take them again.
-    fn call_for_leases(&mut self, now: Now, leases: &LeaseSet) {
+    pub(crate) fn call_for_leases(&mut self, now: Now, leases: &LeaseSet) {
         for _ in 0..self.leases.in_line(leases) {
             let Some(key) = self.leases.call_next(leases) else { return };
             self.serve(now, key);
@@ -217,6 +239,19 @@ impl QueueCore {
             if now.mono < ready.opens_after {
                 return;
             }
+            // The cluster is asked for one connection after the other.
+            let asks = !ready.cluster_leases.is_empty() && !self.rates.grants.is_away();
+            if asks && (ready.leasing.is_some() || now.mono < ready.leases_after) {
+                return;
+            }
+            let alone_from = self.rates.grants.alone_from();
+            if !ready.cluster_leases.is_empty() && now.mono < alone_from {
+                if ready.leases_after != alone_from {
+                    ready.leases_after = alone_from;
+                    self.wheel.insert(alone_from, Timer::Open(key));
+                }
+                return;
+            }
             if let Some(rest) = self.sources.rests(now.mono, &ready.leg.source.name) {
                 ready.opens_after = now.mono + rest;
                 self.wheel.insert(ready.opens_after, Timer::Open(key));
@@ -226,6 +261,9 @@ impl QueueCore {
             let opening_waits = ready.connection_rates.check(&self.rates, now.mono).err();
             if let Some(wait) = opening_waits.max(messages_wait.filter(|wait| *wait > ready.patience())) {
                 ready.rate_awaited_since = opening_waits.and(ready.rate_awaited_since.or(Some(now.wall)));
+                if let Some(pot) = ready.connection_rates.lacks(&self.rates, now.mono) {
+                    return self.await_grant(now.mono, pot, Waiter::Open(key));
+                }
                 ready.opens_after = now.mono + wait;
                 self.wheel.insert(ready.opens_after, Timer::Open(key));
                 return;
@@ -235,11 +273,19 @@ impl QueueCore {
                 ready.lease_awaited_since.get_or_insert(now.wall);
                 return;
             }
-            ready.lease_awaited_since = None;
-            let _admitted = ready.connection_rates.admit(&mut self.rates, now.mono);
-            let slot = ready.connections.insert(Connection { idle: false, taken: 0, leases: ready.leases.clone() });
+            let leases = ready.leases.clone();
+            let slot = ready.connections.insert(Connection { idle: false, taken: 0, leases, is_lost: false });
+            if asks {
+                // The rate is charged when the leases are had: who is refused has opened nothing.
+                ready.leasing = Some(slot);
+            } else {
+                ready.lease_awaited_since = None;
+                let _admitted = ready.connection_rates.admit(&mut self.rates, now.mono);
+            }
             let conn = ConnKey { ready: key, slot };
-            let opening = Opening { conn, ready_name: ready.name.clone(), leg: ready.leg.clone() };
+            let (ready_name, leg, leases) = (ready.name.clone(), ready.leg.clone(), ready.cluster_leases.clone());
+            let is_first = ready.connections.len() == 1;
+            let opening = Opening { conn, ready_name, leg, leases, asks, is_first };
             self.effects.push(Effect::Open(opening));
         }
     }
@@ -277,5 +323,7 @@ impl QueueCore {
 
 /// Messages of resting sources that go back at one visit.
 const RETURNED_PER_VISIT: usize = 2048;
+/// How soon a connection looks again that waits for a grant, whether the answer woke it or not.
+const GRANT_LOOK: Duration = Duration::from_secs(1);
 /// Messages a connection may take while others wait for what it needs.
 const LEASE_TURN: usize = 16;

@@ -14,6 +14,7 @@ use crate::effect::Effect;
 use crate::ending::{Endings, Failure};
 use crate::epoch::Epoch;
 use crate::explain::Wait;
+use crate::grants::PotKey;
 use crate::messages::{Messages, SlotNumber};
 use crate::orders::Orders;
 use crate::pool::Rotation;
@@ -168,6 +169,8 @@ pub(crate) enum Timer {
     Open(ReadyKey),
     /// The source of a ready queue may be chosen again.
     Select(ReadyKey),
+    /// The cluster may be asked again.
+    Grants(PotKey),
     /// Somebody without a place in the spool may have waited too long.
     Spool,
 }
@@ -233,7 +236,7 @@ impl QueueCore {
     /// Policy's answer to `Effect::Configure`, or asked ahead of time.
     pub fn configured(&mut self, now: Now, key: QueueKey, config: Arc<QueueConfig>) {
         if let Some(queue) = self.scheduled.get_mut(&key) {
-            queue.configure(config, now.mono);
+            queue.configure(config, &mut self.rates, now.mono);
             self.promote(now, key);
         }
     }
@@ -379,6 +382,7 @@ impl QueueCore {
                 Timer::Expire(key) => self.look_for_expired(now, key),
                 Timer::Open(key) => self.serve(now, key),
                 Timer::Select(key) => self.call_waiters(now, key),
+                Timer::Grants(key) => self.call_for_grants(now, key),
                 Timer::Spool => self.spool_patient(now),
             }
         }
@@ -565,14 +569,14 @@ impl QueueCore {
         let identity = (name.clone(), leg.destination.identity().clone());
         if let Some(key) = self.ready_by_name.get(&identity).copied() {
             if let Some(ready) = self.ready.get_mut(&key) {
-                ready.redefine(leg);
+                ready.redefine(leg, &mut self.rates);
                 ready.last_used = now.mono;
             }
             return key;
         }
         let key = ReadyKey(self.fresh_key());
         self.ready_by_name.insert(identity, key);
-        let mut ready = ReadyQueue::new(name.clone(), leg, now.mono);
+        let mut ready = ReadyQueue::new(name.clone(), leg, &mut self.rates, now.mono);
         ready.suspended_until = self.ready_suspended_until(now, name);
         self.ready.insert(key, ready);
         key

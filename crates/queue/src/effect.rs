@@ -3,7 +3,10 @@
 
 use crate::core::{ConnKey, QueueKey};
 use crate::explain::Wait;
+use crate::grants::ClusterRates;
 use crate::ready::Leg;
+use crate::shared::LeaseSet;
+use clock::Instant;
 use config::QueueConfig;
 use std::sync::Arc;
 
@@ -28,8 +31,18 @@ pub enum Effect {
         config: Arc<QueueConfig>,
     },
     /// Open a connection; it then calls `QueueCore::take` and ends with
-    /// `QueueCore::connection_ended`.
+    /// `QueueCore::connection_ended`. One that asks for leases begins with `QueueCore::leased` or `QueueCore::lease_refused`.
     Open(Opening),
+    /// Ask whoever counts for the cluster for admissions; answer with `QueueCore::granted`, or `QueueCore::set_away` when
+    /// nobody does.
+    Grant {
+        /// Of all these rates at once.
+        of: ClusterRates,
+        /// At most so many.
+        count: u64,
+        /// Names the question.
+        asked_at: Instant,
+    },
     /// An idle connection may take again.
     Wake(ConnKey),
     /// Messages end without a connection: one more settler takes them with `QueueCore::take_ending`, settling each,
@@ -64,4 +77,10 @@ pub struct Opening {
     pub ready_name: Arc<str>,
     /// Source, path and destination as configured now.
     pub leg: Leg,
+    /// Leases of the cluster that it holds while it lives.
+    pub leases: LeaseSet,
+    /// They are to be asked for first: nobody counts on them yet.
+    pub asks: bool,
+    /// Its ready queue has no other connection.
+    pub is_first: bool,
 }

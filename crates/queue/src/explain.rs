@@ -125,7 +125,7 @@ impl QueueCore {
             let what = Some(order.reason.as_str().into());
             return Wait { why: Why::ReadyQueueWasSuspended, until: Some(order.expires), what };
         }
-        let rate = queue.message_rate.as_ref().and_then(|rate| rate.check(now.mono).err());
+        let rate = queue.message_rate.check(&self.rates, now.mono).err();
         if let Some(wait) = rate {
             return Wait::until(Why::MessageRateThrottle, now.wall + wait);
         }
@@ -175,7 +175,12 @@ impl QueueCore {
         });
         let key = self.ready_by_name.get(&(ready.name.clone(), ready.leg.destination.identity().clone()));
         let awaits = key.is_some_and(|key| self.leases.awaits(&ready.leases, *key));
-        let lease = (awaits && ready.connections.is_empty()).then(|| Wait::of(Why::ConnectionLimit));
+        let refused = (now.mono < ready.leases_after && ready.lease_awaited_since.is_some())
+            .then(|| Wait::until(Why::ConnectionLimit, now.wall_at(ready.leases_after)));
+        let lease = awaits.then(|| Wait::of(Why::ConnectionLimit)).or(refused).filter(|_| ready.connections.is_empty());
+        let unopened = ready.connections.is_empty().then(|| ready.connection_rates.check(&self.rates, now.mono).err());
+        let opening =
+            opening.or(unopened.flatten().map(|wait| Wait::until(Why::ConnectionRateThrottle, now.wall + wait)));
         let wait = self.why_source(now, ready).or(opening).or(lease).or(rate);
         Wait { what: Some(ready.name.clone()), ..wait.unwrap_or(Wait::of(Why::BehindOthers)) }
     }

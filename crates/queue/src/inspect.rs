@@ -4,8 +4,10 @@
 //! scheduled queues go in steps, so that nobody waits long for the lock.
 
 use crate::core::{ConnKey, QueueCore, QueueKey, ReadyKey};
+use crate::grants::Waiter;
 use crate::order::Order;
 use crate::ready::{Leg, ReadyQueue};
+use crate::shared::CONNECTION_LIMIT;
 use clock::{Now, WallTime};
 use std::sync::Arc;
 
@@ -95,12 +97,21 @@ impl QueueCore {
         if ready.messages.is_empty() {
             return Limits::default();
         }
-        let missing = self.leases.missing(&ready.leases, key);
+        // The cluster does not say which one was missing: the smallest, most likely.
+        let refused = || ready.cluster_leases.iter().min_by_key(|(_, limit)| *limit);
+        let missing =
+            self.leases.missing(&ready.leases, key).or_else(|| refused().filter(|_| now.mono < ready.leases_after));
         let connections = ready.lease_awaited_since.zip(missing).map(|(since, (name, limit))| Limited {
-            context: format!("additional_connection_limits: {name}: {limit}"),
+            context: match name.starts_with(CONNECTION_LIMIT) {
+                true => format!("connection_limit: {limit}"),
+                false => format!("additional_connection_limits: {name}: {limit}"),
+            },
             since,
         });
-        let waits = ready.opens_after > now.mono && ready.connection_rates.check(&self.rates, now.mono).is_err();
+        let pot = ready.connection_rates.pot();
+        let is_granted = pot.is_some_and(|pot| self.rates.grants.awaits(pot, Waiter::Open(key)));
+        let waits = (ready.opens_after > now.mono || is_granted)
+            && ready.connection_rates.check(&self.rates, now.mono).is_err();
         let rate = ready.leg.path.max_connection_rate.as_ref().filter(|_| waits);
         let connection_rate = ready
             .rate_awaited_since

@@ -9,6 +9,7 @@ use crate::asking::Asked;
 use crate::core::{QueueCore, QueueKey, ReadyKey, Timer, is_small};
 use crate::effect::Effect;
 use crate::epoch::Epoch;
+use crate::grants::{PotKey, Waiter};
 use crate::messages::SlotNumber;
 use crate::order::OrderId;
 use crate::orders::SUSPENSION_LOOK;
@@ -55,10 +56,16 @@ impl QueueCore {
     /// Calls those who wait for a ready queue once its source may be chosen again.
     fn call_waiters_after(&mut self, now: Instant, key: ReadyKey, wait: Duration) {
         let Some(ready) = self.ready.get_mut(&key) else { return };
-        let at = now + wait.min(SUSPENSION_LOOK);
+        let lacks = ready.selection_rates.lacks(&self.rates, now);
+        // Whoever is called by the answer needs no timer; it is the net below.
+        let least = if lacks.is_some() { GRANT_LOOK } else { Duration::ZERO };
+        let at = now + wait.clamp(least, SUSPENSION_LOOK);
         if ready.selects_at <= now || ready.selects_at > at {
             ready.selects_at = at;
             self.wheel.insert(at, Timer::Select(key));
+        }
+        if let Some(pot) = lacks {
+            self.await_grant(now, pot, Waiter::Select(key));
         }
     }
 
@@ -120,9 +127,17 @@ impl QueueCore {
         }
         // The rate is asked before the walk over the sources and charged after it: a walk for
         // nothing would shift their shares, a charge for nothing would slow the queue down.
-        if let Some(Err(wait)) = queue.message_rate.as_ref().map(|rate| rate.check(now.mono)) {
+        let lacks = queue.message_rate.lacks(&self.rates, now.mono);
+        let waits = queue.message_rate.check(&self.rates, now.mono).err();
+        if let Some(wait) = waits.filter(|_| lacks.is_none()) {
             queue.promotes_after = now.mono + wait;
             self.wheel.insert(queue.promotes_after, Timer::Promote(key));
+            return Gate::Stopped;
+        }
+        // A grant is not asked for in vain: it would be lost before there is a way.
+        let ways = (&self.rates, &self.sources);
+        if let Some(pot) = lacks.filter(|_| has_way(queue, &self.ready, ways, now.mono)) {
+            self.await_grant(now.mono, pot, Waiter::Promote(key));
             return Gate::Stopped;
         }
         let id = message.id;
@@ -132,17 +147,25 @@ impl QueueCore {
         {
             return Gate::Asks;
         }
-        let choice = choose(queue, &self.ready, (&self.rates, &self.sources), now.mono);
+        let mut choice = choose(queue, &self.ready, (&self.rates, &self.sources), now.mono);
         if choice.some_gone {
             queue.route_fresh_until = Instant::ZERO;
             refresh(queue, key, (now.mono, self.epoch), &mut self.effects);
         }
+        if let Some((leg, pot)) = choice.unsure {
+            // Its turn is kept until the answer comes.
+            queue.picked = Some(leg);
+            self.await_grant(now.mono, pot, Waiter::Pick(key));
+            return Gate::Stopped;
+        }
+        // A way that was not there when the grant was not asked for.
+        choice.leg = choice.leg.filter(|_| lacks.is_none());
         let Some(leg) = choice.leg else {
             choice.waits.into_iter().for_each(|(leg, wait)| self.call_waiters_after(now.mono, leg, wait));
             self.wait_for_room(key);
             return Gate::Stopped;
         };
-        let _admitted = queue.message_rate.as_mut().map(|rate| rate.admit(now.mono));
+        let _admitted = queue.message_rate.admit(&mut self.rates, now.mono);
         if let Some(ready) = self.ready.get_mut(&leg) {
             let _admitted = ready.selection_rates.admit(&mut self.rates, now.mono);
         }
@@ -219,7 +242,12 @@ fn has_way(
     now: Instant,
 ) -> bool {
     let is_small = queue.is_small();
-    let is_open = |ready: &ReadyQueue| ready.has_room(is_small) && ready.may_be_chosen(rates, sources, now).is_ok();
+    let is_open = |ready: &ReadyQueue| {
+        let may = || {
+            ready.may_be_chosen(rates, sources, now).is_ok() || ready.may_be_asked_for(rates, sources, now).is_some()
+        };
+        ready.has_room(is_small) && may()
+    };
     queue.route.as_ref().is_some_and(|way| way.legs.iter().filter_map(|leg| ready.get(leg)).any(is_open))
 }
 
@@ -232,6 +260,8 @@ struct Choice {
     /// Ways with room that may not be chosen now, and how long: their source's turn is not yet there
     /// (`source_selection_rate`), or it rests.
     waits: Vec<(ReadyKey, Duration)>,
+    /// The next way, when the cluster has to be asked whether it may be chosen.
+    unsure: Option<(ReadyKey, PotKey)>,
 }
 
 fn choose(
@@ -240,12 +270,25 @@ fn choose(
     (rates, sources): (&SharedRates, &Sources),
     now: Instant,
 ) -> Choice {
-    let mut choice = Choice { leg: None, some_gone: false, waits: Vec::new() };
+    let mut choice = Choice { leg: None, some_gone: false, waits: Vec::new(), unsure: None };
     let is_small = queue.is_small();
     let Some(way) = queue.route.as_mut() else { return choice };
+    let unsure = |leg: &ReadyKey| ready.get(leg).and_then(|ready| ready.may_be_asked_for(rates, sources, now));
+    // The turn that was kept.
+    if let Some(leg) = queue.picked.take().filter(|leg| way.legs.contains(leg))
+        && let Some(of) = ready.get(&leg).filter(|of| of.has_room(is_small))
+    {
+        let may = of.may_be_chosen(rates, sources, now).is_ok();
+        choice.unsure = unsure(&leg).map(|pot| (leg, pot));
+        if may || choice.unsure.is_some() {
+            choice.leg = Some(leg);
+            return choice;
+        }
+    }
     let usable = |i: usize| match ready.get(&way.legs[i]) {
         Some(ready) if ready.has_room(is_small) => match ready.may_be_chosen(rates, sources, now) {
             Ok(()) => true,
+            Err(_) if unsure(&way.legs[i]).is_some() => true,
             Err(wait) => {
                 choice.waits.push((way.legs[i], wait));
                 false
@@ -259,9 +302,12 @@ fn choose(
     };
     let index = way.rotation.next(usable);
     choice.leg = index.map(|i| way.legs[i]);
+    choice.unsure = choice.leg.and_then(|leg| Some((leg, unsure(&leg)?)));
     choice
 }
 
+/// How soon those are called who wait for a grant, whether the answer called them or not.
+const GRANT_LOOK: Duration = Duration::from_secs(5);
 /// Messages of one queue that one visit moves: below half a millisecond's work.
 const MESSAGES_PER_VISIT: usize = 1024;
 /// Messages one queue may promote before the next waiting queue has its turn.

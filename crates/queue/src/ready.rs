@@ -8,8 +8,9 @@ use crate::Why;
 use crate::core::QueueKey;
 use crate::epoch::Epoch;
 use crate::feedback::Window;
+use crate::grants::PotKey;
 use crate::line::Line;
-use crate::shared::{LeaseSet, Rates, SharedRates, lease_set};
+use crate::shared::{LeaseSet, Rates, SharedRates, lease_sets};
 use crate::sources::Sources;
 use clock::{Duration, Instant, WallTime};
 use config::{EgressPath, EgressSource};
@@ -121,6 +122,12 @@ pub(crate) struct ReadyQueue {
     pub selection_rates: Rates,
     /// What each connection needs.
     pub leases: LeaseSet,
+    /// Those of them that the cluster counts.
+    pub cluster_leases: LeaseSet,
+    /// The connection for which the cluster is asked.
+    pub leasing: Option<usize>,
+    /// The cluster had no lease: it is asked again then.
+    pub leases_after: Instant,
     pub last_used: Instant,
 }
 
@@ -132,16 +139,21 @@ pub(crate) struct Connection {
     pub taken: usize,
     /// What it took of what others need too.
     pub leases: LeaseSet,
+    /// The cluster has given its lease to somebody else: it takes nothing more.
+    pub is_lost: bool,
 }
 
 impl ReadyQueue {
-    pub fn new(name: Arc<str>, leg: Leg, now: Instant) -> ReadyQueue {
+    pub fn new(name: Arc<str>, leg: Leg, rates: &mut SharedRates, now: Instant) -> ReadyQueue {
         let mut queue = ReadyQueue {
             name,
             message_rates: Rates::default(),
             connection_rates: Rates::default(),
             selection_rates: Rates::default(),
             leases: LeaseSet::default(),
+            cluster_leases: LeaseSet::default(),
+            leasing: None,
+            leases_after: Instant::ZERO,
             leg,
             messages: Line::default(),
             waiters: VecDeque::new(),
@@ -158,14 +170,14 @@ impl ReadyQueue {
             rate_awaited_since: None,
             last_used: now,
         };
-        queue.set_rates();
+        queue.set_rates(rates);
         queue
     }
 
     /// Takes a new definition; rates keep their state unless they changed.
-    pub fn redefine(&mut self, leg: Leg) {
+    pub fn redefine(&mut self, leg: Leg, rates: &mut SharedRates) {
         self.leg = leg;
-        self.set_rates();
+        self.set_rates(rates);
     }
 
     /// A scheduled queue waits for room.
@@ -203,6 +215,12 @@ impl ReadyQueue {
         }
         let rests = sources.rests(now, &self.leg.source.name);
         self.selection_rates.check(rates, now).and(rests.map_or(Ok(()), Err))
+    }
+
+    /// The grant that is to be asked for before it is known whether a pool may choose this way.
+    pub fn may_be_asked_for(&self, rates: &SharedRates, sources: &Sources, now: Instant) -> Option<PotKey> {
+        let is_open = now >= self.closed_until() && sources.rests(now, &self.leg.source.name).is_none();
+        self.selection_rates.is_unsure_of(rates, now).filter(|_| is_open)
     }
 
     /// When it may send again: an order, or a destination that is dead.
@@ -253,13 +271,23 @@ impl ReadyQueue {
         (self.lease_awaited_since, self.rate_awaited_since) = (None, None);
     }
 
-    fn set_rates(&mut self) {
-        let path = &self.leg.path;
-        self.message_rates.redefine(path.max_message_rate.as_ref(), &path.additional_message_rate_throttles);
-        self.connection_rates.redefine(path.max_connection_rate.as_ref(), &BTreeMap::new());
-        self.selection_rates.redefine(path.source_selection_rate.as_ref(), &path.additional_source_selection_rates);
+    /// What its limits are for this node now.
+    pub fn set_leases(&mut self, rates: &SharedRates) {
+        (self.leases, self.cluster_leases) = lease_sets(&self.leg.path, &self.name, &rates.grants);
+    }
+
+    fn set_rates(&mut self, rates: &mut SharedRates) {
+        let (path, name) = (&self.leg.path, &self.name);
+        let of_messages = (path.max_message_rate.as_ref(), || format!("kumomta.max_message_rate.{name}"));
+        self.message_rates.redefine(of_messages, &path.additional_message_rate_throttles, rates);
+        let of_connections = (path.max_connection_rate.as_ref(), || format!("{name}-connection-rate"));
+        self.connection_rates.redefine(of_connections, &BTreeMap::new(), rates);
+        let source = &self.leg.source.name;
+        let name = || format!("kumomta.source_selection_rate.{name}.{source}");
+        let of_source = (path.source_selection_rate.as_ref(), name);
+        self.selection_rates.redefine(of_source, &path.additional_source_selection_rates, rates);
         self.window = Window::redefine(self.window, path.concurrency_feedback.as_ref());
-        self.leases = lease_set(&path.additional_connection_limits);
+        self.set_leases(rates);
     }
 }
 

@@ -10,11 +10,12 @@ use crate::epoch::Epoch;
 use crate::messages::List;
 use crate::order::{Action, Order, OrderId};
 use crate::pool::Rotation;
-use crate::throttle::{Gcra, Rate};
+use crate::shared::{Rates, SharedRates};
 use clock::{Duration, Instant, Now, WallTime};
 use config::{QueueConfig, RefreshStrategy};
 use hashbrown::{HashMap, HashSet};
 use message::{Message, MessageId};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The queue itself; `QueueCore` drives it.
@@ -42,7 +43,9 @@ pub(crate) struct ScheduledQueue {
     pub waits_at: HashSet<ReadyKey>,
     /// No promotion before this moment (`max_message_rate`).
     pub promotes_after: Instant,
-    pub message_rate: Option<Gcra>,
+    pub message_rate: Rates,
+    /// The way whose source is being asked for: the turn is its, if it may be chosen.
+    pub picked: Option<ReadyKey>,
     /// Orders that name this queue.
     pub orders: Vec<Arc<Order>>,
     /// Messages that expire at a time of their own.
@@ -96,7 +99,8 @@ impl ScheduledQueue {
             unfinished: false,
             waits_at: HashSet::new(),
             promotes_after: Instant::ZERO,
-            message_rate: None,
+            message_rate: Rates::default(),
+            picked: None,
             orders: Vec::new(),
             expiries: None,
             expires_at: Instant::ZERO,
@@ -107,10 +111,11 @@ impl ScheduledQueue {
         }
     }
 
-    pub fn configure(&mut self, config: Arc<QueueConfig>, now: Instant) {
+    pub fn configure(&mut self, config: Arc<QueueConfig>, rates: &mut SharedRates, now: Instant) {
         let changed = self.config.as_ref().is_none_or(|old| old.max_message_rate != config.max_message_rate);
         if changed {
-            self.message_rate = config.max_message_rate.as_ref().map(|spec| Gcra::new(Rate::from(spec)));
+            let own = (config.max_message_rate.as_ref(), || format!("kumomta.queue_message_rate.{}", self.name));
+            self.message_rate.redefine(own, &BTreeMap::new(), rates);
         }
         if self
             .config

@@ -6,30 +6,72 @@
 //! one comes back. Knows names and numbers, nothing of messages.
 
 use crate::core::ReadyKey;
+use crate::grants::{ClusterRates, Grants, PotKey};
 use crate::throttle::{Gcra, Rate};
 use clock::{Duration, Instant};
-use config::{LimitSpec, ThrottleSpec};
+use config::{EgressPath, ThrottleSpec};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// The memory of all named rates.
 #[derive(Debug, Default)]
-pub(crate) struct SharedRates(HashMap<Arc<str>, Instant>);
+pub(crate) struct SharedRates {
+    arrivals: HashMap<Arc<str>, Instant>,
+    /// What the cluster granted of those it counts.
+    pub grants: Grants,
+}
 
 impl SharedRates {
     fn arrival(&self, name: &str) -> Instant {
-        self.0.get(name).copied().unwrap_or(Instant::ZERO)
+        self.arrivals.get(name).copied().unwrap_or(Instant::ZERO)
     }
 
     /// Forgets what is as if it had never been.
     pub fn sweep(&mut self, now: Instant) {
-        self.0.retain(|_, arrival| *arrival > now);
+        self.arrivals.retain(|_, arrival| *arrival > now);
+        self.grants.sweep();
     }
 
-    /// Names with a memory.
+    /// Names with a memory, and sets of rates of the cluster.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.arrivals.len() + self.grants.len()
+    }
+
+    /// Whether the cluster admits one event now; else how long it does not for sure.
+    fn check(&self, of: &ClusterRates, now: Instant) -> Result<(), Duration> {
+        let key = of.pot();
+        if !self.grants.is_away() {
+            return if self.grants.in_hand(key, now) > 0 { Ok(()) } else { Err(self.grants.known_wait(key, now)) };
+        }
+        let shares = of.rates().iter().map(|(name, spec)| self.grants.share_of(spec).check(self.arrival(name), now));
+        shares.filter_map(Result::err).max().map_or(Ok(()), Err)
+    }
+
+    /// How long the cluster does not admit an event for sure.
+    pub fn wait_of(&self, pot: PotKey, now: Instant) -> Option<Duration> {
+        Some(self.check(self.grants.set(pot)?, now).err().unwrap_or_default())
+    }
+
+    /// How many events the cluster admits at once now.
+    pub fn admits_by(&self, pot: PotKey, now: Instant) -> u64 {
+        let Some(of) = self.grants.set(pot) else { return 0 };
+        if !self.grants.is_away() {
+            return self.grants.in_hand(pot, now);
+        }
+        let left = of.rates().iter().map(|(name, spec)| self.grants.share_of(spec).remaining(self.arrival(name), now));
+        left.min().unwrap_or(0)
+    }
+
+    /// Counts one event. What this node took is remembered as used up of its share, but no debt grows.
+    fn charge(&mut self, of: &ClusterRates, now: Instant) {
+        self.grants.spend(of.pot(), now);
+        for (name, spec) in of.rates() {
+            let rate = self.grants.share_of(spec);
+            let arrival = self.arrivals.entry(name.clone()).or_insert(Instant::ZERO);
+            let all_used = now + rate.tolerance() + rate.interval();
+            *arrival = rate.charge(*arrival, now).min(all_used);
+        }
     }
 }
 
@@ -38,20 +80,56 @@ impl SharedRates {
 pub(crate) struct Rates {
     own: Option<Gcra>,
     named: Vec<(Arc<str>, Rate)>,
+    /// Those that the cluster counts, whosever they are.
+    cluster: Option<ClusterRates>,
 }
 
 impl Rates {
-    /// Takes a definition; one's own rate keeps its memory unless it changed.
-    pub fn redefine(&mut self, own: Option<&ThrottleSpec>, named: &BTreeMap<String, ThrottleSpec>) {
-        let own = own.map(Rate::from);
-        if self.own.as_ref().map(Gcra::rate) != own {
-            self.own = own.map(Gcra::new);
+    /// Takes a definition; one's own rate keeps its memory unless it changed. `own_name` is what the cluster calls it.
+    pub fn redefine(
+        &mut self,
+        (own, own_name): (Option<&ThrottleSpec>, impl Fn() -> String),
+        named: &BTreeMap<String, ThrottleSpec>,
+        shared: &mut SharedRates,
+    ) {
+        let is_on = shared.grants.is_on();
+        let of_cluster = |spec: &&ThrottleSpec| is_on && !spec.local;
+        let mine = own.filter(|spec| !of_cluster(spec)).map(Rate::from);
+        if self.own.as_ref().map(Gcra::rate) != mine {
+            self.own = mine.map(Gcra::new);
         }
-        self.named = named.iter().map(|(name, spec)| (name.as_str().into(), Rate::from(spec))).collect();
+        let of_node = named.iter().filter(|(_, spec)| !of_cluster(spec));
+        self.named = of_node.map(|(name, spec)| (name.as_str().into(), Rate::from(spec))).collect();
+        let key = |name: &str, spec: &ThrottleSpec| (cluster_key(name, spec).into(), *spec);
+        let own = own.filter(of_cluster).map(|spec| key(&own_name(), spec));
+        let named = named.iter().filter(|(_, spec)| of_cluster(spec)).map(|(name, spec)| key(name, spec));
+        self.cluster = shared.grants.set_of(own.into_iter().chain(named).collect());
     }
 
-    /// Whether all admit one event now; else the longest wait.
+    /// The cluster's rates of which there is no grant, when nothing else is in the way.
+    pub fn lacks(&self, shared: &SharedRates, now: Instant) -> Option<PotKey> {
+        let of = self.cluster.as_ref()?;
+        (self.check_here(shared, now).is_ok() && shared.check(of, now).is_err()).then(|| of.pot())
+    }
+
+    /// The same, when it is not even known whether one is to be had.
+    pub fn is_unsure_of(&self, shared: &SharedRates, now: Instant) -> Option<PotKey> {
+        self.lacks(shared, now).filter(|pot| !shared.grants.is_away() && shared.grants.known_wait(*pot, now).is_zero())
+    }
+
+    /// The set that the cluster counts.
+    pub fn pot(&self) -> Option<PotKey> {
+        self.cluster.as_ref().map(ClusterRates::pot)
+    }
+
+    /// Whether all admit one event now; else the longest wait. It is zero when the cluster has to be asked first.
     pub fn check(&self, shared: &SharedRates, now: Instant) -> Result<(), Duration> {
+        let here = self.check_here(shared, now).err();
+        let there = self.cluster.as_ref().and_then(|of| shared.check(of, now).err());
+        here.max(there).map_or(Ok(()), Err)
+    }
+
+    fn check_here(&self, shared: &SharedRates, now: Instant) -> Result<(), Duration> {
         let own = self.own.iter().map(|gcra| gcra.check(now));
         let named = self.named.iter().map(|(name, rate)| rate.check(shared.arrival(name), now));
         own.chain(named).filter_map(Result::err).max().map_or(Ok(()), Err)
@@ -64,20 +142,43 @@ impl Rates {
             gcra.admit(now)?;
         }
         for (name, rate) in &self.named {
-            let arrival = shared.0.entry(name.clone()).or_insert(Instant::ZERO);
+            let arrival = shared.arrivals.entry(name.clone()).or_insert(Instant::ZERO);
             *arrival = rate.charge(*arrival, now);
+        }
+        if let Some(of) = &self.cluster {
+            shared.charge(of, now);
         }
         Ok(())
     }
 }
 
-/// Named leases that a connection needs, each with its limit.
-pub(crate) type LeaseSet = Arc<[(Arc<str>, u64)]>;
-
-/// The leases of a path's `additional_connection_limits`.
-pub(crate) fn lease_set(limits: &BTreeMap<String, LimitSpec>) -> LeaseSet {
-    limits.iter().map(|(name, spec)| (name.as_str().into(), spec.limit)).collect()
+/// What the cluster counts a rate under: one that changed is another (KumoMTA behaviour).
+fn cluster_key(name: &str, spec: &ThrottleSpec) -> String {
+    format!("{name}:{}:{}:{}", spec.limit, spec.burst(), spec.period_s)
 }
+
+/// Named leases that a connection needs, each with its limit.
+pub type LeaseSet = Arc<[(Arc<str>, u64)]>;
+
+/// The leases that a connection of a path needs: all, as this node counts them, and those of the cluster. `connection_limit`
+/// is among them only when the cluster counts it: within a node it is a number of the ready queue.
+pub(crate) fn lease_sets(path: &EgressPath, ready_name: &str, grants: &Grants) -> (LeaseSet, LeaseSet) {
+    let limits = &path.additional_connection_limits;
+    if !grants.is_on() {
+        return (limits.iter().map(|(name, spec)| (name.as_str().into(), spec.limit)).collect(), LeaseSet::default());
+    }
+    let own = (!path.connection_limit.local).then(|| format!("{CONNECTION_LIMIT}{ready_name}"));
+    let own = own.as_deref().map(|name| (name, &path.connection_limit));
+    let named = limits.iter().map(|(name, spec)| (name.as_str(), spec));
+    let all: Vec<(Arc<str>, _)> = named.chain(own).map(|(name, spec)| (name.into(), spec)).collect();
+    let of_cluster = all.iter().filter(|(_, spec)| !spec.local);
+    let of_cluster = of_cluster.map(|(name, spec)| (name.clone(), spec.limit)).collect();
+    let here = |spec: &config::LimitSpec| if spec.local { spec.limit } else { grants.limit(spec.limit) };
+    (all.iter().map(|(name, spec)| (name.clone(), here(spec))).collect(), of_cluster)
+}
+
+/// Before the name of a ready queue: its `connection_limit` (KumoMTA's name).
+pub(crate) const CONNECTION_LIMIT: &str = "kumomta.connection_limit.";
 
 /// All leases out, and who waits for one.
 #[derive(Debug, Default)]
@@ -142,6 +243,11 @@ impl Leases {
         }
         set.iter().for_each(|(name, _)| self.0.entry(name.clone()).or_default().taken += 1);
         true
+    }
+
+    /// True when more are out than these limits allow: they were less than they are.
+    pub fn are_exceeded(&self, set: &LeaseSet) -> bool {
+        set.iter().any(|(name, limit)| self.0.get(name).is_some_and(|lease| lease.taken > *limit))
     }
 
     /// Gives one of each back.
@@ -249,8 +355,8 @@ mod tests {
         let named = |text| BTreeMap::from([("all".to_owned(), spec(text))]);
         let (mut shared, now) = (SharedRates::default(), Instant::from_micros(1));
         let (mut fast, mut slow) = (Rates::default(), Rates::default());
-        fast.redefine(Some(&spec("100/s,max_burst=1")), &named("10/s,max_burst=2"));
-        slow.redefine(None, &named("10/s,max_burst=2"));
+        fast.redefine((Some(&spec("100/s,max_burst=1")), String::new), &named("10/s,max_burst=2"), &mut shared);
+        slow.redefine((None, String::new), &named("10/s,max_burst=2"), &mut shared);
         assert_eq!(fast.admit(&mut shared, now), Ok(()));
         assert_eq!(slow.admit(&mut shared, now), Ok(()));
         assert_eq!(slow.admit(&mut shared, now), Err(Duration::from_millis(100)), "the burst went to both");

@@ -27,6 +27,13 @@ impl Rate {
         Rate { interval, tolerance }
     }
 
+    /// The part of a shared rate that one node takes by itself. The burst is rounded up; the rate is stretched, not
+    /// rounded to whole events.
+    pub fn share(spec: &ThrottleSpec, share: f64) -> Rate {
+        let burst = ((spec.burst() as f64 * share).ceil() as u64).max(1);
+        Rate::new(spec.limit, spec.period().div_f64(share), burst)
+    }
+
     /// Whether an event may happen now, given the theoretical arrival time; else how long to wait before asking again.
     pub fn check(&self, arrival: Instant, now: Instant) -> Result<(), Duration> {
         match arrival.saturating_since(now).checked_sub(self.tolerance) {

@@ -105,6 +105,10 @@ impl Model {
                 key.into_iter().for_each(|key| self.act(key, *how));
             }
             Op::Order(what, whom) => self.order(*what, *whom),
+            Op::Pass(ms) if ms % 4 == 3 => {
+                self.rig.pass(Duration::from_millis(u64::from(*ms)));
+                self.rig.core.set_away(self.rig.now, false);
+            }
             Op::Pass(ms) => self.rig.pass(Duration::from_millis(u64::from(*ms))),
         }
         self.effects.extend(self.rig.drain());
@@ -168,14 +172,27 @@ impl Model {
                     route(ways[self.route as usize % 3], &path(self.settings.1.clone()), self.route % 40),
                 );
             }
+            Effect::Open(opening) if opening.asks && fails => {
+                core.lease_refused(now, opening.conn, Duration::from_millis(self.route % 700));
+            }
+            Effect::Open(opening) if opening.asks && !core.leased(now, opening.conn) => {
+                core.connection_ended(now, opening.conn);
+            }
             Effect::Open(opening) => {
                 let before = self.connections.insert(opening.conn.id(), (opening.conn, Doing::Opening));
                 assert!(before.is_none(), "two connections under one key");
             }
             Effect::Wake(conn) => {
-                if let Some((_, Doing::Idle)) = self.connections.get(&conn.id()) {
+                if let Some((_, Doing::Idle | Doing::Pausing(_))) = self.connections.get(&conn.id()) {
                     self.ask(conn);
                 }
+            }
+            // Nobody counts for the cluster, or somebody does again.
+            Effect::Grant { .. } if fails => core.set_away(now, true),
+            Effect::Grant { of, count, asked_at } => {
+                let granted = if self.faults { count.min(self.route % 3) } else { count };
+                let wait = if granted < count { Duration::from_millis(self.route % 400) } else { Duration::ZERO };
+                core.granted(now, &of, asked_at, granted, wait);
             }
             Effect::Settle => {
                 if let Some((queued, ending)) = core.take_ending() {
@@ -332,7 +349,10 @@ impl Model {
         let conns: Vec<ConnKey> = self.connections.values().map(|(conn, _)| *conn).collect();
         conns.into_iter().for_each(|conn| self.end(conn));
         self.rig.pass(Duration::from_secs(3 * 3600));
+        // A question that nobody has taken yet remembers what it asks for.
+        self.effects.clear();
         self.rig.drain();
+        self.rig.pass(Duration::from_secs(120));
         assert_eq!(self.rig.core.footprint(), Footprint::default(), "everything is forgotten");
     }
 }
@@ -358,9 +378,13 @@ proptest! {
         connection_limit in prop_oneof![Just(1usize), Just(2), Just(32)],
         rated in any::<bool>(),
         asks in any::<bool>(),
+        cluster in any::<bool>(),
         leases in prop_oneof![Just(None), Just(Some(1)), Just(Some(3))],
     ) {
         let mut model = Model::new((max_ready, connection_limit), rated, leases);
+        if cluster {
+            model.rig.core.join_cluster(0.5);
+        }
         if asks {
             model.rig.core.ask_before_ready();
         }

@@ -1,14 +1,17 @@
-//! Throttles that scripts make by name: one hit at a time, counted for the whole process or, in Redis, for all nodes.
+//! Throttles that scripts make by name: one hit at a time, counted for the whole process or, in Redis, for all nodes; and
+//! there the rates and limits of queues and paths.
 //!
 //! In: a name and a rate. Out: a [`Verdict`]. The counting is `queue::throttle`'s, the project's one GCRA; here is its memory,
 //! [`Local`], with a bound, and the same in Redis. While Redis does not answer each node goes on by itself, from what it
 //! took itself before. Never fails a hit. Deliberately absent: what is done about a refusal.
 
+mod limits;
 mod local;
 mod redis;
 mod verdict;
 
 pub use crate::redis::ShareError;
+pub use limits::{Holder, WANTED_MS};
 pub use local::{Local, NAMES_MAX};
 pub use verdict::Verdict;
 

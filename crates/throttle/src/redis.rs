@@ -18,7 +18,7 @@ use thiserror::Error;
 pub(crate) struct Redis {
     client: Client,
     address: String,
-    answer_max: Duration,
+    pub(crate) answer_max: Duration,
     share: f64,
     state: Mutex<State>,
 }
@@ -32,10 +32,12 @@ enum State {
 }
 
 #[derive(Clone)]
-struct Link {
-    connection: MultiplexedConnection,
+pub(crate) struct Link {
+    pub(crate) connection: MultiplexedConnection,
     /// The server has redis-cell.
     has_cell: bool,
+    /// When the server was started, if it says so.
+    pub(crate) born: Option<time::Instant>,
 }
 
 /// Why throttles cannot be shared.
@@ -81,19 +83,37 @@ impl Redis {
 
     /// One hit; `None` when the server does not answer.
     pub async fn hit(&self, key: &str, spec: &ThrottleSpec) -> Option<Verdict> {
+        self.asked(async |link| ask(link, key, spec).await).await
+    }
+
+    /// The answer to any question; `None` when the server does not answer.
+    pub async fn asked<T>(&self, question: impl AsyncFnOnce(Link) -> Result<T, RedisError>) -> Option<T> {
         let link = self.link().await?;
-        match tokio::time::timeout(self.answer_max, ask(link, key, spec)).await {
-            Ok(Ok(verdict)) => Some(verdict),
+        match tokio::time::timeout(self.answer_max, question(link)).await {
+            Ok(Ok(answer)) => Some(answer),
             Ok(Err(error)) => self.is_away(&error),
             Err(_) => self.is_away(&format_args!("no answer within {:?}", self.answer_max)),
         }
     }
 
+    /// What this node takes by itself while the server is away.
+    pub fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// True while the server answers.
+    pub fn is_here(&self) -> bool {
+        matches!(*self.state(), State::Here(_))
+    }
+
+    /// True while the server is known to be just started.
+    pub fn is_young(&self) -> bool {
+        matches!(&*self.state(), State::Here(link) if link.is_young(self.answer_max))
+    }
+
     /// What this node admits by itself while the server is away.
     pub fn share_of(&self, spec: &ThrottleSpec) -> Rate {
-        let part = |count: u64| ((count as f64 * self.share).ceil() as u64).max(1);
-        // The burst is a number of hits; the rate is stretched, not rounded to whole hits.
-        Rate::new(spec.limit, spec.period().div_f64(self.share), part(spec.burst()))
+        Rate::share(spec, self.share)
     }
 
     async fn link(&self) -> Option<Link> {
@@ -120,7 +140,7 @@ impl Redis {
         }
     }
 
-    fn is_away(&self, why: &dyn std::fmt::Display) -> Option<Verdict> {
+    fn is_away<T>(&self, why: &dyn std::fmt::Display) -> Option<T> {
         let mut state = self.state();
         if matches!(*state, State::Here(_)) {
             let percent = self.share * 100.0;
@@ -154,7 +174,9 @@ async fn link(client: &Client, limit: Duration) -> Result<Link, RedisError> {
     // Whoever may not ask has to do without.
     let known = ::redis::cmd("COMMAND").arg("INFO").arg("CL.THROTTLE").query_async::<Value>(&mut connection).await;
     let has_cell = matches!(known, Ok(Value::Array(found)) if found.iter().any(|one| !matches!(one, Value::Nil)));
-    Ok(Link { connection, has_cell })
+    let info = ::redis::cmd("INFO").arg("server").query_async::<String>(&mut connection).await;
+    let born = info.ok().and_then(|info| uptime(&info)).and_then(|up| time::Instant::now().checked_sub(up));
+    Ok(Link { connection, has_cell, born })
 }
 
 async fn ask(mut link: Link, key: &str, spec: &ThrottleSpec) -> Result<Verdict, RedisError> {
@@ -191,6 +213,12 @@ fn of_cell((refused, limit, remaining, retry_after_s, reset_after_s): (i64, u64,
     }
 }
 
+/// How long the server has run, by its own word.
+fn uptime(info: &str) -> Option<Duration> {
+    let seconds = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"))?;
+    seconds.trim().parse().ok().map(Duration::from_secs)
+}
+
 /// An address as the log may have it.
 fn without_password(address: &str) -> String {
     match (address.split_once("://"), address.rsplit_once('@')) {
@@ -216,15 +244,21 @@ return {0, arrival - now}
 ";
 
 /// Before the keys of the script: what redis-cell keeps under the bare ones has another form.
-const OURS: &str = "postrider:";
+pub(crate) const OURS: &str = "postrider:";
 /// Numbers of Redis's Lua are exact up to 2^53; half of it leaves room for the clock.
-const MICROS_MAX: u64 = 1 << 52;
+pub(crate) const MICROS_MAX: u64 = 1 << 52;
 /// How long a server that is away is left alone.
 const PAUSE: time::Duration = time::Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_says_how_long_it_has_run() {
+        let up = uptime("# Server\r\nredis_version:7.0.15\r\nuptime_in_seconds:61\r\nuptime_in_days:0\r\n");
+        assert_eq!((up, uptime("# Server\r\n")), (Some(Duration::from_secs(61)), None));
+    }
 
     #[test]
     fn passwords_stay_out_of_the_log() {

@@ -89,6 +89,8 @@ impl World {
                 self.server_soon(delay, ServerEvent::Routed(queue, name, config));
             }
             Effect::Settle => self.settler_soon(),
+            // It is no cluster.
+            Effect::Grant { .. } => {}
             // Its policy has no handler of `throttle_insert_ready_queue`.
             Effect::Ask => {}
             Effect::Spool => self.spooler_soon(),

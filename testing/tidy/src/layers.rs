@@ -49,11 +49,12 @@ pub const LAYERS: [(&str, u8); 28] = [
 ];
 
 /// Edges inside a layer: from, to, why.
-pub const SIDEWAYS: [(&str, &str, &str); 4] = [
+pub const SIDEWAYS: [(&str, &str, &str); 5] = [
     ("spool", "message", "what is stored is a Sealed; the codec of its envelope is message's"),
     ("engine", "net", "the engine drives connections that net opens"),
     ("engine", "store", "the engine waits for commits that store makes"),
     ("engine", "telemetry", "the engine reports what it did"),
+    ("engine", "throttle", "the engine asks Redis for what the cluster counts"),
 ];
 
 /// Drivers and everything above them may wait, read clocks and open files.

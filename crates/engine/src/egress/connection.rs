@@ -5,6 +5,7 @@
 //! ready queue bears the failure. Ends by telling the queue, whatever happened.
 
 use crate::egress::carriage::Carriage;
+use crate::egress::cluster::Lease;
 use crate::egress::delivery::Delivery;
 use crate::egress::dialling;
 use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
@@ -58,13 +59,17 @@ impl Engine {
             waker: Arc::default(),
             in_hand: InHand::default(),
             dispatcher: Arc::new(Dispatcher::new(session_id, now)),
+            lease: Lease::of(&opening, session_id.to_string()),
             shutdown_timeout: opening.leg.path.system_shutdown_timeout.map(config::Duration::get),
         };
         self.connections().insert(opening.conn, held.clone());
         let engine = self.clone();
         self.deliveries.spawn(async move {
             let conn = opening.conn;
-            let in_hand = held.in_hand.clone();
+            if !engine.lease(&opening, &held).await {
+                return;
+            }
+            let (in_hand, leased) = (held.in_hand.clone(), held.clone());
             let end = Guarded(Box::pin(engine.run_connection(opening, held))).await;
             let panicked = in_hand.take_all();
             let end = end.unwrap_or_else(|| Err(Unreached::Hosts(Reply::new(451, PANICKED))));
@@ -72,6 +77,7 @@ impl Engine {
                 // Counted as an attempt: a message that breaks sessions must not be tried at once again.
                 engine.settle_untried(queued, Verdict::Transient, &Reply::new(451, PANICKED), None);
             }
+            engine.give_back(&leased).await;
             engine.connections().remove(&conn);
             engine.report(conn, end);
         });
@@ -312,6 +318,8 @@ pub(crate) struct Held {
     pub waker: Arc<Notify>,
     pub in_hand: InHand,
     pub dispatcher: Arc<Dispatcher>,
+    /// What it holds of the cluster's limits.
+    pub lease: Option<Arc<Lease>>,
     /// How long it may take at the end of the program, where its path says so.
     pub shutdown_timeout: Option<Duration>,
 }

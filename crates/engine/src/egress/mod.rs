@@ -4,6 +4,7 @@ mod asking;
 pub(crate) mod broken_tls;
 pub(crate) mod carriage;
 mod carrier;
+mod cluster;
 pub(crate) mod connection;
 mod courier;
 mod delivery;

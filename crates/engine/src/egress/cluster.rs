@@ -1,0 +1,176 @@
+//! What a node of a cluster does beside its mail: asking for grants and leases, renewing these, noticing that Redis is gone.
+//!
+//! Nothing here runs without `kumo.configure_redis_throttles`. Every question has a time limit, `response_timeout`; each
+//! answer, and that there is none, goes to the queue, which decides.
+
+use crate::egress::connection::Held;
+use crate::engine::Engine;
+use clock::Instant;
+use queue::{ClusterRates, Opening};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use throttle::{Holder, Throttles};
+
+/// The leases of one connection.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    holder: Holder,
+    is_held: AtomicBool,
+}
+
+impl Lease {
+    /// Those of a connection that is to be opened; `None` when it needs none.
+    pub fn of(opening: &Opening, id: String) -> Option<Arc<Lease>> {
+        let limits = opening.leases.clone();
+        (!limits.is_empty()).then(|| Arc::new(Lease { holder: (id, limits), is_held: AtomicBool::new(!opening.asks) }))
+    }
+
+    fn is_held(&self) -> bool {
+        self.is_held.load(Ordering::Acquire)
+    }
+}
+
+impl Engine {
+    /// Counts rates and limits that are not `local:` where these throttles are shared, if they are. Comes before
+    /// [`Engine::start`].
+    pub fn share_limits(&self, throttles: Arc<Throttles>) {
+        let Some(share) = throttles.share_while_away() else { return };
+        if self.cluster.set(throttles.clone()).is_err() {
+            return;
+        }
+        self.with_queue(|q, _| q.join_cluster(share));
+        let engine = self.clone();
+        // With the deliveries: leases are renewed until the last of them has ended.
+        self.deliveries.spawn(async move { engine.keep_leases(&throttles).await });
+    }
+
+    /// Carries out `Effect::Grant`.
+    pub(crate) fn ask_for_grants(&self, of: ClusterRates, count: u64, asked_at: Instant) {
+        let Some(throttles) = self.cluster.get().cloned() else { return };
+        let engine = self.clone();
+        self.deliveries.spawn(async move {
+            let mut answer = throttles.grants(of.rates(), count).await;
+            if let Some((0, wait)) = answer
+                && wait <= SHORT
+            {
+                // The queue's timers are coarser.
+                tokio::time::sleep(wait).await;
+                answer = throttles.grants(of.rates(), count).await;
+            }
+            engine.with_queue(|q, now| match answer {
+                Some((count, wait)) => q.granted(now, &of, asked_at, count, wait),
+                None => q.set_away(now, true),
+            });
+        });
+    }
+
+    /// Gets the leases a connection needs. False when it must not open; the queue knows.
+    pub(crate) async fn lease(&self, opening: &Opening, held: &Held) -> bool {
+        let (Some(throttles), Some(lease)) = (self.cluster.get(), &held.lease) else { return true };
+        if !opening.asks {
+            return true;
+        }
+        let conn = opening.conn;
+        let name = format!("{}/{}", self.node_id_text, opening.ready_name);
+        let waiter = opening.is_first.then_some(name.as_str());
+        match throttles.lease(&lease.holder, waiter).await {
+            Some(true) => {
+                lease.is_held.store(true, Ordering::Release);
+                let may_open = self.with_queue(|q, now| q.leased(now, conn));
+                if !may_open {
+                    self.give_back(held).await;
+                    self.connections().remove(&conn);
+                    self.with_queue(|q, now| q.connection_ended(now, conn));
+                }
+                may_open
+            }
+            answer => {
+                self.connections().remove(&conn);
+                self.with_queue(|q, now| {
+                    if answer.is_none() {
+                        q.set_away(now, true);
+                    }
+                    // Spread, so that nodes do not ask in step; at once when this node goes by its share.
+                    let spread = Duration::from_millis(q.random() % ASK_AGAIN_MS);
+                    let wait = if answer.is_none() { Duration::ZERO } else { spread + ASK_AGAIN_MIN };
+                    q.lease_refused(now, conn, wait);
+                });
+                false
+            }
+        }
+    }
+
+    /// Gives the leases of a connection back that is over.
+    pub(crate) async fn give_back(&self, held: &Held) {
+        if let (Some(throttles), Some(lease)) = (self.cluster.get(), &held.lease)
+            && lease.is_held.swap(false, Ordering::AcqRel)
+        {
+            throttles.give_back(&lease.holder).await;
+        }
+    }
+
+    /// Renews all leases, and finds out that Redis is gone or there again.
+    async fn keep_leases(&self, throttles: &Throttles) {
+        let mut is_away = false;
+        loop {
+            let pause = if is_away { LOOK_AWAY } else { RENEW };
+            if self.stop.unless_requested(tokio::time::sleep(pause)).await.is_none() {
+                return self.keep_last_leases(throttles).await;
+            }
+            is_away = self.renew(throttles).await;
+        }
+    }
+
+    /// The same while deliveries end.
+    async fn keep_last_leases(&self, throttles: &Throttles) {
+        loop {
+            let until = tokio::time::Instant::now() + RENEW;
+            while tokio::time::Instant::now() < until {
+                if self.connections().is_empty() {
+                    return;
+                }
+                tokio::time::sleep(LOOK_LAST).await;
+            }
+            self.renew(throttles).await;
+        }
+    }
+
+    /// True when Redis is away.
+    async fn renew(&self, throttles: &Throttles) -> bool {
+        let connections: Vec<_> =
+            self.connections().iter().filter_map(|(conn, held)| Some((*conn, held.lease.clone()?))).collect();
+        let leases: Vec<_> = connections.into_iter().filter(|(_, lease)| lease.is_held()).collect();
+        let holders: Vec<Holder> = leases.iter().map(|(_, lease)| lease.holder.clone()).collect();
+        let Some(kept) = throttles.renew(&holders).await else {
+            self.with_queue(|q, now| q.set_away(now, true));
+            return true;
+        };
+        for ((conn, lease), kept) in leases.into_iter().zip(kept) {
+            if !lease.is_held() {
+                // It ended meanwhile: what was renewed after it was given back has no holder.
+                throttles.give_back(&lease.holder).await;
+            } else if !kept {
+                tracing::warn!("a lease was lost to another node: its connection takes no more messages");
+                self.with_queue(|q, _| q.lease_lost(conn));
+            }
+        }
+        // While Redis is told again what it forgot, each node goes on by its share.
+        let is_away = self.with_queue(|q, _| q.is_away()) && throttles.is_young();
+        self.with_queue(|q, now| q.set_away(now, is_away));
+        is_away
+    }
+}
+
+/// How often leases are renewed; each lasts fifteen seconds.
+const RENEW: Duration = Duration::from_secs(2);
+/// How often Redis is looked for that is away.
+const LOOK_AWAY: Duration = Duration::from_secs(1);
+/// How often it is looked whether the last delivery has ended.
+const LOOK_LAST: Duration = Duration::from_millis(50);
+/// Waits for a rate that are sat out here.
+const SHORT: Duration = Duration::from_millis(100);
+/// Shortest time before a lease is asked for again that was refused, and what is added by chance, in milliseconds; both
+/// together are well below [`throttle::WANTED_MS`].
+const ASK_AGAIN_MIN: Duration = Duration::from_millis(150);
+const ASK_AGAIN_MS: u64 = 300;

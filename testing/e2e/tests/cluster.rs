@@ -1,0 +1,240 @@
+//! Rates and limits of paths and queues, shared by two nodes by way of a real Redis: what the receiver sees of both.
+
+use e2e::kumod::{Kumod, Launch, policy_file};
+use e2e::redis::RunningRedis;
+use e2e::scratch::Scratch;
+use e2e::until::{LATER, SOON, until};
+use e2e::wire::Client;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A server that counts: connections at every moment, messages of each sender and when they came.
+struct Receiver {
+    address: SocketAddr,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    connections: usize,
+    most: usize,
+    messages: Vec<(Instant, String)>,
+}
+
+impl Receiver {
+    /// `takes`: how long it takes for each message.
+    fn start(takes: Duration) -> Receiver {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let (address, seen) = (listener.local_addr().expect("bound"), Arc::<Mutex<Seen>>::default());
+        let all = seen.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let seen = all.clone();
+                std::thread::spawn(move || {
+                    with(&seen, |s| {
+                        s.connections += 1;
+                        s.most = s.most.max(s.connections);
+                    });
+                    // A client that is gone is gone.
+                    let quit = converse(&stream, &seen, takes);
+                    // It is over before the client hears so: what that opens next is not a second one.
+                    with(&seen, |s| s.connections -= 1);
+                    if quit.is_ok() {
+                        let _gone = (&stream).write_all(b"221 bye\r\n");
+                    }
+                });
+            }
+        });
+        Receiver { address, seen }
+    }
+
+    /// Messages of that sender.
+    fn of(&self, sender: &str) -> usize {
+        with(&self.seen, |s| s.messages.iter().filter(|(_, from)| from.contains(sender)).count())
+    }
+
+    fn all(&self) -> usize {
+        with(&self.seen, |s| s.messages.len())
+    }
+
+    /// Most connections at a time since it was asked last.
+    fn most(&self) -> usize {
+        with(&self.seen, |s| std::mem::replace(&mut s.most, s.connections))
+    }
+
+    fn times(&self) -> Vec<Instant> {
+        with(&self.seen, |s| s.messages.iter().map(|(at, _)| *at).collect())
+    }
+}
+
+fn with<T>(seen: &Mutex<Seen>, f: impl FnOnce(&mut Seen) -> T) -> T {
+    f(&mut seen.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn converse(stream: &TcpStream, seen: &Mutex<Seen>, takes: Duration) -> std::io::Result<()> {
+    let mut writer = stream;
+    writer.write_all(b"220 counts\r\n")?;
+    let (mut lines, mut sender) = (BufReader::new(stream).lines(), String::new());
+    while let Some(line) = lines.next().transpose()? {
+        let verb = line.get(..4).unwrap_or_default().to_ascii_uppercase();
+        match verb.as_str() {
+            "MAIL" => sender = line,
+            "DATA" => {
+                // When it is sent, not when it is taken.
+                with(seen, |s| s.messages.push((Instant::now(), sender.clone())));
+                writer.write_all(b"354 go\r\n")?;
+                while lines.next().transpose()?.is_some_and(|line| line != ".") {}
+                std::thread::sleep(takes);
+            }
+            "QUIT" => return Ok(()),
+            _ => {}
+        }
+        writer.write_all(b"250 ok\r\n")?;
+    }
+    Ok(())
+}
+
+struct Cluster<'a> {
+    scratch: &'a Scratch,
+    to: SocketAddr,
+    redis: String,
+    path: &'a str,
+    queue: &'a str,
+}
+
+impl Cluster<'_> {
+    fn node(&self, name: &str) -> Kumod {
+        let launch = Launch::policy(policy_file("cluster.lua")).env("CLUSTER_DIR", self.scratch.join(name));
+        let launch = launch.env("CLUSTER_TO", self.to.to_string()).env("CLUSTER_SHARE", "0.5");
+        launch.env("CLUSTER_REDIS", &self.redis).env("CLUSTER_PATH", self.path).env("CLUSTER_QUEUE", self.queue).start()
+    }
+}
+
+/// `count` messages of a sender, in one session.
+fn submit(node: &Kumod, sender: &str, count: usize) {
+    let mut client = Client::connect(node.smtp());
+    client.say("EHLO client.test");
+    for number in 0..count {
+        client.say(&format!("MAIL FROM:<{sender}@source.test>"));
+        client.say(&format!("RCPT TO:<u{number}@a.test>"));
+        assert_eq!(client.say("DATA").code, 354);
+        let reply = client.say("Subject: x\r\n\r\nHello.\r\n.");
+        assert_eq!(reply.code, 250, "{reply:?}");
+    }
+}
+
+/// The most messages in any span of that length.
+fn most_within(times: &[Instant], span: Duration) -> usize {
+    let within = |at: &Instant| times.iter().filter(|t| **t >= *at && t.duration_since(*at) < span).count();
+    times.iter().map(within).max().unwrap_or(0)
+}
+
+/// Forty messages by each of two nodes; when they came.
+fn sent_by_two(path: &str, queue: &str) -> Vec<Instant> {
+    let (scratch, receiver) = (Scratch::new(), Receiver::start(Duration::ZERO));
+    let redis = RunningRedis::start(&scratch);
+    let cluster = Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), path, queue };
+    let (one, other) = (cluster.node("one"), cluster.node("other"));
+    std::thread::scope(|threads| {
+        threads.spawn(|| submit(&one, "one", 40));
+        threads.spawn(|| submit(&other, "other", 40));
+    });
+    until(LATER, "all messages", || (receiver.all() == 80).then_some(()));
+    one.stop();
+    other.stop();
+    receiver.times()
+}
+
+#[test]
+fn rates_are_the_clusters_and_local_ones_are_each_nodes() {
+    const FREE: &str = "connection_limit = 'local:5'";
+    let shared = sent_by_two(&format!("{FREE}, max_message_rate = '10/s,max_burst=10'"), "");
+    let span = shared[79] - shared[0];
+    assert!(span >= Duration::from_millis(6500), "{span:?} for 80 at 10/s after 10 at once");
+    // What is counted here are commands that came in: a tenth of a second for the way.
+    let most = most_within(&shared, Duration::from_millis(1900));
+    assert!(most <= 30, "{most} in two seconds");
+
+    let queued = sent_by_two(FREE, "max_message_rate = '10/s,max_burst=10'");
+    let span = queued[79] - queued[0];
+    assert!(span >= Duration::from_millis(6500), "{span:?} for 80 at 10/s of the queue");
+
+    let local = sent_by_two(&format!("{FREE}, max_message_rate = 'local:10/s,max_burst=10'"), "");
+    let span = local[79] - local[0];
+    assert!(span < Duration::from_millis(5500), "{span:?}: each node has its own ten a second");
+}
+
+#[test]
+fn connections_are_the_clusters_a_lost_nodes_come_back_and_alone_each_has_its_share() {
+    let (scratch, receiver) = (Scratch::new(), Receiver::start(Duration::from_millis(50)));
+    let mut redis = RunningRedis::start(&scratch);
+    // The named limit binds first, then the path's.
+    let path = "connection_limit = 5, additional_connection_limits = { all = 4 }, max_deliveries_per_connection = 5";
+    let cluster = Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), path, queue: "" };
+    let (one, other) = (cluster.node("one"), cluster.node("other"));
+    std::thread::scope(|threads| {
+        threads.spawn(|| submit(&one, "one", 1500));
+        threads.spawn(|| submit(&other, "other", 4000));
+    });
+    until(LATER, "mail of both", || (receiver.of("one") > 20 && receiver.of("other") > 20).then_some(()));
+    assert_eq!(receiver.most(), 4, "all that the cluster may have, and no more");
+
+    // One is gone with what it has: the other soon has all.
+    let mut one = one;
+    one.process.kill();
+    let lost_at = Instant::now();
+    until(LATER, "all four for the other", || (receiver.most() == 4 && receiver_busy(&receiver) == 4).then_some(()));
+    assert!(lost_at.elapsed() < Duration::from_secs(25), "{:?}", lost_at.elapsed());
+    let one = cluster.node("one");
+    let before = receiver.of("one");
+    until(LATER, "mail of the first again", || (receiver.of("one") > before + 10).then_some(()));
+    assert_eq!(receiver.most(), 4);
+
+    // Alone, each has two.
+    redis.process.kill();
+    let (of_one, of_other) = (receiver.of("one"), receiver.of("other"));
+    until(LATER, "mail of both without Redis", || {
+        (receiver.of("one") > of_one + 100 && receiver.of("other") > of_other + 100).then_some(())
+    });
+    let most = receiver.most();
+    assert!(most <= 4, "{most}: two for each");
+
+    // Back, and empty: what nodes hold is told to it before it gives more.
+    let _back = RunningRedis::start_on(&scratch, redis.address);
+    for node in [&one, &other] {
+        node.process.await_stderr("that Redis is back", SOON, |line| line.contains("shared again").then_some(()));
+    }
+    let (of_one, of_other) = (receiver.of("one"), receiver.of("other"));
+    until(LATER, "mail of both by way of Redis", || {
+        (receiver.of("one") > of_one + 100 && receiver.of("other") > of_other + 100).then_some(())
+    });
+    let most = receiver.most();
+    assert!(most <= 4, "{most} after Redis came back");
+}
+
+fn receiver_busy(receiver: &Receiver) -> usize {
+    with(&receiver.seen, |s| s.connections)
+}
+
+#[test]
+fn a_limit_of_one_path_is_the_clusters_and_a_local_one_is_not() {
+    for (limit, most) in [("2", 2), ("'local:2'", 4)] {
+        let (scratch, receiver) = (Scratch::new(), Receiver::start(Duration::from_millis(50)));
+        let redis = RunningRedis::start(&scratch);
+        let path = format!(
+            "connection_limit = {limit}, max_deliveries_per_connection = 5, aggressive_connection_opening = true"
+        );
+        let cluster = Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), path: &path, queue: "" };
+        let (one, other) = (cluster.node("one"), cluster.node("other"));
+        std::thread::scope(|threads| {
+            threads.spawn(|| submit(&one, "one", 100));
+            threads.spawn(|| submit(&other, "other", 100));
+        });
+        until(LATER, "all mail", || (receiver.all() == 200).then_some(()));
+        assert_eq!(receiver.most(), most, "connection_limit = {limit}");
+        one.stop();
+        other.stop();
+    }
+}
