@@ -4,32 +4,30 @@
 //! twice. `arrivals/v1` lists those whose senders said nothing more: an operator whose other node is gone for good decides with
 //! the same two. KumoMTA knows `inject/v1` alone, in a form of its own.
 
-use crate::answer::{Failed, Json};
+use crate::answer::{Failed, Json, civil};
 use axum::Extension;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, header};
 use engine::{Arrival, Came, Engine, XferError};
+use queue::xfer::Kept;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+use std::time::Duration;
+use time::OffsetDateTime;
 
 /// The listener's own address.
 #[derive(Clone, Copy)]
 pub(crate) struct Via(pub SocketAddr);
 
-/// A message that is kept.
-#[derive(Serialize)]
-pub(crate) struct Kept {
-    /// Its id here.
-    id: String,
-}
-
 /// Which message.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Which {
-    /// The other node's id, a slash, and the message's id there.
+    /// As `inject/v1` and `arrivals/v1` name it.
     origin: String,
+    /// The node that is meant; any when it is absent.
+    node: Option<String>,
 }
 
 /// What became of it.
@@ -44,6 +42,9 @@ pub(crate) struct Answer {
 pub(crate) struct Entry {
     origin: String,
     id: String,
+    /// When it came.
+    #[serde(with = "time::serde::rfc3339")]
+    since: OffsetDateTime,
     size: u32,
 }
 
@@ -60,24 +61,24 @@ pub(crate) async fn inject(
         return Err(Failed::bad(format!("Content-Length is {length}: expected at most {PARCEL_OCTETS_MAX}")));
     }
     let room = engine.room_for_arrival(length)?;
-    let octets: Bytes = to_bytes(body, PARCEL_OCTETS_MAX as usize).await.map_err(|e| Failed::bad(e.to_string()))?;
-    let id = engine.keep_arrival(octets, from, via).await?;
-    drop(room);
-    Ok(Json(Kept { id: id.to_string() }))
+    let reading = tokio::time::timeout(BODY_TIME_MAX, to_bytes(body, PARCEL_OCTETS_MAX as usize)).await;
+    let octets = reading.map_err(|_| Failed::bad(format!("the content did not come within {BODY_TIME_MAX:?}")))?;
+    let octets: Bytes = octets.map_err(|error| Failed::bad(error.to_string()))?;
+    engine.keep_arrival(octets, room, from, via).await.map(Json).map_err(Failed::from)
 }
 
 pub(crate) async fn release(State(engine): State<Engine>, Json(which): Json<Which>) -> Result<Json<Answer>, Failed> {
-    let came = engine.release_arrival(which.origin).await?;
+    let came = engine.release_arrival(which.origin, which.node.as_deref()).await?;
     Ok(Json(Answer { done: came == Came::Done }))
 }
 
 pub(crate) async fn forget(State(engine): State<Engine>, Json(which): Json<Which>) -> Result<Json<Answer>, Failed> {
-    let came = engine.drop_arrival(&which.origin)?;
+    let came = engine.drop_arrival(which.origin, which.node.as_deref()).await?;
     Ok(Json(Answer { done: came == Came::Done }))
 }
 
 pub(crate) async fn arrivals(State(engine): State<Engine>) -> Json<Vec<Entry>> {
-    let entry = |Arrival { origin, id, size }| Entry { origin, id: id.to_string(), size };
+    let entry = |Arrival { origin, id, since, size }| Entry { origin, id: id.to_string(), since: civil(since), size };
     Json(engine.arrivals().into_iter().map(entry).collect())
 }
 
@@ -86,11 +87,14 @@ impl From<XferError> for Failed {
         let text = error.to_string();
         match error {
             XferError::FromHere | XferError::Parcel(_) | XferError::Queue(_) => Failed::bad(text),
-            XferError::Policy(_) => Failed::internal(text),
+            XferError::Policy(_) | XferError::Lost(..) => Failed::internal(text),
+            XferError::OtherNode(_) => Failed::conflict(text),
             XferError::Later(_) | XferError::Spool(_) => Failed::unavailable(text),
         }
     }
 }
 
+/// How long the content of a message may take.
+const BODY_TIME_MAX: Duration = Duration::from_secs(300);
 /// Largest message with all that belongs to it.
 const PARCEL_OCTETS_MAX: u64 = 512 << 20;

@@ -5,7 +5,7 @@
 
 use crate::egress::connection::Guarded;
 use crate::engine::Engine;
-use queue::{Ending, Failure, Queued};
+use queue::{Ending, Failure, Queued, xfer};
 use std::time::Duration;
 
 impl Engine {
@@ -29,6 +29,7 @@ impl Engine {
     async fn settle_ending(&self, queued: Queued, ending: Ending) {
         if let Ending::Bounced(order) = &ending
             && order.suppress_logging
+            && !self.is_of_xfer(&queued)
         {
             // Nobody wants to read it once more.
             return self.settle_bounced(queued, order);
@@ -45,7 +46,18 @@ impl Engine {
         }
     }
 
+    /// Content of such a message says whether another node has it.
+    fn is_of_xfer(&self, queued: &Queued) -> bool {
+        xfer::target_of(&self.with_queue(|q, _| q.queue_name(queued.queue))).is_some()
+    }
+
     async fn settle_loaded(&self, queued: Queued, ending: Ending) {
+        let ends = matches!(ending, Ending::Bounced(_) | Ending::Expired);
+        let queued = match ends {
+            true => self.recalled(queued).await,
+            false => Some(queued),
+        };
+        let Some(queued) = queued else { return };
         let spare = Queued { message: queued.message.clone(), queue: queued.queue };
         let settling = Guarded(Box::pin(async {
             match ending {

@@ -37,7 +37,11 @@ impl Engine {
             Err(error) => {
                 tracing::error!("message {} stays in queue {from}: {error}", queued.message.id);
                 before.put_back(&mut queued.message);
-                return self.with_queue(|q, now| q.stays(now, queued));
+                return self.with_queue(|q, now| match self.stop.is_draining() {
+                    // Policy was cut short.
+                    true => q.not_rebound(now, queued, order.id),
+                    false => q.stays(now, queued),
+                });
             }
         };
         let moves = read_label(&label).0 != &*from;
@@ -63,9 +67,8 @@ impl Engine {
     /// Changes a message as an order says; the label of the queue it belongs to then.
     async fn change(&self, message: &mut Message, rebinding: &Rebinding) -> Result<String, String> {
         let resident = message.resident.as_deref_mut().ok_or("it is not in memory")?;
-        if let Some(id) = xfer::handed_over(&resident.meta) {
-            let node = xfer::target(&resident.meta).unwrap_or("another node");
-            return Err(format!("{node} has it as {id} and is about to be told to deliver it"));
+        if let Some(kept) = xfer::handed_over(&resident.meta) {
+            return Err(format!("node {} has it as {} and is about to be told to deliver it", kept.node, kept.id));
         }
         match &rebinding.change {
             Change::Set(data) => data.iter().for_each(|(name, value)| resident.meta.set(name, value.as_str())),

@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use message::Message;
 use queue::schedule::read_label;
 use queue::xfer;
-use spool::RecoveredMessage;
+use spool::{Mark, RecoveredMessage};
 use std::sync::PoisonError;
 use store::{Recovering, Report};
 
@@ -75,7 +75,9 @@ impl Engine {
                 }
                 let (label, message) = message_of(found);
                 if let Some(origin) = xfer::arrival_of(&label) {
-                    self.arrivals.put(origin, message);
+                    if let Some(older) = self.arrivals.restore(origin, message) {
+                        self.spool.mark(Mark::Removed { id: older.id });
+                    }
                     continue;
                 }
                 let (name, expires) = read_label(&label);

@@ -86,7 +86,7 @@ impl Engine {
             Err(error) => Err(error.to_string()),
         };
         let written = match changed {
-            Ok(()) => self.write_changes(&mut queued, &before).await,
+            Ok(()) => self.write_changes(&mut queued, &before, delay).await,
             Err(error) => Err(error),
         };
         match written {
@@ -104,12 +104,20 @@ impl Engine {
     }
 
     /// Has the spool write what was changed; the label of the queue the message goes to, where that is another.
-    async fn write_changes(&self, queued: &mut Queued, before: &Before) -> Result<Option<String>, String> {
+    async fn write_changes(
+        &self,
+        queued: &mut Queued,
+        before: &Before,
+        delay: Duration,
+    ) -> Result<Option<String>, String> {
         let from = self.with_queue(|q, _| q.queue_name(queued.queue));
         let label = label_of(&queued.message)?;
         let moves = read_label(&label).0 != &*from;
-        if moves {
-            make_due(&mut queued.message, self.clock.now().wall);
+        let now = self.clock.now().wall;
+        match moves {
+            true => make_due(&mut queued.message, now),
+            // What is written holds after a restart.
+            false => queued.message.due = now + delay,
         }
         let reason = queued.message.resident.as_mut().and_then(|resident| xfer::take_reason(&mut resident.meta));
         self.write_anew(&mut queued.message, before).await.map_err(|error| error.to_string())?;
@@ -135,14 +143,17 @@ impl Engine {
     ) -> Result<(), String> {
         let draft = draft_of(message).ok_or("it is not in memory")?;
         match self.answer_in_time(self.policy.rebind_message(draft, data.clone())).await {
-            Some(Ok(draft)) => take_changes(message, draft),
+            Some(Ok(draft)) => {
+                message.attempts = draft.attempts;
+                take_changes(message, draft)
+            }
             Some(Err(error)) => Err(error.to_string()),
             None => Err("rebind_message gave no answer".to_owned()),
         }
     }
 
     /// What policy answers; `None` when it does not in time, panics, or the program ends.
-    async fn answer_in_time<T>(&self, answer: Answer<'_, T>) -> Option<Result<T, PolicyError>> {
+    pub(crate) async fn answer_in_time<T>(&self, answer: Answer<'_, T>) -> Option<Result<T, PolicyError>> {
         let answer = tokio::time::timeout(ANSWER_MAX, Guarded(Box::pin(answer)));
         match self.stop.unless_requested(answer).await? {
             Ok(answer) => answer,

@@ -74,7 +74,7 @@ pub struct OrderState {
 impl QueueCore {
     /// Takes an order on; how many messages it is about now. An order of the same action and criteria gives way.
     pub fn order(&mut self, now: Now, order: Order) -> usize {
-        let same = self.orders.standing.iter().position(|s| s.order.action == order.action);
+        let same = self.orders.standing.iter().position(|s| !s.is_complete && s.order.action == order.action);
         let is_walked = order.criteria().is_some();
         let order = Arc::new(order);
         match same {

@@ -11,6 +11,7 @@
 use crate::schedule;
 use clock::WallTime;
 use message::{MessageId, Meta};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// What a message had before it was sent off, beside what steers its queue's name.
@@ -29,7 +30,8 @@ pub fn queue_for(target: &str) -> String {
 
 /// The node to which messages of a queue go; `None` for every other queue.
 pub fn target_of(queue: &str) -> Option<&str> {
-    queue.strip_suffix(SUFFIX).filter(|target| SCHEMES.iter().any(|scheme| target.starts_with(scheme)))
+    // A name that is made of what clients say, with a tenant or a domain of theirs, has an `@`.
+    queue.strip_suffix(SUFFIX).filter(|target| check_target(target) == Ok(target))
 }
 
 /// A target as queues are named after it: without a final slash.
@@ -41,7 +43,7 @@ pub fn check_target(target: &str) -> Result<&str, String> {
         return Err(format!("target {target:?}: expected a URL beginning with http:// or https://"));
     };
     let host = host.strip_suffix('/').unwrap_or(host);
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]_/".contains(c);
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-:[]_".contains(c);
     if host.is_empty() || target.len() > TARGET_OCTETS_MAX || !host.chars().all(is_plain) {
         return Err(format!("target {target:?}: expected http://HOST[:PORT] or https://HOST[:PORT]"));
     }
@@ -74,6 +76,7 @@ pub fn bring_back(meta: &mut Meta) -> Option<Saved> {
     }
     restore(meta, schedule::SCHEDULING, value(SCHEDULE));
     unset(meta, INFO);
+    unset(meta, REASON);
     let attempts = value(ATTEMPTS).as_u64().and_then(|n| u16::try_from(n).ok()).unwrap_or_default();
     Some(Saved { attempts, due: WallTime::from_unix_micros(value(DUE).as_i64().unwrap_or_default()) })
 }
@@ -95,21 +98,33 @@ pub fn target(meta: &Meta) -> Option<&str> {
     meta.string("queue").ok().flatten().and_then(target_of)
 }
 
-/// What the other node calls the message, once that node has it durably: nobody else may deliver it any more.
-pub fn handed_over(meta: &Meta) -> Option<&str> {
-    meta.get(INFO)?.get(HANDED_OVER)?.as_str()
+/// How another node knows a message that it keeps for this one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// Its id there.
+    pub id: String,
+    /// That node.
+    pub node: String,
+    /// The origin under which it is kept.
+    pub origin: String,
 }
 
-/// Notes that the other node has the message, under its id there.
-pub fn hand_over(meta: &mut Meta, id: &str) {
+/// How the other node knows the message, once that node has it durably: nobody else may deliver it any more.
+pub fn handed_over(meta: &Meta) -> Option<Kept> {
+    Kept::deserialize(meta.get(INFO)?.get(HANDED_OVER)?).ok()
+}
+
+/// Notes that the other node has the message.
+pub fn hand_over(meta: &mut Meta, kept: &Kept) {
     let mut info = meta.get(INFO).and_then(Value::as_object).cloned().unwrap_or_default();
-    info.insert(HANDED_OVER.to_owned(), json!(id));
+    info.insert(HANDED_OVER.to_owned(), json!(kept));
     meta.set(INFO, info);
 }
 
-/// The origin of a message that arrives: node and id there.
-pub fn origin(node: &str, id: MessageId) -> String {
-    format!("{node}/{id}")
+/// The origin of a message that arrives: node, id there, and what tells this content and metadata from those the same message
+/// may have later.
+pub fn origin(node: &str, id: MessageId, fingerprint: &str) -> String {
+    format!("{node}/{id}/{fingerprint}")
 }
 
 /// Notes from where a message arrives, and how often it was tried there.
@@ -158,8 +173,8 @@ const STEERING: [&str; 4] = ["queue", "routing_domain", "tenant", "campaign"];
 const SCHEMES: [&str; 2] = ["http://", "https://"];
 /// Behind the target in a queue's name (KumoMTA behaviour).
 const SUFFIX: &str = ".xfer.kumomta.internal";
-/// Behind the origin in a label.
-const ARRIVAL_SUFFIX: &str = ".arriving.kumomta.internal";
+/// Behind the origin in a label: no queue has such a name.
+const ARRIVAL_SUFFIX: &str = "\u{0}arriving";
 /// KumoMTA's name in the metadata.
 const INFO: &str = "xfer_queue_info";
 const SCHEDULE: &str = "schedule";
@@ -203,9 +218,10 @@ mod tests {
         let mut meta = Meta::new();
         send_off(&mut meta, Saved { attempts: 0, due: WallTime::from_unix_micros(0) }, "http://b.test");
         assert_eq!(handed_over(&meta), None);
-        hand_over(&mut meta, "id");
-        assert_eq!(handed_over(&meta), Some("id"));
-        let origin = origin("node", MessageId::from_bytes([1; 16]));
+        let kept = Kept { id: "id".into(), node: "there".into(), origin: "here".into() };
+        hand_over(&mut meta, &kept);
+        assert_eq!(handed_over(&meta), Some(kept));
+        let origin = origin("node", MessageId::from_bytes([1; 16]), "1-2");
         set_arriving(&mut meta, &origin, 3);
         assert_eq!(arriving(&meta), Some(&*origin));
         assert_eq!(arrival_of(&arrival_label(&origin)), Some(&*origin));
@@ -217,12 +233,22 @@ mod tests {
     fn targets_are_urls_without_a_final_slash() {
         assert_eq!(check_target("http://b.test:8000/"), Ok("http://b.test:8000"));
         assert_eq!(check_target("https://[::1]:8000"), Ok("https://[::1]:8000"));
-        for wrong in
-            ["", "b.test", "ftp://b.test", "http://", "http:///", "http://u:p@b.test", "http://b.test?x", "http://b t"]
-        {
+        for wrong in [
+            "",
+            "b.test",
+            "ftp://b.test",
+            "http://",
+            "http:///",
+            "http://u:p@b.test",
+            "http://b.test?x",
+            "http://b.test/x",
+            "http://b t",
+        ] {
             assert!(check_target(wrong).is_err_and(|e| e.contains("expected") && e.contains(wrong)), "{wrong}");
         }
         assert_eq!(target_of(&queue_for("http://b.test:8000")), Some("http://b.test:8000"));
-        assert_eq!((target_of("b.test"), target_of("b.test.xfer.kumomta.internal")), (None, None));
+        for other in ["b.test", "b.test.xfer.kumomta.internal", "http://10.0.0.5:8080/:@x.xfer.kumomta.internal"] {
+            assert_eq!(target_of(other), None, "{other}");
+        }
     }
 }

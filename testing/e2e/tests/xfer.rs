@@ -9,7 +9,9 @@ use e2e::sink::Sink;
 use e2e::until::{LATER, SOON, until};
 use e2e::wire::Client;
 use serde_json::{Value, json};
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 
 const XFER: &str = "/api/admin/xfer/v1";
 const CANCEL: &str = "/api/admin/xfer/cancel/v1";
@@ -19,7 +21,9 @@ const INJECT: &str = "/api/xfer/inject/v1";
 const RELEASE: &str = "/api/xfer/release/v1";
 const DROP: &str = "/api/xfer/drop/v1";
 const ARRIVALS: &str = "/api/xfer/arrivals/v1";
-const ORIGIN: &str = "0c0c0c0c-0c0c-0c0c-0c0c-0c0c0c0c0c0c/0e0e0e0e0e0e11ee8e0e0e0e0e0e0e0e";
+const BOUNCE: &str = "/api/admin/bounce/v1";
+const FLUSH: &str = "/api/admin/flush/v1";
+const ORIGIN: &str = "0c0c0c0c-0c0c-0c0c-0c0c-0c0c0c0c0c0c/0e0e0e0e0e0e11ee8e0e0e0e0e0e0e0e/";
 
 /// A node that comes back where it was.
 struct Node {
@@ -217,21 +221,23 @@ fn whatever_is_killed_each_message_arrives_once() {
     let order = json!({"domain": "x.test", "reason": "kill", "target": other.url()});
     http::json(a.http(), "POST", XFER, &order);
     let target = "total_messages_delivered{service=\"xfer\"}";
-    for round in 0.. {
+    let mut kills = 0;
+    loop {
         let left = a.metric("message_count");
         if left == 0.0 {
             break;
         }
-        assert!(round < 100, "{left} are left after {round} kills");
+        assert!(kills < 100, "{left} are left after {kills} kills");
         // Some have gone over, or nothing goes: a flush makes what failed go again.
         let before = a.metric(target);
         until(LATER, "some that go over", || {
             let flush = json!({"queue_names": [other.queue()], "reason": "go"});
-            http::json(a.http(), "POST", "/api/admin/flush/v1", &flush);
+            http::json(a.http(), "POST", FLUSH, &flush);
             (a.metric(target) > before || a.metric("message_count") == 0.0).then_some(())
         });
-        match round % 2 {
-            0 => {
+        kills += 1;
+        match kills % 2 {
+            1 => {
                 a.process.kill();
                 a = one.launch.start();
                 until(LATER, "its mail", || (a.metric("postrider_spool_recovering") == 0.0).then_some(()));
@@ -242,6 +248,7 @@ fn whatever_is_killed_each_message_arrives_once() {
             }
         }
     }
+    assert!(kills >= 4, "{kills} kills while mail went over");
     until(LATER, "all there", || (b.metric("scheduled_count_total") == MESSAGES as f64).then_some(()));
     assert_eq!(http::get(b.http(), ARRIVALS).1, "[]", "nobody waits for a sender");
     resume(&b, &suspended);
@@ -268,6 +275,161 @@ fn id() -> [u8; 16] {
     id
 }
 
+/// What becomes of requests on their way from one node to the other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fault {
+    None,
+    /// Of this path they do not arrive.
+    Request(&'static str),
+    /// Of this path nobody hears the answer.
+    Answer(&'static str),
+}
+
+/// A bad line to a node: it closes the connection at the fault.
+struct Line {
+    address: SocketAddr,
+    fault: Arc<Mutex<Fault>>,
+}
+
+impl Line {
+    fn to(node: SocketAddr) -> Line {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (address, fault) = (listener.local_addr().expect("an address"), Arc::new(Mutex::new(Fault::None)));
+        let faults = fault.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let faults = faults.clone();
+                std::thread::spawn(move || carry(client, node, &faults));
+            }
+        });
+        Line { address, fault }
+    }
+
+    fn set(&self, fault: Fault) {
+        *self.fault.lock().expect("no panic") = fault;
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn queue(&self) -> String {
+        format!("{}.xfer.kumomta.internal", self.url())
+    }
+}
+
+/// Requests of one client, each with a connection of its own to the node; `None` at the end.
+fn carry(mut client: TcpStream, node: SocketAddr, fault: &Mutex<Fault>) -> Option<()> {
+    loop {
+        let request = read_http(&mut client)?;
+        let path = String::from_utf8_lossy(&request).split(' ').nth(1)?.to_owned();
+        let fault = *fault.lock().expect("no panic");
+        if matches!(fault, Fault::Request(of) if of == path) {
+            return None;
+        }
+        let mut server = TcpStream::connect(node).ok()?;
+        server.write_all(&request).ok()?;
+        let answer = read_http(&mut server)?;
+        if matches!(fault, Fault::Answer(of) if of == path) {
+            return None;
+        }
+        client.write_all(&answer).ok()?;
+    }
+}
+
+/// A head and as much content as it says.
+fn read_http(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut octets = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some(end) = octets.windows(4).position(|w| w == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&octets[..end]).to_lowercase();
+            let length =
+                head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+            if octets.len() >= end + 4 + length.unwrap_or(0) {
+                return Some(octets);
+            }
+        }
+        match stream.read(&mut buffer).ok()? {
+            0 => return None,
+            count => octets.extend_from_slice(&buffer[..count]),
+        }
+    }
+}
+
+#[test]
+fn on_a_bad_line_each_message_ends_in_one_place() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let (one, other) = (Node::new(&scratch, "one", sink.address), Node::new(&scratch, "other", sink.address));
+    let (mut a, b) = (one.launch.start(), other.launch.start());
+    let line = Line::to(other.http);
+    let waits = |a: &Kumod, failed: usize| {
+        one.logs(&scratch).await_records("failures", failed, LATER, |r| r["type"] == "TransientFailure");
+        until(SOON, "it waits", || (queued(a, &line.queue()).len() == 1).then_some(()));
+    };
+    let flush = |a: &Kumod| {
+        let order = json!({"queue_names": [line.queue()], "reason": "go"});
+        until(LATER, "it goes", || {
+            http::json(a.http(), "POST", FLUSH, &order);
+            (a.metric("message_count") == 0.0).then_some(())
+        });
+    };
+    let bounce = |a: &Kumod| {
+        let order = json!({"queue_names": [line.queue()], "reason": "no", "duration": "0s"});
+        http::json(a.http(), "POST", BOUNCE, &order);
+        until(LATER, "its end", || (a.metric("message_count") == 0.0).then_some(()));
+    };
+    let arrivals = || http::get(b.http(), ARRIVALS).1 != "[]";
+
+    // Nobody hears that it arrived: it arrives once, also when the sender dies meanwhile.
+    line.set(Fault::Answer(INJECT));
+    submit_for(&a, "inject@x.test", &line.url());
+    waits(&a, 1);
+    assert!(arrivals());
+    a.process.kill();
+    a = one.launch.start();
+    line.set(Fault::None);
+    flush(&a);
+    assert_eq!(recipients(&sink, 1), ["inject@x.test"]);
+
+    // It is handed over and not let go: only the other node may deliver it, whatever is ordered and killed here.
+    line.set(Fault::Request(RELEASE));
+    submit_for(&a, "release@x.test", &line.url());
+    waits(&a, 2);
+    let cancel = json!({"queue_name": line.queue(), "reason": "stay"});
+    http::json(a.http(), "POST", CANCEL, &cancel);
+    a.process.await_stderr("a refusal", SOON, |l| l.contains("is about to be told to deliver it").then_some(()));
+    a.process.kill();
+    a = one.launch.start();
+    line.set(Fault::None);
+    flush(&a);
+    assert_eq!(recipients(&sink, 2), ["inject@x.test", "release@x.test"]);
+
+    // A bounce takes it back first.
+    line.set(Fault::Request(RELEASE));
+    submit_for(&a, "bounced@x.test", &line.url());
+    one.logs(&scratch).await_records("failures", 3, LATER, |r| r["type"] == "TransientFailure");
+    assert!(arrivals());
+    bounce(&a);
+    one.logs(&scratch)
+        .await_records("its end", 1, LATER, |r| r["type"] == "AdminBounce" && r["recipient"] == "bounced@x.test");
+    assert!(!arrivals());
+
+    // What cannot be taken back any more is not bounced.
+    line.set(Fault::Answer(RELEASE));
+    submit_for(&a, "gone@x.test", &line.url());
+    one.logs(&scratch).await_records("failures", 4, LATER, |r| r["type"] == "TransientFailure");
+    assert_eq!(recipients(&sink, 3), ["gone@x.test", "inject@x.test", "release@x.test"]);
+    bounce(&a);
+    let left = one.logs(&scratch).await_records("those that left", 3, LATER, |r| r["type"] == "XferOut");
+    assert!(left.iter().any(|r| r["recipient"] == "gone@x.test"), "{left:?}");
+    assert_eq!(one.logs(&scratch).of_type("AdminBounce").len(), 1);
+    a.stop();
+    b.stop();
+    assert_eq!(recipients(&sink, 3).len(), 3, "once each");
+}
+
 #[test]
 fn what_another_node_says_twice_counts_once_and_over_kills() {
     let scratch = Scratch::new();
@@ -275,31 +437,42 @@ fn what_another_node_says_twice_counts_once_and_over_kills() {
     let other = Node::new(&scratch, "other", sink.address);
     let mut b = other.launch.start();
     // As a sender does: a node that starts answers 503 until it knows what it has.
-    let inject = |b: &Kumod| {
+    let inject = |b: &Kumod, parcel: &[u8]| {
         until(LATER, "an id", || {
-            let (status, text) = http::send_octets(b.http(), "POST", INJECT, "application/octet-stream", &parcel());
+            let (status, text) = http::send_octets(b.http(), "POST", INJECT, "application/octet-stream", parcel);
             assert!(status == 200 || (status == 503 && text.contains("waiting for spool startup")), "{status} {text}");
-            let answer = serde_json::from_str::<Value>(&text).ok()?;
-            Some(answer["id"].as_str().expect("an id").to_owned())
+            serde_json::from_str::<Value>(&text).ok()
         })
     };
-    let about = |b: &Kumod, path: &str| http::json(b.http(), "POST", path, &json!({"origin": ORIGIN}))["done"].clone();
-    let id = inject(&b);
-    assert_eq!(inject(&b), id);
+    let about = |b: &Kumod, path: &str, kept: &Value| {
+        http::json(b.http(), "POST", path, &json!({"origin": kept["origin"], "node": kept["node"]}))["done"].clone()
+    };
+    let first = inject(&b, &parcel());
+    assert!(first["origin"].as_str().is_some_and(|origin| origin.starts_with(ORIGIN)), "{first}");
+    assert_eq!(inject(&b, &parcel()), first);
     b.process.kill();
     b = other.launch.start();
-    assert_eq!(inject(&b), id, "it was on disk");
+    assert_eq!(inject(&b, &parcel()), first, "it was on disk");
     let listed: Value = serde_json::from_str(&http::get(b.http(), ARRIVALS).1).expect("JSON");
-    assert_eq!((&listed[0]["id"], &listed[0]["origin"], &listed[0]["size"]), (&json!(id), &json!(ORIGIN), &json!(22)));
+    let expected = (&first["id"], &first["origin"], &json!(22));
+    assert_eq!((&listed[0]["id"], &listed[0]["origin"], &listed[0]["size"]), expected);
     assert_eq!((b.metric("postrider_xfer_arrivals"), b.metric("message_count")), (1.0, 0.0));
 
-    assert_eq!((about(&b, DROP), about(&b, DROP), about(&b, RELEASE)), (json!(true), json!(false), json!(false)));
-    let next = inject(&b);
-    assert_ne!(next, id);
-    assert_eq!((about(&b, RELEASE), about(&b, RELEASE), about(&b, DROP)), (json!(true), json!(false), json!(false)));
+    let (yes, no) = (json!(true), json!(false));
+    assert_eq!([DROP, DROP, RELEASE].map(|path| about(&b, path, &first)), [yes.clone(), no.clone(), no.clone()]);
+    // Another content of the same message is another arrival.
+    let changed = [&parcel()[..], b"More.\r\n"].concat();
+    let (old, next) = (inject(&b, &parcel()), inject(&b, &changed));
+    assert!(old["id"] != next["id"] && old["id"] != first["id"]);
+    let elsewhere = json!({"origin": next["origin"], "node": "somebody"}).to_string();
+    for path in [RELEASE, DROP] {
+        let (status, text) = http::send(b.http(), "POST", path, "application/json", &elsewhere);
+        assert!(status == 409 && text.contains("expected that to which"), "{status} {text}");
+    }
+    assert_eq!([RELEASE, RELEASE, DROP].map(|path| about(&b, path, &next)), [yes, no.clone(), no]);
     assert_eq!(recipients(&sink, 1), ["r@x.test"]);
     let delivered = other.logs(&scratch).await_records("it", 1, LATER, |r| r["type"] == "Delivery");
-    assert_eq!((&delivered[0]["id"], &delivered[0]["num_attempts"]), (&json!(next), &json!(7)));
+    assert_eq!((&delivered[0]["id"], &delivered[0]["num_attempts"]), (&next["id"], &json!(7)));
 
     let mut own = parcel();
     own[17..33].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, 0x01]);

@@ -185,6 +185,12 @@ fn identity(exchangers: &MailExchangers) -> String {
 /// Where mail goes that is not sent to hosts; the site is the domain it is routed by (KumoMTA behaviour). Destinations of
 /// one name whose options differ are kept apart.
 fn called(name: &QueueName, config: &QueueConfig) -> Result<(Destination, String), String> {
+    if matches!(config.protocol, QueueProtocol::Xfer(_)) && xfer::target_of(&name.to_string()).is_none() {
+        // Whoever may be handed over must not be found in a queue that could deliver it.
+        return Err(format!(
+            "KumoMTA internal: queue {name} has the protocol xfer: expected kumo.xfer, or an order, to move messages"
+        ));
+    }
     let carriage = Carriage::of(&config.protocol, name.clone()).map_err(|e| format!("KumoMTA internal: {e}"))?;
     let carriage = carriage.ok_or("KumoMTA internal: this queue's protocol is not supported yet")?;
     let destination = Destination::new(&format!("{:?}", config.protocol), Arc::new(carriage));

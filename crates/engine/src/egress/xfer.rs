@@ -3,19 +3,23 @@
 //! In: the message in hand. The other node keeps it durably (`inject`); then the spool here has it as handed over, under its
 //! id there; then the other node is told to deliver it (`release`), and only then this node forgets it. Each step may be repeated
 //! after a crash on either side, a lost answer or a stop, and has the answer of the first time: so one copy is delivered, whatever
-//! happens. From the second step on nothing but the third can be done with the message.
+//! happens. From the second step on a message may end here only when the other node has forgotten it.
 
 use crate::egress::carrier::{Answers, Carried, Lent};
 use crate::egress::connection::InHand;
 use crate::engine::Engine;
 use crate::rebind::Before;
+use crate::settle::{AttemptFacts, Handover};
 use bytes::Bytes;
 use message::{Draft, MessageId, Parcel};
 use net::http_client::{HttpAnswer, HttpClient};
-use queue::Verdict;
-use queue::xfer::{self, hand_over, handed_over};
+use queue::settle::all_pending;
+use queue::xfer::{self, Kept, hand_over, handed_over};
+use queue::{Queued, Verdict};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use smtp_wire::{EnhancedCode, Reply};
+use std::time::Duration;
 
 /// A connection to one node.
 pub(crate) struct XferCarrier {
@@ -39,10 +43,7 @@ impl XferCarrier {
             return Carried::broken(self.failed("nothing is in hand"));
         };
         match self.transfer(engine, in_hand, draft).await {
-            Ok(id) => {
-                let reply = Reply { code: 250, enhanced: None, text: format!("new id is {id}") };
-                Carried { answers: Answers::Same(Verdict::Delivered, reply), is_over: false }
-            }
+            Ok(id) => Carried { answers: Answers::Same(Verdict::Delivered, transferred(&id)), is_over: false },
             Err(error) => Carried::broken(self.failed(&error)),
         }
     }
@@ -50,28 +51,30 @@ impl XferCarrier {
     /// The message's id there.
     async fn transfer(&mut self, engine: &Engine, in_hand: &InHand, draft: Draft) -> Result<String, String> {
         let local = draft.id;
-        let origin = xfer::origin(&engine.node_id_text, local);
-        let id = match handed_over(&draft.meta) {
-            Some(id) => id.to_owned(),
+        let kept = match handed_over(&draft.meta) {
+            Some(kept) => {
+                // It was read from the spool perhaps, which may know it before the disk does.
+                engine.spool.flush().await.map_err(|error| error.to_string())?;
+                kept
+            }
             None => {
-                let id = self.inject(engine, draft).await?;
-                note(engine, in_hand, local, &id).await?;
-                id
+                let kept = self.inject(engine, draft).await?;
+                note(engine, in_hand, local, &kept).await?;
+                kept
             }
         };
-        let body = json!({"origin": origin}).to_string();
+        let body = json!({"origin": kept.origin, "node": kept.node}).to_string();
         self.ask(RELEASE, "application/json", body.into()).await?;
-        Ok(id)
+        Ok(kept.id)
     }
 
-    async fn inject(&mut self, engine: &Engine, mut draft: Draft) -> Result<String, String> {
+    async fn inject(&mut self, engine: &Engine, mut draft: Draft) -> Result<Kept, String> {
         let (head, body) = (draft.head().into(), draft.body());
         let Draft { id, envelope, meta, .. } = draft;
         let node = *engine.settings.node_id.as_bytes();
         let parcel = Parcel { node, id, envelope, meta, head, body }.encode();
         let answer = self.ask(INJECT, "application/octet-stream", parcel.into()).await?;
-        let id = answer["id"].as_str().and_then(|id| id.parse::<MessageId>().ok());
-        id.map(|id| id.to_string()).ok_or_else(|| format!("{INJECT} answered {answer}: expected an id"))
+        Kept::deserialize(&answer).map_err(|error| format!("{INJECT} answered {answer}: {error}"))
     }
 
     async fn ask(&mut self, path: &str, content_type: &str, content: Bytes) -> Result<Value, String> {
@@ -91,14 +94,62 @@ impl XferCarrier {
     }
 }
 
+impl Engine {
+    /// Whether a message that is to end here may: one that another node has been handed is taken back from there first. One that
+    /// cannot be taken back ends as transferred, and one whose node does not answer waits; `None` then.
+    pub(crate) async fn recalled(&self, queued: Queued) -> Option<Queued> {
+        let meta = queued.message.resident.as_ref().map(|resident| &resident.meta);
+        let Some((kept, target)) = meta.and_then(|meta| handed_over(meta).zip(xfer::target(meta))) else {
+            return Some(queued);
+        };
+        match tokio::time::timeout(RECALL_MAX, recall(self, &kept, target)).await {
+            Ok(Ok(true)) => Some(queued),
+            Ok(Ok(false)) => {
+                let reply = transferred(&kept.id);
+                let outcomes = all_pending(&queued.message, Verdict::Delivered, &reply);
+                let facts = AttemptFacts {
+                    handover: Handover::Xfer,
+                    delivery_protocol: Some("xfer"),
+                    ..AttemptFacts::default()
+                };
+                self.settle_attempt(queued, outcomes, &facts);
+                None
+            }
+            failed => {
+                let why =
+                    failed.map_or_else(|_| format!("no answer within {RECALL_MAX:?}"), |f| f.err().unwrap_or_default());
+                let id = queued.message.id;
+                tracing::warn!(
+                    "message {id} cannot end while {target} may be told to deliver it as {}: {why}",
+                    kept.id
+                );
+                self.with_queue(|q, now| q.postpone(now, queued));
+                None
+            }
+        }
+    }
+}
+
+/// Has another node forget a message; false when that has it for good.
+async fn recall(engine: &Engine, kept: &Kept, target: &str) -> Result<bool, String> {
+    let mut carrier = XferCarrier::open(engine, target).await.map_err(|reply| reply.text)?;
+    let body = json!({"origin": kept.origin, "node": kept.node}).to_string();
+    let answer = carrier.ask(DROP, "application/json", body.into()).await?;
+    answer["done"].as_bool().ok_or_else(|| format!("{DROP} answered {answer}"))
+}
+
+fn transferred(id: &str) -> Reply {
+    Reply { code: 250, enhanced: None, text: format!("new id is {id}") }
+}
+
 /// Notes on disk, then in memory, that another node has the message in hand. When this is dropped half-way the disk may know and memory
 /// not; then the first step is repeated and gives the same id.
-async fn note(engine: &Engine, in_hand: &InHand, local: MessageId, id: &str) -> Result<(), String> {
+async fn note(engine: &Engine, in_hand: &InHand, local: MessageId, kept: &Kept) -> Result<(), String> {
     let gone = || "the message is not in hand any more".to_owned();
     let mut message = in_hand.copy_of(local).ok_or_else(gone)?;
     let before = Before::of(&message).ok_or_else(gone)?;
     if let Some(resident) = &mut message.resident {
-        hand_over(&mut resident.meta, id);
+        hand_over(&mut resident.meta, kept);
     }
     engine.write_anew(&mut message, &before).await.map_err(|error| error.to_string())?;
     match in_hand.replace(message) {
@@ -109,5 +160,8 @@ async fn note(engine: &Engine, in_hand: &InHand, local: MessageId, id: &str) -> 
 
 const INJECT: &str = "/api/xfer/inject/v1";
 const RELEASE: &str = "/api/xfer/release/v1";
+const DROP: &str = "/api/xfer/drop/v1";
+/// How long another node may take to forget a message.
+const RECALL_MAX: Duration = Duration::from_secs(10);
 /// How much of a refusal a record shows.
 const SHOWN_CHARS_MAX: usize = 512;

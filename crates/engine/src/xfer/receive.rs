@@ -10,7 +10,7 @@ use bytes::Bytes;
 use message::{Draft, Message, MessageId, Parcel, ParcelError, Place, Resident, Sealed, Settled};
 use policy::PolicyError;
 use queue::schedule::{label_for, read_label};
-use queue::xfer::{self, bring_back, set_arrived, set_arriving};
+use queue::xfer::{self, Kept, bring_back, set_arrived, set_arriving, take_reason};
 use queue::{NULL_QUEUE, QueueName};
 use record::RecordType;
 use smtp_server::Admission;
@@ -25,6 +25,12 @@ pub enum XferError {
     /// It is this node.
     #[error("the message comes from this node: expected another")]
     FromHere,
+    /// It was asked what another node was to be asked.
+    #[error("this is node {0}: expected that to which the message was sent")]
+    OtherNode(String),
+    /// What was kept does not read any more.
+    #[error("message {0} is set aside: {1}")]
+    Lost(MessageId, SpoolError),
     /// What was sent.
     #[error("{0}")]
     Parcel(#[from] ParcelError),
@@ -67,20 +73,32 @@ impl Engine {
         }
     }
 
-    /// Keeps a message of another node, without delivering it; its id here. What is kept already has the id it has.
+    /// Keeps a message of another node, without delivering it; how it is known here. What is kept already is known as before.
     ///
     /// # Errors
     /// See [`XferError`]; nothing is kept then.
-    pub async fn keep_arrival(&self, octets: Bytes, from: SocketAddr, via: SocketAddr) -> Result<MessageId, XferError> {
+    pub async fn keep_arrival(
+        &self,
+        octets: Bytes,
+        room: Room,
+        from: SocketAddr,
+        via: SocketAddr,
+    ) -> Result<Kept, XferError> {
         let engine = self.clone();
-        self.to_its_end(async move { engine.keep(octets, from, via).await }).await
+        let keeping = async move {
+            let kept = engine.keep(octets, from, via).await;
+            drop(room);
+            kept
+        };
+        self.to_its_end(keeping).await
     }
 
-    /// The other node has let a message go: it is delivered from here.
+    /// The other node has let a message go: it is delivered from here. It says to which node it speaks, where it knows.
     ///
     /// # Errors
-    /// [`XferError::Later`], [`XferError::Spool`]: it is kept as before.
-    pub async fn release_arrival(&self, origin: String) -> Result<Came, XferError> {
+    /// [`XferError::OtherNode`], [`XferError::Later`], [`XferError::Spool`]: it is kept as before.
+    pub async fn release_arrival(&self, origin: String, node: Option<&str>) -> Result<Came, XferError> {
+        self.is_meant(node)?;
         let engine = self.clone();
         self.to_its_end(async move { engine.release(&origin).await }).await
     }
@@ -88,19 +106,11 @@ impl Engine {
     /// The other node keeps a message to itself: it is forgotten here.
     ///
     /// # Errors
-    /// [`XferError::Later`]: it is kept as before.
-    pub fn drop_arrival(&self, origin: &str) -> Result<Came, XferError> {
-        self.knows_arrivals()?;
-        match self.arrivals.take(origin) {
-            Err(true) => Err(in_work(origin)),
-            Err(false) => Ok(Came::Before),
-            Ok(message) => {
-                tracing::info!("arrival {origin} is dropped ({})", message.id);
-                self.spool.mark(Mark::Removed { id: message.id });
-                self.arrivals.remove(origin);
-                Ok(Came::Done)
-            }
-        }
+    /// [`XferError::OtherNode`], [`XferError::Later`], [`XferError::Spool`]: it may be kept as before.
+    pub async fn drop_arrival(&self, origin: String, node: Option<&str>) -> Result<Came, XferError> {
+        self.is_meant(node)?;
+        let engine = self.clone();
+        self.to_its_end(async move { engine.remove(&origin).await }).await
     }
 
     /// Messages of other nodes that wait for their senders.
@@ -108,34 +118,41 @@ impl Engine {
         self.arrivals.list()
     }
 
-    async fn keep(&self, octets: Bytes, from: SocketAddr, via: SocketAddr) -> Result<MessageId, XferError> {
+    async fn remove(&self, origin: &str) -> Result<Came, XferError> {
         self.knows_arrivals()?;
+        let (message, hand) = match self.arrivals.take(origin) {
+            Ok(taken) => taken,
+            Err(true) => return Err(in_work(origin)),
+            Err(false) => return Ok(Came::Before),
+        };
+        tracing::info!("arrival {origin} is dropped ({})", message.id);
+        self.spool.mark(Mark::Removed { id: message.id });
+        hand.leave(None);
+        self.spool.flush().await?;
+        Ok(Came::Done)
+    }
+
+    async fn keep(&self, octets: Bytes, from: SocketAddr, via: SocketAddr) -> Result<Kept, XferError> {
+        self.knows_arrivals()?;
+        let fingerprint = format!("{:x}-{:08x}", octets.len(), crc32fast::hash(&octets));
         let parcel = Parcel::decode(octets)?;
         let node = uuid::Uuid::from_bytes(parcel.node);
         if node == self.settings.node_id {
             return Err(XferError::FromHere);
         }
-        let origin = xfer::origin(&node.to_string(), parcel.id);
-        match self.arrivals.begin(&origin) {
-            Found::Message(id) => return Ok(id),
+        let origin = xfer::origin(&node.to_string(), parcel.id, &fingerprint);
+        let id = match self.arrivals.begin(&origin) {
+            Found::Message(id) => id,
             Found::InWork => return Err(in_work(&origin)),
             Found::Full => return Err(XferError::Later("too many messages wait for their senders".to_owned())),
-            Found::Nothing => {}
-        }
-        match self.store(parcel, &origin, from, via).await {
-            Ok(message) => {
+            Found::Nothing(hand) => {
+                let message = self.store(parcel, &origin, from, via).await?;
                 let id = message.id;
-                match message.place {
-                    Some(_) => self.arrivals.put(&origin, message),
-                    None => self.arrivals.remove(&origin),
-                }
-                Ok(id)
+                hand.leave(message.place.is_some().then_some(message));
+                id
             }
-            Err(error) => {
-                self.arrivals.remove(&origin);
-                Err(error)
-            }
-        }
+        };
+        Ok(Kept { id: id.to_string(), node: self.node_id_text.to_string(), origin })
     }
 
     /// Everything that can fail, then the spool. A message for the null queue has no place then.
@@ -149,18 +166,20 @@ impl Engine {
         let Parcel { envelope, mut meta, head, body, .. } = parcel;
         let now = self.clock.now().wall;
         let saved = bring_back(&mut meta);
+        take_reason(&mut meta);
         meta.set("xfer_from", from.to_string());
         meta.set("xfer_via", via.to_string());
         let raw: Bytes = [&head[..], &body[..]].concat().into();
         let due = saved.map_or(now, |saved| saved.due);
         let mut draft = Draft::new(self.next_id(), envelope, meta, raw, due);
         draft.attempts = saved.map_or(0, |saved| saved.attempts);
-        let mut draft = self.policy.xfer_message_received(draft).await?;
+        let asked = self.answer_in_time(self.policy.xfer_message_received(draft)).await;
+        let mut draft = asked.ok_or_else(no_answer)??;
         let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| XferError::Queue(e.to_string()))?;
         if queue == NULL_QUEUE {
             return Ok(Message::resident(draft.seal(), None));
         }
-        self.configure(&queue).await?;
+        self.answer_in_time(Box::pin(self.configure(&queue))).await.ok_or_else(no_answer)??;
         let attempts = draft.attempts;
         set_arriving(&mut draft.meta, origin, attempts);
         let sealed = draft.seal();
@@ -177,27 +196,32 @@ impl Engine {
 
     async fn release(&self, origin: &str) -> Result<Came, XferError> {
         self.knows_arrivals()?;
-        let message = match self.arrivals.take(origin) {
-            Ok(message) => message,
+        let (message, hand) = match self.arrivals.take(origin) {
+            Ok(taken) => taken,
             Err(true) => return Err(in_work(origin)),
             Err(false) => return Ok(Came::Before),
         };
-        let spare = message.clone();
+        let id = message.id;
         match self.let_in(message).await {
             Ok(()) => {
-                self.arrivals.remove(origin);
+                hand.leave(None);
                 Ok(Came::Done)
             }
-            Err(error) => {
-                self.arrivals.put(origin, spare);
-                Err(error)
+            Err(XferError::Spool(error @ (SpoolError::Damaged { .. } | SpoolError::NoSuchMessage { .. }))) => {
+                tracing::error!("arrival {origin} ({id}) does not read and is set aside: {error}");
+                self.spool.set_aside(id);
+                self.metrics.spool_set_aside.inc();
+                hand.leave(None);
+                Err(XferError::Lost(id, error))
             }
+            Err(error) => Err(error),
         }
     }
 
     /// Writes a message anew that has arrived, and puts it into its queue.
     async fn let_in(&self, mut message: Message) -> Result<(), XferError> {
         let place = message.place.unwrap_or(NOWHERE);
+        let room = self.pressure.room_to_load(u64::from(message.size)).await;
         let Resident { envelope, mut meta, head, body } = self.spool.load(message.id, place).await?;
         message.attempts = set_arrived(&mut meta);
         let label = label_for(&envelope, &meta).map_err(|e| XferError::Queue(e.to_string()))?;
@@ -207,6 +231,7 @@ impl Engine {
         let rewrite = Rewrite { sealed, attempts: message.attempts, settled: Settled::default() };
         message.place = Some(self.spool.rewrite(rewrite).await?);
         message.resident = Some(Box::new(resident));
+        drop(room);
         let (queue, expires) = read_label(&label);
         self.log_arrival(&message, queue);
         self.with_queue(|q, now| q.admit_until(now, queue, message, expires));
@@ -220,6 +245,13 @@ impl Engine {
         let mut record = self.record(RecordType::XferIn, (message, resident), queue, &recipients, &reply);
         record.delivery_protocol = Some("xfer".into());
         self.log(record);
+    }
+
+    fn is_meant(&self, node: Option<&str>) -> Result<(), XferError> {
+        match node.is_none_or(|node| *node == *self.node_id_text) {
+            true => Ok(()),
+            false => Err(XferError::OtherNode(self.node_id_text.to_string())),
+        }
     }
 
     /// Whether what was kept before this run is known.
@@ -245,6 +277,10 @@ impl Engine {
         });
         told.await.unwrap_or_else(|_| Err(XferError::Later("the request could not be carried out".to_owned())))
     }
+}
+
+fn no_answer() -> XferError {
+    XferError::Later("policy did not answer".to_owned())
 }
 
 fn in_work(origin: &str) -> XferError {

@@ -347,7 +347,8 @@ impl Drop for End {
         let mut state = self.0.state();
         state.ended = true;
         // Dropping the reply channels is what tells those who wait.
-        (state.removals, state.notes, state.flushes) = (HashMap::new(), HashMap::new(), Vec::new());
+        (state.removals, state.notes) = (HashMap::new(), HashMap::new());
+        (state.rewrites, state.flushes) = (Vec::new(), Vec::new());
     }
 }
 
