@@ -138,6 +138,28 @@ fn a_rebinding_moves_what_is_there_once() {
 }
 
 #[test]
+fn the_same_rebinding_again_is_about_those_that_came_since_and_both_end() {
+    let mut rig = rig(2);
+    let first = wait(&mut rig, "x.test", 1, 3);
+    give(&mut rig, 1, rebind(of_domain("x.test")), 0);
+    rig.pass(Duration::from_millis(1));
+    let in_hand = rig.endings();
+    assert_eq!(in_hand.len(), 3);
+    let late = wait(&mut rig, "x.test", 1, 2);
+    give(&mut rig, 2, rebind(of_domain("x.test")), 0);
+    rig.pass(Duration::from_millis(1));
+    let moved: BTreeSet<_> = in_hand.iter().map(|(queued, _)| queued.message.id).collect();
+    assert_eq!(moved, first);
+    for (queued, ending) in in_hand {
+        let Ending::Rebound(order) = ending else { panic!("{ending:?}") };
+        rig.core.rebound(rig.now, queued, "t@y.test", None);
+        rig.core.settled_for(rig.now, order.id);
+    }
+    assert_eq!(move_all(&mut rig), late);
+    assert!(rig.core.orders().is_empty(), "{:?}", rig.core.orders());
+}
+
+#[test]
 fn a_rebinding_that_is_taken_back_leaves_the_rest_where_it_was() {
     let mut rig = rig(2);
     wait(&mut rig, "x.test", 1, 5);

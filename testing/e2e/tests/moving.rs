@@ -76,6 +76,9 @@ fn policy_moves_bounces_or_leaves_what_failed() {
     // A kill may have taken the note of an attempt, which is made again then.
     let found = until(LATER, "three messages", || Some(queue(&relay, "dead.test")).filter(|f| f.len() == 3));
     assert_eq!(names(&found), left);
+    let (due, now) = (found[2].1["due"].as_str().expect("a time"), time::OffsetDateTime::now_utc());
+    let due = time::OffsetDateTime::parse(due, &time::format_description::well_known::Rfc3339).expect("a time");
+    assert!(due - now > time::Duration::minutes(30), "its time is on disk: {due}");
     assert!(found[2].1["num_attempts"].as_u64() >= Some(1) && found[2].1["meta"]["x_response"].is_string());
     assert_eq!(sink.await_arrivals(1, SOON).len(), 1);
     relay.stop();
