@@ -78,8 +78,7 @@ impl Engine {
                     self.arrivals.put(origin, message);
                     continue;
                 }
-                let (name, expires) = read_label(&label);
-                queue.admit_until(now, name, message, expires);
+                queue.admit_to(now, read_label(&label), message);
                 count += 1;
             }
             count

@@ -107,7 +107,7 @@ impl Engine {
     async fn write_changes(&self, queued: &mut Queued, before: &Before) -> Result<Option<String>, String> {
         let from = self.with_queue(|q, _| q.queue_name(queued.queue));
         let label = label_of(&queued.message)?;
-        let moves = read_label(&label).0 != &*from;
+        let moves = self.with_queue(|q, _| q.is_elsewhere(queued.queue, read_label(&label)));
         if moves {
             make_due(&mut queued.message, self.clock.now().wall);
         }

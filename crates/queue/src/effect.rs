@@ -5,6 +5,7 @@ use crate::core::{ConnKey, QueueKey};
 use crate::explain::Wait;
 use crate::ready::Leg;
 use config::QueueConfig;
+use message::TlsDemand;
 use std::sync::Arc;
 
 /// One thing to do.
@@ -24,6 +25,8 @@ pub enum Effect {
         queue: QueueKey,
         /// Its full name.
         name: Arc<str>,
+        /// What the senders of its messages demand.
+        tls: TlsDemand,
         /// Its configuration.
         config: Arc<QueueConfig>,
     },

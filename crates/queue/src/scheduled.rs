@@ -14,13 +14,15 @@ use crate::throttle::{Gcra, Rate};
 use clock::{Duration, Instant, Now, WallTime};
 use config::{QueueConfig, RefreshStrategy};
 use hashbrown::{HashMap, HashSet};
-use message::{Message, MessageId};
+use message::{Message, MessageId, TlsDemand};
 use std::sync::Arc;
 
 /// The queue itself; `QueueCore` drives it.
 #[derive(Debug)]
 pub(crate) struct ScheduledQueue {
     pub name: Arc<str>,
+    /// What the senders of its messages demand; such with other demands are in another queue of that name.
+    pub tls: TlsDemand,
     pub config: Option<Arc<QueueConfig>>,
     pub config_fresh_until: Instant,
     pub configuring: bool,
@@ -79,9 +81,10 @@ pub(crate) struct Way {
 }
 
 impl ScheduledQueue {
-    pub fn new(name: &str, now: Instant) -> ScheduledQueue {
+    pub fn new(name: &str, tls: TlsDemand, now: Instant) -> ScheduledQueue {
         ScheduledQueue {
             name: name.into(),
+            tls,
             config: None,
             config_fresh_until: Instant::ZERO,
             configuring: false,

@@ -8,6 +8,7 @@ use crate::egress::service::suffix;
 use crate::engine::Engine;
 use config::{EgressPath, QueueConfig, QueueProtocol};
 use policy::PolicyError;
+use message::TlsDemand;
 use queue::QueueName;
 use route::{MailExchangers, RoutingDomain};
 use std::sync::Arc;
@@ -34,7 +35,7 @@ impl Engine {
         let queue_config = self.ask_queue_config(domain).await?;
         let (exchangers, site) = match &queue_config.protocol {
             QueueProtocol::Smtp(smtp) if !smtp.mx_list.is_empty() => {
-                match self.destination(&QueueName::parse(domain), &queue_config).await {
+                match self.destination(&QueueName::parse(domain), &queue_config, TlsDemand::Usual).await {
                     Ok((destination, site)) => (Carriage::exchangers(&destination), site),
                     Err(_) => (None, domain.to_owned()),
                 }

@@ -207,9 +207,9 @@ impl Engine {
         let rewrite = Rewrite { sealed, attempts: message.attempts, settled: Settled::default() };
         message.place = Some(self.spool.rewrite(rewrite).await?);
         message.resident = Some(Box::new(resident));
-        let (queue, expires) = read_label(&label);
-        self.log_arrival(&message, queue);
-        self.with_queue(|q, now| q.admit_until(now, queue, message, expires));
+        let belonging = read_label(&label);
+        self.log_arrival(&message, belonging.queue);
+        self.with_queue(|q, now| q.admit_to(now, belonging, message));
         Ok(())
     }
 
