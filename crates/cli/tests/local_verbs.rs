@@ -63,7 +63,12 @@ fn sealed(number: u32) -> Sealed {
     let mailbox = |user: &str| Mailbox::parse(&format!("{user}@d{}.example", number % 3)).expect("an address");
     Sealed {
         id: id(number),
-        envelope: Envelope { sender: ReversePath(None), recipients: vec![mailbox("ann"), mailbox("bob")], dsn: None, tls: TlsDemand::Usual },
+        envelope: Envelope {
+            sender: ReversePath(None),
+            recipients: vec![mailbox("ann"), mailbox("bob")],
+            dsn: None,
+            tls: TlsDemand::Usual,
+        },
         meta: Meta::new(),
         head: Bytes::from(format!("Subject: number {number}\r\n")),
         body: Bytes::from(format!("\r\nBody of {number}.\r\n")),

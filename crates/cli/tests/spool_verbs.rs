@@ -65,7 +65,12 @@ fn sealed(number: u32) -> Sealed {
     meta.set("tenant", format!("t{number}"));
     Sealed {
         id: id(number),
-        envelope: Envelope { sender, recipients: vec![mailbox("ann"), mailbox("bob")], dsn: None, tls: TlsDemand::Usual },
+        envelope: Envelope {
+            sender,
+            recipients: vec![mailbox("ann"), mailbox("bob")],
+            dsn: None,
+            tls: TlsDemand::Usual,
+        },
         meta,
         head: Bytes::from(format!("Subject: number {number}\r\n")),
         body: body(number).into(),

@@ -41,7 +41,7 @@ pub struct EngineParts {
     /// The open spool.
     pub spool: SpoolHandle,
     /// MX and address look-ups.
-    pub mx: MxCache,
+    pub mx: Arc<MxCache>,
     /// TLS towards other servers.
     pub connectors: Connectors,
     /// Loggers, in order of configuration.
@@ -76,7 +76,7 @@ pub struct Shared {
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) interest: Interest,
     pub(crate) spool: SpoolHandle,
-    pub(crate) mx: MxCache,
+    pub(crate) mx: Arc<MxCache>,
     pub(crate) connectors: Connectors,
     pub(crate) logs: Vec<LogWriter>,
     pub(crate) classifier: Option<Classifier>,

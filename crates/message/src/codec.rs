@@ -226,7 +226,8 @@ mod tests {
 
     #[test]
     fn words_about_tls_come_back_and_cost_nothing_without() {
-        let base = &b"\0\0\0\0\x02\0\0\0\x05\0\0\0a@b.c\x09\0\0\0\"x y\"@d.e\x17\0\0\0{\"tenant\":\"acme\",\"n\":7}"[..];
+        let base =
+            &b"\0\0\0\0\x02\0\0\0\x05\0\0\0a@b.c\x09\0\0\0\"x y\"@d.e\x17\0\0\0{\"tenant\":\"acme\",\"n\":7}"[..];
         let dsn = &b"\x09\0\0\0 RET=HDRS\0\0\0\0\0\0\0\0"[..];
         // Golden: version 3 is what version 1 says, the flags, and the parameters when there are some.
         for (tls, with_dsn, version, behind) in [

@@ -608,7 +608,9 @@ impl QueueCore {
         let scheduled = &mut self.scheduled;
         self.by_name.retain(|_, namesakes| {
             for place in namesakes.iter_mut() {
-                place.take_if(|key| scheduled.get(key).is_some_and(|q| q.is_unused(now)) && scheduled.remove(key).is_some());
+                place.take_if(|key| {
+                    scheduled.get(key).is_some_and(|q| q.is_unused(now)) && scheduled.remove(key).is_some()
+                });
             }
             namesakes.iter().any(Option::is_some)
         });

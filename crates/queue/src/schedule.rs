@@ -123,4 +123,23 @@ mod tests {
         set(&mut meta, None);
         assert_eq!((of(&meta), label(&meta)), (None, "example.com".to_owned()));
     }
+
+    #[test]
+    fn a_demand_stands_in_the_label_and_only_where_there_is_one() {
+        let recipients = vec![Mailbox::parse("a@example.com").expect("sound")];
+        let sender = ReversePath::parse("s@example.com").expect("sound");
+        let envelope = Envelope { sender, recipients, dsn: None, tls: TlsDemand::Required };
+        let mut meta = Meta::new();
+        let label = |envelope: &Envelope, meta: &Meta| label_for(envelope, meta).expect("a recipient");
+        assert_eq!(label(&envelope, &meta), "example.com\0requiretls");
+        let expected = Belonging { tls: TlsDemand::Required, ..Belonging::to("example.com") };
+        assert_eq!(read_label(&label(&envelope, &meta)), expected);
+        meta.set(SCHEDULING, serde_json::json!({"expires": "2026-08-04T12:00:00Z"}));
+        let expires = Some(WallTime::from_unix_secs(1_785_844_800));
+        assert_eq!(read_label(&label(&envelope, &meta)), Belonging { expires, ..expected });
+        // A report is in the queue of usual mail; what a later version says of it is not its name.
+        let report = Envelope { sender: ReversePath(None), ..envelope };
+        assert_eq!(label(&report, &Meta::new()), "example.com");
+        assert_eq!(read_label("example.com\0news"), Belonging::to("example.com"));
+    }
 }

@@ -109,7 +109,7 @@ fn move_all(rig: &mut Rig) -> BTreeSet<MessageId> {
     for (queued, ending) in rig.endings() {
         let Ending::Rebound(order) = ending else { panic!("{ending:?}") };
         assert!(moved.insert(queued.message.id), "twice");
-        rig.core.rebound(rig.now, queued, "t@y.test", None);
+        rig.core.rebound(rig.now, queued, queue::schedule::Belonging::to("t@y.test"));
         assert!(rig.core.orders().iter().any(|o| o.order.id == order.id), "over before the last is done");
         rig.core.settled_for(rig.now, order.id);
     }

@@ -73,8 +73,12 @@ async fn work(
                 while Instant::now() < end {
                     let id = ids.lock().expect("no panic").next(WallTime::from_unix_secs(1_790_000_000));
                     let mailbox = Mailbox::parse("someone@example.com").expect("an address");
-                    let envelope =
-                        Envelope { sender: ReversePath(Some(mailbox.clone())), recipients: vec![mailbox], dsn: None, tls: TlsDemand::Usual };
+                    let envelope = Envelope {
+                        sender: ReversePath(Some(mailbox.clone())),
+                        recipients: vec![mailbox],
+                        dsn: None,
+                        tls: TlsDemand::Usual,
+                    };
                     let sealed = Sealed {
                         id,
                         envelope,

@@ -48,7 +48,12 @@ impl World {
         for recipients in batches(transaction.envelope.recipients, self.plan.one_recipient_each) {
             let Some(process) = &mut self.process else { break };
             let id = process.ids.next(wall);
-            let envelope = message::Envelope { sender: transaction.envelope.sender.clone(), recipients, dsn: None, tls: TlsDemand::Usual };
+            let envelope = message::Envelope {
+                sender: transaction.envelope.sender.clone(),
+                recipients,
+                dsn: None,
+                tls: TlsDemand::Usual,
+            };
             let mut raw = raw.clone();
             if self.plan.policy_edits_bodies && prepared.len() == 1 {
                 raw = [&raw[..], b"edited by policy\r\n"].concat().into();

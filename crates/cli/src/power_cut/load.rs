@@ -221,8 +221,12 @@ fn sealed(number: u32, random: &mut Rng, body: Option<Bytes>) -> Sealed {
     });
     let recipients = if random.u8(..10) == 0 { random.u32(2..80) } else { 1 };
     let mailbox = |n: u32| Mailbox::parse(&format!("r{n}.{number}@example.com")).ok();
-    let envelope =
-        Envelope { sender: ReversePath(None), recipients: (0..recipients).filter_map(mailbox).collect(), dsn: None, tls: TlsDemand::Usual };
+    let envelope = Envelope {
+        sender: ReversePath(None),
+        recipients: (0..recipients).filter_map(mailbox).collect(),
+        dsn: None,
+        tls: TlsDemand::Usual,
+    };
     let mut meta = Meta::new();
     meta.set("n", number);
     let head = Bytes::from(format!("Subject: {number}\r\n"));

@@ -124,7 +124,8 @@ impl Engine {
                 .map_err(|text| failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text))?;
             let exchangers = if smtp.treat_mx_list_as_secure { exchangers.trusted() } else { exchangers };
             let identity = format!("{:?}{}", smtp.mx_list, identity(&exchangers, tls));
-            let destination = Destination::new(&identity, Arc::new(Carriage::Smtp { hosts: Arc::new(exchangers), tls }));
+            let destination =
+                Destination::new(&identity, Arc::new(Carriage::Smtp { hosts: Arc::new(exchangers), tls }));
             return Ok((destination, format!("mx_list:{}", labels.join(","))));
         }
         let hosts = self.exchangers(name.effective_domain(), tls).await?;

@@ -139,6 +139,22 @@ impl MxCache {
         tokio::time::timeout(self.limits.lookup_timeout, question).await.unwrap_or(Err(DnsError::Timeout))
     }
 
+    /// The TXT records of `name`.
+    pub async fn txt(&self, name: &str) -> Result<TxtAnswer, DnsError> {
+        let _permit = self.address_permits.acquire().await;
+        tokio::time::timeout(self.limits.lookup_timeout, self.resolver.txt(name))
+            .await
+            .unwrap_or(Err(DnsError::Timeout))
+    }
+
+    /// The names that PTR records of `name` give.
+    pub async fn ptr(&self, name: &str) -> Result<Vec<String>, DnsError> {
+        let _permit = self.address_permits.acquire().await;
+        tokio::time::timeout(self.limits.lookup_timeout, self.resolver.ptr(name))
+            .await
+            .unwrap_or(Err(DnsError::Timeout))
+    }
+
     async fn ask_addresses(&self, name: &str, strategy: IpStrategy) -> Result<IpAnswer, DnsError> {
         let _permit = self.address_permits.acquire().await;
         let question = self.resolver.ip(name, strategy);
