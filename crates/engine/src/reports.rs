@@ -280,7 +280,7 @@ mod tests {
         let said = |options: Option<&str>| {
             let dsn = options.and_then(|text| Dsn::parse("", [text].into_iter()).ok()).map(Box::new);
             let recipients = vec![Mailbox::parse("a@b.test").expect("sound")];
-            let envelope = Envelope { sender: ReversePath(None), recipients, dsn };
+            let envelope = Envelope { sender: ReversePath(None), recipients, dsn, tls: TlsDemand::Usual };
             let resident = Resident { envelope, meta: Meta::new(), head: "".into(), body: "".into() };
             [Action::Failed, Action::Delayed, Action::Relayed, Action::Delivered].map(|a| asks(&resident, 0, a))
         };

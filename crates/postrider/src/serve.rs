@@ -74,7 +74,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         tracing::warn!("running as root: --user names a user to become");
     }
     eprintln!("spool and logs are in {}", state.display());
-    serve(Arc::new(StaticPolicy), Arc::default(), startup, bound)
+    serve(Arc::new(StaticPolicy), Shared::default(), startup, bound)
 }
 
 impl Bound {
@@ -97,6 +97,7 @@ pub fn address(at: &HostPort) -> anyhow::Result<SocketAddr> {
 }
 
 /// What the policy's scripts share with the server.
+#[derive(Default)]
 pub struct Shared {
     /// Their throttles.
     pub throttles: Arc<Throttles>,

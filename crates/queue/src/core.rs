@@ -740,6 +740,7 @@ const READY_IDLE_MAX: Duration = Duration::from_secs(600);
 mod tests {
     use super::*;
     use crate::ready::{Destination, Route};
+    use clock::WallTime;
     use config::{EgressPath, EgressSource};
     use message::{IdGenerator, Place, Settled};
 

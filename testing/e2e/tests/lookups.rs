@@ -57,8 +57,14 @@ fn scripts_hear_what_dns_says() {
             ("addr@mx.loopback.test", "127.0.0.1"),
             ("addr@a.mx.two-prefs.test", "::1"),
             ("addr6@mx.v6.test", "2001:db8::25"),
-            ("mx@implicit.test", "implicit.test. implicit.test. implicit.test. 1=implicit.test. false false false None"),
-            ("mx@loopback.test", "loopback.test. mx.loopback.test. mx.loopback.test. 10=mx.loopback.test. true false false None"),
+            (
+                "mx@implicit.test",
+                "implicit.test. implicit.test. implicit.test. 1=implicit.test. false false false None",
+            ),
+            (
+                "mx@loopback.test",
+                "loopback.test. mx.loopback.test. mx.loopback.test. 10=mx.loopback.test. true false false None",
+            ),
             ("mx-own@own.test", "own.test. mx.own.test. mx.own.test. 10=mx.own.test. true false false None"),
             ("txt@mx.no-address.test", "no address here"),
             ("txt-own@own.test", "one|two"),

@@ -35,7 +35,7 @@ async fn lookup_mx(lua: Lua, (domain, resolver): (String, Option<String>)) -> ml
     let found = wait(&lua, name, async { names.resolve_site(&parsed).await }).await?;
     let found = found.map_err(|e| refused(name, &e.to_string()))?;
     let table = lua.create_table()?;
-    let full_name = parsed.fqdn().map_or_else(|| domain.clone(), |fqdn| format!("{fqdn}."));
+    let full_name = parsed.fqdn().unwrap_or(domain);
     table.raw_set("domain_name", full_name)?;
     table.raw_set("hosts", found.hosts().iter().map(|host| host.name.clone()).collect::<Vec<_>>())?;
     table.raw_set("site_name", found.site_name())?;
