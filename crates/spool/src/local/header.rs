@@ -264,6 +264,17 @@ mod tests {
     }
 
     #[test]
+    fn a_word_about_tls_comes_back_and_costs_nothing_without() {
+        let mut sealed = sealed();
+        assert!(!String::from_utf8_lossy(&encode(&sealed, Run(1)).expect("fits")).contains("\"tls\""));
+        for tls in [TlsDemand::Required, TlsDemand::Waived] {
+            sealed.envelope.tls = tls;
+            let line = encode(&sealed, Run(1)).expect("fits");
+            assert_eq!(Header::decode(&line, sealed.id).map(|h| h.envelope.tls), Some(tls));
+        }
+    }
+
+    #[test]
     fn versions_are_told_apart() {
         let line = encode(&sealed(), Run(1)).expect("fits");
         assert_eq!(Start::parse(&line), Start::Known { line: line.len(), run: Run(1) });
