@@ -31,7 +31,7 @@ async fn engine(dir: &Path, used: u64, volumes: Vec<Volume>) -> Engine {
     let engine = Engine::new(EngineParts {
         policy: Arc::new(StaticPolicy),
         spool,
-        mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
+        mx: Arc::new(MxCache::new(Arc::new(nobody), MxCacheLimits::default())),
         connectors: net::tls::Connectors::new(None).expect("roots"),
         logs: Vec::new(),
         orders: store::OrdersFile::open(dir).expect("no orders"),

@@ -52,9 +52,9 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
-/// The queue in what a spool keeps beside a message. What stands behind a NUL there, its own end, is for the server.
+/// The queue in what a spool keeps beside a message. What stands behind a NUL there is for the server.
 pub(crate) fn queue_name(label: &str) -> &str {
-    label.rsplit_once('\u{0}').map_or(label, |(queue, _)| queue)
+    label.split_once('\u{0}').map_or(label, |(queue, _)| queue)
 }
 
 /// Characters that turn the direction of what follows.

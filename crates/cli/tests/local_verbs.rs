@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Sealed};
+use message::{Envelope, MessageId, Meta, Sealed, TlsDemand};
 use serde_json::Value;
 use smtp_wire::{Mailbox, ReversePath};
 use spool::{Mark, Settings};
@@ -63,7 +63,12 @@ fn sealed(number: u32) -> Sealed {
     let mailbox = |user: &str| Mailbox::parse(&format!("{user}@d{}.example", number % 3)).expect("an address");
     Sealed {
         id: id(number),
-        envelope: Envelope { sender: ReversePath(None), recipients: vec![mailbox("ann"), mailbox("bob")], dsn: None },
+        envelope: Envelope {
+            sender: ReversePath(None),
+            recipients: vec![mailbox("ann"), mailbox("bob")],
+            dsn: None,
+            tls: TlsDemand::Usual,
+        },
         meta: Meta::new(),
         head: Bytes::from(format!("Subject: number {number}\r\n")),
         body: Bytes::from(format!("\r\nBody of {number}.\r\n")),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Sealed};
+use message::{Envelope, MessageId, Meta, Sealed, TlsDemand};
 use serde_json::Value;
 use smtp_wire::{Mailbox, ReversePath};
 use spool::{Mark, Settings};
@@ -65,7 +65,12 @@ fn sealed(number: u32) -> Sealed {
     meta.set("tenant", format!("t{number}"));
     Sealed {
         id: id(number),
-        envelope: Envelope { sender, recipients: vec![mailbox("ann"), mailbox("bob")], dsn: None },
+        envelope: Envelope {
+            sender,
+            recipients: vec![mailbox("ann"), mailbox("bob")],
+            dsn: None,
+            tls: TlsDemand::Usual,
+        },
         meta,
         head: Bytes::from(format!("Subject: number {number}\r\n")),
         body: body(number).into(),

@@ -11,6 +11,8 @@ use std::collections::BTreeMap;
 pub struct DnsSettings {
     /// Who is asked; the system's resolver when absent.
     pub resolver: Option<ResolverForm>,
+    /// Resolvers that scripts ask by name.
+    pub named: BTreeMap<String, ResolverForm>,
     /// MX questions at a time.
     pub mx_concurrency_limit: usize,
     /// Time limit of one question.
@@ -29,6 +31,7 @@ impl Default for DnsSettings {
     fn default() -> Self {
         DnsSettings {
             resolver: None,
+            named: BTreeMap::new(),
             mx_concurrency_limit: 128,
             mx_timeout: Duration::from_secs(5),
             mx_negative_cache_ttl: Duration::from_secs(300),

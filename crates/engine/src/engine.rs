@@ -42,7 +42,7 @@ pub struct EngineParts {
     /// The open spool.
     pub spool: SpoolHandle,
     /// MX and address look-ups.
-    pub mx: MxCache,
+    pub mx: Arc<MxCache>,
     /// TLS towards other servers.
     pub connectors: Connectors,
     /// Loggers, in order of configuration.
@@ -77,7 +77,7 @@ pub struct Shared {
     pub(crate) policy: Arc<dyn Policy>,
     pub(crate) interest: Interest,
     pub(crate) spool: SpoolHandle,
-    pub(crate) mx: MxCache,
+    pub(crate) mx: Arc<MxCache>,
     pub(crate) connectors: Connectors,
     pub(crate) logs: Vec<LogWriter>,
     pub(crate) classifier: Option<Classifier>,
@@ -203,11 +203,11 @@ impl Engine {
         metrics.ready_count.reset();
         let counts = self.with_queue(|queue, _| {
             for (name, messages) in queue.scheduled_counts() {
-                metrics.scheduled_count.with_label_values(&[name]).set(messages as i64);
+                metrics.scheduled_count.with_label_values(&[name]).add(messages as i64);
             }
             let mut by_protocol = PROTOCOLS.map(|protocol| (protocol, 0));
             for (name, messages, connections) in queue.ready_counts() {
-                metrics.ready_count.with_label_values(&[&service(name)]).set(messages as i64);
+                metrics.ready_count.with_label_values(&[&service(name)]).add(messages as i64);
                 let protocol = protocol_of(name);
                 by_protocol.iter_mut().filter(|(known, _)| *known == protocol).for_each(|(_, sum)| *sum += connections);
             }
@@ -247,7 +247,7 @@ impl Engine {
             Effect::Wake(conn) => self.wake(conn),
             Effect::Open(opening) => self.open_connection(opening),
             Effect::Configure { queue, name } => self.configure_later(queue, name),
-            Effect::Route { queue, name, config } => self.route_later(queue, name, config),
+            Effect::Route { queue, name, tls, config } => self.route_later(queue, name, tls, config),
             Effect::Grant { of, count, asked_at } => self.ask_for_grants(of, count, asked_at),
             Effect::Settle => self.start_settler(),
             Effect::Ask => self.start_asker(),

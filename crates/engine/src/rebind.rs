@@ -44,7 +44,7 @@ impl Engine {
                 });
             }
         };
-        let moves = read_label(&label).0 != &*from;
+        let moves = self.with_queue(|q, _| q.is_elsewhere(queued.queue, read_label(&label)));
         if (moves && rebinding.change != Change::CancelXfer) || rebinding.always_flush {
             make_due(&mut queued.message, self.clock.now().wall);
         }
@@ -90,7 +90,7 @@ impl Engine {
 
     /// Writes a log record about a message that belongs to another queue now.
     pub(crate) fn log_rebound(&self, queued: &Queued, from: &str, label: &str, reason: &str) {
-        let to = read_label(label).0;
+        let to = read_label(label).queue;
         let reply = Reply::new(250, &format!("Rebound from {from} to {to}: {reason}"));
         let recipients = queued.message.pending().collect();
         let entry = Entry { kind: RecordType::AdminRebind, recipients, reply, command: None };
@@ -100,9 +100,9 @@ impl Engine {
     /// Puts a message, as the spool has it now, into the queue it belongs to; into the null queue it vanishes (KumoMTA
     /// behaviour).
     pub(crate) fn place_anew(&self, queued: Queued, label: &str) {
-        let (to, expires) = read_label(label);
-        if to != NULL_QUEUE {
-            return self.with_queue(|q, now| q.rebound(now, queued, to, expires));
+        let belonging = read_label(label);
+        if belonging.queue != NULL_QUEUE {
+            return self.with_queue(|q, now| q.rebound(now, queued, belonging));
         }
         if !queued.message.is_volatile() {
             self.spool.mark(Mark::Removed { id: queued.message.id });

@@ -80,8 +80,7 @@ impl Engine {
                     }
                     continue;
                 }
-                let (name, expires) = read_label(&label);
-                queue.admit_until(now, name, message, expires);
+                queue.admit_to(now, read_label(&label), message);
                 count += 1;
             }
             count

@@ -10,7 +10,7 @@ use crate::ingress::trace::rfc5322_date;
 use crate::settle::{AttemptFacts, Handover};
 use ::clock::WallTime;
 use config::{DeliveryReports, QueueConfig};
-use message::{Draft, Envelope, Message, Meta, Resident};
+use message::{Draft, Envelope, Message, Meta, Resident, TlsDemand};
 use mime::{DeliveryReport, Enclosed, NewReport, PerMessage, PerRecipient, Typed};
 use queue::settle::Settlement;
 use queue::{Entry, Next};
@@ -121,7 +121,13 @@ impl Engine {
             ..PerMessage::default()
         };
         let text = text(mta, worst, &per_recipient);
-        let is_full = dsn.is_some_and(|dsn| dsn.ret == Some(Ret::Full)) && message.size as usize <= FULL_OCTETS_MAX;
+        // RFC 8689 section 5: as if RET=HDRS had been said, and the report wants the same protection.
+        let tls = match resident.envelope.tls {
+            TlsDemand::Required => TlsDemand::Required,
+            TlsDemand::Usual | TlsDemand::Waived => TlsDemand::Usual,
+        };
+        let asks_for_all = dsn.is_some_and(|dsn| dsn.ret == Some(Ret::Full)) && tls == TlsDemand::Usual;
+        let is_full = asks_for_all && message.size as usize <= FULL_OCTETS_MAX;
         let raw = NewReport {
             from: &format!("mailer-daemon@{mta}"),
             to: sender.as_str(),
@@ -135,7 +141,7 @@ impl Engine {
                 false => Enclosed::Header(&resident.head),
             },
         };
-        let envelope = Envelope { sender: ReversePath(None), recipients: vec![sender.clone()], dsn: None };
+        let envelope = Envelope { sender: ReversePath(None), recipients: vec![sender.clone()], dsn: None, tls };
         Draft::new(id, envelope, Meta::new(), raw.to_bytes().into(), now)
     }
 }
@@ -274,7 +280,7 @@ mod tests {
         let said = |options: Option<&str>| {
             let dsn = options.and_then(|text| Dsn::parse("", [text].into_iter()).ok()).map(Box::new);
             let recipients = vec![Mailbox::parse("a@b.test").expect("sound")];
-            let envelope = Envelope { sender: ReversePath(None), recipients, dsn };
+            let envelope = Envelope { sender: ReversePath(None), recipients, dsn, tls: TlsDemand::Usual };
             let resident = Resident { envelope, meta: Meta::new(), head: "".into(), body: "".into() };
             [Action::Failed, Action::Delayed, Action::Relayed, Action::Delivered].map(|a| asks(&resident, 0, a))
         };

@@ -112,7 +112,7 @@ impl Engine {
     ) -> Result<Option<String>, String> {
         let from = self.with_queue(|q, _| q.queue_name(queued.queue));
         let label = label_of(&queued.message)?;
-        let moves = read_label(&label).0 != &*from;
+        let moves = self.with_queue(|q, _| q.is_elsewhere(queued.queue, read_label(&label)));
         let now = self.clock.now().wall;
         match moves {
             true => make_due(&mut queued.message, now),

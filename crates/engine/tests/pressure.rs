@@ -41,7 +41,7 @@ async fn start(memory: &Arc<Said>, dir: &Path, volumes: Vec<Volume>) -> (Engine,
     let engine = Engine::new(EngineParts {
         policy: Arc::new(StaticPolicy),
         spool,
-        mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
+        mx: Arc::new(MxCache::new(Arc::new(nobody), MxCacheLimits::default())),
         connectors: net::tls::Connectors::new(None).expect("roots"),
         logs: Vec::new(),
         orders: store::OrdersFile::open(&dir.join("spool")).expect("no orders"),

@@ -4,7 +4,7 @@
 //! a call (best of five rounds) and how much the process grew over all of them. One thread.
 
 use lua::LuaPolicy;
-use message::{Draft, Envelope, IdGenerator, Meta};
+use message::{Draft, Envelope, IdGenerator, Meta, TlsDemand};
 use policy::{ConnMeta, Policy, QueueParts};
 use smtp_wire::{Mailbox, ReversePath};
 use std::future::Future;
@@ -72,8 +72,12 @@ fn policy(text: &str) -> LuaPolicy {
 fn draft() -> Draft {
     let id = IdGenerator::new([0; 6], 0).next(clock::WallTime::EPOCH);
     let mailbox = |text: &str| Mailbox::parse(text).expect("sound address");
-    let envelope =
-        Envelope { sender: ReversePath(Some(mailbox("a@b.test"))), recipients: vec![mailbox("c@d.test")], dsn: None };
+    let envelope = Envelope {
+        sender: ReversePath(Some(mailbox("a@b.test"))),
+        recipients: vec![mailbox("c@d.test")],
+        dsn: None,
+        tls: TlsDemand::Usual,
+    };
     let mut raw = b"From: a@b.test\r\nTo: c@d.test\r\nSubject: hello\r\nX-Tenant: t\r\nDate: today\r\n\r\n".to_vec();
     raw.resize(10 * 1024, b'x');
     Draft::new(id, envelope, Meta::new(), raw.into(), clock::WallTime::EPOCH)

@@ -6,6 +6,7 @@
 use crate::error::LoadError;
 use crate::guard;
 use crate::lua_policy::Shared;
+use crate::names::Names;
 use crate::pool::Limits;
 use crate::registry::Registry;
 use crate::signers::Signers;
@@ -57,6 +58,8 @@ pub(crate) struct Host {
     pub signers: Arc<Signers>,
     /// Throttles of all states.
     pub throttles: Arc<Throttles>,
+    /// Who is asked for names.
+    pub names: Arc<Names>,
     /// True while the running handler may wait without holding its thread: it was called asynchronously.
     pub may_wait: bool,
     /// Whom to tell that the script wants a new configuration epoch.
@@ -88,6 +91,7 @@ impl Host {
         Host {
             signers: shared.signers.clone(),
             throttles: shared.throttles.clone(),
+            names: shared.names.clone(),
             may_wait: false,
             epochs: source.epochs.clone(),
             registry,

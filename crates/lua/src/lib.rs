@@ -6,7 +6,7 @@
 //! [`PolicyError::Script`]. A state whose handler failed is thrown away, so that an error costs
 //! nobody else anything.
 //!
-//! Handlers are called synchronously until something makes them wait: throttles in Redis, or a script that sleeps. From then
+//! Handlers are called synchronously until something makes them wait: throttles in Redis, a script that sleeps or looks a name up. From then
 //! on they are called with `Function::call_async`, at twice the price: the future owns the checked-out state until it is done,
 //! which is why a state is a value and not a lock. A function that waits is registered with mlua's `create_async_function`,
 //! looks at `Host::may_wait`, and must be done at its first poll where that is false. Connection objects (`courier`) are always called so
@@ -22,6 +22,7 @@ mod events;
 mod guard;
 mod lua_policy;
 mod modules;
+mod names;
 mod pool;
 mod registry;
 mod signers;
@@ -31,6 +32,7 @@ mod types;
 
 pub use error::LoadError;
 pub use lua_policy::LuaPolicy;
+pub use names::{Names, Resolvers};
 
 #[cfg(doc)]
 use policy::{Policy, PolicyError};

@@ -10,6 +10,7 @@ use crate::context::{Context, Epochs, Purpose, Source};
 use crate::courier::COURIER_STATES_MAX;
 use crate::error::{LoadError, to_policy_error};
 use crate::guard::RUN_TIME_MAX;
+use crate::names::Names;
 use crate::pool::Pool;
 use crate::signers::Signers;
 use crate::types::config_object::ConfigObject;
@@ -40,6 +41,7 @@ pub struct LuaPolicy {
 pub(crate) struct Shared {
     pub signers: Arc<Signers>,
     pub throttles: Arc<Throttles>,
+    pub names: Arc<Names>,
 }
 
 impl LuaPolicy {
@@ -115,6 +117,11 @@ impl LuaPolicy {
     /// The throttles its scripts make, for who shares them with other nodes.
     pub fn throttles(&self) -> Arc<Throttles> {
         self.shared.throttles.clone()
+    }
+
+    /// The resolvers its scripts ask, for who makes them.
+    pub fn names(&self) -> Arc<Names> {
+        self.shared.names.clone()
     }
 
     /// Calls the handlers of `event` until one returns something; `result` reads it.

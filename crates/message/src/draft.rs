@@ -4,7 +4,7 @@
 //! [`Draft::seal`]; the body is a slice of what was received and is never copied, also when a
 //! transaction is split into many messages. Headers are indexed at the first look.
 
-use crate::{Envelope, MessageId, Meta, Sealed};
+use crate::{Envelope, MessageId, Meta, Sealed, TlsDemand};
 use bytes::Bytes;
 use clock::WallTime;
 use mime::{HeaderBlock, HeaderView};
@@ -90,8 +90,19 @@ impl Draft {
         self.headers = None;
     }
 
+    /// What the sender says about TLS: MAIL's parameter, else the header as it stands now (RFC 8689 section 3).
+    pub fn tls_demand(&mut self) -> TlsDemand {
+        if self.envelope.tls == TlsDemand::Required {
+            return TlsDemand::Required;
+        }
+        let field = self.headers().first("TLS-Required");
+        let waives = field.is_some_and(|field| field.decoded().trim().eq_ignore_ascii_case("no"));
+        if waives { TlsDemand::Waived } else { TlsDemand::Usual }
+    }
+
     /// Makes the bytes final.
     pub fn seal(mut self) -> Sealed {
+        self.envelope.tls = self.tls_demand();
         let head = self.head().into();
         let body = self.body();
         Sealed { id: self.id, envelope: self.envelope, meta: self.meta, head, body, due: self.due }
@@ -113,7 +124,7 @@ mod tests {
         let recipients = vec![Mailbox::parse("a@b.c").expect("sound")];
         Draft::new(
             id,
-            Envelope { sender: ReversePath(None), recipients, dsn: None },
+            Envelope { sender: ReversePath(None), recipients, dsn: None, tls: TlsDemand::Usual },
             Meta::new(),
             raw.into(),
             WallTime::EPOCH,
@@ -132,6 +143,27 @@ mod tests {
         assert_eq!(sealed.head, &b"Received: from y\r\nFrom: x\r\n\r\n"[..]);
         assert_eq!(sealed.body, &b".body\r\n"[..]);
         assert_eq!(sealed.body.as_ptr() as usize, body_at, "the body was copied");
+    }
+
+    #[test]
+    fn the_header_may_waive_tls_and_not_against_requiretls() {
+        let sealed = |raw: &'static [u8], tls| {
+            let mut draft = draft(raw);
+            draft.envelope.tls = tls;
+            draft.seal().envelope.tls
+        };
+        for (raw, tls) in [
+            (&b"TLS-Required: No\r\n\r\n"[..], TlsDemand::Waived),
+            (b"tls-required:\r\n no\r\n\r\n", TlsDemand::Waived),
+            (b"TLS-Required: Yes\r\n\r\n", TlsDemand::Usual),
+            (b"TLS-Required: No, thanks\r\n\r\n", TlsDemand::Usual),
+            (b"A: b\r\n\r\nTLS-Required: No\r\n", TlsDemand::Usual),
+        ] {
+            assert_eq!(sealed(raw, TlsDemand::Usual), tls, "{:?}", String::from_utf8_lossy(raw));
+            assert_eq!(sealed(raw, TlsDemand::Required), TlsDemand::Required);
+        }
+        // Policy may have taken the field away before the message is sealed again.
+        assert_eq!(sealed(b"A: b\r\n\r\n", TlsDemand::Waived), TlsDemand::Usual);
     }
 
     #[test]

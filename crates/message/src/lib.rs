@@ -20,7 +20,7 @@ mod sealed;
 mod settled;
 
 pub use draft::Draft;
-pub use envelope::Envelope;
+pub use envelope::{Envelope, TlsDemand};
 pub use id::{IdGenerator, MessageId};
 pub use message::{Message, Resident};
 pub use meta::Meta;

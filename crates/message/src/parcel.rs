@@ -103,6 +103,7 @@ const FIXED_OCTETS: usize = MAGIC.len() + 16 + 16 + 4 + 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TlsDemand;
     use smtp_wire::{Mailbox, ReversePath};
 
     fn parcel() -> Parcel {
@@ -112,7 +113,7 @@ mod tests {
         Parcel {
             node: [1; 16],
             id: MessageId::from_bytes([2; 16]),
-            envelope: Envelope { sender: ReversePath(None), recipients, dsn: None },
+            envelope: Envelope { sender: ReversePath(None), recipients, dsn: None, tls: TlsDemand::Usual },
             meta,
             head: Bytes::from_static(b"Subject: x\r\n\r\n"),
             body: Bytes::from_static(b"Hello.\r\n"),

@@ -56,6 +56,6 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         privileges::become_user(user)?;
         policy.check().context("after becoming the user given with --user")?;
     }
-    let throttles = policy.throttles();
-    serve::serve(Arc::new(policy), throttles, startup, bound)
+    let shared = serve::Shared { throttles: policy.throttles(), names: policy.names() };
+    serve::serve(Arc::new(policy), shared, startup, bound)
 }

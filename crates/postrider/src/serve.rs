@@ -9,15 +9,17 @@ use admin::HttpService;
 use anyhow::{Context, anyhow};
 use bounce::{Classifier, Remembered};
 use clap::Parser;
-use config::{BounceClassifier, DnsSettings, HostPort};
+use config::{BounceClassifier, DnsSettings, HostPort, ResolverForm};
 use engine::pressure::{Pressure, PressureSettings, Volume};
 use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
+use lua::{Names, Resolvers};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use net::listen;
 use net::mta_sts::{HttpsFetch, PolicyFetch, StsPolicies, TestPolicies};
 use policy::{Policy, Startup, StaticPolicy};
 use queue::schedule;
 use route::Resolver;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -72,7 +74,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         tracing::warn!("running as root: --user names a user to become");
     }
     eprintln!("spool and logs are in {}", state.display());
-    serve(Arc::new(StaticPolicy), Arc::default(), startup, bound)
+    serve(Arc::new(StaticPolicy), Shared::default(), startup, bound)
 }
 
 impl Bound {
@@ -94,20 +96,24 @@ pub fn address(at: &HostPort) -> anyhow::Result<SocketAddr> {
     }
 }
 
+/// What the policy's scripts share with the server.
+#[derive(Default)]
+pub struct Shared {
+    /// Their throttles.
+    pub throttles: Arc<Throttles>,
+    /// Who they ask for names; nobody until the server begins.
+    pub names: Arc<Names>,
+}
+
 /// Runs the server until it is told to stop.
-pub fn serve(
-    policy: Arc<dyn Policy>,
-    throttles: Arc<Throttles>,
-    startup: Startup,
-    bound: Bound,
-) -> anyhow::Result<ExitCode> {
+pub fn serve(policy: Arc<dyn Policy>, shared: Shared, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
     privileges::raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")?;
     let ended = runtime.block_on(async {
         if let Some(redis) = &startup.redis_throttles {
-            throttles.share(redis).await?;
+            shared.throttles.share(redis).await?;
         }
-        serve_async(policy, throttles, startup, bound).await
+        serve_async(policy, &shared, startup, bound).await
     });
     // A thread stuck in a system call must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -116,7 +122,7 @@ pub fn serve(
 
 async fn serve_async(
     policy: Arc<dyn Policy>,
-    throttles: Arc<Throttles>,
+    shared: &Shared,
     startup: Startup,
     bound: Bound,
 ) -> anyhow::Result<ExitCode> {
@@ -143,10 +149,12 @@ async fn serve_async(
     let trusted = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let connectors = net::tls::Connectors::new(trusted.as_deref()).context("SSL_CERT_FILE")?;
     let classifier = startup.bounce_classifier.as_ref().map(classifier).transpose()?;
+    let mx = Arc::new(mail_names(&startup.dns, &connectors)?);
+    shared.names.set(Resolvers { mail: mx.clone(), named: named(&startup.dns)? });
     let engine = Engine::new(EngineParts {
         policy,
         spool,
-        mx: mail_names(&startup.dns, &connectors)?,
+        mx,
         connectors,
         logs,
         classifier,
@@ -155,7 +163,7 @@ async fn serve_async(
         orders: OrdersFile::open(&plan.dir)?,
         settings,
     });
-    engine.share_limits(throttles);
+    engine.share_limits(shared.throttles.clone());
     // Everything that can fail comes before the first message moves.
     let stops = Stops::new()?;
     let mut smtp = Vec::new();
@@ -183,6 +191,7 @@ async fn serve_async(
 
 /// Says what is wrong with the policy's resolver or its MTA-STS policies, if anything is. Asks nobody.
 pub fn check_names(dns: &DnsSettings) -> anyhow::Result<()> {
+    named(dns)?;
     mail_names(dns, &net::tls::Connectors::new(None)?).map(|_| ())
 }
 
@@ -192,13 +201,7 @@ fn mail_names(dns: &DnsSettings, connectors: &net::tls::Connectors) -> anyhow::R
         Some(form) => net::dns::build(form).context("kumo.dns.configure_resolver")?,
         None => resolver()?,
     };
-    let limits = MxCacheLimits {
-        lookups_max: dns.mx_concurrency_limit,
-        lookup_timeout: dns.mx_timeout.get(),
-        negative_ttl: dns.mx_negative_cache_ttl.get(),
-        ..MxCacheLimits::default()
-    };
-    let names = MxCache::new(resolver.clone(), limits);
+    let names = MxCache::new(resolver.clone(), limits(dns));
     if !dns.is_mta_sts_enabled {
         return Ok(names);
     }
@@ -210,6 +213,24 @@ fn mail_names(dns: &DnsSettings, connectors: &net::tls::Connectors) -> anyhow::R
         ),
     };
     Ok(names.with_mta_sts(StsPolicies::new(fetcher)))
+}
+
+/// The resolvers that scripts ask by name.
+fn named(dns: &DnsSettings) -> anyhow::Result<BTreeMap<String, Arc<MxCache>>> {
+    let build = |(name, form): (&String, &ResolverForm)| {
+        let resolver = net::dns::build(form).with_context(|| format!("kumo.dns.define_resolver `{name}`"))?;
+        Ok((name.clone(), Arc::new(MxCache::new(resolver, limits(dns)))))
+    };
+    dns.named.iter().map(build).collect()
+}
+
+fn limits(dns: &DnsSettings) -> MxCacheLimits {
+    MxCacheLimits {
+        lookups_max: dns.mx_concurrency_limit,
+        lookup_timeout: dns.mx_timeout.get(),
+        negative_ttl: dns.mx_negative_cache_ttl.get(),
+        ..MxCacheLimits::default()
+    }
 }
 
 /// The classifier a policy configures. `pool_size` and `back_pressure` have nothing to act on: an answer takes less time

@@ -20,15 +20,16 @@ use crate::orders::Orders;
 use crate::pool::Rotation;
 use crate::ready::{Leg, ReadyQueue, Route, RouteFailure};
 use crate::retry;
+use crate::schedule::Belonging;
 use crate::scheduled::{Fate, ScheduledQueue, Way};
 use crate::settle::Verdict;
 use crate::shared::{Leases, SharedRates};
 use crate::sources::Sources;
 use crate::volatile::Unspooled;
-use clock::{Duration, Instant, Now, TimerWheel, WallTime};
+use clock::{Duration, Instant, Now, TimerWheel};
 use config::{QueueConfig, RefreshStrategy};
 use hashbrown::HashMap;
-use message::Message;
+use message::{Message, TlsDemand};
 use smtp_wire::{EnhancedCode, Reply};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -117,7 +118,7 @@ pub struct QueueSettings {
 /// The manager. See the module page.
 #[derive(Debug)]
 pub struct QueueCore {
-    pub(crate) by_name: HashMap<Arc<str>, QueueKey>,
+    pub(crate) by_name: HashMap<Arc<str>, Namesakes>,
     pub(crate) scheduled: HashMap<QueueKey, ScheduledQueue>,
     /// By name and identity of the destination.
     pub(crate) ready_by_name: HashMap<(Arc<str>, Arc<str>), ReadyKey>,
@@ -209,16 +210,28 @@ impl QueueCore {
         }
     }
 
-    /// The queue of that name, made when it does not exist.
+    /// The queue of that name for usual mail, made when it does not exist.
     pub fn queue(&mut self, now: Instant, name: &str) -> QueueKey {
-        if let Some(key) = self.by_name.get(name) {
-            return *key;
+        self.queue_for(now, name, TlsDemand::Usual)
+    }
+
+    /// The queue of that name for mail with that demand. Routes and connections are found for a queue, and so for a demand.
+    fn queue_for(&mut self, now: Instant, name: &str, tls: TlsDemand) -> QueueKey {
+        let namesakes = self.by_name.get(name).copied().unwrap_or_default();
+        if let Some(key) = namesakes[tls as usize] {
+            return key;
         }
         let key = QueueKey(self.fresh_key());
-        let mut queue = ScheduledQueue::new(name, now);
+        let mut queue = ScheduledQueue::new(name, tls, now);
         queue.config_epoch = self.epoch;
         queue.orders = self.orders_for(name);
-        self.by_name.insert(queue.name.clone(), key);
+        // They have one configuration; policy need not be asked twice at once.
+        let elder = namesakes.iter().flatten().find_map(|key| self.scheduled.get(key));
+        if let Some((config, epoch)) = elder.and_then(|elder| Some((elder.config.clone()?, elder.config_epoch))) {
+            queue.configure(config, &mut self.rates, now);
+            queue.config_epoch = epoch;
+        }
+        self.by_name.entry(queue.name.clone()).or_default()[tls as usize] = Some(key);
         self.scheduled.insert(key, queue);
         key
     }
@@ -231,6 +244,11 @@ impl QueueCore {
     /// The name of a queue; empty for one that is gone.
     pub fn queue_name(&self, key: QueueKey) -> Arc<str> {
         self.scheduled.get(&key).map_or_else(|| "".into(), |q| q.name.clone())
+    }
+
+    /// True when a message belongs to another queue than the one it is of.
+    pub fn is_elsewhere(&self, key: QueueKey, belonging: Belonging<'_>) -> bool {
+        self.scheduled.get(&key).is_none_or(|q| (&*q.name, q.tls) != (belonging.queue, belonging.tls))
     }
 
     /// Policy's answer to `Effect::Configure`, or asked ahead of time.
@@ -293,14 +311,13 @@ impl QueueCore {
 
     /// Takes a message in. It waits for its due time or, when that has come, for its way.
     pub fn admit(&mut self, now: Now, queue_name: &str, message: Message) {
-        let queue = self.queue(now.mono, queue_name);
-        self.insert(now, queue, message);
+        self.admit_to(now, Belonging::to(queue_name), message);
     }
 
-    /// The same for a message that expires at `expires`, whatever its queue says.
-    pub fn admit_until(&mut self, now: Now, queue_name: &str, message: Message, expires: Option<WallTime>) {
-        let queue = self.queue(now.mono, queue_name);
-        if let Some(expires) = expires {
+    /// The same for a message that has an end of its own or whose sender demands something.
+    pub fn admit_to(&mut self, now: Now, belonging: Belonging<'_>, message: Message) {
+        let queue = self.queue_for(now.mono, belonging.queue, belonging.tls);
+        if let Some(expires) = belonging.expires {
             home(&mut self.scheduled, queue).expire_at(message.id, expires);
             self.watch_expiries(now.mono, queue, now.mono_at(expires));
         }
@@ -478,10 +495,15 @@ impl QueueCore {
 
     /// Messages that wait or are due in a scheduled queue; 0 when there is none of that name.
     pub fn scheduled_in(&self, name: &str) -> usize {
-        self.by_name.get(name).and_then(|key| self.scheduled.get(key)).map_or(0, ScheduledQueue::len)
+        self.namesakes(name).filter_map(|key| self.scheduled.get(&key)).map(ScheduledQueue::len).sum()
     }
 
-    /// Name and number of messages of every scheduled queue.
+    /// The queues of one name.
+    pub(crate) fn namesakes(&self, name: &str) -> impl Iterator<Item = QueueKey> {
+        self.by_name.get(name).copied().unwrap_or_default().into_iter().flatten()
+    }
+
+    /// Name and number of messages of every scheduled queue; a name comes once for each demand about TLS.
     pub fn scheduled_counts(&self) -> impl Iterator<Item = (&str, usize)> {
         self.scheduled.values().map(|q| (&*q.name, q.len()))
     }
@@ -588,9 +610,13 @@ impl QueueCore {
         self.leases.sweep();
         self.sources.sweep(now);
         let scheduled = &mut self.scheduled;
-        self.by_name.retain(|_, key| match scheduled.get(key).is_some_and(|q| q.is_unused(now)) {
-            true => scheduled.remove(key).is_none(),
-            false => true,
+        self.by_name.retain(|_, namesakes| {
+            for place in namesakes.iter_mut() {
+                place.take_if(|key| {
+                    scheduled.get(key).is_some_and(|q| q.is_unused(now)) && scheduled.remove(key).is_some()
+                });
+            }
+            namesakes.iter().any(Option::is_some)
         });
         let scheduled = &mut self.scheduled;
         for (key, ready) in &mut self.ready {
@@ -661,6 +687,9 @@ impl QueueCore {
     }
 }
 
+/// The scheduled queues of one name, by [`TlsDemand`].
+pub(crate) type Namesakes = [Option<QueueKey>; TlsDemand::ALL.len()];
+
 /// Tells queues with few messages from the others.
 pub(crate) fn is_small(scheduled: &HashMap<QueueKey, ScheduledQueue>) -> impl Fn(QueueKey) -> bool {
     |key| scheduled.get(&key).is_none_or(ScheduledQueue::is_small)
@@ -715,6 +744,7 @@ const READY_IDLE_MAX: Duration = Duration::from_secs(600);
 mod tests {
     use super::*;
     use crate::ready::{Destination, Route};
+    use clock::WallTime;
     use config::{EgressPath, EgressSource};
     use message::{IdGenerator, Place, Settled};
 

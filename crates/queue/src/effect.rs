@@ -8,6 +8,7 @@ use crate::ready::Leg;
 use crate::shared::LeaseSet;
 use clock::Instant;
 use config::QueueConfig;
+use message::TlsDemand;
 use std::sync::Arc;
 
 /// One thing to do.
@@ -27,6 +28,8 @@ pub enum Effect {
         queue: QueueKey,
         /// Its full name.
         name: Arc<str>,
+        /// What the senders of its messages demand.
+        tls: TlsDemand,
         /// Its configuration.
         config: Arc<QueueConfig>,
     },

@@ -41,8 +41,17 @@ pub struct Listed {
 impl QueueCore {
     /// Messages of a queue, at most `limit`: due ones in order, ready ones, held ones. `None` when there is no such queue.
     pub fn list(&self, now: Now, name: &str, limit: usize) -> Option<Vec<Listed>> {
-        let key = *self.by_name.get(name)?;
-        let queue = self.scheduled.get(&key)?;
+        self.by_name.get(name)?;
+        let mut listed = Vec::new();
+        for key in self.namesakes(name) {
+            self.list_of(now, key, limit, &mut listed);
+        }
+        listed.truncate(limit);
+        Some(listed)
+    }
+
+    fn list_of(&self, now: Now, key: QueueKey, limit: usize, out: &mut Vec<Listed>) {
+        let Some(queue) = self.scheduled.get(&key) else { return };
         let due = self.messages.iter(&queue.due).map(|message| self.due(now, queue, message));
         let ready = self.ready.values().flat_map(|r| {
             let of_queue = r.messages.of(&self.messages, key);
@@ -54,19 +63,23 @@ impl QueueCore {
             let message = mine.filter_map(|slot| self.messages.get(slot));
             message.map(move |message| listed(queue, message, place, held_back()))
         });
-        Some(due.chain(ready).chain(held).take(limit).collect())
+        out.extend(due.chain(ready).chain(held).take(limit));
     }
 
     /// Messages of a queue that wait for their time, at most `limit`, looking at some thousand messages from step `from`
     /// on; and the step to go on with.
     pub fn list_waiting(&self, name: &str, limit: usize, from: usize) -> (Vec<Listed>, Option<usize>) {
-        let key = self.by_name.get(name).copied();
-        let Some((key, queue)) = key.and_then(|key| Some((key, self.scheduled.get(&key)?))) else {
+        let keys: Vec<QueueKey> = self.namesakes(name).collect();
+        if keys.is_empty() {
             return (Vec::new(), None);
-        };
-        let (found, next) = self.messages.pick_waiting(from, LOOKED_AT, |of, _| (of == key).then_some(()));
-        let messages = found.iter().filter_map(|(slot, ..)| self.messages.get(*slot)).take(limit);
-        (messages.map(|message| listed(queue, message, Place::Waiting, waits(queue, message))).collect(), next)
+        }
+        let (found, next) = self.messages.pick_waiting(from, LOOKED_AT, |of, _| keys.contains(&of).then_some(()));
+        let messages = found.iter().filter_map(|(slot, ..)| {
+            let queue = self.messages.queue_of(*slot).and_then(|key| self.scheduled.get(&key))?;
+            let message = self.messages.get(*slot)?;
+            Some(listed(queue, message, Place::Waiting, waits(queue, message)))
+        });
+        (messages.take(limit).collect(), next)
     }
 
     /// Where a message is, looking at some thousand messages from step `from` on; and the step to go on with.

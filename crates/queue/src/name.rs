@@ -141,6 +141,7 @@ mod tests {
             sender: ReversePath(None),
             recipients: vec![rcpt("a@One.Example"), rcpt("b@two.example")],
             dsn: None,
+            tls: message::TlsDemand::Usual,
         };
         let name = |pairs: &[(&str, serde_json::Value)]| {
             let mut meta = Meta::new();

@@ -10,6 +10,7 @@ use crate::core::{QueueCore, QueueKey, Queued, ReadyKey};
 use crate::effect::Effect;
 use crate::messages::{List, SlotNumber};
 use crate::order::{Action, Order, OrderId};
+use crate::schedule::Belonging;
 use crate::scheduled::Fate;
 use clock::{Duration, Instant, Now, WallTime};
 use hashbrown::HashMap;
@@ -218,13 +219,13 @@ impl QueueCore {
         self.left(queue, now.mono);
     }
 
-    /// A message that an order moved goes to the queue of that name, and leaves the one it was of.
-    pub fn rebound(&mut self, now: Now, queued: Queued, queue_name: &str, expires: Option<WallTime>) {
+    /// A message that an order moved goes to the queue it belongs to, and leaves the one it was of.
+    pub fn rebound(&mut self, now: Now, queued: Queued, belonging: Belonging<'_>) {
         let Queued { message, queue } = queued;
         if let Some(old) = self.scheduled.get_mut(&queue) {
             old.forget(message.id);
         }
-        self.admit_until(now, queue_name, message, expires);
+        self.admit_to(now, belonging, message);
         self.left(queue, now.mono);
     }
 

@@ -230,7 +230,7 @@ pub(crate) fn refresh(
     {
         (queue.routing, queue.route_epoch) = (true, epoch);
         let config = config.clone();
-        effects.push(Effect::Route { queue: key, name: queue.name.clone(), config });
+        effects.push(Effect::Route { queue: key, name: queue.name.clone(), tls: queue.tls, config });
     }
 }
 

@@ -1,12 +1,12 @@
 //! The constraints a message carries on when it may be tried (`msg:set_scheduling`).
 //!
 //! They stand in the message's metadata under a name of their own, so they are as durable as the rest of it; whoever plans
-//! an attempt has the metadata at hand. What queues must know of a message that waits without content, its own end, stands
-//! beside the queue's name in the label that the spool keeps for it.
+//! an attempt has the metadata at hand. What queues must know of a message that waits without content, its own end and what
+//! its sender demands of TLS, stands beside the queue's name in the label that the spool keeps for it.
 
 use clock::WallTime;
 use config::Scheduling;
-use message::{Envelope, Message, Meta};
+use message::{Envelope, Message, Meta, TlsDemand};
 
 use crate::name::{QueueName, QueueNameError};
 use crate::xfer;
@@ -42,8 +42,19 @@ pub(crate) fn of_message(message: &Message) -> Option<Scheduling> {
     message.resident.as_ref().and_then(|resident| of(&resident.meta))
 }
 
-/// What the spool keeps beside a message, so that it need not be read at a start: its queue and its own end, or from where it
-/// arrives.
+/// What queues must know of a message: where it belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Belonging<'a> {
+    /// The name of its queue.
+    pub queue: &'a str,
+    /// Its own end, when it has one.
+    pub expires: Option<WallTime>,
+    /// Messages of one name whose demands differ do not go the same way.
+    pub tls: TlsDemand,
+}
+
+/// What the spool keeps beside a message, so that it need not be read at a start: its queue, its own end and its demand, or
+/// from where it arrives.
 ///
 /// # Errors
 /// See [`QueueNameError`].
@@ -56,21 +67,38 @@ pub fn label_for(envelope: &Envelope, meta: &Meta) -> Result<String, QueueNameEr
         label.push(SEPARATOR);
         label.push_str(&expires.unix_micros().to_string());
     }
+    if let Some(word) = envelope.tls_demand().word() {
+        label.push(SEPARATOR);
+        label.push_str(word);
+    }
     Ok(label)
 }
 
-/// The queue and the message's own end in a label.
-pub fn read_label(label: &str) -> (&str, Option<WallTime>) {
-    let Some((queue, expires)) = label.rsplit_once(SEPARATOR) else { return (label, None) };
-    match expires.parse() {
-        Ok(micros) => (queue, Some(WallTime::from_unix_micros(micros))),
-        Err(_) => (label, None),
+/// What a label says.
+pub fn read_label(label: &str) -> Belonging<'_> {
+    let mut parts = label.split(SEPARATOR);
+    let mut belonging = Belonging::to(parts.next().unwrap_or_default());
+    for part in parts {
+        match (part.parse(), TlsDemand::of_word(part)) {
+            (Ok(micros), _) => belonging.expires = Some(WallTime::from_unix_micros(micros)),
+            (Err(_), Some(tls)) => belonging.tls = tls,
+            // Of a later version: the message is there all the same.
+            (Err(_), None) => {}
+        }
+    }
+    belonging
+}
+
+impl Belonging<'_> {
+    /// To a queue of that name, as nearly all mail does.
+    pub fn to(queue: &str) -> Belonging<'_> {
+        Belonging { queue, expires: None, tls: TlsDemand::Usual }
     }
 }
 
 /// The name in the metadata.
 pub(crate) const SCHEDULING: &str = "postrider:scheduling";
-/// Between queue and end in a label: nothing that a name has.
+/// Between the parts of a label: nothing that a name has.
 const SEPARATOR: char = '\u{0}';
 
 #[cfg(test)]
@@ -81,17 +109,37 @@ mod tests {
     #[test]
     fn labels_tell_the_queue_and_the_end() {
         let recipients = vec![Mailbox::parse("a@Example.com").expect("sound")];
-        let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None };
+        let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None, tls: TlsDemand::Usual };
         let mut meta = Meta::new();
         let label = |meta: &Meta| label_for(&envelope, meta).expect("a recipient");
         assert_eq!(label(&meta), "example.com");
-        assert_eq!(read_label("example.com"), ("example.com", None));
+        assert_eq!(read_label("example.com"), Belonging::to("example.com"));
         let value = serde_json::json!({"expires": "2026-08-04T12:00:00Z"});
         let scheduling: Scheduling = config::parse("test", value).expect("sound");
         set(&mut meta, Some(&scheduling));
         assert_eq!(of(&meta), Some(scheduling));
-        assert_eq!(read_label(&label(&meta)), ("example.com", Some(WallTime::from_unix_secs(1_785_844_800))));
+        let expires = Some(WallTime::from_unix_secs(1_785_844_800));
+        assert_eq!(read_label(&label(&meta)), Belonging { expires, ..Belonging::to("example.com") });
         set(&mut meta, None);
         assert_eq!((of(&meta), label(&meta)), (None, "example.com".to_owned()));
+    }
+
+    #[test]
+    fn a_demand_stands_in_the_label_and_only_where_there_is_one() {
+        let recipients = vec![Mailbox::parse("a@example.com").expect("sound")];
+        let sender = ReversePath::parse("s@example.com").expect("sound");
+        let envelope = Envelope { sender, recipients, dsn: None, tls: TlsDemand::Required };
+        let mut meta = Meta::new();
+        let label = |envelope: &Envelope, meta: &Meta| label_for(envelope, meta).expect("a recipient");
+        assert_eq!(label(&envelope, &meta), "example.com\0requiretls");
+        let expected = Belonging { tls: TlsDemand::Required, ..Belonging::to("example.com") };
+        assert_eq!(read_label(&label(&envelope, &meta)), expected);
+        meta.set(SCHEDULING, serde_json::json!({"expires": "2026-08-04T12:00:00Z"}));
+        let expires = Some(WallTime::from_unix_secs(1_785_844_800));
+        assert_eq!(read_label(&label(&envelope, &meta)), Belonging { expires, ..expected });
+        // A report is in the queue of usual mail; what a later version says of it is not its name.
+        let report = Envelope { sender: ReversePath(None), ..envelope };
+        assert_eq!(label(&report, &Meta::new()), "example.com");
+        assert_eq!(read_label("example.com\0news"), Belonging::to("example.com"));
     }
 }

@@ -14,7 +14,7 @@ use crate::shared::{Rates, SharedRates};
 use clock::{Duration, Instant, Now, WallTime};
 use config::{QueueConfig, RefreshStrategy};
 use hashbrown::{HashMap, HashSet};
-use message::{Message, MessageId};
+use message::{Message, MessageId, TlsDemand};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct ScheduledQueue {
     pub name: Arc<str>,
+    /// What the senders of its messages demand; such with other demands are in another queue of that name.
+    pub tls: TlsDemand,
     pub config: Option<Arc<QueueConfig>>,
     pub config_fresh_until: Instant,
     pub configuring: bool,
@@ -82,9 +84,10 @@ pub(crate) struct Way {
 }
 
 impl ScheduledQueue {
-    pub fn new(name: &str, now: Instant) -> ScheduledQueue {
+    pub fn new(name: &str, tls: TlsDemand, now: Instant) -> ScheduledQueue {
         ScheduledQueue {
             name: name.into(),
+            tls,
             config: None,
             config_fresh_until: Instant::ZERO,
             configuring: false,

@@ -184,7 +184,7 @@ const VOLATILE_WAIT_MAX: Duration = Duration::from_secs(5);
 mod tests {
     use super::*;
     use clock::WallTime;
-    use message::{Envelope, IdGenerator, Meta};
+    use message::{Envelope, IdGenerator, Meta, TlsDemand};
     use smtp_wire::{Mailbox, ReversePath};
 
     #[test]
@@ -193,7 +193,7 @@ mod tests {
         let recipients = names.map(|name| Mailbox::parse(name).expect("an address")).to_vec();
         let first = Sealed {
             id: IdGenerator::new([0; 6], 0).next(WallTime::EPOCH),
-            envelope: Envelope { sender: ReversePath(None), recipients, dsn: None },
+            envelope: Envelope { sender: ReversePath(None), recipients, dsn: None, tls: TlsDemand::Usual },
             meta: Meta::new(),
             head: (&b"A: b\r\n\r\n"[..]).into(),
             body: (&b"x\r\n"[..]).into(),

@@ -5,6 +5,7 @@ mod support;
 
 use clock::Duration;
 use config::EgressPath;
+use queue::schedule::Belonging;
 use queue::{Effect, Ending, Place, Take, Verdict};
 use support::{Rig, config, failure, path, route};
 
@@ -292,7 +293,7 @@ fn an_end_of_its_own_holds_in_every_state_and_instead_of_max_age() {
     let waiting = (message::Message { due: rig.now.wall + Duration::from_secs(20), ..waiting }, until(&rig, 15));
     let ids = [late.0.id, waiting.0.id];
     for (message, expires) in [late, waiting] {
-        rig.core.admit_until(rig.now, "x.test", message, expires);
+        rig.core.admit_to(rig.now, Belonging { expires, ..Belonging::to("x.test") }, message);
     }
     rig.pass(Duration::from_secs(100));
     let ended: Vec<_> = rig.endings().into_iter().map(|(queued, _)| queued).collect();
@@ -311,7 +312,7 @@ fn ends_of_their_own_cost_one_timer_a_queue_and_come_one_after_the_other() {
     let timers = rig.core.footprint().timers;
     let admit = |rig: &mut Rig, secs: u64| {
         let (message, expires) = (rig.message(1), rig.now.wall + Duration::from_secs(secs));
-        rig.core.admit_until(rig.now, "x.test", message, Some(expires));
+        rig.core.admit_to(rig.now, Belonging { expires: Some(expires), ..Belonging::to("x.test") }, message);
     };
     (0..1000).for_each(|n| admit(&mut rig, 100_000 + n));
     let conn = rig.opened()[0];

@@ -109,7 +109,7 @@ fn move_all(rig: &mut Rig) -> BTreeSet<MessageId> {
     for (queued, ending) in rig.endings() {
         let Ending::Rebound(order) = ending else { panic!("{ending:?}") };
         assert!(moved.insert(queued.message.id), "twice");
-        rig.core.rebound(rig.now, queued, "t@y.test", None);
+        rig.core.rebound(rig.now, queued, queue::schedule::Belonging::to("t@y.test"));
         assert!(rig.core.orders().iter().any(|o| o.order.id == order.id), "over before the last is done");
         rig.core.settled_for(rig.now, order.id);
     }
@@ -152,7 +152,7 @@ fn the_same_rebinding_again_is_about_those_that_came_since_and_both_end() {
     assert_eq!(moved, first);
     for (queued, ending) in in_hand {
         let Ending::Rebound(order) = ending else { panic!("{ending:?}") };
-        rig.core.rebound(rig.now, queued, "t@y.test", None);
+        rig.core.rebound(rig.now, queued, Belonging::to("t@y.test"));
         rig.core.settled_for(rig.now, order.id);
     }
     assert_eq!(move_all(&mut rig), late);

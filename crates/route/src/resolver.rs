@@ -27,6 +27,12 @@ pub trait Resolver: Send + Sync {
         Box::pin(std::future::ready(Err(DnsError::NoData)))
     }
 
+    /// The names that PTR records of `name` (in `in-addr.arpa` or `ip6.arpa`) give, each with its final dot. A resolver that
+    /// knows of none says so.
+    fn ptr<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<Vec<String>, DnsError>> {
+        Box::pin(std::future::ready(Err(DnsError::NoData)))
+    }
+
     /// The TLSA records of `name` (following CNAMEs). A resolver that knows of none says so.
     fn tlsa<'a>(&'a self, _name: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {
         Box::pin(std::future::ready(Err(DnsError::NoData)))

@@ -41,6 +41,9 @@ pub(crate) fn put_mail(out: &mut Output, flight: &Flight, offers: &Capabilities)
     if flight.smtputf8 && offers.smtputf8 {
         out.put(b" SMTPUTF8");
     }
+    if flight.requiretls {
+        out.put(b" REQUIRETLS");
+    }
     if let Some(dsn) = flight.dsn.as_ref().filter(|_| offers.dsn) {
         out.put(dsn.mail_text().as_bytes());
     }

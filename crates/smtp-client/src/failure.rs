@@ -48,6 +48,8 @@ pub(crate) enum Failure {
     TimedOut,
     /// TLS is required and not offered.
     TlsUnavailable,
+    /// REQUIRETLS is needed and not offered.
+    RequireTlsUnavailable,
     /// The handshake failed.
     TlsFailed(String),
     /// Credentials cannot be used.
@@ -166,6 +168,7 @@ impl Failure {
             Failure::Lost(_) => CloseReason::ConnectionLost,
             Failure::TimedOut => CloseReason::TimedOut,
             Failure::TlsUnavailable => CloseReason::TlsUnavailable,
+            Failure::RequireTlsUnavailable => CloseReason::RequireTlsUnavailable,
             Failure::TlsFailed(_) => CloseReason::TlsFailed,
             Failure::AuthUnavailable(_) => CloseReason::AuthUnavailable,
         }
@@ -184,6 +187,7 @@ impl Failure {
             Failure::Lost(why) => format!("{why}, {}", when(phase)),
             Failure::TimedOut => format!("timed out {}", when(phase)),
             Failure::TlsUnavailable => "TLS is required and the server does not offer STARTTLS".to_owned(),
+            Failure::RequireTlsUnavailable => "the server does not offer REQUIRETLS".to_owned(),
             Failure::TlsFailed(why) => format!("TLS handshake failed: {why}"),
             Failure::AuthUnavailable(why) => (*why).to_owned(),
         };

@@ -30,6 +30,8 @@ pub(crate) struct Flight {
     pub(crate) sender: ReversePath,
     pub(crate) recipients: Vec<Mailbox>,
     pub(crate) dsn: Option<Box<Dsn>>,
+    /// Say REQUIRETLS, where the session may.
+    pub(crate) requiretls: bool,
     pub(crate) verp: Option<Verp>,
     pub(crate) content: WireContent,
     /// Of the message as given: doubled dots do not count (RFC 1870 section 5).
@@ -67,6 +69,7 @@ impl Flight {
             sender: job.sender,
             recipients: job.recipients,
             dsn: job.dsn,
+            requiretls: job.requiretls,
             verp: None,
         }
     }
@@ -185,6 +188,7 @@ mod tests {
                 sender: ReversePath(None),
                 recipients: vec![recipient; recipients],
                 dsn: None,
+                requiretls: false,
                 head: Bytes::new(),
                 body: Bytes::new(),
                 needs_8bit: false,

@@ -91,6 +91,9 @@ impl Session {
     }
 
     fn after_hello(&mut self) {
+        if self.settings.needs_requiretls && self.tls.is_on() && !self.capabilities.requiretls {
+            return self.fail_at(Stage::Ehlo, Failure::RequireTlsUnavailable);
+        }
         let wanted = self.settings.tls != TlsMode::Disabled && !self.tls.is_on();
         if wanted && self.capabilities.starttls {
             self.pipeline.plan(Stage::StartTls, 0);

@@ -20,6 +20,8 @@ pub struct Job {
     pub recipients: Vec<Mailbox>,
     /// What the sender wants to be told, in the order of `recipients`; passed on to servers that offer DSN.
     pub dsn: Option<Box<Dsn>>,
+    /// MAIL's `REQUIRETLS` goes with it (RFC 8689): without, it is not sent at all, unless it has no sender.
+    pub requiretls: bool,
     /// The header section with its empty line (any split into two will do).
     pub head: Bytes,
     /// The rest of the content.

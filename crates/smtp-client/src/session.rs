@@ -249,6 +249,11 @@ impl Session {
         self.settings.enable_pipelining && self.capabilities.pipelining
     }
 
+    /// True when all that RFC 8689 section 2 asks for holds: MAIL may say REQUIRETLS.
+    pub(crate) fn may_require_tls(&self) -> bool {
+        self.settings.is_name_known && self.tls == TlsStatus::Verified && self.capabilities.requiretls
+    }
+
     pub(crate) fn flight(&mut self, serial: u64) -> Option<&mut Flight> {
         self.flights.iter_mut().find(|f| f.serial == serial)
     }

@@ -27,6 +27,11 @@ pub struct Settings {
     pub use_lmtp: bool,
     /// Whether and how to use STARTTLS.
     pub tls: TlsMode,
+    /// DNSSEC, an MTA-STS policy or the operator vouches for the name of this host; without, no `REQUIRETLS` is sent
+    /// (RFC 8689 section 2).
+    pub is_name_known: bool,
+    /// The session is for mail with `REQUIRETLS`: a server that does not offer it is of no use.
+    pub needs_requiretls: bool,
     /// KumoMTA's `opportunistic_tls_reconnect_on_failed_handshake`.
     pub reconnect_in_clear: bool,
     /// Send 8-bit content and non-ASCII addresses even to servers that do not offer to take them.
@@ -133,6 +138,8 @@ impl Default for Settings {
             enable_rset: true,
             use_lmtp: false,
             tls: TlsMode::default(),
+            is_name_known: false,
+            needs_requiretls: false,
             reconnect_in_clear: false,
             ignore_8bit_checks: false,
             max_recipients_per_batch: 100,

@@ -58,6 +58,8 @@ pub enum CloseReason {
     Malformed,
     /// TLS is required and not offered.
     TlsUnavailable,
+    /// REQUIRETLS is needed and not offered.
+    RequireTlsUnavailable,
     /// The TLS handshake failed.
     TlsFailed,
     /// Credentials are set but cannot be used with this server.

@@ -24,6 +24,9 @@ impl Session {
     pub(crate) fn take_job(&mut self, job: Job) {
         let mut flight = Flight::new(self.next_serial, job);
         flight.verp = self.settings.verp;
+        // A report is not lost for want of it (RFC 8689 section 5).
+        let may_do_without = flight.sender.0.is_none();
+        flight.requiretls &= self.may_require_tls() || !may_do_without;
         if let Some(reply) = self.refuse_locally(&flight) {
             flight.settle_where(|_| true, &local_refusal(reply));
         } else if flight.smtputf8 && !self.capabilities.smtputf8 && !self.settings.ignore_8bit_checks {
@@ -242,6 +245,10 @@ impl Session {
 
     /// Why this server cannot take the message for anybody.
     fn refuse_locally(&self, flight: &Flight) -> Option<Reply> {
+        if flight.requiretls && !self.may_require_tls() {
+            let text = "the message is to go by REQUIRETLS and this session cannot promise it";
+            return Some(internal(550, Some(EnhancedCode::new(5, 7, 30)), text));
+        }
         let strict = !self.settings.ignore_8bit_checks;
         if let Some(limit) = self.capabilities.size_exceeded_by(flight.content_bytes) {
             let text = format!("message of {} octets is over the server's SIZE limit of {limit}", flight.content_bytes);

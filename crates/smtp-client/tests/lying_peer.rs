@@ -252,6 +252,7 @@ fn job(ticket: u64, recipients: usize, body: &str) -> Job {
         body: Bytes::from(format!("{body}\r\n")),
         dsn: None,
         needs_8bit: false,
+        requiretls: false,
         needs_smtputf8: false,
     }
 }

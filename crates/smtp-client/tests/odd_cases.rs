@@ -21,6 +21,7 @@ fn job(ticket: u64) -> Job {
         body: Bytes::from_static(b"body\r\n"),
         dsn: None,
         needs_8bit: false,
+        requiretls: false,
         needs_smtputf8: false,
     }
 }

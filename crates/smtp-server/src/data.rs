@@ -9,7 +9,7 @@ use crate::reject::Concerned;
 use crate::session::{Awaiting, Phase, Session};
 use crate::texts;
 use clock::Instant;
-use message::Envelope;
+use message::{Envelope, TlsDemand};
 use smtp_wire::Dsn;
 use smtp_wire::data::{ContentFault, DataDecoder, conform};
 use spool::Receipt;
@@ -104,8 +104,10 @@ impl Session {
             content.extend_from_slice(b"\r\n");
         }
         let concerned = Concerned { sender: Some(sender.clone()), recipients: recipients.clone() };
+        let dsn = Dsn::new(params.ret, params.envid.clone(), rcpt_params);
+        let tls = if params.requiretls { TlsDemand::Required } else { TlsDemand::Usual };
         let transaction = Transaction {
-            envelope: Envelope { sender, recipients, dsn: Dsn::new(params.ret, params.envid.clone(), rcpt_params) },
+            envelope: Envelope { sender, recipients, dsn, tls },
             content,
             mail_params: params,
             processing_deadline: now + self.settings.data_processing_timeout,

@@ -58,6 +58,9 @@ impl Session {
         list.push(format!("SIZE {}", self.settings.max_message_size));
         list.push("CHUNKING".to_owned());
         list.push("DSN".to_owned());
+        if self.tls.is_some() {
+            list.push("REQUIRETLS".to_owned());
+        }
         list
     }
 

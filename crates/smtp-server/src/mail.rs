@@ -55,6 +55,10 @@ impl Session {
             let concerned = Concerned { sender: Some(sender), recipients: Vec::new() };
             return self.refuse(texts::reply(texts::NEEDS_SMTPUTF8), concerned);
         }
+        if params.requiretls && self.tls.is_none() {
+            let concerned = Concerned { sender: Some(sender), recipients: Vec::new() };
+            return self.refuse(texts::reply(texts::REQUIRETLS_IN_CLEAR), concerned);
+        }
         if !self.settings.interest.mail_from {
             return self.mail_accepted(now, sender, params);
         }

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, IdGenerator, Meta, Sealed};
+use message::{Envelope, IdGenerator, Meta, Sealed, TlsDemand};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use smtp_wire::{Mailbox, ReversePath};
@@ -73,8 +73,12 @@ async fn work(
                 while Instant::now() < end {
                     let id = ids.lock().expect("no panic").next(WallTime::from_unix_secs(1_790_000_000));
                     let mailbox = Mailbox::parse("someone@example.com").expect("an address");
-                    let envelope =
-                        Envelope { sender: ReversePath(Some(mailbox.clone())), recipients: vec![mailbox], dsn: None };
+                    let envelope = Envelope {
+                        sender: ReversePath(Some(mailbox.clone())),
+                        recipients: vec![mailbox],
+                        dsn: None,
+                        tls: TlsDemand::Usual,
+                    };
                     let sealed = Sealed {
                         id,
                         envelope,

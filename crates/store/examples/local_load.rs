@@ -5,7 +5,7 @@
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, IdGenerator, Meta, Sealed};
+use message::{Envelope, IdGenerator, Meta, Sealed, TlsDemand};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use smtp_wire::{Mailbox, ReversePath};
@@ -94,7 +94,7 @@ fn sealed(ids: &Mutex<IdGenerator>, body: &Bytes) -> Sealed {
     let now = WallTime::from_unix_micros(now.as_micros() as i64);
     let id = ids.lock().expect("nobody panics").next(now);
     let mailbox = Mailbox::parse("someone@example.com").expect("an address");
-    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None };
+    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None, tls: TlsDemand::Usual };
     let mut meta = Meta::new();
     meta.set("received_from", "192.0.2.1:12345");
     meta.set("tenant", "acme");

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Sealed};
+use message::{Envelope, MessageId, Meta, Sealed, TlsDemand};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::{Mark, Settings};
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ fn body(id: MessageId) -> Bytes {
 
 fn sealed(id: MessageId) -> Sealed {
     let mailbox = Mailbox::parse("someone@example.com").expect("an address");
-    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None };
+    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None, tls: TlsDemand::Usual };
     let head = Bytes::from(format!("Subject: {id}\r\n"));
     Sealed { id, envelope, meta: Meta::new(), head, body: body(id), due: WallTime::EPOCH }
 }

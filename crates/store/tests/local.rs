@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Place, Resident, Sealed, Settled};
+use message::{Envelope, MessageId, Meta, Place, Resident, Sealed, Settled, TlsDemand};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::{Mark, RecoveredMessage, Rewrite, Settings, SpoolError};
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,7 +38,12 @@ fn sealed(number: u64, recipients: usize) -> Sealed {
     let body = id(number).as_bytes().iter().copied().cycle().take(1 + number as usize % 7 * 3000).collect::<Vec<u8>>();
     Sealed {
         id: id(number),
-        envelope: Envelope { sender: ReversePath(None), recipients: (0..recipients).map(mailbox).collect(), dsn: None },
+        envelope: Envelope {
+            sender: ReversePath(None),
+            recipients: (0..recipients).map(mailbox).collect(),
+            dsn: None,
+            tls: TlsDemand::Usual,
+        },
         meta,
         head: Bytes::from(format!("Subject: {number}\r\n")),
         body: body.into(),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Sealed};
+use message::{Envelope, MessageId, Meta, Sealed, TlsDemand};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::inspect;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use store::{Options, ReadOnlyDir, StoreError};
 
 fn sealed(number: u8, octets: usize) -> Sealed {
     let mailbox = Mailbox::parse("someone@example.com").expect("an address");
-    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None };
+    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None, tls: TlsDemand::Usual };
     let (head, body) = (Bytes::from_static(b"Subject: x\r\n"), Bytes::from(vec![number; octets]));
     Sealed { id: MessageId::from_bytes([number; 16]), envelope, meta: Meta::new(), head, body, due: WallTime::EPOCH }
 }

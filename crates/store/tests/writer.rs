@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Sealed, Settled};
+use message::{Envelope, MessageId, Meta, Sealed, Settled, TlsDemand};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::fault::FaultDisk;
 use spool::{Disk, FileInfo, FileName, Mark, Page, ReadPages, Recovery, Rewrite, SegmentLog, Settings, SpoolError};
@@ -110,7 +110,7 @@ fn id(number: u32) -> MessageId {
 
 fn sealed(number: u32, octets: usize) -> Sealed {
     let mailbox = Mailbox::parse("someone@example.com").expect("an address");
-    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None };
+    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None, tls: TlsDemand::Usual };
     let (head, body) = (Bytes::from(format!("N: {number}\r\n")), Bytes::from(vec![number as u8; octets]));
     Sealed { id: id(number), envelope, meta: Meta::new(), head, body, due: WallTime::EPOCH }
 }

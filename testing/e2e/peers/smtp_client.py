@@ -7,6 +7,7 @@ usage: smtp_client.py HOST PORT VERB [options]      (VERB --help lists its optio
            lines of 998 octets, exact sizes; optionally over STARTTLS and after AUTH. --ledger FILE gets a JSON line
            for every message: id, shape, reply, and number and SHA-256 of the octets that must end the message where
            it arrives (relays put their trace lines before them).
+  submit   sends one small message over STARTTLS, with parameters of MAIL and header fields of the caller's.
   auth     STARTTLS, then AUTH PLAIN or LOGIN; checks that the mechanism is offered, and only where it should be.
   session  walks one connection through commands in wrong and right order and checks each reply code.
 
@@ -36,7 +37,7 @@ class Mismatch(Exception):
 def main():
     options = arguments()
     try:
-        {"send": send, "auth": auth, "session": session}[options.verb](options)
+        {"send": send, "submit": submit, "auth": auth, "session": session}[options.verb](options)
     except Mismatch as trouble:
         fail(str(trouble))
     except (smtplib.SMTPException, OSError) as trouble:
@@ -66,6 +67,22 @@ def send(options):
     if ledger:
         ledger.close()
     print(f"sent {sent}")
+
+
+def submit(options):
+    """Sends one message under TLS; each of its parameters must be of an extension that is offered."""
+    options.tls = True
+    client = connect(options)
+    for option in options.mail_option:
+        name = "dsn" if option.startswith("RET=") else option
+        if not client.has_extn(name):
+            raise Mismatch(f"EHLO under TLS does not offer {name.upper()}, only {sorted(client.esmtp_features)}")
+    lines = ["Subject: submitted", *options.header, "", "Hello.", ""]
+    same("MAIL", client.mail(options.sender, options.mail_option), 250)
+    for recipient in options.to:
+        same("RCPT", client.rcpt(recipient), 250)
+    same("DATA", client.data("\r\n".join(lines).encode()), 250)
+    finish(client)
 
 
 def send_one(client, options, shape, size):
@@ -304,6 +321,9 @@ def arguments():
     one.add_argument("--per-connection", type=int, default=10, help="messages before a new connection")
     one.add_argument("--tls", action="store_true", help="STARTTLS first")
     one.add_argument("--ledger", help="file that gets a JSON line for every message")
+    three = verbs.add_parser("submit", parents=[common])
+    three.add_argument("--mail-option", action="append", default=[], help="a parameter of MAIL; may be repeated")
+    three.add_argument("--header", action="append", default=[], help="a header field; may be repeated")
     two = verbs.add_parser("auth", parents=[common])
     two.add_argument("--no-tls", action="store_true", help="try it in the clear")
     two.add_argument("--auth-without-tls", action="store_true", help="do not mind AUTH offered before STARTTLS")

@@ -2,17 +2,18 @@
 """An SMTP server with STARTTLS (Python's ssl, so OpenSSL) that writes down what each client did, for tests of our TLS.
 
 usage: tls_server.py --certificate PEM --key PEM --ledger FILE [--demand PEM] [--break handshake|ehlo|offer]
-                     [--listen IP:PORT]
+                     [--listen IP:PORT] [--requiretls]
 
   --demand   ask for a client certificate and let in only those this one vouches for
   --break    `handshake`: answer the ClientHello with something that is not TLS; `ehlo`: hang up at the EHLO under TLS;
              `offer`: do not offer STARTTLS
+  --requiretls  offer REQUIRETLS under TLS
   --listen   an address and a port instead of a free one of 127.0.0.1
 
 It says where it listens on stderr in a line that ends `smtp listener on 127.0.0.1:PORT`. The
 ledger gets a JSON line for each event: `starttls` (the command came), `failed` (the handshake did, with `why`), `tls`
 (with `cipher`, `version`, `reused`, `offered`: the suites both sides know, `subject`: the client's common name, `sni`) and
-`mail` (a message was taken; `tls`: under TLS or not; `to`: the last RCPT).
+`mail` (a message was taken; `tls`: under TLS or not; `from`: the MAIL; `to`: the last RCPT; `content`: its first 128 lines).
 """
 
 import argparse
@@ -39,7 +40,11 @@ class Session(socketserver.StreamRequestHandler):
             if self.under_tls and self.server.options.broken == "ehlo":
                 return False
             offers = not self.under_tls and self.server.options.broken != "offer"
-            self.say("250-tls.test\r\n250 STARTTLS" if offers else "250-tls.test\r\n250 8BITMIME")
+            under_tls = "REQUIRETLS" if self.under_tls and self.server.options.requiretls else "8BITMIME"
+            self.say("250-tls.test\r\n250 " + ("STARTTLS" if offers else under_tls))
+        elif verb == b"MAIL":
+            self.sender = line.decode()
+            self.say("250 fine")
         elif verb == b"STARTTLS":
             return self.start_tls()
         elif verb == b"RCPT":
@@ -47,9 +52,10 @@ class Session(socketserver.StreamRequestHandler):
             self.say("250 fine")
         elif verb == b"DATA":
             self.say("354 go on")
-            while self.rfile.readline(4096) not in (b".\r\n", b""):
-                pass
-            self.note(event="mail", tls=self.under_tls, to=self.to)
+            content = []
+            while (text := self.rfile.readline(4096)) not in (b".\r\n", b""):
+                content += [text.decode("latin-1")] if len(content) < 128 else []
+            self.note(event="mail", tls=self.under_tls, to=self.to, **{"from": self.sender}, content="".join(content))
             self.say("250 taken")
         else:
             self.say("221 bye" if verb == b"QUIT" else "250 fine")
@@ -110,6 +116,7 @@ def main():
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--demand")
     parser.add_argument("--break", dest="broken", choices=("handshake", "ehlo", "offer"))
+    parser.add_argument("--requiretls", action="store_true")
     parser.add_argument("--listen", default="127.0.0.1:0")
     with Server(parser.parse_args()) as server:
         print("smtp listener on %s:%d" % server.server_address, file=sys.stderr, flush=True)

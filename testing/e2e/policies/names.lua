@@ -3,6 +3,7 @@
 --   NAMES_ZONE (zone file for a test resolver), NAMES_SECURE (set: as if DNSSEC vouched for it), NAMES_SERVFAIL (a name)
 --   NAMES_SERVER (ip:port of a name server), NAMES_ANCHOR (file of DNSKEYs: validate)
 --   NAMES_STS_PORT (port MTA-STS policies are fetched from), NAMES_TLS (enable_tls), NAMES_DANE (set: enable_dane)
+--   NAMES_LISTEN, NAMES_CERT, NAMES_KEY (of the ESMTP listener), NAMES_REPORTS (set: senders are told of failures)
 --   NAMES_MX_LIST (host: everything goes there), NAMES_TRUST_LIST (set: treat_mx_list_as_secure)
 local kumo = require 'kumo'
 local DIR = os.getenv 'NAMES_DIR'
@@ -34,7 +35,12 @@ kumo.on('init', function()
   end
   kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s' }
   kumo.start_http_listener { listen = '127.0.0.1:0' }
-  kumo.start_esmtp_listener { listen = '127.0.0.1:0', relay_hosts = { '127.0.0.1' } }
+  kumo.start_esmtp_listener {
+    listen = os.getenv 'NAMES_LISTEN' or '127.0.0.1:0',
+    relay_hosts = { '127.0.0.1' },
+    tls_certificate = os.getenv 'NAMES_CERT',
+    tls_private_key = os.getenv 'NAMES_KEY',
+  }
 end)
 
 kumo.on('get_queue_config', function()
@@ -44,6 +50,7 @@ kumo.on('get_queue_config', function()
   end
   return kumo.make_queue_config {
     protocol = { smtp = smtp },
+    delivery_reports = os.getenv 'NAMES_REPORTS' and { failure = true } or nil,
     retry_interval = '2s',
     max_retry_interval = '2s',
   }

@@ -176,6 +176,7 @@ impl Sender {
             body: Bytes::copy_from_slice(body),
             dsn: None,
             needs_8bit: flags & 2 != 0,
+            requiretls: false,
             needs_smtputf8: flags & 4 != 0,
         };
         self.session.begin(self.now, job);

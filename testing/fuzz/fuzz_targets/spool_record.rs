@@ -15,7 +15,7 @@ use bytes::Bytes;
 use clock::WallTime;
 use fuzz::reseal::{PAGE, reseal};
 use libfuzzer_sys::fuzz_target;
-use message::{Envelope, MessageId, Meta, Resident, Sealed};
+use message::{Envelope, MessageId, Meta, Resident, Sealed, TlsDemand};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::fault::FaultDisk;
 use spool::{Batch, Disk as _, FileName, Mark, Recovery, SegmentLog, Settings, SpoolError};
@@ -154,7 +154,7 @@ fn sealed(number: u64, recipients: u64, body: &Bytes) -> Sealed {
     meta.set("queue", "example.com");
     Sealed {
         id: id(number),
-        envelope: Envelope { sender: ReversePath(None), recipients: (0..recipients).map(mailbox).collect(), dsn: None },
+        envelope: Envelope { sender: ReversePath(None), recipients: (0..recipients).map(mailbox).collect(), dsn: None, tls: TlsDemand::Usual },
         meta,
         head: Bytes::from_static(b"Subject: x\r\n\r\n"),
         body: body.clone(),

@@ -5,7 +5,7 @@ use crate::event::Appender;
 use crate::inbound::Accepting;
 use crate::world::World;
 use bytes::Bytes;
-use message::{Draft, Message, Meta, Sealed};
+use message::{Draft, Message, Meta, Sealed, TlsDemand};
 use mime::ValueForm;
 use queue::QueueName;
 use smtp_server::{Answer, Disconnect, Transaction};
@@ -48,7 +48,12 @@ impl World {
         for recipients in batches(transaction.envelope.recipients, self.plan.one_recipient_each) {
             let Some(process) = &mut self.process else { break };
             let id = process.ids.next(wall);
-            let envelope = message::Envelope { sender: transaction.envelope.sender.clone(), recipients, dsn: None };
+            let envelope = message::Envelope {
+                sender: transaction.envelope.sender.clone(),
+                recipients,
+                dsn: None,
+                tls: TlsDemand::Usual,
+            };
             let mut raw = raw.clone();
             if self.plan.policy_edits_bodies && prepared.len() == 1 {
                 raw = [&raw[..], b"edited by policy\r\n"].concat().into();

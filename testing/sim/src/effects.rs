@@ -84,7 +84,7 @@ impl World {
                 let delay = self.dice.within(0, 50_000);
                 self.server_soon(delay, ServerEvent::Configured(queue, name));
             }
-            Effect::Route { queue, name, config } => {
+            Effect::Route { queue, name, config, .. } => {
                 let delay = self.dice.within(0, 2 * SECOND);
                 self.server_soon(delay, ServerEvent::Routed(queue, name, config));
             }

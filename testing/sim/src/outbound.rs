@@ -353,6 +353,7 @@ impl World {
             sender: resident.envelope.sender.clone(),
             recipients: pending.iter().map(|r| resident.envelope.recipients[usize::from(*r)].clone()).collect(),
             dsn: None,
+            requiretls: false,
             needs_8bit: !(head.is_ascii() && body.is_ascii()),
             needs_smtputf8: resident.envelope.needs_smtputf8(),
             head,

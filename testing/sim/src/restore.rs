@@ -76,8 +76,7 @@ impl World {
         let message = Message { id, due, place: Some(place), size, attempts, recipients, settled, resident: None };
         match queue.is_empty() {
             false => self.with_queue(|q, now| {
-                let (name, expires) = queue::schedule::read_label(&queue);
-                q.admit_until(now, name, message, expires);
+                q.admit_to(now, queue::schedule::read_label(&queue), message);
             }),
             true => self.ledger.violate(format!("{id}: came back without a queue")),
         }

@@ -175,13 +175,13 @@ impl<T> Dated<T> {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use message::{Envelope, Meta};
+    use message::{Envelope, Meta, TlsDemand};
     use smtp_wire::ReversePath;
 
     #[test]
     fn promises_hold_from_the_call_they_were_made_at() {
         let id = MessageId::from_bytes([1; 16]);
-        let envelope = Envelope { sender: ReversePath(None), recipients: Vec::new(), dsn: None };
+        let envelope = Envelope { sender: ReversePath(None), recipients: Vec::new(), dsn: None, tls: TlsDemand::Usual };
         let (head, body) = (Bytes::from_static(b"h"), Bytes::from_static(b"b"));
         let sealed = Sealed { id, envelope, meta: Meta::new(), head, body, due: WallTime::EPOCH };
         let ledger = Ledger::default();

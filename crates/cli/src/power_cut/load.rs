@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use clock::WallTime;
 use fastrand::Rng;
-use message::{Envelope, MessageId, Meta, Sealed};
+use message::{Envelope, MessageId, Meta, Sealed, TlsDemand};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::{LogStats, Mark, SegmentLog, Settings};
 use std::path::Path;
@@ -221,8 +221,12 @@ fn sealed(number: u32, random: &mut Rng, body: Option<Bytes>) -> Sealed {
     });
     let recipients = if random.u8(..10) == 0 { random.u32(2..80) } else { 1 };
     let mailbox = |n: u32| Mailbox::parse(&format!("r{n}.{number}@example.com")).ok();
-    let envelope =
-        Envelope { sender: ReversePath(None), recipients: (0..recipients).filter_map(mailbox).collect(), dsn: None };
+    let envelope = Envelope {
+        sender: ReversePath(None),
+        recipients: (0..recipients).filter_map(mailbox).collect(),
+        dsn: None,
+        tls: TlsDemand::Usual,
+    };
     let mut meta = Meta::new();
     meta.set("n", number);
     let head = Bytes::from(format!("Subject: {number}\r\n"));

@@ -189,6 +189,9 @@ impl Known<'_> {
         if let Some(dsn) = dsn {
             value["dsn"] = dsn.mail_text().trim_start().into();
         }
+        if let Some(word) = self.envelope.and_then(|(envelope, _)| envelope.tls.word()) {
+            value["tls"] = word.into();
+        }
         value
     }
 }

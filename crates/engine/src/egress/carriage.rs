@@ -6,6 +6,7 @@
 
 use crate::egress::maildir::place::{PlaceError, Template};
 use config::{CustomLuaProtocol, QueueProtocol};
+use message::TlsDemand;
 use policy::QueueParts;
 use queue::{Destination, QueueName};
 use route::MailExchangers;
@@ -14,8 +15,13 @@ use std::sync::Arc;
 /// What connections of a ready queue do.
 #[derive(Debug)]
 pub(crate) enum Carriage {
-    /// ESMTP or LMTP to these hosts.
-    Smtp(Arc<MailExchangers>),
+    /// ESMTP or LMTP.
+    Smtp {
+        /// Where to.
+        hosts: Arc<MailExchangers>,
+        /// What the senders of all messages on this way demand.
+        tls: TlsDemand,
+    },
     /// To a connection object of the policy.
     CustomLua {
         /// Its constructor and its batches.
@@ -48,8 +54,16 @@ impl Carriage {
     /// The hosts of an SMTP destination.
     pub fn exchangers(destination: &Destination) -> Option<Arc<MailExchangers>> {
         match &*destination.hosts::<Carriage>()? {
-            Carriage::Smtp(exchangers) => Some(exchangers.clone()),
+            Carriage::Smtp { hosts, .. } => Some(hosts.clone()),
             Carriage::CustomLua { .. } | Carriage::Maildir(_) | Carriage::Xfer(_) => None,
+        }
+    }
+
+    /// What the senders of its messages demand. Where no server follows there is nothing to demand of it.
+    pub fn tls_demand(destination: &Destination) -> TlsDemand {
+        match destination.hosts::<Carriage>().as_deref() {
+            Some(Carriage::Smtp { tls, .. }) => *tls,
+            _ => TlsDemand::Usual,
         }
     }
 }

@@ -63,7 +63,7 @@ impl Carrier {
     /// Begins a session; the reply is why there is none. SMTP has sessions of its own.
     pub async fn open(engine: &Engine, carriage: &Carriage) -> Result<Carrier, Reply> {
         match carriage {
-            Carriage::Smtp(_) => Err(Reply::new(451, "4.3.5 KumoMTA internal: SMTP takes no messages by calls")),
+            Carriage::Smtp { .. } => Err(Reply::new(451, "4.3.5 KumoMTA internal: SMTP takes no messages by calls")),
             Carriage::CustomLua { protocol, parts } => {
                 CourierCarrier::open(engine, protocol, parts.clone()).await.map(Carrier::Courier)
             }

@@ -19,7 +19,7 @@ use net::Stream;
 use queue::{ConnKey, Opening, QueueKey, Queued, SourceFault, Verdict};
 use record::PeerAddress;
 use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions};
-use smtp_wire::Reply;
+use smtp_wire::{EnhancedCode, Reply};
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,6 +40,9 @@ pub(crate) enum Ended {
     },
     /// Refused before a message was begun: the next host may do better.
     Refused(String),
+    /// Refused as before, for mail with REQUIRETLS: the host says that it cannot do what that asks for. The status when no
+    /// other can.
+    Unfit(EnhancedCode, String),
     /// The source itself cannot be used: no other host will do better.
     NoSource(SourceFault, String),
     /// TLS failed and the path allows to connect to this host again in clear.
@@ -99,7 +102,7 @@ impl Engine {
         held.dispatcher.enter(DispatcherPhase::AttemptingConnection, self.clock.mono());
         let carriage = opening.leg.destination.hosts::<Carriage>().ok_or_else(no_hosts)?;
         let exchangers = match &*carriage {
-            Carriage::Smtp(exchangers) => exchangers,
+            Carriage::Smtp { hosts, .. } => hosts,
             other => return self.carry(&opening, other, &held).await,
         };
         let found = self.candidates(&opening, exchangers);
@@ -158,7 +161,13 @@ impl Engine {
                     }
                     Ok(Ended::ReconnectInClear) if tls_allowed => tls_allowed = false,
                     Ok(Ended::ReconnectInClear) => break,
+                    Ok(Ended::Unfit(status, why)) => {
+                        walk.unfit = Some(status);
+                        walk.reasons.push(format!("{} ({}): {why}", candidate.host, candidate.addr));
+                        break;
+                    }
                     Ok(Ended::Refused(why)) | Err(why) => {
+                        walk.may_change = true;
                         walk.reasons.push(format!("{} ({}): {why}", candidate.host, candidate.addr));
                         break;
                     }
@@ -173,6 +182,10 @@ impl Engine {
         }
         if walk.served {
             return Ok(());
+        }
+        if let Some(status) = walk.unfit.filter(|_| !walk.may_change) {
+            let text = format!("KumoMTA internal: no host takes mail with REQUIRETLS: {}", walk.reasons.join(", "));
+            return Err(Unreached::Site(Reply::enhanced(550, status, text)));
         }
         let text = format!("KumoMTA internal: failed to connect to any candidate hosts: {}", walk.reasons.join(", "));
         Err(Unreached::Hosts(Reply::new(400, &text)))
@@ -307,6 +320,10 @@ struct Walk {
     reasons: Vec<String>,
     /// One did.
     served: bool,
+    /// One cannot do what its mail asks for.
+    unfit: Option<EnhancedCode>,
+    /// One failed in a way that may be another at the next attempt.
+    may_change: bool,
 }
 
 /// The ticket of a message that goes on to the next host.

@@ -13,7 +13,7 @@ use crate::settle::{AttemptFacts, Handover};
 use ::clock::Instant;
 use bytes::Buf;
 use config::{EgressPath, KeySource};
-use message::{Envelope, Message};
+use message::{Envelope, Message, TlsDemand};
 use net::Stream;
 use queue::{Bearing, ConnKey, Opening, Outcome, Queued, Take, Verdict};
 use route::Candidate;
@@ -82,7 +82,7 @@ impl Delivery {
         (security, tls_allowed): (Security, bool),
     ) -> Delivery {
         let tls = SiteTls::new(&engine, opening, security);
-        let settings = settings(&engine, opening, tls.mode(tls_allowed));
+        let settings = settings(&engine, opening, tls.mode(tls_allowed), tls.requiretls());
         let now = engine.clock.mono();
         let session = Session::new(now, Arc::new(settings));
         let Held { waker, in_hand, dispatcher, .. } = held;
@@ -221,6 +221,7 @@ impl Delivery {
             sender: resident.envelope.sender.clone(),
             recipients: message.pending().map(|r| resident.envelope.recipients[usize::from(r)].clone()).collect(),
             dsn: dsn_of(message, &resident.envelope),
+            requiretls: resident.envelope.tls == TlsDemand::Required,
             needs_8bit: !(head.is_ascii() && body.is_ascii()),
             // Addresses that need it are seen by the session, recipient by recipient.
             needs_smtputf8: false,
@@ -397,6 +398,17 @@ impl Delivery {
     }
 
     fn ended(&self, closing: &Closing) -> Ended {
+        match self.end_of(closing) {
+            Ended::Refused(why) => match closing.why {
+                CloseReason::TlsUnavailable if self.tls.requiretls().1 => Ended::Unfit(ENCRYPTION_NEEDED, why),
+                CloseReason::RequireTlsUnavailable => Ended::Unfit(REQUIRETLS_NEEDED, why),
+                _ => Ended::Refused(why),
+            },
+            end => end,
+        }
+    }
+
+    fn end_of(&self, closing: &Closing) -> Ended {
         if let Some(ended) = self.tls.ended(&self.engine, &self.path, closing, self.session.tls().is_on()) {
             return ended;
         }
@@ -462,7 +474,12 @@ fn classify(recipient: u16, result: RecipientResult) -> Option<Outcome> {
     Some(Outcome { recipient, verdict, reply: (*result.reply).clone(), command })
 }
 
-fn settings(engine: &Engine, opening: &Opening, tls: TlsMode) -> Settings {
+fn settings(
+    engine: &Engine,
+    opening: &Opening,
+    tls: TlsMode,
+    (is_name_known, needs_requiretls): (bool, bool),
+) -> Settings {
     let (path, source) = (&opening.leg.path, &opening.leg.source);
     let ehlo_domain = path.ehlo_domain.clone().or_else(|| source.ehlo_domain.clone());
     Settings {
@@ -483,6 +500,8 @@ fn settings(engine: &Engine, opening: &Opening, tls: TlsMode) -> Settings {
         enable_rset: path.enable_rset,
         use_lmtp: path.use_lmtp,
         tls,
+        is_name_known,
+        needs_requiretls,
         reconnect_in_clear: path.opportunistic_tls_reconnect_on_failed_handshake,
         ignore_8bit_checks: path.ignore_8bit_checks,
         max_recipients_per_batch: path.max_recipients_per_batch,
@@ -520,6 +539,10 @@ fn auth(path: &EgressPath) -> Option<AuthPlain> {
     })
 }
 
+/// A server without STARTTLS, for mail with REQUIRETLS (RFC 8689 section 4.2.1).
+const ENCRYPTION_NEEDED: EnhancedCode = EnhancedCode::new(5, 7, 10);
+/// A server without REQUIRETLS.
+const REQUIRETLS_NEEDED: EnhancedCode = EnhancedCode::new(5, 7, 30);
 /// "Service not available, closing transmission channel" (RFC 5321 section 4.2.2).
 const SERVICE_CLOSING: u16 = 421;
 /// Pause before looking again whether the logs take records.

@@ -7,6 +7,7 @@ use crate::egress::carriage::Carriage;
 use crate::egress::service::suffix;
 use crate::engine::Engine;
 use config::{EgressPath, QueueConfig, QueueProtocol};
+use message::TlsDemand;
 use policy::PolicyError;
 use queue::QueueName;
 use route::{MailExchangers, RoutingDomain};
@@ -34,7 +35,7 @@ impl Engine {
         let queue_config = self.ask_queue_config(domain).await?;
         let (exchangers, site) = match &queue_config.protocol {
             QueueProtocol::Smtp(smtp) if !smtp.mx_list.is_empty() => {
-                match self.destination(&QueueName::parse(domain), &queue_config).await {
+                match self.destination(&QueueName::parse(domain), &queue_config, TlsDemand::Usual).await {
                     Ok((destination, site)) => (Carriage::exchangers(&destination), site),
                     Err(_) => (None, domain.to_owned()),
                 }

@@ -11,6 +11,7 @@ use config::{
     EgressPath, EgressPool, EgressSource, MxListEntry, QueueConfig, QueueProtocol, RefreshStrategy, UNSPECIFIED,
     XferProtocol,
 };
+use message::TlsDemand;
 use policy::{Event, PolicyError};
 use queue::{Destination, Leg, QueueKey, QueueName, Route, RouteFailure, Why, xfer};
 use route::{MailExchangers, RoutingDomain, StsMode};
@@ -47,10 +48,10 @@ impl Engine {
     }
 
     /// Carries out `Effect::Route`.
-    pub(crate) fn route_later(&self, key: QueueKey, name: Arc<str>, config: Arc<QueueConfig>) {
+    pub(crate) fn route_later(&self, key: QueueKey, name: Arc<str>, tls: TlsDemand, config: Arc<QueueConfig>) {
         let engine = self.clone();
         self.deliveries.spawn(async move {
-            let asked = Guarded(Box::pin(engine.find_route(&name, &config)));
+            let asked = Guarded(Box::pin(engine.find_route(&name, &config, tls)));
             let Some(answer) = engine.stop.unless_requested(asked).await else { return };
             match answer {
                 Some(Ok(route)) => engine.with_queue(|q, now| q.routed(now, key, route)),
@@ -75,10 +76,10 @@ impl Engine {
         self.policy.get_queue_config(parts_of(QueueName::parse(name))).await.map(Arc::new)
     }
 
-    async fn find_route(&self, name: &str, config: &QueueConfig) -> Result<Route, RouteFailure> {
+    async fn find_route(&self, name: &str, config: &QueueConfig, tls: TlsDemand) -> Result<Route, RouteFailure> {
         let parsed = QueueName::parse(name);
         let domain = parsed.effective_domain();
-        let (destination, site) = self.destination(&parsed, config).await?;
+        let (destination, site) = self.destination(&parsed, config, tls).await?;
         let protocol = suffix(&config.protocol);
         let pool = self.pool(config.egress_pool()).await.map_err(|e| policy_failure(&e))?;
         let pool_name: Arc<str> = config.egress_pool().into();
@@ -107,11 +108,13 @@ impl Engine {
         Ok(Route { legs, fresh_for: fresh_for.max(FRESH_MIN) })
     }
 
-    /// Where the queue's mail goes, and the name of that site.
+    /// Where the queue's mail goes, and the name of that site. Mail whose senders demand something of TLS has destinations of
+    /// its own, and so ready queues and connections.
     pub(crate) async fn destination(
         &self,
         name: &QueueName,
         config: &QueueConfig,
+        tls: TlsDemand,
     ) -> Result<(Destination, String), RouteFailure> {
         let QueueProtocol::Smtp(smtp) = &config.protocol else {
             return called(name, config).map_err(|text| {
@@ -124,22 +127,30 @@ impl Engine {
             let exchangers = listed(&smtp.mx_list)
                 .map_err(|text| failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text))?;
             let exchangers = if smtp.treat_mx_list_as_secure { exchangers.trusted() } else { exchangers };
-            let identity = format!("{:?}{}", smtp.mx_list, identity(&exchangers));
-            let destination = Destination::new(&identity, Arc::new(Carriage::Smtp(Arc::new(exchangers))));
+            let identity = format!("{:?}{}", smtp.mx_list, identity(&exchangers, tls));
+            let destination =
+                Destination::new(&identity, Arc::new(Carriage::Smtp { hosts: Arc::new(exchangers), tls }));
             return Ok((destination, format!("mx_list:{}", labels.join(","))));
         }
-        let exchangers = self.exchangers(name.effective_domain()).await?;
-        let site = exchangers.site_name().to_owned();
-        Ok((Destination::new(&identity(&exchangers), Arc::new(Carriage::Smtp(exchangers))), site))
+        let hosts = self.exchangers(name.effective_domain(), tls).await?;
+        if tls == TlsDemand::Required && !is_name_known(&hosts) {
+            return Err(unknown_names(name.effective_domain()));
+        }
+        let site = hosts.site_name().to_owned();
+        Ok((Destination::new(&identity(&hosts, tls), Arc::new(Carriage::Smtp { hosts, tls })), site))
     }
 
-    /// The exchangers of a routing domain; a null MX is a failure that bounces.
-    async fn exchangers(&self, domain: &str) -> Result<Arc<MailExchangers>, RouteFailure> {
+    /// The exchangers of a routing domain; a null MX is a failure that bounces. Where TLS is waived no policy of the domain
+    /// takes hosts away (RFC 8689 section 4.2.2).
+    async fn exchangers(&self, domain: &str, tls: TlsDemand) -> Result<Arc<MailExchangers>, RouteFailure> {
         let parsed = RoutingDomain::parse(domain).map_err(|e| {
             let text = format!("KumoMTA internal: routing domain `{domain}`: {e}");
             failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text)
         })?;
-        let found = self.mx.resolve_site(&parsed).await;
+        let found = match tls {
+            TlsDemand::Waived => self.mx.resolve_without_policy(&parsed).await,
+            TlsDemand::Usual | TlsDemand::Required => self.mx.resolve_site(&parsed).await,
+        };
         let exchangers = found.map_err(|e| local_failure(Why::FailedToInsertIntoReadyQueue, e.reply()))?;
         if exchangers.is_null_mx() {
             let reply = route::ConnectionPlan::NullMx.reply();
@@ -175,11 +186,19 @@ impl Engine {
 
 /// What tells destinations of one site apart: what their domains demand of TLS, and whether DNSSEC vouches for their
 /// hosts. A connection serves one ready queue, and so satisfies the demands of every domain in it.
-fn identity(exchangers: &MailExchangers) -> String {
-    match (exchangers.sts(), exchangers.is_secure()) {
+fn identity(exchangers: &MailExchangers, tls: TlsDemand) -> String {
+    let of_domain = match (exchangers.sts(), exchangers.is_secure()) {
         (StsMode::None, false) => String::new(),
         (sts, is_secure) => format!(" mta-sts={} secure={is_secure}", sts.as_str()),
-    }
+    };
+    let of_senders = tls.word().map(|word| format!(" {word}")).unwrap_or_default();
+    of_domain + &of_senders
+}
+
+/// True when an attacker on the way cannot have named the hosts: DNSSEC or an MTA-STS policy vouches for them, or no MX
+/// record named them (RFC 8689 section 4.2.1).
+pub(crate) fn is_name_known(exchangers: &MailExchangers) -> bool {
+    !exchangers.is_mx() || exchangers.is_secure() || exchangers.sts() == StsMode::Enforce
 }
 
 /// Where mail goes that is not sent to hosts; the site is the domain it is routed by (KumoMTA behaviour). Destinations of
@@ -230,6 +249,13 @@ pub(crate) fn wire_reply(local: route::LocalReply) -> Reply {
 
 fn local_failure(why: Why, reply: route::LocalReply) -> RouteFailure {
     RouteFailure { why, reply: wire_reply(reply), hold_for: HOLD }
+}
+
+fn unknown_names(domain: &str) -> RouteFailure {
+    let text = format!(
+        "KumoMTA internal: REQUIRETLS: neither DNSSEC nor an MTA-STS policy in enforce mode vouches for the MX hosts of {domain}"
+    );
+    failure(Why::FailedToInsertIntoReadyQueue, 550, EnhancedCode::new(5, 7, 30), text)
 }
 
 fn failure(why: Why, code: u16, enhanced: EnhancedCode, text: String) -> RouteFailure {

@@ -2,15 +2,18 @@
 //!
 //! In:  the egress path, the exchangers with their MTA-STS mode, a host with what DNSSEC says of it. Out: [`Security`], or
 //! why the host cannot be used now. Every connection belongs to a ready queue, and a ready queue to one verdict about the
-//! domain (`routing::identity`), so that no message rides on a connection that satisfies only another domain's policy.
+//! domain (`routing::identity`), so that no message rides on a connection that satisfies only another domain's policy. It
+//! belongs to one demand of senders too (RFC 8689): connections for mail with REQUIRETLS or `TLS-Required: No` are made for it.
 //!
 //! DANE (RFC 7672) comes first: TLSA records are looked up only when DNSSEC vouches for the host's name and address. That
 //! they cannot be had, other than by a proof that there are none, keeps mail from this host. Deliberately not here: the
 //! comparison with a certificate (`net::dane`) and the handshake.
 
 use crate::egress::carriage::Carriage;
+use crate::egress::routing::is_name_known;
 use crate::engine::Engine;
 use config::{EgressPath, EnableTls};
+use message::TlsDemand;
 use net::dane::TlsaSet;
 use net::tls_client::Verification;
 use queue::Opening;
@@ -30,6 +33,22 @@ pub(super) struct Security {
     pub demanded_by: Option<String>,
     /// DNSSEC vouches for the host's name and address.
     pub is_secure: bool,
+    /// DNSSEC, an MTA-STS policy or the operator vouches for the host's name.
+    pub is_name_known: bool,
+    /// The host must offer REQUIRETLS.
+    pub needs_requiretls: bool,
+}
+
+impl Security {
+    /// The same for mail with REQUIRETLS (RFC 8689 section 4.2.1): TLS, and a server that DANE or an authority vouches for.
+    fn under_requiretls(self) -> Security {
+        let verification = match self.verification {
+            Verification::Any => Verification::Roots,
+            verified => verified,
+        };
+        let demanded_by = self.demanded_by.or_else(|| Some("REQUIRETLS".to_owned()));
+        Security { enable_tls: EnableTls::Required, verification, demanded_by, needs_requiretls: true, ..self }
+    }
 }
 
 /// What TLSA records say of a host.
@@ -50,9 +69,14 @@ impl Engine {
     /// What a session with `host` must satisfy; an error when it cannot be used now.
     pub(super) async fn security(&self, opening: &Opening, host: &Candidate) -> Result<Security, String> {
         let path = &opening.leg.path;
+        let demand = Carriage::tls_demand(&opening.leg.destination);
         let exchangers = Carriage::exchangers(&opening.leg.destination);
-        let (names_secure, sts) = exchangers.map_or((false, StsMode::None), |e| (e.is_secure(), e.sts()));
+        let (names_secure, sts) = exchangers.as_ref().map_or((false, StsMode::None), |e| (e.is_secure(), e.sts()));
         let is_secure = names_secure && host.trust.is_secure;
+        if demand == TlsDemand::Waived {
+            return Ok(waived(path, is_secure));
+        }
+        let is_name_known = exchangers.is_some_and(|exchangers| is_name_known(&exchangers));
         let dane = match path.enable_dane {
             true => self.dane(names_secure, host).await,
             false => Dane::NotApplicable,
@@ -60,15 +84,17 @@ impl Engine {
         if path.enable_dane {
             self.metrics.dane_result_count.with_label_values(&[dane.label()]).inc();
         }
-        match dane {
-            Dane::Failed(why) => Err(why),
-            Dane::Usable(tlsa, base) => Ok(Security {
+        let found = match dane {
+            Dane::Failed(why) => return Err(why),
+            Dane::Usable(tlsa, base) => Security {
                 enable_tls: EnableTls::Required,
                 verification: Verification::Dane(Arc::new(tlsa)),
                 demanded_by: Some(format!("DANE (TLSA records of {base})")),
                 server_name: Some(base),
                 is_secure,
-            }),
+                is_name_known,
+                needs_requiretls: false,
+            },
             Dane::Unusable(base) => {
                 let mut security = under_sts(path, sts, is_secure);
                 if !matches!(security.enable_tls, EnableTls::Required) {
@@ -76,10 +102,12 @@ impl Engine {
                     security.verification = Verification::Any;
                     security.demanded_by = Some(format!("DANE (unusable TLSA records of {base})"));
                 }
-                Ok(security)
+                security
             }
-            Dane::NotApplicable | Dane::InsecureChain => Ok(under_sts(path, sts, is_secure)),
-        }
+            Dane::NotApplicable | Dane::InsecureChain => under_sts(path, sts, is_secure),
+        };
+        let found = Security { is_name_known, ..found };
+        Ok(if demand == TlsDemand::Required { found.under_requiretls() } else { found })
     }
 
     async fn dane(&self, names_secure: bool, host: &Candidate) -> Dane {
@@ -150,7 +178,19 @@ fn under_sts(path: &EgressPath, sts: StsMode, is_secure: bool) -> Security {
         server_name: None,
         demanded_by: (sts == StsMode::Enforce).then(|| "MTA-STS (enforce)".to_owned()),
         is_secure,
+        is_name_known: false,
+        needs_requiretls: false,
     }
+}
+
+/// For mail with `TLS-Required: No` (RFC 8689 section 4.2.2): neither DANE nor MTA-STS is looked at, and no certificate keeps
+/// mail back. What the operator himself demands stays.
+fn waived(path: &EgressPath, is_secure: bool) -> Security {
+    let enable_tls = match path.enable_tls {
+        EnableTls::Opportunistic => EnableTls::OpportunisticInsecure,
+        own => own,
+    };
+    Security { enable_tls, verification: Verification::of(enable_tls), ..under_sts(path, StsMode::None, is_secure) }
 }
 
 #[cfg(test)]
@@ -176,6 +216,26 @@ mod tests {
             assert_eq!((enforced.enable_tls, enforced.verification), (Required, Verification::Roots));
             assert_eq!(enforced.demanded_by.as_deref(), Some("MTA-STS (enforce)"));
             assert_eq!(under_sts(&path(false), StsMode::Enforce, false).enable_tls, own);
+        }
+    }
+
+    #[test]
+    fn senders_may_raise_and_lower_but_not_below_the_operator() {
+        use EnableTls::{Disabled, Opportunistic, OpportunisticInsecure, Required, RequiredInsecure};
+        for (own, lowered) in [
+            (Opportunistic, OpportunisticInsecure),
+            (OpportunisticInsecure, OpportunisticInsecure),
+            (Required, Required),
+            (RequiredInsecure, RequiredInsecure),
+            (Disabled, Disabled),
+        ] {
+            let path = EgressPath { enable_tls: own, ..EgressPath::default() };
+            let low = waived(&path, false);
+            assert_eq!((low.enable_tls, &low.verification), (lowered, &Verification::of(lowered)));
+            assert_eq!((low.demanded_by, low.needs_requiretls), (None, false));
+            let high = under_sts(&path, StsMode::None, false).under_requiretls();
+            assert_eq!((high.enable_tls, high.verification), (Required, Verification::Roots), "{own:?}");
+            assert_eq!((high.demanded_by.as_deref(), high.needs_requiretls), (Some("REQUIRETLS"), true));
         }
     }
 

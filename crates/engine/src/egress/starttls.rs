@@ -39,6 +39,11 @@ impl SiteTls {
         mode(self.security.enable_tls, allowed && !self.known_broken)
     }
 
+    /// What mail with REQUIRETLS asks of the session: whether the host's name is known, whether it must offer it.
+    pub fn requiretls(&self) -> (bool, bool) {
+        (self.security.is_name_known, self.security.needs_requiretls)
+    }
+
     /// True when a handshake that succeeds has verified the server.
     pub fn verifies(&self) -> bool {
         self.security.verification != Verification::Any

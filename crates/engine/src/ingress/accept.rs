@@ -13,6 +13,7 @@ use bytes::Bytes;
 use config::BatchHandling;
 use message::{Draft, Envelope, Message, Sealed};
 use policy::{ConnMeta, Disconnect, Event, PolicyError};
+use queue::schedule::Belonging;
 use queue::{NULL_QUEUE, QueueName, Why, schedule};
 use record::RecordType;
 use smtp_wire::{EnhancedCode, Mailbox, Reply};
@@ -189,9 +190,11 @@ impl Engine {
     fn take_in(&self, message: Message, queue: &str, report: Option<Report>) {
         self.log_reception(&message, queue, report);
         self.log_if_delayed(&message, queue, &[Why::Received, Why::ScheduledForLater]);
-        let meta = message.resident.as_ref().map(|resident| &resident.meta);
-        let expires = meta.and_then(schedule::of).as_ref().and_then(schedule::expires);
-        self.with_queue(|q, now| q.admit_until(now, queue, message, expires));
+        let resident = message.resident.as_deref();
+        let scheduling = resident.and_then(|resident| schedule::of(&resident.meta));
+        let expires = scheduling.as_ref().and_then(schedule::expires);
+        let tls = resident.map(|resident| resident.envelope.tls_demand()).unwrap_or_default();
+        self.with_queue(|q, now| q.admit_to(now, Belonging { queue, expires, tls }, message));
     }
 
     /// Whether memory takes a message that is nowhere else; if not, it is spooled like any other.

@@ -96,13 +96,13 @@ const LINE_OCTETS: usize = 72;
 mod tests {
     use super::*;
     use ::clock::WallTime;
-    use message::{Envelope, IdGenerator, Meta};
+    use message::{Envelope, IdGenerator, Meta, TlsDemand};
     use smtp_wire::{Mailbox, ReversePath};
 
     fn draft() -> Draft {
         let id = IdGenerator::new([0; 6], 0).next(WallTime::EPOCH);
         let recipients = vec![Mailbox::parse("a@b.example").expect("sound")];
-        let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None };
+        let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None, tls: TlsDemand::Usual };
         Draft::new(id, envelope, Meta::new(), (&b"Subject: x\r\n\r\nbody\r\n"[..]).into(), WallTime::EPOCH)
     }
 

@@ -232,9 +232,9 @@ impl Engine {
         message.place = Some(self.spool.rewrite(rewrite).await?);
         message.resident = Some(Box::new(resident));
         drop(room);
-        let (queue, expires) = read_label(&label);
-        self.log_arrival(&message, queue);
-        self.with_queue(|q, now| q.admit_until(now, queue, message, expires));
+        let belonging = read_label(&label);
+        self.log_arrival(&message, belonging.queue);
+        self.with_queue(|q, now| q.admit_to(now, belonging, message));
         Ok(())
     }
 

@@ -65,7 +65,7 @@ pub async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) 
     let engine = Engine::new(EngineParts {
         policy,
         spool,
-        mx: MxCache::new(Arc::new(nobody), MxCacheLimits::default()),
+        mx: Arc::new(MxCache::new(Arc::new(nobody), MxCacheLimits::default())),
         connectors: net::tls::Connectors::new(None).expect("roots"),
         logs: vec![LogWriter::open(logs).expect("a fresh directory")],
         orders: store::OrdersFile::open(&dir.join("spool")).expect("no orders"),

@@ -1,11 +1,12 @@
 //! `kumo.dns`: who is asked for names, how patiently, and whether MTA-STS is looked at.
 //!
 //! Settings hold from the start on and are made at the top level, in `pre_init` or `init`; made in any other event they
-//! are an error, since they would change nothing. Functions that look something up wait, and are not offered yet;
-//! `ptr_host` and `reverse_ip` only turn text around.
+//! are an error, since they would change nothing. Functions that look something up are `dns_lookup`'s; `ptr_host` and
+//! `reverse_ip` only turn text around.
 
 use crate::context::Host;
 use crate::convert;
+use crate::modules::dns_lookup;
 use crate::modules::tuning::count;
 use config::{DnsSettings, ResolverForm, Zones};
 use mlua::{IntoLua, Lua, Table, Value};
@@ -27,6 +28,7 @@ pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
     dns.set("set_mx_negative_cache_ttl", lua.create_function(set_mx_negative_cache_ttl)?)?;
     dns.set("ptr_host", lua.create_function(ptr_host)?)?;
     dns.set("reverse_ip", lua.create_function(reverse_ip)?)?;
+    dns_lookup::add_to(lua, &dns)?;
     Ok(dns)
 }
 
@@ -46,11 +48,16 @@ fn configure(lua: &Lua, name: &'static str, form: &Value) -> mlua::Result<()> {
     set(lua, name, |dns| dns.resolver = Some(form))
 }
 
-/// Named resolvers serve functions that look something up, of which there are none yet: checked, and that is all.
+/// Named resolvers serve functions that look something up. They are made when the program begins to serve.
 fn define_resolver(lua: &Lua, (name, form): (String, Value)) -> mlua::Result<()> {
     let json = convert::to_json(lua, &form).map_err(|e| refused("define_resolver", &e.to_string()))?;
-    ResolverForm::read("kumo.dns.define_resolver", json).map_err(mlua::Error::external)?;
-    set(lua, "define_resolver", |_| tracing::debug!(target: "lua", "resolver `{name}` is defined; nothing uses it yet"))
+    let form = ResolverForm::read("kumo.dns.define_resolver", json).map_err(mlua::Error::external)?;
+    let host = lua.app_data_ref::<Host>();
+    let is_new = host.is_some_and(|host| !host.dns.named.contains_key(&name) && host.dns.named.len() >= RESOLVERS_MAX);
+    if is_new {
+        return Err(refused("define_resolver", &format!("`{name}` is one too many: expected at most {RESOLVERS_MAX}")));
+    }
+    set(lua, "define_resolver", |dns| _ = dns.named.insert(name, form))
 }
 
 fn configure_test_mta_sts(lua: &Lua, policies: BTreeMap<String, String>) -> mlua::Result<()> {
@@ -109,7 +116,7 @@ fn address(name: &str, text: &str) -> mlua::Result<IpAddr> {
     text.parse().map_err(|_| refused(name, &format!("{text:?}: expected an IP address")))
 }
 
-fn reversed(ip: IpAddr) -> String {
+pub(crate) fn reversed(ip: IpAddr) -> String {
     let labels: Vec<String> = match ip {
         IpAddr::V4(v4) => v4.octets().iter().rev().map(u8::to_string).collect(),
         IpAddr::V6(v6) => {
@@ -123,6 +130,9 @@ fn reversed(ip: IpAddr) -> String {
 fn refused(name: &str, why: &str) -> mlua::Error {
     mlua::Error::runtime(format!("kumo.dns.{name}: {why}"))
 }
+
+/// Resolvers a policy may define: each has a memory of its own.
+const RESOLVERS_MAX: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -2,6 +2,7 @@
 
 pub(crate) mod dkim;
 pub(crate) mod dns;
+mod dns_lookup;
 pub(crate) mod kumo;
 mod log;
 mod memory;

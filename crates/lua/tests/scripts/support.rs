@@ -1,7 +1,7 @@
 //! What the tests share: policies from text, drafts, and answers without a runtime.
 
 use lua::{LoadError, LuaPolicy};
-use message::{Draft, Envelope, IdGenerator, Meta};
+use message::{Draft, Envelope, IdGenerator, Meta, TlsDemand};
 use policy::{ConnMeta, Policy, PolicyError, Startup};
 use smtp_wire::{Mailbox, ReversePath};
 use std::future::Future;
@@ -51,7 +51,7 @@ pub fn mailbox(text: &str) -> Mailbox {
 pub fn draft_of(raw: &[u8]) -> Draft {
     let id = IdGenerator::new([1; 6], 0).next(clock::WallTime::EPOCH);
     let sender = ReversePath(Some(mailbox("sender@from.test")));
-    let envelope = Envelope { sender, recipients: vec![mailbox("user@To.Test")], dsn: None };
+    let envelope = Envelope { sender, recipients: vec![mailbox("user@To.Test")], dsn: None, tls: TlsDemand::Usual };
     Draft::new(id, envelope, Meta::new(), raw.to_vec().into(), clock::WallTime::EPOCH)
 }
 

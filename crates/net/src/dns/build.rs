@@ -68,6 +68,10 @@ impl Resolver for InTurn {
         Box::pin(self.ask(move |resolver| resolver.txt(name)))
     }
 
+    fn ptr<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<String>, DnsError>> {
+        Box::pin(self.ask(move |resolver| resolver.ptr(name)))
+    }
+
     fn tlsa<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {
         Box::pin(self.ask(move |resolver| resolver.tlsa(name)))
     }

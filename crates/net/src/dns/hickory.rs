@@ -37,6 +37,8 @@ use super::setup_error::DnsSetupError;
 
 /// TXT records looked at of one name.
 const TXT_RECORDS_MAX: usize = 64;
+/// PTR records looked at of one name.
+const PTR_RECORDS_MAX: usize = 64;
 /// TLSA records looked at of one name.
 const TLSA_RECORDS_MAX: usize = 64;
 /// Addresses kept of one host.
@@ -125,6 +127,13 @@ impl HickoryResolver {
         if texts.is_empty() { Err(DnsError::NoData) } else { Ok(TxtAnswer { texts, ttl_secs }) }
     }
 
+    async fn look_up_ptr(&self, name: &str) -> Result<Vec<String>, DnsError> {
+        let name = full_name(name)?;
+        let lookup = self.client.lookup(name.clone(), RecordType::PTR).await.map_err(classify)?;
+        let (hosts, _) = pick(&name, &lookup, host_of_ptr, PTR_RECORDS_MAX);
+        if hosts.is_empty() { Err(DnsError::NoData) } else { Ok(hosts) }
+    }
+
     async fn look_up_tlsa(&self, name: &str) -> Result<TlsaAnswer, DnsError> {
         let name = full_name(name)?;
         let lookup = self.client.tlsa_lookup(name.clone()).await.map_err(classify)?;
@@ -206,6 +215,10 @@ impl Resolver for HickoryResolver {
         Box::pin(self.look_up_txt(name))
     }
 
+    fn ptr<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<String>, DnsError>> {
+        Box::pin(self.look_up_ptr(name))
+    }
+
     fn tlsa<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {
         Box::pin(self.look_up_tlsa(name))
     }
@@ -252,6 +265,13 @@ fn trust_anchors(options: &QueryOptions) -> Result<Option<TrustAnchors>, DnsSetu
     let text = std::fs::read_to_string(&file).map_err(|e| refuse(e.to_string()))?;
     let anchors: TrustAnchors = text.parse().map_err(|e: ParseError| refuse(e.to_string()))?;
     Ok(Some(anchors))
+}
+
+pub(super) fn host_of_ptr(data: &RData) -> Option<String> {
+    match data {
+        RData::PTR(ptr) => Some(ptr.0.to_lowercase().to_ascii()),
+        _ => None,
+    }
 }
 
 pub(super) fn tlsa_record(data: &RData) -> Option<TlsaRecord> {

@@ -66,6 +66,8 @@ type Slot = OnceCell<Outcome>;
 
 struct Outcome {
     result: Result<Arc<MailExchangers>, RouteError>,
+    /// The same without a look at MTA-STS policies.
+    without_policy: Result<Arc<MailExchangers>, RouteError>,
     good_until: Instant,
 }
 
@@ -90,12 +92,24 @@ impl MxCache {
 
     /// The exchangers of `domain`. An address literal is answered without asking anybody.
     pub async fn resolve_site(&self, domain: &RoutingDomain) -> Result<Arc<MailExchangers>, RouteError> {
+        self.resolve(domain, |outcome| outcome.result.clone()).await
+    }
+
+    /// The exchangers of `domain` whatever its MTA-STS policy says, for mail with `TLS-Required: No` (RFC 8689).
+    pub async fn resolve_without_policy(&self, domain: &RoutingDomain) -> Result<Arc<MailExchangers>, RouteError> {
+        self.resolve(domain, |outcome| outcome.without_policy.clone()).await
+    }
+
+    async fn resolve(
+        &self,
+        domain: &RoutingDomain,
+        pick: impl FnOnce(&Outcome) -> Result<Arc<MailExchangers>, RouteError>,
+    ) -> Result<Arc<MailExchangers>, RouteError> {
         let Some(name) = domain.fqdn() else {
             return MailExchangers::from_answer(domain, Err(DnsError::NoData)).map(Arc::new);
         };
         let slot = self.slot(domain, Instant::now());
-        let outcome = slot.get_or_init(|| self.look_up(domain, &name)).await;
-        outcome.result.clone()
+        pick(slot.get_or_init(|| self.look_up(domain, &name)).await)
     }
 
     /// The addresses of every host of `exchangers`, in their order. Hosts are asked for side by side, so one that does not
@@ -123,6 +137,22 @@ impl MxCache {
         let _permit = self.address_permits.acquire().await;
         let question = self.resolver.tlsa(name);
         tokio::time::timeout(self.limits.lookup_timeout, question).await.unwrap_or(Err(DnsError::Timeout))
+    }
+
+    /// The TXT records of `name`.
+    pub async fn txt(&self, name: &str) -> Result<TxtAnswer, DnsError> {
+        let _permit = self.address_permits.acquire().await;
+        tokio::time::timeout(self.limits.lookup_timeout, self.resolver.txt(name))
+            .await
+            .unwrap_or(Err(DnsError::Timeout))
+    }
+
+    /// The names that PTR records of `name` give.
+    pub async fn ptr(&self, name: &str) -> Result<Vec<String>, DnsError> {
+        let _permit = self.address_permits.acquire().await;
+        tokio::time::timeout(self.limits.lookup_timeout, self.resolver.ptr(name))
+            .await
+            .unwrap_or(Err(DnsError::Timeout))
     }
 
     async fn ask_addresses(&self, name: &str, strategy: IpStrategy) -> Result<IpAnswer, DnsError> {
@@ -162,19 +192,18 @@ impl MxCache {
 
     async fn look_up(&self, domain: &RoutingDomain, name: &str) -> Outcome {
         let (answer, records) = self.ask_mx(name).await;
-        let result = MailExchangers::from_answer(domain, answer);
-        let (result, sts_good_for) = match (result, &self.sts) {
+        let without_policy = MailExchangers::from_answer(domain, answer).map(Arc::new);
+        let (result, sts_good_for) = match (&without_policy, &self.sts) {
             (Ok(exchangers), Some(policies)) if !exchangers.is_null_mx() => {
                 let found = policies.of(name, records).await;
                 let judged = match &found.policy {
-                    Some(policy) => exchangers.under_policy(policy),
-                    None => Ok(exchangers),
+                    Some(policy) => MailExchangers::clone(exchangers).under_policy(policy).map(Arc::new),
+                    None => Ok(Arc::clone(exchangers)),
                 };
                 (judged, found.good_for)
             }
-            (result, _) => (result, POSITIVE_TTL_MAX),
+            (result, _) => (result.clone(), POSITIVE_TTL_MAX),
         };
-        let result = result.map(Arc::new);
         let ttl = match &result {
             Ok(exchangers) => {
                 let ttl = Duration::from_secs(exchangers.ttl_secs().into());
@@ -185,7 +214,7 @@ impl MxCache {
                 self.limits.negative_ttl
             }
         };
-        Outcome { result, good_until: Instant::now() + ttl }
+        Outcome { result, without_policy, good_until: Instant::now() + ttl }
     }
 
     /// The MX records of a name, and side by side with them what announces a policy.

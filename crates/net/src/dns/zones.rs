@@ -15,7 +15,7 @@ use route::{
     BoxFuture, DnsError, HostTrust, IpAnswer, IpStrategy, MxAnswer, MxRecord, Resolver, TlsaAnswer, TxtAnswer,
 };
 
-use super::hickory::{both, full_name, tlsa_record};
+use super::hickory::{both, full_name, host_of_ptr, tlsa_record};
 use super::setup_error::DnsSetupError;
 
 /// Zones and the names that are to fail.
@@ -171,6 +171,11 @@ impl Resolver for ZoneResolver {
 
     fn txt<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TxtAnswer, DnsError>> {
         Box::pin(ready(self.look_up_txt(name)))
+    }
+
+    fn ptr<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<String>, DnsError>> {
+        let found = self.find(name, RecordType::PTR);
+        Box::pin(ready(found.map(|found| found.set.records.iter().filter_map(host_of_ptr).collect())))
     }
 
     fn tlsa<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {

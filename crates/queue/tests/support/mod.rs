@@ -4,7 +4,7 @@
 
 use clock::{Duration, Now, WallTime};
 use config::{EgressPath, EgressSource, QueueConfig};
-use message::{Envelope, IdGenerator, Message, MessageId, Meta, Place, Resident, Settled};
+use message::{Envelope, IdGenerator, Message, MessageId, Meta, Place, Resident, Settled, TlsDemand};
 use queue::{
     ConnKey, Destination, Effect, Ending, Epoch, Leg, QueueCore, QueueKey, QueueSettings, Queued, Route, RouteFailure,
     Take, Why,
@@ -48,7 +48,7 @@ impl Rig {
     /// A message that is in memory only, with ten octets of content.
     pub fn volatile(&mut self) -> Message {
         let recipients = vec![Mailbox::parse("r@d.test").expect("an address")];
-        let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None };
+        let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None, tls: TlsDemand::Usual };
         let (head, body) = ((&b"A: b\r\n\r\n"[..]).into(), (&b"\r\n"[..]).into());
         let resident = Some(Box::new(Resident { envelope, meta: Meta::new(), head, body }));
         Message { place: None, resident, ..self.message(1) }

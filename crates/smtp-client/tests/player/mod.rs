@@ -277,6 +277,8 @@ fn set(settings: &mut Settings, word: &str) {
         "rset" => settings.enable_rset = on,
         "verp" => settings.verp = Some(Verp { before: '+', at: '=' }),
         "lmtp" => settings.use_lmtp = on,
+        "known" => settings.is_name_known = on,
+        "needs" => settings.needs_requiretls = on,
         "reconnect" => settings.reconnect_in_clear = on,
         "ignore8bit" => settings.ignore_8bit_checks = on,
         "batch" => settings.max_recipients_per_batch = value.parse().expect("a number"),
@@ -299,7 +301,7 @@ fn tls_mode(value: &str) -> TlsMode {
     all.into_iter().find(|m| format!("{m:?}") == value).expect("a TLS mode")
 }
 
-/// `N from=a to=b,c [8bit] [utf8] [dsn=RET=HDRS|NOTIFY=NEVER] [body=text]`
+/// `N from=a to=b,c [8bit] [utf8] [requiretls] [dsn=RET=HDRS|NOTIFY=NEVER] [body=text]`
 fn job(text: &str) -> Job {
     let mut words = text.split(' ');
     let ticket: u64 = words.next().and_then(|n| n.parse().ok()).expect("a ticket");
@@ -311,6 +313,7 @@ fn job(text: &str) -> Job {
         body: Bytes::from(format!("body {ticket}\r\n")),
         dsn: None,
         needs_8bit: false,
+        requiretls: false,
         needs_smtputf8: false,
     };
     for word in words {
@@ -319,6 +322,7 @@ fn job(text: &str) -> Job {
             ("to", list) => job.recipients = list.split(',').map(|a| Mailbox::parse(a).expect("sound")).collect(),
             ("8bit", _) => job.needs_8bit = true,
             ("utf8", _) => job.needs_smtputf8 = true,
+            ("requiretls", _) => job.requiretls = true,
             ("dsn", list) => job.dsn = Some(Box::new(dsn(list))),
             ("body", text) => job.body = Bytes::from(unescape(text)),
             _ => panic!("unknown job word {word}"),

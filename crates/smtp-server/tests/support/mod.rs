@@ -6,7 +6,7 @@
 pub mod script;
 
 use clock::{Duration, Instant};
-use message::MessageId;
+use message::{MessageId, TlsDemand};
 use script::{Event, Script, escape, unescape};
 use smtp_server::{Answer, Disconnect, Identity, Question, Rejection, Session, Step, TlsInfo};
 use smtp_wire::Reply;
@@ -233,7 +233,8 @@ fn show_question(question: &Question) -> Vec<u8> {
             let of_rcpt = |r: usize| dsn.map(|dsn| dsn.rcpt_text(r)).unwrap_or_default();
             let recipients = envelope.recipients.iter().enumerate();
             let recipients: Vec<String> = recipients.map(|(i, r)| format!("<{r}>{}", of_rcpt(i))).collect();
-            let head = format!("data <{}>{of_mail} {} ", envelope.sender, recipients.join(","));
+            let tls = if envelope.tls == TlsDemand::Required { " REQUIRETLS" } else { "" };
+            let head = format!("data <{}>{of_mail}{tls} {} ", envelope.sender, recipients.join(","));
             return [head.as_bytes(), &transaction.content].concat();
         }
     };

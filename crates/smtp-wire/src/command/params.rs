@@ -1,5 +1,5 @@
 //! Parameters of MAIL and RCPT: SIZE (RFC 1870), BODY (6152), SMTPUTF8 (6531), AUTH (4954) and
-//! those of DSN (3461).
+//! those of DSN (3461), and REQUIRETLS (8689).
 //!
 //! In: the text behind the path. Out: plain structs, or the parameter that is wrong. A parameter
 //! nobody knows is an error (RFC 5321 section 4.1.1.11), as is one given twice. Texts in xtext are
@@ -23,6 +23,8 @@ pub struct MailParams {
     pub ret: Option<Ret>,
     /// `ENVID=`, decoded.
     pub envid: Option<String>,
+    /// `REQUIRETLS`: every hop must be under TLS.
+    pub requiretls: bool,
 }
 
 /// Parameters of RCPT.
@@ -87,13 +89,8 @@ impl MailParams {
                 "AUTH" => once(&mut params.auth, "AUTH", value, "<> or an address in xtext", auth)?,
                 "RET" => once(&mut params.ret, "RET", value, "FULL or HDRS", ret)?,
                 "ENVID" => once(&mut params.envid, "ENVID", value, "printable xtext", envid)?,
-                "SMTPUTF8" if value.is_some() => {
-                    return Err(invalid("SMTPUTF8", value, "no value"));
-                }
-                "SMTPUTF8" if params.smtputf8 => {
-                    return Err(CommandError::RepeatedParameter("SMTPUTF8".to_owned()));
-                }
-                "SMTPUTF8" => params.smtputf8 = true,
+                "SMTPUTF8" => flag(&mut params.smtputf8, "SMTPUTF8", value)?,
+                "REQUIRETLS" => flag(&mut params.requiretls, "REQUIRETLS", value)?,
                 other => return Err(CommandError::UnknownParameter(other.to_owned())),
             }
         }
@@ -151,6 +148,14 @@ fn once<T>(
     }
     *slot = value.and_then(parse);
     if slot.is_some() { Ok(()) } else { Err(invalid(name, value, expected)) }
+}
+
+fn flag(slot: &mut bool, name: &'static str, value: Option<&str>) -> Result<(), CommandError> {
+    match value {
+        Some(_) => Err(invalid(name, value, "no value")),
+        None if std::mem::replace(slot, true) => Err(CommandError::RepeatedParameter(name.to_owned())),
+        None => Ok(()),
+    }
 }
 
 fn invalid(name: &'static str, value: Option<&str>, expected: &'static str) -> CommandError {
@@ -246,7 +251,7 @@ mod tests {
 
     #[test]
     fn mail_parameters_are_kept() {
-        let params = MailParams::parse(" size=1000 BODY=8bitmime SMTPUTF8 AUTH=<> RET=HDRS ENVID=a+2Bb ");
+        let params = MailParams::parse(" size=1000 BODY=8bitmime SMTPUTF8 AUTH=<> RET=HDRS ENVID=a+2Bb RequireTLS ");
         let expected = MailParams {
             size: Some(1000),
             body: Some(BodyType::EightBitMime),
@@ -254,6 +259,7 @@ mod tests {
             auth: Some("<>".into()),
             ret: Some(Ret::Headers),
             envid: Some("a+b".into()),
+            requiretls: true,
         };
         assert_eq!(params, Ok(expected));
     }
@@ -278,6 +284,8 @@ mod tests {
             "BODY=BINARYMIME",
             "BODY",
             "SMTPUTF8=1",
+            "REQUIRETLS=1",
+            "REQUIRETLS=",
             "RET=ALL",
             "ENVID=",
             "ENVID=a+0Db",
@@ -298,6 +306,8 @@ mod tests {
         assert_eq!(RcptParams::parse("SIZE=1"), Err(CommandError::UnknownParameter("SIZE".into())));
         assert_eq!(MailParams::parse("SIZE=1 size=1"), Err(CommandError::RepeatedParameter("SIZE".into())));
         assert_eq!(MailParams::parse("SMTPUTF8 SMTPUTF8"), Err(CommandError::RepeatedParameter("SMTPUTF8".into())));
+        let twice = MailParams::parse("REQUIRETLS requiretls");
+        assert_eq!(twice, Err(CommandError::RepeatedParameter("REQUIRETLS".into())));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::names::Run;
 use crate::SpoolError;
 use clock::WallTime;
 use crc32fast::Hasher;
-use message::{Envelope, MessageId, Meta, Sealed};
+use message::{Envelope, MessageId, Meta, Sealed, TlsDemand};
 use serde_json::{Map, Value};
 use smtp_wire::{Dsn, Mailbox, ReversePath};
 
@@ -111,7 +111,11 @@ fn envelope(fields: &Map<String, Value>, recipients: Vec<Mailbox>) -> Option<Env
             Some(Box::new(Dsn::parse(mail, of_recipients.iter().copied()).ok()?))
         }
     };
-    Some(Envelope { sender, recipients, dsn })
+    let tls = match fields.get("tls") {
+        None => TlsDemand::Usual,
+        Some(word) => TlsDemand::of_word(word.as_str()?)?,
+    };
+    Some(Envelope { sender, recipients, dsn, tls })
 }
 
 /// The first line for a message.
@@ -140,6 +144,10 @@ pub(crate) fn encode(sealed: &Sealed, run: Run) -> Result<Vec<u8>, SpoolError> {
             put_text(&dsn.rcpt_text(recipient), &mut line);
         }
         line.push(b']');
+    }
+    if let Some(word) = envelope.tls.word() {
+        line.extend_from_slice(b",\"tls\":");
+        put_text(word, &mut line);
     }
     line.extend_from_slice(b",\"meta\":");
     // A map of JSON values with string keys always serialises, and a Vec always takes it.
@@ -216,7 +224,7 @@ mod tests {
         let recipients = vec![mailbox("a@b.c"), mailbox("\"x \\\" y\"@d.e"), mailbox("jürgen@exämple.org")];
         Sealed {
             id: MessageId::from_bytes([7; 16]),
-            envelope: Envelope { sender: ReversePath(None), recipients, dsn: None },
+            envelope: Envelope { sender: ReversePath(None), recipients, dsn: None, tls: TlsDemand::Usual },
             meta,
             head: Bytes::from("Subject: x\r\n"),
             body: Bytes::from("\r\npostrider-mark crc=00000000 {}\r\n"),
@@ -253,6 +261,17 @@ mod tests {
         sealed.envelope.dsn = Dsn::parse("ENVID=\"x", options.into_iter()).map(Box::new).ok();
         let line = encode(&sealed, run).expect("fits");
         assert_eq!(Header::decode(&line, sealed.id).map(|h| h.envelope), Some(sealed.envelope));
+    }
+
+    #[test]
+    fn a_word_about_tls_comes_back_and_costs_nothing_without() {
+        let mut sealed = sealed();
+        assert!(!String::from_utf8_lossy(&encode(&sealed, Run(1)).expect("fits")).contains("\"tls\""));
+        for tls in [TlsDemand::Required, TlsDemand::Waived] {
+            sealed.envelope.tls = tls;
+            let line = encode(&sealed, Run(1)).expect("fits");
+            assert_eq!(Header::decode(&line, sealed.id).map(|h| h.envelope.tls), Some(tls));
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ pub mod rig;
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Resident, Sealed};
+use message::{Envelope, MessageId, Meta, Resident, Sealed, TlsDemand};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::fault::FaultDisk;
 use spool::{Disk, FileName, NonceSource, RecoveredMessage, Recovery, SegmentLog, Settings, SpoolError};
@@ -55,7 +55,12 @@ pub fn sealed(number: u64, recipients: u64, body: &Bytes) -> Sealed {
     meta.set("n", number);
     Sealed {
         id: id(number),
-        envelope: Envelope { sender: ReversePath(None), recipients: (0..recipients).map(mailbox).collect(), dsn: None },
+        envelope: Envelope {
+            sender: ReversePath(None),
+            recipients: (0..recipients).map(mailbox).collect(),
+            dsn: None,
+            tls: TlsDemand::Usual,
+        },
         meta,
         head: Bytes::from(format!("Subject: {number}\r\nX-Fill: {}\r\n", "x".repeat((number % 97) as usize))),
         body: body.clone(),

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Resident, Sealed};
+use message::{Envelope, MessageId, Meta, Resident, Sealed, TlsDemand};
 use smtp_wire::{Mailbox, ReversePath};
 use spool::RecoveredMessage;
 
@@ -46,7 +46,12 @@ pub fn sealed(number: u64, recipients: u64, body: &Bytes) -> Sealed {
     meta.set("n", number);
     Sealed {
         id: MessageId::from_bytes(id),
-        envelope: Envelope { sender: ReversePath(None), recipients: (0..recipients).map(mailbox).collect(), dsn: None },
+        envelope: Envelope {
+            sender: ReversePath(None),
+            recipients: (0..recipients).map(mailbox).collect(),
+            dsn: None,
+            tls: TlsDemand::Usual,
+        },
         meta,
         head: Bytes::from(format!("Subject: {number}\r\nX-Fill: {}\r\n", "x".repeat((number % 97) as usize))),
         body: body.clone(),

@@ -46,6 +46,7 @@ impl Letters {
             sender: ReversePath(Some(mailbox("sender@bench.test")?)),
             recipients: vec![mailbox("user-1234567890@gmail.com.mx-sink.test")?],
             dsn: None,
+            tls: message::TlsDemand::Usual,
         };
         let mut meta = Meta::new();
         for (name, value) in [

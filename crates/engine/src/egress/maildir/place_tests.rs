@@ -19,6 +19,7 @@ fn place(path: &str, queue: &str, recipient: &str) -> Result<String, PlaceError>
         sender: ReversePath::parse("from@source.test").expect("an address"),
         recipients: vec![recipient.clone()],
         dsn: None,
+        tls: message::TlsDemand::Usual,
     };
     let id = IdGenerator::new([0; 6], 0).next(WallTime::EPOCH);
     let draft = Draft::new(id, envelope, meta, bytes::Bytes::new(), WallTime::EPOCH);

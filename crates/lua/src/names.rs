@@ -1,0 +1,29 @@
+//! The resolvers that scripts ask: made by the program when it begins to serve, shared by all states.
+
+use net::dns::MxCache;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+/// Filled once; before that nobody can be asked.
+#[derive(Default)]
+pub struct Names(OnceLock<Resolvers>);
+
+/// Who can be asked. Each remembers answers and limits questions on its own.
+pub struct Resolvers {
+    /// Where mail goes is looked up here too.
+    pub mail: Arc<MxCache>,
+    /// Those of `kumo.dns.define_resolver`, by name; MTA-STS policies are not looked at.
+    pub named: BTreeMap<String, Arc<MxCache>>,
+}
+
+impl Names {
+    /// Says who is to be asked; the first word counts.
+    pub fn set(&self, resolvers: Resolvers) {
+        // A second server in one process brings a policy of its own.
+        let _ = self.0.set(resolvers);
+    }
+
+    pub(crate) fn get(&self) -> Option<&Resolvers> {
+        self.0.get()
+    }
+}
