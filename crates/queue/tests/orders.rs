@@ -152,7 +152,7 @@ fn the_same_rebinding_again_is_about_those_that_came_since_and_both_end() {
     assert_eq!(moved, first);
     for (queued, ending) in in_hand {
         let Ending::Rebound(order) = ending else { panic!("{ending:?}") };
-        rig.core.rebound(rig.now, queued, Belonging::to("t@y.test"));
+        rig.core.rebound(rig.now, queued, queue::schedule::Belonging::to("t@y.test"));
         rig.core.settled_for(rig.now, order.id);
     }
     assert_eq!(move_all(&mut rig), late);
