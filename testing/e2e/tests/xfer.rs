@@ -120,7 +120,8 @@ fn an_order_sends_mail_to_another_node_which_delivers_it() {
         let mut ids: Vec<String> =
             came.iter().map(|r| format!("new id is {}", r["id"].as_str().expect("an id"))).collect();
         let mut told: Vec<&str> = left.iter().filter_map(|r| r["response"]["content"].as_str()).collect();
-        (ids.sort(), told.sort_unstable());
+        ids.sort();
+        told.sort_unstable();
         assert_eq!(told, ids);
         assert_eq!((&left[0]["queue"], &left[0]["delivery_protocol"]), (&json!(other.queue()), &json!("xfer")));
         let site = format!("unspecified->{}@xfer", other.queue());
