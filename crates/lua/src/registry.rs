@@ -73,7 +73,7 @@ fn warning(name: &str, handlers: &[Handler]) -> Option<String> {
 }
 
 /// Events with several handlers, asked in turn (KumoMTA behaviour).
-const MULTIPLE: [&str; 7] = [
+const MULTIPLE: [&str; 8] = [
     "pre_init",
     "validate_config",
     "get_acl_definition",
@@ -81,6 +81,7 @@ const MULTIPLE: [&str; 7] = [
     "should_enqueue_log_record",
     "throttle_insert_ready_queue",
     "requeue_message",
+    "deliver_by_missed",
 ];
 
 /// Events that are raised: those of the `Policy` trait and those around the start.

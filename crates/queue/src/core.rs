@@ -20,12 +20,13 @@ use crate::orders::Orders;
 use crate::pool::Rotation;
 use crate::ready::{Leg, ReadyQueue, Route, RouteFailure};
 use crate::retry;
+use crate::schedule::End;
 use crate::scheduled::{Fate, ScheduledQueue, Way};
 use crate::settle::Verdict;
 use crate::shared::{Leases, SharedRates};
 use crate::sources::Sources;
 use crate::volatile::Unspooled;
-use clock::{Duration, Instant, Now, TimerWheel, WallTime};
+use clock::{Duration, Instant, Now, TimerWheel};
 use config::{QueueConfig, RefreshStrategy};
 use hashbrown::HashMap;
 use message::Message;
@@ -297,12 +298,12 @@ impl QueueCore {
         self.insert(now, queue, message);
     }
 
-    /// The same for a message that expires at `expires`, whatever its queue says.
-    pub fn admit_until(&mut self, now: Now, queue_name: &str, message: Message, expires: Option<WallTime>) {
+    /// The same for a message that has an end of its own, whatever its queue says.
+    pub fn admit_until(&mut self, now: Now, queue_name: &str, message: Message, end: Option<End>) {
         let queue = self.queue(now.mono, queue_name);
-        if let Some(expires) = expires {
-            home(&mut self.scheduled, queue).expire_at(message.id, expires);
-            self.watch_expiries(now.mono, queue, now.mono_at(expires));
+        if let Some(end) = end {
+            home(&mut self.scheduled, queue).end_at(message.id, end);
+            self.watch_expiries(now.mono, queue, now.mono_at(end.at));
         }
         self.insert(now, queue, message);
     }
@@ -319,6 +320,10 @@ impl QueueCore {
     /// Looks at a queue in which a message has come to an end of its own, and when to look again.
     fn look_for_expired(&mut self, now: Now, key: QueueKey) {
         self.promote(now, key);
+        let way = self.scheduled.get(&key).filter(|queue| queue.out > 0).and_then(|queue| queue.route.as_ref());
+        for leg in way.map(|way| way.legs.clone()).unwrap_or_default() {
+            self.expire_ready(now, leg);
+        }
         let queue = self.scheduled.get(&key).filter(|queue| queue.expires_at <= now.mono);
         if let Some(next) = queue.and_then(|queue| queue.next_expiry(now.wall)) {
             self.watch_expiries(now.mono, key, now.mono_at(next).max(now.mono + EXPIRY_LOOK_MIN));
@@ -358,9 +363,10 @@ impl QueueCore {
             self.watch_volatile(now);
         }
         let queue = queued.queue;
+        let deadline = self.scheduled.get(&queue).and_then(|of| of.deadline_of(queued.message.id));
         let slot = self.messages.insert(queue, queued.message);
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
-        ready.messages.push_front(&mut self.messages, queue, slot);
+        ready.messages.push_front(&mut self.messages, queue, slot, deadline);
         self.serve(now, conn.ready);
     }
 
@@ -493,7 +499,9 @@ impl QueueCore {
 
     pub(crate) fn insert(&mut self, now: Now, key: QueueKey, mut message: Message) {
         let order = home(&mut self.scheduled, key).taken_by(&message, now.wall).map(|order| order.id);
-        let due = now.mono_at(message.due);
+        // A message with a deadline waits until then at most.
+        let deadline = home(&mut self.scheduled, key).deadline_of(message.id);
+        let due = now.mono_at(deadline.map_or(message.due, |deadline| deadline.min(message.due)));
         let waits = due > now.mono || order.is_some();
         if waits || !self.keeps(message.resident_octets()) {
             if message.is_volatile() {
@@ -524,7 +532,7 @@ impl QueueCore {
         let slot = self.messages.insert(key, message);
         let queue = home(&mut self.scheduled, key);
         queue.last_used = now.mono;
-        self.messages.push_back(&mut queue.due, slot);
+        queue.push_due(&mut self.messages, slot);
         self.promote(now, key);
     }
 
@@ -549,7 +557,7 @@ impl QueueCore {
             return;
         };
         queue.waiting -= 1;
-        self.messages.push_back(&mut queue.due, slot);
+        queue.push_due(&mut self.messages, slot);
         self.promote(now, key);
     }
 
@@ -714,6 +722,7 @@ const READY_IDLE_MAX: Duration = Duration::from_secs(600);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clock::WallTime;
     use crate::ready::{Destination, Route};
     use config::{EgressPath, EgressSource};
     use message::{IdGenerator, Place, Settled};

@@ -10,6 +10,7 @@ use crate::core::{QueueCore, QueueKey, Queued, ReadyKey};
 use crate::effect::Effect;
 use crate::messages::{List, SlotNumber};
 use crate::order::{Action, Order, OrderId};
+use crate::schedule::End;
 use crate::scheduled::Fate;
 use clock::{Duration, Instant, Now, WallTime};
 use hashbrown::HashMap;
@@ -219,12 +220,12 @@ impl QueueCore {
     }
 
     /// A message that an order moved goes to the queue of that name, and leaves the one it was of.
-    pub fn rebound(&mut self, now: Now, queued: Queued, queue_name: &str, expires: Option<WallTime>) {
+    pub fn rebound(&mut self, now: Now, queued: Queued, queue_name: &str, end: Option<End>) {
         let Queued { message, queue } = queued;
         if let Some(old) = self.scheduled.get_mut(&queue) {
             old.forget(message.id);
         }
-        self.admit_until(now, queue_name, message, expires);
+        self.admit_until(now, queue_name, message, end);
         self.left(queue, now.mono);
     }
 
@@ -339,6 +340,7 @@ impl QueueCore {
             let mut due: Vec<(QueueKey, usize)> =
                 self.scheduled.iter().filter(|(_, q)| q.gives_messages()).map(|(key, q)| (*key, q.due.len())).collect();
             due.sort_unstable();
+            due.iter().for_each(|(key, _)| self.walk_urgent(now, *key));
             return Some(Walk::Due(due.into()));
         };
         let mut gone = List::default();
@@ -373,12 +375,28 @@ impl QueueCore {
             Fate::Suspended | Fate::Goes => {
                 let Some(queue) = self.scheduled.get_mut(&key) else { return };
                 queue.out = queue.out.saturating_sub(1);
-                self.messages.push_back(&mut queue.due, slot);
+                queue.push_due(&mut self.messages, slot);
             }
         }
     }
 
-    /// Due messages of a queue that is bounced: the list goes round once, and those that end are left out.
+    /// Due messages with a deadline: they keep their places, and are few as a rule.
+    fn walk_urgent(&mut self, now: Now, key: QueueKey) {
+        let Some(queue) = self.scheduled.get_mut(&key) else { return };
+        for slot in self.messages.pop_urgent(&mut queue.due) {
+            let fate = self.fate(slot, now);
+            let Some(queue) = self.scheduled.get_mut(&key) else { return };
+            match fate {
+                Fate::Ordered(id) => {
+                    queue.out += 1;
+                    self.take_by_order(key, slot, id);
+                }
+                _ => queue.push_due(&mut self.messages, slot),
+            }
+        }
+    }
+
+    /// Due messages of a queue that is bounced, but for those with a deadline: the list goes round once, and those that end are left out.
     fn walk_due(&mut self, now: Now, mut queues: VecDeque<(QueueKey, usize)>) -> Option<Walk> {
         for _ in 0..DUE_PER_VISIT {
             let Some((key, left)) = queues.front_mut() else { return Some(Walk::Waiting(0)) };
@@ -388,7 +406,7 @@ impl QueueCore {
                 Some(rest) => {
                     *left = rest;
                     let queue = self.scheduled.get_mut(&key);
-                    queue.and_then(|queue| self.messages.pop_front(&mut queue.due))
+                    queue.and_then(|queue| self.messages.pop_plain(&mut queue.due))
                 }
             };
             let Some(slot) = slot else {
@@ -402,7 +420,7 @@ impl QueueCore {
                     queue.out += 1;
                     self.take_by_order(key, slot, id);
                 }
-                _ => self.messages.push_back(&mut queue.due, slot),
+                _ => queue.push_due(&mut self.messages, slot),
             }
         }
         Some(Walk::Due(queues))
@@ -430,7 +448,7 @@ impl QueueCore {
             if let Some(message) = self.messages.get_mut(slot) {
                 message.due = now.wall;
             }
-            self.messages.push_back(&mut queue.due, slot);
+            queue.push_due(&mut self.messages, slot);
             let name = queue.name.clone();
             if let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == id) {
                 standing.count(name);

@@ -32,9 +32,19 @@ pub fn next_attempt(scheduling: &Scheduling, at: WallTime) -> WallTime {
     WallTime::from_unix_micros(scheduling.next_attempt(at.unix_micros()))
 }
 
-/// When the message expires, whatever its queue says.
-pub fn expires(scheduling: &Scheduling) -> Option<WallTime> {
-    scheduling.expires.map(|moment| WallTime::from_unix_micros(moment.unix_micros()))
+/// The end of its own that a message has, whatever its queue says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// No attempt from this moment on.
+    pub at: WallTime,
+    /// It is a deadline (`deliver_by`): the earlier goes first.
+    pub is_deadline: bool,
+}
+
+/// When the message ends, whatever its queue says: by its deadline, which is never behind its expiry, or by that.
+pub fn end(scheduling: &Scheduling) -> Option<End> {
+    let moment = scheduling.deliver_by.or(scheduling.expires)?;
+    Some(End { at: WallTime::from_unix_micros(moment.unix_micros()), is_deadline: scheduling.deliver_by.is_some() })
 }
 
 /// The constraints of a message whose content is in memory.
@@ -52,18 +62,20 @@ pub fn label_for(envelope: &Envelope, meta: &Meta) -> Result<String, QueueNameEr
         return Ok(xfer::arrival_label(origin));
     }
     let mut label = QueueName::text_for(envelope, meta)?;
-    if let Some(expires) = of(meta).as_ref().and_then(expires) {
+    if let Some(end) = of(meta).as_ref().and_then(end) {
         label.push(SEPARATOR);
-        label.push_str(&expires.unix_micros().to_string());
+        label.extend(end.is_deadline.then_some(DEADLINE));
+        label.push_str(&end.at.unix_micros().to_string());
     }
     Ok(label)
 }
 
 /// The queue and the message's own end in a label.
-pub fn read_label(label: &str) -> (&str, Option<WallTime>) {
-    let Some((queue, expires)) = label.rsplit_once(SEPARATOR) else { return (label, None) };
-    match expires.parse() {
-        Ok(micros) => (queue, Some(WallTime::from_unix_micros(micros))),
+pub fn read_label(label: &str) -> (&str, Option<End>) {
+    let Some((queue, end)) = label.rsplit_once(SEPARATOR) else { return (label, None) };
+    let deadline = end.strip_prefix(DEADLINE);
+    match deadline.unwrap_or(end).parse() {
+        Ok(micros) => (queue, Some(End { at: WallTime::from_unix_micros(micros), is_deadline: deadline.is_some() })),
         Err(_) => (label, None),
     }
 }
@@ -72,6 +84,8 @@ pub fn read_label(label: &str) -> (&str, Option<WallTime>) {
 pub(crate) const SCHEDULING: &str = "postrider:scheduling";
 /// Between queue and end in a label: nothing that a name has.
 const SEPARATOR: char = '\u{0}';
+/// Before an end in a label that is a deadline.
+const DEADLINE: char = 'd';
 
 #[cfg(test)]
 mod tests {
@@ -90,7 +104,11 @@ mod tests {
         let scheduling: Scheduling = config::parse("test", value).expect("sound");
         set(&mut meta, Some(&scheduling));
         assert_eq!(of(&meta), Some(scheduling));
-        assert_eq!(read_label(&label(&meta)), ("example.com", Some(WallTime::from_unix_secs(1_785_844_800))));
+        let at = WallTime::from_unix_secs(1_785_844_800);
+        assert_eq!(read_label(&label(&meta)), ("example.com", Some(End { at, is_deadline: false })));
+        let value = serde_json::json!({"deliver_by": "2026-08-04T12:00:00Z", "expires": "2026-08-05T12:00:00Z"});
+        set(&mut meta, Some(&config::parse("test", value).expect("sound")));
+        assert_eq!(read_label(&label(&meta)), ("example.com", Some(End { at, is_deadline: true })));
         set(&mut meta, None);
         assert_eq!((of(&meta), label(&meta)), (None, "example.com".to_owned()));
     }

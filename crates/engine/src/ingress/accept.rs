@@ -190,8 +190,8 @@ impl Engine {
         self.log_reception(&message, queue, report);
         self.log_if_delayed(&message, queue, &[Why::Received, Why::ScheduledForLater]);
         let meta = message.resident.as_ref().map(|resident| &resident.meta);
-        let expires = meta.and_then(schedule::of).as_ref().and_then(schedule::expires);
-        self.with_queue(|q, now| q.admit_until(now, queue, message, expires));
+        let end = meta.and_then(schedule::of).as_ref().and_then(schedule::end);
+        self.with_queue(|q, now| q.admit_until(now, queue, message, end));
     }
 
     /// Whether memory takes a message that is nowhere else; if not, it is spooled like any other.
