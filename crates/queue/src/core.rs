@@ -722,8 +722,8 @@ const READY_IDLE_MAX: Duration = Duration::from_secs(600);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clock::WallTime;
     use crate::ready::{Destination, Route};
+    use clock::WallTime;
     use config::{EgressPath, EgressSource};
     use message::{IdGenerator, Place, Settled};
 

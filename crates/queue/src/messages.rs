@@ -405,6 +405,11 @@ impl List {
         self.len as usize
     }
 
+    /// How many of them have no deadline.
+    pub fn plain_len(&self) -> usize {
+        self.len() - self.urgent.as_ref().map_or(0, |urgent| urgent.slots.len())
+    }
+
     /// True when there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0

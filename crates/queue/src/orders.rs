@@ -337,8 +337,12 @@ impl QueueCore {
     /// One ready queue: messages that must not be there leave it.
     fn walk_ready(&mut self, now: Now, mut queues: VecDeque<ReadyKey>) -> Option<Walk> {
         let Some(key) = queues.pop_front() else {
-            let mut due: Vec<(QueueKey, usize)> =
-                self.scheduled.iter().filter(|(_, q)| q.gives_messages()).map(|(key, q)| (*key, q.due.len())).collect();
+            let mut due: Vec<(QueueKey, usize)> = self
+                .scheduled
+                .iter()
+                .filter(|(_, q)| q.gives_messages())
+                .map(|(key, q)| (*key, q.due.plain_len()))
+                .collect();
             due.sort_unstable();
             due.iter().for_each(|(key, _)| self.walk_urgent(now, *key));
             return Some(Walk::Due(due.into()));

@@ -49,13 +49,13 @@ fn ended(rig: &mut Rig) -> Vec<MessageId> {
 
 #[test]
 fn the_earliest_deadline_goes_first_before_and_in_the_ready_queue() {
-    // Two places: the others are due in the scheduled queue.
+    // Two places: the others are due in the scheduled queue, and come in one by one.
     let mut rig = rig(2);
     let plain = rig.admit("x.test", 4);
     let urgent: Vec<_> = [300, 100, 200].iter().map(|secs| admit_by(&mut rig, *secs)).collect();
     let conn = rig.opened()[0];
-    let expected = [plain[0], plain[1], urgent[1], urgent[2], urgent[0], plain[2], plain[3]];
-    assert_eq!(delivered(&mut rig, conn), expected, "but for those that were ready already");
+    let expected = [plain[0], urgent[1], urgent[2], urgent[0], plain[1], plain[2], plain[3]];
+    assert_eq!(delivered(&mut rig, conn), expected, "but for the one that was taken already");
     // In the ready queue itself.
     let mut rig = self::rig(100);
     let plain = rig.admit("x.test", 2);
@@ -73,7 +73,7 @@ fn a_missed_deadline_ends_a_message_that_is_ready_due_or_waits() {
     let message = rig.message(1);
     let later = Message { due: rig.now.wall + Duration::from_secs(3600), ..message };
     let waits = put(&mut rig, later, 10);
-    let place = |rig: &Rig, id| rig.core.census().find(|(m, _)| m.id == id).map(|(_, place)| place);
+    let place = |rig: &Rig, id| rig.core.census().find(|(of, _)| *of == id).map(|(_, place)| place);
     assert_eq!([ready, due, waits].map(|id| place(&rig, id)), [Place::Ready, Place::Due, Place::Waiting].map(Some));
     for id in [waits, due, ready] {
         rig.pass(Duration::from_millis(9500));
