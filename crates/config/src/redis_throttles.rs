@@ -70,7 +70,7 @@ fn check_redis(options: &RedisThrottles) -> Result<(), String> {
     if !(options.share_while_away > 0.0 && options.share_while_away <= 1.0) {
         return Err(format!("share_while_away: {}: expected a number above 0, at most 1", options.share_while_away));
     }
-    let limit = std::time::Duration::from(options.response_timeout);
+    let limit = core::time::Duration::from(options.response_timeout);
     if limit.is_zero() || limit > RESPONSE_TIMEOUT_MAX {
         // A node must have found out that Redis is away before others, which did, open connections by their share.
         return Err(format!(
@@ -81,7 +81,7 @@ fn check_redis(options: &RedisThrottles) -> Result<(), String> {
 }
 
 /// With the 2 s between two renewals it makes the 4 s for which no node that is alone opens a connection.
-const RESPONSE_TIMEOUT_MAX: std::time::Duration = std::time::Duration::from_secs(2);
+const RESPONSE_TIMEOUT_MAX: core::time::Duration = core::time::Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
