@@ -63,7 +63,7 @@ fn a_limit_is_never_exceeded_a_lease_is_given_back_and_that_of_a_lost_holder_end
         assert_eq!(throttles.lease(&b, None).await, Some(false));
         // Nobody renews that of `a`.
         while throttles.lease(&b, None).await == Some(false) {
-            assert_eq!(throttles.renew(&[c.clone()]).await, Some(vec![true]), "that of `c` is renewed");
+            assert_eq!(throttles.renew(std::slice::from_ref(&c)).await, Some(vec![true]), "that of `c` is renewed");
             assert!(first_at.elapsed() < Duration::from_secs(20), "the lease of a holder that is gone goes on");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
