@@ -26,7 +26,7 @@ options! {
         wait_timeout: Duration = Duration::from_secs(30);
         /// Accepted: connections are not pooled.
         recycle_timeout: Option<Duration> = None;
-        /// Time limit for one answer, and for connecting again; beyond it this node goes on by itself.
+        /// Time limit for one answer, and for connecting again; beyond it this node goes on by itself. At most 2 seconds.
         response_timeout: Duration = Duration::from_secs(1);
         /// Share of each throttle that this node admits by itself while Redis does not answer: above 0, at most 1.
         share_while_away: f64 = 1.0;
@@ -70,8 +70,18 @@ fn check_redis(options: &RedisThrottles) -> Result<(), String> {
     if !(options.share_while_away > 0.0 && options.share_while_away <= 1.0) {
         return Err(format!("share_while_away: {}: expected a number above 0, at most 1", options.share_while_away));
     }
+    let limit = core::time::Duration::from(options.response_timeout);
+    if limit.is_zero() || limit > RESPONSE_TIMEOUT_MAX {
+        // A node must have found out that Redis is away before others, which did, open connections by their share.
+        return Err(format!(
+            "response_timeout: {limit:?}: expected more than nothing and at most {RESPONSE_TIMEOUT_MAX:?}"
+        ));
+    }
     Ok(())
 }
+
+/// With the 2 s between two renewals it makes the 4 s for which no node that is alone opens a connection.
+const RESPONSE_TIMEOUT_MAX: core::time::Duration = core::time::Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -91,6 +101,7 @@ mod tests {
             "connect_timeout": "5s", "wait_timeout": 5, "recycle_timeout": "1m", "response_timeout": "300ms", "cluster": false,
             "share_while_away": 0.25});
         assert_eq!(read(whole).map(|r| r.share_while_away), Ok(0.25));
+        assert!(read(json!({"node": "redis://a", "response_timeout": "2s"})).is_ok());
     }
 
     #[test]
@@ -102,6 +113,8 @@ mod tests {
             (json!({"node": "redis://a", "cluster": true}), "clusters are not supported"),
             (json!({"node": "redis://a", "share_while_away": 0}), "above 0"),
             (json!({"node": "redis://a", "share_while_away": 1.5}), "at most 1"),
+            (json!({"node": "redis://a", "response_timeout": "2001ms"}), "at most 2s"),
+            (json!({"node": "redis://a", "response_timeout": 0}), "more than nothing"),
             (json!({"node": "redis://a", "nodes": 1}), "nodes"),
         ] {
             let error = read(options.clone()).expect_err("refused");

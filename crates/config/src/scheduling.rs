@@ -21,6 +21,8 @@ pub struct Scheduling {
     pub first_attempt: Option<Moment>,
     /// No attempt from this moment on: the message expires, whatever its queue's `max_age` says.
     pub expires: Option<Moment>,
+    /// It is to be delivered by this moment: it goes before others of its queue, and ends when that was missed. Ours.
+    pub deliver_by: Option<Moment>,
     /// Attempts on these days between these times only.
     pub window: Option<Window>,
 }
@@ -47,6 +49,8 @@ struct Parts {
     first_attempt: Option<Moment>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deliver_by: Option<Moment>,
     #[serde(skip_serializing_if = "Option::is_none")]
     dow: Option<Days>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,7 +125,12 @@ impl TryFrom<Parts> for Scheduling {
     type Error = String;
 
     fn try_from(parts: Parts) -> Result<Scheduling, String> {
-        let Parts { first_attempt, expires, dow, tz, start, end } = parts;
+        let Parts { first_attempt, expires, deliver_by, dow, tz, start, end } = parts;
+        if let (Some(by), Some(end)) = (deliver_by, expires)
+            && by > end
+        {
+            return Err(format!("`deliver_by` {by} is behind `expires` {end}: expected a deadline before the end"));
+        }
         let window = match (dow, tz, start, end) {
             (None, None, None, None) => None,
             (Some(days), Some(zone), Some(start), Some(end)) if start != end => Some(Window { days, zone, start, end }),
@@ -138,17 +147,25 @@ impl TryFrom<Parts> for Scheduling {
                 ));
             }
         };
-        Ok(Scheduling { first_attempt, expires, window })
+        Ok(Scheduling { first_attempt, expires, deliver_by, window })
     }
 }
 
 impl From<Scheduling> for Parts {
     fn from(scheduling: Scheduling) -> Parts {
-        let Scheduling { first_attempt, expires, window } = scheduling;
+        let Scheduling { first_attempt, expires, deliver_by, window } = scheduling;
         let Some(Window { days, zone, start, end }) = window else {
-            return Parts { first_attempt, expires, ..Parts::default() };
+            return Parts { first_attempt, expires, deliver_by, ..Parts::default() };
         };
-        Parts { first_attempt, expires, dow: Some(days), tz: Some(zone), start: Some(start), end: Some(end) }
+        Parts {
+            first_attempt,
+            expires,
+            deliver_by,
+            dow: Some(days),
+            tz: Some(zone),
+            start: Some(start),
+            end: Some(end),
+        }
     }
 }
 
@@ -297,6 +314,7 @@ mod tests {
     fn the_first_attempt_comes_before_the_window() {
         let value = json!({
             "first_attempt": "2026-08-04T12:00:00+02:00", "expires": "2026-08-09T00:00:00Z",
+            "deliver_by": "2026-08-09T00:00:00Z",
             "dow": "Tue", "tz": "UTC", "start": "11:00:00", "end": "12:00:00",
         });
         let scheduling = parse(value.clone()).expect("sound");
@@ -320,6 +338,8 @@ mod tests {
             (json!({"dow": "Mon", "tz": "UTC", "start": "25:00:00", "end": "02:00:00"}), "25:00:00"),
             (json!({"dow": "Mon", "tz": "UTC", "start": "02:00:00", "end": "02:00:00"}), "some length"),
             (json!({"first_attempt": "tomorrow"}), "tomorrow"),
+            (json!({"deliver_by": "soon"}), "RFC 3339"),
+            (json!({"deliver_by": "2026-08-04T12:00:01Z", "expires": "2026-08-04T12:00:00Z"}), "behind"),
             (json!({"frist_attempt": "2026-08-04T12:00:00Z"}), "frist_attempt"),
         ];
         for (value, says) in rows {

@@ -1,4 +1,5 @@
-//! What policy says about messages that move or are to wait: `rebind_message` and `requeue_message`.
+//! What policy says about messages that move or are to wait, `rebind_message` and `requeue_message`, and hears of those
+//! that missed their deadline: `deliver_by_missed`.
 //!
 //! Policy is lent a copy and may change metadata and content; other recipients are refused. After an attempt that failed for
 //! the time being, and was noted in spool and log, it may also move the message, which is then due at once, or bounce it.
@@ -6,7 +7,7 @@
 //! work is begun.
 
 use crate::egress::connection::Guarded;
-use crate::egress::lent::draft_of;
+use crate::egress::lent::{draft_for, draft_of};
 use crate::engine::Engine;
 use crate::rebind::{Before, label_of, make_due};
 use crate::settle::AttemptFacts;
@@ -14,7 +15,7 @@ use clock::Duration;
 use message::{Draft, Message};
 use policy::{Answer, Event, PolicyError, Requeue};
 use queue::schedule::read_label;
-use queue::settle::{Settlement, all_pending, apply};
+use queue::settle::{Settlement, all_pending, apply, deadline_of};
 use queue::{Next, Queued, Verdict, Why, xfer};
 use record::RecordType;
 use smtp_wire::Reply;
@@ -152,13 +153,31 @@ impl Engine {
         }
     }
 
+    /// What policy is told, when a settlement ends a message for its deadline and policy wants to hear of it.
+    pub(crate) fn missed_deadline(&self, message: &Message, settlement: &Settlement) -> Option<Draft> {
+        let entry = settlement.entries.iter().find(|entry| entry.kind == RecordType::Expiration)?;
+        let hears = self.interest.has(Event::DeliverByMissed) && deadline_of(message).is_some();
+        let recipients: Vec<usize> = entry.recipients.iter().map(|recipient| usize::from(*recipient)).collect();
+        hears.then(|| draft_for(message, &recipients)).flatten()
+    }
+
+    /// Policy hears of a missed deadline; whatever it does, the message ends.
+    pub(crate) async fn tell_missed(&self, draft: Draft) {
+        let (_question, id) = (self.questions.begin(), draft.id);
+        if let Some(Err(error)) = self.answer_in_time(self.policy.deliver_by_missed(draft)).await {
+            tracing::error!("message {id}: deliver_by_missed: {error}");
+        }
+    }
+
     /// What policy answers; `None` when it does not in time, panics, or the program ends.
     pub(crate) async fn answer_in_time<T>(&self, answer: Answer<'_, T>) -> Option<Result<T, PolicyError>> {
         let answer = tokio::time::timeout(ANSWER_MAX, Guarded(Box::pin(answer)));
         match self.stop.unless_requested(answer).await? {
             Ok(answer) => answer,
             Err(_) => {
-                tracing::error!("policy did not answer about a message that moves or waits within {ANSWER_MAX:?}");
+                tracing::error!(
+                    "policy did not answer about a message that moves, waits or ends within {ANSWER_MAX:?}"
+                );
                 None
             }
         }

@@ -103,7 +103,7 @@ impl Engine {
         self.report_and_conclude(queued, settlement, &config, name, facts);
     }
 
-    /// Tells the sender first, where his queue does so; then the settlement takes effect.
+    /// Tells policy of a missed deadline and the sender first, where his queue does so; then the settlement takes effect.
     fn report_and_conclude(
         &self,
         queued: Queued,
@@ -112,11 +112,17 @@ impl Engine {
         name: Arc<str>,
         facts: &AttemptFacts,
     ) {
-        let Some(report) = self.report_on(&queued.message, &settlement, config, facts) else {
+        let report = self.report_on(&queued.message, &settlement, config, facts);
+        let missed = self.missed_deadline(&queued.message, &settlement);
+        if report.is_none() && missed.is_none() {
             return self.conclude(queued, settlement, &name, facts);
-        };
+        }
         let (engine, facts) = (self.clone(), facts.clone());
         self.deliveries.spawn(async move {
+            if let Some(draft) = missed {
+                engine.tell_missed(draft).await;
+            }
+            let Some(report) = report else { return engine.conclude(queued, settlement, &name, &facts) };
             // What the spool has begins anew at the next start; what it has not goes there with the drain.
             if engine.send_report(&report).await || queued.message.is_volatile() {
                 engine.conclude(queued, settlement, &name, &facts);

@@ -123,6 +123,10 @@ impl Policy for LuaPolicy {
         Box::pin(self.lend(Event::XferMessageReceived, draft, |_| Ok(())))
     }
 
+    fn deliver_by_missed(&self, draft: Draft) -> Answer<'_, ()> {
+        Box::pin(async move { self.lend(Event::DeliverByMissed, draft, |_| Ok(())).await.map(|_| ()) })
+    }
+
     fn construct_courier(&self, constructor: String, parts: QueueParts) -> Answer<'_, Box<dyn Courier>> {
         Box::pin(self.construct(constructor, parts))
     }

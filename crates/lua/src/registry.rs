@@ -73,7 +73,7 @@ fn warning(name: &str, handlers: &[Handler]) -> Option<String> {
 }
 
 /// Events with several handlers, asked in turn (KumoMTA behaviour).
-const MULTIPLE: [&str; 7] = [
+const MULTIPLE: [&str; 8] = [
     "pre_init",
     "validate_config",
     "get_acl_definition",
@@ -81,6 +81,7 @@ const MULTIPLE: [&str; 7] = [
     "should_enqueue_log_record",
     "throttle_insert_ready_queue",
     "requeue_message",
+    "deliver_by_missed",
 ];
 
 /// Events that are raised: those of the `Policy` trait and those around the start.
@@ -98,7 +99,7 @@ const RAISED: [&str; Event::ALL.len() + 3] = {
 };
 
 /// KumoMTA's other events. A row leaves this list when its event comes to life.
-const NOT_RAISED: [&str; 20] = [
+const NOT_RAISED: [&str; 17] = [
     "main",
     "shutdown_logging",
     "spool_message_enumerated",
@@ -110,13 +111,10 @@ const NOT_RAISED: [&str; 20] = [
     "http_message_generated",
     "http_server_validate_auth_basic",
     "http_server_validate_auth_bearer",
-    "xfer_message_received",
     "proxy_init",
     "proxy_server_auth_rfc1929",
     "tsa_init",
     "tsa_load_shaping_data",
-    "requeue_message",
-    "rebind_message",
     "should_enqueue_log_record",
     "log_disposition_NAME",
 ];

@@ -36,6 +36,8 @@ pub enum Event {
     RebindMessage,
     /// `xfer_message_received`
     XferMessageReceived,
+    /// `deliver_by_missed`, ours
+    DeliverByMissed,
 }
 
 /// A set of [`Event`]s.
@@ -44,7 +46,7 @@ pub struct Interest(u32);
 
 impl Event {
     /// Every event, in order.
-    pub const ALL: [Event; 16] = [
+    pub const ALL: [Event; 17] = [
         Event::ConnectionAccepted,
         Event::Ehlo,
         Event::AuthPlain,
@@ -61,6 +63,7 @@ impl Event {
         Event::RequeueMessage,
         Event::RebindMessage,
         Event::XferMessageReceived,
+        Event::DeliverByMissed,
     ];
 
     /// KumoMTA's name, as scripts register it.
@@ -82,6 +85,7 @@ impl Event {
             Event::RequeueMessage => "requeue_message",
             Event::RebindMessage => "rebind_message",
             Event::XferMessageReceived => "xfer_message_received",
+            Event::DeliverByMissed => "deliver_by_missed",
         }
     }
 }

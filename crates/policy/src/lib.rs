@@ -184,6 +184,11 @@ pub trait Policy: Send + Sync {
         ready(draft)
     }
 
+    /// A message ends because it was not delivered by its deadline; nothing that is done to it counts.
+    fn deliver_by_missed(&self, _draft: Draft) -> Answer<'_, ()> {
+        ready(())
+    }
+
     /// A session of a queue whose protocol is `custom_lua` begins: what its constructor makes of one of the queues that
     /// feed it.
     fn construct_courier(&self, constructor: String, _parts: QueueParts) -> Answer<'_, Box<dyn Courier>> {

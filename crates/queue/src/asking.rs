@@ -78,7 +78,11 @@ impl QueueCore {
         let slot = self.messages.insert(key, queued.message);
         if let Some(queue) = self.scheduled.get_mut(&key) {
             queue.note_asked(id, Asked::Passed);
-            self.messages.push_front(&mut queue.due, slot);
+            // Those with an earlier deadline go before it, and have been asked about or will be.
+            match queue.deadline_of(id) {
+                Some(deadline) => self.messages.place(&mut queue.due, slot, Some(deadline)),
+                None => self.messages.put_first(&mut queue.due, slot),
+            }
         }
         self.left(key, now.mono);
         self.promote(now, key);

@@ -204,7 +204,7 @@ impl QueueCore {
             };
             let Some(queue) = self.scheduled.get_mut(&home) else { continue };
             queue.out = queue.out.saturating_sub(1);
-            self.messages.push_back(&mut queue.due, slot);
+            queue.push_due(&mut self.messages, slot);
             queues.push(home);
         }
         queues.sort_unstable();

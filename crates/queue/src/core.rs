@@ -317,9 +317,9 @@ impl QueueCore {
     /// The same for a message that has an end of its own or whose sender demands something.
     pub fn admit_to(&mut self, now: Now, belonging: Belonging<'_>, message: Message) {
         let queue = self.queue_for(now.mono, belonging.queue, belonging.tls);
-        if let Some(expires) = belonging.expires {
-            home(&mut self.scheduled, queue).expire_at(message.id, expires);
-            self.watch_expiries(now.mono, queue, now.mono_at(expires));
+        if let Some(end) = belonging.end {
+            home(&mut self.scheduled, queue).end_at(message.id, end);
+            self.watch_expiries(now.mono, queue, now.mono_at(end.at));
         }
         self.insert(now, queue, message);
     }
@@ -336,6 +336,10 @@ impl QueueCore {
     /// Looks at a queue in which a message has come to an end of its own, and when to look again.
     fn look_for_expired(&mut self, now: Now, key: QueueKey) {
         self.promote(now, key);
+        let way = self.scheduled.get(&key).filter(|queue| queue.out > 0).and_then(|queue| queue.route.as_ref());
+        for leg in way.map(|way| way.legs.clone()).unwrap_or_default() {
+            self.expire_ready(now, leg);
+        }
         let queue = self.scheduled.get(&key).filter(|queue| queue.expires_at <= now.mono);
         if let Some(next) = queue.and_then(|queue| queue.next_expiry(now.wall)) {
             self.watch_expiries(now.mono, key, now.mono_at(next).max(now.mono + EXPIRY_LOOK_MIN));
@@ -375,9 +379,10 @@ impl QueueCore {
             self.watch_volatile(now);
         }
         let queue = queued.queue;
+        let deadline = self.scheduled.get(&queue).and_then(|of| of.deadline_of(queued.message.id));
         let slot = self.messages.insert(queue, queued.message);
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
-        ready.messages.push_front(&mut self.messages, queue, slot);
+        ready.messages.push_front(&mut self.messages, queue, slot, deadline);
         self.serve(now, conn.ready);
     }
 
@@ -515,7 +520,9 @@ impl QueueCore {
 
     pub(crate) fn insert(&mut self, now: Now, key: QueueKey, mut message: Message) {
         let order = home(&mut self.scheduled, key).taken_by(&message, now.wall).map(|order| order.id);
-        let due = now.mono_at(message.due);
+        // A message with a deadline waits until then at most.
+        let deadline = home(&mut self.scheduled, key).deadline_of(message.id);
+        let due = now.mono_at(deadline.map_or(message.due, |deadline| deadline.min(message.due)));
         let waits = due > now.mono || order.is_some();
         if waits || !self.keeps(message.resident_octets()) {
             if message.is_volatile() {
@@ -546,7 +553,7 @@ impl QueueCore {
         let slot = self.messages.insert(key, message);
         let queue = home(&mut self.scheduled, key);
         queue.last_used = now.mono;
-        self.messages.push_back(&mut queue.due, slot);
+        queue.push_due(&mut self.messages, slot);
         self.promote(now, key);
     }
 
@@ -571,7 +578,7 @@ impl QueueCore {
             return;
         };
         queue.waiting -= 1;
-        self.messages.push_back(&mut queue.due, slot);
+        queue.push_due(&mut self.messages, slot);
         self.promote(now, key);
     }
 

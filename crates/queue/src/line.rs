@@ -4,10 +4,11 @@
 //! queueing: a message costs one, and one more for each 64 KiB of content. Flows of queues with few messages
 //! take turns among themselves, and together every other place, whatever bulk waits: a handful
 //! of password mails passes a million newsletters, and bulk is never slowed by more than a factor of two on their account.
-//! Within a flow, first in, first out. Owns no message, only their slots.
+//! Within a flow those with a deadline first, the earliest before others; then first in, first out. Owns no message, only their slots.
 
 use crate::core::QueueKey;
 use crate::messages::{List, Messages, SlotNumber};
+use clock::WallTime;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use message::Message;
@@ -56,13 +57,20 @@ impl Line {
         self.flows.values().any(List::has_volatile)
     }
 
-    /// Puts a message at the end of its queue's flow; `is_small`: that queue has few messages now.
-    pub fn push_back(&mut self, messages: &mut Messages, queue: QueueKey, slot: SlotNumber, is_small: bool) {
+    /// Puts a message at the end of its queue's flow, or by its deadline before those that have none; `is_small`: that queue
+    /// has few messages now.
+    pub fn push_back(
+        &mut self,
+        messages: &mut Messages,
+        queue: QueueKey,
+        slot: SlotNumber,
+        (is_small, deadline): (bool, Option<WallTime>),
+    ) {
         self.len += 1;
         match self.flows.entry(queue) {
-            Entry::Occupied(entry) => messages.push_back(entry.into_mut(), slot),
+            Entry::Occupied(entry) => messages.place(entry.into_mut(), slot, deadline),
             Entry::Vacant(entry) => {
-                messages.push_back(entry.insert(List::default()), slot);
+                messages.place(entry.insert(List::default()), slot, deadline);
                 match is_small {
                     true => self.small.push_back(queue),
                     false => {
@@ -74,13 +82,23 @@ impl Line {
         }
     }
 
-    /// Puts a message back that nobody tried: it goes next of its flow, and its flow soon.
-    pub fn push_front(&mut self, messages: &mut Messages, queue: QueueKey, slot: SlotNumber) {
+    /// Puts a message back that nobody tried: it goes next of its flow but for earlier deadlines, and its flow soon.
+    pub fn push_front(
+        &mut self,
+        messages: &mut Messages,
+        queue: QueueKey,
+        slot: SlotNumber,
+        deadline: Option<WallTime>,
+    ) {
+        let put = |messages: &mut Messages, flow: &mut List| match deadline {
+            Some(_) => messages.place(flow, slot, deadline),
+            None => messages.put_first(flow, slot),
+        };
         self.len += 1;
         match self.flows.entry(queue) {
-            Entry::Occupied(entry) => messages.push_front(entry.into_mut(), slot),
+            Entry::Occupied(entry) => put(messages, entry.into_mut()),
             Entry::Vacant(entry) => {
-                messages.push_front(entry.insert(List::default()), slot);
+                put(messages, entry.insert(List::default()));
                 self.small.push_front(queue);
             }
         }
@@ -161,9 +179,12 @@ impl Line {
         for queue in queues {
             let Some(flow) = self.flows.get_mut(&queue) else { continue };
             let mut rest = std::mem::take(flow);
-            while let Some(slot) = messages.pop_front(&mut rest) {
+            while let Some((slot, deadline)) = messages.pop_first(&mut rest) {
                 let goes = messages.get(slot).is_some_and(|message| moves(queue, message));
-                messages.push_back(if goes { &mut *to } else { &mut *flow }, slot);
+                match goes {
+                    true => messages.push_back(to, slot),
+                    false => messages.place(flow, slot, deadline),
+                }
                 self.len -= usize::from(goes);
             }
         }
@@ -236,7 +257,7 @@ const OCTETS_OF_A_TURN: u64 = 64 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clock::{Instant, WallTime};
+    use clock::{Duration, Instant};
     use message::{IdGenerator, Settled};
 
     /// A line, and who put in what.
@@ -245,6 +266,7 @@ mod tests {
         messages: Messages,
         ids: IdGenerator,
         small: Vec<u32>,
+        made: Vec<message::MessageId>,
     }
 
     impl Rig {
@@ -254,10 +276,15 @@ mod tests {
                 messages: Messages::default(),
                 ids: IdGenerator::new([0; 6], 1),
                 small: Vec::new(),
+                made: Vec::new(),
             }
         }
 
         fn put(&mut self, queue: u32, count: usize, size: u32, is_small: bool) {
+            self.put_by(queue, count, size, is_small, None);
+        }
+
+        fn put_by(&mut self, queue: u32, count: usize, size: u32, is_small: bool, deadline: Option<WallTime>) {
             self.small.retain(|small| *small != queue);
             self.small.extend(is_small.then_some(queue));
             for _ in 0..count {
@@ -271,8 +298,9 @@ mod tests {
                     settled: Settled::default(),
                     resident: None,
                 };
+                self.made.push(message.id);
                 let slot = self.messages.insert_waiting(QueueKey::of_test(queue), message, Instant::ZERO);
-                self.line.push_back(&mut self.messages, QueueKey::of_test(queue), slot, is_small);
+                self.line.push_back(&mut self.messages, QueueKey::of_test(queue), slot, (is_small, deadline));
             }
         }
 
@@ -359,13 +387,43 @@ mod tests {
         rig.put(1, 3, 0, false);
         let all: Vec<_> = rig.line.iter(&rig.messages).map(|m| m.id).collect();
         let first = rig.line.pop_front(&mut rig.messages, |_| true).expect("three messages");
-        rig.line.push_front(&mut rig.messages, QueueKey::of_test(1), first);
+        rig.line.push_front(&mut rig.messages, QueueKey::of_test(1), first, None);
         let mut went = Vec::new();
         while let Some(slot) = rig.line.pop_front(&mut rig.messages, |_| true) {
             went.extend(rig.messages.get(slot).map(|m| m.id));
         }
         assert_eq!(went, all);
         assert!(rig.line.is_empty() && rig.next(1).is_empty());
+    }
+
+    #[test]
+    fn deadlines_go_first_within_their_queue_the_earliest_first_and_take_nothing_from_others() {
+        let mut rig = Rig::new();
+        let at = |secs: u64| Some(WallTime::EPOCH + Duration::from_secs(secs));
+        rig.put(1, 3, 0, false);
+        for secs in [30, 10, 20, 10] {
+            rig.put_by(1, 1, 0, false, at(secs));
+        }
+        rig.put(2, 8, 0, false);
+        let order: Vec<_> = rig.line.of(&rig.messages, QueueKey::of_test(1)).map(|m| m.id).collect();
+        let ids: Vec<_> = rig.made.iter().take(7).copied().collect();
+        assert_eq!(order, [4, 6, 5, 3, 0, 1, 2].map(|made| ids[made]), "equal ones in order of coming");
+        // One that comes back untried goes before what has no deadline, and behind those that have.
+        let none = |_: QueueKey| false;
+        let first = rig.line.pop_front(&mut rig.messages, none).expect("messages");
+        assert_eq!(rig.messages.get(first).map(|m| m.id), Some(ids[4]));
+        rig.line.push_front(&mut rig.messages, QueueKey::of_test(1), first, at(10));
+        assert_eq!(rig.line.of(&rig.messages, QueueKey::of_test(1)).count(), 7);
+        // What an order picks out leaves the others as they were, for those that come later too.
+        let mut gone = List::default();
+        rig.line.move_those(&mut rig.messages, &mut gone, |_| true, |_, message| message.id == ids[5]);
+        rig.put_by(1, 1, 0, false, at(25));
+        let order: Vec<_> = rig.line.of(&rig.messages, QueueKey::of_test(1)).map(|m| m.id).collect();
+        let late = rig.made[15];
+        assert_eq!(order.len(), 7);
+        assert_eq!(order[2..], [late, ids[3], ids[0], ids[1], ids[2]]);
+        let went = rig.next(14);
+        assert_eq!([1, 2].map(|queue| count(&went, queue)), [7, 7], "{went:?}");
     }
 
     #[test]

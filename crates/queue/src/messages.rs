@@ -6,8 +6,9 @@
 //! Also keeps the account of the content that queued messages have in memory. Knows nothing of queues.
 
 use crate::core::{QueueKey, Queued};
-use clock::Instant;
+use clock::{Instant, WallTime};
 use message::{Message, MessageId};
+use std::collections::BTreeMap;
 
 /// A message's slot; used again once it is empty.
 pub(crate) type SlotNumber = u32;
@@ -39,6 +40,15 @@ pub(crate) struct List {
     len: u32,
     /// Of these, those that no spool has.
     volatile: u32,
+    /// Those with a deadline, in order: they stand before the others. None costs nothing.
+    urgent: Option<Box<Urgent>>,
+}
+
+/// Slots by deadline and order of coming.
+#[derive(Debug, Default)]
+struct Urgent {
+    slots: BTreeMap<(WallTime, u64), SlotNumber>,
+    comings: u64,
 }
 
 #[derive(Debug, Default)]
@@ -135,9 +145,43 @@ impl Messages {
         self.count(list, number);
     }
 
+    /// Puts a message in its place in a list: by its deadline before all that have none, without one at the end.
+    pub fn place(&mut self, list: &mut List, number: SlotNumber, deadline: Option<WallTime>) {
+        let Some(deadline) = deadline else { return self.push_back(list, number) };
+        let urgent = list.urgent.get_or_insert_default();
+        urgent.comings += 1;
+        let place = (deadline, urgent.comings);
+        let before = urgent.slots.range(..place).next_back().map(|(_, slot)| *slot);
+        urgent.slots.insert(place, number);
+        self.put_behind(list, before, number);
+    }
+
+    /// Puts a message without a deadline before all others that have none.
+    pub fn put_first(&mut self, list: &mut List, number: SlotNumber) {
+        let before = list.urgent.as_ref().and_then(|urgent| urgent.slots.last_key_value()).map(|(_, slot)| *slot);
+        self.put_behind(list, before, number);
+    }
+
+    fn put_behind(&mut self, list: &mut List, before: Option<SlotNumber>, number: SlotNumber) {
+        match before {
+            None => self.push_front(list, number),
+            Some(before) if before == list.last => self.push_back(list, number),
+            Some(before) => {
+                self.slot(number).next = std::mem::replace(&mut self.slot(before).next, number);
+                self.count(list, number);
+            }
+        }
+    }
+
     /// Unlinks the first message of a list.
     pub fn pop_front(&mut self, list: &mut List) -> Option<SlotNumber> {
+        self.pop_first(list).map(|(number, _)| number)
+    }
+
+    /// The same, and its deadline.
+    pub fn pop_first(&mut self, list: &mut List) -> Option<(SlotNumber, Option<WallTime>)> {
         let number = list.first()?;
+        let deadline = list.pop_urgent(number);
         let slot = self.slot(number);
         let volatile = slot.message.as_ref().is_some_and(Message::is_volatile);
         list.first = std::mem::replace(&mut slot.next, NONE);
@@ -146,6 +190,28 @@ impl Messages {
         if list.len == 0 {
             list.last = NONE;
         }
+        Some((number, deadline))
+    }
+
+    /// Unlinks all messages with a deadline, in order.
+    pub fn pop_urgent(&mut self, list: &mut List) -> Vec<SlotNumber> {
+        std::iter::from_fn(|| if list.urgent.is_some() { self.pop_front(list) } else { None }).collect()
+    }
+
+    /// Unlinks the first message without a deadline.
+    pub fn pop_plain(&mut self, list: &mut List) -> Option<SlotNumber> {
+        let urgent = list.urgent.as_ref().and_then(|urgent| urgent.slots.last_key_value());
+        let Some(before) = urgent.map(|(_, slot)| *slot) else { return self.pop_front(list) };
+        let number = self.slot(before).next;
+        if number == NONE {
+            return None;
+        }
+        self.slot(before).next = std::mem::replace(&mut self.slot(number).next, NONE);
+        if list.last == number {
+            list.last = before;
+        }
+        list.len -= 1;
+        list.volatile -= u32::from(self.get(number).is_some_and(Message::is_volatile));
         Some(number)
     }
 
@@ -156,16 +222,19 @@ impl Messages {
             return 0;
         }
         let (before, mut rest) = (to.len(), std::mem::take(list));
-        while let Some(number) = self.pop_front(&mut rest) {
-            let goes = self.get(number).is_some_and(|m| m.is_volatile() && moves(m));
-            self.push_back(if goes { to } else { list }, number);
+        while let Some((number, deadline)) = self.pop_first(&mut rest) {
+            match self.get(number).is_some_and(|m| m.is_volatile() && moves(m)) {
+                true => self.push_back(to, number),
+                false => self.place(list, number, deadline),
+            }
         }
         to.len() - before
     }
 
-    /// Puts all of `from` behind those of `to`.
+    /// Puts all of `from` behind those of `to`, deadlines or not.
     pub fn append(&mut self, to: &mut List, from: &mut List) {
-        let from = std::mem::take(from);
+        let mut from = std::mem::take(from);
+        from.urgent = None;
         match (to.len, from.len) {
             (_, 0) => {}
             (0, _) => *to = from,
@@ -336,6 +405,11 @@ impl List {
         self.len as usize
     }
 
+    /// How many of them have no deadline.
+    pub fn plain_len(&self) -> usize {
+        self.len() - self.urgent.as_ref().map_or(0, |urgent| urgent.slots.len())
+    }
+
     /// True when there is none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
@@ -346,6 +420,17 @@ impl List {
         (self.len > 0).then_some(self.first)
     }
 
+    /// The deadline of the message in `first`, which leaves.
+    fn pop_urgent(&mut self, first: SlotNumber) -> Option<WallTime> {
+        let slots = &mut self.urgent.as_mut()?.slots;
+        let entry = slots.first_entry().filter(|entry| *entry.get() == first)?;
+        let ((deadline, _), _) = entry.remove_entry();
+        if slots.is_empty() {
+            self.urgent = None;
+        }
+        Some(deadline)
+    }
+
     /// True when some are in memory only.
     pub fn has_volatile(&self) -> bool {
         self.volatile > 0
@@ -354,7 +439,7 @@ impl List {
 
 impl Default for List {
     fn default() -> List {
-        List { first: NONE, last: NONE, len: 0, volatile: 0 }
+        List { first: NONE, last: NONE, len: 0, volatile: 0, urgent: None }
     }
 }
 
@@ -376,7 +461,6 @@ const WAITING: SlotNumber = SlotNumber::MAX - 1;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clock::WallTime;
     use message::{Place, Settled};
     use proptest::prelude::*;
     use std::collections::VecDeque;

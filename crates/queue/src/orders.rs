@@ -337,9 +337,14 @@ impl QueueCore {
     /// One ready queue: messages that must not be there leave it.
     fn walk_ready(&mut self, now: Now, mut queues: VecDeque<ReadyKey>) -> Option<Walk> {
         let Some(key) = queues.pop_front() else {
-            let mut due: Vec<(QueueKey, usize)> =
-                self.scheduled.iter().filter(|(_, q)| q.gives_messages()).map(|(key, q)| (*key, q.due.len())).collect();
+            let mut due: Vec<(QueueKey, usize)> = self
+                .scheduled
+                .iter()
+                .filter(|(_, q)| q.gives_messages())
+                .map(|(key, q)| (*key, q.due.plain_len()))
+                .collect();
             due.sort_unstable();
+            due.iter().for_each(|(key, _)| self.walk_urgent(now, *key));
             return Some(Walk::Due(due.into()));
         };
         let mut gone = List::default();
@@ -374,12 +379,28 @@ impl QueueCore {
             Fate::Suspended | Fate::Goes => {
                 let Some(queue) = self.scheduled.get_mut(&key) else { return };
                 queue.out = queue.out.saturating_sub(1);
-                self.messages.push_back(&mut queue.due, slot);
+                queue.push_due(&mut self.messages, slot);
             }
         }
     }
 
-    /// Due messages of a queue that is bounced: the list goes round once, and those that end are left out.
+    /// Due messages with a deadline: they keep their places, and are few as a rule.
+    fn walk_urgent(&mut self, now: Now, key: QueueKey) {
+        let Some(queue) = self.scheduled.get_mut(&key) else { return };
+        for slot in self.messages.pop_urgent(&mut queue.due) {
+            let fate = self.fate(slot, now);
+            let Some(queue) = self.scheduled.get_mut(&key) else { return };
+            match fate {
+                Fate::Ordered(id) => {
+                    queue.out += 1;
+                    self.take_by_order(key, slot, id);
+                }
+                _ => queue.push_due(&mut self.messages, slot),
+            }
+        }
+    }
+
+    /// Due messages of a queue that is bounced, but for those with a deadline: the list goes round once, and those that end are left out.
     fn walk_due(&mut self, now: Now, mut queues: VecDeque<(QueueKey, usize)>) -> Option<Walk> {
         for _ in 0..DUE_PER_VISIT {
             let Some((key, left)) = queues.front_mut() else { return Some(Walk::Waiting(0)) };
@@ -389,7 +410,7 @@ impl QueueCore {
                 Some(rest) => {
                     *left = rest;
                     let queue = self.scheduled.get_mut(&key);
-                    queue.and_then(|queue| self.messages.pop_front(&mut queue.due))
+                    queue.and_then(|queue| self.messages.pop_plain(&mut queue.due))
                 }
             };
             let Some(slot) = slot else {
@@ -403,7 +424,7 @@ impl QueueCore {
                     queue.out += 1;
                     self.take_by_order(key, slot, id);
                 }
-                _ => self.messages.push_back(&mut queue.due, slot),
+                _ => queue.push_due(&mut self.messages, slot),
             }
         }
         Some(Walk::Due(queues))
@@ -431,7 +452,7 @@ impl QueueCore {
             if let Some(message) = self.messages.get_mut(slot) {
                 message.due = now.wall;
             }
-            self.messages.push_back(&mut queue.due, slot);
+            queue.push_due(&mut self.messages, slot);
             let name = queue.name.clone();
             if let Some(standing) = self.orders.standing.iter_mut().find(|s| s.order.id == id) {
                 standing.count(name);

@@ -91,7 +91,9 @@ impl QueueCore {
                     else {
                         return;
                     };
-                    ready.messages.push_back(&mut self.messages, key, slot, is_small);
+                    let id = self.messages.get(slot).map(|message| message.id);
+                    let deadline = id.and_then(|id| self.scheduled.get(&key)?.deadline_of(id));
+                    ready.messages.push_back(&mut self.messages, key, slot, (is_small, deadline));
                     ready.last_used = now.mono;
                     self.serve(now, ready_key);
                     promoted += 1;

@@ -32,9 +32,19 @@ pub fn next_attempt(scheduling: &Scheduling, at: WallTime) -> WallTime {
     WallTime::from_unix_micros(scheduling.next_attempt(at.unix_micros()))
 }
 
-/// When the message expires, whatever its queue says.
-pub fn expires(scheduling: &Scheduling) -> Option<WallTime> {
-    scheduling.expires.map(|moment| WallTime::from_unix_micros(moment.unix_micros()))
+/// The end of its own that a message has, whatever its queue says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// No attempt from this moment on.
+    pub at: WallTime,
+    /// It is a deadline (`deliver_by`): the earlier goes first.
+    pub is_deadline: bool,
+}
+
+/// When the message ends, whatever its queue says: by its deadline, which is never behind its expiry, or by that.
+pub fn end(scheduling: &Scheduling) -> Option<End> {
+    let moment = scheduling.deliver_by.or(scheduling.expires)?;
+    Some(End { at: WallTime::from_unix_micros(moment.unix_micros()), is_deadline: scheduling.deliver_by.is_some() })
 }
 
 /// The constraints of a message whose content is in memory.
@@ -48,7 +58,7 @@ pub struct Belonging<'a> {
     /// The name of its queue.
     pub queue: &'a str,
     /// Its own end, when it has one.
-    pub expires: Option<WallTime>,
+    pub end: Option<End>,
     /// Messages of one name whose demands differ do not go the same way.
     pub tls: TlsDemand,
 }
@@ -63,9 +73,10 @@ pub fn label_for(envelope: &Envelope, meta: &Meta) -> Result<String, QueueNameEr
         return Ok(xfer::arrival_label(origin));
     }
     let mut label = QueueName::text_for(envelope, meta)?;
-    if let Some(expires) = of(meta).as_ref().and_then(expires) {
+    if let Some(end) = of(meta).as_ref().and_then(end) {
         label.push(SEPARATOR);
-        label.push_str(&expires.unix_micros().to_string());
+        label.extend(end.is_deadline.then_some(DEADLINE));
+        label.push_str(&end.at.unix_micros().to_string());
     }
     if let Some(word) = envelope.tls_demand().word() {
         label.push(SEPARATOR);
@@ -79,20 +90,26 @@ pub fn read_label(label: &str) -> Belonging<'_> {
     let mut parts = label.split(SEPARATOR);
     let mut belonging = Belonging::to(parts.next().unwrap_or_default());
     for part in parts {
-        match (part.parse(), TlsDemand::of_word(part)) {
-            (Ok(micros), _) => belonging.expires = Some(WallTime::from_unix_micros(micros)),
-            (Err(_), Some(tls)) => belonging.tls = tls,
-            // Of a later version: the message is there all the same.
-            (Err(_), None) => {}
+        // Anything else is of a later version: the message is there all the same.
+        match (read_end(part), TlsDemand::of_word(part)) {
+            (Some(end), _) => belonging.end = Some(end),
+            (None, Some(tls)) => belonging.tls = tls,
+            (None, None) => {}
         }
     }
     belonging
 }
 
+fn read_end(part: &str) -> Option<End> {
+    let deadline = part.strip_prefix(DEADLINE);
+    let micros = deadline.unwrap_or(part).parse().ok()?;
+    Some(End { at: WallTime::from_unix_micros(micros), is_deadline: deadline.is_some() })
+}
+
 impl Belonging<'_> {
     /// To a queue of that name, as nearly all mail does.
     pub fn to(queue: &str) -> Belonging<'_> {
-        Belonging { queue, expires: None, tls: TlsDemand::Usual }
+        Belonging { queue, end: None, tls: TlsDemand::Usual }
     }
 }
 
@@ -100,6 +117,8 @@ impl Belonging<'_> {
 pub(crate) const SCHEDULING: &str = "postrider:scheduling";
 /// Between the parts of a label: nothing that a name has.
 const SEPARATOR: char = '\u{0}';
+/// Before an end in a label that is a deadline.
+const DEADLINE: char = 'd';
 
 #[cfg(test)]
 mod tests {
@@ -118,8 +137,12 @@ mod tests {
         let scheduling: Scheduling = config::parse("test", value).expect("sound");
         set(&mut meta, Some(&scheduling));
         assert_eq!(of(&meta), Some(scheduling));
-        let expires = Some(WallTime::from_unix_secs(1_785_844_800));
-        assert_eq!(read_label(&label(&meta)), Belonging { expires, ..Belonging::to("example.com") });
+        let at = WallTime::from_unix_secs(1_785_844_800);
+        let belonging = |is_deadline| Belonging { end: Some(End { at, is_deadline }), ..Belonging::to("example.com") };
+        assert_eq!(read_label(&label(&meta)), belonging(false));
+        let value = serde_json::json!({"deliver_by": "2026-08-04T12:00:00Z", "expires": "2026-08-05T12:00:00Z"});
+        set(&mut meta, Some(&config::parse("test", value).expect("sound")));
+        assert_eq!(read_label(&label(&meta)), belonging(true));
         set(&mut meta, None);
         assert_eq!((of(&meta), label(&meta)), (None, "example.com".to_owned()));
     }
@@ -135,8 +158,8 @@ mod tests {
         let expected = Belonging { tls: TlsDemand::Required, ..Belonging::to("example.com") };
         assert_eq!(read_label(&label(&envelope, &meta)), expected);
         meta.set(SCHEDULING, serde_json::json!({"expires": "2026-08-04T12:00:00Z"}));
-        let expires = Some(WallTime::from_unix_secs(1_785_844_800));
-        assert_eq!(read_label(&label(&envelope, &meta)), Belonging { expires, ..expected });
+        let end = Some(End { at: WallTime::from_unix_secs(1_785_844_800), is_deadline: false });
+        assert_eq!(read_label(&label(&envelope, &meta)), Belonging { end, ..expected });
         // A report is in the queue of usual mail; what a later version says of it is not its name.
         let report = Envelope { sender: ReversePath(None), ..envelope };
         assert_eq!(label(&report, &Meta::new()), "example.com");

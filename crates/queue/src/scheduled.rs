@@ -7,9 +7,10 @@
 use crate::asking::Asked;
 use crate::core::ReadyKey;
 use crate::epoch::Epoch;
-use crate::messages::List;
+use crate::messages::{List, Messages, SlotNumber};
 use crate::order::{Action, Order, OrderId};
 use crate::pool::Rotation;
+use crate::schedule::End;
 use crate::shared::{Rates, SharedRates};
 use clock::{Duration, Instant, Now, WallTime};
 use config::{QueueConfig, RefreshStrategy};
@@ -50,8 +51,8 @@ pub(crate) struct ScheduledQueue {
     pub picked: Option<ReadyKey>,
     /// Orders that name this queue.
     pub orders: Vec<Arc<Order>>,
-    /// Messages that expire at a time of their own.
-    pub expiries: Option<Box<HashMap<MessageId, WallTime>>>,
+    /// Messages that end at a time of their own.
+    pub expiries: Option<Box<HashMap<MessageId, End>>>,
     /// When the first of those is looked at; in the past when no timer is set for them.
     pub expires_at: Instant,
     /// Stands in line for its first due message to be asked about.
@@ -159,21 +160,32 @@ impl ScheduledQueue {
 
     /// True when `message` is older than the queue lets messages become, or than it may become itself.
     pub fn is_expired(&self, message: &Message, now: Now) -> bool {
-        if let Some(expires) = self.expiries.as_ref().and_then(|of| of.get(&message.id)) {
-            return now.wall >= *expires;
+        if let Some(end) = self.expiries.as_ref().and_then(|of| of.get(&message.id)) {
+            return now.wall >= end.at;
         }
         let age = now.wall.saturating_since(message.created());
         self.config.as_ref().is_some_and(|config| age >= Duration::from(config.max_age))
     }
 
-    /// Notes that a message expires at a time of its own.
-    pub fn expire_at(&mut self, id: MessageId, expires: WallTime) {
-        self.expiries.get_or_insert_default().insert(id, expires);
+    /// Notes that a message ends at a time of its own.
+    pub fn end_at(&mut self, id: MessageId, end: End) {
+        self.expiries.get_or_insert_default().insert(id, end);
+    }
+
+    /// The moment by which a message is to be delivered, if it has a deadline.
+    pub fn deadline_of(&self, id: MessageId) -> Option<WallTime> {
+        self.expiries.as_ref()?.get(&id).filter(|end| end.is_deadline).map(|end| end.at)
+    }
+
+    /// Puts a message whose time has come in line: those with a deadline first, the earliest before others.
+    pub fn push_due(&mut self, messages: &mut Messages, slot: SlotNumber) {
+        let deadline = messages.get(slot).and_then(|message| self.deadline_of(message.id));
+        messages.place(&mut self.due, slot, deadline);
     }
 
     /// The first end of a message of its own that is ahead.
     pub fn next_expiry(&self, now: WallTime) -> Option<WallTime> {
-        self.expiries.iter().flat_map(|of| of.values()).copied().filter(|at| *at > now).min()
+        self.expiries.iter().flat_map(|of| of.values()).map(|end| end.at).filter(|at| *at > now).min()
     }
 
     /// A message is gone.

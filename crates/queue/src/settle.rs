@@ -6,8 +6,8 @@
 
 use crate::retry::{self, RetryPlan};
 use crate::schedule;
-use clock::{Duration, Now};
-use config::QueueConfig;
+use clock::{Duration, Now, WallTime};
+use config::{Moment, QueueConfig, Scheduling};
 use message::Message;
 use record::RecordType;
 use smtp_wire::{EnhancedCode, Reply};
@@ -101,8 +101,8 @@ fn plan(message: &Message, config: &QueueConfig, now: Now, random: u64) -> Retry
     let Some(scheduling) = schedule::of_message(message) else {
         return retry::after_attempt(config, message.attempts, age, random);
     };
-    let expires = schedule::expires(&scheduling);
-    let delay = match expires {
+    let end = schedule::end(&scheduling);
+    let delay = match end {
         // Its own end counts, not that of its queue.
         Some(_) => retry::delay_after_attempt(config, message.attempts, random),
         None => match retry::after_attempt(config, message.attempts, age, random) {
@@ -111,9 +111,23 @@ fn plan(message: &Message, config: &QueueConfig, now: Now, random: u64) -> Retry
         },
     };
     let due = schedule::next_attempt(&scheduling, now.wall + delay);
-    match expires.is_some_and(|expires| due >= expires) {
+    match end.filter(|end| due >= end.at) {
+        None => RetryPlan::After(due.saturating_since(now.wall)),
+        Some(end) if end.is_deadline => last_attempt(&scheduling, end.at, now.wall),
+        Some(_) => RetryPlan::Expire,
+    }
+}
+
+/// One attempt more shortly before a deadline that the queue's next attempt would miss. Who failed less than two
+/// [`LAST_ATTEMPT`]s before it had that one, or is too late for it: so there is one at most.
+fn last_attempt(scheduling: &Scheduling, deadline: WallTime, now: WallTime) -> RetryPlan {
+    if deadline.saturating_since(now) < LAST_ATTEMPT * 2 {
+        return RetryPlan::Expire;
+    }
+    let due = schedule::next_attempt(scheduling, now + (deadline.saturating_since(now) - LAST_ATTEMPT));
+    match due >= deadline {
         true => RetryPlan::Expire,
-        false => RetryPlan::After(due.saturating_since(now.wall)),
+        false => RetryPlan::After(due.saturating_since(now)),
     }
 }
 
@@ -151,16 +165,22 @@ pub fn all_pending(message: &Message, verdict: Verdict, reply: &Reply) -> Vec<Ou
 
 fn expire_with(message: &mut Message, last: Option<&Reply>) -> Entry {
     let recipients = settle_pending(message);
-    let text = match last {
+    let mut text = match deadline_of(message) {
         None => "Next delivery time would be at an age beyond max_age".to_owned(),
-        Some(reply) => format!("Next delivery time would be at an age beyond max_age. Last response: {reply}"),
+        Some(deadline) => format!("Not delivered by {deadline} (deliver_by)"),
     };
+    text.extend(last.map(|reply| format!(". Last response: {reply}")));
     Entry {
         kind: RecordType::Expiration,
         recipients,
         reply: Reply::enhanced(551, EnhancedCode::new(5, 4, 7), text),
         command: None,
     }
+}
+
+/// By when a message is to be delivered whose content is in memory.
+pub fn deadline_of(message: &Message) -> Option<Moment> {
+    schedule::of_message(message).and_then(|scheduling| scheduling.deliver_by)
 }
 
 /// Settles every pending recipient; which ones.
@@ -189,3 +209,6 @@ fn add(entries: &mut Vec<Entry>, outcome: Outcome) {
         }),
     }
 }
+
+/// How long before a deadline the last attempt is made.
+const LAST_ATTEMPT: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ mod support;
 
 use clock::Duration;
 use config::EgressPath;
-use queue::schedule::Belonging;
+use queue::schedule::{Belonging, End};
 use queue::{Effect, Ending, Place, Take, Verdict};
 use support::{Rig, config, failure, path, route};
 
@@ -287,13 +287,13 @@ fn an_end_of_its_own_holds_in_every_state_and_instead_of_max_age() {
     let mut rig = Rig::new();
     let path = path(serde_json::json!({"connection_limit": 1}));
     rig.routed("x.test", config(serde_json::json!({"max_age": "10s"})), route(&[("a", 1)], &path, 1_000_000));
-    let until = |rig: &Rig, secs: u64| Some(rig.now.wall + Duration::from_secs(secs));
+    let until = |rig: &Rig, secs: u64| Some(End { at: rig.now.wall + Duration::from_secs(secs), is_deadline: false });
     let late = (rig.message(1), until(&rig, 1000));
     let waiting = rig.message(1);
     let waiting = (message::Message { due: rig.now.wall + Duration::from_secs(20), ..waiting }, until(&rig, 15));
     let ids = [late.0.id, waiting.0.id];
-    for (message, expires) in [late, waiting] {
-        rig.core.admit_to(rig.now, Belonging { expires, ..Belonging::to("x.test") }, message);
+    for (message, end) in [late, waiting] {
+        rig.core.admit_to(rig.now, Belonging { end, ..Belonging::to("x.test") }, message);
     }
     rig.pass(Duration::from_secs(100));
     let ended: Vec<_> = rig.endings().into_iter().map(|(queued, _)| queued).collect();
@@ -311,8 +311,9 @@ fn ends_of_their_own_cost_one_timer_a_queue_and_come_one_after_the_other() {
     rig.routed("x.test", config(serde_json::json!({})), route(&[("a", 1)], &path, 1_000_000));
     let timers = rig.core.footprint().timers;
     let admit = |rig: &mut Rig, secs: u64| {
-        let (message, expires) = (rig.message(1), rig.now.wall + Duration::from_secs(secs));
-        rig.core.admit_to(rig.now, Belonging { expires: Some(expires), ..Belonging::to("x.test") }, message);
+        let end = End { at: rig.now.wall + Duration::from_secs(secs), is_deadline: false };
+        let message = rig.message(1);
+        rig.core.admit_to(rig.now, Belonging { end: Some(end), ..Belonging::to("x.test") }, message);
     };
     (0..1000).for_each(|n| admit(&mut rig, 100_000 + n));
     let conn = rig.opened()[0];

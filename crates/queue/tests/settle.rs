@@ -112,12 +112,15 @@ fn a_message_with_constraints_of_its_own_is_tried_within_them_and_expires_by_the
     // 2026-09-21 14:13:20 UTC, a Monday; the window of Tuesday opens 35 200 s later.
     let window = serde_json::json!({"dow": "Tue", "tz": "UTC", "start": "00:00:00", "end": "01:00:00"});
     let end = |secs: i64| serde_json::json!({"expires": record::Timestamp::from_unix_micros((1_790_000_000 + secs) * 1_000_000).rfc3339().as_str()});
+    let by = |secs: i64| serde_json::json!({"deliver_by": end(secs)["expires"]});
     let rows = [
         (serde_json::json!({}), Some(10)),
         (window.clone(), Some(35_200)),
         (end(11), Some(10)),
         (end(10), None),
         (serde_json::json!({"first_attempt": "2026-09-21T14:14:20Z"}), Some(60)),
+        (by(11), Some(10)),
+        (by(10), None),
     ];
     for (constraints, expected) in rows {
         let scheduling: config::Scheduling = config::parse("test", constraints.clone()).expect("sound");
@@ -126,10 +129,44 @@ fn a_message_with_constraints_of_its_own_is_tried_within_them_and_expires_by_the
             queue::schedule::set(&mut resident.meta, Some(&scheduling));
         }
         // Far beyond `max_age`: an end of its own counts alone.
-        let max_age = if scheduling.expires.is_some() { "1s" } else { "1 day" };
+        let max_age = if scheduling.expires.or(scheduling.deliver_by).is_some() { "1s" } else { "1 day" };
         let config = config(serde_json::json!({"retry_interval": "10s", "max_age": max_age}));
         let next = settle(&mut message, outcomes("t"), &config, rig.now, 0).next;
         let expected = expected.map_or(Next::Done, |secs| Next::Retry(Duration::from_secs(secs)));
         assert_eq!(next, expected, "{constraints}");
+    }
+}
+
+#[test]
+fn an_attempt_that_would_miss_the_deadline_is_made_before_it_once() {
+    let mut rig = Rig::new();
+    // The deadline is at 1 790 000 000 + 600 s, Monday 14:23:20 UTC.
+    let window = serde_json::json!({"dow": "Mon", "tz": "UTC", "start": "14:00:00", "end": "14:20:00"});
+    let rows = [
+        ("20m", 0, None, Some(570)),
+        ("9m", 0, None, Some(540)),
+        ("20m", 540, None, Some(30)),
+        ("20m", 541, None, None),
+        ("20m", 570, None, None),
+        ("20m", 0, Some(window), None),
+    ];
+    for (interval, at, window, expected) in rows {
+        let mut constraints = window.unwrap_or_else(|| serde_json::json!({}));
+        constraints["deliver_by"] = "2026-09-21T14:23:20Z".into();
+        let scheduling: config::Scheduling = config::parse("test", constraints).expect("sound");
+        let mut message = rig.resident();
+        if let Some(resident) = &mut message.resident {
+            queue::schedule::set(&mut resident.meta, Some(&scheduling));
+        }
+        let config = config(serde_json::json!({"retry_interval": interval}));
+        // Without jitter: the middle of its band.
+        let spread = if interval == "9m" { 13 } else { 30 };
+        let now = rig.now.after(Duration::from_secs(at));
+        let settlement = settle(&mut message, outcomes("t"), &config, now, spread);
+        let next = expected.map_or(Next::Done, |secs| Next::Retry(Duration::from_secs(secs)));
+        assert_eq!(settlement.next, next, "{interval} at {at}");
+        let Some(end) = settlement.entries.iter().find(|entry| entry.kind == Expiration) else { continue };
+        let text = end.reply.to_string();
+        assert!(text.contains("Not delivered by 2026-09-21T14:23:20Z (deliver_by). Last response: 451"), "{text}");
     }
 }

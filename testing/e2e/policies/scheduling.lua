@@ -19,6 +19,14 @@ kumo.on('smtp_server_message_received', function(msg)
   end
 end)
 
+kumo.on('deliver_by_missed', function(msg)
+  local to = tostring(msg:recipient())
+  local missed = assert(io.open(DIR .. '/missed', 'a'))
+  missed:write(to .. '\n')
+  missed:close()
+  error('the handler fails for ' .. to)
+end)
+
 kumo.on('get_queue_config', function()
   return kumo.make_queue_config {
     protocol = { smtp = { mx_list = { { name = 'sink.test', addr = os.getenv 'SCHEDULING_TO' } } } },

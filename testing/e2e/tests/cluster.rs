@@ -185,6 +185,10 @@ fn connections_are_the_clusters_a_lost_nodes_come_back_and_alone_each_has_its_sh
     let mut one = one;
     one.process.kill();
     let lost_at = Instant::now();
+    // Long enough for the receiver to see that its connections are gone, and too short for its leases to end.
+    let so_far = receiver.of("other");
+    until(LATER, "some mail of the other", || (receiver.of("other") > so_far + 40).then_some(()));
+    receiver.most();
     until(LATER, "all four for the other", || (receiver.most() == 4 && receiver_busy(&receiver) == 4).then_some(()));
     assert!(lost_at.elapsed() < Duration::from_secs(25), "{:?}", lost_at.elapsed());
     let one = cluster.node("one");

@@ -91,6 +91,40 @@ fn a_message_expires_at_its_own_time_though_it_waits_for_an_hour_and_was_recover
 }
 
 #[test]
+fn a_missed_deadline_ends_a_message_over_a_kill_and_policy_hears_of_it() {
+    let scratch = Scratch::new();
+    let nobody = "127.0.0.1:1".parse().expect("an address");
+    let mut relay = launch(&scratch, nobody).start();
+    // With an hour to the next attempt there is one before the deadline only if that is a minute ahead.
+    accepted(&relay, "soon@a.test", &json!({"deliver_by": from_now(Duration::seconds(20))}));
+    accepted(&relay, "late@b.test", &json!({"deliver_by": from_now(Duration::minutes(10))}));
+    let logs = Logs::new(scratch.join("relay/logs"));
+    let is_end = |record: &Value, of: &str| record["type"] == "Expiration" && record["recipient"] == of;
+    let ended = logs.await_records("an end", 1, LATER, |record| is_end(record, "soon@a.test"));
+    let content = ended[0]["response"]["content"].as_str().expect("text").to_owned();
+    assert!(content.contains("(deliver_by). Last response: "), "{content}");
+    relay.await_metric("scheduled_count_total", 1.0, SOON);
+    let order = json!({"reason": "wait", "domain": "c.test", "duration": "1h"});
+    http::json(relay.http(), "POST", "/api/admin/suspend/v1", &order);
+    accepted(&relay, "held@c.test", &json!({"deliver_by": from_now(Duration::seconds(5))}));
+    relay.process.kill();
+
+    let relay = launch(&scratch, nobody).start();
+    relay.await_metric("scheduled_count_total", 2.0, SOON);
+    let ended = logs.await_records("the end of a recovered message", 1, LATER, |record| is_end(record, "held@c.test"));
+    let content = ended[0]["response"]["content"].as_str().expect("text");
+    assert!(content.starts_with("Not delivered by ") && content.ends_with("Z (deliver_by)"), "{content}");
+    let (_, text) = http::get(relay.http(), "/api/admin/inspect-sched-q/v1?queue_name=b.test");
+    let found: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
+    let until = found["messages"][0]["until"].as_str().map(|at| OffsetDateTime::parse(at, &Rfc3339).expect("a date"));
+    let ahead = until.expect("a time") - OffsetDateTime::now_utc();
+    assert!(ahead > Duration::minutes(8) && ahead < Duration::minutes(10), "before the deadline: {ahead}");
+    relay.stop();
+    let missed = std::fs::read_to_string(scratch.join("relay/missed")).expect("the handler ran");
+    assert_eq!(missed, "soon@a.test\nheld@c.test\n", "each once, and its error changes nothing");
+}
+
+#[test]
 fn constraints_that_make_no_sense_are_refused_with_their_reason() {
     let scratch = Scratch::new();
     let relay = launch(&scratch, "127.0.0.1:1".parse().expect("an address")).start();

@@ -8,10 +8,14 @@ use message::{Draft, Message, Resident};
 
 /// The copy; `None` when the content is not in memory.
 pub(crate) fn draft_of(message: &Message) -> Option<Draft> {
+    draft_for(message, &message.pending().map(usize::from).collect::<Vec<_>>())
+}
+
+/// The same for those recipients, by index.
+pub(crate) fn draft_for(message: &Message, recipients: &[usize]) -> Option<Draft> {
     let Resident { envelope, meta, head, body } = message.resident.as_deref()?;
-    let pending: Vec<usize> = message.pending().map(usize::from).collect();
     let raw: Bytes = [&head[..], &body[..]].concat().into();
-    let mut draft = Draft::new(message.id, envelope.part(&pending), meta.clone(), raw, message.due);
+    let mut draft = Draft::new(message.id, envelope.part(recipients), meta.clone(), raw, message.due);
     draft.attempts = message.attempts;
     Some(draft)
 }

@@ -191,10 +191,9 @@ impl Engine {
         self.log_reception(&message, queue, report);
         self.log_if_delayed(&message, queue, &[Why::Received, Why::ScheduledForLater]);
         let resident = message.resident.as_deref();
-        let scheduling = resident.and_then(|resident| schedule::of(&resident.meta));
-        let expires = scheduling.as_ref().and_then(schedule::expires);
+        let end = resident.and_then(|resident| schedule::of(&resident.meta)).as_ref().and_then(schedule::end);
         let tls = resident.map(|resident| resident.envelope.tls_demand()).unwrap_or_default();
-        self.with_queue(|q, now| q.admit_to(now, Belonging { queue, expires, tls }, message));
+        self.with_queue(|q, now| q.admit_to(now, Belonging { queue, end, tls }, message));
     }
 
     /// Whether memory takes a message that is nowhere else; if not, it is spooled like any other.
