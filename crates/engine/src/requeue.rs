@@ -27,23 +27,25 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Questions(AtomicUsize);
 
 /// One of them, until it is dropped.
-struct Question<'a>(&'a Questions);
+struct Question(Engine);
 
 impl Questions {
     /// True while nothing is to be begun that may lead to another.
     pub fn are_many(&self) -> bool {
         self.0.load(Ordering::Relaxed) >= QUESTIONS_MAX
     }
+}
 
-    fn begin(&self) -> Question<'_> {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Question(self)
+impl Question {
+    fn begin(engine: &Engine) -> Question {
+        engine.questions.0.fetch_add(1, Ordering::Relaxed);
+        Question(engine.clone())
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for Question {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.questions.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -54,11 +56,8 @@ impl Engine {
         let Some(failed) = failed.filter(|_| self.interest.has(Event::RequeueMessage)) else {
             return self.with_queue(|q, now| q.retry(now, queued, delay));
         };
-        let (engine, reply) = (self.clone(), failed.reply.clone());
-        self.deliveries.spawn(async move {
-            let _question = engine.questions.begin();
-            engine.ask_to_requeue(queued, &reply, delay).await;
-        });
+        let (question, reply) = (Question::begin(self), failed.reply.clone());
+        self.deliveries.spawn(async move { question.0.ask_to_requeue(queued, &reply, delay).await });
     }
 
     async fn ask_to_requeue(&self, mut queued: Queued, reply: &Reply, delay: Duration) {
@@ -163,7 +162,7 @@ impl Engine {
 
     /// Policy hears of a missed deadline; whatever it does, the message ends.
     pub(crate) async fn tell_missed(&self, draft: Draft) {
-        let (_question, id) = (self.questions.begin(), draft.id);
+        let (_question, id) = (Question::begin(self), draft.id);
         if let Some(Err(error)) = self.answer_in_time(self.policy.deliver_by_missed(draft)).await {
             tracing::error!("message {id}: deliver_by_missed: {error}");
         }

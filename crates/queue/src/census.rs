@@ -4,9 +4,10 @@
 //! Reads only, and walks everything: O(messages). What connections hold and what effects carry
 //! is with whoever took them and not seen here.
 
-use crate::core::{QueueCore, QueueKey, ReadyKey};
+use crate::core::{Counts, QueueCore, QueueKey, ReadyKey};
 use crate::grants::Waiter;
 use crate::ready::ReadyQueue;
+use crate::scheduled::ScheduledQueue;
 use clock::{Duration, Instant, Now};
 use message::MessageId;
 
@@ -57,6 +58,42 @@ pub struct Footprint {
 }
 
 impl QueueCore {
+    /// Messages in scheduled queues, in ready queues, and queues of either kind.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            scheduled: self.scheduled.values().map(ScheduledQueue::len).sum(),
+            ready: self.ready.values().map(|r| r.messages.len()).sum(),
+            out: self.scheduled.values().map(|q| q.out).sum(),
+            scheduled_queues: self.scheduled.len(),
+            connections: self.ready.values().map(|r| r.connections.len()).sum(),
+        }
+    }
+
+    /// Whether there is a scheduled queue of that name.
+    pub fn has_queue(&self, name: &str) -> bool {
+        self.by_name.contains_key(name)
+    }
+
+    /// Messages that wait or are due in a scheduled queue; 0 when there is none of that name.
+    pub fn scheduled_in(&self, name: &str) -> usize {
+        self.namesakes(name).filter_map(|key| self.scheduled.get(&key)).map(ScheduledQueue::len).sum()
+    }
+
+    /// The queues of one name.
+    pub(crate) fn namesakes(&self, name: &str) -> impl Iterator<Item = QueueKey> {
+        self.by_name.get(name).copied().unwrap_or_default().into_iter().flatten()
+    }
+
+    /// Name and number of messages of every scheduled queue; a name comes once for each demand about TLS.
+    pub fn scheduled_counts(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.scheduled.values().map(|q| (&*q.name, q.len()))
+    }
+
+    /// Name, messages and connections of every ready queue.
+    pub fn ready_counts(&self) -> impl Iterator<Item = (&str, usize, usize)> {
+        self.ready.values().map(|r| (&*r.name, r.messages.len(), r.connections.len()))
+    }
+
     /// Every message the manager holds, in no particular order.
     pub fn census(&self) -> impl Iterator<Item = (MessageId, Place)> {
         let waiting = self.messages.waiting().map(|m| (m.id, Place::Waiting));

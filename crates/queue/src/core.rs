@@ -482,42 +482,6 @@ impl QueueCore {
         self.messages.shed(from, SHED_PER_VISIT)
     }
 
-    /// Messages in scheduled queues, in ready queues, and queues of either kind.
-    pub fn counts(&self) -> Counts {
-        Counts {
-            scheduled: self.scheduled.values().map(ScheduledQueue::len).sum(),
-            ready: self.ready.values().map(|r| r.messages.len()).sum(),
-            out: self.scheduled.values().map(|q| q.out).sum(),
-            scheduled_queues: self.scheduled.len(),
-            connections: self.ready.values().map(|r| r.connections.len()).sum(),
-        }
-    }
-
-    /// Whether there is a scheduled queue of that name.
-    pub fn has_queue(&self, name: &str) -> bool {
-        self.by_name.contains_key(name)
-    }
-
-    /// Messages that wait or are due in a scheduled queue; 0 when there is none of that name.
-    pub fn scheduled_in(&self, name: &str) -> usize {
-        self.namesakes(name).filter_map(|key| self.scheduled.get(&key)).map(ScheduledQueue::len).sum()
-    }
-
-    /// The queues of one name.
-    pub(crate) fn namesakes(&self, name: &str) -> impl Iterator<Item = QueueKey> {
-        self.by_name.get(name).copied().unwrap_or_default().into_iter().flatten()
-    }
-
-    /// Name and number of messages of every scheduled queue; a name comes once for each demand about TLS.
-    pub fn scheduled_counts(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.scheduled.values().map(|q| (&*q.name, q.len()))
-    }
-
-    /// Name, messages and connections of every ready queue.
-    pub fn ready_counts(&self) -> impl Iterator<Item = (&str, usize, usize)> {
-        self.ready.values().map(|r| (&*r.name, r.messages.len(), r.connections.len()))
-    }
-
     pub(crate) fn insert(&mut self, now: Now, key: QueueKey, mut message: Message) {
         let order = home(&mut self.scheduled, key).taken_by(&message, now.wall).map(|order| order.id);
         // A message with a deadline waits until then at most.
