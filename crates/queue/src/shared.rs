@@ -75,18 +75,61 @@ impl SharedRates {
     }
 }
 
-/// The rates of one purpose: one's own, and shared ones by name.
+/// The rates of one purpose: one's own, and shared ones by name. Most queues have none, and then they take no room.
 #[derive(Debug, Default)]
-pub(crate) struct Rates {
+pub(crate) struct Rates(Option<Box<Defined>>);
+
+impl Rates {
+    /// Takes a definition; one's own rate keeps its memory unless it changed. `own_name` is what the cluster calls it.
+    pub fn redefine(
+        &mut self,
+        own: (Option<&ThrottleSpec>, impl Fn() -> String),
+        named: &BTreeMap<String, ThrottleSpec>,
+        shared: &mut SharedRates,
+    ) {
+        match own.0.is_none() && named.is_empty() {
+            true => self.0 = None,
+            false => self.0.get_or_insert_default().redefine(own, named, shared),
+        }
+    }
+
+    /// The cluster's rates of which there is no grant, when nothing else is in the way.
+    pub fn lacks(&self, shared: &SharedRates, now: Instant) -> Option<PotKey> {
+        self.0.as_ref()?.lacks(shared, now)
+    }
+
+    /// The same, when it is not even known whether one is to be had.
+    pub fn is_unsure_of(&self, shared: &SharedRates, now: Instant) -> Option<PotKey> {
+        self.lacks(shared, now).filter(|pot| !shared.grants.is_away() && shared.grants.known_wait(*pot, now).is_zero())
+    }
+
+    /// The set that the cluster counts.
+    pub fn pot(&self) -> Option<PotKey> {
+        self.0.as_ref()?.cluster.as_ref().map(ClusterRates::pot)
+    }
+
+    /// Whether all admit one event now; else the longest wait. It is zero when the cluster has to be asked first.
+    pub fn check(&self, shared: &SharedRates, now: Instant) -> Result<(), Duration> {
+        self.0.as_ref().map_or(Ok(()), |defined| defined.check(shared, now))
+    }
+
+    /// Takes one event's worth of all, or of none.
+    pub fn admit(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
+        self.0.as_mut().map_or(Ok(()), |defined| defined.admit(shared, now))
+    }
+}
+
+/// What there is of them.
+#[derive(Debug, Default)]
+struct Defined {
     own: Option<Gcra>,
     named: Vec<(Arc<str>, Rate)>,
     /// Those that the cluster counts, whosever they are.
     cluster: Option<ClusterRates>,
 }
 
-impl Rates {
-    /// Takes a definition; one's own rate keeps its memory unless it changed. `own_name` is what the cluster calls it.
-    pub fn redefine(
+impl Defined {
+    fn redefine(
         &mut self,
         (own, own_name): (Option<&ThrottleSpec>, impl Fn() -> String),
         named: &BTreeMap<String, ThrottleSpec>,
@@ -106,24 +149,12 @@ impl Rates {
         self.cluster = shared.grants.set_of(own.into_iter().chain(named).collect());
     }
 
-    /// The cluster's rates of which there is no grant, when nothing else is in the way.
-    pub fn lacks(&self, shared: &SharedRates, now: Instant) -> Option<PotKey> {
+    fn lacks(&self, shared: &SharedRates, now: Instant) -> Option<PotKey> {
         let of = self.cluster.as_ref()?;
         (self.check_here(shared, now).is_ok() && shared.check(of, now).is_err()).then(|| of.pot())
     }
 
-    /// The same, when it is not even known whether one is to be had.
-    pub fn is_unsure_of(&self, shared: &SharedRates, now: Instant) -> Option<PotKey> {
-        self.lacks(shared, now).filter(|pot| !shared.grants.is_away() && shared.grants.known_wait(*pot, now).is_zero())
-    }
-
-    /// The set that the cluster counts.
-    pub fn pot(&self) -> Option<PotKey> {
-        self.cluster.as_ref().map(ClusterRates::pot)
-    }
-
-    /// Whether all admit one event now; else the longest wait. It is zero when the cluster has to be asked first.
-    pub fn check(&self, shared: &SharedRates, now: Instant) -> Result<(), Duration> {
+    fn check(&self, shared: &SharedRates, now: Instant) -> Result<(), Duration> {
         let here = self.check_here(shared, now).err();
         let there = self.cluster.as_ref().and_then(|of| shared.check(of, now).err());
         here.max(there).map_or(Ok(()), Err)
@@ -135,8 +166,7 @@ impl Rates {
         own.chain(named).filter_map(Result::err).max().map_or(Ok(()), Err)
     }
 
-    /// Takes one event's worth of all, or of none.
-    pub fn admit(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
+    fn admit(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
         self.check(shared, now)?;
         if let Some(gcra) = &mut self.own {
             gcra.admit(now)?;
