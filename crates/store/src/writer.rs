@@ -181,8 +181,8 @@ impl<D: Disk> Writer<D> {
             }
             Err(error) => {
                 tracing::error!(%error, messages = rewrites.len(), "messages cannot be written anew: they stay as they are");
+                self.refused(error.clone());
                 replies.into_iter().for_each(|(reply, _permit)| _ = reply.send(Err(error.clone())));
-                self.refused(error);
             }
         }
     }
@@ -218,10 +218,10 @@ impl<D: Disk> Writer<D> {
                 tracing::error!(%error, appends = self.replies.len(), "commit failed: its appends are refused");
                 self.stats.failed_messages += self.batch.appends.iter().map(|t| t.len() as u64).sum::<u64>();
                 self.batch.appends.clear();
+                self.refused(error.clone());
                 for waiting in self.replies.drain(..) {
                     let _ = waiting.reply.send(Err(error.clone()));
                 }
-                self.refused(error);
                 // Marks need little room, and some is kept for them.
                 self.commit_marks()
             }
@@ -273,7 +273,7 @@ impl<D: Disk> Writer<D> {
         }
     }
 
-    /// The disk refused a commit: are appends worth trying?
+    /// The disk refused a commit: are appends worth trying? Known to all before whoever waits is told of the refusal.
     fn refused(&mut self, error: SpoolError) {
         self.refusal = Some(error);
         self.house_soon();

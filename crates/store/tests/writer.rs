@@ -279,7 +279,7 @@ async fn a_message_that_cannot_be_written_anew_stays_as_it_is() {
     disk.disk.fail(1, true, 1);
     assert!(spool.rewrite(rewrite(1, &[])).await.is_err());
     disk.disk.heal();
-    until("it takes mail again", || !spool.stats().stopped).await;
+    until("it takes mail again", || spool.stopped().is_none()).await;
     let place = spool.rewrite(rewrite(1, &[])).await.expect("a healthy disk");
     assert_eq!(spool.load(id(1), place).await.expect("reads").body.len(), 50);
     spool.close().await.expect("ends well");
