@@ -30,6 +30,7 @@ fn engine(dir: &Path) -> Engine {
         logs: Vec::new(),
         orders: store::OrdersFile::open(dir).expect("no orders"),
         classifier: None,
+        disposition_hooks: Vec::new(),
         metrics: Metrics::new().expect("a registry"),
         pressure: engine::pressure::Pressure::unlimited(),
         settings,

@@ -36,6 +36,7 @@ async fn engine(dir: &Path, used: u64, volumes: Vec<Volume>) -> Engine {
         logs: Vec::new(),
         orders: store::OrdersFile::open(dir).expect("no orders"),
         classifier: None,
+        disposition_hooks: Vec::new(),
         metrics: Metrics::new().expect("a registry"),
         pressure: Pressure::new(PressureSettings {
             limits: MemoryLimits { soft: Some(1000), ..MemoryLimits::default() },

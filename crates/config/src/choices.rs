@@ -203,6 +203,16 @@ choices! {
         Header,
     }
 
+    /// What a report gives back of the message it is about.
+    EnclosedMessage {
+        /// Nothing.
+        #[default] No,
+        /// The header.
+        HeadersOnly,
+        /// All of it.
+        FullContent,
+    }
+
     /// A DKIM canonicalization (RFC 6376 section 3.4).
     Canonicalization {
         /// Tolerates changes of white space.

@@ -1,20 +1,24 @@
 //! What a path's limits come to: of every kind the one that binds.
 //!
-//! Owns [`Constraints`]. In: an [`EgressPath`]. Out: for each axis the lowest ceiling and the option it is from, as
-//! `inspect-ready-q` and `resolve-egress-path` show them. Pure arithmetic over options; what is used up of a limit is not
-//! known here.
+//! Owns [`Constraints`]. In: an [`EgressPath`] or [`QueueConfig`]. Out: for each axis the lowest ceiling and the option it is
+//! from, as `inspect-ready-q` and `resolve-egress-path` show them, as lines of text too. Pure arithmetic over options; what is
+//! used up of a limit is not known here.
 
 use crate::egress_path::EgressPath;
 use crate::limit::LimitSpec;
+use crate::queue_config::QueueConfig;
 use crate::throttle::ThrottleSpec;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// The ceilings of a path (KumoMTA's `compute_egress_path_config_constraints`).
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Constraints {
-    /// Connections at once.
-    pub max_concurrent_dispatchers: Ceiling<u64>,
+    /// Connections at once; of a path always there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_concurrent_dispatchers: Option<Ceiling<u64>>,
     /// Messages a second, whatever limits them: how often connections may be opened does too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_message_rate: Option<Ceiling<f64>>,
@@ -30,7 +34,8 @@ pub struct Constraints {
 }
 
 /// The lowest limit of one kind.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Ceiling<T> {
     /// As a number: of connections, or a second.
     pub value: T,
@@ -41,7 +46,8 @@ pub struct Ceiling<T> {
 }
 
 /// Where a ceiling is from.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CeilingSource {
     /// Which kind of option.
     pub kind: CeilingKind,
@@ -51,7 +57,7 @@ pub struct CeilingSource {
 }
 
 /// Which kind of option a ceiling is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingKind {
     /// The option of the path itself.
@@ -60,6 +66,8 @@ pub enum CeilingKind {
     Additional,
     /// What `max_connection_rate` lets through with `max_deliveries_per_connection` on each.
     ReconnectCycling,
+    /// None of the path's.
+    Other,
 }
 
 impl EgressPath {
@@ -69,7 +77,7 @@ impl EgressPath {
         let cycling = self.max_connection_rate.map(|rate| self.cycling(rate));
         let rates = declared.clone().into_iter().chain(cycling);
         Constraints {
-            max_concurrent_dispatchers: self.connections(),
+            max_concurrent_dispatchers: Some(self.connections()),
             // Of two that are equal the declared one is named.
             max_message_rate: rates.min_by(|a, b| a.value.total_cmp(&b.value)),
             max_message_rate_declared: declared,
@@ -99,6 +107,76 @@ impl EgressPath {
     }
 }
 
+impl QueueConfig {
+    /// The ceiling that follows from the options (KumoMTA's `compute_queue_config_constraints`).
+    pub fn constraints(&self) -> Constraints {
+        let name = || Some(QUEUE_RATE.to_owned());
+        let max_message_rate = self.max_message_rate.map(|rate| rate_of(rate, CeilingKind::Other, name()));
+        Constraints { max_message_rate, ..Constraints::default() }
+    }
+}
+
+impl Constraints {
+    /// Of each axis the lower of two ceilings; of equal ones, ours.
+    #[must_use]
+    pub fn and(self, other: Constraints) -> Constraints {
+        Constraints {
+            max_concurrent_dispatchers: lower(self.max_concurrent_dispatchers, other.max_concurrent_dispatchers),
+            max_message_rate: lower(self.max_message_rate, other.max_message_rate),
+            max_message_rate_declared: lower(self.max_message_rate_declared, other.max_message_rate_declared),
+            max_connection_rate: lower(self.max_connection_rate, other.max_connection_rate),
+            max_source_selection_rate: lower(self.max_source_selection_rate, other.max_source_selection_rate),
+        }
+    }
+
+    fn lines(&self) -> [Option<(&'static str, &str, &CeilingSource)>; 5] {
+        fn line<'a, T>(
+            name: &'static str,
+            ceiling: &'a Option<Ceiling<T>>,
+        ) -> Option<(&'static str, &'a str, &'a CeilingSource)> {
+            ceiling.as_ref().map(|ceiling| (name, ceiling.display.as_str(), &ceiling.source))
+        }
+        [
+            line("max_concurrent_dispatchers", &self.max_concurrent_dispatchers),
+            line("max_message_rate", &self.max_message_rate),
+            line("max_message_rate_declared", &self.max_message_rate_declared),
+            line("max_connection_rate", &self.max_connection_rate),
+            line("max_source_selection_rate", &self.max_source_selection_rate),
+        ]
+    }
+}
+
+/// `ceilings:` and a line each (KumoMTA's `format_egress_path_config_constraints`).
+impl fmt::Display for Constraints {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ceilings:\n")?;
+        for (name, display, source) in self.lines().into_iter().flatten() {
+            writeln!(f, "  {name}: {display} ({source})")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for CeilingSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            CeilingKind::Primary => "primary",
+            CeilingKind::Additional => "additional",
+            CeilingKind::ReconnectCycling => "reconnect_cycling",
+            CeilingKind::Other => "other",
+        };
+        f.write_str(kind)?;
+        self.name.as_ref().map_or(Ok(()), |name| write!(f, " {name:?}"))
+    }
+}
+
+fn lower<T: PartialOrd>(one: Option<Ceiling<T>>, other: Option<Ceiling<T>>) -> Option<Ceiling<T>> {
+    match (one, other) {
+        (Some(one), Some(other)) if other.value < one.value => Some(other),
+        (one, other) => one.or(other),
+    }
+}
+
 fn lowest(own: Option<&ThrottleSpec>, named: &BTreeMap<String, ThrottleSpec>) -> Option<Ceiling<f64>> {
     let own = own.map(|spec| rate_of(*spec, CeilingKind::Primary, None));
     let named = named.iter().map(|(name, spec)| rate_of(*spec, CeilingKind::Additional, Some(name.clone())));
@@ -109,6 +187,9 @@ fn rate_of(spec: ThrottleSpec, kind: CeilingKind, name: Option<String>) -> Ceili
     let value = spec.limit as f64 / spec.period_s as f64;
     Ceiling { value, source: CeilingSource { kind, name }, display: spec.to_string() }
 }
+
+/// What a queue's rate is called.
+const QUEUE_RATE: &str = "scheduled queue max_message_rate";
 
 #[cfg(test)]
 mod tests {
@@ -146,6 +227,25 @@ mod tests {
         assert_eq!((&found["max_message_rate"], &found["max_message_rate_declared"]), (&rate, &rate));
         assert_eq!(found["max_source_selection_rate"]["display"], "100/d");
         assert_eq!(found.get("max_connection_rate"), None);
+    }
+
+    #[test]
+    fn a_queue_s_rate_lowers_what_a_path_lets_through() {
+        let queue: QueueConfig = parse("kumo.make_queue_config", json!({"max_message_rate": "30/m"})).expect("sound");
+        let path: EgressPath = parse(
+            "kumo.make_egress_path",
+            json!({"max_message_rate": "1/s", "max_connection_rate": "5/s", "connection_limit": "local:3"}),
+        )
+        .expect("sound");
+        let both = path.constraints().and(queue.constraints());
+        assert_eq!(
+            both.to_string(),
+            "ceilings:\n  max_concurrent_dispatchers: local:3 (primary)\n  \
+             max_message_rate: 30/m (other \"scheduled queue max_message_rate\")\n  \
+             max_message_rate_declared: 1/s (primary)\n  max_connection_rate: 5/s (primary)\n"
+        );
+        let json = serde_json::to_value(&both).expect("writes");
+        assert_eq!(serde_json::from_value::<Constraints>(json).expect("reads"), both);
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod logs;
 mod memory_limits;
 mod min_free;
 mod mx_list;
+mod non_delivery_report;
 mod options;
 mod parse;
 mod protocol;
@@ -47,9 +48,9 @@ mod tls_names;
 
 pub use catalog::{CONSTRUCTORS, option_names, options_of};
 pub use choices::{
-    AtpsHash, BatchHandling, Canonicalization, EnableTls, HostIpStrategy, HostsFile, InvalidLineEndings,
-    IpLookupStrategy, LogReport, MemoryReductionPolicy, QueueStrategy, ReconnectStrategy, RecordKey, RefreshStrategy,
-    RocksCompression, RocksLogLevel, ServerOrdering, SpoolKind, WakeupStrategy,
+    AtpsHash, BatchHandling, Canonicalization, EnableTls, EnclosedMessage, HostIpStrategy, HostsFile,
+    InvalidLineEndings, IpLookupStrategy, LogReport, MemoryReductionPolicy, QueueStrategy, ReconnectStrategy,
+    RecordKey, RefreshStrategy, RocksCompression, RocksLogLevel, ServerOrdering, SpoolKind, WakeupStrategy,
 };
 pub use cidr::{CidrSet, canonical_ip, parse_cidr, show_cidr};
 pub use cidr_map::CidrMap;
@@ -71,6 +72,7 @@ pub use logs::{BounceClassifier, LocalLogs, LogDispositionHook, LogHook, PerReco
 pub use memory_limits::MemoryLimits;
 pub use min_free::MinFree;
 pub use mx_list::MxListEntry;
+pub use non_delivery_report::{NonDeliveryReport, ReportingMta};
 pub use options::{OptionInfo, Options};
 pub use parse::{ConfigError, parse};
 pub use protocol::{CustomLuaProtocol, MaildirProtocol, QueueProtocol, SmtpProtocol, XferProtocol};

@@ -17,6 +17,7 @@ use crate::tasks::Tasks;
 use crate::xfer::Arrivals;
 use ::clock::Now;
 use bounce::Classifier;
+use config::LogDispositionHook;
 use message::IdGenerator;
 use net::dns::MxCache;
 use net::tls::Connectors;
@@ -49,6 +50,8 @@ pub struct EngineParts {
     pub logs: Vec<LogWriter>,
     /// Rules that class replies; without them every record says `Uncategorized`.
     pub classifier: Option<Classifier>,
+    /// Whom policy hears what was logged by.
+    pub disposition_hooks: Vec<LogDispositionHook>,
     /// Counters and gauges.
     pub metrics: Metrics,
     /// Memory, disks and their limits.
@@ -81,6 +84,7 @@ pub struct Shared {
     pub(crate) connectors: Connectors,
     pub(crate) logs: Vec<LogWriter>,
     pub(crate) classifier: Option<Classifier>,
+    pub(crate) disposition_hooks: Vec<LogDispositionHook>,
     pub(crate) metrics: Metrics,
     pub(crate) pressure: Pressure,
     pub(crate) settings: EngineSettings,
@@ -139,6 +143,7 @@ impl Engine {
             connectors: parts.connectors,
             logs: parts.logs,
             classifier: parts.classifier,
+            disposition_hooks: parts.disposition_hooks,
             metrics: parts.metrics,
             pressure: parts.pressure,
             node_id_text: parts.settings.node_id.to_string().into(),
@@ -167,7 +172,7 @@ impl Engine {
 
     /// Starts the queue's clockwork, and the return of earlier runs' messages beside it. Does not wait for them.
     pub fn start(&self, recovering: Recovering) {
-        self.hear_of_epochs();
+        self.serve_policy();
         let engine = self.clone();
         self.sessions.spawn(async move { engine.tick().await });
         let engine = self.clone();

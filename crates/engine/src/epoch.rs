@@ -5,7 +5,6 @@
 
 use crate::engine::Engine;
 use policy::PolicyError;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Engine {
@@ -25,15 +24,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets the policy begin epochs.
-    pub(crate) fn hear_of_epochs(&self) {
-        let engine = Arc::downgrade(&self.0);
-        self.policy
-            .on_epoch(Box::new(move || engine.upgrade().into_iter().for_each(|shared| Engine(shared).bump_later())));
-    }
-
     /// Many wishes before it is begun are one.
-    fn bump_later(&self) {
+    pub(crate) fn bump_later(&self) {
         if self.stop.is_draining() || self.epoch_is_wanted.swap(true, Ordering::AcqRel) {
             return;
         }

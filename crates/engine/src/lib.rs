@@ -8,6 +8,7 @@
 
 mod clock;
 mod deferred;
+mod dispositions;
 mod drain;
 mod egress;
 mod endings;
@@ -20,6 +21,7 @@ mod load;
 mod memory;
 mod orders;
 pub mod pressure;
+mod program;
 mod rebind;
 mod records;
 mod recovery;

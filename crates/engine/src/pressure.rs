@@ -131,6 +131,17 @@ impl Pressure {
         }
     }
 
+    /// Room in memory for a message of so many octets, unless no new mail is taken: then why.
+    ///
+    /// # Errors
+    /// As [`Pressure::reason`], or that there is no such room.
+    pub fn room_or_reason(&self, octets: u64) -> Result<Room, String> {
+        match self.admission() {
+            Admission::Open { octets_max } if octets <= octets_max => Ok(self.room_for(octets)),
+            _ => Err(self.reason().unwrap_or_else(|| format!("no memory for {octets} octets"))),
+        }
+    }
+
     /// Why no new mail is taken, in KumoMTA's words where it has them; `None` while it is.
     pub fn reason(&self) -> Option<String> {
         match self.admission() {

@@ -1,7 +1,7 @@
 //! Log records made of what happened, and handed to every logger that wants them.
 
 use crate::engine::Engine;
-use config::{LocalLogs, RecordKey};
+use config::{LocalLogs, PerRecord, RecordKey};
 use message::{Message, Meta, Resident};
 use policy::ConnMeta;
 use record::{EnhancedCode, LogRecord, PeerAddress, Recipients, RecordType, Response, Timestamp};
@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 use smtp_server::{Rejection, Session};
 use smtp_wire::Reply;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 impl Engine {
     /// A record about some recipients of a message; the caller adds what it knows of the peer.
@@ -64,14 +65,14 @@ impl Engine {
     pub(crate) fn log(&self, mut record: LogRecord) {
         self.classify(&mut record);
         for log in &self.logs {
-            if is_enabled(log.options(), record.kind) {
+            if is_enabled(&log.options().per_record, record.kind) {
                 log.log(&record);
             }
         }
     }
 
     /// Classes what the peer, or this server in its place, answered.
-    fn classify(&self, record: &mut LogRecord) {
+    pub(crate) fn classify(&self, record: &mut LogRecord) {
         let Some(classifier) = self.classifier.as_ref().filter(|_| record.kind.is_classified()) else { return };
         let started = std::time::Instant::now();
         let class = classifier.classify(&record.response.to_single_line()).to_owned();
@@ -137,13 +138,14 @@ fn copy_meta(meta: &Meta, options: &LocalLogs, out: &mut Map<String, Value>) {
     }
 }
 
-fn is_enabled(options: &LocalLogs, kind: RecordType) -> bool {
-    if options.per_record.is_empty() {
+/// Whether entries of `per_record` want records of that type.
+pub(crate) fn is_enabled(entries: &BTreeMap<RecordKey, PerRecord>, kind: RecordType) -> bool {
+    if entries.is_empty() {
         return true;
     }
     RecordKey::ALL
         .iter()
         .find(|key| key.as_str() == kind.as_str())
-        .and_then(|key| config::per_record(&options.per_record, *key))
+        .and_then(|key| config::per_record(entries, *key))
         .is_none_or(|entry| entry.enable)
 }

@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::ingress::trace::rfc5322_date;
 use crate::settle::{AttemptFacts, Handover};
 use ::clock::WallTime;
+use bounce::Action;
 use config::{DeliveryReports, QueueConfig};
 use message::{Draft, Envelope, Message, Meta, Resident, TlsDemand};
 use mime::{DeliveryReport, Enclosed, NewReport, PerMessage, PerRecipient, Typed};
@@ -18,15 +19,6 @@ use record::RecordType;
 use smtp_wire::command::{Notify, Ret};
 use smtp_wire::{Mailbox, Reply, ReversePath};
 use std::time::Duration;
-
-/// What a recipient's entry is to the sender.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Action {
-    Delivered,
-    Relayed,
-    Delayed,
-    Failed,
-}
 
 impl Engine {
     /// The report that a settlement calls for.
@@ -62,7 +54,7 @@ impl Engine {
     pub(crate) async fn send_report(&self, report: &Draft) -> bool {
         let mut refused = false;
         loop {
-            match self.accept_own(report.clone()).await {
+            match self.accept_own(report.clone(), false).await {
                 Ok(()) => return true,
                 Err(refusal) if !std::mem::replace(&mut refused, true) => {
                     tracing::error!("report {} is not accepted and waits: {}", report.id, refusal.reply);
@@ -92,7 +84,7 @@ impl Engine {
         PerRecipient {
             original_recipient: orcpt.map(|o| Typed::new(o.address_type.as_str(), o.address.as_str())),
             final_recipient: Typed::new(kind(recipient.is_ascii()), recipient.as_str()),
-            action: word(action).to_owned(),
+            action: action.word().to_owned(),
             status: status(&entry.reply, action),
             remote_mta: peer.map(|peer| Typed::new("dns", peer.name.trim_end_matches('.'))),
             diagnostic_code: Some(Typed::new("smtp", entry.reply.to_single_line())),
@@ -120,7 +112,7 @@ impl Engine {
             arrival_date: Some(rfc5322_date(message.created())),
             ..PerMessage::default()
         };
-        let text = text(mta, worst, &per_recipient);
+        let text = worst.text(mta, &per_recipient);
         // RFC 8689 section 5: as if RET=HDRS had been said, and the report wants the same protection.
         let tls = match resident.envelope.tls {
             TlsDemand::Required => TlsDemand::Required,
@@ -131,7 +123,7 @@ impl Engine {
         let raw = NewReport {
             from: &format!("mailer-daemon@{mta}"),
             to: sender.as_str(),
-            subject: subject(worst),
+            subject: worst.subject(),
             date: &rfc5322_date(now),
             unique: &id.to_string(),
             text: &text,
@@ -178,59 +170,16 @@ fn asks(resident: &Resident, recipient: usize, action: Action) -> bool {
     }
 }
 
-fn word(action: Action) -> &'static str {
-    match action {
-        Action::Delivered => "delivered",
-        Action::Relayed => "relayed",
-        Action::Delayed => "delayed",
-        Action::Failed => "failed",
-    }
-}
-
-fn subject(worst: Action) -> &'static str {
-    match worst {
-        Action::Delivered => "Delivered: your message",
-        Action::Relayed => "Relayed: your message",
-        Action::Delayed => "Delayed: your message is still being tried",
-        Action::Failed => "Undelivered: your message",
-    }
-}
-
 /// The status of a reply, made to fit the action.
 fn status(reply: &Reply, action: Action) -> (u8, u16, u16) {
-    let class = match action {
-        Action::Delivered | Action::Relayed => 2,
-        Action::Delayed => 4,
-        Action::Failed => 5,
-    };
+    let class = action.class();
     reply.enhanced.map_or((class, 0, 0), |code| (class, code.subject, code.detail))
-}
-
-/// The words for people.
-fn text(mta: &str, worst: Action, recipients: &[PerRecipient]) -> String {
-    let opening = match worst {
-        Action::Failed => "Your message could not be delivered to everybody; it is not tried again where it failed.",
-        Action::Delayed => "Your message could not be delivered yet. It is still being tried: you need do nothing.",
-        Action::Relayed => "Your message was handed to a server that does not tell whether it is delivered.",
-        Action::Delivered => "Your message was delivered.",
-    };
-    let mut text = format!("This is the mail server {mta}.\n\n{opening}\n");
-    for recipient in recipients.iter().take(RECIPIENTS_IN_TEXT_MAX) {
-        let reply = recipient.diagnostic_code.as_ref().map(|d| d.value.as_str()).unwrap_or_default();
-        text.push_str(&format!("\n  {}: {}\n    {reply}\n", recipient.final_recipient.value, recipient.action));
-    }
-    if recipients.len() > RECIPIENTS_IN_TEXT_MAX {
-        text.push_str(&format!("\n  and {} more\n", recipients.len() - RECIPIENTS_IN_TEXT_MAX));
-    }
-    text
 }
 
 /// Pause before a report that was not accepted is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Largest message that is returned whole (octets); beyond it the header is.
 const FULL_OCTETS_MAX: usize = 50_000;
-/// Recipients told of in words; the fields have all of them.
-const RECIPIENTS_IN_TEXT_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct Questions(AtomicUsize);
 
 /// One of them, until it is dropped.
-struct Question(Engine);
+pub(crate) struct Question(Engine);
 
 impl Questions {
     /// True while nothing is to be begun that may lead to another.
@@ -160,9 +160,14 @@ impl Engine {
         hears.then(|| draft_for(message, &recipients)).flatten()
     }
 
+    /// A question to policy, from now on until it is dropped.
+    pub(crate) fn question(&self) -> Question {
+        Question::begin(self)
+    }
+
     /// Policy hears of a missed deadline; whatever it does, the message ends.
     pub(crate) async fn tell_missed(&self, draft: Draft) {
-        let (_question, id) = (Question::begin(self), draft.id);
+        let (_question, id) = (self.question(), draft.id);
         if let Some(Err(error)) = self.answer_in_time(self.policy.deliver_by_missed(draft)).await {
             tracing::error!("message {id}: deliver_by_missed: {error}");
         }

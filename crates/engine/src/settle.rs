@@ -103,7 +103,7 @@ impl Engine {
         self.report_and_conclude(queued, settlement, &config, name, facts);
     }
 
-    /// Tells policy of a missed deadline and the sender first, where his queue does so; then the settlement takes effect.
+    /// Tells policy, and the sender where his queue does so, what they want to hear; then the settlement takes effect.
     fn report_and_conclude(
         &self,
         queued: Queued,
@@ -114,11 +114,13 @@ impl Engine {
     ) {
         let report = self.report_on(&queued.message, &settlement, config, facts);
         let missed = self.missed_deadline(&queued.message, &settlement);
-        if report.is_none() && missed.is_none() {
+        let dispositions = self.dispositions(&queued, &settlement, &name, facts);
+        if report.is_none() && missed.is_none() && dispositions.is_empty() {
             return self.conclude(queued, settlement, &name, facts);
         }
         let (engine, facts) = (self.clone(), facts.clone());
         self.deliveries.spawn(async move {
+            engine.tell_dispositions(dispositions).await;
             if let Some(draft) = missed {
                 engine.tell_missed(draft).await;
             }
@@ -200,23 +202,33 @@ impl Engine {
 
     /// A message that an operator bounces.
     pub(crate) fn settle_bounced(&self, mut queued: Queued, order: &Order) {
-        let name = self.with_queue(|q, _| q.queue_name(queued.queue));
         let entry = bounce(&mut queued.message, &order.reason);
-        if !queued.message.is_volatile() {
-            self.spool.mark(Mark::Removed { id: queued.message.id });
-        }
-        if !order.suppress_logging {
-            let facts = AttemptFacts { site: "localhost".into(), ..AttemptFacts::default() };
-            self.log_entry(&queued, &name, &entry, &facts);
-        }
-        self.with_queue(|q, now| q.forget(now.mono, &queued));
+        let newly_settled = entry.recipients.clone();
+        let entries = if order.suppress_logging { Vec::new() } else { vec![entry] };
+        let facts = AttemptFacts { site: "localhost".into(), ..AttemptFacts::default() };
+        self.settle_as(queued, Settlement { entries, newly_settled, next: Next::Done }, &facts);
     }
 
     pub(crate) fn log_entry(&self, queued: &Queued, queue: &str, entry: &Entry, facts: &AttemptFacts) {
         count(entry, facts);
+        if !self.logs.is_empty()
+            && let Some(record) = self.entry_record(queued, queue, entry, facts)
+        {
+            self.log(record);
+        }
+    }
+
+    /// The record of an entry.
+    pub(crate) fn entry_record(
+        &self,
+        queued: &Queued,
+        queue: &str,
+        entry: &Entry,
+        facts: &AttemptFacts,
+    ) -> Option<LogRecord> {
         let message = &queued.message;
         debug_assert!(message.resident.is_some(), "whoever settles a message has loaded it");
-        let Some(resident) = message.resident.as_deref().filter(|_| !self.logs.is_empty()) else { return };
+        let resident = message.resident.as_deref()?;
         let kind = match (entry.kind, facts.handover) {
             (RecordType::Delivery, Handover::Xfer) => RecordType::XferOut,
             (kind, _) => kind,
@@ -226,7 +238,7 @@ impl Engine {
             record.response = records::response(&entry.reply).to_command(command.as_str());
         }
         describe(&mut record, facts);
-        self.log(record);
+        Some(record)
     }
 }
 

@@ -46,6 +46,7 @@ async fn start(memory: &Arc<Said>, dir: &Path, volumes: Vec<Volume>) -> (Engine,
         logs: Vec::new(),
         orders: store::OrdersFile::open(&dir.join("spool")).expect("no orders"),
         classifier: None,
+        disposition_hooks: Vec::new(),
         metrics: Metrics::new().expect("a registry"),
         pressure: Pressure::new(PressureSettings {
             limits: MemoryLimits { hard: Some(1000 * MIB), ..MemoryLimits::default() },

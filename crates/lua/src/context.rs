@@ -3,6 +3,7 @@
 //! In: the policy's text. Out: handlers by event, and what `init` asked for. Fails with the
 //! script's error and traceback. Deliberately ignorant of what events mean.
 
+use crate::disposition::DISPOSITION;
 use crate::error::LoadError;
 use crate::guard;
 use crate::lua_policy::Shared;
@@ -13,7 +14,7 @@ use crate::signers::Signers;
 use crate::state;
 use config::{DnsSettings, MemoryLimits};
 use mlua::{Function, Lua, LuaString, Table};
-use policy::{Event, Interest, Startup};
+use policy::{Event, Interest, Program, Startup};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -26,13 +27,13 @@ pub(crate) struct Source {
     pub run_time_max: Duration,
     /// What system and environment say of memory.
     pub memory: MemoryLimits,
-    /// Whom to tell that the script wants a new configuration epoch.
-    pub epochs: Arc<Epochs>,
+    /// The program that the policy serves in.
+    pub program: Arc<Surroundings>,
 }
 
-/// Called when the script wants a new configuration epoch; empty until somebody listens.
+/// The program, from the moment on at which it serves.
 #[derive(Default)]
-pub(crate) struct Epochs(pub OnceLock<Box<dyn Fn() + Send + Sync>>);
+pub(crate) struct Surroundings(pub OnceLock<Box<dyn Program>>);
 
 /// A loaded state.
 pub(crate) struct Context {
@@ -62,8 +63,8 @@ pub(crate) struct Host {
     pub names: Arc<Names>,
     /// True while the running handler may wait without holding its thread: it was called asynchronously.
     pub may_wait: bool,
-    /// Whom to tell that the script wants a new configuration epoch.
-    pub epochs: Arc<Epochs>,
+    /// The program that the policy serves in.
+    pub program: Arc<Surroundings>,
     /// What `kumo.on` registered so far.
     pub registry: Registry,
     /// Collects what `init` asks for; `None` outside of `init`.
@@ -93,7 +94,7 @@ impl Host {
             throttles: shared.throttles.clone(),
             names: shared.names.clone(),
             may_wait: false,
-            epochs: source.epochs.clone(),
+            program: source.program.clone(),
             registry,
             startup: None,
             current_event: None,
@@ -208,9 +209,13 @@ impl Context {
         self.with_host(|host| host.limits).unwrap_or_default()
     }
 
-    /// What should be said about its registrations.
-    pub fn warnings(&self) -> Vec<String> {
-        self.with_host(|host| host.registry.warnings()).unwrap_or_default()
+    /// What should be said about its registrations, and about hooks that nobody answers.
+    pub fn warnings(&self, startup: &Startup) -> Vec<String> {
+        let mut lines = self.with_host(|host| host.registry.warnings()).unwrap_or_default();
+        let events = startup.log_disposition_hooks.iter().map(|hook| format!("{DISPOSITION}{}", hook.name));
+        let unheard = events.filter(|event| registered(&self.lua, event).is_empty());
+        lines.extend(unheard.map(|event| format!("kumo.configure_log_disposition_hook: no handler of {event}")));
+        lines
     }
 
     /// Notes the event; true when it is another than before.

@@ -4,6 +4,7 @@
 //! An event without a handler is answered as KumoMTA answers it.
 
 use crate::convert;
+use crate::disposition::DISPOSITION;
 use crate::lua_policy::{LuaPolicy, unexpected};
 use crate::types::address::LuaAddress;
 use crate::types::config_object::ConfigObject;
@@ -12,7 +13,9 @@ use crate::types::time_delta::LuaTimeDelta;
 use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, QueueConfig};
 use message::Draft;
 use mlua::{FromLua, Lua, Value};
-use policy::{Answer, AuthIdentity, ConnMeta, Courier, Event, Interest, Policy, PolicyError, QueueParts, Requeue};
+use policy::{
+    Answer, AuthIdentity, ConnMeta, Courier, Event, Interest, Policy, PolicyError, Program, QueueParts, Requeue,
+};
 use serde_json::Value as Json;
 use smtp_wire::{Mailbox, ReversePath};
 use std::collections::BTreeMap;
@@ -27,8 +30,8 @@ impl Policy for LuaPolicy {
         self.read_again().map_err(|error| PolicyError::Script { event: "bump_config_epoch", text: error.to_string() })
     }
 
-    fn on_epoch(&self, wanted: Box<dyn Fn() + Send + Sync>) {
-        self.tell_of_epochs(wanted);
+    fn serves_in(&self, program: Box<dyn Program>) {
+        self.set_program(program);
     }
 
     fn smtp_server_connection_accepted(&self, conn: ConnMeta) -> Answer<'_, ()> {
@@ -125,6 +128,10 @@ impl Policy for LuaPolicy {
 
     fn deliver_by_missed(&self, draft: Draft) -> Answer<'_, ()> {
         Box::pin(async move { self.lend(Event::DeliverByMissed, draft, |_| Ok(())).await.map(|_| ()) })
+    }
+
+    fn log_disposition(&self, hook: &str, draft: Draft, record: Json) -> Answer<'_, ()> {
+        Box::pin(self.tell_disposition(format!("{DISPOSITION}{hook}"), draft, record))
     }
 
     fn construct_courier(&self, constructor: String, parts: QueueParts) -> Answer<'_, Box<dyn Courier>> {

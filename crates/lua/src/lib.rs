@@ -6,17 +6,18 @@
 //! [`PolicyError::Script`]. A state whose handler failed is thrown away, so that an error costs
 //! nobody else anything.
 //!
-//! Handlers are called synchronously until something makes them wait: throttles in Redis, a script that sleeps or looks a name up. From then
-//! on they are called with `Function::call_async`, at twice the price: the future owns the checked-out state until it is done,
-//! which is why a state is a value and not a lock. A function that waits is registered with mlua's `create_async_function`,
-//! looks at `Host::may_wait`, and must be done at its first poll where that is false. Connection objects (`courier`) are always called so
-//! that they can wait.
+//! Handlers are called synchronously until something makes them wait: throttles in Redis, a script that sleeps, looks a name up or
+//! injects a message. From then on they are called with `Function::call_async`, at twice the price: the future owns the
+//! checked-out state until it is done, which is why a state is a value and not a lock. A function that waits is registered with
+//! mlua's `create_async_function`, looks at `Host::may_wait`, and must be done at its first poll where that is false
+//! ([`waiting`]). Connection objects (`courier`) are always called so that they can wait.
 //!
 //! The only crate that names `mlua`. Deliberately absent: decisions of any kind.
 
 mod context;
 mod convert;
 mod courier;
+mod disposition;
 mod error;
 mod events;
 mod guard;
@@ -29,6 +30,7 @@ mod signers;
 mod startup;
 mod state;
 mod types;
+mod waiting;
 
 pub use error::LoadError;
 pub use lua_policy::LuaPolicy;

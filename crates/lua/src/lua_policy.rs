@@ -6,7 +6,7 @@
 //! script's variables hold. A rejection is no failure but an answer, and its state stays:
 //! a policy that refuses most of its recipients must not load itself anew for each.
 
-use crate::context::{Context, Epochs, Purpose, Source};
+use crate::context::{Context, Purpose, Source, Surroundings};
 use crate::courier::COURIER_STATES_MAX;
 use crate::error::{LoadError, to_policy_error};
 use crate::guard::RUN_TIME_MAX;
@@ -18,7 +18,7 @@ use crate::types::message::LuaMessage;
 use config::MemoryLimits;
 use message::Draft;
 use mlua::{AnyUserData, Function, IntoLuaMulti, Lua, Value};
-use policy::{Event, Interest, PolicyError, Startup};
+use policy::{Event, Interest, PolicyError, Program, Startup};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,7 +28,7 @@ use tokio::sync::Semaphore;
 /// A loaded policy script.
 pub struct LuaPolicy {
     source: Mutex<Arc<Source>>,
-    epochs: Arc<Epochs>,
+    program: Arc<Surroundings>,
     shared: Shared,
     pub(crate) pool: Arc<Pool>,
     /// Who may hold a state for a session.
@@ -89,16 +89,16 @@ impl LuaPolicy {
         memory: MemoryLimits,
     ) -> Result<(LuaPolicy, Startup), LoadError> {
         let text = std::fs::read(path).map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
-        let epochs = Arc::new(Epochs::default());
-        let source = Source { path: path.to_owned(), text, run_time_max, memory, epochs: epochs.clone() };
+        let program = Arc::new(Surroundings::default());
+        let source = Source { path: path.to_owned(), text, run_time_max, memory, program: program.clone() };
         let shared = Shared::default();
         let context = Context::load(&source, &shared, purpose)?;
         let startup = context.run_init(&source, purpose)?;
-        context.warnings().iter().for_each(|line| tracing::warn!(target: "lua", "{line}"));
+        context.warnings(&startup).iter().for_each(|line| tracing::warn!(target: "lua", "{line}"));
         let pool = Arc::new(Pool::new(context.limits()));
         let courier_states = Arc::new(Semaphore::new(COURIER_STATES_MAX));
         let source = Mutex::new(Arc::new(source));
-        let policy = LuaPolicy { interest: context.interest(), source, epochs, shared, pool, courier_states };
+        let policy = LuaPolicy { interest: context.interest(), source, program, shared, pool, courier_states };
         policy.pool.put_back(context);
         Ok((policy, startup))
     }
@@ -232,9 +232,9 @@ impl LuaPolicy {
     pub(crate) fn read_again(&self) -> Result<(), LoadError> {
         let before = self.source();
         let text = std::fs::read(&before.path).map_err(|cause| LoadError::Read { path: before.path.clone(), cause })?;
-        let Source { path, run_time_max, memory, epochs, .. } = &*before;
+        let Source { path, run_time_max, memory, program, .. } = &*before;
         let source =
-            Source { path: path.clone(), text, run_time_max: *run_time_max, memory: *memory, epochs: epochs.clone() };
+            Source { path: path.clone(), text, run_time_max: *run_time_max, memory: *memory, program: program.clone() };
         let context = Context::load(&source, &self.shared, Purpose::Serve)?;
         if context.interest() != self.interest {
             return Err(LoadError::OtherEvents { path: path.clone() });
@@ -244,12 +244,12 @@ impl LuaPolicy {
         Ok(())
     }
 
-    /// Takes what to call when the script wants a new configuration epoch; the first counts.
-    pub(crate) fn tell_of_epochs(&self, wanted: Box<dyn Fn() + Send + Sync>) {
-        let _: Result<(), _> = self.epochs.0.set(wanted);
+    /// Takes what scripts may ask of the program; the first counts.
+    pub(crate) fn set_program(&self, program: Box<dyn Program>) {
+        let _: Result<(), _> = self.program.0.set(program);
     }
 
-    fn put_back<R>(&self, context: Context, answer: &Result<R, PolicyError>) {
+    pub(crate) fn put_back<R>(&self, context: Context, answer: &Result<R, PolicyError>) {
         if !matches!(answer, Err(PolicyError::Script { .. })) {
             self.pool.put_back(context);
         }

@@ -4,6 +4,7 @@
 //! event, and warnings for names nobody will ever raise. Fails when an event that takes one
 //! handler is given a second (KumoMTA behaviour).
 
+use crate::disposition::DISPOSITION;
 use config::nearest;
 use mlua::Function;
 use policy::Event;
@@ -62,7 +63,7 @@ impl Registry {
 
 fn warning(name: &str, handlers: &[Handler]) -> Option<String> {
     let place = &handlers.first()?.place;
-    if RAISED.contains(&name) {
+    if RAISED.contains(&name) || name.starts_with(DISPOSITION) {
         return None;
     }
     if NOT_RAISED.contains(&name) {
@@ -99,7 +100,7 @@ const RAISED: [&str; Event::ALL.len() + 3] = {
 };
 
 /// KumoMTA's other events. A row leaves this list when its event comes to life.
-const NOT_RAISED: [&str; 17] = [
+const NOT_RAISED: [&str; 16] = [
     "main",
     "shutdown_logging",
     "spool_message_enumerated",
@@ -116,5 +117,4 @@ const NOT_RAISED: [&str; 17] = [
     "tsa_init",
     "tsa_load_shaping_data",
     "should_enqueue_log_record",
-    "log_disposition_NAME",
 ];

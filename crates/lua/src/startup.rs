@@ -1,6 +1,8 @@
 //! What `init` asks to be started, collected option struct by option struct.
 
-use config::{BounceClassifier, EsmtpListener, HttpListener, LocalLogs, RedisThrottles, SpoolOptions};
+use config::{
+    BounceClassifier, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, RedisThrottles, SpoolOptions,
+};
 use policy::Startup;
 
 /// One entry of [`Startup`]; lets the `kumo` functions share their code.
@@ -33,6 +35,16 @@ impl StartupEntry for HttpListener {
 impl StartupEntry for LocalLogs {
     fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
         startup.local_logs.push(self);
+        Ok(())
+    }
+}
+
+impl StartupEntry for LogDispositionHook {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
+        if startup.log_disposition_hooks.iter().any(|hook| hook.name == self.name) {
+            return Err("a hook of that name was configured before");
+        }
+        startup.log_disposition_hooks.push(self);
         Ok(())
     }
 }

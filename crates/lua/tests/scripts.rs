@@ -16,6 +16,8 @@ mod limits;
 mod memory;
 #[path = "scripts/message.rs"]
 mod message_object;
+#[path = "scripts/messages.rs"]
+mod messages;
 #[path = "scripts/options.rs"]
 mod options;
 #[path = "scripts/registration.rs"]

@@ -11,6 +11,7 @@ mod conn_meta;
 mod courier;
 mod error;
 mod interest;
+mod program;
 mod startup;
 mod static_policy;
 
@@ -18,6 +19,7 @@ pub use conn_meta::ConnMeta;
 pub use courier::Courier;
 pub use error::{Disconnect, PolicyError};
 pub use interest::{Event, Interest};
+pub use program::{Injected, Program};
 pub use startup::Startup;
 pub use static_policy::StaticPolicy;
 
@@ -78,8 +80,8 @@ pub trait Policy: Send + Sync {
         Ok(())
     }
 
-    /// Takes what to call when the policy itself wants a new configuration epoch.
-    fn on_epoch(&self, _wanted: Box<dyn Fn() + Send + Sync>) {}
+    /// Takes what scripts may ask of the program; the first counts.
+    fn serves_in(&self, _program: Box<dyn Program>) {}
 
     /// A client connected; an error refuses it before the banner.
     fn smtp_server_connection_accepted(&self, _conn: ConnMeta) -> Answer<'_, ()> {
@@ -187,6 +189,12 @@ pub trait Policy: Send + Sync {
     /// A message ends because it was not delivered by its deadline; nothing that is done to it counts.
     fn deliver_by_missed(&self, _draft: Draft) -> Answer<'_, ()> {
         ready(())
+    }
+
+    /// A message was logged, and is still at hand: `log_disposition_NAME` of `kumo.configure_log_disposition_hook`. The
+    /// record is as the log has it.
+    fn log_disposition(&self, hook: &str, _draft: Draft, _record: serde_json::Value) -> Answer<'_, ()> {
+        unhandled("log_disposition", hook.to_owned())
     }
 
     /// A session of a queue whose protocol is `custom_lua` begins: what its constructor makes of one of the queues that

@@ -1,7 +1,8 @@
 //! What a policy asks to be started, as `init` collected it.
 
 use config::{
-    BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, MemoryLimits, RedisThrottles, SpoolOptions,
+    BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, MemoryLimits,
+    RedisThrottles, SpoolOptions,
 };
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
@@ -15,6 +16,8 @@ pub struct Startup {
     pub http_listeners: Vec<HttpListener>,
     /// `kumo.configure_local_logs`.
     pub local_logs: Vec<LocalLogs>,
+    /// `kumo.configure_log_disposition_hook`.
+    pub log_disposition_hooks: Vec<LogDispositionHook>,
     /// `kumo.configure_bounce_classifier`.
     pub bounce_classifier: Option<BounceClassifier>,
     /// `kumo.configure_redis_throttles`.

@@ -158,6 +158,7 @@ async fn serve_async(
         connectors,
         logs,
         classifier,
+        disposition_hooks: startup.log_disposition_hooks.clone(),
         metrics: Metrics::new()?,
         pressure: Pressure::new(pressure),
         orders: OrdersFile::open(&plan.dir)?,

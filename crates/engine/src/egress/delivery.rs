@@ -390,11 +390,12 @@ impl Delivery {
         self.engine.with_queue(|q, now| q.bears(now, self.conn.ready, bearing));
     }
 
-    /// Somebody was refused and the sender is to be told before that is forgotten: the rest waits for the retry.
+    /// Somebody was refused, and the sender or policy is to be told before that is forgotten: the rest waits for the retry.
     fn must_report_first(&self, queued: &Queued, outcome: &smtp_client::Outcome) -> bool {
         let is_refusal = |result: &RecipientResult| result.verdict == smtp_client::Verdict::Permanent;
         let config = || self.engine.with_queue(|q, _| q.config(queued.queue).unwrap_or_default());
-        outcome.results.iter().any(is_refusal) && config().delivery_reports.is_some()
+        let is_told = || !self.engine.disposition_hooks.is_empty() || config().delivery_reports.is_some();
+        outcome.results.iter().any(is_refusal) && is_told()
     }
 
     fn ended(&self, closing: &Closing) -> Ended {

@@ -67,16 +67,19 @@ impl Engine {
         self.commit(prepared).await
     }
 
-    /// Takes responsibility for a message of our own making, a report: the same way in, without the events of a
-    /// connection it never had.
-    pub(crate) async fn accept_own(&self, draft: Draft) -> Result<(), Refusal> {
+    /// Takes responsibility for a message of our own or of policy's making: the same way in, without the events of a
+    /// connection it never had. `deferred`: in memory is enough.
+    pub(crate) async fn accept_own(&self, mut draft: Draft, deferred: bool) -> Result<(), Refusal> {
         let fault = |error: String| {
             tracing::error!("{}: {error}", draft.id);
             refusal(Reply::enhanced(451, EnhancedCode::new(4, 3, 0), error))
         };
         let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| fault(e.to_string()))?;
-        self.configure(&queue).await.map_err(|e| fault(e.to_string()))?;
-        let prepared = Prepared { sealed: draft.seal(), queue, report: None, deferred: false };
+        if queue != NULL_QUEUE {
+            self.configure(&queue).await.map_err(|e| fault(e.to_string()))?;
+        }
+        let deferred = self.plan(&mut draft) && deferred;
+        let prepared = Prepared { sealed: draft.seal(), queue, report: None, deferred };
         self.commit(vec![prepared]).await.map(|_| ())
     }
 
@@ -121,11 +124,16 @@ impl Engine {
             self.configure(&queue).await.map_err(|e| self.refuse(arrival.profile, &e))?;
         }
         trace::add_supplemental(&mut draft, trace).map_err(|e| header_refusal(&e))?;
+        let deferred = self.plan(&mut draft) && arrival.profile.params.deferred_spool;
+        Ok(Prepared { sealed: draft.seal(), queue, report: fate.report, deferred })
+    }
+
+    /// Puts off a message to the time its scheduling allows; whether it may be in memory only, if the operator says so.
+    fn plan(&self, draft: &mut Draft) -> bool {
         if let Some(scheduling) = schedule::of(&draft.meta) {
             draft.due = schedule::next_attempt(&scheduling, draft.due);
         }
-        let deferred = arrival.profile.params.deferred_spool && !draft.force_sync && draft.due <= now;
-        Ok(Prepared { sealed: draft.seal(), queue, report: fate.report, deferred })
+        !draft.force_sync && draft.due <= self.clock.now().wall
     }
 
     /// The commit point and what follows it.

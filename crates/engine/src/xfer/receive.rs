@@ -13,7 +13,6 @@ use queue::schedule::{label_for, read_label};
 use queue::xfer::{self, Kept, bring_back, set_arrived, set_arriving, take_reason};
 use queue::{NULL_QUEUE, QueueName};
 use record::RecordType;
-use smtp_server::Admission;
 use smtp_wire::Reply;
 use spool::{Mark, Rewrite, SpoolError};
 use std::net::SocketAddr;
@@ -64,13 +63,7 @@ impl Engine {
     /// [`XferError::Later`] while no new mail is taken.
     pub fn room_for_arrival(&self, octets: u64) -> Result<Room, XferError> {
         self.knows_arrivals()?;
-        match self.pressure.admission() {
-            Admission::Open { octets_max } if octets <= octets_max => Ok(self.pressure.room_for(octets)),
-            _ => {
-                let reason = self.pressure.reason().unwrap_or_else(|| format!("no memory for {octets} octets"));
-                Err(XferError::Later(reason))
-            }
-        }
+        self.pressure.room_or_reason(octets).map_err(XferError::Later)
     }
 
     /// Keeps a message of another node, without delivering it; how it is known here. What is kept already is known as before.

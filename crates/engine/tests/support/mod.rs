@@ -70,6 +70,7 @@ pub async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) 
         logs: vec![LogWriter::open(logs).expect("a fresh directory")],
         orders: store::OrdersFile::open(&dir.join("spool")).expect("no orders"),
         classifier: None,
+        disposition_hooks: Vec::new(),
         metrics: Metrics::new().expect("a registry"),
         pressure: engine::pressure::Pressure::unlimited(),
         settings: EngineSettings {

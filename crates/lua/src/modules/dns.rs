@@ -12,6 +12,7 @@ use config::{DnsSettings, ResolverForm, Zones};
 use mlua::{IntoLua, Lua, Table, Value};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::path::Path;
 
 /// The module table.
 pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
@@ -28,6 +29,7 @@ pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
     dns.set("set_mx_negative_cache_ttl", lua.create_function(set_mx_negative_cache_ttl)?)?;
     dns.set("ptr_host", lua.create_function(ptr_host)?)?;
     dns.set("reverse_ip", lua.create_function(reverse_ip)?)?;
+    dns.set("load_resolv_conf", lua.create_function(load_resolv_conf)?)?;
     dns_lookup::add_to(lua, &dns)?;
     Ok(dns)
 }
@@ -58,6 +60,15 @@ fn define_resolver(lua: &Lua, (name, form): (String, Value)) -> mlua::Result<()>
         return Err(refused("define_resolver", &format!("`{name}` is one too many: expected at most {RESOLVERS_MAX}")));
     }
     set(lua, "define_resolver", |dns| _ = dns.named.insert(name, form))
+}
+
+/// A table that may be changed and given to `configure_resolver`.
+fn load_resolv_conf(lua: &Lua, path: Option<String>) -> mlua::Result<Value> {
+    let path = path.unwrap_or_else(|| RESOLV_CONF.to_owned());
+    let options = net::dns::resolv_conf_options(Path::new(&path));
+    let options = options.map_err(|e| refused("load_resolv_conf", &e.to_string()))?;
+    let json = serde_json::to_value(options).map_err(|e| refused("load_resolv_conf", &e.to_string()))?;
+    convert::to_lua(lua, &json)
 }
 
 fn configure_test_mta_sts(lua: &Lua, policies: BTreeMap<String, String>) -> mlua::Result<()> {
@@ -131,6 +142,8 @@ fn refused(name: &str, why: &str) -> mlua::Error {
     mlua::Error::runtime(format!("kumo.dns.{name}: {why}"))
 }
 
+/// Where the system says whom to ask.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// Resolvers a policy may define: each has a memory of its own.
 const RESOLVERS_MAX: usize = 16;
 

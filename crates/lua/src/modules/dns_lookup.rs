@@ -6,9 +6,9 @@
 //! remember answers and limit questions at a time; every question ends within [`LOOKUP_MAX`].
 
 use crate::context::Host;
-use crate::guard;
 use crate::modules::dns::reversed;
 use crate::names::Names;
+use crate::waiting;
 use config::IpLookupStrategy;
 use mlua::{IntoLua, Lua, LuaSerdeExt, Table, Value};
 use net::dns::MxCache;
@@ -17,7 +17,6 @@ use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Adds the functions to `kumo.dns`.
 pub(crate) fn add_to(lua: &Lua, dns: &Table) -> mlua::Result<()> {
@@ -143,20 +142,7 @@ fn resolver_of(lua: &Lua, name: &str, resolver: Option<&str>) -> mlua::Result<Ar
 
 /// The answer to a question, waited for as this handler may.
 async fn wait<T>(lua: &Lua, name: &str, question: impl Future<Output = T>) -> mlua::Result<T> {
-    let host = lua.app_data_ref::<Host>().map(|host| (host.throttles.clone(), host.may_wait));
-    let (throttles, may_wait) = host.ok_or_else(|| refused(name, "this state belongs to no policy"))?;
-    throttles.will_be_waited_for();
-    let question = tokio::time::timeout(LOOKUP_MAX, question);
-    let answer = match Handle::try_current() {
-        Ok(_) if may_wait => question.await,
-        Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
-            tokio::task::block_in_place(|| runtime.block_on(question))
-        }
-        _ => return Err(refused(name, "names are looked up while the program serves, not before")),
-    };
-    // Whoever waits takes no processor: the time a handler may run counts from here.
-    guard::restart(lua);
-    answer.map_err(|_| refused(name, "no answer in time"))
+    waiting::wait(lua, &format!("kumo.dns.{name}"), LOOKUP_MAX, question).await
 }
 
 fn refused(name: &str, why: &str) -> mlua::Error {

@@ -4,13 +4,13 @@
 
 use crate::context::Host;
 use crate::convert;
-use crate::modules::{dkim, dns, log, memory, on, reject, tuning, xfer};
+use crate::modules::{ceilings, dkim, dns, log, memory, messages, on, reject, tuning, xfer};
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
 use crate::types::throttle::{LuaThrottle, sleep_seconds};
 use config::{
     BounceClassifier, EgressPath, EgressPool, EgressSource, EsmtpListener, HttpListener, ListenerDomain, LocalLogs,
-    QueueConfig, RedisThrottles, SpoolOptions,
+    LogDispositionHook, QueueConfig, RedisThrottles, SpoolOptions,
 };
 use mlua::{Lua, Table, Value};
 use serde::Serialize;
@@ -25,10 +25,14 @@ pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
     log::add_to(lua, &kumo)?;
     tuning::add_to(lua, &kumo)?;
     memory::add_to(lua, &kumo)?;
+    messages::add_to(lua, &kumo)?;
+    ceilings::add_to(lua, &kumo)?;
     starts::<SpoolOptions>(lua, &kumo, "define_spool", "kumo.define_spool")?;
     starts::<EsmtpListener>(lua, &kumo, "start_esmtp_listener", "kumo.start_esmtp_listener")?;
     starts::<HttpListener>(lua, &kumo, "start_http_listener", "kumo.start_http_listener")?;
     starts::<LocalLogs>(lua, &kumo, "configure_local_logs", "kumo.configure_local_logs")?;
+    let name = "configure_log_disposition_hook";
+    starts::<LogDispositionHook>(lua, &kumo, name, "kumo.configure_log_disposition_hook")?;
     starts::<BounceClassifier>(lua, &kumo, "configure_bounce_classifier", "kumo.configure_bounce_classifier")?;
     starts::<RedisThrottles>(lua, &kumo, "configure_redis_throttles", "kumo.configure_redis_throttles")?;
     makes::<QueueConfig>(lua, &kumo, "make_queue_config", "kumo.make_queue_config")?;
@@ -77,9 +81,9 @@ fn makes<T: DeserializeOwned + Serialize + Send + Sync + Clone + 'static>(
 
 /// Does nothing before the program serves: everything is new then.
 fn bump_config_epoch(lua: &Lua, _: ()) -> mlua::Result<()> {
-    let epochs = lua.app_data_ref::<Host>().map(|host| host.epochs.clone());
-    if let Some(wanted) = epochs.as_ref().and_then(|epochs| epochs.0.get()) {
-        wanted();
+    let program = lua.app_data_ref::<Host>().map(|host| host.program.clone());
+    if let Some(program) = program.as_ref().and_then(|program| program.0.get()) {
+        program.bump_config_epoch();
     }
     Ok(())
 }

@@ -18,17 +18,48 @@ use sender_auth::{BodyHashes, Scratch};
 use smtp_wire::{Mailbox, ReversePath};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The draft, while it is lent.
+/// The draft, while it is lent, or one that the script made.
 pub(crate) struct LuaMessage {
     draft: Option<Draft>,
+    origin: Origin,
     /// Shared by all signatures of this body.
     hashes: BodyHashes,
+}
+
+/// Whose a message is.
+#[derive(Clone, Copy)]
+enum Origin {
+    /// The program's, which wants it back.
+    Lent,
+    /// The script's.
+    Made,
+    /// It was the script's; what it holds now is a copy.
+    Injected,
 }
 
 impl LuaMessage {
     /// Lends a draft to a script.
     pub fn lend(draft: Draft) -> LuaMessage {
-        LuaMessage { draft: Some(draft), hashes: BodyHashes::new() }
+        LuaMessage { draft: Some(draft), origin: Origin::Lent, hashes: BodyHashes::new() }
+    }
+
+    /// A draft that the script made.
+    pub fn make(draft: Draft) -> LuaMessage {
+        LuaMessage { draft: Some(draft), origin: Origin::Made, hashes: BodyHashes::new() }
+    }
+
+    /// What is to be injected; why not, if it is not the script's or was injected before.
+    pub fn injectable(&self) -> Result<Draft, &'static str> {
+        match (self.origin, &self.draft) {
+            (Origin::Made, Some(draft)) => Ok(draft.clone()),
+            (Origin::Made | Origin::Lent, _) => Err("the message is in a queue, or on its way there, already"),
+            (Origin::Injected, _) => Err("the message was injected already"),
+        }
+    }
+
+    /// It is the program's now.
+    pub fn is_injected(&mut self) {
+        self.origin = Origin::Injected;
     }
 
     /// Takes the draft back; `None` when that was done before.
@@ -82,7 +113,7 @@ fn envelope<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
     });
     methods.add_method_mut("recipient_list", |_, this, ()| Ok(list(&this.draft()?.envelope.recipients)));
     methods.add_method_mut("set_recipient", |_, this, value: Value| {
-        this.draft()?.envelope.set_recipients(recipients(value)?);
+        this.draft()?.envelope.set_recipients(recipients("msg:set_recipient", value)?);
         Ok(())
     });
 }
@@ -134,14 +165,14 @@ fn list(recipients: &[Mailbox]) -> Vec<LuaAddress> {
 
 /// One address or a list. An empty list is refused: a message to nobody would be accepted and
 /// lost; the way to drop one is the queue `null`.
-fn recipients(value: Value) -> mlua::Result<Vec<Mailbox>> {
+pub(crate) fn recipients(function: &str, value: Value) -> mlua::Result<Vec<Mailbox>> {
     let values: Vec<Value> = match value {
         Value::Table(table) => table.sequence_values().collect::<mlua::Result<_>>()?,
         one => vec![one],
     };
     if values.is_empty() {
-        return Err(mlua::Error::runtime("msg:set_recipient: an empty list: expected at least one address"));
+        return Err(mlua::Error::runtime(format!("{function}: an empty list: expected at least one address")));
     }
-    let null = || mlua::Error::runtime("msg:set_recipient: the null address cannot be a recipient");
-    values.iter().map(|v| LuaAddress::read("msg:set_recipient", v)?.0.ok_or_else(null)).collect()
+    let null = || mlua::Error::runtime(format!("{function}: the null address cannot be a recipient"));
+    values.iter().map(|v| LuaAddress::read(function, v)?.0.ok_or_else(null)).collect()
 }

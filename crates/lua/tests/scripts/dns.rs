@@ -5,6 +5,27 @@ use config::{DnsSettings, Duration, ResolverForm};
 use policy::Policy;
 
 #[test]
+fn the_system_s_resolvers_can_be_read_and_changed() {
+    let folder = tempfile::tempdir().expect("scratch folder");
+    let file = folder.path().join("resolv.conf");
+    std::fs::write(&file, "domain here.test\nsearch a.test b.test\nnameserver 192.0.2.1\noptions timeout:3 ndots:2\n")
+        .expect("writes");
+    let found = load(&format!(
+        "kumo.on('init', function() local c = kumo.dns.load_resolv_conf('{}') \
+         assert(c.name_servers[1].socket_addr == '192.0.2.1:53' and #c.name_servers == 1) \
+         assert(c.search[2] == 'b.test' and c.options.ndots == 2) \
+         c.options.timeout = '1s' c.name_servers = {{ '192.0.2.2:54' }} kumo.dns.configure_resolver(c) end)",
+        file.display()
+    ));
+    let form = found.startup.dns.resolver.expect("configured");
+    let config::ResolverForm::Hickory(options) = form else { panic!("{form:?}") };
+    assert_eq!(options.options.timeout.get().as_secs(), 1);
+    assert_eq!(options.name_servers[0].0.socket_addr.0, "192.0.2.2:54".parse().expect("an address"));
+    let gone = load_error("kumo.on('init', function() kumo.dns.load_resolv_conf('/nowhere/resolv.conf') end)");
+    assert!(gone.contains("kumo.dns.load_resolv_conf: ") && gone.contains("/nowhere/resolv.conf"), "{gone}");
+}
+
+#[test]
 fn settings_made_before_or_in_init_are_what_is_started_with() {
     let dns = load(
         "kumo.dns.set_mx_timeout('2s')

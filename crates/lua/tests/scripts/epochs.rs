@@ -1,7 +1,8 @@
 //! Configuration epochs: the policy file is read again, states of before end, and a script can ask for one.
 
 use crate::support::{load, now};
-use policy::{Policy, QueueParts};
+use message::{Draft, MessageId};
+use policy::{Injected, Policy, Program, QueueParts};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,10 +48,27 @@ fn a_state_in_use_when_an_epoch_begins_is_not_used_again_and_the_script_may_ask_
     assert_eq!((pool().as_deref(), pool().as_deref()), (Some("1"), Some("2")), "nobody listens yet");
     let wishes = Arc::new(AtomicUsize::new(0));
     let (heard, of_wish) = (wishes.clone(), Arc::downgrade(&policy));
-    policy.on_epoch(Box::new(move || {
+    policy.serves_in(Box::new(Desk(move || {
         heard.fetch_add(1, Ordering::SeqCst);
         of_wish.upgrade().into_iter().for_each(|policy| policy.reload().expect("reads again"));
-    }));
+    })));
     assert_eq!((pool().as_deref(), pool().as_deref()), (Some("3"), Some("1")));
     assert_eq!(wishes.load(Ordering::SeqCst), 2);
+}
+
+/// A program that only hears of epochs.
+struct Desk<F>(F);
+
+impl<F: Fn() + Send + Sync> Program for Desk<F> {
+    fn bump_config_epoch(&self) {
+        self.0();
+    }
+
+    fn message_id(&self) -> Option<MessageId> {
+        None
+    }
+
+    fn inject(&self, _draft: Draft, _deferred: bool) -> Injected<'_> {
+        Box::pin(std::future::ready(Err("not here".to_owned())))
+    }
 }

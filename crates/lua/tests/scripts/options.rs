@@ -3,6 +3,24 @@
 use crate::support::{assert_has, load, load_error};
 
 #[test]
+fn what_limits_come_to_can_be_computed_and_shown() {
+    load(
+        "local path = kumo.make_egress_path { max_message_rate = '1/s' } \
+         local queue = kumo.compute_queue_config_constraints(kumo.make_queue_config { max_message_rate = '30/m' }) \
+         local all = kumo.compute_egress_path_config_constraints(path, queue) \
+         assert(all.max_message_rate.value == 0.5 and all.max_message_rate.source.kind == 'other') \
+         assert(all.max_message_rate_declared.display == '1/s' and all.max_concurrent_dispatchers.value == 32) \
+         assert(kumo.compute_egress_path_config_constraints { connection_limit = 3 }.max_concurrent_dispatchers.value == 3) \
+         assert(kumo.format_egress_path_config_constraints(all):find('^ceilings:\\n.*max_message_rate: 30/m'))",
+    );
+    let error = load_error("kumo.format_egress_path_config_constraints { max_speed = 1 }");
+    assert!(
+        error.contains("kumo.format_egress_path_config_constraints: constraints: unknown field `max_speed`"),
+        "{error}"
+    );
+}
+
+#[test]
 fn unknown_options_name_field_value_and_expectation() {
     for (call, words) in [
         (

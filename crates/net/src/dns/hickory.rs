@@ -234,6 +234,33 @@ fn read_resolv_conf(path: &Path) -> Result<(Servers, ResolverOpts), DnsSetupErro
     Ok((servers, options))
 }
 
+/// What a file in the format of resolv.conf(5) says, as a policy would write it (`kumo.dns.load_resolv_conf`).
+///
+/// # Errors
+/// The file does not read, or names no server that can be asked.
+pub fn resolv_conf_options(path: &Path) -> Result<ResolverOptions, DnsSetupError> {
+    let (servers, options) = read_resolv_conf(path)?;
+    let address = |server: &NameServerConfig| {
+        let port = server.connections.first().map_or(config::DNS_PORT, |connection| connection.port);
+        SocketAddr::new(server.ip, port)
+    };
+    let addresses: Vec<SocketAddr> = servers.name_servers().iter().map(address).collect();
+    let text = |name: &Name| name.to_ascii().trim_end_matches('.').to_owned();
+    let query = QueryOptions {
+        attempts: options.attempts,
+        timeout: options.timeout.into(),
+        ndots: options.ndots,
+        edns0: options.edns0,
+        ..QueryOptions::default()
+    };
+    Ok(ResolverOptions {
+        domain: servers.domain().map(text),
+        search: servers.search().iter().map(text).collect(),
+        options: query,
+        ..ResolverOptions::asking(&addresses)
+    })
+}
+
 fn library_server(server: &NameServer) -> NameServerConfig {
     let address = server.socket_addr.0;
     let mut connections = match server.protocol {

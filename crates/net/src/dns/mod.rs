@@ -19,7 +19,7 @@ mod setup_error;
 mod zones;
 
 pub use build::build;
-pub use hickory::{HOST_ADDRESSES_MAX, HickoryResolver};
+pub use hickory::{HOST_ADDRESSES_MAX, HickoryResolver, resolv_conf_options};
 pub use mx_cache::{MxCache, MxCacheLimits};
 pub use setup_error::DnsSetupError;
 pub use zones::ZoneResolver;

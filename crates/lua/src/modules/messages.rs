@@ -1,0 +1,164 @@
+//! `kumo.make_message`, `kumo.generate_rfc3464_message`, `kumo.inject_message`: messages that a script makes.
+//!
+//! They exist while the program serves: before, there is nobody to give them an identity or to take them.
+
+use crate::context::{Host, Surroundings};
+use crate::convert;
+use crate::types::address::LuaAddress;
+use crate::types::message::{LuaMessage, now, recipients};
+use crate::waiting::wait;
+use bounce::{Notice, Told, is_notified};
+use bytes::Bytes;
+use clock::WallTime;
+use config::{EnclosedMessage, NonDeliveryReport};
+use message::{Draft, Envelope, Meta, TlsDemand};
+use mime::{Enclosed, Typed};
+use mlua::{BString, Lua, Table, UserDataRefMut, Value};
+use policy::Program;
+use record::LogRecord;
+use smtp_wire::command::Notify;
+use smtp_wire::{Mailbox, ReversePath};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Adds the functions to `kumo`.
+pub(crate) fn add_to(lua: &Lua, kumo: &Table) -> mlua::Result<()> {
+    kumo.set("make_message", lua.create_function(make)?)?;
+    kumo.set("generate_rfc3464_message", lua.create_function(generate)?)?;
+    kumo.set("inject_message", lua.create_async_function(inject)?)
+}
+
+fn make(lua: &Lua, (sender, recipient, content): (Value, Value, BString)) -> mlua::Result<LuaMessage> {
+    let sender = ReversePath(LuaAddress::read(MAKE, &sender)?.0);
+    let recipients = recipients(MAKE, recipient)?;
+    let content: Vec<u8> = content.into();
+    new(lua, MAKE, Envelope { sender, recipients, dsn: None, tls: TlsDemand::Usual }, |_| content)
+}
+
+/// Gives the message to the program, which has it on disk before this returns, or in memory only if `deferred`.
+async fn inject(lua: Lua, (mut message, deferred): (UserDataRefMut<LuaMessage>, Option<bool>)) -> mlua::Result<()> {
+    let draft = message.injectable().map_err(|e| refused(INJECT, &e))?;
+    let around = surroundings(&lua, INJECT)?;
+    let injection = program(&around, INJECT)?.inject(draft, deferred.unwrap_or(false));
+    wait(&lua, INJECT, INJECTION_MAX, injection).await?.map_err(|why| refused(INJECT, &why))?;
+    message.is_injected();
+    Ok(())
+}
+
+fn generate(
+    lua: &Lua,
+    (params, original, record): (Value, Option<UserDataRefMut<LuaMessage>>, Value),
+) -> mlua::Result<Option<LuaMessage>> {
+    let params: NonDeliveryReport = convert::options(GENERATE, &params)?;
+    let record = convert::to_json(lua, &record).map_err(|e| refused(GENERATE, &format!("log record: {e}")))?;
+    let record: LogRecord =
+        serde_json::from_value(record).map_err(|e| refused(GENERATE, &format!("log record: {e}")))?;
+    if !is_notified(&record, params.enable_bounce, params.enable_expiration) {
+        return Ok(None);
+    }
+    let wrong = |e| refused(GENERATE, &format!("sender {:?} of the log record: {e}", record.sender));
+    let recipients = vec![Mailbox::parse(&record.sender).map_err(wrong)?];
+    let mut original = original;
+    let original = original.as_mut().map(|message| Original::of(message)).transpose()?.unwrap_or_default();
+    let told = original.told(&record);
+    if told.is_empty() {
+        return Ok(None);
+    }
+    let tls = original.report_tls();
+    let notice = |id: &str| {
+        Notice {
+            record: &record,
+            reporting_mta: &Typed::new(params.reporting_mta.mta_type.clone(), params.reporting_mta.name.clone()),
+            recipients: told,
+            envelope_id: original.envelope.as_ref().and_then(|e| e.dsn.as_ref()?.envid.as_deref()),
+            enclosed: original.enclosed(params.include_original_message),
+            unique: if params.stable_content { &record.id } else { id },
+        }
+        .to_bytes()
+    };
+    let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None, tls };
+    new(lua, GENERATE, envelope, notice).map(Some)
+}
+
+/// What a report takes from the message it is about.
+#[derive(Default)]
+struct Original {
+    envelope: Option<Envelope>,
+    tls: TlsDemand,
+    head: Vec<u8>,
+    body: Bytes,
+}
+
+impl Original {
+    fn of(message: &mut LuaMessage) -> mlua::Result<Original> {
+        let draft = message.draft()?;
+        let tls = draft.tls_demand();
+        Ok(Original { envelope: Some(draft.envelope.clone()), tls, head: draft.head(), body: draft.body() })
+    }
+
+    /// The record's recipients, without those about whom the sender does not want to hear (RFC 3461 section 4.1).
+    fn told<'a>(&self, record: &'a LogRecord) -> Vec<Told<'a>> {
+        record.recipient.0.iter().filter_map(|address| self.told_of(address)).collect()
+    }
+
+    fn told_of<'a>(&self, address: &'a str) -> Option<Told<'a>> {
+        let wishes = self.envelope.as_ref().and_then(|envelope| {
+            let number = envelope.recipients.iter().position(|recipient| recipient.as_str() == address)?;
+            Some(envelope.dsn.as_ref()?.of(number))
+        });
+        let notify = wishes.and_then(|wishes| wishes.notify).unwrap_or(Notify::DEFAULT);
+        let orcpt = wishes.and_then(|wishes| wishes.orcpt.as_ref());
+        let original = orcpt.map(|orcpt| Typed::new(orcpt.address_type.as_str(), orcpt.address.as_str()));
+        notify.failure.then_some(Told { address, original })
+    }
+
+    /// RFC 8689 section 5: the report wants the same protection.
+    fn report_tls(&self) -> TlsDemand {
+        if self.tls == TlsDemand::Required { TlsDemand::Required } else { TlsDemand::Usual }
+    }
+
+    fn enclosed(&self, wanted: EnclosedMessage) -> Enclosed<'_> {
+        match wanted {
+            _ if self.envelope.is_none() => Enclosed::Nothing,
+            EnclosedMessage::No => Enclosed::Nothing,
+            EnclosedMessage::FullContent if self.tls != TlsDemand::Required => {
+                Enclosed::Message(&self.head, &self.body)
+            }
+            EnclosedMessage::HeadersOnly | EnclosedMessage::FullContent => Enclosed::Header(&self.head),
+        }
+    }
+}
+
+/// A message of the script's, due now.
+fn new(
+    lua: &Lua,
+    function: &str,
+    envelope: Envelope,
+    content: impl FnOnce(&str) -> Vec<u8>,
+) -> mlua::Result<LuaMessage> {
+    let around = surroundings(lua, function)?;
+    let id = program(&around, function)?.message_id().ok_or_else(|| refused(function, &"the program ends"))?;
+    let content = content(&id.to_string());
+    let due = WallTime::from_unix_micros(now().unix_micros());
+    Ok(LuaMessage::make(Draft::new(id, envelope, Meta::new(), content.into(), due)))
+}
+
+fn surroundings(lua: &Lua, function: &str) -> mlua::Result<Arc<Surroundings>> {
+    let host = lua.app_data_ref::<Host>().map(|host| host.program.clone());
+    host.ok_or_else(|| refused(function, &"this state belongs to no policy"))
+}
+
+fn program<'a>(around: &'a Surroundings, function: &str) -> mlua::Result<&'a dyn Program> {
+    let program = around.0.get().map(AsRef::as_ref);
+    program.ok_or_else(|| refused(function, &"it can be called while the program serves, not before"))
+}
+
+fn refused(function: &str, why: &dyn std::fmt::Display) -> mlua::Error {
+    mlua::Error::runtime(format!("{function}: {why}"))
+}
+
+const MAKE: &str = "kumo.make_message";
+const INJECT: &str = "kumo.inject_message";
+const GENERATE: &str = "kumo.generate_rfc3464_message";
+/// Longest time an injection may take: a disk that is slower than this counts as not answering.
+const INJECTION_MAX: Duration = Duration::from_secs(120);

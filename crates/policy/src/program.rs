@@ -1,0 +1,21 @@
+//! The program around a policy: what scripts may ask of it while it serves.
+
+use core::future::Future;
+use core::pin::Pin;
+use message::{Draft, MessageId};
+
+/// Handed to the policy once, before the first event ([`Policy::serves_in`](crate::Policy::serves_in)).
+pub trait Program: Send + Sync {
+    /// A new configuration epoch is to begin.
+    fn bump_config_epoch(&self);
+
+    /// A fresh identity for a message that policy makes; `None` once the program has ended.
+    fn message_id(&self) -> Option<MessageId>;
+
+    /// Takes responsibility for a message that policy made (`kumo.inject_message`): it is synced to disk and queued when this
+    /// returns, or in memory only if `deferred`. An error tells why not; nothing is kept then.
+    fn inject(&self, draft: Draft, deferred: bool) -> Injected<'_>;
+}
+
+/// What becomes of an injected message.
+pub type Injected<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;
