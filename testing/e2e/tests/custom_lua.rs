@@ -284,7 +284,8 @@ fn a_script_that_takes_nothing_is_given_up_for_a_while() {
             let (_, text) = http::get(node.http(), queue);
             let queue: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
             let messages = queue["messages"].as_array().expect("a list");
-            let untried = |message: &&Value| message["why"] == "DestinationIsDead" && message["message"]["num_attempts"] == 0;
+            let untried =
+                |message: &&Value| message["why"] == "DestinationIsDead" && message["message"]["num_attempts"] == 0;
             (messages.len() == 50 && messages.iter().filter(untried).count() >= 40).then_some(())
         });
         let tried = node.metric("total_messages_transfail{service=\"lua\"}");
@@ -395,7 +396,8 @@ fn a_kill_loses_nothing() {
     // An empty server is no sign: so it is too, while it still reads its spool.
     let all: BTreeSet<String> = (0..100).map(|n| format!("k{n}")).collect();
     until(LATER, "all of them", || {
-        let delivered: BTreeSet<String> = setup.calls("batch").into_iter().flat_map(|call| call[2..].to_vec()).collect();
+        let delivered: BTreeSet<String> =
+            setup.calls("batch").into_iter().flat_map(|call| call[2..].to_vec()).collect();
         (delivered == all).then_some(())
     });
     node.await_empty(LATER);
