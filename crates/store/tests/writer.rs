@@ -10,7 +10,7 @@ use spool::fault::FaultDisk;
 use spool::{Disk, FileInfo, FileName, Mark, Page, ReadPages, Recovery, Rewrite, SegmentLog, Settings, SpoolError};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{Options, SpoolHandle};
 use support::until;
 
