@@ -1,6 +1,6 @@
 //! What the log's tests share: messages made from a number (`messages`), and a rig (`rig.rs`) that runs a log against
 //! a model of what it has promised.
-#![allow(dead_code, reason = "each test binary uses its part")]
+#![allow(dead_code, unused_imports, reason = "each test binary uses its part")]
 
 #[path = "../messages/mod.rs"]
 mod messages;
