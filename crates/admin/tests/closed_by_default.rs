@@ -1,43 +1,15 @@
 //! The HTTP face as a stranger and as a trusted peer meet it, over real sockets.
 
+mod support;
+
 use admin::{AdminError, HttpService};
 use config::HttpListener;
-use engine::{Engine, EngineParts, EngineSettings};
-use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
-use policy::StaticPolicy;
+use engine::Engine;
+use engine::pressure::Pressure;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
-use telemetry::Metrics;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-
-fn engine(dir: &Path) -> Engine {
-    let (spool, recovery) = store::open(dir, store::Options::default()).expect("a fresh spool");
-    let nobody = HickoryResolver::asking(&[([127, 0, 0, 1], 9).into()]).expect("sound");
-    let settings = EngineSettings {
-        hostname: "mx.test".to_owned(),
-        node_id: uuid::Uuid::from_u128(1),
-        resident_bytes_max: 1 << 20,
-        seed: 7,
-    };
-    let engine = Engine::new(EngineParts {
-        policy: Arc::new(StaticPolicy),
-        spool,
-        mx: Arc::new(MxCache::new(Arc::new(nobody), MxCacheLimits::default())),
-        connectors: net::tls::Connectors::new(None).expect("roots"),
-        logs: Vec::new(),
-        orders: store::OrdersFile::open(dir).expect("no orders"),
-        classifier: None,
-        disposition_hooks: Vec::new(),
-        metrics: Metrics::new().expect("a registry"),
-        pressure: engine::pressure::Pressure::unlimited(),
-        settings,
-    });
-    engine.start(recovery);
-    engine
-}
 
 async fn serve(engine: &Engine, trusted: &str) -> SocketAddr {
     let options =
@@ -60,7 +32,7 @@ async fn get(from: SocketAddr, path: &str, header: &str) -> String {
 #[tokio::test]
 async fn metrics_are_for_trusted_hosts_and_liveness_for_all() {
     let dir = tempfile::tempdir().expect("scratch");
-    let engine = engine(dir.path());
+    let engine = support::engine(dir.path(), Pressure::unlimited());
     let (open, closed) = (serve(&engine, "127.0.0.1").await, serve(&engine, "192.0.2.1").await);
     engine.metrics().total_messages_received.with_label_values(&["esmtp_listener"]).inc();
 
@@ -89,7 +61,7 @@ fn an_option_that_cannot_be_honoured_is_refused() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let dir = tempfile::tempdir().expect("scratch");
     runtime.block_on(async {
-        let engine = engine(dir.path());
+        let engine = support::engine(dir.path(), Pressure::unlimited());
         let options = HttpListener { use_tls: true, ..HttpListener::default() };
         assert!(matches!(HttpService::new(engine.clone(), &options), Err(AdminError::Tls)));
         engine.drain(Duration::from_secs(10)).await;

@@ -1,16 +1,15 @@
 //! `check-liveness` says why no new mail is taken, and when to ask again.
 
+mod support;
+
 use admin::HttpService;
 use config::{HttpListener, MemoryLimits, MinFree};
+use engine::Engine;
 use engine::pressure::{Memory, Pressure, PressureSettings, Volume};
-use engine::{Engine, EngineParts, EngineSettings};
-use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
-use policy::StaticPolicy;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use telemetry::Metrics;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -26,32 +25,13 @@ impl Memory for Used {
 }
 
 async fn engine(dir: &Path, used: u64, volumes: Vec<Volume>) -> Engine {
-    let (spool, recovery) = store::open(dir, store::Options::default()).expect("a fresh spool");
-    let nobody = HickoryResolver::asking(&[([127, 0, 0, 1], 9).into()]).expect("sound");
-    let engine = Engine::new(EngineParts {
-        policy: Arc::new(StaticPolicy),
-        spool,
-        mx: Arc::new(MxCache::new(Arc::new(nobody), MxCacheLimits::default())),
-        connectors: net::tls::Connectors::new(None).expect("roots"),
-        logs: Vec::new(),
-        orders: store::OrdersFile::open(dir).expect("no orders"),
-        classifier: None,
-        disposition_hooks: Vec::new(),
-        metrics: Metrics::new().expect("a registry"),
-        pressure: Pressure::new(PressureSettings {
-            limits: MemoryLimits { soft: Some(1000), ..MemoryLimits::default() },
-            memory: Arc::new(Used(used)),
-            volumes,
-            delivers_when_spool_unhealthy: false,
-        }),
-        settings: EngineSettings {
-            hostname: "mx.test".to_owned(),
-            node_id: uuid::Uuid::from_u128(1),
-            resident_bytes_max: 1 << 20,
-            seed: 7,
-        },
+    let pressure = Pressure::new(PressureSettings {
+        limits: MemoryLimits { soft: Some(1000), ..MemoryLimits::default() },
+        memory: Arc::new(Used(used)),
+        volumes,
+        delivers_when_spool_unhealthy: false,
     });
-    engine.start(recovery);
+    let engine = support::engine(dir, pressure);
     engine.watch_pressure().await;
     engine
 }

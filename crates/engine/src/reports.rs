@@ -184,22 +184,13 @@ const FULL_OCTETS_MAX: usize = 50_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use message::{MessageId, Settled};
+    use message::MessageId;
     use smtp_wire::{Dsn, EnhancedCode};
 
     fn message(created: WallTime, due: WallTime) -> Message {
         let id = message::IdGenerator::new([0; 6], 0).next(created);
         assert_ne!(id, MessageId::from_bytes([0; 16]));
-        Message {
-            id,
-            due,
-            place: None,
-            size: 1,
-            attempts: 0,
-            recipients: 1,
-            settled: Settled::default(),
-            resident: None,
-        }
+        Message::bare(id, due)
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use support::{Report, ToNext, send, start};
+use support::{Report, ToNext, send, start, until};
 use tokio::sync::mpsc;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,12 +35,7 @@ async fn a_message_that_does_not_read_is_set_aside_and_the_others_are_delivered(
     subjects.sort();
     assert_eq!(subjects, ["one", "three"]);
     let set_aside = || again.metrics().spool_set_aside.get();
-    let counted = async {
-        while set_aside() == 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), counted).await.expect("the damaged one is counted");
+    until("the damaged one is counted", || set_aside() > 0).await;
     assert_eq!(set_aside(), 1);
     again.drain(Duration::from_secs(10)).await;
     last.drain(Duration::from_secs(10)).await;

@@ -1,9 +1,10 @@
 //! An engine whose memory and disks are short, as SMTP clients meet it over real sockets.
 
-use config::{EsmtpListener, MemoryLimits, MinFree};
+mod support;
+
+use config::{MemoryLimits, MinFree};
+use engine::Engine;
 use engine::pressure::{Memory, Pressure, PressureSettings, Volume};
-use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
-use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use policy::StaticPolicy;
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
@@ -11,9 +12,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use telemetry::Metrics;
+use support::until;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 const MIB: u64 = 1 << 20;
 
@@ -36,37 +37,15 @@ impl Memory for Said {
 
 /// Hard 1000 MiB, soft 750, low 600, cut 975.
 async fn start(memory: &Arc<Said>, dir: &Path, volumes: Vec<Volume>) -> (Engine, SocketAddr) {
-    let (spool, recovery) = store::open(&dir.join("spool"), store::Options::default()).expect("a fresh spool");
-    let nobody = HickoryResolver::asking(&[([127, 0, 0, 1], 9).into()]).expect("sound");
-    let engine = Engine::new(EngineParts {
-        policy: Arc::new(StaticPolicy),
-        spool,
-        mx: Arc::new(MxCache::new(Arc::new(nobody), MxCacheLimits::default())),
-        connectors: net::tls::Connectors::new(None).expect("roots"),
-        logs: Vec::new(),
-        orders: store::OrdersFile::open(&dir.join("spool")).expect("no orders"),
-        classifier: None,
-        disposition_hooks: Vec::new(),
-        metrics: Metrics::new().expect("a registry"),
-        pressure: Pressure::new(PressureSettings {
-            limits: MemoryLimits { hard: Some(1000 * MIB), ..MemoryLimits::default() },
-            memory: memory.clone(),
-            volumes,
-            delivers_when_spool_unhealthy: false,
-        }),
-        settings: EngineSettings {
-            hostname: "mx.test".to_owned(),
-            node_id: uuid::Uuid::from_u128(1),
-            resident_bytes_max: 1 << 20,
-            seed: 7,
-        },
+    let pressure = Pressure::new(PressureSettings {
+        limits: MemoryLimits { hard: Some(1000 * MIB), ..MemoryLimits::default() },
+        memory: memory.clone(),
+        volumes,
+        delivers_when_spool_unhealthy: false,
     });
-    engine.start(recovery);
+    let engine = support::engine(Arc::new(StaticPolicy), dir, Vec::new(), pressure);
     engine.watch_pressure().await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
-    let address = listener.local_addr().expect("bound");
-    let service = EsmtpService::new(engine.clone(), EsmtpListener::default()).expect("defaults");
-    tokio::spawn(service.serve(listener));
+    let address = support::listen(&engine).await;
     (engine, address)
 }
 
@@ -89,15 +68,6 @@ async fn say(stream: &mut BufReader<TcpStream>, line: &str) -> String {
     answer
 }
 
-/// Waits until the watchers have seen it.
-async fn seen(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what}: never");
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn who_waits_for_room_makes_unused_memory_go_back_to_the_system() {
     let dir = tempfile::tempdir().expect("scratch");
@@ -110,7 +80,7 @@ async fn who_waits_for_room_makes_unused_memory_go_back_to_the_system() {
         let pressure = engine.pressure().clone();
         async move { drop(pressure.room_to_load(50 * MIB).await) }
     });
-    seen("a purge", || memory.purges.load(Ordering::Relaxed) > 0).await;
+    until("a purge", || memory.purges.load(Ordering::Relaxed) > 0).await;
     memory.used.store(100 * MIB, Ordering::Relaxed);
     tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("there is room").expect("no panic");
 }
@@ -125,17 +95,17 @@ async fn above_the_soft_limit_clients_hear_421_and_below_it_mail_is_taken_again(
     assert_eq!(engine.metrics().memory_limit.get(), (750 * MIB) as i64);
 
     memory.used.store(760 * MIB, Ordering::Relaxed);
-    seen("load shedding", || engine.pressure().reason().is_some()).await;
+    until("load shedding", || engine.pressure().reason().is_some()).await;
     let (_, banner) = connect(address).await;
     assert_eq!(banner, "421 4.3.2 mx.test load shedding. Try later\r\n");
     assert!(say(&mut early, "EHLO client.test").await.starts_with("250 "), "only mail is refused");
     let answer = say(&mut early, "MAIL FROM:<a@b.test>").await;
     assert_eq!(answer, "421 4.3.2 mx.test load shedding. Try later\r\n");
     assert_eq!(engine.metrics().memory_over_limit_count.get(), 1);
-    seen("a purge", || memory.purges.load(Ordering::Relaxed) > 0).await;
+    until("a purge", || memory.purges.load(Ordering::Relaxed) > 0).await;
 
     memory.used.store(690 * MIB, Ordering::Relaxed);
-    seen("room", || engine.pressure().reason().is_none()).await;
+    until("room", || engine.pressure().reason().is_none()).await;
     let (mut late, banner) = connect(address).await;
     assert!(banner.starts_with("220 "), "{banner}");
     let answer = say(&mut late, &format!("MAIL FROM:<a@b.test> SIZE={}", 21 << 20)).await;
@@ -175,7 +145,7 @@ async fn content_in_progress_goes_on_above_the_soft_limit_and_is_cut_near_the_ha
         client.write_all(b"Subject: half\r\n\r\nhalf of it\r\n").await.expect("writes");
     }
     memory.used.store(900 * MIB, Ordering::Relaxed);
-    seen("load shedding", || engine.pressure().reason().is_some()).await;
+    until("load shedding", || engine.pressure().reason().is_some()).await;
     let answer = say(&mut finishes, ".").await;
     assert!(answer.starts_with("250 OK ids="), "{answer}");
 
@@ -203,7 +173,7 @@ async fn a_burst_is_cut_as_it_comes_whenever_memory_is_looked_at() {
     }
     // Every look finds room for half a MiB: only what content takes between two looks is too much.
     memory.used.store(974 * MIB + MIB / 2, Ordering::Relaxed);
-    seen("load shedding", || engine.pressure().reason().is_some()).await;
+    until("load shedding", || engine.pressure().reason().is_some()).await;
     let content = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcd\r\n".repeat(65_536);
     // The server may stop listening before the end.
     let _ = client.write_all(content.as_bytes()).await;
@@ -236,14 +206,14 @@ async fn a_disk_without_the_room_it_shall_keep_refuses_mail_until_it_has_it() {
     std::fs::remove_file(&path).expect("removes");
     symlink("/proc", &path).expect("symlink");
     let begun = Instant::now();
-    seen("room", || engine.pressure().reason().is_none()).await;
+    until("room", || engine.pressure().reason().is_none()).await;
     assert!(begun.elapsed() < Duration::from_secs(5), "took {:?}", begun.elapsed());
     let (mut client, banner) = connect(address).await;
     assert!(banner.starts_with("220 "), "{banner}");
 
     std::fs::remove_file(&path).expect("removes");
     symlink("/", &path).expect("symlink");
-    seen("a full disk", || engine.pressure().reason().is_some()).await;
+    until("a full disk", || engine.pressure().reason().is_some()).await;
     let answer = say(&mut client, "MAIL FROM:<a@b.test>").await;
     assert_eq!(answer, "421 4.3.2 mx.test disk is too full. Try later\r\n");
     engine.drain(Duration::from_secs(10)).await;

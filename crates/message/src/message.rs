@@ -42,6 +42,21 @@ pub struct Resident {
 }
 
 impl Message {
+    /// A message of one octet for one recipient, of which nothing is in memory and nothing was tried: what whoever only moves
+    /// messages about begins with (tests and measurements).
+    pub fn bare(id: MessageId, due: WallTime) -> Message {
+        Message {
+            id,
+            due,
+            place: None,
+            size: 1,
+            attempts: 0,
+            recipients: 1,
+            settled: Settled::default(),
+            resident: None,
+        }
+    }
+
     /// The queued form of a sealed message, all of it in memory. It has at most 65 535 recipients.
     pub fn resident(sealed: Sealed, place: Option<Place>) -> Message {
         let Sealed { id, envelope, meta, head, body, due } = sealed;

@@ -3,7 +3,8 @@
 //! In: a base URL, then paths and bodies. Out: status and content of each answer, at most [`ANSWER_OCTETS_MAX`]. Fails with
 //! [`HttpError`]. A request on a connection that was idle and breaks is sent once more on a new one, so requests must bear to be
 //! said twice. Names are looked up as the system does, since nodes know each other by what stands in `/etc/hosts` too. Has no
-//! deadlines of its own: whoever asks may drop the request. HTTP itself is hyper's.
+//! deadlines of its own: whoever asks may drop the request. HTTP itself is hyper's. `mta_sts::fetch` makes its one request with
+//! the same [`handshake`].
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
@@ -144,7 +145,8 @@ impl HttpClient {
     }
 }
 
-async fn handshake<S>(driver: &mut JoinSet<()>, stream: S) -> Result<SendRequest<Full<Bytes>>, HttpError>
+/// HTTP on a stream; `driver` is what moves its octets, for as long as it lives.
+pub(crate) async fn handshake<S>(driver: &mut JoinSet<()>, stream: S) -> Result<SendRequest<Full<Bytes>>, HttpError>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

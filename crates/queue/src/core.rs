@@ -717,19 +717,11 @@ mod tests {
     use crate::ready::{Destination, Route};
     use clock::WallTime;
     use config::{EgressPath, EgressSource};
-    use message::{IdGenerator, Place, Settled};
+    use message::{IdGenerator, Place};
 
     fn message() -> Message {
-        Message {
-            id: IdGenerator::new([0; 6], 1).next(WallTime::EPOCH),
-            due: WallTime::EPOCH,
-            place: Some(Place { segment: 1, offset: 0, index: 0 }),
-            size: 1,
-            attempts: 0,
-            recipients: 1,
-            settled: Settled::default(),
-            resident: None,
-        }
+        let place = Some(Place { segment: 1, offset: 0, index: 0 });
+        Message { place, ..Message::bare(IdGenerator::new([0; 6], 1).next(WallTime::EPOCH), WallTime::EPOCH) }
     }
 
     /// No caller can lose a wake-up, so a test takes one away: what then stands still is found, named and set going.

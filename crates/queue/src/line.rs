@@ -258,7 +258,7 @@ const OCTETS_OF_A_TURN: u64 = 64 << 10;
 mod tests {
     use super::*;
     use clock::{Duration, Instant};
-    use message::{IdGenerator, Settled};
+    use message::IdGenerator;
 
     /// A line, and who put in what.
     struct Rig {
@@ -288,16 +288,7 @@ mod tests {
             self.small.retain(|small| *small != queue);
             self.small.extend(is_small.then_some(queue));
             for _ in 0..count {
-                let message = Message {
-                    id: self.ids.next(WallTime::EPOCH),
-                    due: WallTime::EPOCH,
-                    place: None,
-                    size,
-                    attempts: 0,
-                    recipients: 1,
-                    settled: Settled::default(),
-                    resident: None,
-                };
+                let message = Message { size, ..Message::bare(self.ids.next(WallTime::EPOCH), WallTime::EPOCH) };
                 self.made.push(message.id);
                 let slot = self.messages.insert_waiting(QueueKey::of_test(queue), message, Instant::ZERO);
                 self.line.push_back(&mut self.messages, QueueKey::of_test(queue), slot, (is_small, deadline));

@@ -461,7 +461,7 @@ const WAITING: SlotNumber = SlotNumber::MAX - 1;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use message::{Place, Settled};
+    use message::Place;
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
@@ -469,17 +469,7 @@ mod tests {
         let mut id = [0; 16];
         id[..4].copy_from_slice(&number.to_le_bytes());
         let place = (!number.is_multiple_of(3)).then_some(Place { segment: 1, offset: 0, index: 0 });
-        let id = MessageId::from_bytes(id);
-        Message {
-            id,
-            due: WallTime::EPOCH,
-            place,
-            size: 1,
-            attempts: 0,
-            recipients: 1,
-            settled: Settled::default(),
-            resident: None,
-        }
+        Message { place, ..Message::bare(MessageId::from_bytes(id), WallTime::EPOCH) }
     }
 
     #[test]

@@ -129,6 +129,43 @@ fn nobody_is_asked_about_who_could_not_go_and_all_go_in_the_end() {
 }
 
 #[test]
+fn policy_is_not_asked_while_there_is_no_room() {
+    let mut rig = Rig::new();
+    rig.core.ask_before_ready();
+    let narrow = path(serde_json::json!({"max_ready": 1, "connection_limit": 1}));
+    for name in ["x.test", "y.test"] {
+        rig.routed(name, config(serde_json::json!({})), route(&[("a", 1)], &narrow, ROOMY));
+    }
+    rig.admit("x.test", 1);
+    let first = take(&mut rig).expect("there is room");
+    rig.core.passed(rig.now, first);
+    asks(&mut rig);
+    rig.admit("y.test", 1);
+    assert_eq!(asks(&mut rig), 0, "nobody is called");
+    assert!(take(&mut rig).is_none(), "and who comes is not asked");
+    let conn = rig.opened()[0];
+    assert!(rig.deliver(conn));
+    assert_eq!(asks(&mut rig), 1, "there is room");
+    assert!(take(&mut rig).is_some());
+}
+
+#[test]
+fn policy_is_not_asked_while_no_source_may_be_chosen() {
+    let mut rig = Rig::new();
+    rig.core.ask_before_ready();
+    let seldom = path(serde_json::json!({"source_selection_rate": "1/h"}));
+    rig.routed("d.test", config(serde_json::json!({})), route(&[("a", 1)], &seldom, ROOMY));
+    rig.admit("d.test", 2);
+    let first = take(&mut rig).expect("the source may be chosen");
+    rig.core.passed(rig.now, first);
+    assert_eq!(rig.ready(), [("a".to_owned(), 1)]);
+    asks(&mut rig);
+    assert!(take(&mut rig).is_none(), "there is room, and no source");
+    rig.pass(Duration::from_secs(3601));
+    assert!(take(&mut rig).is_some(), "once more");
+}
+
+#[test]
 fn a_rate_is_asked_before_policy() {
     let mut rig = rig(serde_json::json!({"max_message_rate": "1/h"}));
     rig.admit("d.test", 2);

@@ -128,6 +128,33 @@ fn a_queue_waits_for_the_answer_and_asks_only_when_there_is_a_way() {
 }
 
 #[test]
+fn a_queue_that_finds_no_room_asks_for_no_grant() {
+    let mut rig = one(json!({"max_message_rate": "60/m,max_burst=9"}), free(json!({"max_ready": 2})));
+    rig.admit("x.test", 5);
+    let question = questions(&mut rig).remove(0);
+    answer(&mut rig, &question, 2, Duration::ZERO);
+    assert_eq!(rig.ready(), [("a".into(), 2)], "no grant is left, and no room");
+    rig.admit("x.test", 1);
+    assert!(questions(&mut rig).is_empty(), "it would be lost");
+    let (conn, _) = opened(&mut rig)[0];
+    assert!(rig.deliver(conn));
+    assert_eq!(questions(&mut rig).len(), 1, "there is room");
+}
+
+#[test]
+fn a_source_that_has_to_be_asked_for_is_a_way_and_comes_behind_the_queues_rate() {
+    let mut rig = one(json!({"max_message_rate": "60/m,max_burst=9"}), free(json!({"source_selection_rate": "2/h"})));
+    rig.admit("x.test", 1);
+    for name in ["kumomta.queue_message_rate.x.test:", "kumomta.source_selection_rate."] {
+        assert_eq!(rig.ready(), [("a".into(), 0)]);
+        let question = questions(&mut rig).remove(0);
+        assert!(names(&question)[0].starts_with(name), "{name}: {:?}", names(&question));
+        answer(&mut rig, &question, 1, Duration::ZERO);
+    }
+    assert_eq!(rig.ready(), [("a".into(), 1)]);
+}
+
+#[test]
 fn a_source_is_asked_for_in_its_turn_and_a_refusal_gives_the_turn_to_the_next() {
     let mut rig = cluster();
     let mut ways = route(&[("a", 1), ("b", 1)], &path(free(json!({}))), ROOMY);

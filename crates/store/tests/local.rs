@@ -1,5 +1,7 @@
 //! One file per message on real files: what goes in comes back, whatever ends the process in between.
 
+mod support;
+
 use bytes::Bytes;
 use clock::WallTime;
 use message::{Envelope, MessageId, Meta, Place, Resident, Sealed, Settled, TlsDemand};
@@ -10,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use store::{Kind, Options, Recovering, SpoolHandle, StoreError};
+use support::until;
 
 fn options() -> Options {
     let queue_of = |_: &Envelope, meta: &Meta| meta.get("n").map(|n| format!("q{n}")).unwrap_or_default();
@@ -353,15 +356,6 @@ async fn while_no_message_can_be_written_it_says_why_and_it_goes_on_by_itself() 
     spool.append(vec![vec![sealed(4, 1)]]).await.expect("durable again");
     spool.close().await.expect("ends well");
     assert_eq!(files_in(dir.path()).len(), 2, "nothing is left of what was refused, nor of the tries");
-}
-
-/// Gives other tasks the time to run until `done`; a test that hangs fails here.
-async fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !done() {
-        assert!(Instant::now() < end, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
 }
 
 #[tokio::test]

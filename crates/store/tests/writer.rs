@@ -1,5 +1,7 @@
 //! The writer thread over a disk in memory that can be held and broken.
 
+mod support;
+
 use bytes::Bytes;
 use clock::WallTime;
 use message::{Envelope, MessageId, Meta, Sealed, Settled, TlsDemand};
@@ -8,8 +10,9 @@ use spool::fault::FaultDisk;
 use spool::{Disk, FileInfo, FileName, Mark, Page, ReadPages, Recovery, Rewrite, SegmentLog, Settings, SpoolError};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use store::{Options, SpoolHandle};
+use support::until;
 
 /// A disk whose syncs of segments can be held. Housekeeping fills spare files meanwhile.
 #[derive(Clone, Default)]
@@ -118,15 +121,6 @@ fn sealed(number: u32, octets: usize) -> Sealed {
 fn spawn_append(spool: &SpoolHandle, number: u32, octets: usize) -> tokio::task::JoinHandle<Result<(), SpoolError>> {
     let spool = spool.clone();
     tokio::spawn(async move { spool.append(vec![vec![sealed(number, octets)]]).await.map(|_| ()) })
-}
-
-/// Gives other tasks the time to run until `done`; a test that hangs fails here.
-async fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !done() {
-        assert!(Instant::now() < end, "never: {what}");
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
 }
 
 /// Returns once housekeeping has nothing more to do: it would meet the fault that is meant for a commit.

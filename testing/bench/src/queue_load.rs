@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::ensure;
 use clock::{Duration, Instant, Now, WallTime};
 use config::{EgressPath, EgressSource, QueueConfig};
-use message::{IdGenerator, Message, MessageId, Place as SpoolPlace, Settled};
+use message::{IdGenerator, Message, MessageId, Place as SpoolPlace};
 use queue::{
     Action, Criteria, Destination, Effect, Epoch, Leg, Opening, Order, OrderId, QueueCore, QueueSettings, Route, Take,
 };
@@ -152,15 +152,12 @@ impl Rig {
         let mut ids = Vec::with_capacity(count as usize);
         for number in 0..count {
             let message = Message {
-                id: self.ids.next(self.now.wall),
                 // Over some seconds, as retries are.
                 due: self.now.wall + DUE_IN - Duration::from_millis(u64::from(number % 4096)),
                 place: Some(SpoolPlace { segment: 1, offset: number, index: 0 }),
                 size: 10_240,
                 attempts: 1,
-                recipients: 1,
-                settled: Settled::default(),
-                resident: None,
+                ..Message::bare(self.ids.next(self.now.wall), self.now.wall)
             };
             ids.push(message.id);
             self.core.admit(self.now, &names[number as usize % names.len()], message);

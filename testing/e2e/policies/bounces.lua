@@ -5,17 +5,10 @@
 --   BOUNCES_BROKEN: mail to source.test fails in get_queue_config
 -- The second listener relays for nobody.
 local kumo = require 'kumo'
+local base = require 'base'
 local DIR = os.getenv 'BOUNCES_DIR'
 
-local function options(name)
-  return load('return { ' .. (os.getenv(name) or '') .. ' }')()
-end
-
 kumo.on('init', function()
-  for _, name in ipairs { 'data', 'meta' } do
-    kumo.define_spool { name = name, path = DIR .. '/' .. name }
-  end
-  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s', meta = { 'seen' } }
   local files = {}
   for file in (os.getenv 'BOUNCES_RULES' or ''):gmatch '[^:]+' do
     files[#files + 1] = file
@@ -23,20 +16,16 @@ kumo.on('init', function()
   if #files > 0 then
     kumo.configure_bounce_classifier { files = files, cache_size = 16 }
   end
-  kumo.start_http_listener { listen = '127.0.0.1:0' }
+  local esmtp = {}
   for _, relay_hosts in ipairs { { '127.0.0.1' }, {} } do
-    kumo.start_esmtp_listener {
-      listen = '127.0.0.1:0',
-      hostname = 'bounces.test',
-      relay_hosts = relay_hosts,
-      batch_handling = 'BatchByDomain',
-    }
+    table.insert(esmtp, { hostname = 'bounces.test', relay_hosts = relay_hosts, batch_handling = 'BatchByDomain' })
   end
+  base.serve(DIR, { logs = { meta = { 'seen' } }, esmtp = esmtp })
 end)
 
 kumo.on('get_listener_domain', function(domain)
   if domain == 'report.test' then
-    return kumo.make_listener_domain(options 'BOUNCES_DOMAIN')
+    return kumo.make_listener_domain(base.table_of(os.getenv 'BOUNCES_DOMAIN'))
   end
 end)
 
@@ -44,14 +33,12 @@ kumo.on('get_queue_config', function(domain)
   if domain == 'source.test' and os.getenv 'BOUNCES_BROKEN' then
     error 'no queue for senders'
   end
-  local config = options 'BOUNCES_QUEUE'
+  local config = base.table_of(os.getenv 'BOUNCES_QUEUE')
   local to = domain == 'source.test' and os.getenv 'BOUNCES_SOURCE' or os.getenv 'BOUNCES_TO'
-  config.protocol = { smtp = { mx_list = { { name = domain .. '-mx.test', addr = to } } } }
+  config.protocol = base.to_host(to, domain .. '-mx.test')
   return kumo.make_queue_config(config)
 end)
 
 kumo.on('get_egress_path_config', function()
-  local path = options 'BOUNCES_PATH'
-  path.enable_tls, path.prohibited_hosts = 'Disabled', {}
-  return kumo.make_egress_path(path)
+  return base.path(base.table_of(os.getenv 'BOUNCES_PATH'))
 end)

@@ -1,52 +1,44 @@
 -- Delivery by calls: a connection object of this script, or Maildirs.
 --   CARRY_DIR, CARRY_PROTOCOL, CARRY_QUEUE, CARRY_PATH (the inside of the tables for protocol, queue and path), CARRY_SLEEP (seconds)
 -- What happens is written to the file `calls`, a line a call; content as received to `received/ID`. While the file `broken` is
--- there the constructor fails. What a message's recipient is called says what its delivery comes to.
+-- there the constructor fails, while `hold` is there no call ends. What a message's recipient is called says what its delivery comes to.
 local kumo = require 'kumo'
+local base = require 'base'
 local DIR = os.getenv 'CARRY_DIR'
 
-local function table_of(name)
-  return assert(load('return {' .. (os.getenv(name) or '') .. '}'))()
-end
-
-local function write(name, mode, text)
-  local file = assert(io.open(DIR .. '/' .. name, mode))
-  file:write(text)
-  file:close()
-end
-
 local function called(...)
-  write('calls', 'a', table.concat({ ... }, ' ') .. '\n')
+  base.write(DIR .. '/calls', 'a', table.concat({ ... }, ' ') .. '\n')
 end
 
 kumo.on('init', function()
-  for _, name in ipairs { 'data', 'meta' } do
-    kumo.define_spool { name = name, path = DIR .. '/' .. name }
-  end
-  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s' }
-  kumo.start_http_listener { listen = '127.0.0.1:0' }
-  kumo.start_esmtp_listener {
-    listen = '127.0.0.1:0',
-    relay_hosts = { '127.0.0.1' },
-    batch_handling = 'BatchByDomain',
-    trace_headers = { supplemental_header = false },
-  }
+  base.serve(DIR, {
+    esmtp = { { batch_handling = 'BatchByDomain', trace_headers = { supplemental_header = false } } },
+  })
 end)
 
 kumo.on('smtp_server_message_received', function(msg)
   msg:set_meta('tenant', 'shop')
-  write('received/' .. msg:id(), 'wb', msg:get_data())
+  base.write(DIR .. '/received/' .. msg:id(), 'wb', msg:get_data())
 end)
 
 kumo.on('get_queue_config', function()
-  local config = table_of 'CARRY_QUEUE'
-  config.protocol = table_of 'CARRY_PROTOCOL'
+  local config = base.table_of(os.getenv 'CARRY_QUEUE')
+  config.protocol = base.table_of(os.getenv 'CARRY_PROTOCOL')
   return kumo.make_queue_config(config)
 end)
 
 kumo.on('get_egress_path_config', function()
-  return kumo.make_egress_path(table_of 'CARRY_PATH')
+  return kumo.make_egress_path(base.table_of(os.getenv 'CARRY_PATH'))
 end)
+
+local function rest()
+  while base.exists(DIR .. '/hold') do
+    kumo.sleep(0.01)
+  end
+  if os.getenv 'CARRY_SLEEP' then
+    kumo.sleep(tonumber(os.getenv 'CARRY_SLEEP'))
+  end
+end
 
 local function subject(msg)
   return msg:get_first_named_header_value 'Subject'
@@ -80,7 +72,7 @@ end
 local kept
 
 kumo.on('make.carrier', function(domain, tenant, campaign)
-  if io.open(DIR .. '/broken') then
+  if base.exists(DIR .. '/broken') then
     error 'nobody is there'
   end
   local connection = { session = string.format('%p', {}):sub(-8), count = 0 }
@@ -94,9 +86,7 @@ kumo.on('make.carrier', function(domain, tenant, campaign)
     end
     kept = msg
     called('begin', self.session, subject(msg))
-    if os.getenv 'CARRY_SLEEP' then
-      kumo.sleep(tonumber(os.getenv 'CARRY_SLEEP'))
-    end
+    rest()
     called('send', self.session, subject(msg), #msg:recipient_list())
     local verdict = verdict_on(msg)
     if verdict then
@@ -107,9 +97,8 @@ kumo.on('make.carrier', function(domain, tenant, campaign)
 
   function connection:send_batch(messages)
     self.count = self.count + 1
-    if os.getenv 'CARRY_SLEEP' then
-      kumo.sleep(tonumber(os.getenv 'CARRY_SLEEP'))
-    end
+    called('begin', self.session, #messages)
+    rest()
     local line, verdict = {}, nil
     for _, msg in ipairs(messages) do
       table.insert(line, subject(msg))

@@ -2,15 +2,11 @@
 --   EVENTS_DIR, EVENTS_MINE and EVENTS_OTHERS (host:port of two sinks), EVENTS_NAME (both sinks' host name: they then
 --   differ in address only)
 local kumo = require 'kumo'
+local base = require 'base'
 local DIR = os.getenv 'EVENTS_DIR'
 
 kumo.on('init', function()
-  for _, name in ipairs { 'data', 'meta' } do
-    kumo.define_spool { name = name, path = DIR .. '/' .. name }
-  end
-  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s' }
-  kumo.start_http_listener { listen = '127.0.0.1:0' }
-  kumo.start_esmtp_listener { listen = '127.0.0.1:0', hostname = 'events.test', relay_hosts = { '127.0.0.1' } }
+  base.serve(DIR, { esmtp = { { hostname = 'events.test' } } })
 end)
 
 local function this_one_fails(what)
@@ -66,9 +62,9 @@ kumo.on('get_queue_config', function(domain, tenant, campaign, routing_domain)
   local mine = domain == 'my.sink.server' or routing_domain == 'my.sink.server'
   local addr = os.getenv(mine and 'EVENTS_MINE' or 'EVENTS_OTHERS')
   local name = os.getenv 'EVENTS_NAME' or (mine and 'mine.test' or 'others.test')
-  return kumo.make_queue_config { protocol = { smtp = { mx_list = { { name = name, addr = addr } } } } }
+  return kumo.make_queue_config { protocol = base.to_host(addr, name) }
 end)
 
 kumo.on('get_egress_path_config', function()
-  return kumo.make_egress_path { enable_tls = 'Disabled', prohibited_hosts = {} }
+  return base.path()
 end)

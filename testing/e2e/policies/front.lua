@@ -2,24 +2,21 @@
 --   FRONT_DIR, FRONT_TO (host:port), FRONT_CERT and FRONT_KEY (PEM files), FRONT_MAX_SIZE (octets)
 -- The second listener relays for nobody but trusts mail for friend.test.
 local kumo = require 'kumo'
+local base = require 'base'
 local DIR = os.getenv 'FRONT_DIR'
 
 kumo.on('init', function()
-  for _, name in ipairs { 'data', 'meta' } do
-    kumo.define_spool { name = name, path = DIR .. '/' .. name }
-  end
-  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s', meta = { 'authn_id', 'tls_*' } }
-  kumo.start_http_listener { listen = '127.0.0.1:0' }
+  local esmtp = {}
   for _, relay_hosts in ipairs { { '127.0.0.1' }, {} } do
-    kumo.start_esmtp_listener {
-      listen = '127.0.0.1:0',
+    table.insert(esmtp, {
       hostname = 'front.test',
       relay_hosts = relay_hosts,
       tls_certificate = os.getenv 'FRONT_CERT',
       tls_private_key = os.getenv 'FRONT_KEY',
       max_message_size = tonumber(os.getenv 'FRONT_MAX_SIZE'),
-    }
+    })
   end
+  base.serve(DIR, { logs = { meta = { 'authn_id', 'tls_*' } }, esmtp = esmtp })
 end)
 
 kumo.on('smtp_server_auth_plain', function(authz, authc, password)
@@ -31,11 +28,9 @@ kumo.on('get_listener_domain', function(domain)
 end)
 
 kumo.on('get_queue_config', function()
-  return kumo.make_queue_config {
-    protocol = { smtp = { mx_list = { { name = 'sink.test', addr = os.getenv 'FRONT_TO' } } } },
-  }
+  return kumo.make_queue_config { protocol = base.to_host(os.getenv 'FRONT_TO') }
 end)
 
 kumo.on('get_egress_path_config', function()
-  return kumo.make_egress_path { enable_tls = 'Disabled', prohibited_hosts = {} }
+  return base.path()
 end)

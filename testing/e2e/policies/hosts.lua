@@ -1,15 +1,11 @@
 -- Two smart hosts in order, retries far away, a log segment a second.
 --   HOSTS_DIR, HOSTS_FIRST and HOSTS_SECOND (host:port), HOSTS_STRATEGY (reconnect_strategy), HOSTS_TRY_NEXT ("yes" or not)
 local kumo = require 'kumo'
+local base = require 'base'
 local DIR = os.getenv 'HOSTS_DIR'
 
 kumo.on('init', function()
-  for _, name in ipairs { 'data', 'meta' } do
-    kumo.define_spool { name = name, path = DIR .. '/' .. name }
-  end
-  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s' }
-  kumo.start_http_listener { listen = '127.0.0.1:0' }
-  kumo.start_esmtp_listener { listen = '127.0.0.1:0', relay_hosts = { '127.0.0.1' } }
+  base.serve(DIR)
 end)
 
 kumo.on('get_queue_config', function()
@@ -27,9 +23,7 @@ kumo.on('get_queue_config', function()
 end)
 
 kumo.on('get_egress_path_config', function()
-  return kumo.make_egress_path {
-    enable_tls = 'Disabled',
-    prohibited_hosts = {},
+  return base.path {
     connection_limit = 1,
     reconnect_strategy = os.getenv 'HOSTS_STRATEGY',
     try_next_host_on_transport_error = os.getenv 'HOSTS_TRY_NEXT' == 'yes',

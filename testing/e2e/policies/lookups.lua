@@ -1,24 +1,20 @@
 -- Answers RCPT TO with what DNS says: the local part is the question, the domain is who is asked about.
 --   LOOKUPS_DIR, LOOKUPS_SERVER (ip:port of a name server), LOOKUPS_ZONE (zone file of the resolver `own`)
 local kumo = require 'kumo'
+local base = require 'base'
 local DIR = os.getenv 'LOOKUPS_DIR'
-local file = assert(io.open(os.getenv 'LOOKUPS_ZONE'))
 
 kumo.dns.configure_resolver {
   name_servers = { os.getenv 'LOOKUPS_SERVER' },
   options = { use_hosts_file = 'Never' },
 }
-kumo.dns.define_resolver('own', { Test = { file:read 'a' } })
-file:close()
+kumo.dns.define_resolver('own', { Test = { base.read(os.getenv 'LOOKUPS_ZONE') } })
 kumo.dns.set_mx_timeout '2s'
 
 kumo.on('init', function()
   local looked_up, why = pcall(kumo.dns.lookup_addr, 'two-prefs.test')
   assert(not looked_up and tostring(why):find 'while the program serves', why)
-  for _, name in ipairs { 'data', 'meta' } do
-    kumo.define_spool { name = name, path = DIR .. '/' .. name }
-  end
-  kumo.start_esmtp_listener { listen = '127.0.0.1:0', relay_hosts = { '127.0.0.1' } }
+  base.serve(DIR)
 end)
 
 local function mx(domain, resolver)

@@ -1,15 +1,11 @@
 -- Mail to dead.test cannot go; what becomes of it is up to its recipient. Everything else goes to one sink.
 --   MOVING_DIR, MOVING_TO (host:port)
 local kumo = require 'kumo'
+local base = require 'base'
 local DIR = os.getenv 'MOVING_DIR'
 
 kumo.on('init', function()
-  for _, name in ipairs { 'data', 'meta' } do
-    kumo.define_spool { name = name, path = DIR .. '/' .. name }
-  end
-  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s', meta = { 'x_*', 'tenant' } }
-  kumo.start_http_listener { listen = '127.0.0.1:0' }
-  kumo.start_esmtp_listener { listen = '127.0.0.1:0', relay_hosts = { '127.0.0.1' } }
+  base.serve(DIR, { logs = { meta = { 'x_*', 'tenant' } } })
 end)
 
 -- Two handlers: each has its say.
@@ -49,11 +45,11 @@ kumo.on('get_queue_config', function(domain, tenant, campaign, routing_domain)
     to = '127.0.0.1:1'
   end
   return kumo.make_queue_config {
-    protocol = { smtp = { mx_list = { { name = 'sink.test', addr = to } } } },
+    protocol = base.to_host(to),
     retry_interval = '1h',
   }
 end)
 
 kumo.on('get_egress_path_config', function()
-  return kumo.make_egress_path { enable_tls = 'Disabled', prohibited_hosts = {} }
+  return base.path()
 end)

@@ -6,15 +6,14 @@
 --   NAMES_LISTEN, NAMES_CERT, NAMES_KEY (of the ESMTP listener), NAMES_REPORTS (set: senders are told of failures)
 --   NAMES_MX_LIST (host: everything goes there), NAMES_TRUST_LIST (set: treat_mx_list_as_secure)
 local kumo = require 'kumo'
+local base = require 'base'
 local DIR = os.getenv 'NAMES_DIR'
 
 if os.getenv 'NAMES_ZONE' then
-  local file = assert(io.open(os.getenv 'NAMES_ZONE'))
   kumo.dns.configure_test_resolver {
-    zones = { { zone = file:read 'a', secure = os.getenv 'NAMES_SECURE' ~= nil } },
+    zones = { { zone = base.read(os.getenv 'NAMES_ZONE'), secure = os.getenv 'NAMES_SECURE' ~= nil } },
     servfail = { os.getenv 'NAMES_SERVFAIL' },
   }
-  file:close()
 else
   kumo.dns.configure_resolver {
     name_servers = { os.getenv 'NAMES_SERVER' },
@@ -30,17 +29,12 @@ kumo.dns.set_mx_negative_cache_ttl '1s'
 kumo.dns.set_mta_sts_port(tonumber(os.getenv 'NAMES_STS_PORT' or '443'))
 
 kumo.on('init', function()
-  for _, name in ipairs { 'data', 'meta' } do
-    kumo.define_spool { name = name, path = DIR .. '/' .. name }
-  end
-  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s' }
-  kumo.start_http_listener { listen = '127.0.0.1:0' }
-  kumo.start_esmtp_listener {
-    listen = os.getenv 'NAMES_LISTEN' or '127.0.0.1:0',
-    relay_hosts = { '127.0.0.1' },
+  local esmtp = {
+    listen = os.getenv 'NAMES_LISTEN',
     tls_certificate = os.getenv 'NAMES_CERT',
     tls_private_key = os.getenv 'NAMES_KEY',
   }
+  base.serve(DIR, { esmtp = { esmtp } })
 end)
 
 kumo.on('get_queue_config', function()

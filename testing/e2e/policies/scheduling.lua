@@ -1,15 +1,11 @@
 -- One smart host; messages carry their constraints in a header.
 --   SCHEDULING_DIR, SCHEDULING_TO (host:port)
 local kumo = require 'kumo'
+local base = require 'base'
 local DIR = os.getenv 'SCHEDULING_DIR'
 
 kumo.on('init', function()
-  for _, name in ipairs { 'data', 'meta' } do
-    kumo.define_spool { name = name, path = DIR .. '/' .. name }
-  end
-  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s' }
-  kumo.start_http_listener { listen = '127.0.0.1:0' }
-  kumo.start_esmtp_listener { listen = '127.0.0.1:0', relay_hosts = { '127.0.0.1' } }
+  base.serve(DIR)
 end)
 
 kumo.on('smtp_server_message_received', function(msg)
@@ -21,19 +17,17 @@ end)
 
 kumo.on('deliver_by_missed', function(msg)
   local to = tostring(msg:recipient())
-  local missed = assert(io.open(DIR .. '/missed', 'a'))
-  missed:write(to .. '\n')
-  missed:close()
+  base.write(DIR .. '/missed', 'a', to .. '\n')
   error('the handler fails for ' .. to)
 end)
 
 kumo.on('get_queue_config', function()
   return kumo.make_queue_config {
-    protocol = { smtp = { mx_list = { { name = 'sink.test', addr = os.getenv 'SCHEDULING_TO' } } } },
+    protocol = base.to_host(os.getenv 'SCHEDULING_TO'),
     retry_interval = '1h',
   }
 end)
 
 kumo.on('get_egress_path_config', function()
-  return kumo.make_egress_path { enable_tls = 'Disabled', prohibited_hosts = {} }
+  return base.path()
 end)

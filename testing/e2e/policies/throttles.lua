@@ -3,16 +3,12 @@
 --   THROTTLES_MAIL (spec: refuses MAIL), THROTTLES_READY (spec: sends back before the ready queue)
 --   THROTTLES_SLEEP (spec: sleeps at RCPT)
 local kumo = require 'kumo'
+local base = require 'base'
 local DIR = os.getenv 'THROTTLES_DIR'
 local MAIL, READY, SLEEP = os.getenv 'THROTTLES_MAIL', os.getenv 'THROTTLES_READY', os.getenv 'THROTTLES_SLEEP'
 
 kumo.on('init', function()
-  for _, name in ipairs { 'data', 'meta' } do
-    kumo.define_spool { name = name, path = DIR .. '/' .. name }
-  end
-  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s' }
-  kumo.start_http_listener { listen = '127.0.0.1:0' }
-  kumo.start_esmtp_listener { listen = '127.0.0.1:0', relay_hosts = { '127.0.0.1' } }
+  base.serve(DIR)
   local redis = os.getenv 'THROTTLES_REDIS'
   if redis then
     kumo.configure_redis_throttles {
@@ -51,11 +47,11 @@ end)
 
 kumo.on('get_queue_config', function()
   return kumo.make_queue_config {
-    protocol = { smtp = { mx_list = { { name = 'sink.test', addr = os.getenv 'THROTTLES_TO' } } } },
+    protocol = base.to_host(os.getenv 'THROTTLES_TO'),
     retry_interval = '1h',
   }
 end)
 
 kumo.on('get_egress_path_config', function()
-  return kumo.make_egress_path { enable_tls = 'Disabled', prohibited_hosts = {} }
+  return base.path()
 end)

@@ -2,13 +2,12 @@
 --   TLS_DIR, TLS_TO (host:port), TLS_MODE (enable_tls), TLS_SUITES (names with blanks between), TLS_REMEMBER (duration),
 --   TLS_USER, TLS_PASSWORD (AUTH, whoever the peer is), TLS_RECONNECT (set: in clear after a failed handshake), TLS_CERT (PEM file), TLS_KEY (PEM file, given as key_data)
 local kumo = require 'kumo'
+local base = require 'base'
 local DIR = os.getenv 'TLS_DIR'
 
 local key
 if os.getenv 'TLS_KEY' then
-  local file = assert(io.open(os.getenv 'TLS_KEY'))
-  key = { key_data = file:read 'a' }
-  file:close()
+  key = { key_data = base.read(os.getenv 'TLS_KEY') }
 end
 
 local password
@@ -22,17 +21,12 @@ for suite in (os.getenv 'TLS_SUITES' or ''):gmatch '%S+' do
 end
 
 kumo.on('init', function()
-  for _, name in ipairs { 'data', 'meta' } do
-    kumo.define_spool { name = name, path = DIR .. '/' .. name }
-  end
-  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s' }
-  kumo.start_http_listener { listen = '127.0.0.1:0' }
-  kumo.start_esmtp_listener { listen = '127.0.0.1:0', relay_hosts = { '127.0.0.1' } }
+  base.serve(DIR)
 end)
 
 kumo.on('get_queue_config', function()
   return kumo.make_queue_config {
-    protocol = { smtp = { mx_list = { { name = 'sink.test', addr = os.getenv 'TLS_TO' } } } },
+    protocol = base.to_host(os.getenv 'TLS_TO'),
     retry_interval = '1s',
     max_retry_interval = '1s',
   }

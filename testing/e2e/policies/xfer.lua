@@ -2,15 +2,15 @@
 --   XFER_DIR, XFER_TO (host:port), XFER_HTTP (host:port), XFER_KIND (spool kind)
 --   XFER_REQUEUE (URL: what fails goes to that node)
 local kumo = require 'kumo'
+local base = require 'base'
 local DIR, REQUEUE = os.getenv 'XFER_DIR', os.getenv 'XFER_REQUEUE'
 
 kumo.on('init', function()
-  for _, name in ipairs { 'data', 'meta' } do
-    kumo.define_spool { name = name, path = DIR .. '/' .. name, kind = os.getenv 'XFER_KIND' }
-  end
-  kumo.configure_local_logs { log_dir = DIR .. '/logs', max_segment_duration = '1s', meta = { 'x_*', 'tenant' } }
-  kumo.start_http_listener { listen = os.getenv 'XFER_HTTP' or '127.0.0.1:0' }
-  kumo.start_esmtp_listener { listen = '127.0.0.1:0', relay_hosts = { '127.0.0.1' } }
+  base.serve(DIR, {
+    spool = { kind = os.getenv 'XFER_KIND' },
+    logs = { meta = { 'x_*', 'tenant' } },
+    http = { listen = os.getenv 'XFER_HTTP' },
+  })
 end)
 
 kumo.on('smtp_server_message_received', function(msg)
@@ -46,11 +46,11 @@ kumo.on('get_queue_config', function(domain)
     to = '127.0.0.1:1'
   end
   return kumo.make_queue_config {
-    protocol = { smtp = { mx_list = { { name = 'sink.test', addr = to } } } },
+    protocol = base.to_host(to),
     retry_interval = '1h',
   }
 end)
 
 kumo.on('get_egress_path_config', function()
-  return kumo.make_egress_path { enable_tls = 'Disabled', prohibited_hosts = {} }
+  return base.path()
 end)

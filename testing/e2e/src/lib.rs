@@ -17,6 +17,7 @@ pub mod kumod;
 pub mod ledger;
 pub mod logs;
 pub mod mount;
+pub mod names;
 pub mod peers;
 pub mod port;
 pub mod postfix;

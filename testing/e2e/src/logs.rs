@@ -37,6 +37,11 @@ impl Logs {
         self.records().into_iter().filter(|record| record["type"] == kind).collect()
     }
 
+    /// Waits until there are `count` records of one type; returns all of those.
+    pub fn await_type(&self, kind: &str, count: usize, within: Duration) -> Vec<Value> {
+        self.await_records(kind, count, within, |record| record["type"] == kind)
+    }
+
     /// Waits until there are `count` records for which `wanted` is true; returns all of those.
     pub fn await_records(
         &self,

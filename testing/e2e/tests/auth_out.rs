@@ -26,7 +26,7 @@ fn a_wrong_password_is_a_failure_that_does_not_show_it() {
         let (scratch, peer) = (Scratch::new(), TlsServer::start_auth("scott", "tiger", options));
         let server = relay(&scratch, &peer, "lion-of-the-hills");
         let logs = Logs::new(scratch.join("tls/logs"));
-        let failures = logs.await_records("failures", 1, SOON, |record| record["type"] == "TransientFailure");
+        let failures = logs.await_type("TransientFailure", 1, SOON);
         let text = failures[0].to_string();
         assert!(text.contains("535"), "{text}");
         // As text, and as PLAIN and LOGIN would write it.

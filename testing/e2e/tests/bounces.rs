@@ -27,8 +27,8 @@ fn records_tell_the_class_of_a_reply() {
     stranger.expect("MAIL FROM:<spam@source.test>", 250);
     stranger.expect("RCPT TO:<victim@target.test>", 550);
     let logs = Logs::new(scratch.join("bounces/logs"));
-    let bounce = &logs.await_records("Bounce", 1, SOON, |r| r["type"] == "Bounce")[0];
-    let rejection = &logs.await_records("Rejection", 1, SOON, |r| r["type"] == "Rejection")[0];
+    let bounce = &logs.await_type("Bounce", 1, SOON)[0];
+    let rejection = &logs.await_type("Rejection", 1, SOON)[0];
     assert_eq!(bounce["bounce_classification"], "Mine", "{bounce}");
     assert_eq!(rejection["bounce_classification"], "PolicyRelated", "{rejection}");
     assert_eq!(logs.of_type("Reception")[0]["bounce_classification"], "Uncategorized");
@@ -108,7 +108,7 @@ fn dsn_options_go_through_a_postfix_and_are_durable() {
     client.say("Subject: dsn\r\n\r\nHello.\r\n.");
     first.await_empty(LATER);
     let logs = Logs::new(last_scratch.join("bounces/logs"));
-    let waiting = logs.await_records("deferred", 1, LATER, |r| r["type"] == "TransientFailure");
+    let waiting = logs.await_type("TransientFailure", 1, LATER);
     first.stop();
     drop(postfix);
     last.stop();

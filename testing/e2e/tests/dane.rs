@@ -1,58 +1,24 @@
 //! DANE: a zone signed by ldns, served by unbound, validated by us, and what follows for TLS with real servers.
 
-use e2e::certificate::{Authority, Certificate};
+use e2e::certificate::Certificate;
 use e2e::dns::{NameServer, SignedZone};
-use e2e::kumod::{Kumod, Launch, policy_file};
-use e2e::logs::Logs;
-use e2e::port::free_port;
-use e2e::scratch::Scratch;
+use e2e::kumod::Launch;
+use e2e::names::{Names, submit};
 use e2e::sts_server::StsServer;
-use e2e::tls_server::TlsServer;
-use e2e::until::LATER;
-use e2e::wire::Client;
 use serde_json::Value;
 
-struct Setup {
-    scratch: Scratch,
-    authority: Authority,
-    port: u16,
+/// Our server, which follows DANE; TLS is otherwise a matter of taste.
+fn launch(names: &Names) -> Launch {
+    names.launch("names", "OpportunisticInsecure").env("NAMES_DANE", "1")
 }
 
-impl Setup {
-    fn new() -> Setup {
-        let scratch = Scratch::new();
-        Setup { authority: Authority::make(&scratch), scratch, port: free_port() }
-    }
-
-    fn host(&self, address: &str, certificate: &Certificate, options: &[&str]) -> TlsServer {
-        let listen = format!("{address}:{}", self.port);
-        TlsServer::start_with(certificate, &[&["--listen", listen.as_str()], options].concat())
-    }
-
-    /// Our server, which asks `names` and follows DANE; TLS is otherwise a matter of taste.
-    fn launch(&self) -> Launch {
-        Launch::policy(policy_file("names.lua"))
-            .env("NAMES_DIR", self.scratch.join("names"))
-            .env("NAMES_PORT", self.port.to_string())
-            .env("NAMES_TLS", "OpportunisticInsecure")
-            .env("NAMES_DANE", "1")
-    }
-
-    fn record(&self, kind: &str, domain: &str) -> Value {
-        let recipient = format!("one@{domain}");
-        let wanted = |record: &Value| record["type"] == kind && record["recipient"] == recipient;
-        let logs = Logs::new(self.scratch.join("names/logs"));
-        logs.await_records(&format!("{kind} {domain}"), 1, LATER, wanted).swap_remove(0)
-    }
-
-    fn failure(&self, domain: &str) -> String {
-        self.record("TransientFailure", domain)["response"]["content"].as_str().unwrap_or_default().to_owned()
-    }
+fn failure(names: &Names, domain: &str) -> String {
+    names.record("TransientFailure", domain)["response"]["content"].as_str().unwrap_or_default().to_owned()
 }
 
 #[test]
 fn a_signed_zone_decides_whom_to_believe() {
-    let setup = Setup::new();
+    let setup = Names::new();
     let named = setup.authority.issue(&setup.scratch, &["ta.test"]);
     let other = setup.authority.issue(&setup.scratch, &["elsewhere.test"]);
     let (ee, ta) = (other.tlsa_sha256(&setup.scratch, true), setup.authority.own.tlsa_sha256(&setup.scratch, false));
@@ -85,12 +51,12 @@ fn a_signed_zone_decides_whom_to_believe() {
     std::fs::write(&plain, unsigned).expect("the zone");
     let names = NameServer::with_zones(&setup.scratch, &[("test.", signed.file.clone()), ("plain.test.", plain)]);
     let hosts = [
-        setup.host("127.0.0.11", &other, &[]),
-        setup.host("127.0.0.12", &named, &[]),
-        setup.host("127.0.0.13", &other, &["--break", "offer"]),
+        setup.host_with("127.0.0.11", &other, &[]),
+        setup.host_with("127.0.0.12", &named, &[]),
+        setup.host_with("127.0.0.13", &other, &["--break", "offer"]),
     ];
     let server =
-        setup.launch().env("NAMES_SERVER", names.address.to_string()).env("NAMES_ANCHOR", &signed.anchor).start();
+        launch(&setup).env("NAMES_SERVER", names.address.to_string()).env("NAMES_ANCHOR", &signed.anchor).start();
     for (domain, is_under_tls, is_secure) in [
         ("to-ee.test", true, true),
         ("to-ta.test", true, true),
@@ -119,7 +85,7 @@ fn a_signed_zone_decides_whom_to_believe() {
         ("to-bogus.test", "the DNS answer fails DNSSEC validation"),
     ] {
         submit(&server, domain);
-        let text = setup.failure(domain);
+        let text = failure(&setup, domain);
         assert!(text.contains(why), "{domain}: {text}");
     }
     for (result, at_least) in
@@ -132,7 +98,7 @@ fn a_signed_zone_decides_whom_to_believe() {
 
 #[test]
 fn dane_comes_before_mta_sts() {
-    let setup = Setup::new();
+    let setup = Names::new();
     let (valid, invalid) =
         (setup.authority.issue(&setup.scratch, &["valid.test"]), Certificate::make(&setup.scratch, "x.test"));
     let policies = setup.authority.issue(&setup.scratch, &["mta-sts.good.test", "mta-sts.bad.test"]);
@@ -145,19 +111,14 @@ fn dane_comes_before_mta_sts() {
         zone += &format!("{domain} 60 MX 10 {host}\n{host} 60 A 127.0.0.{address}\nmta-sts.{domain} 60 A 127.0.0.1\n");
         zone += &format!("_mta-sts.{domain} 60 TXT \"v=STSv1; id=1;\"\n{tcp}.{host} 60 TLSA 3 1 1 {of_invalid}\n");
     }
-    std::fs::write(setup.scratch.join("zone"), zone).expect("the zone");
-    let hosts = [setup.host("127.0.0.11", &invalid, &[]), setup.host("127.0.0.12", &valid, &[])];
-    let server = setup
-        .launch()
-        .env("NAMES_ZONE", setup.scratch.join("zone"))
-        .env("NAMES_SECURE", "1")
-        .env("NAMES_STS_PORT", sts.address.port().to_string())
-        .env("SSL_CERT_FILE", &setup.authority.own.certificate)
-        .start();
+    setup.write_zone(zone);
+    let hosts = [setup.host_with("127.0.0.11", &invalid, &[]), setup.host_with("127.0.0.12", &valid, &[])];
+    let launch = setup.with_sts("names", "OpportunisticInsecure", &sts).env("NAMES_DANE", "1");
+    let server = launch.env("NAMES_SECURE", "1").start();
     submit(&server, "good.test");
     assert_eq!(hosts[0].await_events("mail", 1)[0]["tls"], true);
     submit(&server, "bad.test");
-    let text = setup.failure("bad.test");
+    let text = failure(&setup, "bad.test");
     assert!(text.contains("DANE: the certificate matches none of 1 TLSA records"), "{text}");
     assert_eq!((hosts[1].events("mail").len(), sts.requests().len()), (0, 2));
 }
@@ -165,22 +126,22 @@ fn dane_comes_before_mta_sts() {
 #[test]
 fn a_list_of_hosts_counts_as_secure_only_when_the_policy_says_so() {
     for (trusts, is_delivered) in [(false, true), (true, false)] {
-        let setup = Setup::new();
+        let setup = Names::new();
         let own = Certificate::make(&setup.scratch, "mx.test");
         let zone =
             format!("mx.test. 60 A 127.0.0.11\n_{}._tcp.mx.test. 60 TLSA 3 1 1 {}\n", setup.port, "00".repeat(32));
-        std::fs::write(setup.scratch.join("zone"), zone).expect("the zone");
-        let _host = setup.host("127.0.0.11", &own, &[]);
-        let mut launch = setup.launch().env("NAMES_ZONE", setup.scratch.join("zone")).env("NAMES_SECURE", "1");
-        launch = launch.env("NAMES_MX_LIST", "mx.test");
+        setup.write_zone(zone);
+        let _host = setup.host_with("127.0.0.11", &own, &[]);
+        let mut launched = launch(&setup).env("NAMES_ZONE", setup.scratch.join("zone")).env("NAMES_SECURE", "1");
+        launched = launched.env("NAMES_MX_LIST", "mx.test");
         if trusts {
-            launch = launch.env("NAMES_TRUST_LIST", "1");
+            launched = launched.env("NAMES_TRUST_LIST", "1");
         }
-        let server = launch.start();
+        let server = launched.start();
         submit(&server, "any.test");
         match is_delivered {
             true => assert_eq!(setup.record("Delivery", "any.test")["peer_address"]["is_secure"], Value::Null),
-            false => assert!(setup.failure("any.test").contains("matches none of 1 TLSA records")),
+            false => assert!(failure(&setup, "any.test").contains("matches none of 1 TLSA records")),
         }
     }
 }
@@ -195,9 +156,4 @@ fn forge(zone: &SignedZone, owner: &str, from: &str, to: &str) {
     let lines: Vec<String> = text.lines().map(forged).collect();
     assert_ne!(lines.join("\n"), text.trim_end(), "a record of {owner} was changed");
     std::fs::write(&zone.file, lines.join("\n") + "\n").expect("the forged zone");
-}
-
-fn submit(server: &Kumod, domain: &str) {
-    let reply = Client::connect(server.smtp()).submit("sender@source.test", &format!("one@{domain}"), "by DANE");
-    assert_eq!(reply.code, 250, "{domain}: {reply:?}");
 }

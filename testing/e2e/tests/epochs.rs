@@ -21,7 +21,9 @@ impl Setup {
     fn new(strategy: &str) -> Setup {
         let scratch = Scratch::new();
         fs::create_dir_all(scratch.join("ready")).expect("a directory");
-        fs::copy(policy_file("ready.lua"), scratch.join("policy.lua")).expect("a policy");
+        for (from, to) in [("ready.lua", "policy.lua"), ("base.lua", "base.lua")] {
+            fs::copy(policy_file(from), scratch.join(to)).expect("a policy");
+        }
         let launch = Launch::policy(scratch.join("policy.lua"))
             .env("READY_DIR", scratch.join("ready"))
             .env("READY_TO", "127.0.0.1:1");
@@ -123,8 +125,7 @@ fn a_policy_that_does_not_load_is_refused_and_a_new_one_comes_into_force() {
     let (status, text) = setup.bump();
     assert!(status == 500 && text.contains("policy.lua"), "{status} {text}");
     assert_eq!(setup.limit_after_mail(2), 11, "the one in force stays");
-    let other =
-        sound.replace("config.prohibited_hosts = {}", "config.prohibited_hosts = {}\n  config.connection_limit = 5");
+    let other = sound.replace("return base.path(config)", "config.connection_limit = 5\n  return base.path(config)");
     fs::write(setup.scratch.join("policy.lua"), other).expect("writes");
     assert_eq!(setup.bump(), (200, String::new()));
     until(SOON, "the new policy", || (setup.limit() == 5).then_some(()));

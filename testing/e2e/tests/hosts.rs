@@ -119,7 +119,7 @@ impl Setup {
 
     /// Waits until so many records of a type are in the log.
     fn logged(&self, kind: &str, count: usize) -> Vec<serde_json::Value> {
-        Logs::new(self.scratch.join("hosts/logs")).await_records(kind, count, LATER, |record| record["type"] == kind)
+        Logs::new(self.scratch.join("hosts/logs")).await_type(kind, count, LATER)
     }
 }
 

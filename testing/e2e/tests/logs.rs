@@ -74,8 +74,8 @@ fn refusals_on_both_sides_are_recorded() {
     stranger.expect("MAIL FROM:<spam@source.test>", 250);
     stranger.expect("RCPT TO:<victim@target.test>", 550);
     let logs = Logs::new(scratch.join("front/logs"));
-    let bounce = &logs.await_records("Bounce", 1, SOON, |r| r["type"] == "Bounce")[0];
-    let rejection = &logs.await_records("Rejection", 1, SOON, |r| r["type"] == "Rejection")[0];
+    let bounce = &logs.await_type("Bounce", 1, SOON)[0];
+    let rejection = &logs.await_type("Rejection", 1, SOON)[0];
 
     assert_eq!(bounce["response"]["code"], 550, "{bounce}");
     assert_eq!(bounce["response"]["content"], "refused on purpose");

@@ -46,9 +46,9 @@ fn policy_moves_bounces_or_leaves_what_failed() {
         submit(&relay, &format!("{who}@dead.test"));
     }
     let logs = Logs::new(scratch.join("relay/logs"));
-    let failed = logs.await_records("failures", 6, LATER, |r| r["type"] == "TransientFailure");
+    let failed = logs.await_type("TransientFailure", 6, LATER);
     assert_eq!(failed.len(), 6);
-    let delivered = logs.await_records("the one that moved", 1, LATER, |r| r["type"] == "Delivery");
+    let delivered = logs.await_type("Delivery", 1, LATER);
     assert_eq!(delivered[0]["queue"], "moved@dead.test!alive.test");
     assert_eq!((&delivered[0]["num_attempts"], &delivered[0]["meta"]["tenant"]), (&json!(1), &json!("moved")));
     let response = delivered[0]["meta"]["x_response"].as_str().expect("the first handler's");
@@ -56,7 +56,7 @@ fn policy_moves_bounces_or_leaves_what_failed() {
     let received = |who: &str| logs.of_type("Reception").into_iter().find(|r| r["recipient"] == who).expect("received");
     let grown = delivered[0]["size"].as_u64().zip(received("move@dead.test")["size"].as_u64()).expect("sizes");
     assert_eq!(grown.0 - grown.1, "X-Moved: LoggedTransientFailure true\r\n".len() as u64);
-    let bounced = logs.await_records("the one that is given up", 1, LATER, |r| r["type"] == "Bounce");
+    let bounced = logs.await_type("Bounce", 1, LATER);
     assert_eq!((&bounced[0]["recipient"], &bounced[0]["response"]["code"]), (&json!("reject@dead.test"), &json!(450)));
     let text = bounced[0]["response"]["content"].as_str().expect("text");
     assert!(text.starts_with("given up after ") && text.ends_with(", true"), "{text}");
@@ -100,7 +100,7 @@ fn an_operator_leaves_it_to_policy_how_mail_is_moved() {
 
     http::json(relay.http(), "POST", REBIND, &order(json!({"to": "alive", "reason": "asked"})));
     let logs = Logs::new(scratch.join("relay/logs"));
-    let delivered = logs.await_records("both", 2, LATER, |r| r["type"] == "Delivery");
+    let delivered = logs.await_type("Delivery", 2, LATER);
     assert!(delivered.iter().all(|r| r["queue"] == "alive.test" && r["meta"]["x_reason"] == "asked"), "{delivered:?}");
     assert_eq!(logs.of_type("AdminRebind").len(), 2);
     relay.stop();

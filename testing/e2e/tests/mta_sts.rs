@@ -1,15 +1,9 @@
 //! MTA-STS: policies of a real HTTPS server, followed towards real TLS servers. Trust begins at an authority of the test.
 
-use e2e::certificate::Authority;
-use e2e::kumod::{Kumod, Launch, policy_file};
-use e2e::logs::Logs;
-use e2e::port::free_port;
-use e2e::scratch::Scratch;
+use e2e::kumod::Kumod;
+use e2e::names::{Names, submit};
 use e2e::sts_server::StsServer;
-use e2e::tls_server::TlsServer;
-use e2e::until::LATER;
-use e2e::wire::Client;
-use serde_json::Value;
+use e2e::until::SOON;
 
 /// `strict.test` and its like announce a policy, `free.test` has the same host and does not. `mx.test` is 127.0.0.1,
 /// `evil.test` 127.0.0.2.
@@ -25,46 +19,23 @@ fn zone() -> String {
 const DOMAINS: [&str; 8] = ["strict", "testing", "nobody", "redirect", "html", "huge", "missing", "foreign"];
 
 struct Setup {
-    scratch: Scratch,
-    authority: Authority,
+    names: Names,
     sts: StsServer,
-    port: u16,
 }
 
 impl Setup {
     fn new() -> Setup {
-        let scratch = Scratch::new();
-        let authority = Authority::make(&scratch);
+        let names = Names::new();
         // Of all policy hosts but that of foreign.test.
-        let names: Vec<String> = DOMAINS[..7].iter().map(|domain| format!("mta-sts.{domain}.test")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let sts = StsServer::start(&authority.issue(&scratch, &names));
-        std::fs::write(scratch.join("zone"), zone()).expect("the zone");
-        Setup { scratch, authority, sts, port: free_port() }
-    }
-
-    /// A mail server on an address of loopback, with a certificate for `name`.
-    fn host(&self, address: &str, name: &str, options: &[&str]) -> TlsServer {
-        let certificate = self.authority.issue(&self.scratch, &[name]);
-        let listen = format!("{address}:{}", self.port);
-        TlsServer::start_with(&certificate, &[&["--listen", listen.as_str()], options].concat())
+        let hosts: Vec<String> = DOMAINS[..7].iter().map(|domain| format!("mta-sts.{domain}.test")).collect();
+        let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
+        let sts = StsServer::start(&names.authority.issue(&names.scratch, &hosts));
+        names.write_zone(zone());
+        Setup { names, sts }
     }
 
     fn start(&self, mode: &str) -> Kumod {
-        Launch::policy(policy_file("names.lua"))
-            .env("NAMES_DIR", self.scratch.join("names"))
-            .env("NAMES_ZONE", self.scratch.join("zone"))
-            .env("NAMES_PORT", self.port.to_string())
-            .env("NAMES_STS_PORT", self.sts.address.port().to_string())
-            .env("NAMES_TLS", mode)
-            .env("SSL_CERT_FILE", &self.authority.own.certificate)
-            .start()
-    }
-
-    fn records(&self, kind: &str, domain: &str) -> Vec<Value> {
-        let recipient = format!("one@{domain}");
-        let wanted = |record: &Value| record["type"] == kind && record["recipient"] == recipient;
-        Logs::new(self.scratch.join("names/logs")).await_records(&format!("{kind} {domain}"), 1, LATER, wanted)
+        self.names.with_sts("names", mode, &self.sts).start()
     }
 }
 
@@ -72,14 +43,14 @@ impl Setup {
 fn an_enforced_policy_chooses_the_host_and_demands_a_valid_certificate() {
     let setup = Setup::new();
     setup.sts.serve("strict.test", &policy("enforce", "mx.test"));
-    let good = setup.host("127.0.0.1", "mx.test", &[]);
-    let evil = setup.host("127.0.0.2", "evil.test", &[]);
+    let good = setup.names.host("127.0.0.1", "mx.test", &[]);
+    let evil = setup.names.host("127.0.0.2", "evil.test", &[]);
     // The path itself would do without TLS.
     let server = setup.start("Disabled");
     submit(&server, "strict.test");
     assert_eq!(good.await_events("mail", 1)[0]["tls"], true);
     assert_eq!(good.events("tls")[0]["sni"], "mx.test");
-    let delivery = &setup.records("Delivery", "strict.test")[0];
+    let delivery = &setup.names.record("Delivery", "strict.test");
     assert_eq!(delivery["site"], "unspecified->mx.test.@smtp_client", "{delivery}");
     assert_eq!(delivery["tls_protocol_version"], "TLSv1_3", "{delivery}");
     assert_eq!((evil.events("mail").len(), evil.events("starttls").len()), (0, 0), "a host beside the policy");
@@ -93,7 +64,7 @@ fn a_server_that_does_not_satisfy_gets_only_the_mail_of_domains_without_a_policy
         setup.sts.serve("strict.test", &policy("enforce", "*.test"));
         setup.sts.serve("testing.test", &policy("testing", "nobody.test"));
         setup.sts.serve("nobody.test", &policy("enforce", "nobody.test"));
-        let host = setup.host("127.0.0.1", name, options);
+        let host = setup.names.host("127.0.0.1", name, options);
         let server = setup.start("OpportunisticInsecure");
         // Both domains have the same site, and a connection would do for both.
         submit(&server, "strict.test");
@@ -101,15 +72,15 @@ fn a_server_that_does_not_satisfy_gets_only_the_mail_of_domains_without_a_policy
         submit(&server, "testing.test");
         submit(&server, "nobody.test");
         host.await_events("mail", 2);
-        let failure = &setup.records("TransientFailure", "strict.test")[0];
+        let failure = &setup.names.record("TransientFailure", "strict.test");
         let text = failure["response"]["content"].as_str().unwrap_or_default();
         assert!(text.contains("TLS is demanded by MTA-STS (enforce)"), "{failure}");
-        let nowhere = &setup.records("TransientFailure", "nobody.test")[0];
+        let nowhere = &setup.names.record("TransientFailure", "nobody.test");
         assert_eq!(nowhere["response"]["code"], 451, "{nowhere}");
         let text = nowhere["response"]["content"].as_str().unwrap_or_default();
         assert!(text.contains("no MX host of nobody.test is allowed by its MTA-STS policy"), "{nowhere}");
-        setup.records("Delivery", "free.test");
-        setup.records("Delivery", "testing.test");
+        setup.names.record("Delivery", "free.test");
+        setup.names.record("Delivery", "testing.test");
         let to: Vec<String> = host.events("mail").iter().map(|mail| mail["to"].to_string()).collect();
         assert!(to.iter().all(|to| !to.contains("strict.test")), "{to:?}");
     }
@@ -122,7 +93,7 @@ fn what_is_no_policy_has_no_effect() {
         setup.sts.serve(&format!("{domain}.test"), &format!("!{domain}"));
     }
     setup.sts.serve("foreign.test", &policy("enforce", "nobody.test"));
-    let evil = setup.host("127.0.0.2", "evil.test", &["--break", "offer"]);
+    let evil = setup.names.host("127.0.0.2", "evil.test", &["--break", "offer"]);
     let server = setup.start("OpportunisticInsecure");
     for (number, (domain, why)) in [
         ("redirect", "the server answered 301 Moved Permanently"),
@@ -136,9 +107,9 @@ fn what_is_no_policy_has_no_effect() {
     {
         submit(&server, &format!("{domain}.test"));
         evil.await_events("mail", number + 1);
-        let log = server.process.stderr();
-        let line = log.lines().find(|line| line.contains(&format!("MTA-STS policy of {domain}.test (id 1)")));
-        assert!(line.is_some_and(|line| line.contains(why)), "{domain}: {line:?}");
+        let what = format!("MTA-STS policy of {domain}.test (id 1)");
+        let line = server.process.await_stderr(&what, SOON, |line| line.contains(&what).then(|| line.to_owned()));
+        assert!(line.contains(why), "{domain}: {line}");
     }
     // A redirect is not followed, and what a foreign certificate would have led to is not asked for.
     let mut asked = setup.sts.requests();
@@ -150,9 +121,4 @@ fn what_is_no_policy_has_no_effect() {
 
 fn policy(mode: &str, mx: &str) -> String {
     format!("version: STSv1\r\nmode: {mode}\r\nmx: {mx}\r\nmax_age: 86400\r\n")
-}
-
-fn submit(server: &Kumod, domain: &str) {
-    let reply = Client::connect(server.smtp()).submit("sender@source.test", &format!("one@{domain}"), "by policy");
-    assert_eq!(reply.code, 250, "{domain}: {reply:?}");
 }

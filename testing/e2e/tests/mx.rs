@@ -138,7 +138,7 @@ impl Setup {
 
     fn records(&self, kind: &str, count: usize) -> Vec<Value> {
         let logs = Logs::new(self.scratch.join("mx/logs"));
-        logs.await_records(kind, count, LATER, |record| record["type"] == kind)
+        logs.await_type(kind, count, LATER)
     }
 }
 

@@ -1,13 +1,13 @@
 //! Names from the policy: a resolver made of zone text decides where mail goes.
 
 use e2e::dns::NameServer;
-use e2e::kumod::{Kumod, Launch, policy_file};
+use e2e::kumod::{Launch, policy_file};
 use e2e::logs::Logs;
+use e2e::names::submit;
 use e2e::port::free_port;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::until::{LATER, SOON};
-use e2e::wire::Client;
 
 const ZONE: &str = "
 $ORIGIN one.test.
@@ -39,7 +39,7 @@ fn a_test_resolver_of_the_policy_decides() {
     let arrived = sink.await_arrivals(2, SOON);
     assert_eq!(arrived.len(), 2, "{arrived:?}");
     submit(&server, "null.one.test");
-    let bounce = &logs.await_records("Bounce", 1, LATER, |record| record["type"] == "Bounce")[0];
+    let bounce = &logs.await_type("Bounce", 1, LATER)[0];
     assert_eq!(bounce["response"]["code"], 556, "{bounce}");
     for (domain, why) in [
         ("two.test", "NXDOMAIN"),
@@ -88,13 +88,8 @@ fn a_domain_without_an_answer_holds_up_nobody_else() {
     assert_eq!(arrived[0].recipients, ["one@any.sink.test"], "the silent ones take two seconds");
     assert_eq!(arrived[1].recipients, ["one@mx-to-timeout.test"]);
     let logs = Logs::new(scratch.join("names/logs"));
-    let failures = logs.await_records("failures", 3, LATER, |record| record["type"] == "TransientFailure");
+    let failures = logs.await_type("TransientFailure", 3, LATER);
     for failure in failures {
         assert!(failure["response"]["content"].as_str().is_some_and(|t| t.contains("no answer from DNS in time")));
     }
-}
-
-fn submit(server: &Kumod, domain: &str) {
-    let reply = Client::connect(server.smtp()).submit("sender@source.test", &format!("one@{domain}"), "by name");
-    assert_eq!(reply.code, 250, "{domain}: {reply:?}");
 }

@@ -99,7 +99,7 @@ fn a_rebinding_moves_mail_to_another_queue_and_a_kill_leaves_it_there() {
         assert_eq!(queue["messages"][0]["message"]["meta"]["why"], "test", "{queue}");
         until(SOON, "the end of the order", || list(&relay, REBIND).is_empty().then_some(()));
         let logs = Logs::new(scratch.join("relay/logs"));
-        let records = logs.await_records("moves", 3, LATER, |r| r["type"] == "AdminRebind");
+        let records = logs.await_type("AdminRebind", 3, LATER);
         let text = "Rebound from old.test to new.test: they moved";
         assert_eq!((&records[0]["response"]["code"], &records[0]["response"]["content"]), (&json!(250), &json!(text)));
         assert_eq!((&records[0]["queue"], &records[0]["site"]), (&json!("new.test"), &json!("")));

@@ -71,7 +71,7 @@ fn a_rejection_has_the_code_and_text_policy_gave() {
         }
     }
     let logs = Logs::new(setup.scratch.join("events/logs"));
-    let rejections = logs.await_records("Rejection", 20, SOON, |r| r["type"] == "Rejection");
+    let rejections = logs.await_type("Rejection", 20, SOON);
     assert_eq!(rejections.len(), 20);
     assert!(setup.mine.arrivals().is_empty() && setup.others.arrivals().is_empty(), "something refused was delivered");
     setup.server.stop();

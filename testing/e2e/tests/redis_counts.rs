@@ -3,10 +3,11 @@
 use config::{RedisThrottles, ThrottleSpec};
 use e2e::redis::RunningRedis;
 use e2e::scratch::Scratch;
-use std::future::Future;
+use e2e::until::{SOON, until};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throttle::{Holder, Throttles};
+use tokio::runtime::{Builder, Runtime};
 
 async fn shared_by(redis: &RunningRedis) -> Throttles {
     let options = serde_json::json!({"node": redis.url(), "response_timeout": "500ms"});
@@ -16,8 +17,8 @@ async fn shared_by(redis: &RunningRedis) -> Throttles {
     throttles
 }
 
-fn now<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(future)
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
 fn rate(name: &str, spec: &str) -> (Arc<str>, ThrottleSpec) {
@@ -28,13 +29,14 @@ fn rate(name: &str, spec: &str) -> (Arc<str>, ThrottleSpec) {
 fn a_rate_gives_its_burst_and_not_one_more_and_of_several_the_least() {
     let scratch = Scratch::new();
     let redis = RunningRedis::start(&scratch);
-    now(async {
+    runtime().block_on(async {
         let throttles = shared_by(&redis).await;
         // Ten an hour: no other comes while this runs.
         let hourly = rate("hourly", "10/h");
         let (count, wait) = throttles.grants(std::slice::from_ref(&hourly), 256).await.expect("an answer");
         assert_eq!(count, 9, "the burst, lowered by what a grant may be late");
         assert!(wait <= queue::GRANT_LIFE, "{wait:?}");
+        // This wait is what is tested: behind it, and by no event, there is one more.
         tokio::time::sleep(wait).await;
         let (count, wait) = throttles.grants(std::slice::from_ref(&hourly), 256).await.expect("an answer");
         assert_eq!(count, 1, "the last of the burst");
@@ -51,32 +53,24 @@ fn a_limit_is_never_exceeded_a_lease_is_given_back_and_that_of_a_lost_holder_end
     let scratch = Scratch::new();
     let redis = RunningRedis::start(&scratch);
     let holder = |id: &str| -> Holder { (id.to_owned(), [("limit".into(), 2)].into_iter().collect()) };
-    now(async {
-        let throttles = shared_by(&redis).await;
-        let (a, b, c) = (holder("a"), holder("b"), holder("c"));
-        // A server that was just started gives none for some seconds.
-        let first_at = await_lease(&throttles, &a).await;
-        assert_eq!(throttles.lease(&b, None).await, Some(true));
-        assert_eq!(throttles.lease(&c, None).await, Some(false), "two, and no third");
-        throttles.give_back(&b).await;
-        assert_eq!(throttles.lease(&c, None).await, Some(true), "at once: it was given back");
-        assert_eq!(throttles.lease(&b, None).await, Some(false));
-        // Nobody renews that of `a`.
-        while throttles.lease(&b, None).await == Some(false) {
-            assert_eq!(throttles.renew(std::slice::from_ref(&c)).await, Some(vec![true]), "that of `c` is renewed");
-            assert!(first_at.elapsed() < Duration::from_secs(20), "the lease of a holder that is gone goes on");
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        assert!(first_at.elapsed() > Duration::from_secs(14), "{:?}", first_at.elapsed());
-        assert_eq!(throttles.renew(&[a]).await, Some(vec![false]), "it has gone to another");
+    let runtime = runtime();
+    let throttles = runtime.block_on(shared_by(&redis));
+    let (a, b, c) = (holder("a"), holder("b"), holder("c"));
+    let lease = |of: &Holder| runtime.block_on(throttles.lease(of, None));
+    let renew = |of: &Holder| runtime.block_on(throttles.renew(std::slice::from_ref(of)));
+    // A server that was just started gives none for some seconds.
+    until(SOON, "a lease of a server that is not young any more", || (lease(&a) == Some(true)).then_some(()));
+    let first_at = Instant::now();
+    assert_eq!(lease(&b), Some(true));
+    assert_eq!(lease(&c), Some(false), "two, and no third");
+    runtime.block_on(throttles.give_back(&b));
+    assert_eq!(lease(&c), Some(true), "at once: it was given back");
+    assert_eq!(lease(&b), Some(false));
+    // Nobody renews that of `a`.
+    until(SOON, "the end of the lease of a holder that is gone", || {
+        assert_eq!(renew(&c), Some(vec![true]), "that of `c` is renewed");
+        (lease(&b) != Some(false)).then_some(())
     });
-}
-
-async fn await_lease(throttles: &Throttles, of: &Holder) -> Instant {
-    let began = Instant::now();
-    while throttles.lease(of, None).await != Some(true) {
-        assert!(began.elapsed() < Duration::from_secs(20), "no lease of a server that is not young any more");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    Instant::now()
+    assert!(first_at.elapsed() > Duration::from_secs(14), "{:?}", first_at.elapsed());
+    assert_eq!(renew(&a), Some(vec![false]), "it has gone to another");
 }

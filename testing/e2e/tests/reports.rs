@@ -22,7 +22,7 @@ fn a_bounce_of_postfix_is_logged_and_not_relayed() {
     let reply = Client::connect(postfix.address).submit("user@report.test", "lost@target.test", "bounces");
     assert_eq!(reply.code, 250, "{reply:?}");
     let logs = Logs::new(scratch.join("bounces/logs"));
-    let oob = &logs.await_records("OOB", 1, LATER, |r| r["type"] == "OOB")[0];
+    let oob = &logs.await_type("OOB", 1, LATER)[0];
     assert_eq!(
         (oob["sender"].as_str(), oob["recipient"].as_str()),
         (Some("user@report.test"), Some("lost@target.test"))
@@ -35,7 +35,7 @@ fn a_bounce_of_postfix_is_logged_and_not_relayed() {
         (oob["size"].as_u64(), oob["num_attempts"].as_u64(), oob["site"].as_str()),
         (Some(0), Some(0), Some(""))
     );
-    let reception = &logs.await_records("Reception", 1, SOON, |r| r["type"] == "Reception")[0];
+    let reception = &logs.await_type("Reception", 1, SOON)[0];
     assert_eq!((&reception["id"], &reception["sender"]), (&oob["id"], &"".into()), "{reception}");
     kumod.await_empty(SOON);
     assert!(sink.arrivals().is_empty(), "a report was relayed from a stranger");
@@ -108,7 +108,7 @@ fn a_sender_is_told_of_a_failure_and_nobody_of_the_report() {
     assert_eq!(client.say("Subject: gr\u{fc}n\r\n\r\nThe body.\r\n.").code, 250);
     let logs = Logs::new(scratch.join("bounces/logs"));
     // The message for two, and the report, which the sink refuses too.
-    let bounces = logs.await_records("Bounce", 2, LATER, |r| r["type"] == "Bounce");
+    let bounces = logs.await_type("Bounce", 2, LATER);
     kumod.await_empty(SOON);
     let report = bounces.iter().find(|r| r["sender"] == "").expect("the report was tried");
     assert_eq!(report["recipient"], "user@report.test");

@@ -1,18 +1,16 @@
 //! REQUIRETLS and `TLS-Required: No` (RFC 8689): from relay to relay under TLS, towards servers that cannot, over restarts,
 //! and against MTA-STS policies that are enforced. Real TLS servers, policies from a real HTTPS server.
 
-use e2e::certificate::Authority;
-use e2e::kumod::{Kumod, Launch, policy_file};
+use e2e::kumod::{Kumod, Launch};
 use e2e::logs::Logs;
+use e2e::names::{Names, submit};
 use e2e::peers;
 use e2e::port::free_port;
 use e2e::process::run;
-use e2e::scratch::Scratch;
 use e2e::sts_server::StsServer;
 use e2e::tls_server::TlsServer;
 use e2e::until::LATER;
 use e2e::wire::Client;
-use serde_json::Value;
 
 /// `strict.test` and `nobody.test` have a policy, `free.test` has none. `mx.test` is 127.0.0.1, `evil.test` 127.0.0.2.
 const ZONE: &str = "$ORIGIN test.\nfree 60 MX 10 mx\nmx 60 A 127.0.0.1\nevil 60 A 127.0.0.2\n\
@@ -20,54 +18,32 @@ const ZONE: &str = "$ORIGIN test.\nfree 60 MX 10 mx\nmx 60 A 127.0.0.1\nevil 60 
     nobody 60 MX 10 mx\nmta-sts.nobody 60 A 127.0.0.1\n_mta-sts.nobody 60 TXT \"v=STSv1; id=1;\"\n";
 
 struct Setup {
-    scratch: Scratch,
-    authority: Authority,
+    names: Names,
     sts: StsServer,
-    port: u16,
 }
 
 impl Setup {
     fn new(mx: &str) -> Setup {
-        let scratch = Scratch::new();
-        let authority = Authority::make(&scratch);
-        let sts = StsServer::start(&authority.issue(&scratch, &["mta-sts.strict.test", "mta-sts.nobody.test"]));
+        let names = Names::new();
+        let hosts = ["mta-sts.strict.test", "mta-sts.nobody.test"];
+        let sts = StsServer::start(&names.authority.issue(&names.scratch, &hosts));
         let policy = |mx: &str| format!("version: STSv1\r\nmode: enforce\r\nmx: {mx}\r\nmax_age: 86400\r\n");
         sts.serve("strict.test", &policy(mx));
         sts.serve("nobody.test", &policy("other.test"));
-        std::fs::write(scratch.join("zone"), ZONE).expect("the zone");
-        Setup { scratch, authority, sts, port: free_port() }
+        names.write_zone(ZONE);
+        Setup { names, sts }
     }
 
-    fn host(&self, address: &str, name: &str, options: &[&str]) -> TlsServer {
-        let certificate = self.authority.issue(&self.scratch, &[name]);
-        let listen = format!("{address}:{}", self.port);
-        TlsServer::start_with(&certificate, &[&["--listen", listen.as_str()], options].concat())
-    }
-
-    fn launch(&self, name: &str, port: u16, mode: &str) -> Launch {
-        Launch::policy(policy_file("names.lua"))
-            .env("NAMES_DIR", self.scratch.join(name))
-            .env("NAMES_ZONE", self.scratch.join("zone"))
-            .env("NAMES_PORT", port.to_string())
-            .env("NAMES_STS_PORT", self.sts.address.port().to_string())
-            .env("NAMES_TLS", mode)
-            .env("NAMES_REPORTS", "yes")
-            .env("SSL_CERT_FILE", &self.authority.own.certificate)
+    fn launch(&self, name: &str, mode: &str) -> Launch {
+        self.names.with_sts(name, mode, &self.sts).env("NAMES_REPORTS", "yes")
     }
 
     fn start(&self, mode: &str) -> Kumod {
-        self.launch("names", self.port, mode).start()
-    }
-
-    fn record(&self, kind: &str, domain: &str) -> Value {
-        let recipient = format!("one@{domain}");
-        let wanted = |record: &Value| record["type"] == kind && record["recipient"] == recipient;
-        Logs::new(self.scratch.join("names/logs")).await_records(&format!("{kind} {domain}"), 1, LATER, wanted)[0]
-            .clone()
+        self.launch("names", mode).start()
     }
 
     fn assert_bounced(&self, domain: &str, status: [u16; 3], text: &str) {
-        let bounce = self.record("Bounce", domain);
+        let bounce = self.names.record("Bounce", domain);
         let enhanced = &bounce["response"]["enhanced_code"];
         let found = ["class", "subject", "detail"].map(|field| enhanced[field].as_u64().unwrap_or_default() as u16);
         assert_eq!((bounce["response"]["code"].as_u64(), found), (Some(550), status), "{bounce}");
@@ -79,13 +55,14 @@ impl Setup {
 fn from_relay_to_relay_the_demand_goes_along() {
     let setup = Setup::new("mx.test");
     let behind = free_port();
-    let certificate = setup.authority.issue(&setup.scratch, &["mx.test"]);
+    let certificate = setup.names.authority.issue(&setup.names.scratch, &["mx.test"]);
     let listen = format!("127.0.0.1:{behind}");
     let last = TlsServer::start_with(&certificate, &["--listen", &listen, "--requiretls"]);
-    let certificate = setup.authority.issue(&setup.scratch, &["mx.test"]);
+    let certificate = setup.names.authority.issue(&setup.names.scratch, &["mx.test"]);
     let _second = setup
-        .launch("second", behind, "Disabled")
-        .env("NAMES_LISTEN", format!("127.0.0.1:{}", setup.port))
+        .launch("second", "Disabled")
+        .env("NAMES_PORT", behind.to_string())
+        .env("NAMES_LISTEN", format!("127.0.0.1:{}", setup.names.port))
         .env("NAMES_CERT", &certificate.certificate)
         .env("NAMES_KEY", &certificate.key)
         .start();
@@ -94,7 +71,7 @@ fn from_relay_to_relay_the_demand_goes_along() {
     let mail = &last.await_events("mail", 1)[0];
     assert_eq!(mail["tls"], true, "{mail}");
     assert!(mail["from"].as_str().is_some_and(|from| from.ends_with(" REQUIRETLS")), "{mail}");
-    let delivery = setup.record("Delivery", "strict.test");
+    let delivery = setup.names.record("Delivery", "strict.test");
     assert_eq!(delivery["tls_protocol_version"], "TLSv1_3", "{delivery}");
     // The same way without it: nothing is added.
     submit_requiring(&first, "strict.test", &[], &[]);
@@ -108,9 +85,9 @@ fn a_restart_forgets_no_demand() {
     let server = setup.start("OpportunisticInsecure");
     submit_requiring(&server, "strict.test", &["REQUIRETLS"], &[]);
     // Nobody listens: that may be another at the next attempt.
-    setup.record("TransientFailure", "strict.test");
+    setup.names.record("TransientFailure", "strict.test");
     server.stop();
-    let host = setup.host("127.0.0.1", "mx.test", &["--requiretls"]);
+    let host = setup.names.host("127.0.0.1", "mx.test", &["--requiretls"]);
     let _server = setup.start("OpportunisticInsecure");
     let mail = &host.await_events("mail", 1)[0];
     assert!(mail["from"].as_str().is_some_and(|from| from.ends_with(" REQUIRETLS")), "{mail}");
@@ -119,17 +96,17 @@ fn a_restart_forgets_no_demand() {
 #[test]
 fn a_server_that_cannot_gets_other_mail_and_the_next_one_is_tried() {
     let setup = Setup::new("*.test");
-    let evil = setup.host("127.0.0.2", "evil.test", &[]);
+    let evil = setup.names.host("127.0.0.2", "evil.test", &[]);
     let server = setup.start("OpportunisticInsecure");
     {
-        let mx = setup.host("127.0.0.1", "mx.test", &["--requiretls"]);
+        let mx = setup.names.host("127.0.0.1", "mx.test", &["--requiretls"]);
         submit_requiring(&server, "strict.test", &["REQUIRETLS"], &[]);
         let mail = &mx.await_events("mail", 1)[0];
         assert!(mail["from"].as_str().is_some_and(|from| from.ends_with(" REQUIRETLS")), "{mail}");
         submit_requiring(&server, "strict.test", &[], &[]);
         assert_eq!(evil.await_events("mail", 1)[0]["tls"], true);
     }
-    let mx = setup.host("127.0.0.1", "mx.test", &[]);
+    let mx = setup.names.host("127.0.0.1", "mx.test", &[]);
     let own = "X-Own: here";
     submit_requiring(&server, "strict.test", &["REQUIRETLS", "RET=FULL"], &[own]);
     setup.assert_bounced("strict.test", [5, 7, 30], "the server does not offer REQUIRETLS");
@@ -144,7 +121,7 @@ fn a_server_that_cannot_gets_other_mail_and_the_next_one_is_tried() {
 #[test]
 fn without_tls_or_a_known_name_nothing_is_sent() {
     let setup = Setup::new("mx.test");
-    let host = setup.host("127.0.0.1", "mx.test", &["--break", "offer"]);
+    let host = setup.names.host("127.0.0.1", "mx.test", &["--break", "offer"]);
     let server = setup.start("OpportunisticInsecure");
     submit_requiring(&server, "strict.test", &["REQUIRETLS"], &["TLS-Required: No"]);
     setup.assert_bounced("strict.test", [5, 7, 10], "TLS is demanded by");
@@ -158,31 +135,29 @@ fn without_tls_or_a_known_name_nothing_is_sent() {
 #[test]
 fn tls_required_no_goes_where_a_policy_forbids_and_not_where_the_operator_does() {
     let setup = Setup::new("mx.test");
-    let host = setup.host("127.0.0.1", "mx.test", &["--break", "offer"]);
+    let host = setup.names.host("127.0.0.1", "mx.test", &["--break", "offer"]);
     let server = setup.start("Opportunistic");
     for domain in ["strict.test", "nobody.test"] {
         submit_waiving(&server, domain);
-        let delivery = setup.record("Delivery", domain);
+        let delivery = setup.names.record("Delivery", domain);
         assert!(delivery["tls_cipher"].is_null(), "{delivery}");
     }
     assert_eq!(host.await_events("mail", 2)[0]["tls"], false);
     // Mail that says nothing is kept back as ever.
-    let reply = Client::connect(server.smtp()).submit("sender@free.test", "one@strict.test", "by policy");
-    assert_eq!(reply.code, 250, "{reply:?}");
-    let failure = setup.record("TransientFailure", "strict.test");
+    submit(&server, "strict.test");
+    let failure = setup.names.record("TransientFailure", "strict.test");
     assert!(failure["response"]["content"].as_str().is_some_and(|text| text.contains("MTA-STS")), "{failure}");
     server.stop();
-    let server = setup.launch("strict-operator", setup.port, "Required").start();
+    let server = setup.launch("strict-operator", "Required").start();
     submit_waiving(&server, "free.test");
-    let failed = |record: &Value| record["type"] == "TransientFailure";
-    Logs::new(setup.scratch.join("strict-operator/logs")).await_records("a failure", 1, LATER, failed);
+    Logs::new(setup.names.scratch.join("strict-operator/logs")).await_type("TransientFailure", 1, LATER);
     assert_eq!(host.events("mail").len(), 2);
 }
 
 #[test]
 fn tls_required_no_takes_any_certificate() {
     let setup = Setup::new("mx.test");
-    let host = setup.host("127.0.0.1", "other.test", &[]);
+    let host = setup.names.host("127.0.0.1", "other.test", &[]);
     let server = setup.start("Opportunistic");
     submit_waiving(&server, "strict.test");
     assert_eq!(host.await_events("mail", 1)[0]["tls"], true);

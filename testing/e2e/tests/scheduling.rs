@@ -76,7 +76,7 @@ fn a_message_expires_at_its_own_time_though_it_waits_for_an_hour_and_was_recover
     accepted(&relay, "brief@b.test", &json!({"expires": from_now(Duration::minutes(90))}));
     // With an hour to the next attempt and less to live, there is no next attempt.
     let logs = Logs::new(scratch.join("relay/logs"));
-    let expired = logs.await_records("an expiration", 1, LATER, |record| record["type"] == "Expiration");
+    let expired = logs.await_type("Expiration", 1, LATER);
     assert_eq!(expired[0]["recipient"], "brief@a.test");
     relay.await_metric("scheduled_count_total", 1.0, SOON);
     let order = json!({"reason": "wait", "domain": "c.test", "duration": "1h"});

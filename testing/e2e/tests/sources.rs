@@ -37,7 +37,7 @@ impl Setup {
 
     /// Waits until so many records of a type are in the log.
     fn logged(&self, kind: &str, count: usize) -> Vec<Value> {
-        Logs::new(self.scratch.join("sources/logs")).await_records(kind, count, LATER, |record| record["type"] == kind)
+        Logs::new(self.scratch.join("sources/logs")).await_type(kind, count, LATER)
     }
 
     /// All mail goes out by the other source, and no attempt was counted.

@@ -70,7 +70,7 @@ fn launch(scratch: &Scratch) -> Launch {
 fn takes_over_golden_mail(scratch: &Scratch, launch: &Launch) {
     let server = launch.start();
     let logs = Logs::new(scratch.join("logs"));
-    let records = logs.await_records("expirations", 2, SOON, |record| record["type"] == "Expiration");
+    let records = logs.await_type("Expiration", 2, SOON);
     let found: BTreeSet<String> = records.iter().flat_map(recipients).collect();
     // Message 2 was removed, recipients 0 and 64 of message 3 were done.
     let third = (1..70).filter(|number| *number != 64).map(|number| format!("r{number}.3@example.com"));

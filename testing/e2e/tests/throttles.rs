@@ -109,7 +109,7 @@ fn messages_go_back_before_the_ready_queue_uncounted_and_say_why_and_until_when(
     let message = until(SOON, "the third message", || held(&node));
     assert_eq!(message["why"], "ThrottledByThrottleInsertReadyQueue", "{message}");
     let logs = Logs::new(scratch.join("node/logs"));
-    let delayed = logs.await_records("a Delayed record", 1, LATER, |record| record["type"] == "Delayed");
+    let delayed = logs.await_type("Delayed", 1, LATER);
     let text = delayed[0]["response"]["content"].as_str().unwrap_or_default().to_owned();
     assert!(text.starts_with("Context: ThrottledByThrottleInsertReadyQueue. Next due in "), "{text}");
     assert_eq!((&delayed[0]["num_attempts"], &delayed[0]["response"]["code"]), (&json!(0), &json!(400)));

@@ -179,7 +179,7 @@ impl Setup {
     }
 
     fn records(&self, kind: &str, count: usize) -> Vec<Value> {
-        self.log().await_records(kind, count, SOON, |record| record["type"] == kind)
+        self.log().await_type(kind, count, SOON)
     }
 }
 

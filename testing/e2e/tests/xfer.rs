@@ -115,8 +115,8 @@ fn an_order_sends_mail_to_another_node_which_delivers_it() {
         // Who is suspended here is not there.
         resume(&a, &suspended);
 
-        let left = one.logs(&scratch).await_records("those that left", 3, LATER, |r| r["type"] == "XferOut");
-        let came = other.logs(&scratch).await_records("those that came", 3, LATER, |r| r["type"] == "XferIn");
+        let left = one.logs(&scratch).await_type("XferOut", 3, LATER);
+        let came = other.logs(&scratch).await_type("XferIn", 3, LATER);
         let mut ids: Vec<String> =
             came.iter().map(|r| format!("new id is {}", r["id"].as_str().expect("an id"))).collect();
         let mut told: Vec<&str> = left.iter().filter_map(|r| r["response"]["content"].as_str()).collect();
@@ -150,7 +150,7 @@ fn mail_for_a_node_that_is_not_there_waits_says_why_and_comes_back() {
     until(SOON, "two that wait", || (queued(&a, "shop@x.test").len() == 2).then_some(()));
     let order = json!({"domain": "x.test", "reason": "r", "target": other.url()});
     http::json(a.http(), "POST", XFER, &order);
-    one.logs(&scratch).await_records("failures", 2, LATER, |r| r["type"] == "TransientFailure");
+    one.logs(&scratch).await_type("TransientFailure", 2, LATER);
     a.process.kill();
     let a = one.launch.start();
     until(LATER, "two in the queue of the other", || (queued(&a, &other.queue()).len() == 2).then_some(()));
@@ -191,15 +191,15 @@ fn policy_sends_mail_to_another_node_and_takes_it_back() {
     submit_for(&a, "refused@x.test", &other.url());
     submit(&c, "failed@x.test");
     assert_eq!(recipients(&sink, 3), ["back@x.test", "failed@x.test", "there@x.test"]);
-    let came = other.logs(&scratch).await_records("what came", 2, LATER, |r| r["type"] == "XferIn");
+    let came = other.logs(&scratch).await_type("XferIn", 2, LATER);
     let named = |who: &str| came.iter().find(|r| r["recipient"] == who).cloned().expect("it came");
     assert_eq!(
         (&named("there@x.test")["num_attempts"], &named("failed@x.test")["num_attempts"]),
         (&json!(0), &json!(0))
     );
-    let moved = third.logs(&scratch).await_records("the move", 1, LATER, |r| r["type"] == "AdminRebind");
+    let moved = third.logs(&scratch).await_type("AdminRebind", 1, LATER);
     assert!(moved[0]["response"]["content"].as_str().is_some_and(|t| t.ends_with(": it failed here")), "{moved:?}");
-    let failed = one.logs(&scratch).await_records("a refusal", 1, LATER, |r| r["type"] == "TransientFailure");
+    let failed = one.logs(&scratch).await_type("TransientFailure", 1, LATER);
     let text = failed[0]["response"]["content"].as_str().expect("text");
     assert!(failed[0]["recipient"] == "refused@x.test" && text.contains("550 not here"), "{text}");
     for node in [a, b, c] {
@@ -366,7 +366,7 @@ fn on_a_bad_line_each_message_ends_in_one_place() {
     let (mut a, b) = (one.launch.start(), other.launch.start());
     let line = Line::to(other.http);
     let waits = |a: &Kumod, failed: usize| {
-        one.logs(&scratch).await_records("failures", failed, LATER, |r| r["type"] == "TransientFailure");
+        one.logs(&scratch).await_type("TransientFailure", failed, LATER);
         until(SOON, "it waits", || (queued(a, &line.queue()).len() == 1).then_some(()));
     };
     let flush = |a: &Kumod| {
@@ -410,7 +410,7 @@ fn on_a_bad_line_each_message_ends_in_one_place() {
     // A bounce takes it back first.
     line.set(Fault::Request(RELEASE));
     submit_for(&a, "bounced@x.test", &line.url());
-    one.logs(&scratch).await_records("failures", 3, LATER, |r| r["type"] == "TransientFailure");
+    one.logs(&scratch).await_type("TransientFailure", 3, LATER);
     assert!(arrivals());
     bounce(&a);
     one.logs(&scratch)
@@ -420,10 +420,10 @@ fn on_a_bad_line_each_message_ends_in_one_place() {
     // What cannot be taken back any more is not bounced.
     line.set(Fault::Answer(RELEASE));
     submit_for(&a, "gone@x.test", &line.url());
-    one.logs(&scratch).await_records("failures", 4, LATER, |r| r["type"] == "TransientFailure");
+    one.logs(&scratch).await_type("TransientFailure", 4, LATER);
     assert_eq!(recipients(&sink, 3), ["gone@x.test", "inject@x.test", "release@x.test"]);
     bounce(&a);
-    let left = one.logs(&scratch).await_records("those that left", 3, LATER, |r| r["type"] == "XferOut");
+    let left = one.logs(&scratch).await_type("XferOut", 3, LATER);
     assert!(left.iter().any(|r| r["recipient"] == "gone@x.test"), "{left:?}");
     assert_eq!(one.logs(&scratch).of_type("AdminBounce").len(), 1);
     a.stop();
@@ -472,7 +472,7 @@ fn what_another_node_says_twice_counts_once_and_over_kills() {
     }
     assert_eq!([RELEASE, RELEASE, DROP].map(|path| about(&b, path, &next)), [yes, no.clone(), no]);
     assert_eq!(recipients(&sink, 1), ["r@x.test"]);
-    let delivered = other.logs(&scratch).await_records("it", 1, LATER, |r| r["type"] == "Delivery");
+    let delivered = other.logs(&scratch).await_type("Delivery", 1, LATER);
     assert_eq!((&delivered[0]["id"], &delivered[0]["num_attempts"]), (&next["id"], &json!(7)));
 
     let mut own = parcel();

@@ -133,21 +133,9 @@ const ARRIVALS_MAX: usize = 65_536;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use message::Settled;
 
     fn message() -> Message {
-        let id = MessageId::from_bytes([7; 16]);
-        let due = WallTime::EPOCH;
-        Message {
-            id,
-            due,
-            place: None,
-            size: 1,
-            attempts: 0,
-            recipients: 1,
-            settled: Settled::default(),
-            resident: None,
-        }
+        Message::bare(MessageId::from_bytes([7; 16]), WallTime::EPOCH)
     }
 
     #[test]

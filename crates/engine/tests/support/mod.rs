@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use config::{EgressPath, EsmtpListener, LocalLogs, QueueConfig};
+use engine::pressure::Pressure;
 use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
 use message::{Draft, Meta};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
@@ -11,6 +12,7 @@ use serde_json::json;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use telemetry::{LogWriter, Metrics};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -55,24 +57,32 @@ impl Policy for Report {
     }
 }
 
-/// An engine over `dir/spool`, and its listener's address.
+/// An engine over `dir/spool` with a log, and its listener's address.
 pub async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) {
+    let logs = LocalLogs { log_dir: dir.join("log"), ..LocalLogs::default() };
+    let logs = vec![LogWriter::open(logs).expect("a fresh directory")];
+    let engine = engine(policy, dir, logs, Pressure::unlimited());
+    let address = listen(&engine).await;
+    (engine, address)
+}
+
+/// An engine over `dir/spool` that runs.
+pub fn engine(policy: Arc<dyn Policy>, dir: &Path, logs: Vec<LogWriter>, pressure: Pressure) -> Engine {
     let mut options = store::Options::default();
     options.settings.queue_of = |envelope, meta| queue::schedule::label_for(envelope, meta).unwrap_or_default();
     let (spool, recovery) = store::open(&dir.join("spool"), options).expect("a spool nobody has open");
     let nobody = HickoryResolver::asking(&[([127, 0, 0, 1], 9).into()]).expect("sound");
-    let logs = LocalLogs { log_dir: dir.join("log"), ..LocalLogs::default() };
     let engine = Engine::new(EngineParts {
         policy,
         spool,
         mx: Arc::new(MxCache::new(Arc::new(nobody), MxCacheLimits::default())),
         connectors: net::tls::Connectors::new(None).expect("roots"),
-        logs: vec![LogWriter::open(logs).expect("a fresh directory")],
+        logs,
         orders: store::OrdersFile::open(&dir.join("spool")).expect("no orders"),
         classifier: None,
         disposition_hooks: Vec::new(),
         metrics: Metrics::new().expect("a registry"),
-        pressure: engine::pressure::Pressure::unlimited(),
+        pressure,
         settings: EngineSettings {
             hostname: "mx.test".to_owned(),
             node_id: uuid::Uuid::from_u128(1),
@@ -81,11 +91,25 @@ pub async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) 
         },
     });
     engine.start(recovery);
+    engine
+}
+
+/// A listener with all defaults, on loopback.
+pub async fn listen(engine: &Engine) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("bound");
     let service = EsmtpService::new(engine.clone(), EsmtpListener::default()).expect("defaults");
     tokio::spawn(service.serve(listener));
-    (engine, address)
+    address
+}
+
+/// Lets other tasks run until `done`, which nobody announces; a test that hangs fails here.
+pub async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < end, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// Sends one message; the answers, the last being that to the final dot.

@@ -10,17 +10,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
 use route::{BoxFuture, DnsError, IpStrategy, Resolver, STS_POLICY_BYTES_MAX, StsError, StsPolicy};
 use rustls_pki_types::ServerName;
 use thiserror::Error;
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
+
+use crate::http_client::{HttpError, handshake};
 
 /// Gets policies.
 pub trait PolicyFetch: Send + Sync {
@@ -46,11 +47,8 @@ pub enum FetchError {
     #[error("{0}")]
     Io(#[from] io::Error),
     /// HTTP failed.
-    #[error("HTTP: {0}")]
-    Http(#[from] hyper::Error),
-    /// The request could not be written.
-    #[error("HTTP: {0}")]
-    Request(#[from] hyper::http::Error),
+    #[error("{0}")]
+    Http(#[from] HttpError),
     /// Another answer than 200.
     #[error("the server answered {0}; expected 200, redirects are not followed")]
     Status(StatusCode),
@@ -88,22 +86,11 @@ impl PolicyFetch for HttpsFetch {
             let request = Request::get("/.well-known/mta-sts.txt")
                 .header(HOST, host)
                 .header(USER_AGENT, "Postrider")
-                .body(Empty::<Bytes>::new())?;
-            let (mut sender, connection) = hyper::client::conn::http1::Builder::new()
-                .max_buf_size(HEAD_BYTES_MAX)
-                .handshake(TokioIo::new(tls))
-                .await?;
-            let exchange = async { read(sender.send_request(request).await?).await };
-            tokio::pin!(exchange, connection);
-            let mut is_over = false;
-            loop {
-                tokio::select! {
-                    biased;
-                    policy = &mut exchange => return policy,
-                    // The end of the connection is told to the exchange, which may have content to read yet.
-                    _ = &mut connection, if !is_over => is_over = true,
-                }
-            }
+                .body(Full::default())
+                .map_err(HttpError::from)?;
+            let mut driver = JoinSet::new();
+            let mut connection = handshake(&mut driver, tls).await?;
+            read(connection.send_request(request).await.map_err(HttpError::from)?).await
         })
     }
 }
@@ -166,7 +153,5 @@ impl PolicyFetch for TestPolicies {
 const ADDRESSES_TRIED_MAX: usize = 4;
 /// For one of them.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Largest head of an answer, in octets.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// How much of a refused value an error shows.
 const SHOWN_CHARS_MAX: usize = 64;

@@ -4,7 +4,7 @@
 
 use clock::{Duration, Now, WallTime};
 use config::{EgressPath, EgressSource, QueueConfig};
-use message::{Envelope, IdGenerator, Message, MessageId, Meta, Place, Resident, Settled, TlsDemand};
+use message::{Envelope, IdGenerator, Message, MessageId, Meta, Place, Resident, TlsDemand};
 use queue::{
     ConnKey, Destination, Effect, Ending, Epoch, Leg, QueueCore, QueueKey, QueueSettings, Queued, Route, RouteFailure,
     Take, Why,
@@ -33,16 +33,8 @@ impl Rig {
 
     /// A message for `recipients` recipients, due now.
     pub fn message(&mut self, recipients: usize) -> Message {
-        Message {
-            id: self.ids.next(self.now.wall),
-            due: self.now.wall,
-            place: Some(PLACE),
-            size: 10,
-            attempts: 0,
-            recipients: recipients as u16,
-            settled: Settled::default(),
-            resident: None,
-        }
+        let (place, recipients) = (Some(PLACE), recipients as u16);
+        Message { place, size: 10, recipients, ..Message::bare(self.ids.next(self.now.wall), self.now.wall) }
     }
 
     /// A message that is in memory only, with ten octets of content.

@@ -1,6 +1,7 @@
 //! A rig that runs the file-per-message engine, many transactions on their way at once, against a model of what it has promised.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+#[path = "../messages/mod.rs"]
 pub mod messages;
 
 use clock::WallTime;

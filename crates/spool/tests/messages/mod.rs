@@ -1,4 +1,5 @@
-//! Messages made from a number, for the tests of one file per message.
+//! Messages made from a number, for the tests of both kinds of spool.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 use bytes::Bytes;
 use clock::WallTime;
@@ -7,7 +8,7 @@ use smtp_wire::{Mailbox, ReversePath};
 use spool::RecoveredMessage;
 
 /// Small numbers from a seed (xorshift).
-pub struct Random(u64);
+pub struct Random(pub u64);
 
 impl Random {
     pub fn new(seed: u64) -> Random {
@@ -20,6 +21,12 @@ impl Random {
         self.0 ^= self.0 << 17;
         (self.0 >> 8) % bound
     }
+}
+
+pub fn id(number: u64) -> MessageId {
+    let mut octets = [0xa5; 16];
+    octets[..8].copy_from_slice(&number.to_be_bytes());
+    MessageId::from_bytes(octets)
 }
 
 pub fn due(number: u64) -> WallTime {
@@ -39,13 +46,11 @@ pub fn body(number: u64, octets: usize) -> Bytes {
 
 /// Message `number` with `recipients` recipients.
 pub fn sealed(number: u64, recipients: u64, body: &Bytes) -> Sealed {
-    let mut id = [0xa5; 16];
-    id[..8].copy_from_slice(&number.to_be_bytes());
     let mailbox = |n: u64| Mailbox::parse(&format!("r{n}.{number}@example.com")).expect("an address");
     let mut meta = Meta::new();
     meta.set("n", number);
     Sealed {
-        id: MessageId::from_bytes(id),
+        id: id(number),
         envelope: Envelope {
             sender: ReversePath(None),
             recipients: (0..recipients).map(mailbox).collect(),
@@ -69,6 +74,12 @@ pub fn queue_of(_: &Envelope, meta: &Meta) -> String {
 pub fn resident(sealed: &Sealed) -> Resident {
     let Sealed { envelope, meta, head, body, .. } = sealed.clone();
     Resident { envelope, meta, head, body }
+}
+
+/// Whether a message reads back as what `sealed` is.
+pub fn is_same(read: &Resident, sealed: &Sealed) -> bool {
+    let Resident { envelope, meta, head, body } = read;
+    (envelope, meta, head, body) == (&sealed.envelope, &sealed.meta, &sealed.head, &sealed.body)
 }
 
 /// Numbers of a recovered message's recipients that are not settled.
