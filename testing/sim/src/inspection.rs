@@ -4,6 +4,8 @@
 use crate::event::{Appender, Event, ServerEvent};
 use crate::ledger::Gone;
 use crate::life::Process;
+use crate::outbound::Outbound;
+use crate::plan::SECOND;
 use crate::world::World;
 use message::MessageId;
 use queue::Footprint;
@@ -50,6 +52,9 @@ impl World {
             }
         }
         wrong.extend(overgrown(process));
+        let is_stuck = |o: &&Outbound| !o.in_hand.is_empty() && self.now > o.took_at + HELD_MAX;
+        let stuck = process.outbound.iter().filter(|(_, o)| is_stuck(o));
+        wrong.extend(stuck.map(|(number, _)| format!("connection {number} has held a message too long")));
         wrong.extend(places.keys().map(|id| format!("{id} is queued and was never made")));
         wrong.into_iter().for_each(|w| self.ledger.violate(w));
     }
@@ -143,6 +148,9 @@ fn overgrown(process: &Process) -> Option<String> {
     (!sound).then(|| format!("{size:?} for {waiting} waiting messages"))
 }
 
+/// How long a connection may hold a message at most, whatever its peer does: seven recipients in as many transactions, each
+/// of whose replies comes just in time, twice, and time to write.
+const HELD_MAX: u64 = 1_000 * SECOND;
 /// Timers that one queue may have beside those of its messages: holds, rates, failed connections.
 const TIMERS_PER_QUEUE_MAX: usize = 40;
 

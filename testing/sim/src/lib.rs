@@ -24,6 +24,7 @@ pub mod ledger;
 mod ledger_restart;
 mod life;
 mod load;
+mod manner;
 mod operator;
 mod outbound;
 mod peer;

@@ -31,6 +31,8 @@ pub(crate) struct Outbound {
     mode: Mode,
     idleness: u64,
     deadline_at: Option<u64>,
+    /// When it took a message last, in microseconds of the world.
+    pub took_at: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +86,7 @@ impl World {
             mode: Mode::Connecting,
             idleness: 0,
             deadline_at: None,
+            took_at: self.now,
         };
         process.outbound.insert(number, outbound);
         let delay = self.dice.within(0, SECOND);
@@ -167,6 +170,7 @@ impl World {
         session.expire(mono);
         let closed = session.is_closed();
         self.report.timeouts += u64::from(due);
+        self.report.tarpit_timeouts += u64::from(due && self.is_tarpit(number));
         self.resume(number, closed);
     }
 
@@ -347,6 +351,7 @@ impl World {
         self.check_message_rate(number, now);
         let Some(outbound) = self.outbound(number) else { return };
         outbound.taken += 1;
+        outbound.took_at = now;
         let (ticket, reused) = (outbound.taken as u64, outbound.taken == 2);
         let job = Job {
             ticket,
@@ -421,6 +426,8 @@ impl World {
             return self.ledger.violate(format!("connection {number}: an outcome for ticket {}", outcome.ticket));
         };
         let (_, queued) = outbound.in_hand.remove(at);
+        let delivered = outcome.results.iter().any(|r| r.verdict == smtp_client::Verdict::Delivered);
+        self.report.tarpit_deliveries += u64::from(delivered && self.is_tarpit(number));
         let lost = outcome.results.iter().any(|r| r.verdict == smtp_client::Verdict::Unknown);
         self.report.unknown_outcomes += u64::from(lost);
         if lost && self.sabotaged(Sabotage::ForgetInHand) {

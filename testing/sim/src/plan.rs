@@ -97,6 +97,29 @@ pub struct SitePlan {
     pub recipients_max: usize,
     /// It is worse than others, in thousandths of every reply.
     pub trouble: u32,
+    /// How it writes its replies until everything works again.
+    pub manner: Manner,
+}
+
+/// How a site writes its replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// At once.
+    Prompt,
+    /// A tarpit: octet by octet, or line by line, with this pause in microseconds before each.
+    Dribbles {
+        /// Before each octet or line.
+        pause: u64,
+        /// It is octets.
+        octets: bool,
+    },
+    /// Far more than anybody wants to know; now and then without end.
+    Verbose {
+        /// Some replies never end.
+        endless: bool,
+    },
+    /// In the middle of anything it is gone, and nobody is told: so often, in thousandths of every reply.
+    Vanishes(u32),
 }
 
 impl Plan {
@@ -222,6 +245,20 @@ impl SitePlan {
             eight_bit: dice.chance(900),
             recipients_max: *dice.pick(&[1, 2, 100, 100]),
             trouble: if dice.chance(250) { dice.within(100, 700) as u32 } else { 0 },
+            manner: Manner::draw(dice),
+        }
+    }
+}
+
+impl Manner {
+    fn draw(dice: &mut Dice) -> Manner {
+        match dice.below(100) {
+            // Timeouts are a few seconds, replies some dozen octets: some come in time, some do not.
+            0..3 => Manner::Dribbles { pause: dice.within(1_000, 200_000), octets: true },
+            3..6 => Manner::Dribbles { pause: dice.within(50_000, 6 * SECOND), octets: false },
+            6..10 => Manner::Verbose { endless: dice.chance(60) },
+            10..14 => Manner::Vanishes(dice.within(20, 300) as u32),
+            _ => Manner::Prompt,
         }
     }
 }

@@ -93,6 +93,30 @@ counts! {
     spooled_at_stop,
     /// Times the spool refused them.
     unspooled,
+    /// Replies of sites that dribble, octet by octet or line by line.
+    tarpitted,
+    /// Deliveries to such sites, all replies being just in time.
+    tarpit_deliveries,
+    /// Sessions with such sites that ran into a deadline.
+    tarpit_timeouts,
+    /// Replies of hundreds of lines, or with lines of many thousand octets.
+    huge_replies,
+    /// Replies without end.
+    endless_replies,
+    /// Connections whose peer is gone and nobody was told.
+    half_open,
+    /// Of these, such as had a message in hand.
+    half_open_in_hand,
+    /// Clients that are gone and nobody was told.
+    vanished_clients,
+    /// Contents that a peer took to the final dot and did not answer.
+    dropped_after_dot,
+    /// 421, in place of any reply.
+    closing_replies,
+    /// What is no reply.
+    garbage_replies,
+    /// Peers that read and never answer again.
+    silences,
     /// Virtual time, in seconds.
     seconds,
 }

@@ -51,6 +51,10 @@ pub(crate) struct World {
     pub clients_to_come: usize,
     /// The route each domain was given last.
     pub routes: Vec<usize>,
+    /// Connections whose other end is gone without a word.
+    pub vanished: BTreeSet<u64>,
+    /// A reply without end was said: one is enough for a run.
+    pub endless_said: bool,
     last_number: u64,
     pipes: BTreeMap<(Pipe, u64), u64>,
     trace: Vec<String>,
@@ -93,6 +97,8 @@ impl World {
             orders: Vec::new(),
             flushes: Vec::new(),
             flushed: BTreeMap::new(),
+            vanished: BTreeSet::new(),
+            endless_said: false,
             last_number: 0,
             pipes: BTreeMap::new(),
             trace: Vec::new(),
@@ -205,6 +211,7 @@ impl World {
             ServerEvent::Routed(queue, name, config) => self.routed(queue, &name, &config),
             ServerEvent::Resolved(connection) => self.resolved(connection),
             ServerEvent::Connected(connection) => self.connected(connection),
+            ServerEvent::FromPeer(connection, _) if self.vanished.contains(&connection) => {}
             ServerEvent::FromPeer(connection, chunk) => self.outbound_receives(connection, chunk),
             ServerEvent::OutboundDeadline(connection) => self.outbound_deadline(connection),
             ServerEvent::Writable(connection) => self.outbound_writable(connection),
@@ -250,7 +257,8 @@ impl World {
         *last = (*last).max(now) + span;
     }
 
-    fn send(&mut self, pipe: Pipe, id: u64, chunk: Chunk) {
+    /// A piece on its way, behind everything in the pipe.
+    pub fn send(&mut self, pipe: Pipe, id: u64, chunk: Chunk) {
         let latency = *self.dice.pick(&[0, 20, 300, 2_000, 40_000]);
         let last = self.pipes.entry((pipe, id)).or_default();
         let at = (*last).max(self.now + latency);
