@@ -108,6 +108,7 @@ impl World {
         for ((sealed, durable), queue) in sealed.into_iter().zip(durable).zip(queues) {
             let message = Message::resident(sealed, Some(durable.place()));
             self.note(|| format!("{} is ours, for queue {queue}", message.id));
+            self.note_queue(message.id, &queue);
             self.with_queue(|q, now| q.admit(now, &queue, message));
             receipts.push(Receipt::Durable(durable));
         }
@@ -128,6 +129,7 @@ impl World {
             let id = message.id;
             self.note(|| format!("{id} is ours in memory only, for queue {queue}"));
             self.report.volatile += 1;
+            self.note_queue(id, &queue);
             self.ledger.kept_in_memory(id);
             self.with_queue(|q, now| q.admit(now, &queue, message));
             receipts.push(Receipt::Volatile(Volatile::by_operator_choice(id)));

@@ -4,6 +4,7 @@
 //! queue's lock; its effects are carried out later, in order, and other visits may come between.
 
 use crate::event::ServerEvent;
+use crate::limits::Moved;
 use crate::outbound::Outbound;
 use crate::plan::SECOND;
 use crate::world::World;
@@ -17,15 +18,26 @@ use std::sync::Arc;
 impl World {
     /// One visit to the queue of the living server.
     pub fn with_queue<R>(&mut self, visit: impl FnOnce(&mut QueueCore, Now) -> R) -> R {
+        self.visit_queue(visit, |_| None)
+    }
+
+    /// The same; `moved` tells what it took out of a ready queue, or put back into it.
+    pub fn visit_queue<R>(
+        &mut self,
+        visit: impl FnOnce(&mut QueueCore, Now) -> R,
+        moved: impl FnOnce(&R) -> Option<(Arc<str>, Moved)>,
+    ) -> R {
         let wall = self.wall();
         let now = self.now;
         let process = self.process.as_mut().expect("only a living server visits its queue");
         let mono = process.now(now, wall);
+        let before = World::before_visit(process, &self.plan.sites, self.plan.watches_promotions);
         let result = visit(&mut process.queue, mono);
         let mut effects = Vec::new();
         process.queue.drain_effects(&mut effects);
         let deadline = process.queue.deadline();
         self.arm(deadline);
+        self.after_visit(&before, &effects, moved(&result));
         if !effects.is_empty() {
             let delay = *self.dice.pick(&[0, 0, 50, 3_000]);
             self.server_soon(delay, ServerEvent::Effects(effects));
@@ -184,7 +196,7 @@ impl World {
         Instant::from_micros(self.now - origin)
     }
 
-    fn domain_number(&self, queue_name: &str) -> usize {
+    pub fn domain_number(&self, queue_name: &str) -> usize {
         let domain = QueueName::parse(queue_name).domain;
         let digits = domain.strip_prefix('d').and_then(|rest| rest.split('.').next());
         digits.and_then(|d| d.parse().ok()).unwrap_or(0)

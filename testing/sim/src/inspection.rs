@@ -59,44 +59,6 @@ impl World {
         wrong.into_iter().for_each(|w| self.ledger.violate(w));
     }
 
-    /// Limits that hold at every moment.
-    pub fn watch_limits(&mut self) {
-        let Some(process) = &mut self.process else { return };
-        let mut wrong = None;
-        for (name, messages, connections) in process.queue.ready_counts() {
-            let site =
-                name.split("->site").nth(1).and_then(|s| s.split('@').next()).and_then(|s| s.parse::<usize>().ok());
-            let Some(site) = site.and_then(|s| self.plan.sites.get(s)) else { continue };
-            let (limit, max_ready) = (site.path.connection_limit.limit as usize, site.path.max_ready);
-            if connections > limit {
-                wrong = Some(format!("{name} has {connections} connections of {limit}"));
-            }
-            let over = process.given_back.get(name).copied().unwrap_or(0);
-            if messages > max_ready.max(over) {
-                wrong = Some(format!("{name} holds {messages} messages of {max_ready}"));
-            }
-            if over > 0 && messages < over {
-                process.given_back.insert(name.to_owned(), messages);
-            }
-        }
-        let mut open: BTreeMap<&str, u64> = BTreeMap::new();
-        process.outbound.values().for_each(|o| *open.entry(&o.opening.ready_name).or_default() += 1);
-        for (name, count) in open {
-            let limit = process.queue.ready_counts().find(|(n, ..)| *n == name).map_or(0, |(_, _, c)| c);
-            if count as usize > limit {
-                wrong = Some(format!("{name}: {count} connections exist, the queue knows {limit}"));
-            }
-        }
-        let resident = process.queue.resident_bytes();
-        if process.lean && resident > 0 {
-            wrong = Some(format!("{resident} octets of spooled content in memory, and memory is short"));
-        }
-        if resident > self.plan.resident_bytes_max {
-            wrong = Some(format!("{resident} octets of content in memory of {}", self.plan.resident_bytes_max));
-        }
-        wrong.into_iter().for_each(|w| self.ledger.violate(w));
-    }
-
     /// After everything recovered and time ran on: all delivered, all forgotten.
     pub fn inspect_end(&mut self) {
         self.inspect();

@@ -23,6 +23,7 @@ mod inspection;
 pub mod ledger;
 mod ledger_restart;
 mod life;
+mod limits;
 mod load;
 mod manner;
 mod operator;

@@ -4,12 +4,13 @@
 
 use crate::Sabotage;
 use crate::event::{Chunk, ServerEvent};
+use crate::limits::Moved;
 use crate::plan::SECOND;
 use crate::world::{Pipe, World};
 use bytes::Buf;
 use clock::Duration;
 use config::EgressPath;
-use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
+use queue::{ConnKey, Opening, Outcome, QueueCore, Queued, Take, Verdict};
 use smtp_client::{CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
 use smtp_wire::Reply;
 use spool::Mark;
@@ -67,12 +68,6 @@ impl World {
         let Some(process) = self.process.as_mut().filter(|p| !p.stopping) else { return };
         let conn = opening.conn;
         process.by_key.insert(conn.id(), number);
-        if let Some(rate) = &opening.leg.path.max_connection_rate
-            && !process.rates.note(format!("open {}", opening.ready_name), rate, self.now)
-        {
-            // Effects may be late, so two openings may come closer together than the queue let them.
-            self.note(|| "openings came close together".to_owned());
-        }
         let Some(process) = &mut self.process else { return };
         let outbound = Outbound {
             opening,
@@ -279,11 +274,11 @@ impl World {
     fn pipeline_more(&mut self, number: u64) {
         while let Some(outbound) = self.outbound(number) {
             let can = outbound.session.as_ref().is_some_and(Session::can_begin) && !outbound.in_hand.is_empty();
-            let conn = outbound.conn;
+            let (conn, name) = (outbound.conn, outbound.opening.ready_name.clone());
             if !can || !self.may_take(number) {
                 return;
             }
-            match self.with_queue(|q, now| q.take_more(now, conn)) {
+            match self.visit_queue(|q, now| q.take_more(now, conn), |take| taken(&name, take)) {
                 Take::Message(queued) => {
                     self.watch_orders(queued.queue);
                     self.begin(number, *queued);
@@ -299,8 +294,12 @@ impl World {
         let may_take = self.may_take(number);
         let Some(outbound) = self.outbound(number) else { return false };
         let (conn, patience) = (outbound.conn, outbound.opening.leg.path.idle_timeout.get());
-        let taken = if may_take { self.with_queue(|q, now| q.take(now, conn)) } else { Take::Close };
-        match taken {
+        let name = outbound.opening.ready_name.clone();
+        let take = match may_take {
+            true => self.visit_queue(|q, now| q.take(now, conn), |take| taken(&name, take)),
+            false => Take::Close,
+        };
+        match take {
             Take::Message(queued) => {
                 self.watch_orders(queued.queue);
                 self.begin(number, *queued);
@@ -348,7 +347,7 @@ impl World {
         if self.sabotaged(Sabotage::RemoveBeforeAttempt) {
             self.mark(Mark::Removed { id: message.id });
         }
-        self.check_message_rate(number, now);
+        self.watch_message_rates(number);
         let Some(outbound) = self.outbound(number) else { return };
         outbound.taken += 1;
         outbound.took_at = now;
@@ -371,18 +370,6 @@ impl World {
         }
         self.report.reused_connections += u64::from(reused);
         self.note(|| format!("connection {number} begins {id} for {pending:?}"));
-    }
-
-    fn check_message_rate(&mut self, number: u64, now: u64) {
-        let Some(process) = &mut self.process else { return };
-        let Some(outbound) = process.outbound.get(&number) else { return };
-        let name = &outbound.opening.ready_name;
-        if let Some(rate) = &outbound.opening.leg.path.max_message_rate
-            && !process.rates.note(format!("message {name}"), rate, now)
-        {
-            let text = format!("{name}: more messages than {rate}");
-            self.ledger.violate(text);
-        }
     }
 
     /// Writes what the socket takes; true when that is all.
@@ -454,10 +441,14 @@ impl World {
     fn give_back(&mut self, conn: ConnKey, queued: Queued) {
         self.report.given_back += 1;
         self.note(|| format!("{} is given back", queued.message.id));
-        let counts = self.with_queue(|q, now| {
+        let id = queued.message.id;
+        let name = self.process.as_ref().and_then(|p| p.by_key.get(&conn.id()).and_then(|n| p.outbound.get(n)));
+        let name = name.map(|outbound| outbound.opening.ready_name.clone());
+        let give_back = |q: &mut QueueCore, now| {
             q.give_back(now, conn, queued);
             q.ready_counts().map(|(name, messages, _)| (name.to_owned(), messages)).collect::<Vec<_>>()
-        });
+        };
+        let counts = self.visit_queue(give_back, |_| Some((name?, Moved::GivenBack(id))));
         let Some(process) = &mut self.process else { return };
         for (name, messages) in counts {
             let over = process.given_back.entry(name).or_default();
@@ -492,6 +483,14 @@ fn ended(was_ready: bool, closing: &Closing) -> Ended {
         // It served, or could have: that it closed while idle is nobody's failure.
         _ if was_ready => Ended::Done,
         _ => Ended::Refused,
+    }
+}
+
+/// What a connection took out of its ready queue.
+fn taken(ready_name: &Arc<str>, take: &Take) -> Option<(Arc<str>, Moved)> {
+    match take {
+        Take::Message(queued) => Some((ready_name.clone(), Moved::Taken(queued.message.id))),
+        Take::Idle | Take::After(_) | Take::Close => None,
     }
 }
 

@@ -7,6 +7,7 @@ use crate::dice::Dice;
 use crate::event::End;
 use clock::Duration;
 use config::{EgressPath, EnableTls, LimitSpec, QueueConfig, ThrottleSpec};
+use std::collections::BTreeMap;
 
 /// One scenario.
 #[derive(Debug)]
@@ -41,6 +42,14 @@ pub struct Plan {
     pub memory_short: Vec<u64>,
     /// When the operator gives an order or takes one back.
     pub operator: Vec<u64>,
+    /// Messages that have constraints of their own, in thousandths: a first moment, an end, a deadline.
+    pub constrained: u32,
+    /// Policy is asked about each message before it becomes ready.
+    pub asks: bool,
+    /// Policy has something to say about messages that failed for the time being, in thousandths.
+    pub requeues: u32,
+    /// Every promotion is watched, for the rates of queues: that is slow.
+    pub watches_promotions: bool,
     /// Messages that turn out to be damaged when they are read back, in thousandths.
     pub damage: u32,
     /// Content that may stay in memory.
@@ -149,12 +158,48 @@ impl Plan {
             deferred: *dice.pick(&[0, 0, 500, 950]),
             memory_short: Vec::new(),
             operator: Vec::new(),
+            constrained: *dice.pick(&[0, 0, 0, 100, 700]),
+            asks: dice.chance(250),
+            requeues: if dice.chance(200) { 300 } else { 0 },
+            watches_promotions: dice.chance(60),
             damage: if dice.chance(50) { 200 } else { 0 },
             resident_bytes_max: *dice.pick(&[0, 4_000, 1 << 20]),
             compact_margin: *dice.pick(&[64 << 10, 128 << 10, 512 << 10]),
         };
         plan.draw_disasters(dice);
+        plan.draw_shared(dice);
         plan
+    }
+
+    /// Limits that sites share by name.
+    fn draw_shared(&mut self, dice: &mut Dice) {
+        if dice.chance(300) {
+            let limit = LimitSpec::new(*dice.pick(&[1, 2, 3]));
+            self.share(dice, |path| &mut path.additional_connection_limits, limit);
+        }
+        if dice.chance(200) {
+            let rate = throttle(dice.within(1, 5));
+            self.share(dice, |path| &mut path.additional_message_rate_throttles, rate);
+        }
+        if dice.chance(200) {
+            let rate = throttle(dice.within(1, 5));
+            self.share(dice, |path| &mut path.additional_source_selection_rates, rate);
+        }
+        if self.watches_promotions {
+            // A rate that changes is another, without a memory.
+            self.domains.iter_mut().for_each(|d| d.configs[1].max_message_rate = d.configs[0].max_message_rate);
+        }
+    }
+
+    fn share<T: Copy>(
+        &mut self,
+        dice: &mut Dice,
+        of: impl Fn(&mut EgressPath) -> &mut BTreeMap<String, T>,
+        limit: T,
+    ) {
+        for site in self.sites.iter_mut().filter(|_| dice.chance(700)) {
+            of(&mut site.path).insert("shared".to_owned(), limit);
+        }
     }
 
     fn draw_disasters(&mut self, dice: &mut Dice) {
@@ -221,6 +266,7 @@ impl SitePlan {
             max_ready: *dice.pick(&[1, 2, 5, 1024]),
             max_message_rate: rate(dice, 5),
             max_connection_rate: rate(dice, 3),
+            source_selection_rate: rate(dice, 5),
             max_deliveries_per_connection: *dice.pick(&[1, 2, 1024]),
             max_recipients_per_batch: *dice.pick(&[1, 2, 100]),
             consecutive_connection_failures_before_delay: *dice.pick(&[0, 2, 100]),

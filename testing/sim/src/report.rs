@@ -93,6 +93,20 @@ counts! {
     spooled_at_stop,
     /// Times the spool refused them.
     unspooled,
+    /// Times the shared limit of connections was reached.
+    shared_limits_reached,
+    /// Times `max_connection_rate` let the last connection through that it could.
+    connection_rates_reached,
+    /// The same of `max_message_rate` of a path.
+    message_rates_reached,
+    /// Of `additional_message_rate_throttles`.
+    shared_rates_reached,
+    /// Of `source_selection_rate`.
+    source_choices_reached,
+    /// Of `additional_source_selection_rates`.
+    shared_choices_reached,
+    /// Of `max_message_rate` of a queue.
+    queue_rates_reached,
     /// Replies of sites that dribble, octet by octet or line by line.
     tarpitted,
     /// Deliveries to such sites, all replies being just in time.

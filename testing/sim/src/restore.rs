@@ -74,6 +74,7 @@ impl World {
         }
         let RecoveredMessage { id, queue, place, size, attempts, due, recipients, settled } = found;
         let message = Message { id, due, place: Some(place), size, attempts, recipients, settled, resident: None };
+        self.note_queue(id, queue::schedule::read_label(&queue).queue);
         match queue.is_empty() {
             false => self.with_queue(|q, now| {
                 q.admit_to(now, queue::schedule::read_label(&queue), message);

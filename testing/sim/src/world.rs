@@ -55,6 +55,10 @@ pub(crate) struct World {
     pub vanished: BTreeSet<u64>,
     /// A reply without end was said: one is enough for a run.
     pub endless_said: bool,
+    /// Connections that had a lease of the shared limit at the last look.
+    pub shared_open: u64,
+    /// Queues of messages, where promotions are watched.
+    pub queue_of: BTreeMap<MessageId, String>,
     last_number: u64,
     pipes: BTreeMap<(Pipe, u64), u64>,
     trace: Vec<String>,
@@ -99,6 +103,8 @@ impl World {
             flushed: BTreeMap::new(),
             vanished: BTreeSet::new(),
             endless_said: false,
+            shared_open: 0,
+            queue_of: BTreeMap::new(),
             last_number: 0,
             pipes: BTreeMap::new(),
             trace: Vec::new(),
