@@ -1,6 +1,7 @@
 //! The one door for new mail, after the engine's `ingress/accept.rs`: all that can fail first,
 //! then the commit, then what cannot fail.
 
+use crate::constraints::belonging;
 use crate::event::Appender;
 use crate::inbound::Accepting;
 use crate::world::World;
@@ -67,7 +68,9 @@ impl World {
             let queue =
                 QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| Reply::new(421, &e.to_string()))?;
             self.configure(&queue)?;
-            prepared.push((draft.seal(), queue, self.is_deferred()));
+            self.constrain(&mut draft);
+            let deferred = self.is_deferred() && draft.due <= wall;
+            prepared.push((draft.seal(), queue, deferred));
         }
         Ok(prepared)
     }
@@ -109,10 +112,15 @@ impl World {
             let message = Message::resident(sealed, Some(durable.place()));
             self.note(|| format!("{} is ours, for queue {queue}", message.id));
             self.note_queue(message.id, &queue);
-            self.with_queue(|q, now| q.admit(now, &queue, message));
+            self.admit(&queue, message);
             receipts.push(Receipt::Durable(durable));
         }
         receipts
+    }
+
+    fn admit(&mut self, queue: &str, message: Message) {
+        let meta = message.resident.as_ref().map(|resident| resident.meta.clone()).unwrap_or_default();
+        self.with_queue(|q, now| q.admit_to(now, belonging(queue, &meta), message));
     }
 
     /// Whether the operator does not mind if a crash loses the next message, and policy does not either.
@@ -131,7 +139,7 @@ impl World {
             self.report.volatile += 1;
             self.note_queue(id, &queue);
             self.ledger.kept_in_memory(id);
-            self.with_queue(|q, now| q.admit(now, &queue, message));
+            self.admit(&queue, message);
             receipts.push(Receipt::Volatile(Volatile::by_operator_choice(id)));
         }
         receipts

@@ -103,8 +103,7 @@ impl World {
             Effect::Settle => self.settler_soon(),
             // It is no cluster.
             Effect::Grant { .. } => {}
-            // Its policy has no handler of `throttle_insert_ready_queue`.
-            Effect::Ask => {}
+            Effect::Ask => self.asker_soon(),
             Effect::Spool => self.spooler_soon(),
             Effect::OrdersEnded => self.orders_ended(),
             Effect::Stalled { name, wait } => self.note(|| format!("{name} stood still: {wait:?}")),

@@ -60,12 +60,7 @@ impl World {
         match self.dice.below(4) {
             0 => self.with_queue(|q, now| q.not_rebound(now, queued, order.id)),
             1 => self.with_queue(|q, now| q.stays(now, queued)),
-            _ if self.plan.watches_promotions => {
-                let id = queued.message.id;
-                self.note_queue(id, &to);
-                self.with_queue(|q, now| q.rebound(now, queued, queue::schedule::Belonging::to(&to)));
-            }
-            _ => self.with_queue(|q, now| q.rebound(now, queued, queue::schedule::Belonging::to(&to))),
+            _ => self.move_to(queued, &to),
         }
     }
 }

@@ -35,13 +35,19 @@ impl World {
         for found in &process.to_restore {
             places.entry(found.id).or_default().push("coming back");
         }
+        for id in process.asked.keys().chain(process.requeued.keys()) {
+            places.entry(*id).or_default().push("with policy");
+        }
         for held in &process.spooling {
             places.entry(held.message.id).or_default().push("with the spooler");
         }
         for id in appended(self, process) {
             places.entry(id).or_default().push("being admitted");
         }
-        let mut wrong = Vec::new();
+        let mut wrong = match self.plan.constrained {
+            0 => Vec::new(),
+            _ => self.watch_missed(|id| places.get(&id).cloned().unwrap_or_default()),
+        };
         for (id, account) in &self.ledger.messages {
             let places = places.remove(id).unwrap_or_default();
             let settled = account.gone != Gone::No;

@@ -11,7 +11,9 @@
 
 mod accept;
 mod agenda;
+mod asking;
 mod client;
+mod constraints;
 mod deferred;
 mod dice;
 mod disk;
@@ -86,6 +88,10 @@ pub enum Sabotage {
     SpoolWhole,
     /// A message that could not be read for the moment is set aside.
     SetAsideUnread,
+    /// A message that policy wants to wait becomes ready.
+    PassAll,
+    /// Ends of their own are forgotten by a restart.
+    ForgetEnds,
     /// A stop leaves in memory what is in memory only.
     ForgetVolatile,
 }

@@ -1,6 +1,7 @@
 //! The driver that brings content back, after the engine's `load.rs`.
 
 use crate::Sabotage;
+use crate::constraints::POSTPONED;
 use crate::world::World;
 use message::MessageId;
 use queue::Queued;
@@ -35,6 +36,7 @@ impl World {
             }
             Some(Err(_)) => {
                 self.report.postponed += 1;
+                self.postponed_until = self.now + POSTPONED;
                 self.with_queue(|q, now| q.postpone(now, queued));
                 None
             }

@@ -8,7 +8,7 @@ use crate::limits::Moved;
 use crate::plan::SECOND;
 use crate::world::{Pipe, World};
 use bytes::Buf;
-use clock::Duration;
+use clock::{Duration, Now};
 use config::EgressPath;
 use queue::{ConnKey, Opening, Outcome, QueueCore, Queued, Take, Verdict};
 use smtp_client::{CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
@@ -278,9 +278,8 @@ impl World {
             if !can || !self.may_take(number) {
                 return;
             }
-            match self.visit_queue(|q, now| q.take_more(now, conn), |take| taken(&name, take)) {
+            match self.take_watched(&name, |q, now| q.take_more(now, conn)) {
                 Take::Message(queued) => {
-                    self.watch_orders(queued.queue);
                     self.begin(number, *queued);
                 }
                 Take::Idle | Take::After(_) | Take::Close => return,
@@ -296,12 +295,11 @@ impl World {
         let (conn, patience) = (outbound.conn, outbound.opening.leg.path.idle_timeout.get());
         let name = outbound.opening.ready_name.clone();
         let take = match may_take {
-            true => self.visit_queue(|q, now| q.take(now, conn), |take| taken(&name, take)),
+            true => self.take_watched(&name, |q, now| q.take(now, conn)),
             false => Take::Close,
         };
         match take {
             Take::Message(queued) => {
-                self.watch_orders(queued.queue);
                 self.begin(number, *queued);
                 true
             }
@@ -335,6 +333,17 @@ impl World {
         !stopping && !self.outbound(number).is_none_or(full)
     }
 
+    /// A visit in which a connection asks for a message; what it gets is looked at.
+    fn take_watched(&mut self, ready_name: &Arc<str>, take: impl FnOnce(&mut QueueCore, Now) -> Take) -> Take {
+        let urgent = self.urgent_in(ready_name);
+        let take = self.visit_queue(take, |take| taken(ready_name, take));
+        if let Take::Message(queued) = &take {
+            self.watch_orders(queued.queue);
+            self.watch_deadlines(&urgent, ready_name, queued);
+        }
+        take
+    }
+
     fn begin(&mut self, number: u64, queued: Queued) {
         let (mono, wall, now) = (self.mono(), self.wall(), self.now);
         let Some(queued) = self.load(queued) else { return };
@@ -343,7 +352,7 @@ impl World {
         let (head, body) = (resident.head.clone(), resident.body.clone());
         let pending: Vec<u16> = message.pending().collect();
         let flushed_until = self.flushed_until(queued.queue, message);
-        self.ledger.begun(message.id, &pending, wall, flushed_until);
+        self.ledger.begun((message.id, &pending), wall, flushed_until, self.plan.asks);
         if self.sabotaged(Sabotage::RemoveBeforeAttempt) {
             self.mark(Mark::Removed { id: message.id });
         }
@@ -442,6 +451,8 @@ impl World {
         self.report.given_back += 1;
         self.note(|| format!("{} is given back", queued.message.id));
         let id = queued.message.id;
+        // It is ready again, and nobody need be asked.
+        self.ledger.passed(id);
         let name = self.process.as_ref().and_then(|p| p.by_key.get(&conn.id()).and_then(|n| p.outbound.get(n)));
         let name = name.map(|outbound| outbound.opening.ready_name.clone());
         let give_back = |q: &mut QueueCore, now| {

@@ -107,6 +107,26 @@ counts! {
     shared_choices_reached,
     /// Of `max_message_rate` of a queue.
     queue_rates_reached,
+    /// Messages with constraints of their own.
+    constrained,
+    /// Of these, with a deadline.
+    with_deadline,
+    /// Deadlines missed, by recipient.
+    missed_deadlines,
+    /// Messages with a deadline that went while others of their queue were ready.
+    urgent_first,
+    /// Questions to policy about messages that were to become ready.
+    asked,
+    /// Of these, answered with a time.
+    held_back,
+    /// Of these, without an answer.
+    unanswered,
+    /// Times when as many were asked about as may be.
+    askers_max,
+    /// Questions of either kind that were open when a life ended.
+    asked_at_end,
+    /// Answers of policy about messages that failed for the time being.
+    requeued,
     /// Replies of sites that dribble, octet by octet or line by line.
     tarpitted,
     /// Deliveries to such sites, all replies being just in time.

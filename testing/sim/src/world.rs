@@ -55,6 +55,8 @@ pub(crate) struct World {
     pub vanished: BTreeSet<u64>,
     /// A reply without end was said: one is enough for a run.
     pub endless_said: bool,
+    /// The disk did not read shortly before: some messages wait longer.
+    pub postponed_until: u64,
     /// Connections that had a lease of the shared limit at the last look.
     pub shared_open: u64,
     /// Queues of messages, where promotions are watched.
@@ -104,6 +106,7 @@ impl World {
             vanished: BTreeSet::new(),
             endless_said: false,
             shared_open: 0,
+            postponed_until: 0,
             queue_of: BTreeMap::new(),
             last_number: 0,
             pipes: BTreeMap::new(),
@@ -210,6 +213,9 @@ impl World {
             ServerEvent::Appended(Appender::Spooler, result) => self.spooled(result),
             ServerEvent::Settler => self.settler_goes_on(),
             ServerEvent::SettleEnding(queued, ending) => self.settle_ending(*queued, ending),
+            ServerEvent::Asker => self.asker_goes_on(),
+            ServerEvent::Said(id, said) => self.said(id, said),
+            ServerEvent::Requeued(id) => self.requeued(id),
             ServerEvent::Spooler => self.spooler_goes_on(),
             ServerEvent::Effects(effects) => self.carry_out_all(effects),
             ServerEvent::Tick(at) => self.queue_ticks(at),
