@@ -327,6 +327,10 @@ impl QueueCore {
     /// Sets a timer for the first end of its own that a message of a queue has: one for all of them, most are gone by then.
     fn watch_expiries(&mut self, now: Instant, key: QueueKey, at: Instant) {
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
+        if at <= now {
+            // Past already, at a start for instance: those that are ahead keep their timer.
+            return self.wheel.insert(at, Timer::Expire(key));
+        }
         if queue.expires_at <= now || at < queue.expires_at {
             queue.expires_at = at;
             self.wheel.insert(at, Timer::Expire(key));

@@ -119,6 +119,7 @@ impl World {
     pub fn requeued(&mut self, id: message::MessageId) {
         let Some((mut queued, delay)) = self.process.as_mut().and_then(|p| p.requeued.remove(&id)) else { return };
         self.report.requeued += 1;
+        self.note(|| format!("policy has heard that {id} failed"));
         let to = format!("d{}.test", self.dice.below(self.plan.domains.len()));
         match self.dice.below(4) {
             0 => self.with_queue(|q, now| q.retry(now, queued, delay)),

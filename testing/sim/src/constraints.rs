@@ -86,7 +86,8 @@ impl World {
     /// has them, or the disk did not read.
     pub fn watch_missed(&self, places: impl Fn(MessageId) -> Vec<&'static str>) -> Vec<String> {
         let now = self.wall();
-        let Some(process) = &self.process else { return Vec::new() };
+        // Nobody settles anything while the server stops.
+        let Some(process) = self.process.as_ref().filter(|p| !p.stopping) else { return Vec::new() };
         let well_since = process.origin.max(process.restored_at).max(self.postponed_until);
         let late = |deadline: WallTime| now > deadline + ENDED_AFTER;
         let mut wrong = Vec::new();
