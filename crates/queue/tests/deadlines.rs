@@ -103,6 +103,51 @@ fn a_deadline_that_is_past_when_its_message_comes_back_hides_no_other() {
 }
 
 #[test]
+fn a_missed_deadline_ends_who_is_ready_by_a_route_that_is_another_now() {
+    for is_lost in [false, true] {
+        let mut rig = rig(9);
+        let id = admit_by(&mut rig, 20);
+        let key = rig.core.queue(rig.now.mono, "x.test");
+        match is_lost {
+            true => rig.core.unroutable(rig.now, key, support::failure(451)),
+            false => rig.core.routed(rig.now, key, route(&[("b", 1)], &path(serde_json::json!({})), 1_000_000)),
+        }
+        rig.pass(Duration::from_secs(20) + TICK);
+        assert_eq!(ended(&mut rig), [id]);
+    }
+}
+
+#[test]
+fn who_does_not_read_comes_again_after_a_while_and_never_before_its_time() {
+    let mut rig = rig(9);
+    let id = admit_by(&mut rig, 20);
+    rig.pass(Duration::from_secs(20) + TICK);
+    let (queued, _) = rig.endings().remove(0);
+    rig.core.postpone(rig.now, queued);
+    assert!(rig.endings().is_empty(), "its deadline is past, and the spool is given time");
+    rig.pass(Duration::from_secs(61));
+    assert_eq!(ended(&mut rig), [id]);
+    let message = Message { due: rig.now.wall + Duration::from_secs(3600), ..rig.message(1) };
+    rig.core.admit(rig.now, "x.test", message);
+    let order = Order {
+        id: OrderId([1; 16]),
+        action: Action::Bounce(Criteria::default()),
+        reason: "because".into(),
+        given: rig.now.wall,
+        expires: rig.now.wall,
+        suppress_logging: false,
+        survives_restart: true,
+    };
+    rig.core.order(rig.now, order);
+    rig.pass(Duration::from_secs(1));
+    let (queued, _) = rig.endings().remove(0);
+    rig.core.withdraw(rig.now, OrderId([1; 16]));
+    rig.core.postpone(rig.now, queued);
+    let (listed, _) = rig.core.list_waiting("x.test", 9, 0);
+    assert!(listed[0].message.due >= rig.now.wall + Duration::from_secs(3590), "as long as it was to wait");
+}
+
+#[test]
 fn an_order_finds_each_due_message_with_and_without_a_deadline() {
     let mut rig = rig(1);
     rig.admit("x.test", 1);

@@ -55,7 +55,6 @@ impl World {
         let Some(process) = &mut self.process else { return };
         process.asked.insert(id, queued);
         let asked = process.asked.len();
-        self.report.askers_max += u64::from(asked == ASKERS_MAX);
         if asked > ASKERS_MAX {
             self.ledger.violate(format!("policy is asked about {asked} messages at a time"));
         }

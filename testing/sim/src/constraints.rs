@@ -51,7 +51,8 @@ impl World {
     /// Messages with a deadline that are ready, where it is known by which ready queue: in this one, and in no other.
     pub fn urgent_in(&self, ready_name: &str) -> Vec<(Arc<str>, MessageId, WallTime)> {
         let Some(process) = self.process.as_ref().filter(|_| self.plan.constrained > 0) else { return Vec::new() };
-        let mut others = process.queue.ready_counts().filter(|(name, messages, _)| *name != ready_name && *messages > 0);
+        let mut others =
+            process.queue.ready_counts().filter(|(name, messages, _)| *name != ready_name && *messages > 0);
         if others.next().is_some() {
             return Vec::new();
         }
@@ -74,7 +75,8 @@ impl World {
         let taken = self.ledger.messages.get(&id).and_then(|account| account.deadline());
         let stays = self.urgent_in(ready_name);
         let stays = |id: &MessageId| stays.iter().any(|(_, other, _)| other == id);
-        let mut earlier = urgent.iter().filter(|(queue, _, at)| *queue == name && taken.is_none_or(|taken| *at < taken));
+        let mut earlier =
+            urgent.iter().filter(|(queue, _, at)| *queue == name && taken.is_none_or(|taken| *at < taken));
         let passed_over = earlier.find(|(_, id, _)| stays(id)).cloned();
         self.report.urgent_first += u64::from(taken.is_some() && urgent.len() > 1);
         if let Some((_, other, at)) = passed_over {

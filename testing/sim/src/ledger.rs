@@ -89,6 +89,8 @@ pub struct Account {
     pub promised: bool,
     /// Its commit failed or was taken back: it may or may not exist.
     pub limbo: bool,
+    /// When it was made.
+    pub made_at: u64,
     /// Its own end.
     pub end: Option<End>,
     /// Policy gave it a time at which it is too old.
@@ -180,6 +182,7 @@ impl Ledger {
             damaged: false,
             promised: false,
             limbo: false,
+            made_at: self.now,
             end: end_of(&sealed.meta),
             may_end_early: false,
             passed: false,

@@ -36,11 +36,13 @@ mod rates;
 mod report;
 mod restore;
 mod settlement;
+mod week;
 mod wire;
 mod world;
 mod writer;
 
 pub use report::Report;
+pub use week::week;
 
 /// How a run is to differ from an honest one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,6 +52,8 @@ pub struct Options {
     /// What a killed process left unsynced is lost by a later power cut unless its own file is
     /// synced: buffered files instead of direct ones. The segment log does not stand this yet.
     pub strict: bool,
+    /// The scenario is that of [`week`].
+    pub week: bool,
     /// Keep a readable trace.
     pub trace: bool,
 }

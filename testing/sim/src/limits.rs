@@ -185,7 +185,8 @@ fn strange_connection(process: &Process) -> Option<String> {
 
 /// How many connections have a lease of the shared limit, and how many may.
 fn most_shared(process: &Process) -> Option<(u64, u64)> {
-    let limits = process.outbound.values().filter_map(|o| o.opening.leg.path.additional_connection_limits.get("shared"));
+    let limits =
+        process.outbound.values().filter_map(|o| o.opening.leg.path.additional_connection_limits.get("shared"));
     let (mut open, mut limit) = (0, None);
     for spec in limits {
         (open, limit) = (open + 1, Some(spec.limit));

@@ -2,6 +2,7 @@
 
 use crate::Sabotage;
 use crate::constraints::POSTPONED;
+use crate::plan::SECOND;
 use crate::world::World;
 use message::MessageId;
 use queue::Queued;
@@ -37,6 +38,12 @@ impl World {
             Some(Err(_)) => {
                 self.report.postponed += 1;
                 self.postponed_until = self.now + POSTPONED;
+                let (before, last) = self.postponed.get(&id).copied().unwrap_or_default();
+                self.postponed.insert(id, (last, self.now));
+                // Once more when its deadline comes; an order takes it at once, wherever it is.
+                if self.orders.is_empty() && before > 0 && self.now < before + SECOND {
+                    self.ledger.violate(format!("{id} is postponed and comes again at once"));
+                }
                 self.with_queue(|q, now| q.postpone(now, queued));
                 None
             }

@@ -103,7 +103,7 @@ impl World {
     /// A host answered, or not.
     pub fn connected(&mut self, number: u64) {
         let trouble = self.plan.dns_trouble / 2;
-        let failed = self.trouble(trouble);
+        let failed = self.trouble(trouble) || (self.plan.is_down && !self.recovered);
         let mono = self.mono();
         let Some(outbound) = self.outbound(number) else { return };
         outbound.hosts_left -= 1;

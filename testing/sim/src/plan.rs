@@ -42,6 +42,10 @@ pub struct Plan {
     pub memory_short: Vec<u64>,
     /// When the operator gives an order or takes one back.
     pub operator: Vec<u64>,
+    /// Time beyond the usual that the rest takes after everything recovered.
+    pub rest: u64,
+    /// No host answers before everything recovers.
+    pub is_down: bool,
     /// Messages that have constraints of their own, in thousandths: a first moment, an end, a deadline.
     pub constrained: u32,
     /// Policy is asked about each message before it becomes ready.
@@ -158,6 +162,8 @@ impl Plan {
             deferred: *dice.pick(&[0, 0, 500, 950]),
             memory_short: Vec::new(),
             operator: Vec::new(),
+            rest: 0,
+            is_down: false,
             constrained: *dice.pick(&[0, 0, 0, 100, 700]),
             asks: dice.chance(250),
             requeues: if dice.chance(200) { 300 } else { 0 },
@@ -191,12 +197,7 @@ impl Plan {
         }
     }
 
-    fn share<T: Copy>(
-        &mut self,
-        dice: &mut Dice,
-        of: impl Fn(&mut EgressPath) -> &mut BTreeMap<String, T>,
-        limit: T,
-    ) {
+    fn share<T: Copy>(&mut self, dice: &mut Dice, of: impl Fn(&mut EgressPath) -> &mut BTreeMap<String, T>, limit: T) {
         for site in self.sites.iter_mut().filter(|_| dice.chance(700)) {
             of(&mut site.path).insert("shared".to_owned(), limit);
         }

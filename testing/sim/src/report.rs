@@ -15,10 +15,12 @@ macro_rules! counts {
                 $(self.$name += other.$name;)*
             }
 
-            /// Names of the counts that are zero.
-            pub fn zeros(&self) -> Vec<&'static str> {
+            /// Names and counts of what happened less often than it is to, in so many runs: once, or as often as [`LEAST`]
+            /// says.
+            pub fn below(&self, runs: u64) -> Vec<(&'static str, u64)> {
                 let all = [$((stringify!($name), self.$name)),*];
-                all.into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect()
+                let least = |name| LEAST.iter().find(|(of, _)| *of == name).map_or(1, |(_, least)| least * runs / 10_000);
+                all.into_iter().filter(|(name, count)| *count < least(*name)).collect()
             }
         }
     };
@@ -121,12 +123,14 @@ counts! {
     held_back,
     /// Of these, without an answer.
     unanswered,
-    /// Times when as many were asked about as may be.
-    askers_max,
     /// Questions of either kind that were open when a life ended.
     asked_at_end,
     /// Answers of policy about messages that failed for the time being.
     requeued,
+    /// Messages delivered of a week in which a site is down for six days; only there.
+    week_delivered,
+    /// Messages expired of such a week.
+    week_expired,
     /// Replies of sites that dribble, octet by octet or line by line.
     tarpitted,
     /// Deliveries to such sites, all replies being just in time.
@@ -154,3 +158,32 @@ counts! {
     /// Virtual time, in seconds.
     seconds,
 }
+
+/// How often things happen in ten thousand runs at least: a scenario must not stop occurring unnoticed.
+const LEAST: &[(&str, u64)] = &[
+    ("tarpitted", 10_000),
+    ("tarpit_deliveries", 300),
+    ("tarpit_timeouts", 5_000),
+    ("huge_replies", 10_000),
+    ("endless_replies", 10),
+    ("half_open", 1_000),
+    ("half_open_in_hand", 500),
+    ("vanished_clients", 100),
+    ("dropped_after_dot", 500),
+    ("closing_replies", 5_000),
+    ("shared_limits_reached", 3_000),
+    ("connection_rates_reached", 3_000),
+    ("message_rates_reached", 2_000),
+    ("shared_rates_reached", 1_000),
+    ("source_choices_reached", 5_000),
+    ("shared_choices_reached", 3_000),
+    ("queue_rates_reached", 200),
+    ("with_deadline", 5_000),
+    ("missed_deadlines", 1_000),
+    ("urgent_first", 500),
+    ("asked", 10_000),
+    ("held_back", 3_000),
+    ("unanswered", 1_000),
+    ("asked_at_end", 300),
+    ("requeued", 2_000),
+];

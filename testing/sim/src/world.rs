@@ -57,6 +57,8 @@ pub(crate) struct World {
     pub endless_said: bool,
     /// The disk did not read shortly before: some messages wait longer.
     pub postponed_until: u64,
+    /// When messages were postponed before the last time, and last.
+    pub postponed: BTreeMap<MessageId, (u64, u64)>,
     /// Connections that had a lease of the shared limit at the last look.
     pub shared_open: u64,
     /// Queues of messages, where promotions are watched.
@@ -81,7 +83,10 @@ impl World {
     /// The world of a seed, before anything happened.
     pub fn new(seed: u64, options: Options) -> World {
         let mut dice = Dice::new(seed);
-        let plan = Plan::draw(&mut dice);
+        let mut plan = Plan::draw(&mut dice);
+        if options.week {
+            plan.make_week();
+        }
         let mut world = World {
             routes: vec![0; plan.domains.len()],
             clients_to_come: plan.clients.len(),
@@ -106,6 +111,7 @@ impl World {
             vanished: BTreeSet::new(),
             endless_said: false,
             shared_open: 0,
+            postponed: BTreeMap::new(),
             postponed_until: 0,
             queue_of: BTreeMap::new(),
             last_number: 0,
@@ -143,8 +149,15 @@ impl World {
 
     /// Runs to the end, or to the first contradiction.
     pub fn run(mut self) -> Outcome {
-        while self.ledger.violation.is_none() && !self.is_over() {
-            let Some((at, event)) = self.agenda.next() else { break };
+        while self.goes_on() {}
+        self.finish()
+    }
+
+    /// The next thing happens; false when nothing is left, or something was wrong.
+    pub fn goes_on(&mut self) -> bool {
+        let goes_on = self.ledger.violation.is_none() && !self.is_over();
+        let next = if goes_on { self.agenda.next() } else { None };
+        if let Some((at, event)) = next {
             self.now = self.now.max(at);
             self.ledger.now = self.now;
             self.report.events += 1;
@@ -158,11 +171,13 @@ impl World {
             if self.report.events > EVENTS_MAX {
                 self.ledger.violate(format!("more than {EVENTS_MAX} events: somebody runs in circles"));
             }
+            return true;
         }
-        self.finish()
+        false
     }
 
-    fn finish(mut self) -> Outcome {
+    /// The last look at everything.
+    pub fn finish(mut self) -> Outcome {
         if self.ledger.violation.is_none() {
             self.inspect_end();
         }
@@ -174,7 +189,7 @@ impl World {
 
     /// True when all is delivered and forgotten, or should have been long ago.
     fn is_over(&self) -> bool {
-        let rest = RETRY_SECONDS_MAX * SECOND + PATIENCE;
+        let rest = RETRY_SECONDS_MAX * SECOND + PATIENCE + self.plan.rest;
         self.recovered && (self.now > self.plan.recovery_at + rest)
     }
 
