@@ -356,7 +356,7 @@ impl QueueCore {
     pub fn give_back(&mut self, now: Now, conn: ConnKey, mut queued: Queued) {
         let is_open = self.ready.get(&conn.ready).is_some_and(|ready| ready.closed_until() <= now.mono);
         let fate = self.scheduled.get(&queued.queue).map(|queue| queue.fate(&queued.message, now));
-        if !is_open || matches!(fate, Some(Fate::Ordered(_) | Fate::Suspended)) {
+        if !is_open || fate.is_some_and(|fate| fate != Fate::Goes) {
             self.insert(now, queued.queue, queued.message);
             return self.left(queued.queue, now.mono);
         }

@@ -1,7 +1,7 @@
 //! The one door for new mail, after the engine's `ingress/accept.rs`: all that can fail first,
 //! then the commit, then what cannot fail.
 
-use crate::constraints::belonging;
+use crate::constraints::end_of;
 use crate::event::Appender;
 use crate::inbound::Accepting;
 use crate::world::World;
@@ -9,6 +9,7 @@ use bytes::Bytes;
 use message::{Draft, Message, Meta, Sealed, TlsDemand};
 use mime::ValueForm;
 use queue::QueueName;
+use queue::schedule::Belonging;
 use smtp_server::{Answer, Disconnect, Transaction};
 use smtp_wire::{EnhancedCode, Mailbox, Reply};
 use spool::{Durable, Receipt, SpoolError, Volatile};
@@ -119,8 +120,8 @@ impl World {
     }
 
     fn admit(&mut self, queue: &str, message: Message) {
-        let meta = message.resident.as_ref().map(|resident| resident.meta.clone()).unwrap_or_default();
-        self.with_queue(|q, now| q.admit_to(now, belonging(queue, &meta), message));
+        let end = message.resident.as_ref().and_then(|resident| end_of(&resident.meta));
+        self.with_queue(|q, now| q.admit_to(now, Belonging { end, ..Belonging::to(queue) }, message));
     }
 
     /// Whether the operator does not mind if a crash loses the next message, and policy does not either.

@@ -148,7 +148,7 @@ impl World {
 
 /// Questions about messages that are to become ready, at a time.
 const ASKERS_MAX: usize = 16;
-/// Seconds after which every message of any plan is too old.
-const TOO_OLD: u64 = 1_000_000;
+/// Seconds after which nearly every message of any plan is too old.
+const TOO_OLD: u64 = 3_700;
 /// How long policy may take for an answer.
 const ANSWER_MAX: u64 = 60 * SECOND;

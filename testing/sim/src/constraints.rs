@@ -50,7 +50,7 @@ impl World {
 
     /// Messages with a deadline that are ready, where it is known by which ready queue: in this one, and in no other.
     pub fn urgent_in(&self, ready_name: &str) -> Vec<(Arc<str>, MessageId, WallTime)> {
-        let Some(process) = self.process.as_ref().filter(|_| self.plan.constrained > 0) else { return Vec::new() };
+        let Some(process) = self.process.as_ref().filter(|_| self.report.with_deadline > 0) else { return Vec::new() };
         let mut others =
             process.queue.ready_counts().filter(|(name, messages, _)| *name != ready_name && *messages > 0);
         if others.next().is_some() {

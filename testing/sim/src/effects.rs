@@ -31,13 +31,12 @@ impl World {
         let now = self.now;
         let process = self.process.as_mut().expect("only a living server visits its queue");
         let mono = process.now(now, wall);
-        let before = World::before_visit(process, &self.plan.sites, self.plan.watches_promotions);
         let result = visit(&mut process.queue, mono);
         let mut effects = Vec::new();
         process.queue.drain_effects(&mut effects);
         let deadline = process.queue.deadline();
         self.arm(deadline);
-        self.after_visit(&before, &effects, moved(&result));
+        self.after_visit(&effects, moved(&result));
         if !effects.is_empty() {
             let delay = *self.dice.pick(&[0, 0, 50, 3_000]);
             self.server_soon(delay, ServerEvent::Effects(effects));

@@ -4,6 +4,7 @@ use crate::dice::Dice;
 use crate::disk::SimDisk;
 use crate::event::{End, Event, ServerEvent};
 use crate::inbound::Inbound;
+use crate::limits::Before;
 use crate::outbound::Outbound;
 use crate::rates::Rates;
 use crate::world::{Pipe, World};
@@ -52,6 +53,8 @@ pub(crate) struct Process {
     pub tick_at: u64,
     /// What the rates of ready queues have let through.
     pub rates: Rates,
+    /// What the last visit left in the ready queues.
+    pub before: Before,
     /// Messages above `max_ready` that were given back, by ready queue.
     pub given_back: BTreeMap<String, usize>,
 }
@@ -102,6 +105,7 @@ impl World {
             stopping: false,
             tick_at: u64::MAX,
             rates: Rates::default(),
+            before: Before::default(),
             given_back: BTreeMap::new(),
         });
         if self.sabotaged(Sabotage::LyingDisk) {

@@ -8,17 +8,17 @@ use crate::life::Process;
 use crate::plan::SitePlan;
 use crate::rates::Noted;
 use crate::world::World;
-use config::{EgressPath, ThrottleSpec};
+use config::ThrottleSpec;
 use message::MessageId;
 use queue::{Effect, Place};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a visit to the queue had in the ready queues before it.
+/// What the last visit to the queue left in the ready queues.
 #[derive(Debug, Default)]
 pub(crate) struct Before {
     counts: BTreeMap<String, usize>,
-    ready: Option<BTreeSet<MessageId>>,
+    ready: BTreeSet<MessageId>,
 }
 
 /// What a visit took out of a ready queue, or put back into it.
@@ -65,19 +65,8 @@ impl World {
         wrong.into_iter().for_each(|w| self.ledger.violate(w));
     }
 
-    /// The ready queues before a visit, as far as somebody wants to know.
-    pub fn before_visit(process: &Process, sites: &[SitePlan], watches_promotions: bool) -> Before {
-        let limited = |path: &EgressPath| {
-            path.source_selection_rate.is_some() || !path.additional_source_selection_rates.is_empty()
-        };
-        let ready_counts = process.queue.ready_counts();
-        let counts = ready_counts.filter(|(name, ..)| site_of(sites, name).is_some_and(|site| limited(&site.path)));
-        let counts = counts.map(|(name, messages, _)| (name.to_owned(), messages)).collect();
-        Before { counts, ready: watches_promotions.then(|| ready_messages(process)) }
-    }
-
     /// What a visit let through, against the rates.
-    pub fn after_visit(&mut self, before: &Before, effects: &[Effect], moved: Option<(Arc<str>, Moved)>) {
+    pub fn after_visit(&mut self, effects: &[Effect], moved: Option<(Arc<str>, Moved)>) {
         for effect in effects {
             if let Effect::Open(opening) = effect
                 && let Some(rate) = &opening.leg.path.max_connection_rate
@@ -85,36 +74,41 @@ impl World {
                 self.keeps_rate(&format!("connections of {}", opening.ready_name), rate);
             }
         }
-        let Some(process) = &self.process else { return };
+        if !self.plan.watches_promotions && !self.plan.limits_choices {
+            return;
+        }
+        let Some(process) = &mut self.process else { return };
         let mut events: Vec<(String, ThrottleSpec)> = Vec::new();
         for (name, messages, _) in process.queue.ready_counts() {
-            let Some(site) = site_of(&self.plan.sites, name) else { continue };
             let taken = moved.as_ref().filter(|(of, _)| **of == *name).map(|(_, moved)| *moved);
             let (left, came) = match taken {
                 Some(Moved::Taken(_)) => (1, 0),
                 Some(Moved::GivenBack(_)) => (0, 1),
                 None => (0, 0),
             };
-            let before = before.counts.get(name).copied().unwrap_or(0) + came;
-            for _ in 0..(messages + left).saturating_sub(before) {
-                events.extend(site.path.source_selection_rate.map(|rate| (format!("choices of {name}"), rate)));
-                let shared = site.path.additional_source_selection_rates.iter();
-                events.extend(shared.map(|(name, rate)| (format!("choices of all {name}"), *rate)));
-            }
+            let Some(before) = process.before.counts.get_mut(name) else {
+                process.before.counts.insert(name.to_owned(), messages);
+                events.extend(choices(&self.plan.sites, name, messages));
+                continue;
+            };
+            events.extend(choices(&self.plan.sites, name, (messages + left).saturating_sub(*before + came)));
+            *before = messages;
         }
-        if let Some(was_ready) = &before.ready {
-            events.extend(self.promoted(was_ready, moved.map(|(_, moved)| moved)));
+        if self.plan.watches_promotions {
+            events.extend(self.promoted(moved.map(|(_, moved)| moved)));
         }
         events.into_iter().for_each(|(name, rate)| self.keeps_rate(&name, &rate));
     }
 
     /// Rates of the queues whose messages became ready in this visit.
-    fn promoted(&self, was_ready: &BTreeSet<MessageId>, moved: Option<Moved>) -> Vec<(String, ThrottleSpec)> {
-        let Some(process) = &self.process else { return Vec::new() };
-        let mut ready = ready_messages(process);
+    fn promoted(&mut self, moved: Option<Moved>) -> Vec<(String, ThrottleSpec)> {
+        let Some(process) = &mut self.process else { return Vec::new() };
+        let ready = ready_messages(process);
+        let mut was_ready = std::mem::replace(&mut process.before.ready, ready.clone());
+        let mut ready = ready;
         match moved {
             Some(Moved::Taken(id)) => _ = ready.insert(id),
-            Some(Moved::GivenBack(id)) => _ = ready.remove(&id),
+            Some(Moved::GivenBack(id)) => _ = was_ready.insert(id),
             None => {}
         }
         let rate_of = |id: &MessageId| {
@@ -122,7 +116,7 @@ impl World {
             let rate = self.plan.domains[self.domain_number(name)].configs[0].max_message_rate?;
             Some((format!("messages of queue {name}"), rate))
         };
-        ready.difference(was_ready).filter_map(rate_of).collect()
+        ready.difference(&was_ready).filter_map(rate_of).collect()
     }
 
     /// A message goes out by a connection.
@@ -162,6 +156,16 @@ impl World {
             self.ledger.violate(format!("more {name} than {rate}"));
         }
     }
+}
+
+/// So many choices of the source of a ready queue, by each of its rates.
+fn choices(sites: &[SitePlan], ready_name: &str, count: usize) -> Vec<(String, ThrottleSpec)> {
+    let Some(site) = site_of(sites, ready_name).filter(|_| count > 0) else { return Vec::new() };
+    let own = site.path.source_selection_rate.map(|rate| (format!("choices of {ready_name}"), rate));
+    let shared = site.path.additional_source_selection_rates.iter();
+    let all = own.into_iter().chain(shared.map(|(name, rate)| (format!("choices of all {name}"), *rate)));
+    let all: Vec<_> = all.collect();
+    (0..count).flat_map(|_| all.clone()).collect()
 }
 
 fn site_of<'a>(sites: &'a [SitePlan], ready_name: &str) -> Option<&'a SitePlan> {

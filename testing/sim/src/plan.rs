@@ -52,6 +52,8 @@ pub struct Plan {
     pub asks: bool,
     /// Policy has something to say about messages that failed for the time being, in thousandths.
     pub requeues: u32,
+    /// Some site limits how often its sources are chosen.
+    pub limits_choices: bool,
     /// Every promotion is watched, for the rates of queues: that is slow.
     pub watches_promotions: bool,
     /// Messages that turn out to be damaged when they are read back, in thousandths.
@@ -167,7 +169,8 @@ impl Plan {
             constrained: *dice.pick(&[0, 0, 0, 100, 700]),
             asks: dice.chance(250),
             requeues: if dice.chance(200) { 300 } else { 0 },
-            watches_promotions: dice.chance(60),
+            limits_choices: false,
+            watches_promotions: dice.chance(25),
             damage: if dice.chance(50) { 200 } else { 0 },
             resident_bytes_max: *dice.pick(&[0, 4_000, 1 << 20]),
             compact_margin: *dice.pick(&[64 << 10, 128 << 10, 512 << 10]),
@@ -191,6 +194,10 @@ impl Plan {
             let rate = throttle(dice.within(1, 5));
             self.share(dice, |path| &mut path.additional_source_selection_rates, rate);
         }
+        let limits = |path: &EgressPath| {
+            path.source_selection_rate.is_some() || !path.additional_source_selection_rates.is_empty()
+        };
+        self.limits_choices = self.sites.iter().any(|site| limits(&site.path));
         if self.watches_promotions {
             // A rate that changes is another, without a memory.
             self.domains.iter_mut().for_each(|d| d.configs[1].max_message_rate = d.configs[0].max_message_rate);

@@ -177,7 +177,7 @@ const LEAST: &[(&str, u64)] = &[
     ("shared_rates_reached", 1_000),
     ("source_choices_reached", 5_000),
     ("shared_choices_reached", 3_000),
-    ("queue_rates_reached", 200),
+    ("queue_rates_reached", 100),
     ("with_deadline", 5_000),
     ("missed_deadlines", 1_000),
     ("urgent_first", 500),
