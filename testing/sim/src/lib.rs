@@ -94,6 +94,8 @@ pub enum Sabotage {
     SetAsideUnread,
     /// A message that policy wants to wait becomes ready.
     PassAll,
+    /// Deadlines of sessions pass unnoticed.
+    DeafSessions,
     /// Ends of their own are forgotten by a restart.
     ForgetEnds,
     /// A stop leaves in memory what is in memory only.

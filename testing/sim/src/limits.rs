@@ -169,8 +169,9 @@ fn choices(sites: &[SitePlan], ready_name: &str, count: usize) -> Vec<(String, T
 }
 
 fn site_of<'a>(sites: &'a [SitePlan], ready_name: &str) -> Option<&'a SitePlan> {
-    let digits = ready_name.split("->site").nth(1).and_then(|rest| rest.split('@').next());
-    sites.get(digits?.parse::<usize>().ok()?)
+    // Asked at every event: the digits before the `@`.
+    let (way, _) = ready_name.rsplit_once('@')?;
+    sites.get(way.get(way.trim_end_matches(|c: char| c.is_ascii_digit()).len()..)?.parse::<usize>().ok()?)
 }
 
 fn ready_messages(process: &Process) -> BTreeSet<MessageId> {

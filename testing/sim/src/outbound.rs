@@ -158,8 +158,12 @@ impl World {
 
     pub fn outbound_deadline(&mut self, number: u64) {
         let (mono, now) = (self.mono(), self.now);
+        let is_deaf = self.sabotaged(Sabotage::DeafSessions);
         let Some(outbound) = self.outbound(number).filter(|o| o.deadline_at == Some(now)) else { return };
         outbound.deadline_at = None;
+        if is_deaf {
+            return;
+        }
         let Some(session) = &mut outbound.session else { return };
         let due = session.deadline().is_some_and(|d| d <= mono);
         session.expire(mono);

@@ -143,8 +143,10 @@ impl World {
         }
         self.agenda.enter(self.plan.recovery_at, Event::Recovery);
         self.agenda.enter(INSPECTION_EVERY, Event::Inspection);
-        let plan = format!("{:#?}", self.plan);
-        self.note(|| plan);
+        if self.options.trace {
+            let plan = format!("{:#?}", self.plan);
+            self.note(|| plan);
+        }
     }
 
     /// Runs to the end, or to the first contradiction.
