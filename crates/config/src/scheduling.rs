@@ -88,6 +88,11 @@ impl Scheduling {
 }
 
 impl Moment {
+    /// The moment so many microseconds after the beginning of 1970; `None` out of the calendar.
+    pub fn from_unix_micros(micros: i64) -> Option<Moment> {
+        Timestamp::from_microsecond(micros).ok().map(Moment)
+    }
+
     /// Microseconds since 1970.
     pub fn unix_micros(self) -> i64 {
         self.0.as_microsecond()

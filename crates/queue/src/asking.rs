@@ -95,6 +95,9 @@ impl QueueCore {
         queued.message.due = due;
         if let Some(queue) = self.scheduled.get_mut(&key) {
             if queue.is_expired(&queued.message, Now { wall: due, ..now }) {
+                if !queued.message.is_volatile() && !self.keeps(queued.message.resident_octets()) {
+                    queued.message.release();
+                }
                 let slot = self.messages.insert(key, queued.message);
                 self.messages.push_back(&mut self.endings.expired, slot);
                 return self.call_settlers();

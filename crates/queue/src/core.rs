@@ -276,6 +276,8 @@ impl QueueCore {
         let same = |way: &Way| way.legs == legs && way.rotation.weights() == rotation.weights();
         let same = queue.route.as_ref().is_some_and(same);
         if !same {
+            self.leave_route(key);
+            let Some(queue) = self.scheduled.get_mut(&key) else { return };
             queue.route = Some(Way { legs: legs.clone(), rotation });
         }
         self.promote(now, key);
@@ -290,6 +292,7 @@ impl QueueCore {
     /// queue that never had a configuration keeps its messages instead, uncounted: nobody knows
     /// yet how often they may be tried and when they are too old. So does one that an order holds back.
     pub fn unroutable(&mut self, now: Now, key: QueueKey, failure: RouteFailure) {
+        self.leave_route(key);
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         if queue.configuring {
             // Whatever it ages by: there was no answer in this epoch.
@@ -324,28 +327,6 @@ impl QueueCore {
         self.insert(now, queue, message);
     }
 
-    /// Sets a timer for the first end of its own that a message of a queue has: one for all of them, most are gone by then.
-    fn watch_expiries(&mut self, now: Instant, key: QueueKey, at: Instant) {
-        let Some(queue) = self.scheduled.get_mut(&key) else { return };
-        if queue.expires_at <= now || at < queue.expires_at {
-            queue.expires_at = at;
-            self.wheel.insert(at, Timer::Expire(key));
-        }
-    }
-
-    /// Looks at a queue in which a message has come to an end of its own, and when to look again.
-    fn look_for_expired(&mut self, now: Now, key: QueueKey) {
-        self.promote(now, key);
-        let way = self.scheduled.get(&key).filter(|queue| queue.out > 0).and_then(|queue| queue.route.as_ref());
-        for leg in way.map(|way| way.legs.clone()).unwrap_or_default() {
-            self.expire_ready(now, leg);
-        }
-        let queue = self.scheduled.get(&key).filter(|queue| queue.expires_at <= now.mono);
-        if let Some(next) = queue.and_then(|queue| queue.next_expiry(now.wall)) {
-            self.watch_expiries(now.mono, key, now.mono_at(next).max(now.mono + EXPIRY_LOOK_MIN));
-        }
-    }
-
     /// A message that was tried comes back for another attempt after `delay`.
     pub fn retry(&mut self, now: Now, queued: Queued, delay: Duration) {
         let Queued { mut message, queue } = queued;
@@ -355,17 +336,27 @@ impl QueueCore {
     }
 
     /// A message that could not even be looked at, because the spool did not answer, waits up to a minute; no
-    /// attempt is counted (`Why::SpoolUnhealthy`).
+    /// attempt is counted (`Why::SpoolUnhealthy`). Never less than it would have waited; but its deadline ends it.
     pub fn postpone(&mut self, now: Now, queued: Queued) {
         let delay = retry::without_attempt(self.random()).max(POSTPONED_MIN);
-        self.retry(now, queued, delay);
+        let Queued { mut message, queue } = queued;
+        message.due = message.due.max(now.wall + delay);
+        // A deadline that is past brought it here, maybe, to be loaded: it is not to come again and again.
+        let is_away = message.resident.is_none();
+        let deadline = home(&mut self.scheduled, queue).deadline_of(message.id);
+        let due = match deadline.filter(|deadline| is_away && *deadline <= now.wall) {
+            Some(_) => now.mono + delay,
+            None => self.due_of(now, queue, &message),
+        };
+        self.insert_until(now, queue, message, due);
+        self.left(queue, now.mono);
     }
 
     /// A message that was taken but not tried goes back to the head of its ready queue, or home when it must not go that way.
     pub fn give_back(&mut self, now: Now, conn: ConnKey, mut queued: Queued) {
         let is_open = self.ready.get(&conn.ready).is_some_and(|ready| ready.closed_until() <= now.mono);
         let fate = self.scheduled.get(&queued.queue).map(|queue| queue.fate(&queued.message, now));
-        if !is_open || matches!(fate, Some(Fate::Ordered(_) | Fate::Suspended)) {
+        if !is_open || fate.is_some_and(|fate| fate != Fate::Goes) {
             self.insert(now, queued.queue, queued.message);
             return self.left(queued.queue, now.mono);
         }
@@ -482,11 +473,19 @@ impl QueueCore {
         self.messages.shed(from, SHED_PER_VISIT)
     }
 
-    pub(crate) fn insert(&mut self, now: Now, key: QueueKey, mut message: Message) {
-        let order = home(&mut self.scheduled, key).taken_by(&message, now.wall).map(|order| order.id);
-        // A message with a deadline waits until then at most.
+    pub(crate) fn insert(&mut self, now: Now, key: QueueKey, message: Message) {
+        let due = self.due_of(now, key, &message);
+        self.insert_until(now, key, message, due);
+    }
+
+    /// A message with a deadline waits until then at most.
+    fn due_of(&mut self, now: Now, key: QueueKey, message: &Message) -> Instant {
         let deadline = home(&mut self.scheduled, key).deadline_of(message.id);
-        let due = now.mono_at(deadline.map_or(message.due, |deadline| deadline.min(message.due)));
+        now.mono_at(deadline.map_or(message.due, |deadline| deadline.min(message.due)))
+    }
+
+    fn insert_until(&mut self, now: Now, key: QueueKey, mut message: Message, due: Instant) {
+        let order = home(&mut self.scheduled, key).taken_by(&message, now.wall).map(|order| order.id);
         let waits = due > now.mono || order.is_some();
         if waits || !self.keeps(message.resident_octets()) {
             if message.is_volatile() {
@@ -696,8 +695,6 @@ fn no_source() -> RouteFailure {
 const NO_SOURCE_HOLD: Duration = Duration::from_secs(60);
 /// Shortest pause before the spool is asked for the same message again.
 const POSTPONED_MIN: Duration = Duration::from_secs(1);
-/// Shortest time between two searches for the next message of a queue with an end of its own.
-const EXPIRY_LOOK_MIN: Duration = Duration::from_secs(1);
 /// Messages whose time has come that one visit looks at: about a millisecond's work.
 const FIRED_PER_TICK: usize = 2048;
 /// Queues with more to do that one visit goes on with.

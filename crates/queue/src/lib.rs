@@ -16,6 +16,7 @@ mod connections;
 mod core;
 mod effect;
 mod ending;
+mod ends;
 mod epoch;
 mod explain;
 mod feedback;

@@ -495,7 +495,89 @@ mod tests {
         assert_eq!(messages.chunks.len(), 10, "numbers are used again");
     }
 
+    /// What a list is to be: those with a deadline by it and by their coming, then the others.
+    #[derive(Debug, Default)]
+    struct Model {
+        urgent: BTreeMap<(WallTime, u64), u32>,
+        comings: u64,
+        plain: VecDeque<u32>,
+    }
+
+    impl Model {
+        fn place(&mut self, number: u32, deadline: Option<WallTime>) {
+            self.comings += 1;
+            match deadline {
+                Some(deadline) => _ = self.urgent.insert((deadline, self.comings), number),
+                None => self.plain.push_back(number),
+            }
+        }
+
+        fn pop(&mut self) -> Option<(u32, Option<WallTime>)> {
+            let urgent = self.urgent.pop_first().map(|((deadline, _), number)| (number, Some(deadline)));
+            urgent.or_else(|| self.plain.pop_front().map(|number| (number, None)))
+        }
+
+        fn numbers(&self) -> Vec<u32> {
+            self.urgent.values().chain(&self.plain).copied().collect()
+        }
+    }
+
     proptest! {
+        /// A line of messages with and without deadlines, however they come and go.
+        #[test]
+        fn deadlines_stand_before_the_others_in_order(ops in proptest::collection::vec((0u8..9, 0u8..6), 0..300)) {
+            let (mut messages, mut list, mut model) = (Messages::default(), List::default(), Model::default());
+            for (at, (op, when)) in ops.into_iter().enumerate() {
+                let at = at as u32;
+                let deadline = Some(WallTime::from_unix_secs(i64::from(when)));
+                let mut put = || messages.insert(QueueKey::NONE, message(at));
+                match op {
+                    0..=3 => {
+                        let (number, deadline) = (put(), deadline.filter(|_| op < 3));
+                        messages.place(&mut list, number, deadline);
+                        model.place(at, deadline);
+                    }
+                    4 => {
+                        let number = put();
+                        messages.put_first(&mut list, number);
+                        model.plain.push_front(at);
+                    }
+                    5 => {
+                        let popped = messages.pop_first(&mut list);
+                        let expected = model.pop();
+                        let ids = popped.and_then(|(slot, deadline)| Some((messages.remove(slot)?.message.id, deadline)));
+                        prop_assert_eq!(ids, expected.map(|(number, deadline)| (message(number).id, deadline)));
+                    }
+                    6 => {
+                        let popped = messages.pop_plain(&mut list).and_then(|slot| messages.remove(slot));
+                        prop_assert_eq!(popped.map(|q| q.message.id), model.plain.pop_front().map(|n| message(n).id));
+                    }
+                    7 if when == 0 => {
+                        let urgent = messages.pop_urgent(&mut list);
+                        let ids: Vec<_> = urgent.into_iter().filter_map(|slot| messages.remove(slot)).collect();
+                        let expected = std::mem::take(&mut model.urgent).into_values().map(|n| message(n).id);
+                        prop_assert_eq!(ids.iter().map(|q| q.message.id).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+                    }
+                    8 => {
+                        let mut to = List::default();
+                        let count = messages.move_volatile(&mut list, &mut to, |_| true);
+                        let goes = |n: &u32| n.is_multiple_of(3);
+                        let gone: Vec<u32> = model.numbers().into_iter().filter(goes).collect();
+                        model.urgent.retain(|_, n| !goes(n));
+                        model.plain.retain(|n| !goes(n));
+                        prop_assert_eq!(count, gone.len());
+                        let ids: Vec<_> = messages.iter(&to).map(|m| m.id).collect();
+                        prop_assert_eq!(ids, gone.iter().map(|n| message(*n).id).collect::<Vec<_>>());
+                    }
+                    _ => {}
+                }
+                let ids: Vec<_> = messages.iter(&list).map(|m| m.id).collect();
+                prop_assert_eq!(ids, model.numbers().iter().map(|n| message(*n).id).collect::<Vec<_>>());
+                prop_assert_eq!((list.len(), list.plain_len()), (model.numbers().len(), model.plain.len()));
+                prop_assert_eq!(list.volatile as usize, model.numbers().iter().filter(|n| n.is_multiple_of(3)).count());
+            }
+        }
+
         /// Against deques of numbers.
         #[test]
         fn lists_are_deques(ops in proptest::collection::vec((0u8..6, any::<bool>()), 0..400)) {

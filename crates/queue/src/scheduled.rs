@@ -6,6 +6,7 @@
 
 use crate::asking::Asked;
 use crate::core::ReadyKey;
+use crate::ends::Ends;
 use crate::epoch::Epoch;
 use crate::messages::{List, Messages, SlotNumber};
 use crate::order::{Action, Order, OrderId};
@@ -52,7 +53,7 @@ pub(crate) struct ScheduledQueue {
     /// Orders that name this queue.
     pub orders: Vec<Arc<Order>>,
     /// Messages that end at a time of their own.
-    pub expiries: Option<Box<HashMap<MessageId, End>>>,
+    pub expiries: Option<Box<Ends>>,
     /// When the first of those is looked at; in the past when no timer is set for them.
     pub expires_at: Instant,
     /// Stands in line for its first due message to be asked about.
@@ -160,7 +161,7 @@ impl ScheduledQueue {
 
     /// True when `message` is older than the queue lets messages become, or than it may become itself.
     pub fn is_expired(&self, message: &Message, now: Now) -> bool {
-        if let Some(end) = self.expiries.as_ref().and_then(|of| of.get(&message.id)) {
+        if let Some(end) = self.expiries.as_ref().and_then(|ends| ends.of.get(&message.id)) {
             return now.wall >= end.at;
         }
         let age = now.wall.saturating_since(message.created());
@@ -169,12 +170,12 @@ impl ScheduledQueue {
 
     /// Notes that a message ends at a time of its own.
     pub fn end_at(&mut self, id: MessageId, end: End) {
-        self.expiries.get_or_insert_default().insert(id, end);
+        self.expiries.get_or_insert_default().of.insert(id, end);
     }
 
     /// The moment by which a message is to be delivered, if it has a deadline.
     pub fn deadline_of(&self, id: MessageId) -> Option<WallTime> {
-        self.expiries.as_ref()?.get(&id).filter(|end| end.is_deadline).map(|end| end.at)
+        self.expiries.as_ref()?.of.get(&id).filter(|end| end.is_deadline).map(|end| end.at)
     }
 
     /// Puts a message whose time has come in line: those with a deadline first, the earliest before others.
@@ -185,12 +186,12 @@ impl ScheduledQueue {
 
     /// The first end of a message of its own that is ahead.
     pub fn next_expiry(&self, now: WallTime) -> Option<WallTime> {
-        self.expiries.iter().flat_map(|of| of.values()).map(|end| end.at).filter(|at| *at > now).min()
+        self.expiries.iter().flat_map(|ends| ends.of.values()).map(|end| end.at).filter(|at| *at > now).min()
     }
 
     /// A message is gone.
     pub fn forget(&mut self, id: MessageId) {
-        let none_left = self.expiries.as_mut().is_some_and(|of| of.remove(&id).is_some() && of.is_empty());
+        let none_left = self.expiries.as_mut().is_some_and(|ends| ends.of.remove(&id).is_some() && ends.of.is_empty());
         if none_left {
             self.expiries = None;
         }

@@ -85,6 +85,72 @@ fn a_missed_deadline_ends_a_message_that_is_ready_due_or_waits() {
 }
 
 #[test]
+fn a_deadline_that_is_past_when_its_message_comes_back_hides_no_other() {
+    let mut rig = rig(1);
+    let ready = admit_by(&mut rig, 500);
+    // The timer is that of the first.
+    let (first, due) = (admit_by(&mut rig, 15), admit_by(&mut rig, 20));
+    rig.pass(Duration::from_secs(10));
+    let message = rig.message(1);
+    let (past, at) = (message.id, rig.now.wall - Duration::from_secs(5));
+    let end = Some(End { at, is_deadline: true });
+    rig.core.admit_to(rig.now, Belonging { end, ..Belonging::to("x.test") }, message);
+    let late = admit_by(&mut rig, 400);
+    assert_eq!(ended(&mut rig), [past]);
+    rig.pass(Duration::from_secs(5) + TICK);
+    assert_eq!(ended(&mut rig), [first]);
+    rig.pass(Duration::from_secs(5));
+    assert_eq!(ended(&mut rig), [due]);
+    let left: Vec<_> = rig.core.census().map(|(id, _)| id).collect();
+    assert!(left.len() == 2 && left.contains(&ready) && left.contains(&late));
+}
+
+#[test]
+fn a_missed_deadline_ends_who_is_ready_by_a_route_that_is_another_now() {
+    for is_lost in [false, true] {
+        let mut rig = rig(9);
+        let id = admit_by(&mut rig, 20);
+        let key = rig.core.queue(rig.now.mono, "x.test");
+        match is_lost {
+            true => rig.core.unroutable(rig.now, key, support::failure(451)),
+            false => rig.core.routed(rig.now, key, route(&[("b", 1)], &path(serde_json::json!({})), 1_000_000)),
+        }
+        rig.pass(Duration::from_secs(20) + TICK);
+        assert_eq!(ended(&mut rig), [id]);
+    }
+}
+
+#[test]
+fn who_does_not_read_comes_again_after_a_while_and_never_before_its_time() {
+    let mut rig = rig(9);
+    let id = admit_by(&mut rig, 20);
+    rig.pass(Duration::from_secs(20) + TICK);
+    let (queued, _) = rig.endings().remove(0);
+    rig.core.postpone(rig.now, queued);
+    assert!(rig.endings().is_empty(), "its deadline is past, and the spool is given time");
+    rig.pass(Duration::from_secs(61));
+    assert_eq!(ended(&mut rig), [id]);
+    let message = Message { due: rig.now.wall + Duration::from_secs(3600), ..rig.message(1) };
+    rig.core.admit(rig.now, "x.test", message);
+    let order = Order {
+        id: OrderId([1; 16]),
+        action: Action::Bounce(Criteria::default()),
+        reason: "because".into(),
+        given: rig.now.wall,
+        expires: rig.now.wall,
+        suppress_logging: false,
+        survives_restart: true,
+    };
+    rig.core.order(rig.now, order);
+    rig.pass(Duration::from_secs(1));
+    let (queued, _) = rig.endings().remove(0);
+    rig.core.withdraw(rig.now, OrderId([1; 16]));
+    rig.core.postpone(rig.now, queued);
+    let (listed, _) = rig.core.list_waiting("x.test", 9, 0);
+    assert!(listed[0].message.due >= rig.now.wall + Duration::from_secs(3590), "as long as it was to wait");
+}
+
+#[test]
 fn an_order_finds_each_due_message_with_and_without_a_deadline() {
     let mut rig = rig(1);
     rig.admit("x.test", 1);

@@ -1,6 +1,7 @@
 //! The one door for new mail, after the engine's `ingress/accept.rs`: all that can fail first,
 //! then the commit, then what cannot fail.
 
+use crate::constraints::end_of;
 use crate::event::Appender;
 use crate::inbound::Accepting;
 use crate::world::World;
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use message::{Draft, Message, Meta, Sealed, TlsDemand};
 use mime::ValueForm;
 use queue::QueueName;
+use queue::schedule::Belonging;
 use smtp_server::{Answer, Disconnect, Transaction};
 use smtp_wire::{EnhancedCode, Mailbox, Reply};
 use spool::{Durable, Receipt, SpoolError, Volatile};
@@ -67,7 +69,9 @@ impl World {
             let queue =
                 QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| Reply::new(421, &e.to_string()))?;
             self.configure(&queue)?;
-            prepared.push((draft.seal(), queue, self.is_deferred()));
+            self.constrain(&mut draft);
+            let deferred = self.is_deferred() && draft.due <= wall;
+            prepared.push((draft.seal(), queue, deferred));
         }
         Ok(prepared)
     }
@@ -108,10 +112,16 @@ impl World {
         for ((sealed, durable), queue) in sealed.into_iter().zip(durable).zip(queues) {
             let message = Message::resident(sealed, Some(durable.place()));
             self.note(|| format!("{} is ours, for queue {queue}", message.id));
-            self.with_queue(|q, now| q.admit(now, &queue, message));
+            self.note_queue(message.id, &queue);
+            self.admit(&queue, message);
             receipts.push(Receipt::Durable(durable));
         }
         receipts
+    }
+
+    fn admit(&mut self, queue: &str, message: Message) {
+        let end = message.resident.as_ref().and_then(|resident| end_of(&resident.meta));
+        self.with_queue(|q, now| q.admit_to(now, Belonging { end, ..Belonging::to(queue) }, message));
     }
 
     /// Whether the operator does not mind if a crash loses the next message, and policy does not either.
@@ -128,8 +138,9 @@ impl World {
             let id = message.id;
             self.note(|| format!("{id} is ours in memory only, for queue {queue}"));
             self.report.volatile += 1;
+            self.note_queue(id, &queue);
             self.ledger.kept_in_memory(id);
-            self.with_queue(|q, now| q.admit(now, &queue, message));
+            self.admit(&queue, message);
             receipts.push(Receipt::Volatile(Volatile::by_operator_choice(id)));
         }
         receipts

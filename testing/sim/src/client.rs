@@ -97,6 +97,11 @@ impl World {
         let stalls = self.plan.client_trouble / 4;
         if self.trouble(stalls) {
             // Silence: the server's deadline ends this.
+            if self.dice.chance(500) {
+                self.note(|| format!("client {session} is gone, and nobody is told"));
+                self.report.vanished_clients += 1;
+                self.clients.remove(&session);
+            }
             return;
         }
         let slow = self.dice.chance(100);

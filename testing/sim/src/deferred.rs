@@ -77,6 +77,10 @@ impl World {
         let now = process.now(self.now, self.wall());
         let held = process.outbound.values_mut().flat_map(|o| o.in_hand.drain(..));
         held.for_each(|(_, queued)| process.queue.abandoned(queued));
+        // Policy is cut short.
+        std::mem::take(&mut process.asked).into_values().for_each(|queued| process.queue.abandoned(queued));
+        let requeued = std::mem::take(&mut process.requeued).into_values();
+        requeued.for_each(|(queued, delay)| process.queue.retry(now, queued, delay));
         process.queue.spool_all(now);
         let mut taken = std::mem::take(&mut process.spooling);
         // Its answer may be on the way.

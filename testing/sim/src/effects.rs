@@ -4,6 +4,7 @@
 //! queue's lock; its effects are carried out later, in order, and other visits may come between.
 
 use crate::event::ServerEvent;
+use crate::limits::Moved;
 use crate::outbound::Outbound;
 use crate::plan::SECOND;
 use crate::world::World;
@@ -17,6 +18,15 @@ use std::sync::Arc;
 impl World {
     /// One visit to the queue of the living server.
     pub fn with_queue<R>(&mut self, visit: impl FnOnce(&mut QueueCore, Now) -> R) -> R {
+        self.visit_queue(visit, |_| None)
+    }
+
+    /// The same; `moved` tells what it took out of a ready queue, or put back into it.
+    pub fn visit_queue<R>(
+        &mut self,
+        visit: impl FnOnce(&mut QueueCore, Now) -> R,
+        moved: impl FnOnce(&R) -> Option<(Arc<str>, Moved)>,
+    ) -> R {
         let wall = self.wall();
         let now = self.now;
         let process = self.process.as_mut().expect("only a living server visits its queue");
@@ -26,6 +36,7 @@ impl World {
         process.queue.drain_effects(&mut effects);
         let deadline = process.queue.deadline();
         self.arm(deadline);
+        self.after_visit(&effects, moved(&result));
         if !effects.is_empty() {
             let delay = *self.dice.pick(&[0, 0, 50, 3_000]);
             self.server_soon(delay, ServerEvent::Effects(effects));
@@ -91,8 +102,7 @@ impl World {
             Effect::Settle => self.settler_soon(),
             // It is no cluster.
             Effect::Grant { .. } => {}
-            // Its policy has no handler of `throttle_insert_ready_queue`.
-            Effect::Ask => {}
+            Effect::Ask => self.asker_soon(),
             Effect::Spool => self.spooler_soon(),
             Effect::OrdersEnded => self.orders_ended(),
             Effect::Stalled { name, wait } => self.note(|| format!("{name} stood still: {wait:?}")),
@@ -184,7 +194,7 @@ impl World {
         Instant::from_micros(self.now - origin)
     }
 
-    fn domain_number(&self, queue_name: &str) -> usize {
+    pub fn domain_number(&self, queue_name: &str) -> usize {
         let domain = QueueName::parse(queue_name).domain;
         let digits = domain.strip_prefix('d').and_then(|rest| rest.split('.').next());
         digits.and_then(|d| d.parse().ok()).unwrap_or(0)

@@ -60,7 +60,7 @@ impl World {
         match self.dice.below(4) {
             0 => self.with_queue(|q, now| q.not_rebound(now, queued, order.id)),
             1 => self.with_queue(|q, now| q.stays(now, queued)),
-            _ => self.with_queue(|q, now| q.rebound(now, queued, queue::schedule::Belonging::to(&to))),
+            _ => self.move_to(queued, &to),
         }
     }
 }

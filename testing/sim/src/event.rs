@@ -2,8 +2,9 @@
 //!
 //! Events of a process carry its life and are void when that life is over.
 
+use crate::asking::Said;
 use config::QueueConfig;
-use message::Sealed;
+use message::{MessageId, Sealed};
 use queue::{Effect, Ending, QueueKey, Queued};
 use spool::{Durable, SpoolError};
 use std::sync::Arc;
@@ -60,6 +61,12 @@ pub enum ServerEvent {
     Settler,
     /// A settler has this message in hand.
     SettleEnding(Box<Queued>, Ending),
+    /// An asker looks for the next message that is to become ready.
+    Asker,
+    /// Policy answers about a message that is to become ready.
+    Said(MessageId, Said),
+    /// Policy answers about a message that failed.
+    Requeued(MessageId),
     /// The spooler looks for messages that are in memory only.
     Spooler,
     /// The queue's clockwork fires.

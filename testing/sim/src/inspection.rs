@@ -4,6 +4,8 @@
 use crate::event::{Appender, Event, ServerEvent};
 use crate::ledger::Gone;
 use crate::life::Process;
+use crate::outbound::Outbound;
+use crate::plan::SECOND;
 use crate::world::World;
 use message::MessageId;
 use queue::Footprint;
@@ -33,13 +35,19 @@ impl World {
         for found in &process.to_restore {
             places.entry(found.id).or_default().push("coming back");
         }
+        for id in process.asked.keys().chain(process.requeued.keys()) {
+            places.entry(*id).or_default().push("with policy");
+        }
         for held in &process.spooling {
             places.entry(held.message.id).or_default().push("with the spooler");
         }
         for id in appended(self, process) {
             places.entry(id).or_default().push("being admitted");
         }
-        let mut wrong = Vec::new();
+        let mut wrong = match self.plan.constrained {
+            0 => Vec::new(),
+            _ => self.watch_missed(|id| places.get(&id).cloned().unwrap_or_default()),
+        };
         for (id, account) in &self.ledger.messages {
             let places = places.remove(id).unwrap_or_default();
             let settled = account.gone != Gone::No;
@@ -50,45 +58,10 @@ impl World {
             }
         }
         wrong.extend(overgrown(process));
+        let is_stuck = |o: &&Outbound| !o.in_hand.is_empty() && self.now > o.took_at + HELD_MAX;
+        let stuck = process.outbound.iter().filter(|(_, o)| is_stuck(o));
+        wrong.extend(stuck.map(|(number, _)| format!("connection {number} has held a message too long")));
         wrong.extend(places.keys().map(|id| format!("{id} is queued and was never made")));
-        wrong.into_iter().for_each(|w| self.ledger.violate(w));
-    }
-
-    /// Limits that hold at every moment.
-    pub fn watch_limits(&mut self) {
-        let Some(process) = &mut self.process else { return };
-        let mut wrong = None;
-        for (name, messages, connections) in process.queue.ready_counts() {
-            let site =
-                name.split("->site").nth(1).and_then(|s| s.split('@').next()).and_then(|s| s.parse::<usize>().ok());
-            let Some(site) = site.and_then(|s| self.plan.sites.get(s)) else { continue };
-            let (limit, max_ready) = (site.path.connection_limit.limit as usize, site.path.max_ready);
-            if connections > limit {
-                wrong = Some(format!("{name} has {connections} connections of {limit}"));
-            }
-            let over = process.given_back.get(name).copied().unwrap_or(0);
-            if messages > max_ready.max(over) {
-                wrong = Some(format!("{name} holds {messages} messages of {max_ready}"));
-            }
-            if over > 0 && messages < over {
-                process.given_back.insert(name.to_owned(), messages);
-            }
-        }
-        let mut open: BTreeMap<&str, u64> = BTreeMap::new();
-        process.outbound.values().for_each(|o| *open.entry(&o.opening.ready_name).or_default() += 1);
-        for (name, count) in open {
-            let limit = process.queue.ready_counts().find(|(n, ..)| *n == name).map_or(0, |(_, _, c)| c);
-            if count as usize > limit {
-                wrong = Some(format!("{name}: {count} connections exist, the queue knows {limit}"));
-            }
-        }
-        let resident = process.queue.resident_bytes();
-        if process.lean && resident > 0 {
-            wrong = Some(format!("{resident} octets of spooled content in memory, and memory is short"));
-        }
-        if resident > self.plan.resident_bytes_max {
-            wrong = Some(format!("{resident} octets of content in memory of {}", self.plan.resident_bytes_max));
-        }
         wrong.into_iter().for_each(|w| self.ledger.violate(w));
     }
 
@@ -143,6 +116,9 @@ fn overgrown(process: &Process) -> Option<String> {
     (!sound).then(|| format!("{size:?} for {waiting} waiting messages"))
 }
 
+/// How long a connection may hold a message at most, whatever its peer does: seven recipients in as many transactions, each
+/// of whose replies comes just in time, twice, and time to write.
+const HELD_MAX: u64 = 1_000 * SECOND;
 /// Timers that one queue may have beside those of its messages: holds, rates, failed connections.
 const TIMERS_PER_QUEUE_MAX: usize = 40;
 

@@ -5,8 +5,10 @@
 //! is made, and the first contradiction is kept: later ones are mostly its consequences.
 //! What a restart must show is in `ledger_restart.rs`.
 
+use crate::constraints::end_of;
 use clock::WallTime;
 use message::{Envelope, MessageId, Sealed};
+use queue::schedule::End;
 use smtp_wire::Mailbox;
 use spool::Mark;
 use std::collections::BTreeMap;
@@ -87,6 +89,14 @@ pub struct Account {
     pub promised: bool,
     /// Its commit failed or was taken back: it may or may not exist.
     pub limbo: bool,
+    /// When it was made.
+    pub made_at: u64,
+    /// Its own end.
+    pub end: Option<End>,
+    /// Policy gave it a time at which it is too old.
+    pub may_end_early: bool,
+    /// Policy let it become ready, and nobody has tried it since.
+    pub passed: bool,
     /// It was removed: in this life, or for good.
     pub gone: Gone,
     /// When it was marked as removed.
@@ -172,6 +182,10 @@ impl Ledger {
             damaged: false,
             promised: false,
             limbo: false,
+            made_at: self.now,
+            end: end_of(&sealed.meta),
+            may_end_early: false,
+            passed: false,
             gone: Gone::No,
             gone_at: 0,
             plans: vec![Plan { at: self.now, made: self.now, attempts: 0, due: sealed.due }],
@@ -180,6 +194,17 @@ impl Ledger {
         if self.messages.insert(sealed.id, account).is_some() {
             self.violate(format!("id {} was made twice", sealed.id));
         }
+    }
+
+    /// Policy lets a message become ready.
+    pub fn passed(&mut self, id: MessageId) {
+        self.account(id).into_iter().for_each(|account| account.passed = true);
+    }
+
+    /// Policy wants a message to wait until `due`: when that is behind its end, it ends now.
+    pub fn may_end_early(&mut self, id: MessageId, due: WallTime) {
+        let Some(account) = self.account(id) else { return };
+        account.may_end_early = account.end.is_some_and(|end| due >= end.at);
     }
 
     /// The spool gave a receipt.
@@ -282,16 +307,27 @@ impl Ledger {
 
     /// An attempt begins for these recipients. A plan that was made before `flushed_until` may have been flushed: it counts
     /// no more, unless it is the first.
-    pub fn begun(&mut self, id: MessageId, recipients: &[u16], now: WallTime, flushed_until: Option<u64>) {
+    pub fn begun(
+        &mut self,
+        (id, recipients): (MessageId, &[u16]),
+        now: WallTime,
+        flushed_until: Option<u64>,
+        asks: bool,
+    ) {
         let life = self.life;
         let Some(account) = self.account(id) else { return };
         let may_be_flushed = |plan: &&Plan| plan.attempts > 0 && flushed_until.is_some_and(|until| plan.made <= until);
         let due = account.plans.last().filter(|plan| !may_be_flushed(plan)).map_or(now, |plan| plan.due);
         let again = recipients.iter().find(|r| account.recipients[usize::from(**r)].is_final(life));
+        let unasked = asks && !std::mem::take(&mut account.passed);
         let wrong = match (account.gone, again) {
             (Gone::No, None) if !account.is_ours() => Some("is tried before it is durable".to_owned()),
             (Gone::No, None) if now < due => Some(format!("is tried at {now:?}, before it is due at {due:?}")),
-            (Gone::No, None) => None,
+            (Gone::No, None) => match account.end.filter(|end| now >= end.at) {
+                Some(end) => Some(format!("is tried at {now:?}, and ended at {:?}", end.at)),
+                None if unasked => Some("is tried and policy was not asked".to_owned()),
+                None => None,
+            },
             (Gone::No, Some(r)) => Some(format!("is tried for recipient {r}, who is settled")),
             (_, _) => Some("is tried after it was removed".to_owned()),
         };
@@ -458,6 +494,11 @@ impl Ledger {
 }
 
 impl Account {
+    /// By when it is to be delivered.
+    pub fn deadline(&self) -> Option<WallTime> {
+        self.end.filter(|end| end.is_deadline).map(|end| end.at)
+    }
+
     /// True when the server has it, on the disk or in memory.
     pub fn is_ours(&self) -> bool {
         self.durable || self.volatile

@@ -50,7 +50,8 @@ impl Ledger {
 /// A message that is in our care after a restart.
 fn adopt(account: &mut Account, message: &RecoveredMessage, all_synced: bool, synced_until: u64) -> Result<(), String> {
     let removed = account.gone == Gone::Marked && account.gone_at <= synced_until;
-    if account.gone == Gone::Durably || removed {
+    // What damaged a record may have taken the mark of its end with it.
+    if (account.gone == Gone::Durably || removed) && !account.damaged {
         return Err(format!("came back after its removal was synced ({:?} at {})", account.gone, account.gone_at));
     }
     if account.damaged {

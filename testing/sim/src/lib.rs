@@ -11,7 +11,9 @@
 
 mod accept;
 mod agenda;
+mod asking;
 mod client;
+mod constraints;
 mod deferred;
 mod dice;
 mod disk;
@@ -23,7 +25,9 @@ mod inspection;
 pub mod ledger;
 mod ledger_restart;
 mod life;
+mod limits;
 mod load;
+mod manner;
 mod operator;
 mod outbound;
 mod peer;
@@ -32,11 +36,13 @@ mod rates;
 mod report;
 mod restore;
 mod settlement;
+mod week;
 mod wire;
 mod world;
 mod writer;
 
 pub use report::Report;
+pub use week::week;
 
 /// How a run is to differ from an honest one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,6 +52,8 @@ pub struct Options {
     /// What a killed process left unsynced is lost by a later power cut unless its own file is
     /// synced: buffered files instead of direct ones. The segment log does not stand this yet.
     pub strict: bool,
+    /// The scenario is that of [`week`].
+    pub week: bool,
     /// Keep a readable trace.
     pub trace: bool,
 }
@@ -84,6 +92,12 @@ pub enum Sabotage {
     SpoolWhole,
     /// A message that could not be read for the moment is set aside.
     SetAsideUnread,
+    /// A message that policy wants to wait becomes ready.
+    PassAll,
+    /// Deadlines of sessions pass unnoticed.
+    DeafSessions,
+    /// Ends of their own are forgotten by a restart.
+    ForgetEnds,
     /// A stop leaves in memory what is in memory only.
     ForgetVolatile,
 }

@@ -4,13 +4,14 @@ use crate::dice::Dice;
 use crate::disk::SimDisk;
 use crate::event::{End, Event, ServerEvent};
 use crate::inbound::Inbound;
+use crate::limits::Before;
 use crate::outbound::Outbound;
 use crate::rates::Rates;
 use crate::world::{Pipe, World};
 use crate::writer::Writer;
 use crate::{Sabotage, plan};
-use clock::{Instant, Now};
-use message::IdGenerator;
+use clock::{Duration, Instant, Now};
+use message::{IdGenerator, MessageId};
 use queue::{QueueCore, QueueSettings, Queued};
 use spool::{RecoveredMessage, Recovering, SegmentLog, Settings};
 use std::collections::{BTreeMap, VecDeque};
@@ -41,11 +42,19 @@ pub(crate) struct Process {
     pub lean: bool,
     /// What the spooler is having written.
     pub spooling: Vec<Queued>,
+    /// Messages about which policy is asked before they become ready.
+    pub asked: BTreeMap<MessageId, Queued>,
+    /// Messages that failed and about which policy is asked, and how long they are to wait.
+    pub requeued: BTreeMap<MessageId, (Queued, Duration)>,
+    /// When the last message of earlier lives was back; the end of time before that.
+    pub restored_at: u64,
     pub stopping: bool,
     /// When the queue's clockwork is to fire.
     pub tick_at: u64,
     /// What the rates of ready queues have let through.
     pub rates: Rates,
+    /// What the last visit left in the ready queues.
+    pub before: Before,
     /// Messages above `max_ready` that were given back, by ready queue.
     pub given_back: BTreeMap<String, usize>,
 }
@@ -90,15 +99,22 @@ impl World {
             to_restore: VecDeque::new(),
             lean: false,
             spooling: Vec::new(),
+            asked: BTreeMap::new(),
+            requeued: BTreeMap::new(),
+            restored_at: u64::MAX / 2,
             stopping: false,
             tick_at: u64::MAX,
             rates: Rates::default(),
+            before: Before::default(),
             given_back: BTreeMap::new(),
         });
         if self.sabotaged(Sabotage::LyingDisk) {
             self.disk.lie();
         }
         self.note(|| format!("LIFE {life} begins"));
+        if self.plan.asks {
+            self.with_queue(|q, _| q.ask_before_ready());
+        }
         self.orders_again();
         let delay = *self.dice.pick(&[0, 0, 200_000, 3 * plan::SECOND]);
         self.server_soon(delay, ServerEvent::OldSegmentsRead);
@@ -134,6 +150,7 @@ impl World {
     pub fn end_life(&mut self, end: End) {
         let Some(mut process) = self.process.take() else { return };
         let end_in_call = self.end_in_call.take();
+        self.report.asked_at_end += (process.asked.len() + process.requeued.len()) as u64;
         let orderly = end == End::Stop && self.last_commits(&mut process);
         let end = match process.disk.is_dead() {
             true if end == End::Stop => end_in_call.unwrap_or(End::Kill),

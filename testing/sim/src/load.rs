@@ -1,6 +1,8 @@
 //! The driver that brings content back, after the engine's `load.rs`.
 
 use crate::Sabotage;
+use crate::constraints::POSTPONED;
+use crate::plan::SECOND;
 use crate::world::World;
 use message::MessageId;
 use queue::Queued;
@@ -35,6 +37,13 @@ impl World {
             }
             Some(Err(_)) => {
                 self.report.postponed += 1;
+                self.postponed_until = self.now + POSTPONED;
+                let (before, last) = self.postponed.get(&id).copied().unwrap_or_default();
+                self.postponed.insert(id, (last, self.now));
+                // Once more when its deadline comes; an order takes it at once, wherever it is.
+                if self.orders.is_empty() && before > 0 && self.now < before + SECOND {
+                    self.ledger.violate(format!("{id} is postponed and comes again at once"));
+                }
                 self.with_queue(|q, now| q.postpone(now, queued));
                 None
             }

@@ -4,12 +4,13 @@
 
 use crate::Sabotage;
 use crate::event::{Chunk, ServerEvent};
+use crate::limits::Moved;
 use crate::plan::SECOND;
 use crate::world::{Pipe, World};
 use bytes::Buf;
-use clock::Duration;
+use clock::{Duration, Now};
 use config::EgressPath;
-use queue::{ConnKey, Opening, Outcome, Queued, Take, Verdict};
+use queue::{ConnKey, Opening, Outcome, QueueCore, Queued, Take, Verdict};
 use smtp_client::{CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode};
 use smtp_wire::Reply;
 use spool::Mark;
@@ -31,6 +32,8 @@ pub(crate) struct Outbound {
     mode: Mode,
     idleness: u64,
     deadline_at: Option<u64>,
+    /// When it took a message last, in microseconds of the world.
+    pub took_at: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,12 +68,6 @@ impl World {
         let Some(process) = self.process.as_mut().filter(|p| !p.stopping) else { return };
         let conn = opening.conn;
         process.by_key.insert(conn.id(), number);
-        if let Some(rate) = &opening.leg.path.max_connection_rate
-            && !process.rates.note(format!("open {}", opening.ready_name), rate, self.now)
-        {
-            // Effects may be late, so two openings may come closer together than the queue let them.
-            self.note(|| "openings came close together".to_owned());
-        }
         let Some(process) = &mut self.process else { return };
         let outbound = Outbound {
             opening,
@@ -84,6 +81,7 @@ impl World {
             mode: Mode::Connecting,
             idleness: 0,
             deadline_at: None,
+            took_at: self.now,
         };
         process.outbound.insert(number, outbound);
         let delay = self.dice.within(0, SECOND);
@@ -105,7 +103,7 @@ impl World {
     /// A host answered, or not.
     pub fn connected(&mut self, number: u64) {
         let trouble = self.plan.dns_trouble / 2;
-        let failed = self.trouble(trouble);
+        let failed = self.trouble(trouble) || (self.plan.is_down && !self.recovered);
         let mono = self.mono();
         let Some(outbound) = self.outbound(number) else { return };
         outbound.hosts_left -= 1;
@@ -160,13 +158,18 @@ impl World {
 
     pub fn outbound_deadline(&mut self, number: u64) {
         let (mono, now) = (self.mono(), self.now);
+        let is_deaf = self.sabotaged(Sabotage::DeafSessions);
         let Some(outbound) = self.outbound(number).filter(|o| o.deadline_at == Some(now)) else { return };
         outbound.deadline_at = None;
+        if is_deaf {
+            return;
+        }
         let Some(session) = &mut outbound.session else { return };
         let due = session.deadline().is_some_and(|d| d <= mono);
         session.expire(mono);
         let closed = session.is_closed();
         self.report.timeouts += u64::from(due);
+        self.report.tarpit_timeouts += u64::from(due && self.is_tarpit(number));
         self.resume(number, closed);
     }
 
@@ -275,13 +278,12 @@ impl World {
     fn pipeline_more(&mut self, number: u64) {
         while let Some(outbound) = self.outbound(number) {
             let can = outbound.session.as_ref().is_some_and(Session::can_begin) && !outbound.in_hand.is_empty();
-            let conn = outbound.conn;
+            let (conn, name) = (outbound.conn, outbound.opening.ready_name.clone());
             if !can || !self.may_take(number) {
                 return;
             }
-            match self.with_queue(|q, now| q.take_more(now, conn)) {
+            match self.take_watched(&name, |q, now| q.take_more(now, conn)) {
                 Take::Message(queued) => {
-                    self.watch_orders(queued.queue);
                     self.begin(number, *queued);
                 }
                 Take::Idle | Take::After(_) | Take::Close => return,
@@ -295,10 +297,13 @@ impl World {
         let may_take = self.may_take(number);
         let Some(outbound) = self.outbound(number) else { return false };
         let (conn, patience) = (outbound.conn, outbound.opening.leg.path.idle_timeout.get());
-        let taken = if may_take { self.with_queue(|q, now| q.take(now, conn)) } else { Take::Close };
-        match taken {
+        let name = outbound.opening.ready_name.clone();
+        let take = match may_take {
+            true => self.take_watched(&name, |q, now| q.take(now, conn)),
+            false => Take::Close,
+        };
+        match take {
             Take::Message(queued) => {
-                self.watch_orders(queued.queue);
                 self.begin(number, *queued);
                 true
             }
@@ -332,6 +337,17 @@ impl World {
         !stopping && !self.outbound(number).is_none_or(full)
     }
 
+    /// A visit in which a connection asks for a message; what it gets is looked at.
+    fn take_watched(&mut self, ready_name: &Arc<str>, take: impl FnOnce(&mut QueueCore, Now) -> Take) -> Take {
+        let urgent = self.urgent_in(ready_name);
+        let take = self.visit_queue(take, |take| taken(ready_name, take));
+        if let Take::Message(queued) = &take {
+            self.watch_orders(queued.queue);
+            self.watch_deadlines(&urgent, ready_name, queued);
+        }
+        take
+    }
+
     fn begin(&mut self, number: u64, queued: Queued) {
         let (mono, wall, now) = (self.mono(), self.wall(), self.now);
         let Some(queued) = self.load(queued) else { return };
@@ -340,13 +356,14 @@ impl World {
         let (head, body) = (resident.head.clone(), resident.body.clone());
         let pending: Vec<u16> = message.pending().collect();
         let flushed_until = self.flushed_until(queued.queue, message);
-        self.ledger.begun(message.id, &pending, wall, flushed_until);
+        self.ledger.begun((message.id, &pending), wall, flushed_until, self.plan.asks);
         if self.sabotaged(Sabotage::RemoveBeforeAttempt) {
             self.mark(Mark::Removed { id: message.id });
         }
-        self.check_message_rate(number, now);
+        self.watch_message_rates(number);
         let Some(outbound) = self.outbound(number) else { return };
         outbound.taken += 1;
+        outbound.took_at = now;
         let (ticket, reused) = (outbound.taken as u64, outbound.taken == 2);
         let job = Job {
             ticket,
@@ -366,18 +383,6 @@ impl World {
         }
         self.report.reused_connections += u64::from(reused);
         self.note(|| format!("connection {number} begins {id} for {pending:?}"));
-    }
-
-    fn check_message_rate(&mut self, number: u64, now: u64) {
-        let Some(process) = &mut self.process else { return };
-        let Some(outbound) = process.outbound.get(&number) else { return };
-        let name = &outbound.opening.ready_name;
-        if let Some(rate) = &outbound.opening.leg.path.max_message_rate
-            && !process.rates.note(format!("message {name}"), rate, now)
-        {
-            let text = format!("{name}: more messages than {rate}");
-            self.ledger.violate(text);
-        }
     }
 
     /// Writes what the socket takes; true when that is all.
@@ -421,6 +426,8 @@ impl World {
             return self.ledger.violate(format!("connection {number}: an outcome for ticket {}", outcome.ticket));
         };
         let (_, queued) = outbound.in_hand.remove(at);
+        let delivered = outcome.results.iter().any(|r| r.verdict == smtp_client::Verdict::Delivered);
+        self.report.tarpit_deliveries += u64::from(delivered && self.is_tarpit(number));
         let lost = outcome.results.iter().any(|r| r.verdict == smtp_client::Verdict::Unknown);
         self.report.unknown_outcomes += u64::from(lost);
         if lost && self.sabotaged(Sabotage::ForgetInHand) {
@@ -447,10 +454,16 @@ impl World {
     fn give_back(&mut self, conn: ConnKey, queued: Queued) {
         self.report.given_back += 1;
         self.note(|| format!("{} is given back", queued.message.id));
-        let counts = self.with_queue(|q, now| {
+        let id = queued.message.id;
+        // It is ready again, and nobody need be asked.
+        self.ledger.passed(id);
+        let name = self.process.as_ref().and_then(|p| p.by_key.get(&conn.id()).and_then(|n| p.outbound.get(n)));
+        let name = name.map(|outbound| outbound.opening.ready_name.clone());
+        let give_back = |q: &mut QueueCore, now| {
             q.give_back(now, conn, queued);
             q.ready_counts().map(|(name, messages, _)| (name.to_owned(), messages)).collect::<Vec<_>>()
-        });
+        };
+        let counts = self.visit_queue(give_back, |_| Some((name?, Moved::GivenBack(id))));
         let Some(process) = &mut self.process else { return };
         for (name, messages) in counts {
             let over = process.given_back.entry(name).or_default();
@@ -485,6 +498,14 @@ fn ended(was_ready: bool, closing: &Closing) -> Ended {
         // It served, or could have: that it closed while idle is nobody's failure.
         _ if was_ready => Ended::Done,
         _ => Ended::Refused,
+    }
+}
+
+/// What a connection took out of its ready queue.
+fn taken(ready_name: &Arc<str>, take: &Take) -> Option<(Arc<str>, Moved)> {
+    match take {
+        Take::Message(queued) => Some((ready_name.clone(), Moved::Taken(queued.message.id))),
+        Take::Idle | Take::After(_) | Take::Close => None,
     }
 }
 

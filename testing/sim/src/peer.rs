@@ -4,7 +4,7 @@
 //! then answers, and whether or not the answer arrives.
 
 use crate::event::Chunk;
-use crate::plan::SECOND;
+use crate::plan::{Manner, SECOND};
 use crate::wire;
 use crate::world::{Pipe, World};
 use smtp_wire::Mailbox;
@@ -22,6 +22,13 @@ pub(crate) struct Peer {
     reset_refused: bool,
     /// It reads and never answers again.
     silent: bool,
+}
+
+impl Peer {
+    /// Where it is.
+    pub fn site(&self) -> usize {
+        self.site
+    }
 }
 
 /// What a peer does with a command.
@@ -159,6 +166,7 @@ impl World {
             return self.peer_writes(connection, "554 5.5.1 no valid recipients");
         }
         let mood = self.mood(connection);
+        self.report.dropped_after_dot += u64::from(matches!(mood, Mood::Drop | Mood::Silent));
         let takes = match mood {
             Mood::Honest | Mood::Slow => true,
             // What it says is one thing, what it keeps another.
@@ -198,12 +206,19 @@ impl World {
             Mood::Transient => self.peer_writes(connection, "451 4.3.0 not now"),
             Mood::Permanent => self.peer_writes(connection, "550 5.7.1 never"),
             Mood::Closing => {
+                self.report.closing_replies += 1;
                 self.peer_writes(connection, "421 4.3.2 closing");
                 self.peer_drops(connection);
             }
             Mood::Drop => self.peer_drops(connection),
-            Mood::Silent => self.peers.get_mut(&connection).into_iter().for_each(|p| p.silent = true),
-            Mood::Garbage => self.peer_writes(connection, "I am a teapot"),
+            Mood::Silent => {
+                self.report.silences += 1;
+                self.peers.get_mut(&connection).into_iter().for_each(|p| p.silent = true);
+            }
+            Mood::Garbage => {
+                self.report.garbage_replies += 1;
+                self.peer_writes(connection, "I am a teapot");
+            }
         }
     }
 
@@ -230,8 +245,17 @@ impl World {
     }
 
     fn peer_writes(&mut self, connection: u64, reply: &str) {
-        let Some(life) = self.peers.get(&connection).map(|p| p.life) else { return };
-        self.transmit(Pipe::FromPeer(life), connection, format!("{reply}\r\n").into_bytes());
+        let Some((life, site)) = self.peers.get(&connection).map(|p| (p.life, p.site)) else { return };
+        let pipe = Pipe::FromPeer(life);
+        match self.plan.sites[site].manner {
+            _ if self.recovered => {}
+            Manner::Prompt => {}
+            Manner::Dribbles { pause, octets } => return self.peer_dribbles(pipe, connection, reply, (pause, octets)),
+            Manner::Verbose { endless } => return self.peer_goes_on(pipe, connection, reply, endless),
+            Manner::Vanishes(chance) if self.dice.chance(chance) => return self.peer_vanishes(connection),
+            Manner::Vanishes(_) => {}
+        }
+        self.transmit(pipe, connection, format!("{reply}\r\n").into_bytes());
     }
 
     fn peer_drops(&mut self, connection: u64) {

@@ -7,6 +7,7 @@ use crate::dice::Dice;
 use crate::event::End;
 use clock::Duration;
 use config::{EgressPath, EnableTls, LimitSpec, QueueConfig, ThrottleSpec};
+use std::collections::BTreeMap;
 
 /// One scenario.
 #[derive(Debug)]
@@ -41,6 +42,20 @@ pub struct Plan {
     pub memory_short: Vec<u64>,
     /// When the operator gives an order or takes one back.
     pub operator: Vec<u64>,
+    /// Time beyond the usual that the rest takes after everything recovered.
+    pub rest: u64,
+    /// No host answers before everything recovers.
+    pub is_down: bool,
+    /// Messages that have constraints of their own, in thousandths: a first moment, an end, a deadline.
+    pub constrained: u32,
+    /// Policy is asked about each message before it becomes ready.
+    pub asks: bool,
+    /// Policy has something to say about messages that failed for the time being, in thousandths.
+    pub requeues: u32,
+    /// Some site limits how often its sources are chosen.
+    pub limits_choices: bool,
+    /// Every promotion is watched, for the rates of queues: that is slow.
+    pub watches_promotions: bool,
     /// Messages that turn out to be damaged when they are read back, in thousandths.
     pub damage: u32,
     /// Content that may stay in memory.
@@ -97,6 +112,29 @@ pub struct SitePlan {
     pub recipients_max: usize,
     /// It is worse than others, in thousandths of every reply.
     pub trouble: u32,
+    /// How it writes its replies until everything works again.
+    pub manner: Manner,
+}
+
+/// How a site writes its replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// At once.
+    Prompt,
+    /// A tarpit: octet by octet, or line by line, with this pause in microseconds before each.
+    Dribbles {
+        /// Before each octet or line.
+        pause: u64,
+        /// It is octets.
+        octets: bool,
+    },
+    /// Far more than anybody wants to know; now and then without end.
+    Verbose {
+        /// Some replies never end.
+        endless: bool,
+    },
+    /// In the middle of anything it is gone, and nobody is told: so often, in thousandths of every reply.
+    Vanishes(u32),
 }
 
 impl Plan {
@@ -126,12 +164,50 @@ impl Plan {
             deferred: *dice.pick(&[0, 0, 500, 950]),
             memory_short: Vec::new(),
             operator: Vec::new(),
+            rest: 0,
+            is_down: false,
+            constrained: *dice.pick(&[0, 0, 0, 100, 700]),
+            asks: dice.chance(250),
+            requeues: if dice.chance(200) { 300 } else { 0 },
+            limits_choices: false,
+            watches_promotions: dice.chance(25),
             damage: if dice.chance(50) { 200 } else { 0 },
             resident_bytes_max: *dice.pick(&[0, 4_000, 1 << 20]),
             compact_margin: *dice.pick(&[64 << 10, 128 << 10, 512 << 10]),
         };
         plan.draw_disasters(dice);
+        plan.draw_shared(dice);
         plan
+    }
+
+    /// Limits that sites share by name.
+    fn draw_shared(&mut self, dice: &mut Dice) {
+        if dice.chance(300) {
+            let limit = LimitSpec::new(*dice.pick(&[1, 2, 3]));
+            self.share(dice, |path| &mut path.additional_connection_limits, limit);
+        }
+        if dice.chance(200) {
+            let rate = throttle(dice.within(1, 5));
+            self.share(dice, |path| &mut path.additional_message_rate_throttles, rate);
+        }
+        if dice.chance(200) {
+            let rate = throttle(dice.within(1, 5));
+            self.share(dice, |path| &mut path.additional_source_selection_rates, rate);
+        }
+        let limits = |path: &EgressPath| {
+            path.source_selection_rate.is_some() || !path.additional_source_selection_rates.is_empty()
+        };
+        self.limits_choices = self.sites.iter().any(|site| limits(&site.path));
+        if self.watches_promotions {
+            // A rate that changes is another, without a memory.
+            self.domains.iter_mut().for_each(|d| d.configs[1].max_message_rate = d.configs[0].max_message_rate);
+        }
+    }
+
+    fn share<T: Copy>(&mut self, dice: &mut Dice, of: impl Fn(&mut EgressPath) -> &mut BTreeMap<String, T>, limit: T) {
+        for site in self.sites.iter_mut().filter(|_| dice.chance(700)) {
+            of(&mut site.path).insert("shared".to_owned(), limit);
+        }
     }
 
     fn draw_disasters(&mut self, dice: &mut Dice) {
@@ -198,6 +274,7 @@ impl SitePlan {
             max_ready: *dice.pick(&[1, 2, 5, 1024]),
             max_message_rate: rate(dice, 5),
             max_connection_rate: rate(dice, 3),
+            source_selection_rate: rate(dice, 5),
             max_deliveries_per_connection: *dice.pick(&[1, 2, 1024]),
             max_recipients_per_batch: *dice.pick(&[1, 2, 100]),
             consecutive_connection_failures_before_delay: *dice.pick(&[0, 2, 100]),
@@ -222,6 +299,20 @@ impl SitePlan {
             eight_bit: dice.chance(900),
             recipients_max: *dice.pick(&[1, 2, 100, 100]),
             trouble: if dice.chance(250) { dice.within(100, 700) as u32 } else { 0 },
+            manner: Manner::draw(dice),
+        }
+    }
+}
+
+impl Manner {
+    fn draw(dice: &mut Dice) -> Manner {
+        match dice.below(100) {
+            // Timeouts are a few seconds, replies some dozen octets: some come in time, some do not.
+            0..3 => Manner::Dribbles { pause: dice.within(1_000, 200_000), octets: true },
+            3..6 => Manner::Dribbles { pause: dice.within(50_000, 6 * SECOND), octets: false },
+            6..10 => Manner::Verbose { endless: dice.chance(60) },
+            10..14 => Manner::Vanishes(dice.within(20, 300) as u32),
+            _ => Manner::Prompt,
         }
     }
 }

@@ -8,14 +8,30 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(crate) struct Rates(BTreeMap<String, (f64, u64)>);
 
+/// What an event is to its rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// There is room for more.
+    Within,
+    /// The last that may happen now.
+    Last,
+    /// One too many.
+    TooMany,
+}
+
 impl Rates {
-    /// Notes one event at `now`; false when it is one too many.
-    pub fn note(&mut self, name: String, spec: &ThrottleSpec, now: u64) -> bool {
+    /// Notes one event at `now`.
+    pub fn note(&mut self, name: String, spec: &ThrottleSpec, now: u64) -> Noted {
         let (level, last) = self.0.entry(name).or_insert((0.0, now));
         let leaked = (now - *last) as f64 / SECOND as f64 * spec.limit as f64 / spec.period_s as f64;
         *level = (*level - leaked).max(0.0) + 1.0;
         *last = now;
-        *level <= spec.burst() as f64 + TOLERANCE
+        let burst = spec.burst() as f64 + TOLERANCE;
+        match *level {
+            level if level > burst => Noted::TooMany,
+            level if level + 1.0 > burst => Noted::Last,
+            _ => Noted::Within,
+        }
     }
 }
 
@@ -31,8 +47,8 @@ mod tests {
         let spec = ThrottleSpec { local: false, limit: 2, period_s: 1, max_burst: None };
         let mut rates = Rates::default();
         let mut note = |now| rates.note("a".to_owned(), &spec, now);
-        assert!(note(0) && note(0));
-        assert!(!note(100_000), "the burst is used up");
-        assert!(note(1_100_000));
+        assert_eq!([note(0), note(0)], [Noted::Within, Noted::Last]);
+        assert_eq!(note(100_000), Noted::TooMany, "the burst is used up");
+        assert_ne!(note(1_100_000), Noted::TooMany);
     }
 }

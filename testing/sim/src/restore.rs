@@ -48,6 +48,8 @@ impl World {
         }
         for _ in 0..*self.dice.pick(&[1, 5, 256]) {
             let Some(found) = self.process.as_mut().and_then(|p| p.to_restore.pop_front()) else {
+                let now = self.now;
+                self.process.iter_mut().for_each(|p| p.restored_at = now);
                 return self.with_queue(|q, _| q.set_restoring(false));
             };
             self.restore(found);
@@ -74,10 +76,13 @@ impl World {
         }
         let RecoveredMessage { id, queue, place, size, attempts, due, recipients, settled } = found;
         let message = Message { id, due, place: Some(place), size, attempts, recipients, settled, resident: None };
+        self.note_queue(id, queue::schedule::read_label(&queue).queue);
         match queue.is_empty() {
-            false => self.with_queue(|q, now| {
-                q.admit_to(now, queue::schedule::read_label(&queue), message);
-            }),
+            false => {
+                let mut belonging = queue::schedule::read_label(&queue);
+                belonging.end = belonging.end.filter(|_| !self.sabotaged(crate::Sabotage::ForgetEnds));
+                self.with_queue(|q, now| q.admit_to(now, belonging, message));
+            }
             true => self.ledger.violate(format!("{id}: came back without a queue")),
         }
     }

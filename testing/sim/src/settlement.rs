@@ -36,7 +36,7 @@ impl World {
                     self.ledger.put_off(id, attempts, now.wall + delay);
                 }
                 let twin = self.sabotaged(Sabotage::RetryTwice).then(|| twin(&queued));
-                self.with_queue(|q, now| q.retry(now, queued, delay));
+                self.requeue(queued, delay);
                 if let Some(twin) = twin {
                     self.with_queue(|q, now| q.retry(now, twin, delay));
                 }
@@ -64,7 +64,7 @@ impl World {
         self.remove(&queued);
     }
 
-    fn remove(&mut self, queued: &Queued) {
+    pub fn remove(&mut self, queued: &Queued) {
         match queued.message.is_volatile() {
             true => self.ledger.let_go(queued.message.id),
             false => self.mark(Mark::Removed { id: queued.message.id }),
@@ -72,9 +72,12 @@ impl World {
         self.with_queue(|q, now| q.forget(now.mono, queued));
     }
 
-    fn log_entry(&mut self, queued: &Queued, entry: &Entry) {
+    pub fn log_entry(&mut self, queued: &Queued, entry: &Entry) {
         let id = queued.message.id;
         self.note(|| format!("{id} {:?} {:?}: {}", entry.kind, entry.recipients, entry.reply));
+        if entry.kind == RecordType::Expiration {
+            self.watch_expiration(id, &entry.reply);
+        }
         for recipient in &entry.recipients {
             let count = match entry.kind {
                 RecordType::Delivery => {

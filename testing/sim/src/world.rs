@@ -51,6 +51,18 @@ pub(crate) struct World {
     pub clients_to_come: usize,
     /// The route each domain was given last.
     pub routes: Vec<usize>,
+    /// Connections whose other end is gone without a word.
+    pub vanished: BTreeSet<u64>,
+    /// A reply without end was said: one is enough for a run.
+    pub endless_said: bool,
+    /// The disk did not read shortly before: some messages wait longer.
+    pub postponed_until: u64,
+    /// When messages were postponed before the last time, and last.
+    pub postponed: BTreeMap<MessageId, (u64, u64)>,
+    /// Connections that had a lease of the shared limit at the last look.
+    pub shared_open: u64,
+    /// Queues of messages, where promotions are watched.
+    pub queue_of: BTreeMap<MessageId, String>,
     last_number: u64,
     pipes: BTreeMap<(Pipe, u64), u64>,
     trace: Vec<String>,
@@ -71,7 +83,10 @@ impl World {
     /// The world of a seed, before anything happened.
     pub fn new(seed: u64, options: Options) -> World {
         let mut dice = Dice::new(seed);
-        let plan = Plan::draw(&mut dice);
+        let mut plan = Plan::draw(&mut dice);
+        if options.week {
+            plan.make_week();
+        }
         let mut world = World {
             routes: vec![0; plan.domains.len()],
             clients_to_come: plan.clients.len(),
@@ -93,6 +108,12 @@ impl World {
             orders: Vec::new(),
             flushes: Vec::new(),
             flushed: BTreeMap::new(),
+            vanished: BTreeSet::new(),
+            endless_said: false,
+            shared_open: 0,
+            postponed: BTreeMap::new(),
+            postponed_until: 0,
+            queue_of: BTreeMap::new(),
             last_number: 0,
             pipes: BTreeMap::new(),
             trace: Vec::new(),
@@ -122,14 +143,23 @@ impl World {
         }
         self.agenda.enter(self.plan.recovery_at, Event::Recovery);
         self.agenda.enter(INSPECTION_EVERY, Event::Inspection);
-        let plan = format!("{:#?}", self.plan);
-        self.note(|| plan);
+        if self.options.trace {
+            let plan = format!("{:#?}", self.plan);
+            self.note(|| plan);
+        }
     }
 
     /// Runs to the end, or to the first contradiction.
     pub fn run(mut self) -> Outcome {
-        while self.ledger.violation.is_none() && !self.is_over() {
-            let Some((at, event)) = self.agenda.next() else { break };
+        while self.goes_on() {}
+        self.finish()
+    }
+
+    /// The next thing happens; false when nothing is left, or something was wrong.
+    pub fn goes_on(&mut self) -> bool {
+        let goes_on = self.ledger.violation.is_none() && !self.is_over();
+        let next = if goes_on { self.agenda.next() } else { None };
+        if let Some((at, event)) = next {
             self.now = self.now.max(at);
             self.ledger.now = self.now;
             self.report.events += 1;
@@ -143,11 +173,13 @@ impl World {
             if self.report.events > EVENTS_MAX {
                 self.ledger.violate(format!("more than {EVENTS_MAX} events: somebody runs in circles"));
             }
+            return true;
         }
-        self.finish()
+        false
     }
 
-    fn finish(mut self) -> Outcome {
+    /// The last look at everything.
+    pub fn finish(mut self) -> Outcome {
         if self.ledger.violation.is_none() {
             self.inspect_end();
         }
@@ -159,7 +191,7 @@ impl World {
 
     /// True when all is delivered and forgotten, or should have been long ago.
     fn is_over(&self) -> bool {
-        let rest = RETRY_SECONDS_MAX * SECOND + PATIENCE;
+        let rest = RETRY_SECONDS_MAX * SECOND + PATIENCE + self.plan.rest;
         self.recovered && (self.now > self.plan.recovery_at + rest)
     }
 
@@ -198,6 +230,9 @@ impl World {
             ServerEvent::Appended(Appender::Spooler, result) => self.spooled(result),
             ServerEvent::Settler => self.settler_goes_on(),
             ServerEvent::SettleEnding(queued, ending) => self.settle_ending(*queued, ending),
+            ServerEvent::Asker => self.asker_goes_on(),
+            ServerEvent::Said(id, said) => self.said(id, said),
+            ServerEvent::Requeued(id) => self.requeued(id),
             ServerEvent::Spooler => self.spooler_goes_on(),
             ServerEvent::Effects(effects) => self.carry_out_all(effects),
             ServerEvent::Tick(at) => self.queue_ticks(at),
@@ -205,6 +240,7 @@ impl World {
             ServerEvent::Routed(queue, name, config) => self.routed(queue, &name, &config),
             ServerEvent::Resolved(connection) => self.resolved(connection),
             ServerEvent::Connected(connection) => self.connected(connection),
+            ServerEvent::FromPeer(connection, _) if self.vanished.contains(&connection) => {}
             ServerEvent::FromPeer(connection, chunk) => self.outbound_receives(connection, chunk),
             ServerEvent::OutboundDeadline(connection) => self.outbound_deadline(connection),
             ServerEvent::Writable(connection) => self.outbound_writable(connection),
@@ -250,7 +286,8 @@ impl World {
         *last = (*last).max(now) + span;
     }
 
-    fn send(&mut self, pipe: Pipe, id: u64, chunk: Chunk) {
+    /// A piece on its way, behind everything in the pipe.
+    pub fn send(&mut self, pipe: Pipe, id: u64, chunk: Chunk) {
         let latency = *self.dice.pick(&[0, 20, 300, 2_000, 40_000]);
         let last = self.pipes.entry((pipe, id)).or_default();
         let at = (*last).max(self.now + latency);

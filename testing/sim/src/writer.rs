@@ -189,8 +189,9 @@ impl World {
         let taken = self.take_volatile(process);
         let appends = by_body(taken.iter().map(|(sealed, _)| sealed.clone()).collect());
         let counted = taken.iter().filter(|(_, attempts)| *attempts > 0);
-        let attempts =
+        let attempts: Vec<Mark> =
             counted.map(|(s, attempts)| Mark::Attempt { id: s.id, attempts: *attempts, due: s.due }).collect();
+        attempts.iter().for_each(|mark| self.ledger.marked(mark));
         self.last_commit(process, Batch { appends, marks })
             && self.last_commit(process, Batch { appends: Vec::new(), marks: attempts })
     }

@@ -32,9 +32,12 @@ fn every_mistake_is_noticed() {
         (Sabotage::UnmarkedRecipients, "to do, who was settled long ago"),
         (Sabotage::UnmarkedAttempts, "came back with Plan"),
         (Sabotage::OpenTwice, "connections exist, the queue knows"),
-        (Sabotage::MarkVolatile, "done, whom nobody settled"),
+        (Sabotage::MarkVolatile, "is tried for recipient 0, who is settled"),
         (Sabotage::ForgetVolatile, "was in memory only when the server was stopped"),
         (Sabotage::SpoolWhole, "is spooled with settled recipients"),
+        (Sabotage::PassAll, "before it is due"),
+        (Sabotage::ForgetEnds, "and ended at"),
+        (Sabotage::DeafSessions, "has held a message too long"),
         (Sabotage::SetAsideUnread, "is set aside and nothing damaged it"),
     ] {
         match caught(sabotage, expected) {
