@@ -38,6 +38,7 @@ peers:
 	tools/needs.sh test
 	testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/dns.sh $(POSTRIDER_PEERS)
+	testing/e2e/peers/cell.sh $(POSTRIDER_PEERS)
 
 e2e: build peers
 	cargo test --release --locked -p e2e

@@ -8,13 +8,13 @@ use crate::options::options;
 options! {
     /// `kumo.configure_redis_throttles`
     pub struct RedisThrottles check check_redis {
-        /// The server, as `redis://HOST:PORT/DATABASE`; of a list, its one entry.
+        /// The server, as `redis://HOST:PORT/DATABASE` or, for TLS, `rediss://...`; a list for some servers of a cluster.
         node: RedisNode;
         /// User to log in as.
         username: Option<String> = None;
         /// Password to log in with.
         password: Option<String> = None;
-        /// True for a Redis cluster, which is not supported.
+        /// True for a Redis cluster; so are several nodes.
         cluster: Option<bool> = None;
         /// Accepted: one connection carries all questions.
         pool_size: usize = 10, min 1;
@@ -39,7 +39,7 @@ options! {
 pub enum RedisNode {
     /// One server.
     One(String),
-    /// KumoMTA takes several for a cluster.
+    /// Some servers of a cluster, or one server.
     Several(Vec<String>),
 }
 
@@ -50,22 +50,26 @@ impl Default for RedisNode {
 }
 
 impl RedisThrottles {
-    /// The one server's address.
-    pub fn address(&self) -> &str {
+    /// The addresses given, at least one.
+    pub fn nodes(&self) -> &[String] {
         match &self.node {
-            RedisNode::One(node) => node,
-            RedisNode::Several(nodes) => nodes.first().map_or("", String::as_str),
+            RedisNode::One(node) => std::slice::from_ref(node),
+            RedisNode::Several(nodes) => nodes,
         }
+    }
+
+    /// They belong to a Redis cluster (KumoMTA behaviour: several always do).
+    pub fn is_cluster(&self) -> bool {
+        self.cluster.unwrap_or(self.nodes().len() > 1)
     }
 }
 
 fn check_redis(options: &RedisThrottles) -> Result<(), String> {
-    let servers = match &options.node {
-        RedisNode::One(_) => 1,
-        RedisNode::Several(nodes) => nodes.len(),
-    };
-    if servers != 1 || options.cluster == Some(true) {
-        return Err("node: expected one server: Redis clusters are not supported yet".to_owned());
+    if options.nodes().is_empty() {
+        return Err("node: an empty list: expected at least one server".to_owned());
+    }
+    if options.nodes().len() > 1 && !options.is_cluster() {
+        return Err("cluster: false with several nodes: expected one server".to_owned());
     }
     if !(options.share_while_away > 0.0 && options.share_while_away <= 1.0) {
         return Err(format!("share_while_away: {}: expected a number above 0, at most 1", options.share_while_away));
@@ -93,9 +97,18 @@ mod tests {
     }
 
     #[test]
-    fn one_server_is_named_in_either_form() {
-        for node in [json!("redis://a:1"), json!(["redis://a:1"])] {
-            assert_eq!(read(json!({"node": node})).map(|r| r.address().to_owned()), Ok("redis://a:1".to_owned()));
+    fn servers_are_named_in_either_form_and_several_are_a_cluster() {
+        for (options, nodes, is_cluster) in [
+            (json!({"node": "redis://a:1"}), vec!["redis://a:1"], false),
+            (json!({"node": ["redis://a:1"]}), vec!["redis://a:1"], false),
+            (json!({"node": "rediss://a:1", "cluster": true}), vec!["rediss://a:1"], true),
+            (json!({"node": ["redis://a", "redis://b"]}), vec!["redis://a", "redis://b"], true),
+        ] {
+            let found = read(options).expect("sound");
+            assert_eq!(
+                (found.nodes(), found.is_cluster()),
+                (&nodes.into_iter().map(str::to_owned).collect::<Vec<_>>()[..], is_cluster)
+            );
         }
         let whole = json!({"node": "redis://a", "pool_size": 4, "read_from_replicas": true, "username": "u", "password": "p",
             "connect_timeout": "5s", "wait_timeout": 5, "recycle_timeout": "1m", "response_timeout": "300ms", "cluster": false,
@@ -108,9 +121,8 @@ mod tests {
     fn what_cannot_be_is_refused() {
         for (options, why) in [
             (json!({}), "node"),
-            (json!({"node": []}), "expected one server"),
-            (json!({"node": ["redis://a", "redis://b"]}), "expected one server"),
-            (json!({"node": "redis://a", "cluster": true}), "clusters are not supported"),
+            (json!({"node": []}), "expected at least one server"),
+            (json!({"node": ["redis://a", "redis://b"], "cluster": false}), "expected one server"),
             (json!({"node": "redis://a", "share_while_away": 0}), "above 0"),
             (json!({"node": "redis://a", "share_while_away": 1.5}), "at most 1"),
             (json!({"node": "redis://a", "response_timeout": "2001ms"}), "at most 2s"),

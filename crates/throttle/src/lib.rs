@@ -8,6 +8,7 @@
 mod limits;
 mod local;
 mod redis;
+mod server;
 mod verdict;
 
 pub use crate::redis::ShareError;

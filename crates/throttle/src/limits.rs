@@ -6,7 +6,7 @@
 //! gone by itself when the holder is. All by scripts and by the server's clock: redis-cell cannot take several or none.
 
 use crate::Throttles;
-use crate::redis::{Link, MICROS_MAX, OURS, Redis};
+use crate::redis::{Link, MICROS_MAX, Redis};
 use ::redis::{RedisError, cmd, pipe};
 use clock::Duration;
 use config::ThrottleSpec;
@@ -40,7 +40,10 @@ impl Throttles {
                     // Leases that it has forgotten are being told to it.
                     return Ok(false);
                 }
-                lease(id, limits, waiter).query_async::<u64>(&mut link.connection).await.map(|missing| missing == 0)
+                lease(link.keys, id, limits, waiter)
+                    .query_async::<u64>(&mut link.connection)
+                    .await
+                    .map(|missing| missing == 0)
             })
             .await
     }
@@ -62,7 +65,7 @@ impl Throttles {
         let Some(redis) = self.shared.get().filter(|redis| redis.is_here()) else { return };
         let gone = redis.asked(async |mut link| {
             let mut all = pipe();
-            limits.iter().for_each(|(name, _)| _ = all.zrem(lease_key(name), id).ignore());
+            limits.iter().for_each(|(name, _)| _ = all.zrem(lease_key(link.keys, name), id).ignore());
             all.query_async::<()>(&mut link.connection).await
         });
         if gone.await.is_none() {
@@ -90,7 +93,7 @@ async fn take_grants(
 ) -> Result<(u64, Duration), RedisError> {
     let mut eval = cmd("EVAL");
     eval.arg(GRANTS).arg(rates.len());
-    rates.iter().for_each(|(name, _)| _ = eval.arg(format!("{OURS}{name}")));
+    rates.iter().for_each(|(name, _)| _ = eval.arg(format!("{}{name}", link.keys)));
     eval.arg(count);
     for (_, spec) in rates {
         let (interval, tolerance) = terms(spec);
@@ -111,25 +114,25 @@ fn terms(spec: &ThrottleSpec) -> (u64, u64) {
 
 async fn renew(mut link: Link, held: &[Holder]) -> Result<Vec<u64>, RedisError> {
     let mut all = pipe();
-    held.iter().for_each(|(id, limits)| _ = all.add_command(lease(id, limits, None)));
+    held.iter().for_each(|(id, limits)| _ = all.add_command(lease(link.keys, id, limits, None)));
     if held.is_empty() {
         return cmd("PING").query_async::<String>(&mut link.connection).await.map(|_| Vec::new());
     }
     all.query_async(&mut link.connection).await
 }
 
-fn lease(id: &str, limits: &LeaseSet, waiter: Option<&str>) -> ::redis::Cmd {
+fn lease(keys: &str, id: &str, limits: &LeaseSet, waiter: Option<&str>) -> ::redis::Cmd {
     let mut eval = cmd("EVAL");
     eval.arg(LEASE).arg(limits.len() * 2);
-    limits.iter().for_each(|(name, _)| _ = eval.arg(lease_key(name)));
-    limits.iter().for_each(|(name, _)| _ = eval.arg(format!("{}:wanted", lease_key(name))));
+    limits.iter().for_each(|(name, _)| _ = eval.arg(lease_key(keys, name)));
+    limits.iter().for_each(|(name, _)| _ = eval.arg(format!("{}:wanted", lease_key(keys, name))));
     eval.arg(id).arg(LEASE_LIFE_MS).arg(waiter.unwrap_or_default()).arg(WANTED_MS);
     limits.iter().for_each(|(_, limit)| _ = eval.arg(*limit));
     eval
 }
 
-fn lease_key(name: &str) -> String {
-    format!("{OURS}lease:{name}")
+fn lease_key(keys: &str, name: &str) -> String {
+    format!("{keys}lease:{name}")
 }
 
 /// GCRA over several keys. Answers how many were admitted of each, and how long to wait for the next, in microseconds.

@@ -5,8 +5,8 @@
 //! one hit a second, which tries to connect again.
 
 use crate::Verdict;
-use ::redis::aio::MultiplexedConnection;
-use ::redis::{AsyncConnectionConfig, Client, ConnectionInfo, IntoConnectionInfo, RedisError, Value};
+use crate::server::{Connection, OURS, Server};
+use ::redis::{RedisError, Value};
 use clock::{Duration, Instant};
 use config::{RedisThrottles, ThrottleSpec};
 use queue::throttle::Rate;
@@ -16,7 +16,7 @@ use thiserror::Error;
 
 /// A server, and how it is.
 pub(crate) struct Redis {
-    client: Client,
+    server: Server,
     address: String,
     pub(crate) answer_max: Duration,
     share: f64,
@@ -33,10 +33,12 @@ enum State {
 
 #[derive(Clone)]
 pub(crate) struct Link {
-    pub(crate) connection: MultiplexedConnection,
+    pub(crate) connection: Connection,
+    /// What the names of rates and limits that are taken together begin with.
+    pub(crate) keys: &'static str,
     /// The server has redis-cell.
     has_cell: bool,
-    /// When the server was started, if it says so.
+    /// When the server was started, if it says so; of a cluster the one that was last.
     pub(crate) born: Option<time::Instant>,
 }
 
@@ -67,18 +69,18 @@ pub enum ShareError {
 impl Redis {
     /// Connects, and looks what the server can do.
     pub async fn connect(options: &RedisThrottles) -> Result<Redis, ShareError> {
-        let address = without_password(options.address());
+        let address = options.nodes().iter().map(|node| without_password(node)).collect::<Vec<_>>().join(", ");
         let failed = |cause| ShareError::Server { address: address.clone(), cause };
-        let client = Client::open(info(options).map_err(failed)?).map_err(failed)?;
+        let server = Server::new(options).map_err(failed)?;
         let limit = options.connect_timeout.get();
-        let link = match tokio::time::timeout(limit, link(&client, limit)).await {
+        let link = match tokio::time::timeout(limit, link(&server, limit)).await {
             Ok(link) => link.map_err(failed)?,
             Err(_) => return Err(ShareError::Late { address, limit }),
         };
         let cell = if link.has_cell { " with redis-cell" } else { "" };
         tracing::info!("throttles are shared by way of {address}{cell}");
         let (answer_max, share) = (options.response_timeout.get(), options.share_while_away);
-        Ok(Redis { client, address, answer_max, share, state: Mutex::new(State::Here(link)) })
+        Ok(Redis { server, address, answer_max, share, state: Mutex::new(State::Here(link)) })
     }
 
     /// One hit; `None` when the server does not answer.
@@ -126,7 +128,7 @@ impl Redis {
                 State::Away { again } => *again = time::Instant::now() + self.answer_max + PAUSE,
             }
         }
-        match tokio::time::timeout(self.answer_max, link(&self.client, self.answer_max)).await {
+        match tokio::time::timeout(self.answer_max, link(&self.server, self.answer_max)).await {
             Ok(Ok(link)) => {
                 tracing::info!("{} is back: throttles are shared again", self.address);
                 *self.state() = State::Here(link.clone());
@@ -155,28 +157,16 @@ impl Redis {
     }
 }
 
-fn info(options: &RedisThrottles) -> Result<ConnectionInfo, RedisError> {
-    let info = options.address().into_connection_info()?;
-    let mut login = info.redis_settings().clone();
-    if let Some(username) = &options.username {
-        login = login.set_username(username);
-    }
-    if let Some(password) = &options.password {
-        login = login.set_password(password);
-    }
-    Ok(info.set_redis_settings(login))
-}
-
-async fn link(client: &Client, limit: Duration) -> Result<Link, RedisError> {
-    let config = AsyncConnectionConfig::new().set_connection_timeout(Some(limit)).set_response_timeout(Some(limit));
-    let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+async fn link(server: &Server, limit: Duration) -> Result<Link, RedisError> {
+    let mut connection = server.connect(limit).await?;
     ::redis::cmd("PING").query_async::<String>(&mut connection).await?;
     // Whoever may not ask has to do without.
     let known = ::redis::cmd("COMMAND").arg("INFO").arg("CL.THROTTLE").query_async::<Value>(&mut connection).await;
     let has_cell = matches!(known, Ok(Value::Array(found)) if found.iter().any(|one| !matches!(one, Value::Nil)));
-    let info = ::redis::cmd("INFO").arg("server").query_async::<String>(&mut connection).await;
-    let born = info.ok().and_then(|info| uptime(&info)).and_then(|up| time::Instant::now().checked_sub(up));
-    Ok(Link { connection, has_cell, born })
+    let info = ::redis::cmd("INFO").arg("server").query_async::<Value>(&mut connection).await;
+    let up = info.ok().and_then(|info| texts(&info).iter().filter_map(|text| uptime(text)).min());
+    let born = up.and_then(|up| time::Instant::now().checked_sub(up));
+    Ok(Link { connection, keys: server.keys(), has_cell, born })
 }
 
 async fn ask(mut link: Link, key: &str, spec: &ThrottleSpec) -> Result<Verdict, RedisError> {
@@ -213,6 +203,14 @@ fn of_cell((refused, limit, remaining, retry_after_s, reset_after_s): (i64, u64,
     }
 }
 
+/// An answer as text; of a cluster, of each server.
+fn texts(answer: &Value) -> Vec<String> {
+    match answer {
+        Value::Map(servers) => servers.iter().flat_map(|(_, answer)| texts(answer)).collect(),
+        other => ::redis::from_redis_value_ref(other).into_iter().collect(),
+    }
+}
+
 /// How long the server has run, by its own word.
 fn uptime(info: &str) -> Option<Duration> {
     let seconds = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"))?;
@@ -243,8 +241,6 @@ redis.call('SET', KEYS[1], string.format('%.0f', arrival), 'PX', string.format('
 return {0, arrival - now}
 ";
 
-/// Before the keys of the script: what redis-cell keeps under the bare ones has another form.
-pub(crate) const OURS: &str = "postrider:";
 /// Numbers of Redis's Lua are exact up to 2^53; half of it leaves room for the clock.
 pub(crate) const MICROS_MAX: u64 = 1 << 52;
 /// How long a server that is away is left alone.

@@ -3,14 +3,17 @@
 use config::{RedisThrottles, ThrottleSpec};
 use e2e::redis::RunningRedis;
 use e2e::scratch::Scratch;
-use e2e::until::{SOON, until};
+use e2e::until::{LATER, SOON, until};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throttle::{Holder, Throttles};
 use tokio::runtime::{Builder, Runtime};
 
 async fn shared_by(redis: &RunningRedis) -> Throttles {
-    let options = serde_json::json!({"node": redis.url(), "response_timeout": "500ms"});
+    shared(serde_json::json!({"node": redis.url(), "response_timeout": "500ms"})).await
+}
+
+async fn shared(options: serde_json::Value) -> Throttles {
     let options: RedisThrottles = config::parse("kumo.configure_redis_throttles", options).expect("sound");
     let throttles = Throttles::default();
     throttles.share(&options).await.expect("Redis is there");
@@ -46,6 +49,81 @@ fn a_rate_gives_its_burst_and_not_one_more_and_of_several_the_least() {
         assert_eq!(throttles.grants(&[many.clone(), few], 256).await.expect("an answer").0, 2);
         assert_eq!(throttles.grants(&[many], 256).await.expect("an answer").0, 97, "what was refused is not counted");
     });
+}
+
+#[test]
+fn redis_cell_counts_hits_where_the_server_has_it() {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start_with_cell(&scratch);
+    runtime().block_on(async {
+        let (one, other) = (shared_by(&redis).await, shared_by(&redis).await);
+        let spec: ThrottleSpec = "4/h,max_burst=3".parse().expect("a throttle");
+        let mut verdicts = Vec::new();
+        for node in [&one, &other, &one, &other] {
+            verdicts.push(node.hit("some", &spec).await);
+        }
+        let of = |number: usize| (verdicts[number].throttled, verdicts[number].limit, verdicts[number].remaining);
+        assert_eq!((of(0), of(1), of(2), of(3)), ((false, 3, 2), (false, 3, 1), (false, 3, 0), (true, 3, 0)));
+        let wait = verdicts[3].retry_after.expect("refused");
+        assert!(wait > Duration::from_secs(880) && wait <= Duration::from_secs(900), "{wait:?}");
+        // The limits are counted by scripts of ours all the same.
+        assert_eq!(one.grants(&[rate("few", "3/h")], 256).await.expect("an answer").0, 2);
+    });
+    // KumoMTA's key, in redis-cell's form, not in that of our script.
+    assert_eq!(redis.ask(&["EXISTS", "lua-user-throttle-some:4:3:3600"]).trim(), "1");
+    assert_eq!(redis.ask(&["EXISTS", "postrider:lua-user-throttle-some:4:3:3600"]).trim(), "0");
+}
+
+#[test]
+fn a_cluster_counts_like_one_server() {
+    let scratch = Scratch::new();
+    let servers = RunningRedis::start_cluster(&scratch);
+    let urls: Vec<String> = servers.iter().map(RunningRedis::url).collect();
+    let (first, last) = (servers[0].url(), &urls[1..]);
+    runtime().block_on(async {
+        // One names one server, the other two others: they find the rest.
+        let one = shared(serde_json::json!({"node": first, "cluster": true, "response_timeout": "1s"})).await;
+        let other = shared(serde_json::json!({"node": last, "response_timeout": "1s"})).await;
+        let spec: ThrottleSpec = "2/h".parse().expect("a throttle");
+        for name in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+            let hits = [&one, &other, &one].map(|node| node.hit(name, &spec));
+            let mut admitted = 0;
+            for hit in hits {
+                admitted += u32::from(!hit.await.throttled);
+            }
+            assert_eq!(admitted, 2, "{name}");
+        }
+        let rates = [rate("many", "100/h"), rate("few", "4/h"), rate("some", "50/h")];
+        assert_eq!(one.grants(&rates, 256).await.expect("an answer").0, 3);
+        assert_eq!(other.grants(&rates, 256).await.expect("an answer").0, 0);
+        assert_eq!(other.grants(&rates[..1], 256).await.expect("an answer").0, 96);
+        until_old(&one).await;
+        let holder = |id: &str| -> Holder {
+            (id.to_owned(), [("x".into(), 1), ("y".into(), 2), ("z".into(), 3)].into_iter().collect())
+        };
+        let (a, b) = (holder("a"), holder("b"));
+        assert_eq!(one.lease(&a, None).await, Some(true));
+        assert_eq!(other.lease(&b, None).await, Some(false), "the narrowest is taken");
+        assert_eq!(one.renew(std::slice::from_ref(&a)).await, Some(vec![true]));
+        one.give_back(&a).await;
+        assert_eq!(other.lease(&b, None).await, Some(true));
+    });
+    // Single throttles are spread, what is taken together is together.
+    let keys: Vec<Vec<String>> =
+        servers.iter().map(|server| server.ask(&["KEYS", "*"]).lines().map(str::to_owned).collect()).collect();
+    let on = |part: &str| keys.iter().filter(|keys| keys.iter().any(|key| key.contains(part))).count();
+    assert!(on("lua-user-throttle-") > 1, "{keys:?}");
+    assert_eq!((on("{postrider}:few"), on("{postrider}:many"), on("{postrider}:lease:x")), (1, 1, 1), "{keys:?}");
+    assert_eq!(on("{postrider}:"), 1, "{keys:?}");
+}
+
+/// Waits until leases are given again: the servers were just started.
+async fn until_old(throttles: &Throttles) {
+    let end = Instant::now() + LATER;
+    while throttles.is_young() {
+        assert!(Instant::now() < end, "never: servers that have run for a while");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[test]

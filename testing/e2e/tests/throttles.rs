@@ -1,5 +1,6 @@
 //! Throttles of scripts: on one node, and shared by two nodes by way of a real Redis that goes and comes back.
 
+use e2e::certificate::Authority;
 use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::Logs;
@@ -88,6 +89,27 @@ fn local_throttles_stay_local_and_a_server_that_is_not_there_is_said_at_the_star
 
     let finished = launch(&scratch, "third", nobody()).env("THROTTLES_REDIS", "redis://127.0.0.1:1/").run();
     assert!(!finished.status.success() && finished.stderr.contains("redis throttles: redis://127.0.0.1:1/"));
+}
+
+#[test]
+fn redis_over_tls_must_show_a_certificate_that_is_trusted() {
+    let scratch = Scratch::new();
+    let authority = Authority::make(&scratch);
+    let redis = RunningRedis::start_tls(&scratch, &authority.issue(&scratch, &["localhost"]));
+    let node = |name: &str| {
+        let launch = launch(&scratch, name, nobody()).env("THROTTLES_MAIL", "3/d");
+        launch.env("THROTTLES_REDIS", redis.url())
+    };
+    let trusting = |name: &str| node(name).env("SSL_CERT_FILE", &authority.own.certificate).start();
+    let (one, other) = (trusting("one"), trusting("other"));
+    assert_eq!((taken(&one, 2), taken(&other, 5)), (2, 1));
+    let finished = node("third").run();
+    assert!(
+        !finished.status.success() && finished.stderr.contains("redis throttles: rediss://localhost:"),
+        "{}",
+        finished.stderr
+    );
+    assert!(finished.stderr.to_lowercase().contains("certificate"), "{}", finished.stderr);
 }
 
 #[test]
