@@ -5,6 +5,7 @@
 
 use crate::egress::connection::Guarded;
 use crate::engine::Engine;
+use crate::load::NotLoaded;
 use queue::{Ending, Failure, Queued, xfer};
 use std::time::Duration;
 
@@ -38,11 +39,17 @@ impl Engine {
             Ending::Rebound(order) => Some(order.id),
             _ => None,
         };
-        if let Some(queued) = self.load(queued).await {
+        let loaded = self.load_or_why(queued).await;
+        let is_later = loaded.as_ref().err() == Some(&NotLoaded::Later);
+        if let Ok(queued) = loaded {
             self.settle_loaded(queued, ending).await;
         }
         if let Some(id) = rebinding {
             self.with_queue(|q, now| q.settled_for(now, id));
+        }
+        if is_later {
+            // An order takes its messages again at once: they are not to come round and round.
+            self.stop.unless_requested(tokio::time::sleep(SPOOL_PAUSE)).await;
         }
     }
 
@@ -76,5 +83,7 @@ impl Engine {
     }
 }
 
+/// Pause of a settler after the spool did not answer.
+const SPOOL_PAUSE: Duration = Duration::from_secs(1);
 /// Pause before looking again whether logs and policy take more.
 const LOGS_PAUSE: Duration = Duration::from_millis(100);

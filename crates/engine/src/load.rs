@@ -10,12 +10,26 @@ use message::{Place, Resident};
 use queue::{Queued, Why};
 use spool::SpoolError;
 
+/// What became of a message that could not be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotLoaded {
+    /// It was set aside.
+    Gone,
+    /// The spool does not answer: it waits in its queue.
+    Later,
+}
+
 impl Engine {
     /// The message with its content in memory; `None` when that cannot be had, and it is taken care of. Waits for room:
     /// not for whoever holds other content.
     pub(crate) async fn load(&self, queued: Queued) -> Option<Queued> {
+        self.load_or_why(queued).await.ok()
+    }
+
+    /// The same, and where the message is that did not come.
+    pub(crate) async fn load_or_why(&self, queued: Queued) -> Result<Queued, NotLoaded> {
         if queued.message.resident.is_some() {
-            return Some(queued);
+            return Ok(queued);
         }
         let room = self.pressure.room_to_load(octets_of(&queued)).await;
         self.load_into(room, queued).await
@@ -35,7 +49,7 @@ impl Engine {
             room = self.pressure.room_to_load(octets_of(&queued)) => room,
             () = over => return Err(queued),
         };
-        Ok(self.load_into(room, queued).await)
+        Ok(self.load_into(room, queued).await.ok())
     }
 
     /// The same without waiting for room; where there is none the message comes back.
@@ -44,33 +58,33 @@ impl Engine {
             return Ok(Some(queued));
         }
         match self.pressure.room_to_load_now(octets_of(&queued)) {
-            Some(room) => Ok(self.load_into(room, queued).await),
+            Some(room) => Ok(self.load_into(room, queued).await.ok()),
             None => Err(queued),
         }
     }
 
-    async fn load_into(&self, room: Room, mut queued: Queued) -> Option<Queued> {
+    async fn load_into(&self, room: Room, mut queued: Queued) -> Result<Queued, NotLoaded> {
         let Some(place) = queued.message.place else {
             // The queue lets content go only when the spool has it.
             self.set_aside(&queued, &"it is nowhere");
-            return None;
+            return Err(NotLoaded::Gone);
         };
         let read = self.read(&queued, place).await;
         drop(room);
         match read {
             Ok(resident) => {
                 queued.message.resident = Some(Box::new(resident));
-                Some(queued)
+                Ok(queued)
             }
             Err(error @ (SpoolError::Damaged { .. } | SpoolError::NoSuchMessage { .. })) => {
                 self.set_aside(&queued, &error);
-                None
+                Err(NotLoaded::Gone)
             }
             Err(error) => {
                 let (id, why) = (queued.message.id, Why::SpoolUnhealthy);
                 tracing::warn!("message {id} is kept for later ({why}): {error}");
                 self.with_queue(|q, now| q.postpone(now, queued));
-                None
+                Err(NotLoaded::Later)
             }
         }
     }

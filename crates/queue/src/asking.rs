@@ -88,20 +88,26 @@ impl QueueCore {
         self.promote(now, key);
     }
 
+    /// Whether a message would be too old at `due`.
+    pub fn ends_before(&self, now: Now, queued: &Queued, due: WallTime) -> bool {
+        let queue = self.scheduled.get(&queued.queue);
+        queue.is_some_and(|queue| queue.is_expired(&queued.message, Now { wall: due, ..now }))
+    }
+
     /// Policy gave a message a due time ahead: it goes back there, and no attempt is counted. One that would be too old by
-    /// then ends now (KumoMTA behaviour).
+    /// then ends now (KumoMTA behaviour), and nothing is to be noted of the time.
     pub fn held_back(&mut self, now: Now, mut queued: Queued, due: WallTime) {
         let key = queued.queue;
+        if self.ends_before(now, &queued, due) {
+            if !queued.message.is_volatile() && !self.keeps(queued.message.resident_octets()) {
+                queued.message.release();
+            }
+            let slot = self.messages.insert(key, queued.message);
+            self.messages.push_back(&mut self.endings.expired, slot);
+            return self.call_settlers();
+        }
         queued.message.due = due;
         if let Some(queue) = self.scheduled.get_mut(&key) {
-            if queue.is_expired(&queued.message, Now { wall: due, ..now }) {
-                if !queued.message.is_volatile() && !self.keeps(queued.message.resident_octets()) {
-                    queued.message.release();
-                }
-                let slot = self.messages.insert(key, queued.message);
-                self.messages.push_back(&mut self.endings.expired, slot);
-                return self.call_settlers();
-            }
             queue.note_asked(queued.message.id, Asked::HeldBack);
         }
         self.insert(now, key, queued.message);

@@ -71,8 +71,12 @@ fn who_would_be_too_old_by_then_ends() {
     let mut rig = rig(serde_json::json!({"max_age": "1h"}));
     rig.admit("d.test", 1);
     let queued = take(&mut rig).expect("asked");
-    rig.core.held_back(rig.now, queued, rig.now.wall + Duration::from_secs(3600));
-    assert!(matches!(rig.endings()[..], [(_, Ending::Expired)]));
+    let (due, later) = (queued.message.due, rig.now.wall + Duration::from_secs(3600));
+    assert!(rig.core.ends_before(rig.now, &queued, later) && !rig.core.ends_before(rig.now, &queued, rig.now.wall));
+    rig.core.held_back(rig.now, queued, later);
+    let endings = rig.endings();
+    let [(queued, Ending::Expired)] = &endings[..] else { panic!("{endings:?}") };
+    assert_eq!(queued.message.due, due, "nothing is to be noted of the time");
 }
 
 #[test]

@@ -56,7 +56,10 @@ impl Engine {
         if due <= self.clock.now().wall {
             return self.with_queue(|q, now| q.passed(now, queued));
         }
-        let name = self.with_queue(|q, _| q.queue_name(queued.queue));
+        let (name, ends) = self.with_queue(|q, now| (q.queue_name(queued.queue), q.ends_before(now, &queued, due)));
+        if ends {
+            return self.with_queue(|q, now| q.held_back(now, queued, due));
+        }
         queued.message.due = due;
         let Message { id, attempts, .. } = queued.message;
         if !queued.message.is_volatile() {
