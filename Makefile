@@ -11,12 +11,12 @@ WORK := $(CACHE)/work
 PREFIX ?= /usr/local
 LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue bounce route sender-auth policy
 
-.PHONY: demo test bench bench-spool bench-queue bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
+.PHONY: demo test instructions bench bench-spool bench-queue bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
 
 demo: build ## build, then send mail through generator, relay and sink, with a kill -9 in the middle
 	$(BENCH) demo --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/demo
 
-test: demo lint unit sim e2e fuzz ## everything
+test: demo lint unit sim instructions e2e fuzz ## everything
 
 build:
 	tools/needs.sh build
@@ -39,6 +39,10 @@ peers:
 	testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/dns.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/cell.sh $(POSTRIDER_PEERS)
+
+instructions: build ## what a message costs in instructions, against bench/instructions.json
+	tools/needs.sh test
+	$(BENCH) instructions
 
 e2e: build peers
 	cargo test --release --locked -p e2e

@@ -21,6 +21,7 @@ case "${1:-build}" in
     want perl perl
     want curl curl
     want strace strace
+    want valgrind valgrind
     ;;
   *) echo "usage: $0 build|test" >&2; exit 2 ;;
 esac

@@ -1,68 +1,85 @@
 //! `log_disposition_NAME`: policy hears what is about to be logged of a message, while the message is at hand.
 //!
-//! In: a settlement that is about to be noted. Out: what the hooks of `kumo.configure_log_disposition_hook` are to be told;
-//! and the telling. The order is as for reports: policy has answered, then the spool forgets. A crash between the two
-//! repeats what policy does, never loses it. A policy that fails or does not answer in time loses its say.
+//! In: a settlement that is about to be noted. Out: the hooks of `kumo.configure_log_disposition_hook` have been told, one
+//! after the other, each with a copy of the message that lives as long as its call. The order is as for reports: policy has
+//! answered, then the spool forgets. When a crash or the end of the program comes between the two, the message is settled anew
+//! at the next start and policy told again; only what was delivered, or is in memory only, waits for policy at the end too.
+//! Policy that fails, or does not answer in time, loses its say.
 
+use crate::egress::connection::Guarded;
 use crate::egress::lent::draft_for;
 use crate::engine::Engine;
 use crate::records::is_enabled;
-use crate::settle::AttemptFacts;
-use message::Draft;
-use queue::Queued;
+use crate::requeue::ANSWER_MAX;
+use crate::settle::{AttemptFacts, kind_of};
 use queue::settle::Settlement;
-use record::LogRecord;
-
-/// What one hook is told.
-pub(crate) struct Disposition {
-    hook: String,
-    draft: Draft,
-    record: LogRecord,
-}
+use queue::{Entry, Queued};
+use record::RecordType;
 
 impl Engine {
-    /// What the hooks are to be told of a settlement.
-    pub(crate) fn dispositions(
+    /// Whether some hook wants to hear of records of that type.
+    pub(crate) fn has_hook_for(&self, kind: RecordType) -> bool {
+        self.disposition_hooks.iter().any(|hook| is_enabled(&hook.per_record, kind))
+    }
+
+    /// Whether hooks are to be told of a settlement.
+    pub(crate) fn concerns_hooks(&self, settlement: &Settlement, facts: &AttemptFacts) -> bool {
+        settlement.entries.iter().any(|entry| self.has_hook_for(kind_of(entry, facts)))
+    }
+
+    /// Tells the hooks of a settlement, all of them within [`ANSWER_MAX`]; false when the program ends before they have
+    /// answered, and the settlement is not to take effect.
+    pub(crate) async fn tell_hooks(
         &self,
         queued: &Queued,
         settlement: &Settlement,
         queue: &str,
         facts: &AttemptFacts,
-    ) -> Vec<Disposition> {
-        let mut told = Vec::new();
-        if self.disposition_hooks.is_empty() {
-            return told;
+    ) -> bool {
+        if !self.concerns_hooks(settlement, facts) {
+            return true;
         }
-        for entry in &settlement.entries {
-            let Some(mut record) = self.entry_record(queued, queue, entry, facts) else { continue };
-            self.classify(&mut record);
-            // What tells of records is no news itself (KumoMTA behaviour).
-            if record.reception_protocol.as_deref() == Some(OF_HOOKS) {
-                continue;
+        let _question = self.question();
+        let told = Guarded(Box::pin(async {
+            for entry in &settlement.entries {
+                self.tell_of_entry(queued, entry, queue, facts).await;
             }
-            let recipients: Vec<usize> = entry.recipients.iter().map(|r| usize::from(*r)).collect();
-            for hook in self.disposition_hooks.iter().filter(|hook| is_enabled(&hook.per_record, record.kind)) {
-                let Some(draft) = draft_for(&queued.message, &recipients) else { continue };
-                told.push(Disposition { hook: hook.name.clone(), draft, record: record.clone() });
-            }
+        }));
+        let told = tokio::time::timeout(ANSWER_MAX, told);
+        let is_delivered = settlement.entries.iter().any(|entry| entry.kind == RecordType::Delivery);
+        let told = match is_delivered || queued.message.is_volatile() {
+            true => Some(told.await),
+            false => self.stop.unless_requested(told).await,
+        };
+        if matches!(told, Some(Err(_))) {
+            let id = queued.message.id;
+            tracing::error!("message {id}: hooks did not answer within {ANSWER_MAX:?}: they have no say");
         }
-        told
+        told.is_some()
     }
 
-    /// Tells them, one after the other.
-    pub(crate) async fn tell_dispositions(&self, dispositions: Vec<Disposition>) {
-        for Disposition { hook, draft, record } in dispositions {
-            let id = draft.id;
-            let record = match serde_json::to_value(&record) {
-                Ok(record) => record,
-                Err(error) => {
-                    tracing::error!("message {id}: log_disposition_{hook}: {error}");
-                    continue;
-                }
-            };
-            let _question = self.question();
-            if let Some(Err(error)) = self.answer_in_time(self.policy.log_disposition(&hook, draft, record)).await {
-                tracing::error!("message {id}: log_disposition_{hook}: {error}");
+    async fn tell_of_entry(&self, queued: &Queued, entry: &Entry, queue: &str, facts: &AttemptFacts) {
+        let kind = kind_of(entry, facts);
+        if !self.has_hook_for(kind) {
+            return;
+        }
+        let Some(mut record) = self.entry_record(queued, queue, entry, facts) else { return };
+        // What tells of records is no news itself (KumoMTA behaviour).
+        if record.reception_protocol.as_deref() == Some(OF_HOOKS) {
+            return;
+        }
+        self.classify(&mut record);
+        let id = queued.message.id;
+        let record = match serde_json::to_value(&record) {
+            Ok(record) => record,
+            Err(error) => return tracing::error!("message {id}: its record cannot be told: {error}"),
+        };
+        let recipients: Vec<usize> = entry.recipients.iter().map(|r| usize::from(*r)).collect();
+        let _room = self.pressure.room_to_load(u64::from(queued.message.size)).await;
+        for hook in self.disposition_hooks.iter().filter(|hook| is_enabled(&hook.per_record, kind)) {
+            let Some(draft) = draft_for(&queued.message, &recipients) else { return };
+            if let Err(error) = self.policy.log_disposition(&hook.name, draft, record.clone()).await {
+                tracing::error!("message {id}: log_disposition_{}: {error}", hook.name);
             }
         }
     }

@@ -33,7 +33,7 @@ impl Engine {
             && !self.is_of_xfer(&queued)
         {
             // Nobody wants to read it once more.
-            return self.settle_bounced(queued, order);
+            return self.settle_bounced(queued, order).await;
         }
         let rebinding = match &ending {
             Ending::Rebound(order) => Some(order.id),
@@ -68,7 +68,7 @@ impl Engine {
         let spare = Queued { message: queued.message.clone(), queue: queued.queue };
         let settling = Guarded(Box::pin(async {
             match ending {
-                Ending::Bounced(order) => self.settle_bounced(queued, &order),
+                Ending::Bounced(order) => self.settle_bounced(queued, &order).await,
                 Ending::Rebound(order) => self.rebind(queued, &order).await,
                 Ending::Expired => self.settle_expired(queued),
                 Ending::Undeliverable(failure) => {

@@ -208,4 +208,4 @@ fn take_changes(message: &mut Message, mut draft: Draft) -> Result<(), String> {
 /// Unanswered questions up to which new work is begun.
 const QUESTIONS_MAX: usize = 512;
 /// How long policy may take for an answer.
-const ANSWER_MAX: std::time::Duration = std::time::Duration::from_secs(60);
+pub(crate) const ANSWER_MAX: std::time::Duration = std::time::Duration::from_secs(60);

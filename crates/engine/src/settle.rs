@@ -114,13 +114,15 @@ impl Engine {
     ) {
         let report = self.report_on(&queued.message, &settlement, config, facts);
         let missed = self.missed_deadline(&queued.message, &settlement);
-        let dispositions = self.dispositions(&queued, &settlement, &name, facts);
-        if report.is_none() && missed.is_none() && dispositions.is_empty() {
+        if report.is_none() && missed.is_none() && !self.concerns_hooks(&settlement, facts) {
             return self.conclude(queued, settlement, &name, facts);
         }
         let (engine, facts) = (self.clone(), facts.clone());
         self.deliveries.spawn(async move {
-            engine.tell_dispositions(dispositions).await;
+            if !engine.tell_hooks(&queued, &settlement, &name, &facts).await {
+                // It begins anew at the next start.
+                return;
+            }
             if let Some(draft) = missed {
                 engine.tell_missed(draft).await;
             }
@@ -200,13 +202,17 @@ impl Engine {
         self.report_and_conclude(queued, settlement, &config, name, facts);
     }
 
-    /// A message that an operator bounces.
-    pub(crate) fn settle_bounced(&self, mut queued: Queued, order: &Order) {
+    /// A message that an operator bounces. Here its hooks are waited for: as many as there are settlers at a time.
+    pub(crate) async fn settle_bounced(&self, mut queued: Queued, order: &Order) {
+        let name = self.with_queue(|q, _| q.queue_name(queued.queue));
         let entry = bounce(&mut queued.message, &order.reason);
         let newly_settled = entry.recipients.clone();
         let entries = if order.suppress_logging { Vec::new() } else { vec![entry] };
         let facts = AttemptFacts { site: "localhost".into(), ..AttemptFacts::default() };
-        self.settle_as(queued, Settlement { entries, newly_settled, next: Next::Done }, &facts);
+        let settlement = Settlement { entries, newly_settled, next: Next::Done };
+        if self.tell_hooks(&queued, &settlement, &name, &facts).await {
+            self.conclude(queued, settlement, &name, &facts);
+        }
     }
 
     pub(crate) fn log_entry(&self, queued: &Queued, queue: &str, entry: &Entry, facts: &AttemptFacts) {
@@ -229,16 +235,21 @@ impl Engine {
         let message = &queued.message;
         debug_assert!(message.resident.is_some(), "whoever settles a message has loaded it");
         let resident = message.resident.as_deref()?;
-        let kind = match (entry.kind, facts.handover) {
-            (RecordType::Delivery, Handover::Xfer) => RecordType::XferOut,
-            (kind, _) => kind,
-        };
-        let mut record = self.record(kind, (message, resident), queue, &entry.recipients, &entry.reply);
+        let mut record =
+            self.record(kind_of(entry, facts), (message, resident), queue, &entry.recipients, &entry.reply);
         if let Some(command) = &entry.command {
             record.response = records::response(&entry.reply).to_command(command.as_str());
         }
         describe(&mut record, facts);
         Some(record)
+    }
+}
+
+/// The type of an entry's record.
+pub(crate) fn kind_of(entry: &Entry, facts: &AttemptFacts) -> RecordType {
+    match (entry.kind, facts.handover) {
+        (RecordType::Delivery, Handover::Xfer) => RecordType::XferOut,
+        (kind, _) => kind,
     }
 }
 

@@ -79,6 +79,8 @@ pub(crate) struct Host {
     pub memory: MemoryLimits,
     /// What the script says of DNS.
     pub dns: DnsSettings,
+    /// Octets of messages made since the last collection.
+    pub made_octets: usize,
     /// True once the script called `kumo.validation_failed`.
     pub is_invalid: bool,
     /// Lua's own `next`, whatever the script does to the global.
@@ -102,6 +104,7 @@ impl Host {
             memory_found: source.memory,
             memory: MemoryLimits::default(),
             dns: DnsSettings::default(),
+            made_octets: 0,
             is_invalid: false,
             next,
         }

@@ -13,6 +13,8 @@ use message::MessageId;
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
     pub of: HashMap<MessageId, End>,
+    /// A timer is set because an end was past already.
+    pub looks: bool,
     /// Ready queues that no route names any more and that have messages of this queue.
     pub left_at: Vec<ReadyKey>,
 }
@@ -22,8 +24,12 @@ impl QueueCore {
     pub(crate) fn watch_expiries(&mut self, now: Instant, key: QueueKey, at: Instant) {
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         if at <= now {
-            // Past already, at a start for instance: those that are ahead keep their timer.
-            return self.wheel.insert(at, Timer::Expire(key));
+            // Past already, at a start for instance: those that are ahead keep their timer, and all of these have one.
+            let looks = queue.expiries.as_mut().is_some_and(|ends| std::mem::replace(&mut ends.looks, true));
+            if !looks {
+                self.wheel.insert(at, Timer::Expire(key));
+            }
+            return;
         }
         if queue.expires_at <= now || at < queue.expires_at {
             queue.expires_at = at;
@@ -33,6 +39,8 @@ impl QueueCore {
 
     /// Looks at a queue in which a message has come to an end of its own, and when to look again.
     pub(crate) fn look_for_expired(&mut self, now: Now, key: QueueKey) {
+        let ends = self.scheduled.get_mut(&key).and_then(|queue| queue.expiries.as_mut());
+        ends.into_iter().for_each(|ends| ends.looks = false);
         self.promote(now, key);
         self.prune_left(key);
         let queue = self.scheduled.get(&key).filter(|queue| queue.out > 0);

@@ -35,8 +35,10 @@ impl Server {
             return Ok(Server::One(Box::new(Client::open(info)?)));
         }
         let limit = options.response_timeout.get();
-        let builder = ClusterClientBuilder::new(infos).retries(RETRIES).connection_timeout(limit);
-        Ok(Server::Cluster(Box::new(builder.response_timeout(limit).build()?)))
+        // One server that is gone without a word must not use up the time for all.
+        let builder = ClusterClientBuilder::new(infos).connection_timeout(limit / 4).response_timeout(limit);
+        let builder = builder.retries(RETRIES).min_retry_wait(RETRY_WAIT_MS.0).max_retry_wait(RETRY_WAIT_MS.1);
+        Ok(Server::Cluster(Box::new(builder.build()?)))
     }
 
     /// A connection; `limit` is for making it and for each answer.
@@ -106,3 +108,5 @@ pub(crate) const OURS: &str = "postrider:";
 const OURS_TOGETHER: &str = "{postrider}:";
 /// Times a question follows a slot that has moved to another server of a cluster.
 const RETRIES: u32 = 3;
+/// Shortest and longest pause before a question is asked again whose slot is on the move.
+const RETRY_WAIT_MS: (u64, u64) = (20, 100);

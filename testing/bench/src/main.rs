@@ -7,7 +7,8 @@
 //! A room each: `demo`, `run`, `compare` and `spool_load` are verbs; `round` is one measured run that the first three
 //! share; `relay`, `sink`, `generator` and `postfix` know how to start a program and what to read from it; `stage` owns
 //! the scratch folder, `process` the children; the rest are leaves. What is measured is the built program, and what is
-//! verified is seen from outside; `spool_load` and `queue_load` alone link parts of the server, spool and queues, with the server's allocator.
+//! verified is seen from outside; `spool_load`, `queue_load` and `pieces` (which
+//! `instructions` counts) alone link parts of the server, with the server's allocator.
 
 mod audit;
 mod backlog;
@@ -18,11 +19,13 @@ mod demo;
 mod disk_stat;
 mod disk_watch;
 mod generator;
+mod instructions;
 mod keys;
 mod ledger;
 mod listeners;
 mod machine;
 mod metrics;
+mod pieces;
 mod postfix;
 mod probe;
 mod proc_file;
@@ -69,6 +72,11 @@ enum Verb {
     Reclaim(reclaim::Options),
     /// Measure the relay with and without syncing
     SyncCost(sync_cost::Options),
+    /// Count the instructions of each piece of a message's way and compare with what was accepted
+    Instructions(instructions::Options),
+    /// Run one of those pieces
+    #[command(hide = true)]
+    Piece(instructions::PieceOptions),
     /// Measure two builds in turn and print the ratio of their CPU per message
     Compare(compare::Options),
 }
@@ -82,6 +90,8 @@ fn main() -> ExitCode {
         Verb::Backlog(options) => backlog::backlog(&options),
         Verb::Reclaim(options) => reclaim::reclaim(&options),
         Verb::SyncCost(options) => sync_cost::sync_cost(&options),
+        Verb::Instructions(options) => instructions::instructions(&options),
+        Verb::Piece(options) => instructions::piece(&options),
         Verb::Compare(options) => compare::compare(&options),
     };
     match outcome {

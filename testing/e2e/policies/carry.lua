@@ -75,7 +75,7 @@ kumo.on('make.carrier', function(domain, tenant, campaign)
   if base.exists(DIR .. '/broken') then
     error 'nobody is there'
   end
-  local connection = { session = string.format('%p', {}):sub(-8), count = 0 }
+  local connection = { session = string.format('%015x', math.random(0)):sub(-12), count = 0 }
   called('make', connection.session, domain, tostring(tenant), tostring(campaign))
 
   function connection:send(msg)

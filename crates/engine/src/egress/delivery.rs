@@ -16,6 +16,7 @@ use config::{EgressPath, KeySource};
 use message::{Envelope, Message, TlsDemand};
 use net::Stream;
 use queue::{Bearing, ConnKey, Opening, Outcome, Queued, Take, Verdict};
+use record::RecordType;
 use route::Candidate;
 use smtp_client::{
     AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode, Verp,
@@ -390,12 +391,16 @@ impl Delivery {
         self.engine.with_queue(|q, now| q.bears(now, self.conn.ready, bearing));
     }
 
-    /// Somebody was refused, and the sender or policy is to be told before that is forgotten: the rest waits for the retry.
+    /// Something has become final of which the sender or policy is to be told before it is forgotten: the rest waits for the
+    /// retry.
     fn must_report_first(&self, queued: &Queued, outcome: &smtp_client::Outcome) -> bool {
         let is_refusal = |result: &RecipientResult| result.verdict == smtp_client::Verdict::Permanent;
         let config = || self.engine.with_queue(|q, _| q.config(queued.queue).unwrap_or_default());
-        let is_told = || !self.engine.disposition_hooks.is_empty() || config().delivery_reports.is_some();
-        outcome.results.iter().any(is_refusal) && is_told()
+        let is_delivery = |result: &RecipientResult| result.verdict == smtp_client::Verdict::Delivered;
+        let hears = |kind| self.engine.has_hook_for(kind);
+        let refused = outcome.results.iter().any(is_refusal)
+            && (hears(RecordType::Bounce) || config().delivery_reports.is_some());
+        refused || (outcome.results.iter().any(is_delivery) && hears(RecordType::Delivery))
     }
 
     fn ended(&self, closing: &Closing) -> Ended {

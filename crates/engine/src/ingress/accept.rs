@@ -74,6 +74,7 @@ impl Engine {
             tracing::error!("{}: {error}", draft.id);
             refusal(Reply::enhanced(451, EnhancedCode::new(4, 3, 0), error))
         };
+        check_recipients(&draft)?;
         let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| fault(e.to_string()))?;
         if queue != NULL_QUEUE {
             self.configure(&queue).await.map_err(|e| fault(e.to_string()))?;
@@ -92,10 +93,7 @@ impl Engine {
             let answer = self.policy.smtp_server_data(whole, arrival.conn.clone()).await;
             whole = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
         }
-        if whole.envelope.recipients.len() > RECIPIENTS_MAX {
-            let text = format!("{} recipients: expected at most {RECIPIENTS_MAX}", whole.envelope.recipients.len());
-            return Err(refusal(Reply::enhanced(452, EnhancedCode::new(4, 5, 3), text)));
-        }
+        check_recipients(&whole)?;
         let batches = batches(&whole.envelope.recipients, arrival.profile.params.batch_handling);
         if batches.len() == 1 {
             return Ok(vec![whole]);
@@ -111,6 +109,7 @@ impl Engine {
         if self.interest.has(Event::MessageReceived) {
             let answer = self.policy.smtp_server_message_received(draft, arrival.conn.clone()).await;
             draft = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
+            check_recipients(&draft)?;
         }
         let fate = self.fate(arrival, &mut draft).await?;
         let queue = match fate.is_dropped {
@@ -256,6 +255,16 @@ impl Engine {
             self.log_bounce_report(message, resident, &bounce);
         }
     }
+}
+
+/// Policy may have set the recipients: more than can be counted are none.
+fn check_recipients(draft: &Draft) -> Result<(), Refusal> {
+    let count = draft.envelope.recipients.len();
+    if count <= RECIPIENTS_MAX {
+        return Ok(());
+    }
+    let text = format!("{count} recipients: expected at most {RECIPIENTS_MAX}");
+    Err(refusal(Reply::enhanced(452, EnhancedCode::new(4, 5, 3), text)))
 }
 
 /// Recipients per message, by number (KumoMTA's `batch_handling`).

@@ -37,12 +37,20 @@ fn make(lua: &Lua, (sender, recipient, content): (Value, Value, BString)) -> mlu
 
 /// Gives the message to the program, which has it on disk before this returns, or in memory only if `deferred`.
 async fn inject(lua: Lua, (mut message, deferred): (UserDataRefMut<LuaMessage>, Option<bool>)) -> mlua::Result<()> {
-    let draft = message.injectable().map_err(|e| refused(INJECT, &e))?;
     let around = surroundings(&lua, INJECT)?;
-    let injection = program(&around, INJECT)?.inject(draft, deferred.unwrap_or(false));
-    wait(&lua, INJECT, INJECTION_MAX, injection).await?.map_err(|why| refused(INJECT, &why))?;
-    message.is_injected();
-    Ok(())
+    let program = program(&around, INJECT)?;
+    let draft = message.inject().map_err(|e| refused(INJECT, &e))?;
+    // Without an answer nobody knows: it may not be tried again.
+    match wait(&lua, INJECT, INJECTION_MAX, program.inject(draft, deferred.unwrap_or(false))).await? {
+        Ok(()) => {
+            message.was_taken();
+            Ok(())
+        }
+        Err(why) => {
+            message.was_refused();
+            Err(refused(INJECT, &why))
+        }
+    }
 }
 
 fn generate(
@@ -139,8 +147,18 @@ fn new(
     let around = surroundings(lua, function)?;
     let id = program(&around, function)?.message_id().ok_or_else(|| refused(function, &"the program ends"))?;
     let content = content(&id.to_string());
+    collect(lua, content.len())?;
     let due = WallTime::from_unix_micros(now().unix_micros());
     Ok(LuaMessage::make(Draft::new(id, envelope, Meta::new(), content.into(), due)))
+}
+
+/// Lua does not see how large these are: what it has let go of is found in time.
+fn collect(lua: &Lua, octets: usize) -> mlua::Result<()> {
+    let is_much = lua.app_data_mut::<Host>().is_some_and(|mut host| {
+        host.made_octets += octets;
+        host.made_octets > MADE_OCTETS_MAX && std::mem::take(&mut host.made_octets) > 0
+    });
+    if is_much { lua.gc_collect() } else { Ok(()) }
 }
 
 fn surroundings(lua: &Lua, function: &str) -> mlua::Result<Arc<Surroundings>> {
@@ -160,5 +178,7 @@ fn refused(function: &str, why: &dyn std::fmt::Display) -> mlua::Error {
 const MAKE: &str = "kumo.make_message";
 const INJECT: &str = "kumo.inject_message";
 const GENERATE: &str = "kumo.generate_rfc3464_message";
+/// Octets of messages that a state makes between two collections.
+const MADE_OCTETS_MAX: usize = 16 << 20;
 /// Longest time an injection may take: a disk that is slower than this counts as not answering.
 const INJECTION_MAX: Duration = Duration::from_secs(120);

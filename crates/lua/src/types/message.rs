@@ -33,7 +33,7 @@ enum Origin {
     Lent,
     /// The script's.
     Made,
-    /// It was the script's; what it holds now is a copy.
+    /// It was the script's; what is left has no content.
     Injected,
 }
 
@@ -48,18 +48,26 @@ impl LuaMessage {
         LuaMessage { draft: Some(draft), origin: Origin::Made, hashes: BodyHashes::new() }
     }
 
-    /// What is to be injected; why not, if it is not the script's or was injected before.
-    pub fn injectable(&self) -> Result<Draft, &'static str> {
+    /// What is to be injected; why not, if it is not the script's or was injected before. Counts as injected from now on.
+    pub fn inject(&mut self) -> Result<Draft, &'static str> {
         match (self.origin, &self.draft) {
-            (Origin::Made, Some(draft)) => Ok(draft.clone()),
+            (Origin::Made, Some(draft)) => {
+                self.origin = Origin::Injected;
+                Ok(draft.clone())
+            }
             (Origin::Made | Origin::Lent, _) => Err("the message is in a queue, or on its way there, already"),
             (Origin::Injected, _) => Err("the message was injected already"),
         }
     }
 
-    /// It is the program's now.
-    pub fn is_injected(&mut self) {
-        self.origin = Origin::Injected;
+    /// The program has it, and its content with it.
+    pub fn was_taken(&mut self) {
+        self.draft.iter_mut().for_each(|draft| draft.set_data(bytes::Bytes::new()));
+    }
+
+    /// The program has refused it.
+    pub fn was_refused(&mut self) {
+        self.origin = Origin::Made;
     }
 
     /// Takes the draft back; `None` when that was done before.

@@ -1,0 +1,306 @@
+//! The pieces of a message's way through the server, each by itself and as often as asked: what `instructions` counts.
+//!
+//! The real parts run in this process, without sockets, threads and clocks, on a disk in memory; what surrounds a piece (the
+//! making of its input) is counted with it, so it is kept small. In: a piece and a number. Out: nothing; an error when a
+//! piece did not do its work.
+
+use std::hint::black_box;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use anyhow::{Context as _, bail, ensure};
+use bytes::{Buf as _, Bytes};
+use clock::{Instant, Now, WallTime};
+use config::{EgressPath, EgressSource, QueueConfig};
+use lua::LuaPolicy;
+use message::{Draft, Envelope, IdGenerator, Message, Meta, Place, TlsDemand};
+use mime::HeaderBlock;
+use policy::{ConnMeta, Policy as _};
+use queue::{Destination, Effect, Epoch, Leg, QueueCore, QueueSettings, Route, Take};
+use record::{EnhancedCode, LogRecord, Recipients, RecordType, Response, Timestamp};
+use sender_auth::{BodyHashes, Scratch, Signer, SignerParams, SigningKey};
+use smtp_client::Job;
+use smtp_server::{Answer, Question, Step};
+use smtp_wire::{Mailbox, ReversePath};
+use spool::fault::FaultDisk;
+use spool::{Batch, Durable, Mark, Receipt, SegmentLog};
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Piece {
+    /// A transaction from its octets to the 250, appended to the log and removed again
+    Receive,
+    /// In and out of the queues: admit, promote, hand out, forget
+    Queue,
+    /// A transaction with the next server, from MAIL to its 250
+    Send,
+    /// A Delivery record
+    Log,
+    /// `smtp_server_message_received` with a handler of four calls
+    Policy,
+    /// An Ed25519 signature, the body's hash with it
+    Sign,
+}
+
+impl Piece {
+    /// Does it `count` times, with a message of [`CONTENT_OCTETS`].
+    ///
+    /// # Errors
+    /// It did not do its work.
+    pub fn run(self, count: u32) -> anyhow::Result<()> {
+        match self {
+            Piece::Receive => receive(count),
+            Piece::Queue => queue(count),
+            Piece::Send => send(count),
+            Piece::Log => log(count),
+            Piece::Policy => policy(count),
+            Piece::Sign => sign(count),
+        }
+    }
+}
+
+fn receive(count: u32) -> anyhow::Result<()> {
+    let nonces = {
+        let mut last = 7_u64;
+        Box::new(move || {
+            last = last.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            last
+        })
+    };
+    let (mut log, _) = SegmentLog::open(FaultDisk::new(), spool::Settings::default(), nonces)?;
+    let mut ids = IdGenerator::new([1; 6], 1);
+    let settings = Arc::new(smtp_server::Settings::default());
+    let mut session =
+        smtp_server::Session::new(Instant::ZERO, ([192, 0, 2, 1], 4000).into(), ([192, 0, 2, 2], 25).into(), settings);
+    let transaction =
+        [b"MAIL FROM:<a@from.test>\r\nRCPT TO:<b@to.test>\r\nDATA\r\n", &content()[..], b".\r\n"].concat();
+    let mut accepted = 0;
+    for number in 0..count + 2 {
+        let input: &[u8] = match number {
+            // The banner first.
+            0 => b"",
+            1 => b"EHLO client.test\r\n",
+            _ => &transaction,
+        };
+        let mut at = 0;
+        loop {
+            at += session.feed(Instant::ZERO, &input[at..]);
+            match session.next(Instant::ZERO) {
+                Step::Ask(Question::Data(transaction)) => {
+                    let durable = append(&mut log, &mut ids, transaction)?;
+                    log.commit(&Batch { appends: Vec::new(), marks: vec![Mark::Removed { id: durable.id() }] })?;
+                    accepted += 1;
+                    session.answer(Instant::ZERO, Answer::Accepted(vec![Receipt::Durable(durable)]));
+                }
+                Step::Ask(_) => session.answer(Instant::ZERO, Answer::Continue),
+                Step::Flush => session.output().clear(),
+                Step::NeedInput if at == input.len() => break,
+                Step::NeedInput => {}
+                step => bail!("the session wants {step:?}: {:?}", String::from_utf8_lossy(session.output())),
+            }
+        }
+        session.output().clear();
+    }
+    ensure!(accepted == count, "{accepted} of {count} transactions were accepted");
+    Ok(())
+}
+
+fn append(
+    log: &mut SegmentLog<FaultDisk>,
+    ids: &mut IdGenerator,
+    transaction: smtp_server::Transaction,
+) -> anyhow::Result<Durable> {
+    let id = ids.next(NOW);
+    let draft = Draft::new(id, transaction.envelope, Meta::new(), transaction.content.into(), NOW);
+    let durable = log.commit(&Batch { appends: vec![vec![draft.seal()]], marks: Vec::new() })?;
+    durable.into_iter().next().context("one message, no receipt")
+}
+
+fn queue(count: u32) -> anyhow::Result<()> {
+    let now = Now { mono: Instant::ZERO, wall: NOW };
+    let mut core = QueueCore::new(now.mono, QueueSettings { resident_bytes_max: 1 << 30, seed: 7 });
+    let mut ids = IdGenerator::new([1; 6], 1);
+    let key = core.queue(now.mono, "to.test");
+    core.configured(now, key, Arc::new(QueueConfig::default()));
+    let site = "unspecified->mx.to.test@smtp_client";
+    let leg = Leg {
+        source: Arc::new(EgressSource::unspecified()),
+        pool: "unspecified".into(),
+        path: Arc::new(EgressPath::default()),
+        destination: Destination::new(site, Arc::new(())),
+        epoch: Epoch::default(),
+    };
+    core.routed(now, key, Route { legs: vec![(site.into(), 1, leg)], fresh_for: clock::Duration::from_secs(3600) });
+    let (mut effects, mut open, mut handed) = (Vec::new(), Vec::new(), 0);
+    for number in 0..count {
+        let place = Some(Place { segment: 1, offset: number, index: 0 });
+        core.admit(now, "to.test", Message { place, size: 10_240, ..Message::bare(ids.next(NOW), NOW) });
+        core.drain_effects(&mut effects);
+        open.extend(effects.drain(..).filter_map(|effect| match effect {
+            Effect::Open(opening) => Some(opening.conn),
+            _ => None,
+        }));
+        let conn = *open.first().context("nobody was asked to connect")?;
+        if let Take::Message(queued) = core.take(now, conn) {
+            core.forget(now.mono, &queued);
+            handed += 1;
+        }
+    }
+    ensure!(handed == count, "{handed} of {count} messages were handed out");
+    Ok(())
+}
+
+fn send(count: u32) -> anyhow::Result<()> {
+    let mut session = smtp_client::Session::new(Instant::ZERO, Arc::new(smtp_client::Settings::default()));
+    let content = Bytes::from(content());
+    let mut sent = 0;
+    let mut begun = 0;
+    session.feed(Instant::ZERO, b"220 peer.test\r\n");
+    loop {
+        match session.next(Instant::ZERO) {
+            smtp_client::Step::Send => answer(&mut session),
+            smtp_client::Step::Ready if begun == count => break,
+            smtp_client::Step::Ready => {
+                begun += 1;
+                session.begin(Instant::ZERO, job(u64::from(begun), &content)?);
+            }
+            smtp_client::Step::Outcome(outcome) => {
+                sent += u32::from(outcome.results.iter().all(|r| r.verdict == smtp_client::Verdict::Delivered));
+            }
+            step => bail!("the session wants {step:?} in {:?}", session.phase()),
+        }
+    }
+    ensure!(sent == count, "{sent} of {count} messages were delivered");
+    Ok(())
+}
+
+/// A peer that takes everything: replies to the command lines, and one to the content.
+fn answer(session: &mut smtp_client::Session) {
+    let mut replies: Vec<u8> = Vec::new();
+    let mut last = [0; 5];
+    let output = session.output();
+    while output.has_remaining() {
+        let chunk = output.chunk();
+        // The content's own lines are none of these.
+        for line in chunk.split_inclusive(|octet| *octet == b'\n').take(COMMANDS_MAX) {
+            replies.extend_from_slice(match line {
+                [b'E', b'H', ..] => b"250-peer.test\r\n250-PIPELINING\r\n250 8BITMIME\r\n",
+                b"DATA\r\n" => b"354 go on\r\n",
+                [b'M', b'A', b'I', b'L', ..] | [b'R', b'C', b'P', b'T', ..] | b"RSET\r\n" => b"250 ok\r\n",
+                _ => b"",
+            });
+        }
+        for octet in &chunk[chunk.len().saturating_sub(5)..] {
+            last.rotate_left(1);
+            last[4] = *octet;
+        }
+        let length = chunk.len();
+        output.advance(length);
+    }
+    if &last == b"\r\n.\r\n" {
+        replies.extend_from_slice(b"250 taken\r\n");
+    }
+    session.feed(Instant::ZERO, &replies);
+}
+
+fn job(ticket: u64, content: &Bytes) -> anyhow::Result<Job> {
+    Ok(Job {
+        ticket,
+        sender: ReversePath(Some(Mailbox::parse("a@from.test")?)),
+        recipients: vec![Mailbox::parse("b@to.test")?],
+        dsn: None,
+        requiretls: false,
+        head: content.slice(..HEAD.len()),
+        body: content.slice(HEAD.len()..),
+        needs_8bit: false,
+        needs_smtputf8: false,
+    })
+}
+
+fn log(count: u32) -> anyhow::Result<()> {
+    let at = Timestamp::from_unix_seconds(NOW.unix_secs());
+    let reply = Response::new(250, Some(EnhancedCode::new(2, 0, 0)), "ok, queued as 123456789");
+    let mut record = LogRecord::new(RecordType::Delivery, at, at, reply);
+    record.id = "0123456789abcdef0123456789abcdef".to_owned();
+    record.sender = "a@from.test".to_owned();
+    record.recipient = Recipients(vec!["b@to.test".to_owned()]);
+    record.queue = "tenant@to.test".into();
+    record.site = "unspecified->mx.to.test@smtp_client".into();
+    let mut line = Vec::new();
+    for _ in 0..count {
+        line.clear();
+        black_box(&record).write_json_line(&mut line);
+    }
+    ensure!(count == 0 || line.ends_with(b"}\n"), "no line was written");
+    Ok(())
+}
+
+fn policy(count: u32) -> anyhow::Result<()> {
+    let folder = std::env::temp_dir().join(format!("postrider-pieces-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let file = folder.join("policy.lua");
+    let loaded = std::fs::write(&file, POLICY).map_err(anyhow::Error::from).and_then(|()| Ok(LuaPolicy::load(&file)?));
+    std::fs::remove_dir_all(&folder)?;
+    let (policy, _) = loaded?;
+    let content = Bytes::from(content());
+    let mut ids = IdGenerator::new([1; 6], 1);
+    for _ in 0..count {
+        let draft = Draft::new(ids.next(NOW), envelope()?, Meta::new(), content.clone(), NOW);
+        let answer = pin!(policy.smtp_server_message_received(draft, ConnMeta::new()));
+        let mut answer = answer;
+        let Poll::Ready(answer) = answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+            bail!("the handler waits");
+        };
+        ensure!(answer?.meta.get("tenant").is_some(), "the handler did nothing");
+    }
+    Ok(())
+}
+
+fn sign(count: u32) -> anyhow::Result<()> {
+    let key = Arc::new(SigningKey::from_pem_or_der(include_bytes!(
+        "../../../crates/sender-auth/tests/keys/ed25519-pkcs8.pem"
+    ))?);
+    let signer =
+        Signer::new(SignerParams::new("from.test", "s1", &["From", "To", "Subject", "Date", "Message-ID"], key))?;
+    let content = content();
+    let mut scratch = Scratch::new();
+    for _ in 0..count {
+        let block = HeaderBlock::parse(&content);
+        let body = &content[block.body_start()..];
+        black_box(signer.sign(1_790_000_000, block.view(&content), body, &BodyHashes::new(), &mut scratch)?);
+    }
+    Ok(())
+}
+
+fn envelope() -> anyhow::Result<Envelope> {
+    Ok(Envelope {
+        sender: ReversePath(Some(Mailbox::parse("a@from.test")?)),
+        recipients: vec![Mailbox::parse("b@to.test")?],
+        dsn: None,
+        tls: TlsDemand::Usual,
+    })
+}
+
+/// Ten kilobytes of mail with CRLF line ends.
+fn content() -> Vec<u8> {
+    let mut content = HEAD.as_bytes().to_vec();
+    while content.len() < CONTENT_OCTETS {
+        content.extend_from_slice(b"The quick brown fox jumps over the lazy dog and runs far away from here.\r\n");
+    }
+    content
+}
+
+const HEAD: &str = "From: Sender <a@from.test>\r\nTo: Recipient <b@to.test>\r\nSubject: a message\r\n\
+    Date: Sun, 22 Nov 2026 10:00:00 +0000\r\nMessage-ID: <0123456789@from.test>\r\nMIME-Version: 1.0\r\n\
+    Content-Type: text/plain; charset=utf-8\r\nX-Tenant: news\r\n\r\n";
+const POLICY: &str = "local kumo = require 'kumo'\n\
+    kumo.on('smtp_server_message_received', function(msg)\n\
+      msg:set_meta('tenant', msg:get_first_named_header_value 'X-Tenant')\n\
+      msg:set_meta('queue', msg:recipient().domain)\n\
+    end)\n";
+/// Commands in one write, at most.
+const COMMANDS_MAX: usize = 8;
+/// Octets of the message, about.
+const CONTENT_OCTETS: usize = 10_240;
+const NOW: WallTime = WallTime::from_unix_secs(1_790_000_000);
