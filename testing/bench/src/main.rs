@@ -18,6 +18,7 @@ mod daemon;
 mod demo;
 mod disk_stat;
 mod disk_watch;
+mod forgetful;
 mod generator;
 mod instructions;
 mod keys;

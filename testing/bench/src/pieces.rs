@@ -1,6 +1,6 @@
 //! The pieces of a message's way through the server, each by itself and as often as asked: what `instructions` counts.
 //!
-//! The real parts run in this process, without sockets, threads and clocks, on a disk in memory; what surrounds a piece (the
+//! The real parts run in this process, without sockets, threads and clocks, on a disk that forgets; what surrounds a piece (the
 //! making of its input) is counted with it, so it is kept small. In: a piece and a number. Out: nothing; an error when a
 //! piece did not do its work.
 
@@ -21,16 +21,19 @@ use queue::{Destination, Effect, Epoch, Leg, QueueCore, QueueSettings, Route, Ta
 use record::{EnhancedCode, LogRecord, Recipients, RecordType, Response, Timestamp};
 use sender_auth::{BodyHashes, Scratch, Signer, SignerParams, SigningKey};
 use smtp_client::Job;
-use smtp_server::{Answer, Question, Step};
+use smtp_server::{Answer, Question, Step, Transaction};
 use smtp_wire::{Mailbox, ReversePath};
-use spool::fault::FaultDisk;
-use spool::{Batch, Durable, Mark, Receipt, SegmentLog};
+use spool::{Batch, Discarded, Mark, Receipt, SegmentLog};
+
+use crate::forgetful::Forgetful;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Piece {
-    /// A transaction from its octets to the 250, appended to the log and removed again
+    /// A transaction from its octets to the 250
     Receive,
+    /// A message sealed, appended to the log and removed again, each with a commit of its own
+    Append,
     /// In and out of the queues: admit, promote, hand out, forget
     Queue,
     /// A transaction with the next server, from MAIL to its 250
@@ -51,6 +54,7 @@ impl Piece {
     pub fn run(self, count: u32) -> anyhow::Result<()> {
         match self {
             Piece::Receive => receive(count),
+            Piece::Append => append(count),
             Piece::Queue => queue(count),
             Piece::Send => send(count),
             Piece::Log => log(count),
@@ -61,14 +65,6 @@ impl Piece {
 }
 
 fn receive(count: u32) -> anyhow::Result<()> {
-    let nonces = {
-        let mut last = 7_u64;
-        Box::new(move || {
-            last = last.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            last
-        })
-    };
-    let (mut log, _) = SegmentLog::open(FaultDisk::new(), spool::Settings::default(), nonces)?;
     let mut ids = IdGenerator::new([1; 6], 1);
     let settings = Arc::new(smtp_server::Settings::default());
     let mut session =
@@ -87,11 +83,11 @@ fn receive(count: u32) -> anyhow::Result<()> {
         loop {
             at += session.feed(Instant::ZERO, &input[at..]);
             match session.next(Instant::ZERO) {
-                Step::Ask(Question::Data(transaction)) => {
-                    let durable = append(&mut log, &mut ids, transaction)?;
-                    log.commit(&Batch { appends: Vec::new(), marks: vec![Mark::Removed { id: durable.id() }] })?;
+                Step::Ask(Question::Data(Transaction { envelope, content, .. })) => {
+                    let sealed = Draft::new(ids.next(NOW), envelope, Meta::new(), content.into(), NOW).seal();
                     accepted += 1;
-                    session.answer(Instant::ZERO, Answer::Accepted(vec![Receipt::Durable(durable)]));
+                    let receipt = Receipt::Discarded(Discarded::by_policy(black_box(sealed).id));
+                    session.answer(Instant::ZERO, Answer::Accepted(vec![receipt]));
                 }
                 Step::Ask(_) => session.answer(Instant::ZERO, Answer::Continue),
                 Step::Flush => session.output().clear(),
@@ -106,15 +102,24 @@ fn receive(count: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn append(
-    log: &mut SegmentLog<FaultDisk>,
-    ids: &mut IdGenerator,
-    transaction: smtp_server::Transaction,
-) -> anyhow::Result<Durable> {
-    let id = ids.next(NOW);
-    let draft = Draft::new(id, transaction.envelope, Meta::new(), transaction.content.into(), NOW);
-    let durable = log.commit(&Batch { appends: vec![vec![draft.seal()]], marks: Vec::new() })?;
-    durable.into_iter().next().context("one message, no receipt")
+fn append(count: u32) -> anyhow::Result<()> {
+    let mut last = 7_u64;
+    let nonces = Box::new(move || {
+        last = last.wrapping_mul(NONCES).wrapping_add(1);
+        last
+    });
+    let (mut log, _) = SegmentLog::open(Forgetful::default(), spool::Settings::default(), nonces)?;
+    let mut ids = IdGenerator::new([1; 6], 1);
+    let (envelope, content) = (envelope()?, Bytes::from(content()));
+    for _ in 0..count {
+        let draft = Draft::new(ids.next(NOW), envelope.clone(), Meta::new(), content.clone(), NOW);
+        let durable = log.commit(&Batch { appends: vec![vec![draft.seal()]], marks: Vec::new() })?;
+        let id = durable.first().context("one message, no receipt")?.id();
+        log.commit(&Batch { appends: Vec::new(), marks: vec![Mark::Removed { id }] })?;
+    }
+    let appended = log.stats().commits;
+    ensure!(appended >= u64::from(count), "{appended} commits for {count} messages");
+    Ok(())
 }
 
 fn queue(count: u32) -> anyhow::Result<()> {
@@ -299,6 +304,8 @@ const POLICY: &str = "local kumo = require 'kumo'\n\
       msg:set_meta('tenant', msg:get_first_named_header_value 'X-Tenant')\n\
       msg:set_meta('queue', msg:recipient().domain)\n\
     end)\n";
+/// Multiplier of the generator of nonces.
+const NONCES: u64 = 6_364_136_223_846_793_005;
 /// Commands in one write, at most.
 const COMMANDS_MAX: usize = 8;
 /// Octets of the message, about.

@@ -10,6 +10,19 @@ kumo.on('pre_init', function()
   }
 end)
 
+-- To a crowd, which is larger than a message may have.
+kumo.on('smtp_server_message_received', function(msg)
+  if msg:get_first_named_header_value 'Subject' == 'crowd' then
+    local crowd = {}
+    for number = 1, 70000 do
+      crowd[number] = 'r' .. number .. '@source.test'
+    end
+    local _, why = pcall(kumo.inject_message, kumo.make_message('', crowd, 'Subject: x\r\n\r\n'))
+    kumo.log_error(tostring(why))
+    msg:set_recipient(crowd)
+  end
+end)
+
 kumo.on('log_disposition_ndr', function(msg, record)
   if os.getenv 'NOTICES_HANG' then
     kumo.log_error('asked about ' .. msg:id())

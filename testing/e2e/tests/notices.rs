@@ -11,6 +11,7 @@ use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
 use std::net::SocketAddr;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 #[test]
 fn a_hook_reports_failures_and_nothing_else() {
@@ -44,9 +45,16 @@ fn a_hook_reports_failures_and_nothing_else() {
     run("python3", python, SOON).success();
 }
 
-/// The spool forgets behind the hook: a hook that has not answered is asked again after a crash.
+/// The spool forgets behind the hook: a hook that has not answered is asked again after a crash, and after a stop, which does
+/// not wait for it.
 #[test]
 fn a_message_stays_until_the_hook_has_answered() {
+    for crashes in [true, false] {
+        stays_until_answered(crashes);
+    }
+}
+
+fn stays_until_answered(crashes: bool) {
     let scratch = Scratch::new();
     let refusing = Sink::start(&scratch, "refusing", &["--fail-rate", "100", "--fail-code", "451"]);
     let dump = Dump::start(&scratch);
@@ -56,8 +64,14 @@ fn a_message_stays_until_the_hook_has_answered() {
     let reply = Client::connect(hanging.smtp()).submit("user@source.test", "lost@target.test", "kept");
     assert_eq!(reply.code, 250);
     hanging.process.await_stderr("the question", LATER, |line| line.contains("asked about").then_some(()));
-    hanging.process.kill();
-    drop(hanging);
+    if crashes {
+        hanging.process.kill();
+        drop(hanging);
+    } else {
+        let began = Instant::now();
+        hanging.stop();
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    }
     assert!(dump.messages().is_empty());
 
     let answering = launch.start();
@@ -69,6 +83,22 @@ fn a_message_stays_until_the_hook_has_answered() {
     answering.await_empty(SOON);
     assert_eq!(dump.messages().len(), 1);
     answering.stop();
+}
+
+#[test]
+fn no_message_has_more_recipients_than_can_be_counted() {
+    let scratch = Scratch::new();
+    let dump = Dump::start(&scratch);
+    let kumod = launch(&scratch, dump.address, dump.address).start();
+    let mut client = Client::connect(kumod.smtp());
+    client.begin("user@source.test", "one@target.test");
+    let reply = client.say("Subject: crowd\r\n\r\nHello.\r\n.");
+    assert_eq!((reply.code, reply.text().contains("70000 recipients: expected at most")), (452, true), "{reply:?}");
+    let refusal = "kumo.inject_message: 452 4.5.3 70000 recipients: expected at most";
+    kumod.process.await_stderr(refusal, SOON, |line| line.contains(refusal).then_some(()));
+    assert_eq!(kumod.metric("message_count"), 0.0);
+    kumod.stop();
+    assert!(dump.messages().is_empty());
 }
 
 fn launch(scratch: &Scratch, refusing: SocketAddr, senders: SocketAddr) -> Launch {
