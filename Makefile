@@ -63,8 +63,9 @@ bench-spool: build ## the spool by itself, then what syncing costs a relay
 	$(BENCH) spool --work $(WORK)/bench $(BENCH_FLAGS)
 	$(BENCH) sync-cost --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench
 
-bench-queue: build ## the queues by themselves: a million messages in fifty thousand
+bench-queue: build ## the queues by themselves: a million messages in fifty thousand; then what fifty thousand destinations cost the program
 	$(BENCH) queue --work $(WORK)/bench $(BENCH_FLAGS)
+	$(BENCH) destinations --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench
 
 bench-backlog: build ## a million queued messages: memory, restarts, limits; then disk use. BENCH_FLAGS="--messages 3000000" for more
 	$(BENCH) backlog --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(BENCH_FLAGS)

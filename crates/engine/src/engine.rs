@@ -6,9 +6,9 @@
 use crate::clock::Clock;
 use crate::drain::Stop;
 use crate::egress::broken_tls::BrokenTls;
+use crate::egress::common::InCommon;
 use crate::egress::connection::Held;
 use crate::egress::maildir::Maildirs;
-use crate::egress::service::{PROTOCOLS, protocol_of, service};
 use crate::ingress::buffer::BufferPool;
 use crate::pressure::Pressure;
 use crate::recovery::RecoveryState;
@@ -109,6 +109,8 @@ pub struct Shared {
     pub(crate) arrivals: Arrivals,
     /// Who writes Maildirs.
     pub(crate) maildirs: Maildirs,
+    /// What policy said of several destinations alike.
+    pub(crate) common: InCommon,
     pub(crate) recovery: Mutex<RecoveryState>,
     /// Where the cluster's rates and limits are counted, if there is a cluster.
     pub(crate) cluster: OnceLock<Arc<Throttles>>,
@@ -160,6 +162,7 @@ impl Engine {
             questions: Questions::default(),
             arrivals: Arrivals::default(),
             maildirs: Maildirs::default(),
+            common: InCommon::default(),
             recovery: Mutex::new(RecoveryState::Pending),
             cluster: OnceLock::new(),
             epoch_is_wanted: AtomicBool::new(false),
@@ -199,37 +202,6 @@ impl Engine {
     pub(crate) fn next_id(&self) -> message::MessageId {
         let now = self.clock.now().wall;
         self.ids.lock().unwrap_or_else(PoisonError::into_inner).next(now)
-    }
-
-    /// Fills the gauges that mirror queues and spool; called when somebody scrapes.
-    pub fn refresh_gauges(&self) {
-        let metrics = &self.metrics;
-        metrics.scheduled_count.reset();
-        metrics.ready_count.reset();
-        let counts = self.with_queue(|queue, _| {
-            for (name, messages) in queue.scheduled_counts() {
-                metrics.scheduled_count.with_label_values(&[name]).add(messages as i64);
-            }
-            let mut by_protocol = PROTOCOLS.map(|protocol| (protocol, 0));
-            for (name, messages, connections) in queue.ready_counts() {
-                metrics.ready_count.with_label_values(&[&service(name)]).add(messages as i64);
-                let protocol = protocol_of(name);
-                by_protocol.iter_mut().filter(|(known, _)| *known == protocol).for_each(|(_, sum)| *sum += connections);
-            }
-            for (protocol, connections) in by_protocol {
-                metrics.connection_count.with_label_values(&[protocol]).set(connections as i64);
-            }
-            queue.counts()
-        });
-        metrics.scheduled_count_total.set(counts.scheduled as i64);
-        metrics.scheduled_queue_count.set(counts.scheduled_queues as i64);
-        metrics.message_count.set((counts.scheduled + counts.out) as i64);
-        metrics.xfer_arrivals.set(self.arrivals.len() as i64);
-        let spool = self.spool.stats();
-        metrics.spool_syncs.set(spool.log.syncs as i64);
-        metrics.spool_commits.set(spool.log.commits as i64);
-        metrics.spool_bytes_written.set(spool.log.octets_written as i64);
-        metrics.spool_bytes_compacted.set(spool.log.octets_compacted as i64);
     }
 
     /// Whether policy handles an event.

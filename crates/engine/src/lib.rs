@@ -27,6 +27,7 @@ mod records;
 mod recovery;
 mod reports;
 mod requeue;
+mod scrape;
 mod settle;
 mod tasks;
 mod xfer;

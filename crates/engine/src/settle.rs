@@ -18,8 +18,9 @@ use smtp_wire::Reply;
 use spool::Mark;
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use telemetry::metrics::IntCounter;
+use telemetry::Tally;
 
 /// What records say about the connection an attempt was made on.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +33,7 @@ pub(crate) struct AttemptFacts {
     pub tls: Option<TlsFacts>,
     pub provider: Option<Arc<str>>,
     pub session_id: Option<Arc<str>>,
-    pub counts: Option<Counts>,
+    pub counts: Option<[Arc<Tally>; 2]>,
     pub handover: Handover,
     /// As records name it; `None` where nobody was spoken to.
     pub delivery_protocol: Option<&'static str>,
@@ -52,14 +53,6 @@ pub(crate) enum Handover {
     Final,
     /// To another node of the cluster, which has all of our duties now.
     Xfer,
-}
-
-/// Outcome counters of one ready queue, aggregate first.
-#[derive(Clone, Debug)]
-pub(crate) struct Counts {
-    pub delivered: [IntCounter; 2],
-    pub transfail: [IntCounter; 2],
-    pub fail: [IntCounter; 2],
 }
 
 impl Engine {
@@ -278,10 +271,12 @@ fn describe(record: &mut LogRecord, facts: &AttemptFacts) {
 
 fn count(entry: &Entry, facts: &AttemptFacts) {
     let Some(counts) = &facts.counts else { return };
-    let counters = match entry.kind {
-        RecordType::Delivery => &counts.delivered,
-        RecordType::TransientFailure => &counts.transfail,
-        _ => &counts.fail,
-    };
-    counters.iter().for_each(|c| c.inc_by(entry.recipients.len() as u64));
+    for tally in counts {
+        let counter = match entry.kind {
+            RecordType::Delivery => &tally.delivered,
+            RecordType::TransientFailure => &tally.transfail,
+            _ => &tally.fail,
+        };
+        counter.fetch_add(entry.recipients.len() as u64, Ordering::Relaxed);
+    }
 }

@@ -7,9 +7,9 @@
 use crate::core::{Counts, QueueCore, QueueKey, ReadyKey};
 use crate::grants::Waiter;
 use crate::ready::ReadyQueue;
-use crate::scheduled::ScheduledQueue;
 use clock::{Duration, Instant, Now};
 use message::MessageId;
+use std::sync::Arc;
 
 /// Where in the queue manager a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,7 +61,7 @@ impl QueueCore {
     /// Messages in scheduled queues, in ready queues, and queues of either kind.
     pub fn counts(&self) -> Counts {
         Counts {
-            scheduled: self.scheduled.values().map(ScheduledQueue::len).sum(),
+            scheduled: self.scheduled.values().map(|queue| queue.len()).sum(),
             ready: self.ready.values().map(|r| r.messages.len()).sum(),
             out: self.scheduled.values().map(|q| q.out).sum(),
             scheduled_queues: self.scheduled.len(),
@@ -76,7 +76,7 @@ impl QueueCore {
 
     /// Messages that wait or are due in a scheduled queue; 0 when there is none of that name.
     pub fn scheduled_in(&self, name: &str) -> usize {
-        self.namesakes(name).filter_map(|key| self.scheduled.get(&key)).map(ScheduledQueue::len).sum()
+        self.namesakes(name).filter_map(|key| self.scheduled.get(&key)).map(|queue| queue.len()).sum()
     }
 
     /// The queues of one name.
@@ -85,13 +85,13 @@ impl QueueCore {
     }
 
     /// Name and number of messages of every scheduled queue; a name comes once for each demand about TLS.
-    pub fn scheduled_counts(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.scheduled.values().map(|q| (&*q.name, q.len()))
+    pub fn scheduled_counts(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
+        self.scheduled.values().map(|q| (&q.name, q.len()))
     }
 
     /// Name, messages and connections of every ready queue.
-    pub fn ready_counts(&self) -> impl Iterator<Item = (&str, usize, usize)> {
-        self.ready.values().map(|r| (&*r.name, r.messages.len(), r.connections.len()))
+    pub fn ready_counts(&self) -> impl Iterator<Item = (&Arc<str>, usize, usize)> {
+        self.ready.values().map(|r| (&r.name, r.messages.len(), r.connections.len()))
     }
 
     /// Every message the manager holds, in no particular order.
@@ -133,7 +133,7 @@ impl QueueCore {
         let now = now.mono;
         let timer_comes = queue.promotes_after + TIMER_LATE_MAX >= now;
         let comes = |r: &ReadyQueue| !r.messages.is_empty() || r.selects_at + TIMER_LATE_MAX >= now;
-        let is_called = |leg: &ReadyKey| self.ready.get(leg).is_some_and(comes);
+        let is_called = |leg: &ReadyKey| self.ready.get(leg).is_some_and(|ready| comes(ready));
         let who = [Waiter::Promote(key), Waiter::Pick(key)];
         let picked = queue.picked.and_then(|leg| self.ready.get(&leg)).and_then(|ready| ready.selection_rates.pot());
         let pots = queue.message_rate.pot().into_iter().chain(picked);

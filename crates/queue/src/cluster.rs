@@ -50,8 +50,9 @@ impl QueueCore {
     /// The cluster gave a connection its leases: it may open, or not when the rate is gone meanwhile.
     pub fn leased(&mut self, now: Now, conn: ConnKey) -> bool {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return false };
-        if ready.leasing == Some(conn.slot) {
-            (ready.leasing, ready.lease_awaited_since) = (None, None);
+        if let Some(connection) = ready.connections.get_mut(conn.slot).filter(|connection| connection.is_leasing) {
+            connection.is_leasing = false;
+            ready.lease_awaited_since = None;
         }
         let may = ready.connection_rates.admit(&mut self.rates, now.mono).is_ok();
         if may {

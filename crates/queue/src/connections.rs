@@ -121,7 +121,7 @@ impl QueueCore {
         let ready = self.ready.get_mut(&conn.ready)?;
         let connection = ready.connections.try_remove(conn.slot)?;
         ready.idle.retain(|slot| *slot != conn.slot);
-        ready.leasing = ready.leasing.filter(|slot| *slot != conn.slot);
+        ready.rest();
         Some(connection)
     }
 
@@ -241,7 +241,7 @@ impl QueueCore {
             }
             // The cluster is asked for one connection after the other.
             let asks = !ready.cluster_leases.is_empty() && !self.rates.grants.is_away();
-            if asks && (ready.leasing.is_some() || now.mono < ready.leases_after) {
+            if asks && (ready.is_leasing() || now.mono < ready.leases_after) {
                 return;
             }
             let alone_from = self.rates.grants.alone_from();
@@ -274,11 +274,10 @@ impl QueueCore {
                 return;
             }
             let leases = ready.leases.clone();
-            let slot = ready.connections.insert(Connection { idle: false, taken: 0, leases, is_lost: false });
-            if asks {
-                // The rate is charged when the leases are had: who is refused has opened nothing.
-                ready.leasing = Some(slot);
-            } else {
+            // The rate of one that asks is charged when the leases are had: who is refused has opened nothing.
+            let connection = Connection { idle: false, taken: 0, leases, is_leasing: asks, is_lost: false };
+            let slot = ready.connections.insert(connection);
+            if !asks {
                 ready.lease_awaited_since = None;
                 let _admitted = ready.connection_rates.admit(&mut self.rates, now.mono);
             }

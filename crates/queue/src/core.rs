@@ -119,10 +119,10 @@ pub struct QueueSettings {
 #[derive(Debug)]
 pub struct QueueCore {
     pub(crate) by_name: HashMap<Arc<str>, Namesakes>,
-    pub(crate) scheduled: HashMap<QueueKey, ScheduledQueue>,
+    pub(crate) scheduled: HashMap<QueueKey, Box<ScheduledQueue>>,
     /// By name and identity of the destination.
     pub(crate) ready_by_name: HashMap<(Arc<str>, Arc<str>), ReadyKey>,
-    pub(crate) ready: HashMap<ReadyKey, ReadyQueue>,
+    pub(crate) ready: HashMap<ReadyKey, Box<ReadyQueue>>,
     /// Rates and leases that ready queues share by name.
     pub(crate) rates: SharedRates,
     pub(crate) leases: Leases,
@@ -232,7 +232,7 @@ impl QueueCore {
             queue.config_epoch = epoch;
         }
         self.by_name.entry(queue.name.clone()).or_default()[tls as usize] = Some(key);
-        self.scheduled.insert(key, queue);
+        self.scheduled.insert(key, Box::new(queue));
         key
     }
 
@@ -265,7 +265,7 @@ impl QueueCore {
         if weights.iter().all(|weight| *weight == 0) {
             return self.unroutable(now, key, no_source());
         }
-        let legs: Vec<ReadyKey> =
+        let legs: Box<[ReadyKey]> =
             route.legs.iter().map(|(name, _, leg)| self.ready_queue(now, name, leg.clone())).collect();
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         queue.routing = false;
@@ -570,7 +570,7 @@ impl QueueCore {
         self.ready_by_name.insert(identity, key);
         let mut ready = ReadyQueue::new(name.clone(), leg, &mut self.rates, now.mono);
         ready.suspended_until = self.ready_suspended_until(now, name);
-        self.ready.insert(key, ready);
+        self.ready.insert(key, Box::new(ready));
         key
     }
 
@@ -603,7 +603,7 @@ impl QueueCore {
         let unused = |r: &ReadyQueue| r.is_unused(now) && now.saturating_since(r.last_used) > READY_IDLE_MAX;
         let effects = &mut self.effects;
         self.ready_by_name.retain(|(name, _), key| {
-            let goes = ready.get(key).is_some_and(unused);
+            let goes = ready.get(key).is_some_and(|ready| unused(ready));
             if goes {
                 ready.remove(key);
                 effects.push(Effect::Forgotten(name.clone()));
@@ -661,12 +661,12 @@ impl QueueCore {
 pub(crate) type Namesakes = [Option<QueueKey>; TlsDemand::ALL.len()];
 
 /// Tells queues with few messages from the others.
-pub(crate) fn is_small(scheduled: &HashMap<QueueKey, ScheduledQueue>) -> impl Fn(QueueKey) -> bool {
-    |key| scheduled.get(&key).is_none_or(ScheduledQueue::is_small)
+pub(crate) fn is_small(scheduled: &HashMap<QueueKey, Box<ScheduledQueue>>) -> impl Fn(QueueKey) -> bool {
+    |key| scheduled.get(&key).is_none_or(|queue| queue.is_small())
 }
 
 /// The queue of a message: it is only forgotten when nothing waits in it or is out of it.
-fn home(scheduled: &mut HashMap<QueueKey, ScheduledQueue>, key: QueueKey) -> &mut ScheduledQueue {
+fn home(scheduled: &mut HashMap<QueueKey, Box<ScheduledQueue>>, key: QueueKey) -> &mut ScheduledQueue {
     scheduled.get_mut(&key).expect("a message's queue exists")
 }
 

@@ -44,7 +44,7 @@ impl QueueCore {
         self.promote(now, key);
         self.prune_left(key);
         let queue = self.scheduled.get(&key).filter(|queue| queue.out > 0);
-        let way = queue.and_then(|queue| queue.route.as_ref()).map(|way| way.legs.clone());
+        let way = queue.and_then(|queue| queue.route.as_ref()).map(|way| way.legs.to_vec());
         let left = queue.and_then(|queue| queue.expiries.as_ref()).map(|ends| ends.left_at.clone());
         for leg in way.into_iter().chain(left).flatten() {
             self.expire_ready(now, leg);

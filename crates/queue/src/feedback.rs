@@ -39,10 +39,10 @@ pub enum Bearing {
 
 impl Window {
     /// Takes rules; what was learnt stays unless they changed.
-    pub fn redefine(old: Option<Window>, rules: Option<&ConcurrencyFeedback>) -> Option<Window> {
+    pub fn redefine(old: Option<&Window>, rules: Option<&ConcurrencyFeedback>) -> Option<Window> {
         let rules = Rules::from(rules?);
         let fresh = Window { rules, connections: rules.initial, failures: 0, closed_until: Instant::ZERO };
-        Some(old.filter(|old| old.rules == rules).unwrap_or(fresh))
+        Some(old.filter(|old| old.rules == rules).copied().unwrap_or(fresh))
     }
 
     /// Connections there may be, never none.
@@ -141,9 +141,9 @@ mod tests {
         let mut learnt = window();
         note(&mut learnt, Bearing::Defers, 3);
         let rules = ConcurrencyFeedback { failures_before_suspension: 3, ..ConcurrencyFeedback::default() };
-        assert_eq!(Window::redefine(Some(learnt), Some(&rules)).map(|w| w.connections()), Some(2));
+        assert_eq!(Window::redefine(Some(&learnt), Some(&rules)).map(|w| w.connections()), Some(2));
         let other = ConcurrencyFeedback { initial: 9, ..rules };
-        assert_eq!(Window::redefine(Some(learnt), Some(&other)).map(|w| w.connections()), Some(9));
-        assert!(Window::redefine(Some(learnt), None).is_none());
+        assert_eq!(Window::redefine(Some(&learnt), Some(&other)).map(|w| w.connections()), Some(9));
+        assert!(Window::redefine(Some(&learnt), None).is_none());
     }
 }

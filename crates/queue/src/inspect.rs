@@ -50,7 +50,7 @@ impl QueueCore {
     /// The ready queue of that name. Of several (destinations that must not be mixed share a name) the one with the most
     /// messages and connections.
     pub fn ready_view(&self, now: Now, name: &str) -> Option<ReadyView> {
-        let namesakes = self.ready.iter().filter(|(_, ready)| &*ready.name == name);
+        let namesakes = self.ready.iter().filter(|(_, ready)| &*ready.name == name).map(|(key, ready)| (key, &**ready));
         let busiest = |(key, ready): &(&ReadyKey, &ReadyQueue)| {
             (ready.messages.len() + ready.connections.len(), std::cmp::Reverse(**key))
         };

@@ -14,9 +14,12 @@ use hashbrown::hash_map::Entry;
 use message::Message;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The messages of one ready queue.
+/// The messages of one ready queue. Most queues have none at a time, and then they take no room.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct Line(Option<Box<Flows>>);
+
+#[derive(Debug, Default)]
+struct Flows {
     /// The messages of each queue.
     flows: HashMap<QueueKey, List>,
     /// Flows of small queues, in turn.
@@ -44,22 +47,105 @@ struct Turn {
 impl Line {
     /// How many messages.
     pub fn len(&self) -> usize {
-        self.len
+        self.0.as_ref().map_or(0, |flows| flows.len)
     }
 
     /// True when there is none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     /// True when one of them is nowhere but in memory.
     pub fn has_volatile(&self) -> bool {
-        self.flows.values().any(List::has_volatile)
+        self.0.as_ref().is_some_and(|flows| flows.flows.values().any(List::has_volatile))
     }
 
     /// Puts a message at the end of its queue's flow, or by its deadline before those that have none; `is_small`: that queue
     /// has few messages now.
     pub fn push_back(
+        &mut self,
+        messages: &mut Messages,
+        queue: QueueKey,
+        slot: SlotNumber,
+        of: (bool, Option<WallTime>),
+    ) {
+        self.0.get_or_insert_default().push_back(messages, queue, slot, of);
+    }
+
+    /// Puts a message back that nobody tried: it goes next of its flow but for earlier deadlines, and its flow soon.
+    pub fn push_front(
+        &mut self,
+        messages: &mut Messages,
+        queue: QueueKey,
+        slot: SlotNumber,
+        deadline: Option<WallTime>,
+    ) {
+        self.0.get_or_insert_default().push_front(messages, queue, slot, deadline);
+    }
+
+    /// The message that goes next. `is_small` tells which queues have few messages now.
+    pub fn pop_front(&mut self, messages: &mut Messages, is_small: impl Fn(QueueKey) -> bool) -> Option<SlotNumber> {
+        self.0.as_mut()?.pop_front(messages, is_small)
+    }
+
+    /// Moves messages that are too old from the head of each flow behind those of `to`; how many.
+    pub fn move_expired(
+        &mut self,
+        messages: &mut Messages,
+        to: &mut List,
+        is_expired: impl Fn(QueueKey, &Message) -> bool,
+    ) -> usize {
+        self.0.as_mut().map_or(0, |flows| flows.move_expired(messages, to, is_expired))
+    }
+
+    /// Moves messages that satisfy `moves`, wherever in their flow they are, behind those of `to`; only flows of which
+    /// `is_asked` says so are walked.
+    pub fn move_those(
+        &mut self,
+        messages: &mut Messages,
+        to: &mut List,
+        is_asked: impl Fn(QueueKey) -> bool,
+        moves: impl Fn(QueueKey, &Message) -> bool,
+    ) {
+        if let Some(flows) = &mut self.0 {
+            flows.move_those(messages, to, is_asked, moves);
+        }
+    }
+
+    /// Moves messages that are in memory only and satisfy `moves` behind those of `to`.
+    pub fn move_volatile(&mut self, messages: &mut Messages, to: &mut List, moves: impl Fn(&Message) -> bool) {
+        if let Some(flows) = &mut self.0 {
+            flows.move_volatile(messages, to, moves);
+        }
+    }
+
+    /// Every message, in no particular order.
+    pub fn iter<'a>(&'a self, messages: &'a Messages) -> impl Iterator<Item = &'a Message> {
+        self.0.iter().flat_map(|flows| flows.flows.values()).flat_map(|flow| messages.iter(flow))
+    }
+
+    /// The messages of one queue, in order.
+    pub fn of<'a>(&'a self, messages: &'a Messages, queue: QueueKey) -> impl Iterator<Item = &'a Message> {
+        self.flow(queue).into_iter().flat_map(|flow| messages.iter(flow))
+    }
+
+    /// Their slots.
+    pub fn slots_of<'a>(&'a self, messages: &'a Messages, queue: QueueKey) -> impl Iterator<Item = SlotNumber> {
+        self.flow(queue).into_iter().flat_map(|flow| messages.slots(flow))
+    }
+
+    /// Gives its room back when it has no message; who went last is forgotten.
+    pub fn rest(&mut self) {
+        self.0.take_if(|flows| flows.len == 0);
+    }
+
+    fn flow(&self, queue: QueueKey) -> Option<&List> {
+        self.0.as_ref()?.flows.get(&queue)
+    }
+}
+
+impl Flows {
+    fn push_back(
         &mut self,
         messages: &mut Messages,
         queue: QueueKey,
@@ -82,14 +168,7 @@ impl Line {
         }
     }
 
-    /// Puts a message back that nobody tried: it goes next of its flow but for earlier deadlines, and its flow soon.
-    pub fn push_front(
-        &mut self,
-        messages: &mut Messages,
-        queue: QueueKey,
-        slot: SlotNumber,
-        deadline: Option<WallTime>,
-    ) {
+    fn push_front(&mut self, messages: &mut Messages, queue: QueueKey, slot: SlotNumber, deadline: Option<WallTime>) {
         let put = |messages: &mut Messages, flow: &mut List| match deadline {
             Some(_) => messages.place(flow, slot, deadline),
             None => messages.put_first(flow, slot),
@@ -104,8 +183,7 @@ impl Line {
         }
     }
 
-    /// The message that goes next. `is_small` tells which queues have few messages now.
-    pub fn pop_front(&mut self, messages: &mut Messages, is_small: impl Fn(QueueKey) -> bool) -> Option<SlotNumber> {
+    fn pop_front(&mut self, messages: &mut Messages, is_small: impl Fn(QueueKey) -> bool) -> Option<SlotNumber> {
         // Those that have grown join the large ones.
         while let Some(queue) = self.small.pop_front_if(|queue| !is_small(*queue)) {
             self.queue_bulk(queue, self.time);
@@ -135,8 +213,7 @@ impl Line {
         Some(slot)
     }
 
-    /// Moves messages that are too old from the head of each flow behind those of `to`; how many.
-    pub fn move_expired(
+    fn move_expired(
         &mut self,
         messages: &mut Messages,
         to: &mut List,
@@ -164,9 +241,7 @@ impl Line {
         to.len() - before
     }
 
-    /// Moves messages that satisfy `moves`, wherever in their flow they are, behind those of `to`; only flows of which
-    /// `is_asked` says so are walked.
-    pub fn move_those(
+    fn move_those(
         &mut self,
         messages: &mut Messages,
         to: &mut List,
@@ -191,8 +266,7 @@ impl Line {
         self.forget_empty();
     }
 
-    /// Moves messages that are in memory only and satisfy `moves` behind those of `to`.
-    pub fn move_volatile(&mut self, messages: &mut Messages, to: &mut List, moves: impl Fn(&Message) -> bool) {
+    fn move_volatile(&mut self, messages: &mut Messages, to: &mut List, moves: impl Fn(&Message) -> bool) {
         // In order of age: equal runs must do equal things.
         let mut queues: Vec<QueueKey> =
             self.flows.iter().filter(|(_, flow)| flow.has_volatile()).map(|(queue, _)| *queue).collect();
@@ -221,21 +295,6 @@ impl Line {
         if self.ends.len() > 2 * self.flows.len() + ENDS_MIN {
             self.ends.retain(|_, end| *end > self.time);
         }
-    }
-
-    /// Every message, in no particular order.
-    pub fn iter<'a>(&'a self, messages: &'a Messages) -> impl Iterator<Item = &'a Message> {
-        self.flows.values().flat_map(|flow| messages.iter(flow))
-    }
-
-    /// The messages of one queue, in order.
-    pub fn of<'a>(&'a self, messages: &'a Messages, queue: QueueKey) -> impl Iterator<Item = &'a Message> {
-        self.flows.get(&queue).into_iter().flat_map(|flow| messages.iter(flow))
-    }
-
-    /// Their slots.
-    pub fn slots_of<'a>(&'a self, messages: &'a Messages, queue: QueueKey) -> impl Iterator<Item = SlotNumber> {
-        self.flows.get(&queue).into_iter().flat_map(|flow| messages.slots(flow))
     }
 
     fn queue_bulk(&mut self, queue: QueueKey, start: u64) {
@@ -426,6 +485,9 @@ mod tests {
         let mut list = List::default();
         rig.line.move_volatile(&mut rig.messages, &mut list, |_| true);
         assert_eq!((list.len(), rig.line.len()), (4, 0));
-        assert!(rig.line.small.is_empty() && rig.line.bulk.is_empty() && rig.line.flows.is_empty());
+        let flows = rig.line.0.as_ref().expect("messages came");
+        assert!(flows.small.is_empty() && flows.bulk.is_empty() && flows.flows.is_empty());
+        rig.line.rest();
+        assert!(rig.line.0.is_none(), "no room is kept for none");
     }
 }

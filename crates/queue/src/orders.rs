@@ -263,7 +263,7 @@ impl QueueCore {
     }
 
     /// Gives a new queue the orders it is under.
-    pub(crate) fn orders_for(&self, name: &str) -> Vec<Arc<Order>> {
+    pub(crate) fn orders_for(&self, name: &str) -> Box<[Arc<Order>]> {
         let matches = |s: &&Standing| s.names(name);
         self.orders.standing.iter().filter(matches).map(|s| s.order.clone()).collect()
     }

@@ -7,10 +7,10 @@
 /// The state of one walk over a pool's weights.
 #[derive(Clone, Debug)]
 pub struct Rotation {
-    weights: Vec<u32>,
+    weights: Box<[u32]>,
     step: u32,
     heaviest: u32,
-    index: usize,
+    index: u32,
     current: u32,
 }
 
@@ -21,7 +21,8 @@ impl Rotation {
         let weights: Vec<u32> = weights.into_iter().map(|weight| weight.div_ceil(scale)).collect();
         let step = weights.iter().copied().filter(|w| *w > 0).fold(0, gcd);
         let heaviest = weights.iter().copied().max().unwrap_or(0);
-        Rotation { index: weights.len().saturating_sub(1), weights, step, heaviest, current: 0 }
+        let index = weights.len().saturating_sub(1) as u32;
+        Rotation { index, weights: weights.into(), step, heaviest, current: 0 }
     }
 
     /// The weights it walks over, in the order of the sources.
@@ -36,12 +37,13 @@ impl Rotation {
         }
         let rounds = self.weights.len() * (self.heaviest / self.step) as usize;
         for _ in 0..rounds {
-            self.index = (self.index + 1) % self.weights.len();
-            if self.index == 0 {
+            self.index = (self.index + 1) % self.weights.len() as u32;
+            let index = self.index as usize;
+            if index == 0 {
                 self.current = if self.current <= self.step { self.heaviest } else { self.current - self.step };
             }
-            if self.weights[self.index] >= self.current && usable(self.index) {
-                return Some(self.index);
+            if self.weights[index] >= self.current && usable(index) {
+                return Some(index);
             }
         }
         None

@@ -239,7 +239,7 @@ pub(crate) fn refresh(
 /// True when one of its ways has room and may be chosen.
 fn has_way(
     queue: &ScheduledQueue,
-    ready: &HashMap<ReadyKey, ReadyQueue>,
+    ready: &HashMap<ReadyKey, Box<ReadyQueue>>,
     (rates, sources): (&SharedRates, &Sources),
     now: Instant,
 ) -> bool {
@@ -250,7 +250,7 @@ fn has_way(
         };
         ready.has_room(is_small) && may()
     };
-    queue.route.as_ref().is_some_and(|way| way.legs.iter().filter_map(|leg| ready.get(leg)).any(is_open))
+    queue.route.as_ref().is_some_and(|way| way.legs.iter().filter_map(|leg| ready.get(leg)).any(|ready| is_open(ready)))
 }
 
 /// What a walk over the ways of a queue found.
@@ -268,7 +268,7 @@ struct Choice {
 
 fn choose(
     queue: &mut ScheduledQueue,
-    ready: &HashMap<ReadyKey, ReadyQueue>,
+    ready: &HashMap<ReadyKey, Box<ReadyQueue>>,
     (rates, sources): (&SharedRates, &Sources),
     now: Instant,
 ) -> Choice {

@@ -107,7 +107,7 @@ pub(crate) struct ReadyQueue {
     /// No new connection before this moment.
     pub opens_after: Instant,
     /// How many connections its destination bears, when that is to be learnt.
-    pub window: Option<Window>,
+    pub window: Option<Box<Window>>,
     /// It sends nothing before this moment: an order.
     pub suspended_until: Instant,
     /// When those who wait are called because the source may be chosen again.
@@ -124,8 +124,6 @@ pub(crate) struct ReadyQueue {
     pub leases: LeaseSet,
     /// Those of them that the cluster counts.
     pub cluster_leases: LeaseSet,
-    /// The connection for which the cluster is asked.
-    pub leasing: Option<usize>,
     /// The cluster had no lease: it is asked again then.
     pub leases_after: Instant,
     pub last_used: Instant,
@@ -139,6 +137,8 @@ pub(crate) struct Connection {
     pub taken: usize,
     /// What it took of what others need too.
     pub leases: LeaseSet,
+    /// The cluster is asked for its lease.
+    pub is_leasing: bool,
     /// The cluster has given its lease to somebody else: it takes nothing more.
     pub is_lost: bool,
 }
@@ -152,7 +152,6 @@ impl ReadyQueue {
             selection_rates: Rates::default(),
             leases: LeaseSet::default(),
             cluster_leases: LeaseSet::default(),
-            leasing: None,
             leases_after: Instant::ZERO,
             leg,
             messages: Line::default(),
@@ -225,12 +224,17 @@ impl ReadyQueue {
 
     /// When it may send again: an order, or a destination that is dead.
     pub fn closed_until(&self) -> Instant {
-        self.suspended_until.max(self.window.map_or(Instant::ZERO, |window| window.closed_until()))
+        self.suspended_until.max(self.window.as_ref().map_or(Instant::ZERO, |window| window.closed_until()))
     }
 
     /// True when there are more connections than the destination bears.
     pub fn has_too_many(&self) -> bool {
-        self.window.is_some_and(|window| self.connections.len() > window.connections())
+        self.window.as_ref().is_some_and(|window| self.connections.len() > window.connections())
+    }
+
+    /// True while the cluster is asked for one of its connections.
+    pub fn is_leasing(&self) -> bool {
+        self.connections.iter().any(|(_, connection)| connection.is_leasing)
     }
 
     /// How long a connection may be held with nothing to do.
@@ -242,7 +246,7 @@ impl ReadyQueue {
     /// more than there are messages (KumoMTA behaviour); at once as many as may be with `aggressive_connection_opening`.
     pub fn wanted_connections(&self) -> usize {
         let waiting = self.messages.len();
-        let borne = self.window.map_or(u64::MAX, |window| window.connections() as u64);
+        let borne = self.window.as_ref().map_or(u64::MAX, |window| window.connections() as u64);
         let limit = self.leg.path.connection_limit.limit.min(borne);
         if self.leg.path.aggressive_connection_opening {
             return usize::try_from(limit).unwrap_or(usize::MAX).min(waiting);
@@ -254,9 +258,19 @@ impl ReadyQueue {
 
     /// True when nothing refers to this queue, nobody waits in it, and nothing is lost with it: not that its destination is dead.
     pub fn is_unused(&self, now: Instant) -> bool {
-        let is_dead = self.window.is_some_and(|window| now < window.closed_until());
+        let is_dead = self.window.as_ref().is_some_and(|window| now < window.closed_until());
         let nobody_waits = self.waiters.is_empty() && self.small_waiters.is_empty();
         self.messages.is_empty() && nobody_waits && self.connections.is_empty() && !is_dead
+    }
+
+    /// Gives back the room that messages and connections took, once there is none of either.
+    pub fn rest(&mut self) {
+        if self.messages.is_empty() && self.connections.is_empty() {
+            self.messages.rest();
+            (self.connections, self.idle) = (Slab::new(), VecDeque::new());
+            self.waiters.shrink_to_fit();
+            self.small_waiters.shrink_to_fit();
+        }
     }
 
     /// Spaces out attempts to reach a destination that does not answer.
@@ -286,7 +300,7 @@ impl ReadyQueue {
         let name = || format!("kumomta.source_selection_rate.{name}.{source}");
         let of_source = (path.source_selection_rate.as_ref(), name);
         self.selection_rates.redefine(of_source, &path.additional_source_selection_rates, rates);
-        self.window = Window::redefine(self.window, path.concurrency_feedback.as_ref());
+        self.window = Window::redefine(self.window.as_deref(), path.concurrency_feedback.as_ref()).map(Box::new);
         self.set_leases(rates);
     }
 }

@@ -15,9 +15,9 @@ use crate::schedule::End;
 use crate::shared::{Rates, SharedRates};
 use clock::{Duration, Instant, Now, WallTime};
 use config::{QueueConfig, RefreshStrategy};
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use message::{Message, MessageId, TlsDemand};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The queue itself; `QueueCore` drives it.
@@ -44,14 +44,14 @@ pub(crate) struct ScheduledQueue {
     /// More can be promoted than one visit may do; it goes on at the next tick.
     pub unfinished: bool,
     /// Ready queues in whose `waiters` this queue stands, once each.
-    pub waits_at: HashSet<ReadyKey>,
+    pub waits_at: BTreeSet<ReadyKey>,
     /// No promotion before this moment (`max_message_rate`).
     pub promotes_after: Instant,
     pub message_rate: Rates,
     /// The way whose source is being asked for: the turn is its, if it may be chosen.
     pub picked: Option<ReadyKey>,
     /// Orders that name this queue.
-    pub orders: Vec<Arc<Order>>,
+    pub orders: Box<[Arc<Order>]>,
     /// Messages that end at a time of their own.
     pub expiries: Option<Box<Ends>>,
     /// When the first of those is looked at; in the past when no timer is set for them.
@@ -81,7 +81,7 @@ pub(crate) enum Fate {
 /// A route as the queue uses it: ready queues by key and the walk over their weights.
 #[derive(Debug)]
 pub(crate) struct Way {
-    pub legs: Vec<ReadyKey>,
+    pub legs: Box<[ReadyKey]>,
     pub rotation: Rotation,
 }
 
@@ -102,11 +102,11 @@ impl ScheduledQueue {
             waiting: 0,
             due: List::default(),
             unfinished: false,
-            waits_at: HashSet::new(),
+            waits_at: BTreeSet::new(),
             promotes_after: Instant::ZERO,
             message_rate: Rates::default(),
             picked: None,
-            orders: Vec::new(),
+            orders: Box::default(),
             expiries: None,
             expires_at: Instant::ZERO,
             is_in_line: false,

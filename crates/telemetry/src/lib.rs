@@ -1,16 +1,20 @@
 //! What the program tells about itself: log segments and metrics.
 //!
 //! Owns [`LogWriter`] (KumoMTA's zstd segments of JSON records, written by a thread of its own)
-//! and [`Metrics`] (a registry with KumoMTA's names). In: records and counts; out: files and the
+//! and [`Metrics`] (a registry with KumoMTA's names; what has a series a queue is [`Tallies`] and [`Exposition`]). In: records and counts; out: files and the
 //! text of `/metrics`. Logging never blocks a delivery unless the disk is so slow that the
 //! configured back pressure is reached.
 //!
 //! Deliberately absent: what is logged (engine), hooks and streams (a later layer).
 
+mod exposition;
 pub mod log;
 pub mod metrics;
 mod reserve;
 mod segment;
+mod tallies;
 
+pub use exposition::{Exposition, Kind};
 pub use log::{LogError, LogWriter};
 pub use metrics::Metrics;
+pub use tallies::{Tallies, Tally};

@@ -4,10 +4,11 @@
 //! are handles that live with whoever counts; gauges that mirror queues are filled in when
 //! somebody scrapes, so that they cost the mail path nothing.
 
+use crate::tallies::Tallies;
 use prometheus::{Encoder, Histogram, HistogramOpts, IntGaugeVec, Opts, Registry, TextEncoder};
 use std::sync::Arc;
 
-pub use prometheus::{IntCounter, IntCounterVec, IntGauge};
+pub use prometheus::{Error, IntCounter, IntCounterVec, IntGauge};
 
 /// The registry and every family in it.
 #[derive(Clone)]
@@ -18,12 +19,8 @@ pub struct Families {
     registry: Registry,
     /// Messages received, by listener service.
     pub total_messages_received: IntCounterVec,
-    /// Recipients delivered.
-    pub total_messages_delivered: IntCounterVec,
-    /// Transient failures.
-    pub total_messages_transfail: IntCounterVec,
-    /// Permanent failures.
-    pub total_messages_fail: IntCounterVec,
+    /// What became of messages, by ready queue.
+    pub tallies: Tallies,
     /// Connections ever opened, either way.
     pub total_connection_count: IntCounterVec,
     /// Outbound connections ended because nothing went on, by service.
@@ -36,10 +33,6 @@ pub struct Families {
     pub smtp_server_rejections: IntCounterVec,
     /// Open connections, either way.
     pub connection_count: IntGaugeVec,
-    /// Messages in ready queues.
-    pub ready_count: IntGaugeVec,
-    /// Messages in each scheduled queue.
-    pub scheduled_count: IntGaugeVec,
     /// Messages sent back to their scheduled queue by `throttle_insert_ready_queue`.
     pub delayed_due_to_throttle_insert_ready: IntCounterVec,
     /// Messages in all scheduled queues.
@@ -97,9 +90,7 @@ impl Metrics {
         let r = &registry;
         let families = Families {
             total_messages_received: counters(r, "total_messages_received", "messages received", &["service"])?,
-            total_messages_delivered: counters(r, "total_messages_delivered", "recipients delivered", &["service"])?,
-            total_messages_transfail: counters(r, "total_messages_transfail", "transient failures", &["service"])?,
-            total_messages_fail: counters(r, "total_messages_fail", "permanent failures", &["service"])?,
+            tallies: Tallies::default(),
             total_connection_count: counters(r, "total_connection_count", "connections ever opened", &["service"])?,
             dane_result_count: counters(r, "dane_result_count", "hosts looked at for DANE", &["result"])?,
             dispatcher_watchdog_aborted_total: counters(
@@ -111,8 +102,6 @@ impl Metrics {
             total_connections_denied: counters(r, "total_connections_denied", "connections refused", &["service"])?,
             smtp_server_rejections: counters(r, "smtp_server_rejections", "Rejection records", &["service"])?,
             connection_count: gauges(r, "connection_count", "open connections", &["service"])?,
-            ready_count: gauges(r, "ready_count", "messages in ready queues", &["service"])?,
-            scheduled_count: gauges(r, "scheduled_count", "messages in a scheduled queue", &["queue"])?,
             delayed_due_to_throttle_insert_ready: counters(
                 r,
                 "delayed_due_to_throttle_insert_ready",
@@ -151,7 +140,7 @@ impl Metrics {
         Ok(Metrics(Arc::new(families)))
     }
 
-    /// The text of `/metrics`, limited to names that begin with `prefix`.
+    /// The text of what is in the registry, limited to names that begin with `prefix`.
     pub fn text(&self, prefix: &str) -> Result<String, prometheus::Error> {
         let mut families = self.0.registry.gather();
         families.retain(|family| family.name().starts_with(prefix));
@@ -207,10 +196,10 @@ mod tests {
     fn names_are_exact_and_registries_are_apart() {
         let metrics = Metrics::new().expect("a sound table");
         let other = Metrics::new().expect("a second registry");
-        metrics.total_messages_delivered.with_label_values(&["smtp_client"]).inc_by(3);
+        metrics.total_messages_received.with_label_values(&["esmtp_listener"]).inc_by(3);
         let text = metrics.text("total_messages").expect("encodes");
-        assert!(text.contains("\ntotal_messages_delivered{service=\"smtp_client\"} 3\n"), "{text}");
+        assert!(text.contains("\ntotal_messages_received{service=\"esmtp_listener\"} 3\n"), "{text}");
         assert!(!text.contains("connection_count"), "prefix");
-        assert!(!other.text("").expect("encodes").contains("delivered{"), "counts leak between registries");
+        assert!(!other.text("").expect("encodes").contains("received{"), "counts leak between registries");
     }
 }

@@ -39,9 +39,10 @@ impl Daemon {
         stage: &Stage,
         programs: &Programs,
         name: &str,
+        policy: &str,
         environment: Vec<(&'static str, OsString)>,
     ) -> anyhow::Result<Daemon> {
-        let (kumod, policy) = (programs.kumod.clone(), stage.policy("backlog.lua"));
+        let (kumod, policy) = (programs.kumod.clone(), stage.policy(policy));
         let mut command = daemon_command(&kumod, &policy)?;
         command.envs(environment.iter().cloned()).env(PORT, "0").env(HTTP, ANY_PORT);
         let (program, smtp, http) = launch(stage, name, &mut command)?;

@@ -16,6 +16,7 @@ mod clock_factor;
 mod compare;
 mod daemon;
 mod demo;
+mod destinations;
 mod disk_stat;
 mod disk_watch;
 mod forgetful;
@@ -69,6 +70,8 @@ enum Verb {
     Queue(queue_load::Options),
     /// Measure a large backlog: memory, restarts, limits
     Backlog(backlog::Options),
+    /// Measure what very many destinations cost in memory
+    Destinations(destinations::Options),
     /// Measure disk use while most mail goes at once and some stays
     Reclaim(reclaim::Options),
     /// Measure the relay with and without syncing
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Verb::Spool(options) => spool_load::spool(&options),
         Verb::Queue(options) => queue_load::queue(&options),
         Verb::Backlog(options) => backlog::backlog(&options),
+        Verb::Destinations(options) => destinations::destinations(&options),
         Verb::Reclaim(options) => reclaim::reclaim(&options),
         Verb::SyncCost(options) => sync_cost::sync_cost(&options),
         Verb::Instructions(options) => instructions::instructions(&options),

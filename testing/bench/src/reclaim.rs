@@ -89,7 +89,7 @@ fn play(options: &Options, stage: &Stage, programs: &Programs) -> anyhow::Result
         ("BACKLOG_LIVE", sink.address.to_string().into()),
         ("BACKLOG_BULK", sink.address.to_string().into()),
     ];
-    let mut daemon = Daemon::start(stage, programs, "reclaim", environment)?;
+    let mut daemon = Daemon::start(stage, programs, "reclaim", "backlog.lua", environment)?;
     let watch = DiskWatch::start(&folder.join("data"), daemon.http, options.size as f64)?;
     let order = Order {
         name: "reclaim-fill".to_owned(),

@@ -68,7 +68,7 @@ impl Stage {
         if ["tmpfs", "ramfs"].contains(&mount.kind.as_str()) {
             bail!("--work: {} is on {}, where a sync costs nothing; expected a disk", root.display(), mount.kind);
         }
-        for (name, text) in [("relay.lua", RELAY_POLICY), ("sink.lua", SINK_POLICY), ("backlog.lua", BACKLOG_POLICY)] {
+        for (name, text) in POLICY_TEXTS {
             fs::write(root.join(POLICIES).join(name), text).context("cannot write a policy")?;
         }
         let keys = Keys::make(&root.join(POLICIES))?;
@@ -162,6 +162,9 @@ fn cache_folder() -> anyhow::Result<PathBuf> {
 const SPOOLS: &str = "spool";
 const LOGS: &str = "logs";
 const POLICIES: &str = "policy";
-const RELAY_POLICY: &str = include_str!("../../../bench/policies/relay.lua");
-const BACKLOG_POLICY: &str = include_str!("../../../bench/policies/backlog.lua");
-const SINK_POLICY: &str = include_str!("../../../bench/policies/sink.lua");
+const POLICY_TEXTS: [(&str, &str); 4] = [
+    ("relay.lua", include_str!("../../../bench/policies/relay.lua")),
+    ("sink.lua", include_str!("../../../bench/policies/sink.lua")),
+    ("backlog.lua", include_str!("../../../bench/policies/backlog.lua")),
+    ("destinations.lua", include_str!("../../../bench/policies/destinations.lua")),
+];

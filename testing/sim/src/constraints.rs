@@ -52,12 +52,12 @@ impl World {
     pub fn urgent_in(&self, ready_name: &str) -> Vec<(Arc<str>, MessageId, WallTime)> {
         let Some(process) = self.process.as_ref().filter(|_| self.report.with_deadline > 0) else { return Vec::new() };
         let mut others =
-            process.queue.ready_counts().filter(|(name, messages, _)| *name != ready_name && *messages > 0);
+            process.queue.ready_counts().filter(|(name, messages, _)| ***name != *ready_name && *messages > 0);
         if others.next().is_some() {
             return Vec::new();
         }
         let now = self.queue_now();
-        let names: Vec<&str> = process.queue.scheduled_counts().map(|(name, _)| name).collect();
+        let names: Vec<&str> = process.queue.scheduled_counts().map(|(name, _)| &**name).collect();
         let listed = names.iter().flat_map(|name| process.queue.list(now, name, LISTED).unwrap_or_default());
         let ready = listed.filter(|listed| listed.place == Place::Ready);
         let deadline = |id: &MessageId| self.ledger.messages.get(id).and_then(|account| account.deadline());

@@ -35,7 +35,7 @@ impl World {
     pub fn watch_limits(&mut self) {
         let Some(process) = &mut self.process else { return };
         let mut wrong = None;
-        for (name, messages, connections) in process.queue.ready_counts() {
+        for (name, messages, connections) in process.queue.ready_counts().map(|(name, m, c)| (&**name, m, c)) {
             let Some(site) = site_of(&self.plan.sites, name) else { continue };
             let (limit, max_ready) = (site.path.connection_limit.limit as usize, site.path.max_ready);
             if connections > limit {
@@ -79,7 +79,7 @@ impl World {
         }
         let Some(process) = &mut self.process else { return };
         let mut events: Vec<(String, ThrottleSpec)> = Vec::new();
-        for (name, messages, _) in process.queue.ready_counts() {
+        for (name, messages) in process.queue.ready_counts().map(|(name, messages, _)| (&**name, messages)) {
             let taken = moved.as_ref().filter(|(of, _)| **of == *name).map(|(_, moved)| *moved);
             let (left, came) = match taken {
                 Some(Moved::Taken(_)) => (1, 0),
@@ -183,7 +183,7 @@ fn strange_connection(process: &Process) -> Option<String> {
     let mut open: BTreeMap<&str, u64> = BTreeMap::new();
     process.outbound.values().for_each(|o| *open.entry(&o.opening.ready_name).or_default() += 1);
     open.into_iter().find_map(|(name, count)| {
-        let known = process.queue.ready_counts().find(|(n, ..)| *n == name).map_or(0, |(_, _, c)| c);
+        let known = process.queue.ready_counts().find(|(n, ..)| ***n == *name).map_or(0, |(_, _, c)| c);
         (count as usize > known).then(|| format!("{name}: {count} connections exist, the queue knows {known}"))
     })
 }

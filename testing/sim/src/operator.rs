@@ -101,8 +101,8 @@ impl World {
     fn draw_order(&mut self) -> Action {
         let process = self.process.as_ref().expect("only asked of a living server");
         let names = |found: &QueueCore| -> (Vec<String>, Vec<String>) {
-            let mut queues: Vec<String> = found.scheduled_counts().map(|(name, _)| name.to_owned()).collect();
-            let mut ready: Vec<String> = found.ready_counts().map(|(name, ..)| name.to_owned()).collect();
+            let mut queues: Vec<String> = found.scheduled_counts().map(|(name, _)| name.to_string()).collect();
+            let mut ready: Vec<String> = found.ready_counts().map(|(name, ..)| name.to_string()).collect();
             queues.sort();
             ready.sort();
             (queues, ready)

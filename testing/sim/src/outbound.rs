@@ -461,7 +461,7 @@ impl World {
         let name = name.map(|outbound| outbound.opening.ready_name.clone());
         let give_back = |q: &mut QueueCore, now| {
             q.give_back(now, conn, queued);
-            q.ready_counts().map(|(name, messages, _)| (name.to_owned(), messages)).collect::<Vec<_>>()
+            q.ready_counts().map(|(name, messages, _)| (name.to_string(), messages)).collect::<Vec<_>>()
         };
         let counts = self.visit_queue(give_back, |_| Some((name?, Moved::GivenBack(id))));
         let Some(process) = &mut self.process else { return };

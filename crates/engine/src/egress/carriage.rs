@@ -25,9 +25,9 @@ pub(crate) enum Carriage {
     /// To a connection object of the policy.
     CustomLua {
         /// Its constructor and its batches.
-        protocol: CustomLuaProtocol,
+        protocol: Box<CustomLuaProtocol>,
         /// The constructor's arguments: of the queue for which the route was found (KumoMTA behaviour: one of them).
-        parts: QueueParts,
+        parts: Box<QueueParts>,
     },
     /// Into Maildirs.
     Maildir(Arc<Template>),
@@ -40,7 +40,7 @@ impl Carriage {
     pub fn of(protocol: &QueueProtocol, queue: QueueName) -> Result<Option<Carriage>, PlaceError> {
         match protocol {
             QueueProtocol::CustomLua(lua) => {
-                Ok(Some(Carriage::CustomLua { protocol: lua.clone(), parts: parts_of(queue) }))
+                Ok(Some(Carriage::CustomLua { protocol: Box::new(lua.clone()), parts: Box::new(parts_of(queue)) }))
             }
             QueueProtocol::Maildir(maildir) => Ok(Some(Carriage::Maildir(Arc::new(Template::new(maildir)?)))),
             QueueProtocol::Xfer(xfer) => Ok(Some(Carriage::Xfer(xfer.target.clone()))),

@@ -65,7 +65,7 @@ impl Carrier {
         match carriage {
             Carriage::Smtp { .. } => Err(Reply::new(451, "4.3.5 KumoMTA internal: SMTP takes no messages by calls")),
             Carriage::CustomLua { protocol, parts } => {
-                CourierCarrier::open(engine, protocol, parts.clone()).await.map(Carrier::Courier)
+                CourierCarrier::open(engine, protocol, (**parts).clone()).await.map(Carrier::Courier)
             }
             Carriage::Maildir(template) => Ok(Carrier::Maildir(MaildirCarrier::new(engine, template.clone()))),
             Carriage::Xfer(target) => XferCarrier::open(engine, target).await.map(Carrier::Xfer),

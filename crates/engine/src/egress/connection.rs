@@ -12,7 +12,7 @@ use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
 use crate::egress::routing::wire_reply;
 use crate::egress::service::{protocol_of, service};
 use crate::engine::Engine;
-use crate::settle::{AttemptFacts, Counts, Handover};
+use crate::settle::{AttemptFacts, Handover};
 use config::{EgressPath, IpLookupStrategy, ReconnectStrategy};
 use message::{Message, MessageId};
 use net::Stream;
@@ -27,6 +27,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
+use telemetry::Tally;
 use tokio::sync::Notify;
 
 /// How a session on one host ended.
@@ -273,15 +274,9 @@ impl Engine {
     pub(crate) fn forget_counts(&self, ready_name: &str) {
         let service = service(ready_name);
         let metrics = &self.metrics;
-        for family in [
-            &metrics.total_messages_delivered,
-            &metrics.total_messages_transfail,
-            &metrics.total_messages_fail,
-            &metrics.dispatcher_watchdog_aborted_total,
-        ] {
-            // Absent when nothing was ever sent there.
-            let _ = family.remove_label_values(&[&service]);
-        }
+        metrics.tallies.forget(ready_name);
+        // Absent when none of its connections was ever ended so.
+        let _ = metrics.dispatcher_watchdog_aborted_total.remove_label_values(&[&service]);
     }
 
     /// A connection of that ready queue was ended because nothing went on.
@@ -299,17 +294,10 @@ impl Engine {
         busy.filter_map(|held| held.shutdown_timeout).max().unwrap_or_default()
     }
 
-    /// Outcome counters of a ready queue, and of all of them.
-    pub(crate) fn counts(&self, ready_name: &str) -> Counts {
-        let service = service(ready_name);
-        let both = |family: &telemetry::metrics::IntCounterVec| {
-            [family.with_label_values(&[protocol_of(ready_name)]), family.with_label_values(&[&service])]
-        };
-        Counts {
-            delivered: both(&self.metrics.total_messages_delivered),
-            transfail: both(&self.metrics.total_messages_transfail),
-            fail: both(&self.metrics.total_messages_fail),
-        }
+    /// Tallies of outcomes: of all ready queues of that protocol, and of this one.
+    pub(crate) fn counts(&self, ready_name: &Arc<str>) -> [Arc<Tally>; 2] {
+        let tallies = &self.metrics.tallies;
+        [tallies.of_protocol(protocol_of(ready_name)), tallies.of_queue(ready_name)]
     }
 }
 

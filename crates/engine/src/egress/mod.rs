@@ -5,6 +5,7 @@ pub(crate) mod broken_tls;
 pub(crate) mod carriage;
 mod carrier;
 mod cluster;
+pub(crate) mod common;
 pub(crate) mod connection;
 mod courier;
 mod delivery;

@@ -73,7 +73,10 @@ impl Engine {
         if !self.interest.has(Event::QueueConfig) {
             return Ok(Arc::default());
         }
-        self.policy.get_queue_config(parts_of(QueueName::parse(name))).await.map(Arc::new)
+        self.policy
+            .get_queue_config(parts_of(QueueName::parse(name)))
+            .await
+            .map(|config| self.common.queue_configs.share(Box::new(config)))
     }
 
     async fn find_route(&self, name: &str, config: &QueueConfig, tls: TlsDemand) -> Result<Route, RouteFailure> {
@@ -82,7 +85,7 @@ impl Engine {
         let (destination, site) = self.destination(&parsed, config, tls).await?;
         let protocol = suffix(&config.protocol);
         let pool = self.pool(config.egress_pool()).await.map_err(|e| policy_failure(&e))?;
-        let pool_name: Arc<str> = config.egress_pool().into();
+        let pool_name = self.common.pools.share(config.egress_pool());
         let mut legs = Vec::with_capacity(pool.entries.len());
         let mut fresh_for = FRESH_MAX.min(pool.ttl.get());
         for entry in &pool.entries {
@@ -91,13 +94,16 @@ impl Engine {
             let (kept, epoch) = self.with_queue(|q, _| (q.kept_path(&ready_name, destination.identity()), q.epoch()));
             let path = match kept {
                 Some(path) => path,
-                None => self.path(domain, &entry.name, &site).await.map(Arc::new).map_err(|e| policy_failure(&e))?,
+                None => {
+                    let path = self.path(domain, &entry.name, &site).await.map_err(|e| policy_failure(&e))?;
+                    self.common.paths.share(Box::new(path))
+                }
             };
             fresh_for = fresh_for.min(source.ttl.get());
             if path.refresh_strategy == RefreshStrategy::Ttl {
                 fresh_for = fresh_for.min(path.refresh_interval.get());
             }
-            let (source, pool) = (Arc::new(source), pool_name.clone());
+            let (source, pool) = (self.common.sources.share(Box::new(source)), pool_name.clone());
             let leg = Leg { source, pool, path, destination: destination.clone(), epoch };
             legs.push((ready_name, entry.weight, leg));
         }
@@ -127,7 +133,8 @@ impl Engine {
             let exchangers = listed(&smtp.mx_list)
                 .map_err(|text| failure(Why::FailedToInsertIntoReadyQueue, 451, EnhancedCode::new(4, 4, 4), text))?;
             let exchangers = if smtp.treat_mx_list_as_secure { exchangers.trusted() } else { exchangers };
-            let identity = format!("{:?}{}", smtp.mx_list, identity(&exchangers, tls));
+            let addresses: Vec<String> = smtp.mx_list.iter().map(address_of).collect();
+            let identity = format!("{}{}", addresses.join(","), identity(&exchangers, tls));
             let destination =
                 Destination::new(&identity, Arc::new(Carriage::Smtp { hosts: Arc::new(exchangers), tls }));
             return Ok((destination, format!("mx_list:{}", labels.join(","))));
@@ -193,6 +200,15 @@ fn identity(exchangers: &MailExchangers, tls: TlsDemand) -> String {
     };
     let of_senders = tls.word().map(|word| format!(" {word}")).unwrap_or_default();
     of_domain + &of_senders
+}
+
+/// What the label of an entry of `mx_list` does not say.
+fn address_of(entry: &MxListEntry) -> String {
+    match entry {
+        MxListEntry::Named { ip, port: Some(port), .. } => std::net::SocketAddr::new(*ip, *port).to_string(),
+        MxListEntry::Named { ip, port: None, .. } => ip.to_string(),
+        MxListEntry::Host { .. } | MxListEntry::Literal { .. } => String::new(),
+    }
 }
 
 /// True when an attacker on the way cannot have named the hosts: DNSSEC or an MTA-STS policy vouches for them, or no MX

@@ -64,10 +64,13 @@ impl Default for MxCacheLimits {
 /// A domain's place in the cache: empty while the first one asks.
 type Slot = OnceCell<Outcome>;
 
+/// Small: there is one for each destination, and errors are rare.
+type Found = Result<Arc<MailExchangers>, Box<RouteError>>;
+
 struct Outcome {
-    result: Result<Arc<MailExchangers>, RouteError>,
+    result: Found,
     /// The same without a look at MTA-STS policies.
-    without_policy: Result<Arc<MailExchangers>, RouteError>,
+    without_policy: Found,
     good_until: Instant,
 }
 
@@ -103,13 +106,13 @@ impl MxCache {
     async fn resolve(
         &self,
         domain: &RoutingDomain,
-        pick: impl FnOnce(&Outcome) -> Result<Arc<MailExchangers>, RouteError>,
+        pick: impl FnOnce(&Outcome) -> Found,
     ) -> Result<Arc<MailExchangers>, RouteError> {
         let Some(name) = domain.fqdn() else {
             return MailExchangers::from_answer(domain, Err(DnsError::NoData)).map(Arc::new);
         };
         let slot = self.slot(domain, Instant::now());
-        pick(slot.get_or_init(|| self.look_up(domain, &name)).await)
+        pick(slot.get_or_init(|| self.look_up(domain, &name)).await).map_err(|error| *error)
     }
 
     /// The addresses of every host of `exchangers`, in their order. Hosts are asked for side by side, so one that does not
@@ -192,12 +195,14 @@ impl MxCache {
 
     async fn look_up(&self, domain: &RoutingDomain, name: &str) -> Outcome {
         let (answer, records) = self.ask_mx(name).await;
-        let without_policy = MailExchangers::from_answer(domain, answer).map(Arc::new);
+        let without_policy = MailExchangers::from_answer(domain, answer).map(Arc::new).map_err(Box::new);
         let (result, sts_good_for) = match (&without_policy, &self.sts) {
             (Ok(exchangers), Some(policies)) if !exchangers.is_null_mx() => {
                 let found = policies.of(name, records).await;
                 let judged = match &found.policy {
-                    Some(policy) => MailExchangers::clone(exchangers).under_policy(policy).map(Arc::new),
+                    Some(policy) => {
+                        MailExchangers::clone(exchangers).under_policy(policy).map(Arc::new).map_err(Box::new)
+                    }
                     None => Ok(Arc::clone(exchangers)),
                 };
                 (judged, found.good_for)

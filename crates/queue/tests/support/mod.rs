@@ -124,7 +124,7 @@ impl Rig {
 
     /// Names and messages of ready queues, by name.
     pub fn ready(&self) -> Vec<(String, usize)> {
-        let mut ready: Vec<_> = self.core.ready_counts().map(|(name, count, _)| (name.to_owned(), count)).collect();
+        let mut ready: Vec<_> = self.core.ready_counts().map(|(name, count, _)| (name.to_string(), count)).collect();
         ready.sort();
         ready
     }

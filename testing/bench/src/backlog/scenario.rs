@@ -113,7 +113,7 @@ impl<'a> Play<'a> {
             ("BACKLOG_LIVE", witness.address.to_string().into()),
             ("BACKLOG_BULK", witness.address.to_string().into()),
         ];
-        let mut daemon = Daemon::start(stage, programs, &name, Limits::CLOSED.set_in(environment))?;
+        let mut daemon = Daemon::start(stage, programs, &name, "backlog.lua", Limits::CLOSED.set_in(environment))?;
         // One message through, so that what the first one needs is not counted as part of the backlog.
         let probe = Probe::start(runtime, daemon.smtp, &format!("{name}-first"));
         until("the first message", START_LIMIT, || {
