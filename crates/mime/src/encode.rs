@@ -80,6 +80,9 @@ fn check_name(name: &str) -> Result<(), HeaderError> {
     if name.len() > NAME_BYTES_MAX {
         return Err(HeaderError::NameTooLong { len: name.len(), max: NAME_BYTES_MAX });
     }
+    if name.bytes().all(is_name_byte) {
+        return Ok(());
+    }
     match name.chars().find(|&c| !u8::try_from(c).is_ok_and(is_name_byte)) {
         None => Ok(()),
         Some(found) => Err(HeaderError::BadName { name: name.to_owned(), found }),
@@ -125,12 +128,14 @@ fn check_len(name: &str, len: usize) -> Result<(), HeaderError> {
 }
 
 fn push_with_crlf(value: &[u8], out: &mut Vec<u8>) {
-    for (number, line) in value.split(|&b| b == b'\n').enumerate() {
-        if number > 0 {
-            out.extend_from_slice(b"\r\n");
-        }
+    let mut rest = value;
+    while let Some(lf) = memchr::memchr(b'\n', rest) {
+        let line = &rest[..lf];
         out.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
+        out.extend_from_slice(b"\r\n");
+        rest = &rest[lf + 1..];
     }
+    out.extend_from_slice(rest.strip_suffix(b"\r").unwrap_or(rest));
 }
 
 /// Folds at white space so that lines stay within [`WRAP_SOFT`]; a longer word is cut at

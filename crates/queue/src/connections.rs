@@ -241,7 +241,7 @@ impl QueueCore {
             }
             // The cluster is asked for one connection after the other.
             let asks = !ready.cluster_leases.is_empty() && !self.rates.grants.is_away();
-            if asks && (ready.is_leasing() || now.mono < ready.leases_after) {
+            if asks && (now.mono < ready.leases_after || ready.is_leasing()) {
                 return;
             }
             let alone_from = self.rates.grants.alone_from();

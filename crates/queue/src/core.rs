@@ -31,7 +31,7 @@ use config::{QueueConfig, RefreshStrategy};
 use hashbrown::HashMap;
 use message::{Message, TlsDemand};
 use smtp_wire::{EnhancedCode, Reply};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// A scheduled queue's number; never reused.
@@ -598,18 +598,24 @@ impl QueueCore {
             };
             ready.waiters.retain(&mut waits);
             ready.small_waiters.retain(&mut waits);
+            ready.rest();
         }
         let ready = &mut self.ready;
         let unused = |r: &ReadyQueue| r.is_unused(now) && now.saturating_since(r.last_used) > READY_IDLE_MAX;
-        let effects = &mut self.effects;
+        let mut gone = BTreeSet::new();
         self.ready_by_name.retain(|(name, _), key| {
             let goes = ready.get(key).is_some_and(|ready| unused(ready));
             if goes {
                 ready.remove(key);
-                effects.push(Effect::Forgotten(name.clone()));
+                gone.insert(name.clone());
             }
             !goes
         });
+        // A name whose other destinations go on is not forgotten.
+        if !gone.is_empty() {
+            self.ready_by_name.keys().for_each(|(name, _)| _ = gone.remove(name));
+        }
+        self.effects.extend(gone.into_iter().map(Effect::Forgotten));
     }
 
     /// Looks at everything that waits for something other than a time. Each of those waits has

@@ -74,7 +74,14 @@ impl QueueName {
         if campaign.is_some() || tenant.is_some() {
             text.extend([tenant.unwrap_or(""), "@"]);
         }
-        text.extend(first.domain().chars().flat_map(char::to_lowercase));
+        match first.domain().is_ascii() {
+            true => {
+                let start = text.len();
+                text.push_str(first.domain());
+                text[start..].make_ascii_lowercase();
+            }
+            false => text.extend(first.domain().chars().flat_map(char::to_lowercase)),
+        }
         if let Some(routing_domain) = routing_domain {
             text.extend(["!", routing_domain]);
         }

@@ -3,6 +3,7 @@
 //! Owns [`PeerAddress`] and [`SourceAddress`]. In: names and addresses. Out: their JSON, in which absent parts are left
 //! out. Nothing is resolved or checked here.
 
+use crate::json_object::JsonObject;
 use serde::{Deserialize, Serialize};
 
 /// The other side.
@@ -38,6 +39,24 @@ pub enum ProxyProtocol {
     HaProxy,
     /// SOCKS version 5.
     Socks5,
+}
+
+impl PeerAddress {
+    /// As it is serialized.
+    pub(crate) fn write_members(&self, object: &mut JsonObject) -> serde_json::Result<()> {
+        object.text("name", &self.name)?;
+        object.text("addr", &self.addr)?;
+        if self.is_secure { object.value("is_secure", &true) } else { Ok(()) }
+    }
+}
+
+impl SourceAddress {
+    /// As it is serialized.
+    pub(crate) fn write_members(&self, object: &mut JsonObject) -> serde_json::Result<()> {
+        object.text("address", &self.address)?;
+        object.text_if_any("server", self.server.as_deref())?;
+        self.protocol.map_or(Ok(()), |protocol| object.value("protocol", &protocol))
+    }
 }
 
 #[cfg(test)]

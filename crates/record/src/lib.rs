@@ -7,6 +7,7 @@
 
 mod address;
 mod feedback;
+mod json_object;
 mod log_record;
 mod recipients;
 mod record_type;

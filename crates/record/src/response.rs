@@ -4,6 +4,7 @@
 //! the text on one line without the enhanced code, and the one-line form the classifier reads. Nothing fails: a text
 //! without an enhanced code simply has none. Parsing replies from the wire is smtp-wire's.
 
+use crate::json_object::JsonObject;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +63,20 @@ impl Response {
     /// `550 5.1.1 no such user`: what the bounce classifier and `requeue_message` are given.
     pub fn to_single_line(&self) -> String {
         self.to_string()
+    }
+}
+
+impl Response {
+    /// As it is serialized.
+    pub(crate) fn write_members(&self, object: &mut JsonObject) -> serde_json::Result<()> {
+        object.value("code", &self.code)?;
+        object.object_or_null("enhanced_code", self.enhanced_code.as_ref(), |code, object| {
+            object.value("class", &code.class)?;
+            object.value("subject", &code.subject)?;
+            object.value("detail", &code.detail)
+        })?;
+        object.text("content", &self.content)?;
+        object.text_or_null("command", self.command.as_deref())
     }
 }
 

@@ -55,6 +55,7 @@ fn golden(record: LogRecord, want: &str) {
     let mut out = b"before".to_vec();
     record.write_json_line(&mut out);
     assert_eq!(String::from_utf8(out).unwrap(), format!("before{want}\n"));
+    assert_eq!(serde_json::to_string(&record).unwrap(), want, "both ways of writing agree");
     assert_eq!(serde_json::from_str::<LogRecord>(&want).unwrap(), record);
 }
 

@@ -48,11 +48,13 @@ impl Tallies {
 
     /// Adds the three families; `service` makes the label of a ready queue from its name.
     pub fn expose(&self, text: &mut Exposition, service: impl Fn(&str) -> String) {
-        let series: Vec<(String, Arc<Tally>)> = {
+        let (protocols, queues) = {
             let all = self.all();
-            let protocols = all.protocols.iter().map(|(name, tally)| ((*name).to_owned(), tally.clone()));
-            protocols.chain(all.queues.iter().map(|(name, tally)| (service(name), tally.clone()))).collect()
+            let queues: Vec<_> = all.queues.iter().map(|(name, tally)| (name.clone(), tally.clone())).collect();
+            (all.protocols.clone(), queues)
         };
+        let protocols = protocols.into_iter().map(|(name, tally)| (name.to_owned(), tally));
+        let series: Vec<_> = protocols.chain(queues.into_iter().map(|(name, tally)| (service(&name), tally))).collect();
         let mut family = |name, help, of: fn(&Tally) -> &AtomicU64| {
             let series = series.iter().map(|(service, tally)| (service, of(tally).load(Ordering::Relaxed)));
             text.family((name, help, Kind::Counter), "service", series);

@@ -42,6 +42,15 @@ impl Metrics {
         self.0.iter().filter(|(series, _)| of_name(series)).map(|(_, value)| value).sum()
     }
 
+    /// How many series of `name` have a first label whose value begins with `value`.
+    pub fn series(&self, name: &str, value: &str) -> usize {
+        let begins = |series: &str| {
+            let labels = series.strip_prefix(name).and_then(|rest| rest.strip_prefix('{'));
+            labels.and_then(|labels| labels.split_once("=\"")).is_some_and(|(_, rest)| rest.starts_with(value))
+        };
+        self.0.keys().filter(|series| begins(series)).count()
+    }
+
     /// The series of `name` whose label `service` is exactly `service`.
     pub fn of_service(&self, name: &str, service: &str) -> Option<f64> {
         self.value(&format!("{name}{{service=\"{service}\"}}"))
@@ -86,6 +95,7 @@ mod tests {
         assert_eq!(metrics.sum("total_messages_delivered"), 39_999.0);
         assert_eq!((metrics.sum("message_count"), metrics.sum("total_messages")), (12.0, 0.0));
         assert_eq!(metrics.value("message"), None);
+        assert_eq!(metrics.series("total_messages_delivered", "smtp_client:"), 1);
         assert_eq!(metrics.of_service("total_messages_delivered", "smtp_client"), Some(20_000.0));
     }
 

@@ -71,7 +71,7 @@ impl Engine {
             return Ok(Arc::new(of_xfer(target)));
         }
         if !self.interest.has(Event::QueueConfig) {
-            return Ok(Arc::default());
+            return Ok(self.common.queue_configs.share(Box::default()));
         }
         self.policy
             .get_queue_config(parts_of(QueueName::parse(name)))
@@ -103,7 +103,7 @@ impl Engine {
             if path.refresh_strategy == RefreshStrategy::Ttl {
                 fresh_for = fresh_for.min(path.refresh_interval.get());
             }
-            let (source, pool) = (self.common.sources.share(Box::new(source)), pool_name.clone());
+            let (source, pool) = (self.common.sources.share(source), pool_name.clone());
             let leg = Leg { source, pool, path, destination: destination.clone(), epoch };
             legs.push((ready_name, entry.weight, leg));
         }
@@ -205,6 +205,8 @@ fn identity(exchangers: &MailExchangers, tls: TlsDemand) -> String {
 /// What the label of an entry of `mx_list` does not say.
 fn address_of(entry: &MxListEntry) -> String {
     match entry {
+        // Such a name could be two in another list.
+        MxListEntry::Named { name, .. } if name.contains(',') => format!("{entry:?}"),
         MxListEntry::Named { ip, port: Some(port), .. } => std::net::SocketAddr::new(*ip, *port).to_string(),
         MxListEntry::Named { ip, port: None, .. } => ip.to_string(),
         MxListEntry::Host { .. } | MxListEntry::Literal { .. } => String::new(),

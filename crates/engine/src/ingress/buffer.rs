@@ -95,11 +95,18 @@ impl ReceiveBuffer {
                 self.lent = Some(buffer);
                 Poll::Ready(Ok(read))
             }
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Pending => {
+            other => {
                 self.pool.put(buffer);
-                Poll::Pending
+                other.map_ok(|()| 0)
             }
+        }
+    }
+}
+
+impl Drop for ReceiveBuffer {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.lent.take() {
+            self.pool.put(buffer);
         }
     }
 }
@@ -137,6 +144,8 @@ mod tests {
         assert_eq!(buffer.unread(), b"MAIL FROM");
         drop(client);
         assert_eq!(buffer.fill(&mut stream).await.expect("end"), 0);
-        assert_eq!(buffer.unread(), b"MAIL FROM");
+        assert_eq!((buffer.unread(), pool.lock().len()), (&b"MAIL FROM"[..], 0));
+        drop(buffer);
+        assert_eq!(pool.lock().len(), 1, "the next connection has it");
     }
 }

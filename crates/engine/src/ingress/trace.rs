@@ -27,18 +27,23 @@ pub(crate) struct Hop<'a> {
 impl Hop<'_> {
     /// The field for one message, folded over four lines, without its final CRLF.
     fn value(&self, draft: &Draft, now: WallTime) -> String {
-        let tls = self.tls.map(|(version, cipher)| format!(" ({version}:{cipher})")).unwrap_or_default();
-        let first = draft.envelope.recipients.first().map(|r| format!("for <{r}>")).unwrap_or_default();
-        format!(
-            "from {} ({})\r\n  by {} (Postrider {})\r\n  with {}{tls} id {} {first};\r\n  {}",
-            self.ehlo_domain.escape_default(),
-            self.peer.ip(),
-            self.hostname,
-            self.local.ip(),
-            self.protocol,
-            draft.id,
-            rfc5322_date(now),
-        )
+        let mut value = String::with_capacity(VALUE_OCTETS);
+        value.push_str("from ");
+        match self.ehlo_domain.bytes().all(|octet| octet.is_ascii_alphanumeric() || b".-[]:".contains(&octet)) {
+            true => value.push_str(self.ehlo_domain),
+            false => value.extend(self.ehlo_domain.escape_default()),
+        }
+        let (peer, local, id) = (self.peer.ip().to_string(), self.local.ip().to_string(), draft.id.to_string());
+        value.extend([" (", &peer, ")\r\n  by ", self.hostname, " (Postrider ", &local, ")\r\n  with ", self.protocol]);
+        if let Some((version, cipher)) = self.tls {
+            value.extend([" (", version, ":", cipher, ")"]);
+        }
+        value.extend([" id ", &id, " "]);
+        if let Some(first) = draft.envelope.recipients.first() {
+            value.extend(["for <", first.as_str(), ">"]);
+        }
+        value.extend([";\r\n  ", &rfc5322_date(now)]);
+        value
     }
 }
 
@@ -74,7 +79,11 @@ pub(crate) fn add_supplemental(draft: &mut Draft, options: &TraceHeaders) -> Res
             fields.insert(name.clone(), value.clone());
         }
     }
-    let encoded = STANDARD.encode(Value::Object(fields).to_string());
+    let mut json = Vec::with_capacity(VALUE_OCTETS);
+    // A map of values is always JSON, and a Vec takes every octet.
+    let written = serde_json::to_writer(&mut json, &fields);
+    debug_assert!(written.is_ok(), "{written:?}");
+    let encoded = STANDARD.encode(&json);
     // Folded so that no line grows beyond what every relay takes.
     let lines: Vec<&str> =
         encoded.as_bytes().chunks(LINE_OCTETS).filter_map(|l| core::str::from_utf8(l).ok()).collect();
@@ -89,6 +98,8 @@ pub(crate) fn rfc5322_date(now: WallTime) -> String {
     moment.format(&Rfc2822).unwrap_or_default()
 }
 
+/// What a value is expected to take.
+const VALUE_OCTETS: usize = 320;
 /// Octets of base64 on one line.
 const LINE_OCTETS: usize = 72;
 
