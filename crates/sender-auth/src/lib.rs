@@ -12,7 +12,7 @@
 mod dkim;
 
 pub use dkim::batch::{Job, sign_many};
-pub use dkim::body::{BodyHash, BodyHasher, BodyHashes};
+pub use dkim::body::{BodyHash, BodyHashes};
 pub use dkim::key::{Algorithm, KeyError, SigningKey};
 pub use dkim::signer::{Scratch, SignError, Signer};
 pub use dkim::{Canonicalization, SignerError, SignerParams};
