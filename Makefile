@@ -71,11 +71,11 @@ bench-backlog: build ## a million queued messages: memory, restarts, limits; the
 	$(BENCH) backlog --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(BENCH_FLAGS)
 	$(BENCH) reclaim --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench
 
-bench-compare: build ## REV=revision: CPU per message of that revision against this tree
+bench-compare: build ## REV=revision: CPU per message of that revision against this tree. BENCH_FLAGS="--size 100 --signing rsa" for other work
 	@test -n "$(REV)" || { echo "usage: make bench-compare REV=<git revision>"; exit 2; }
 	rm -rf $(WORK)/rev && mkdir -p $(WORK) && git worktree prune && git worktree add --force --detach $(WORK)/rev $(REV)
 	cd $(WORK)/rev && CARGO_TARGET_DIR=$(CACHE)/target-rev cargo build --release --locked -p postrider
-	$(BENCH) compare --a $(CACHE)/target-rev/release/postrider --b $(POSTRIDER_BIN) --work $(WORK)/compare
+	$(BENCH) compare --a $(CACHE)/target-rev/release/postrider --b $(POSTRIDER_BIN) --work $(WORK)/compare $(BENCH_FLAGS)
 
 install: build ## PREFIX=/usr/local, or /opt/kumomta where KumoMTA has its own; names are hard links to one program
 	install -d $(DESTDIR)$(PREFIX)/sbin

@@ -14,7 +14,12 @@ impl Meta {
 
     /// The value, `None` when absent or null.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name).filter(|v| !v.is_null())
+        let found = match self.0.len() {
+            // Looked through sooner than hashed.
+            0..=FEW => self.0.iter().find_map(|(known, value)| (known == name).then_some(value)),
+            _ => self.0.get(name),
+        };
+        found.filter(|v| !v.is_null())
     }
 
     /// The value when it is a string. A value of another type is `Err` with that value.
@@ -51,6 +56,9 @@ impl Meta {
         self.0.is_empty()
     }
 }
+
+/// Entries that are compared one by one.
+const FEW: usize = 16;
 
 impl From<Map<String, Value>> for Meta {
     fn from(map: Map<String, Value>) -> Meta {

@@ -43,8 +43,9 @@ impl Session {
             return self.refuse_junk(texts::reply(entry));
         }
         let announced = self.transaction.as_ref().and_then(|open| open.params.size);
-        // A little more than announced: the client's count and ours may differ by a line end.
-        self.prepare_content(announced.map_or(PRESIZE_OCTETS as u64, |octets| octets.saturating_add(2)));
+        let expected = announced.unwrap_or(self.last_octets.max(PRESIZE_OCTETS) as u64);
+        // A little more than that: the client's count and ours may differ by a line end.
+        self.prepare_content(expected.saturating_add(2));
         let decoder = DataDecoder::new(self.settings.max_message_size);
         self.phase = Phase::Data(Box::new(Receiving { decoder, started: now, octets: 0 }));
         self.say(354, "Send body; end with CRLF.CRLF");
@@ -102,6 +103,11 @@ impl Session {
         if !content.is_empty() && !content.ends_with(b"\r\n") {
             // Chunks need not end in a line end; everything behind this point relies on one.
             content.extend_from_slice(b"\r\n");
+        }
+        self.last_octets = content.len();
+        if content.capacity() / 2 > content.len() {
+            // Made for one that was announced, or expected, to be larger; it may be kept for long.
+            content.shrink_to_fit();
         }
         let concerned = Concerned { sender: Some(sender.clone()), recipients: recipients.clone() };
         let dsn = Dsn::new(params.ret, params.envid.clone(), rcpt_params);

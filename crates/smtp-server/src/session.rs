@@ -64,6 +64,8 @@ pub struct Session {
     pub(crate) rejections: Vec<Rejection>,
     /// A buffer for the next content.
     pub(crate) spare: Vec<u8>,
+    /// Octets of the last content, which the next is expected to resemble.
+    pub(crate) last_octets: usize,
     pub(crate) recipients_accepted: usize,
     /// Since the last accepted message.
     pub(crate) junk_commands: u32,
@@ -125,6 +127,7 @@ impl Session {
             identity: None,
             rejections: Vec::new(),
             spare: Vec::new(),
+            last_octets: 0,
             recipients_accepted: 0,
             junk_commands: 0,
             auth_failures: 0,

@@ -13,6 +13,7 @@ use crate::side::Side;
 use crate::stage::Place;
 use crate::stats::median;
 use crate::table::{Table, figure};
+use crate::workload::{Signing, Workload};
 
 /// Options of `compare`.
 #[derive(clap::Args)]
@@ -26,9 +27,15 @@ pub struct Options {
     /// Pairs of runs, A then B
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: u32,
-    /// Messages of 10 KB in a run
+    /// Messages of a run
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     messages: u64,
+    /// Their size in units of 1024 octets
+    #[arg(long, value_name = "KIB", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_240))]
+    size: u32,
+    /// How they are signed
+    #[arg(long, value_enum, default_value = "unsigned")]
+    signing: Signing,
     #[command(flatten)]
     place: Place,
 }
@@ -47,13 +54,14 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         let first = stage.install(&options.a, "bin-a")?;
         let second = stage.install(&options.b, "bin-b")?;
         let clock = Clock::new()?;
-        let mut a = Side::start(stage, "a", &first, &first, Vec::new())?;
-        let mut b = Side::start(stage, "b", &first, &second, Vec::new())?;
+        let work = Workload::relay(options.size, options.signing, options.messages);
+        let mut a = Side::start(stage, "a", &first, &first, &work, Vec::new())?;
+        let mut b = Side::start(stage, "b", &first, &second, &work, Vec::new())?;
         let mut table = Table::new(&["pair", "A us/msg", "B us/msg", "B/A", "A msg/s", "B msg/s"]);
         let mut ratios = Vec::new();
         for number in 0..=options.pairs {
-            let left = a.round(stage, &clock, options.messages, number)?;
-            let right = b.round(stage, &clock, options.messages, number)?;
+            let left = a.round(stage, &clock, number)?;
+            let right = b.round(stage, &clock, number)?;
             // The first pair warms up both.
             if number > 0 {
                 ratios.push(right.cpu_us / left.cpu_us);
@@ -64,7 +72,7 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         b.stop(stage)?;
         print!("{}", table.text());
         let ratio = median(ratios).context("no pairs")?;
-        println!("CPU per message, median of B/A over {} pairs: {ratio:.3}", options.pairs);
+        println!("{}: CPU per message, median of B/A over {} pairs: {ratio:.3}", work.name(), options.pairs);
         Ok(())
     })
 }

@@ -10,19 +10,20 @@ use crate::relay::Relay;
 use crate::round::{Round, Running};
 use crate::sink::Sink;
 use crate::stage::{Programs, Stage};
-use crate::workload::{Duty, Signing};
+use crate::workload::Workload;
 
 /// A relay at work.
 pub struct Side<'a> {
     name: &'static str,
     /// Where generator and sink come from.
     tools: &'a Programs,
+    work: Workload,
     relay: Relay,
     sink: Sink,
 }
 
 impl<'a> Side<'a> {
-    /// Starts `build` as a relay, with something of its own in its environment.
+    /// Starts `build` as a relay for `work`, with something of its own in its environment.
     ///
     /// # Errors
     /// A program does not come up.
@@ -31,12 +32,12 @@ impl<'a> Side<'a> {
         name: &'static str,
         tools: &'a Programs,
         build: &Programs,
+        work: &Workload,
         environment: Vec<(&'static str, OsString)>,
     ) -> anyhow::Result<Side<'a>> {
         let sink = Sink::start(stage, tools, name)?;
-        let duty = Duty::Relay(Signing::Unsigned);
-        let relay = Relay::start_with(stage, build, name, duty, Some(sink.address), environment)?;
-        Ok(Side { name, tools, relay, sink })
+        let relay = Relay::start_with(stage, build, name, work.duty, Some(sink.address), environment)?;
+        Ok(Side { name, tools, work: work.clone(), relay, sink })
     }
 
     /// The relay's process id.
@@ -44,17 +45,17 @@ impl<'a> Side<'a> {
         self.relay.pid()
     }
 
-    /// One run of so many messages.
+    /// One run.
     ///
     /// # Errors
     /// A program fails, or a message is refused.
-    pub fn round(&mut self, stage: &Stage, clock: &Clock, messages: u64, number: u32) -> anyhow::Result<Round> {
+    pub fn round(&mut self, stage: &Stage, clock: &Clock, number: u32) -> anyhow::Result<Round> {
         eprintln!("{} {number}", self.name);
         let order = Order {
             name: format!("{}{number}", self.name),
-            octets: OCTETS,
-            messages,
-            concurrency: CONCURRENCY,
+            octets: self.work.octets(),
+            messages: self.work.messages,
+            concurrency: self.work.concurrency,
             domains: Vec::new(),
             persistent: false,
         };
@@ -74,8 +75,3 @@ impl<'a> Side<'a> {
         }
     }
 }
-
-/// Of a message.
-const OCTETS: u64 = 10 << 10;
-/// Connections of the generator.
-const CONCURRENCY: u32 = 100;

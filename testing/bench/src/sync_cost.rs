@@ -17,6 +17,7 @@ use crate::side::Side;
 use crate::stage::{Place, built_program};
 use crate::stats::median;
 use crate::table::{Table, figure};
+use crate::workload::{Signing, Workload};
 
 /// Options of `sync-cost`.
 #[derive(clap::Args)]
@@ -48,15 +49,13 @@ pub fn sync_cost(options: &Options) -> anyhow::Result<()> {
         let clock = Clock::new()?;
         let lie = compile(&stage.logs())?;
         let preload = vec![("LD_PRELOAD", lie.clone().into())];
-        let mut synced = Side::start(stage, "synced", &programs, &programs, Vec::new())?;
-        let mut unsynced = Side::start(stage, "unsynced", &programs, &programs, preload)?;
+        let work = Workload::relay(10, Signing::Unsigned, options.messages);
+        let mut synced = Side::start(stage, "synced", &programs, &programs, &work, Vec::new())?;
+        let mut unsynced = Side::start(stage, "unsynced", &programs, &programs, &work, preload)?;
         ensure_loaded(unsynced.pid(), &lie)?;
         let mut rounds = (Vec::new(), Vec::new());
         for number in 0..=options.pairs {
-            let pair = (
-                synced.round(stage, &clock, options.messages, number)?,
-                unsynced.round(stage, &clock, options.messages, number)?,
-            );
+            let pair = (synced.round(stage, &clock, number)?, unsynced.round(stage, &clock, number)?);
             // The first pair warms up both.
             if number > 0 {
                 rounds.0.push(pair.0);

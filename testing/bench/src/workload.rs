@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::stage::Stage;
 
 /// Signing done by the relay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Signing {
     /// None.
     Unsigned,
@@ -58,6 +58,16 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// Relaying over 100 connections.
+    pub fn relay(size_kib: u32, signing: Signing, messages: u64) -> Workload {
+        Workload { size_kib, duty: Duty::Relay(signing), concurrency: 100, messages }
+    }
+
+    /// Octets of a message.
+    pub fn octets(&self) -> u64 {
+        u64::from(self.size_kib) << 10
+    }
+
     /// As it stands in a table and is chosen by `--only`.
     pub fn name(&self) -> String {
         let duty = match self.duty {

@@ -45,6 +45,7 @@ pub(crate) async fn run(
         content: (0, 0),
         shed: false,
         for_reports_only: false,
+        ends: [peer, local].map(|end| end.ip().to_string()),
         _slot: slot,
     };
     driver.describe(peer, local);
@@ -68,6 +69,8 @@ struct Driver {
     shed: bool,
     /// A recipient of the transaction was let in only because its domain logs reports.
     for_reports_only: bool,
+    /// The addresses of the peer and of this end, as `Received` names them.
+    ends: [String; 2],
     _slot: SessionSlot,
 }
 
@@ -75,10 +78,11 @@ impl Driver {
     async fn serve(&mut self) -> io::Result<()> {
         loop {
             self.session.set_admission(self.engine.pressure.admission());
-            let consumed = self.session.feed(self.now(), self.buffer.unread());
+            let now = self.now();
+            let consumed = self.session.feed(now, self.buffer.unread());
             self.buffer.consume(consumed);
             self.weigh();
-            match self.session.next(self.now()) {
+            match self.session.next(now) {
                 Step::Ask(question) => {
                     let answer = self.ask(question).await;
                     self.session.answer(self.now(), answer);
@@ -261,6 +265,7 @@ impl Driver {
             hop: Hop {
                 ehlo_domain: self.session.hello().unwrap_or("unspecified"),
                 peer: self.session.peer(),
+                ends: &self.ends,
                 hostname: &self.profile.hostname,
                 local: self.session.local(),
                 protocol: self.session.protocol(),

@@ -18,6 +18,8 @@ pub(crate) struct Hop<'a> {
     pub peer: SocketAddr,
     pub hostname: &'a str,
     pub local: SocketAddr,
+    /// The addresses of the peer and of this end, without ports.
+    pub ends: &'a [String; 2],
     /// `ESMTP`, `ESMTPS`, `ESMTPSA`.
     pub protocol: &'a str,
     /// Protocol and cipher, when TLS is on.
@@ -33,12 +35,13 @@ impl Hop<'_> {
             true => value.push_str(self.ehlo_domain),
             false => value.extend(self.ehlo_domain.escape_default()),
         }
-        let (peer, local, id) = (self.peer.ip().to_string(), self.local.ip().to_string(), draft.id.to_string());
-        value.extend([" (", &peer, ")\r\n  by ", self.hostname, " (Postrider ", &local, ")\r\n  with ", self.protocol]);
+        let [peer, local] = self.ends;
+        value.extend([" (", peer, ")\r\n  by ", self.hostname, " (Postrider ", local, ")\r\n  with "]);
+        value.push_str(self.protocol);
         if let Some((version, cipher)) = self.tls {
             value.extend([" (", version, ":", cipher, ")"]);
         }
-        value.extend([" id ", &id, " "]);
+        value.extend([" id ", &draft.id.to_string(), " "]);
         if let Some(first) = draft.envelope.recipients.first() {
             value.extend(["for <", first.as_str(), ">"]);
         }
@@ -123,6 +126,7 @@ mod tests {
         let hop = Hop {
             ehlo_domain: "client.test",
             peer: "192.0.2.1:5".parse().expect("sound"),
+            ends: &["192.0.2.1".to_owned(), "192.0.2.2".to_owned()],
             hostname: "mx.test",
             local: "192.0.2.2:25".parse().expect("sound"),
             protocol: "ESMTPS",
