@@ -246,6 +246,33 @@ fn what_nobody_uses_is_forgotten_and_what_is_used_is_not() {
 }
 
 #[test]
+fn a_name_is_forgotten_with_the_last_destination_of_it() {
+    let mut rig = Rig::new();
+    let elsewhere = |mut route: queue::Route| {
+        route.legs[0].2.destination = queue::Destination::new("elsewhere", std::sync::Arc::new(()));
+        route
+    };
+    let way = || route(&[("a", 1)], &EgressPath::default(), ROOMY);
+    rig.routed("busy.test", config(serde_json::json!({})), way());
+    rig.routed("idle.test", config(serde_json::json!({})), elsewhere(way()));
+    rig.admit("busy.test", 1);
+    let busy = rig.opened()[0];
+    let queued = rig.take(busy).expect("a message");
+    rig.admit("idle.test", 1);
+    let idle = rig.opened()[0];
+    let gone = rig.take(idle).expect("a message");
+    rig.core.forget(rig.now.mono, &gone);
+    rig.core.connection_ended(rig.now, idle);
+    rig.pass(Duration::from_secs(720));
+    assert_eq!(rig.core.footprint().ready_queues, 1);
+    assert!(!rig.drain().iter().any(|effect| matches!(effect, Effect::Forgotten(_))), "the other is still there");
+    rig.core.forget(rig.now.mono, &queued);
+    rig.core.connection_ended(rig.now, busy);
+    rig.pass(Duration::from_secs(720));
+    assert!(matches!(rig.drain().pop(), Some(Effect::Forgotten(name)) if &*name == "a"));
+}
+
+#[test]
 fn a_place_in_a_line_that_nobody_needs_any_more_keeps_no_queue_alive() {
     let mut rig = Rig::new();
     let (narrow, wide) =
