@@ -104,11 +104,12 @@ impl Session {
             // Chunks need not end in a line end; everything behind this point relies on one.
             content.extend_from_slice(b"\r\n");
         }
-        self.last_octets = content.len();
-        if content.capacity() / 2 > content.len() {
-            // Made for one that was announced, or expected, to be larger; it may be kept for long.
+        let is_guess = (PRESIZE_OCTETS..=self.last_octets + PRESIZE_OCTETS).contains(&content.capacity());
+        if is_guess && self.last_octets > PRESIZE_OCTETS && content.capacity() / 2 > content.len() {
+            // Made for one like the last, which this one is not; it may be kept for long.
             content.shrink_to_fit();
         }
+        self.last_octets = content.len();
         let concerned = Concerned { sender: Some(sender.clone()), recipients: recipients.clone() };
         let dsn = Dsn::new(params.ret, params.envid.clone(), rcpt_params);
         let tls = if params.requiretls { TlsDemand::Required } else { TlsDemand::Usual };

@@ -235,6 +235,23 @@ fn a_buffer_given_back_holds_the_next_content() {
 }
 
 #[test]
+fn content_is_expected_to_be_as_large_as_the_last_and_keeps_no_room_if_it_is_not() {
+    let mut session = greeted();
+    let capacities = [1500, 1500, 1].map(|lines| {
+        let content = "x".repeat(70) + "\r\n";
+        session.feed(START, b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\n");
+        (0..lines).for_each(|_| _ = session.feed(START, content.as_bytes()));
+        session.feed(START, b".\r\n");
+        let Step::Ask(Question::Data(transaction)) = session.next(START) else { panic!("no message") };
+        session.answer(START, Answer::Accepted(vec![receipt()]));
+        assert!(said(&mut session).ends_with(&format!("{}\r\n", receipt().id())));
+        transaction.content.capacity()
+    });
+    assert!(capacities[0] > 120_000, "grown by doubling: {capacities:?}");
+    assert_eq!(capacities[1..], [108_002, 72], "as large as the last, and no larger than it has to be");
+}
+
+#[test]
 fn a_busy_client_cannot_outlast_its_transaction() {
     let mut session = greeted();
     session.feed(START, b"MAIL FROM:<a@b>\r\n");

@@ -36,7 +36,7 @@ impl Default for Options {
             settings: Settings::default(),
             fit_disk: true,
             mark_interval: Duration::from_millis(5),
-            linger_max: Duration::from_millis(1),
+            linger_max: Duration::from_millis(4),
             batch_octets_max: 4 << 20,
             queued_octets_max: 64 << 20,
             reads_max: 32,

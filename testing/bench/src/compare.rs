@@ -33,6 +33,9 @@ pub struct Options {
     /// Their size in units of 1024 octets
     #[arg(long, value_name = "KIB", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_240))]
     size: u32,
+    /// Connections of the generator
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    connections: u32,
     /// How they are signed
     #[arg(long, value_enum, default_value = "unsigned")]
     signing: Signing,
@@ -55,6 +58,7 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         let second = stage.install(&options.b, "bin-b")?;
         let clock = Clock::new()?;
         let work = Workload::relay(options.size, options.signing, options.messages);
+        let work = Workload { concurrency: options.connections, ..work };
         let mut a = Side::start(stage, "a", &first, &first, &work, Vec::new())?;
         let mut b = Side::start(stage, "b", &first, &second, &work, Vec::new())?;
         let mut table = Table::new(&["pair", "A us/msg", "B us/msg", "B/A", "A msg/s", "B msg/s"]);
