@@ -186,7 +186,7 @@ const LEGEND: &str = "\
 One run each: a message to each of so many domains, every one with a host and a rate of its own. Each is tried once, turned
 away with 421, and waits for its retry in an hour.
 
-- One path, source and pool are what policy says of all of them; a path for each would cost 1.3 KB more.
+- One path, source and pool are what policy says of all of them; each of its own would add the size of one, 1.3 KB.
 - RSS octets each: resident set beyond that of the same daemon with 2 000 destinations, divided by those added. The message
   itself, its ready queue, its metrics and what the allocator keeps are in it.
 - found by MX: the zone is the program's own (`kumo.dns.configure_test_resolver`), so a resolver's cache is not in it.
