@@ -9,9 +9,12 @@ export POSTRIDER_BIN := $(CARGO_TARGET_DIR)/release/postrider
 BENCH := $(CARGO_TARGET_DIR)/release/postrider-bench
 WORK := $(CACHE)/work
 PREFIX ?= /usr/local
+# Published experiments have a Postfix beside them unless told otherwise.
+PEER_FLAG = $(if $(filter none,$(PEERS)),,--peers postfix)
+BENCH_PEERS = $(if $(PEER_FLAG),tools/needs.sh test && testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS))
 LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue bounce route sender-auth policy
 
-.PHONY: demo test instructions bench bench-spool bench-queue bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
+.PHONY: demo test instructions bench bench-kumomta bench-postfix1997 bench-scaling bench-spool bench-queue bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
 
 demo: build ## build, then send mail through generator, relay and sink, with a kill -9 in the middle
 	$(BENCH) demo --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/demo
@@ -58,6 +61,17 @@ fuzz: ## a short run of every fuzz target; FUZZ_SECONDS=300 for a long one
 bench: build ## PEERS=postfix puts a Postfix through the same work
 	$(if $(PEERS),tools/needs.sh test && testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS))
 	$(BENCH) run --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(if $(PEERS),--peers $(PEERS)) $(BENCH_FLAGS)
+
+bench-kumomta: build ## the experiments KumoMTA's makers publish, beside their figures and a Postfix; PEERS=none without (it needs root)
+	$(BENCH_PEERS)
+	$(BENCH) kumomta --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(PEER_FLAG) $(BENCH_FLAGS)
+
+bench-postfix1997: build ## the experiments Postfix was presented with, beside the figures of 1997 and a Postfix; PEERS=none without
+	$(BENCH_PEERS)
+	$(BENCH) postfix1997 --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(PEER_FLAG) $(BENCH_FLAGS)
+
+bench-scaling: build ## by cores, connections, queues, domains, sizes; latency by load
+	$(BENCH) scaling --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(BENCH_FLAGS)
 
 bench-spool: build ## the spool by itself, then what syncing costs a relay
 	$(BENCH) spool --work $(WORK)/bench $(BENCH_FLAGS)

@@ -1,6 +1,8 @@
 -- A relay to one smart host, as used for measuring. KumoMTA's dialect, runs unchanged on both.
 --   RELAY_PORT, RELAY_HTTP, RELAY_DIR, RELAY_TO (host:port), RELAY_KIND (spool kind), RELAY_DKIM_KEY (PEM file: sign),
 --   RELAY_DKIM_KIND (`ed25519` if that is an Ed25519 key, else RSA), RELAY_RETRY (retry interval)
+--   RELAY_RECIPIENTS (most a transaction may bring), RELAY_BATCH (batch_handling), RELAY_SITES (if set, each domain has a
+--   host of its own)
 local kumo = require 'kumo'
 local PORT = os.getenv 'RELAY_PORT' or '2025'
 local HTTP = os.getenv 'RELAY_HTTP' or '127.0.0.1:8000'
@@ -19,6 +21,8 @@ kumo.on('init', function()
     listen = '127.0.0.1:' .. PORT,
     hostname = 'relay.test',
     relay_hosts = { '127.0.0.1' },
+    max_recipients_per_message = tonumber(os.getenv 'RELAY_RECIPIENTS'), -- nil: the default
+    batch_handling = os.getenv 'RELAY_BATCH', -- nil: the default
   }
 end)
 
@@ -40,8 +44,9 @@ kumo.on('smtp_server_message_received', function(msg)
 end)
 
 kumo.on('get_queue_config', function(domain, tenant, campaign, routing_domain)
+  local host = os.getenv 'RELAY_SITES' and 'mx.' .. domain or 'sink.test'
   return kumo.make_queue_config {
-    protocol = { smtp = { mx_list = { { name = 'sink.test', addr = TO } } } },
+    protocol = { smtp = { mx_list = { { name = host, addr = TO } } } },
     retry_interval = os.getenv 'RELAY_RETRY', -- nil: the default
   }
 end)

@@ -3,8 +3,10 @@
 //! In: numbers from the command line. Out: a runtime, a limit, a future. Nothing here knows SMTP.
 
 use std::io;
+use std::time::Duration;
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::time::TimeValLike as _;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -19,6 +21,13 @@ pub(crate) fn runtime(threads: usize) -> io::Result<Runtime> {
 /// The number of cores this process may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// User and system time this process has used; none where the kernel does not tell.
+pub(crate) fn cpu_time() -> Duration {
+    let used = getrusage(UsageWho::RUSAGE_SELF);
+    let microseconds = used.map_or(0, |used| (used.user_time() + used.system_time()).num_microseconds());
+    Duration::from_micros(u64::try_from(microseconds).unwrap_or_default())
 }
 
 /// Raises the soft limit of open files to the hard one, and the hard one too when `sockets` need it and we may.

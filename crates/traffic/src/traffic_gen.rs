@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use clap::Parser as _;
@@ -99,6 +99,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<ExitCode>
 /// The body file or a ledger cannot be used.
 pub async fn generate(plan: Plan, stop: impl Future<Output = ()>) -> anyhow::Result<Report> {
     let run = Arc::new(Run::new(plan)?);
+    let started = SystemTime::now();
     let mut clients = JoinSet::new();
     for number in 0..run.plan.concurrency as usize {
         clients.spawn(Client::new(Arc::clone(&run), number).run());
@@ -135,10 +136,12 @@ pub async fn generate(plan: Plan, stop: impl Future<Output = ()>) -> anyhow::Res
     Ok(Report {
         run: run.stationery.run().to_owned(),
         counts: run.tally.counts(),
+        started,
         elapsed,
         latency: run.tally.latency(),
         last_failure: run.last_failure.lock().unwrap_or_else(PoisonError::into_inner).take(),
         ever_connected: run.ever_connected.load(Ordering::Relaxed),
+        cpu: process::cpu_time(),
     })
 }
 
@@ -153,7 +156,7 @@ impl Run {
             stationery,
             work: Work::new(plan.extent, started),
             tally: Tally::new(plan.concurrency as usize),
-            throttle: plan.throttle.map(Throttle::new),
+            throttle: plan.throttle.map(if plan.open_loop { Throttle::timetable } else { Throttle::new }),
             started,
             acknowledged,
             unknown,

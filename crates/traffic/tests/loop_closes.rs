@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Parser as _;
 use tempfile::TempDir;
@@ -52,11 +53,18 @@ impl Sink {
             let (id, word) = (columns.next().expect("id"), columns.next().expect("word"));
             let recipient = columns.next().expect("recipient");
             assert!(recipient.starts_with("user-") && recipient.ends_with(".mx-sink.test"), "{line}");
+            let at: u128 = columns.next().and_then(|at| at.parse().ok()).expect("microseconds");
+            let ago = now_us().checked_sub(at);
+            assert!(ago.is_some_and(|ago| ago < 600_000_000), "{line}");
             *received.ids.entry(id.to_owned()).or_default() += 1;
             received.not_ok += usize::from(word != "ok");
         }
         (count, received)
     }
+}
+
+fn now_us() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros()
 }
 
 fn lines(path: &Path) -> Vec<String> {
@@ -101,6 +109,21 @@ async fn two_thousand_messages_over_twenty_connections() {
     assert!(report.latency.p50_us > 0 && report.latency.p50_us <= report.latency.max_us);
     assert_eq!((count.received, count.damaged), (2_000, 0));
     assert_agree(&sent, &received);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_loop_charges_for_the_wait_before_a_send() {
+    // Twenty messages are due within a fifth of a second, and the sink takes one in 50 ms.
+    let fixed = ["--message-count", "20", "--concurrency", "1", "--throttle", "100/s,max_burst=1"];
+    for (more, least_ms) in [(&[][..], 50), (&["--open-loop"], 50 * 20 - 190)] {
+        let sink = Sink::start(&["--delay-ms", "50"]);
+        let target = sink.address.to_string();
+        let (report, sent, _) = generate(&target, &[&fixed[..], more].concat()).await;
+        let (_, received) = sink.stop().await;
+        assert_agree(&sent, &received);
+        assert!(report.latency.max_us >= least_ms * 1000, "{more:?}: {report:?}");
+        assert_eq!(report.latency.p50_us < 200_000, more.is_empty(), "{more:?}: {report:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,6 +17,9 @@ pub struct Audit {
     damaged: u64,
     /// Acknowledged ids that did not arrive yet.
     missing: usize,
+    /// An id is a message's and a recipient's.
+    by_recipient: bool,
+    last_arrival_us: u64,
 }
 
 /// The outcome, in messages.
@@ -52,17 +55,37 @@ impl Audit {
         self.unknown.extend(ids);
     }
 
+    /// From now on it is not messages that are judged but each recipient of each: an id is the message's, a space, the
+    /// recipient's address.
+    pub fn by_recipient(&mut self) {
+        self.by_recipient = true;
+    }
+
     /// Adds an arrival at the sink.
     pub fn arrive(&mut self, arrival: Arrival) {
         self.damaged += u64::from(!arrival.intact);
-        if let Some(times) = self.arrivals.get_mut(arrival.id) {
+        self.last_arrival_us = self.last_arrival_us.max(arrival.at_us);
+        if self.by_recipient {
+            arrival.recipients.split(',').for_each(|recipient| self.count(&format!("{} {recipient}", arrival.id)));
+        } else {
+            self.count(arrival.id);
+        }
+    }
+
+    fn count(&mut self, id: &str) {
+        if let Some(times) = self.arrivals.get_mut(id) {
             *times += 1;
             return;
         }
-        self.arrivals.insert(arrival.id.to_owned(), 1);
-        if self.acknowledged.contains(arrival.id) {
+        self.arrivals.insert(id.to_owned(), 1);
+        if self.acknowledged.contains(id) {
             self.missing -= 1;
         }
+    }
+
+    /// When the latest arrival was complete, in microseconds since 1970.
+    pub fn last_arrival_us(&self) -> u64 {
+        self.last_arrival_us
     }
 
     /// Acknowledged ids that did not arrive yet.
@@ -120,7 +143,7 @@ mod tests {
             audit.acknowledge(owned(acknowledged));
         }
         for (id, intact) in arrivals {
-            audit.arrive(Arrival { id, intact: *intact });
+            audit.arrive(Arrival { id, intact: *intact, recipients: "r@bench.test", at_us: 1 });
         }
         if arrivals_first {
             audit.acknowledge(owned(acknowledged));
@@ -137,6 +160,18 @@ mod tests {
             assert_eq!(verdict, Verdict { acknowledged: 2, delivered: 2, ..Verdict::default() });
             assert_eq!(verdict.fault(false), None);
         }
+    }
+
+    #[test]
+    fn recipients_count_one_by_one() {
+        let mut audit = Audit::default();
+        audit.by_recipient();
+        audit.acknowledge(["m a@b", "m c@d", "m e@f"].map(str::to_owned).into());
+        for (recipients, at_us) in [("a@b,c@d", 9), ("c@d", 5)] {
+            audit.arrive(Arrival { id: "m", intact: true, recipients, at_us });
+        }
+        let want = Verdict { acknowledged: 3, delivered: 2, lost: 1, doubled: 1, ..Verdict::default() };
+        assert_eq!((audit.verdict(), audit.last_arrival_us()), (want, 9));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `compare`: two builds of the program, run in turn on the same work, so that the machine's moods hit both alike.
 //!
-//! Generator and sink are those of build A for both. In: two programs. Out: CPU per message pair by pair, the ratio
+//! Generator and sink are those of build B for both: the harness knows their reports. In: two programs. Out: CPU per message pair by pair, the ratio
 //! B/A of each pair, and their median.
 
 use std::path::PathBuf;
@@ -59,8 +59,8 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         let clock = Clock::new()?;
         let work = Workload::relay(options.size, options.signing, options.messages);
         let work = Workload { concurrency: options.connections, ..work };
-        let mut a = Side::start(stage, "a", &first, &first, &work, Vec::new())?;
-        let mut b = Side::start(stage, "b", &first, &second, &work, Vec::new())?;
+        let mut a = Side::start(stage, "a", &second, &first, &work, Vec::new())?;
+        let mut b = Side::start(stage, "b", &second, &second, &work, Vec::new())?;
         let mut table = Table::new(&["pair", "A us/msg", "B us/msg", "B/A", "A msg/s", "B msg/s"]);
         let mut ratios = Vec::new();
         for number in 0..=options.pairs {

@@ -59,6 +59,7 @@ pub fn demo(options: &Options) -> anyhow::Result<()> {
                 concurrency: CONCURRENCY,
                 domains: Vec::new(),
                 persistent: act.killed,
+                rate: None,
             };
             match play(stage, &programs, &clock, act, &order) {
                 Ok((round, verdict)) => {
@@ -89,7 +90,7 @@ fn play(
 ) -> anyhow::Result<(Round, Verdict)> {
     let mut sink = Sink::start(stage, programs, &order.name)?;
     let mut relay = Relay::start(stage, programs, &order.name, Duty::Relay(act.signing), Some(sink.address))?;
-    let mut running = Running::begin(stage, programs, clock, &relay, order)?;
+    let mut running = Running::begin(stage, programs, clock, &relay, Some(&sink), order)?;
     if act.killed {
         running.crash(stage, &mut relay, &mut sink, KILL_AT)?;
     }
@@ -171,10 +172,9 @@ mod tests {
             syncs: None,
             written: None,
             device_written: None,
-            p50_ms: 1.0,
-            p99_ms: 2.0,
             clock: 1.0,
             held: 3.0,
+            ..Round::default()
         };
         let order = Order {
             name: String::new(),
@@ -183,6 +183,7 @@ mod tests {
             concurrency: 1,
             domains: Vec::new(),
             persistent: false,
+            rate: None,
         };
         let cells = row(&ACTS[6], &order, &round, &Verdict::default());
         assert_eq!(cells.len(), COLUMNS.len());

@@ -5,8 +5,8 @@
 //! once with hosts that each queue's own configuration names. The figures are void unless every destination was tried and
 //! every message is still held.
 
-use std::io::{BufReader, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 
 use crate::daemon::Daemon;
+use crate::injector::Injector;
 use crate::machine::Facts;
 use crate::results::{Keep, Results};
 use crate::stage::{Place, Programs, Stage, built_program};
@@ -133,37 +134,15 @@ impl Wall {
 /// Sends a message to the domain of each number, a bounded number on a connection.
 fn inject(to: SocketAddr, mut numbers: std::ops::Range<u64>) -> anyhow::Result<()> {
     while !numbers.is_empty() {
-        let mut stream = BufReader::new(TcpStream::connect(to)?);
-        stream.get_ref().set_nodelay(true)?;
-        expect(&mut stream, "220")?;
-        stream.get_mut().write_all(b"EHLO injector.test\r\n")?;
-        expect(&mut stream, "250")?;
+        let mut injector = Injector::open(to)?;
         for number in numbers.by_ref().take(PER_CONNECTION) {
-            let envelope =
-                format!("MAIL FROM:<sender@bench.test>\r\nRCPT TO:<user@d{number:06}.bench.test>\r\nDATA\r\n");
-            stream.get_mut().write_all(envelope.as_bytes())?;
-            ["250", "250", "354"].into_iter().try_for_each(|code| expect(&mut stream, code))?;
-            stream.get_mut().write_all(b"Subject: one of many\r\n\r\nhello\r\n.\r\n")?;
-            expect(&mut stream, "250").with_context(|| format!("message {number}"))?;
+            let recipient = format!("user@d{number:06}.bench.test");
+            let sent = injector.send(&[recipient], "Subject: one of many\r\n\r\nhello\r\n");
+            sent.with_context(|| format!("message {number}"))?;
         }
-        stream.get_mut().write_all(b"QUIT\r\n")?;
-        expect(&mut stream, "221")?;
+        injector.quit()?;
     }
     Ok(())
-}
-
-/// Reads one reply, which has to begin with `code`.
-fn expect(stream: &mut impl std::io::BufRead, code: &str) -> anyhow::Result<()> {
-    loop {
-        let mut line = String::new();
-        stream.read_line(&mut line)?;
-        if !line.starts_with(code) {
-            bail!("{code} expected, got {line:?}");
-        }
-        if line.as_bytes().get(code.len()) != Some(&b'-') {
-            return Ok(());
-        }
-    }
 }
 
 fn table(options: &Options, by_mx: Figures, by_list: Figures) -> Table {

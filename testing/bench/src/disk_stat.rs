@@ -1,4 +1,4 @@
-//! What the kernel has written to the device under a folder: `/proc/diskstats`. In: a folder. Out: octets so far.
+//! What the kernel has done with the device under a folder: `/proc/diskstats`. In: a folder. Out: octets so far, and time.
 //!
 //! The device counts everything that reaches it: journal, other files, other programs. So a figure taken from it is an
 //! upper bound, and only on a quiet machine a close one.
@@ -7,6 +7,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
+
+/// Counts of a device since the machine started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Counts {
+    /// Octets written to it.
+    pub octets_written: u64,
+    /// Milliseconds in which it had something to do.
+    pub busy_ms: u64,
+}
 
 /// A block device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,18 +40,27 @@ impl Device {
     /// # Errors
     /// There are no counts at all.
     pub fn octets_written(self) -> anyhow::Result<Option<u64>> {
-        let text = std::fs::read_to_string("/proc/diskstats").context("cannot read /proc/diskstats")?;
-        Ok(self.sectors_written(&text).map(|sectors| sectors * SECTOR_OCTETS))
+        Ok(self.counts()?.map(|counts| counts.octets_written))
     }
 
-    /// Fields of a line: major, minor, name, then reads, merged, sectors, ms, writes, merged, sectors.
-    fn sectors_written(self, text: &str) -> Option<u64> {
+    /// All counts; nothing when the kernel does not count this one.
+    ///
+    /// # Errors
+    /// There are no counts at all.
+    pub fn counts(self) -> anyhow::Result<Option<Counts>> {
+        let text = std::fs::read_to_string("/proc/diskstats").context("cannot read /proc/diskstats")?;
+        Ok(self.line_of(&text))
+    }
+
+    /// Fields of a line: major, minor, name, then reads, merged, sectors, ms, writes, merged, sectors, ms, in flight, ms.
+    fn line_of(self, text: &str) -> Option<Counts> {
         text.lines().find_map(|line| {
             let mut fields = line.split_ascii_whitespace();
             let major: u64 = fields.next()?.parse().ok()?;
             let minor: u64 = fields.next()?.parse().ok()?;
-            let sectors = fields.nth(7)?.parse().ok()?;
-            (Device { major, minor } == self).then_some(sectors)
+            let sectors: u64 = fields.nth(7)?.parse().ok()?;
+            let busy_ms = fields.nth(2)?.parse().ok()?;
+            (Device { major, minor } == self).then_some(Counts { octets_written: sectors * SECTOR_OCTETS, busy_ms })
         })
     }
 }
@@ -58,9 +76,10 @@ mod tests {
     fn the_line_of_the_device() {
         let text = "   7       0 loop0 54 0 2100 4 6 0 4 10 0 12 25 0 0 0 0 6 10\nbroken\n \
                     254       0 vda 66675 11136 14880282 60037 14469 94399 38132320 221123 0 23992 283503 1 2 3 4 5 6\n";
-        assert_eq!(Device { major: 254, minor: 0 }.sectors_written(text), Some(38_132_320));
-        assert_eq!(Device { major: 7, minor: 0 }.sectors_written(text), Some(4));
-        assert_eq!(Device { major: 0, minor: 31 }.sectors_written(text), None);
+        let of = |major, minor| Device { major, minor }.line_of(text).map(|of| (of.octets_written, of.busy_ms));
+        assert_eq!(of(254, 0), Some((38_132_320 * 512, 23_992)));
+        assert_eq!(of(7, 0), Some((4 * 512, 12)));
+        assert_eq!(of(0, 31), None);
     }
 
     #[test]

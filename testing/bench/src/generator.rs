@@ -27,6 +27,23 @@ pub struct Order {
     pub domains: Vec<String>,
     /// Whether to go on after failed connections until all is sent.
     pub persistent: bool,
+    /// Messages a second on a timetable, from which latencies count; none for as fast as they are taken.
+    pub rate: Option<u64>,
+}
+
+/// Times from the final dot to its 250, in milliseconds; with a rate, from when a message was due.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Latency {
+    /// The median.
+    pub p50_ms: f64,
+    /// 90 % were answered within this.
+    pub p90_ms: f64,
+    /// 99 %.
+    pub p99_ms: f64,
+    /// 99.9 %.
+    pub p999_ms: f64,
+    /// All.
+    pub max_ms: f64,
 }
 
 /// A generator at work.
@@ -44,10 +61,12 @@ pub struct Outcome {
     pub failed: u64,
     /// From its first connection to its last answer.
     pub seconds: f64,
-    /// Median time from the final dot to the 250, in milliseconds.
-    pub p50_ms: f64,
-    /// 99 % were answered within this.
-    pub p99_ms: f64,
+    /// When it began, in microseconds since 1970.
+    pub started_us: u64,
+    /// User and system time of the generator, in microseconds.
+    pub cpu_us: f64,
+    /// How long answers took.
+    pub latency: Latency,
     /// Text of the last refusal.
     pub last_failure: Option<String>,
     /// Ids answered 250.
@@ -75,6 +94,9 @@ impl Generator {
         if !order.domains.is_empty() {
             command.args(["--domain-suffix", "bench.test"]);
             command.args(order.domains.iter().flat_map(|domain| ["--domain", domain.as_str()]));
+        }
+        if let Some(rate) = order.rate {
+            command.args(["--throttle", &format!("{rate}/s"), "--open-loop"]);
         }
         if order.persistent {
             command.arg("--reconnect-forever");
@@ -128,8 +150,15 @@ fn parse(text: &str) -> anyhow::Result<Outcome> {
         sent: json["sent"].as_u64().context("no number sent")?,
         failed: json["failed"].as_u64().context("no number failed")?,
         seconds: number(&json, "seconds")?,
-        p50_ms: number(latency, "p50")? / 1000.0,
-        p99_ms: number(latency, "p99")? / 1000.0,
+        started_us: json["started_us"].as_u64().context("no number started_us")?,
+        cpu_us: number(&json, "cpu_us")?,
+        latency: Latency {
+            p50_ms: number(latency, "p50")? / 1000.0,
+            p90_ms: number(latency, "p90")? / 1000.0,
+            p99_ms: number(latency, "p99")? / 1000.0,
+            p999_ms: number(latency, "p99.9")? / 1000.0,
+            max_ms: number(latency, "max")? / 1000.0,
+        },
         last_failure: json["last_failure"].as_str().map(str::to_owned),
         acknowledged: Vec::new(),
         unknown: Vec::new(),
@@ -147,13 +176,17 @@ mod tests {
 
     #[test]
     fn a_report_is_read() {
-        let text = r#"{"sent": 7, "failed": 1, "seconds": 0.5, "latency_us": {"p50": 1500, "p99": 20000},
-                       "last_failure": "451 later"}"#;
+        let text = r#"{"sent": 7, "failed": 1, "seconds": 0.5, "started_us": 17, "cpu_us": 300, "last_failure": "451 later",
+            "latency_us": {"p50": 1500, "p90": 1600, "p99": 20000, "p99.9": 30000, "max": 40000}}"#;
         let outcome = parse(text).expect("sound");
         assert_eq!((outcome.sent, outcome.failed), (7, 1));
-        assert_eq!((outcome.p50_ms, outcome.p99_ms), (1.5, 20.0));
+        assert_eq!((outcome.started_us, outcome.cpu_us), (17, 300.0));
+        let Latency { p50_ms, p90_ms, p99_ms, p999_ms, max_ms } = outcome.latency;
+        assert_eq!([p50_ms, p90_ms, p99_ms, p999_ms, max_ms], [1.5, 1.6, 20.0, 30.0, 40.0]);
         assert_eq!(outcome.last_failure.as_deref(), Some("451 later"));
-        let error = parse(r#"{"sent": 7, "failed": 0, "seconds": 1}"#).err().map(|error| error.to_string());
+        let error = parse(r#"{"sent": 7, "failed": 0, "seconds": 1, "started_us": 1, "cpu_us": 1}"#)
+            .err()
+            .map(|error| error.to_string());
         assert_eq!(error.as_deref(), Some("no number p50"));
     }
 }

@@ -1,7 +1,7 @@
 //! The ledgers of generator and sink. In: files being written by another process. Out: ids, and lines as they come.
 //!
 //! A generator's ledger holds the id of each message answered 250, one a line. A sink's ledger holds a line for each
-//! arrival: id, tab, `ok` or `damaged` or `unmarked`, tab, recipients.
+//! arrival: id, tab, `ok` or `damaged` or `unmarked`, tab, recipients, tab, microseconds since 1970.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -36,6 +36,10 @@ pub struct Arrival<'a> {
     pub id: &'a str,
     /// Whether its body matches its checksum.
     pub intact: bool,
+    /// With commas between.
+    pub recipients: &'a str,
+    /// When it was complete, in microseconds since 1970.
+    pub at_us: u64,
 }
 
 impl Tail {
@@ -57,17 +61,21 @@ impl Tail {
         let Some(last) = self.pending.iter().rposition(|&byte| byte == b'\n') else { return Ok(()) };
         let complete = std::str::from_utf8(&self.pending[..last]).context("a ledger that is not text")?;
         for line in complete.split('\n') {
-            let (id, rest) = line.split_once('\t').with_context(|| self.not_a_line(line))?;
-            let (word, _) = rest.split_once('\t').with_context(|| self.not_a_line(line))?;
-            take(Arrival { id, intact: word == "ok" });
+            take(arrival(line).with_context(|| self.not_a_line(line))?);
         }
         self.pending.drain(..=last);
         Ok(())
     }
 
     fn not_a_line(&self, line: &str) -> String {
-        format!("{}: {line:?} is not `id, tab, state, tab, recipients`", self.path.display())
+        format!("{}: {line:?} is not `id, tab, state, tab, recipients, tab, microseconds`", self.path.display())
     }
+}
+
+fn arrival(line: &str) -> Option<Arrival<'_>> {
+    let mut columns = line.split('\t');
+    let (id, word, recipients) = (columns.next()?, columns.next()?, columns.next()?);
+    Some(Arrival { id, intact: word == "ok", recipients, at_us: columns.next()?.parse().ok()? })
 }
 
 #[cfg(test)]
@@ -82,12 +90,13 @@ mod tests {
         let mut file = File::create(&path).expect("create");
         let mut tail = Tail::open(&path).expect("open");
         let mut seen = Vec::new();
-        for piece in ["r-1\tok\ta@b\nr-2\tdam", "aged\ta@b\nr-1\to", "k\tc@d\n", ""] {
+        for piece in ["r-1\tok\ta@b\t7\nr-2\tdam", "aged\ta@b\t8\nr-1\to", "k\tc@d,e@f\t9\n", ""] {
             file.write_all(piece.as_bytes()).expect("write");
-            let mut take = |arrival: Arrival| seen.push(format!("{} {}", arrival.id, arrival.intact));
+            let mut take =
+                |arrival: Arrival| seen.push(format!("{} {} {}", arrival.id, arrival.intact, arrival.recipients));
             tail.read(&mut take).expect("sound lines");
         }
-        assert_eq!(seen, ["r-1 true", "r-2 false", "r-1 true"]);
+        assert_eq!(seen, ["r-1 true a@b", "r-2 false a@b", "r-1 true c@d,e@f"]);
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Facts {
         let sync_us = sync_us(work)?;
         Ok(Facts(vec![
             ("CPU", cpu),
-            ("cores", cores().to_string()),
+            ("cores", format!("{}; {}", cores(), instruction_sets(&read("/proc/cpuinfo")))),
             ("memory", memory),
             (
                 "disk",
@@ -110,6 +110,14 @@ fn revision() -> String {
     }
 }
 
+/// What hashes and RSA lean on. Where one is missing, the time of a signature says little of the clock.
+fn instruction_sets(cpuinfo: &str) -> String {
+    let flags = first_value(cpuinfo, "flags").unwrap_or_default();
+    let has = |name: &str| flags.split(' ').any(|flag| flag == name);
+    let word = |name: &str, flag: &str| format!("{} {name}", if has(flag) { "with" } else { "without" });
+    [word("SHA-NI", "sha_ni"), word("AVX-512 IFMA", "avx512ifma")].join(", ")
+}
+
 fn first_value(text: &str, name: &str) -> Option<String> {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'))?;
     Some(value.trim().to_owned())
@@ -147,7 +155,8 @@ mod tests {
         let work = folder.path().canonicalize().expect("there");
         let lines: Vec<String> = Facts::gather(&work).expect("facts").lines().collect();
         assert_eq!(lines.len(), 6);
-        assert!(lines[1].starts_with("cores: "), "{lines:?}");
+        assert!(lines[1].starts_with("cores: ") && lines[1].contains("SHA-NI"), "{lines:?}");
+        assert_eq!(instruction_sets("x : y\nflags\t: fpu sha_ni vme\n"), "with SHA-NI, without AVX-512 IFMA");
         assert_eq!(first_value("vendor\t: a\nmodel name\t: Fast (R)\n", "model name").as_deref(), Some("Fast (R)"));
     }
 }

@@ -4,9 +4,10 @@
 //! through `/proc` and `/metrics`, and compares the ledgers of both ends: a figure is void if one message was lost,
 //! doubled or damaged. In: a folder with the built `postrider`. Out: tables, a file of results, an exit code.
 //!
-//! A room each: `demo`, `run`, `compare` and `spool_load` are verbs; `round` is one measured run that the first three
-//! share; `relay`, `sink`, `generator` and `postfix` know how to start a program and what to read from it; `stage` owns
-//! the scratch folder, `process` the children; the rest are leaves. What is measured is the built program, and what is
+//! A room each: `demo`, `run`, `kumomta`, `postfix1997`, `scaling`, `compare` and `spool_load` are verbs; `measure` is a
+//! workload with all its runs, `round` one measured run; `relay`, `sink`, `generator` and `postfix` know how to start a
+//! program and what to read from it; `load` tells what limited it; `stage` owns the scratch folder, `process` the children;
+//! the rest are leaves. What is measured is the built program, and what is
 //! verified is seen from outside; `spool_load`, `queue_load` and `pieces` (which
 //! `instructions` counts) alone link parts of the server, with the server's allocator.
 
@@ -21,14 +22,21 @@ mod disk_stat;
 mod disk_watch;
 mod forgetful;
 mod generator;
+mod injector;
 mod instructions;
 mod keys;
+mod kumomta;
+mod latency;
 mod ledger;
 mod listeners;
+mod load;
 mod machine;
+mod mailing_list;
+mod measure;
 mod metrics;
 mod pieces;
 mod postfix;
+mod postfix1997;
 mod probe;
 mod proc_file;
 mod process;
@@ -38,6 +46,7 @@ mod relay;
 mod results;
 mod round;
 mod run;
+mod scaling;
 mod side;
 mod sink;
 mod spool_load;
@@ -64,6 +73,12 @@ enum Verb {
     Demo(demo::Options),
     /// Measure every workload and write a table to bench/results
     Run(run::Options),
+    /// Do the experiments KumoMTA's makers publish, with their figures beside ours
+    Kumomta(kumomta::Options),
+    /// Do the experiments Postfix was presented with in 1997
+    Postfix1997(postfix1997::Options),
+    /// Measure by cores, connections, queues, domains, sizes, and latency by load
+    Scaling(scaling::Options),
     /// Measure the spool by itself: durable appends and removals
     Spool(spool_load::Options),
     /// Measure the queues by themselves: a million messages in fifty thousand
@@ -89,6 +104,9 @@ fn main() -> ExitCode {
     let outcome = match Verb::parse() {
         Verb::Demo(options) => demo::demo(&options),
         Verb::Run(options) => run::run(&options),
+        Verb::Kumomta(options) => kumomta::kumomta(&options),
+        Verb::Postfix1997(options) => postfix1997::postfix1997(&options),
+        Verb::Scaling(options) => scaling::scaling(&options),
         Verb::Spool(options) => spool_load::spool(&options),
         Verb::Queue(options) => queue_load::queue(&options),
         Verb::Backlog(options) => backlog::backlog(&options),

@@ -48,6 +48,21 @@ impl Peers {
     }
 }
 
+/// Whether Postfix was asked for, by `--peers` or else by `$PEERS`.
+///
+/// # Errors
+/// Somebody else was.
+pub fn wanted(peers: &[String]) -> anyhow::Result<bool> {
+    if !peers.is_empty() {
+        return Ok(true);
+    }
+    match std::env::var("PEERS").as_deref() {
+        Err(_) | Ok("") => Ok(false),
+        Ok("postfix") => Ok(true),
+        Ok(other) => bail!("PEERS={other}: the only peer known is postfix"),
+    }
+}
+
 /// A running Postfix.
 pub struct Postfix<'a> {
     peers: &'a Peers,
@@ -58,16 +73,23 @@ pub struct Postfix<'a> {
 }
 
 impl<'a> Postfix<'a> {
-    /// Starts one that delivers to `to`.
+    /// Starts one that delivers to `to`; `settings` are lines of its main.cf, `name=value`.
     ///
     /// # Errors
     /// It does not come up.
-    pub fn start(stage: &Stage, peers: &'a Peers, name: &str, to: SocketAddr) -> anyhow::Result<Postfix<'a>> {
+    pub fn start(
+        stage: &Stage,
+        peers: &'a Peers,
+        name: &str,
+        to: SocketAddr,
+        settings: &[&str],
+    ) -> anyhow::Result<Postfix<'a>> {
         let instance = stage.spool(name)?;
         // It cannot be asked to take a free port; one that was free a moment ago will do.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let (port, to_port) = (address.port().to_string(), to.port().to_string());
-        let arguments = [Path::new("start"), &peers.unpacked, &instance, Path::new(&port), Path::new(&to_port)];
+        let mut arguments = vec![Path::new("start"), &peers.unpacked, &instance, Path::new(&port), Path::new(&to_port)];
+        arguments.extend(settings.iter().map(Path::new));
         let ready = peers.script("postfix.sh", &arguments)?;
         let master = ready.split_whitespace().nth(2).and_then(|pid| pid.parse().ok());
         let master = Pid::from_raw(master.with_context(|| format!("expected `ready PORT PID`, got {ready:?}"))?);

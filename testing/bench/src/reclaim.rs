@@ -98,6 +98,7 @@ fn play(options: &Options, stage: &Stage, programs: &Programs) -> anyhow::Result
         concurrency: CONCURRENCY,
         domains: domains(options.stay),
         persistent: false,
+        rate: None,
     };
     let device_before = device.octets_written()?;
     let started = Instant::now();

@@ -11,7 +11,9 @@ use anyhow::{Context as _, bail};
 
 use crate::clock_factor::{Clock, factor};
 use crate::disk_stat::Device;
-use crate::generator::{Generator, Order, Outcome};
+use crate::generator::{Generator, Latency, Order, Outcome};
+use crate::load::{Load, Machine, Spent};
+use crate::machine::cores;
 use crate::relay::Relay;
 use crate::sink::Sink;
 use crate::stage::{Programs, Stage};
@@ -71,14 +73,21 @@ pub struct Round {
     pub written: Option<f64>,
     /// Octets written to the device for an octet of mail, logs, ledgers and other programs included.
     pub device_written: Option<f64>,
-    /// Median time from the final dot to the 250.
-    pub p50_ms: f64,
-    /// 99 % were answered within this.
-    pub p99_ms: f64,
+    /// How long answers took.
+    pub latency: Latency,
+    /// What was at work.
+    pub load: Load,
     /// The clock factor beside the run.
     pub clock: f64,
     /// Messages the server still held at the end though all had arrived.
     pub held: f64,
+}
+
+impl Round {
+    /// Messages a second from the first to the last: delivered, or accepted where nothing is delivered.
+    pub fn rate(&self) -> f64 {
+        self.delivered_per_s.unwrap_or(self.accepted_per_s)
+    }
 }
 
 /// A run under way.
@@ -90,8 +99,8 @@ pub struct Running<'a> {
     before: Reading,
     delivered_before: f64,
     device: Device,
-    device_before: Option<u64>,
-    started: Instant,
+    machine_before: Machine,
+    sink_cpu_before: f64,
 }
 
 impl<'a> Running<'a> {
@@ -104,16 +113,27 @@ impl<'a> Running<'a> {
         programs: &Programs,
         clock: &'a Clock,
         subject: &dyn Subject,
+        sink: Option<&Sink>,
         order: &'a Order,
     ) -> anyhow::Result<Running<'a>> {
         let signature_us = clock.signature_us()?;
         let before = subject.reading()?;
         let delivered_before = subject.delivered()?.unwrap_or_default();
         let device = Device::of(&stage.logs())?;
-        let device_before = device.octets_written()?;
-        let started = Instant::now();
+        let sink_cpu_before = sink.map(Sink::cpu_us).transpose()?.unwrap_or_default();
+        let machine_before = Machine::read(device)?;
         let generator = Generator::start(stage, programs, order, subject.address())?;
-        Ok(Running { clock, order, generator, signature_us, before, delivered_before, device, device_before, started })
+        Ok(Running {
+            clock,
+            order,
+            generator,
+            signature_us,
+            before,
+            delivered_before,
+            device,
+            machine_before,
+            sink_cpu_before,
+        })
     }
 
     /// Kills the relay once `share` of the messages have been delivered, and starts it again.
@@ -146,36 +166,37 @@ impl<'a> Running<'a> {
     /// A program ended, a message was refused, or the generator does not come to its end.
     pub fn finish(mut self, subject: &mut dyn Subject, sink: Option<&mut Sink>) -> anyhow::Result<Round> {
         self.await_generator(subject)?;
-        let sent_in = self.started.elapsed();
-        let order = self.order;
-        let Running {
-            clock, generator, signature_us, before, delivered_before, device, device_before, started, ..
-        } = self;
+        let Running { clock, order, generator, signature_us, before, device, machine_before, sink_cpu_before, .. } =
+            self;
         let mut outcome = generator.outcome()?;
         check(order, &outcome, subject)?;
-        let (mut elapsed, mut held) = (sent_in, 0.0);
+        let mut spent = Spent { generator_us: outcome.cpu_us, ..Spent::default() };
+        let (mut elapsed, mut held) = (outcome.seconds, 0.0);
         let relays = sink.is_some();
         if let Some(sink) = sink {
-            let want = delivered_before + outcome.sent as f64;
             sink.audit.acknowledge(std::mem::take(&mut outcome.acknowledged));
             sink.audit.unknown(std::mem::take(&mut outcome.unknown));
-            elapsed = await_delivery(subject, sink, started, want)?;
+            await_delivery(subject, sink)?;
+            elapsed = sink.audit.last_arrival_us().saturating_sub(outcome.started_us).max(1) as f64 / 1e6;
+            spent.sink_us = sink.cpu_us()? - sink_cpu_before;
             held = await_empty(subject)?;
         }
         let used = subject.reading()?.minus(before);
+        let machine = Machine::read(device)?;
+        spent.server_us = used.cpu_us;
         let sent = outcome.sent as f64;
         let mail = sent * order.octets as f64;
-        let device_octets = device.octets_written()?.zip(device_before).map(|(after, before)| (after - before) as f64);
+        let device_octets = machine.disk_octets().zip(machine_before.disk_octets());
         Ok(Round {
             accepted_per_s: sent / outcome.seconds,
-            delivered_per_s: relays.then(|| sent / elapsed.as_secs_f64()),
-            seconds: elapsed.as_secs_f64(),
+            delivered_per_s: relays.then(|| sent / elapsed),
+            seconds: elapsed,
             cpu_us: used.cpu_us / sent,
             syncs: used.commits.map(|commits| commits / sent),
             written: used.spool_octets.map(|octets| octets / mail),
-            device_written: device_octets.map(|octets| octets / mail),
-            p50_ms: outcome.p50_ms,
-            p99_ms: outcome.p99_ms,
+            device_written: device_octets.map(|(after, before)| (after - before) as f64 / mail),
+            latency: outcome.latency,
+            load: machine.since(&machine_before, spent, cores()),
             clock: factor(signature_us, clock.signature_us()?),
             held,
         })
@@ -200,30 +221,21 @@ fn check(order: &Order, outcome: &Outcome, subject: &dyn Subject) -> anyhow::Res
     bail!("of {} messages {sent} were accepted, {failed} failed: {why}{}", order.messages, subject.last_words());
 }
 
-/// Waits until all acknowledged messages arrived, or nothing happens any more. Returns the time from `started` to
-/// the last delivery: as the server counts it, which is finer than the sink's ledger, or else as the ledger shows it.
-fn await_delivery(subject: &mut dyn Subject, sink: &mut Sink, started: Instant, want: f64) -> anyhow::Result<Duration> {
-    let mut done = None;
-    let mut last_progress = (Instant::now(), 0, 0.0);
+/// Waits until all acknowledged messages arrived, or nothing happens any more.
+fn await_delivery(subject: &mut dyn Subject, sink: &mut Sink) -> anyhow::Result<()> {
+    let mut progress = (Instant::now(), 0);
     loop {
         subject.ensure_alive()?;
-        let delivered = subject.delivered()?.unwrap_or_default();
         sink.read()?;
-        let now = Instant::now();
-        let all_arrived = sink.audit.missing() == 0;
-        if done.is_none() && (all_arrived || delivered >= want) {
-            done = Some(now - started);
+        if sink.audit.missing() == 0 {
+            return Ok(());
         }
-        if all_arrived {
-            return Ok(done.unwrap_or_default());
+        if sink.audit.arrived() != progress.1 {
+            progress = (Instant::now(), sink.audit.arrived());
+        } else if progress.0.elapsed() >= SILENCE_LIMIT {
+            return Ok(());
         }
-        let (since, arrived, counted) = last_progress;
-        if sink.audit.arrived() != arrived || delivered != counted {
-            last_progress = (now, sink.audit.arrived(), delivered);
-        } else if now - since >= SILENCE_LIMIT {
-            return Ok(since - started);
-        }
-        std::thread::sleep(SCRAPE_REST);
+        std::thread::sleep(LOOK_REST);
     }
 }
 
@@ -246,5 +258,5 @@ const SEND_LIMIT: Duration = Duration::from_secs(300);
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 /// Longest time a server may hold what has arrived.
 const EMPTY_LIMIT: Duration = Duration::from_secs(20);
-/// Rest between two scrapes while deliveries are waited for: they cost the server CPU.
-const SCRAPE_REST: Duration = Duration::from_millis(20);
+/// Rest between two looks at the sink's ledger, where each arrival has its time.
+const LOOK_REST: Duration = Duration::from_millis(20);

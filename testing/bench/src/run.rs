@@ -1,24 +1,19 @@
 //! `run`: every workload, measured from outside, medians of several runs in one table.
 //!
-//! A workload has one relay and one sink for all its runs, the first of which only warms up. In: the built program,
-//! and which workloads. Out: a table on stdout and, for a complete benchmark, a file in `bench/results`. A workload
+//! In: the built program, and which workloads. Out: a table on stdout and, for a complete benchmark, a file in `bench/results`. A workload
 //! that fails is shown as such and makes the exit code 1; the others still run.
 
 use std::path::PathBuf;
 
 use anyhow::bail;
 
-use crate::audit::Verdict;
-use crate::clock_factor::{Clock, REFERENCE_US};
-use crate::generator::Order;
+use crate::clock_factor::REFERENCE_US;
 use crate::machine::Facts;
-use crate::postfix::{Peers, Postfix};
-use crate::relay::Relay;
+use crate::measure::{Bench, Row};
+use crate::postfix::{Peers, wanted};
 use crate::results::{Keep, Results};
-use crate::round::{Round, Running, Subject};
-use crate::sink::Sink;
-use crate::stage::{Place, Programs, Stage, built_program};
-use crate::stats::median;
+use crate::round::Round;
+use crate::stage::{Place, built_program};
 use crate::table::{Table, figure};
 use crate::workload::{self, Duty, Signing, Workload};
 
@@ -35,7 +30,7 @@ pub struct Options {
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
     /// Runs that count, after one that does not
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
     /// Messages of a run, instead of a number for each workload
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -49,23 +44,6 @@ pub struct Options {
     place: Place,
 }
 
-/// What all workloads need.
-struct Bench<'a> {
-    stage: &'a Stage,
-    programs: Programs,
-    clock: Clock,
-    runs: u32,
-}
-
-/// A line of the table.
-struct Row {
-    name: String,
-    rounds: Vec<Round>,
-    peak_rss_mib: Option<f64>,
-    /// None where nothing is delivered.
-    verdict: Option<Verdict>,
-}
-
 /// Runs the benchmark.
 ///
 /// # Errors
@@ -73,12 +51,11 @@ struct Row {
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let binary = built_program(options.bin.as_deref())?;
     let workloads = chosen(options)?;
-    let peers = wants_postfix(options)?.then(Peers::fetch).transpose()?;
+    let peers = wanted(&options.peers)?.then(Peers::fetch).transpose()?;
     options.place.act(|stage| {
-        let programs = stage.install(&binary, "bin")?;
         let facts = Facts::gather(&stage.logs())?;
         let runs = if options.quick { 1 } else { options.runs };
-        let bench = Bench { stage, programs, clock: Clock::new()?, runs };
+        let bench = Bench::new(stage, &binary, runs)?;
         let mut table = Table::new(&COLUMNS);
         let mut faults = Vec::new();
         for (number, workload) in workloads.iter().enumerate() {
@@ -89,68 +66,12 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
             if let Some(peers) = peers {
                 let name = format!("Postfix: {}", workload.name());
                 eprintln!("{name}");
-                note(&mut table, &mut faults, name, bench.postfix(workload, peers, &format!("{file}-postfix")));
+                let messages = (workload.messages / PEER_SHARE).max(u64::from(workload.concurrency));
+                note(&mut table, &mut faults, name, bench.postfix(workload, messages, peers, &[], &file));
             }
         }
         conclude(options, runs, &facts, table, &faults)
     })
-}
-
-impl Bench<'_> {
-    fn relay(&self, workload: &Workload, file: &str) -> anyhow::Result<Row> {
-        let mut sink = match workload.duty {
-            Duty::Relay(_) => Some(Sink::start(self.stage, &self.programs, file)?),
-            Duty::Discard => None,
-        };
-        let to = sink.as_ref().map(|sink| sink.address);
-        let mut relay = Relay::start(self.stage, &self.programs, file, workload.duty, to)?;
-        let rounds = self.rounds(workload, &mut relay, sink.as_mut(), file)?;
-        let peak_rss_mib = Some(relay.peak_rss_mib()?);
-        relay.stop(self.stage)?;
-        let verdict = sink.map(Sink::stop).transpose()?;
-        Ok(Row { name: workload.name(), rounds, peak_rss_mib, verdict })
-    }
-
-    fn postfix(&self, workload: &Workload, peers: &Peers, file: &str) -> anyhow::Result<Row> {
-        let mut sink = Sink::start(self.stage, &self.programs, file)?;
-        let mut postfix = Postfix::start(self.stage, peers, file, sink.address)?;
-        let messages = (workload.messages / PEER_SHARE).max(u64::from(workload.concurrency));
-        let fewer = Workload { messages, ..workload.clone() };
-        let rounds = self.rounds(&fewer, &mut postfix, Some(&mut sink), file)?;
-        postfix.stop(self.stage)?;
-        let verdict = Some(sink.stop()?);
-        Ok(Row { name: format!("Postfix: {}", workload.name()), rounds, peak_rss_mib: None, verdict })
-    }
-
-    /// The runs that count, after one that does not.
-    fn rounds(
-        &self,
-        workload: &Workload,
-        subject: &mut dyn Subject,
-        mut sink: Option<&mut Sink>,
-        file: &str,
-    ) -> anyhow::Result<Vec<Round>> {
-        let mut rounds = Vec::new();
-        for number in 0..=self.runs {
-            let order = Order {
-                name: format!("{file}-{number}"),
-                octets: u64::from(workload.size_kib) * 1024,
-                messages: workload.messages,
-                concurrency: workload.concurrency,
-                domains: Vec::new(),
-                persistent: false,
-            };
-            let running = Running::begin(self.stage, &self.programs, &self.clock, subject, &order)?;
-            let round = running.finish(subject, sink.as_deref_mut())?;
-            eprintln!("  {}", progress(number, &round));
-            if round.held > 0.0 {
-                bail!("{} messages are held though all were delivered{}", round.held, subject.last_words());
-            }
-            rounds.push(round);
-        }
-        rounds.remove(0);
-        Ok(rounds)
-    }
 }
 
 fn chosen(options: &Options) -> anyhow::Result<Vec<Workload>> {
@@ -169,24 +90,11 @@ fn chosen(options: &Options) -> anyhow::Result<Vec<Workload>> {
     Ok(workloads)
 }
 
-fn wants_postfix(options: &Options) -> anyhow::Result<bool> {
-    if !options.peers.is_empty() {
-        return Ok(true);
-    }
-    match std::env::var("PEERS").as_deref() {
-        Err(_) | Ok("") => Ok(false),
-        Ok("postfix") => Ok(true),
-        Ok(other) => bail!("PEERS={other}: the only peer known is postfix"),
-    }
-}
-
 fn note(table: &mut Table, faults: &mut Vec<String>, name: String, outcome: anyhow::Result<Row>) {
     match outcome {
         Ok(row) => {
-            if let Some(fault) = row.verdict.and_then(|verdict| verdict.fault(false)) {
-                faults.push(format!("{name} is void: {fault}"));
-            }
-            table.row(row.cells());
+            faults.extend(row.fault());
+            table.row(cells(&row));
         }
         Err(error) => {
             eprintln!("  failed: {error:#}");
@@ -201,54 +109,44 @@ fn conclude(options: &Options, runs: u32, facts: &Facts, table: Table, faults: &
         print!("{}", table.text());
         bail!("{}", faults.join("\n"));
     }
-    let complete = !options.quick && options.only.is_none() && options.messages.is_none() && options.runs >= 3;
+    let complete = !options.quick && options.only.is_none() && options.messages.is_none() && options.runs >= 5;
     let legend = LEGEND.replace("RUNS", &runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());
     let results = Results { suffix: "", title: "Benchmark", facts, tables: &[table], legend: &legend };
     options.keep.conclude(complete, &results)
 }
 
-impl Row {
-    fn cells(&self) -> Vec<String> {
-        let middle = |pick: fn(&Round) -> f64| median(self.rounds.iter().map(pick));
-        let some = |pick: fn(&Round) -> Option<f64>| median(self.rounds.iter().filter_map(pick));
-        vec![
-            self.name.clone(),
-            figure(middle(|round| round.accepted_per_s), 0),
-            figure(some(|round| round.delivered_per_s), 0),
-            figure(middle(|round| round.cpu_us), 1),
-            figure(middle(|round| round.clock), 2),
-            figure(middle(|round| round.cpu_us / round.clock), 1),
-            figure(middle(|round| round.p50_ms), 2),
-            figure(middle(|round| round.p99_ms), 2),
-            figure(self.peak_rss_mib, 0),
-            figure(some(|round| round.syncs), 4),
-            figure(some(|round| round.written), 3),
-            figure(some(|round| round.device_written), 3),
-            self.verdict.map_or("-".to_owned(), |of| format!("{}/{}/{}", of.lost, of.doubled, of.damaged)),
-        ]
-    }
-}
-
-fn progress(number: u32, round: &Round) -> String {
-    let name = if number == 0 { "warm-up".to_owned() } else { format!("run {number}") };
-    format!(
-        "{name}: {} accepted/s, {} delivered/s, {} us/msg, clock factor {}",
-        figure(Some(round.accepted_per_s), 0),
-        figure(round.delivered_per_s, 0),
-        figure(Some(round.cpu_us), 1),
-        figure(Some(round.clock), 2)
-    )
+fn cells(row: &Row) -> Vec<String> {
+    vec![
+        row.name.clone(),
+        figure(row.middle(|round| round.accepted_per_s), 0),
+        figure(row.some(|round| round.delivered_per_s), 0),
+        figure(row.spread(Round::rate), 0),
+        figure(row.middle(|round| round.cpu_us), 1),
+        figure(row.middle(|round| round.clock), 2),
+        figure(row.middle(|round| round.cpu_us / round.clock), 1),
+        figure(row.spread(|round| round.cpu_us / round.clock), 0),
+        figure(row.middle(|round| round.latency.p50_ms), 2),
+        figure(row.middle(|round| round.latency.p99_ms), 2),
+        figure(row.peak_rss_mib, 0),
+        figure(row.some(|round| round.syncs), 4),
+        figure(row.some(|round| round.written), 3),
+        figure(row.some(|round| round.device_written), 3),
+        row.ledger(),
+        row.limit(),
+    ]
 }
 
 /// A peer gets the same work but a quarter of the messages, as it takes many times as long for each.
 const PEER_SHARE: u64 = 4;
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 16] = [
     "workload",
     "accepted/s",
     "delivered/s",
+    "spread %",
     "CPU us/msg",
     "clock factor",
     "CPU/factor",
+    "spread %",
     "p50 ms",
     "p99 ms",
     "peak RSS MiB",
@@ -256,12 +154,14 @@ const COLUMNS: [&str; 13] = [
     "WA spool",
     "WA device",
     "lost/doubled/damaged",
+    "limited by",
 ];
 const LEGEND: &str = "\
 Medians over RUNS run(s) after a warm-up; generator, server and sink share the cores, over loopback. Every message is on
 disk before its 250 (but for `discarded`, which stores nothing).
 
-- accepted/s: messages answered 250 a second; delivered/s: from the start to the last arrival at the sink.
+- accepted/s: messages answered 250 a second; delivered/s: from the first connection to the last arrival at the sink.
+- spread: from the lowest to the highest run, in percent of the median: of the rate, and of CPU/factor.
 - CPU us/msg: user and system time of the server alone, in microseconds a message.
 - clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us; CPU/factor is CPU divided
   by it, for comparison between machines and their states.
@@ -269,11 +169,13 @@ disk before its 250 (but for `discarded`, which stores nothing).
 - WA: octets written for an octet of mail, by the spool's own count (no logs) and by the device's (logs, ledgers and other
   programs included).
 - lost/doubled/damaged: from the ledgers of both ends; a row with another figure than 0 is void.
+- limited by: what was at work at least 90 % of the time, and the shares of all cores' time and of the disk's.
 ";
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generator::Latency;
     use clap::Parser as _;
 
     #[derive(clap::Parser)]
@@ -303,21 +205,19 @@ mod tests {
         let round = |cpu_us: f64| Round {
             accepted_per_s: 8000.0,
             delivered_per_s: Some(7000.0),
-            seconds: 1.0,
             cpu_us,
             syncs: Some(0.05),
             written: Some(1.05),
-            device_written: None,
-            p50_ms: 1.0,
-            p99_ms: 2.0,
+            latency: Latency { p50_ms: 1.0, p99_ms: 2.0, ..Latency::default() },
             clock: 2.0,
-            held: 0.0,
+            ..Round::default()
         };
         let rounds = vec![round(100.0), round(900.0), round(110.0)];
-        let row = Row { name: "n".to_owned(), rounds, peak_rss_mib: None, verdict: None };
-        let cells = row.cells();
+        let cells = cells(&Row { name: "n".to_owned(), rounds, peak_rss_mib: None, verdict: None });
         assert_eq!(cells.len(), COLUMNS.len());
-        let want = ["n", "8000", "7000", "110.0", "2.00", "55.0", "1.00", "2.00", "-", "0.0500", "1.050", "-", "-"];
-        assert_eq!(cells, want);
+        let want = [
+            "n", "8000", "7000", "0", "110.0", "2.00", "55.0", "727", "1.00", "2.00", "-", "0.0500", "1.050", "-", "-",
+        ];
+        assert_eq!(cells[..15], want);
     }
 }

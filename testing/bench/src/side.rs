@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use anyhow::bail;
 
 use crate::clock_factor::Clock;
-use crate::generator::Order;
 use crate::relay::Relay;
 use crate::round::{Round, Running};
 use crate::sink::Sink;
@@ -51,15 +50,8 @@ impl<'a> Side<'a> {
     /// A program fails, or a message is refused.
     pub fn round(&mut self, stage: &Stage, clock: &Clock, number: u32) -> anyhow::Result<Round> {
         eprintln!("{} {number}", self.name);
-        let order = Order {
-            name: format!("{}{number}", self.name),
-            octets: self.work.octets(),
-            messages: self.work.messages,
-            concurrency: self.work.concurrency,
-            domains: Vec::new(),
-            persistent: false,
-        };
-        let running = Running::begin(stage, self.tools, clock, &self.relay, &order)?;
+        let order = self.work.order(&format!("{}{number}", self.name));
+        let running = Running::begin(stage, self.tools, clock, &self.relay, Some(&self.sink), &order)?;
         running.finish(&mut self.relay, Some(&mut self.sink))
     }
 

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use crate::audit::{Audit, Verdict};
 use crate::ledger::Tail;
 use crate::listeners::Listeners;
+use crate::proc_file;
 use crate::process::Program;
 use crate::stage::{Programs, Stage};
 use crate::wait::until;
@@ -38,6 +39,14 @@ impl Sink {
         // It listens a moment before it opens its ledger.
         until("the sink's ledger", START_LIMIT, || Ok(ledger.exists().then_some(())))?;
         Ok(Sink { program, tail: Tail::open(&ledger)?, address, audit: Audit::default() })
+    }
+
+    /// User and system time it has used, in microseconds.
+    ///
+    /// # Errors
+    /// It has ended.
+    pub fn cpu_us(&self) -> anyhow::Result<f64> {
+        proc_file::cpu_us(self.program.pid())
     }
 
     /// Takes in the arrivals written down since the last call.

@@ -13,6 +13,14 @@ pub fn median(samples: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some((samples.get(middle.checked_sub(1)?)? + upper) / 2.0)
 }
 
+/// From the lowest to the highest sample, in percent of the median; nothing of nothing.
+pub fn spread(samples: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let samples: Vec<f64> = samples.into_iter().collect();
+    let middle = median(samples.iter().copied())?;
+    let (low, high) = samples.iter().fold((f64::MAX, f64::MIN), |(low, high), n| (low.min(*n), high.max(*n)));
+    Some((high - low) * 100.0 / middle)
+}
+
 /// The sample that so many percent are not above (nearest rank); nothing of nothing. Sorts the samples.
 pub fn percentile(samples: &mut [f64], percent: f64) -> Option<f64> {
     samples.sort_by(f64::total_cmp);
@@ -41,5 +49,7 @@ mod tests {
         assert_eq!(median([4.0, 1.0, 2.0, 100.0]), Some(3.0));
         assert_eq!(median([7.0]), Some(7.0));
         assert_eq!(median([]), None);
+        assert_eq!(spread([4.0, 5.0, 6.0]), Some(40.0));
+        assert_eq!(spread([]), None);
     }
 }

@@ -114,7 +114,7 @@ fn table(synced: &[Round], unsynced: &[Round]) -> Table {
             figure(middle(|round| round.clock), 2),
             figure(middle(|round| round.cpu_us / round.clock), 1),
             figure(middle(|round| round.accepted_per_s), 0),
-            figure(middle(|round| round.p50_ms), 2),
+            figure(middle(|round| round.latency.p50_ms), 2),
             figure(some(|round| round.syncs), 4),
             figure(some(|round| round.written), 3),
             figure(some(|round| round.device_written), 3),

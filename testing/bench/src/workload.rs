@@ -1,7 +1,9 @@
 //! What is measured: the table of workloads, one row each. In: nothing. Out: names, sizes, counts.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
+use crate::generator::Order;
 use crate::stage::Stage;
 
 /// Signing done by the relay.
@@ -44,6 +46,17 @@ pub enum Duty {
     Discard,
 }
 
+/// Where the messages of a run go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// The generator's own few domains, all served by one host.
+    One,
+    /// So many domains, and a scheduled queue for each, all served by one host.
+    Queues(u32),
+    /// So many domains, each with a host, and so a ready queue and connections, of its own.
+    Domains(u32),
+}
+
 /// One row of the benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
@@ -55,12 +68,19 @@ pub struct Workload {
     pub concurrency: u32,
     /// Messages of a run: enough for some seconds at the rate aimed at.
     pub messages: u64,
+    /// Where they go.
+    pub spread: Spread,
 }
 
 impl Workload {
     /// Relaying over 100 connections.
     pub fn relay(size_kib: u32, signing: Signing, messages: u64) -> Workload {
-        Workload { size_kib, duty: Duty::Relay(signing), concurrency: 100, messages }
+        Workload { size_kib, duty: Duty::Relay(signing), concurrency: 100, messages, spread: Spread::One }
+    }
+
+    /// Throwing away what comes over 100 connections.
+    pub fn discard(size_kib: u32, messages: u64) -> Workload {
+        Workload { size_kib, duty: Duty::Discard, concurrency: 100, messages, spread: Spread::One }
     }
 
     /// Octets of a message.
@@ -74,7 +94,37 @@ impl Workload {
             Duty::Relay(signing) => signing.word(),
             Duty::Discard => "discarded",
         };
-        format!("{} KB {duty}, {} connections", self.size_kib, self.concurrency)
+        let to = match self.spread {
+            Spread::One => String::new(),
+            Spread::Queues(count) => format!(", {count} queues"),
+            Spread::Domains(count) => format!(", {count} domains"),
+        };
+        format!("{} KB {duty}, {} connections{to}", self.size_kib, self.concurrency)
+    }
+
+    /// What the generator does in one run, with files of this name.
+    pub fn order(&self, name: &str) -> Order {
+        let domains = match self.spread {
+            Spread::One => 0,
+            Spread::Queues(count) | Spread::Domains(count) => count,
+        };
+        Order {
+            name: name.to_owned(),
+            octets: self.octets(),
+            messages: self.messages,
+            concurrency: self.concurrency,
+            domains: (1..=domains).map(|number| format!("d{number:04}")).collect(),
+            persistent: false,
+            rate: None,
+        }
+    }
+
+    /// What the relay's policy is told.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        match self.spread {
+            Spread::One | Spread::Queues(_) => Vec::new(),
+            Spread::Domains(_) => vec![("RELAY_SITES", "own".into())],
+        }
     }
 }
 
@@ -83,11 +133,11 @@ pub fn all() -> Vec<Workload> {
     let mut all = Vec::new();
     for (size_kib, signing, messages) in RELAYED {
         for concurrency in [100, 2000] {
-            all.push(Workload { size_kib, duty: Duty::Relay(signing), concurrency, messages });
+            all.push(Workload { concurrency, ..Workload::relay(size_kib, signing, messages) });
         }
     }
     for (size_kib, messages) in DISCARDED {
-        all.push(Workload { size_kib, duty: Duty::Discard, concurrency: 100, messages });
+        all.push(Workload::discard(size_kib, messages));
     }
     all
 }
@@ -113,5 +163,17 @@ mod tests {
         assert!(names.contains(&"10 KB unsigned, 100 connections".to_owned()), "{names:?}");
         assert!(names.contains(&"100 KB Ed25519, 2000 connections".to_owned()), "{names:?}");
         assert!(names.contains(&"100 KB discarded, 100 connections".to_owned()), "{names:?}");
+    }
+
+    #[test]
+    fn mail_is_spread_over_domains() {
+        let relay = Workload::relay(1, Signing::Unsigned, 5);
+        assert!(relay.order("a").domains.is_empty() && relay.environment().is_empty());
+        let queues = Workload { spread: Spread::Queues(2), ..relay.clone() };
+        assert_eq!(queues.order("a").domains, ["d0001", "d0002"]);
+        assert!(queues.environment().is_empty());
+        let domains = Workload { spread: Spread::Domains(3), ..relay };
+        assert_eq!(domains.name(), "1 KB unsigned, 100 connections, 3 domains");
+        assert_eq!((domains.order("a").domains.len(), domains.environment().len()), (3, 1));
     }
 }

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use config::TraceHeaders;
 use message::Draft;
 use mime::ValueForm;
-use serde_json::{Map, Value};
+use serde_json::Map;
 use std::net::SocketAddr;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -41,9 +41,9 @@ impl Hop<'_> {
         if let Some((version, cipher)) = self.tls {
             value.extend([" (", version, ":", cipher, ")"]);
         }
-        value.extend([" id ", &draft.id.to_string(), " "]);
-        if let Some(first) = draft.envelope.recipients.first() {
-            value.extend(["for <", first.as_str(), ">"]);
+        value.extend([" id ", &draft.id.to_string()]);
+        if let Some(only) = only_recipient(draft) {
+            value.extend([" for <", only, ">"]);
         }
         value.extend([";\r\n  ", &rfc5322_date(now)]);
         value
@@ -71,12 +71,9 @@ pub(crate) fn add_supplemental(draft: &mut Draft, options: &TraceHeaders) -> Res
     }
     let mut fields = Map::new();
     fields.insert("_@_".to_owned(), "\\_/".into());
-    let recipients = &draft.envelope.recipients;
-    let recipient = match &recipients[..] {
-        [one] => Value::from(one.as_str()),
-        many => many.iter().map(|r| Value::from(r.as_str())).collect(),
-    };
-    fields.insert("recipient".to_owned(), recipient);
+    if let Some(only) = only_recipient(draft) {
+        fields.insert("recipient".to_owned(), only.into());
+    }
     for name in &options.include_meta_names {
         if let Some(value) = draft.meta.get(name) {
             fields.insert(name.clone(), value.clone());
@@ -92,6 +89,15 @@ pub(crate) fn add_supplemental(draft: &mut Draft, options: &TraceHeaders) -> Res
         encoded.as_bytes().chunks(LINE_OCTETS).filter_map(|l| core::str::from_utf8(l).ok()).collect();
     let value = lines.join("\r\n\t");
     draft.edit_headers().0.prepend(&options.header_name, value.as_bytes(), ValueForm::Raw)
+}
+
+/// The recipient, when there is one only: recipients of a list must not learn of each other from trace headers (RFC 5321
+/// section 7.2).
+fn only_recipient(draft: &Draft) -> Option<&str> {
+    match &draft.envelope.recipients[..] {
+        [only] => Some(only.as_str()),
+        _ => None,
+    }
 }
 
 /// `Fri, 20 Nov 2026 22:36:29 +0000`.
@@ -111,6 +117,7 @@ mod tests {
     use super::*;
     use ::clock::WallTime;
     use message::{Envelope, IdGenerator, Meta, TlsDemand};
+    use serde_json::Value;
     use smtp_wire::{Mailbox, ReversePath};
 
     fn draft() -> Draft {
@@ -141,6 +148,26 @@ mod tests {
             draft.id
         );
         assert!(text.starts_with(&expected), "{text}\n{expected}");
+    }
+
+    #[test]
+    fn recipients_of_a_list_are_told_nothing_of_each_other() {
+        let mut draft = draft();
+        draft.envelope.recipients.push(Mailbox::parse("blind@b.example").expect("sound"));
+        let hop = Hop {
+            ehlo_domain: "client.test",
+            peer: "192.0.2.1:5".parse().expect("sound"),
+            ends: &["192.0.2.1".to_owned(), "192.0.2.2".to_owned()],
+            hostname: "mx.test",
+            local: "192.0.2.2:25".parse().expect("sound"),
+            protocol: "ESMTP",
+            tls: None,
+        };
+        let value = hop.value(&draft, WallTime::EPOCH);
+        assert!(value.contains(&format!(" id {};", draft.id)) && !value.contains(" for "), "{value}");
+        add_supplemental(&mut draft, &TraceHeaders::default()).expect("sound");
+        let value = draft.headers().first_value("X-KumoRef").expect("present");
+        assert_eq!(STANDARD.decode(value.as_bytes()).expect("base64"), br#"{"_@_":"\\_/"}"#);
     }
 
     #[test]

@@ -12,7 +12,8 @@ pub struct Options {
     pub listen: SocketAddr,
 
     /// Write one line for each message accepted: its X-Postrider-Id, a tab, `ok` or `damaged` (`unmarked` for mail
-    /// that traffic-gen did not make), a tab, its recipients with commas between
+    /// that traffic-gen did not make), a tab, its recipients with commas between, a tab, when it was complete in
+    /// microseconds since 1970
     #[arg(long, value_name = "FILE")]
     pub ledger: Option<PathBuf>,
 

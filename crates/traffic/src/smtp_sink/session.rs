@@ -6,6 +6,7 @@
 //! It checks addresses only as far as the angle brackets: judging them is the relay's work.
 
 use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use memchr::memchr;
 
@@ -261,7 +262,9 @@ impl Session {
             if integrity == Integrity::Damaged {
                 sink.damaged.fetch_add(1, Ordering::Relaxed);
             }
-            ledger.append(&[id, b"\t", integrity.word().as_bytes(), b"\t", &self.recipients]);
+            let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros().to_string();
+            let word = integrity.word().as_bytes();
+            ledger.append(&[id, b"\t", word, b"\t", &self.recipients, b"\t", at.as_bytes()]);
         }
         reply(replies, "250 2.0.0 thrown away");
         if sink.options.delay_ms > 0 { Step::Pause } else { Step::More }

@@ -68,6 +68,8 @@ pub(super) struct Client {
     date: DateText,
     /// Messages this client may send.
     pub held: u64,
+    /// When the next message is due, where sends keep a timetable.
+    due: Option<Instant>,
     /// Messages settled so far, whatever the outcome.
     settled: u64,
     /// Reused for header blocks.
@@ -85,6 +87,7 @@ impl Client {
             random: fastrand::Rng::new(),
             date: DateText::default(),
             held: 0,
+            due: None,
             settled: 0,
             head: Vec::new(),
             tail: Vec::new(),
@@ -164,17 +167,35 @@ impl Client {
             return true;
         };
         let now_ns = self.run.elapsed_ns(now);
-        let wait = (0..messages).map(|_| throttle.reserve(now_ns)).max().unwrap_or_default();
-        if wait.is_zero() {
+        let due_ns = (0..messages).map(|_| throttle.reserve(now_ns)).max().unwrap_or_default();
+        self.is_due(due_ns);
+        if due_ns <= now_ns {
             return true;
         }
-        self.run.work.sleep(wait).await;
+        self.run.work.sleep(Duration::from_nanos(due_ns - now_ns)).await;
         !self.run.work.is_over(Instant::now())
+    }
+
+    /// Whether the next message may be sent at this moment.
+    pub(super) fn permission_now(&mut self, now: Instant) -> bool {
+        let Some(throttle) = &self.run.throttle else {
+            return true;
+        };
+        let due_ns = throttle.reserve_if_due(self.run.elapsed_ns(now));
+        if let Some(due_ns) = due_ns {
+            self.is_due(due_ns);
+        }
+        due_ns.is_some()
+    }
+
+    fn is_due(&mut self, due_ns: u64) {
+        self.due = self.run.plan.open_loop.then(|| self.run.started + Duration::from_nanos(due_ns));
     }
 
     /// A new letter; uses nothing up yet.
     pub(super) fn next_letter(&mut self) -> Letter {
-        self.run.stationery.next(&mut self.random)
+        let letter = self.run.stationery.next(&mut self.random);
+        letter.due_at(self.due.take())
     }
 
     /// Fills `head` with the letter's header block.
@@ -183,8 +204,10 @@ impl Client {
         self.run.stationery.header(&mut self.head, letter, self.date.at(SystemTime::now()));
     }
 
-    /// `messages` of the letter were answered 250, `latency` after it was complete.
-    pub(super) fn sent(&mut self, letter: Letter, messages: u64, latency: Duration) {
+    /// `messages` of the letter were answered 250, whose last part was sent at `sent_at`. On a timetable the time counts
+    /// from when the letter was due: a client that could not send because it waited for another answer waited all the same.
+    pub(super) fn sent(&mut self, letter: Letter, messages: u64, sent_at: Instant) {
+        let latency = letter.due.unwrap_or(sent_at).elapsed();
         let microseconds = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         self.shard().sent(messages, microseconds);
         self.use_up(messages);

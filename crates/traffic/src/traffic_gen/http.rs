@@ -5,14 +5,12 @@
 //! a header block, a body whose length is stated. Chunked answers and redirects are errors. The message goes as the
 //! string form of `content`; the body's JSON is made once a run.
 
-use std::io::IoSlice;
-use std::time::Instant;
-
 use super::client::{Client, ClientError, Ending, Run};
 use super::letter::Letter;
 use super::options::HttpPlan;
 use super::tally::Shard;
 use super::wire::Wire;
+use std::io::IoSlice;
 
 /// A kept-alive connection.
 pub(super) struct HttpSession {
@@ -122,7 +120,7 @@ impl Client {
         };
         let accepted = accepted(&answer, http, batch);
         if accepted > 0 {
-            self.sent(letter, accepted, Instant::now() - written.last_part_at);
+            self.sent(letter, accepted, written.last_part_at);
         }
         if accepted < batch {
             let text = || format!("{} {}", answer.status, String::from_utf8_lossy(&answer.body));

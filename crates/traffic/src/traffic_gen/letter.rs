@@ -5,7 +5,7 @@
 //! `X-Postrider-Check`, the CRC-32 of the body, by which the sink knows that it arrived whole.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -19,6 +19,15 @@ pub(super) struct Letter {
     sequence: u64,
     domain: usize,
     user: u32,
+    /// When it was to be sent, where sends keep a timetable.
+    pub due: Option<Instant>,
+}
+
+impl Letter {
+    /// The same letter with a moment at which it was to be sent.
+    pub(super) fn due_at(self, due: Option<Instant>) -> Self {
+        Self { due, ..self }
+    }
 }
 
 /// Writes letters.
@@ -95,6 +104,7 @@ impl Stationery {
             sequence: self.next_sequence.fetch_add(1, Ordering::Relaxed),
             domain: self.domains.partition_point(|domain| domain.weight_up_to <= draw),
             user: random.u32(..),
+            due: None,
         }
     }
 
@@ -174,7 +184,7 @@ impl Stationery {
     /// Roughly what a header block takes.
     fn header_bytes(&self) -> usize {
         let mut header = Vec::new();
-        let letter = Letter { sequence: 10_000, domain: 0, user: u32::MAX };
+        let letter = Letter { sequence: 10_000, domain: 0, user: u32::MAX, due: None };
         self.header(&mut header, letter, "Fri, 01 Jan 2027 00:00:00 +0000");
         header.len()
     }

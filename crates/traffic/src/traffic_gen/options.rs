@@ -58,6 +58,11 @@ pub struct Options {
     #[arg(long, value_name = "SPEC", value_parser = parse::rate)]
     throttle: Option<Rate>,
 
+    /// Keep --throttle as a timetable: a message counts its latency from when it was due, so that a server that stalls is
+    /// charged for all that had to wait (without this, a client that waits for an answer sends later and tells nobody)
+    #[arg(long, requires = "throttle", conflicts_with = "http")]
+    open_loop: bool,
+
     /// Add a header field, or replace one of ours (repeatable)
     #[arg(long, value_name = "NAME: VALUE", value_parser = parse::header)]
     header: Vec<HeaderField>,
@@ -146,6 +151,8 @@ pub struct Plan {
     pub domains: Vec<WeightedDomain>,
     /// The rate not to exceed.
     pub throttle: Option<Rate>,
+    /// The rate is a timetable, and latencies count from it.
+    pub open_loop: bool,
     /// Fields the user wants.
     pub headers: Vec<HeaderField>,
     /// Size of a message.
@@ -243,6 +250,7 @@ impl Options {
             body_file: self.body_file,
             domains,
             throttle: self.throttle,
+            open_loop: self.open_loop,
             headers: self.header,
             body_bytes: usize::try_from(self.body_size).unwrap_or(usize::MAX),
             http: self.http.then_some(HttpPlan {
@@ -378,6 +386,8 @@ mod tests {
             &["--message-count", "0"],
             &["--body-size", "big"],
             &["--throttle", "fast"],
+            &["--open-loop"],
+            &["--open-loop", "--throttle", "5/s", "--http"],
             &["--http-batch-size", "5"],
             &["--http", "--starttls"],
             &["--body-file", "f", "--body-size", "1k"],

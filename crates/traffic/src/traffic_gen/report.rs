@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::histogram::Latency;
 use super::tally::Counts;
@@ -17,6 +17,8 @@ pub struct Report {
     pub run: String,
     /// What became of the messages.
     pub counts: Counts,
+    /// When it began.
+    pub started: SystemTime,
     /// From the start to the last answer.
     pub elapsed: Duration,
     /// From the final dot to its 250.
@@ -25,6 +27,8 @@ pub struct Report {
     pub last_failure: Option<String>,
     /// Whether any connection was opened.
     pub ever_connected: bool,
+    /// User and system time this process has used.
+    pub cpu: Duration,
 }
 
 impl Report {
@@ -80,8 +84,10 @@ impl Report {
             "failed": self.counts.failed,
             "unknown": self.counts.unknown,
             "connections": self.counts.connections,
+            "started_us": self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64,
             "seconds": self.elapsed.as_secs_f64(),
             "rate": self.rate(),
+            "cpu_us": self.cpu.as_micros() as u64,
             "latency_us": {
                 "avg": latency.avg_us,
                 "min": latency.min_us,
@@ -164,10 +170,12 @@ mod tests {
         Report {
             run: "r".to_owned(),
             counts: Counts { sent: 300, failed: 2, unknown: 1, connections: 4 },
+            started: UNIX_EPOCH + Duration::from_micros(99),
             elapsed: Duration::from_millis(1_500),
             latency: Latency { avg_us: 1_234, p999_us: 9_876, ..Latency::default() },
             last_failure: Some("550 no".to_owned()),
             ever_connected: true,
+            cpu: Duration::from_micros(77),
         }
     }
 
@@ -185,6 +193,7 @@ mod tests {
         }
         let json = report().json();
         assert_eq!(json["rate"], 200.0);
+        assert_eq!((&json["cpu_us"], &json["started_us"]), (&77.into(), &99.into()));
         assert_eq!(json["latency_us"]["p99.9"], 9_876);
     }
 

@@ -162,13 +162,7 @@ impl Client {
             return false;
         }
         let now = Instant::now();
-        if self.run.work.is_over(now) || !self.hold(2) {
-            return false;
-        }
-        match &self.run.throttle {
-            Some(throttle) => throttle.reserve_if_due(self.run.elapsed_ns(now)),
-            None => true,
-        }
+        !self.run.work.is_over(now) && self.hold(2) && self.permission_now(now)
     }
 
     /// MAIL, RCPT and DATA: sends them one by one if they were not sent already, and reads their replies.
@@ -258,7 +252,7 @@ impl Client {
             }
         };
         if reply.is_positive() {
-            self.sent(letter, 1, written.last_part_at.elapsed());
+            self.sent(letter, 1, written.last_part_at);
             return Ok(Ending::Done);
         }
         self.run.note_failure(|| reply.text.clone());

@@ -177,6 +177,7 @@ impl<'a> Play<'a> {
             concurrency: CONCURRENCY,
             domains: (1..=scenario.domains).map(|number| format!("d{number:04}.bulk")).collect(),
             persistent: false,
+            rate: None,
         };
         self.say("taking the backlog in");
         let mut generator = Generator::start(self.stage, self.programs, &order, self.daemon.smtp)?;
@@ -249,7 +250,7 @@ impl<'a> Play<'a> {
         sink.audit.acknowledge(outcome.acknowledged);
         sink.audit.unknown(outcome.unknown);
         for (_, id) in self.witness.log().arrivals.iter().filter(|(_, id)| !id.starts_with("probe-")) {
-            sink.audit.arrive(Arrival { id, intact: true });
+            sink.audit.arrive(Arrival { id, intact: true, recipients: "", at_us: 0 });
         }
         Limits::OPEN.set(&mut self.daemon);
         self.daemon.set("BACKLOG_BULK", sink.address.to_string());

@@ -1,0 +1,184 @@
+//! `kumomta`: the experiments KumoMTA's makers publish, done here: so many messages over 2 000 connections to a sink, or
+//! received and thrown away. In: the built program. Out: a table that puts what they published, the hardware of that, a
+//! Postfix in the same run, and ours side by side.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+
+use crate::clock_factor::REFERENCE_US;
+use crate::machine::Facts;
+use crate::measure::{Bench, Row};
+use crate::postfix::{Peers, wanted};
+use crate::results::{Keep, Results};
+use crate::stage::{Place, built_program};
+use crate::table::{Table, figure};
+use crate::workload::{Duty, Signing, Spread, Workload};
+
+/// Options of `kumomta`.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Folder with the built `postrider` [default: this program's own]
+    #[arg(long, value_name = "DIR")]
+    bin: Option<PathBuf>,
+    /// Runs that count, after one that does not
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Messages of a run
+    #[arg(long, value_name = "N", default_value_t = MESSAGES, value_parser = clap::value_parser!(u64).range(2000..))]
+    messages: u64,
+    /// Only experiments whose name contains this, such as `100 KB unsigned`
+    #[arg(long, value_name = "SUBSTRING")]
+    only: Option<String>,
+    /// Also measure these servers at the unsigned work; known: postfix [default: $PEERS]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = ["postfix"])]
+    peers: Vec<String>,
+    #[command(flatten)]
+    keep: Keep,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What somebody published for a kind of work.
+struct Record {
+    size_kib: u32,
+    duty: Duty,
+    /// Messages a second.
+    published: Option<f64>,
+    hardware: &'static str,
+}
+
+/// Runs the experiments.
+///
+/// # Errors
+/// A program fails, or a message was lost, doubled or damaged.
+pub fn kumomta(options: &Options) -> anyhow::Result<()> {
+    let binary = built_program(options.bin.as_deref())?;
+    let peers = wanted(&options.peers)?.then(Peers::fetch).transpose()?;
+    let wanted = |record: &&Record| options.only.as_ref().is_none_or(|part| record.work(1).name().contains(part));
+    let records: Vec<&Record> = RECORDS.iter().filter(wanted).collect();
+    if records.is_empty() {
+        bail!("--only {:?}: no experiment is called so", options.only.as_deref().unwrap_or_default());
+    }
+    options.place.act(|stage| {
+        let bench = Bench::new(stage, &binary, options.runs)?;
+        let facts = Facts::gather(&stage.logs())?;
+        let mut table = Table::new(&COLUMNS);
+        let mut faults = Vec::new();
+        for (number, record) in records.iter().enumerate() {
+            let work = record.work(options.messages);
+            let file = format!("k{number}");
+            eprintln!("{} of {}: {}", number + 1, records.len(), work.name());
+            let ours = bench.relay(&work, &file)?;
+            let peers = peers.as_ref().filter(|_| work.duty == Duty::Relay(Signing::Unsigned));
+            let theirs = peers.map(|peers| bench.postfix(&work, options.messages / PEER_SHARE, peers, &[], &file));
+            let theirs = theirs.transpose()?;
+            faults.extend([Some(&ours), theirs.as_ref()].into_iter().flatten().filter_map(Row::fault));
+            table.row(cells(record, &ours, theirs.as_ref()));
+        }
+        if !faults.is_empty() {
+            print!("{}", table.text());
+            bail!("{}", faults.join("\n"));
+        }
+        let legend = LEGEND.replace("RUNS", &options.runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());
+        let legend = legend.replace("COUNT", &options.messages.to_string());
+        let results = Results {
+            suffix: "-kumomta",
+            title: "The experiments KumoMTA publishes",
+            facts: &facts,
+            tables: &[table],
+            legend: &legend,
+        };
+        let complete = options.runs >= 5 && options.messages >= MESSAGES && options.only.is_none() && peers.is_some();
+        options.keep.conclude(complete, &results)
+    })
+}
+
+impl Record {
+    fn work(&self, messages: u64) -> Workload {
+        let (size_kib, duty) = (self.size_kib, self.duty);
+        Workload { size_kib, duty, concurrency: CONNECTIONS, messages, spread: Spread::One }
+    }
+}
+
+fn cells(record: &Record, ours: &Row, theirs: Option<&Row>) -> Vec<String> {
+    let ratio = ours.rate().zip(record.published).map(|(here, there)| here / there);
+    vec![
+        ours.name.clone(),
+        figure(record.published, 0),
+        record.hardware.to_owned(),
+        figure(theirs.and_then(Row::rate), 0),
+        figure(theirs.and_then(|row| row.middle(|round| round.cpu_us / round.clock)), 0),
+        figure(ours.rate(), 0),
+        figure(ours.spread(crate::round::Round::rate), 0),
+        figure(ratio, 2),
+        figure(ours.middle(|round| round.cpu_us), 1),
+        figure(ours.middle(|round| round.clock), 2),
+        figure(ours.middle(|round| round.cpu_us / round.clock), 1),
+        figure(ours.middle(|round| round.latency.p99_ms), 1),
+        ours.ledger(),
+        ours.limit(),
+    ]
+}
+
+/// The makers state rates an hour; these are a second's.
+const RECORDS: [Record; 8] = [
+    Record { size_kib: 100, duty: UNSIGNED, published: Some(4_375.0), hardware: "36 cores (2025)" },
+    Record { size_kib: 10, duty: UNSIGNED, published: Some(18_333.0), hardware: "128 cores, 1 TB RAM (2025)" },
+    Record { size_kib: 100, duty: Duty::Relay(Signing::Rsa), published: None, hardware: "-" },
+    Record { size_kib: 10, duty: Duty::Relay(Signing::Rsa), published: None, hardware: "-" },
+    Record { size_kib: 100, duty: Duty::Relay(Signing::Ed25519), published: None, hardware: "-" },
+    Record { size_kib: 10, duty: Duty::Relay(Signing::Ed25519), published: None, hardware: "-" },
+    Record { size_kib: 100, duty: Duty::Discard, published: Some(36_389.0), hardware: "96 cores (2023)" },
+    Record { size_kib: 10, duty: Duty::Discard, published: None, hardware: "-" },
+];
+const UNSIGNED: Duty = Duty::Relay(Signing::Unsigned);
+const CONNECTIONS: u32 = 2000;
+const MESSAGES: u64 = 100_000;
+/// A peer gets the same work but so few of the messages, as it takes many times as long for each.
+const PEER_SHARE: u64 = 20;
+const COLUMNS: [&str; 14] = [
+    "experiment",
+    "published/s",
+    "on",
+    "Postfix here/s",
+    "Postfix CPU/factor",
+    "ours/s",
+    "spread %",
+    "ours / published",
+    "CPU us/msg",
+    "clock factor",
+    "CPU/factor",
+    "p99 ms",
+    "lost/doubled/damaged",
+    "limited by",
+];
+const LEGEND: &str = "\
+COUNT messages a run over 2 000 connections; medians over RUNS run(s) after a warm-up. Generator, server and sink share the
+cores, over loopback. Every message is on disk before its 250, ours and Postfix's, but for `discarded`, which stores nothing;
+the published runs did not sync each message. Postfix has its own defaults and a twentieth of the messages.
+
+- published/s: KumoMTA's makers, in messages a second. 100 KB unsigned is their 6.3 million an hour over the Internet, and
+  `more than 2.5 times that` to a local sink; on 8 cores they state 917/s. To a null device they state 16 667/s on 96 cores.
+- /s: from the first connection to the last arrival at the sink; where nothing is delivered, to the last 250. spread: from the
+  slowest to the fastest run.
+- CPU us/msg: user and system time of the server alone; clock factor: the time of one RSA-2048 signature beside the run,
+  divided by REFERENCE us; CPU/factor: for comparison between machines and their states. p99: from the final dot to its 250.
+- lost/doubled/damaged: from the ledgers of both ends; a run with another figure than 0 is void.
+- limited by: what was at work at least 90 % of the time, and the shares of all cores' time and of the disk's.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::round::Round;
+
+    #[test]
+    fn a_row_has_a_cell_for_every_column() {
+        let round = Round { delivered_per_s: Some(8750.0), cpu_us: 200.0, clock: 1.25, ..Round::default() };
+        let row = |name: &str| Row { name: name.into(), rounds: vec![round], peak_rss_mib: None, verdict: None };
+        let cells = cells(&RECORDS[0], &row("ours"), Some(&row("theirs")));
+        assert_eq!(cells.len(), COLUMNS.len());
+        assert_eq!(cells[..8], ["ours", "4375", "36 cores (2025)", "8750", "160", "8750", "0", "2.00"]);
+    }
+}

@@ -1,0 +1,166 @@
+//! How busy the machine was during a run, and with whom: what limited the run. In: `/proc/stat`, `/proc/diskstats`, the
+//! programs' own CPU time. Out: shares in percent, and words.
+
+use std::time::Instant;
+
+use anyhow::Context as _;
+
+use crate::disk_stat::Device;
+use crate::stats::median;
+
+/// Counters of the machine at one moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine {
+    busy_ticks: u64,
+    ticks: u64,
+    disk_busy_ms: Option<u64>,
+    disk_octets: Option<u64>,
+    at: Instant,
+}
+
+/// CPU time of the programs of a run, in microseconds.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Spent {
+    /// Of the server.
+    pub server_us: f64,
+    /// Of the generator.
+    pub generator_us: f64,
+    /// Of the sink.
+    pub sink_us: f64,
+}
+
+/// Shares of a run, in percent: of all cores' time, or of the disk's.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Load {
+    /// Cores at work, for whomever.
+    pub cores: f64,
+    /// The server's part of the cores.
+    pub server: f64,
+    /// The generator's.
+    pub generator: f64,
+    /// The sink's.
+    pub sink: f64,
+    /// Time in which the disk had something to do.
+    pub disk: f64,
+    /// MiB written to the disk a second.
+    pub disk_mib_s: f64,
+}
+
+impl Machine {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn read(device: Device) -> anyhow::Result<Machine> {
+        let stat = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
+        let (busy_ticks, ticks) = cpu_ticks(&stat).context("/proc/stat: no line of all processors")?;
+        let disk = device.counts()?;
+        Ok(Machine {
+            busy_ticks,
+            ticks,
+            disk_busy_ms: disk.map(|disk| disk.busy_ms),
+            disk_octets: disk.map(|disk| disk.octets_written),
+            at: Instant::now(),
+        })
+    }
+
+    /// Octets written to the device since the machine started.
+    pub fn disk_octets(&self) -> Option<u64> {
+        self.disk_octets
+    }
+
+    /// What was at work from then to now on so many cores.
+    pub fn since(&self, earlier: &Machine, spent: Spent, cores: usize) -> Load {
+        let seconds = (self.at - earlier.at).as_secs_f64().max(1e-9);
+        let all_us = seconds * 1e6 * cores as f64;
+        let share = |us: f64| us * 100.0 / all_us;
+        let ticks = self.ticks.saturating_sub(earlier.ticks).max(1);
+        let change = |now: Option<u64>, then: Option<u64>| {
+            now.zip(then).map_or(0.0, |(now, then)| now.saturating_sub(then) as f64)
+        };
+        Load {
+            cores: self.busy_ticks.saturating_sub(earlier.busy_ticks) as f64 * 100.0 / ticks as f64,
+            server: share(spent.server_us),
+            generator: share(spent.generator_us),
+            sink: share(spent.sink_us),
+            disk: change(self.disk_busy_ms, earlier.disk_busy_ms) / 10.0 / seconds,
+            disk_mib_s: change(self.disk_octets, earlier.disk_octets) / MIB / seconds,
+        }
+    }
+}
+
+impl Load {
+    /// The middle of each share.
+    pub fn median_of(loads: &[Load]) -> Load {
+        let middle = |pick: fn(&Load) -> f64| median(loads.iter().map(pick)).unwrap_or_default();
+        Load {
+            cores: middle(|load| load.cores),
+            server: middle(|load| load.server),
+            generator: middle(|load| load.generator),
+            sink: middle(|load| load.sink),
+            disk: middle(|load| load.disk),
+            disk_mib_s: middle(|load| load.disk_mib_s),
+        }
+    }
+
+    /// What limited the run, and the shares that say so.
+    pub fn words(&self) -> String {
+        let limit = match (self.cores >= SATURATED, self.disk >= SATURATED) {
+            (true, false) => "cores",
+            (false, true) => "disk",
+            (true, true) => "cores and disk",
+            (false, false) => "neither",
+        };
+        let Load { cores, server, generator, sink, disk, disk_mib_s } = self;
+        format!(
+            "{limit}: cores {cores:.0} % (server {server:.0}, generator {generator:.0}, sink {sink:.0}), \
+             disk {disk:.0} % ({disk_mib_s:.0} MiB/s)"
+        )
+    }
+}
+
+/// Ticks at work and ticks in all, of all processors: user, nice, system, idle, iowait, irq, softirq, steal.
+fn cpu_ticks(stat: &str) -> Option<(u64, u64)> {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let fields: Vec<u64> =
+        line.split_ascii_whitespace().take(8).map(|field| field.parse().ok()).collect::<Option<_>>()?;
+    let all: u64 = fields.iter().sum();
+    let idle = fields.get(3)? + fields.get(4)?;
+    let stolen = fields.get(7)?;
+    Some((all - idle - stolen, all))
+}
+
+const MIB: f64 = 1024.0 * 1024.0;
+/// From this share on something is the limit: what remains is the run's beginning and end.
+const SATURATED: f64 = 90.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(busy_ticks: u64, ticks: u64, disk_busy_ms: u64, mib: u64, at: Instant) -> Machine {
+        Machine { busy_ticks, ticks, disk_busy_ms: Some(disk_busy_ms), disk_octets: Some(mib << 20), at }
+    }
+
+    #[test]
+    fn shares_are_of_all_cores_and_of_the_disk() {
+        let start = Instant::now();
+        let later = start + std::time::Duration::from_secs(2);
+        let spent = Spent { server_us: 2e6, generator_us: 1e6, sink_us: 4e5 };
+        let load = at(390, 400, 500, 200, later).since(&at(0, 0, 100, 0, start), spent, 2);
+        let want = Load { cores: 97.5, server: 50.0, generator: 25.0, sink: 10.0, disk: 20.0, disk_mib_s: 100.0 };
+        assert_eq!(load, want);
+        let words = "cores: cores 98 % (server 50, generator 25, sink 10), disk 20 % (100 MiB/s)";
+        assert_eq!(load.words(), words);
+        assert!(Load { cores: 50.0, disk: 95.0, ..load }.words().starts_with("disk: "));
+        assert!(Load { cores: 50.0, ..load }.words().starts_with("neither: "));
+        assert_eq!(Load::median_of(&[Load::default(), load, load]), load);
+    }
+
+    #[test]
+    fn waiting_and_stolen_time_is_not_work() {
+        assert_eq!(cpu_ticks("cpu  10 1 5 70 4 2 3 5 0 0\ncpu0 1 1 1 1 1 1 1 1\n"), Some((21, 100)));
+        assert_eq!(cpu_ticks("cpu 1 2\n"), None);
+        assert_eq!(cpu_ticks("intr 5\n"), None);
+    }
+}

@@ -1,0 +1,170 @@
+//! One message to very many recipients at one destination: how long until the last of them has it. In: a number, and
+//! whether recipients share transactions. Out: seconds and CPU, or an error when a recipient got it not, twice, or damaged.
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+
+use crate::clock_factor::factor;
+use crate::injector::Injector;
+use crate::measure::Bench;
+use crate::postfix::{Peers, Postfix};
+use crate::relay::Relay;
+use crate::round::Subject;
+use crate::sink::Sink;
+use crate::stats::{median, spread};
+use crate::workload::{Duty, Signing};
+
+/// Whether recipients share transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// As many in one as the server is used to.
+    Batched,
+    /// One in each.
+    Singly,
+}
+
+/// What it took.
+#[derive(Debug, Clone, Copy)]
+pub struct Figures {
+    /// From the connection that brought the message to the last arrival; the median of the runs.
+    pub seconds: f64,
+    /// From the quickest run to the slowest, in percent of the median.
+    pub spread: f64,
+    /// Of the server, a recipient, by the clock factor.
+    pub cpu_us: f64,
+}
+
+impl Mode {
+    /// As it stands in a table.
+    pub fn words(self) -> &'static str {
+        match self {
+            Mode::Batched => "batched",
+            Mode::Singly => "singly",
+        }
+    }
+}
+
+/// Our own server.
+///
+/// # Errors
+/// A program fails, or a recipient was not served.
+pub fn ours(bench: &Bench, mode: Mode, recipients: u64) -> anyhow::Result<Figures> {
+    let name = format!("list-{}-{recipients}", mode.words());
+    let mut sink = Sink::start(bench.stage, &bench.programs, &name)?;
+    sink.audit.by_recipient();
+    let mut environment = vec![("RELAY_RECIPIENTS", RECIPIENTS_MAX.into())];
+    if mode == Mode::Batched {
+        environment.push(("RELAY_BATCH", "BatchByDomain".into()));
+    }
+    let duty = Duty::Relay(Signing::Unsigned);
+    let mut relay = Relay::start_with(bench.stage, &bench.programs, &name, duty, Some(sink.address), environment)?;
+    let figures = runs(bench, &mut relay, &mut sink, recipients)?;
+    relay.stop(bench.stage)?;
+    settle(sink, figures)
+}
+
+/// A Postfix.
+///
+/// # Errors
+/// As of [`ours`].
+pub fn postfix(bench: &Bench, mode: Mode, recipients: u64, peers: &Peers) -> anyhow::Result<Figures> {
+    let name = format!("list-{}-{recipients}-postfix", mode.words());
+    let mut sink = Sink::start(bench.stage, &bench.programs, &name)?;
+    sink.audit.by_recipient();
+    let recipients_max = format!("smtpd_recipient_limit={RECIPIENTS_MAX}");
+    let mut settings = OUT_100.to_vec();
+    settings.push(&recipients_max);
+    if mode == Mode::Singly {
+        settings.push("default_destination_recipient_limit=1");
+    }
+    let mut postfix = Postfix::start(bench.stage, peers, &name, sink.address, &settings)?;
+    let figures = runs(bench, &mut postfix, &mut sink, recipients)?;
+    postfix.stop(bench.stage)?;
+    settle(sink, figures)
+}
+
+fn settle(sink: Sink, figures: Figures) -> anyhow::Result<Figures> {
+    match sink.stop()?.fault(false) {
+        Some(fault) => bail!("the figures are void: {fault} (messages are recipients here)"),
+        None => Ok(figures),
+    }
+}
+
+fn runs(bench: &Bench, subject: &mut dyn Subject, sink: &mut Sink, recipients: u64) -> anyhow::Result<Figures> {
+    let mut seconds = Vec::new();
+    let mut cpu = Vec::new();
+    for number in 0..=bench.runs {
+        let signature_us = bench.clock.signature_us()?;
+        let before = subject.reading()?;
+        seconds.push(run(subject, sink, number, recipients)?);
+        let used = subject.reading()?.cpu_us - before.cpu_us;
+        let clock = factor(signature_us, bench.clock.signature_us()?);
+        cpu.push(used / clock / recipients as f64);
+    }
+    // The first warms up.
+    let (seconds, cpu) = (&seconds[1..], &cpu[1..]);
+    Ok(Figures {
+        seconds: median(seconds.iter().copied()).unwrap_or_default(),
+        spread: spread(seconds.iter().copied()).unwrap_or_default(),
+        cpu_us: median(cpu.iter().copied()).unwrap_or_default(),
+    })
+}
+
+/// Sends it once and waits for the last; the seconds from the first to the second.
+fn run(subject: &mut dyn Subject, sink: &mut Sink, number: u32, recipients: u64) -> anyhow::Result<f64> {
+    let id = format!("list-{number}");
+    let addresses: Vec<String> = (0..recipients).map(|number| format!("user-{number}@list.bench.test")).collect();
+    let letter = letter(&id);
+    let began_us = now_us();
+    let mut injector = Injector::open(subject.address())?;
+    injector.send(&addresses, &letter)?;
+    sink.audit.acknowledge(addresses.iter().map(|address| format!("{id} {address}")).collect());
+    injector.quit()?;
+    let deadline = Instant::now() + LIMIT;
+    while sink.audit.missing() > 0 && Instant::now() < deadline {
+        subject.ensure_alive()?;
+        std::thread::sleep(REST);
+        sink.read()?;
+    }
+    if sink.audit.missing() > 0 {
+        bail!("{} of {recipients} recipients did not get it{}", sink.audit.missing(), subject.last_words());
+    }
+    Ok(sink.audit.last_arrival_us().saturating_sub(began_us) as f64 / 1e6)
+}
+
+/// A message of 1 KB with the marks that the sink checks.
+fn letter(id: &str) -> String {
+    let body = format!("{}\r\n", "x".repeat(70)).repeat(12);
+    let check = crc32fast::hash(body.as_bytes());
+    format!(
+        "X-Postrider-Id: {id}\r\nX-Postrider-Check: {check:08x}\r\nFrom: <sender@bench.test>\r\nTo: list:;\r\n\
+         Subject: a list\r\nDate: Sun, 22 Nov 2026 12:00:00 +0000\r\nMessage-ID: <{id}@bench.test>\r\n\r\n{body}"
+    )
+}
+
+fn now_us() -> u64 {
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// What makes Postfix open as many connections as in the experiments.
+pub const OUT_100: &[&str] = &["default_destination_concurrency_limit=100", "initial_destination_concurrency=100"];
+/// Recipients a transaction may bring.
+const RECIPIENTS_MAX: &str = "10000";
+const LIMIT: Duration = Duration::from_secs(60);
+/// The sink writes its ledger twice a second; when a message came stands in it.
+const REST: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_is_one_kib_and_carries_its_checksum() {
+        let letter = letter("list-1");
+        assert!((1000..1100).contains(&letter.len()), "{}", letter.len());
+        let (head, body) = letter.split_once("\r\n\r\n").expect("an empty line");
+        assert!(head.contains(&format!("X-Postrider-Check: {:08x}", crc32fast::hash(body.as_bytes()))), "{head}");
+    }
+}

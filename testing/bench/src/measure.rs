@@ -1,0 +1,163 @@
+//! A workload measured: a server and a sink for all its runs, the first of which only warms up. In: a [`Workload`]. Out: a
+//! [`Row`], from which tables take medians and spreads.
+
+use anyhow::bail;
+
+use crate::audit::Verdict;
+use crate::clock_factor::Clock;
+use crate::load::Load;
+use crate::postfix::{Peers, Postfix};
+use crate::relay::Relay;
+use crate::round::{Round, Running, Subject};
+use crate::sink::Sink;
+use crate::stage::{Programs, Stage};
+use crate::stats::{median, spread};
+use crate::table::figure;
+use crate::workload::{Duty, Workload};
+
+/// What all workloads need.
+pub struct Bench<'a> {
+    /// Where.
+    pub stage: &'a Stage,
+    /// What is measured, and the tools.
+    pub programs: Programs,
+    /// The clock beside the runs.
+    pub clock: Clock,
+    /// Runs that count.
+    pub runs: u32,
+}
+
+/// The runs of a workload.
+pub struct Row {
+    /// Of the workload, and of the server if it is not ours.
+    pub name: String,
+    /// Those that count.
+    pub rounds: Vec<Round>,
+    /// Over all of them; none of a server of many processes.
+    pub peak_rss_mib: Option<f64>,
+    /// None where nothing is delivered.
+    pub verdict: Option<Verdict>,
+}
+
+impl<'a> Bench<'a> {
+    /// Gets ready.
+    ///
+    /// # Errors
+    /// There is no such program, or no clock.
+    pub fn new(stage: &'a Stage, binary: &std::path::Path, runs: u32) -> anyhow::Result<Bench<'a>> {
+        Ok(Bench { stage, programs: stage.install(binary, "bin")?, clock: Clock::new()?, runs })
+    }
+
+    /// Our own server at it; `file` names its files.
+    ///
+    /// # Errors
+    /// A program fails, or a message is refused or stays behind.
+    pub fn relay(&self, workload: &Workload, file: &str) -> anyhow::Result<Row> {
+        let mut sink = match workload.duty {
+            Duty::Relay(_) => Some(Sink::start(self.stage, &self.programs, file)?),
+            Duty::Discard => None,
+        };
+        let to = sink.as_ref().map(|sink| sink.address);
+        let environment = workload.environment();
+        let mut relay = Relay::start_with(self.stage, &self.programs, file, workload.duty, to, environment)?;
+        let rounds = self.rounds(workload, &mut relay, sink.as_mut(), file)?;
+        let peak_rss_mib = Some(relay.peak_rss_mib()?);
+        relay.stop(self.stage)?;
+        let verdict = sink.map(Sink::stop).transpose()?;
+        Ok(Row { name: workload.name(), rounds, peak_rss_mib, verdict })
+    }
+
+    /// A Postfix at it, with so many messages and such settings.
+    ///
+    /// # Errors
+    /// As of [`Bench::relay`].
+    pub fn postfix(
+        &self,
+        workload: &Workload,
+        messages: u64,
+        peers: &Peers,
+        settings: &[&str],
+        file: &str,
+    ) -> anyhow::Result<Row> {
+        let file = &format!("{file}-postfix");
+        let mut sink = Sink::start(self.stage, &self.programs, file)?;
+        let mut postfix = Postfix::start(self.stage, peers, file, sink.address, settings)?;
+        let workload = Workload { messages, ..workload.clone() };
+        let rounds = self.rounds(&workload, &mut postfix, Some(&mut sink), file)?;
+        postfix.stop(self.stage)?;
+        let verdict = Some(sink.stop()?);
+        Ok(Row { name: format!("Postfix: {}", workload.name()), rounds, peak_rss_mib: None, verdict })
+    }
+
+    fn rounds(
+        &self,
+        workload: &Workload,
+        subject: &mut dyn Subject,
+        mut sink: Option<&mut Sink>,
+        file: &str,
+    ) -> anyhow::Result<Vec<Round>> {
+        let mut rounds = Vec::new();
+        for number in 0..=self.runs {
+            let order = workload.order(&format!("{file}-{number}"));
+            let running = Running::begin(self.stage, &self.programs, &self.clock, subject, sink.as_deref(), &order)?;
+            let round = running.finish(subject, sink.as_deref_mut())?;
+            eprintln!("  {}", progress(number, &round));
+            if round.held > 0.0 {
+                bail!("{} messages are held though all were delivered{}", round.held, subject.last_words());
+            }
+            rounds.push(round);
+        }
+        rounds.remove(0);
+        Ok(rounds)
+    }
+}
+
+impl Row {
+    /// The median of a figure.
+    pub fn middle(&self, pick: fn(&Round) -> f64) -> Option<f64> {
+        median(self.rounds.iter().map(pick))
+    }
+
+    /// The median of a figure that not every run has.
+    pub fn some(&self, pick: fn(&Round) -> Option<f64>) -> Option<f64> {
+        median(self.rounds.iter().filter_map(pick))
+    }
+
+    /// From the lowest to the highest, in percent of the median.
+    pub fn spread(&self, pick: fn(&Round) -> f64) -> Option<f64> {
+        spread(self.rounds.iter().map(pick))
+    }
+
+    /// Messages a second from the first to the last: delivered, or accepted where nothing is delivered.
+    pub fn rate(&self) -> Option<f64> {
+        self.middle(Round::rate)
+    }
+
+    /// What limited it.
+    pub fn limit(&self) -> String {
+        let loads: Vec<Load> = self.rounds.iter().map(|round| round.load).collect();
+        Load::median_of(&loads).words()
+    }
+
+    /// Messages lost, doubled and damaged.
+    pub fn ledger(&self) -> String {
+        self.verdict.map_or("-".to_owned(), |of| format!("{}/{}/{}", of.lost, of.doubled, of.damaged))
+    }
+
+    /// Why its figures are void, if they are.
+    pub fn fault(&self) -> Option<String> {
+        let fault = self.verdict?.fault(false)?;
+        Some(format!("{} is void: {fault}", self.name))
+    }
+}
+
+fn progress(number: u32, round: &Round) -> String {
+    let name = if number == 0 { "warm-up".to_owned() } else { format!("run {number}") };
+    format!(
+        "{name}: {} accepted/s, {} delivered/s, {} us/msg, clock factor {}",
+        figure(Some(round.accepted_per_s), 0),
+        figure(round.delivered_per_s, 0),
+        figure(Some(round.cpu_us), 1),
+        figure(Some(round.clock), 2)
+    )
+}

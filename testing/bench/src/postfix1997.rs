@@ -1,0 +1,184 @@
+//! `postfix1997`: the experiments Postfix was presented with in 1997, done here: one message to a list of remote recipients,
+//! and the relay of messages with one recipient each, over few connections. (The third, local delivery, waits for local
+//! delivery.) In: the built program. Out: tables that put the published figures, a Postfix in the same run, and ours side by
+//! side.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+
+use crate::clock_factor::REFERENCE_US;
+use crate::machine::Facts;
+use crate::mailing_list::{self, Mode};
+use crate::measure::{Bench, Row};
+use crate::postfix::{Peers, wanted};
+use crate::results::{Keep, Results};
+use crate::round::Round;
+use crate::stage::{Place, built_program};
+use crate::table::{Table, figure};
+use crate::workload::{Signing, Workload};
+
+/// Options of `postfix1997`.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Folder with the built `postrider` [default: this program's own]
+    #[arg(long, value_name = "DIR")]
+    bin: Option<PathBuf>,
+    /// Runs that count, after one that does not
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Also measure these servers; known: postfix [default: $PEERS]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = ["postfix"])]
+    peers: Vec<String>,
+    #[command(flatten)]
+    keep: Keep,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// Runs the experiments.
+///
+/// # Errors
+/// A program fails, or a message was lost, doubled or damaged.
+pub fn postfix1997(options: &Options) -> anyhow::Result<()> {
+    let binary = built_program(options.bin.as_deref())?;
+    let peers = wanted(&options.peers)?.then(Peers::fetch).transpose()?;
+    options.place.act(|stage| {
+        let bench = Bench::new(stage, &binary, options.runs)?;
+        let facts = Facts::gather(&stage.logs())?;
+        let lists = lists(&bench, peers.as_ref())?;
+        let (relays, faults) = relays(&bench, peers.as_ref())?;
+        if !faults.is_empty() {
+            bail!("{}", faults.join("\n"));
+        }
+        let legend = LEGEND.replace("RUNS", &options.runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());
+        let results = Results {
+            suffix: "-postfix1997",
+            title: "The experiments of Postfix, 1997",
+            facts: &facts,
+            tables: &[lists, relays],
+            legend: &legend,
+        };
+        options.keep.conclude(options.runs >= 5 && peers.is_some(), &results)
+    })
+}
+
+fn lists(bench: &Bench, peers: Option<&Peers>) -> anyhow::Result<Table> {
+    let mut table = Table::new(&LIST_COLUMNS);
+    for (mode, recipients, target_s) in LISTS {
+        let name = format!("{recipients} recipients, {}", mode.words());
+        eprintln!("list: {name}");
+        let ours = mailing_list::ours(bench, mode, recipients)?;
+        let theirs = peers.map(|peers| mailing_list::postfix(bench, mode, recipients, peers)).transpose()?;
+        let published = (recipients == 1000 && mode == Mode::Singly).then_some(PUBLISHED_LIST_S);
+        table.row(vec![
+            name,
+            figure(published, 0),
+            figure(theirs.as_ref().map(|figures| figures.seconds), 3),
+            figure(Some(ours.seconds), 3),
+            figure(Some(ours.spread), 0),
+            figure(Some(target_s), 2),
+            figure(Some(recipients as f64 / ours.seconds), 0),
+            figure(theirs.as_ref().map(|figures| figures.cpu_us), 0),
+            figure(Some(ours.cpu_us), 1),
+        ]);
+    }
+    Ok(table)
+}
+
+fn relays(bench: &Bench, peers: Option<&Peers>) -> anyhow::Result<(Table, Vec<String>)> {
+    let mut table = Table::new(&RELAY_COLUMNS);
+    let mut faults = Vec::new();
+    for messages in [100, 10_000] {
+        for concurrency in [5, 10, 20] {
+            let work = Workload { concurrency, ..Workload::relay(1, Signing::Unsigned, messages) };
+            let name = format!("{messages} messages, {concurrency} connections in");
+            eprintln!("relay: {name}");
+            let file = format!("relay-{messages}-{concurrency}");
+            let ours = bench.relay(&work, &file)?;
+            let settings = mailing_list::OUT_100;
+            let theirs = peers.map(|peers| bench.postfix(&work, messages, peers, settings, &file)).transpose()?;
+            faults.extend([Some(&ours), theirs.as_ref()].into_iter().flatten().filter_map(Row::fault));
+            table.row(relay_cells(name, &ours, theirs.as_ref()));
+        }
+    }
+    Ok((table, faults))
+}
+
+fn relay_cells(name: String, ours: &Row, theirs: Option<&Row>) -> Vec<String> {
+    let by_factor = |row: &Row| row.middle(|round| round.cpu_us / round.clock);
+    vec![
+        name,
+        figure(Some(PUBLISHED_RELAYS_PER_S), 1),
+        figure(theirs.and_then(Row::rate), 0),
+        figure(ours.rate(), 0),
+        figure(ours.spread(Round::rate), 0),
+        figure(theirs.and_then(by_factor), 0),
+        figure(by_factor(ours), 1),
+        figure(ours.middle(|round| round.latency.p99_ms), 1),
+        ours.ledger(),
+        ours.limit(),
+    ]
+}
+
+/// With the seconds aimed at.
+const LISTS: [(Mode, u64, f64); 6] = [
+    (Mode::Batched, 1000, 0.03),
+    (Mode::Batched, 2000, 0.06),
+    (Mode::Batched, 5000, 0.15),
+    (Mode::Singly, 1000, 0.10),
+    (Mode::Singly, 2000, 0.20),
+    (Mode::Singly, 5000, 0.50),
+];
+const PUBLISHED_LIST_S: f64 = 13.0;
+const PUBLISHED_RELAYS_PER_S: f64 = 5.3;
+const LIST_COLUMNS: [&str; 9] = [
+    "one message to a list",
+    "1997 s",
+    "Postfix here s",
+    "ours s",
+    "spread %",
+    "aim s",
+    "recipients/s",
+    "Postfix CPU us/recipient",
+    "CPU us/recipient",
+];
+const RELAY_COLUMNS: [&str; 10] = [
+    "relay, 1 KB",
+    "1997/s",
+    "Postfix here/s",
+    "ours/s",
+    "spread %",
+    "Postfix CPU/factor",
+    "CPU/factor",
+    "p99 ms",
+    "lost/doubled/damaged",
+    "limited by",
+];
+const LEGEND: &str = "\
+Medians over RUNS run(s) after a warm-up. 1997: a P133 notebook on 10 Mbit Ethernet (76 list deliveries and 5.3 relayed
+messages a second). Generator, server and sink share the cores, over loopback. Messages of 1 KB, on disk before their 250;
+at most 100 connections to the sink; Postfix with `default_destination_concurrency_limit = 100` and otherwise its defaults.
+
+- lists, s: from the connection that brings the message to the arrival of the last recipient's. batched: as many recipients
+  in a transaction as the server is used to (ours 100, Postfix 50). singly: one recipient a transaction. Void unless each
+  recipient got it once and whole. CPU by the clock factor (the time of one RSA-2048 signature beside the run, divided by
+  REFERENCE us).
+- relay, /s: from the generator's first connection to the last arrival at the sink.
+- lost/doubled/damaged: from the ledgers of both ends. limited by: what was at work at least 90 % of the time; runs this
+  short mostly wait.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_a_cell_for_every_column() {
+        let round = Round { delivered_per_s: Some(5300.0), cpu_us: 60.0, clock: 1.5, ..Round::default() };
+        let row = Row { name: "n".into(), rounds: vec![round], peak_rss_mib: None, verdict: None };
+        let cells = relay_cells("100".into(), &row, None);
+        assert_eq!(cells.len(), RELAY_COLUMNS.len());
+        assert_eq!(cells[..7], ["100", "5.3", "-", "5300", "0", "-", "40.0"]);
+    }
+}

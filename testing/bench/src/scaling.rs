@@ -1,0 +1,244 @@
+//! `scaling`: how the figures change with cores, connections, queues, destination domains and the size of messages, and
+//! latency with load. In: the built program. Out: a table each.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::clock_factor::REFERENCE_US;
+use crate::latency::latency;
+use crate::machine::Facts;
+use crate::measure::{Bench, Row};
+use crate::results::{Keep, Results};
+use crate::round::Round;
+use crate::stage::{Place, built_program};
+use crate::table::{Table, figure};
+use crate::workload::{Signing, Spread, Workload};
+
+/// Options of `scaling`.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Folder with the built `postrider` [default: this program's own]
+    #[arg(long, value_name = "DIR")]
+    bin: Option<PathBuf>,
+    /// Runs that count, after one that does not
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Only this part
+    #[arg(long, value_enum)]
+    only: Option<Part>,
+    #[command(flatten)]
+    keep: Keep,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Part {
+    /// One core and all.
+    Cores,
+    /// Connections of the generator.
+    Connections,
+    /// Scheduled queues to one host.
+    Queues,
+    /// Destination domains with a host each.
+    Domains,
+    /// Octets of a message.
+    Sizes,
+    /// Messages a second that come whether or not earlier ones were answered.
+    Latency,
+}
+
+/// Measures.
+///
+/// # Errors
+/// A program fails, or a message was lost, doubled or damaged.
+pub fn scaling(options: &Options) -> anyhow::Result<()> {
+    let binary = built_program(options.bin.as_deref())?;
+    options.place.act(|stage| {
+        let bench = Bench::new(stage, &binary, options.runs)?;
+        let facts = Facts::gather(&stage.logs())?;
+        let parts = PARTS.into_iter().filter(|part| options.only.is_none_or(|only| only == *part));
+        let tables = parts.map(|part| table(&bench, part)).collect::<anyhow::Result<Vec<Table>>>()?;
+        let legend = LEGEND.replace("RUNS", &options.runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());
+        let results = Results { suffix: "-scaling", title: "Scaling", facts: &facts, tables: &tables, legend: &legend };
+        options.keep.conclude(options.runs >= 5 && options.only.is_none(), &results)
+    })
+}
+
+fn table(bench: &Bench, part: Part) -> anyhow::Result<Table> {
+    match part {
+        Part::Cores => cores(bench),
+        Part::Latency => latency(bench),
+        Part::Connections | Part::Queues | Part::Domains | Part::Sizes => {
+            let mut table = Table::new(&COLUMNS);
+            for (number, work) in works(part).iter().enumerate() {
+                eprintln!("{part:?}: {}", work.name());
+                table.row(cells(sound(bench.relay(work, &format!("{part:?}-{number}").to_lowercase())?)?));
+            }
+            Ok(table)
+        }
+    }
+}
+
+fn works(part: Part) -> Vec<Workload> {
+    let base = Workload::relay(10, Signing::Unsigned, 40_000);
+    let with = |change: &dyn Fn(u32, &mut Workload), values: &[u32]| {
+        let one = |value: &u32| {
+            let mut work = base.clone();
+            change(*value, &mut work);
+            work
+        };
+        values.iter().map(one).collect()
+    };
+    match part {
+        Part::Cores | Part::Latency => Vec::new(),
+        Part::Connections => with(&|count, work| work.concurrency = count, &[1, 10, 100, 1000, 5000, 20_000]),
+        Part::Queues => with(&|count, work| work.spread = Spread::Queues(count), &[1, 10, 100, 1000]),
+        Part::Domains => with(&|count, work| work.spread = Spread::Domains(count), &[1, 10, 100, 1000, 5000]),
+        Part::Sizes => with(
+            &|size_kib, work| {
+                work.size_kib = size_kib;
+                work.messages = (MAIL_KIB_MAX / u64::from(size_kib)).min(work.messages);
+            },
+            &[1, 10, 100, 1024, 10_240],
+        ),
+    }
+}
+
+/// Generator, server and sink together on one core, and on all.
+fn cores(bench: &Bench) -> anyhow::Result<Table> {
+    let mut table = Table::new(&CORE_COLUMNS);
+    let all = sched_getaffinity(SELF).context("the cores of this process")?;
+    let first = (0..CpuSet::count()).find(|core| all.is_set(*core).unwrap_or(false)).context("no core")?;
+    let mut one = CpuSet::new();
+    one.set(first)?;
+    let count = crate::machine::cores();
+    for work in [
+        Workload::relay(10, Signing::Unsigned, 20_000),
+        Workload::relay(10, Signing::Rsa, 8_000),
+        Workload::relay(100, Signing::Unsigned, 8_000),
+        Workload::discard(10, 50_000),
+    ] {
+        let on = |cores: &CpuSet, name: &str| {
+            eprintln!("cores: {}, {name}", work.name());
+            sched_setaffinity(SELF, cores).context("choosing cores")?;
+            // Children inherit it, and find out for themselves how many cores they have.
+            let row = bench.relay(&work, &format!("cores-{name}-{}-{}", work.size_kib, work.messages));
+            sched_setaffinity(SELF, &all).context("choosing cores")?;
+            sound(row?)
+        };
+        let alone = on(&one, "one")?;
+        let together = on(&all, "all")?;
+        table.row(core_cells(&work.name(), count, &alone, &together));
+    }
+    Ok(table)
+}
+
+fn sound(row: Row) -> anyhow::Result<Row> {
+    match row.fault() {
+        Some(fault) => bail!("{fault}"),
+        None => Ok(row),
+    }
+}
+
+fn cells(row: Row) -> Vec<String> {
+    vec![
+        row.name.clone(),
+        figure(row.middle(|round| round.accepted_per_s), 0),
+        figure(row.some(|round| round.delivered_per_s), 0),
+        figure(row.spread(Round::rate), 0),
+        figure(row.middle(|round| round.cpu_us / round.clock), 1),
+        figure(row.middle(|round| round.latency.p50_ms), 2),
+        figure(row.middle(|round| round.latency.p99_ms), 2),
+        figure(row.peak_rss_mib, 0),
+        row.limit(),
+    ]
+}
+
+fn core_cells(name: &str, cores: usize, alone: &Row, together: &Row) -> Vec<String> {
+    let by_factor = |row: &Row| row.middle(|round| round.cpu_us / round.clock);
+    let ratio = |now: Option<f64>, then: Option<f64>| now.zip(then).map(|(now, then)| now / then);
+    vec![
+        name.to_owned(),
+        figure(alone.rate(), 0),
+        figure(together.rate(), 0),
+        cores.to_string(),
+        figure(ratio(together.rate(), alone.rate()), 2),
+        figure(by_factor(alone), 1),
+        figure(by_factor(together), 1),
+        figure(ratio(by_factor(together), by_factor(alone)), 2),
+        together.limit(),
+    ]
+}
+
+const SELF: Pid = Pid::from_raw(0);
+const PARTS: [Part; 6] = [Part::Cores, Part::Connections, Part::Queues, Part::Domains, Part::Sizes, Part::Latency];
+/// Mail of a run, so that large messages do not take for ever.
+const MAIL_KIB_MAX: u64 = 1_200_000;
+const COLUMNS: [&str; 9] = [
+    "workload",
+    "accepted/s",
+    "delivered/s",
+    "spread %",
+    "CPU/factor",
+    "p50 ms",
+    "p99 ms",
+    "peak RSS MiB",
+    "limited by",
+];
+const CORE_COLUMNS: [&str; 9] = [
+    "workload",
+    "one core: /s",
+    "all cores: /s",
+    "cores",
+    "ratio",
+    "one core: CPU/factor",
+    "all cores: CPU/factor",
+    "ratio",
+    "limited by (all cores)",
+];
+const LEGEND: &str = "\
+Medians over RUNS run(s) after a warm-up; a row whose ledgers do not agree ends the benchmark. Generator, server and sink share
+the cores, over loopback. Every message is on disk before its 250 (but for `discarded`).
+
+- cores: all three programs on one core, and on all. CPU/factor: user and system time of the server in microseconds a message,
+  divided by the clock factor (the time of one RSA-2048 signature beside the run, divided by REFERENCE us).
+- connections: of the generator. Where they are many and messages few, opening them is most of the run.
+- queues: that many domains, each with a scheduled queue, served by one host over at most 100 connections. domains: each with
+  a host, and so a ready queue and connections of its own.
+- delivered/s: from the first connection to the last arrival; spread: from the lowest to the highest run. p50, p99: from the
+  final dot to its 250.
+- open loop: sends keep a timetable, and a message's time counts from when it was due, so that a server that stalls is charged
+  for all that had to wait. What is sustained is the median of the rates delivered with 100 connections that do wait. The
+  generator's clock has steps of a millisecond, which are in these times.
+- limited by: what was at work at least 90 % of the time, and the shares of all cores' time and of the disk's.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_a_cell_for_every_column() {
+        let round = |rate| Round { delivered_per_s: Some(rate), cpu_us: 60.0, clock: 1.0, ..Round::default() };
+        let row = |rate| Row { name: "n".into(), rounds: vec![round(rate)], peak_rss_mib: None, verdict: None };
+        assert_eq!(cells(row(5.0)).len(), COLUMNS.len());
+        let cells = core_cells("w", 2, &row(1000.0), &row(1900.0));
+        assert_eq!(cells.len(), CORE_COLUMNS.len());
+        assert_eq!(cells[..5], ["w", "1000", "1900", "2", "1.90"]);
+    }
+
+    #[test]
+    fn every_part_changes_one_thing() {
+        for part in [Part::Connections, Part::Queues, Part::Domains, Part::Sizes] {
+            let works = works(part);
+            let different: std::collections::HashSet<String> = works.iter().map(Workload::name).collect();
+            assert!(different.len() == works.len() && works.len() > 3, "{part:?}: {different:?}");
+        }
+        assert_eq!(works(Part::Sizes).last().map(|work| work.messages), Some(117));
+    }
+}
