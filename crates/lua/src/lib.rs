@@ -34,6 +34,7 @@ mod waiting;
 
 pub use error::LoadError;
 pub use lua_policy::LuaPolicy;
+pub use modules::available_parallelism;
 pub use names::{Names, Resolvers};
 
 #[cfg(doc)]

@@ -42,7 +42,7 @@ pub fn bind(address: SocketAddr) -> Result<std::net::TcpListener, ListenError> {
         socket.set_reuse_address(true)?;
         socket.set_nonblocking(true)?;
         socket.bind(&SockAddr::from(address))?;
-        socket.listen(BACKLOG)?;
+        socket.listen(BACKLOG.cast_signed())?;
         Ok(socket.into())
     };
     bind().map_err(|cause| ListenError::Bind { address, cause })
@@ -53,8 +53,8 @@ pub fn into_tokio(listener: std::net::TcpListener) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-/// Connections the kernel may hold for us.
-const BACKLOG: i32 = 8192;
+/// Connections the kernel may hold for us, if its own limit (`net.core.somaxconn`) allows.
+pub const BACKLOG: u32 = 8192;
 
 #[cfg(test)]
 mod tests {

@@ -61,6 +61,15 @@ pub fn found() -> anyhow::Result<Found> {
 }
 
 impl Found {
+    /// What set the limit, in words.
+    pub fn source_words(&self) -> String {
+        match &self.source {
+            Source::Cgroup(dir, _) => format!("the limit of cgroup {}", dir.display()),
+            Source::AddressSpace => "the limit of address space".to_owned(),
+            Source::Given => "what the machine has, or policy or environment say".to_owned(),
+        }
+    }
+
     /// With what the policy says; a hard limit of its own is measured by the resident set alone.
     pub fn with(self, policy: MemoryLimits) -> Found {
         let source = if policy.hard.is_some() { Source::Given } else { self.source };

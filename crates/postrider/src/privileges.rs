@@ -29,11 +29,29 @@ pub fn become_user(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Raises the limit of open files as far as allowed: every session is one.
-pub fn raise_file_limit() {
+/// The limit of open files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// What this process was started with.
+    pub before: u64,
+    /// What it has now.
+    pub now: u64,
+}
+
+/// Raises the limit of open files, as every session is one: to `wanted` while we are root (and the kernel allows so many),
+/// else to the hard limit.
+///
+/// # Errors
+/// The kernel does not tell the limit.
+pub fn raise_file_limit(wanted: u64) -> anyhow::Result<Files> {
+    let (before, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("the limit of open files")?;
+    let system = std::fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|text| text.trim().parse().ok());
+    let most = wanted.min(system.unwrap_or(hard)).max(hard);
     let raised =
-        getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+        setrlimit(Resource::RLIMIT_NOFILE, most, most).or_else(|_| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
     if let Err(error) = raised {
         tracing::warn!("the limit of open files stays as it is: {error}");
     }
+    let (now, _) = getrlimit(Resource::RLIMIT_NOFILE).context("the limit of open files")?;
+    Ok(Files { before, now })
 }

@@ -4,7 +4,8 @@
 //! drop privileges; then spool and logs are opened and listeners are served until the process is
 //! told to stop. Mail found in the spool goes back to its queues beside that.
 
-use crate::{defaults, diagnostics, identity, memory, privileges, spools};
+use crate::privileges::Files;
+use crate::{choices, defaults, diagnostics, identity, memory, privileges, spools};
 use admin::HttpService;
 use anyhow::{Context, anyhow};
 use bounce::{Classifier, Remembered};
@@ -19,6 +20,7 @@ use net::mta_sts::{HttpsFetch, PolicyFetch, StsPolicies, TestPolicies};
 use policy::{Policy, Startup, StaticPolicy};
 use queue::schedule;
 use route::Resolver;
+use spool::Settings;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::net::{SocketAddr, TcpListener};
@@ -49,10 +51,11 @@ struct Options {
     user: Option<String>,
 }
 
-/// Sockets bound, nothing served yet.
+/// What may need root's rights is done: sockets are bound, limits raised. Nothing is served yet.
 pub struct Bound {
     smtp: Vec<TcpListener>,
     http: Vec<TcpListener>,
+    files: Files,
 }
 
 /// `postrider serve`.
@@ -78,12 +81,13 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
 }
 
 impl Bound {
-    /// Binds every listener of `startup`.
+    /// Binds every listener of `startup`, and raises the limit of open files.
     pub fn new(startup: &Startup) -> anyhow::Result<Bound> {
         let bind = |at: &HostPort| -> anyhow::Result<TcpListener> { Ok(listen::bind(address(at)?)?) };
         Ok(Bound {
             smtp: startup.esmtp_listeners.iter().map(|l| bind(&l.listen)).collect::<Result<_, _>>()?,
             http: startup.http_listeners.iter().map(|l| bind(&l.listen)).collect::<Result<_, _>>()?,
+            files: privileges::raise_file_limit(choices::FILES_WANTED)?,
         })
     }
 }
@@ -107,8 +111,10 @@ pub struct Shared {
 
 /// Runs the server until it is told to stop.
 pub fn serve(policy: Arc<dyn Policy>, shared: Shared, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
-    privileges::raise_file_limit();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")?;
+    let workers = lua::available_parallelism();
+    choices::say(&[choices::workers(workers, cores_online())]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    let runtime = runtime.context("runtime")?;
     let ended = runtime.block_on(async {
         if let Some(redis) = &startup.redis_throttles {
             shared.throttles.share(redis).await?;
@@ -123,11 +129,12 @@ pub fn serve(policy: Arc<dyn Policy>, shared: Shared, startup: Startup, bound: B
 async fn serve_async(
     policy: Arc<dyn Policy>,
     shared: &Shared,
-    startup: Startup,
+    mut startup: Startup,
     bound: Bound,
 ) -> anyhow::Result<ExitCode> {
     let plan = spools::Plan::new(&startup.spools)?;
     let (spool, recovering) = open_spool(&plan)?;
+    say_limits(&mut startup, bound.files);
     if let Some(notice) = &plan.notice {
         tracing::info!("{notice}");
     }
@@ -298,10 +305,37 @@ impl Stops {
 
 /// Opens the spool; messages of earlier runs come back beside the service.
 fn open_spool(plan: &spools::Plan) -> anyhow::Result<(SpoolHandle, Recovering)> {
-    let mut options = store::Options { kind: plan.kind, ..store::Options::default() };
+    // What is wrong with the directory is said by whoever opens it.
+    let sync = store::sync_time(&plan.dir).ok();
+    let (linger, commits) = choices::commits(plan.kind, sync);
+    let mut options = store::Options { kind: plan.kind, linger, ..store::Options::default() };
     // A message that names no queue is left in the spool, and said so, when it is queued.
     options.settings.queue_of = |envelope, meta| schedule::label_for(envelope, meta).unwrap_or_default();
-    Ok(store::open(&plan.dir, options)?)
+    let opened = store::open(&plan.dir, options)?;
+    let disk_octets = store::free(&plan.dir).context("the size of the spool's file system")?.octets_total;
+    let of_log = plan.kind == store::Kind::Log;
+    let segments = of_log.then(|| choices::segments(Settings::for_disk(disk_octets).segment_octets, disk_octets));
+    choices::say(&[Some(commits), segments].into_iter().flatten().collect::<Vec<_>>());
+    Ok(opened)
+}
+
+/// Processors of this machine; 0 if it does not say.
+fn cores_online() -> usize {
+    let count = nix::unistd::sysconf(nix::unistd::SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
+    count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default()
+}
+
+/// Says what bounds connections, and bounds those of listeners that files would not suffice for.
+fn say_limits(startup: &mut Startup, files: Files) {
+    let somaxconn = choices::sysctl("net/core/somaxconn").map(|(first, _)| first);
+    let ports = choices::sysctl("net/ipv4/ip_local_port_range").and_then(|(low, high)| Some((low, high?)));
+    let choices = [
+        Some(choices::files(files)),
+        choices::connections(&mut startup.esmtp_listeners, files),
+        Some(choices::backlog(listen::BACKLOG, somaxconn)),
+        choices::local_ports(ports),
+    ];
+    choices::say(&choices.into_iter().flatten().collect::<Vec<_>>());
 }
 
 /// The file systems that must keep some room, under the names KumoMTA's metrics have.
@@ -325,10 +359,12 @@ fn volumes(startup: &Startup, plan: &spools::Plan) -> Vec<Volume> {
     spools.chain(logs).collect()
 }
 
-/// A quarter of the memory this process may use, in octets: the budget of content that could leave it.
+/// A quarter of the memory this process may use, in octets: the budget of content that could leave it. Says so.
 fn resident_bytes_max(found: &memory::Found) -> usize {
     let hard = found.limits.hard.unwrap_or(FALLBACK_OCTETS);
-    usize::try_from(hard / 4).unwrap_or(usize::MAX)
+    let octets = usize::try_from(hard / 4).unwrap_or(usize::MAX);
+    choices::say(&[choices::memory(found, octets)]);
+    octets
 }
 
 /// How long deliveries in hand may take to end. What is cut short is in the spool.

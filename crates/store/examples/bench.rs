@@ -14,14 +14,15 @@ use spool::Mark;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use store::{Options, SpoolHandle};
+use store::{Linger, Options, SpoolHandle};
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
     let number = |i: usize, default: u64| args.get(i).and_then(|a| a.parse().ok()).unwrap_or(default);
     let dir = args.get(1).map_or_else(|| std::env::temp_dir().join("spool-bench"), PathBuf::from);
     let (seconds, tasks, octets) = (number(2, 5), number(3, 64), number(4, 10_000));
-    let options = Options { linger_max: Duration::from_micros(number(5, 1000)), ..Options::default() };
+    let longest = Duration::from_micros(number(5, 1000));
+    let options = Options { linger: Linger { few: longest, many: longest }, ..Options::default() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(run(dir, Duration::from_secs(seconds), tasks, octets as usize, options));
 }

@@ -295,7 +295,7 @@ impl State {
         }
         let count = self.work.appends.len();
         if count > 0 {
-            let until = *linger_until.get_or_insert(now + options.linger_max);
+            let until = *linger_until.get_or_insert(now + options.linger.longest(wait.appends_expected));
             let enough = count >= wait.appends_expected || self.append_octets >= options.batch_octets_max;
             return (!enough && now < until && !wait.marks_failed)
                 .then_some((Some(until), Wanted { appends: wait.appends_expected, first_mark: false }));

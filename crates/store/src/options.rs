@@ -1,6 +1,7 @@
 //! What a spool may be told, and what it tells.
 
 use crate::kind::Kind;
+use crate::linger::Linger;
 use spool::{LogStats, Settings};
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ pub struct Options {
     pub fit_disk: bool,
     /// Longest time a mark waits for a commit when no append comes. A power cut may repeat deliveries of this time.
     pub mark_interval: Duration,
-    /// Longest time a commit waits for more appends, when the previous ones had several.
-    pub linger_max: Duration,
+    /// Longest time a commit waits for more appends, when the previous one had several.
+    pub linger: Linger,
     /// Octets of appends after which a commit takes no more.
     pub batch_octets_max: usize,
     /// Octets that may wait for the writer; further appends wait outside.
@@ -36,7 +37,7 @@ impl Default for Options {
             settings: Settings::default(),
             fit_disk: true,
             mark_interval: Duration::from_millis(5),
-            linger_max: Duration::from_millis(4),
+            linger: Linger::default(),
             batch_octets_max: 4 << 20,
             queued_octets_max: 64 << 20,
             reads_max: 32,

@@ -66,6 +66,44 @@ fn without_root_it_keeps_state_where_xdg_says() {
     assert!(home.join("postrider").is_dir());
 }
 
+#[test]
+fn what_it_settles_by_itself_is_said_with_its_reason() {
+    let scratch = Scratch::new();
+    let server = serve(&scratch.join("state")).env("KUMO_AVAILABLE_PARALLELISM", "1").start();
+    let said = server.process.stderr();
+    for words in
+        ["1 worker threads: ", "a commit waits up to ", " ms here", "spool files of ", " of memory, ", " open files: "]
+    {
+        assert!(said.contains(words), "no {words:?} in {said}");
+    }
+    server.stop();
+}
+
+/// Where files are few, listeners leave some to the spool and to deliveries: whoever is let in is served.
+#[test]
+fn with_few_open_files_some_connections_are_refused_and_no_mail() {
+    let scratch = Scratch::new();
+    // Root may raise its own limit, unless it lacks the capability.
+    let powerless: &[&str] = &["setpriv", "--bounding-set", "-sys_resource"];
+    let wrapper = if nix::unistd::geteuid().is_root() { powerless } else { &[] };
+    let words = [wrapper, &["prlimit", "--nofile=400:400"]].concat();
+    let server = serve(&scratch.join("state")).under(words.into_iter().map(Into::into).collect()).start();
+    let said = server.process.stderr();
+    assert!(
+        said.contains("WARN") && said.contains("144 connections in at most: of 400 open files 256 are kept"),
+        "{said}"
+    );
+    let mut clients: Vec<Client> = (0..144).map(|_| Client::connect(server.smtp())).collect();
+    let mut one_too_many = Client::connect_mute(server.smtp());
+    let refusal = one_too_many.reply();
+    assert_eq!(refusal.code, 421, "{refusal:?}");
+    for (number, client) in clients.iter_mut().enumerate().step_by(24) {
+        assert_eq!(client.submit("a@source.test", "one@target.test", &format!("{number}")).code, 250);
+    }
+    assert_eq!(server.metric("message_count"), 6.0);
+    server.stop();
+}
+
 /// Its own ports, its own state, and a name server that is none: nothing leaves this machine.
 fn serve(state: &Path) -> Launch {
     let launch = Launch::verb("serve").arg("--listen").arg("127.0.0.1:0").arg("--http").arg("127.0.0.1:0");

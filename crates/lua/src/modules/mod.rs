@@ -12,3 +12,5 @@ mod on;
 mod reject;
 mod tuning;
 mod xfer;
+
+pub use tuning::available_parallelism;

@@ -140,11 +140,16 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Processors, or what the environment says there are.
-fn available_parallelism() -> usize {
+/// Processors this process may use (affinity and cgroup count), or what `KUMO_AVAILABLE_PARALLELISM` says there are.
+#[must_use]
+pub fn available_parallelism() -> usize {
     let said = std::env::var("KUMO_AVAILABLE_PARALLELISM").ok().and_then(|text| text.parse().ok());
+    let said = said.filter(|count| (1..=CORES_MAX).contains(count));
     said.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
+
+/// More than any machine has.
+const CORES_MAX: usize = 4096;
 
 const ONE_RUNTIME: &str = "one runtime with a thread per processor does all work";
 
