@@ -36,6 +36,9 @@ pub struct Options {
     /// Connections of the generator
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     connections: u32,
+    /// Let the generator send commands one at a time
+    #[arg(long)]
+    no_pipeline: bool,
     /// How they are signed
     #[arg(long, value_enum, default_value = "unsigned")]
     signing: Signing,
@@ -58,7 +61,7 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         let second = stage.install(&options.b, "bin-b")?;
         let clock = Clock::new()?;
         let work = Workload::relay(options.size, options.signing, options.messages);
-        let work = Workload { concurrency: options.connections, ..work };
+        let work = Workload { concurrency: options.connections, pipelined: !options.no_pipeline, ..work };
         let mut a = Side::start(stage, "a", &second, &first, &work, Vec::new())?;
         let mut b = Side::start(stage, "b", &second, &second, &work, Vec::new())?;
         let mut table = Table::new(&["pair", "A us/msg", "B us/msg", "B/A", "A msg/s", "B msg/s"]);

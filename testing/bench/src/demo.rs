@@ -60,6 +60,7 @@ pub fn demo(options: &Options) -> anyhow::Result<()> {
                 domains: Vec::new(),
                 persistent: act.killed,
                 rate: None,
+                pipelined: true,
             };
             match play(stage, &programs, &clock, act, &order) {
                 Ok((round, verdict)) => {
@@ -184,6 +185,7 @@ mod tests {
             domains: Vec::new(),
             persistent: false,
             rate: None,
+            pipelined: true,
         };
         let cells = row(&ACTS[6], &order, &round, &Verdict::default());
         assert_eq!(cells.len(), COLUMNS.len());

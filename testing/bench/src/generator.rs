@@ -29,6 +29,8 @@ pub struct Order {
     pub persistent: bool,
     /// Messages a second on a timetable, from which latencies count; none for as fast as they are taken.
     pub rate: Option<u64>,
+    /// Whether commands go in groups.
+    pub pipelined: bool,
 }
 
 /// Times from the final dot to its 250, in milliseconds; with a rate, from when a message was due.
@@ -97,6 +99,9 @@ impl Generator {
         }
         if let Some(rate) = order.rate {
             command.args(["--throttle", &format!("{rate}/s"), "--open-loop"]);
+        }
+        if !order.pipelined {
+            command.arg("--no-pipeline");
         }
         if order.persistent {
             command.arg("--reconnect-forever");

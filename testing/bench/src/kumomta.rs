@@ -13,7 +13,7 @@ use crate::postfix::{Peers, wanted};
 use crate::results::{Keep, Results};
 use crate::stage::{Place, built_program};
 use crate::table::{Table, figure};
-use crate::workload::{Duty, Signing, Spread, Workload};
+use crate::workload::{Duty, Signing, Workload};
 
 /// Options of `kumomta`.
 #[derive(clap::Args)]
@@ -97,7 +97,7 @@ pub fn kumomta(options: &Options) -> anyhow::Result<()> {
 impl Record {
     fn work(&self, messages: u64) -> Workload {
         let (size_kib, duty) = (self.size_kib, self.duty);
-        Workload { size_kib, duty, concurrency: CONNECTIONS, messages, spread: Spread::One }
+        Workload { duty, concurrency: CONNECTIONS, ..Workload::relay(size_kib, Signing::Unsigned, messages) }
     }
 }
 

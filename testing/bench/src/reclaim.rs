@@ -99,6 +99,7 @@ fn play(options: &Options, stage: &Stage, programs: &Programs) -> anyhow::Result
         domains: domains(options.stay),
         persistent: false,
         rate: None,
+        pipelined: true,
     };
     let device_before = device.octets_written()?;
     let started = Instant::now();

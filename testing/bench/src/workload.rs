@@ -70,17 +70,26 @@ pub struct Workload {
     pub messages: u64,
     /// Where they go.
     pub spread: Spread,
+    /// Whether the generator sends commands in groups.
+    pub pipelined: bool,
 }
 
 impl Workload {
     /// Relaying over 100 connections.
     pub fn relay(size_kib: u32, signing: Signing, messages: u64) -> Workload {
-        Workload { size_kib, duty: Duty::Relay(signing), concurrency: 100, messages, spread: Spread::One }
+        Workload {
+            size_kib,
+            duty: Duty::Relay(signing),
+            concurrency: 100,
+            messages,
+            spread: Spread::One,
+            pipelined: true,
+        }
     }
 
     /// Throwing away what comes over 100 connections.
     pub fn discard(size_kib: u32, messages: u64) -> Workload {
-        Workload { size_kib, duty: Duty::Discard, concurrency: 100, messages, spread: Spread::One }
+        Workload { size_kib, duty: Duty::Discard, ..Workload::relay(size_kib, Signing::Unsigned, messages) }
     }
 
     /// Octets of a message.
@@ -99,7 +108,8 @@ impl Workload {
             Spread::Queues(count) => format!(", {count} queues"),
             Spread::Domains(count) => format!(", {count} domains"),
         };
-        format!("{} KB {duty}, {} connections{to}", self.size_kib, self.concurrency)
+        let singly = if self.pipelined { "" } else { ", no pipelining" };
+        format!("{} KB {duty}, {} connections{to}{singly}", self.size_kib, self.concurrency)
     }
 
     /// What the generator does in one run, with files of this name.
@@ -116,6 +126,7 @@ impl Workload {
             domains: (1..=domains).map(|number| format!("d{number:04}")).collect(),
             persistent: false,
             rate: None,
+            pipelined: self.pipelined,
         }
     }
 

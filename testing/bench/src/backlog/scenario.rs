@@ -178,6 +178,7 @@ impl<'a> Play<'a> {
             domains: (1..=scenario.domains).map(|number| format!("d{number:04}.bulk")).collect(),
             persistent: false,
             rate: None,
+            pipelined: true,
         };
         self.say("taking the backlog in");
         let mut generator = Generator::start(self.stage, self.programs, &order, self.daemon.smtp)?;
