@@ -14,7 +14,7 @@ PEER_FLAG = $(if $(filter none,$(PEERS)),,--peers postfix)
 BENCH_PEERS = $(if $(PEER_FLAG),tools/needs.sh test && testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS))
 LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue bounce route sender-auth policy
 
-.PHONY: demo test instructions bench bench-kumomta bench-postfix1997 bench-scaling bench-spool bench-queue bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
+.PHONY: demo test instructions bench bench-kumomta bench-postfix1997 bench-scaling bench-contention bench-spool bench-queue bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
 
 demo: build ## build, then send mail through generator, relay and sink, with a kill -9 in the middle
 	$(BENCH) demo --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/demo
@@ -72,6 +72,9 @@ bench-postfix1997: build ## the experiments Postfix was presented with, beside t
 
 bench-scaling: build ## by cores, connections, queues, domains, sizes; latency by load
 	$(BENCH) scaling --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(BENCH_FLAGS)
+
+bench-contention: build ## one worker thread, one a core, many more: what sharing costs, and what bounds the rate
+	$(BENCH) contention --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(BENCH_FLAGS)
 
 bench-spool: build ## the spool by itself, then what syncing costs a relay
 	$(BENCH) spool --work $(WORK)/bench $(BENCH_FLAGS)

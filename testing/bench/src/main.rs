@@ -15,6 +15,7 @@ mod audit;
 mod backlog;
 mod clock_factor;
 mod compare;
+mod contention;
 mod daemon;
 mod demo;
 mod destinations;
@@ -79,6 +80,8 @@ enum Verb {
     Postfix1997(postfix1997::Options),
     /// Measure by cores, connections, queues, domains, sizes, and latency by load
     Scaling(scaling::Options),
+    /// Measure what sharing costs: one worker thread, one a core, many more
+    Contention(contention::Options),
     /// Measure the spool by itself: durable appends and removals
     Spool(spool_load::Options),
     /// Measure the queues by themselves: a million messages in fifty thousand
@@ -107,6 +110,7 @@ fn main() -> ExitCode {
         Verb::Kumomta(options) => kumomta::kumomta(&options),
         Verb::Postfix1997(options) => postfix1997::postfix1997(&options),
         Verb::Scaling(options) => scaling::scaling(&options),
+        Verb::Contention(options) => contention::contention(&options),
         Verb::Spool(options) => spool_load::spool(&options),
         Verb::Queue(options) => queue_load::queue(&options),
         Verb::Backlog(options) => backlog::backlog(&options),

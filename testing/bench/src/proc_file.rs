@@ -63,6 +63,28 @@ fn cpu_ticks(stat: &str) -> Option<u64> {
     Some(user + system)
 }
 
+/// Context switches so far of every thread alive: those it asked for by waiting, and those it did not.
+///
+/// # Errors
+/// There is no such process.
+pub fn switches(pid: u32) -> anyhow::Result<(f64, f64)> {
+    let (mut voluntary, mut involuntary) = (0, 0);
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).with_context(|| format!("no process {pid}"))?;
+    for task in tasks {
+        // A thread may end while we look.
+        let Ok(text) = std::fs::read_to_string(task?.path().join("status")) else { continue };
+        voluntary += status_count(&text, "voluntary_ctxt_switches").unwrap_or_default();
+        involuntary += status_count(&text, "nonvoluntary_ctxt_switches").unwrap_or_default();
+    }
+    Ok((voluntary as f64, involuntary as f64))
+}
+
+/// A line `name:   123`.
+fn status_count(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.trim().parse().ok()
+}
+
 /// A line `Name:   123 kB`.
 pub fn status_kib(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
@@ -88,6 +110,9 @@ mod tests {
         let text = "Name:\tkumod\nVmPeak:\t  999 kB\nVmHWM:\t   61440 kB\n";
         assert_eq!(status_kib(text, "VmHWM"), Some(61_440));
         assert_eq!(status_kib(text, "VmSwap"), None);
+        let text = "voluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n";
+        let of = |name| status_count(text, name);
+        assert_eq!([of("voluntary_ctxt_switches"), of("nonvoluntary_ctxt_switches")], [Some(150), Some(545)]);
     }
 
     #[test]

@@ -203,7 +203,7 @@ pub fn launch(stage: &Stage, name: &str, command: &mut Command) -> anyhow::Resul
 }
 
 /// Environment variables that policies and daemon look at.
-const OWN_PREFIXES: [&str; 4] = ["RELAY_", "SINK_", "BACKLOG_", "KUMOD_"];
+const OWN_PREFIXES: [&str; 5] = ["RELAY_", "SINK_", "BACKLOG_", "KUMOD_", "KUMO_"];
 /// A listener's address when any port will do.
 pub const ANY_PORT: &str = "127.0.0.1:0";
 /// Should a delivery fail, a run is not held up for the default of 20 minutes; that it failed shows in the time.

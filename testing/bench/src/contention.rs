@@ -1,0 +1,188 @@
+//! `contention`: what sharing costs. The relay with as many worker threads as cores, with one, and with many more than there
+//! are cores, where whoever holds a lock is often not running. In: the built program. Out: CPU and context switches a message,
+//! and how much of a message's work is done by the threads of which there is only one: what bounds the rate however many
+//! cores there are.
+
+use std::path::PathBuf;
+
+use crate::clock_factor::REFERENCE_US;
+use crate::machine::{Facts, cores};
+use crate::measure::Bench;
+use crate::proc_file::{switches, thread_cpu_us};
+use crate::relay::Relay;
+use crate::results::{Keep, Results};
+use crate::round::{Round, Running};
+use crate::sink::Sink;
+use crate::stage::{Place, built_program};
+use crate::stats::median;
+use crate::table::{Table, figure};
+use crate::workload::{Duty, Signing, Workload};
+
+use anyhow::bail;
+
+/// Options of `contention`.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Folder with the built `postrider` [default: this program's own]
+    #[arg(long, value_name = "DIR")]
+    bin: Option<PathBuf>,
+    /// Runs that count, after one that does not
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    runs: u32,
+    /// Messages of a run
+    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(100..))]
+    messages: u64,
+    #[command(flatten)]
+    keep: Keep,
+    #[command(flatten)]
+    place: Place,
+}
+
+/// What is read of the relay beside a run.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sharing {
+    /// Times a thread gave its core up, to wait for something.
+    voluntary: f64,
+    /// Times one was pushed off it.
+    involuntary: f64,
+    /// CPU of the thread that writes the spool, in microseconds.
+    writer_us: f64,
+    /// Of the thread that compresses and writes the log.
+    log_us: f64,
+}
+
+/// Measures.
+///
+/// # Errors
+/// A program fails, or a message was lost, doubled or damaged.
+pub fn contention(options: &Options) -> anyhow::Result<()> {
+    let binary = built_program(options.bin.as_deref())?;
+    options.place.act(|stage| {
+        let bench = Bench::new(stage, &binary, options.runs)?;
+        let facts = Facts::gather(&stage.logs())?;
+        let mut table = Table::new(&COLUMNS);
+        for work in [
+            Workload::relay(10, Signing::Unsigned, options.messages),
+            Workload::relay(1, Signing::Unsigned, options.messages),
+        ] {
+            for threads in [1, cores(), 8 * cores(), 32 * cores()] {
+                table.row(row(&bench, &work, threads)?);
+            }
+        }
+        let legend = LEGEND.replace("RUNS", &options.runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());
+        let results = Results {
+            suffix: "-contention",
+            title: "What sharing costs",
+            facts: &facts,
+            tables: &[table],
+            legend: &legend,
+        };
+        options.keep.conclude(options.runs >= 5 && options.messages >= 20_000, &results)
+    })
+}
+
+fn row(bench: &Bench, work: &Workload, threads: usize) -> anyhow::Result<Vec<String>> {
+    let name = format!("contention-{}-{threads}", work.size_kib);
+    let mut sink = Sink::start(bench.stage, &bench.programs, &name)?;
+    let environment = vec![("KUMO_AVAILABLE_PARALLELISM", threads.to_string().into())];
+    let duty = Duty::Relay(Signing::Unsigned);
+    let mut relay = Relay::start_with(bench.stage, &bench.programs, &name, duty, Some(sink.address), environment)?;
+    let mut rounds: Vec<(Round, Sharing)> = Vec::new();
+    for number in 0..=bench.runs {
+        eprintln!("{} KB, {threads} threads: {number} of {}", work.size_kib, bench.runs);
+        let order = work.order(&format!("{name}-{number}"));
+        let before = Sharing::read(relay.pid())?;
+        let running = Running::begin(bench.stage, &bench.programs, &bench.clock, &relay, Some(&sink), &order)?;
+        let round = running.finish(&mut relay, Some(&mut sink))?;
+        rounds.push((round, Sharing::read(relay.pid())?.since(before, work.messages)));
+    }
+    rounds.remove(0);
+    relay.stop(bench.stage)?;
+    match sink.stop()?.fault(false) {
+        Some(fault) => bail!("the figures are void: {threads} threads: {fault}"),
+        None => Ok(cells(work.size_kib, threads, &rounds)),
+    }
+}
+
+impl Sharing {
+    fn read(pid: u32) -> anyhow::Result<Sharing> {
+        let (voluntary, involuntary) = switches(pid)?;
+        let threads = thread_cpu_us(pid)?;
+        let of = |name: &str| threads.iter().filter(|(is, _)| is == name).map(|(_, us)| us).sum();
+        Ok(Sharing { voluntary, involuntary, writer_us: of("spool-writer"), log_us: of("logs") })
+    }
+
+    /// What happened since then, a message.
+    fn since(self, then: Sharing, messages: u64) -> Sharing {
+        let each = |now: f64, then: f64| (now - then) / messages as f64;
+        Sharing {
+            voluntary: each(self.voluntary, then.voluntary),
+            involuntary: each(self.involuntary, then.involuntary),
+            writer_us: each(self.writer_us, then.writer_us),
+            log_us: each(self.log_us, then.log_us),
+        }
+    }
+}
+
+fn cells(size_kib: u32, threads: usize, rounds: &[(Round, Sharing)]) -> Vec<String> {
+    let middle = |pick: &dyn Fn(&Round, &Sharing) -> f64| median(rounds.iter().map(|(round, of)| pick(round, of)));
+    let alone = |pick: &dyn Fn(&Sharing) -> f64| middle(&|round, of| pick(of) / round.clock);
+    let bound = alone(&|of| of.writer_us.max(of.log_us)).filter(|us| *us > 0.0).map(|us| 1e6 / us);
+    vec![
+        format!("{size_kib} KB, {threads} worker threads"),
+        figure(middle(&|round, _| round.rate()), 0),
+        figure(middle(&|round, _| round.cpu_us), 1),
+        figure(middle(&|round, _| round.clock), 2),
+        figure(middle(&|round, _| round.cpu_us / round.clock), 1),
+        figure(middle(&|_, of| of.voluntary), 2),
+        figure(middle(&|_, of| of.involuntary), 2),
+        figure(alone(&|of| of.writer_us), 1),
+        figure(alone(&|of| of.log_us), 1),
+        figure(bound, 0),
+    ]
+}
+
+const COLUMNS: [&str; 10] = [
+    "relay, 100 connections",
+    "delivered/s",
+    "CPU us/msg",
+    "clock factor",
+    "CPU/factor",
+    "waits/msg",
+    "pushed off/msg",
+    "spool writer us/msg",
+    "log us/msg",
+    "bound/s",
+];
+const LEGEND: &str = "\
+Medians over RUNS run(s) after a warm-up. Worker threads run sessions, deliveries and signing; beside them are one thread that
+writes the spool and one that compresses the log. Generator, server and sink share the cores.
+
+- CPU/factor: user and system time of the server in microseconds a message, divided by the clock factor (the time of one RSA-2048
+  signature beside the run, divided by REFERENCE us). If locks or cache lines were fought for, it would rise with the threads.
+- waits: times a thread of the server gave its core up, for an event, a lock or the disk; pushed off: times the kernel took it.
+- spool writer, log: CPU of those two threads a message, by the clock factor. bound: the rate at which the busier of them would
+  need a core for itself all the time, however many cores the others have.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busier_of_the_single_threads_is_the_bound() {
+        let round = Round { delivered_per_s: Some(9000.0), cpu_us: 80.0, clock: 2.0, ..Round::default() };
+        let now = Sharing { voluntary: 300.0, involuntary: 40.0, writer_us: 1100.0, log_us: 500.0 };
+        let then = Sharing { voluntary: 100.0, involuntary: 20.0, writer_us: 100.0, log_us: 100.0 };
+        let cells = cells(10, 4, &[(round, now.since(then, 100))]);
+        assert_eq!(cells.len(), COLUMNS.len());
+        let want = ["10 KB, 4 worker threads", "9000", "80.0", "2.00", "40.0", "2.00", "0.20", "5.0", "2.0", "200000"];
+        assert_eq!(cells, want);
+    }
+
+    #[test]
+    fn a_process_can_be_read() {
+        let of = Sharing::read(std::process::id()).expect("this process");
+        assert!(of.voluntary + of.involuntary > 0.0, "{of:?}");
+    }
+}
