@@ -20,6 +20,7 @@ use smtp_wire::{Mailbox, ReversePath};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use telemetry::metrics::IntCounter;
 use tokio::io::AsyncWriteExt;
 
 /// Serves one client until either side is done.
@@ -34,6 +35,7 @@ pub(crate) async fn run(
     let session = Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
     let conn = ConnMeta::new();
     let buffer = ReceiveBuffer::new(engine.receive_pool.clone());
+    let received = engine.metrics.total_messages_received.with_label_values(&["esmtp_listener"]);
     let mut driver = Driver {
         engine,
         profile,
@@ -46,6 +48,7 @@ pub(crate) async fn run(
         shed: false,
         for_reports_only: false,
         ends: [peer, local].map(|end| end.ip().to_string()),
+        received,
         _slot: slot,
     };
     driver.describe(peer, local);
@@ -71,6 +74,8 @@ struct Driver {
     for_reports_only: bool,
     /// The addresses of the peer and of this end, as `Received` names them.
     ends: [String; 2],
+    /// Looked up once, as the look-up takes a lock.
+    received: IntCounter,
     _slot: SessionSlot,
 }
 
@@ -258,7 +263,7 @@ impl Driver {
         self.buffer.lend_back();
         let started = std::time::Instant::now();
         self.conn.set("ehlo_domain", self.session.hello().unwrap_or_default());
-        self.engine.metrics.total_messages_received.with_label_values(&["esmtp_listener"]).inc();
+        self.received.inc();
         let arrival = Arrival {
             profile: &self.profile,
             conn: &self.conn,
