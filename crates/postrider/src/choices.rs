@@ -46,51 +46,55 @@ impl fmt::Display for Choice {
     }
 }
 
-/// Threads that do all work of sessions, deliveries and signing.
-pub fn workers(usable: usize, all: usize) -> Choice {
-    let because = match usable < all {
-        true => format!("affinity, cgroup or KUMO_AVAILABLE_PARALLELISM leave this process so many of {all} cores"),
-        false => "one for each core; signing needs none of its own".to_owned(),
+/// Threads that do all work of sessions, deliveries and signing, where there are so many cores.
+pub fn workers(threads: usize, cores: usize) -> Choice {
+    let because = match threads == cores {
+        true => "one for each core; signing needs none of its own".to_owned(),
+        false => format!("what affinity, cgroup or KUMO_AVAILABLE_PARALLELISM say; there are {cores} cores"),
     };
-    Choice::new(format!("{usable} worker threads"), because)
+    Choice::new(format!("{threads} worker threads"), because)
 }
 
 /// The limit of open files.
 pub fn files(files: Files) -> Choice {
-    let because = match (files.now > files.before, files.now < FILES_WANTED) {
-        (true, false) => format!("raised from {}", files.before),
-        (true, true) => format!("raised from {} to the hard limit, which only root can raise", files.before),
-        (false, _) => "the limit this was started with".to_owned(),
+    let because = match files.now > files.before {
+        true => format!("the hard limit; {} at the start", files.before),
+        false => "the limit this was started with".to_owned(),
     };
     Choice::new(format!("{} open files", files.now), because)
 }
 
-/// Bounds what all listeners together may take by what files there are, so that some are left for deliveries, spool and logs;
-/// says so if it had to.
+/// Bounds what all SMTP listeners together may take by what files there are, so that some are left for deliveries, spool,
+/// logs and HTTP; says so if it had to. Those that want less than their share have what they want.
 pub fn connections(listeners: &mut [EsmtpListener], files: Files) -> Option<Choice> {
     let kept = (files.now / KEPT_PART).max(FILES_KEPT_MIN);
-    let room = usize::try_from(files.now.saturating_sub(kept)).unwrap_or(usize::MAX).max(1);
-    let wanted: usize = listeners.iter().map(|listener| listener.max_connections).sum();
+    let room = usize::try_from(files.now.saturating_sub(kept)).unwrap_or(usize::MAX);
+    let all =
+        |listeners: &[EsmtpListener]| listeners.iter().fold(0_usize, |sum, l| sum.saturating_add(l.max_connections));
+    let wanted = all(listeners);
     if wanted <= room {
         return None;
     }
-    let count = listeners.len().max(1);
-    for listener in listeners {
-        listener.max_connections = listener.max_connections.min((room / count).max(1));
+    let mut modest_first: Vec<&mut EsmtpListener> = listeners.iter_mut().collect();
+    modest_first.sort_by_key(|listener| listener.max_connections);
+    let (mut left, count) = (room, modest_first.len());
+    for (number, listener) in modest_first.into_iter().enumerate() {
+        listener.max_connections = listener.max_connections.min(left / (count - number)).max(1);
+        left = left.saturating_sub(listener.max_connections);
     }
     let because = format!(
         "of {} open files {kept} are kept for deliveries, spool and logs; listeners may have {wanted} by `max_connections`: \
          raise the limit (LimitNOFILE=)",
         files.now
     );
-    Some(Choice::new(format!("{room} connections in at most"), because).short(true))
+    Some(Choice::new(format!("{} SMTP connections in at most", all(listeners)), because).short(true))
 }
 
 /// How long commits wait for each other.
-pub fn commits(kind: Kind, sync: Option<Duration>) -> (Linger, Choice) {
+pub fn commits(kind: Kind, sync: Option<Duration>) -> Choice {
     let Some(sync) = sync else {
         let words = "no sync could be timed here".to_owned();
-        return (Linger::default(), Choice::new("commits wait as on a quick disk".to_owned(), words));
+        return Choice::new("commits wait for each other as on a quick disk".to_owned(), words);
     };
     let linger = Linger::for_disk(sync);
     let time = sync.as_secs_f64() * 1e3;
@@ -109,7 +113,7 @@ pub fn commits(kind: Kind, sync: Option<Duration>) -> (Linger, Choice) {
             linger.many.as_millis()
         ),
     };
-    (linger, Choice::new(what, because).short(lies))
+    Choice::new(what, because).short(lies)
 }
 
 /// Octets of the spool's files.
@@ -164,8 +168,6 @@ fn octets(count: u64) -> String {
     )
 }
 
-/// As many open files as are asked for where nothing says how many there may be.
-pub const FILES_WANTED: u64 = 1 << 20;
 /// Of the open files, the part that no listener gets, and the least of it.
 const KEPT_PART: u64 = 8;
 const FILES_KEPT_MIN: u64 = 256;
@@ -184,9 +186,11 @@ mod tests {
     fn each_says_what_and_why() {
         let says = |choice: Choice| choice.to_string();
         assert_eq!(says(workers(2, 2)), "2 worker threads: one for each core; signing needs none of its own");
-        assert!(says(workers(2, 64)).contains("so many of 64 cores"));
-        assert_eq!(says(files(Files { before: 1024, now: 1 << 20 })), "1048576 open files: raised from 1024");
-        assert!(says(files(Files { before: 1024, now: 4096 })).ends_with("only root can raise"));
+        assert!(says(workers(2, 64)).contains("cgroup") && says(workers(64, 2)).ends_with("there are 2 cores"));
+        assert_eq!(
+            says(files(Files { before: 1024, now: 1 << 20 })),
+            "1048576 open files: the hard limit; 1024 at the start"
+        );
         assert_eq!(says(segments(64 << 20, 252 << 30)), "spool files of 64 MiB: the file system has 252 GiB");
         assert_eq!(octets(2_684_354_560), "2.5 GiB");
         let found =
@@ -205,12 +209,13 @@ mod tests {
     fn what_is_too_little_is_a_warning() {
         assert!(backlog(8192, Some(128)).short && !backlog(8192, Some(4096)).short && !backlog(8192, None).short);
         assert_eq!(backlog(8192, Some(128)).what, "128 connections may wait to be accepted");
-        let (linger, choice) = commits(Kind::Log, Some(Duration::from_micros(92)));
-        assert_eq!((linger, choice.short), (Linger::default(), false));
+        let choice = commits(Kind::Log, Some(Duration::from_micros(92)));
+        assert!(!choice.short);
         assert!(choice.to_string().ends_with("4 ms for 8 or more: a write and its sync take 0.09 ms here"), "{choice}");
-        let (_, choice) = commits(Kind::Log, Some(Duration::from_nanos(900)));
+        let choice = commits(Kind::Log, Some(Duration::from_nanos(900)));
         assert!(choice.short && choice.to_string().contains("power cut"), "{choice}");
-        assert!(commits(Kind::Files, Some(Duration::from_millis(1))).1.what.contains("by itself"));
+        assert!(commits(Kind::Log, None).to_string().contains("no sync could be timed"));
+        assert!(commits(Kind::Files, Some(Duration::from_millis(1))).what.contains("by itself"));
     }
 
     #[test]
@@ -221,9 +226,13 @@ mod tests {
         };
         let mut enough = [listener(100), listener(400)];
         assert_eq!(connections(&mut enough, Files { before: 1024, now: 1024 }), None);
-        let mut many = [listener(32_768), listener(100)];
+        let mut many = [listener(32_768), listener(100), listener(usize::MAX)];
         let choice = connections(&mut many, Files { before: 1024, now: 4096 }).expect("too few");
-        assert!(choice.short && choice.to_string().contains("512 are kept"), "{choice}");
-        assert_eq!(many.map(|listener| listener.max_connections), [1792, 100]);
+        assert!(choice.short && choice.to_string().starts_with("3584 SMTP connections in at most: "), "{choice}");
+        assert_eq!(many.map(|listener| listener.max_connections), [1742, 100, 1742]);
+        let mut none_left = [listener(9), listener(9)];
+        let choice = connections(&mut none_left, Files { before: 64, now: 64 }).expect("too few");
+        assert!(choice.to_string().starts_with("2 SMTP connections in at most: "), "{choice}");
+        assert_eq!(connections(&mut [], Files { before: 64, now: 64 }), None);
     }
 }

@@ -38,17 +38,13 @@ pub struct Files {
     pub now: u64,
 }
 
-/// Raises the limit of open files, as every session is one: to `wanted` while we are root (and the kernel allows so many),
-/// else to the hard limit.
+/// Raises the limit of open files, as every session is one, to the hard limit.
 ///
 /// # Errors
 /// The kernel does not tell the limit.
-pub fn raise_file_limit(wanted: u64) -> anyhow::Result<Files> {
+pub fn raise_file_limit() -> anyhow::Result<Files> {
     let (before, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("the limit of open files")?;
-    let system = std::fs::read_to_string("/proc/sys/fs/nr_open").ok().and_then(|text| text.trim().parse().ok());
-    let most = wanted.min(system.unwrap_or(hard)).max(hard);
-    let raised =
-        setrlimit(Resource::RLIMIT_NOFILE, most, most).or_else(|_| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    let raised = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     if let Err(error) = raised {
         tracing::warn!("the limit of open files stays as it is: {error}");
     }

@@ -87,7 +87,7 @@ impl Bound {
         Ok(Bound {
             smtp: startup.esmtp_listeners.iter().map(|l| bind(&l.listen)).collect::<Result<_, _>>()?,
             http: startup.http_listeners.iter().map(|l| bind(&l.listen)).collect::<Result<_, _>>()?,
-            files: privileges::raise_file_limit(choices::FILES_WANTED)?,
+            files: privileges::raise_file_limit()?,
         })
     }
 }
@@ -112,7 +112,6 @@ pub struct Shared {
 /// Runs the server until it is told to stop.
 pub fn serve(policy: Arc<dyn Policy>, shared: Shared, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
     let workers = lua::available_parallelism();
-    choices::say(&[choices::workers(workers, cores_online())]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime = runtime.context("runtime")?;
     let ended = runtime.block_on(async {
@@ -305,16 +304,14 @@ impl Stops {
 
 /// Opens the spool; messages of earlier runs come back beside the service.
 fn open_spool(plan: &spools::Plan) -> anyhow::Result<(SpoolHandle, Recovering)> {
-    // What is wrong with the directory is said by whoever opens it.
-    let sync = store::sync_time(&plan.dir).ok();
-    let (linger, commits) = choices::commits(plan.kind, sync);
-    let mut options = store::Options { kind: plan.kind, linger, ..store::Options::default() };
+    let mut options = store::Options { kind: plan.kind, ..store::Options::default() };
     // A message that names no queue is left in the spool, and said so, when it is queued.
     options.settings.queue_of = |envelope, meta| schedule::label_for(envelope, meta).unwrap_or_default();
     let opened = store::open(&plan.dir, options)?;
     let disk_octets = store::free(&plan.dir).context("the size of the spool's file system")?.octets_total;
     let of_log = plan.kind == store::Kind::Log;
     let segments = of_log.then(|| choices::segments(Settings::for_disk(disk_octets).segment_octets, disk_octets));
+    let commits = choices::commits(plan.kind, opened.0.sync_time());
     choices::say(&[Some(commits), segments].into_iter().flatten().collect::<Vec<_>>());
     Ok(opened)
 }
@@ -325,11 +322,12 @@ fn cores_online() -> usize {
     count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default()
 }
 
-/// Says what bounds connections, and bounds those of listeners that files would not suffice for.
+/// Says what bounds work and connections, and bounds those of listeners that files would not suffice for.
 fn say_limits(startup: &mut Startup, files: Files) {
     let somaxconn = choices::sysctl("net/core/somaxconn").map(|(first, _)| first);
     let ports = choices::sysctl("net/ipv4/ip_local_port_range").and_then(|(low, high)| Some((low, high?)));
     let choices = [
+        Some(choices::workers(lua::available_parallelism(), cores_online())),
         Some(choices::files(files)),
         choices::connections(&mut startup.esmtp_listeners, files),
         Some(choices::backlog(listen::BACKLOG, somaxconn)),

@@ -3,15 +3,18 @@
 use crate::StoreError;
 use crate::hints::Hints;
 use crate::kind::Kind;
+use crate::linger::Linger;
 use crate::local::{LocalOpened, LocalSpool};
 use crate::log_spool::{LogOpened, LogSpool};
 use crate::options::{Options, Stats};
 use crate::recovering::Recovering;
+use crate::sync_time::sync_time;
 use message::{MessageId, Place, Resident, Sealed};
 use spool::{Disk, Durable, Mark, Rewrite, SegmentLog, SpoolError};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A spool in use. Clones share it; [`SpoolHandle::close`] ends it for all.
 #[derive(Clone)]
@@ -23,6 +26,7 @@ struct Shared {
     engine: Engine,
     /// For the process after a killed one.
     hints: Option<Hints>,
+    sync: Option<Duration>,
 }
 
 /// By kind.
@@ -48,21 +52,25 @@ pub struct Appended {
 pub fn open(dir: &Path, options: Options) -> Result<(SpoolHandle, Recovering), StoreError> {
     // Only behind what may refuse: a spool that is refused stays untouched.
     let hints = || Hints::open(dir).map_err(StoreError::io(dir, "open the file of recent deliveries"));
-    let (engine, hints, recovering) = match options.kind {
+    // A disk that cannot be timed is taken for a quick one; if it is not usable, somebody else will say so.
+    let time = || options.fit_disk.then(|| sync_time(dir).ok()).flatten();
+    let (engine, hints, recovering, sync) = match options.kind {
         Kind::Log => {
             let opened = LogOpened::new(dir, options)?;
             let (hints, recent) = hints()?;
+            let sync = time();
+            let opened = opened.with_linger(sync.map_or(options.linger, Linger::for_disk));
             let (spool, recovering) = opened.start(recent).map_err(StoreError::io(dir, "start a thread"))?;
-            (Engine::Log(spool), hints, Recovering::of_log(recovering))
+            (Engine::Log(spool), hints, Recovering::of_log(recovering), sync)
         }
         Kind::Files => {
             let opened = LocalOpened::new(dir, options)?;
             let (hints, recent) = hints()?;
             let (spool, recovering) = opened.start(&recent).map_err(StoreError::io(dir, "start a thread"))?;
-            (Engine::Files(spool), hints, Recovering::of_files(recovering))
+            (Engine::Files(spool), hints, Recovering::of_files(recovering), time())
         }
     };
-    Ok((SpoolHandle { shared: Arc::new(Shared { engine, hints: Some(hints) }) }, recovering))
+    Ok((SpoolHandle { shared: Arc::new(Shared { engine, hints: Some(hints), sync }) }, recovering))
 }
 
 /// Starts a writer thread over an open log, all of whose messages its caller knows.
@@ -71,10 +79,16 @@ pub fn open(dir: &Path, options: Options) -> Result<(SpoolHandle, Recovering), S
 /// When the operating system gives no thread.
 pub fn start<D: Disk + Send + 'static>(log: SegmentLog<D>, options: Options) -> io::Result<SpoolHandle> {
     let engine = Engine::Log(LogSpool::over(log, options)?);
-    Ok(SpoolHandle { shared: Arc::new(Shared { engine, hints: None }) })
+    Ok(SpoolHandle { shared: Arc::new(Shared { engine, hints: None, sync: None }) })
 }
 
 impl SpoolHandle {
+    /// How long the disk needed at the opening for a small write and its sync, if it could be timed.
+    #[must_use]
+    pub fn sync_time(&self) -> Option<Duration> {
+        self.shared.sync
+    }
+
     /// Makes the groups of one transaction durable together, all or none; the messages of a group share one body.
     /// Waits while too much is queued, then for the covering sync.
     ///

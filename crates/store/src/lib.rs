@@ -42,4 +42,3 @@ pub use orders::OrdersFile;
 pub use read_only::ReadOnlyDir;
 pub use recovering::Recovering;
 pub use report::Report;
-pub use sync_time::sync_time;

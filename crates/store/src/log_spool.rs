@@ -6,6 +6,7 @@
 use crate::free::free;
 use crate::handle::Appended;
 use crate::inbox::{Append, Inbox, Rewriting};
+use crate::linger::Linger;
 use crate::options::{Options, Stats};
 use crate::patient::Patient;
 use crate::reads::Reads;
@@ -58,6 +59,11 @@ impl LogOpened {
         let (log, old) = SegmentLog::begin(disk, settings, nonces)?;
         let old = old.reading_through(|reader| Arc::new(Patient::new(reader)));
         Ok(LogOpened { log, old, options })
+    }
+
+    /// With such waits of commits for each other.
+    pub fn with_linger(self, linger: Linger) -> LogOpened {
+        LogOpened { options: Options { linger, ..self.options }, ..self }
     }
 
     /// Starts the threads. `recent` are deliveries that a killed process had finished: they are made durable before

@@ -12,7 +12,7 @@ pub struct Options {
     pub kind: Kind,
     /// Segments: their size and when to compact.
     pub settings: Settings,
-    /// Fit the settings to the disk the spool is on: small disks get small segments.
+    /// Fit the settings to the disk the spool is on: small disks get small segments, slow ones long waits of commits.
     pub fit_disk: bool,
     /// Longest time a mark waits for a commit when no append comes. A power cut may repeat deliveries of this time.
     pub mark_interval: Duration,

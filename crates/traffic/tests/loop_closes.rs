@@ -126,6 +126,20 @@ async fn an_open_loop_charges_for_the_wait_before_a_send() {
     }
 }
 
+/// A sink that ends each connection after two messages takes no message's slot away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_loop_keeps_its_slots_over_connections() {
+    let sink = Sink::start(&["--delay-ms", "20", "--max-messages-per-connection", "2"]);
+    let target = sink.address.to_string();
+    let fixed = ["--message-count", "20", "--concurrency", "1", "--throttle", "1000/s", "--open-loop", "--keep-going"];
+    let (report, sent, _) = generate(&target, &fixed).await;
+    let (_, received) = sink.stop().await;
+    assert_agree(&sent, &received);
+    assert_eq!(report.counts.sent, 20);
+    // All were due within 20 ms: whoever lost its slot with a connection would not have waited for those before it.
+    assert!(report.latency.min_us >= 20_000 && report.latency.p50_us >= 10 * 20_000, "{report:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_and_tiny_messages_one_command_at_a_time() {
     for size in ["1mb", "0"] {

@@ -5,6 +5,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use anyhow::Context as _;
+
 use crate::ledger::Arrival;
 
 /// Everything known about the messages of one sink's life.
@@ -83,9 +85,18 @@ impl Audit {
         }
     }
 
-    /// When the latest arrival was complete, in microseconds since 1970.
-    pub fn last_arrival_us(&self) -> u64 {
-        self.last_arrival_us
+    /// Forgets when the latest arrival was: another run begins.
+    pub fn begin(&mut self) {
+        self.last_arrival_us = 0;
+    }
+
+    /// Microseconds from `begun_us` (since 1970) to the latest arrival since [`Audit::begin`].
+    ///
+    /// # Errors
+    /// The clock was set back meanwhile, or nothing arrived.
+    pub fn last_arrival_after(&self, begun_us: u64) -> anyhow::Result<u64> {
+        let after = self.last_arrival_us.checked_sub(begun_us).filter(|us| *us > 0);
+        after.context("no arrival behind the beginning of the run: was the clock set back?")
     }
 
     /// Acknowledged ids that did not arrive yet.
@@ -171,7 +182,10 @@ mod tests {
             audit.arrive(Arrival { id: "m", intact: true, recipients, at_us });
         }
         let want = Verdict { acknowledged: 3, delivered: 2, lost: 1, doubled: 1, ..Verdict::default() };
-        assert_eq!((audit.verdict(), audit.last_arrival_us()), (want, 9));
+        assert_eq!((audit.verdict(), audit.last_arrival_after(2).expect("later")), (want, 7));
+        assert!(audit.last_arrival_after(9).is_err(), "the clock was set back");
+        audit.begin();
+        assert!(audit.last_arrival_after(2).is_err(), "nothing in this run");
     }
 
     #[test]

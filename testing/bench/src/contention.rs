@@ -5,7 +5,6 @@
 
 use std::path::PathBuf;
 
-use crate::clock_factor::REFERENCE_US;
 use crate::machine::{Facts, cores};
 use crate::measure::Bench;
 use crate::proc_file::{switches, thread_cpu_us};
@@ -69,7 +68,7 @@ pub fn contention(options: &Options) -> anyhow::Result<()> {
                 table.row(row(&bench, &work, threads)?);
             }
         }
-        let legend = LEGEND.replace("RUNS", &options.runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());
+        let legend = LEGEND.replace("RUNS", &options.runs.to_string());
         let results = Results {
             suffix: "-contention",
             title: "What sharing costs",
@@ -92,8 +91,9 @@ fn row(bench: &Bench, work: &Workload, threads: usize) -> anyhow::Result<Vec<Str
         eprintln!("{} KB, {threads} threads: {number} of {}", work.size_kib, bench.runs);
         let order = work.order(&format!("{name}-{number}"));
         let before = Sharing::read(relay.pid())?;
-        let running = Running::begin(bench.stage, &bench.programs, &bench.clock, &relay, Some(&sink), &order)?;
+        let running = Running::begin(bench.stage, &bench.programs, &bench.clock, &relay, Some(&mut sink), &order)?;
         let round = running.finish(&mut relay, Some(&mut sink))?;
+        round.ensure_empty()?;
         rounds.push((round, Sharing::read(relay.pid())?.since(before, work.messages)));
     }
     rounds.remove(0);
@@ -126,43 +126,40 @@ impl Sharing {
 
 fn cells(size_kib: u32, threads: usize, rounds: &[(Round, Sharing)]) -> Vec<String> {
     let middle = |pick: &dyn Fn(&Round, &Sharing) -> f64| median(rounds.iter().map(|(round, of)| pick(round, of)));
-    let alone = |pick: &dyn Fn(&Sharing) -> f64| middle(&|round, of| pick(of) / round.clock);
-    let bound = alone(&|of| of.writer_us.max(of.log_us)).filter(|us| *us > 0.0).map(|us| 1e6 / us);
+    let share = |pick: &dyn Fn(&Sharing) -> f64| middle(&|round, of| pick(of) * 100.0 / round.cpu_us);
     vec![
         format!("{size_kib} KB, {threads} worker threads"),
         figure(middle(&|round, _| round.rate()), 0),
         figure(middle(&|round, _| round.cpu_us), 1),
-        figure(middle(&|round, _| round.clock), 2),
-        figure(middle(&|round, _| round.cpu_us / round.clock), 1),
         figure(middle(&|_, of| of.voluntary), 2),
         figure(middle(&|_, of| of.involuntary), 2),
-        figure(alone(&|of| of.writer_us), 1),
-        figure(alone(&|of| of.log_us), 1),
-        figure(bound, 0),
+        figure(middle(&|_, of| of.writer_us), 1),
+        figure(share(&|of| of.writer_us), 1),
+        figure(middle(&|_, of| of.log_us), 1),
+        figure(share(&|of| of.log_us), 1),
     ]
 }
 
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 9] = [
     "relay, 100 connections",
     "delivered/s",
     "CPU us/msg",
-    "clock factor",
-    "CPU/factor",
     "waits/msg",
     "pushed off/msg",
     "spool writer us/msg",
+    "% of CPU",
     "log us/msg",
-    "bound/s",
+    "% of CPU",
 ];
 const LEGEND: &str = "\
 Medians over RUNS run(s) after a warm-up. Worker threads run sessions, deliveries and signing; beside them are one thread that
 writes the spool and one that compresses the log. Generator, server and sink share the cores.
 
-- CPU/factor: user and system time of the server in microseconds a message, divided by the clock factor (the time of one RSA-2048
-  signature beside the run, divided by REFERENCE us). If locks or cache lines were fought for, it would rise with the threads.
+- CPU: user and system time of the server in microseconds a message. If locks or cache lines were fought for, it would rise with
+  the threads.
 - waits: times a thread of the server gave its core up, for an event, a lock or the disk; pushed off: times the kernel took it.
-- spool writer, log: CPU of those two threads a message, by the clock factor. bound: the rate at which the busier of them would
-  need a core for itself all the time, however many cores the others have.
+- spool writer, log: CPU of those two threads a message, and their share of the server's. However many cores there are, neither
+  can do more than one core's work; the writer waits for the disk's syncs besides.
 ";
 
 #[cfg(test)]
@@ -170,13 +167,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_busier_of_the_single_threads_is_the_bound() {
-        let round = Round { delivered_per_s: Some(9000.0), cpu_us: 80.0, clock: 2.0, ..Round::default() };
+    fn the_single_threads_have_their_share() {
+        let round = Round { delivered_per_s: Some(9000.0), cpu_us: 80.0, ..Round::default() };
         let now = Sharing { voluntary: 300.0, involuntary: 40.0, writer_us: 1100.0, log_us: 500.0 };
         let then = Sharing { voluntary: 100.0, involuntary: 20.0, writer_us: 100.0, log_us: 100.0 };
         let cells = cells(10, 4, &[(round, now.since(then, 100))]);
         assert_eq!(cells.len(), COLUMNS.len());
-        let want = ["10 KB, 4 worker threads", "9000", "80.0", "2.00", "40.0", "2.00", "0.20", "5.0", "2.0", "200000"];
+        let want = ["10 KB, 4 worker threads", "9000", "80.0", "2.00", "0.20", "10.0", "12.5", "4.0", "5.0"];
         assert_eq!(cells, want);
     }
 

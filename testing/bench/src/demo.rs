@@ -91,7 +91,7 @@ fn play(
 ) -> anyhow::Result<(Round, Verdict)> {
     let mut sink = Sink::start(stage, programs, &order.name)?;
     let mut relay = Relay::start(stage, programs, &order.name, Duty::Relay(act.signing), Some(sink.address))?;
-    let mut running = Running::begin(stage, programs, clock, &relay, Some(&sink), order)?;
+    let mut running = Running::begin(stage, programs, clock, &relay, Some(&mut sink), order)?;
     if act.killed {
         running.crash(stage, &mut relay, &mut sink, KILL_AT)?;
     }

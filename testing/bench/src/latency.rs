@@ -45,7 +45,9 @@ fn rounds(bench: &Bench, relay: &mut Relay, sink: &mut Sink, rate: Option<u64>) 
         let mut order = work.order(&format!("latency-{}-{number}", rate.unwrap_or_default()));
         order.rate = rate;
         let running = Running::begin(bench.stage, &bench.programs, &bench.clock, relay, Some(sink), &order)?;
-        rounds.push(running.finish(relay, Some(sink))?);
+        let round = running.finish(relay, Some(sink))?;
+        round.ensure_empty()?;
+        rounds.push(round);
     }
     rounds.remove(0);
     Ok(rounds)
@@ -62,7 +64,7 @@ fn cells(percent: u32, rate: u64, rounds: &[Round]) -> Vec<String> {
         figure(middle(|round| round.latency.p99_ms), 2),
         figure(middle(|round| round.latency.p999_ms), 2),
         figure(middle(|round| round.latency.max_ms), 2),
-        figure(middle(|round| round.cpu_us / round.clock), 1),
+        figure(middle(|round| round.cpu_us), 1),
     ]
 }
 
@@ -80,7 +82,7 @@ const COLUMNS: [&str; 9] = [
     "p99 ms",
     "p99.9 ms",
     "max ms",
-    "CPU/factor",
+    "CPU us/msg",
 ];
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! How busy the machine was during a run, and with whom: what limited the run. In: `/proc/stat`, `/proc/diskstats`, the
 //! programs' own CPU time. Out: shares in percent, and words.
 
-use std::time::Instant;
-
 use anyhow::Context as _;
 
 use crate::disk_stat::Device;
@@ -12,10 +10,8 @@ use crate::stats::median;
 #[derive(Debug, Clone, Copy)]
 pub struct Machine {
     busy_ticks: u64,
-    ticks: u64,
     disk_busy_ms: Option<u64>,
     disk_octets: Option<u64>,
-    at: Instant,
 }
 
 /// CPU time of the programs of a run, in microseconds.
@@ -53,14 +49,12 @@ impl Machine {
     /// The kernel does not tell.
     pub fn read(device: Device) -> anyhow::Result<Machine> {
         let stat = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-        let (busy_ticks, ticks) = cpu_ticks(&stat).context("/proc/stat: no line of all processors")?;
+        let busy_ticks = busy_ticks(&stat).context("/proc/stat: no line of all processors")?;
         let disk = device.counts()?;
         Ok(Machine {
             busy_ticks,
-            ticks,
             disk_busy_ms: disk.map(|disk| disk.busy_ms),
             disk_octets: disk.map(|disk| disk.octets_written),
-            at: Instant::now(),
         })
     }
 
@@ -69,21 +63,22 @@ impl Machine {
         self.disk_octets
     }
 
-    /// What was at work from then to now on so many cores.
-    pub fn since(&self, earlier: &Machine, spent: Spent, cores: usize) -> Load {
-        let seconds = (self.at - earlier.at).as_secs_f64().max(1e-9);
+    /// What was at work from then to now on so many cores, as shares of the `seconds` of the run itself. Between the two
+    /// readings is a little more, in which the programs have nothing to do: the sink's ledger is waited for.
+    pub fn since(&self, earlier: &Machine, spent: Spent, cores: usize, seconds: f64) -> Load {
+        let seconds = seconds.max(1e-6);
         let all_us = seconds * 1e6 * cores as f64;
         let share = |us: f64| us * 100.0 / all_us;
-        let ticks = self.ticks.saturating_sub(earlier.ticks).max(1);
+        let busy = self.busy_ticks.saturating_sub(earlier.busy_ticks) as f64 * TICK_US;
         let change = |now: Option<u64>, then: Option<u64>| {
             now.zip(then).map_or(0.0, |(now, then)| now.saturating_sub(then) as f64)
         };
         Load {
-            cores: self.busy_ticks.saturating_sub(earlier.busy_ticks) as f64 * 100.0 / ticks as f64,
+            cores: share(busy).min(100.0),
             server: share(spent.server_us),
             generator: share(spent.generator_us),
             sink: share(spent.sink_us),
-            disk: change(self.disk_busy_ms, earlier.disk_busy_ms) / 10.0 / seconds,
+            disk: (change(self.disk_busy_ms, earlier.disk_busy_ms) / 10.0 / seconds).min(100.0),
             disk_mib_s: change(self.disk_octets, earlier.disk_octets) / MIB / seconds,
         }
     }
@@ -119,17 +114,19 @@ impl Load {
     }
 }
 
-/// Ticks at work and ticks in all, of all processors: user, nice, system, idle, iowait, irq, softirq, steal.
-fn cpu_ticks(stat: &str) -> Option<(u64, u64)> {
+/// Ticks at work, of all processors together: of user, nice, system, idle, iowait, irq, softirq, steal, those that are work.
+fn busy_ticks(stat: &str) -> Option<u64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let fields: Vec<u64> =
         line.split_ascii_whitespace().take(8).map(|field| field.parse().ok()).collect::<Option<_>>()?;
     let all: u64 = fields.iter().sum();
     let idle = fields.get(3)? + fields.get(4)?;
     let stolen = fields.get(7)?;
-    Some((all - idle - stolen, all))
+    Some(all - idle - stolen)
 }
 
+/// USER_HZ is 100 on every architecture this is built for.
+const TICK_US: f64 = 10_000.0;
 const MIB: f64 = 1024.0 * 1024.0;
 /// From this share on something is the limit: what remains is the run's beginning and end.
 const SATURATED: f64 = 90.0;
@@ -138,16 +135,14 @@ const SATURATED: f64 = 90.0;
 mod tests {
     use super::*;
 
-    fn at(busy_ticks: u64, ticks: u64, disk_busy_ms: u64, mib: u64, at: Instant) -> Machine {
-        Machine { busy_ticks, ticks, disk_busy_ms: Some(disk_busy_ms), disk_octets: Some(mib << 20), at }
+    fn at(busy_ticks: u64, disk_busy_ms: u64, mib: u64) -> Machine {
+        Machine { busy_ticks, disk_busy_ms: Some(disk_busy_ms), disk_octets: Some(mib << 20) }
     }
 
     #[test]
     fn shares_are_of_all_cores_and_of_the_disk() {
-        let start = Instant::now();
-        let later = start + std::time::Duration::from_secs(2);
         let spent = Spent { server_us: 2e6, generator_us: 1e6, sink_us: 4e5 };
-        let load = at(390, 400, 500, 200, later).since(&at(0, 0, 100, 0, start), spent, 2);
+        let load = at(390, 500, 200).since(&at(0, 100, 0), spent, 2, 2.0);
         let want = Load { cores: 97.5, server: 50.0, generator: 25.0, sink: 10.0, disk: 20.0, disk_mib_s: 100.0 };
         assert_eq!(load, want);
         let words = "cores: cores 98 % (server 50, generator 25, sink 10), disk 20 % (100 MiB/s)";
@@ -159,8 +154,8 @@ mod tests {
 
     #[test]
     fn waiting_and_stolen_time_is_not_work() {
-        assert_eq!(cpu_ticks("cpu  10 1 5 70 4 2 3 5 0 0\ncpu0 1 1 1 1 1 1 1 1\n"), Some((21, 100)));
-        assert_eq!(cpu_ticks("cpu 1 2\n"), None);
-        assert_eq!(cpu_ticks("intr 5\n"), None);
+        assert_eq!(busy_ticks("cpu  10 1 5 70 4 2 3 5 0 0\ncpu0 1 1 1 1 1 1 1 1\n"), Some(21));
+        assert_eq!(busy_ticks("cpu 1 2\n"), None);
+        assert_eq!(busy_ticks("intr 5\n"), None);
     }
 }

@@ -1,7 +1,7 @@
 //! A workload measured: a server and a sink for all its runs, the first of which only warms up. In: a [`Workload`]. Out: a
 //! [`Row`], from which tables take medians and spreads.
 
-use anyhow::bail;
+use anyhow::Context as _;
 
 use crate::audit::Verdict;
 use crate::clock_factor::Clock;
@@ -99,12 +99,11 @@ impl<'a> Bench<'a> {
         let mut rounds = Vec::new();
         for number in 0..=self.runs {
             let order = workload.order(&format!("{file}-{number}"));
-            let running = Running::begin(self.stage, &self.programs, &self.clock, subject, sink.as_deref(), &order)?;
+            let running =
+                Running::begin(self.stage, &self.programs, &self.clock, subject, sink.as_deref_mut(), &order)?;
             let round = running.finish(subject, sink.as_deref_mut())?;
             eprintln!("  {}", progress(number, &round));
-            if round.held > 0.0 {
-                bail!("{} messages are held though all were delivered{}", round.held, subject.last_words());
-            }
+            round.ensure_empty().with_context(|| subject.last_words())?;
             rounds.push(round);
         }
         rounds.remove(0);

@@ -57,9 +57,9 @@ pub fn wanted(peers: &[String]) -> anyhow::Result<bool> {
         return Ok(true);
     }
     match std::env::var("PEERS").as_deref() {
-        Err(_) | Ok("") => Ok(false),
+        Err(_) | Ok("" | "none") => Ok(false),
         Ok("postfix") => Ok(true),
-        Ok(other) => bail!("PEERS={other}: the only peer known is postfix"),
+        Ok(other) => bail!("PEERS={other}: expected postfix or none"),
     }
 }
 

@@ -84,6 +84,17 @@ pub struct Round {
 }
 
 impl Round {
+    /// Fails if the server still holds messages though all had arrived.
+    ///
+    /// # Errors
+    /// It does.
+    pub fn ensure_empty(&self) -> anyhow::Result<()> {
+        match self.held > 0.0 {
+            true => bail!("{} messages are held though all were delivered", self.held),
+            false => Ok(()),
+        }
+    }
+
     /// Messages a second from the first to the last: delivered, or accepted where nothing is delivered.
     pub fn rate(&self) -> f64 {
         self.delivered_per_s.unwrap_or(self.accepted_per_s)
@@ -113,14 +124,17 @@ impl<'a> Running<'a> {
         programs: &Programs,
         clock: &'a Clock,
         subject: &dyn Subject,
-        sink: Option<&Sink>,
+        mut sink: Option<&mut Sink>,
         order: &'a Order,
     ) -> anyhow::Result<Running<'a>> {
         let signature_us = clock.signature_us()?;
         let before = subject.reading()?;
         let delivered_before = subject.delivered()?.unwrap_or_default();
         let device = Device::of(&stage.logs())?;
-        let sink_cpu_before = sink.map(Sink::cpu_us).transpose()?.unwrap_or_default();
+        if let Some(sink) = &mut sink {
+            sink.audit.begin();
+        }
+        let sink_cpu_before = sink.map(|sink| sink.cpu_us()).transpose()?.unwrap_or_default();
         let machine_before = Machine::read(device)?;
         let generator = Generator::start(stage, programs, order, subject.address())?;
         Ok(Running {
@@ -177,7 +191,7 @@ impl<'a> Running<'a> {
             sink.audit.acknowledge(std::mem::take(&mut outcome.acknowledged));
             sink.audit.unknown(std::mem::take(&mut outcome.unknown));
             await_delivery(subject, sink)?;
-            elapsed = sink.audit.last_arrival_us().saturating_sub(outcome.started_us).max(1) as f64 / 1e6;
+            elapsed = sink.audit.last_arrival_after(outcome.started_us)? as f64 / 1e6;
             spent.sink_us = sink.cpu_us()? - sink_cpu_before;
             held = await_empty(subject)?;
         }
@@ -196,7 +210,7 @@ impl<'a> Running<'a> {
             written: used.spool_octets.map(|octets| octets / mail),
             device_written: device_octets.map(|(after, before)| (after - before) as f64 / mail),
             latency: outcome.latency,
-            load: machine.since(&machine_before, spent, cores()),
+            load: machine.since(&machine_before, spent, cores(), elapsed),
             clock: factor(signature_us, clock.signature_us()?),
             held,
         })
@@ -244,7 +258,7 @@ fn await_empty(subject: &mut dyn Subject) -> anyhow::Result<f64> {
     let deadline = Instant::now() + EMPTY_LIMIT;
     loop {
         subject.ensure_alive()?;
-        let held = subject.held()?.unwrap_or_default();
+        let held = subject.held()?.context("the server does not say how many messages it holds")?;
         if held == 0.0 || Instant::now() >= deadline {
             return Ok(held);
         }

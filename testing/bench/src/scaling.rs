@@ -7,7 +7,6 @@ use anyhow::{Context as _, bail};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
-use crate::clock_factor::REFERENCE_US;
 use crate::latency::latency;
 use crate::machine::Facts;
 use crate::measure::{Bench, Row};
@@ -63,7 +62,7 @@ pub fn scaling(options: &Options) -> anyhow::Result<()> {
         let facts = Facts::gather(&stage.logs())?;
         let parts = PARTS.into_iter().filter(|part| options.only.is_none_or(|only| only == *part));
         let tables = parts.map(|part| table(&bench, part)).collect::<anyhow::Result<Vec<Table>>>()?;
-        let legend = LEGEND.replace("RUNS", &options.runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());
+        let legend = LEGEND.replace("RUNS", &options.runs.to_string());
         let results = Results { suffix: "-scaling", title: "Scaling", facts: &facts, tables: &tables, legend: &legend };
         options.keep.conclude(options.runs >= 5 && options.only.is_none(), &results)
     })
@@ -151,7 +150,7 @@ fn cells(row: Row) -> Vec<String> {
         figure(row.middle(|round| round.accepted_per_s), 0),
         figure(row.some(|round| round.delivered_per_s), 0),
         figure(row.spread(Round::rate), 0),
-        figure(row.middle(|round| round.cpu_us / round.clock), 1),
+        figure(row.middle(|round| round.cpu_us), 1),
         figure(row.middle(|round| round.latency.p50_ms), 2),
         figure(row.middle(|round| round.latency.p99_ms), 2),
         figure(row.peak_rss_mib, 0),
@@ -160,7 +159,7 @@ fn cells(row: Row) -> Vec<String> {
 }
 
 fn core_cells(name: &str, cores: usize, alone: &Row, together: &Row) -> Vec<String> {
-    let by_factor = |row: &Row| row.middle(|round| round.cpu_us / round.clock);
+    let cpu = |row: &Row| row.middle(|round| round.cpu_us);
     let ratio = |now: Option<f64>, then: Option<f64>| now.zip(then).map(|(now, then)| now / then);
     vec![
         name.to_owned(),
@@ -168,9 +167,9 @@ fn core_cells(name: &str, cores: usize, alone: &Row, together: &Row) -> Vec<Stri
         figure(together.rate(), 0),
         cores.to_string(),
         figure(ratio(together.rate(), alone.rate()), 2),
-        figure(by_factor(alone), 1),
-        figure(by_factor(together), 1),
-        figure(ratio(by_factor(together), by_factor(alone)), 2),
+        figure(cpu(alone), 1),
+        figure(cpu(together), 1),
+        figure(ratio(cpu(together), cpu(alone)), 2),
         together.limit(),
     ]
 }
@@ -184,7 +183,7 @@ const COLUMNS: [&str; 9] = [
     "accepted/s",
     "delivered/s",
     "spread %",
-    "CPU/factor",
+    "CPU us/msg",
     "p50 ms",
     "p99 ms",
     "peak RSS MiB",
@@ -196,8 +195,8 @@ const CORE_COLUMNS: [&str; 9] = [
     "all cores: /s",
     "cores",
     "ratio",
-    "one core: CPU/factor",
-    "all cores: CPU/factor",
+    "one core: CPU us/msg",
+    "all cores: CPU us/msg",
     "ratio",
     "limited by (all cores)",
 ];
@@ -205,8 +204,7 @@ const LEGEND: &str = "\
 Medians over RUNS run(s) after a warm-up; a row whose ledgers do not agree ends the benchmark. Generator, server and sink share
 the cores, over loopback. Every message is on disk before its 250 (but for `discarded`).
 
-- cores: all three programs on one core, and on all. CPU/factor: user and system time of the server in microseconds a message,
-  divided by the clock factor (the time of one RSA-2048 signature beside the run, divided by REFERENCE us).
+- cores: all three programs on one core, and on all. CPU us/msg: user and system time of the server, a message.
 - connections: of the generator. Where they are many and messages few, opening them is most of the run.
 - queues: that many domains, each with a scheduled queue, served by one host over at most 100 connections. domains: each with
   a host, and so a ready queue and connections of its own.

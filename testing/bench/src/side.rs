@@ -51,8 +51,10 @@ impl<'a> Side<'a> {
     pub fn round(&mut self, stage: &Stage, clock: &Clock, number: u32) -> anyhow::Result<Round> {
         eprintln!("{} {number}", self.name);
         let order = self.work.order(&format!("{}{number}", self.name));
-        let running = Running::begin(stage, self.tools, clock, &self.relay, Some(&self.sink), &order)?;
-        running.finish(&mut self.relay, Some(&mut self.sink))
+        let running = Running::begin(stage, self.tools, clock, &self.relay, Some(&mut self.sink), &order)?;
+        let round = running.finish(&mut self.relay, Some(&mut self.sink))?;
+        round.ensure_empty()?;
+        Ok(round)
     }
 
     /// Ends it.

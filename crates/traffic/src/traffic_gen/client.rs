@@ -5,6 +5,7 @@
 //! send; a ticket is used up when the message is answered or given up, and otherwise serves for the next connection.
 //! The protocols stand in `smtp` and `http`; what they have in common, settling a message, stands here.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -68,8 +69,11 @@ pub(super) struct Client {
     date: DateText,
     /// Messages this client may send.
     pub held: u64,
-    /// When the next message is due, where sends keep a timetable.
-    due: Option<Instant>,
+    /// Where sends keep a timetable: when the messages are due whose slots this client has taken and that are not settled.
+    /// What a lost connection leaves unsettled is sent on the next one, and late since its first slot.
+    dues: VecDeque<Instant>,
+    /// How many of them are letters of this connection.
+    under_way: usize,
     /// Messages settled so far, whatever the outcome.
     settled: u64,
     /// Reused for header blocks.
@@ -87,7 +91,8 @@ impl Client {
             random: fastrand::Rng::new(),
             date: DateText::default(),
             held: 0,
-            due: None,
+            dues: VecDeque::new(),
+            under_way: 0,
             settled: 0,
             head: Vec::new(),
             tail: Vec::new(),
@@ -120,6 +125,7 @@ impl Client {
     }
 
     async fn one_connection(&mut self) -> Result<Ending, ClientError> {
+        self.under_way = 0;
         if self.run.plan.http.is_some() {
             let mut session = HttpSession::open(&self.run, self.shard()).await?;
             return self.converse_http(&mut session).await;
@@ -166,6 +172,9 @@ impl Client {
         let Some(throttle) = &self.run.throttle else {
             return true;
         };
+        if self.dues.len() > self.under_way {
+            return true;
+        }
         let now_ns = self.run.elapsed_ns(now);
         let due_ns = (0..messages).map(|_| throttle.reserve(now_ns)).max().unwrap_or_default();
         self.is_due(due_ns);
@@ -181,6 +190,9 @@ impl Client {
         let Some(throttle) = &self.run.throttle else {
             return true;
         };
+        if self.dues.len() > self.under_way {
+            return true;
+        }
         let due_ns = throttle.reserve_if_due(self.run.elapsed_ns(now));
         if let Some(due_ns) = due_ns {
             self.is_due(due_ns);
@@ -189,13 +201,17 @@ impl Client {
     }
 
     fn is_due(&mut self, due_ns: u64) {
-        self.due = self.run.plan.open_loop.then(|| self.run.started + Duration::from_nanos(due_ns));
+        if self.run.plan.open_loop {
+            self.dues.push_back(self.run.started + Duration::from_nanos(due_ns));
+        }
     }
 
     /// A new letter; uses nothing up yet.
     pub(super) fn next_letter(&mut self) -> Letter {
         let letter = self.run.stationery.next(&mut self.random);
-        letter.due_at(self.due.take())
+        let due = self.dues.get(self.under_way).copied();
+        self.under_way += usize::from(due.is_some());
+        letter.due_at(due)
     }
 
     /// Fills `head` with the letter's header block.
@@ -245,6 +261,9 @@ impl Client {
     fn use_up(&mut self, messages: u64) {
         self.held = self.held.saturating_sub(messages);
         self.settled += messages;
+        let settled = self.dues.len().min(usize::try_from(messages).unwrap_or(usize::MAX));
+        self.dues.drain(..settled);
+        self.under_way = self.under_way.saturating_sub(settled);
     }
 
     fn shard(&self) -> &Shard {

@@ -60,7 +60,7 @@ pub struct Options {
 
     /// Keep --throttle as a timetable: a message counts its latency from when it was due, so that a server that stalls is
     /// charged for all that had to wait (without this, a client that waits for an answer sends later and tells nobody)
-    #[arg(long, requires = "throttle", conflicts_with = "http")]
+    #[arg(long, requires_all = ["throttle", "message_count"], conflicts_with = "http")]
     open_loop: bool,
 
     /// Add a header field, or replace one of ours (repeatable)
@@ -387,7 +387,8 @@ mod tests {
             &["--body-size", "big"],
             &["--throttle", "fast"],
             &["--open-loop"],
-            &["--open-loop", "--throttle", "5/s", "--http"],
+            &["--open-loop", "--throttle", "5/s"],
+            &["--open-loop", "--throttle", "5/s", "--message-count", "5", "--http"],
             &["--http-batch-size", "5"],
             &["--http", "--starttls"],
             &["--body-file", "f", "--body-size", "1k"],
