@@ -50,8 +50,7 @@ fn judge(seed: u64, kills: usize, runs: &[(Account, Vec<Kind>)]) {
     }
     let duplicates: usize = table.values().map(|tally| tally.duplicates).sum();
     println!("{kills} kills: {duplicates} duplicates, {:.2} a kill", duplicates as f64 / kills as f64);
-    let each = if kills >= LONG_RUN { DUPLICATES_PER_KILL_MAX } else { DUPLICATES_PER_KILL_MAX_SHORT };
-    let most = each * kills as f64;
+    let most = DUPLICATES_PER_KILL_MAX * kills as f64;
     assert!(duplicates as f64 <= most, "seed {seed}: {duplicates} duplicates in {kills} kills, at most {most} allowed");
 }
 
@@ -245,13 +244,8 @@ fn times(records: &[Value]) -> BTreeMap<String, f64> {
 
 /// Kills when `TORTURE_KILLS` does not say, a quarter of each kind.
 const KILLS: usize = 40;
-/// What a crash may repeat in a long run: deliveries answered whose marks were not yet written.
+/// What a crash may repeat: deliveries answered whose marks were not yet written.
 const DUPLICATES_PER_KILL_MAX: f64 = 0.25;
-/// In a short run, where one unlucky kill decides: on a machine whose cores others use too, one and the same build had 5 to
-/// 37 in 60 kills. A server that leaves what it has delivered to the next commit had 102.
-const DUPLICATES_PER_KILL_MAX_SHORT: f64 = 1.0;
-/// Kills of a long run.
-const LONG_RUN: usize = 500;
 /// Letters in the spool that no restart gets rid of.
 const BACKLOG: usize = 1_000;
 /// How often it is tried: seldom enough to leave the load alone.
