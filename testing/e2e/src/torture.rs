@@ -10,6 +10,7 @@
 
 mod account;
 mod book;
+mod death;
 mod letter;
 mod load;
 mod receiver;

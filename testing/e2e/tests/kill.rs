@@ -8,8 +8,6 @@ use e2e::sink::Sink;
 use e2e::torture::{Account, Line, Load, Mix, Sent, Stage, seed};
 use e2e::until::{LATER, SOON, until};
 use e2e::wire::Client;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -83,7 +81,7 @@ fn killed_on_disk(spool: Option<&str>, seed: u64, kills: usize) -> (Account, Vec
                 let mut starting = stage.launch.spawn();
                 // The moment of death is the random thing here: there is no event to wait for.
                 std::thread::sleep(START_KILLED_WITHIN.mul_f64(random.f64()));
-                stage.book.dies(|| starting.signal(Signal::SIGKILL));
+                stage.kill(starting.pid());
                 starting.kill();
             }
             Kind::Compacting => unreachable!("not on this stage"),
@@ -99,19 +97,19 @@ fn killed_on_disk(spool: Option<&str>, seed: u64, kills: usize) -> (Account, Vec
 
 /// SIGKILL, and the wait for the end.
 fn end(stage: &Stage, relay: &mut Kumod) {
-    stage.book.dies(|| relay.process.signal(Signal::SIGKILL));
+    stage.kill(relay.process.pid());
     relay.process.kill();
 }
 
 /// Sends a few letters on a line of its own; the 250 to the last of them is the relay's last word.
 fn kill_after_ack(stage: &Stage, relay: &mut Kumod, letters: usize) {
     let mut line = Line::open(stage.address, &stage.book).expect("a relay that serves");
-    let pid = Pid::from_raw(i32::try_from(relay.process.pid()).expect("a process id"));
+    let pid = relay.process.pid();
     for left in (0..letters).rev() {
         let letter = stage.book.letter(&Mix::plain(3_000));
         let sent = line.send(&stage.book, &letter, |_| {
             if left == 0 {
-                stage.book.dies(|| kill(pid, Signal::SIGKILL).expect("the relay lives"));
+                stage.kill(pid);
             }
         });
         assert_eq!(sent, Sent::Acked);
@@ -244,8 +242,9 @@ fn times(records: &[Value]) -> BTreeMap<String, f64> {
 
 /// Kills when `TORTURE_KILLS` does not say, a quarter of each kind.
 const KILLS: usize = 40;
-/// What a crash may repeat: deliveries answered whose marks were not yet written.
-const DUPLICATES_PER_KILL_MAX: f64 = 0.25;
+/// What a crash may repeat: deliveries whose answer it had read and that it had not noted. 0 to 2 in 60 kills; when only the
+/// next commit knows of them, 44 and more.
+const DUPLICATES_PER_KILL_MAX: f64 = 0.1;
 /// Letters in the spool that no restart gets rid of.
 const BACKLOG: usize = 1_000;
 /// How often it is tried: seldom enough to leave the load alone.

@@ -4,8 +4,10 @@
 //! is held for single entries; content is compared outside it.
 
 use crate::torture::account::{Account, Answer, Entry};
+use crate::torture::death::Unread;
 use crate::torture::letter::{self, Fate, Letter, Mix};
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,7 +46,29 @@ struct Pages {
     deaths: Vec<Instant>,
     /// When the receiver answered a living server for each copy of a recipient's.
     answered: HashMap<(u64, usize), Vec<Instant>>,
+    /// The last copies answered on each connection of the life that lasts, by the server's port.
+    last_answers: HashMap<u16, LastAnswer>,
     posthumous: usize,
+}
+
+#[derive(Debug)]
+struct LastAnswer {
+    copies: Vec<(u64, usize)>,
+    /// Octets of the connection up to the end of the answer.
+    until: u64,
+    /// Octets written to the connection so far.
+    written: u64,
+}
+
+/// The receiver's end of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Conversation {
+    /// Of the server's lives, the one that opened it.
+    pub life: usize,
+    /// The server's port.
+    pub port: u16,
+    /// Octets written to it so far.
+    pub written: u64,
 }
 
 /// What the receiver answers to a final dot.
@@ -109,12 +133,14 @@ impl Book {
         pages.epoch
     }
 
-    /// Kills the server with `kill`, which sends it SIGKILL. It reads nothing of what the receiver writes from then on; until
-    /// the signal is sent the receiver answers nobody, so that each answer stands before or behind the death.
-    pub fn dies(&self, kill: impl FnOnce()) {
+    /// Kills the server with `kill`, which sends it SIGKILL and tells what it had not read. It reads nothing of what the
+    /// receiver writes from then on; until the signal is sent the receiver answers nobody, so that each answer stands
+    /// before or behind the death.
+    pub fn dies(&self, kill: impl FnOnce() -> Unread) {
         let mut pages = self.pages();
-        kill();
+        let unread = kill();
         pages.deaths.push(Instant::now());
+        pages.bury(&unread);
     }
 
     /// Refusals so far.
@@ -219,20 +245,31 @@ impl Book {
         (at_dot, places)
     }
 
-    /// The receiver is about to answer for these copies to the server's `life`. If that has ended the answer comes to
-    /// nobody, as if the receiver had hung up.
-    pub(crate) fn answer_to(&self, life: usize, copies: &[(u64, usize)]) {
+    /// The receiver answers for these copies with `replies`, of which the first is for them: before or behind a death as a
+    /// whole, so that no reply counts as given that a thread off its core was still to write. If the server's life has
+    /// ended the answer comes to nobody, as if the receiver had hung up.
+    pub(crate) fn reply(
+        &self,
+        to: &mut Conversation,
+        copies: Vec<(u64, usize)>,
+        replies: &str,
+        write: impl FnOnce(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut pages = self.pages();
-        let lives = pages.deaths.len() == life;
-        for (number, place) in copies {
-            if lives {
-                pages.answered.entry((*number, *place)).or_default().push(Instant::now());
-                continue;
+        let first = replies.find('\n').map_or(replies.len(), |at| at + 1) as u64;
+        let until = to.written + first;
+        to.written += replies.len() as u64;
+        if pages.deaths.len() != to.life {
+            pages.excuse(&copies);
+        } else if !copies.is_empty() {
+            for copy in &copies {
+                pages.answered.entry(*copy).or_default().push(Instant::now());
             }
-            pages.posthumous += 1;
-            let Some(entry) = pages.entries.get_mut(number) else { continue };
-            entry.excused[*place] += 1;
+            pages.last_answers.insert(to.port, LastAnswer { copies, until, written: to.written });
+        } else if let Some(last) = pages.last_answers.get_mut(&to.port) {
+            last.written = to.written;
         }
+        write(replies.as_bytes())
     }
 
     /// The letter stands at the end of what arrived, behind trace fields of the server.
@@ -267,6 +304,26 @@ impl Book {
 }
 
 impl Pages {
+    /// The server has died and had not read so much: answers in it were given to nobody.
+    fn bury(&mut self, unread: &Unread) {
+        for (port, last) in std::mem::take(&mut self.last_answers) {
+            let read = last.written - unread.get(&port).copied().unwrap_or_default();
+            if read < last.until {
+                last.copies.iter().for_each(|copy| _ = self.answered.get_mut(copy).and_then(Vec::pop));
+                self.excuse(&last.copies);
+            }
+        }
+    }
+
+    /// Copies that nobody alive was told of.
+    fn excuse(&mut self, copies: &[(u64, usize)]) {
+        for (number, place) in copies {
+            self.posthumous += 1;
+            let Some(entry) = self.entries.get_mut(number) else { continue };
+            entry.excused[*place] += 1;
+        }
+    }
+
     fn see(&mut self, number: u64, place: usize) -> u32 {
         let seen = self.seen.entry((number, place)).or_default();
         *seen += 1;
@@ -333,22 +390,63 @@ mod tests {
         assert_eq!(book.account().strangers.len(), 3);
     }
 
+    /// One connection of a life: a letter is taken on it and answered; other replies follow.
+    fn take(book: &Book, life: usize, letter: &Letter) {
+        let to: Vec<String> = letter.recipients().collect();
+        let mut conversation = Conversation { life, port: 4000, written: 0 };
+        let mut say = |copies, replies: &str| {
+            let write = |_: &[u8]| {
+                assert!(book.pages.try_lock().is_err(), "nobody dies while an answer is written");
+                Ok(())
+            };
+            book.reply(&mut conversation, copies, replies, write).expect("says it");
+        };
+        say(Vec::new(), GREETING);
+        say(book.arrive(&to, &letter.content).1, TAKEN);
+        say(Vec::new(), GREETING);
+    }
+
+    fn dies(book: &Book, unread: usize) {
+        book.dies(|| {
+            assert!(book.pages.try_lock().is_err(), "nobody is answered meanwhile");
+            Unread::from([(4000, unread as u64)])
+        });
+    }
+
+    const GREETING: &str = "220 here\r\n";
+    const TAKEN: &str = "250 taken\r\n250 next\r\n";
+
     #[test]
     fn what_a_dead_server_is_told_is_not_its_fault() {
         let book = Book::new(1);
-        let (letter, to) = sent(&book, &[Fate::Now]);
-        let take = |life| book.answer_to(life, &book.arrive(&to, &letter.content).1);
-        book.dies(|| assert!(book.pages.try_lock().is_err(), "nobody is answered meanwhile"));
+        let (letter, _) = sent(&book, &[Fate::Now]);
+        dies(&book, 0);
         // Sent in the life that has ended: taken all the same.
-        take(0);
-        take(1);
+        take(&book, 0, &letter);
+        take(&book, 1, &letter);
         let account = book.account();
         assert_eq!((account.duplicates, account.excused, account.posthumous), (0, 1, 1));
         assert_eq!(account.oldest, Duration::ZERO);
-        book.dies(|| ());
-        take(2);
+        dies(&book, 0);
+        take(&book, 2, &letter);
         assert_eq!(book.account().duplicates, 1, "this one had been answered to a living server");
         assert!(book.account().oldest > Duration::ZERO);
+    }
+
+    #[test]
+    fn what_a_server_did_not_read_is_not_its_fault() {
+        let behind = "250 next\r\n".len() + GREETING.len();
+        // The last octet of the answer, and it alone, makes the difference.
+        for (unread, duplicates) in [(behind + 1, 0), (behind, 1)] {
+            let book = Book::new(1);
+            let (letter, _) = sent(&book, &[Fate::Now]);
+            take(&book, 0, &letter);
+            dies(&book, unread);
+            take(&book, 1, &letter);
+            let account = book.account();
+            assert_eq!((account.duplicates, account.posthumous), (duplicates, 1 - duplicates), "{unread} unread");
+            assert_eq!(account.oldest == Duration::ZERO, duplicates == 0);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! In: connections of the server under test. Out: entries in the book, made before the reply is written, because from
 //! then on the mail is here. It writes nothing to disk and is not killed: it is the world outside.
 
-use crate::torture::book::{AtDot, Book};
+use crate::torture::book::{AtDot, Book, Conversation};
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -70,17 +70,18 @@ impl Shared {
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     for number in 0.. {
-        let Ok((stream, _)) = listener.accept() else { return };
+        let Ok((stream, peer)) = listener.accept() else { return };
         if shared.stopped.load(Ordering::SeqCst) {
             return;
         }
         let Ok(clone) = stream.try_clone() else { return };
         shared.open().insert(number, clone);
-        let life = shared.book.lives_ended();
+        let conversation = Conversation { life: shared.book.lives_ended(), port: peer.port(), written: 0 };
         let ours = Arc::clone(shared);
         std::thread::spawn(move || {
             // A peer that is killed in the middle is this test's daily bread.
-            let _ = Session { book: &ours.book, life, recipients: Vec::new(), unanswered: Vec::new() }.serve(stream);
+            let _ = Session { book: &ours.book, conversation, recipients: Vec::new(), unanswered: Vec::new() }
+                .serve(stream);
             ours.open().remove(&number);
         });
     }
@@ -88,8 +89,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 
 struct Session<'a> {
     book: &'a Book,
-    /// Of the server's lives, the one that opened this connection.
-    life: usize,
+    conversation: Conversation,
     recipients: Vec<String>,
     /// Copies taken, the answer not yet written.
     unanswered: Vec<(u64, usize)>,
@@ -106,9 +106,7 @@ impl Session<'_> {
         loop {
             // Pipelined commands get their replies in one piece.
             if reader.buffer().is_empty() {
-                self.book.answer_to(self.life, &std::mem::take(&mut self.unanswered));
-                writer.write_all(replies.as_bytes())?;
-                replies.clear();
+                self.answer(&mut writer, &mut replies)?;
             }
             line.clear();
             if reader.read_line(&mut line)? == 0 {
@@ -117,9 +115,7 @@ impl Session<'_> {
             let command = line.trim_end();
             if command.eq_ignore_ascii_case("DATA") && !self.recipients.is_empty() {
                 replies.push_str("354 go on\r\n");
-                self.book.answer_to(self.life, &std::mem::take(&mut self.unanswered));
-                writer.write_all(replies.as_bytes())?;
-                replies.clear();
+                self.answer(&mut writer, &mut replies)?;
                 let content = read_content(&mut reader)?;
                 let Some(reply) = self.content(&content) else { return Ok(()) };
                 replies.push_str(reply);
@@ -129,6 +125,13 @@ impl Session<'_> {
                 replies.push_str(self.command(command));
             }
         }
+    }
+
+    /// Writes the replies so far.
+    fn answer(&mut self, writer: &mut TcpStream, replies: &mut String) -> io::Result<()> {
+        let copies = std::mem::take(&mut self.unanswered);
+        let replies = std::mem::take(replies);
+        self.book.reply(&mut self.conversation, copies, &replies, |octets| writer.write_all(octets))
     }
 
     fn command(&mut self, command: &str) -> &'static str {

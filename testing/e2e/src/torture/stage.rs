@@ -6,6 +6,7 @@
 use crate::http;
 use crate::kumod::{Kumod, Launch, policy_file};
 use crate::port::free_port;
+use crate::torture::death;
 use crate::torture::{Account, Book, Receiver};
 use crate::until::{LATER, until};
 use std::net::SocketAddr;
@@ -59,6 +60,11 @@ impl Stage {
             Some(kind) => self.env("TORTURE_KIND", kind),
             None => self,
         }
+    }
+
+    /// SIGKILL; what the relay had not read of the receiver's answers is in the book. Its end is still to be waited for.
+    pub fn kill(&self, pid: u32) {
+        self.book.dies(|| death::kill_of(pid, self.receiver_address.port()));
     }
 
     /// Somebody listens at the receiver's address from now on.

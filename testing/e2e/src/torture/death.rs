@@ -1,0 +1,71 @@
+//! SIGKILL, and what the killed server had not read.
+//!
+//! It is stopped first, all its threads, so that what stands in its sockets' buffers then is what it dies without having
+//! read. For what it does a stop followed by SIGKILL is SIGKILL: it runs no instruction behind the first. In: a process,
+//! and the port it delivers to. Out: octets by the port of its own end.
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::unistd::Pid;
+use std::collections::HashMap;
+
+/// Octets that nobody read, by port of the end that was to read them.
+pub type Unread = HashMap<u16, u64>;
+
+/// Kills a child of ours; what it had not read from its connections to `port`. Its end is still to be waited for.
+pub fn kill_of(pid: u32, port: u16) -> Unread {
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a process id"));
+    kill(pid, Signal::SIGSTOP).expect("a child of ours");
+    let flags = WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+    let status = waitid(Id::Pid(pid), flags).expect("a child of ours");
+    let unread = match status {
+        WaitStatus::Stopped(..) => {
+            unread(&std::fs::read_to_string("/proc/net/tcp").expect("the kernel's list of connections"), port)
+        }
+        // It had ended by itself: its sockets are gone.
+        _ => Unread::new(),
+    };
+    kill(pid, Signal::SIGKILL).expect("a child of ours");
+    unread
+}
+
+/// Of the kernel's list of connections, those to `port` (IPv4).
+fn unread(list: &str, port: u16) -> Unread {
+    let port_of = |end: &str| u16::from_str_radix(end.split_once(':')?.1, 16).ok();
+    let row = |line: &str| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (ours, theirs, queues) = (words.next()?, words.next()?, words.nth(1)?);
+        let octets = u64::from_str_radix(queues.split_once(':')?.1, 16).ok()?;
+        (port_of(theirs)? == port && octets > 0).then_some((port_of(ours)?, octets))
+    };
+    list.lines().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn the_kernel_tells_what_was_not_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+        let port = listener.local_addr().expect("bound").port();
+        let mut reader = TcpStream::connect(("127.0.0.1", port)).expect("connects");
+        let (mut writer, _) = listener.accept().expect("accepts");
+        let of = || unread(&std::fs::read_to_string("/proc/net/tcp").expect("reads"), port);
+        assert_eq!(of(), Unread::new());
+        writer.write_all(&[7; 300]).expect("writes");
+        reader.read_exact(&mut [0; 44]).expect("reads");
+        assert_eq!(of(), Unread::from([(reader.local_addr().expect("connected").port(), 256)]));
+    }
+
+    #[test]
+    fn what_is_killed_ends_of_it_and_runs_no_further() {
+        let mut child = Command::new("yes").stdout(Stdio::null()).spawn().expect("yes(1)");
+        assert_eq!(kill_of(child.id(), 1), Unread::new());
+        assert_eq!(child.wait().expect("ends").signal(), Some(Signal::SIGKILL as i32));
+    }
+}
