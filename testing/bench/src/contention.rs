@@ -3,16 +3,13 @@
 //! and how much of a message's work is done by the threads of which there is only one: what bounds the rate however many
 //! cores there are.
 
-use std::path::PathBuf;
-
-use crate::machine::{Facts, cores};
+use crate::machine::cores;
 use crate::measure::Bench;
 use crate::proc_file::{switches, thread_cpu_us};
 use crate::relay::Relay;
-use crate::results::{Keep, Results};
 use crate::round::{Round, Running};
+use crate::series::{Report, Series};
 use crate::sink::Sink;
-use crate::stage::{Place, built_program};
 use crate::stats::median;
 use crate::table::{Table, figure};
 use crate::workload::{Duty, Signing, Workload};
@@ -22,19 +19,11 @@ use anyhow::bail;
 /// Options of `contention`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Folder with the built `postrider` [default: this program's own]
-    #[arg(long, value_name = "DIR")]
-    bin: Option<PathBuf>,
-    /// Runs that count, after one that does not
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    runs: u32,
     /// Messages of a run
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(100..))]
+    #[arg(long, value_name = "N", default_value_t = MESSAGES, value_parser = clap::value_parser!(u64).range(100..))]
     messages: u64,
     #[command(flatten)]
-    keep: Keep,
-    #[command(flatten)]
-    place: Place,
+    series: Series,
 }
 
 /// What is read of the relay beside a run.
@@ -55,28 +44,21 @@ struct Sharing {
 /// # Errors
 /// A program fails, or a message was lost, doubled or damaged.
 pub fn contention(options: &Options) -> anyhow::Result<()> {
-    let binary = built_program(options.bin.as_deref())?;
-    options.place.act(|stage| {
-        let bench = Bench::new(stage, &binary, options.runs)?;
-        let facts = Facts::gather(&stage.logs())?;
+    let report = Report {
+        suffix: "-contention",
+        title: "What sharing costs",
+        legend: LEGEND.to_owned(),
+        whole: options.messages >= MESSAGES,
+    };
+    options.series.measure(report, |bench| {
         let mut table = Table::new(&COLUMNS);
-        for work in [
-            Workload::relay(10, Signing::Unsigned, options.messages),
-            Workload::relay(1, Signing::Unsigned, options.messages),
-        ] {
+        for size_kib in [10, 1] {
+            let work = Workload::relay(size_kib, Signing::Unsigned, options.messages);
             for threads in [1, cores(), 8 * cores(), 32 * cores()] {
-                table.row(row(&bench, &work, threads)?);
+                table.row(row(bench, &work, threads)?);
             }
         }
-        let legend = LEGEND.replace("RUNS", &options.runs.to_string());
-        let results = Results {
-            suffix: "-contention",
-            title: "What sharing costs",
-            facts: &facts,
-            tables: &[table],
-            legend: &legend,
-        };
-        options.keep.conclude(options.runs >= 5 && options.messages >= 20_000, &results)
+        Ok(vec![table].into())
     })
 }
 
@@ -140,6 +122,8 @@ fn cells(size_kib: u32, threads: usize, rounds: &[(Round, Sharing)]) -> Vec<Stri
     ]
 }
 
+/// Of a run whose figures are kept.
+const MESSAGES: u64 = 20_000;
 const COLUMNS: [&str; 9] = [
     "relay, 100 connections",
     "delivered/s",

@@ -2,42 +2,28 @@
 //! received and thrown away. In: the built program. Out: a table that puts what they published, the hardware of that, a
 //! Postfix in the same run, and ours side by side.
 
-use std::path::PathBuf;
-
 use anyhow::bail;
 
-use crate::clock_factor::REFERENCE_US;
-use crate::machine::Facts;
 use crate::mailing_list::OUT_100;
-use crate::measure::{Bench, Row};
-use crate::postfix::{Peers, wanted};
-use crate::results::{Keep, Results};
-use crate::stage::{Place, built_program};
+use crate::measure::{Bench, Row, faults};
+use crate::postfix::{Peers, Wanted};
+use crate::series::{Measured, Report, Series};
 use crate::table::{Table, figure};
 use crate::workload::{Duty, Signing, Workload};
 
 /// Options of `kumomta`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Folder with the built `postrider` [default: this program's own]
-    #[arg(long, value_name = "DIR")]
-    bin: Option<PathBuf>,
-    /// Runs that count, after one that does not
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    runs: u32,
     /// Messages of a run
     #[arg(long, value_name = "N", default_value_t = MESSAGES, value_parser = clap::value_parser!(u64).range(2000..))]
     messages: u64,
     /// Only experiments whose name contains this, such as `100 KB unsigned`
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
-    /// Also measure these servers at the unsigned work; known: postfix [default: $PEERS]
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = ["postfix"])]
-    peers: Vec<String>,
     #[command(flatten)]
-    keep: Keep,
+    peers: Wanted,
     #[command(flatten)]
-    place: Place,
+    series: Series,
 }
 
 /// What somebody published for a kind of work.
@@ -54,45 +40,36 @@ struct Record {
 /// # Errors
 /// A program fails, or a message was lost, doubled or damaged.
 pub fn kumomta(options: &Options) -> anyhow::Result<()> {
-    let binary = built_program(options.bin.as_deref())?;
-    let peers = wanted(&options.peers)?.then(Peers::fetch).transpose()?;
     let wanted = |record: &&Record| options.only.as_ref().is_none_or(|part| record.work(1).name().contains(part));
     let records: Vec<&Record> = RECORDS.iter().filter(wanted).collect();
     if records.is_empty() {
         bail!("--only {:?}: no experiment is called so", options.only.as_deref().unwrap_or_default());
     }
-    options.place.act(|stage| {
-        let bench = Bench::new(stage, &binary, options.runs)?;
-        let facts = Facts::gather(&stage.logs())?;
-        let mut table = Table::new(&COLUMNS);
-        let mut faults = Vec::new();
-        for (number, record) in records.iter().enumerate() {
-            let work = record.work(options.messages);
-            let file = format!("k{number}");
-            eprintln!("{} of {}: {}", number + 1, records.len(), work.name());
-            let ours = bench.relay(&work, &file)?;
-            let peers = peers.as_ref().filter(|_| work.duty == Duty::Relay(Signing::Unsigned));
-            let theirs = peers.map(|peers| bench.postfix(&work, options.messages / PEER_SHARE, peers, OUT_100, &file));
-            let theirs = theirs.transpose()?;
-            faults.extend([Some(&ours), theirs.as_ref()].into_iter().flatten().filter_map(Row::fault));
-            table.row(cells(record, &ours, theirs.as_ref()));
-        }
-        if !faults.is_empty() {
-            print!("{}", table.text());
-            bail!("{}", faults.join("\n"));
-        }
-        let legend = LEGEND.replace("RUNS", &options.runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());
-        let legend = legend.replace("COUNT", &options.messages.to_string());
-        let results = Results {
-            suffix: "-kumomta",
-            title: "The experiments KumoMTA publishes",
-            facts: &facts,
-            tables: &[table],
-            legend: &legend,
-        };
-        let complete = options.runs >= 5 && options.messages >= MESSAGES && options.only.is_none() && peers.is_some();
-        options.keep.conclude(complete, &results)
-    })
+    let peers = options.peers.fetch()?;
+    let report = Report {
+        suffix: "-kumomta",
+        title: "The experiments KumoMTA publishes",
+        legend: LEGEND.replace("COUNT", &options.messages.to_string()),
+        whole: options.messages >= MESSAGES && options.only.is_none() && peers.is_some(),
+    };
+    options.series.measure(report, |bench| measure(bench, &records, options.messages, peers.as_ref()))
+}
+
+fn measure(bench: &Bench, records: &[&Record], messages: u64, peers: Option<&Peers>) -> anyhow::Result<Measured> {
+    let mut table = Table::new(&COLUMNS);
+    let mut void = Vec::new();
+    for (number, record) in records.iter().enumerate() {
+        let work = record.work(messages);
+        let file = format!("k{number}");
+        eprintln!("{} of {}: {}", number + 1, records.len(), work.name());
+        let ours = bench.relay(&work, &file)?;
+        let peers = peers.filter(|_| work.duty == UNSIGNED);
+        let theirs =
+            peers.map(|peers| bench.postfix(&work, messages / PEER_SHARE, peers, OUT_100, &file)).transpose()?;
+        void.extend(faults(&ours, theirs.as_ref()));
+        table.row(cells(record, &ours, theirs.as_ref()));
+    }
+    Ok(Measured { tables: vec![table], faults: void })
 }
 
 impl Record {

@@ -1,7 +1,7 @@
 //! One message to very many recipients at one destination: how long until the last of them has it. In: a number, and
 //! whether recipients share transactions. Out: seconds and CPU, or an error when a recipient got it not, twice, or damaged.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::bail;
 
@@ -12,6 +12,7 @@ use crate::relay::Relay;
 use crate::round::Subject;
 use crate::sink::Sink;
 use crate::stats::{median, spread};
+use crate::wait::while_moving;
 use crate::workload::{Duty, Signing};
 
 /// Whether recipients share transactions.
@@ -119,14 +120,13 @@ fn run(subject: &mut dyn Subject, sink: &mut Sink, number: u32, recipients: u64)
     injector.send(&addresses, &letter)?;
     sink.audit.acknowledge(addresses.iter().map(|address| format!("{id} {address}")).collect());
     injector.quit()?;
-    let deadline = Instant::now() + LIMIT;
-    while sink.audit.missing() > 0 && Instant::now() < deadline {
+    let missing = while_moving(SILENCE_LIMIT, || {
         subject.ensure_alive()?;
-        std::thread::sleep(REST);
         sink.read()?;
-    }
-    if sink.audit.missing() > 0 {
-        bail!("{} of {recipients} recipients did not get it{}", sink.audit.missing(), subject.last_words());
+        Ok(sink.audit.missing() as u64)
+    })?;
+    if missing > 0 {
+        bail!("{missing} of {recipients} recipients did not get it{}", subject.last_words());
     }
     Ok(sink.audit.last_arrival_after(began_us)? as f64 / 1e6)
 }
@@ -148,11 +148,10 @@ fn now_us() -> u64 {
 
 /// What makes Postfix open as many connections as in the experiments.
 pub const OUT_100: &[&str] = &["default_destination_concurrency_limit=100", "initial_destination_concurrency=100"];
+/// Longest time without a delivery.
+const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 /// Recipients a transaction may bring.
 const RECIPIENTS_MAX: &str = "10000";
-const LIMIT: Duration = Duration::from_secs(60);
-/// The sink writes its ledger twice a second; when a message came stands in it.
-const REST: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {

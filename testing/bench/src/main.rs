@@ -48,6 +48,7 @@ mod results;
 mod round;
 mod run;
 mod scaling;
+mod series;
 mod side;
 mod sink;
 mod spool_load;

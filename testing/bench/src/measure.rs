@@ -150,6 +150,11 @@ impl Row {
     }
 }
 
+/// Why figures of ours, and of another's beside them, are void.
+pub fn faults(ours: &Row, theirs: Option<&Row>) -> Vec<String> {
+    [Some(ours), theirs].into_iter().flatten().filter_map(Row::fault).collect()
+}
+
 fn progress(number: u32, round: &Round) -> String {
     let name = if number == 0 { "warm-up".to_owned() } else { format!("run {number}") };
     format!(

@@ -25,7 +25,7 @@ impl Peers {
     ///
     /// # Errors
     /// The scripts are not there or fail, or we are not root.
-    pub fn fetch() -> anyhow::Result<Peers> {
+    fn fetch() -> anyhow::Result<Peers> {
         let scripts = PathBuf::from(SCRIPTS);
         if !scripts.join("fetch.sh").is_file() {
             bail!("--peers: no {SCRIPTS}/fetch.sh here: expected to run at the top of the source tree");
@@ -48,18 +48,27 @@ impl Peers {
     }
 }
 
-/// Whether Postfix was asked for, by `--peers` or else by `$PEERS`.
-///
-/// # Errors
-/// Somebody else was.
-pub fn wanted(peers: &[String]) -> anyhow::Result<bool> {
-    if !peers.is_empty() {
-        return Ok(true);
-    }
-    match std::env::var("PEERS").as_deref() {
-        Err(_) | Ok("" | "none") => Ok(false),
-        Ok("postfix") => Ok(true),
-        Ok(other) => bail!("PEERS={other}: expected postfix or none"),
+/// The option of those that can measure one.
+#[derive(clap::Args)]
+pub struct Wanted {
+    /// Also measure these servers at the unsigned work; known: postfix [default: $PEERS]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = ["postfix"])]
+    peers: Vec<String>,
+}
+
+impl Wanted {
+    /// Postfix, if it was asked for, by `--peers` or else by `$PEERS`.
+    ///
+    /// # Errors
+    /// Somebody else was, or it is not to be had.
+    pub fn fetch(&self) -> anyhow::Result<Option<Peers>> {
+        let wanted = match std::env::var("PEERS").as_deref() {
+            _ if !self.peers.is_empty() => true,
+            Err(_) | Ok("" | "none") => false,
+            Ok("postfix") => true,
+            Ok(other) => bail!("PEERS={other}: expected postfix or none"),
+        };
+        wanted.then(Peers::fetch).transpose()
     }
 }
 

@@ -3,36 +3,21 @@
 //! delivery.) In: the built program. Out: tables that put the published figures, a Postfix in the same run, and ours side by
 //! side.
 
-use std::path::PathBuf;
-
-use anyhow::bail;
-
-use crate::machine::Facts;
 use crate::mailing_list::{self, Mode};
-use crate::measure::{Bench, Row};
-use crate::postfix::{Peers, wanted};
-use crate::results::{Keep, Results};
+use crate::measure::{Bench, Row, faults};
+use crate::postfix::{Peers, Wanted};
 use crate::round::Round;
-use crate::stage::{Place, built_program};
+use crate::series::{Measured, Report, Series};
 use crate::table::{Table, figure};
 use crate::workload::{Signing, Workload};
 
 /// Options of `postfix1997`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Folder with the built `postrider` [default: this program's own]
-    #[arg(long, value_name = "DIR")]
-    bin: Option<PathBuf>,
-    /// Runs that count, after one that does not
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    runs: u32,
-    /// Also measure these servers; known: postfix [default: $PEERS]
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = ["postfix"])]
-    peers: Vec<String>,
     #[command(flatten)]
-    keep: Keep,
+    peers: Wanted,
     #[command(flatten)]
-    place: Place,
+    series: Series,
 }
 
 /// Runs the experiments.
@@ -40,25 +25,17 @@ pub struct Options {
 /// # Errors
 /// A program fails, or a message was lost, doubled or damaged.
 pub fn postfix1997(options: &Options) -> anyhow::Result<()> {
-    let binary = built_program(options.bin.as_deref())?;
-    let peers = wanted(&options.peers)?.then(Peers::fetch).transpose()?;
-    options.place.act(|stage| {
-        let bench = Bench::new(stage, &binary, options.runs)?;
-        let facts = Facts::gather(&stage.logs())?;
-        let lists = lists(&bench, peers.as_ref())?;
-        let (relays, faults) = relays(&bench, peers.as_ref())?;
-        if !faults.is_empty() {
-            bail!("{}", faults.join("\n"));
-        }
-        let legend = LEGEND.replace("RUNS", &options.runs.to_string());
-        let results = Results {
-            suffix: "-postfix1997",
-            title: "The experiments of Postfix, 1997",
-            facts: &facts,
-            tables: &[lists, relays],
-            legend: &legend,
-        };
-        options.keep.conclude(options.runs >= 5 && peers.is_some(), &results)
+    let peers = options.peers.fetch()?;
+    let report = Report {
+        suffix: "-postfix1997",
+        title: "The experiments of Postfix, 1997",
+        legend: LEGEND.to_owned(),
+        whole: peers.is_some(),
+    };
+    options.series.measure(report, |bench| {
+        let lists = lists(bench, peers.as_ref())?;
+        let (relays, faults) = relays(bench, peers.as_ref())?;
+        Ok(Measured { tables: vec![lists, relays], faults })
     })
 }
 
@@ -87,7 +64,7 @@ fn lists(bench: &Bench, peers: Option<&Peers>) -> anyhow::Result<Table> {
 
 fn relays(bench: &Bench, peers: Option<&Peers>) -> anyhow::Result<(Table, Vec<String>)> {
     let mut table = Table::new(&RELAY_COLUMNS);
-    let mut faults = Vec::new();
+    let mut void = Vec::new();
     for messages in [100, 10_000] {
         for concurrency in [5, 10, 20] {
             let work = Workload { concurrency, ..Workload::relay(1, Signing::Unsigned, messages) };
@@ -97,11 +74,11 @@ fn relays(bench: &Bench, peers: Option<&Peers>) -> anyhow::Result<(Table, Vec<St
             let ours = bench.relay(&work, &file)?;
             let settings = mailing_list::OUT_100;
             let theirs = peers.map(|peers| bench.postfix(&work, messages, peers, settings, &file)).transpose()?;
-            faults.extend([Some(&ours), theirs.as_ref()].into_iter().flatten().filter_map(Row::fault));
+            void.extend(faults(&ours, theirs.as_ref()));
             table.row(relay_cells(name, &ours, theirs.as_ref()));
         }
     }
-    Ok((table, faults))
+    Ok((table, void))
 }
 
 fn relay_cells(name: String, ours: &Row, theirs: Option<&Row>) -> Vec<String> {

@@ -9,7 +9,7 @@ use crate::machine::{self, Facts};
 use crate::table::Table;
 
 /// Options that all verbs with results share.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args, Clone, Default)]
 pub struct Keep {
     /// Where results are written; without it only a complete benchmark is, to bench/results
     #[arg(long, value_name = "DIR")]

@@ -5,7 +5,7 @@
 //! waited for as long as there is progress; what has not come after a silence is left to the audit to call lost.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
@@ -17,7 +17,7 @@ use crate::machine::cores;
 use crate::relay::Relay;
 use crate::sink::Sink;
 use crate::stage::{Programs, Stage};
-use crate::wait::{POLL, until};
+use crate::wait::{until, while_moving};
 
 /// A server that can be measured.
 pub trait Subject {
@@ -237,33 +237,21 @@ fn check(order: &Order, outcome: &Outcome, subject: &dyn Subject) -> anyhow::Res
 
 /// Waits until all acknowledged messages arrived, or nothing happens any more.
 fn await_delivery(subject: &mut dyn Subject, sink: &mut Sink) -> anyhow::Result<()> {
-    let mut progress = (Instant::now(), 0);
-    loop {
+    let missing = while_moving(SILENCE_LIMIT, || {
         subject.ensure_alive()?;
         sink.read()?;
-        if sink.audit.missing() == 0 {
-            return Ok(());
-        }
-        if sink.audit.arrived() != progress.1 {
-            progress = (Instant::now(), sink.audit.arrived());
-        } else if progress.0.elapsed() >= SILENCE_LIMIT {
-            return Ok(());
-        }
-        std::thread::sleep(LOOK_REST);
-    }
+        Ok(sink.audit.missing() as u64)
+    });
+    missing.map(drop)
 }
 
-/// Waits until the server holds nothing any more; returns what it holds when it is silent about it for too long.
+/// Waits until the server holds nothing any more; what it holds when that has not changed for too long.
 fn await_empty(subject: &mut dyn Subject) -> anyhow::Result<f64> {
-    let deadline = Instant::now() + EMPTY_LIMIT;
-    loop {
+    let held = while_moving(EMPTY_LIMIT, || {
         subject.ensure_alive()?;
-        let held = subject.held()?.context("the server does not say how many messages it holds")?;
-        if held == 0.0 || Instant::now() >= deadline {
-            return Ok(held);
-        }
-        std::thread::sleep(POLL);
-    }
+        Ok(subject.held()?.context("the server does not say how many messages it holds")? as u64)
+    });
+    Ok(held? as f64)
 }
 
 /// Longest time a run may send.
@@ -272,5 +260,3 @@ const SEND_LIMIT: Duration = Duration::from_secs(300);
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 /// Longest time a server may hold what has arrived.
 const EMPTY_LIMIT: Duration = Duration::from_secs(20);
-/// Rest between two looks at the sink's ledger, where each arrival has its time.
-const LOOK_REST: Duration = Duration::from_millis(20);

@@ -3,45 +3,31 @@
 //! In: the built program, and which workloads. Out: a table on stdout and, for a complete benchmark, a file in `bench/results`. A workload
 //! that fails is shown as such and makes the exit code 1; the others still run.
 
-use std::path::PathBuf;
-
 use anyhow::bail;
 
-use crate::clock_factor::REFERENCE_US;
-use crate::machine::Facts;
 use crate::measure::{Bench, Row};
-use crate::postfix::{Peers, wanted};
-use crate::results::{Keep, Results};
+use crate::postfix::{Peers, Wanted};
 use crate::round::Round;
-use crate::stage::{Place, built_program};
+use crate::series::{Measured, Report, Series};
 use crate::table::{Table, figure};
 use crate::workload::{self, Duty, Signing, Workload};
 
 /// Options of `run`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Folder with the built `postrider` [default: this program's own]
-    #[arg(long, value_name = "DIR")]
-    bin: Option<PathBuf>,
     /// One run of a quarter of the messages: for trying out
     #[arg(long, conflicts_with = "runs")]
     quick: bool,
     /// Only workloads whose name contains this, such as `10 KB unsigned`
     #[arg(long, value_name = "SUBSTRING")]
     only: Option<String>,
-    /// Runs that count, after one that does not
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    runs: u32,
     /// Messages of a run, instead of a number for each workload
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     messages: Option<u64>,
-    /// Also measure these servers at the unsigned work; known: postfix [default: $PEERS]
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = ["postfix"])]
-    peers: Vec<String>,
     #[command(flatten)]
-    keep: Keep,
+    peers: Wanted,
     #[command(flatten)]
-    place: Place,
+    series: Series,
 }
 
 /// Runs the benchmark.
@@ -49,29 +35,29 @@ pub struct Options {
 /// # Errors
 /// No workload is chosen, a program is missing, or a workload failed.
 pub fn run(options: &Options) -> anyhow::Result<()> {
-    let binary = built_program(options.bin.as_deref())?;
     let workloads = chosen(options)?;
-    let peers = wanted(&options.peers)?.then(Peers::fetch).transpose()?;
-    options.place.act(|stage| {
-        let facts = Facts::gather(&stage.logs())?;
-        let runs = if options.quick { 1 } else { options.runs };
-        let bench = Bench::new(stage, &binary, runs)?;
-        let mut table = Table::new(&COLUMNS);
-        let mut faults = Vec::new();
-        for (number, workload) in workloads.iter().enumerate() {
-            eprintln!("{} of {}: {}", number + 1, workloads.len(), workload.name());
-            let file = format!("w{}", number + 1);
-            note(&mut table, &mut faults, workload.name(), bench.relay(workload, &file));
-            let peers = peers.as_ref().filter(|_| workload.duty == Duty::Relay(Signing::Unsigned));
-            if let Some(peers) = peers {
-                let name = format!("Postfix: {}", workload.name());
-                eprintln!("{name}");
-                let messages = (workload.messages / PEER_SHARE).max(u64::from(workload.concurrency));
-                note(&mut table, &mut faults, name, bench.postfix(workload, messages, peers, &[], &file));
-            }
+    let peers = options.peers.fetch()?;
+    let series = if options.quick { options.series.once() } else { options.series.clone() };
+    let whole = !options.quick && options.only.is_none() && options.messages.is_none();
+    let report = Report { suffix: "", title: "Benchmark", legend: LEGEND.to_owned(), whole };
+    series.measure(report, |bench| measure(bench, &workloads, peers.as_ref()))
+}
+
+fn measure(bench: &Bench, workloads: &[Workload], peers: Option<&Peers>) -> anyhow::Result<Measured> {
+    let mut table = Table::new(&COLUMNS);
+    let mut faults = Vec::new();
+    for (number, workload) in workloads.iter().enumerate() {
+        eprintln!("{} of {}: {}", number + 1, workloads.len(), workload.name());
+        let file = format!("w{}", number + 1);
+        note(&mut table, &mut faults, workload.name(), bench.relay(workload, &file));
+        if let Some(peers) = peers.filter(|_| workload.duty == Duty::Relay(Signing::Unsigned)) {
+            let name = format!("Postfix: {}", workload.name());
+            eprintln!("{name}");
+            let messages = (workload.messages / PEER_SHARE).max(u64::from(workload.concurrency));
+            note(&mut table, &mut faults, name, bench.postfix(workload, messages, peers, &[], &file));
         }
-        conclude(options, runs, &facts, table, &faults)
-    })
+    }
+    Ok(Measured { tables: vec![table], faults })
 }
 
 fn chosen(options: &Options) -> anyhow::Result<Vec<Workload>> {
@@ -102,17 +88,6 @@ fn note(table: &mut Table, faults: &mut Vec<String>, name: String, outcome: anyh
             faults.push(format!("{name}: {error:#}"));
         }
     }
-}
-
-fn conclude(options: &Options, runs: u32, facts: &Facts, table: Table, faults: &[String]) -> anyhow::Result<()> {
-    if !faults.is_empty() {
-        print!("{}", table.text());
-        bail!("{}", faults.join("\n"));
-    }
-    let complete = !options.quick && options.only.is_none() && options.messages.is_none() && options.runs >= 5;
-    let legend = LEGEND.replace("RUNS", &runs.to_string()).replace("REFERENCE", &REFERENCE_US.to_string());
-    let results = Results { suffix: "", title: "Benchmark", facts, tables: &[table], legend: &legend };
-    options.keep.conclude(complete, &results)
 }
 
 fn cells(row: &Row) -> Vec<String> {

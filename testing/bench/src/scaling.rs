@@ -1,37 +1,25 @@
 //! `scaling`: how the figures change with cores, connections, queues, destination domains and the size of messages, and
 //! latency with load. In: the built program. Out: a table each.
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, bail};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::latency::latency;
-use crate::machine::Facts;
 use crate::measure::{Bench, Row};
-use crate::results::{Keep, Results};
 use crate::round::Round;
-use crate::stage::{Place, built_program};
+use crate::series::{Report, Series};
 use crate::table::{Table, figure};
 use crate::workload::{Signing, Spread, Workload};
 
 /// Options of `scaling`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// Folder with the built `postrider` [default: this program's own]
-    #[arg(long, value_name = "DIR")]
-    bin: Option<PathBuf>,
-    /// Runs that count, after one that does not
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    runs: u32,
     /// Only this part
     #[arg(long, value_enum)]
     only: Option<Part>,
     #[command(flatten)]
-    keep: Keep,
-    #[command(flatten)]
-    place: Place,
+    series: Series,
 }
 
 /// What is changed.
@@ -56,15 +44,11 @@ enum Part {
 /// # Errors
 /// A program fails, or a message was lost, doubled or damaged.
 pub fn scaling(options: &Options) -> anyhow::Result<()> {
-    let binary = built_program(options.bin.as_deref())?;
-    options.place.act(|stage| {
-        let bench = Bench::new(stage, &binary, options.runs)?;
-        let facts = Facts::gather(&stage.logs())?;
+    let report =
+        Report { suffix: "-scaling", title: "Scaling", legend: LEGEND.to_owned(), whole: options.only.is_none() };
+    options.series.measure(report, |bench| {
         let parts = PARTS.into_iter().filter(|part| options.only.is_none_or(|only| only == *part));
-        let tables = parts.map(|part| table(&bench, part)).collect::<anyhow::Result<Vec<Table>>>()?;
-        let legend = LEGEND.replace("RUNS", &options.runs.to_string());
-        let results = Results { suffix: "-scaling", title: "Scaling", facts: &facts, tables: &tables, legend: &legend };
-        options.keep.conclude(options.runs >= 5 && options.only.is_none(), &results)
+        Ok(parts.map(|part| table(bench, part)).collect::<anyhow::Result<Vec<Table>>>()?.into())
     })
 }
 

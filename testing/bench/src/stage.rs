@@ -22,7 +22,7 @@ pub struct Stage {
 }
 
 /// Options that all verbs share.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args, Clone, Default)]
 pub struct Place {
     /// Folder to work in, on a real disk; a folder of this process's own is made there
     /// [default: postrider in $XDG_CACHE_HOME or ~/.cache]

@@ -23,6 +23,23 @@ pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> anyhow::R
     }
 }
 
+/// Asks `look` every [`POLL`] how many are left, until none is or the number has been the same for `silence`; the last one.
+///
+/// # Errors
+/// `look` fails.
+pub fn while_moving(silence: Duration, mut look: impl FnMut() -> anyhow::Result<u64>) -> anyhow::Result<u64> {
+    let mut left = look()?;
+    let mut moved = Instant::now();
+    while left > 0 && moved.elapsed() < silence {
+        std::thread::sleep(POLL);
+        let now = look()?;
+        if now != left {
+            (left, moved) = (now, Instant::now());
+        }
+    }
+    Ok(left)
+}
+
 /// The rest between two looks: short against any run, and a few microseconds of CPU a look.
 pub const POLL: Duration = Duration::from_millis(5);
 
@@ -38,6 +55,19 @@ mod tests {
             Ok((looks == 3).then_some(looks))
         });
         assert_eq!(answer.expect("comes"), 3);
+    }
+
+    #[test]
+    fn what_moves_is_waited_for_and_what_stands_is_not() {
+        let mut left = 30;
+        let mut down_to = |stop: u64| {
+            while_moving(POLL * 20, || {
+                left = stop.max(left - 1);
+                Ok(left)
+            })
+        };
+        assert_eq!(down_to(7).expect("looks"), 7);
+        assert_eq!(down_to(0).expect("looks"), 0);
     }
 
     #[test]

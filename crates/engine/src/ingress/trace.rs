@@ -127,18 +127,28 @@ mod tests {
         Draft::new(id, envelope, Meta::new(), (&b"Subject: x\r\n\r\nbody\r\n"[..]).into(), WallTime::EPOCH)
     }
 
+    fn ends() -> [String; 2] {
+        ["192.0.2.1".to_owned(), "192.0.2.2".to_owned()]
+    }
+
+    fn hop(ends: &[String; 2]) -> Hop<'_> {
+        Hop {
+            ehlo_domain: "client.test",
+            peer: "192.0.2.1:5".parse().expect("sound"),
+            ends,
+            hostname: "mx.test",
+            local: "192.0.2.2:25".parse().expect("sound"),
+            protocol: "ESMTP",
+            tls: None,
+        }
+    }
+
     #[test]
     fn received_names_both_ends_and_the_time() {
         let mut draft = draft();
-        let hop = Hop {
-            ehlo_domain: "client.test",
-            peer: "192.0.2.1:5".parse().expect("sound"),
-            ends: &["192.0.2.1".to_owned(), "192.0.2.2".to_owned()],
-            hostname: "mx.test",
-            local: "192.0.2.2:25".parse().expect("sound"),
-            protocol: "ESMTPS",
-            tls: Some(("TLSv1_3", "TLS13_AES_256_GCM_SHA384")),
-        };
+        let ends = ends();
+        let tls = Some(("TLSv1_3", "TLS13_AES_256_GCM_SHA384"));
+        let hop = Hop { protocol: "ESMTPS", tls, ..hop(&ends) };
         add_received(&mut draft, &TraceHeaders::default(), &hop, WallTime::from_unix_secs(1_795_213_000))
             .expect("sound");
         let text = String::from_utf8_lossy(&draft.data()).into_owned();
@@ -154,16 +164,7 @@ mod tests {
     fn recipients_of_a_list_are_told_nothing_of_each_other() {
         let mut draft = draft();
         draft.envelope.recipients.push(Mailbox::parse("blind@b.example").expect("sound"));
-        let hop = Hop {
-            ehlo_domain: "client.test",
-            peer: "192.0.2.1:5".parse().expect("sound"),
-            ends: &["192.0.2.1".to_owned(), "192.0.2.2".to_owned()],
-            hostname: "mx.test",
-            local: "192.0.2.2:25".parse().expect("sound"),
-            protocol: "ESMTP",
-            tls: None,
-        };
-        let value = hop.value(&draft, WallTime::EPOCH);
+        let value = hop(&ends()).value(&draft, WallTime::EPOCH);
         assert!(value.contains(&format!(" id {};", draft.id)) && !value.contains(" for "), "{value}");
         add_supplemental(&mut draft, &TraceHeaders::default()).expect("sound");
         let value = draft.headers().first_value("X-KumoRef").expect("present");
