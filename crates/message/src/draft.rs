@@ -37,7 +37,10 @@ impl Draft {
     /// The draft for some of the recipients, by number: same bytes and edits so far, own identity.
     #[must_use]
     pub fn for_recipients(&self, id: MessageId, recipients: &[usize]) -> Draft {
-        Draft { id, envelope: self.envelope.part(recipients), ..self.clone() }
+        // Field by field: a clone of the whole would copy all recipients, for each of them.
+        let Draft { due, attempts, force_sync, .. } = *self;
+        let (envelope, meta) = (self.envelope.part(recipients), self.meta.clone());
+        Draft { id, envelope, meta, due, attempts, force_sync, raw: self.raw.clone(), headers: self.headers.clone() }
     }
 
     /// The header block for reading, edits included.

@@ -25,6 +25,8 @@ pub(crate) struct Receiving {
 
 /// Largest buffer made in advance on the word of a client (SIZE=, BDAT).
 const PRESIZE_OCTETS_MAX: usize = 256 * 1024;
+/// Ids in a reply of at most 512 octets: 33 each, beside `250 OK ids=`, ` and 99999 more` and CRLF.
+const IDS_MAX: usize = 14;
 /// Buffer made in advance when the client said nothing.
 const PRESIZE_OCTETS: usize = 16 * 1024;
 /// Content over the size limit is read to its end, to be refused in order, but not for ever:
@@ -122,17 +124,21 @@ impl Session {
         self.ask(Question::Data(transaction), Awaiting::Data(concerned));
     }
 
-    /// `250 OK ids=<id> <id>`.
+    /// `250 OK ids=<id> <id>`, and how many more there are than a reply line holds (RFC 5321 section 4.5.3.1.5): clients
+    /// take a longer one for an error, behind which they send everything again.
     pub(crate) fn data_accepted(&mut self, receipts: &[Receipt]) {
         assert!(!receipts.is_empty(), "accepted without a receipt");
         self.junk_commands = 0;
-        let mut text = String::with_capacity(8 + receipts.len() * 33);
+        let mut text = String::with_capacity(8 + receipts.len().min(IDS_MAX + 1) * 33);
         text.push_str("OK ids=");
-        for (i, receipt) in receipts.iter().enumerate() {
+        for (i, receipt) in receipts.iter().take(IDS_MAX).enumerate() {
             if i > 0 {
                 text.push(' ');
             }
             text.push_str(&receipt.id().to_string());
+        }
+        if receipts.len() > IDS_MAX {
+            text.push_str(&format!(" and {} more", receipts.len() - IDS_MAX));
         }
         self.say(250, &text);
     }

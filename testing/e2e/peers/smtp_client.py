@@ -132,7 +132,8 @@ def message(ident, options, shape, size):
         line.encode()
         for line in (
             f"From: <{options.sender}>",
-            f"To: {', '.join('<' + to + '>' for to in options.to)}",
+            # An address a line: many in one would be longer than a line may be.
+            "To: " + ",\r\n ".join(f"<{to}>" for to in options.to),
             f"Subject: {shape}",
             # Complete on purpose: what is missing, a relay may add behind these lines, and the octets would differ.
             f"Date: {email.utils.formatdate()}",

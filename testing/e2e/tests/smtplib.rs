@@ -27,6 +27,21 @@ fn every_shape_of_message_arrives_octet_for_octet() {
 }
 
 #[test]
+fn a_list_gets_an_answer_that_its_client_can_read() {
+    let scratch = Scratch::new();
+    let dump = Dump::start(&scratch);
+    let relay = Launch::relay(&scratch, dump.address).start();
+    // Each becomes a message of its own; smtplib takes a reply line beyond 8 192 octets for an error.
+    let recipients: Vec<String> = (0..300).map(|number| format!("--to=member{number}@list.test")).collect();
+    let mut send = command(&relay, &["send", "--shapes", "plain", "--sizes", "300"]);
+    send.args(&recipients);
+    run("smtp_client.py", send, LATER).success();
+    dump.await_messages(600, LATER);
+    relay.await_empty(SOON);
+    relay.stop();
+}
+
+#[test]
 fn a_message_read_back_from_the_spool_is_the_same() {
     let scratch = Scratch::new();
     let dump = Dump::start(&scratch);

@@ -18,6 +18,7 @@ use queue::{NULL_QUEUE, QueueName, Why, schedule};
 use record::RecordType;
 use smtp_wire::{EnhancedCode, Mailbox, Reply};
 use spool::{Discarded, Receipt, SpoolError, Volatile};
+use std::collections::HashMap;
 
 /// Why a transaction is not accepted.
 #[derive(Debug)]
@@ -273,13 +274,13 @@ fn batches(recipients: &[Mailbox], handling: BatchHandling) -> Vec<Vec<usize>> {
         return (0..recipients.len()).map(|r| vec![r]).collect();
     }
     let mut by_domain: Vec<Vec<usize>> = Vec::new();
+    let mut number_of: HashMap<String, usize> = HashMap::new();
     for (number, recipient) in recipients.iter().enumerate() {
-        let domain = recipient.domain();
-        let same = by_domain.iter_mut().find(|b| recipients[b[0]].domain().eq_ignore_ascii_case(domain));
-        match same {
-            Some(batch) => batch.push(number),
-            None => by_domain.push(vec![number]),
-        }
+        let batch = *number_of.entry(recipient.domain().to_ascii_lowercase()).or_insert_with(|| {
+            by_domain.push(Vec::new());
+            by_domain.len() - 1
+        });
+        by_domain[batch].push(number);
     }
     by_domain
 }

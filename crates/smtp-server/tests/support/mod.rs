@@ -210,7 +210,7 @@ impl Runner {
     }
 
     fn receipt(&mut self) -> Receipt {
-        self.ids += 1;
+        self.ids = self.ids.wrapping_add(1);
         Receipt::Volatile(Volatile::by_operator_choice(MessageId::from_bytes([self.ids; 16])))
     }
 }
