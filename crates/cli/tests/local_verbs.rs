@@ -71,7 +71,7 @@ fn sealed(number: u32) -> Sealed {
         },
         meta: Meta::new(),
         head: Bytes::from(format!("Subject: number {number}\r\n")),
-        body: Bytes::from(format!("\r\nBody of {number}.\r\n")),
+        body: Bytes::from(format!("\r\nBody of {number}.\r\n")).into(),
         due: WallTime::from_unix_secs(2_000_000_000 + i64::from(number)),
     }
 }

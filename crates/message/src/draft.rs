@@ -8,6 +8,7 @@ use crate::{Envelope, MessageId, Meta, Sealed, TlsDemand};
 use bytes::Bytes;
 use clock::WallTime;
 use mime::{HeaderBlock, HeaderView};
+use smtp_wire::Body;
 
 /// An editable message. Lent to policy by value and taken back.
 #[derive(Clone, Debug)]
@@ -24,13 +25,13 @@ pub struct Draft {
     pub attempts: u16,
     /// It is to be on disk before it is accepted, whatever the listener allows (`msg:set_force_sync`).
     pub force_sync: bool,
-    raw: Bytes,
+    raw: Body,
     headers: Option<HeaderBlock>,
 }
 
 impl Draft {
     /// A draft of received bytes.
-    pub fn new(id: MessageId, envelope: Envelope, meta: Meta, raw: Bytes, due: WallTime) -> Draft {
+    pub fn new(id: MessageId, envelope: Envelope, meta: Meta, raw: Body, due: WallTime) -> Draft {
         Draft { id, envelope, meta, due, attempts: 0, force_sync: false, raw, headers: None }
     }
 
@@ -64,15 +65,15 @@ impl Draft {
     }
 
     /// The body: a slice of the received bytes.
-    pub fn body(&mut self) -> Bytes {
+    pub fn body(&mut self) -> Body {
         let start = self.edit_headers().0.body_start();
-        self.raw.slice(start..)
+        self.raw.slice_from(start)
     }
 
     /// The whole message as it stands now.
     pub fn data(&mut self) -> Bytes {
         if self.headers.as_ref().is_none_or(HeaderBlock::is_untouched) {
-            return self.raw.clone();
+            return (*self.raw).clone();
         }
         let mut data = self.head();
         data.extend_from_slice(&self.body());
@@ -89,7 +90,7 @@ impl Draft {
 
     /// Replaces the whole message; earlier edits are gone with it.
     pub fn set_data(&mut self, data: Bytes) {
-        self.raw = data;
+        self.raw = data.into();
         self.headers = None;
     }
 
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(draft.data(), &b"Received: from y\r\nFrom: x\r\n\r\n.body\r\n"[..]);
         let sealed = draft.seal();
         assert_eq!(sealed.head, &b"Received: from y\r\nFrom: x\r\n\r\n"[..]);
-        assert_eq!(sealed.body, &b".body\r\n"[..]);
+        assert_eq!(&sealed.body[..], &b".body\r\n"[..]);
         assert_eq!(sealed.body.as_ptr() as usize, body_at, "the body was copied");
     }
 
@@ -173,7 +174,7 @@ mod tests {
     fn odd_messages_survive_sealing() {
         for raw in [&b""[..], b"\r\n", b"no header at all\r\n", b"A: b\r\n", b"A: b\r\n\r\n"] {
             let sealed = draft(raw).seal();
-            assert_eq!([sealed.head, sealed.body].concat(), raw, "{:?}", String::from_utf8_lossy(raw));
+            assert_eq!([sealed.head, sealed.body.into_bytes()].concat(), raw, "{:?}", String::from_utf8_lossy(raw));
         }
     }
 }

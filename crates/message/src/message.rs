@@ -6,6 +6,7 @@
 use crate::{Envelope, MessageId, Meta, Place, Sealed, Settled};
 use bytes::Bytes;
 use clock::WallTime;
+use smtp_wire::Body;
 
 /// A message in our care. Passed by value; whoever holds it owns it.
 #[derive(Clone, Debug)]
@@ -38,7 +39,7 @@ pub struct Resident {
     /// Header block and blank line, every line ending in CRLF.
     pub head: Bytes,
     /// The body; shared by the messages of a split transaction.
-    pub body: Bytes,
+    pub body: Body,
 }
 
 impl Message {

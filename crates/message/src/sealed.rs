@@ -3,6 +3,7 @@
 use crate::{Envelope, MessageId, Meta};
 use bytes::Bytes;
 use clock::WallTime;
+use smtp_wire::Body;
 
 /// Final bytes, envelope and metadata: what the spool makes durable. Immutable by convention:
 /// nothing below the seal edits content.
@@ -17,7 +18,7 @@ pub struct Sealed {
     /// Everything before the body: header block and blank line, every line ending in CRLF.
     pub head: Bytes,
     /// The body.
-    pub body: Bytes,
+    pub body: Body,
     /// First moment it may be tried.
     pub due: WallTime,
 }

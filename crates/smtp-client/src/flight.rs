@@ -190,7 +190,7 @@ mod tests {
                 dsn: None,
                 requiretls: false,
                 head: Bytes::new(),
-                body: Bytes::new(),
+                body: Bytes::new().into(),
                 needs_8bit: false,
                 needs_smtputf8: false,
             },

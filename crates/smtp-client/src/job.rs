@@ -5,7 +5,7 @@
 
 use crate::Phase;
 use bytes::Bytes;
-use smtp_wire::{Dsn, Mailbox, Reply, ReversePath};
+use smtp_wire::{Body, Dsn, Mailbox, Reply, ReversePath};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct Job {
     /// The header section with its empty line (any split into two will do).
     pub head: Bytes,
     /// The rest of the content.
-    pub body: Bytes,
+    pub body: Body,
     /// The content has octets over 127.
     pub needs_8bit: bool,
     /// The content's header needs SMTPUTF8. Non-ASCII addresses are seen without it.

@@ -249,7 +249,7 @@ fn job(ticket: u64, recipients: usize, body: &str) -> Job {
         sender: ReversePath(None),
         recipients: (0..recipients).map(address).collect(),
         head: Bytes::from(format!("Subject: {ticket}\r\n\r\n")),
-        body: Bytes::from(format!("{body}\r\n")),
+        body: Bytes::from(format!("{body}\r\n")).into(),
         dsn: None,
         needs_8bit: false,
         requiretls: false,

@@ -18,7 +18,7 @@ fn job(ticket: u64) -> Job {
         sender: ReversePath::parse("s@me.example").expect("sound"),
         recipients: vec![Mailbox::parse("a@you.example").expect("sound")],
         head: Bytes::from_static(b"Subject: x\r\n\r\n"),
-        body: Bytes::from_static(b"body\r\n"),
+        body: Bytes::from_static(b"body\r\n").into(),
         dsn: None,
         needs_8bit: false,
         requiretls: false,

@@ -13,6 +13,7 @@ use crate::mail::Chunks;
 use crate::session::{Phase, Session};
 use crate::texts;
 use clock::Instant;
+use smtp_wire::body::Lines;
 
 /// A chunk being received.
 #[derive(Debug)]
@@ -62,7 +63,8 @@ impl Session {
 
     fn end_chunk(&mut self, now: Instant, chunk: &Chunk) {
         match (chunk.refusal, chunk.last) {
-            (None, true) => self.judge_content(now),
+            // Chunks are not stuffed: nobody has looked for dots in them.
+            (None, true) => self.judge_content(now, Lines::Unknown),
             (None, false) => {
                 if let Some(open) = &mut self.transaction {
                     open.chunks = Chunks::Accepted;

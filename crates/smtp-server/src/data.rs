@@ -11,6 +11,7 @@ use crate::texts;
 use clock::Instant;
 use message::{Envelope, TlsDemand};
 use smtp_wire::Dsn;
+use smtp_wire::body::Lines;
 use smtp_wire::data::{ContentFault, DataDecoder, conform};
 use spool::Receipt;
 
@@ -61,11 +62,12 @@ impl Session {
         let (consumed, ended) = receiving.decoder.feed(input, &mut open.content);
         receiving.octets += consumed as u64;
         let too_big = receiving.decoder.is_too_big();
+        let lines = if receiving.decoder.is_dotted() { Lines::Dotted } else { Lines::Plain };
         if ended {
             self.phase = Phase::Command;
             match too_big {
                 true => self.refuse_content(texts::MESSAGE_TOO_BIG),
-                false => self.judge_content(now),
+                false => self.judge_content(now, lines),
             }
         } else if too_big && receiving.decoder.octets() > DISCARD_OCTETS_MAX {
             self.refuse_content(texts::MESSAGE_TOO_BIG);
@@ -74,15 +76,18 @@ impl Session {
         consumed
     }
 
-    /// Content is complete: checks it and asks for responsibility to be taken.
-    pub(crate) fn judge_content(&mut self, now: Instant) {
+    /// Content is complete: checks it and asks for responsibility to be taken. `lines`: what its dots say, should all else be so.
+    pub(crate) fn judge_content(&mut self, now: Instant, lines: Lines) {
         let Some(open) = &mut self.transaction else {
             return;
         };
         let settings = &self.settings;
         let verdict = conform(&mut open.content, settings.invalid_line_endings, settings.line_length_hard_limit);
         match verdict {
-            Ok(()) => self.hand_over(now),
+            Ok(is_crlf) => {
+                let is_known = lines != Lines::Unknown && is_crlf && open.content.is_ascii();
+                self.hand_over(now, if is_known { lines } else { Lines::Unknown })
+            }
             Err(ContentFault::BareLineEnding) => self.refuse_content(texts::BARE_LINE_ENDING),
             Err(ContentFault::LineTooLong { .. }) => self.refuse_content(texts::LINE_TOO_LONG),
         }
@@ -97,7 +102,7 @@ impl Session {
         self.refuse(texts::reply(entry), concerned);
     }
 
-    fn hand_over(&mut self, now: Instant) {
+    fn hand_over(&mut self, now: Instant, lines: Lines) {
         let Some(open) = self.transaction.take() else {
             return;
         };
@@ -118,6 +123,7 @@ impl Session {
         let transaction = Transaction {
             envelope: Envelope { sender, recipients, dsn, tls },
             content,
+            lines,
             mail_params: params,
             processing_deadline: now + self.settings.data_processing_timeout,
         };

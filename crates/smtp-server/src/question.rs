@@ -6,6 +6,7 @@
 
 use clock::Instant;
 use message::Envelope;
+use smtp_wire::body::Lines;
 use smtp_wire::command::{MailParams, RcptParams};
 use smtp_wire::{Mailbox, Reply, ReversePath};
 use spool::Receipt;
@@ -60,6 +61,8 @@ pub struct Transaction {
     pub envelope: Envelope,
     /// The content: unstuffed, empty or ending in CRLF, in keeping with the line settings.
     pub content: Vec<u8>,
+    /// What is known of the content.
+    pub lines: Lines,
     /// Parameters of MAIL; the DSN options are in the envelope, with those of RCPT.
     pub mail_params: MailParams,
     /// Responsibility must be taken by then, or the answer be

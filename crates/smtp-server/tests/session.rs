@@ -8,6 +8,8 @@ use message::MessageId;
 use proptest::prelude::*;
 use smtp_server::{Answer, Disconnect, Interest, Question, Session, Settings, Step, TlsInfo};
 use smtp_wire::Reply;
+use smtp_wire::body::Lines;
+use smtp_wire::data::InvalidLineEndings;
 use spool::Receipt;
 use spool::Volatile;
 use std::sync::Arc;
@@ -130,6 +132,32 @@ fn the_processing_deadline_counts_from_the_end_of_the_content() {
     session.feed(later, b"x\r\n.\r\n");
     let Step::Ask(Question::Data(transaction)) = session.next(later) else { panic!("no message") };
     assert_eq!(transaction.processing_deadline, later + Duration::from_secs(300));
+}
+
+#[test]
+fn what_is_known_of_content_is_true() {
+    let lines = |policy, command: &str, content: &[u8]| {
+        let settings = Settings { invalid_line_endings: policy, interest: NONE, ..Settings::default() };
+        let address = "127.0.0.1:25".parse().expect("address");
+        let mut session = Session::new(START, address, address, Arc::new(settings));
+        assert!(matches!(session.next(START), Step::NeedInput));
+        session.output().clear();
+        let start = format!("MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\n{command}\r\n");
+        session.feed(START, &[start.as_bytes(), content].concat());
+        match session.next(START) {
+            Step::Ask(Question::Data(transaction)) => transaction.lines,
+            step => panic!("{step:?}: {}", said(&mut session)),
+        }
+    };
+    let (deny, fix, allow) = (InvalidLineEndings::Deny, InvalidLineEndings::Fix, InvalidLineEndings::Allow);
+    for policy in [deny, fix] {
+        assert_eq!(lines(policy, "DATA", b"A: b.\r\n\r\n c\x7f\r\n.\r\n"), Lines::Plain);
+        assert_eq!(lines(policy, "DATA", b"A: b\r\n\r\n..c\r\n.\r\n"), Lines::Dotted);
+        assert_eq!(lines(policy, "DATA", b"A: b\r\n\r\nc\x80\r\n.\r\n"), Lines::Unknown, "8 bits");
+    }
+    assert_eq!(lines(fix, "DATA", b"A: b\n.c\r\n.\r\n"), Lines::Unknown, "repaired");
+    assert_eq!(lines(allow, "DATA", b"A: b\n.c\r\n.\r\n"), Lines::Unknown, "nobody looked");
+    assert_eq!(lines(deny, "BDAT 4 LAST", b".c\r\n"), Lines::Unknown, "nobody looked for dots");
 }
 
 #[test]

@@ -23,6 +23,8 @@ pub struct DataDecoder {
     octets_max: usize,
     /// Content octets so far, stored or not.
     octets: u64,
+    /// See [`DataDecoder::is_dotted`].
+    is_dotted: bool,
     /// Finds a line that begins with a dot.
     crlf_dot: Finder<'static>,
 }
@@ -56,7 +58,13 @@ pub enum ContentFault {
 impl DataDecoder {
     /// A decoder standing behind `DATA CRLF`, storing at most `octets_max` octets.
     pub fn new(octets_max: usize) -> DataDecoder {
-        DataDecoder { place: Place::LineStart, octets_max, octets: 0, crlf_dot: Finder::new(b"\r\n.") }
+        DataDecoder {
+            place: Place::LineStart,
+            octets_max,
+            octets: 0,
+            is_dotted: false,
+            crlf_dot: Finder::new(b"\r\n."),
+        }
     }
 
     /// Decodes from the front of `input` onto the end of `content`. Returns the octets consumed
@@ -81,6 +89,11 @@ impl DataDecoder {
     /// Content octets seen so far, stored or not.
     pub fn octets(&self) -> u64 {
         self.octets
+    }
+
+    /// True when a line of the content begins with a dot, lines ending in CRLF alone.
+    pub fn is_dotted(&self) -> bool {
+        self.is_dotted
     }
 
     /// True when the content is larger than the limit; it was not stored then.
@@ -113,6 +126,7 @@ impl DataDecoder {
                 Place::LineStart
             }
             (place, _) => {
+                self.is_dotted |= place == Place::Dot && octet == b'.';
                 // The dot of a line that goes on is dropped; a CR held back with it is not.
                 if place == Place::DotCr {
                     self.store(b"\r", content);
@@ -136,16 +150,23 @@ impl DataDecoder {
 
 /// Checks complete content against the policy and the line limit (line end not counted);
 /// under [`InvalidLineEndings::Fix`] repairs it. Bare line ends are reported before long lines.
-pub fn conform(content: &mut Vec<u8>, policy: InvalidLineEndings, line_octets_max: usize) -> Result<(), ContentFault> {
-    if policy != InvalidLineEndings::Allow && has_bare_line_ending(content) {
+/// True when every line end is known to be CRLF, as it came: under [`InvalidLineEndings::Allow`] nobody looks.
+pub fn conform(
+    content: &mut Vec<u8>,
+    policy: InvalidLineEndings,
+    line_octets_max: usize,
+) -> Result<bool, ContentFault> {
+    let mut is_crlf = policy != InvalidLineEndings::Allow;
+    if is_crlf && has_bare_line_ending(content) {
         if policy == InvalidLineEndings::Deny {
             return Err(ContentFault::BareLineEnding);
         }
         *content = with_crlf(content);
+        is_crlf = false;
     }
     match has_line_over(content, line_octets_max) {
         true => Err(ContentFault::LineTooLong { octets_max: line_octets_max }),
-        false => Ok(()),
+        false => Ok(is_crlf),
     }
 }
 
@@ -255,6 +276,8 @@ mod tests {
             let (consumed, ended) = decoder.feed(&input[start..end], &mut content);
             start += consumed;
             if ended {
+                let is_dotted = content.starts_with(b".") || content.windows(3).any(|octets| octets == b"\r\n.");
+                assert_eq!(decoder.is_dotted(), is_dotted, "{:?}", String::from_utf8_lossy(&content));
                 return (content, Some(start));
             }
             assert_eq!(start, end, "all input is taken short of the end");
@@ -297,13 +320,14 @@ mod tests {
             let mut content = bare.to_vec();
             let denied = conform(&mut content, InvalidLineEndings::Deny, 998);
             assert_eq!(denied, Err(ContentFault::BareLineEnding), "{bare:?}");
-            assert_eq!(conform(&mut content, InvalidLineEndings::Allow, 998), Ok(()));
+            assert_eq!(conform(&mut content, InvalidLineEndings::Allow, 998), Ok(false));
             assert_eq!(content, bare);
-            assert_eq!(conform(&mut content, InvalidLineEndings::Fix, 998), Ok(()));
+            assert_eq!(conform(&mut content, InvalidLineEndings::Fix, 998), Ok(false));
+            assert_eq!(conform(&mut content, InvalidLineEndings::Deny, 998), Ok(true));
             assert!(!has_bare_line_ending(&content));
         }
         let mut content = b"a\nb\rc\n\rd\r\n\r\r\n".to_vec();
-        assert_eq!(conform(&mut content, InvalidLineEndings::Fix, 998), Ok(()));
+        assert_eq!(conform(&mut content, InvalidLineEndings::Fix, 998), Ok(false));
         assert_eq!(content, b"a\r\nb\r\nc\r\n\r\nd\r\n\r\n\r\n");
     }
 

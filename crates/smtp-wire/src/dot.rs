@@ -7,6 +7,8 @@
 //! end made CRLF: a bare one lets a careless receiver see an end of data, and commands, where
 //! there are none (SMTP smuggling), so none ever leaves here. Nothing here can fail.
 
+use crate::Body;
+use crate::body::Lines;
 use bytes::Bytes;
 
 /// Content fit for the wire: write `head`, `body`, `end`, in this order.
@@ -20,19 +22,24 @@ pub struct WireContent {
     pub end: &'static [u8],
 }
 
-/// Makes content fit for the wire, sharing the given slices when they are already.
-pub fn wire_slices(head: &Bytes, body: &Bytes) -> WireContent {
+/// Makes content fit for the wire, sharing the given slices when they are already. A body behind whole lines of which all is
+/// known is not looked at.
+pub fn wire_slices(head: &Bytes, body: &Body) -> WireContent {
     let in_head = scan(LINE_START, head);
-    let in_body = scan(head.last().copied().unwrap_or(LINE_START), body);
+    let in_body = match (head.last().copied().unwrap_or(LINE_START), body.lines()) {
+        (LINE_START, Lines::Plain) => Found { bare: false, dots: false },
+        (LINE_START, Lines::Dotted) => Found { bare: false, dots: true },
+        (before, _) => scan(before, body),
+    };
     let last = body.last().or(head.last()).copied();
     if in_head.bare || in_body.bare || last == Some(b'\r') {
-        let joined = crlf_only(head.iter().chain(body), head.len() + body.len());
-        return wire_slices(&Bytes::from(joined), &Bytes::new());
+        let joined = crlf_only(head.iter().chain(body.iter()), head.len() + body.len());
+        return wire_slices(&Bytes::from(joined), &Body::default());
     }
     let ends_a_line = body.ends_with(b"\r\n") || (body.len() < 2 && ends_with_crlf(head, body));
     WireContent {
         head: if in_head.dots { stuffed(LINE_START, head) } else { head.clone() },
-        body: if in_body.dots { stuffed(head.last().copied().unwrap_or(LINE_START), body) } else { body.clone() },
+        body: if in_body.dots { stuffed(head.last().copied().unwrap_or(LINE_START), body) } else { (**body).clone() },
         end: if ends_a_line { b".\r\n" } else { b"\r\n.\r\n" },
     }
 }
@@ -124,18 +131,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn wire(head: &[u8], body: &[u8]) -> Vec<u8> {
-        let content = wire_slices(&Bytes::copy_from_slice(head), &Bytes::copy_from_slice(body));
+        let content = wire_slices(&Bytes::copy_from_slice(head), &Bytes::copy_from_slice(body).into());
         [&content.head[..], &content.body[..], content.end].concat()
     }
 
     #[test]
     fn clean_content_is_not_copied() {
         let head = Bytes::from_static(b"Subject: x\r\n\r\n");
-        let body = Bytes::from_static(b"one.\r\ntwo .\r\n");
+        let body = Body::from("one.\r\ntwo .\r\n");
         let content = wire_slices(&head, &body);
         assert_eq!((content.head.as_ptr(), content.body.as_ptr()), (head.as_ptr(), body.as_ptr()));
         assert_eq!(content.end, b".\r\n");
-        let dotted = wire_slices(&head, &Bytes::from_static(b".\r\n"));
+        let dotted = wire_slices(&head, &".\r\n".into());
         assert_eq!(dotted.head.as_ptr(), head.as_ptr(), "only the dotted part is copied");
     }
 
@@ -196,6 +203,27 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_known_of_a_body_changes_nothing(
+            pieces in proptest::collection::vec(
+                prop_oneof![3 => Just(&b"a"[..]), 3 => Just(&b"\r\n"[..]), 1 => Just(&b"b."[..]), 1 => Just(&b"."[..])],
+                0..8,
+            ),
+            cut in 0usize..4,
+        ) {
+            let content = Bytes::from(pieces.concat());
+            let cut = pieces[..cut.min(pieces.len())].concat().len();
+            let is_dotted = content.starts_with(b".") || content.windows(2).any(|octets| octets == b"\n.");
+            let lines = match (has_bare_line_ends(&content), is_dotted) {
+                (true, _) => Lines::Unknown,
+                (_, true) => Lines::Dotted,
+                (_, false) => Lines::Plain,
+            };
+            let body = Body::known(content.clone(), lines).slice_from(cut);
+            let (head, unknown) = (content.slice(..cut), Body::from(content.slice(cut..)));
+            prop_assert_eq!(wire_slices(&head, &body), wire_slices(&head, &unknown));
+        }
+
         #[test]
         fn what_is_received_is_what_was_sent(
             content in proptest::collection::vec(prop_oneof![Just(b'.'), Just(b'\r'), Just(b'\n'), Just(b'a')], 0..40),

@@ -6,6 +6,7 @@
 //! *allowed*: that is `smtp-server`; nor what a reply *means* for a message: `smtp-client`.
 
 pub mod address;
+pub mod body;
 pub mod capability;
 pub mod command;
 pub mod data;
@@ -17,6 +18,7 @@ pub mod reply;
 pub mod reply_reader;
 
 pub use address::{AddressError, Mailbox, ReversePath};
+pub use body::Body;
 pub use capability::Capabilities;
 pub use command::{Command, CommandError};
 pub use dsn::Dsn;

@@ -50,9 +50,9 @@ pub fn read_message(disk: &dyn ReadPages, id: MessageId, place: Place) -> Result
     // A small message must not keep a large window in memory.
     if first.octets.len() > 2 * (head.len() + body.len()) {
         let (head, body) = (Bytes::copy_from_slice(&head), Bytes::copy_from_slice(&body));
-        return Ok(Resident { envelope, meta, head, body });
+        return Ok(Resident { envelope, meta, head, body: body.into() });
     }
-    Ok(Resident { envelope, meta, head, body })
+    Ok(Resident { envelope, meta, head, body: body.into() })
 }
 
 /// Octets of a segment that were read, whole pages.

@@ -85,7 +85,7 @@ async fn work(
                         envelope,
                         meta: Meta::new(),
                         head: head.clone(),
-                        body: body.clone(),
+                        body: body.clone().into(),
                         due: WallTime::EPOCH,
                     };
                     let began = Instant::now();

@@ -98,7 +98,7 @@ fn sealed(ids: &Mutex<IdGenerator>, body: &Bytes) -> Sealed {
     let mut meta = Meta::new();
     meta.set("received_from", "192.0.2.1:12345");
     meta.set("tenant", "acme");
-    Sealed { id, envelope, meta, head: Bytes::from_static(HEAD), body: body.clone(), due: now }
+    Sealed { id, envelope, meta, head: Bytes::from_static(HEAD), body: body.clone().into(), due: now }
 }
 
 fn incompressible(octets: usize) -> Bytes {

@@ -30,7 +30,7 @@ fn sealed(id: MessageId) -> Sealed {
     let mailbox = Mailbox::parse("someone@example.com").expect("an address");
     let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None, tls: TlsDemand::Usual };
     let head = Bytes::from(format!("Subject: {id}\r\n"));
-    Sealed { id, envelope, meta: Meta::new(), head, body: body(id), due: WallTime::EPOCH }
+    Sealed { id, envelope, meta: Meta::new(), head, body: body(id).into(), due: WallTime::EPOCH }
 }
 
 /// The child: appends for ever from 16 tasks and says so, a line each: `+` durable, `?` removal begun, `-` removal noted.

@@ -78,7 +78,7 @@ async fn what_was_appended_comes_back_with_its_marks() {
     let groups = vec![
         vec![sealed(1, 3)],
         vec![sealed(2, 1)],
-        (3..23).map(|n| Sealed { body: Bytes::from_static(b"b"), ..sealed(n, 1) }).collect(),
+        (3..23).map(|n| Sealed { body: Bytes::from_static(b"b").into(), ..sealed(n, 1) }).collect(),
     ];
     let appended = spool.append(groups).await.expect("durable");
     let order: Vec<_> = (1..23).map(id).collect();
@@ -366,7 +366,8 @@ async fn closing_does_not_wait_for_messages_that_nobody_takes() {
     let dir = dir.expect("a directory");
     let (spool, _recovering) = open(dir.path());
     for some in 0..60_u64 {
-        let groups = (0..200).map(|n| vec![Sealed { body: Bytes::new(), ..sealed(some * 200 + n, 1) }]).collect();
+        let groups =
+            (0..200).map(|n| vec![Sealed { body: Bytes::new().into(), ..sealed(some * 200 + n, 1) }]).collect();
         // One transaction each, so that making them takes little time.
         spool.append(groups).await.expect("durable");
     }

@@ -15,7 +15,14 @@ fn sealed(number: u8, octets: usize) -> Sealed {
     let mailbox = Mailbox::parse("someone@example.com").expect("an address");
     let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None, tls: TlsDemand::Usual };
     let (head, body) = (Bytes::from_static(b"Subject: x\r\n"), Bytes::from(vec![number; octets]));
-    Sealed { id: MessageId::from_bytes([number; 16]), envelope, meta: Meta::new(), head, body, due: WallTime::EPOCH }
+    Sealed {
+        id: MessageId::from_bytes([number; 16]),
+        envelope,
+        meta: Meta::new(),
+        head,
+        body: body.into(),
+        due: WallTime::EPOCH,
+    }
 }
 
 /// Names, lengths and times of change of everything in a directory.

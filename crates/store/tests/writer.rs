@@ -115,7 +115,7 @@ fn sealed(number: u32, octets: usize) -> Sealed {
     let mailbox = Mailbox::parse("someone@example.com").expect("an address");
     let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None, tls: TlsDemand::Usual };
     let (head, body) = (Bytes::from(format!("N: {number}\r\n")), Bytes::from(vec![number as u8; octets]));
-    Sealed { id: id(number), envelope, meta: Meta::new(), head, body, due: WallTime::EPOCH }
+    Sealed { id: id(number), envelope, meta: Meta::new(), head, body: body.into(), due: WallTime::EPOCH }
 }
 
 fn spawn_append(spool: &SpoolHandle, number: u32, octets: usize) -> tokio::task::JoinHandle<Result<(), SpoolError>> {

@@ -22,7 +22,8 @@ use record::{EnhancedCode, LogRecord, Recipients, RecordType, Response, Timestam
 use sender_auth::{BodyHashes, Scratch, Signer, SignerParams, SigningKey};
 use smtp_client::Job;
 use smtp_server::{Answer, Question, Step, Transaction};
-use smtp_wire::{Mailbox, ReversePath};
+use smtp_wire::body::Lines;
+use smtp_wire::{Body, Mailbox, ReversePath};
 use spool::{Batch, Discarded, Mark, Receipt, SegmentLog};
 
 use crate::forgetful::Forgetful;
@@ -83,8 +84,9 @@ fn receive(count: u32) -> anyhow::Result<()> {
         loop {
             at += session.feed(Instant::ZERO, &input[at..]);
             match session.next(Instant::ZERO) {
-                Step::Ask(Question::Data(Transaction { envelope, content, .. })) => {
-                    let sealed = Draft::new(ids.next(NOW), envelope, Meta::new(), content.into(), NOW).seal();
+                Step::Ask(Question::Data(Transaction { envelope, content, lines, .. })) => {
+                    let content = Body::known(content.into(), lines);
+                    let sealed = Draft::new(ids.next(NOW), envelope, Meta::new(), content, NOW).seal();
                     accepted += 1;
                     let receipt = Receipt::Discarded(Discarded::by_policy(black_box(sealed).id));
                     session.answer(Instant::ZERO, Answer::Accepted(vec![receipt]));
@@ -112,7 +114,7 @@ fn append(count: u32) -> anyhow::Result<()> {
     let mut ids = IdGenerator::new([1; 6], 1);
     let (envelope, content) = (envelope()?, Bytes::from(content()));
     for _ in 0..count {
-        let draft = Draft::new(ids.next(NOW), envelope.clone(), Meta::new(), content.clone(), NOW);
+        let draft = Draft::new(ids.next(NOW), envelope.clone(), Meta::new(), content.clone().into(), NOW);
         let durable = log.commit(&Batch { appends: vec![vec![draft.seal()]], marks: Vec::new() })?;
         let id = durable.first().context("one message, no receipt")?.id();
         log.commit(&Batch { appends: Vec::new(), marks: vec![Mark::Removed { id }] })?;
@@ -217,7 +219,8 @@ fn job(ticket: u64, content: &Bytes) -> anyhow::Result<Job> {
         dsn: None,
         requiretls: false,
         head: content.slice(..HEAD.len()),
-        body: content.slice(HEAD.len()..),
+        // As they are when they were received by DATA.
+        body: Body::known(content.slice(HEAD.len()..), Lines::Plain),
         needs_8bit: false,
         needs_smtputf8: false,
     })
@@ -251,7 +254,7 @@ fn policy(count: u32) -> anyhow::Result<()> {
     let content = Bytes::from(content());
     let mut ids = IdGenerator::new([1; 6], 1);
     for _ in 0..count {
-        let draft = Draft::new(ids.next(NOW), envelope()?, Meta::new(), content.clone(), NOW);
+        let draft = Draft::new(ids.next(NOW), envelope()?, Meta::new(), content.clone().into(), NOW);
         let answer = pin!(policy.smtp_server_message_received(draft, ConnMeta::new()));
         let mut answer = answer;
         let Poll::Ready(answer) = answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {

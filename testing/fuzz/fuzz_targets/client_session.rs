@@ -173,7 +173,7 @@ impl Sender {
             sender: ReversePath(Mailbox::parse("s@example.com").ok().filter(|_| flags & 1 == 0)),
             recipients,
             head: Bytes::copy_from_slice(head),
-            body: Bytes::copy_from_slice(body),
+            body: Bytes::copy_from_slice(body).into(),
             dsn: None,
             needs_8bit: flags & 2 != 0,
             requiretls: false,

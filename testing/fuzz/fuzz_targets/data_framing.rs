@@ -13,6 +13,8 @@ use fuzz::receiver::{Receiver, Wants};
 use libfuzzer_sys::fuzz_target;
 use message::MessageId;
 use smtp_server::{Answer, Question, Settings};
+use smtp_wire::Body;
+use smtp_wire::body::Lines;
 use smtp_wire::data::{ContentFault, DataDecoder, InvalidLineEndings, conform};
 use smtp_wire::dot::{has_bare_line_ends, wire_slices};
 use spool::{Receipt, Volatile};
@@ -87,6 +89,8 @@ fn rules(line_octets_max: usize, input: &[u8]) {
             _ => assert_eq!(content, input),
         }
         assert_eq!(verdict.is_err(), is_long(&content, line_octets_max), "{policy:?}");
+        let is_crlf = policy != InvalidLineEndings::Allow && !bare;
+        assert_eq!(verdict.unwrap_or(is_crlf), is_crlf, "{policy:?}");
     }
 }
 
@@ -120,8 +124,15 @@ fn fixed(content: &[u8]) -> Vec<u8> {
 
 /// What is sent must be received as it was meant, whatever it looks like.
 fn round_trip(cuts: u8, split: usize, input: &[u8]) {
-    let (head, body) = input.split_at(split.min(input.len()));
-    let wire = wire_slices(&Bytes::copy_from_slice(head), &Bytes::copy_from_slice(body));
+    let split = split.min(input.len());
+    let is_dotted = input.first() == Some(&b'.') || input.windows(2).any(|pair| pair == b"\n.");
+    let lines = match (is_bare(input) || !input.is_ascii(), is_dotted) {
+        (true, _) => Lines::Unknown,
+        (_, true) => Lines::Dotted,
+        (_, false) => Lines::Plain,
+    };
+    let content = Body::known(Bytes::copy_from_slice(input), lines);
+    let wire = wire_slices(&content.slice(..split), &content.slice_from(split));
     let stream = [&wire.head[..], &wire.body, wire.end].concat();
     assert!(!is_bare(&stream), "a bare line end leaves");
     let mut expected = fixed(input);

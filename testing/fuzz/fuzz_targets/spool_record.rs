@@ -154,10 +154,15 @@ fn sealed(number: u64, recipients: u64, body: &Bytes) -> Sealed {
     meta.set("queue", "example.com");
     Sealed {
         id: id(number),
-        envelope: Envelope { sender: ReversePath(None), recipients: (0..recipients).map(mailbox).collect(), dsn: None, tls: TlsDemand::Usual },
+        envelope: Envelope {
+            sender: ReversePath(None),
+            recipients: (0..recipients).map(mailbox).collect(),
+            dsn: None,
+            tls: TlsDemand::Usual,
+        },
         meta,
         head: Bytes::from_static(b"Subject: x\r\n\r\n"),
-        body: body.clone(),
+        body: body.clone().into(),
         due: WallTime::from_unix_secs(1_790_000_000),
     }
 }

@@ -60,7 +60,7 @@ impl World {
             if self.plan.policy_edits_bodies && prepared.len() == 1 {
                 raw = [&raw[..], b"edited by policy\r\n"].concat().into();
             }
-            let mut draft = Draft::new(id, envelope, Meta::new(), raw, wall);
+            let mut draft = Draft::new(id, envelope, Meta::new(), raw.into(), wall);
             let (block, octets) = draft.edit_headers();
             let value = format!("by sim id {id} for transaction {submission}");
             let added = block.prepend("Received", value.as_bytes(), ValueForm::Raw);

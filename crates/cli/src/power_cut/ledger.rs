@@ -183,7 +183,7 @@ mod tests {
         let id = MessageId::from_bytes([1; 16]);
         let envelope = Envelope { sender: ReversePath(None), recipients: Vec::new(), dsn: None, tls: TlsDemand::Usual };
         let (head, body) = (Bytes::from_static(b"h"), Bytes::from_static(b"b"));
-        let sealed = Sealed { id, envelope, meta: Meta::new(), head, body, due: WallTime::EPOCH };
+        let sealed = Sealed { id, envelope, meta: Meta::new(), head, body: body.into(), due: WallTime::EPOCH };
         let ledger = Ledger::default();
         ledger.begin(1, &[vec![sealed]], 3);
         ledger.acked([id].into_iter(), 5);

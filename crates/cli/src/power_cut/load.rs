@@ -10,7 +10,7 @@ use bytes::Bytes;
 use clock::WallTime;
 use fastrand::Rng;
 use message::{Envelope, MessageId, Meta, Sealed, TlsDemand};
-use smtp_wire::{Mailbox, ReversePath};
+use smtp_wire::{Body, Mailbox, ReversePath};
 use spool::{LogStats, Mark, SegmentLog, Settings};
 use std::path::Path;
 use std::sync::Arc;
@@ -203,7 +203,7 @@ impl Appender {
 }
 
 /// Message `number`, with a body of its own unless one is given.
-fn sealed(number: u32, random: &mut Rng, body: Option<Bytes>) -> Sealed {
+fn sealed(number: u32, random: &mut Rng, body: Option<Body>) -> Sealed {
     let mut octets = [0x5a; 16];
     octets[..4].copy_from_slice(&number.to_be_bytes());
     let id = MessageId::from_bytes(octets);

@@ -69,7 +69,7 @@ impl XferCarrier {
     }
 
     async fn inject(&mut self, engine: &Engine, mut draft: Draft) -> Result<Kept, String> {
-        let (head, body) = (draft.head().into(), draft.body());
+        let (head, body) = (draft.head().into(), draft.body().into_bytes());
         let Draft { id, envelope, meta, .. } = draft;
         let node = *engine.settings.node_id.as_bytes();
         let parcel = Parcel { node, id, envelope, meta, head, body }.encode();

@@ -16,7 +16,7 @@ use policy::{ConnMeta, Disconnect, Event, PolicyError};
 use queue::schedule::Belonging;
 use queue::{NULL_QUEUE, QueueName, Why, schedule};
 use record::RecordType;
-use smtp_wire::{EnhancedCode, Mailbox, Reply};
+use smtp_wire::{Body, EnhancedCode, Mailbox, Reply};
 use spool::{Discarded, Receipt, SpoolError, Volatile};
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ pub(crate) struct Arrival<'a> {
     pub conn: &'a ConnMeta,
     pub hop: Hop<'a>,
     pub envelope: Envelope,
-    pub content: Bytes,
+    pub content: Body,
     /// Somebody was let in only because the domain logs reports.
     pub for_reports_only: bool,
     /// Nothing is committed after this moment.

@@ -16,7 +16,7 @@ use config::ListenerDomain;
 use net::Stream;
 use policy::{ConnMeta, Event, PolicyError};
 use smtp_server::{Answer, Identity, Question, Session, Settings, Step, TlsInfo, Transaction};
-use smtp_wire::{Mailbox, ReversePath};
+use smtp_wire::{Body, Mailbox, ReversePath};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -277,7 +277,7 @@ impl Driver {
                 tls: self.session.tls().map(|t| (t.protocol_version.as_str(), t.cipher.as_str())),
             },
             envelope: transaction.envelope,
-            content: transaction.content.into(),
+            content: Body::known(transaction.content.into(), transaction.lines),
             for_reports_only: std::mem::take(&mut self.for_reports_only),
             deadline: transaction.processing_deadline,
         };

@@ -162,7 +162,7 @@ impl Engine {
         take_reason(&mut meta);
         meta.set("xfer_from", from.to_string());
         meta.set("xfer_via", via.to_string());
-        let raw: Bytes = [&head[..], &body[..]].concat().into();
+        let raw = [&head[..], &body[..]].concat().into();
         let due = saved.map_or(now, |saved| saved.due);
         let mut draft = Draft::new(self.next_id(), envelope, meta, raw, due);
         draft.attempts = saved.map_or(0, |saved| saved.attempts);

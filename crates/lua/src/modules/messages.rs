@@ -8,7 +8,6 @@ use crate::types::address::LuaAddress;
 use crate::types::message::{LuaMessage, now, recipients};
 use crate::waiting::wait;
 use bounce::{Notice, Told, is_notified};
-use bytes::Bytes;
 use clock::WallTime;
 use config::{EnclosedMessage, NonDeliveryReport};
 use message::{Draft, Envelope, Meta, TlsDemand};
@@ -17,7 +16,7 @@ use mlua::{BString, Lua, Table, UserDataRefMut, Value};
 use policy::Program;
 use record::LogRecord;
 use smtp_wire::command::Notify;
-use smtp_wire::{Mailbox, ReversePath};
+use smtp_wire::{Body, Mailbox, ReversePath};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,7 +93,7 @@ struct Original {
     envelope: Option<Envelope>,
     tls: TlsDemand,
     head: Vec<u8>,
-    body: Bytes,
+    body: Body,
 }
 
 impl Original {

@@ -310,7 +310,7 @@ fn job(text: &str) -> Job {
         sender: ReversePath::parse("s@me.example").expect("sound"),
         recipients: vec![Mailbox::parse("a@you.example").expect("sound")],
         head: Bytes::from(format!("Subject: {ticket}\r\n\r\n")),
-        body: Bytes::from(format!("body {ticket}\r\n")),
+        body: Bytes::from(format!("body {ticket}\r\n")).into(),
         dsn: None,
         needs_8bit: false,
         requiretls: false,
@@ -324,7 +324,7 @@ fn job(text: &str) -> Job {
             ("utf8", _) => job.needs_smtputf8 = true,
             ("requiretls", _) => job.requiretls = true,
             ("dsn", list) => job.dsn = Some(Box::new(dsn(list))),
-            ("body", text) => job.body = Bytes::from(unescape(text)),
+            ("body", text) => job.body = Bytes::from(unescape(text)).into(),
             _ => panic!("unknown job word {word}"),
         }
     }

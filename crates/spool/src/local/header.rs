@@ -227,7 +227,7 @@ mod tests {
             envelope: Envelope { sender: ReversePath(None), recipients, dsn: None, tls: TlsDemand::Usual },
             meta,
             head: Bytes::from("Subject: x\r\n"),
-            body: Bytes::from("\r\npostrider-mark crc=00000000 {}\r\n"),
+            body: Bytes::from("\r\npostrider-mark crc=00000000 {}\r\n").into(),
             due: WallTime::from_unix_micros(-5),
         }
     }

@@ -130,7 +130,7 @@ fn whole(octets: Vec<u8>, id: MessageId) -> Option<Resident> {
     let mut head = octets.split_off(line);
     let body = head.split_off(header.head as usize);
     let Header { envelope, meta, content_crc, .. } = header;
-    (header::content_crc(&head, &body) == content_crc).then_some(Resident { envelope, meta, head, body })
+    (header::content_crc(&head, &body) == content_crc).then_some(Resident { envelope, meta, head, body: body.into() })
 }
 
 /// An inspection on its way.

@@ -59,7 +59,7 @@ pub fn sealed(number: u64, recipients: u64, body: &Bytes) -> Sealed {
         },
         meta,
         head: Bytes::from(format!("Subject: {number}\r\nX-Fill: {}\r\n", "x".repeat((number % 97) as usize))),
-        body: body.clone(),
+        body: body.clone().into(),
         due: due(number),
     }
 }

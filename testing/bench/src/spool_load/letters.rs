@@ -80,7 +80,7 @@ impl Writer {
             envelope: letters.envelope.clone(),
             meta: letters.meta.clone(),
             head: letters.head.clone(),
-            body,
+            body: body.into(),
             due: WallTime::from_unix_secs(NOON),
         }
     }

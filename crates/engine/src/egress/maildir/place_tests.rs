@@ -22,7 +22,7 @@ fn place(path: &str, queue: &str, recipient: &str) -> Result<String, PlaceError>
         tls: message::TlsDemand::Usual,
     };
     let id = IdGenerator::new([0; 6], 0).next(WallTime::EPOCH);
-    let draft = Draft::new(id, envelope, meta, bytes::Bytes::new(), WallTime::EPOCH);
+    let draft = Draft::new(id, envelope, meta, bytes::Bytes::new().into(), WallTime::EPOCH);
     let placed = template(path)?.place(&Lent { draft, queue: queue.into() }, &recipient)?;
     Ok(placed.display().to_string())
 }
