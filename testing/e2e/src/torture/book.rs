@@ -257,6 +257,10 @@ impl Book {
     ) -> io::Result<()> {
         let mut pages = self.pages();
         let first = replies.find('\n').map_or(replies.len(), |at| at + 1) as u64;
+        if to.written == 0 && pages.deaths.len() == to.life {
+            // Whoever had this port before is gone.
+            pages.last_answers.remove(&to.port);
+        }
         let until = to.written + first;
         to.written += replies.len() as u64;
         if pages.deaths.len() != to.life {
@@ -307,7 +311,7 @@ impl Pages {
     /// The server has died and had not read so much: answers in it were given to nobody.
     fn bury(&mut self, unread: &Unread) {
         for (port, last) in std::mem::take(&mut self.last_answers) {
-            let read = last.written - unread.get(&port).copied().unwrap_or_default();
+            let read = last.written.saturating_sub(unread.get(&port).copied().unwrap_or_default());
             if read < last.until {
                 last.copies.iter().for_each(|copy| _ = self.answered.get_mut(copy).and_then(Vec::pop));
                 self.excuse(&last.copies);
@@ -342,7 +346,8 @@ impl Pages {
             let forgotten = places.filter(|(_, (copies, excused))| copies.len() > **excused + 1);
             forgotten.filter_map(|(place, _)| self.answered.get(&(entry.number, place)))
         });
-        let ages = places.flat_map(|answered| &answered[..answered.len() - 1]).filter_map(|answered| {
+        let before_last = places.flat_map(|answered| answered.split_last().map_or(&[][..], |(_, before)| before));
+        let ages = before_last.filter_map(|answered| {
             let death = self.deaths.iter().find(|death| *death > answered)?;
             Some(*death - *answered)
         });
@@ -447,6 +452,19 @@ mod tests {
             assert_eq!((account.duplicates, account.posthumous), (duplicates, 1 - duplicates), "{unread} unread");
             assert_eq!(account.oldest == Duration::ZERO, duplicates == 0);
         }
+    }
+
+    #[test]
+    fn a_port_is_not_a_connection() {
+        let book = Book::new(1);
+        let (letter, _) = sent(&book, &[Fate::Now]);
+        take(&book, 0, &letter);
+        // The same port again; what is unread is of this connection.
+        let mut later = Conversation { life: 0, port: 4000, written: 0 };
+        book.reply(&mut later, Vec::new(), GREETING, |_| Ok(())).expect("says it");
+        dies(&book, GREETING.len());
+        take(&book, 1, &letter);
+        assert_eq!(book.account().duplicates, 1);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! SIGKILL, and what the killed server had not read.
 //!
 //! It is stopped first, all its threads, so that what stands in its sockets' buffers then is what it dies without having
-//! read. For what it does a stop followed by SIGKILL is SIGKILL: it runs no instruction behind the first. In: a process,
-//! and the port it delivers to. Out: octets by the port of its own end.
+//! read. It runs no instruction of its own behind the stop; but a long write that it is in comes to its end, where SIGKILL
+//! alone may leave a part: some kills should be [`kill_at_once`]. In: a process, and the port it delivers to. Out: octets
+//! by the port of its own end.
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -29,17 +30,28 @@ pub fn kill_of(pid: u32, port: u16) -> Unread {
     unread
 }
 
+/// The same by SIGKILL alone. Nothing is known then of what it had not read.
+pub fn kill_at_once(pid: u32) -> Unread {
+    kill(Pid::from_raw(i32::try_from(pid).expect("a process id")), Signal::SIGKILL).expect("a child of ours");
+    Unread::new()
+}
+
 /// Of the kernel's list of connections, those to `port` (IPv4).
 fn unread(list: &str, port: u16) -> Unread {
     let port_of = |end: &str| u16::from_str_radix(end.split_once(':')?.1, 16).ok();
     let row = |line: &str| {
         let mut words = line.split_ascii_whitespace().skip(1);
-        let (ours, theirs, queues) = (words.next()?, words.next()?, words.nth(1)?);
-        let octets = u64::from_str_radix(queues.split_once(':')?.1, 16).ok()?;
+        let (ours, theirs, state, queues) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        // The end of the stream counts as an octet of it.
+        let end = u64::from(state == CLOSE_WAIT);
+        let octets = u64::from_str_radix(queues.split_once(':')?.1, 16).ok()?.saturating_sub(end);
         (port_of(theirs)? == port && octets > 0).then_some((port_of(ours)?, octets))
     };
     list.lines().filter_map(row).collect()
 }
+
+/// The other side has closed (the kernel's TCP_CLOSE_WAIT).
+const CLOSE_WAIT: &str = "08";
 
 #[cfg(test)]
 mod tests {
@@ -59,7 +71,10 @@ mod tests {
         assert_eq!(of(), Unread::new());
         writer.write_all(&[7; 300]).expect("writes");
         reader.read_exact(&mut [0; 44]).expect("reads");
-        assert_eq!(of(), Unread::from([(reader.local_addr().expect("connected").port(), 256)]));
+        let unread = Unread::from([(reader.local_addr().expect("connected").port(), 256)]);
+        assert_eq!(of(), unread);
+        drop(writer);
+        assert_eq!(of(), unread, "the end is no octet");
     }
 
     #[test]

@@ -120,7 +120,8 @@ impl Session<'_> {
                 let Some(reply) = self.content(&content) else { return Ok(()) };
                 replies.push_str(reply);
             } else if command.eq_ignore_ascii_case("QUIT") {
-                return writer.write_all(format!("{replies}221 2.0.0 bye\r\n").as_bytes());
+                replies.push_str("221 2.0.0 bye\r\n");
+                return self.answer(&mut writer, &mut replies);
             } else {
                 replies.push_str(self.command(command));
             }

@@ -67,6 +67,11 @@ impl Stage {
         self.book.dies(|| death::kill_of(pid, self.receiver_address.port()));
     }
 
+    /// The same by SIGKILL alone, in the middle of whatever the kernel does for the relay; no answer is excused as unread.
+    pub fn kill_at_once(&self, pid: u32) {
+        self.book.dies(|| death::kill_at_once(pid));
+    }
+
     /// Somebody listens at the receiver's address from now on.
     pub fn open_receiver(&mut self) {
         self.receiver = Some(Receiver::start_on(&self.book, self.receiver_address));
