@@ -71,7 +71,7 @@ fn live_with(disk: &FaultDisk) {
     let mut readable = read_all(&log, &recovery);
     let fresh = sealed(u64::MAX, 2, &vec![b'y'; 5000].into());
     match log.commit(&Batch { appends: vec![vec![fresh.clone()]], marks: vec![] }) {
-        Ok(_) => _ = readable.insert(fresh.id, (fresh.head, fresh.body)),
+        Ok(_) => _ = readable.insert(fresh.id, (fresh.head, fresh.body.into_bytes())),
         // The last number of a segment or batch was found in use.
         Err(SpoolError::Exhausted) => return,
         Err(error) => panic!("a healthy disk refuses mail: {error}"),
@@ -98,7 +98,7 @@ fn read_all(log: &SegmentLog<FaultDisk>, recovery: &Recovery) -> BTreeMap<Messag
         if let Ok(Resident { envelope, head, body, .. }) = log.read(message.id, message.place) {
             assert_eq!(envelope.recipients.len(), usize::from(message.recipients));
             assert_eq!(head.len() + body.len(), message.size as usize);
-            assert!(found.insert(message.id, (head, body)).is_none(), "{} twice", message.id);
+            assert!(found.insert(message.id, (head, body.into_bytes())).is_none(), "{} twice", message.id);
         }
     }
     found
