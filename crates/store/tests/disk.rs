@@ -1,27 +1,12 @@
 //! Real files: the lock, file systems without `O_DIRECT`, modes and names.
 
-use bytes::Bytes;
-use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Sealed, TlsDemand};
-use smtp_wire::{Mailbox, ReversePath};
+mod letter;
+
+use letter::sealed;
 use spool::{Disk, FileName, Page};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use store::{FileDisk, Options, StoreError};
-
-fn sealed(number: u8, octets: usize) -> Sealed {
-    let mailbox = Mailbox::parse("someone@example.com").expect("an address");
-    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None, tls: TlsDemand::Usual };
-    let (head, body) = (Bytes::from_static(b"Subject: x\r\n"), Bytes::from(vec![number; octets]));
-    Sealed {
-        id: MessageId::from_bytes([number; 16]),
-        envelope,
-        meta: Meta::new(),
-        head,
-        body: body.into(),
-        due: WallTime::EPOCH,
-    }
-}
 
 #[test]
 fn a_spool_in_use_names_the_lock_and_its_holder() {

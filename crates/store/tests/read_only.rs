@@ -1,29 +1,14 @@
 //! An onlooker of a real directory: of a dead spool and of one in use, and of what is none.
 
-use bytes::Bytes;
-use clock::WallTime;
-use message::{Envelope, MessageId, Meta, Sealed, TlsDemand};
-use smtp_wire::{Mailbox, ReversePath};
+mod letter;
+
+use letter::sealed;
 use spool::inspect;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 use store::{Options, ReadOnlyDir, StoreError};
-
-fn sealed(number: u8, octets: usize) -> Sealed {
-    let mailbox = Mailbox::parse("someone@example.com").expect("an address");
-    let envelope = Envelope { sender: ReversePath(None), recipients: vec![mailbox], dsn: None, tls: TlsDemand::Usual };
-    let (head, body) = (Bytes::from_static(b"Subject: x\r\n"), Bytes::from(vec![number; octets]));
-    Sealed {
-        id: MessageId::from_bytes([number; 16]),
-        envelope,
-        meta: Meta::new(),
-        head,
-        body: body.into(),
-        due: WallTime::EPOCH,
-    }
-}
 
 /// Names, lengths and times of change of everything in a directory.
 fn snapshot(dir: &Path) -> BTreeMap<String, (u64, SystemTime)> {
