@@ -3,6 +3,7 @@
 //! In: the policy's text. Out: handlers by event, and what `init` asked for. Fails with the
 //! script's error and traceback. Deliberately ignorant of what events mean.
 
+use crate::commons::Commons;
 use crate::disposition::DISPOSITION;
 use crate::error::LoadError;
 use crate::guard;
@@ -12,6 +13,7 @@ use crate::pool::Limits;
 use crate::registry::Registry;
 use crate::signers::Signers;
 use crate::state;
+use crate::waiting::Waits;
 use config::{DnsSettings, MemoryLimits};
 use mlua::{Function, Lua, LuaString, Table};
 use policy::{Event, Interest, Program, Startup};
@@ -61,6 +63,12 @@ pub(crate) struct Host {
     pub throttles: Arc<Throttles>,
     /// Who is asked for names.
     pub names: Arc<Names>,
+    /// What scripts share across states.
+    pub commons: Arc<Commons>,
+    /// Whose handlers have waited.
+    pub waits: Arc<Waits>,
+    /// The event of the `Policy` trait that is being handled.
+    pub event: Option<Event>,
     /// True while the running handler may wait without holding its thread: it was called asynchronously.
     pub may_wait: bool,
     /// The program that the policy serves in.
@@ -95,6 +103,9 @@ impl Host {
             signers: shared.signers.clone(),
             throttles: shared.throttles.clone(),
             names: shared.names.clone(),
+            commons: shared.commons.clone(),
+            waits: shared.waits.clone(),
+            event: None,
             may_wait: false,
             program: source.program.clone(),
             registry,
@@ -155,7 +166,7 @@ impl Context {
     /// Marks the event that is being handled, for `kumo.on` and scripts that ask, and whether its handlers may wait.
     pub fn enter(&self, event: Event, may_wait: bool) -> mlua::Result<()> {
         guard::restart(&self.lua);
-        self.with_host(|host| host.may_wait = may_wait);
+        self.with_host(|host| (host.may_wait, host.event) = (may_wait, Some(event)));
         if self.changes_event(event.name()) {
             self.globals.raw_set(CURRENT_EVENT, &self.handlers[event as usize].name)?;
         }
@@ -178,7 +189,7 @@ impl Context {
 
     fn go_on_waiting(&self) {
         guard::restart(&self.lua);
-        self.with_host(|host| host.may_wait = true);
+        self.with_host(|host| (host.may_wait, host.event) = (true, None));
     }
 
     /// Runs `pre_init` and `init`, and `validate_config` when judged; returns what they asked

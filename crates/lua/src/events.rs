@@ -114,7 +114,7 @@ impl Policy for LuaPolicy {
 
     fn requeue_message(&self, draft: Draft, about: Requeue) -> Answer<'_, Draft> {
         let Requeue { response, context, increment_attempts, delay } = about;
-        let about = (response, context, increment_attempts, delay.map(LuaTimeDelta));
+        let about = (response, context, increment_attempts, delay.map(LuaTimeDelta::from));
         Box::pin(self.lend(Event::RequeueMessage, draft, |_| Ok(about)))
     }
 

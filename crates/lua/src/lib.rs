@@ -6,29 +6,37 @@
 //! [`PolicyError::Script`]. A state whose handler failed is thrown away, so that an error costs
 //! nobody else anything.
 //!
-//! Handlers are called synchronously until something makes them wait: throttles in Redis, a script that sleeps, looks a name up or
-//! injects a message. From then on they are called with `Function::call_async`, at twice the price: the future owns the
+//! Handlers of an event are called synchronously until one waits: for throttles in Redis, a look-up, a sleep, an injection.
+//! From then on those of that event are called with `Function::call_async`, at twice the price: the future owns the
 //! checked-out state until it is done, which is why a state is a value and not a lock. A function that waits is registered with
 //! mlua's `create_async_function`, looks at `Host::may_wait`, and must be done at its first poll where that is false
 //! ([`waiting`]). Connection objects (`courier`) are always called so that they can wait.
 //!
 //! The only crate that names `mlua`. Deliberately absent: decisions of any kind.
 
+pub mod api;
+mod commons;
 mod context;
 mod convert;
 mod courier;
 mod disposition;
 mod error;
 mod events;
+mod extras;
+mod files;
 mod guard;
 mod lua_policy;
+mod memos;
 mod modules;
+mod mpsc;
 mod names;
 mod pool;
 mod registry;
+mod series;
 mod signers;
 mod startup;
 mod state;
+mod stored;
 mod types;
 mod waiting;
 
@@ -39,3 +47,9 @@ pub use names::{Names, Resolvers};
 
 #[cfg(doc)]
 use policy::{Policy, PolicyError};
+
+/// Every module of the policy API that is described in one place.
+#[must_use]
+pub fn modules() -> &'static [&'static api::Module] {
+    modules::submodules::MODULES
+}

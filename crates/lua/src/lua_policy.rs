@@ -6,6 +6,7 @@
 //! script's variables hold. A rejection is no failure but an answer, and its state stays:
 //! a policy that refuses most of its recipients must not load itself anew for each.
 
+use crate::commons::Commons;
 use crate::context::{Context, Purpose, Source, Surroundings};
 use crate::courier::COURIER_STATES_MAX;
 use crate::error::{LoadError, to_policy_error};
@@ -15,11 +16,13 @@ use crate::pool::Pool;
 use crate::signers::Signers;
 use crate::types::config_object::ConfigObject;
 use crate::types::message::LuaMessage;
+use crate::waiting::Waits;
 use config::MemoryLimits;
 use message::Draft;
 use mlua::{AnyUserData, Function, IntoLuaMulti, Lua, Value};
 use policy::{Event, Interest, PolicyError, Program, Startup};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use throttle::Throttles;
@@ -42,6 +45,8 @@ pub(crate) struct Shared {
     pub signers: Arc<Signers>,
     pub throttles: Arc<Throttles>,
     pub names: Arc<Names>,
+    pub commons: Arc<Commons>,
+    pub waits: Arc<Waits>,
 }
 
 impl LuaPolicy {
@@ -132,7 +137,7 @@ impl LuaPolicy {
         result: impl FnOnce(&Lua, Value) -> mlua::Result<R> + Send,
     ) -> Result<R, PolicyError> {
         let context = self.check_out(event)?;
-        let answer = call_in(&context, event, self.may_wait(), arguments, result).await;
+        let answer = call_in(&context, event, self.may_wait(event), arguments, result).await;
         self.put_back(context, &answer);
         answer
     }
@@ -165,7 +170,7 @@ impl LuaPolicy {
             Ok((lent.insert(userdata).clone(), more(lua)?))
         };
         let context = self.check_out(event)?;
-        let answer = call_in(&context, event, self.may_wait(), lend, |_, _| Ok(())).await;
+        let answer = call_in(&context, event, self.may_wait(event), lend, |_, _| Ok(())).await;
         // Before the state serves anybody else, and also when the draft goes down with an error.
         let back = lent.and_then(|userdata| userdata.borrow_mut::<LuaMessage>().ok()?.take_back());
         self.put_back(context, &answer);
@@ -200,9 +205,10 @@ impl LuaPolicy {
         self.call(event, |_| Ok(arguments), read).await
     }
 
-    /// True when handlers are called so that they can wait, which costs twice the price of a call: once one has.
-    fn may_wait(&self) -> bool {
-        self.shared.throttles.are_waited_for()
+    /// True when handlers of this event are called so that they can wait, which costs twice the price of a call: once one
+    /// has, and always while throttles are in Redis.
+    fn may_wait(&self, event: Event) -> bool {
+        self.shared.waits.has(event) || self.shared.throttles.are_waited_for()
     }
 
     fn check_out(&self, event: Event) -> Result<Context, PolicyError> {
@@ -240,6 +246,7 @@ impl LuaPolicy {
             return Err(LoadError::OtherEvents { path: path.clone() });
         }
         *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(source);
+        self.shared.commons.epoch.fetch_add(1, Ordering::AcqRel);
         self.pool.retire_all();
         Ok(())
     }

@@ -20,8 +20,14 @@ pub(crate) struct Registry {
 /// One registered function.
 struct Handler {
     function: Function,
-    /// `file:line` of the call to `kumo.on`.
-    place: String,
+    /// `file:line` of the call to `kumo.on`, then of its callers.
+    places: Vec<String>,
+}
+
+impl Handler {
+    fn place(&self) -> &str {
+        self.places.first().map_or("?", String::as_str)
+    }
 }
 
 /// A second handler for an event that takes one.
@@ -33,15 +39,15 @@ pub(crate) struct AlreadyRegistered {
 }
 
 impl Registry {
-    /// Adds a handler; `place` is where the script does so.
-    pub fn add(&mut self, event: String, function: Function, place: String) -> Result<(), AlreadyRegistered> {
+    /// Adds a handler; `places` are where the script does so, and the callers of that.
+    pub fn add(&mut self, event: String, function: Function, places: Vec<String>) -> Result<(), AlreadyRegistered> {
         if let Some(handlers) = self.events.get(&event)
             && let Some(first) = handlers.first()
             && !MULTIPLE.contains(&event.as_str())
         {
-            return Err(AlreadyRegistered { first: first.place.clone(), event });
+            return Err(AlreadyRegistered { first: first.place().to_owned(), event });
         }
-        self.events.entry(event).or_default().push(Handler { function, place });
+        self.events.entry(event).or_default().push(Handler { function, places });
         Ok(())
     }
 
@@ -49,6 +55,11 @@ impl Registry {
     pub fn handlers(&self, event: &str) -> Vec<Function> {
         let handlers = self.events.get(event).into_iter().flatten();
         handlers.map(|h| h.function.clone()).collect()
+    }
+
+    /// Where the handlers of an event were registered, in order.
+    pub fn registrars(&self, event: &str) -> Vec<Vec<String>> {
+        self.events.get(event).into_iter().flatten().map(|handler| handler.places.clone()).collect()
     }
 
     /// One line for each handler that will never be called: of an event this version does not
@@ -62,7 +73,7 @@ impl Registry {
 }
 
 fn warning(name: &str, handlers: &[Handler]) -> Option<String> {
-    let place = &handlers.first()?.place;
+    let place = handlers.first()?.place();
     if RAISED.contains(&name) || name.starts_with(DISPOSITION) {
         return None;
     }

@@ -4,6 +4,7 @@
 //! by `require`, KumoMTA's policy folders first in `package.path`.
 
 use crate::context::{Host, Source};
+use crate::extras;
 use crate::guard;
 use crate::lua_policy::Shared;
 use crate::modules;
@@ -23,6 +24,7 @@ pub(crate) fn new(source: &Source, shared: &Shared) -> mlua::Result<Lua> {
     let beside =
         source.path.parent().map(|dir| format!("{0}/?.lua;{0}/?/init.lua;", dir.display())).unwrap_or_default();
     package.set("path", format!("{KUMOMTA_PATHS}{beside}{search}"))?;
+    extras::add_searcher(&lua, &package)?;
     let loaded: Table = package.get("loaded")?;
     loaded.set("kumo", modules::kumo::create(&lua)?)?;
     Ok(lua)

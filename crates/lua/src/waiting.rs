@@ -1,12 +1,15 @@
 //! Waiting inside a handler for something that is not Lua.
 //!
-//! A handler that was called so that it can wait does; any other holds its thread, which happens until the policy knows
-//! that its handlers wait. Outside of the program's runtime nothing is waited for.
+//! A handler that was called so that it can wait does; any other holds its thread, which happens once for each event: from
+//! then on handlers of that event are called so that they can wait, at twice the price of a call ([`Waits`]). Outside of the
+//! program's runtime nothing is waited for.
 
 use crate::context::Host;
 use crate::guard;
 use mlua::Lua;
+use policy::Event;
 use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -20,9 +23,7 @@ pub(crate) async fn wait<T>(
     longest: Duration,
     wanted: impl Future<Output = T>,
 ) -> mlua::Result<T> {
-    let host = lua.app_data_ref::<Host>().map(|host| (host.throttles.clone(), host.may_wait));
-    let (throttles, may_wait) = host.ok_or_else(|| refused(function, "this state belongs to no policy"))?;
-    throttles.will_be_waited_for();
+    let may_wait = will_wait(lua).ok_or_else(|| refused(function, "this state belongs to no policy"))?;
     let wanted = tokio::time::timeout(longest, wanted);
     let answer = match Handle::try_current() {
         Ok(_) if may_wait => wanted.await,
@@ -34,6 +35,28 @@ pub(crate) async fn wait<T>(
     // Whoever waits takes no processor: the time a handler may run counts from here.
     guard::restart(lua);
     answer.map_err(|_| refused(function, "no answer in time"))
+}
+
+/// The running handler is about to wait; whether it may.
+pub(crate) fn will_wait(lua: &Lua) -> Option<bool> {
+    let host = lua.app_data_ref::<Host>()?;
+    host.event.iter().for_each(|event| host.waits.mark(*event));
+    Some(host.may_wait)
+}
+
+/// The events of which a handler has waited, in any state.
+#[derive(Default)]
+pub(crate) struct Waits(AtomicU32);
+
+impl Waits {
+    /// True when a handler of this event has waited.
+    pub fn has(&self, event: Event) -> bool {
+        self.0.load(Ordering::Relaxed) & (1 << event as u32) != 0
+    }
+
+    fn mark(&self, event: Event) {
+        self.0.fetch_or(1 << event as u32, Ordering::Relaxed);
+    }
 }
 
 fn refused(function: &str, why: &str) -> mlua::Error {

@@ -2,12 +2,16 @@
 
 #[path = "scripts/answers.rs"]
 mod answers;
+#[path = "scripts/asked_again.rs"]
+mod asked_again;
 #[path = "scripts/couriers.rs"]
 mod couriers;
 #[path = "scripts/dns.rs"]
 mod dns;
 #[path = "scripts/epochs.rs"]
 mod epochs;
+#[path = "scripts/extras.rs"]
+mod extras;
 #[path = "scripts/headers.rs"]
 mod headers;
 #[path = "scripts/limits.rs"]
@@ -18,10 +22,14 @@ mod memory;
 mod message_object;
 #[path = "scripts/messages.rs"]
 mod messages;
+#[path = "scripts/modules.rs"]
+mod modules;
 #[path = "scripts/options.rs"]
 mod options;
 #[path = "scripts/registration.rs"]
 mod registration;
+#[path = "scripts/shaping.rs"]
+mod shaping_files;
 #[path = "scripts/shared_policies.rs"]
 mod shared_policies;
 #[path = "scripts/signing.rs"]

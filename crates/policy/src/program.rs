@@ -2,12 +2,16 @@
 
 use core::future::Future;
 use core::pin::Pin;
+use core::time::Duration;
 use message::{Draft, MessageId};
 
 /// Handed to the policy once, before the first event ([`Policy::serves_in`](crate::Policy::serves_in)).
 pub trait Program: Send + Sync {
     /// A new configuration epoch is to begin.
     fn bump_config_epoch(&self);
+
+    /// A part of a script that it calls `label` took so long (`kumo.time.start_timer`).
+    fn script_took(&self, _label: &str, _took: Duration) {}
 
     /// A fresh identity for a message that policy makes; `None` once the program has ended.
     fn message_id(&self) -> Option<MessageId>;

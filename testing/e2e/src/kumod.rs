@@ -22,6 +22,7 @@ pub struct Launch {
     wrapper: Vec<OsString>,
     arguments: Vec<OsString>,
     env: BTreeMap<String, OsString>,
+    folder: Option<PathBuf>,
 }
 
 /// A running server.
@@ -62,7 +63,7 @@ impl Launch {
 
     /// `postrider VERB` and nothing else.
     pub fn verb(verb: &str) -> Launch {
-        Launch { wrapper: Vec::new(), arguments: vec![verb.into()], env: BTreeMap::new() }
+        Launch { wrapper: Vec::new(), arguments: vec![verb.into()], env: BTreeMap::new(), folder: None }
     }
 
     /// Adds an argument.
@@ -74,6 +75,12 @@ impl Launch {
     /// Sets a variable of its environment.
     pub fn env(mut self, name: &str, value: impl Into<OsString>) -> Launch {
         self.env.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Starts it in this folder, which relative names are about.
+    pub fn in_folder(mut self, folder: impl Into<PathBuf>) -> Launch {
+        self.folder = Some(folder.into());
         self
     }
 
@@ -116,6 +123,7 @@ impl Launch {
             }
         };
         command.args(&self.arguments).envs(&self.env);
+        command.current_dir(self.folder.as_deref().unwrap_or(Path::new(".")));
         Process::spawn(&self.arguments[0].to_string_lossy(), command)
     }
 }

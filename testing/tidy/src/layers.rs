@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 28] = [
+pub const LAYERS: [(&str, u8); 29] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -24,6 +24,7 @@ pub const LAYERS: [(&str, u8); 28] = [
     ("smtp-client", 2),
     ("queue", 2),
     ("bounce", 2),
+    ("shaping", 2),
     ("route", 2),
     ("sender-auth", 2),
     // 3: what a policy may be asked.

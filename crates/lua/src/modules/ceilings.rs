@@ -1,16 +1,39 @@
 //! `kumo.compute_*_constraints`, `kumo.format_egress_path_config_constraints`: what limits come to, for helpers that show it.
 
+use crate::api::Proof::Test;
+use crate::api::{Function, function};
 use crate::convert;
 use config::{Constraints, EgressPath, QueueConfig};
-use mlua::{Lua, Table, Value};
+use mlua::{Lua, Value};
 use std::fmt::Display;
 
-/// Adds the functions to `kumo`.
-pub(crate) fn add_to(lua: &Lua, kumo: &Table) -> mlua::Result<()> {
-    kumo.set("compute_egress_path_config_constraints", lua.create_function(of_path)?)?;
-    kumo.set("compute_queue_config_constraints", lua.create_function(of_queue)?)?;
-    kumo.set("format_egress_path_config_constraints", lua.create_function(format)?)
-}
+/// The functions.
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function!(
+        "kumo",
+        "compute_egress_path_config_constraints",
+        "(path, additional or nil) -> table",
+        "What the limits of a path come to: the most connections, messages and openings, each with the limit it comes from.",
+        Test("crates/lua/tests/scripts/options.rs::what_limits_come_to_can_be_computed_and_shown"),
+        of_path
+    ),
+    function!(
+        "kumo",
+        "compute_queue_config_constraints",
+        "(queue) -> table",
+        "The same of a queue.",
+        Test("crates/lua/tests/scripts/options.rs::what_limits_come_to_can_be_computed_and_shown"),
+        of_queue
+    ),
+    function!(
+        "kumo",
+        "format_egress_path_config_constraints",
+        "(constraints) -> string",
+        "Such a table in lines for people.",
+        Test("crates/lua/tests/scripts/options.rs::what_limits_come_to_can_be_computed_and_shown"),
+        format
+    ),
+];
 
 fn of_path(lua: &Lua, (path, additional): (Value, Value)) -> mlua::Result<Value> {
     let name = "kumo.compute_egress_path_config_constraints";

@@ -1,19 +1,39 @@
 //! `kumo.dkim`: signers. Both constructors are one: the algorithm follows the key.
 
+use crate::api::Proof::Test;
+use crate::api::{Function, Module, function};
 use crate::context::Host;
 use crate::convert;
 use crate::modules::tuning;
 use crate::types::signer::LuaSigner;
-use mlua::{Lua, Table, Value};
+use mlua::{Lua, Value};
 
-/// The module table.
-pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
-    let dkim = lua.create_table()?;
-    dkim.set("rsa_sha256_signer", lua.create_function(|lua, v| signer(lua, "kumo.dkim.rsa_sha256_signer", &v))?)?;
-    dkim.set("ed25519_signer", lua.create_function(|lua, v| signer(lua, "kumo.dkim.ed25519_signer", &v))?)?;
-    tuning::add_to_dkim(lua, &dkim)?;
-    Ok(dkim)
-}
+/// The module.
+pub(crate) const DKIM: Module = Module {
+    name: "kumo.dkim",
+    doc: "Signers of mail. Options are those of `dkim.rsa_sha256_signer`.",
+    functions: &[FUNCTIONS, tuning::DKIM_FUNCTIONS],
+    types: &[],
+};
+
+const FUNCTIONS: &[Function] = &[
+    function!(
+        "kumo.dkim",
+        "rsa_sha256_signer",
+        "{options} -> Signer",
+        "A signer for `msg:dkim_sign`. The algorithm follows the key, whatever the name of the function. All states share signers with equal options for their `ttl`.",
+        Test("testing/e2e/tests/dkim.rs::rsa"),
+        |lua, options: Value| signer(lua, "kumo.dkim.rsa_sha256_signer", &options)
+    ),
+    function!(
+        "kumo.dkim",
+        "ed25519_signer",
+        "{options} -> Signer",
+        "The same.",
+        Test("testing/e2e/tests/dkim.rs::ed25519"),
+        |lua, options: Value| signer(lua, "kumo.dkim.ed25519_signer", &options)
+    ),
+];
 
 fn signer(lua: &Lua, constructor: &'static str, options: &Value) -> mlua::Result<LuaSigner> {
     let params: config::SignerOptions = convert::options(constructor, options)?;

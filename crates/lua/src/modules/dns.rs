@@ -4,35 +4,134 @@
 //! are an error, since they would change nothing. Functions that look something up are `dns_lookup`'s; `ptr_host` and
 //! `reverse_ip` only turn text around.
 
+use crate::api::Proof::{Example, Test};
+use crate::api::{Function, Module, function};
 use crate::context::Host;
 use crate::convert;
 use crate::modules::dns_lookup;
 use crate::modules::tuning::count;
 use config::{DnsSettings, ResolverForm, Zones};
-use mlua::{IntoLua, Lua, Table, Value};
+use mlua::{IntoLua, Lua, Value};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
 
-/// The module table.
-pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
-    let dns = lua.create_table()?;
-    for name in ["configure_resolver", "configure_unbound_resolver", "configure_test_resolver"] {
-        dns.set(name, lua.create_function(move |lua, form: Value| configure(lua, name, &form))?)?;
-    }
-    dns.set("define_resolver", lua.create_function(define_resolver)?)?;
-    dns.set("configure_test_mta_sts", lua.create_function(configure_test_mta_sts)?)?;
-    dns.set("set_mta_sts_enabled", lua.create_function(set_mta_sts_enabled)?)?;
-    dns.set("set_mta_sts_port", lua.create_function(set_mta_sts_port)?)?;
-    dns.set("set_mx_concurrency_limit", lua.create_function(set_mx_concurrency_limit)?)?;
-    dns.set("set_mx_timeout", lua.create_function(set_mx_timeout)?)?;
-    dns.set("set_mx_negative_cache_ttl", lua.create_function(set_mx_negative_cache_ttl)?)?;
-    dns.set("ptr_host", lua.create_function(ptr_host)?)?;
-    dns.set("reverse_ip", lua.create_function(reverse_ip)?)?;
-    dns.set("load_resolv_conf", lua.create_function(load_resolv_conf)?)?;
-    dns_lookup::add_to(lua, &dns)?;
-    Ok(dns)
-}
+/// The module.
+pub(crate) const DNS: Module = Module {
+    name: "kumo.dns",
+    doc: "Who is asked for names, and asking. Settings hold from the start on; names are looked up while the program serves.",
+    functions: &[FUNCTIONS, dns_lookup::FUNCTIONS],
+    types: &[],
+};
+
+const FUNCTIONS: &[Function] = &[
+    function!(
+        "kumo.dns",
+        "configure_resolver",
+        "{options}",
+        "Who is asked for names, at the top level, in `pre_init` or `init`: `{name_servers=, domain=, search=, options=}`, or one of the forms of `define_resolver`.",
+        Test("crates/lua/tests/scripts/dns.rs::every_way_to_choose_a_resolver"),
+        |lua, form: Value| configure(lua, "configure_resolver", &form)
+    ),
+    function!(
+        "kumo.dns",
+        "configure_unbound_resolver",
+        "{options}",
+        "The same; `options` are `validate`, `trust_anchor_file` and `use_hosts_file`.",
+        Test("crates/lua/tests/scripts/dns.rs::every_way_to_choose_a_resolver"),
+        |lua, form: Value| configure(lua, "configure_unbound_resolver", &form)
+    ),
+    function!(
+        "kumo.dns",
+        "configure_test_resolver",
+        "{options}",
+        "Answers from zones in the text of the policy: a list of zone files, or `{zones=, servfail=}`.",
+        Test("crates/lua/tests/scripts/dns.rs::every_way_to_choose_a_resolver"),
+        |lua, form: Value| configure(lua, "configure_test_resolver", &form)
+    ),
+    function!(
+        "kumo.dns",
+        "define_resolver",
+        "(name, form)",
+        "A resolver under a name, for functions that look something up: `{Hickory={...}}`, `{Unbound={...}}`, `{Test=...}`, `{Aggregate={...}}` or `HickorySystemConfig`.",
+        Test("testing/e2e/tests/lookups.rs::scripts_hear_what_dns_says"),
+        define_resolver
+    ),
+    function!(
+        "kumo.dns",
+        "configure_test_mta_sts",
+        "{domain = policy}",
+        "MTA-STS policies in the text of the policy.",
+        Test("crates/lua/tests/scripts/dns.rs::settings_made_before_or_in_init_are_what_is_started_with"),
+        configure_test_mta_sts
+    ),
+    function!(
+        "kumo.dns",
+        "set_mta_sts_enabled",
+        "(boolean)",
+        "Whether MTA-STS policies are looked at; they are by default.",
+        Test("crates/lua/tests/scripts/dns.rs::settings_made_before_or_in_init_are_what_is_started_with"),
+        set_mta_sts_enabled
+    ),
+    function!(
+        "kumo.dns",
+        "set_mta_sts_port",
+        "(port)",
+        "The port at which MTA-STS policies are fetched; 443 by default.",
+        Test("crates/lua/tests/scripts/dns.rs::settings_made_before_or_in_init_are_what_is_started_with"),
+        set_mta_sts_port
+    ),
+    function!(
+        "kumo.dns",
+        "set_mx_concurrency_limit",
+        "(n)",
+        "How many look-ups of mail exchangers go on at once; 128 by default.",
+        Test("crates/lua/tests/scripts/dns.rs::settings_made_before_or_in_init_are_what_is_started_with"),
+        set_mx_concurrency_limit
+    ),
+    function!(
+        "kumo.dns",
+        "set_mx_timeout",
+        "(duration)",
+        "How long a look-up may take; 5 s by default.",
+        Test("crates/lua/tests/scripts/dns.rs::settings_made_before_or_in_init_are_what_is_started_with"),
+        set_mx_timeout
+    ),
+    function!(
+        "kumo.dns",
+        "set_mx_negative_cache_ttl",
+        "(duration)",
+        "How long a failure is remembered; 5 minutes by default.",
+        Test("crates/lua/tests/scripts/dns.rs::settings_made_before_or_in_init_are_what_is_started_with"),
+        set_mx_negative_cache_ttl
+    ),
+    function!(
+        "kumo.dns",
+        "ptr_host",
+        "(ip) -> string",
+        "The name under which an address is looked up.",
+        Example(
+            "assert(kumo.dns.ptr_host('192.0.2.1') == '1.2.0.192.in-addr.arpa' and not pcall(kumo.dns.ptr_host, 'x'))"
+        ),
+        ptr_host
+    ),
+    function!(
+        "kumo.dns",
+        "reverse_ip",
+        "(ip) -> string",
+        "The labels of an address, the last first.",
+        Example("assert(kumo.dns.reverse_ip('192.0.2.1') == '1.2.0.192')"),
+        reverse_ip
+    ),
+    function!(
+        "kumo.dns",
+        "load_resolv_conf",
+        "(path = '/etc/resolv.conf') -> table",
+        "A table for `configure_resolver` from a file of the system.",
+        Test("crates/lua/tests/scripts/dns.rs::the_system_s_resolvers_can_be_read_and_changed"),
+        load_resolv_conf
+    ),
+];
 
 fn configure(lua: &Lua, name: &'static str, form: &Value) -> mlua::Result<()> {
     let form = match name {

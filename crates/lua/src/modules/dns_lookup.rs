@@ -5,6 +5,8 @@
 //! The first question makes the policy call handlers so that they can wait; until then one holds its thread. The resolvers
 //! remember answers and limit questions at a time; every question ends within [`LOOKUP_MAX`].
 
+use crate::api::Proof::Test;
+use crate::api::{Function, function};
 use crate::context::Host;
 use crate::modules::dns::reversed;
 use crate::names::Names;
@@ -18,14 +20,54 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Adds the functions to `kumo.dns`.
-pub(crate) fn add_to(lua: &Lua, dns: &Table) -> mlua::Result<()> {
-    dns.set("lookup_mx", lua.create_async_function(lookup_mx)?)?;
-    dns.set("lookup_addr", lua.create_async_function(lookup_addr)?)?;
-    dns.set("lookup_txt", lua.create_async_function(lookup_txt)?)?;
-    dns.set("lookup_ptr", lua.create_async_function(lookup_ptr)?)?;
-    dns.set("rbl_lookup", lua.create_async_function(rbl_lookup)?)
-}
+/// The functions.
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function!(
+        waits
+        "kumo.dns",
+        "lookup_mx",
+        "(domain, resolver or nil) -> table",
+        "Where mail for a domain goes: `domain_name`, `hosts`, `site_name`, `by_pref`, `is_domain_literal`, `is_secure`, `is_mx`, `mta_sts`. A domain without MX is its own host; an error when nothing can be found out.",
+        Test("testing/e2e/tests/lookups.rs::scripts_hear_what_dns_says"),
+        lookup_mx
+    ),
+    function!(
+        waits
+        "kumo.dns",
+        "lookup_addr",
+        "(name, resolver or nil, ip_lookup_strategy or nil) -> list",
+        "The addresses of a host; an error when it has none.",
+        Test("testing/e2e/tests/lookups.rs::scripts_hear_what_dns_says"),
+        lookup_addr
+    ),
+    function!(
+        waits
+        "kumo.dns",
+        "lookup_txt",
+        "(domain, resolver or nil) -> list",
+        "The TXT records of a domain; an error when it does not exist.",
+        Test("testing/e2e/tests/lookups.rs::scripts_hear_what_dns_says"),
+        lookup_txt
+    ),
+    function!(
+        waits
+        "kumo.dns",
+        "lookup_ptr",
+        "(ip, resolver or nil) -> list",
+        "The names of an address, with a dot at the end; empty when it has none.",
+        Test("testing/e2e/tests/lookups.rs::scripts_hear_what_dns_says"),
+        lookup_ptr
+    ),
+    function!(
+        waits
+        "kumo.dns",
+        "rbl_lookup",
+        "(ip, base_domain, resolver or nil) -> ip or nil, text or nil",
+        "What a DNS block list says of an address (RFC 5782).",
+        Test("testing/e2e/tests/lookups.rs::scripts_hear_what_dns_says"),
+        rbl_lookup
+    ),
+];
 
 async fn lookup_mx(lua: Lua, (domain, resolver): (String, Option<String>)) -> mlua::Result<Table> {
     let name = "lookup_mx";

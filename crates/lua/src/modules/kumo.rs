@@ -2,81 +2,193 @@
 //!
 //! KumoMTA's names and semantics. Option tables are strict: an unknown key is an error.
 
+use crate::api::Proof::{Example, Test};
+use crate::api::{Function, Module, function};
 use crate::context::Host;
 use crate::convert;
-use crate::modules::{ceilings, dkim, dns, log, memory, messages, on, reject, tuning, xfer};
+use crate::modules::{ceilings, invoke, log, memoize, memory, messages, on, reject, submodules, tuning};
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
-use crate::types::throttle::{LuaThrottle, sleep_seconds};
+use crate::types::throttle::LuaThrottle;
 use config::{
     BounceClassifier, EgressPath, EgressPool, EgressSource, EsmtpListener, HttpListener, ListenerDomain, LocalLogs,
     LogDispositionHook, QueueConfig, RedisThrottles, SpoolOptions,
 };
 use mlua::{Lua, Table, Value};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The module table.
+/// The module.
+pub(crate) const KUMO: Module = Module {
+    name: "kumo",
+    doc: "What a policy is written with: `local kumo = require 'kumo'`. `kumo.version` compares as text with KumoMTA's versions.",
+    functions: &[
+        FUNCTIONS,
+        on::FUNCTIONS,
+        reject::FUNCTIONS,
+        messages::FUNCTIONS,
+        log::FUNCTIONS,
+        memory::FUNCTIONS,
+        ceilings::FUNCTIONS,
+        invoke::FUNCTIONS,
+        tuning::FUNCTIONS,
+    ],
+    types: &[],
+};
+
+/// The module's table, whose functions are made when a script first names them.
 pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
     let kumo = lua.create_table()?;
     kumo.set("version", VERSION)?;
-    on::add_to(lua, &kumo)?;
-    reject::add_to(lua, &kumo)?;
-    log::add_to(lua, &kumo)?;
-    tuning::add_to(lua, &kumo)?;
-    memory::add_to(lua, &kumo)?;
-    messages::add_to(lua, &kumo)?;
-    ceilings::add_to(lua, &kumo)?;
-    starts::<SpoolOptions>(lua, &kumo, "define_spool", "kumo.define_spool")?;
-    starts::<EsmtpListener>(lua, &kumo, "start_esmtp_listener", "kumo.start_esmtp_listener")?;
-    starts::<HttpListener>(lua, &kumo, "start_http_listener", "kumo.start_http_listener")?;
-    starts::<LocalLogs>(lua, &kumo, "configure_local_logs", "kumo.configure_local_logs")?;
-    let name = "configure_log_disposition_hook";
-    starts::<LogDispositionHook>(lua, &kumo, name, "kumo.configure_log_disposition_hook")?;
-    starts::<BounceClassifier>(lua, &kumo, "configure_bounce_classifier", "kumo.configure_bounce_classifier")?;
-    starts::<RedisThrottles>(lua, &kumo, "configure_redis_throttles", "kumo.configure_redis_throttles")?;
-    makes::<QueueConfig>(lua, &kumo, "make_queue_config", "kumo.make_queue_config")?;
-    makes::<EgressPath>(lua, &kumo, "make_egress_path", "kumo.make_egress_path")?;
-    makes::<EgressSource>(lua, &kumo, "make_egress_source", "kumo.make_egress_source")?;
-    makes::<EgressPool>(lua, &kumo, "make_egress_pool", "kumo.make_egress_pool")?;
-    makes::<ListenerDomain>(lua, &kumo, "make_listener_domain", "kumo.make_listener_domain")?;
-    kumo.set("make_throttle", lua.create_function(LuaThrottle::make)?)?;
-    kumo.set("sleep", lua.create_async_function(sleep_seconds)?)?;
-    kumo.set("bump_config_epoch", lua.create_function(bump_config_epoch)?)?;
-    kumo.set("validation_failed", lua.create_function(validation_failed)?)?;
-    kumo.set("dkim", dkim::create(lua)?)?;
-    kumo.set("dns", dns::create(lua)?)?;
-    kumo.set("xfer", xfer::create(lua)?)?;
+    submodules::add_to(lua, &kumo)?;
     Ok(kumo)
 }
 
-/// A function that `init` calls to have something started.
-fn starts<T: DeserializeOwned + StartupEntry + 'static>(
-    lua: &Lua,
-    kumo: &Table,
-    name: &str,
-    full_name: &'static str,
-) -> mlua::Result<()> {
-    let function = move |lua: &Lua, options: Value| {
-        let entry: T = convert::options(full_name, &options)?;
-        let mut host = lua.app_data_mut::<Host>();
-        match host.as_mut().and_then(|host| host.startup.as_mut()) {
-            Some(startup) => entry.add_to(startup).map_err(|why| mlua::Error::runtime(format!("{full_name}: {why}"))),
-            None => Err(mlua::Error::runtime(format!("{full_name} can only be called from the init event"))),
-        }
-    };
-    kumo.set(name, lua.create_function(function)?)
-}
+const FUNCTIONS: &[Function] = &[
+    function!(
+        "kumo",
+        "define_spool",
+        "{options}",
+        "In `init`: where messages are kept. `data` and `meta` are both wanted.",
+        Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
+        |lua, options: Value| starts::<SpoolOptions>(lua, "kumo.define_spool", &options)
+    ),
+    function!(
+        "kumo",
+        "start_esmtp_listener",
+        "{options}",
+        "In `init`: a socket on which mail is taken.",
+        Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
+        |lua, options: Value| starts::<EsmtpListener>(lua, "kumo.start_esmtp_listener", &options)
+    ),
+    function!(
+        "kumo",
+        "start_http_listener",
+        "{options}",
+        "In `init`: a socket for the HTTP API.",
+        Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
+        |lua, options: Value| starts::<HttpListener>(lua, "kumo.start_http_listener", &options)
+    ),
+    function!(
+        "kumo",
+        "configure_local_logs",
+        "{options}",
+        "In `init`: where log records are written; may be called several times.",
+        Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
+        |lua, options: Value| starts::<LocalLogs>(lua, "kumo.configure_local_logs", &options)
+    ),
+    function!(
+        "kumo",
+        "configure_log_disposition_hook",
+        "{options}",
+        "In `pre_init` or `init`: has the event `log_disposition_NAME` raised for what is logged of messages.",
+        Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
+        |lua, options: Value| starts::<LogDispositionHook>(lua, "kumo.configure_log_disposition_hook", &options)
+    ),
+    function!(
+        "kumo",
+        "configure_bounce_classifier",
+        "{options}",
+        "In `init`, once: the files with the rules by which replies are classified.",
+        Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
+        |lua, options: Value| starts::<BounceClassifier>(lua, "kumo.configure_bounce_classifier", &options)
+    ),
+    function!(
+        "kumo",
+        "configure_redis_throttles",
+        "{options}",
+        "In `init`, once: the Redis server that counts for all nodes.",
+        Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
+        |lua, options: Value| starts::<RedisThrottles>(lua, "kumo.configure_redis_throttles", &options)
+    ),
+    function!(
+        "kumo",
+        "make_queue_config",
+        "{options} -> QueueConfig",
+        "How messages of a queue are tried: what `get_queue_config` returns. It can be read by index, `pairs` and `#`.",
+        Test("crates/lua/tests/scripts/options.rs::configuration_objects_can_be_read_and_copied_but_not_written"),
+        |_, options: Value| Ok(ConfigObject(convert::options::<QueueConfig>("kumo.make_queue_config", &options)?))
+    ),
+    function!(
+        "kumo",
+        "make_egress_path",
+        "{options} -> EgressPath",
+        "What is allowed between a source and a site: what `get_egress_path_config` returns. It can be read by index, `pairs` and `#`.",
+        Test("crates/lua/tests/scripts/options.rs::configuration_objects_can_be_read_and_copied_but_not_written"),
+        |_, options: Value| Ok(ConfigObject(convert::options::<EgressPath>("kumo.make_egress_path", &options)?))
+    ),
+    function!(
+        "kumo",
+        "make_egress_source",
+        "{options} -> EgressSource",
+        "Where mail is sent from: what `get_egress_source` returns. It can be read by index, `pairs` and `#`.",
+        Test("crates/lua/tests/scripts/options.rs::configuration_objects_can_be_read_and_copied_but_not_written"),
+        |_, options: Value| Ok(ConfigObject(convert::options::<EgressSource>("kumo.make_egress_source", &options)?))
+    ),
+    function!(
+        "kumo",
+        "make_egress_pool",
+        "{options} -> EgressPool",
+        "Sources with weights: what `get_egress_pool` returns. It can be read by index, `pairs` and `#`.",
+        Test("crates/lua/tests/scripts/options.rs::configuration_objects_can_be_read_and_copied_but_not_written"),
+        |_, options: Value| Ok(ConfigObject(convert::options::<EgressPool>("kumo.make_egress_pool", &options)?))
+    ),
+    function!(
+        "kumo",
+        "make_listener_domain",
+        "{options} -> ListenerDomain",
+        "What a listener does for a domain: what `get_listener_domain` returns. It can be read by index, `pairs` and `#`.",
+        Test("crates/lua/tests/scripts/options.rs::configuration_objects_can_be_read_and_copied_but_not_written"),
+        |_, options: Value| Ok(ConfigObject(convert::options::<ListenerDomain>(
+            "kumo.make_listener_domain",
+            &options
+        )?))
+    ),
+    function!(
+        "kumo",
+        "make_throttle",
+        "(name, spec) -> Throttle",
+        "A rate such as `100/min` under a name that all states share.",
+        Test("crates/lua/tests/scripts/throttles.rs::all_states_share_a_throttle"),
+        LuaThrottle::make
+    ),
+    function!(
+        "kumo",
+        "memoize",
+        "(fn, {name, ttl, capacity, ...}) -> fn",
+        "The same function, whose results are kept for `ttl` and shared by all states: by the name of the cache and the arguments. What is not there is computed once, while others wait. Tables come back as objects that read like tables and copy themselves when written to. `invalidate_with_epoch`, `populate_timeout = 120`, `retry_on_populate_timeout`, `allow_stale_reads`: see the options.",
+        Example(
+            "local calls = 0 local f = kumo.memoize(function(a, b) calls = calls + 1 return { sum = a + b } end, { name = 'doc', ttl = '1 minute', capacity = 10 }) assert(f(1, 2).sum == 3 and f(1, 2).sum == 3 and calls == 1 and f(2, 2).sum == 4 and calls == 2) local t = f(1, 2) t.sum = 9 assert(t.sum == 9 and f(1, 2).sum == 3) assert(not pcall(kumo.memoize, function() end, { name = 'x' }))"
+        ),
+        memoize::memoize
+    ),
+    function!(
+        "kumo",
+        "bump_config_epoch",
+        "()",
+        "A new configuration epoch begins: files are read again, Lua states are made anew.",
+        Test(
+            "crates/lua/tests/scripts/epochs.rs::a_state_in_use_when_an_epoch_begins_is_not_used_again_and_the_script_may_ask_for_one"
+        ),
+        bump_config_epoch
+    ),
+    function!(
+        "kumo",
+        "validation_failed",
+        "()",
+        "In `validate_config`: the policy is not sound, for reasons that the handler printed.",
+        Test("crates/lua/tests/scripts/startup.rs::validation_runs_the_handlers_that_judge"),
+        validation_failed
+    ),
+];
 
-/// A constructor of a configuration object.
-fn makes<T: DeserializeOwned + Serialize + Send + Sync + Clone + 'static>(
-    lua: &Lua,
-    kumo: &Table,
-    name: &str,
-    full_name: &'static str,
-) -> mlua::Result<()> {
-    let function = move |_: &Lua, options: Value| Ok(ConfigObject(convert::options::<T>(full_name, &options)?));
-    kumo.set(name, lua.create_function(function)?)
+/// What `init` asks to have started.
+fn starts<T: DeserializeOwned + StartupEntry>(lua: &Lua, name: &'static str, options: &Value) -> mlua::Result<()> {
+    let entry: T = convert::options(name, options)?;
+    let mut host = lua.app_data_mut::<Host>();
+    match host.as_mut().and_then(|host| host.startup.as_mut()) {
+        Some(startup) => entry.add_to(startup).map_err(|why| mlua::Error::runtime(format!("{name}: {why}"))),
+        None => Err(mlua::Error::runtime(format!("{name} can only be called from the init event"))),
+    }
 }
 
 /// Does nothing before the program serves: everything is new then.

@@ -3,37 +3,72 @@
 //! KumoMTA's form: target `lua`, `file:line: ` first, arguments as `tostring` shows them,
 //! joined by blanks; bytes that are not UTF-8 as `\xNN`.
 
-use mlua::{Lua, Table, Value, Variadic};
+use crate::api::Proof::Test;
+use crate::api::{Function, function};
+use mlua::{Lua, Value, Variadic};
+use tracing::Level;
 
-/// Adds the functions to the module.
-pub(crate) fn add_to(lua: &Lua, kumo: &Table) -> mlua::Result<()> {
-    type Arguments = Variadic<Value>;
-    kumo.set(
+/// The functions.
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function!(
+        "kumo",
         "log_error",
-        lua.create_function(|l, a: Arguments| line(l, &a).map(|t| tracing::error!(target: "lua", "{t}")))?,
-    )?;
-    kumo.set(
+        "(...)",
+        "A line in the diagnostic log at the level error: where it was written, then the arguments.",
+        Test("crates/lua/tests/scripts/registration.rs::log_lines_name_their_place"),
+        |lua, words: Words| write(lua, Level::ERROR, &words)
+    ),
+    function!(
+        "kumo",
         "log_warn",
-        lua.create_function(|l, a: Arguments| line(l, &a).map(|t| tracing::warn!(target: "lua", "{t}")))?,
-    )?;
-    kumo.set(
+        "(...)",
+        "A line in the diagnostic log at the level warn: where it was written, then the arguments.",
+        Test("crates/lua/tests/scripts/registration.rs::log_lines_name_their_place"),
+        |lua, words: Words| write(lua, Level::WARN, &words)
+    ),
+    function!(
+        "kumo",
         "log_info",
-        lua.create_function(|l, a: Arguments| line(l, &a).map(|t| tracing::info!(target: "lua", "{t}")))?,
-    )?;
-    let debug =
-        lua.create_function(|l, a: Arguments| match tracing::enabled!(target: "lua", tracing::Level::DEBUG) {
-            true => line(l, &a).map(|t| tracing::debug!(target: "lua", "{t}")),
-            false => Ok(()),
-        })?;
-    kumo.set("log_debug", debug)
+        "(...)",
+        "A line in the diagnostic log at the level info: where it was written, then the arguments.",
+        Test("crates/lua/tests/scripts/registration.rs::log_lines_name_their_place"),
+        |lua, words: Words| write(lua, Level::INFO, &words)
+    ),
+    function!(
+        "kumo",
+        "log_debug",
+        "(...)",
+        "A line in the diagnostic log at the level debug: where it was written, then the arguments.",
+        Test("crates/lua/tests/scripts/registration.rs::log_lines_name_their_place"),
+        |lua, words: Words| write(lua, Level::DEBUG, &words)
+    ),
+];
+
+type Words = Variadic<Value>;
+
+fn write(lua: &Lua, level: Level, words: &Words) -> mlua::Result<()> {
+    match level {
+        Level::ERROR => tracing::error!(target: "lua", "{}", line(lua, words)?),
+        Level::WARN => tracing::warn!(target: "lua", "{}", line(lua, words)?),
+        Level::INFO => tracing::info!(target: "lua", "{}", line(lua, words)?),
+        // Nobody pays for lines that nobody sees.
+        _ if tracing::enabled!(target: "lua", Level::DEBUG) => tracing::debug!(target: "lua", "{}", line(lua, words)?),
+        _ => {}
+    }
+    Ok(())
 }
 
 /// `file:line` of the script line that called the running function.
-pub(super) fn place(lua: &Lua) -> Option<String> {
-    lua.inspect_stack(1, |frame| {
+fn place(lua: &Lua) -> Option<String> {
+    place_at(lua, 1)?
+}
+
+/// The same of a caller further up; `None` when there is none, and in it when it is no line of a script.
+pub(super) fn place_at(lua: &Lua, level: usize) -> Option<Option<String>> {
+    lua.inspect_stack(level, |frame| {
         let source = frame.source();
         Some(format!("{}:{}", source.short_src.as_deref()?, frame.current_line()?))
-    })?
+    })
 }
 
 fn line(lua: &Lua, arguments: &[Value]) -> mlua::Result<String> {

@@ -4,44 +4,87 @@
 //! would take them at once). A getter tells what holds: what the script set, else the
 //! environment and the system, else what follows from the limit above.
 
+use crate::api::Proof::Test;
+use crate::api::{Function, function};
 use crate::context::Host;
 use crate::modules::tuning::count;
 use config::MemoryLimits;
-use mlua::{Lua, Table, Value};
+use mlua::{Lua, Value};
 
-/// One of the three limits.
-struct Limit {
-    setter: &'static str,
-    getter: &'static str,
-    field: fn(&mut MemoryLimits) -> &mut Option<u64>,
-}
-
-const LIMITS: [Limit; 3] = [
-    Limit { setter: "set_memory_hard_limit", getter: "get_memory_hard_limit", field: |limits| &mut limits.hard },
-    Limit { setter: "set_memory_soft_limit", getter: "get_memory_soft_limit", field: |limits| &mut limits.soft },
-    Limit { setter: "set_memory_low_thresh", getter: "get_memory_low_thresh", field: |limits| &mut limits.low },
+/// The functions.
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function!(
+        "kumo",
+        "set_memory_hard_limit",
+        "(octets)",
+        "The memory that is never to be exceeded; mail is refused near it.",
+        Test("crates/lua/tests/scripts/memory.rs::limits_set_before_or_in_init_are_what_is_started_with"),
+        |lua, octets: Value| set(lua, &octets, |limits| &mut limits.hard)
+    ),
+    function!(
+        "kumo",
+        "get_memory_hard_limit",
+        "() -> octets or nil",
+        "The memory that is never to be exceeded; mail is refused near it: what the script set, else what follows from system and environment.",
+        Test("crates/lua/tests/scripts/memory.rs::getters_tell_what_holds"),
+        |lua, ()| get(lua, |limits| limits.hard)
+    ),
+    function!(
+        "kumo",
+        "set_memory_soft_limit",
+        "(octets)",
+        "The memory above which no new mail is taken.",
+        Test("crates/lua/tests/scripts/memory.rs::limits_set_before_or_in_init_are_what_is_started_with"),
+        |lua, octets: Value| set(lua, &octets, |limits| &mut limits.soft)
+    ),
+    function!(
+        "kumo",
+        "get_memory_soft_limit",
+        "() -> octets or nil",
+        "The memory above which no new mail is taken: what the script set, else what follows from system and environment.",
+        Test("crates/lua/tests/scripts/memory.rs::getters_tell_what_holds"),
+        |lua, ()| get(lua, |limits| limits.soft)
+    ),
+    function!(
+        "kumo",
+        "set_memory_low_thresh",
+        "(octets)",
+        "The memory above which content of waiting messages leaves memory.",
+        Test("crates/lua/tests/scripts/memory.rs::limits_set_before_or_in_init_are_what_is_started_with"),
+        |lua, octets: Value| set(lua, &octets, |limits| &mut limits.low)
+    ),
+    function!(
+        "kumo",
+        "get_memory_low_thresh",
+        "() -> octets or nil",
+        "The memory above which content of waiting messages leaves memory: what the script set, else what follows from system and environment.",
+        Test("crates/lua/tests/scripts/memory.rs::getters_tell_what_holds"),
+        |lua, ()| get(lua, |limits| limits.low)
+    ),
+    function!(
+        "kumo",
+        "suspend_delivery_when_spool_unhealthy",
+        "(enabled = true)",
+        "In `init`: deliveries wait while the spool fails.",
+        Test(
+            "crates/lua/tests/scripts/memory.rs::delivery_is_suspended_when_the_spool_is_unhealthy_unless_the_script_says_otherwise"
+        ),
+        suspend_delivery
+    ),
 ];
 
-/// Adds the functions to the `kumo` module.
-pub(crate) fn add_to(lua: &Lua, kumo: &Table) -> mlua::Result<()> {
-    for Limit { setter, getter, field } in LIMITS {
-        let set = move |lua: &Lua, octets: Value| {
-            let octets =
-                count(&octets, 1, i64::MAX).map_err(|e| mlua::Error::runtime(format!("kumo.{setter}: {e}")))?;
-            if let Some(mut host) = lua.app_data_mut::<Host>() {
-                *field(&mut host.memory) = Some(octets);
-            }
-            Ok(())
-        };
-        let get = move |lua: &Lua, ()| {
-            let limits = lua.app_data_ref::<Host>().map(|host| host.memory.or(host.memory_found).in_force());
-            let octets = limits.and_then(|mut limits| *field(&mut limits));
-            Ok(octets.map(|octets| i64::try_from(octets).unwrap_or(i64::MAX)))
-        };
-        kumo.set(setter, lua.create_function(set)?)?;
-        kumo.set(getter, lua.create_function(get)?)?;
+fn set(lua: &Lua, octets: &Value, field: fn(&mut MemoryLimits) -> &mut Option<u64>) -> mlua::Result<()> {
+    let octets = count(octets, 1, i64::MAX).map_err(mlua::Error::runtime)?;
+    if let Some(mut host) = lua.app_data_mut::<Host>() {
+        *field(&mut host.memory) = Some(octets);
     }
-    kumo.set("suspend_delivery_when_spool_unhealthy", lua.create_function(suspend_delivery)?)
+    Ok(())
+}
+
+fn get(lua: &Lua, field: fn(&MemoryLimits) -> Option<u64>) -> mlua::Result<Option<i64>> {
+    let limits = lua.app_data_ref::<Host>().map(|host| host.memory.or(host.memory_found).in_force());
+    let octets = limits.and_then(|limits| field(&limits));
+    Ok(octets.map(|octets| i64::try_from(octets).unwrap_or(i64::MAX)))
 }
 
 /// `enabled` is true when nothing is said, as in KumoMTA.

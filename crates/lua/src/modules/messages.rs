@@ -2,6 +2,8 @@
 //!
 //! They exist while the program serves: before, there is nobody to give them an identity or to take them.
 
+use crate::api::Proof::Test;
+use crate::api::{Function, function};
 use crate::context::{Host, Surroundings};
 use crate::convert;
 use crate::types::address::LuaAddress;
@@ -12,7 +14,7 @@ use clock::WallTime;
 use config::{EnclosedMessage, NonDeliveryReport};
 use message::{Draft, Envelope, Meta, TlsDemand};
 use mime::{Enclosed, Typed};
-use mlua::{BString, Lua, Table, UserDataRefMut, Value};
+use mlua::{BString, Lua, UserDataRefMut, Value};
 use policy::Program;
 use record::LogRecord;
 use smtp_wire::command::Notify;
@@ -20,12 +22,34 @@ use smtp_wire::{Body, Mailbox, ReversePath};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Adds the functions to `kumo`.
-pub(crate) fn add_to(lua: &Lua, kumo: &Table) -> mlua::Result<()> {
-    kumo.set("make_message", lua.create_function(make)?)?;
-    kumo.set("generate_rfc3464_message", lua.create_function(generate)?)?;
-    kumo.set("inject_message", lua.create_async_function(inject)?)
-}
+/// The functions.
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function!(
+        "kumo",
+        "make_message",
+        "(sender, recipient, content) -> Message",
+        "A message of the script, with a fresh id, in memory only. The recipient may be a list.",
+        Test("crates/lua/tests/scripts/messages.rs::a_message_that_a_script_makes_is_injected_with_all_it_has"),
+        make
+    ),
+    function!(
+        "kumo",
+        "generate_rfc3464_message",
+        "(params, original or nil, log_record) -> Message or nil",
+        "A report of non-delivery to the sender of a log record; nil when there is none to be sent. Params are those of `generate_rfc3464_message`.",
+        Test("crates/lua/tests/scripts/messages.rs::reports_are_made_of_what_is_to_be_reported"),
+        generate
+    ),
+    function!(
+        waits
+        "kumo",
+        "inject_message",
+        "(msg, deferred_spool = false)",
+        "Hands a message the script made to the program, which has it on disk when this returns, or in memory only with `deferred_spool`.",
+        Test("crates/lua/tests/scripts/messages.rs::a_message_that_a_script_makes_is_injected_with_all_it_has"),
+        inject
+    ),
+];
 
 fn make(lua: &Lua, (sender, recipient, content): (Value, Value, BString)) -> mlua::Result<LuaMessage> {
     let sender = ReversePath(LuaAddress::read(MAKE, &sender)?.0);

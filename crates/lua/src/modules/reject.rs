@@ -1,14 +1,30 @@
 //! `kumo.reject` and `kumo.disconnect`: the operator's no, raised as an error of its own type.
 
+use crate::api::Proof::Test;
+use crate::api::{Function, function};
 use crate::error::Rejection;
-use mlua::{Lua, Table};
+use mlua::Lua;
 use policy::Disconnect;
 
-/// Adds both functions to the module.
-pub(crate) fn add_to(lua: &Lua, kumo: &Table) -> mlua::Result<()> {
-    kumo.set("reject", lua.create_function(|_, (code, text)| raise("kumo.reject", code, text, Disconnect::If421))?)?;
-    kumo.set("disconnect", lua.create_function(disconnect)?)
-}
+/// The functions.
+pub(crate) const FUNCTIONS: &[Function] = &[
+    function!(
+        "kumo",
+        "reject",
+        "(code, message)",
+        "Ends the handler with this reply, 400 to 599; the connection closes if the code is 421. It can be caught with `pcall`, and raised again.",
+        Test("crates/lua/tests/scripts/answers.rs::rejections"),
+        |_, (code, text)| raise("kumo.reject", code, text, Disconnect::If421)
+    ),
+    function!(
+        "kumo",
+        "disconnect",
+        "(code, message, mode = 'ForceDisconnect')",
+        "As `reject`; the connection closes, `FollowWith421` after a 421 of its own, `If421` only if the code is 421.",
+        Test("crates/lua/tests/scripts/answers.rs::rejections"),
+        disconnect
+    ),
+];
 
 fn disconnect(_: &Lua, (code, text, mode): (i64, String, Option<String>)) -> mlua::Result<()> {
     let mode = match mode.as_deref() {

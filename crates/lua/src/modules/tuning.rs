@@ -5,8 +5,10 @@
 //! `pre_init`, so they are taken, their arguments checked, and nothing is done. The table of
 //! those is the truth that docs/compat.md repeats.
 
+use crate::api::Proof::{Example, Test};
+use crate::api::{Function, call, function, made};
 use crate::context::Host;
-use mlua::{Lua, Table, Value};
+use mlua::{Lua, Value};
 use std::time::Duration;
 
 /// What an accepted function takes.
@@ -26,74 +28,87 @@ enum Takes {
     CacheAndCount,
 }
 
-/// A function that is taken and does nothing.
-struct Accepted {
-    name: &'static str,
-    takes: Takes,
-    /// Why there is nothing to do.
-    why: &'static str,
+/// A function that is taken, its arguments checked, and does nothing.
+macro_rules! accepted {
+    ($module:literal, $name:literal, $signature:literal, $takes:expr, $why:expr) => {
+        Function {
+            name: $name,
+            signature: $signature,
+            doc: $why,
+            proof: Test("crates/lua/tests/scripts/options.rs::tuning_functions_check_their_arguments"),
+            make: |lua, name| {
+                let body = move |_: &Lua, (first, second): (Value, Value)| {
+                    $takes.check(&first, &second).map_err(mlua::Error::runtime)?;
+                    tracing::debug!(target: "lua", "{name}: nothing to do: {}", $why);
+                    Ok(())
+                };
+                made(lua, Box::new(move |lua, given| call(lua, name, given, body)))
+            },
+            full_name: concat!($module, ".", $name),
+        }
+    };
 }
 
 /// Of `kumo`.
-const ACCEPTED: [Accepted; 13] = [
-    Accepted { name: "set_smtpsrv_threads", takes: Takes::Count, why: ONE_RUNTIME },
-    Accepted { name: "set_httpinject_threads", takes: Takes::Count, why: ONE_RUNTIME },
-    Accepted { name: "set_qmaint_threads", takes: Takes::Count, why: ONE_RUNTIME },
-    Accepted { name: "set_ready_qmaint_threads", takes: Takes::Count, why: ONE_RUNTIME },
-    Accepted { name: "set_readyq_threads", takes: Takes::Count, why: ONE_RUNTIME },
-    Accepted { name: "set_spoolin_threads", takes: Takes::Count, why: ONE_RUNTIME },
-    Accepted { name: "set_logging_threads", takes: Takes::Count, why: ONE_RUNTIME },
-    Accepted { name: "set_lruttl_cache_capacity", takes: Takes::CacheAndCount, why: "every cache has its own bound" },
-    Accepted { name: "set_lua_gc_on_put", takes: Takes::Percent, why: "the collector runs as memory is allocated" },
-    Accepted { name: "set_timeq_spawn_reinsertion", takes: Takes::Flag, why: "deprecated; KumoMTA ignores it too" },
-    Accepted { name: "enable_memory_callstack_tracking", takes: Takes::Flag, why: "there is no such tracking" },
-    Accepted { name: "set_diagnostic_log_filter", takes: Takes::Text, why: "KUMOD_LOG alone sets the filter" },
-    Accepted { name: "set_config_monitor_globs", takes: Takes::Texts, why: "files are not watched; bump_config_epoch" },
+pub(crate) const FUNCTIONS: &[Function] = &[
+    accepted!("kumo", "set_smtpsrv_threads", "(n)", Takes::Count, ONE_RUNTIME),
+    accepted!("kumo", "set_httpinject_threads", "(n)", Takes::Count, ONE_RUNTIME),
+    accepted!("kumo", "set_qmaint_threads", "(n)", Takes::Count, ONE_RUNTIME),
+    accepted!("kumo", "set_ready_qmaint_threads", "(n)", Takes::Count, ONE_RUNTIME),
+    accepted!("kumo", "set_readyq_threads", "(n)", Takes::Count, ONE_RUNTIME),
+    accepted!("kumo", "set_spoolin_threads", "(n)", Takes::Count, ONE_RUNTIME),
+    accepted!("kumo", "set_logging_threads", "(n)", Takes::Count, ONE_RUNTIME),
+    accepted!("kumo", "set_lruttl_cache_capacity", "(name, n)", Takes::CacheAndCount, "every cache has its own bound"),
+    accepted!("kumo", "set_lua_gc_on_put", "(percent)", Takes::Percent, "the collector runs as memory is allocated"),
+    accepted!("kumo", "set_timeq_spawn_reinsertion", "(boolean)", Takes::Flag, "deprecated; KumoMTA ignores it too"),
+    accepted!("kumo", "enable_memory_callstack_tracking", "(boolean)", Takes::Flag, "there is no such tracking"),
+    accepted!("kumo", "set_diagnostic_log_filter", "(text)", Takes::Text, "KUMOD_LOG alone sets the filter"),
+    accepted!("kumo", "set_config_monitor_globs", "(list)", Takes::Texts, "files are not watched; bump_config_epoch"),
+    function!(
+        "kumo",
+        "set_max_lua_context_use_count",
+        "(n)",
+        "Events a Lua state serves before it is retired; 1024 by default.",
+        Test("crates/lua/tests/scripts/limits.rs::states_are_retired_by_use"),
+        |lua, n: Value| limit(lua, &n, |host, n| host.limits.uses_max = u32::try_from(n).unwrap_or(u32::MAX))
+    ),
+    function!(
+        "kumo",
+        "set_max_lua_context_age",
+        "(seconds)",
+        "Age at which a Lua state is retired; 300 s by default.",
+        Test("crates/lua/tests/scripts/limits.rs::states_are_retired_by_use"),
+        |lua, n: Value| limit(lua, &n, |host, n| host.limits.age_max = Duration::from_secs(n))
+    ),
+    function!(
+        "kumo",
+        "set_max_spare_lua_contexts",
+        "(n)",
+        "Lua states that are kept for later; 8192 by default.",
+        Test("crates/lua/tests/scripts/limits.rs::states_are_retired_by_use"),
+        |lua, n: Value| limit(lua, &n, |host, n| host.limits.spare_max = usize::try_from(n).unwrap_or(usize::MAX))
+    ),
+    function!(
+        "kumo",
+        "available_parallelism",
+        "() -> integer",
+        "Processors this process may use, or what `KUMO_AVAILABLE_PARALLELISM` says.",
+        Example("assert(kumo.available_parallelism() >= 1)"),
+        |_, ()| Ok(available_parallelism())
+    ),
 ];
 
 /// Of `kumo.dkim`.
-const ACCEPTED_DKIM: [Accepted; 1] = [Accepted { name: "set_signing_threads", takes: Takes::Count, why: ONE_RUNTIME }];
+pub(crate) const DKIM_FUNCTIONS: &[Function] =
+    &[accepted!("kumo.dkim", "set_signing_threads", "(n)", Takes::Count, ONE_RUNTIME)];
 
-/// Adds the functions to the `kumo` module.
-pub(crate) fn add_to(lua: &Lua, kumo: &Table) -> mlua::Result<()> {
-    add_accepted(lua, kumo, "kumo", &ACCEPTED)?;
-    limit(lua, kumo, "set_max_lua_context_use_count", |host, n| {
-        host.limits.uses_max = u32::try_from(n).unwrap_or(u32::MAX)
-    })?;
-    limit(lua, kumo, "set_max_lua_context_age", |host, n| host.limits.age_max = Duration::from_secs(n))?;
-    limit(lua, kumo, "set_max_spare_lua_contexts", |host, n| {
-        host.limits.spare_max = usize::try_from(n).unwrap_or(usize::MAX)
-    })?;
-    kumo.set("available_parallelism", lua.create_function(|_, ()| Ok(available_parallelism()))?)
-}
-
-/// Adds the functions to the `kumo.dkim` module.
-pub(crate) fn add_to_dkim(lua: &Lua, dkim: &Table) -> mlua::Result<()> {
-    add_accepted(lua, dkim, "kumo.dkim", &ACCEPTED_DKIM)
-}
-
-fn add_accepted(lua: &Lua, module: &Table, prefix: &'static str, table: &'static [Accepted]) -> mlua::Result<()> {
-    for Accepted { name, takes, why } in table {
-        let function = move |_: &Lua, (first, second): (Value, Value)| {
-            takes.check(&first, &second).map_err(|e| mlua::Error::runtime(format!("{prefix}.{name}: {e}")))?;
-            tracing::debug!(target: "lua", "{prefix}.{name}: nothing to do: {why}");
-            Ok(())
-        };
-        module.set(*name, lua.create_function(function)?)?;
+/// Sets one limit of the pool.
+fn limit(lua: &Lua, value: &Value, set: fn(&mut Host, u64)) -> mlua::Result<()> {
+    let count = count(value, 1, i64::MAX).map_err(mlua::Error::runtime)?;
+    if let Some(mut host) = lua.app_data_mut::<Host>() {
+        set(&mut host, count);
     }
     Ok(())
-}
-
-/// A function that sets one limit of the pool.
-fn limit(lua: &Lua, kumo: &Table, name: &'static str, set: fn(&mut Host, u64)) -> mlua::Result<()> {
-    let function = move |lua: &Lua, value: Value| {
-        let count = count(&value, 1, i64::MAX).map_err(|e| mlua::Error::runtime(format!("kumo.{name}: {e}")))?;
-        if let Some(mut host) = lua.app_data_mut::<Host>() {
-            set(&mut host, count);
-        }
-        Ok(())
-    };
-    kumo.set(name, lua.create_function(function)?)
 }
 
 impl Takes {
@@ -151,6 +166,7 @@ pub fn available_parallelism() -> usize {
 /// More than any machine has.
 const CORES_MAX: usize = 4096;
 
+/// Why thread pools have nothing to set.
 const ONE_RUNTIME: &str = "one runtime with a thread per processor does all work";
 
 /// KumoMTA's caches that have a name.

@@ -3,21 +3,58 @@
 //! They change the message's metadata; whoever lent it does the rest. What steered its queue before is kept under
 //! `xfer_queue_info`.
 
+use crate::api::Proof::{Example, Test};
+use crate::api::{Function, Module, function};
 use crate::types::message::LuaMessage;
-use mlua::{Lua, Table, UserDataRefMut, Value};
+use mlua::{Lua, UserDataRefMut, Value};
 use queue::xfer::{self, Saved};
 
 type Message = UserDataRefMut<LuaMessage>;
 
-/// The module table.
-pub(crate) fn create(lua: &Lua) -> mlua::Result<Table> {
-    let table = lua.create_table()?;
-    table.set("xfer", lua.create_function(send)?)?;
-    table.set("xfer_in_requeue", lua.create_function(send_in_requeue)?)?;
-    table.set("cancel_xfer", lua.create_function(cancel)?)?;
-    table.set("get_xfer_target", lua.create_function(target)?)?;
-    Ok(table)
-}
+/// The module.
+pub(crate) const XFER: Module = Module {
+    name: "kumo.xfer",
+    doc: "Messages handed to another node, and brought back. What steered a message's queue before is kept with it.",
+    functions: &[FUNCTIONS],
+    types: &[],
+};
+
+const FUNCTIONS: &[Function] = &[
+    function!(
+        "kumo.xfer",
+        "xfer",
+        "(msg, target_url, reason or nil)",
+        "Has the message go to the node at that URL. With a reason there is an AdminRebind record.",
+        Test("testing/e2e/tests/xfer.rs::policy_sends_mail_to_another_node_and_takes_it_back"),
+        send
+    ),
+    function!(
+        "kumo.xfer",
+        "xfer_in_requeue",
+        "(msg, target_url, insert_context, increment_attempts, delay, reason or nil)",
+        "As `xfer`, in a handler of `requeue_message`, whose arguments are handed through.",
+        Test("testing/e2e/tests/xfer.rs::policy_sends_mail_to_another_node_and_takes_it_back"),
+        send_in_requeue
+    ),
+    function!(
+        "kumo.xfer",
+        "cancel_xfer",
+        "(msg, reason or nil)",
+        "Brings a message back into the queue it had; an error once the other node has it.",
+        Test("testing/e2e/tests/xfer.rs::policy_sends_mail_to_another_node_and_takes_it_back"),
+        cancel
+    ),
+    function!(
+        "kumo.xfer",
+        "get_xfer_target",
+        "(msg) -> URL or nil",
+        "The node the message is on its way to.",
+        Example(
+            "assert(kumo.xfer.get_xfer_target(msg) == nil) kumo.xfer.xfer(msg, 'http://node2.test:8000') assert(kumo.xfer.get_xfer_target(msg) == 'http://node2.test:8000')"
+        ),
+        target
+    ),
+];
 
 fn send(_: &Lua, (mut message, to, reason): (Message, String, Option<String>)) -> mlua::Result<()> {
     send_off(&mut message, "kumo.xfer.xfer", &to, reason.as_deref())

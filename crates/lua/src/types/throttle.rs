@@ -2,11 +2,12 @@
 //!
 //! Every method but `explain` is one hit or more. A handler that was called synchronously takes the answer at once; the
 //! first that would sleep there holds its thread, lends it out meanwhile where the runtime can, and makes the policy call
-//! handlers so that they can wait from then on.
+//! handlers of that event so that they can wait from then on.
 
 use crate::context::Host;
 use crate::guard;
 use crate::types::message::{LuaMessage, now};
+use crate::waiting::will_wait;
 use clock::WallTime;
 use config::ThrottleSpec;
 use mlua::{Lua, Table, UserData, UserDataMethods, UserDataRef, UserDataRefMut};
@@ -68,8 +69,7 @@ impl UserData for LuaThrottle {
             },
         );
         methods.add_async_method("sleep_if_throttled", |lua, this, ()| async move {
-            let throttles = throttles(&lua)?.0;
-            throttles.will_be_waited_for();
+            will_wait(&lua);
             let mut slept = false;
             while let Some(wait) = hit(&lua, &this).await?.retry_after {
                 slept = true;
@@ -84,7 +84,7 @@ impl UserData for LuaThrottle {
 pub(crate) async fn sleep_seconds(lua: Lua, seconds: f64) -> mlua::Result<()> {
     let wrong = |_| mlua::Error::runtime(format!("kumo.sleep: {seconds}: expected a number of seconds, 0 or more"));
     let wait = Duration::try_from_secs_f64(seconds).map_err(wrong)?;
-    throttles(&lua)?.0.will_be_waited_for();
+    will_wait(&lua);
     sleep(&lua, wait).await
 }
 

@@ -1,15 +1,23 @@
 //! A span of time as scripts see it (KumoMTA's TimeDelta).
 
+use jiff::SignedDuration;
 use mlua::{FromLua, Lua, MetaMethod, UserData, UserDataFields, UserDataMethods, Value};
 use std::time::Duration;
 
 /// The userdata: read-only fields, `==`, `+`, `-`, and a text such as `20m`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct LuaTimeDelta(pub Duration);
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub(crate) struct LuaTimeDelta(pub SignedDuration);
+
+impl From<Duration> for LuaTimeDelta {
+    fn from(span: Duration) -> LuaTimeDelta {
+        LuaTimeDelta(SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX))
+    }
+}
 
 impl LuaTimeDelta {
     fn human(self) -> String {
-        config::Duration::from(self.0).to_string()
+        let sign = if self.0.is_negative() { "-" } else { "" };
+        format!("{sign}{}", config::Duration::from(self.0.unsigned_abs()))
     }
 }
 
@@ -25,6 +33,8 @@ impl UserData for LuaTimeDelta {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_meta_method(MetaMethod::ToString, |_, this, ()| Ok(this.human()));
         methods.add_meta_method(MetaMethod::Eq, |_, this, other: LuaTimeDelta| Ok(*this == other));
+        methods.add_meta_method(MetaMethod::Lt, |_, this, other: LuaTimeDelta| Ok(*this < other));
+        methods.add_meta_method(MetaMethod::Le, |_, this, other: LuaTimeDelta| Ok(*this <= other));
         methods.add_meta_method(MetaMethod::Add, |_, this, other: LuaTimeDelta| {
             Ok(LuaTimeDelta(this.0.saturating_add(other.0)))
         });

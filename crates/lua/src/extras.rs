@@ -1,0 +1,34 @@
+//! The helpers under `policy-extras`, carried in the program.
+//!
+//! They are the last place where `require` looks: a file that `package.path` leads to comes first, so that an operator's own
+//! copy, or KumoMTA's, is the one that is used.
+
+use mlua::chunk::ChunkMode;
+use mlua::{Lua, Table, Value};
+
+/// Name and text of each.
+const HELPERS: &[(&str, &str)] = &[
+    ("policy-extras.dkim_sign", include_str!("../../../share/policy-extras/dkim_sign.lua")),
+    ("policy-extras.listener_domains", include_str!("../../../share/policy-extras/listener_domains.lua")),
+    ("policy-extras.policy_utils", include_str!("../../../share/policy-extras/policy_utils.lua")),
+    ("policy-extras.problems", include_str!("../../../share/policy-extras/problems.lua")),
+    ("policy-extras.queue", include_str!("../../../share/policy-extras/queue.lua")),
+    ("policy-extras.shaping", include_str!("../../../share/policy-extras/shaping.lua")),
+    ("policy-extras.sources", include_str!("../../../share/policy-extras/sources.lua")),
+];
+
+/// Has `require` look here when it found nothing elsewhere.
+pub(crate) fn add_searcher(lua: &Lua, package: &Table) -> mlua::Result<()> {
+    let searchers: Table = package.get("searchers")?;
+    searchers.push(lua.create_function(search)?)
+}
+
+fn search(lua: &Lua, name: String) -> mlua::Result<Value> {
+    match HELPERS.iter().find(|(helper, _)| *helper == name) {
+        Some((helper, text)) => {
+            let chunk = lua.load(*text).set_name(format!("={helper}")).set_mode(ChunkMode::Text);
+            chunk.into_function().map(Value::Function)
+        }
+        None => Ok(Value::String(lua.create_string(format!("no helper '{name}' in the program"))?)),
+    }
+}

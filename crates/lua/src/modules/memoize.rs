@@ -1,0 +1,141 @@
+//! `kumo.memoize`: a function whose results are kept for a time, for all states.
+//!
+//! A result that is there costs one look-up; what is not there is computed once, while others wait. Scripts cannot tell where
+//! a result came from: also the first one comes out of the cache.
+
+use crate::commons::Commons;
+use crate::context::Host;
+use crate::convert;
+use crate::guard;
+use crate::memos::{Duty, Found, Memo};
+use crate::stored::Stored;
+use config::MemoizeOptions;
+use mlua::{Function, Lua, MultiValue, Value};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+/// `kumo.memoize(fn, options)`.
+pub(crate) fn memoize(lua: &Lua, (function, options): (Function, Value)) -> mlua::Result<Function> {
+    let options: MemoizeOptions = convert::options("kumo.memoize", &options)?;
+    let commons = commons(lua)?;
+    let memo = commons.memos.declare(options).map_err(mlua::Error::runtime)?;
+    let (look_in, look_of) = (memo.clone(), commons.clone());
+    let look = lua.create_function(move |lua, arguments: MultiValue| {
+        let key = key(lua, &arguments)?;
+        match look_in.get(&key, look_of.epoch.load(Ordering::Acquire)) {
+            Some(value) => Ok((true, value.give(lua)?)),
+            None => Ok((false, Value::Nil)),
+        }
+    })?;
+    let populate = lua.create_async_function(move |lua, arguments: MultiValue| {
+        let (memo, commons, function) = (memo.clone(), commons.clone(), function.clone());
+        async move { populate(&lua, &memo, &commons, &function, arguments).await }
+    })?;
+    // Only what is missing goes the way on which one may wait, which costs more than the look-up itself.
+    lua.load(
+        "local look, populate = ... \
+         return function(...) local there, value = look(...) if there then return value end return populate(...) end",
+    )
+    .set_name("=kumo.memoize")
+    .call((look, populate))
+}
+
+async fn populate(
+    lua: &Lua,
+    memo: &Memo,
+    commons: &Commons,
+    function: &Function,
+    arguments: MultiValue,
+) -> mlua::Result<Value> {
+    let key = key(lua, &arguments)?;
+    let epoch = commons.epoch.load(Ordering::Acquire);
+    let attempts = if memo.options.retry_on_populate_timeout { ATTEMPTS_MAX } else { 1 };
+    let mut found = memo.ask(&key, epoch);
+    for _ in 0..attempts {
+        if matches!(found, Found::NotYet) {
+            found = wait(lua, memo, &key).await?;
+        }
+    }
+    match found {
+        Found::Value(value) => value.give(lua),
+        Found::Missing(duty) => compute(lua, memo, duty, epoch, function, arguments).await,
+        Found::NotYet => Err(mlua::Error::runtime(format!(
+            "kumo.memoize `{}`: nothing was computed within {:?} by the one who does",
+            memo.options.name,
+            memo.options.wait_max()
+        ))),
+    }
+}
+
+async fn compute(
+    lua: &Lua,
+    memo: &Memo,
+    duty: Duty<'_>,
+    epoch: u64,
+    function: &Function,
+    arguments: MultiValue,
+) -> mlua::Result<Value> {
+    let mut results: MultiValue = function.call_async(arguments).await?;
+    let value = match results.len() {
+        0 => Stored::Nil,
+        1 => stored(memo, &results.pop_front().unwrap_or(Value::Nil))?,
+        _ => stored(memo, &Value::Table(lua.create_sequence_from(results)?))?,
+    };
+    memo.keep(duty, value.clone(), epoch);
+    value.give(lua)
+}
+
+fn stored(memo: &Memo, value: &Value) -> mlua::Result<Stored> {
+    let named = |e| mlua::Error::runtime(format!("kumo.memoize `{}`: result: {e}", memo.options.name));
+    Stored::take(value).map_err(named)
+}
+
+/// Waits as this handler may.
+async fn wait<'a>(lua: &Lua, memo: &'a Memo, key: &[u8]) -> mlua::Result<Found<'a>> {
+    let may_wait = lua.app_data_ref::<Host>().is_some_and(|host| host.may_wait);
+    let found = match Handle::try_current() {
+        Ok(_) if may_wait => memo.wait(key).await,
+        Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
+            tokio::task::block_in_place(|| memo.wait_here(key))
+        }
+        _ => memo.wait_here(key),
+    };
+    guard::restart(lua);
+    Ok(found)
+}
+
+/// Arguments as octets that are equal when they are.
+fn key(lua: &Lua, arguments: &MultiValue) -> mlua::Result<Vec<u8>> {
+    let mut key = Vec::with_capacity(KEY_OCTETS);
+    for argument in arguments {
+        match argument {
+            Value::String(text) => {
+                let text = text.as_bytes();
+                key.push(b'"');
+                key.extend_from_slice(&(text.len() as u64).to_le_bytes());
+                key.extend_from_slice(&text);
+            }
+            Value::Integer(whole) => {
+                key.push(b'i');
+                key.extend_from_slice(&whole.to_le_bytes());
+            }
+            other => key.extend_from_slice(convert::to_json(lua, other)?.to_string().as_bytes()),
+        }
+        key.push(0);
+    }
+    // A nil at the end is an argument that is not there.
+    let end = key.strip_suffix(b"null\0").map_or(key.len(), <[u8]>::len);
+    key.truncate(end);
+    Ok(key)
+}
+
+pub(crate) fn commons(lua: &Lua) -> mlua::Result<Arc<Commons>> {
+    let commons = lua.app_data_ref::<Host>().map(|host| host.commons.clone());
+    commons.ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))
+}
+
+/// How often a wait for another's result is tried (KumoMTA behaviour).
+const ATTEMPTS_MAX: usize = 3;
+/// Of usual arguments.
+const KEY_OCTETS: usize = 64;

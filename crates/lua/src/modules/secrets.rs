@@ -1,0 +1,59 @@
+//! `kumo.secrets`: what a KeySource leads to.
+//!
+//! In: a KeySource. Out: its octets. Fails with the file or the event it names, never with what is in there.
+
+use crate::api::{Module, Proof::Example, function};
+use crate::context::Host;
+use crate::convert;
+use crate::files;
+use config::KeySource;
+use mlua::{Lua, LuaString, MultiValue, Value};
+
+/// The module.
+pub(crate) const SECRETS: Module = Module {
+    name: "kumo.secrets",
+    doc: "Passwords and keys from where they are kept.",
+    functions: &[&[function!(
+        waits
+        "kumo.secrets",
+        "load",
+        "(KeySource) -> string",
+        "The secret: the content of a file, of `key_data`, or what the handler of an event returns.",
+        Example(
+            "local f = io.open(folder .. '/secret', 'w') f:write('s3cret') f:close() \
+             assert(kumo.secrets.load(folder .. '/secret') == 's3cret' and kumo.secrets.load { key_data = 'x' } == 'x') \
+             assert(not pcall(kumo.secrets.load, folder .. '/none'))"
+        ),
+        |lua: Lua, source: Value| async move {
+            let octets = key_octets(&lua, &source).await?;
+            lua.create_string(octets)
+        }
+    )]],
+    types: &[],
+};
+
+/// The octets behind a KeySource as a script wrote it.
+pub(crate) async fn key_octets(lua: &Lua, source: &Value) -> mlua::Result<Vec<u8>> {
+    let source: KeySource = convert::options("KeySource", source)?;
+    load(lua, &source).await
+}
+
+/// The octets behind a KeySource.
+pub(crate) async fn load(lua: &Lua, source: &KeySource) -> mlua::Result<Vec<u8>> {
+    match source {
+        KeySource::File(path) => files::read(lua, path).await,
+        KeySource::Data(octets) => Ok(octets.clone()),
+        KeySource::Event { name, args } => {
+            let handlers = lua.app_data_ref::<Host>().map(|host| host.registry.handlers(name)).unwrap_or_default();
+            let handler = handlers.into_iter().next();
+            let handler =
+                handler.ok_or_else(|| mlua::Error::runtime(format!("event {name} has not been registered")))?;
+            let args = args.iter().map(|arg| convert::to_lua(lua, arg)).collect::<mlua::Result<MultiValue>>()?;
+            let secret: LuaString = handler.call_async(args).await?;
+            Ok(secret.as_bytes().to_vec())
+        }
+        KeySource::Vault { mount, path, .. } => {
+            Err(mlua::Error::runtime(format!("{mount}/{path}: secrets of Vault are not read yet")))
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! `kumo.shaping`: shaping files, put together and asked.
+//!
+//! In: names of files, and what to make of what is wrong with them. Out: a [`LuaShaping`]. DNS is asked for the sites of the
+//! domains the files name. Fails with the file and the place in it; what is wrong with destinations is listed by severity.
+
+use crate::api::{Function, Member, Module, Proof::Test, Type, function};
+use crate::context::Host;
+use crate::convert;
+use crate::files;
+use crate::modules::json_comments::blanked;
+use crate::names::Names;
+use crate::types::shaping::LuaShaping;
+use crate::waiting::wait;
+use mlua::{Lua, Value};
+use net::dns::MxCache;
+use route::RoutingDomain;
+use shaping::{Assembly, Document, LoadOptions, Problem, Resolved, Severity};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+
+/// The module.
+pub(crate) const SHAPING: Module = Module {
+    name: "kumo.shaping",
+    doc: "What is allowed towards each destination, from shaping files.",
+    functions: &[FUNCTIONS],
+    types: &[TYPE],
+};
+
+const FUNCTIONS: &[Function] = &[function!(
+    waits
+    "kumo.shaping",
+    "load",
+    "(files, options or nil) -> Shaping",
+    "Reads shaping files, later ones over earlier ones, and asks DNS for the sites of the domains in them. Files whose names \
+     end in `.toml` are TOML, others JSON. Options say what is made of what is wrong, each `Ignore`, `Warn` or `Error`: \
+     `aliased_site`, `dns_fail`, `null_mx`, `provider_overlap`, `remote_load` (all `Ignore`), `local_load` (`Error`); \
+     `skip_remote = false`; `http_timeout = '5s'`. A file that cannot be read raises where its option says `Error`; a file \
+     whose content is wrong always does.",
+    Test("crates/lua/tests/scripts/shaping.rs::files_are_merged_and_wrong_ones_are_named"),
+    |lua: Lua, (files, options): (Vec<String>, Option<Value>)| load(lua, files, options)
+)];
+
+async fn load(lua: Lua, files: Vec<String>, options: Option<Value>) -> mlua::Result<LuaShaping> {
+    let options: LoadOptions = match options {
+        Some(options @ (Value::Table(_) | Value::UserData(_))) => convert::options("kumo.shaping.load", &options)?,
+        Some(Value::Nil) | None => LoadOptions::default(),
+        Some(other) => return Err(mlua::Error::runtime(format!("options: a {}: expected a table", other.type_name()))),
+    };
+    let mut documents = Vec::with_capacity(files.len());
+    let mut missing = Vec::new();
+    for file in files {
+        let is_remote = file.starts_with("http://") || file.starts_with("https://");
+        if is_remote && options.skip_remote {
+            continue;
+        }
+        let severity = if is_remote { options.remote_load } else { options.local_load };
+        match read(&lua, &file, is_remote).await {
+            Ok(text) => documents.push(Document::parse(&file, &text).map_err(mlua::Error::external)?),
+            Err(why) if severity == Severity::Error => return Err(why),
+            Err(why) => missing.push((severity, Problem::NotLoaded { file, what: why.to_string() })),
+        }
+    }
+    let mut assembly = Assembly::new(documents, options).map_err(mlua::Error::external)?;
+    missing.into_iter().for_each(|(severity, problem)| assembly.report(severity, problem));
+    let sites = sites(&lua, assembly.domains().map(str::to_owned).collect()).await?;
+    let unknown = || Resolved::Failed("it was not asked for".to_owned());
+    let shaping = assembly.build(&|domain| sites.get(domain).cloned().unwrap_or_else(unknown));
+    Ok(LuaShaping(Arc::new(shaping)))
+}
+
+/// The text of a file, of which JSON may have comments.
+async fn read(lua: &Lua, file: &str, is_remote: bool) -> mlua::Result<String> {
+    if is_remote {
+        return Err(mlua::Error::runtime(format!("{file}: files are not fetched over HTTP yet")));
+    }
+    let text = String::from_utf8(files::read(lua, file).await?);
+    let text = text.map_err(|e| mlua::Error::runtime(format!("{file}: {e}")))?;
+    Ok(if file.ends_with(".toml") { text } else { blanked(&text) })
+}
+
+/// The site of each domain. Before the program serves nobody is asked, and none is known.
+async fn sites(lua: &Lua, domains: Vec<String>) -> mlua::Result<HashMap<String, Resolved>> {
+    let names: Option<Arc<Names>> = lua.app_data_ref::<Host>().map(|host| host.names.clone());
+    let Some(cache) = names.as_deref().and_then(Names::get).map(|names| names.mail.clone()) else {
+        let early = |domain| (domain, Resolved::Failed("names are looked up while the program serves".to_owned()));
+        return Ok(domains.into_iter().map(early).collect());
+    };
+    if domains.is_empty() {
+        return Ok(HashMap::new());
+    }
+    wait(lua, "kumo.shaping.load", LOOKUPS_MAX, async move {
+        let mut asked = JoinSet::new();
+        for domain in domains {
+            let cache = cache.clone();
+            asked.spawn(async move { (site(&cache, &domain).await, domain) });
+        }
+        let mut sites = HashMap::new();
+        while let Some(answer) = asked.join_next().await {
+            if let Ok((site, domain)) = answer {
+                sites.insert(domain, site);
+            }
+        }
+        sites
+    })
+    .await
+}
+
+async fn site(cache: &MxCache, domain: &str) -> Resolved {
+    let parsed = match RoutingDomain::parse(domain) {
+        Ok(parsed) => parsed,
+        Err(error) => return Resolved::Failed(error.to_string()),
+    };
+    match cache.resolve_site(&parsed).await {
+        Ok(found) if found.is_null_mx() => Resolved::NullMx,
+        Ok(found) => Resolved::Site(found.site_name().to_owned()),
+        Err(error) => Resolved::Failed(error.to_string()),
+    }
+}
+
+/// Longest time that the look-ups of one call may take together.
+const LOOKUPS_MAX: Duration = Duration::from_secs(120);
+
+const TYPE: Type = Type {
+    name: "Shaping",
+    prefix: "shaping",
+    doc: "What `kumo.shaping.load` returns. It may be memoized.",
+    members: &[
+        Member {
+            name: "shaping:get_egress_path_config",
+            signature: "(domain, source, site_name) -> table",
+            doc: "The options of `kumo.make_egress_path` for this path; later ones win: default, providers, their sources, site, \
+                  domain, their sources.",
+            proof: Test("crates/lua/tests/scripts/shaping.rs::files_are_merged_and_wrong_ones_are_named"),
+        },
+        Member {
+            name: "shaping:get_errors",
+            signature: "() -> list",
+            doc: "What is wrong, of what the options call an `Error`.",
+            proof: Test("crates/lua/tests/scripts/shaping.rs::what_is_wrong_is_listed_by_severity"),
+        },
+        Member {
+            name: "shaping:get_warnings",
+            signature: "() -> list",
+            doc: "What is wrong, of what the options call `Warn`.",
+            proof: Test("crates/lua/tests/scripts/shaping.rs::what_is_wrong_is_listed_by_severity"),
+        },
+        Member {
+            name: "shaping:get_referenced_sources",
+            signature: "() -> table",
+            doc: "The sources that blocks of domains and sites name, each with a list of `domain:NAME` and `site:NAME`.",
+            proof: Test("crates/lua/tests/scripts/shaping.rs::files_are_merged_and_wrong_ones_are_named"),
+        },
+        Member {
+            name: "shaping:match_rules",
+            signature: "(log_record) -> list",
+            doc: "The automation rules that the response of a log record sets off.",
+            proof: Test("crates/lua/tests/scripts/shaping.rs::rules_are_found_by_the_response"),
+        },
+        Member {
+            name: "shaping:hash",
+            signature: "() -> string",
+            doc: "Another text when the content is another.",
+            proof: Test("crates/lua/tests/scripts/shaping.rs::files_are_merged_and_wrong_ones_are_named"),
+        },
+    ],
+};

@@ -1,0 +1,103 @@
+//! Queues of values between scripts, shared by all states by name (`kumo.mpsc`): many send, one receives.
+
+use crate::stored::Stored;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// All queues of a policy.
+#[derive(Default)]
+pub(crate) struct Channels(Mutex<HashMap<String, Arc<Channel>>>);
+
+impl Channels {
+    /// The queue of that name; the first call says how many values it holds.
+    ///
+    /// # Errors
+    /// There are too many queues.
+    pub fn define(&self, name: String, limit: Option<usize>) -> Result<Arc<Channel>, String> {
+        let mut by_name = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(channel) = by_name.get(&name) {
+            return Ok(channel.clone());
+        }
+        if by_name.len() >= CHANNELS_MAX {
+            return Err(format!("name `{name}`: one queue too many: expected at most {CHANNELS_MAX}"));
+        }
+        let (sender, receiver) = channel(limit.unwrap_or(VALUES_MAX).clamp(1, VALUES_MAX));
+        let made = Arc::new(Channel { sender: RwLock::new(Some(sender)), receiver: Mutex::new(Some(receiver)) });
+        by_name.insert(name, made.clone());
+        Ok(made)
+    }
+}
+
+/// One queue.
+pub(crate) struct Channel {
+    /// `None` once it was closed.
+    sender: RwLock<Option<Sender<Stored>>>,
+    /// `None` while somebody receives.
+    receiver: Mutex<Option<Receiver<Stored>>>,
+}
+
+/// The end where values come out, in the hands of one; it goes back when it is dropped, also with a handler that is given up.
+pub(crate) struct Turn {
+    channel: Arc<Channel>,
+    receiver: Option<Receiver<Stored>>,
+}
+
+impl Channel {
+    /// Where values go in; `None` once it was closed.
+    pub fn sender(&self) -> Option<Sender<Stored>> {
+        self.sender.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Nothing goes in any more; what is in there comes out.
+    pub fn close(&self) {
+        self.sender.write().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Where values come out, for one at a time.
+    ///
+    /// # Errors
+    /// Another one receives.
+    pub fn turn(self: &Arc<Self>) -> Result<Turn, &'static str> {
+        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let receiver = Some(receiver.ok_or("another one receives from this queue")?);
+        Ok(Turn { channel: self.clone(), receiver })
+    }
+}
+
+impl Turn {
+    /// The next value, waited for; `None` once the queue is closed and empty.
+    pub async fn next(&mut self) -> Option<Stored> {
+        self.receiver.as_mut()?.recv().await
+    }
+
+    /// Up to `limit` values, the first waited for.
+    pub async fn next_many(&mut self, limit: usize) -> Vec<Stored> {
+        let mut values = Vec::new();
+        if let Some(receiver) = self.receiver.as_mut() {
+            receiver.recv_many(&mut values, limit).await;
+        }
+        values
+    }
+
+    /// The next value, if there is one.
+    pub fn try_next(&mut self) -> Option<Stored> {
+        self.receiver.as_mut()?.try_recv().ok()
+    }
+
+    /// How many values are in there.
+    pub fn len(&self) -> usize {
+        self.receiver.as_ref().map_or(0, Receiver::len)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *self.channel.receiver.lock().unwrap_or_else(PoisonError::into_inner) = self.receiver.take();
+    }
+}
+
+/// Queues a policy may have.
+const CHANNELS_MAX: usize = 1024;
+/// Values a queue holds at most: one without a limit holds so many, since nothing here is without bound.
+const VALUES_MAX: usize = 1_000_000;

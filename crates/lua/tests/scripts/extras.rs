@@ -1,0 +1,339 @@
+//! The helpers under `policy-extras`: what they read, what they answer, and what they say of mistakes.
+
+use crate::support::{assert_has, draft_of, file};
+use config::{EgressPool, EgressSource, ListenerDomain, QueueConfig};
+use lua::{LoadError, LuaPolicy};
+use message::Draft;
+use policy::{ConnMeta, Policy, PolicyError, QueueParts};
+use std::future::Future;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// A policy of a few files, in a folder that it knows as `folder`.
+struct Site {
+    policy: LuaPolicy,
+    runtime: tokio::runtime::Runtime,
+    folder: TempDir,
+}
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().expect("scratch folder");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+    }
+    folder
+}
+
+fn script(folder: &Path, text: &str) -> String {
+    format!("local kumo = require 'kumo' local folder = [[{}]] {text}", folder.display())
+}
+
+impl Site {
+    fn new(files: &[(&str, &str)], text: &str) -> Site {
+        let folder = folder(files);
+        let (_own, path) = file(&script(folder.path(), text));
+        let (policy, _) = LuaPolicy::load(&path).unwrap_or_else(|e| panic!("{e}"));
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        Site { policy, runtime, folder }
+    }
+
+    fn ask<T>(&self, answer: impl Future<Output = Result<T, PolicyError>>) -> Result<T, String> {
+        self.runtime.block_on(answer).map_err(|e| e.to_string())
+    }
+
+    fn source(&self, name: &str) -> Result<EgressSource, String> {
+        self.ask(self.policy.get_egress_source(name.to_owned()))
+    }
+
+    fn pool(&self, name: &str) -> Result<EgressPool, String> {
+        self.ask(self.policy.get_egress_pool(name.to_owned()))
+    }
+
+    fn queue(&self, domain: &str, tenant: Option<&str>, campaign: Option<&str>) -> Result<QueueConfig, String> {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        let parts = QueueParts {
+            domain: domain.to_owned(),
+            tenant: owned(tenant),
+            campaign: owned(campaign),
+            routing_domain: None,
+        };
+        self.ask(self.policy.get_queue_config(parts))
+    }
+
+    fn domain(&self, name: &str, conn: &ConnMeta) -> Result<Option<ListenerDomain>, String> {
+        let listener = "127.0.0.1:25".parse().expect("an address");
+        self.ask(self.policy.get_listener_domain(name.to_owned(), listener, conn.clone()))
+    }
+
+    fn received(&self, header: &str, conn: &ConnMeta) -> Result<Draft, String> {
+        let draft = draft_of(format!("{header}\r\nbody\r\n").as_bytes());
+        self.ask(self.policy.smtp_server_message_received(draft, conn.clone()))
+    }
+}
+
+/// What `--validate` says of a policy of these files; `None` when it has nothing to say.
+fn judged(files: &[(&str, &str)], text: &str) -> Option<LoadError> {
+    let folder = folder(files);
+    let (_own, path) = file(&script(folder.path(), text));
+    LuaPolicy::validate(&path).err()
+}
+
+const SOURCES: &str = "[source.\"ip-1\"]\nehlo_domain = \"one.test\"\n[source.\"ip-2\"]\n\
+    [pool.\"p\".\"ip-1\"]\nweight = 3\n[pool.\"p\".\"ip-2\"]\n";
+
+#[test]
+fn sources_and_pools_come_from_files_in_order() {
+    let more = "{\"source\": {\"ip-1\": {\"ttl\": \"7s\"}}, \"pool\": {\"q\": {\"ip-2\": {}}}}";
+    let site = Site::new(
+        &[("a.toml", SOURCES), ("b.json", more)],
+        "require('policy-extras.sources'):setup { folder .. '/a.toml', folder .. '/b.json' }",
+    );
+    let one = site.source("ip-1").expect("there");
+    assert_eq!((one.name.as_str(), one.ehlo_domain.as_deref()), ("ip-1", Some("one.test")));
+    assert_eq!(one.ttl.as_secs(), 7);
+    let pool = site.pool("p").expect("there");
+    let entries: Vec<(&str, u32)> = pool.entries.iter().map(|e| (e.name.as_str(), e.weight)).collect();
+    assert_eq!(entries, [("ip-1", 3), ("ip-2", 1)]);
+    assert_eq!(site.pool("q").expect("there").entries.len(), 1);
+    assert_has(&site.source("ip-9").expect_err("unknown"), &["source `ip-9` is not defined"]);
+    assert_has(&site.pool("r").expect_err("unknown"), &["pool `r` is not defined"]);
+}
+
+#[test]
+fn wrong_sources_do_not_pass_validation() {
+    const SETUP: &str = "require('policy-extras.sources'):setup { folder .. '/a.toml' }";
+    assert!(judged(&[("a.toml", SOURCES)], SETUP).is_none());
+    for wrong in [
+        "[pool.\"p\".\"ip-3\"]\n",
+        "[source.\"ip-1\"]\n[pool.\"p\".\"ip-1\"]\nwieght = 3\n",
+        "[source.\"ip-1\"]\nsource_adress = \"192.0.2.1\"\n",
+        "[sources.\"ip-1\"]\n",
+        "[source.\"ip-1\"]\nttl = -1\n",
+    ] {
+        assert!(matches!(judged(&[("a.toml", wrong)], SETUP), Some(LoadError::Invalid { .. })), "{wrong}");
+    }
+    assert!(matches!(judged(&[], SETUP), Some(LoadError::Invalid { .. })), "no file");
+    let twice = judged(&[("a.toml", SOURCES)], &format!("{SETUP} {SETUP}")).expect("refused").to_string();
+    assert_has(&twice, &["policy-extras.sources module has already been configured"]);
+}
+
+const DOMAINS: &str = "[\"partner.test\"]\nrelay_to = true\n[\"*.partner.test\"]\nlog_oob = true\n\
+    [\"auth.test\"]\nrelay_from_authz = [\"ann\"]\n[\"*\"]\nrelay_from = [\"10.0.0.0/8\"]\n\
+    [listener.\"127.0.0.1:25\".\"own.test\"]\nrelay_to = true\n";
+
+#[test]
+fn listener_domains_know_wildcards_listeners_and_who_authenticated() {
+    let site = Site::new(
+        &[("a.toml", DOMAINS)],
+        "kumo.on('get_listener_domain', require('policy-extras.listener_domains'):setup { folder .. '/a.toml' })",
+    );
+    let conn = ConnMeta::new();
+    let of = |name: &str| site.domain(name, &conn).expect("sound").expect("some");
+    assert!(of("Partner.test").relay_to && !of("x.partner.test").relay_to && of("own.test").relay_to);
+    assert!(of("x.partner.test").log_oob != of("partner.test").log_oob);
+    assert!(of("other.test").relay_from.contains("10.1.2.3".parse().expect("an address")));
+    let here = "192.0.2.7".parse().expect("an address");
+    assert!(!of("auth.test").relay_from.contains(here));
+    conn.set("authz_id", "ann");
+    conn.set("received_from", "192.0.2.7:4000");
+    assert!(of("auth.test").relay_from.contains(here), "who may, from where they are");
+    conn.set("authz_id", "bob");
+    assert!(!of("auth.test").relay_from.contains(here));
+}
+
+#[test]
+fn wrong_listener_domains_do_not_pass_validation() {
+    const SETUP: &str = "require('policy-extras.listener_domains'):setup { folder .. '/a.toml' }";
+    assert!(judged(&[("a.toml", DOMAINS)], SETUP).is_none());
+    for wrong in [
+        "[\"a.test\"]\nrelay = true\n",
+        "[\"a.test\"]\nrelay_from = [\"10.0.0.1/8\"]\n",
+        "[\"a.test\"]\nrelay_from_authz = \"ann\"\n",
+    ] {
+        assert!(matches!(judged(&[("a.toml", wrong)], SETUP), Some(LoadError::Invalid { .. })), "{wrong}");
+    }
+}
+
+const QUEUES: &str = "scheduling_header = \"X-Schedule\"\ntenant_header = \"X-Tenant\"\nremove_tenant_header = true\n\
+    campaign_header = \"X-Campaign\"\ndefault_tenant = \"acme\"\n\
+    [tenant.\"acme\"]\nmax_message_rate = \"10/s\"\n[tenant.\"safe\"]\nrequire_authz = [\"ann\"]\n\
+    [queue.default]\nretry_interval = \"10m\"\nmax_age = \"2 days\"\n\
+    [queue.\"vip.test\"]\nmax_age = \"1 day\"\nrouting_domain = \"mx.vip.test\"\n\
+    [queue.\"vip.test\".\"acme\"]\nretry_interval = \"1m\"\n[queue.\"vip.test\".\"acme\".\"news\"]\nretry_interval = \"5m\"\n\
+    [queue.\"*.wild.test\"]\nretry_interval = \"3m\"\n";
+const QUEUE_SETUP: &str = "local queues = require('policy-extras.queue'):setup { folder .. '/q.toml' } \
+    kumo.on('smtp_server_message_received', function(msg) queues:apply(msg) end)";
+
+#[test]
+fn the_more_specific_block_of_a_queue_wins() {
+    let site = Site::new(&[("q.toml", QUEUES)], QUEUE_SETUP);
+    let minutes =
+        |domain, tenant, campaign| site.queue(domain, tenant, campaign).expect("sound").retry_interval.as_secs() / 60;
+    assert_eq!(minutes("a.test", None, None), 10);
+    assert_eq!(minutes("vip.test", None, None), 10);
+    assert_eq!(minutes("VIP.test", Some("acme"), None), 1);
+    assert_eq!(minutes("vip.test", Some("acme"), Some("news")), 5);
+    assert_eq!(minutes("vip.test", Some("acme"), Some("other")), 1);
+    assert_eq!(minutes("vip.test", Some("safe"), Some("news")), 10);
+    assert_eq!(minutes("x.wild.test", Some("acme"), None), 3);
+    let acme = site.queue("vip.test", Some("acme"), None).expect("sound");
+    assert_eq!(acme.max_age.as_secs(), 86_400);
+    assert!(acme.max_message_rate.is_some(), "the tenant's");
+}
+
+#[test]
+fn a_message_says_whose_it_is() {
+    let site = Site::new(&[("q.toml", QUEUES)], QUEUE_SETUP);
+    let conn = ConnMeta::new();
+    let mut draft = site
+        .received(
+            "X-Tenant: acme\r\nX-Campaign: c1\r\nX-Schedule: {\"first_attempt\": \"2040-01-01T00:00:00Z\"}\r\n",
+            &conn,
+        )
+        .expect("sound");
+    assert_eq!(draft.meta.string("tenant"), Ok(Some("acme")));
+    assert_eq!(draft.meta.string("campaign"), Ok(Some("c1")));
+    let head = String::from_utf8_lossy(&draft.data()).into_owned();
+    assert!(!head.contains("X-Tenant") && head.contains("X-Campaign") && !head.contains("X-Schedule"), "{head}");
+    let default = site.received("Subject: x\r\n", &conn).expect("sound");
+    assert_eq!(default.meta.string("tenant"), Ok(Some("acme")));
+    assert_has(
+        &site.received("X-Tenant: none\r\n", &conn).expect_err("unknown"),
+        &["500", "'none'", "X-Tenant", "not defined"],
+    );
+    assert_has(&site.received("X-Tenant: safe\r\n", &conn).expect_err("nobody"), &["500", "requires SMTP AUTH"]);
+    conn.set("authz_id", "bob");
+    let conn_of_draft = |conn: &ConnMeta| {
+        let mut draft = draft_of(b"X-Tenant: safe\r\n\r\n");
+        draft.meta = conn.snapshot();
+        site.ask(site.policy.smtp_server_message_received(draft, conn.clone()))
+    };
+    assert_has(&conn_of_draft(&conn).expect_err("another"), &["500", "not authorized"]);
+    conn.set("authz_id", "ann");
+    assert_eq!(conn_of_draft(&conn).expect("she may").meta.string("tenant"), Ok(Some("safe")));
+}
+
+#[test]
+fn mail_is_routed_where_its_queue_says() {
+    let queues = QUEUES.replace("vip.test", "to.test");
+    let site = Site::new(&[("q.toml", &queues)], QUEUE_SETUP);
+    let draft = site.received("Subject: x\r\n", &ConnMeta::new()).expect("sound");
+    assert_eq!(draft.meta.string("routing_domain"), Ok(Some("mx.to.test")));
+}
+
+#[test]
+fn wrong_queues_do_not_pass_validation() {
+    assert!(judged(&[("q.toml", QUEUES)], QUEUE_SETUP).is_none());
+    for wrong in [
+        "[queue.default]\nretry_intervall = \"1m\"\n",
+        "[queue.\"a.test\"]\nmax_age = \"soon\"\n",
+        "[queue.\"a.test\".\"nobody\"]\nmax_age = \"1m\"\n",
+        "[tenant.\"a\"]\nmax_agee = \"1m\"\n",
+        "[tenant.\"a\"]\noverall_max_message_rate = \"many\"\n",
+        "tenant_haeder = \"X\"\n",
+        "default_tenant = \"a\"\n",
+        "[queue.default]\negress_pool = \"nowhere\"\n",
+    ] {
+        assert!(matches!(judged(&[("q.toml", wrong)], QUEUE_SETUP), Some(LoadError::Invalid { .. })), "{wrong}");
+    }
+    let behind = format!("{QUEUE_SETUP} kumo.on('get_queue_config', function() end)");
+    assert!(matches!(judged(&[("q.toml", QUEUES)], &behind), Some(LoadError::Invalid { .. })), "a handler nobody asks");
+}
+
+#[test]
+fn signatures_follow_the_from_header() {
+    let toml = "[base]\nselector = \"s1\"\nheaders = [\"From\", \"Subject\"]\nadditional_signatures = [\"all\", \"rest\"]\n\
+        [domain.\"from.test\"]\nfilename = \"KEY\"\nselector = \"s2\"\nalgo = \"ed25519\"\n\
+        [signature.\"all\"]\ndomain = \"esp.test\"\nfilename = \"KEY\"\npolicy = \"Always\"\n\
+        [signature.\"rest\"]\ndomain = \"rest.test\"\nfilename = \"KEY\"\npolicy = \"OnlyIfMissingDomainBlock\"\n";
+    const SETUP: &str = "local sign = require('policy-extras.dkim_sign'):setup { folder .. '/d.toml' } \
+        kumo.on('smtp_server_message_received', function(msg) sign(msg) end)";
+    let site = Site::new(&[("key.pem", KEY)], SETUP);
+    let key = site.folder.path().join("key.pem");
+    std::fs::write(site.folder.path().join("d.toml"), toml.replace("KEY", &key.display().to_string())).expect("a file");
+    let signed_by = |from: &str| {
+        let mut draft = site.received(&format!("From: <a@{from}>\r\nSubject: x\r\n"), &ConnMeta::new()).expect("sound");
+        let fields = draft.headers().all_values("DKIM-Signature");
+        let mut found: Vec<String> = fields
+            .iter()
+            .flat_map(|field| field.split(';').filter_map(|tag| tag.trim().strip_prefix("d=").map(str::to_owned)))
+            .collect();
+        found.sort();
+        found
+    };
+    assert_eq!(signed_by("From.test"), ["esp.test", "from.test"]);
+    assert_eq!(signed_by("other.test"), ["esp.test", "rest.test"]);
+    assert_has(&site.received("Subject: x\r\n", &ConnMeta::new()).expect_err("no From"), &["552 5.6.0"]);
+    for wrong in [
+        "[base]\nselektor = \"s\"\n",
+        "[domain.\"a.test\"]\nfilename = \"/none.pem\"\nselector = \"s\"\nheaders = [\"From\"]\n",
+        "[base]\nadditional_signatures = [\"x\"]\n",
+    ] {
+        assert!(matches!(judged(&[("d.toml", wrong)], SETUP), Some(LoadError::Invalid { .. })), "{wrong}");
+    }
+}
+
+#[test]
+fn paths_come_from_shaping_files_and_are_checked() {
+    const SETUP: &str = "local shaping = require 'policy-extras.shaping' \
+        local shaper = shaping:setup_with_automation { no_default_files = true, extra_files = { folder .. '/s.toml' } } \
+        kumo.on('get_egress_path_config', shaper.get_egress_path_config) kumo.on('init', function() shaper.setup_publish() end)";
+    let good = "[\"default\"]\nconnection_limit = 10\n[\"one.test\"]\nmx_rollup = false\nconnection_limit = 3\n";
+    let site = Site::new(&[("s.toml", good)], SETUP);
+    let limit = |domain: &str| {
+        let path = site.ask(site.policy.get_egress_path_config(domain.to_owned(), "ip-1".to_owned(), "mx".to_owned()));
+        path.expect("sound").connection_limit.limit
+    };
+    assert_eq!((limit("one.test"), limit("two.test")), (3, 10));
+    assert!(judged(&[("s.toml", good)], SETUP).is_none());
+    for wrong in [
+        "[\"default\"]\nconection_limit = 10\n",
+        "[\"one.test\"]\nmx_rollup = false\n[\"one.test\".sources.\"ip-9\"]\nconnection_limit = 1\n",
+    ] {
+        assert!(matches!(judged(&[("s.toml", wrong)], SETUP), Some(LoadError::Invalid { .. })), "{wrong}");
+    }
+    let unknown =
+        judged(&[], "require('policy-extras.shaping'):setup_with_automation { publich = {} }").expect("refused");
+    assert_has(&unknown.to_string(), &["unknown option `publich`", "publish"]);
+}
+
+#[test]
+fn an_operators_own_copy_of_a_helper_comes_first() {
+    let folder = folder(&[]);
+    std::fs::create_dir(folder.path().join("policy-extras")).expect("a folder");
+    std::fs::write(folder.path().join("policy-extras/sources.lua"), "return { own = true }").expect("a file");
+    let text = "package.path = folder .. '/?.lua;' .. package.path \
+        assert(require('policy-extras.sources').own and require('policy-extras.queue').setup) \
+        local ok, why = pcall(require, 'policy-extras.none') assert(not ok and why:find('no helper', 1, true))";
+    let (_own, path) = file(&script(folder.path(), text));
+    LuaPolicy::load(&path).unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
+fn small_functions_do_what_their_names_say() {
+    let site = Site::new(
+        &[("a.json", "{\"x\": [1]}"), ("a.toml", "x = [1]\n")],
+        "local u = require 'policy-extras.policy_utils' \
+         kumo.on('smtp_server_message_received', function(msg) \
+            u.assert_eq({ 1, { a = 2 } }, { 1, { a = 2 } }) u.assert_ne({ 1 }, { 1, 2 }) u.assert_matches('abc', '^a') \
+            assert(not pcall(u.assert_eq, 1, 2, 'm') and not pcall(u.assert_ne, 1, 1) and not pcall(u.assert_matches, 'a', 'b')) \
+            assert(select(2, pcall(u.assert_eq, { a = 1 }, 2, 'note')):find('note', 1, true)) \
+            u.assert_eq(u.merge_into({ a = 1 }, { a = 0, b = 2 }), { a = 1, b = 2 }) u.assert_eq(u.merge_into(nil, { 1 }), { 1 }) \
+            u.assert_eq(u.recursive_merge_into({ a = { x = 1 } }, { a = { y = 2 } }), { a = { x = 1, y = 2 } }) \
+            assert(u.table_contains({ 'a', 'b' }, 'b') and not u.table_contains({ 'a' }, 'c') and not u.table_contains(nil, 1)) \
+            local keys = u.table_keys { a = 1, b = 2 } table.sort(keys) u.assert_eq(keys, { 'a', 'b' }) \
+            assert(u.table_is_empty {} and not u.table_is_empty { 1 }) \
+            for _, f in ipairs { folder .. '/a.json', folder .. '/a.toml', { x = { 1 } } } do \
+                u.assert_eq(u.load_json_or_toml_file(f), { x = { 1 } }) end \
+            assert(u.starts_with('abc', 'ab') and u.ends_with('abc', 'bc') and not u.ends_with('abc', 'x')) \
+            local ip, port = u.split_ip_port '192.0.2.1:25' assert(ip == '192.0.2.1' and port == '25') \
+            ip, port = u.split_ip_port '[::1]:587' assert(ip == '::1' and port == '587' and not pcall(u.split_ip_port, 'x')) \
+            assert(u.dumps(nil) == nil and u.dumps { a = 1 } == '{\\n  \"a\": 1\\n}' and u.equals({}, {}) and not u.equals(1, '1')) \
+         end)",
+    );
+    site.received("", &ConnMeta::new()).expect("sound");
+}
+
+/// A test key, used nowhere else.
+const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEILCJGDWOhHS6clpcNd64BBD7jmJ9gx16f7gzxdf39dWG\n-----END PRIVATE KEY-----\n";

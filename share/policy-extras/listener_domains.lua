@@ -1,0 +1,99 @@
+-- What listeners do for domains, from TOML or JSON files.
+--
+--   ["partner.test"]                         options of kumo.make_listener_domain, and relay_from_authz
+--   [listener."127.0.0.1:25"."other.test"]   the same for one listener; `*` is any
+--
+-- Names are exact, `*.below.test`, or `*`. Files are read again in a new configuration epoch.
+
+local kumo = require 'kumo'
+local problems = require 'policy-extras.problems'
+local utils = require 'policy-extras.policy_utils'
+
+local mod = { CONFIGURED = nil }
+
+local function load(files)
+  local by_listener = { ['*'] = {} }
+  for _, file in ipairs(files) do
+    for name, options in pairs(utils.load_json_or_toml_file(file)) do
+      if name == 'listener' then
+        for listener, domains in pairs(options) do
+          by_listener[listener] = utils.recursive_merge_into(domains, by_listener[listener] or {})
+        end
+      else
+        by_listener['*'][name] = utils.recursive_merge_into(options, by_listener['*'][name] or {})
+      end
+    end
+  end
+  local maps = {}
+  for listener, domains in pairs(by_listener) do
+    local folded = {}
+    for name, options in pairs(domains) do
+      folded[name:lower()] = options
+    end
+    maps[listener] = kumo.domain_map.new(folded)
+  end
+  return { maps = maps, default = by_listener['*']['*'], domains = by_listener }
+end
+
+-- The options of a block for this connection: who authenticated as a user that may relay does so from where it is.
+local function params(options, conn_meta)
+  local result = utils.merge_into(options, {})
+  result.relay_from_authz = nil
+  local authz_id = conn_meta and conn_meta:get_meta 'authz_id'
+  if authz_id and utils.table_contains(options.relay_from_authz, authz_id) then
+    result.relay_from = { (utils.split_ip_port(conn_meta:get_meta 'received_from')) }
+  end
+  return result
+end
+
+local function find(data, domain, listener)
+  local of_listener = data.maps[listener]
+  local found = of_listener and of_listener[domain]
+  return found or data.maps['*'][domain] or data.default
+end
+
+local function find_problems(data)
+  local found = {}
+  for listener, domains in pairs(data.domains) do
+    for name, options in pairs(domains) do
+      local place = string.format('listener `%s`, domain `%s`', listener, name)
+      local users = options.relay_from_authz
+      for _, user in pairs(type(users) == 'table' and users or { users }) do
+        if type(users) ~= 'table' or type(user) ~= 'string' then
+          found[#found + 1] = place .. ': relay_from_authz: expected a list of strings'
+        end
+      end
+      local ok, why = pcall(kumo.make_listener_domain, params(options, nil))
+      if not ok then
+        found[#found + 1] = place .. ': ' .. problems.reason(why)
+      end
+    end
+  end
+  return found
+end
+
+-- The handler for kumo.on('get_listener_domain', ...).
+function mod:setup(files)
+  if mod.CONFIGURED then
+    error('policy-extras.listener_domains module has already been configured', 2)
+  end
+  local get_data = kumo.memoize(function()
+    local data = load(files)
+    return { maps = data.maps, default = data.default }
+  end, { name = 'policy-extras.listener_domains', ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })
+  mod.CONFIGURED = { files = files, get_data = get_data }
+
+  kumo.on('validate_config', function()
+    local ok, data = pcall(load, files)
+    problems.report('listener_domains', ok and find_problems(data) or { problems.reason(data) })
+  end)
+
+  return function(domain, listener, conn_meta)
+    local options = find(get_data(), domain:lower(), listener)
+    if options then
+      return kumo.make_listener_domain(params(options, conn_meta))
+    end
+  end
+end
+
+return mod

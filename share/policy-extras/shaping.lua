@@ -1,0 +1,119 @@
+-- Traffic shaping: what is allowed towards each destination, from shaping files.
+--
+-- The schema of a shaping file and what wins over what: docs/shaping.md. Files are read again in a new configuration epoch
+-- and when `cache_ttl` is over.
+
+local kumo = require 'kumo'
+local problems = require 'policy-extras.problems'
+local utils = require 'policy-extras.policy_utils'
+
+local mod = { CONFIGURED = nil }
+
+local DEFAULT_FILE = '/opt/kumomta/share/policy-extras/shaping.toml'
+local OPTIONS = {
+  publish = 'table', subscribe = 'table', extra_files = 'table', no_default_files = 'boolean', cache_ttl = 'string',
+  pre_filter = 'boolean', skip_log_record_types = 'table', additional_skip_log_record_types = 'table',
+  tsa_queue_config = 'table', back_pressure = 'number', load_validation_options = 'table', validation_options = 'table',
+  retry_shaping_data_fetch_on_populate_timeout = 'boolean', shaping_data_populate_timeout = 'string',
+  allow_stale_shaping_data = 'boolean', publish_timeout = 'string', publish_pool_idle_timeout = 'string',
+  publish_connection_verbose = 'boolean',
+}
+local VALIDATION_OPTIONS = {
+  aliased_site = 'Warn', dns_fail = 'Warn', null_mx = 'Warn', provider_overlap = 'Warn', skip_remote = true,
+}
+
+local function check_options(options)
+  for name, value in pairs(options) do
+    local expected = OPTIONS[name]
+    if not expected then
+      local known = utils.table_keys(OPTIONS)
+      table.sort(known)
+      error(string.format('policy-extras.shaping: unknown option `%s`: expected one of %s', name, table.concat(known, ', ')), 3)
+    elseif type(value) ~= expected then
+      error(string.format('policy-extras.shaping: %s: expected a %s, found a %s', name, expected, type(value)), 3)
+    end
+  end
+  for _, name in ipairs { 'publish', 'subscribe' } do
+    if options[name] and #options[name] > 0 then
+      error(string.format('policy-extras.shaping: %s: traffic shaping automation is not built yet', name), 3)
+    end
+  end
+end
+
+local function file_names(options)
+  local names = {}
+  if not options.no_default_files then
+    names[1] = DEFAULT_FILE
+  end
+  for _, name in ipairs(options.extra_files or {}) do
+    names[#names + 1] = name
+  end
+  return names
+end
+
+local function validate(names, options)
+  local load_options = utils.merge_into(options.validation_options or {}, utils.merge_into(VALIDATION_OPTIONS, {}))
+  local ok, data = pcall(kumo.shaping.load, names, load_options)
+  if not ok then
+    problems.report('shaping', { problems.reason(data) })
+    return
+  end
+  for _, warning in ipairs(data:get_warnings()) do
+    print('shaping: warning: ' .. warning)
+  end
+  local found = data:get_errors()
+  for source, places in pairs(data:get_referenced_sources()) do
+    local there, why = pcall(kumo.invoke_get_egress_source, source)
+    if not there then
+      found[#found + 1] = string.format('source `%s`, named by %s: %s', source, table.concat(places, ', '), problems.reason(why))
+    end
+  end
+  problems.report('shaping', found)
+end
+
+-- Shaping from files, and what keeps it up to date. Returns what a policy hangs into its events.
+function mod:setup_with_automation(options)
+  if mod.CONFIGURED then
+    error('policy-extras.shaping module has already been configured', 2)
+  end
+  check_options(options)
+  local names = file_names(options)
+  local load_shaping_data = kumo.memoize(function()
+    return kumo.shaping.load(names, options.load_validation_options)
+  end, {
+    name = 'policy-extras.shaping',
+    ttl = options.cache_ttl or '1 minute',
+    capacity = 1,
+    invalidate_with_epoch = true,
+    populate_timeout = options.shaping_data_populate_timeout,
+    retry_on_populate_timeout = options.retry_shaping_data_fetch_on_populate_timeout or false,
+    allow_stale_reads = options.allow_stale_shaping_data or false,
+  })
+  mod.CONFIGURED = { files = names }
+
+  kumo.on('validate_config', function()
+    validate(names, options)
+  end)
+
+  return {
+    load_shaping_data = load_shaping_data,
+    -- What log hooks and tasks need, inside of `init`. Without publish and subscribe that is nothing.
+    setup_publish = function() end,
+    -- For kumo.on('get_egress_path_config', ...). With `skip_make` the options come as a table.
+    get_egress_path_config = function(domain, egress_source, site_name, skip_make)
+      local params = load_shaping_data():get_egress_path_config(domain, egress_source, site_name)
+      params.refresh_strategy = params.refresh_strategy or 'Epoch'
+      if skip_make then
+        return params
+      end
+      return kumo.make_egress_path(params)
+    end,
+  }
+end
+
+-- Shaping from the default file and these, without automation: the handler for kumo.on('get_egress_path_config', ...).
+function mod:setup(extra_files)
+  return mod:setup_with_automation({ extra_files = extra_files or {} }).get_egress_path_config
+end
+
+return mod
