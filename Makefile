@@ -100,6 +100,8 @@ install: build ## PREFIX=/usr/local, or /opt/kumomta where KumoMTA has its own; 
 	install -d $(DESTDIR)$(PREFIX)/share/bounce_classifier $(DESTDIR)$(PREFIX)/share/community
 	install -m 644 share/bounce_classifier/iana.toml $(DESTDIR)$(PREFIX)/share/bounce_classifier
 	install -m 644 share/community/bounces.toml $(DESTDIR)$(PREFIX)/share/community
+	install -d $(DESTDIR)$(PREFIX)/share/doc/postrider/policy-extras
+	install -m 644 share/policy-extras/*.lua $(DESTDIR)$(PREFIX)/share/doc/postrider/policy-extras
 	for name in kumod traffic-gen smtp-sink validate-bounces; do ln -f $(DESTDIR)$(PREFIX)/sbin/postrider $(DESTDIR)$(PREFIX)/sbin/$$name; done
 
 clean-cache:

@@ -30,6 +30,10 @@ impl Program for Around {
         self.0.upgrade().into_iter().for_each(|shared| Engine(shared).bump_later());
     }
 
+    fn script_took(&self, label: &str, took: Duration) {
+        self.0.upgrade().into_iter().for_each(|shared| shared.metrics.script_times.observe(label, took));
+    }
+
     fn message_id(&self) -> Option<MessageId> {
         self.0.upgrade().map(|shared| Engine(shared).next_id())
     }

@@ -34,6 +34,14 @@ fn main() {
             let _ = now(policy.smtp_server_message_received(draft.clone(), ConnMeta::new()));
         });
     }
+    for (name, text) in HELPERS {
+        let policy = policy(text);
+        report(name, events, || {
+            let _ = now(policy.smtp_server_message_received(draft.clone(), ConnMeta::new()));
+        });
+    }
+    let heavy = policy(HELPERS[2].1);
+    report("a new state (helpers)", 2000, || heavy.check().expect("sound policy"));
     let policy = policy(CONFIG);
     report("rcpt_to(recipient, conn_meta)", events, || {
         let _ = now(policy.smtp_server_rcpt_to(draft.envelope.recipients[0].clone(), ConnMeta::new()));
@@ -97,6 +105,33 @@ fn resident_kb() -> u64 {
 }
 
 const ROUNDS: u32 = 5;
+
+/// What helpers do about each message.
+const HELPERS: [(&str, &str); 4] = [
+    (
+        "ten calls of msg",
+        "kumo.on('smtp_server_message_received', function(msg) msg:set_meta('tenant', 't') msg:set_meta('campaign', 'c') \
+         msg:get_meta('tenant') msg:id() msg:get_first_named_header_value('X-Tenant') msg:set_meta('x', 1) msg:get_meta('x') \
+         msg:num_attempts() msg:sender() msg:recipient() end)",
+    ),
+    (
+        "a memoized table",
+        "local f = kumo.memoize(function() return { a = 1 } end, { name = 'm', ttl = 600, capacity = 1 }) \
+         kumo.on('smtp_server_message_received', function(msg) return f().a == nil end)",
+    ),
+    (
+        "policy-extras.queue: apply",
+        "local q = require('policy-extras.queue'):setup { { tenant_header = 'X-Tenant', remove_tenant_header = true, \
+         campaign_header = 'X-Campaign', tenant = { t = { max_message_rate = '5000/s' } }, \
+         queue = { default = { retry_interval = '10m' }, ['vip.test'] = { max_age = '1 day' } } } } \
+         kumo.on('smtp_server_message_received', function(msg) q:apply(msg) end)",
+    ),
+    (
+        "policy-extras.dkim_sign: no signature",
+        "local sign = require('policy-extras.dkim_sign'):setup { { base = { selector = 's', headers = { 'From' } }, \
+         domain = { ['other.test'] = {} } } } kumo.on('smtp_server_message_received', function(msg) sign(msg) end)",
+    ),
+];
 
 const CONFIG: &str = "
 kumo.on('smtp_server_rcpt_to', function(recipient, conn_meta) end)

@@ -21,11 +21,13 @@ mod convert;
 mod courier;
 mod disposition;
 mod error;
+pub mod event_names;
 mod events;
 mod extras;
 mod files;
 mod guard;
 mod lua_policy;
+pub mod manual;
 mod memos;
 mod modules;
 mod mpsc;
@@ -52,4 +54,10 @@ use policy::{Policy, PolicyError};
 #[must_use]
 pub fn modules() -> &'static [&'static api::Module] {
     modules::submodules::MODULES
+}
+
+/// Functions that KumoMTA moved: the name in `kumo`, the module, the name there.
+#[must_use]
+pub fn moved_names() -> &'static [(&'static str, &'static str, &'static str)] {
+    modules::submodules::ALIASES
 }

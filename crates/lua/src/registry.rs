@@ -5,9 +5,9 @@
 //! handler is given a second (KumoMTA behaviour).
 
 use crate::disposition::DISPOSITION;
+use crate::event_names::{self, EVENTS};
 use config::nearest;
 use mlua::Function;
-use policy::Event;
 use std::collections::HashMap;
 use thiserror::Error;
 
@@ -43,7 +43,7 @@ impl Registry {
     pub fn add(&mut self, event: String, function: Function, places: Vec<String>) -> Result<(), AlreadyRegistered> {
         if let Some(handlers) = self.events.get(&event)
             && let Some(first) = handlers.first()
-            && !MULTIPLE.contains(&event.as_str())
+            && !is_multiple(&event)
         {
             return Err(AlreadyRegistered { first: first.place().to_owned(), event });
         }
@@ -72,9 +72,14 @@ impl Registry {
     }
 }
 
+/// Events with several handlers, asked in turn (KumoMTA behaviour); those that are not raised yet too.
+fn is_multiple(event: &str) -> bool {
+    event_names::find(event).map_or(MULTIPLE_NOT_RAISED.contains(&event), |event| event.is_multiple)
+}
+
 fn warning(name: &str, handlers: &[Handler]) -> Option<String> {
     let place = handlers.first()?.place();
-    if RAISED.contains(&name) || name.starts_with(DISPOSITION) {
+    if event_names::find(name).is_some() || name.starts_with(DISPOSITION) {
         return None;
     }
     if NOT_RAISED.contains(&name) {
@@ -84,31 +89,19 @@ fn warning(name: &str, handlers: &[Handler]) -> Option<String> {
     Some(format!("{place}: no event is named {name} (did you mean `{meant}`?)"))
 }
 
-/// Events with several handlers, asked in turn (KumoMTA behaviour).
-const MULTIPLE: [&str; 8] = [
-    "pre_init",
-    "validate_config",
-    "get_acl_definition",
-    "get_queue_config",
-    "should_enqueue_log_record",
-    "throttle_insert_ready_queue",
-    "requeue_message",
-    "deliver_by_missed",
-];
-
-/// Events that are raised: those of the `Policy` trait and those around the start.
-const RAISED: [&str; Event::ALL.len() + 3] = {
-    let mut names = [""; Event::ALL.len() + 3];
-    names[0] = "pre_init";
-    names[1] = "init";
-    names[2] = "validate_config";
+/// The names of events that are raised.
+const RAISED: [&str; EVENTS.len()] = {
+    let mut names = [""; EVENTS.len()];
     let mut i = 0;
-    while i < Event::ALL.len() {
-        names[i + 3] = Event::ALL[i].name();
+    while i < names.len() {
+        names[i] = EVENTS[i].name;
         i += 1;
     }
     names
 };
+
+/// Those of the events below that have several handlers.
+const MULTIPLE_NOT_RAISED: [&str; 2] = ["get_acl_definition", "should_enqueue_log_record"];
 
 /// KumoMTA's other events. A row leaves this list when its event comes to life.
 const NOT_RAISED: [&str; 16] = [

@@ -11,10 +11,12 @@ mod exposition;
 pub mod log;
 pub mod metrics;
 mod reserve;
+mod script_times;
 mod segment;
 mod tallies;
 
 pub use exposition::{Exposition, Kind};
 pub use log::{LogError, LogWriter};
 pub use metrics::Metrics;
+pub use script_times::ScriptTimes;
 pub use tallies::{Tallies, Tally};

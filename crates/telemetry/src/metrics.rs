@@ -4,6 +4,7 @@
 //! are handles that live with whoever counts; gauges that mirror queues are filled in when
 //! somebody scrapes, so that they cost the mail path nothing.
 
+use crate::script_times::ScriptTimes;
 use crate::tallies::Tallies;
 use prometheus::{Encoder, Histogram, HistogramOpts, IntGaugeVec, Opts, Registry, TextEncoder};
 use std::sync::Arc;
@@ -79,6 +80,8 @@ pub struct Families {
     pub spool_bytes_compacted: IntGauge,
     /// Time to find the class of one reply, in seconds.
     pub bounce_classify_latency: Histogram,
+    /// What scripts measure of themselves.
+    pub script_times: ScriptTimes,
     /// Time from the end of DATA to our reply, in seconds.
     pub smtpsrv_process_data_duration: Histogram,
 }
@@ -133,6 +136,7 @@ impl Metrics {
             spool_recovering: gauge(r, "postrider_spool_recovering", "1 while earlier mail returns to its queues")?,
             spool_bytes_written: gauge(r, "postrider_spool_bytes_written", "bytes written to the spool")?,
             spool_bytes_compacted: gauge(r, "postrider_spool_bytes_compacted", "bytes of survivors copied forward")?,
+            script_times: ScriptTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,
             smtpsrv_process_data_duration: histogram(r, "smtpsrv_process_data_duration", "seconds to process DATA")?,
             registry,

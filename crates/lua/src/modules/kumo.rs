@@ -6,7 +6,7 @@ use crate::api::Proof::{Example, Test};
 use crate::api::{Function, Module, function};
 use crate::context::Host;
 use crate::convert;
-use crate::modules::{ceilings, invoke, log, memoize, memory, messages, on, reject, submodules, tuning};
+use crate::modules::{ceilings, invoke, log, memoize, memory, messages, objects, on, reject, submodules, tuning};
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
 use crate::types::throttle::LuaThrottle;
@@ -32,7 +32,7 @@ pub(crate) const KUMO: Module = Module {
         invoke::FUNCTIONS,
         tuning::FUNCTIONS,
     ],
-    types: &[],
+    types: objects::TYPES,
 };
 
 /// The module's table, whose functions are made when a script first names them.

@@ -18,6 +18,7 @@ mod memory;
 mod messages;
 mod mpsc;
 mod normalize;
+mod objects;
 mod on;
 mod regex;
 mod reject;

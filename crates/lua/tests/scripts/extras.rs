@@ -183,6 +183,17 @@ fn the_more_specific_block_of_a_queue_wins() {
 }
 
 #[test]
+fn what_a_queue_comes_to_can_be_asked() {
+    let text = format!(
+        "{} kumo.on('smtp_server_message_received', function(msg) \
+            local p = queues:resolve_config('vip.test', 'acme', 'news') \
+            assert(p.retry_interval == '5m' and p.max_age == '1 day' and p.routing_domain == 'mx.vip.test' and p.refresh_strategy == 'Epoch') end)",
+        QUEUE_SETUP.split("kumo.on").next().unwrap_or_default()
+    );
+    Site::new(&[("q.toml", QUEUES)], &text).received("", &ConnMeta::new()).expect("sound");
+}
+
+#[test]
 fn a_message_says_whose_it_is() {
     let site = Site::new(&[("q.toml", QUEUES)], QUEUE_SETUP);
     let conn = ConnMeta::new();

@@ -19,6 +19,12 @@ fn identity_and_envelope() {
 }
 
 #[test]
+fn a_script_may_insist_on_the_disk() {
+    assert!(received("msg:set_force_sync(true)").force_sync);
+    assert!(!received("msg:set_force_sync(true) msg:set_force_sync(false)").force_sync);
+}
+
+#[test]
 fn addresses_can_be_changed() {
     let draft = received(
         "msg:set_sender('\"odd one\"@new.test') assert(msg:sender().user == 'odd one')

@@ -1,0 +1,156 @@
+//! The events scripts may handle: their arguments, whether several handlers are asked, and what shows that they are raised.
+
+use crate::api::Proof::{self, Test};
+
+/// An event.
+pub struct Event {
+    /// As `kumo.on` takes it.
+    pub name: &'static str,
+    /// Arguments and results of a handler.
+    pub signature: &'static str,
+    /// True when it may have several handlers, asked in turn until one answers.
+    pub is_multiple: bool,
+    /// When it is raised, and what its answer does.
+    pub doc: &'static str,
+    /// What shows that it is.
+    pub proof: Proof,
+}
+
+const fn single(name: &'static str, signature: &'static str, doc: &'static str, proof: Proof) -> Event {
+    Event { name, signature, is_multiple: false, doc, proof }
+}
+
+const fn multiple(name: &'static str, signature: &'static str, doc: &'static str, proof: Proof) -> Event {
+    Event { name, signature, is_multiple: true, doc, proof }
+}
+
+/// Every event that is raised, in the order in which a message meets them.
+pub const EVENTS: &[Event] = &[
+    multiple(
+        "pre_init",
+        "()",
+        "Before `init`.",
+        Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
+    ),
+    single(
+        "init",
+        "()",
+        "Once, at the start: spools, logs and listeners are set up here. An error ends the start.",
+        Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
+    ),
+    multiple(
+        "validate_config",
+        "()",
+        "Under `--validate`, after `init`: handlers print what is wrong and call `kumo.validation_failed`.",
+        Test("crates/lua/tests/scripts/startup.rs::validation_runs_the_handlers_that_judge"),
+    ),
+    single(
+        "smtp_server_connection_accepted",
+        "(conn_meta)",
+        "A client connected; a rejection is the greeting.",
+        Test("crates/lua/tests/scripts/answers.rs::arguments_arrive_in_kumomtas_order"),
+    ),
+    single(
+        "smtp_server_ehlo",
+        "(domain, conn_meta, extensions) -> list or nil",
+        "EHLO or HELO. A list replaces what is announced.",
+        Test("crates/lua/tests/scripts/answers.rs::arguments_arrive_in_kumomtas_order"),
+    ),
+    single(
+        "smtp_server_auth_plain",
+        "(authz, authc, password, conn_meta) -> boolean or AuthInfo",
+        "AUTH PLAIN or LOGIN, under TLS.",
+        Test("crates/lua/tests/scripts/answers.rs::credentials"),
+    ),
+    single(
+        "smtp_server_mail_from",
+        "(sender, conn_meta)",
+        "MAIL FROM.",
+        Test("testing/e2e/tests/policy.rs::a_rejection_has_the_code_and_text_policy_gave"),
+    ),
+    single(
+        "get_listener_domain",
+        "(domain, listener, conn_meta) -> ListenerDomain or nil",
+        "What the listener does for the domain of a sender or a recipient.",
+        Test("testing/e2e/tests/reports.rs::what_is_dropped_and_what_is_no_report"),
+    ),
+    single(
+        "smtp_server_rcpt_to",
+        "(recipient, conn_meta)",
+        "RCPT TO, once relaying is allowed.",
+        Test("testing/e2e/tests/policy.rs::a_rejection_has_the_code_and_text_policy_gave"),
+    ),
+    single(
+        "smtp_server_data",
+        "(msg, conn_meta)",
+        "The whole transaction, before it is split into messages.",
+        Test("crates/lua/tests/scripts/answers.rs::arguments_arrive_in_kumomtas_order"),
+    ),
+    single(
+        "smtp_server_message_received",
+        "(msg, conn_meta)",
+        "Each message of a transaction: the place to set metadata and to sign. A rejection rejects all of the transaction.",
+        Test("testing/e2e/tests/policy.rs::a_rejection_has_the_code_and_text_policy_gave"),
+    ),
+    multiple(
+        "get_queue_config",
+        "(domain, tenant, campaign, routing_domain) -> QueueConfig",
+        "How messages of a scheduled queue are tried.",
+        Test("crates/lua/tests/scripts/answers.rs::the_classic_routing_example"),
+    ),
+    single(
+        "get_egress_pool",
+        "(name) -> EgressPool",
+        "The sources of a pool. Never asked for `unspecified`.",
+        Test("testing/e2e/tests/production.rs::helpers_choose_tenant_campaign_queue_source_and_signature"),
+    ),
+    single(
+        "get_egress_source",
+        "(name) -> EgressSource",
+        "One source. Never asked for `unspecified`.",
+        Test("testing/e2e/tests/production.rs::helpers_choose_tenant_campaign_queue_source_and_signature"),
+    ),
+    single(
+        "get_egress_path_config",
+        "(routing_domain, egress_source, site_name) -> EgressPath",
+        "What is allowed between a source and a site.",
+        Test("testing/e2e/tests/production.rs::helpers_choose_tenant_campaign_queue_source_and_signature"),
+    ),
+    multiple(
+        "throttle_insert_ready_queue",
+        "(msg)",
+        "A message is about to become ready; one whose due time is set ahead goes back.",
+        Test(
+            "testing/e2e/tests/throttles.rs::messages_go_back_before_the_ready_queue_uncounted_and_say_why_and_until_when",
+        ),
+    ),
+    multiple(
+        "requeue_message",
+        "(msg, response, insert_context, increment_attempts, delay)",
+        "An attempt failed, and the message is to wait. Metadata that name another queue move it there; a rejection bounces it.",
+        Test("testing/e2e/tests/moving.rs::policy_moves_bounces_or_leaves_what_failed"),
+    ),
+    single(
+        "rebind_message",
+        "(msg, data)",
+        "An operator moves a message and left the how to policy.",
+        Test("testing/e2e/tests/moving.rs::an_operator_leaves_it_to_policy_how_mail_is_moved"),
+    ),
+    single(
+        "xfer_message_received",
+        "(msg)",
+        "Another node hands a message over.",
+        Test("testing/e2e/tests/xfer.rs::an_order_sends_mail_to_another_node_which_delivers_it"),
+    ),
+    multiple(
+        "deliver_by_missed",
+        "(msg)",
+        "A message ends because it was not delivered by its deadline. Ours; KumoMTA has no such event.",
+        Test("testing/e2e/tests/scheduling.rs::a_missed_deadline_ends_a_message_over_a_kill_and_policy_hears_of_it"),
+    ),
+];
+
+/// The event of that name, if it is raised.
+pub fn find(name: &str) -> Option<&'static Event> {
+    EVENTS.iter().find(|event| event.name == name)
+}

@@ -1,0 +1,207 @@
+//! The reference manual and the list of compatible names are what the program says of itself.
+
+use config::{CONSTRUCTORS, option_names};
+use lua::api::Proof;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// KumoMTA's names: area, name, kind, tier.
+const NAMES: &str = include_str!("names.tsv");
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A name and what shows that it does what it should.
+fn described() -> BTreeMap<String, Proof> {
+    let mut names = BTreeMap::new();
+    for module in lua::modules() {
+        for function in module.functions() {
+            names.insert(function.full_name.to_owned(), function.proof);
+        }
+        for member in module.types.iter().flat_map(|object| object.members) {
+            names.insert(member.name.split([' ', ',']).next().unwrap_or_default().to_owned(), member.proof);
+        }
+    }
+    for event in lua::event_names::EVENTS {
+        names.insert(event.name.to_owned(), event.proof);
+    }
+    for (name, proof) in HELPERS {
+        names.insert((*name).to_owned(), Proof::Test(proof));
+    }
+    let moved: Vec<(String, Proof)> = lua::moved_names()
+        .iter()
+        .filter_map(|(alias, module, function)| {
+            Some((format!("kumo.{alias}"), *names.get(&format!("kumo.{module}.{function}"))?))
+        })
+        .collect();
+    names.extend(moved);
+    names
+}
+
+/// KumoMTA's modules, which count when something in them does.
+fn modules(names: &BTreeMap<String, Proof>) -> BTreeSet<String> {
+    let of = |name: &String| name.rsplit_once('.').map(|(module, _)| module.to_owned());
+    let mut found: BTreeSet<String> = names.keys().filter_map(of).collect();
+    found.extend(HELPERS.iter().map(|(name, _)| {
+        let helper = name.split([':', '.']).next().unwrap_or_default();
+        format!(
+            "policy-extras.{}",
+            if helper == "shaper" {
+                "shaping"
+            } else if helper == "helper" {
+                "queue"
+            } else {
+                helper
+            }
+        )
+    }));
+    found
+}
+
+/// The functions of helpers. Their tests are in one file.
+const HELPERS: &[(&str, &str)] = &[
+    ("queue:setup", "crates/lua/tests/scripts/extras.rs::the_more_specific_block_of_a_queue_wins"),
+    ("queue:setup_with_options", "crates/lua/tests/scripts/extras.rs::the_more_specific_block_of_a_queue_wins"),
+    ("queue.is_queue_config_option", "crates/lua/tests/scripts/extras.rs::wrong_queues_do_not_pass_validation"),
+    ("helper:apply", "crates/lua/tests/scripts/extras.rs::a_message_says_whose_it_is"),
+    ("helper:resolve_config", "crates/lua/tests/scripts/extras.rs::what_a_queue_comes_to_can_be_asked"),
+    ("shaping:setup", "crates/lua/tests/scripts/extras.rs::paths_come_from_shaping_files_and_are_checked"),
+    (
+        "shaping:setup_with_automation",
+        "crates/lua/tests/scripts/extras.rs::paths_come_from_shaping_files_and_are_checked",
+    ),
+    (
+        "shaper.get_egress_path_config",
+        "crates/lua/tests/scripts/extras.rs::paths_come_from_shaping_files_and_are_checked",
+    ),
+    ("shaper.load_shaping_data", "crates/lua/tests/scripts/extras.rs::paths_come_from_shaping_files_and_are_checked"),
+    ("sources:setup", "crates/lua/tests/scripts/extras.rs::sources_and_pools_come_from_files_in_order"),
+    ("dkim_sign:setup", "crates/lua/tests/scripts/extras.rs::signatures_follow_the_from_header"),
+    (
+        "listener_domains:setup",
+        "crates/lua/tests/scripts/extras.rs::listener_domains_know_wildcards_listeners_and_who_authenticated",
+    ),
+    ("policy_utils.equals", UTILS),
+    ("policy_utils.assert_eq", UTILS),
+    ("policy_utils.assert_ne", UTILS),
+    ("policy_utils.assert_matches", UTILS),
+    ("policy_utils.merge_into", UTILS),
+    ("policy_utils.recursive_merge_into", UTILS),
+    ("policy_utils.table_contains", UTILS),
+    ("policy_utils.table_keys", UTILS),
+    ("policy_utils.table_is_empty", UTILS),
+    ("policy_utils.load_json_or_toml_file", UTILS),
+    ("policy_utils.starts_with", UTILS),
+    ("policy_utils.ends_with", UTILS),
+    ("policy_utils.split_ip_port", UTILS),
+    ("policy_utils.dumps", UTILS),
+];
+const UTILS: &str = "crates/lua/tests/scripts/extras.rs::small_functions_do_what_their_names_say";
+
+/// Which options table an area of KumoMTA's names is about.
+const OPTIONS: &[(&str, &str)] = &[
+    ("egress_path", "make_egress_path"),
+    ("egress_source", "make_egress_source"),
+    ("queue_config", "make_queue_config"),
+    ("listener_domain", "make_listener_domain"),
+    ("esmtp_listener", "start_esmtp_listener"),
+    ("http_listener", "start_http_listener"),
+    ("local_logs", "configure_local_logs"),
+    ("log_hook", "configure_log_hook"),
+    ("bounce_classifier", "configure_bounce_classifier"),
+    ("egress_pool", "make_egress_pool"),
+    ("spool", "define_spool"),
+    ("log_disposition_hook", "configure_log_disposition_hook"),
+    ("kumo.dkim", "dkim.rsa_sha256_signer"),
+    ("kumo.dns.resolver", "dns.configure_resolver"),
+    ("queue_protocol", "make_queue_config.protocol"),
+];
+
+#[test]
+fn the_manual_is_what_the_program_says() {
+    let folder = root().join("docs/reference");
+    let mut pages = lua::manual::pages();
+    pages.push(("names.md".to_owned(), checklist()));
+    if std::env::var_os("POSTRIDER_WRITE_REFERENCE").is_some() {
+        std::fs::create_dir_all(&folder).expect("the folder of the manual");
+        for (name, text) in &pages {
+            std::fs::write(folder.join(name), text).expect("a page");
+        }
+    }
+    for (name, text) in &pages {
+        let there = std::fs::read_to_string(folder.join(name)).unwrap_or_default();
+        assert!(
+            there == *text,
+            "docs/reference/{name} is old: POSTRIDER_WRITE_REFERENCE=1 cargo test -p lua --test reference"
+        );
+    }
+    let known: BTreeSet<&str> = pages.iter().map(|(name, _)| name.as_str()).collect();
+    for entry in std::fs::read_dir(&folder).expect("the manual") {
+        let name = entry.expect("an entry").file_name().into_string().expect("a name");
+        assert!(known.contains(name.as_str()), "docs/reference/{name}: nothing makes this page");
+    }
+}
+
+#[test]
+fn every_name_is_proven_by_a_test_that_is_there_and_uses_it() {
+    for (name, proof) in described() {
+        let Proof::Test(place) = proof else { continue };
+        let (file, test) = place.split_once("::").unwrap_or_else(|| panic!("{name}: {place}"));
+        let text = std::fs::read_to_string(root().join(file)).unwrap_or_else(|e| panic!("{name}: {file}: {e}"));
+        assert!(text.contains(&format!("fn {test}(")), "{name}: no {test} in {file}");
+    }
+}
+
+/// True when the constructor, or a table within its options, has the option.
+fn has_option(constructor: &str, name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let tables = CONSTRUCTORS.iter().filter(|table| table.starts_with(constructor));
+    tables.flat_map(|table| option_names(table)).any(|option| *option == last)
+}
+
+/// What there is of KumoMTA's names.
+fn checklist() -> String {
+    let names = described();
+    let modules = modules(&names);
+    let mut text = String::from(
+        "<!-- Made by `POSTRIDER_WRITE_REFERENCE=1 cargo test -p lua --test reference`; not to be edited. -->\n\
+         # KumoMTA's names\n\nA function, method, field or event counts when a test exercises what it does. Options count on a line \
+         of their own when they are read and checked; which of them are not acted on yet is in [compat.md](../compat.md).\n",
+    );
+    let mut missing: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    // By kind and tier: how many are there, of how many.
+    let mut counts: BTreeMap<[&str; 2], (usize, usize)> = BTreeMap::new();
+    for line in NAMES.lines().skip(1) {
+        let [area, name, kind, tier] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("names.tsv: {line}") };
+        let is_option = kind == "option" && !names.contains_key(name);
+        let there = match kind {
+            "module" => modules.contains(name) || name == "kumo",
+            _ if is_option => OPTIONS.iter().any(|(of, constructor)| *of == area && has_option(constructor, name)),
+            _ => names.contains_key(name),
+        };
+        let count = counts.entry([if is_option { "options" } else { "names" }, tier]).or_default();
+        count.0 += usize::from(there);
+        count.1 += 1;
+        if !there {
+            missing.entry(area).or_default().push(name);
+        }
+    }
+    text.push_str("\n| | tier | there | of |\n|---|---|---|---|\n");
+    for ([kind, tier], (there, all)) in &counts {
+        let _ = writeln!(text, "| {kind} | {tier} | {there} | {all} |");
+    }
+    text.push_str("\n## Not there yet, or not counted\n\n| area | names |\n|---|---|\n");
+    for (area, names) in missing {
+        let _ = writeln!(text, "| {area} | {} |", names.join(", ").replace('|', "\\|"));
+    }
+    text
+}
+
+#[test]
+fn every_options_table_is_in_the_catalog() {
+    for (area, constructor) in OPTIONS {
+        assert!(CONSTRUCTORS.iter().any(|table| table.starts_with(constructor)), "{area}: {constructor}");
+    }
+}
