@@ -9,12 +9,15 @@ use mlua::{Lua, Table, Value};
 /// Name and text of each.
 const HELPERS: &[(&str, &str)] = &[
     ("policy-extras.dkim_sign", include_str!("../../../share/policy-extras/dkim_sign.lua")),
+    ("policy-extras.docker_utils", include_str!("../../../share/policy-extras/docker_utils.lua")),
     ("policy-extras.listener_domains", include_str!("../../../share/policy-extras/listener_domains.lua")),
     ("policy-extras.policy_utils", include_str!("../../../share/policy-extras/policy_utils.lua")),
     ("policy-extras.problems", include_str!("../../../share/policy-extras/problems.lua")),
     ("policy-extras.queue", include_str!("../../../share/policy-extras/queue.lua")),
+    ("policy-extras.rollup", include_str!("../../../share/policy-extras/rollup.lua")),
     ("policy-extras.shaping", include_str!("../../../share/policy-extras/shaping.lua")),
     ("policy-extras.sources", include_str!("../../../share/policy-extras/sources.lua")),
+    ("policy-extras.typing", include_str!("../../../share/policy-extras/typing.lua")),
 ];
 
 /// Has `require` look here when it found nothing elsewhere.

@@ -83,6 +83,21 @@ const HELPERS: &[(&str, &str)] = &[
         "listener_domains:setup",
         "crates/lua/tests/scripts/extras.rs::listener_domains_know_wildcards_listeners_and_who_authenticated",
     ),
+    ("rollup.reroute_based_on_mx_host_suffix", ROLLUP),
+    ("rollup.reroute_using_ip_rollup", ROLLUP),
+    ("rollup.apply_ip_rollup_to_queue_config", ROLLUP),
+    ("docker_utils.resolve_docker_name", DOCKER),
+    ("docker_utils.resolve_docker_network", DOCKER),
+    ("docker_utils.resolve_tsa_endpoints", DOCKER),
+    ("typing.record", TYPING),
+    ("typing.list", TYPING),
+    ("typing.map", TYPING),
+    ("typing.option", TYPING),
+    ("typing.default", TYPING),
+    ("typing.enum", TYPING),
+    ("typing.variant", TYPING),
+    ("typing.string", TYPING),
+    ("typing.extract_deserialize_error", TYPING),
     ("policy_utils.equals", UTILS),
     ("policy_utils.assert_eq", UTILS),
     ("policy_utils.assert_ne", UTILS),
@@ -98,6 +113,9 @@ const HELPERS: &[(&str, &str)] = &[
     ("policy_utils.split_ip_port", UTILS),
     ("policy_utils.dumps", UTILS),
 ];
+const ROLLUP: &str = "crates/lua/tests/scripts/extras.rs::domains_that_are_hosted_in_one_place_are_routed_there";
+const DOCKER: &str = "crates/lua/tests/scripts/extras.rs::neighbours_of_a_container_are_found_as_the_system_finds_them";
+const TYPING: &str = "crates/lua/tests/scripts/extras.rs::records_check_their_fields";
 const UTILS: &str = "crates/lua/tests/scripts/extras.rs::small_functions_do_what_their_names_say";
 
 /// Which options table an area of KumoMTA's names is about.

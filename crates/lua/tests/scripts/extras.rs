@@ -346,5 +346,77 @@ fn small_functions_do_what_their_names_say() {
     site.received("", &ConnMeta::new()).expect("sound");
 }
 
+#[test]
+fn records_check_their_fields() {
+    let site = Site::new(
+        &[],
+        "local t = require 'policy-extras.typing' \
+         local Inner = t.record('Inner', { n = t.number }) \
+         local R = t.record('R', { s = t.string, o = t.option(t.boolean), d = t.default(t.number, 7), l = t.option(t.list(t.string)), \
+            m = t.option(t.map(t.string, t.number)), e = t.option(t.enum('Color', 'red', 'blue')), \
+            v = t.option(t.variant(t.string, t.number)), i = t.option(Inner), f = t.option(t.Function), x = t.option(t.any) }) \
+         local function refused(value, ...) local ok, why = pcall(R, value) assert(not ok) \
+            for _, word in ipairs { ... } do assert(tostring(why):find(word, 1, true), tostring(why)) end end \
+         kumo.on('smtp_server_message_received', function(msg) \
+            local r = R { s = 'a', l = { 'x' }, m = { k = 1 }, e = 'red', v = 2, i = { n = 1 }, f = print, x = {} } \
+            assert(r.s == 'a' and r.d == 7 and r.o == nil and r.l[1] == 'x' and r.m.k == 1 and r.i.n == 1) \
+            r.s = 'b' assert(r.s == 'b') \
+            assert(not pcall(function() r.s = 1 end) and not pcall(function() r.none = 1 end)) \
+            local names = {} for name in pairs(r) do names[name] = true end assert(names.s and names.d and not names._fields) \
+            refused({}, 'R.s', 'missing', 'string') refused({ s = 1 }, 'R.s', '1', 'string') \
+            refused({ s = 'a', l = { 1 } }, 'R.l[1]') refused({ s = 'a', l = { a = 'x' } }, 'list items only') \
+            refused({ s = 'a', m = { [1] = 1 } }, 'R.m[1]', 'string') refused({ s = 'a', e = 'green' }, 'Color', 'red, blue') \
+            refused({ s = 'a', v = {} }, 'string or number') refused({ s = 'a', i = {} }, 'R.i.n') \
+            refused({ s = 'a', q = 1 }, 'no such field `q`', 'd, e, f') refused({ s = 'a', f = 1 }, 'function') \
+            local Q = t.record('Q', { _dynamic = function(k, v) return pcall(kumo.make_queue_config, { [k] = v }) end }) \
+            assert(Q { max_age = '5m' }.max_age == '5m') \
+            local ok, why = pcall(Q, { max_age = 'soon' }) \
+            assert(not ok and why:find('max_age', 1, true) and why:find('invalid duration', 1, true) and not why:find('while processing', 1, true)) \
+            local _, odd = pcall(kumo.make_queue_config, { max_age = 'soon' }) \
+            assert(t.extract_deserialize_error(odd):find('^invalid duration') and t.extract_deserialize_error('plain') == 'plain') \
+         end)",
+    );
+    site.received("", &ConnMeta::new()).expect("sound");
+}
+
+#[test]
+fn neighbours_of_a_container_are_found_as_the_system_finds_them() {
+    let site = Site::new(
+        &[],
+        "local d = require 'policy-extras.docker_utils' local getenv = os.getenv \
+         os.getenv = function(name) return name == 'HOSTNAME' and 'localhost' or getenv(name) end \
+         kumo.on('smtp_server_message_received', function(msg) \
+            local here = d.resolve_docker_name 'localhost' assert(here[1] == '127.0.0.1', tostring(here[1])) \
+            assert(d.resolve_docker_network() == '127.0.0.0/24' and not pcall(d.resolve_docker_name, 'a; reboot')) \
+            d.resolve_docker_name = function(name) assert(name == 'tsa') return { '10.0.0.1', '10.0.0.2' } end \
+            assert(d.resolve_tsa_endpoints()[2] == 'http://10.0.0.2:8008') end)",
+    );
+    site.received("", &ConnMeta::new()).expect("sound");
+}
+
+#[test]
+fn domains_that_are_hosted_in_one_place_are_routed_there() {
+    // DNS is asked in testing/e2e/tests/lookups.rs; here it is what the script makes it.
+    let site = Site::new(
+        &[],
+        "local r = require 'policy-extras.rollup' \
+         local answer = { hosts = { 'a.mx.big.test.', 'b.mx.big.test.' }, by_pref = { ['10'] = { 'a.mx.big.test.' }, ['9'] = { 'x.ip.test.' } } } \
+         kumo.dns.lookup_mx = function(domain) if domain == 'gone.test' then error 'no such name' end return answer end \
+         kumo.dns.lookup_addr = function(host) return { '192.0.2.' .. #host } end \
+         kumo.on('smtp_server_message_received', function(msg) \
+            r.reroute_based_on_mx_host_suffix(msg, { ['.mx.big.test.'] = 'big.test', ['.other.'] = 'x' }) \
+            assert(msg:get_meta 'routing_domain' == 'big.test') \
+            msg:set_meta('routing_domain', nil) r.reroute_based_on_mx_host_suffix(msg, { ['a.mx.big.test.'] = 'x' }) \
+            assert(msg:get_meta 'routing_domain' == nil, 'not all of them') \
+            r.reroute_using_ip_rollup(msg, { ['.ip.test.'] = 'ip.ip_rollup' }) assert(msg:get_meta 'routing_domain' == 'ip.ip_rollup') \
+            local params = {} r.apply_ip_rollup_to_queue_config('d.test', 'd.test', params) assert(params.protocol == nil) \
+            r.apply_ip_rollup_to_queue_config('d.test', 'ip.ip_rollup', params) \
+            assert(params.protocol.smtp.mx_list[1].name == 'a.mx.big.test.' and params.protocol.smtp.mx_list[2].addr == '192.0.2.14') \
+            msg:set_meta('routing_domain', nil) msg:set_recipient 'a@gone.test' \
+            r.reroute_based_on_mx_host_suffix(msg, { [''] = 'x' }) assert(msg:get_meta 'routing_domain' == nil) end)",
+    );
+    site.received("", &ConnMeta::new()).expect("sound");
+}
+
 /// A test key, used nowhere else.
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEILCJGDWOhHS6clpcNd64BBD7jmJ9gx16f7gzxdf39dWG\n-----END PRIVATE KEY-----\n";
