@@ -95,11 +95,13 @@ end
 
 local function sign_with(get_data, msg)
   local data = get_data()
-  local from = msg:from_header()
-  if not from then
-    kumo.reject(552, '5.6.0 DKIM signing requires a From header')
+  local read, from = pcall(msg.from_header, msg)
+  local first = read and from and from.list[1]
+  if not first then
+    kumo.reject(552, '5.6.0 DKIM signing requires a From header with an address')
   end
-  local domain = from.domain:lower()
+  -- Of several authors the first counts: RFC 6376 does not say, and one of them has to.
+  local domain = first.domain:lower()
   local options = data.domains[domain]
   if options then
     msg:dkim_sign(make_signer(data.base, options, domain))

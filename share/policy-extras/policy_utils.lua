@@ -8,12 +8,12 @@ local mod = {}
 
 -- True for what can be walked with `pairs`.
 local function is_walkable(value)
-  local kind = type(value)
-  if kind == 'table' then
-    return true
-  end
-  local meta = kind == 'userdata' and getmetatable(value)
-  return type(meta) == 'table' and meta.__pairs ~= nil
+  return type(value) == 'table' or (type(value) == 'userdata' and (pcall(pairs, value)))
+end
+
+-- True for a table with items, which is a list to everybody.
+local function is_list(value)
+  return is_walkable(value) and value[1] ~= nil
 end
 
 -- A value as text for people: names in order, nothing left out. nil for nil.
@@ -86,11 +86,13 @@ function mod.merge_into(src, dest)
   return dest
 end
 
--- As `merge_into`; tables within are merged, not replaced.
+-- As `merge_into`; maps within are merged, lists are replaced: half of a list of networks is nobody's intention.
 function mod.recursive_merge_into(src, dest)
   for key, value in pairs(src or {}) do
     if is_walkable(value) then
-      dest[key] = mod.recursive_merge_into(value, is_walkable(dest[key]) and dest[key] or {})
+      local there = dest[key]
+      local is_merged = is_walkable(there) and not is_list(there) and not is_list(value)
+      dest[key] = mod.recursive_merge_into(value, is_merged and there or {})
     else
       dest[key] = value
     end

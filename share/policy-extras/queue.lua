@@ -49,7 +49,7 @@ local function split_block(place, block, own)
       local ok, why = mod.is_queue_config_option(name, value)
       if ok then
         options[name] = value
-      elseif type(value) == 'table' and is_unknown(why) then
+      elseif (type(value) == 'table' or type(value) == 'userdata') and is_unknown(why) then
         within[name] = value
       else
         error(string.format('%s: %s', place, problems.reason(why)), 0)
@@ -109,7 +109,7 @@ local function check_settings(file, data)
     local expected = SETTINGS[name]
     if not expected then
       error(string.format('%s: unknown key `%s`: expected one of %s', file, name, known_settings()), 0)
-    elseif type(value) ~= expected then
+    elseif type(value) ~= expected and not (expected == 'table' and type(value) == 'userdata') then
       error(string.format('%s: %s: expected a %s, found a %s', file, name, expected, type(value)), 0)
     end
   end

@@ -9,7 +9,9 @@ local utils = require 'policy-extras.policy_utils'
 
 local mod = { CONFIGURED = nil }
 
+-- An operator's own default file, else the one that is carried in the program.
 local DEFAULT_FILE = '/opt/kumomta/share/policy-extras/shaping.toml'
+local BUILT_IN = 'postrider:shaping.toml'
 local OPTIONS = {
   publish = 'table', subscribe = 'table', extra_files = 'table', no_default_files = 'boolean', cache_ttl = 'string',
   pre_filter = 'boolean', skip_log_record_types = 'table', additional_skip_log_record_types = 'table',
@@ -40,10 +42,19 @@ local function check_options(options)
   end
 end
 
+local function default_file()
+  local file = io.open(DEFAULT_FILE)
+  if file then
+    file:close()
+    return DEFAULT_FILE
+  end
+  return BUILT_IN
+end
+
 local function file_names(options)
   local names = {}
   if not options.no_default_files then
-    names[1] = DEFAULT_FILE
+    names[1] = default_file()
   end
   for _, name in ipairs(options.extra_files or {}) do
     names[#names + 1] = name

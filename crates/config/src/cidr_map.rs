@@ -33,6 +33,14 @@ impl<T> CidrMap<T> {
         }
     }
 
+    /// Takes a block out; gives back the value it had.
+    pub fn remove(&mut self, block: IpNet) -> Option<T> {
+        match unmapped(block).trunc() {
+            IpNet::V4(net) => self.v4.get_mut(&net.prefix_len())?.remove(&net),
+            IpNet::V6(net) => self.v6.get_mut(&net.prefix_len())?.remove(&net),
+        }
+    }
+
     /// The value of the longest block `ip` lies in.
     pub fn get(&self, ip: IpAddr) -> Option<&T> {
         match canonical_ip(ip) {

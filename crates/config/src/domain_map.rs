@@ -25,6 +25,18 @@ impl<T> Default for Node<T> {
     }
 }
 
+impl<T> Node<T> {
+    fn remove<'a>(&mut self, below: &mut impl Iterator<Item = &'a str>) -> Option<T> {
+        let Some(label) = below.next() else { return self.value.take() };
+        let child = self.children.get_mut(label)?;
+        let removed = child.remove(below);
+        if child.value.is_none() && child.children.is_empty() {
+            self.children.remove(label);
+        }
+        removed
+    }
+}
+
 impl<T> Default for DomainMap<T> {
     fn default() -> Self {
         DomainMap { root: Node::default() }
@@ -44,6 +56,11 @@ impl<T> DomainMap<T> {
             node = node.children.entry(label.to_owned()).or_default();
         }
         node.value.replace(value)
+    }
+
+    /// Takes a name out, as if it had never been there; gives back the value it had.
+    pub fn remove(&mut self, name: &str) -> Option<T> {
+        self.root.remove(&mut labels(name))
     }
 
     /// The value of a name.
@@ -111,5 +128,8 @@ mod tests {
         let mut map = DomainMap::new();
         assert_eq!((map.insert("a.test", 1), map.insert("a.test", 2), map.get("a.test")), (None, Some(1), Some(&2)));
         assert_eq!(DomainMap::<u8>::new().get("a"), None);
+        map.insert("*.test", 3);
+        assert_eq!((map.remove("a.test"), map.remove("b.c.test")), (Some(2), None));
+        assert_eq!(map.get("a.test"), Some(&3));
     }
 }

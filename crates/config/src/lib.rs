@@ -37,6 +37,7 @@ mod options;
 mod parse;
 mod protocol;
 mod queue_config;
+mod redis_client;
 mod redis_throttles;
 mod resolver;
 mod scheduling;
@@ -81,6 +82,7 @@ pub use options::{OptionInfo, Options};
 pub use parse::{ConfigError, parse};
 pub use protocol::{CustomLuaProtocol, MaildirProtocol, QueueProtocol, SmtpProtocol, XferProtocol};
 pub use queue_config::{DeliveryReports, QueueConfig, ShrinkPolicyEntry, UNSPECIFIED};
+pub use redis_client::RedisClientOptions;
 pub use redis_throttles::{RedisNode, RedisThrottles};
 pub use resolver::{
     DNS_PORT, NameServer, QueryOptions, ResolverForm, ResolverOptions, ServerAddress, ServerProtocol, TestZone,

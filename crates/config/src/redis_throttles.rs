@@ -49,13 +49,20 @@ impl Default for RedisNode {
     }
 }
 
-impl RedisThrottles {
-    /// The addresses given, at least one.
-    pub fn nodes(&self) -> &[String] {
-        match &self.node {
+impl RedisNode {
+    /// Every address.
+    pub(crate) fn all(&self) -> &[String] {
+        match self {
             RedisNode::One(node) => std::slice::from_ref(node),
             RedisNode::Several(nodes) => nodes,
         }
+    }
+}
+
+impl RedisThrottles {
+    /// The addresses given, at least one.
+    pub fn nodes(&self) -> &[String] {
+        self.node.all()
     }
 
     /// They belong to a Redis cluster (KumoMTA behaviour: several always do).

@@ -3,9 +3,9 @@
 //! One of it a policy; states hold it behind one pointer. Everything in it is bounded.
 
 use crate::memos::Memos;
+use crate::modules::redis::RedisClients;
 use crate::mpsc::Channels;
 use crate::series::SeriesByName;
-use std::sync::atomic::AtomicU64;
 
 /// The shared things.
 #[derive(Default)]
@@ -16,6 +16,6 @@ pub(crate) struct Commons {
     pub series: SeriesByName,
     /// Of `kumo.mpsc`.
     pub channels: Channels,
-    /// Which configuration epoch it is; grows.
-    pub epoch: AtomicU64,
+    /// Of `require 'redis'`.
+    pub redis: RedisClients,
 }

@@ -27,6 +27,8 @@ pub(crate) struct Source {
     pub path: PathBuf,
     pub text: Vec<u8>,
     pub run_time_max: Duration,
+    /// How often the file was read before.
+    pub epoch: u64,
     /// What system and environment say of memory.
     pub memory: MemoryLimits,
     /// The program that the policy serves in.
@@ -67,6 +69,8 @@ pub(crate) struct Host {
     pub commons: Arc<Commons>,
     /// Whose handlers have waited.
     pub waits: Arc<Waits>,
+    /// Of the source it was loaded from.
+    pub epoch: u64,
     /// The event of the `Policy` trait that is being handled.
     pub event: Option<Event>,
     /// True while the running handler may wait without holding its thread: it was called asynchronously.
@@ -105,6 +109,7 @@ impl Host {
             names: shared.names.clone(),
             commons: shared.commons.clone(),
             waits: shared.waits.clone(),
+            epoch: source.epoch,
             event: None,
             may_wait: false,
             program: source.program.clone(),

@@ -1,14 +1,14 @@
 //! Reading files for scripts.
 //!
-//! A handler that may wait lends its thread out meanwhile; any other, and the top level, reads at once: what scripts read is
-//! small and warm.
+//! A handler that may wait lends its thread out meanwhile; any other holds its own, beside which the runtime puts another. The
+//! top level reads at once.
 
 use crate::context::Host;
 use crate::guard;
 use mlua::Lua;
 use std::io;
 use std::path::Path;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What `work` comes to, done beside the running handler where that may wait.
 pub(crate) async fn beside<T: Send + 'static>(
@@ -16,13 +16,16 @@ pub(crate) async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
     let may_wait = lua.app_data_ref::<Host>().is_some_and(|host| host.may_wait);
-    let done = match Handle::try_current() {
-        Ok(runtime) if may_wait => runtime.spawn_blocking(work).await.map_err(io::Error::other)?,
+    match Handle::try_current() {
+        Ok(runtime) if may_wait => {
+            let done = runtime.spawn_blocking(work).await.map_err(io::Error::other)?;
+            // Whoever waits takes no processor: the time a handler may run counts from here.
+            guard::restart(lua);
+            done
+        }
+        Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
         _ => work(),
-    };
-    // Whoever waits takes no processor: the time a handler may run counts from here.
-    guard::restart(lua);
-    done
+    }
 }
 
 /// A file's octets; the error names it.

@@ -22,7 +22,6 @@ use message::Draft;
 use mlua::{AnyUserData, Function, IntoLuaMulti, Lua, Value};
 use policy::{Event, Interest, PolicyError, Program, Startup};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use throttle::Throttles;
@@ -95,7 +94,7 @@ impl LuaPolicy {
     ) -> Result<(LuaPolicy, Startup), LoadError> {
         let text = std::fs::read(path).map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
         let program = Arc::new(Surroundings::default());
-        let source = Source { path: path.to_owned(), text, run_time_max, memory, program: program.clone() };
+        let source = Source { path: path.to_owned(), text, run_time_max, epoch: 0, memory, program: program.clone() };
         let shared = Shared::default();
         let context = Context::load(&source, &shared, purpose)?;
         let startup = context.run_init(&source, purpose)?;
@@ -238,15 +237,14 @@ impl LuaPolicy {
     pub(crate) fn read_again(&self) -> Result<(), LoadError> {
         let before = self.source();
         let text = std::fs::read(&before.path).map_err(|cause| LoadError::Read { path: before.path.clone(), cause })?;
-        let Source { path, run_time_max, memory, program, .. } = &*before;
-        let source =
-            Source { path: path.clone(), text, run_time_max: *run_time_max, memory: *memory, program: program.clone() };
+        let Source { path, run_time_max, epoch, memory, program, .. } = &*before;
+        let (path, program) = (path.clone(), program.clone());
+        let source = Source { path, text, run_time_max: *run_time_max, epoch: epoch + 1, memory: *memory, program };
         let context = Context::load(&source, &self.shared, Purpose::Serve)?;
         if context.interest() != self.interest {
-            return Err(LoadError::OtherEvents { path: path.clone() });
+            return Err(LoadError::OtherEvents { path: source.path });
         }
         *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(source);
-        self.shared.commons.epoch.fetch_add(1, Ordering::AcqRel);
         self.pool.retire_all();
         Ok(())
     }

@@ -10,7 +10,7 @@ use quick_cache::{DefaultHashBuilder, UnitWeighter, sync::DefaultLifecycle};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// All caches of a policy.
 #[derive(Default)]
@@ -49,6 +49,9 @@ pub(crate) type Key = Vec<u8>;
 pub(crate) type Duty<'a> =
     PlaceholderGuard<'a, Key, Arc<Entry>, UnitWeighter, DefaultHashBuilder, DefaultLifecycle<Key, Arc<Entry>>>;
 
+type Guarded<'a> =
+    GuardResult<'a, Key, Arc<Entry>, UnitWeighter, DefaultHashBuilder, DefaultLifecycle<Key, Arc<Entry>>>;
+
 /// A result and how long it counts.
 pub(crate) struct Entry {
     value: Stored,
@@ -61,64 +64,164 @@ pub(crate) struct Entry {
 /// What a look into the cache comes to.
 pub(crate) enum Found<'a> {
     Value(Stored),
-    Missing(Duty<'a>),
+    Missing(Task<'a>),
     /// Another one still computes it.
     NotYet,
+}
+
+/// The duty to compute a result.
+pub(crate) enum Task<'a> {
+    /// There is none; others wait.
+    First(Duty<'a>),
+    /// There is an old one, which others get meanwhile.
+    Again(Renewal),
+}
+
+/// The right to compute an old result anew; whoever gives up leaves it to the next.
+pub(crate) struct Renewal(Arc<Entry>);
+
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        self.0.is_renewed.store(false, Ordering::Release);
+    }
 }
 
 impl Memo {
     /// A result that counts, or an old one that somebody computes anew.
     pub fn get(&self, key: &[u8], epoch: u64) -> Option<Stored> {
         let entry = self.results.get(key)?;
-        let counts = self.counts(&entry, epoch);
-        let may_be_old = || self.options.allow_stale_reads && entry.is_renewed.swap(true, Ordering::AcqRel);
-        (counts || may_be_old()).then(|| entry.value.clone())
+        let is_renewed = || self.options.allow_stale_reads && entry.is_renewed.load(Ordering::Acquire);
+        (self.counts(&entry, epoch) || is_renewed()).then(|| entry.value.clone())
     }
 
     /// A result, or the duty to compute it, without waiting.
     pub fn ask(&self, key: &[u8], epoch: u64) -> Found<'_> {
-        self.forget_old(key, epoch);
-        match self.results.get_value_or_guard(key, Some(std::time::Duration::ZERO)) {
-            GuardResult::Value(entry) => Found::Value(entry.value.clone()),
-            GuardResult::Guard(duty) => Found::Missing(duty),
-            GuardResult::Timeout => Found::NotYet,
+        if self.options.allow_stale_reads
+            && let Some(entry) = self.results.get(key)
+            && !self.counts(&entry, epoch)
+        {
+            return match entry.is_renewed.swap(true, Ordering::AcqRel) {
+                true => Found::Value(entry.value.clone()),
+                false => Found::Missing(Task::Again(Renewal(entry))),
+            };
         }
+        self.results.remove_if(key, |entry| !self.counts(entry, epoch));
+        self.found(self.results.get_value_or_guard(key, Some(Duration::ZERO)))
     }
 
     /// The same, after another one's result or failure.
-    pub async fn wait(&self, key: &[u8]) -> Found<'_> {
+    pub async fn wait(&self, key: &[u8], epoch: u64) -> Found<'_> {
         match tokio::time::timeout(self.options.wait_max(), self.results.get_value_or_guard_async(key)).await {
-            Ok(Ok(entry)) => Found::Value(entry.value.clone()),
-            Ok(Err(duty)) => Found::Missing(duty),
+            Ok(Ok(entry)) if self.counts(&entry, epoch) => Found::Value(entry.value.clone()),
+            // It was computed by a script of an earlier epoch.
+            Ok(Ok(_)) => self.ask(key, epoch),
+            Ok(Err(duty)) => Found::Missing(Task::First(duty)),
             Err(_) => Found::NotYet,
         }
     }
 
     /// The same, holding the thread.
-    pub fn wait_here(&self, key: &[u8]) -> Found<'_> {
+    pub fn wait_here(&self, key: &[u8], epoch: u64) -> Found<'_> {
         match self.results.get_value_or_guard(key, Some(self.options.wait_max())) {
+            GuardResult::Value(entry) if !self.counts(&entry, epoch) => self.ask(key, epoch),
+            other => self.found(other),
+        }
+    }
+
+    /// Puts a result where those who wait find it. It may be gone again already, when the cache is full: then it is computed
+    /// again.
+    pub fn keep(&self, key: &[u8], task: Task<'_>, value: Stored, epoch: u64) {
+        let until = Instant::now().checked_add(self.options.ttl.get());
+        let entry = Arc::new(Entry { value, until, epoch, is_renewed: AtomicBool::new(false) });
+        match task {
+            Task::First(duty) => _ = duty.insert(entry),
+            Task::Again(renewal) => {
+                self.results.insert(key.to_vec(), entry);
+                drop(renewal);
+            }
+        }
+    }
+
+    fn found<'a>(&self, result: Guarded<'a>) -> Found<'a> {
+        match result {
             GuardResult::Value(entry) => Found::Value(entry.value.clone()),
-            GuardResult::Guard(duty) => Found::Missing(duty),
+            GuardResult::Guard(duty) => Found::Missing(Task::First(duty)),
             GuardResult::Timeout => Found::NotYet,
         }
     }
 
-    /// Puts a result where those who wait find it.
-    pub fn keep(&self, duty: Duty<'_>, value: Stored, epoch: u64) {
-        let until = Instant::now().checked_add(self.options.ttl.get());
-        // It may be gone again already, when the cache is full: then it is computed again.
-        let _ = duty.insert(Arc::new(Entry { value, until, epoch, is_renewed: AtomicBool::new(false) }));
-    }
-
+    /// A result that a script of this or of a later epoch computed, and whose time is not over.
     fn counts(&self, entry: &Entry, epoch: u64) -> bool {
-        let is_of_epoch = !self.options.invalidate_with_epoch || entry.epoch == epoch;
+        let is_of_epoch = !self.options.invalidate_with_epoch || entry.epoch >= epoch;
         is_of_epoch && entry.until.is_none_or(|until| Instant::now() < until)
-    }
-
-    fn forget_old(&self, key: &[u8], epoch: u64) {
-        self.results.remove_if(key, |entry| !self.counts(entry, epoch));
     }
 }
 
 /// Caches a policy may have.
 const MEMOS_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memo(allow_stale_reads: bool) -> Arc<Memo> {
+        let options = MemoizeOptions {
+            name: "m".to_owned(),
+            ttl: config::Duration::from_secs(60),
+            capacity: 4,
+            invalidate_with_epoch: true,
+            populate_timeout: Some(config::Duration::from_secs(0)),
+            retry_on_populate_timeout: false,
+            allow_stale_reads,
+        };
+        Memos::default().declare(options).expect("one")
+    }
+
+    fn number(found: Found<'_>) -> Option<i64> {
+        match found {
+            Found::Value(Stored::Integer(number)) => Some(number),
+            _ => None,
+        }
+    }
+
+    fn put(memo: &Memo, value: i64, epoch: u64) {
+        match memo.ask(b"k", epoch) {
+            Found::Missing(task) => memo.keep(b"k", task, Stored::Integer(value), epoch),
+            _ => panic!("nobody computes it"),
+        }
+    }
+
+    #[test]
+    fn one_computes_and_a_failure_leaves_it_to_the_next() {
+        let memo = memo(false);
+        let first = memo.ask(b"k", 0);
+        assert!(matches!(first, Found::Missing(Task::First(_))));
+        assert!(matches!(memo.ask(b"k", 0), Found::NotYet) && matches!(memo.wait_here(b"k", 0), Found::NotYet));
+        drop(first);
+        put(&memo, 1, 0);
+        assert_eq!(number(memo.ask(b"k", 0)), Some(1));
+    }
+
+    #[test]
+    fn a_later_epoch_wants_a_result_of_its_own_and_an_earlier_one_takes_it() {
+        let memo = memo(false);
+        put(&memo, 1, 0);
+        assert!(memo.get(b"k", 1).is_none());
+        put(&memo, 2, 1);
+        assert_eq!((number(memo.ask(b"k", 1)), number(memo.ask(b"k", 0))), (Some(2), Some(2)));
+    }
+
+    #[test]
+    fn an_old_result_is_handed_out_while_one_computes_it_anew() {
+        let memo = memo(true);
+        put(&memo, 1, 0);
+        assert!(memo.get(b"k", 1).is_none(), "somebody has to");
+        let renewal = memo.ask(b"k", 1);
+        assert!(matches!(renewal, Found::Missing(Task::Again(_))));
+        assert!(matches!(memo.get(b"k", 1), Some(Stored::Integer(1))) && number(memo.ask(b"k", 1)) == Some(1));
+        drop(renewal);
+        assert!(memo.get(b"k", 1).is_none(), "who gave up leaves it to the next");
+        put(&memo, 2, 1);
+        assert_eq!(number(memo.ask(b"k", 1)), Some(2));
+    }
+}

@@ -4,6 +4,7 @@ use crate::stored::Stored;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::watch;
 
 /// All queues of a policy.
 #[derive(Default)]
@@ -23,7 +24,8 @@ impl Channels {
             return Err(format!("name `{name}`: one queue too many: expected at most {CHANNELS_MAX}"));
         }
         let (sender, receiver) = channel(limit.unwrap_or(VALUES_MAX).clamp(1, VALUES_MAX));
-        let made = Arc::new(Channel { sender: RwLock::new(Some(sender)), receiver: Mutex::new(Some(receiver)) });
+        let receiver = Mutex::new(Some(receiver));
+        let made = Arc::new(Channel { sender: RwLock::new(Some(sender)), receiver, closed: watch::Sender::new(false) });
         by_name.insert(name, made.clone());
         Ok(made)
     }
@@ -33,6 +35,8 @@ impl Channels {
 pub(crate) struct Channel {
     /// `None` once it was closed.
     sender: RwLock<Option<Sender<Stored>>>,
+    /// Tells those who wait for room.
+    closed: watch::Sender<bool>,
     /// `None` while somebody receives.
     receiver: Mutex<Option<Receiver<Stored>>>,
 }
@@ -52,6 +56,13 @@ impl Channel {
     /// Nothing goes in any more; what is in there comes out.
     pub fn close(&self) {
         self.sender.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.closed.send_replace(true);
+    }
+
+    /// Returns once it was closed.
+    pub async fn closed(&self) {
+        // An error would mean that the channel is gone, which is as closed as can be.
+        let _ = self.closed.subscribe().wait_for(|closed| *closed).await;
     }
 
     /// Where values come out, for one at a time.

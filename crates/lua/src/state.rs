@@ -27,6 +27,9 @@ pub(crate) fn new(source: &Source, shared: &Shared) -> mlua::Result<Lua> {
     extras::add_searcher(&lua, &package)?;
     let loaded: Table = package.get("loaded")?;
     loaded.set("kumo", modules::kumo::create(&lua)?)?;
+    let preload: Table = package.get("preload")?;
+    let redis = |lua: &Lua, _: mlua::MultiValue| modules::redis::REDIS.table(lua);
+    preload.set(modules::redis::REDIS.name, lua.create_function(redis)?)?;
     Ok(lua)
 }
 

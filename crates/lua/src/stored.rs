@@ -122,11 +122,12 @@ pub(crate) struct LuaTable(pub Arc<Fields>);
 impl UserData for LuaTable {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_meta_method(MetaMethod::Index, |lua, this, key: Value| {
-            this.0.get(&key).map_or(Ok(Value::Nil), |value| value.give(lua))
+            this.0.get(&whole(key)).map_or(Ok(Value::Nil), |value| value.give(lua))
         });
-        methods.add_meta_method_mut(MetaMethod::NewIndex, |_, this, (key, value): (Value, Value)| {
+        // The value may be this very table: it is taken before the table is written to.
+        methods.add_meta_function(MetaMethod::NewIndex, |_, (this, key, value): (AnyUserData, Value, Value)| {
             let value = Stored::take(&value)?;
-            Arc::make_mut(&mut this.0).set(&key, value)
+            Arc::make_mut(&mut this.borrow_mut::<LuaTable>()?.0).set(&whole(key), value)
         });
         methods.add_meta_method(MetaMethod::Len, |_, this, ()| Ok(this.0.items.len()));
         methods.add_meta_method(MetaMethod::Pairs, |lua, this, ()| {
@@ -134,6 +135,14 @@ impl UserData for LuaTable {
             let next = next.ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))?;
             Ok((next, this.0.table(lua)?, Value::Nil))
         });
+    }
+}
+
+/// Lua's own tables take `2.0` for `2`.
+fn whole(key: Value) -> Value {
+    match key {
+        Value::Number(number) if number.fract() == 0.0 && number.abs() < WHOLE_MAX => Value::Integer(number as i64),
+        other => other,
     }
 }
 
@@ -226,6 +235,8 @@ fn wrong_key(key: &Value) -> mlua::Error {
     mlua::Error::runtime(format!("a {} as key: expected a string or a whole number", key.type_name()))
 }
 
+/// Below it every whole number is an integer and the other way round.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
 /// Deepest nesting of tables (levels).
 const DEPTH_MAX: usize = 64;
 /// Most values in one table, those in its tables included.

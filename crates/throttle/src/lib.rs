@@ -5,6 +5,7 @@
 //! [`Local`], with a bound, and the same in Redis. While Redis does not answer each node goes on by itself, from what it
 //! took itself before. Never fails a hit. Deliberately absent: what is done about a refusal.
 
+mod client;
 mod limits;
 mod local;
 mod redis;
@@ -12,6 +13,7 @@ mod server;
 mod verdict;
 
 pub use crate::redis::ShareError;
+pub use client::{RedisClient, Reply};
 pub use limits::{Holder, WANTED_MS};
 pub use local::{Local, NAMES_MAX};
 pub use verdict::Verdict;

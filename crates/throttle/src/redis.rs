@@ -5,7 +5,7 @@
 //! one hit a second, which tries to connect again.
 
 use crate::Verdict;
-use crate::server::{Connection, OURS, Server};
+use crate::server::{Connection, Login, OURS, Server};
 use ::redis::{RedisError, Value};
 use clock::{Duration, Instant};
 use config::{RedisThrottles, ThrottleSpec};
@@ -71,7 +71,7 @@ impl Redis {
     pub async fn connect(options: &RedisThrottles) -> Result<Redis, ShareError> {
         let address = options.nodes().iter().map(|node| without_password(node)).collect::<Vec<_>>().join(", ");
         let failed = |cause| ShareError::Server { address: address.clone(), cause };
-        let server = Server::new(options).map_err(failed)?;
+        let server = Server::new(&Login::from(options)).map_err(failed)?;
         let limit = options.connect_timeout.get();
         let link = match tokio::time::timeout(limit, link(&server, limit)).await {
             Ok(link) => link.map_err(failed)?,

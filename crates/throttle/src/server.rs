@@ -25,16 +25,36 @@ pub(crate) enum Connection {
     Cluster(ClusterConnection),
 }
 
+/// Where it is and how one comes in.
+pub(crate) struct Login<'a> {
+    pub nodes: &'a [String],
+    pub is_cluster: bool,
+    pub username: Option<&'a str>,
+    pub password: Option<&'a str>,
+    pub response_timeout: Duration,
+}
+
+impl<'a> From<&'a RedisThrottles> for Login<'a> {
+    fn from(options: &'a RedisThrottles) -> Login<'a> {
+        Login {
+            nodes: options.nodes(),
+            is_cluster: options.is_cluster(),
+            username: options.username.as_deref(),
+            password: options.password.as_deref(),
+            response_timeout: options.response_timeout.get(),
+        }
+    }
+}
+
 impl Server {
     /// As configured; connects to nobody.
-    pub fn new(options: &RedisThrottles) -> Result<Server, RedisError> {
-        let infos: Vec<ConnectionInfo> =
-            options.nodes().iter().map(|node| info(node, options)).collect::<Result<_, _>>()?;
-        if !options.is_cluster() {
+    pub fn new(login: &Login<'_>) -> Result<Server, RedisError> {
+        let infos: Vec<ConnectionInfo> = login.nodes.iter().map(|node| info(node, login)).collect::<Result<_, _>>()?;
+        if !login.is_cluster {
             let info = infos.into_iter().next().ok_or_else(|| RedisError::from(std::io::Error::other("no node")))?;
             return Ok(Server::One(Box::new(Client::open(info)?)));
         }
-        let limit = options.response_timeout.get();
+        let limit = login.response_timeout;
         // One server that is gone without a word must not use up the time for all.
         let builder = ClusterClientBuilder::new(infos).connection_timeout(limit / 4).response_timeout(limit);
         let builder = builder.retries(RETRIES).min_retry_wait(RETRY_WAIT_MS.0).max_retry_wait(RETRY_WAIT_MS.1);
@@ -43,10 +63,16 @@ impl Server {
 
     /// A connection; `limit` is for making it and for each answer.
     pub async fn connect(&self, limit: Duration) -> Result<Connection, RedisError> {
+        self.connect_within(limit, limit).await
+    }
+
+    /// The same with a limit for each.
+    pub async fn connect_within(&self, connect: Duration, response: Duration) -> Result<Connection, RedisError> {
         match self {
             Server::One(client) => {
-                let config =
-                    AsyncConnectionConfig::new().set_connection_timeout(Some(limit)).set_response_timeout(Some(limit));
+                let config = AsyncConnectionConfig::new()
+                    .set_connection_timeout(Some(connect))
+                    .set_response_timeout(Some(response));
                 client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::One)
             }
             Server::Cluster(client) => client.get_async_connection().await.map(Connection::Cluster),
@@ -90,16 +116,16 @@ impl ConnectionLike for Connection {
     }
 }
 
-fn info(node: &str, options: &RedisThrottles) -> Result<ConnectionInfo, RedisError> {
+fn info(node: &str, login: &Login<'_>) -> Result<ConnectionInfo, RedisError> {
     let info = node.into_connection_info()?;
-    let mut login = info.redis_settings().clone();
-    if let Some(username) = &options.username {
-        login = login.set_username(username);
+    let mut settings = info.redis_settings().clone();
+    if let Some(username) = login.username {
+        settings = settings.set_username(username);
     }
-    if let Some(password) = &options.password {
-        login = login.set_password(password);
+    if let Some(password) = login.password {
+        settings = settings.set_password(password);
     }
-    Ok(info.set_redis_settings(login))
+    Ok(info.set_redis_settings(settings))
 }
 
 /// Before the keys of our scripts: what redis-cell keeps under the bare ones has another form.

@@ -121,8 +121,9 @@ async fn glob_files(lua: Lua, pattern: String, relative_to: Option<String>) -> m
 /// The files that match, in order.
 pub(crate) fn matching(pattern: &str, relative_to: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
-    for alternative in alternatives(pattern) {
-        let full = relative_to.join(alternative);
+    let folder = glob::Pattern::escape(&relative_to.to_string_lossy());
+    for alternative in alternatives(pattern)? {
+        let full = Path::new(&folder).join(alternative);
         let found = glob::glob(&full.to_string_lossy()).map_err(io::Error::other)?;
         // What may not be read is left out, as what is not there.
         names.extend(found.filter_map(Result::ok).map(|path| path.to_string_lossy().into_owned()));
@@ -132,21 +133,25 @@ pub(crate) fn matching(pattern: &str, relative_to: &Path) -> io::Result<Vec<Stri
     Ok(names)
 }
 
-/// `a{b,c}d` as `abd` and `acd`; at most [`ALTERNATIVES_MAX`] of them.
-fn alternatives(pattern: &str) -> Vec<String> {
+/// `a{b,{c,d}}e` as `abe`, `ace` and `ade`: the innermost braces first.
+fn alternatives(pattern: &str) -> io::Result<Vec<String>> {
     let mut done = Vec::new();
     let mut open = vec![pattern.to_owned()];
     while let Some(next) = open.pop() {
-        let braces = next.find('{').and_then(|start| Some((start, start + next[start..].find('}')?)));
-        match braces.filter(|_| open.len() + done.len() < ALTERNATIVES_MAX) {
-            Some((start, end)) => {
-                let (before, after) = (&next[..start], &next[end + 1..]);
-                open.extend(next[start + 1..end].split(',').map(|middle| format!("{before}{middle}{after}")));
-            }
-            None => done.push(next),
+        let braces = next.find('}').and_then(|end| Some((next[..end].rfind('{')?, end)));
+        let Some((start, end)) = braces else {
+            done.push(next);
+            continue;
+        };
+        let (before, within, after) = (&next[..start], &next[start + 1..end], &next[end + 1..]);
+        if open.len() + done.len() + within.matches(',').count() >= ALTERNATIVES_MAX {
+            return Err(io::Error::other(format!("its braces stand for more than {ALTERNATIVES_MAX} patterns")));
         }
+        open.extend(within.split(',').map(|middle| format!("{before}{middle}{after}")));
     }
-    done
+    done.sort();
+    done.dedup();
+    Ok(done)
 }
 
 /// Patterns that one with braces may stand for.
@@ -201,3 +206,17 @@ const FILE_TYPE: Type = Type {
         },
     ],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn braces_stand_for_each_of_their_parts() {
+        assert_eq!(alternatives("a{b,{c,d}}e").unwrap(), ["abe", "ace", "ade"]);
+        assert_eq!(alternatives("{a,b}{1,2}").unwrap(), ["a1", "a2", "b1", "b2"]);
+        assert_eq!(alternatives("a}{b").unwrap(), ["a}{b"]);
+        assert!(alternatives(&format!("{{{}}}", ",".repeat(ALTERNATIVES_MAX))).is_err());
+        assert!(alternatives(&format!("{{{}}}", ",".repeat(ALTERNATIVES_MAX - 2))).is_ok());
+    }
+}

@@ -9,7 +9,9 @@ pub(crate) fn blanked(text: &str) -> String {
         at = match (out[at], out.get(at + 1)) {
             (b'"', _) => string_end(&out, at),
             (b'#', _) | (b'/', Some(b'/')) => blank(&mut out, at, |rest| memchr::memchr(b'\n', rest)),
-            (b'/', Some(b'*')) => blank(&mut out, at, |rest| memchr::memmem::find(rest, b"*/").map(|end| end + 2)),
+            (b'/', Some(b'*')) => {
+                blank(&mut out, at, |rest| memchr::memmem::find(&rest[2..], b"*/").map(|end| end + 4))
+            }
             _ => at + 1,
         };
     }
@@ -51,6 +53,7 @@ mod tests {
             ("\"a//b#c\" # \u{fc}", "\"a//b#c\"     "),
             ("\"a\\\"//\"//", "\"a\\\"//\"  "),
             ("/* open", "       "),
+            ("/*/ 1 */ 2", "         2"),
             ("\"open // ", "\"open // "),
             ("1/2", "1/2"),
         ] {

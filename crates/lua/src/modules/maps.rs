@@ -23,7 +23,8 @@ pub(crate) const DOMAIN_MAP: Module = Module {
             "local map = kumo.domain_map.new { ['example.com'] = 'own', ['*.example.com'] = { level = 'below' } } \
              assert(map['example.com'] == 'own' and map['a.b.example.com'].level == 'below' and map['com'] == nil) \
              map['*'] = 'other' \
-             assert(map['www.test'] == 'other' and map['other.com'] == nil)"
+             assert(map['www.test'] == 'other' and map['other.com'] == nil) \
+             map['a.example.com'] = 'a' map['a.example.com'] = nil assert(map['a.example.com'].level == 'below')"
         ),
         LuaDomainMap::make
     )]],
@@ -44,6 +45,7 @@ pub(crate) const CIDR: Module = Module {
         Example(
             "local map = kumo.cidr.make_map { ['10.0.0.0/8'] = 'wide', ['10.1.0.0/16'] = 'narrow', ['::1'] = 'here' } \
              assert(map['10.2.3.4'] == 'wide' and map['10.1.3.4:25'] == 'narrow' and map['[::1]:25'] == 'here') \
+             map['10.1.0.0/16'] = nil assert(map['10.1.3.4'] == 'wide') \
              assert(map['192.0.2.1'] == nil and not pcall(function() return map['mail.test'] end)) \
              assert(not pcall(kumo.cidr.make_map, { ['10.0.0.1/8'] = 1 }))"
         ),

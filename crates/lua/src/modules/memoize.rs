@@ -7,30 +7,30 @@ use crate::commons::Commons;
 use crate::context::Host;
 use crate::convert;
 use crate::guard;
-use crate::memos::{Duty, Found, Memo};
+use crate::memos::{Found, Memo};
 use crate::stored::Stored;
 use config::MemoizeOptions;
 use mlua::{Function, Lua, MultiValue, Value};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// `kumo.memoize(fn, options)`.
 pub(crate) fn memoize(lua: &Lua, (function, options): (Function, Value)) -> mlua::Result<Function> {
     let options: MemoizeOptions = convert::options("kumo.memoize", &options)?;
-    let commons = commons(lua)?;
-    let memo = commons.memos.declare(options).map_err(mlua::Error::runtime)?;
-    let (look_in, look_of) = (memo.clone(), commons.clone());
+    let memo = commons(lua)?.memos.declare(options).map_err(mlua::Error::runtime)?;
+    // What a state of an earlier epoch computes counts for states of that epoch only.
+    let epoch = lua.app_data_ref::<Host>().map_or(0, |host| host.epoch);
+    let look_in = memo.clone();
     let look = lua.create_function(move |lua, arguments: MultiValue| {
         let key = key(lua, &arguments)?;
-        match look_in.get(&key, look_of.epoch.load(Ordering::Acquire)) {
+        match look_in.get(&key, epoch) {
             Some(value) => Ok((true, value.give(lua)?)),
             None => Ok((false, Value::Nil)),
         }
     })?;
     let populate = lua.create_async_function(move |lua, arguments: MultiValue| {
-        let (memo, commons, function) = (memo.clone(), commons.clone(), function.clone());
-        async move { populate(&lua, &memo, &commons, &function, arguments).await }
+        let (memo, function) = (memo.clone(), function.clone());
+        async move { populate(&lua, &memo, epoch, &function, arguments).await }
     })?;
     // Only what is missing goes the way on which one may wait, which costs more than the look-up itself.
     lua.load(
@@ -44,22 +44,25 @@ pub(crate) fn memoize(lua: &Lua, (function, options): (Function, Value)) -> mlua
 async fn populate(
     lua: &Lua,
     memo: &Memo,
-    commons: &Commons,
+    epoch: u64,
     function: &Function,
     arguments: MultiValue,
 ) -> mlua::Result<Value> {
     let key = key(lua, &arguments)?;
-    let epoch = commons.epoch.load(Ordering::Acquire);
     let attempts = if memo.options.retry_on_populate_timeout { ATTEMPTS_MAX } else { 1 };
     let mut found = memo.ask(&key, epoch);
     for _ in 0..attempts {
         if matches!(found, Found::NotYet) {
-            found = wait(lua, memo, &key).await?;
+            found = wait(lua, memo, &key, epoch).await?;
         }
     }
     match found {
         Found::Value(value) => value.give(lua),
-        Found::Missing(duty) => compute(lua, memo, duty, epoch, function, arguments).await,
+        Found::Missing(task) => {
+            let value = compute(lua, memo, function, arguments).await?;
+            memo.keep(&key, task, value.clone(), epoch);
+            value.give(lua)
+        }
         Found::NotYet => Err(mlua::Error::runtime(format!(
             "kumo.memoize `{}`: nothing was computed within {:?} by the one who does",
             memo.options.name,
@@ -68,22 +71,13 @@ async fn populate(
     }
 }
 
-async fn compute(
-    lua: &Lua,
-    memo: &Memo,
-    duty: Duty<'_>,
-    epoch: u64,
-    function: &Function,
-    arguments: MultiValue,
-) -> mlua::Result<Value> {
+async fn compute(lua: &Lua, memo: &Memo, function: &Function, arguments: MultiValue) -> mlua::Result<Stored> {
     let mut results: MultiValue = function.call_async(arguments).await?;
-    let value = match results.len() {
-        0 => Stored::Nil,
-        1 => stored(memo, &results.pop_front().unwrap_or(Value::Nil))?,
-        _ => stored(memo, &Value::Table(lua.create_sequence_from(results)?))?,
-    };
-    memo.keep(duty, value.clone(), epoch);
-    value.give(lua)
+    match results.len() {
+        0 => Ok(Stored::Nil),
+        1 => stored(memo, &results.pop_front().unwrap_or(Value::Nil)),
+        _ => stored(memo, &Value::Table(lua.create_sequence_from(results)?)),
+    }
 }
 
 fn stored(memo: &Memo, value: &Value) -> mlua::Result<Stored> {
@@ -92,14 +86,14 @@ fn stored(memo: &Memo, value: &Value) -> mlua::Result<Stored> {
 }
 
 /// Waits as this handler may.
-async fn wait<'a>(lua: &Lua, memo: &'a Memo, key: &[u8]) -> mlua::Result<Found<'a>> {
+async fn wait<'a>(lua: &Lua, memo: &'a Memo, key: &[u8], epoch: u64) -> mlua::Result<Found<'a>> {
     let may_wait = lua.app_data_ref::<Host>().is_some_and(|host| host.may_wait);
     let found = match Handle::try_current() {
-        Ok(_) if may_wait => memo.wait(key).await,
+        Ok(_) if may_wait => memo.wait(key, epoch).await,
         Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
-            tokio::task::block_in_place(|| memo.wait_here(key))
+            tokio::task::block_in_place(|| memo.wait_here(key, epoch))
         }
-        _ => memo.wait_here(key),
+        _ => memo.wait_here(key, epoch),
     };
     guard::restart(lua);
     Ok(found)

@@ -20,6 +20,7 @@ mod mpsc;
 mod normalize;
 mod objects;
 mod on;
+pub(crate) mod redis;
 mod regex;
 mod reject;
 mod secrets;

@@ -82,16 +82,23 @@ fn turn(queue: &Queue) -> mlua::Result<Turn> {
 }
 
 async fn send(lua: Lua, this: UserDataRef<Queue>, value: Value, longest: Duration) -> mlua::Result<()> {
-    let sender = this.0.sender().ok_or_else(closed)?;
-    let value = Stored::take(&value)?;
+    let channel = this.0.clone();
     drop(this);
+    let sender = channel.sender().ok_or_else(closed)?;
+    let value = Stored::take(&value)?;
     // Most often there is room, and nobody has to wait.
     let value = match sender.try_send(value) {
         Ok(()) => return Ok(()),
         Err(TrySendError::Closed(_)) => return Err(closed()),
         Err(TrySendError::Full(value)) => value,
     };
-    wait(&lua, "queue:send", longest, sender.send(value)).await?.map_err(|_| closed())
+    let room = async {
+        tokio::select! {
+            sent = sender.send(value) => sent.map_err(|_| closed()),
+            () = channel.closed() => Err(closed()),
+        }
+    };
+    wait(&lua, "queue:send", longest, room).await?
 }
 
 fn closed() -> mlua::Error {
@@ -109,7 +116,7 @@ const TYPE: Type = Type {
         Member {
             name: "queue:send",
             signature: "(value)",
-            doc: "Puts a value in, and waits while there is no room; an error once the queue is closed.",
+            doc: "Puts a value in, and waits while there is no room; an error once the queue is closed, also while it waits.",
             proof: Example(
                 "local q = kumo.mpsc.define('send', 2) q:send('a') q:send { 'b' } assert(q:recv() == 'a' and q:recv()[1] == 'b') \
                  q:close() assert(not pcall(q.send, q, 'c'))",

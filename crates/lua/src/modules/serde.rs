@@ -59,7 +59,7 @@ const FUNCTIONS: &[Function] = &[
         "A value as JSON in lines, members in the order of their names.",
         Example("assert(kumo.serde.json_encode_pretty { b = 1, a = 2 } == '{\\n  \"a\": 2,\\n  \"b\": 1\\n}')"),
         |lua, value: Value| serde_json::to_string_pretty(&convert::to_json(lua, &value)?)
-            .map_err(mlua::Error::external)
+            .map_err(|e| mlua::Error::runtime(e.to_string()))
     ),
     function!(
         waits
@@ -79,7 +79,7 @@ const FUNCTIONS: &[Function] = &[
         "(text) -> table",
         "A TOML text as table; dates become strings.",
         Example(
-            "local t = kumo.serde.toml_parse('a = [1, 2]\\nd = 2000-01-02\\n') assert(t.a[2] == 2 and t.d == '2000-01-02')"
+            "local t = kumo.serde.toml_parse('a = [1, 2]\\nd = 2000-01-02\\n') assert(t.a[2] == 2 and t.d == '2000-01-02' and not pcall(kumo.serde.toml_parse, 'a = inf'))"
         ),
         |lua, text: String| convert::to_lua(lua, &toml(&text).map_err(mlua::Error::runtime)?)
     ),
@@ -89,7 +89,7 @@ const FUNCTIONS: &[Function] = &[
         "(table) -> string",
         "A table as TOML.",
         Example("assert(kumo.serde.toml_parse(kumo.serde.toml_encode { a = { b = 'x' } }).a.b == 'x')"),
-        |lua, value: Value| toml::to_string(&written(lua, &value)?).map_err(mlua::Error::external)
+        |lua, value: Value| toml::to_string(&written(lua, &value)?).map_err(|e| mlua::Error::runtime(e.to_string()))
     ),
     function!(
         "kumo.serde",
@@ -97,7 +97,8 @@ const FUNCTIONS: &[Function] = &[
         "(table) -> string",
         "A table as TOML, lists an item a line.",
         Example("assert(kumo.serde.toml_encode_pretty { a = { 1, 2 } } == 'a = [\\n    1,\\n    2,\\n]\\n')"),
-        |lua, value: Value| toml::to_string_pretty(&written(lua, &value)?).map_err(mlua::Error::external)
+        |lua, value: Value| toml::to_string_pretty(&written(lua, &value)?)
+            .map_err(|e| mlua::Error::runtime(e.to_string()))
     ),
     function!(
         "kumo.serde",
@@ -105,7 +106,7 @@ const FUNCTIONS: &[Function] = &[
         "(table) -> string",
         "A table as TOML, names in order, a list in one line.",
         Example("assert(kumo.serde.toml_encode_pretty_compact { b = 2, a = { 1, 2 } } == 'a = [1, 2]\\nb = 2\\n')"),
-        |lua, value: Value| toml::to_string(&written(lua, &value)?).map_err(mlua::Error::external)
+        |lua, value: Value| toml::to_string(&written(lua, &value)?).map_err(|e| mlua::Error::runtime(e.to_string()))
     ),
     function!(
         waits
@@ -135,7 +136,8 @@ const FUNCTIONS: &[Function] = &[
         "(value) -> string",
         "A value as YAML.",
         Example("assert(kumo.serde.yaml_encode { a = { 1 } } == 'a:\\n- 1\\n')"),
-        |lua, value: Value| serde_yaml_ng::to_string(&convert::to_json(lua, &value)?).map_err(mlua::Error::external)
+        |lua, value: Value| serde_yaml_ng::to_string(&convert::to_json(lua, &value)?)
+            .map_err(|e| mlua::Error::runtime(e.to_string()))
     ),
 ];
 
@@ -156,30 +158,35 @@ pub(crate) fn json(text: &str) -> Result<Json, String> {
 
 pub(crate) fn toml(text: &str) -> Result<Json, String> {
     let table: toml::Table = toml::from_str(text).map_err(|e| e.to_string())?;
-    Ok(Json::Object(table.into_iter().map(|(name, value)| (name, plain(value))).collect()))
+    plain(toml::Value::Table(table))
 }
 
 fn yaml(text: &str) -> Result<Json, String> {
     serde_yaml_ng::from_str(text).map_err(|e| e.to_string())
 }
 
-/// Dates as the text they are written as.
-fn plain(value: toml::Value) -> Json {
-    match value {
+/// Dates as the text they are written as; JSON has no infinities.
+fn plain(value: toml::Value) -> Result<Json, String> {
+    Ok(match value {
         toml::Value::String(text) => Json::String(text),
         toml::Value::Integer(whole) => Json::from(whole),
-        toml::Value::Float(number) => Json::from(number),
+        toml::Value::Float(number) if number.is_finite() => Json::from(number),
+        toml::Value::Float(number) => return Err(format!("number {number}: expected a finite number")),
         toml::Value::Boolean(flag) => Json::Bool(flag),
         toml::Value::Datetime(date) => Json::String(date.to_string()),
-        toml::Value::Array(items) => items.into_iter().map(plain).collect(),
+        toml::Value::Array(items) => Json::Array(items.into_iter().map(plain).collect::<Result<_, _>>()?),
         toml::Value::Table(table) => {
-            Json::Object(table.into_iter().map(|(name, value)| (name, plain(value))).collect())
+            let members = table.into_iter().map(|(name, value)| {
+                let value = plain(value).map_err(|why| format!("{name}: {why}"))?;
+                Ok((name, value))
+            });
+            Json::Object(members.collect::<Result<_, String>>()?)
         }
-    }
+    })
 }
 
 /// TOML has no null: what is nil is left out.
 fn written(lua: &Lua, value: &Value) -> mlua::Result<toml::Table> {
     let json = convert::to_json(lua, value)?;
-    toml::Table::try_from(json).map_err(mlua::Error::external)
+    toml::Table::try_from(json).map_err(|e| mlua::Error::runtime(e.to_string()))
 }

@@ -160,6 +160,8 @@ const FUNCTIONS: &[Function] = &[
         Example(
             "assert(kumo.string.eval_template('t.txt', 'Hello {{ name }}', { name = '<Ann>' }) == 'Hello <Ann>') \
              assert(kumo.string.eval_template('t.html', 'Hello {{ name }}', { name = '<Ann>' }) == 'Hello &lt;Ann&gt;') \
+             assert(kumo.string.eval_template('t.json', '{\"a\": {{ name }}}', { name = 'a\"b' }):find('a\\\\\"b', 1, true)) \
+             assert(not pcall(kumo.string.eval_template, 't', '{{#*inline \"a\"}}{{> a}}{{/inline}}{{> a}}', {}, 'Handlebars')) \
              assert(kumo.string.eval_template('t', 'Hello {{name}}', { name = 'Ann' }, 'Handlebars') == 'Hello Ann') \
              assert(kumo.string.eval_template('t', 'Hello {{ name }}', {}, 'Static') == 'Hello {{ name }}')"
         ),

@@ -10,6 +10,7 @@ use crate::modules::fs::FS;
 use crate::modules::kumo::KUMO;
 use crate::modules::maps::{CIDR, DOMAIN_MAP, REGEX_SET_MAP};
 use crate::modules::mpsc::MPSC;
+use crate::modules::redis::REDIS;
 use crate::modules::regex::REGEX;
 use crate::modules::secrets::SECRETS;
 use crate::modules::serde::SERDE;
@@ -32,6 +33,7 @@ pub(crate) const MODULES: &[&Module] = &[
     &ENCODE,
     &FS,
     &MPSC,
+    &REDIS,
     &REGEX,
     &REGEX_SET_MAP,
     &SECRETS,
@@ -63,10 +65,23 @@ pub(crate) const ALIASES: &[(&str, &str, &str)] = &[
 pub(crate) fn add_to(lua: &Lua, kumo: &Table) -> mlua::Result<()> {
     let meta = lua.create_table()?;
     meta.raw_set("__index", lua.create_function(find)?)?;
+    meta.raw_set("__pairs", lua.create_function(pairs)?)?;
     kumo.set_metatable(Some(meta))
 }
 
-fn find(lua: &Lua, (kumo, name): (Table, String)) -> mlua::Result<Value> {
+/// Who walks `kumo` sees all of it.
+fn pairs(lua: &Lua, kumo: Table) -> mlua::Result<(Value, Table, Value)> {
+    let names = KUMO.functions().map(|function| function.name);
+    let names = names.chain(MODULES.iter().filter_map(|module| module.name.strip_prefix("kumo.")));
+    for name in names.chain(ALIASES.iter().map(|(alias, ..)| *alias)) {
+        kumo.get::<Value>(name)?;
+    }
+    Ok((lua.globals().get("next")?, kumo, Value::Nil))
+}
+
+fn find(lua: &Lua, (kumo, name): (Table, Value)) -> mlua::Result<Value> {
+    let Value::String(name) = name else { return Ok(Value::Nil) };
+    let name = name.to_string_lossy();
     let found = match ALIASES.iter().find(|(alias, ..)| *alias == name) {
         Some((_, module, function)) => kumo.get::<Table>(*module)?.get(*function)?,
         None => make(lua, &name)?,

@@ -27,7 +27,10 @@ fn insert(map: &mut CidrMap<Stored>, block: &str, value: &Value) -> mlua::Result
         Some(ip) => ip.into(),
         None => parse_cidr(block).map_err(|e| mlua::Error::runtime(e.to_string()))?,
     };
-    map.insert(block, Stored::take(value).map_err(|e| mlua::Error::runtime(format!("`{block}`: {e}")))?);
+    match Stored::take(value).map_err(|e| mlua::Error::runtime(format!("`{block}`: {e}")))? {
+        Stored::Nil => map.remove(block),
+        value => map.insert(block, value),
+    };
     Ok(())
 }
 

@@ -28,8 +28,11 @@ impl UserData for LuaDomainMap {
             this.0.get(&name).map_or(Ok(Value::Nil), |value| value.give(lua))
         });
         methods.add_meta_method_mut(MetaMethod::NewIndex, |_, this, (name, value): (String, Value)| {
-            let value = Stored::take(&value)?;
-            Arc::make_mut(&mut this.0).insert(&name, value);
+            let map = Arc::make_mut(&mut this.0);
+            match Stored::take(&value)? {
+                Stored::Nil => map.remove(&name),
+                value => map.insert(&name, value),
+            };
             Ok(())
         });
     }

@@ -49,7 +49,7 @@ async fn with<T: Send + 'static>(
     work: impl FnOnce(&mut File) -> io::Result<T> + Send + 'static,
 ) -> mlua::Result<T> {
     let done = beside(lua, move || work(&mut file.lock().unwrap_or_else(PoisonError::into_inner))).await;
-    done.map_err(mlua::Error::external)
+    done.map_err(|e| mlua::Error::runtime(format!("asyncfile: {e}")))
 }
 
 impl UserData for LuaFile {

@@ -275,7 +275,10 @@ fn signatures_follow_the_from_header() {
     };
     assert_eq!(signed_by("From.test"), ["esp.test", "from.test"]);
     assert_eq!(signed_by("other.test"), ["esp.test", "rest.test"]);
-    assert_has(&site.received("Subject: x\r\n", &ConnMeta::new()).expect_err("no From"), &["552 5.6.0"]);
+    for header in ["Subject: x\r\n", "From: nobody at all\r\n", "From: group:;\r\n"] {
+        assert_has(&site.received(header, &ConnMeta::new()).expect_err("no author"), &["552 5.6.0"]);
+    }
+    assert_eq!(signed_by("from.test>, <b@other.test"), ["esp.test", "from.test"]);
     for wrong in [
         "[base]\nselektor = \"s\"\n",
         "[domain.\"a.test\"]\nfilename = \"/none.pem\"\nselector = \"s\"\nheaders = [\"From\"]\n",
@@ -301,9 +304,18 @@ fn paths_come_from_shaping_files_and_are_checked() {
     for wrong in [
         "[\"default\"]\nconection_limit = 10\n",
         "[\"one.test\"]\nmx_rollup = false\n[\"one.test\".sources.\"ip-9\"]\nconnection_limit = 1\n",
+        "[\"rolled.test\".sources.\"ip-9\"]\nconnection_limit = 1\n",
     ] {
         assert!(matches!(judged(&[("s.toml", wrong)], SETUP), Some(LoadError::Invalid { .. })), "{wrong}");
     }
+    // Without a file there is the one that is carried along.
+    let own = Site::new(&[], "kumo.on('get_egress_path_config', require('policy-extras.shaping'):setup())");
+    let path = own.ask(own.policy.get_egress_path_config(
+        "gmail.com".to_owned(),
+        "ip-1".to_owned(),
+        "(alt1|alt2).gmail-smtp-in.l.google.com".to_owned(),
+    ));
+    assert_eq!(path.expect("sound").provider_name.as_deref(), Some("google"));
     let unknown =
         judged(&[], "require('policy-extras.shaping'):setup_with_automation { publich = {} }").expect("refused");
     assert_has(&unknown.to_string(), &["unknown option `publich`", "publish"]);
@@ -332,6 +344,11 @@ fn small_functions_do_what_their_names_say() {
             assert(select(2, pcall(u.assert_eq, { a = 1 }, 2, 'note')):find('note', 1, true)) \
             u.assert_eq(u.merge_into({ a = 1 }, { a = 0, b = 2 }), { a = 1, b = 2 }) u.assert_eq(u.merge_into(nil, { 1 }), { 1 }) \
             u.assert_eq(u.recursive_merge_into({ a = { x = 1 } }, { a = { y = 2 } }), { a = { x = 1, y = 2 } }) \
+            u.assert_eq(u.recursive_merge_into({ a = { 1 } }, { a = { 2, 3 } }), { a = { 1 } }) \
+            u.assert_eq(u.recursive_merge_into({ a = {} }, { a = { 2, 3 } }), { a = {} }) \
+            u.assert_eq(u.recursive_merge_into({ a = {} }, { a = { x = 1 } }), { a = { x = 1 } }) \
+            local shared = kumo.memoize(function() return { x = 1 } end, { name = 'u', ttl = 60, capacity = 1 }) \
+            u.assert_eq(u.recursive_merge_into({ a = shared() }, { a = { y = 2 } }), { a = { x = 1, y = 2 } }) \
             assert(u.table_contains({ 'a', 'b' }, 'b') and not u.table_contains({ 'a' }, 'c') and not u.table_contains(nil, 1)) \
             local keys = u.table_keys { a = 1, b = 2 } table.sort(keys) u.assert_eq(keys, { 'a', 'b' }) \
             assert(u.table_is_empty {} and not u.table_is_empty { 1 }) \
