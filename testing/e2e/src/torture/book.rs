@@ -48,6 +48,8 @@ struct Pages {
     answered: HashMap<(u64, usize), Vec<Instant>>,
     /// The last copies answered on each connection of the life that lasts, by the server's port.
     last_answers: HashMap<u16, LastAnswer>,
+    /// Those that were the last word on a connection of a life ended by SIGKILL alone, by that life and the server's port.
+    last_words: HashMap<(usize, u16), LastAnswer>,
     posthumous: usize,
 }
 
@@ -133,14 +135,29 @@ impl Book {
         pages.epoch
     }
 
-    /// Kills the server with `kill`, which sends it SIGKILL and tells what it had not read. It reads nothing of what the
-    /// receiver writes from then on; until the signal is sent the receiver answers nobody, so that each answer stands
+    /// Kills the server with `kill`, which sends it SIGKILL and tells what it had not read, if it knows. It reads nothing of
+    /// what the receiver writes from then on; until the signal is sent the receiver answers nobody, so that each answer stands
     /// before or behind the death.
-    pub fn dies(&self, kill: impl FnOnce() -> Unread) {
+    pub fn dies(&self, kill: impl FnOnce() -> Option<Unread>) {
         let mut pages = self.pages();
         let unread = kill();
+        let life = pages.deaths.len();
         pages.deaths.push(Instant::now());
-        pages.bury(&unread);
+        match unread {
+            Some(unread) => pages.bury(&unread),
+            None => pages.bury_unseen(life),
+        }
+    }
+
+    /// The kernel of the server has reset a connection: its end was not read. If the last word of the receiver on it was the
+    /// answer for a copy, nobody read that.
+    pub(crate) fn was_reset(&self, by: &Conversation) {
+        let mut pages = self.pages();
+        if let Some(last) = pages.last_words.remove(&(by.life, by.port))
+            && last.written == by.written
+        {
+            pages.take_back(&last);
+        }
     }
 
     /// Refusals so far.
@@ -313,10 +330,23 @@ impl Pages {
         for (port, last) in std::mem::take(&mut self.last_answers) {
             let read = last.written.saturating_sub(unread.get(&port).copied().unwrap_or_default());
             if read < last.until {
-                last.copies.iter().for_each(|copy| _ = self.answered.get_mut(copy).and_then(Vec::pop));
-                self.excuse(&last.copies);
+                self.take_back(&last);
             }
         }
+    }
+
+    /// The server has died and nobody knows what it had not read: connections that are reset will tell of answers behind which
+    /// nothing was written.
+    fn bury_unseen(&mut self, life: usize) {
+        let last_words =
+            std::mem::take(&mut self.last_answers).into_iter().filter(|(_, last)| last.until == last.written);
+        self.last_words.extend(last_words.map(|(port, last)| ((life, port), last)));
+    }
+
+    /// An answer was read by nobody.
+    fn take_back(&mut self, last: &LastAnswer) {
+        last.copies.iter().for_each(|copy| _ = self.answered.get_mut(copy).and_then(Vec::pop));
+        self.excuse(&last.copies);
     }
 
     /// Copies that nobody alive was told of.
@@ -414,12 +444,47 @@ mod tests {
     fn dies(book: &Book, unread: usize) {
         book.dies(|| {
             assert!(book.pages.try_lock().is_err(), "nobody is answered meanwhile");
-            Unread::from([(4000, unread as u64)])
+            Some(Unread::from([(4000, unread as u64)]))
         });
     }
 
     const GREETING: &str = "220 here\r\n";
     const TAKEN: &str = "250 taken\r\n250 next\r\n";
+
+    #[test]
+    fn behind_sigkill_alone_a_reset_excuses_the_last_word_and_nothing_else() {
+        // What follows the answer, what is said to the dead, whether the connection is reset: is the answer excused?
+        for (behind, posthumous, is_reset, is_excused) in [
+            ("", "", true, true),
+            ("", "", false, false),
+            ("250 next\r\n", "", true, false),
+            ("", "250 next\r\n", true, false),
+        ] {
+            let book = Book::new(1);
+            let (letter, to) = sent(&book, &[Fate::Now]);
+            let mut conversation = Conversation { life: 0, port: 4000, written: 0 };
+            let say = |conversation: &mut Conversation, copies, replies: &str| {
+                book.reply(conversation, copies, replies, |_| Ok(())).expect("says it");
+            };
+            say(&mut conversation, Vec::new(), GREETING);
+            say(&mut conversation, book.arrive(&to, &letter.content).1, "250 taken\r\n");
+            if !behind.is_empty() {
+                say(&mut conversation, Vec::new(), behind);
+            }
+            book.dies(|| None);
+            if !posthumous.is_empty() {
+                say(&mut conversation, Vec::new(), posthumous);
+            }
+            if is_reset {
+                book.was_reset(&conversation);
+                book.was_reset(&Conversation { life: 1, ..conversation });
+            }
+            take(&book, 1, &letter);
+            let account = book.account();
+            let found = (account.duplicates, account.excused);
+            assert_eq!(found, if is_excused { (0, 1) } else { (1, 0) }, "{behind:?} {posthumous:?} {is_reset}");
+        }
+    }
 
     #[test]
     fn what_a_dead_server_is_told_is_not_its_fault() {

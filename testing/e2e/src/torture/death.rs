@@ -3,7 +3,8 @@
 //! It is stopped first, all its threads, so that what stands in its sockets' buffers then is what it dies without having
 //! read. It runs no instruction of its own behind the stop; but a long write that it is in comes to its end, where SIGKILL
 //! alone may leave a part: some kills should be [`kill_at_once`]. In: a process, and the port it delivers to. Out: octets
-//! by the port of its own end.
+//! by the port of its own end. Behind SIGKILL alone the kernel tells less, and later: it resets a connection of which something
+//! was not read, and closes any other in order (RFC 1122 section 4.2.2.13).
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -30,10 +31,9 @@ pub fn kill_of(pid: u32, port: u16) -> Unread {
     unread
 }
 
-/// The same by SIGKILL alone. Nothing is known then of what it had not read.
-pub fn kill_at_once(pid: u32) -> Unread {
+/// The same by SIGKILL alone. What it had not read is not known then; its connections will tell.
+pub fn kill_at_once(pid: u32) {
     kill(Pid::from_raw(i32::try_from(pid).expect("a process id")), Signal::SIGKILL).expect("a child of ours");
-    Unread::new()
 }
 
 /// Of the kernel's list of connections, those to `port` (IPv4).
@@ -75,6 +75,19 @@ mod tests {
         assert_eq!(of(), unread);
         drop(writer);
         assert_eq!(of(), unread, "the end is no octet");
+    }
+
+    #[test]
+    fn a_connection_is_reset_if_and_only_if_something_was_not_read() {
+        for (read, ends) in [(300, Ok(0)), (299, Err(std::io::ErrorKind::ConnectionReset))] {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+            let mut reader = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+            let (mut writer, _) = listener.accept().expect("accepts");
+            writer.write_all(&[7; 300]).expect("writes");
+            reader.read_exact(&mut vec![0; read]).expect("reads");
+            drop(reader);
+            assert_eq!(writer.read(&mut [0]).map_err(|e| e.kind()), ends, "{read} of 300 octets read");
+        }
     }
 
     #[test]

@@ -79,9 +79,14 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let conversation = Conversation { life: shared.book.lives_ended(), port: peer.port(), written: 0 };
         let ours = Arc::clone(shared);
         std::thread::spawn(move || {
+            let mut session =
+                Session { book: &ours.book, conversation, recipients: Vec::new(), unanswered: Vec::new() };
             // A peer that is killed in the middle is this test's daily bread.
-            let _ = Session { book: &ours.book, conversation, recipients: Vec::new(), unanswered: Vec::new() }
-                .serve(stream);
+            if let Err(error) = session.serve(stream)
+                && error.kind() == io::ErrorKind::ConnectionReset
+            {
+                ours.book.was_reset(&session.conversation);
+            }
             ours.open().remove(&number);
         });
     }
@@ -96,7 +101,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn serve(mut self, stream: TcpStream) -> io::Result<()> {
+    fn serve(&mut self, stream: TcpStream) -> io::Result<()> {
         stream.set_read_timeout(Some(IDLE_MAX))?;
         stream.set_nodelay(true)?;
         let mut writer = stream.try_clone()?;

@@ -64,12 +64,16 @@ impl Stage {
 
     /// SIGKILL; what the relay had not read of the receiver's answers is in the book. Its end is still to be waited for.
     pub fn kill(&self, pid: u32) {
-        self.book.dies(|| death::kill_of(pid, self.receiver_address.port()));
+        self.book.dies(|| Some(death::kill_of(pid, self.receiver_address.port())));
     }
 
-    /// The same by SIGKILL alone, in the middle of whatever the kernel does for the relay; no answer is excused as unread.
+    /// The same by SIGKILL alone, in the middle of whatever the kernel does for the relay; an answer is excused as unread where
+    /// the kernel resets the connection of which it was the last word.
     pub fn kill_at_once(&self, pid: u32) {
-        self.book.dies(|| death::kill_at_once(pid));
+        self.book.dies(|| {
+            death::kill_at_once(pid);
+            None
+        });
     }
 
     /// Somebody listens at the receiver's address from now on.
