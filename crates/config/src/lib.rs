@@ -37,6 +37,8 @@ mod options;
 mod parse;
 mod protocol;
 mod queue_config;
+mod aws_signing;
+mod http_client;
 mod redis_client;
 mod redis_throttles;
 mod resolver;
@@ -82,6 +84,8 @@ pub use options::{OptionInfo, Options};
 pub use parse::{ConfigError, parse};
 pub use protocol::{CustomLuaProtocol, MaildirProtocol, QueueProtocol, SmtpProtocol, XferProtocol};
 pub use queue_config::{DeliveryReports, QueueConfig, ShrinkPolicyEntry, UNSPECIFIED};
+pub use aws_signing::{AwsRequestSigning, AwsSigning};
+pub use http_client::HttpClientOptions;
 pub use redis_client::RedisClientOptions;
 pub use redis_throttles::{RedisNode, RedisThrottles};
 pub use resolver::{

@@ -28,8 +28,10 @@ pub(crate) fn new(source: &Source, shared: &Shared) -> mlua::Result<Lua> {
     let loaded: Table = package.get("loaded")?;
     loaded.set("kumo", modules::kumo::create(&lua)?)?;
     let preload: Table = package.get("preload")?;
-    let redis = |lua: &Lua, _: mlua::MultiValue| modules::redis::REDIS.table(lua);
-    preload.set(modules::redis::REDIS.name, lua.create_function(redis)?)?;
+    for module in [&modules::redis::REDIS, &modules::sqlite::SQLITE] {
+        let make = |lua: &Lua, _: mlua::MultiValue| module.table(lua);
+        preload.set(module.name, lua.create_function(make)?)?;
+    }
     Ok(lua)
 }
 

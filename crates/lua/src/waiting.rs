@@ -59,6 +59,9 @@ impl Waits {
     }
 }
 
+/// Longer than any process lives.
+pub(crate) const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
+
 fn refused(function: &str, why: &str) -> mlua::Error {
     mlua::Error::runtime(format!("{function}: {why}"))
 }

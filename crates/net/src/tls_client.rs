@@ -122,6 +122,11 @@ impl Connectors {
         Ok(Connectors(Arc::new(Shared { provider, roots: Arc::new(roots), kept: Mutex::default() })))
     }
 
+    /// As the system says: trust in the roots of the file that `SSL_CERT_FILE` names, if it does.
+    pub fn of_system() -> Result<Connectors, TlsError> {
+        Connectors::new(std::env::var_os("SSL_CERT_FILE").as_deref().map(Path::new))
+    }
+
     /// The connector for `wanted`. Waits only for files that have to be read.
     pub async fn get(&self, now: Instant, wanted: &ClientTls) -> Result<TlsConnector, TlsError> {
         if let Some(connector) = self.fresh(now, wanted) {
@@ -139,7 +144,13 @@ impl Connectors {
 
     /// A connector for other things than mail: it verifies, and is nobody in particular.
     pub fn https(&self) -> Result<TlsConnector, TlsError> {
-        self.make(&ClientTls { verification: Verification::Roots, ..ClientTls::default() }, None)
+        self.web(false).map(TlsConnector::from)
+    }
+
+    /// The same for libraries that connect on their own; `takes_any` takes every certificate.
+    pub fn web(&self, takes_any: bool) -> Result<Arc<ClientConfig>, TlsError> {
+        let verification = if takes_any { Verification::Any } else { Verification::Roots };
+        self.make(&ClientTls { verification, ..ClientTls::default() }, None)
     }
 
     /// A kept connector whose files need not be looked at again yet.
@@ -161,7 +172,7 @@ impl Connectors {
         let place = kept.iter().position(|k| k.wanted == *wanted);
         let mut entry = match place.map(|place| kept.remove(place)) {
             Some(entry) if entry.pem == pem => entry,
-            _ => Kept { wanted: wanted.clone(), connector: self.make(wanted, pem.as_ref())?, pem, read_at: now },
+            _ => Kept { wanted: wanted.clone(), connector: self.make(wanted, pem.as_ref())?.into(), pem, read_at: now },
         };
         entry.read_at = now;
         let connector = entry.connector.clone();
@@ -172,7 +183,7 @@ impl Connectors {
         Ok(connector)
     }
 
-    fn make(&self, wanted: &ClientTls, pem: Option<&Pem>) -> Result<TlsConnector, TlsError> {
+    fn make(&self, wanted: &ClientTls, pem: Option<&Pem>) -> Result<Arc<ClientConfig>, TlsError> {
         let provider = Arc::new(restricted(&self.0.provider, &wanted.suites)?);
         let verifier: Arc<dyn ServerCertVerifier> = match &wanted.verification {
             Verification::Roots => WebPkiServerVerifier::builder_with_provider(self.0.roots.clone(), provider.clone())
@@ -192,7 +203,7 @@ impl Connectors {
                 builder.with_client_auth_cert(chain, key).map_err(TlsError::Identity)?
             }
         };
-        Ok(Arc::new(config).into())
+        Ok(Arc::new(config))
     }
 
     fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {

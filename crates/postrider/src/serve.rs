@@ -152,8 +152,7 @@ async fn serve_async(
         delivers_when_spool_unhealthy: startup.delivers_when_spool_unhealthy,
     };
     // The variable OpenSSL's programs know; set, it replaces the host's trust roots.
-    let trusted = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-    let connectors = net::tls::Connectors::new(trusted.as_deref()).context("SSL_CERT_FILE")?;
+    let connectors = net::tls::Connectors::of_system().context("SSL_CERT_FILE")?;
     let classifier = startup.bounce_classifier.as_ref().map(classifier).transpose()?;
     let mx = Arc::new(mail_names(&startup.dns, &connectors)?);
     shared.names.set(Resolvers { mail: mx.clone(), named: named(&startup.dns)? });

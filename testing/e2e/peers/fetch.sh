@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches the real programs the end-to-end tests talk to: Postfix (with smtp-source and smtp-sink), swaks, the proxies
-# haproxy, dante and microsocks (both SOCKS5), Redis, and a Python with dkimpy, PyNaCl and aiosmtpd.
+# haproxy, dante and microsocks (both SOCKS5), Redis, and a Python with dkimpy, PyNaCl, aiosmtpd and websockets.
 #
 # Nothing is installed: installing Postfix would start a daemon and replace the host's MTA. Packages are downloaded with
 # `apt-get download`, unpacked with `dpkg -x` under DIR and used from there (see env.sh). Only libraries the host lacks
@@ -18,7 +18,7 @@ set -euo pipefail
 
 DEB_WANTED=(postfix swaks libnet-ssleay-perl libio-socket-ssl-perl libauthen-sasl-perl haproxy dante-server microsocks redis-server redis-tools)
 # Pinned with everything they depend on, so that a test that passed today verifies with the same code tomorrow.
-PIP_WANTED=(dkimpy==1.1.8 dnspython==2.7.0 pynacl==1.6.2 cffi==2.0.0 pycparser==2.23 aiosmtpd==1.4.6 attrs==25.4.0 atpublic==5.1)
+PIP_WANTED=(dkimpy==1.1.8 dnspython==2.7.0 pynacl==1.6.2 cffi==2.0.0 pycparser==2.23 aiosmtpd==1.4.6 attrs==25.4.0 atpublic==5.1 websockets==15.0.1)
 # Raise this when the layout under DIR changes, so that an older tree is replaced.
 LAYOUT=1
 

@@ -34,4 +34,5 @@ pub mod torture;
 pub mod trace;
 pub mod traffic;
 pub mod until;
+pub mod web_server;
 pub mod wire;

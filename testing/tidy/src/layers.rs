@@ -34,6 +34,7 @@ pub const LAYERS: [(&str, u8); 29] = [
     ("store", FIRST_DRIVER_LAYER),
     ("telemetry", FIRST_DRIVER_LAYER),
     ("throttle", FIRST_DRIVER_LAYER),
+    ("web", FIRST_DRIVER_LAYER),
     ("engine", FIRST_DRIVER_LAYER),
     ("traffic", FIRST_DRIVER_LAYER),
     // 5: faces.
@@ -55,6 +56,7 @@ pub const SIDEWAYS: [(&str, &str, &str); 5] = [
     ("engine", "net", "the engine drives connections that net opens"),
     ("engine", "store", "the engine waits for commits that store makes"),
     ("engine", "telemetry", "the engine reports what it did"),
+    ("web", "net", "one way to verify certificates"),
     ("engine", "throttle", "the engine asks Redis for what the cluster counts"),
 ];
 

@@ -2,12 +2,15 @@
 
 mod ceilings;
 mod counter_series;
-mod digest;
+pub(crate) mod crypto;
+pub(crate) mod digest;
 pub(crate) mod dkim;
 pub(crate) mod dns;
 mod dns_lookup;
 mod encode;
+mod file_type;
 mod fs;
+mod http;
 mod invoke;
 mod json_comments;
 pub(crate) mod kumo;
@@ -26,6 +29,7 @@ mod reject;
 mod secrets;
 mod serde;
 mod shaping;
+pub(crate) mod sqlite;
 mod string;
 pub(crate) mod submodules;
 mod template;

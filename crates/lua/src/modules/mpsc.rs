@@ -4,7 +4,7 @@ use crate::api::{Member, Module, Proof::Example, Type, function};
 use crate::modules::memoize::commons;
 use crate::mpsc::{Channel, Turn};
 use crate::stored::Stored;
-use crate::waiting::wait;
+use crate::waiting::{FOREVER, wait};
 use mlua::{Lua, UserData, UserDataMethods, UserDataRef, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,9 +104,6 @@ async fn send(lua: Lua, this: UserDataRef<Queue>, value: Value, longest: Duratio
 fn closed() -> mlua::Error {
     mlua::Error::runtime("the queue was closed")
 }
-
-/// Longer than any process lives.
-const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 const TYPE: Type = Type {
     name: "Queue",

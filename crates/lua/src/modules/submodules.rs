@@ -2,11 +2,14 @@
 
 use crate::api::Module;
 use crate::modules::counter_series::COUNTER_SERIES;
+use crate::modules::crypto::CRYPTO;
 use crate::modules::digest::DIGEST;
 use crate::modules::dkim::DKIM;
 use crate::modules::dns::DNS;
 use crate::modules::encode::ENCODE;
+use crate::modules::file_type::FILE_TYPE;
 use crate::modules::fs::FS;
+use crate::modules::http::HTTP;
 use crate::modules::kumo::KUMO;
 use crate::modules::maps::{CIDR, DOMAIN_MAP, REGEX_SET_MAP};
 use crate::modules::mpsc::MPSC;
@@ -15,6 +18,7 @@ use crate::modules::regex::REGEX;
 use crate::modules::secrets::SECRETS;
 use crate::modules::serde::SERDE;
 use crate::modules::shaping::SHAPING;
+use crate::modules::sqlite::SQLITE;
 use crate::modules::string::STRING;
 use crate::modules::time::TIME;
 use crate::modules::uuid::UUID;
@@ -26,12 +30,15 @@ pub(crate) const MODULES: &[&Module] = &[
     &KUMO,
     &CIDR,
     &COUNTER_SERIES,
+    &CRYPTO,
     &DIGEST,
     &DKIM,
     &DNS,
     &DOMAIN_MAP,
     &ENCODE,
+    &FILE_TYPE,
     &FS,
+    &HTTP,
     &MPSC,
     &REDIS,
     &REGEX,
@@ -39,6 +46,7 @@ pub(crate) const MODULES: &[&Module] = &[
     &SECRETS,
     &SERDE,
     &SHAPING,
+    &SQLITE,
     &STRING,
     &TIME,
     &UUID,

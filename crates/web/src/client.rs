@@ -1,0 +1,136 @@
+//! A client and the answers it gets.
+//!
+//! Owns [`Client`] and [`Answer`]. Connections are kept for reuse; redirections are followed, ten at most. `HTTP_PROXY` and
+//! its kin are respected.
+
+use crate::error::WebError;
+use crate::request::{Content, Part, Request};
+use bytes::{Bytes, BytesMut};
+use config::HttpClientOptions;
+use net::tls::Connectors;
+use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
+use reqwest::multipart::{self, Form};
+use std::time::Duration;
+
+/// Whoever asks.
+#[derive(Clone, Debug)]
+pub struct Client {
+    client: reqwest::Client,
+    timeout: Duration,
+}
+
+impl Client {
+    /// As configured; connects to nobody.
+    ///
+    /// # Errors
+    /// No TLS can be had, or the name in the options cannot stand in a header.
+    pub fn new(options: &HttpClientOptions, connectors: &Connectors) -> Result<Client, WebError> {
+        let tls = connectors.web(options.accept_invalid_certs)?;
+        let timeout = options.timeout.get();
+        let mut builder = reqwest::Client::builder()
+            .tls_backend_preconfigured((*tls).clone())
+            .timeout(timeout)
+            .pool_idle_timeout(options.pool_idle_timeout.get());
+        if let Some(name) = &options.user_agent {
+            builder = builder.user_agent(name);
+        }
+        Ok(Client { client: builder.build()?, timeout })
+    }
+
+    /// The longest that an answer to `request` is waited for.
+    pub fn patience(&self, request: &Request) -> Duration {
+        request.timeout.unwrap_or(self.timeout)
+    }
+
+    /// Asks, and waits for status and header fields of the answer.
+    ///
+    /// # Errors
+    /// There is none: name, connection, TLS, time, HTTP.
+    pub async fn send(&self, request: Request) -> Result<Answer, WebError> {
+        let mut builder = self.client.request(request.method, request.url).headers(request.headers);
+        if let Some(limit) = request.timeout {
+            builder = builder.timeout(limit);
+        }
+        builder = match request.content {
+            Content::None => builder,
+            Content::Octets(octets) => builder.body(octets),
+            Content::Form(fields) => {
+                let add = |form: Form, (name, part)| Ok::<_, WebError>(form.part(name, field(part)?));
+                builder.multipart(fields.into_iter().try_fold(Form::new(), add)?)
+            }
+        };
+        let answer = builder.send().await?;
+        Ok(Answer {
+            status: answer.status(),
+            headers: answer.headers().clone(),
+            content_length: answer.content_length(),
+            rest: answer,
+        })
+    }
+}
+
+/// Text goes as it is; octets that are none, and files, say that they are octets.
+fn field(part: Part) -> Result<multipart::Part, WebError> {
+    let is_text = part.file_name.is_none() && std::str::from_utf8(&part.octets).is_ok();
+    let mut field = multipart::Part::bytes(part.octets);
+    if !is_text {
+        field = field.mime_str("application/octet-stream")?;
+    }
+    Ok(match part.file_name {
+        Some(name) => field.file_name(name),
+        None => field,
+    })
+}
+
+/// An answer whose content is still to come.
+#[derive(Debug)]
+pub struct Answer {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its header fields.
+    pub headers: HeaderMap,
+    /// What it says of the length of its content, in octets.
+    pub content_length: Option<u64>,
+    rest: reqwest::Response,
+}
+
+impl Answer {
+    /// Waits for its content.
+    ///
+    /// # Errors
+    /// It breaks off, or is longer than [`ANSWER_OCTETS_MAX`].
+    pub async fn content(self) -> Result<Bytes, WebError> {
+        content(self.rest, ANSWER_OCTETS_MAX).await
+    }
+}
+
+async fn content(mut answer: reqwest::Response, octets_max: usize) -> Result<Bytes, WebError> {
+    let mut content = BytesMut::new();
+    while let Some(chunk) = answer.chunk().await? {
+        if content.len() + chunk.len() > octets_max {
+            return Err(WebError::TooLong { octets_max });
+        }
+        content.extend_from_slice(&chunk);
+    }
+    Ok(content.freeze())
+}
+
+/// The longest content of an answer, in octets.
+pub const ANSWER_OCTETS_MAX: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(octets: usize) -> reqwest::Response {
+        http::Response::new(vec![7_u8; octets]).into()
+    }
+
+    #[tokio::test]
+    async fn content_is_bounded() {
+        assert_eq!(content(answer(8), 8).await.expect("at the bound").len(), 8);
+        let error = content(answer(9), 8).await.expect_err("above it");
+        assert!(matches!(error, WebError::TooLong { octets_max: 8 }), "{error}");
+    }
+}

@@ -1,0 +1,161 @@
+//! Websockets (RFC 6455), of which scripts read.
+//!
+//! Owns [`WebSocket`]. In: a URL. Out: messages, text and binary alike. Pings are answered while a message is waited for.
+
+use crate::error::{WebError, with_causes};
+use crate::request::absolute;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use net::tls::Connectors;
+use reqwest::StatusCode;
+use reqwest::header::HeaderMap;
+use rustls_pki_types::ServerName;
+use std::io;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+/// One that is open.
+pub struct WebSocket {
+    stream: WebSocketStream<Box<dyn Duplex>>,
+}
+
+/// A connection, in clear or not.
+trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+impl WebSocket {
+    /// Opens one; also status and header fields of the server's answer. Has no deadline of its own.
+    ///
+    /// # Errors
+    /// The URL is none of `ws` or `wss`, nobody is there, TLS fails, or the server answers anything but 101.
+    pub async fn connect(
+        url: &str,
+        connectors: &Connectors,
+    ) -> Result<(WebSocket, StatusCode, HeaderMap), WebError> {
+        let parsed = absolute(url, &["ws", "wss"])?;
+        let failed = |e: io::Error| WebError::Request(format!("{url}: {e}"));
+        let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let port = parsed.port_or_known_default().unwrap_or(80);
+        let tcp = TcpStream::connect((host.as_str(), port)).await.map_err(failed)?;
+        let stream: Box<dyn Duplex> = if parsed.scheme() == "wss" {
+            let tls = TlsConnector::from(connectors.web(false)?);
+            let name = ServerName::try_from(host).map_err(|e| failed(io::Error::other(e)))?;
+            Box::new(tls.connect(name, tcp).await.map_err(failed)?)
+        } else {
+            Box::new(tcp)
+        };
+        let bounds = WebSocketConfig::default()
+            .max_message_size(Some(MESSAGE_OCTETS_MAX))
+            .max_frame_size(Some(MESSAGE_OCTETS_MAX));
+        let opened = client_async_with_config(parsed.as_str(), stream, Some(bounds)).await;
+        let (stream, answer) = opened.map_err(|e| WebError::WebSocket(with_causes(&e)))?;
+        Ok((WebSocket { stream }, answer.status(), answer.headers().clone()))
+    }
+
+    /// Waits for the next message; `None` when the other side is done.
+    ///
+    /// # Errors
+    /// The connection breaks, or a message is longer than [`MESSAGE_OCTETS_MAX`].
+    pub async fn recv(&mut self) -> Result<Option<Bytes>, WebError> {
+        loop {
+            match self.stream.next().await {
+                Some(Ok(Message::Text(text))) => return Ok(Some(text.into())),
+                Some(Ok(Message::Binary(octets))) => return Ok(Some(octets)),
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed)) | None => return Ok(None),
+                Some(Err(error)) => return Err(WebError::WebSocket(with_causes(&error))),
+            }
+        }
+    }
+
+    /// The messages of the next `time`, at most [`BATCH_MAX`]; `None` when there is none and the other side is done.
+    ///
+    /// # Errors
+    /// As [`WebSocket::recv`], where there is no message to return first.
+    pub async fn recv_batch(&mut self, time: Duration) -> Result<Option<Vec<Bytes>>, WebError> {
+        let until = Instant::now() + time;
+        let mut batch = Vec::new();
+        while batch.len() < BATCH_MAX {
+            match timeout_at(until, self.recv()).await {
+                Err(_) => break,
+                Ok(Ok(Some(message))) => batch.push(message),
+                Ok(_) if !batch.is_empty() => break,
+                Ok(Ok(None)) => return Ok(None),
+                Ok(Err(error)) => return Err(error),
+            }
+        }
+        Ok(Some(batch))
+    }
+}
+
+/// The longest message that is taken, in octets.
+pub const MESSAGE_OCTETS_MAX: usize = 16 << 20;
+/// Messages of one batch.
+const BATCH_MAX: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::SinkExt;
+    use tokio::net::TcpListener;
+
+    /// A server that says `messages` and then goes away.
+    async fn server(messages: Vec<Message>) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let address = listener.local_addr().expect("bound");
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.expect("accepts");
+            let mut stream = tokio_tungstenite::accept_async(stream).await.expect("opens");
+            for message in messages {
+                stream.send(message).await.expect("takes it");
+            }
+            stream.close(None).await.expect("closes");
+            while let Some(Ok(_)) = stream.next().await {}
+        });
+        format!("ws://{address}/")
+    }
+
+    async fn connected(messages: Vec<Message>) -> WebSocket {
+        let connectors = Connectors::new(None).expect("roots");
+        WebSocket::connect(&server(messages).await, &connectors).await.expect("opens").0
+    }
+
+    #[tokio::test]
+    async fn messages_come_until_the_end() {
+        let ping = || Message::Ping(Bytes::from_static(b"p"));
+        let mut socket = connected(vec![Message::text("a"), ping(), Message::binary(vec![0xff])]).await;
+        assert_eq!(socket.recv().await.expect("whole").as_deref(), Some(&b"a"[..]));
+        assert_eq!(socket.recv().await.expect("whole").as_deref(), Some(&[0xff][..]));
+        assert_eq!(socket.recv().await.expect("in order"), None);
+        assert_eq!(socket.recv().await.expect("still"), None);
+    }
+
+    #[tokio::test]
+    async fn a_batch_is_what_has_come() {
+        let mut socket = connected(vec![Message::text("a"), Message::text("b")]).await;
+        let batch = socket.recv_batch(Duration::from_secs(600)).await.expect("whole").expect("some");
+        assert_eq!(batch, ["a", "b"]);
+        assert_eq!(socket.recv_batch(Duration::from_secs(600)).await.expect("in order"), None);
+    }
+
+    #[tokio::test]
+    async fn a_batch_may_be_empty() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let address = listener.local_addr().expect("bound");
+        let silent = tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.expect("accepts");
+            let _open = tokio_tungstenite::accept_async(stream).await.expect("opens");
+            std::future::pending::<()>().await;
+        });
+        let connectors = Connectors::new(None).expect("roots");
+        let mut socket = WebSocket::connect(&format!("ws://{address}/"), &connectors).await.expect("opens").0;
+        assert_eq!(socket.recv_batch(Duration::from_millis(1)).await.expect("no error"), Some(Vec::new()));
+        silent.abort();
+    }
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""A web server (Python's http.server and ssl, so OpenSSL) and a websocket server (the websockets library) for scripts to ask.
+
+usage: web_server.py [--certificate PEM --key PEM]
+
+Listens on two free ports of 127.0.0.1, with TLS if a certificate is given, and says so on stderr in a line that ends
+`web listener on 127.0.0.1:PORT 127.0.0.1:PORT`: HTTP, then websockets.
+
+HTTP: `/echo...` answers any method with a JSON object of what was asked; `/status/NNN` with that status; `/move` with a
+redirection to `/echo`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never.
+Websockets: `/three` says three messages, the second binary, and closes; `/quiet` says nothing; all else is 404.
+"""
+
+import argparse
+import base64
+import http.server
+import json
+import ssl
+import sys
+import threading
+
+from websockets.sync.server import serve
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_any(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path.startswith("/status/"):
+            self.send(int(self.path.split("/")[2]), b"")
+        elif self.path == "/move":
+            self.send(302, b"", [("Location", "/echo?moved=1")])
+        elif self.path == "/latin1":
+            self.send(200, "für".encode("latin-1"), [("Content-Type", 'text/plain; charset="iso-8859-1"')])
+        elif self.path == "/twice":
+            self.send(200, b"", [("X-Two", "1"), ("X-Two", "2")])
+        elif self.path == "/silent":
+            threading.Event().wait(60)
+        else:
+            fields = {name.lower(): self.headers.get_all(name) for name in self.headers.keys()}
+            asked = {"method": self.command, "path": self.path, "headers": fields}
+            asked |= {"body": base64.b64encode(body).decode()}
+            self.send(200, json.dumps(asked).encode(), [("Content-Type", "application/json")])
+
+    do_GET = do_POST = do_PUT = do_any
+
+    def send(self, status, content, fields=()):
+        self.send_response(status)
+        for name, value in fields:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+def talk(connection):
+    if connection.request.path == "/three":
+        for message in ("one", b"\xfftwo", "three"):
+            connection.send(message)
+    else:
+        connection.recv()
+
+
+def judge(connection, request):
+    if request.path not in ("/three", "/quiet"):
+        return connection.respond(404, "no such thing\n")
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--certificate")
+    parser.add_argument("--key")
+    options = parser.parse_args()
+    context = None
+    if options.certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(options.certificate, options.key)
+    with (
+        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web,
+        serve(talk, "127.0.0.1", 0, ssl=context, process_request=judge) as sockets,
+    ):
+        if context:
+            # A handshake that fails must not end the server: it happens in the thread of its connection.
+            web.socket = context.wrap_socket(web.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=sockets.serve_forever, daemon=True).start()
+        addresses = "%s:%d %s:%d" % (web.server_address + sockets.socket.getsockname())
+        print(f"web listener on {addresses}", file=sys.stderr, flush=True)
+        web.serve_forever()
+
+
+if __name__ == "__main__":
+    main()
