@@ -38,6 +38,7 @@ mod parse;
 mod protocol;
 mod queue_config;
 mod aws_signing;
+mod spawn_task;
 mod http_client;
 mod redis_client;
 mod redis_throttles;
@@ -86,6 +87,7 @@ pub use protocol::{CustomLuaProtocol, MaildirProtocol, QueueProtocol, SmtpProtoc
 pub use queue_config::{DeliveryReports, QueueConfig, ShrinkPolicyEntry, UNSPECIFIED};
 pub use aws_signing::{AwsRequestSigning, AwsSigning};
 pub use http_client::HttpClientOptions;
+pub use spawn_task::SpawnTask;
 pub use redis_client::RedisClientOptions;
 pub use redis_throttles::{RedisNode, RedisThrottles};
 pub use resolver::{

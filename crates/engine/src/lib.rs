@@ -27,6 +27,7 @@ mod records;
 mod recovery;
 mod reports;
 mod requeue;
+mod rewrite_status;
 mod scrape;
 mod settle;
 mod tasks;

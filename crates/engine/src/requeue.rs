@@ -43,6 +43,13 @@ impl Question {
     }
 }
 
+impl Question {
+    /// Who asks.
+    pub fn engine(&self) -> &Engine {
+        &self.0
+    }
+}
+
 impl Drop for Question {
     fn drop(&mut self) {
         self.0.questions.0.fetch_sub(1, Ordering::Relaxed);

@@ -6,8 +6,10 @@ use crate::memos::Memos;
 use crate::modules::redis::RedisClients;
 use crate::mpsc::Channels;
 use crate::series::SeriesByName;
+use config::HttpClientOptions;
 use net::tls::{Connectors, TlsError};
 use std::sync::OnceLock;
+use web::{Client, WebError};
 
 /// The shared things.
 #[derive(Default)]
@@ -26,15 +28,27 @@ pub(crate) struct Commons {
 
 /// How other servers' certificates are verified: read when it is first needed.
 #[derive(Default)]
-pub(crate) struct Web(OnceLock<Connectors>);
+pub(crate) struct Web {
+    connectors: OnceLock<Connectors>,
+    client: OnceLock<Client>,
+}
 
 impl Web {
     /// The one there is.
     pub fn connectors(&self) -> Result<&Connectors, TlsError> {
-        if let Some(connectors) = self.0.get() {
+        if let Some(connectors) = self.connectors.get() {
             return Ok(connectors);
         }
         let read = Connectors::of_system()?;
-        Ok(self.0.get_or_init(|| read))
+        Ok(self.connectors.get_or_init(|| read))
+    }
+
+    /// A client for the program's own questions: secrets, files.
+    pub fn client(&self) -> Result<Client, WebError> {
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
+        }
+        let made = Client::new(&HttpClientOptions::default(), self.connectors()?)?;
+        Ok(self.client.get_or_init(|| made).clone())
     }
 }

@@ -233,6 +233,8 @@ impl Context {
         let mut lines = self.with_host(|host| host.registry.warnings()).unwrap_or_default();
         let events = startup.log_disposition_hooks.iter().map(|hook| format!("{DISPOSITION}{}", hook.name));
         let unheard = events.filter(|event| registered(&self.lua, event).is_empty());
+        let tasks = startup.tasks.iter().filter(|task| registered(&self.lua, &task.event_name).is_empty());
+        lines.extend(tasks.map(|task| format!("kumo.spawn_task: no handler of {}", task.event_name)));
         lines.extend(unheard.map(|event| format!("kumo.configure_log_disposition_hook: no handler of {event}")));
         lines
     }

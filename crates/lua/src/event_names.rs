@@ -142,6 +142,13 @@ pub const EVENTS: &[Event] = &[
         "Another node hands a message over.",
         Test("testing/e2e/tests/xfer.rs::an_order_sends_mail_to_another_node_which_delivers_it"),
     ),
+    single(
+        "smtp_client_rewrite_delivery_status",
+        "(response, domain, tenant, campaign, routing_domain) -> status or nil",
+        "A server refused a message or a recipient; the status that is returned takes the place of its own, and is said in the \
+         log. `response` is the reply in one line; `routing_domain` is the domain where there is none.",
+        Test("testing/e2e/tests/rewritten_status.rs::policy_decides_what_a_refusal_means"),
+    ),
     multiple(
         "deliver_by_missed",
         "(msg)",

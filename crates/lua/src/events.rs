@@ -126,6 +126,19 @@ impl Policy for LuaPolicy {
         Box::pin(self.lend(Event::XferMessageReceived, draft, |_| Ok(())))
     }
 
+    fn smtp_client_rewrite_delivery_status(&self, response: String, parts: QueueParts) -> Answer<'_, Option<u16>> {
+        if !self.interest.has(Event::RewriteDeliveryStatus) {
+            return done(Ok(None));
+        }
+        let routing_domain = parts.routing_domain.unwrap_or_else(|| parts.domain.clone());
+        let arguments = (response, parts.domain, parts.tenant, parts.campaign, routing_domain);
+        Box::pin(self.call(Event::RewriteDeliveryStatus, |_| Ok(arguments), status_result))
+    }
+
+    fn run_task(&self, event: String, arguments: Vec<Json>) -> Answer<'_, ()> {
+        Box::pin(self.perform(event, arguments))
+    }
+
     fn deliver_by_missed(&self, draft: Draft) -> Answer<'_, ()> {
         Box::pin(async move { self.lend(Event::DeliverByMissed, draft, |_| Ok(())).await.map(|_| ()) })
     }
@@ -169,6 +182,16 @@ impl LuaPolicy {
 
 fn done<'a, T: Send + 'a>(result: Result<T, PolicyError>) -> Answer<'a, T> {
     Box::pin(std::future::ready(result))
+}
+
+/// A status, or nil for that of the server.
+fn status_result(_: &Lua, value: Value) -> mlua::Result<Option<u16>> {
+    match &value {
+        Value::Nil => Ok(None),
+        Value::Integer(code @ 200..=599) => Ok(u16::try_from(*code).ok()),
+        Value::Integer(code) => Err(mlua::Error::runtime(format!("returned {code}: expected a status from 200 to 599"))),
+        other => Err(unexpected(Event::RewriteDeliveryStatus, other, "a status or nil")),
+    }
 }
 
 fn ehlo_result(lua: &Lua, value: Value) -> mlua::Result<Option<Vec<String>>> {

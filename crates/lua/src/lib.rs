@@ -39,6 +39,7 @@ mod signers;
 mod startup;
 mod state;
 mod stored;
+mod task;
 mod types;
 mod waiting;
 

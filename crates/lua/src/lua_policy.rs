@@ -220,7 +220,8 @@ impl LuaPolicy {
         self.pool.check_out(|| self.fresh())
     }
 
-    fn fresh(&self) -> Result<Context, LoadError> {
+    /// A state made now.
+    pub(crate) fn fresh(&self) -> Result<Context, LoadError> {
         // Before the source is looked at: a state of an old one must not pass for new.
         let generation = self.pool.generation();
         let mut context = Context::load(&self.source(), &self.shared, Purpose::Serve)?;

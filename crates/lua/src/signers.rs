@@ -19,10 +19,6 @@ pub(crate) struct Signers {
 /// Why there is no signer.
 #[derive(Debug, Error)]
 pub(crate) enum SignerError {
-    #[error("key: cannot read `{path}`: {cause}")]
-    KeyFile { path: String, cause: std::io::Error },
-    #[error("key: {0} is not supported yet: expected a file name or {{key_data = ...}}")]
-    KeySource(&'static str),
     #[error("key: {0}")]
     Key(#[from] sender_auth::KeyError),
     #[error("{0}")]
@@ -30,26 +26,31 @@ pub(crate) enum SignerError {
 }
 
 impl Signers {
-    /// The signer of these options.
-    pub fn get(&self, options: &SignerOptions) -> Result<Arc<Signer>, SignerError> {
-        let name = format!("{options:?}{:?}", key_digest(&options.key));
+    /// The signer of these options, if there is one that is not too old.
+    pub fn find(&self, options: &SignerOptions) -> Option<Arc<Signer>> {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let (since, signer) = made.get(&name_of(options))?;
+        (since.elapsed() < options.ttl.get()).then(|| signer.clone())
+    }
+
+    /// Makes the signer of these options; `key` is what is behind their key source.
+    pub fn make(&self, options: &SignerOptions, key: &[u8]) -> Result<Arc<Signer>, SignerError> {
+        let signer = Arc::new(Signer::new(params(options, key)?)?);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((since, signer)) = made.get(&name)
-            && since.elapsed() < options.ttl.get()
-        {
-            return Ok(signer.clone());
-        }
-        let signer = Arc::new(Signer::new(params(options)?)?);
         if made.len() >= SIGNERS_MAX {
             made.clear();
         }
-        made.insert(name, (Instant::now(), signer.clone()));
+        made.insert(name_of(options), (Instant::now(), signer.clone()));
         Ok(signer)
     }
 }
 
-fn params(options: &SignerOptions) -> Result<SignerParams, SignerError> {
-    let key = Arc::new(SigningKey::from_pem_or_der(&key_bytes(&options.key)?)?);
+fn name_of(options: &SignerOptions) -> String {
+    format!("{options:?}{:?}", key_digest(&options.key))
+}
+
+fn params(options: &SignerOptions, key: &[u8]) -> Result<SignerParams, SignerError> {
+    let key = Arc::new(SigningKey::from_pem_or_der(key)?);
     let headers: Vec<&str> = options.headers.iter().map(String::as_str).collect();
     let mut params = SignerParams::new(&options.domain, &options.selector, &headers, key);
     params.header_canonicalization = canonicalization(options.header_canonicalization);
@@ -63,17 +64,6 @@ fn canonicalization(chosen: Canonicalization) -> sender_auth::Canonicalization {
     match chosen {
         Canonicalization::Relaxed => sender_auth::Canonicalization::Relaxed,
         Canonicalization::Simple => sender_auth::Canonicalization::Simple,
-    }
-}
-
-fn key_bytes(source: &KeySource) -> Result<Vec<u8>, SignerError> {
-    match source {
-        KeySource::File(path) => {
-            std::fs::read(path).map_err(|cause| SignerError::KeyFile { path: path.clone(), cause })
-        }
-        KeySource::Data(bytes) => Ok(bytes.clone()),
-        KeySource::Vault { .. } => Err(SignerError::KeySource("a Vault key")),
-        KeySource::Event { .. } => Err(SignerError::KeySource("a key from an event")),
     }
 }
 

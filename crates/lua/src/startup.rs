@@ -1,7 +1,7 @@
 //! What `init` asks to be started, collected option struct by option struct.
 
 use config::{
-    BounceClassifier, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, RedisThrottles, SpoolOptions,
+    BounceClassifier, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, RedisThrottles, SpawnTask, SpoolOptions,
 };
 use policy::Startup;
 
@@ -55,6 +55,13 @@ impl StartupEntry for BounceClassifier {
             None => Ok(()),
             Some(_) => Err("it was configured before; name all files in one call"),
         }
+    }
+}
+
+impl StartupEntry for SpawnTask {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
+        startup.tasks.push(self);
+        Ok(())
     }
 }
 

@@ -9,8 +9,16 @@ use std::path::{Path, PathBuf};
 /// KumoMTA's names: area, name, kind, tier.
 const NAMES: &str = include_str!("names.tsv");
 
+/// Names that no module describes, of files, metadata and types, and the test that shows what they do.
+const PROOFS: &str = include_str!("proofs.tsv");
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The rows of [`PROOFS`].
+fn proofs() -> impl Iterator<Item = (&'static str, &'static str)> {
+    PROOFS.lines().skip(1).map(|line| line.split_once('\t').unwrap_or_else(|| panic!("proofs.tsv: {line}")))
 }
 
 /// A name and what shows that it does what it should.
@@ -27,8 +35,8 @@ fn described() -> BTreeMap<String, Proof> {
     for event in lua::event_names::EVENTS {
         names.insert(event.name.to_owned(), event.proof);
     }
-    for (name, proof) in HELPERS {
-        names.insert((*name).to_owned(), Proof::Test(proof));
+    for (name, proof) in HELPERS.iter().copied().chain(proofs()) {
+        names.insert(name.to_owned(), Proof::Test(proof));
     }
     let moved: Vec<(String, Proof)> = lua::moved_names()
         .iter()
@@ -215,6 +223,14 @@ fn checklist() -> String {
         let _ = writeln!(text, "| {area} | {} |", names.join(", ").replace('|', "\\|"));
     }
     text
+}
+
+#[test]
+fn every_row_of_proofs_is_a_name_of_kumomtas() {
+    let known: BTreeSet<&str> = NAMES.lines().filter_map(|line| line.split('\t').nth(1)).collect();
+    for (name, _) in proofs() {
+        assert!(known.contains(name), "proofs.tsv: {name} is not in names.tsv");
+    }
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub enum Event {
     RebindMessage,
     /// `xfer_message_received`
     XferMessageReceived,
+    /// `smtp_client_rewrite_delivery_status`
+    RewriteDeliveryStatus,
     /// `deliver_by_missed`, ours
     DeliverByMissed,
 }
@@ -46,7 +48,7 @@ pub struct Interest(u32);
 
 impl Event {
     /// Every event, in order.
-    pub const ALL: [Event; 17] = [
+    pub const ALL: [Event; 18] = [
         Event::ConnectionAccepted,
         Event::Ehlo,
         Event::AuthPlain,
@@ -63,6 +65,7 @@ impl Event {
         Event::RequeueMessage,
         Event::RebindMessage,
         Event::XferMessageReceived,
+        Event::RewriteDeliveryStatus,
         Event::DeliverByMissed,
     ];
 
@@ -85,6 +88,7 @@ impl Event {
             Event::RequeueMessage => "requeue_message",
             Event::RebindMessage => "rebind_message",
             Event::XferMessageReceived => "xfer_message_received",
+            Event::RewriteDeliveryStatus => "smtp_client_rewrite_delivery_status",
             Event::DeliverByMissed => "deliver_by_missed",
         }
     }

@@ -186,6 +186,16 @@ pub trait Policy: Send + Sync {
         ready(draft)
     }
 
+    /// A server refused; another status takes the place of its own. `response` is its reply in one line.
+    fn smtp_client_rewrite_delivery_status(&self, _response: String, _parts: QueueParts) -> Answer<'_, Option<u16>> {
+        ready(None)
+    }
+
+    /// A task of the policy's own, from its beginning to its end: the handler of `event`, with a list of arguments.
+    fn run_task(&self, event: String, _arguments: Vec<serde_json::Value>) -> Answer<'_, ()> {
+        unhandled("kumo.spawn_task", event)
+    }
+
     /// A message ends because it was not delivered by its deadline; nothing that is done to it counts.
     fn deliver_by_missed(&self, _draft: Draft) -> Answer<'_, ()> {
         ready(())

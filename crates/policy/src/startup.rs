@@ -2,7 +2,7 @@
 
 use config::{
     BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, MemoryLimits,
-    RedisThrottles, SpoolOptions,
+    RedisThrottles, SpawnTask, SpoolOptions,
 };
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
@@ -22,6 +22,8 @@ pub struct Startup {
     pub bounce_classifier: Option<BounceClassifier>,
     /// `kumo.configure_redis_throttles`.
     pub redis_throttles: Option<RedisThrottles>,
+    /// `kumo.spawn_task`.
+    pub tasks: Vec<SpawnTask>,
     /// `kumo.set_memory_hard_limit` and its sisters.
     pub memory: MemoryLimits,
     /// `kumo.dns.configure_resolver` and its sisters.

@@ -13,6 +13,7 @@ mod memory;
 mod privileges;
 mod serve;
 mod spools;
+mod tasks;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;

@@ -5,7 +5,7 @@
 //! told to stop. Mail found in the spool goes back to its queues beside that.
 
 use crate::privileges::Files;
-use crate::{choices, defaults, diagnostics, identity, memory, privileges, spools};
+use crate::{choices, defaults, diagnostics, identity, memory, privileges, spools, tasks};
 use admin::HttpService;
 use anyhow::{Context, anyhow};
 use bounce::{Classifier, Remembered};
@@ -157,7 +157,7 @@ async fn serve_async(
     let mx = Arc::new(mail_names(&startup.dns, &connectors)?);
     shared.names.set(Resolvers { mail: mx.clone(), named: named(&startup.dns)? });
     let engine = Engine::new(EngineParts {
-        policy,
+        policy: policy.clone(),
         spool,
         mx,
         connectors,
@@ -191,6 +191,7 @@ async fn serve_async(
         services.spawn(service.serve(socket));
     }
     engine.start(recovering);
+    tasks::start(&policy, &engine, startup.tasks)?;
     eprintln!("initialization complete");
     stops.run(&engine).await
 }

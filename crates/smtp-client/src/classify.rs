@@ -24,8 +24,8 @@ pub(crate) fn refusal(reply: &Reply) -> Verdict {
     }
 }
 
-/// The verdict of the reply to the final dot of whole content.
-pub(crate) fn final_dot(reply: &Reply) -> Verdict {
+/// What a reply means that ends the delivery to a recipient, such as the one to the final dot of whole content.
+pub fn verdict(reply: &Reply) -> Verdict {
     if reply.is_success() { Verdict::Delivered } else { refusal(reply) }
 }
 
@@ -66,7 +66,7 @@ mod tests {
         ] {
             let (code, text) = reply.split_once(' ').expect("a code and a text");
             let reply = Reply::new(code.parse().expect("a number"), text);
-            assert_eq!(final_dot(&reply), dot, "{reply}");
+            assert_eq!(verdict(&reply), dot, "{reply}");
             assert_eq!(is_too_many(&reply), too_many, "{reply}");
             if let Some(rcpt) = rcpt {
                 assert_eq!(refused_rcpt(&reply), rcpt, "{reply}");

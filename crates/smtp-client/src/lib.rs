@@ -35,6 +35,7 @@ mod step;
 mod transaction;
 mod verp;
 
+pub use classify::verdict;
 pub use failure::INTERNAL_PREFIX;
 pub use job::{Job, Outcome, RecipientResult, Verdict};
 pub use output::Output;

@@ -179,7 +179,7 @@ impl Session {
     fn settle_dot(&mut self, serial: u64, place: Option<u32>, reply: Reply) {
         let Some(flight) = self.flight(serial) else { return };
         // 3xx is not an answer to a dot: the real one may be a 250 still under way.
-        let verdict = if reply.code / 100 == 3 { Verdict::Unknown } else { classify::final_dot(&reply) };
+        let verdict = if reply.code / 100 == 3 { Verdict::Unknown } else { classify::verdict(&reply) };
         let result = answer(verdict, Arc::new(reply), Stage::Dot, flight);
         match place {
             Some(place) => flight.settle(place, result),

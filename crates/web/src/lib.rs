@@ -1,6 +1,6 @@
-//! Other servers over HTTP, for scripts: requests, websockets, and signatures that Amazon's services ask for.
+//! Other servers over HTTP, for scripts: requests, websockets, secrets of Vault, and signatures that Amazon's services ask for.
 //!
-//! Owns [`Client`], [`Request`], [`Answer`], [`WebSocket`] and [`sigv4`]. In: URLs, header fields, bodies. Out: status,
+//! Owns [`Client`], [`Request`], [`Answer`], [`WebSocket`], [`vault`] and [`sigv4`]. In: URLs, header fields, bodies. Out: status,
 //! header fields and content, which is bounded. Fails with [`WebError`], in the words of the library that knows. HTTP is
 //! reqwest's, websockets are tungstenite's, certificates are verified as [`net::tls::Connectors`] does for mail.
 //!
@@ -10,6 +10,7 @@ mod client;
 mod error;
 mod request;
 pub mod sigv4;
+pub mod vault;
 mod websocket;
 
 pub use client::{ANSWER_OCTETS_MAX, Answer, Client};

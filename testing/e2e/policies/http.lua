@@ -110,6 +110,21 @@ function ACTS.trouble()
   fails('client was closed', closed.get, closed, HTTP)
 end
 
+function ACTS.vault()
+  local source = { vault_address = HTTP, vault_token = 't0ken', vault_mount = 'secret', vault_path = 'dkim/a.test/s1' }
+  assert(kumo.secrets.load(source) == 'the key')
+  source.vault_key = 'other'
+  assert(kumo.secrets.load(source) == 'another')
+  source.vault_key = 'none'
+  fails('no member `none`', kumo.secrets.load, source)
+  source.vault_path = 'dkim/b.test/s1'
+  fails('status 404', kumo.secrets.load, source)
+  source.vault_token = 'wrong'
+  fails('permission denied', kumo.secrets.load, source)
+  source.vault_token = nil
+  fails('VAULT_TOKEN', kumo.secrets.load, source)
+end
+
 -- Nobody listens at the port given; or nobody vouches for who does.
 function ACTS.refused()
   fails('onnect', client:get(HTTP .. '/echo').send, client:get(HTTP .. '/echo'))

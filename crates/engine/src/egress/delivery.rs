@@ -375,7 +375,7 @@ impl Delivery {
             pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
         outcomes.iter().for_each(|outcome| self.dispatcher.count(outcome.verdict));
         if !goes_on {
-            return self.engine.settle_attempt(queued, outcomes, &self.facts);
+            return self.engine.judge_attempt(queued, outcomes, &self.facts);
         }
         if let Some(queued) = self.engine.note_failure(queued, outcomes, &self.facts) {
             self.in_hand.put(CARRIED, queued);

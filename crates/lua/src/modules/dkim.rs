@@ -4,7 +4,7 @@ use crate::api::Proof::Test;
 use crate::api::{Function, Module, function};
 use crate::context::Host;
 use crate::convert;
-use crate::modules::tuning;
+use crate::modules::{secrets, tuning};
 use crate::types::signer::LuaSigner;
 use mlua::{Lua, Value};
 
@@ -18,28 +18,39 @@ pub(crate) const DKIM: Module = Module {
 
 const FUNCTIONS: &[Function] = &[
     function!(
+        waits
         "kumo.dkim",
         "rsa_sha256_signer",
         "{options} -> Signer",
         "A signer for `msg:dkim_sign`. The algorithm follows the key, whatever the name of the function. All states share signers with equal options for their `ttl`.",
         Test("testing/e2e/tests/dkim.rs::rsa"),
-        |lua, options: Value| signer(lua, "kumo.dkim.rsa_sha256_signer", &options)
+        |lua: Lua, options: Value| signer(lua, "kumo.dkim.rsa_sha256_signer", options)
     ),
     function!(
+        waits
         "kumo.dkim",
         "ed25519_signer",
         "{options} -> Signer",
         "The same.",
         Test("testing/e2e/tests/dkim.rs::ed25519"),
-        |lua, options: Value| signer(lua, "kumo.dkim.ed25519_signer", &options)
+        |lua: Lua, options: Value| signer(lua, "kumo.dkim.ed25519_signer", options)
     ),
 ];
 
-fn signer(lua: &Lua, constructor: &'static str, options: &Value) -> mlua::Result<LuaSigner> {
-    let params: config::SignerOptions = convert::options(constructor, options)?;
+async fn signer(lua: Lua, constructor: &'static str, options: Value) -> mlua::Result<LuaSigner> {
+    let options: config::SignerOptions = convert::options(constructor, &options)?;
     let signers = lua.app_data_ref::<Host>().map(|host| host.signers.clone());
-    let signers =
-        signers.ok_or_else(|| mlua::Error::runtime(format!("{constructor}: this state belongs to no policy")))?;
-    let signer = signers.get(&params).map_err(|e| mlua::Error::runtime(format!("{constructor}: {e}")))?;
-    Ok(LuaSigner(signer))
+    let signers = signers.ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))?;
+    if let Some(signer) = signers.find(&options) {
+        return Ok(LuaSigner(signer));
+    }
+    let key = secrets::load(&lua, &options.key).await.map_err(of_key)?;
+    signers.make(&options, &key).map(LuaSigner).map_err(mlua::Error::runtime)
+}
+
+fn of_key(error: mlua::Error) -> mlua::Error {
+    match error {
+        mlua::Error::RuntimeError(text) => mlua::Error::RuntimeError(format!("key: {text}")),
+        other => other,
+    }
 }

@@ -12,7 +12,7 @@ use crate::types::config_object::ConfigObject;
 use crate::types::throttle::LuaThrottle;
 use config::{
     BounceClassifier, EgressPath, EgressPool, EgressSource, EsmtpListener, HttpListener, ListenerDomain, LocalLogs,
-    LogDispositionHook, QueueConfig, RedisThrottles, SpoolOptions,
+    LogDispositionHook, QueueConfig, RedisThrottles, SpawnTask, SpoolOptions,
 };
 use mlua::{Lua, Table, Value};
 use serde::de::DeserializeOwned;
@@ -75,6 +75,15 @@ const FUNCTIONS: &[Function] = &[
         "In `init`: where log records are written; may be called several times.",
         Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
         |lua, options: Value| starts::<LocalLogs>(lua, "kumo.configure_local_logs", &options)
+    ),
+    function!(
+        "kumo",
+        "spawn_task",
+        "{options}",
+        "In `init`: a handler that runs once the program serves, beside everything else, on a thread and in a state of its own. An \
+         error in it is logged and ends it; the end of the program ends it where it waits.",
+        Test("testing/e2e/tests/tasks.rs::tasks_run_beside_the_service"),
+        |lua, options: Value| starts::<SpawnTask>(lua, "kumo.spawn_task", &options)
     ),
     function!(
         "kumo",

@@ -6,8 +6,12 @@ use crate::api::{Module, Proof::Example, function};
 use crate::context::Host;
 use crate::convert;
 use crate::files;
+use crate::modules::memoize::commons;
+use crate::waiting::wait;
 use config::KeySource;
 use mlua::{Lua, LuaString, MultiValue, Value};
+use std::time::Duration;
+use web::vault::{self, Secret};
 
 /// The module.
 pub(crate) const SECRETS: Module = Module {
@@ -18,7 +22,7 @@ pub(crate) const SECRETS: Module = Module {
         "kumo.secrets",
         "load",
         "(KeySource) -> string",
-        "The secret: the content of a file, of `key_data`, or what the handler of an event returns.",
+        "The secret: the content of a file, of `key_data`, of a secret in HashiCorp Vault, or what the handler of an event returns.",
         Example(
             "local f = io.open(folder .. '/secret', 'w') f:write('s3cret') f:close() \
              assert(kumo.secrets.load(folder .. '/secret') == 's3cret' and kumo.secrets.load { key_data = 'x' } == 'x') \
@@ -52,8 +56,21 @@ pub(crate) async fn load(lua: &Lua, source: &KeySource) -> mlua::Result<Vec<u8>>
             let secret: LuaString = handler.call_async(args).await?;
             Ok(secret.as_bytes().to_vec())
         }
-        KeySource::Vault { mount, path, .. } => {
-            Err(mlua::Error::runtime(format!("{mount}/{path}: secrets of Vault are not read yet")))
+        KeySource::Vault { address, token, mount, path, key } => {
+            let address = of_environment(address, "vault_address", "VAULT_ADDR")?;
+            let token = of_environment(token, "vault_token", "VAULT_TOKEN")?;
+            let client = commons(lua)?.web.client().map_err(mlua::Error::runtime)?;
+            let secret = Secret { address: &address, token: &token, mount, path, key };
+            let asked = wait(lua, "Vault", VAULT_TIMEOUT, vault::read(&client, &secret));
+            asked.await?.map_err(mlua::Error::runtime)
         }
     }
 }
+
+fn of_environment(given: &Option<String>, field: &str, variable: &str) -> mlua::Result<String> {
+    let missing = || mlua::Error::runtime(format!("{field}: absent, and so is the environment's {variable}"));
+    given.clone().or_else(|| std::env::var(variable).ok()).ok_or_else(missing)
+}
+
+/// How long Vault is waited for.
+const VAULT_TIMEOUT: Duration = Duration::from_secs(65);

@@ -207,6 +207,10 @@ fn a_message_says_whose_it_is() {
     assert_eq!(draft.meta.string("campaign"), Ok(Some("c1")));
     let head = String::from_utf8_lossy(&draft.data()).into_owned();
     assert!(!head.contains("X-Tenant") && head.contains("X-Campaign") && !head.contains("X-Schedule"), "{head}");
+    let removing = Site::new(&[("q.toml", &format!("remove_campaign_header = true\n{QUEUES}"))], QUEUE_SETUP);
+    let mut without = removing.received("X-Campaign: c1\r\n", &conn).expect("sound");
+    assert_eq!(without.meta.string("campaign"), Ok(Some("c1")));
+    assert!(without.headers().first_value("X-Campaign").is_none());
     let default = site.received("Subject: x\r\n", &conn).expect("sound");
     assert_eq!(default.meta.string("tenant"), Ok(Some("acme")));
     assert_has(
@@ -286,6 +290,30 @@ fn signatures_follow_the_from_header() {
     ] {
         assert!(matches!(judged(&[("d.toml", wrong)], SETUP), Some(LoadError::Invalid { .. })), "{wrong}");
     }
+}
+
+#[test]
+fn a_signature_is_what_its_file_says() {
+    let base = "[base]\nselector = \"s1\"\nheaders = [\"From\", \"Subject\"]\nexpiration = 3600\nover_sign = true\n\
+        header_canonicalization = \"Simple\"\nbody_canonicalization = \"Relaxed\"\n[domain.\"from.test\"]\nfilename = \"KEY\"\n";
+    let site = Site::new(
+        &[("key.pem", KEY)],
+        "local sign = require('policy-extras.dkim_sign'):setup { folder .. '/d.toml' } \
+         kumo.on('smtp_server_message_received', function(msg) sign(msg) end)",
+    );
+    let key = site.folder.path().join("key.pem");
+    std::fs::write(site.folder.path().join("d.toml"), base.replace("KEY", &key.display().to_string())).expect("a file");
+    let mut draft = site.received("From: <a@from.test>\r\nSubject: x\r\n", &ConnMeta::new()).expect("sound");
+    let field = draft.headers().first_value("DKIM-Signature").expect("signed");
+    let tags: std::collections::BTreeMap<&str, String> = field
+        .split(';')
+        .filter_map(|tag| tag.trim().split_once('='))
+        .map(|(name, value)| (name, value.replace(' ', "")))
+        .collect();
+    assert_eq!((&*tags["s"], &*tags["c"]), ("s1", "simple/relaxed"));
+    assert_eq!(tags["h"].to_lowercase(), "from:from:subject:subject");
+    let [from, until] = ["t", "x"].map(|tag| tags[tag].parse::<u64>().expect("a time"));
+    assert_eq!(until - from, 3600);
 }
 
 #[test]

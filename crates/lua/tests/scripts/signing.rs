@@ -1,7 +1,8 @@
 //! `msg:dkim_sign` and the signer constructors. Whether signatures verify is proven in
 //! `sender-auth`; here: that scripts reach them.
 
-use crate::support::{assert_has, error_of, load, load_error, received};
+use crate::support::{assert_has, draft, error_of, load, load_error, now, received};
+use policy::{ConnMeta, Policy};
 
 /// A test key, used nowhere else.
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\\nMC4CAQAwBQYDK2VwBCIEILCJGDWOhHS6clpcNd64BBD7jmJ9gx16f7gzxdf39dWG\\n-----END PRIVATE KEY-----\\n";
@@ -46,15 +47,33 @@ fn keys_are_read_from_files_and_from_der() {
 }
 
 #[test]
+fn keys_come_from_events() {
+    let by_event = signer("key = { event_name = 'a.key', event_args = { 'KE', 'Y-' } }");
+    let text = format!(
+        "kumo.on('a.key', function(one, two) assert(one .. two == 'KEY-') return '{KEY}' end) \
+         local signer = {by_event} kumo.on('smtp_server_message_received', function(msg) msg:dkim_sign(signer) end)"
+    );
+    let loaded = load(&text);
+    let mut draft = now(loaded.policy.smtp_server_message_received(draft(), ConnMeta::new())).expect("signed");
+    assert_has(&draft.headers().first_value("DKIM-Signature").expect("signed"), &["d=d.test"]);
+}
+
+#[test]
 fn bad_signers_are_named() {
     let error = |more: &str| load_error(&format!("return {}", signer(more)));
     assert_has(
         &error("key = '/absent/key.pem'"),
-        &["kumo.dkim.ed25519_signer: key: cannot read `/absent/key.pem`", "No such file"],
+        &["kumo.dkim.ed25519_signer: key: /absent/key.pem", "No such file"],
     );
     assert_has(&error("key = { key_data = 'nonsense' }"), &["kumo.dkim.ed25519_signer: key:"]);
-    assert_has(&error("key = { vault_mount = 'm', vault_path = 'p' }"), &["a Vault key is not supported yet"]);
-    assert_has(&error("key = { event_name = 'e', event_args = {} }"), &["a key from an event is not supported yet"]);
+    assert_has(
+        &error("key = { vault_mount = 'm', vault_path = 'p', vault_token = 't', vault_address = 'nowhere' }"),
+        &["key: ", "Vault"],
+    );
+    assert_has(
+        &error("key = { event_name = 'e', event_args = {} }"),
+        &["kumo.dkim.ed25519_signer: key:", "event e has not been registered"],
+    );
     assert_has(&error(""), &["missing field `key`"]);
     assert_has(&error_of("msg:dkim_sign('x')"), &["bad argument"]);
     assert_has(&error_of("msg:dkim_sign(conn_meta)"), &["bad argument"]);
