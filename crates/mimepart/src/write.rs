@@ -1,0 +1,150 @@
+//! From a tree to octets.
+//!
+//! An untouched part is written octet for octet. After an edit the octets between parts are kept as long as they fit: when
+//! the header names another boundary, or a line of a part looks like a delimiter, the multipart is framed anew with a
+//! boundary that stands in none of its parts (preamble and epilogue go). So an edit can never change the structure.
+
+use crate::mime_params::MimeParams;
+use crate::parse::holds_delimiter;
+use crate::part::{Body, Child, Multipart};
+use crate::{Headers, MimePart};
+use bytes::Bytes;
+use core::fmt;
+
+impl MimePart {
+    /// The part with its header, as it is to be sent (RFC 5322).
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write_to(&mut out);
+        out
+    }
+
+    fn write_to(&self, out: &mut Vec<u8>) {
+        let multipart = match &self.body {
+            Body::Multipart(multipart) => multipart,
+            Body::Leaf(written) => {
+                out.extend_from_slice(&self.headers.to_bytes());
+                push_separator(self, out);
+                out.extend_from_slice(written);
+                return;
+            }
+        };
+        if self.is_untouched() {
+            push_head(self, &self.headers, out);
+            push_framed(multipart, out);
+            return;
+        }
+        let pieces: Vec<Vec<u8>> = multipart.children.iter().map(|child| child.part.to_bytes()).collect();
+        let declared = self.headers.content_type().filter(|t| t.is_kind("multipart"));
+        let wanted = declared.as_ref().and_then(|t| t.parameter("boundary"));
+        let fits = |boundary: &str| !pieces.iter().any(|piece| holds_delimiter(piece, boundary));
+        if declared.is_none() || wanted == Some(multipart.boundary.as_str()) && fits(&multipart.boundary) {
+            push_head(self, &self.headers, out);
+            push_framed(multipart, out);
+            return;
+        }
+        let boundary = free_boundary(wanted.unwrap_or(&multipart.boundary), &pieces);
+        let mut headers = self.headers.clone();
+        if let Some(declared) = declared
+            && declared.parameter("boundary") != Some(boundary.as_str())
+        {
+            let of = |declared: MimeParams| declared.with("boundary", &boundary);
+            if headers.set_params("Content-Type", of(declared)).is_err() {
+                // read tolerantly, but nothing that may be written: what remains is that it has parts
+                let _ = headers.set_params("Content-Type", of(MimeParams::new("multipart/mixed")));
+            }
+        }
+        push_head(self, &headers, out);
+        for piece in &pieces {
+            out.extend_from_slice(&opening(&boundary, true));
+            out.extend_from_slice(piece);
+            end_line(out);
+        }
+        out.extend_from_slice(&closing(&boundary, true));
+    }
+}
+
+impl fmt::Display for MimePart {
+    /// The octets, those that are no UTF-8 replaced; [`MimePart::to_bytes`] gives them as they are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.to_bytes()))
+    }
+}
+
+/// A multipart framed with this boundary, which stands in none of the parts.
+pub(crate) fn framed(parts: Vec<MimePart>, boundary: &str) -> Multipart {
+    let child = |(place, part)| Child { before: opening(boundary, place == 0), part };
+    let children = parts.into_iter().enumerate().map(child).collect();
+    Multipart { boundary: boundary.to_owned(), children, tail: closing(boundary, false) }
+}
+
+/// The line before a part.
+pub(crate) fn opening(boundary: &str, is_first: bool) -> Bytes {
+    Bytes::from(format!("{}--{boundary}\r\n", if is_first { "" } else { "\r\n" }))
+}
+
+/// The line behind the last part.
+pub(crate) fn closing(boundary: &str, is_at_line_start: bool) -> Bytes {
+    Bytes::from(format!("{}--{boundary}--\r\n", if is_at_line_start { "" } else { "\r\n" }))
+}
+
+/// `base` if no part holds a delimiter of it, else `base` with the first number that does.
+pub(crate) fn free_boundary(base: &str, parts: &[Vec<u8>]) -> String {
+    let is_free = |boundary: &str| !parts.iter().any(|part| holds_delimiter(part, boundary));
+    let base: String = base.chars().filter(char::is_ascii_graphic).take(BOUNDARY_STEM_MAX).collect();
+    let base = if is_boundary(&base) { base } else { "=_part".to_owned() };
+    let numbered = (1_usize..).map(|number| format!("{base}.{number}"));
+    // parts are finite, so some number is in none of them
+    core::iter::once(base.clone()).chain(numbered).find(|boundary| is_free(boundary)).unwrap_or(base)
+}
+
+/// RFC 2046 section 5.1.1.
+pub(crate) fn is_boundary(boundary: &str) -> bool {
+    let is_one = |b: u8| b.is_ascii_alphanumeric() || b"'()+_,-./:=? ".contains(&b);
+    (1..=70).contains(&boundary.len()) && boundary.bytes().all(is_one) && !boundary.ends_with(' ')
+}
+
+/// The blank line behind the header, when one is needed or was there.
+fn push_separator(part: &MimePart, out: &mut Vec<u8>) {
+    let is_bodyless = matches!(&part.body, Body::Leaf(written) if written.is_empty());
+    if !part.separator.is_empty() {
+        if !part.headers.is_empty() {
+            end_line(out);
+        }
+        out.extend_from_slice(&part.separator);
+    } else if !is_bodyless && !part.headers.is_empty() && !part.headers.is_untouched() {
+        end_line(out);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn push_head(part: &MimePart, headers: &Headers, out: &mut Vec<u8>) {
+    out.extend_from_slice(&headers.to_bytes());
+    push_separator(part, out);
+}
+
+/// The parts with the octets that stood between them.
+fn push_framed(multipart: &Multipart, out: &mut Vec<u8>) {
+    for child in &multipart.children {
+        push_frame(&child.before, out);
+        child.part.write_to(out);
+    }
+    push_frame(&multipart.tail, out);
+}
+
+/// A delimiter that brings no line end of its own needs one before it.
+fn push_frame(frame: &[u8], out: &mut Vec<u8>) {
+    if frame.starts_with(b"--") {
+        end_line(out);
+    }
+    out.extend_from_slice(frame);
+}
+
+fn end_line(out: &mut Vec<u8>) {
+    if !out.is_empty() && !out.ends_with(b"\n") {
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Octets of a boundary kept when a number is put behind it.
+const BOUNDARY_STEM_MAX: usize = 60;
