@@ -74,7 +74,7 @@ impl MimePart {
             Body::Multipart(multipart) => {
                 let before = opening(&multipart.boundary, false);
                 if multipart.tail.is_empty() {
-                    multipart.tail = closing(&multipart.boundary, false);
+                    multipart.tail = closing(&multipart.boundary);
                 }
                 multipart.children.push(Child { before, part });
             }

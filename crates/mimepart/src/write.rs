@@ -31,16 +31,27 @@ impl MimePart {
         };
         if self.is_untouched() {
             push_head(self, &self.headers, out);
-            push_framed(multipart, out);
+            for child in &multipart.children {
+                out.extend_from_slice(&child.before);
+                child.part.write_to(out);
+            }
+            out.extend_from_slice(&multipart.tail);
             return;
         }
+        // written once: a second time on every level would double the work with each
         let pieces: Vec<Vec<u8>> = multipart.children.iter().map(|child| child.part.to_bytes()).collect();
         let declared = self.headers.content_type().filter(|t| t.is_kind("multipart"));
         let wanted = declared.as_ref().and_then(|t| t.parameter("boundary"));
         let fits = |boundary: &str| !pieces.iter().any(|piece| holds_delimiter(piece, boundary));
         if declared.is_none() || wanted == Some(multipart.boundary.as_str()) && fits(&multipart.boundary) {
             push_head(self, &self.headers, out);
-            push_framed(multipart, out);
+            let mut previous: &[u8] = b"";
+            for (child, piece) in multipart.children.iter().zip(&pieces) {
+                push_frame(&child.before, previous, out);
+                out.extend_from_slice(piece);
+                previous = piece;
+            }
+            push_frame(&multipart.tail, previous, out);
             return;
         }
         let boundary = free_boundary(wanted.unwrap_or(&multipart.boundary), &pieces);
@@ -55,12 +66,11 @@ impl MimePart {
             }
         }
         push_head(self, &headers, out);
-        for piece in &pieces {
-            out.extend_from_slice(&opening(&boundary, true));
+        for (place, piece) in pieces.iter().enumerate() {
+            out.extend_from_slice(&opening(&boundary, place == 0));
             out.extend_from_slice(piece);
-            end_line(out);
         }
-        out.extend_from_slice(&closing(&boundary, true));
+        out.extend_from_slice(&closing(&boundary));
     }
 }
 
@@ -75,7 +85,7 @@ impl fmt::Display for MimePart {
 pub(crate) fn framed(parts: Vec<MimePart>, boundary: &str) -> Multipart {
     let child = |(place, part)| Child { before: opening(boundary, place == 0), part };
     let children = parts.into_iter().enumerate().map(child).collect();
-    Multipart { boundary: boundary.to_owned(), children, tail: closing(boundary, false) }
+    Multipart { boundary: boundary.to_owned(), children, tail: closing(boundary) }
 }
 
 /// The line before a part.
@@ -84,8 +94,8 @@ pub(crate) fn opening(boundary: &str, is_first: bool) -> Bytes {
 }
 
 /// The line behind the last part.
-pub(crate) fn closing(boundary: &str, is_at_line_start: bool) -> Bytes {
-    Bytes::from(format!("{}--{boundary}--\r\n", if is_at_line_start { "" } else { "\r\n" }))
+pub(crate) fn closing(boundary: &str) -> Bytes {
+    Bytes::from(format!("\r\n--{boundary}--\r\n"))
 }
 
 /// `base` if no part holds a delimiter of it, else `base` with the first number that does.
@@ -123,19 +133,10 @@ fn push_head(part: &MimePart, headers: &Headers, out: &mut Vec<u8>) {
     push_separator(part, out);
 }
 
-/// The parts with the octets that stood between them.
-fn push_framed(multipart: &Multipart, out: &mut Vec<u8>) {
-    for child in &multipart.children {
-        push_frame(&child.before, out);
-        child.part.write_to(out);
-    }
-    push_frame(&multipart.tail, out);
-}
-
-/// A delimiter that brings no line end of its own needs one before it.
-fn push_frame(frame: &[u8], out: &mut Vec<u8>) {
-    if frame.starts_with(b"--") {
-        end_line(out);
+/// A delimiter behind a part that had no octets brings no line end of its own; when the part has some now it needs one.
+fn push_frame(frame: &[u8], previous: &[u8], out: &mut Vec<u8>) {
+    if frame.starts_with(b"--") && !previous.is_empty() {
+        out.extend_from_slice(b"\r\n");
     }
     out.extend_from_slice(frame);
 }
