@@ -234,6 +234,9 @@ const EXTENDED_OCTETS_MAX: usize = 56;
 mod tests {
     use super::*;
 
+    /// Raw value, value, parameters.
+    type Case<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)]);
+
     fn shown(raw: &str) -> (String, Vec<(String, String)>) {
         let read = MimeParams::parse(raw.as_bytes());
         (read.value, read.parameters.into_iter().collect())
@@ -241,7 +244,7 @@ mod tests {
 
     #[test]
     fn values_are_read() {
-        let cases: [(&str, &str, &[(&str, &str)]); 14] = [
+        let cases: [Case; 14] = [
             ("text/plain", "text/plain", &[]),
             (" TEXT/Plain (c) ; Charset = \"utf-8\" (d);", "TEXT/Plain", &[("charset", "utf-8")]),
             ("a/b; x=1;\r\n\ty=\"a;\\\"b\"; x=2", "a/b", &[("x", "1"), ("y", "a;\"b")]),

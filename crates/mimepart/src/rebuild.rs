@@ -6,7 +6,8 @@
 //! else as what is guessed, else as unknown-8bit (RFC 1428). Signatures over what had to change break.
 //!
 //! Can fail: only when a header cannot hold what it must say. A header field that cannot be written within bounds is left
-//! out; a line without a colon becomes a field without a value when it could be a name, else it continues the field before.
+//! out. A line that is no field becomes one without a value when it could be a name, continues Subject or Comments when it
+//! stands behind them (a fold that lost its blank), and is left out behind others, which it would spoil.
 
 use crate::field::{FieldKind, TypedField};
 use crate::mime_params::MimeParams;
@@ -127,13 +128,12 @@ fn headers(old: &Headers) -> Headers {
         let line = field.whole.trim_ascii();
         match fields.last_mut() {
             _ if is_name(line) => fields.push((String::from_utf8_lossy(line).into_owned(), Cow::Borrowed(b""))),
-            Some((_, value)) => {
+            Some((name, value)) if is_text(name) => {
                 let value = value.to_mut();
                 value.push(b' ');
                 value.extend_from_slice(line);
             }
-            // a header begins with a field
-            None => {}
+            _ => {}
         }
     }
     let mut new = Headers::default();
@@ -173,6 +173,10 @@ fn append(new: &mut Headers, name: &str, value: &[u8]) {
     let text = decode_unstructured(text.as_bytes());
     let text: String = text.chars().filter(|c| !c.is_control() || *c == '\t').collect();
     let _ = new.append_raw(name, text.as_bytes(), ValueForm::Encode);
+}
+
+fn is_text(name: &str) -> bool {
+    TypedField::by_name(name).is_some_and(|field| field.kind == FieldKind::Unstructured)
 }
 
 fn is_name(line: &[u8]) -> bool {

@@ -117,7 +117,7 @@ fn a_rebuilt_message_is_conformant_and_says_the_same() {
     let raw = [
         "Subject : gr\u{fc}n und ".to_owned()
             + &"lang ".repeat(300)
-            + "\nTo: J\u{fc}rgen <j@x.example>,"
+            + "\nodd line\nTo: J\u{fc}rgen <j@x.example>,"
             + &(0..80).map(|n| format!("u{n}@example.com")).collect::<Vec<_>>().join(",")
             + "\nodd line\nX-Single\n"
             + "Content-Type: multipart/mixed; boundary=\"b\"\n\npre\u{e4}mble\n--b\n\ntext gr\u{fc}n\n",
@@ -139,12 +139,12 @@ fn a_rebuilt_message_is_conformant_and_says_the_same() {
     assert_eq!(inner.headers().get_first_named("subject").map(|h| h.unstructured()).as_deref(), Some("inner \u{fc}"));
     assert_eq!(inner.body().into_bytes(), "inner gr\u{fc}n\r\n".as_bytes());
     let header = |name: &str| message.headers().get_first_named(name).map(|h| h.unstructured());
-    assert_eq!(header("subject"), Some("gr\u{fc}n und ".to_owned() + "lang ".repeat(300).trim()));
+    assert_eq!(header("subject"), Some("gr\u{fc}n und ".to_owned() + &"lang ".repeat(300) + " odd line"));
     assert_eq!(header("x-single").as_deref(), Some(""));
     let seen = MessageParser::default().parse(&new).expect("a message");
     let to: Vec<_> = seen.to().expect("To").iter().map(|a| (a.name(), a.address())).collect();
     assert_eq!((to.len(), to[0]), (81, (Some("J\u{fc}rgen"), Some("j@x.example"))));
-    assert_eq!(to[80], (None, Some("u79@example.com odd line")).min((None, to[80].1)));
+    assert_eq!(to[80], (None, Some("u79@example.com")));
     assert_eq!(seen.body_text(1).as_deref(), Some("gr\u{fc}n\r\n"));
 }
 
