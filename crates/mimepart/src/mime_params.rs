@@ -137,9 +137,13 @@ fn joined(pieces: &[Piece]) -> BTreeMap<String, String> {
         parameters.entry(piece.name.clone()).or_insert_with(|| extended(&[piece]));
     }
     for piece in pieces.iter().filter(|p| p.section == Some(0)) {
+        // looked for once a name, or many first pieces would cost the square of their number
+        if parameters.contains_key(&piece.name) {
+            continue;
+        }
         let of = |number| pieces.iter().find(|p| p.name == piece.name && p.section == Some(number));
         let run: Vec<&Piece> = (0..).map_while(of).collect();
-        parameters.entry(piece.name.clone()).or_insert_with(|| extended(&run));
+        parameters.insert(piece.name.clone(), extended(&run));
     }
     for piece in pieces.iter().filter(|p| p.section.is_none() && !p.is_extended) {
         let is_name = matches!(piece.name.as_str(), "name" | "filename");

@@ -17,7 +17,7 @@ use crate::transfer::{TransferEncoding, encode_base64, encode_text, is_clean};
 use crate::write::{framed, free_boundary, is_boundary};
 use crate::{Detection, Headers, MimePart, PartError, charset};
 use bytes::Bytes;
-use mime::{ValueForm, decode_unstructured};
+use mime::{ValueForm, decode_unstructured, encode_words};
 use std::borrow::Cow;
 
 impl MimePart {
@@ -170,9 +170,35 @@ fn append(new: &mut Headers, name: &str, value: &[u8]) {
     {
         return;
     }
+    if kind != FieldKind::Unstructured && new.append_raw(name, words_encoded(&text).as_bytes(), ValueForm::Raw).is_ok()
+    {
+        return;
+    }
     let text = decode_unstructured(text.as_bytes());
     let text: String = text.chars().filter(|c| !c.is_control() || *c == '\t').collect();
     let _ = new.append_raw(name, text.as_bytes(), ValueForm::Encode);
+}
+
+/// A structured value that does not parse: runs of words that are not ASCII become encoded-words, the rest, the addresses
+/// among it, stays readable.
+fn words_encoded(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut run: Vec<&str> = Vec::new();
+    for word in text.split([' ', '\t']).filter(|word| !word.is_empty()) {
+        if !word.is_ascii() {
+            run.push(word);
+            continue;
+        }
+        if !run.is_empty() {
+            lines.push(encode_words(&run.join(" ")));
+            run.clear();
+        }
+        lines.push(word.to_owned());
+    }
+    if !run.is_empty() {
+        lines.push(encode_words(&run.join(" ")));
+    }
+    lines.join("\r\n ")
 }
 
 fn is_text(name: &str) -> bool {

@@ -10,6 +10,7 @@ use crate::part::{Body, Child, Multipart};
 use crate::{Headers, MimePart};
 use bytes::Bytes;
 use core::fmt;
+use std::collections::BTreeSet;
 
 impl MimePart {
     /// The part with its header, as it is to be sent (RFC 5322).
@@ -98,14 +99,25 @@ pub(crate) fn closing(boundary: &str) -> Bytes {
     Bytes::from(format!("\r\n--{boundary}--\r\n"))
 }
 
-/// `base` if no part holds a delimiter of it, else `base` with the first number that does.
+/// `base` if no part holds a delimiter of it, else `base` with the first number that stands behind it in none.
 pub(crate) fn free_boundary(base: &str, parts: &[Vec<u8>]) -> String {
-    let is_free = |boundary: &str| !parts.iter().any(|part| holds_delimiter(part, boundary));
     let base: String = base.chars().filter(char::is_ascii_graphic).take(BOUNDARY_STEM_MAX).collect();
     let base = if is_boundary(&base) { base } else { "=_part".to_owned() };
-    let numbered = (1_usize..).map(|number| format!("{base}.{number}"));
-    // parts are finite, so some number is in none of them
-    core::iter::once(base.clone()).chain(numbered).find(|boundary| is_free(boundary)).unwrap_or(base)
+    if !parts.iter().any(|part| holds_delimiter(part, &base)) {
+        return base;
+    }
+    // one pass over the parts, however many numbers are taken
+    let stem = format!("--{base}.");
+    let numbers = |part| memchr::memmem::find_iter(part, &stem).filter_map(|at| number(&part[at + stem.len()..]));
+    let taken: BTreeSet<u64> = parts.iter().flat_map(|part: &Vec<u8>| numbers(part.as_slice())).collect();
+    let free = (1..).find(|number| !taken.contains(number)).unwrap_or(0_u64);
+    format!("{base}.{free}")
+}
+
+/// The number `text` begins with.
+fn number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    core::str::from_utf8(&text[..digits]).ok()?.parse().ok()
 }
 
 /// RFC 2046 section 5.1.1.

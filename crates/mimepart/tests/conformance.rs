@@ -195,3 +195,10 @@ fn a_multipart_without_parts_becomes_text() {
     assert_eq!(message.content_type().value, "text/plain");
     assert_eq!(message.body().into_bytes(), "gr\u{fc}n\r\n".as_bytes());
 }
+
+#[test]
+fn addresses_survive_in_a_header_that_does_not_parse() {
+    let raw = format!("{HEAD}To: J\u{fc}rgen M\u{fc}ller <j@x.example>, nobody\r\n\r\nx");
+    let new = fixed(raw.as_bytes(), &all());
+    assert!(new.contains("To: =?UTF-8?Q?J=C3=BCrgen_M=C3=BCller?=\r\n <j@x.example>,\r\n nobody\r\n"), "{new}");
+}
