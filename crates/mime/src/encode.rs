@@ -63,6 +63,14 @@ pub fn encode_field(name: &str, value: &[u8], form: ValueForm) -> Result<Vec<u8>
     Ok(out)
 }
 
+/// The text as RFC 2047 encoded-words, each but the first on a line of its own; safe in a phrase (a display name).
+/// Line ends in the text and blanks around it are left out.
+pub fn encode_words(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len() * 2 + 16);
+    push_encoded_words(text, &mut out);
+    String::from_utf8(out).unwrap_or_default()
+}
+
 /// Checks that `field` is exactly one field that ends with CRLF and is safe to send.
 pub(crate) fn check_field(field: &[u8]) -> Result<(), HeaderError> {
     let (name_len, colon) = name_of(field).ok_or(HeaderError::NotOneField)?;

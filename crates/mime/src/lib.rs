@@ -30,7 +30,7 @@ mod view;
 pub use address::{Address, AddressError, AddressList, Mailbox};
 pub use block::HeaderBlock;
 pub use decode::decode_unstructured;
-pub use encode::{HeaderError, ValueForm, encode_field};
+pub use encode::{HeaderError, ValueForm, encode_field, encode_words};
 pub use import::{ImportError, ImportMatch, ImportRule, Imported, NameTransform, meta_name};
 pub use index::{FieldSpan, HeaderIndex};
 pub use report::{DeliveryReport, FeedbackReport, PerMessage, PerRecipient, ReportError, ReportKind, Typed};

@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 29] = [
+pub const LAYERS: [(&str, u8); 30] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -27,6 +27,7 @@ pub const LAYERS: [(&str, u8); 29] = [
     ("shaping", 2),
     ("route", 2),
     ("sender-auth", 2),
+    ("mimepart", 2),
     // 3: what a policy may be asked.
     ("policy", 3),
     // 4: drivers, the only place that awaits.
