@@ -49,6 +49,7 @@ pub struct Type {
 }
 
 /// A method or a field of an object.
+#[derive(Clone, Copy)]
 pub struct Member {
     /// As scripts write it, with what stands before: `regex:captures`, `address.user`.
     pub name: &'static str,

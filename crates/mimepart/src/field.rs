@@ -146,7 +146,7 @@ impl FieldKind {
     ///
     /// # Errors
     /// The value is of another type, text that does not parse, or a shape that cannot be written.
-    pub(crate) fn write(self, name: &str, value: &FieldValue) -> Result<(String, ValueForm), PartError> {
+    pub fn write(self, name: &str, value: &FieldValue) -> Result<(String, ValueForm), PartError> {
         if self == FieldKind::Unstructured {
             return match value {
                 FieldValue::Text(text) => Ok((text.clone(), ValueForm::Encode)),

@@ -18,7 +18,7 @@ fn a_message_knows_where_it_came_from_and_where_it_goes() {
         .start();
     let mut python = Command::new("python3");
     python.args(["-c", PYTHON]).arg(server.smtp().ip().to_string()).arg(server.smtp().port().to_string());
-    let local = run("python3", python, SOON).success();
+    let local = run("python3", python, SOON).success().stdout;
     let records = Logs::new(scratch.join("server/logs")).await_type("Delivery", 2, LATER);
     let of = |who: &str| records.iter().find(|r| r["recipient"] == format!("{who}@to.test")).expect("delivered");
     assert_eq!(of("parts")["queue"], "news:some@to.test!other.test");

@@ -19,6 +19,8 @@ mod maps;
 pub(crate) mod memoize;
 mod memory;
 mod messages;
+mod mime_objects;
+mod mimepart;
 mod mpsc;
 mod normalize;
 mod objects;

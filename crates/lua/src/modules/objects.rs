@@ -86,6 +86,12 @@ const MESSAGE: Type = Type {
             Example("assert(msg:num_attempts() == 0)"),
         ),
         member(
+            "message:increment_num_attempts",
+            "()",
+            "Counts one more attempt.",
+            Example("msg:increment_num_attempts() assert(msg:num_attempts() == 1)"),
+        ),
+        member(
             "message:set_force_sync",
             "(boolean)",
             "Has the message synced to disk before it is answered, whatever `deferred_spool` of the listener says.",
@@ -215,6 +221,65 @@ const MESSAGE: Type = Type {
             Example(
                 "msg:import_headers { { name = 'X-Tenant', match = 'all', target = 'tenants' }, { name = 'X-*', transform = 'camel_case', remove = true } } \
                  assert(#msg:get_meta('tenants') == 2 and msg:get_meta('xCampaign') == 'c1' and not msg:get_data():find('X-Campaign', 1, true))",
+            ),
+        ),
+        member(
+            "message:add_authentication_results",
+            "(server, list of results)",
+            "Prepends `Authentication-Results` (RFC 8601). A result is a table of `method`, `result`, and where there are any `reason`, \
+             `props` and `method_version`.",
+            Example(
+                "msg:add_authentication_results('mx.test', { { method = 'spf', result = 'pass', reason = 'it does', \
+                 props = { ['smtp.mailfrom'] = 'a.test' } }, { method = 'dkim', method_version = 1, result = 'none' } }) \
+                 local f = msg:parse_mime().headers:get_first_named('authentication-results').value \
+                 assert(f.serv_id == 'mx.test' and f.results[1].props['smtp.mailfrom'] == 'a.test' and f.results[1].reason == 'it does') \
+                 assert(f.results[2].result == 'none' and msg:get_data():find '^Authentication%-Results: mx.test') \
+                 assert(not pcall(msg.add_authentication_results, msg, 'mx.test', { { method = 'spf' } }))",
+            ),
+        ),
+        member(
+            "message:parse_mime",
+            "() -> MimePart",
+            "A copy of the message as a tree of parts. Changes are given back with `msg:set_data(tostring(part))`.",
+            Example(
+                "local p = msg:parse_mime() assert(p.body == 'body\\r\\n' and tostring(p) == msg:get_data()) p.headers:set_subject 'new' \
+                 msg:set_data(tostring(p)) assert(msg:get_first_named_header_value 'subject' == 'new')",
+            ),
+        ),
+        member(
+            "message:append_text_plain",
+            "(text)",
+            "Puts text at the end of the plain text, if the message has one.",
+            Example(
+                "msg:append_text_plain 'more gr\\u{fc}n\\r\\n' assert(msg:parse_mime().body:find('^body\\r\\nmore gr\\u{fc}n'))",
+            ),
+        ),
+        member(
+            "message:append_text_html",
+            "(text)",
+            "Puts text before the last `</body>` of the HTML text, or at its end, if the message has one.",
+            Example(
+                "msg:set_data('Content-Type: text/html\\r\\n\\r\\n<BODY>a</BODY>\\r\\n') msg:append_text_html '<p>b</p>' \
+                 assert(msg:parse_mime().body:find('<BODY>a<p>b</p></BODY>', 1, true))",
+            ),
+        ),
+        member(
+            "message:check_fix_conformance",
+            "(checks, fixes, settings or nil) -> string or nil",
+            "What of `checks` the message has, as a text that begins `Message has conformance issues:`; else what of `fixes` it has is \
+             mended, and nil. Both are names joined by `|`: `MISSING_COLON_VALUE`, `NON_CANONICAL_LINE_ENDINGS`, \
+             `NAME_ENDS_WITH_SPACE`, `LINE_TOO_LONG`, `NEEDS_TRANSFER_ENCODING`, `MISSING_DATE_HEADER`, \
+             `MISSING_MESSAGE_ID_HEADER`, `MISSING_MIME_VERSION`. Settings: `detect_encoding`, `include_encodings`, \
+             `exclude_encodings`, `message_id`.",
+            Example(
+                "local why = msg:check_fix_conformance('MISSING_DATE_HEADER|LINE_TOO_LONG', '') \
+                 assert(why == 'Message has conformance issues: MISSING_DATE_HEADER', why) \
+                 assert(msg:check_fix_conformance('', 'MISSING_DATE_HEADER|MISSING_MESSAGE_ID_HEADER', { message_id = '<a@b.test>' }) == nil) \
+                 assert(msg:get_first_named_header_value 'date' and msg:get_first_named_header_value 'message-id' == '<a@b.test>') \
+                 msg:set_data('Subject: x\\n\\ngr\\u{fc}n\\n') \
+                 assert(msg:check_fix_conformance('', 'NON_CANONICAL_LINE_ENDINGS|NEEDS_TRANSFER_ENCODING') == nil) \
+                 assert(not msg:get_data():find '[\\x80-\\xff]' and msg:get_data():find '\\r\\n') \
+                 assert(not pcall(msg.check_fix_conformance, msg, 'NO_SUCH', ''))",
             ),
         ),
         member(

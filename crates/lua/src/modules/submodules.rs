@@ -12,6 +12,7 @@ use crate::modules::fs::FS;
 use crate::modules::http::HTTP;
 use crate::modules::kumo::KUMO;
 use crate::modules::maps::{CIDR, DOMAIN_MAP, REGEX_SET_MAP};
+use crate::modules::mimepart::MIMEPART;
 use crate::modules::mpsc::MPSC;
 use crate::modules::redis::REDIS;
 use crate::modules::regex::REGEX;
@@ -39,6 +40,7 @@ pub(crate) const MODULES: &[&Module] = &[
     &FILE_TYPE,
     &FS,
     &HTTP,
+    &MIMEPART,
     &MPSC,
     &REDIS,
     &REGEX,

@@ -7,6 +7,7 @@
 use crate::convert;
 use crate::types::address::LuaAddress;
 use crate::types::message_headers;
+use crate::types::message_mime;
 use crate::types::message_reports;
 use crate::types::message_scheduling;
 use crate::types::signer::LuaSigner;
@@ -70,6 +71,13 @@ impl LuaMessage {
         self.origin = Origin::Made;
     }
 
+    /// Gives it another content.
+    pub fn set_data(&mut self, data: Vec<u8>) -> mlua::Result<()> {
+        self.draft()?.set_data(data.into());
+        self.hashes = BodyHashes::new();
+        Ok(())
+    }
+
     /// Takes the draft back; `None` when that was done before.
     pub fn take_back(&mut self) -> Option<Draft> {
         self.draft.take()
@@ -89,6 +97,7 @@ impl UserData for LuaMessage {
         message_scheduling::add_to(methods);
         content(methods);
         message_headers::add_to(methods);
+        message_mime::add_to(methods);
         message_reports::add_to(methods);
         methods.add_method_mut("dkim_sign", |lua, this, signer: UserDataRef<LuaSigner>| dkim_sign(lua, this, &signer));
     }
@@ -141,11 +150,14 @@ fn metadata<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
 
 fn content<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
     methods.add_method_mut("get_data", |lua, this, ()| lua.create_string(this.draft()?.data()));
+    methods.add_method_mut("increment_num_attempts", |_, this, ()| {
+        let draft = this.draft()?;
+        draft.attempts = draft.attempts.saturating_add(1);
+        Ok(())
+    });
     methods.add_method_mut("set_data", |_, this, data: BString| {
         let data: Vec<u8> = data.into();
-        this.draft()?.set_data(data.into());
-        this.hashes = BodyHashes::new();
-        Ok(())
+        this.set_data(data)
     });
 }
 

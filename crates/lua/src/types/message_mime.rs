@@ -1,9 +1,12 @@
 //! The methods of `msg` that look into its content: MIME parts, text put at its end, conformance.
 
 use crate::convert;
-use crate::types::message::{LuaMessage, now};
-use crate::types::mime_part::{LuaMimePart, seed};
-use mimepart::{CheckFixSettings, Conformance, MimePart, Outcome, append_text, check_fix};
+use crate::types::message::LuaMessage;
+use crate::types::mime_part::{LuaMimePart, seed, wall_now};
+use mimepart::{
+    AuthenticationResult, AuthenticationResults, CheckFixSettings, Conformance, FieldKind, FieldValue, MimePart, Outcome,
+    append_text, check_fix,
+};
 use mlua::{UserDataMethods, Value};
 
 /// Adds the methods.
@@ -18,6 +21,17 @@ pub(crate) fn add_to<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
             changed.map_or(Ok(()), |data| this.set_data(data))
         });
     }
+    methods.add_method_mut("add_authentication_results", |_, this, (server_id, results): (String, Value)| {
+        let name = "msg:add_authentication_results";
+        let results: Vec<AuthenticationResult> = convert::options(name, &results)?;
+        let value = AuthenticationResults { serv_id: server_id, version: None, results };
+        let wrong = |e: &dyn std::fmt::Display| mlua::Error::runtime(format!("{name}: {e}"));
+        let value = FieldValue::AuthenticationResults(value);
+        let written = FieldKind::AuthenticationResults.write(RESULTS_FIELD, &value);
+        let (text, form) = written.map_err(|e| wrong(&e))?;
+        let (block, _) = this.draft()?.edit_headers();
+        block.prepend(RESULTS_FIELD, text.as_bytes(), form).map_err(|e| wrong(&e))
+    });
     methods.add_method_mut(
         "check_fix_conformance",
         |_, this, (checks, fixes, settings): (String, String, Option<Value>)| {
@@ -44,10 +58,13 @@ fn check_and_fix(
     settings: &CheckFixSettings,
 ) -> mlua::Result<Option<String>> {
     let data = this.draft()?.data();
-    match check_fix(&data, checks, fixes, settings, now(), seed()) {
+    match check_fix(&data, checks, fixes, settings, wall_now(), seed()) {
         Ok(Outcome::Unchanged) => Ok(None),
         Ok(Outcome::Fixed(data)) => this.set_data(data).map(|()| None),
         Ok(issues @ Outcome::Issues(_)) => Ok(Some(issues.to_string())),
         Err(error) => Ok(Some(error.to_string())),
     }
 }
+
+/// RFC 8601.
+const RESULTS_FIELD: &str = "Authentication-Results";

@@ -6,6 +6,7 @@
 use crate::convert;
 use crate::types::message::now;
 use crate::types::mime_headers::LuaHeaderMap;
+use clock::WallTime;
 use mimepart::{AttachmentOptions, Builder, MimePart, PartError, PartId};
 use mlua::{IntoLua, Lua, LuaString, MetaMethod, Table, UserData, UserDataFields, UserDataMethods, UserDataRef, Value};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -142,7 +143,7 @@ impl UserData for LuaBuilder {
         });
         methods.add_method_mut("build", |_, this, ()| {
             let builder = this.0.take().ok_or_else(built)?;
-            builder.build(now(), seed()).map(LuaMimePart::whole).map_err(failed)
+            builder.build(wall_now(), seed()).map(LuaMimePart::whole).map_err(failed)
         });
     }
 }
@@ -155,6 +156,11 @@ fn built() -> mlua::Error {
 pub(crate) fn attachment_options(given: Option<Value>) -> mlua::Result<Option<AttachmentOptions>> {
     let given = given.filter(|given| !given.is_nil());
     given.map(|given| convert::options("attachment options", &given)).transpose()
+}
+
+/// This moment.
+pub(crate) fn wall_now() -> WallTime {
+    WallTime::from_unix_micros(now().unix_micros())
 }
 
 /// Something for boundaries and ids that nobody guesses twice.

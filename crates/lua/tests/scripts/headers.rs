@@ -90,3 +90,21 @@ fn rules_import_headers() {
     assert_has(&error("{ name = 'X-*', target = 't' }"), &["wildcard", "target"]);
     assert_has(&error_of("msg:import_headers()"), &["msg:import_headers"]);
 }
+
+#[test]
+fn authentication_results_have_every_field() {
+    let mut draft = received(
+        "msg:add_authentication_results('mx.test', { { method = 'spf', method_version = 2, result = 'fail', reason = 'not its host', \
+         props = { ['smtp.mailfrom'] = 'a.test', ['smtp.helo'] = 'h.test' } }, { method = 'dkim', result = 'none' } })",
+    );
+    let value = draft.headers().first_value("Authentication-Results").expect("added");
+    let said = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_has(
+        &said,
+        &["mx.test;", "spf/2=fail", "reason=\"not its host\"", "smtp.mailfrom=a.test", "smtp.helo=h.test", "; dkim=none"],
+    );
+    for (result, why) in [("{ method = 'spf' }", "result"), ("{ method = 'spf', result = 'pass', prop = {} }", "prop")] {
+        let error = error_of(&format!("msg:add_authentication_results('mx.test', {{ {result} }})"));
+        assert_has(&error, &["msg:add_authentication_results", why]);
+    }
+}
