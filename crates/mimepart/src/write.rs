@@ -49,6 +49,10 @@ impl MimePart {
             let mut previous: &[u8] = b"";
             for (child, piece) in multipart.children.iter().zip(&pieces) {
                 push_frame(&child.before, previous, out);
+                if !piece.is_empty() {
+                    // a delimiter at the very end of the octets may have no line end
+                    end_line(out);
+                }
                 out.extend_from_slice(piece);
                 previous = piece;
             }

@@ -73,6 +73,8 @@ fn messages_without_header_or_body_take_both() {
         m.part_mut(&first()).expect("a part").set_body(b"x").expect("writable");
     });
     assert_eq!(parts, "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nx\r\n\r\n--b--");
+    let unended = with_body("Content-Type: multipart/mixed; boundary=b\r\n\r\n--b", &first(), b"x");
+    assert_eq!(unended, "Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nx\r\n");
     let open = edited("Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n--b--", |m| {
         m.part_mut(&first()).expect("a part").headers_mut().append("A", "1").expect("valid");
     });
