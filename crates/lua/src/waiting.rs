@@ -2,7 +2,7 @@
 //!
 //! A handler that was called so that it can wait does; any other holds its thread, which happens once for each event: from
 //! then on handlers of that event are called so that they can wait, at twice the price of a call ([`Waits`]). Outside of the
-//! program's runtime nothing is waited for.
+//! program's runtime, before it serves, a runtime is made for the one question.
 
 use crate::context::Host;
 use crate::guard;
@@ -11,12 +11,12 @@ use policy::Event;
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 
 /// What `wanted` comes to, waited for as this handler may.
 ///
 /// # Errors
-/// Names `function`: the program does not serve yet, or `longest` is over.
+/// Names `function`: nothing can be waited for, or `longest` is over.
 pub(crate) async fn wait<T>(
     lua: &Lua,
     function: &str,
@@ -24,13 +24,19 @@ pub(crate) async fn wait<T>(
     wanted: impl Future<Output = T>,
 ) -> mlua::Result<T> {
     let may_wait = will_wait(lua).ok_or_else(|| refused(function, "this state belongs to no policy"))?;
-    let wanted = tokio::time::timeout(longest, wanted);
+    // Made where there is a runtime: it is what measures the time.
+    let wanted = async { tokio::time::timeout(longest, wanted).await };
     let answer = match Handle::try_current() {
         Ok(_) if may_wait => wanted.await,
         Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
             tokio::task::block_in_place(|| runtime.block_on(wanted))
         }
-        _ => return Err(refused(function, "it can be called while the program serves, not before")),
+        Ok(_) => return Err(refused(function, "nothing can be waited for here")),
+        // The top level and `init`, before the program serves.
+        Err(_) => {
+            let runtime = Builder::new_current_thread().enable_all().build();
+            runtime.map_err(|e| refused(function, &e.to_string()))?.block_on(wanted)
+        }
     };
     // Whoever waits takes no processor: the time a handler may run counts from here.
     guard::restart(lua);

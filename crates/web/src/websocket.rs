@@ -23,6 +23,8 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 /// One that is open.
 pub struct WebSocket {
     stream: WebSocketStream<Box<dyn Duplex>>,
+    /// The other side has said so; what becomes of the connection then is nobody's concern.
+    is_over: bool,
 }
 
 /// A connection, in clear or not.
@@ -55,7 +57,7 @@ impl WebSocket {
             .max_frame_size(Some(MESSAGE_OCTETS_MAX));
         let opened = client_async_with_config(parsed.as_str(), stream, Some(bounds)).await;
         let (stream, answer) = opened.map_err(|e| WebError::WebSocket(with_causes(&e)))?;
-        Ok((WebSocket { stream }, answer.status(), answer.headers().clone()))
+        Ok((WebSocket { stream, is_over: false }, answer.status(), answer.headers().clone()))
     }
 
     /// Waits for the next message; `None` when the other side is done.
@@ -63,15 +65,16 @@ impl WebSocket {
     /// # Errors
     /// The connection breaks, or a message is longer than [`MESSAGE_OCTETS_MAX`].
     pub async fn recv(&mut self) -> Result<Option<Bytes>, WebError> {
-        loop {
+        while !self.is_over {
             match self.stream.next().await {
                 Some(Ok(Message::Text(text))) => return Ok(Some(text.into())),
                 Some(Ok(Message::Binary(octets))) => return Ok(Some(octets)),
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed)) | None => return Ok(None),
+                Some(Ok(Message::Close(_)) | Err(Error::ConnectionClosed)) | None => self.is_over = true,
                 Some(Err(error)) => return Err(WebError::WebSocket(with_causes(&error))),
             }
         }
+        Ok(None)
     }
 
     /// The messages of the next `time`, at most [`BATCH_MAX`]; `None` when there is none and the other side is done.
