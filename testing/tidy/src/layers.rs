@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 29] = [
+pub const LAYERS: [(&str, u8); 30] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -33,6 +33,7 @@ pub const LAYERS: [(&str, u8); 29] = [
     ("net", FIRST_DRIVER_LAYER),
     ("store", FIRST_DRIVER_LAYER),
     ("telemetry", FIRST_DRIVER_LAYER),
+    ("jsonl", FIRST_DRIVER_LAYER),
     ("throttle", FIRST_DRIVER_LAYER),
     ("engine", FIRST_DRIVER_LAYER),
     ("traffic", FIRST_DRIVER_LAYER),
@@ -50,8 +51,9 @@ pub const LAYERS: [(&str, u8); 29] = [
 ];
 
 /// Edges inside a layer: from, to, why.
-pub const SIDEWAYS: [(&str, &str, &str); 5] = [
+pub const SIDEWAYS: [(&str, &str, &str); 6] = [
     ("spool", "message", "what is stored is a Sealed; the codec of its envelope is message's"),
+    ("jsonl", "telemetry", "segments of scripts are written as those of the log are"),
     ("engine", "net", "the engine drives connections that net opens"),
     ("engine", "store", "the engine waits for commits that store makes"),
     ("engine", "telemetry", "the engine reports what it did"),
