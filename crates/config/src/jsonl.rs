@@ -156,8 +156,13 @@ fn check_batches(size_max: usize, checkpoint: Option<&str>) -> Result<(), String
         return Err(format!("invalid max_batch_size {size_max}: expected an integer from 1 to {BATCH_RECORDS_MAX}"));
     }
     match checkpoint {
-        Some(name) if name.is_empty() || name.contains(['/', '\0']) || name.len() > CHECKPOINT_NAME_OCTETS_MAX => {
-            Err(format!("invalid checkpoint_name {name:?}: expected a file name"))
+        Some(name)
+            if name.is_empty()
+                || name.contains(['/', '\0'])
+                || name.ends_with(".new")
+                || name.len() > CHECKPOINT_NAME_OCTETS_MAX =>
+        {
+            Err(format!("invalid checkpoint_name {name:?}: expected a file name, not one that ends in `.new`"))
         }
         _ => Ok(()),
     }
@@ -221,6 +226,8 @@ mod tests {
             (json!({"max_batch_size": BATCH_RECORDS_MAX + 1}), "from 1 to 100000"),
             (json!({"checkpoint_name": ""}), "expected a file name"),
             (json!({"checkpoint_name": "a/b"}), "expected a file name"),
+            // The checkpoint `a` is written as that.
+            (json!({"checkpoint_name": "a.new"}), "expected a file name"),
             (json!({"checkpoint_name": "x".repeat(CHECKPOINT_NAME_OCTETS_MAX + 1)}), "expected a file name"),
             (json!({"poll_watcher": 0}), "poll_watcher"),
             (json!({"directory": ""}), "expected a directory"),

@@ -120,8 +120,11 @@ impl Reader {
                     self.current.as_mut().into_iter().for_each(|current| current.is_over = true);
                 }
                 Ok(next) => {
-                    octets_left = octets_left.saturating_sub(current.stream.line().len());
-                    items.extend(item(&self.directory, self.start.as_ref(), current, &next));
+                    // What is passed over does not count: nothing in `items` means that nothing is there.
+                    if let Some(item) = item(&self.directory, self.start.as_ref(), current, &next) {
+                        octets_left = octets_left.saturating_sub(current.stream.line().len());
+                        items.push_back(item);
+                    }
                 }
                 Err(Broken::File(cause)) => {
                     let file = self.directory.join(&*current.name);

@@ -106,7 +106,7 @@ impl Stream {
         }
         loop {
             let octets = &self.output[self.uncut.clone()];
-            let end = octets.iter().position(|octet| *octet == b'\n');
+            let end = memchr::memchr(b'\n', octets);
             let part = end.unwrap_or(octets.len());
             if self.line.len() + part >= self.line_octets_max {
                 self.is_too_long = true;

@@ -148,10 +148,10 @@ impl Tailer {
                 Some(Item::Record { at, record, octets }) => self.offer(at, record, octets),
                 Some(Item::Fault(fault)) => self.fault = Some(fault),
                 None => {
-                    // Errors of the reader hold up what was kept no less than faults do.
                     let filled = self.fill().await;
-                    self.fault = filled.err();
-                    if self.items.is_empty() && self.fault.is_none() {
+                    // Told behind what was read before it.
+                    self.items.extend(filled.err().map(Item::Fault));
+                    if self.items.is_empty() {
                         self.wait().await;
                     }
                 }
@@ -220,6 +220,11 @@ impl Tailer {
 
     /// Reads what there is.
     async fn fill(&mut self) -> Result<(), JsonlError> {
+        // What was read for a step that was cancelled.
+        self.fetch();
+        if !self.items.is_empty() {
+            return Ok(());
+        }
         let shared = self.shared.clone();
         let filled = tokio::task::spawn_blocking(move || {
             let source = &mut *shared.source();
@@ -229,8 +234,16 @@ impl Tailer {
             }
         });
         let filled = filled.await.map_err(|error| JsonlError::Thread(io::Error::other(error)));
-        std::mem::swap(&mut self.items, &mut self.shared.source().items);
+        self.fetch();
         filled?
+    }
+
+    /// Takes what was read. When somebody reads just now, for a step that was cancelled, it is asked for again.
+    fn fetch(&mut self) {
+        match self.shared.source.try_lock() {
+            Ok(mut source) => std::mem::swap(&mut self.items, &mut source.items),
+            Err(_) => self.shared.news.notify_one(),
+        }
     }
 
     /// Waits for news, or a batch's time.
