@@ -1,13 +1,11 @@
 //! Consumers and their checkpoints: who gets which record, and what comes again.
 
-mod support;
-
+use crate::support::*;
 use config::{JsonlConsumerOptions, JsonlMultiTailerOptions, JsonlTailerOptions};
 use jsonl::{JsonlError, Step, Tailer, Writer};
 use serde_json::json;
 use std::fs;
 use std::path::Path;
-use support::*;
 
 fn remembering(dir: &Path, size: usize) -> JsonlTailerOptions {
     JsonlTailerOptions { checkpoint_name: Some("mine".to_owned()), ..tailer_options(dir, size) }

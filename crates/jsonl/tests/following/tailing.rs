@@ -1,12 +1,10 @@
 //! What is written is tailed: across rotations, while it grows, behind a crash, and once only.
 
-mod support;
-
+use crate::support::*;
 use jsonl::{JsonlError, Step, Tailer, Writer};
 use serde_json::json;
 use std::fs;
 use std::io::Write as _;
-use support::*;
 
 #[tokio::test]
 async fn what_is_written_across_rotations_is_tailed_in_order() {

@@ -1,7 +1,5 @@
 //! Segments made by hand, and numbers read back from records `{"n": NUMBER}`.
 
-#![allow(dead_code)] // Each test binary uses some of it.
-
 use config::{JsonlTailerOptions, JsonlWriterOptions};
 use jsonl::{JsonlError, Tailer};
 use serde_json::Value;
