@@ -212,6 +212,10 @@ mod tests {
         std::fs::write(&path, zstd::encode_all(text.as_bytes(), 3).expect("zstd")).expect("writes");
         let mut stream = Stream::open(&path).expect("opens");
         assert!(lines_of(&mut stream).iter().eq(text.lines()));
+        // Less room than a block of zstd needs: it keeps the rest when it has no more input.
+        let mut stream = Stream::open(&path).expect("opens");
+        stream.output = vec![0; 1000].into();
+        assert!(lines_of(&mut stream).iter().eq(text.lines()));
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub fn tailer_options(dir: &Path, size: usize) -> JsonlTailerOptions {
     JsonlTailerOptions { directory: dir.to_owned(), max_batch_size: size, max_batch_latency, ..Default::default() }
 }
 
+/// When a test that waits in vain fails; nothing takes so long.
+pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// A filter that keeps everything.
 pub fn all(_: usize, _: &Value) -> Result<bool, JsonlError> {
     Ok(true)
@@ -33,7 +36,8 @@ pub fn all(_: usize, _: &Value) -> Result<bool, JsonlError> {
 pub async fn batches(tailer: &mut Tailer, count: usize) -> Vec<Vec<u64>> {
     let mut found: Vec<Vec<u64>> = Vec::new();
     while found.iter().map(Vec::len).sum::<usize>() < count {
-        let batches = tailer.next(all).await.expect("sound").expect("open");
+        let next = tokio::time::timeout(PATIENCE, tailer.next(all)).await;
+        let batches = next.expect("more comes").expect("sound").expect("open");
         found.extend(batches.iter().map(numbers));
     }
     found

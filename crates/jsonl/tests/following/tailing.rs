@@ -250,7 +250,8 @@ async fn closing_wakes_who_waits_and_drops_what_is_in_no_batch() {
         }
         Ok::<_, JsonlError>(true)
     });
-    assert!(end.await.expect("sound").is_none());
+    let end = tokio::time::timeout(PATIENCE, end).await.expect("it is woken");
+    assert!(end.expect("sound").is_none());
     assert!(matches!(tailer.step().await, Ok(Step::Closed)));
     assert!(!dir.path().join(".mine").exists());
 }
