@@ -23,6 +23,7 @@ mod egress_source;
 mod fault;
 mod host_port;
 mod http_listener;
+mod jsonl;
 mod key_source;
 mod limit;
 mod listener;
@@ -51,6 +52,7 @@ mod table;
 mod text;
 mod throttle;
 mod tls_names;
+mod zone;
 
 pub use catalog::{CONSTRUCTORS, option_names, options_of};
 pub use choices::{
@@ -71,6 +73,7 @@ pub use egress_source::{EgressSource, SourceSuspension, Trigger};
 pub use fault::{Fault, nearest};
 pub use host_port::HostPort;
 pub use http_listener::HttpListener;
+pub use jsonl::{JsonlConsumerOptions, JsonlMultiTailerOptions, JsonlTailerOptions, JsonlWriterOptions};
 pub use key_source::KeySource;
 pub use limit::LimitSpec;
 pub use listener::{EsmtpListener, ListenerOverlay, ListenerParams, TraceHeaders};
@@ -101,3 +104,4 @@ pub use spool_options::{RocksParams, SpoolOptions};
 pub use text::BadText;
 pub use throttle::ThrottleSpec;
 pub use tls_names::{OpensslOptions, RustlsCipherSuite};
+pub use zone::Zone;

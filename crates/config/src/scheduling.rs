@@ -6,10 +6,10 @@
 //! decision is the same on every host.
 
 use crate::text::{BadText, text_form};
+use crate::zone::Zone;
 use core::fmt;
 use core::str::FromStr;
 use jiff::civil::{Date, Time, Weekday};
-use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -64,10 +64,6 @@ struct Parts {
 /// Days of the week: one bit a day from Monday.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Days(u8);
-
-/// A time zone of the IANA database.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Zone(TimeZone);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TimeOfDay(Time);
@@ -202,21 +198,6 @@ impl fmt::Display for Days {
     }
 }
 
-impl FromStr for Zone {
-    type Err = BadText;
-
-    fn from_str(text: &str) -> Result<Zone, BadText> {
-        let bad = |_| BadText::new("time zone", text, "a name of the IANA database such as `America/Phoenix`");
-        TimeZone::get(text).map(Zone).map_err(bad)
-    }
-}
-
-impl fmt::Display for Zone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.iana_name().unwrap_or("UTC"))
-    }
-}
-
 impl FromStr for TimeOfDay {
     type Err = BadText;
 
@@ -247,7 +228,6 @@ impl fmt::Display for Moment {
 }
 
 text_form!(Days, "days of the week such as `Mon,Wed`");
-text_form!(Zone, "the name of a time zone");
 text_form!(TimeOfDay, "a time of day, HH:MM:SS");
 text_form!(Moment, "a date, RFC 3339 with an offset");
 

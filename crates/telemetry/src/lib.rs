@@ -19,4 +19,5 @@ pub use exposition::{Exposition, Kind};
 pub use log::{LogError, LogWriter};
 pub use metrics::Metrics;
 pub use script_times::ScriptTimes;
+pub use segment::Segment;
 pub use tallies::{Tallies, Tally};

@@ -3,6 +3,9 @@
 //! The name is the UTC time of opening, `YYYYMMDD-HHMMSS.fffffffff`. Consumers take the missing
 //! write permission as "complete". A write that failed can be tried again: it goes on behind the last
 //! octet the file took, so a full disk neither cuts the stream nor doubles a record.
+//!
+//! While a segment is open its file is locked (`flock`), so that a reader can tell one that is being written from one
+//! that was left behind: a lock ends with its process.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -16,9 +19,10 @@ use zstd::stream::write::Encoder;
 type Out = Box<dyn Write + Send>;
 
 /// An open segment.
-pub(crate) struct Segment {
+pub struct Segment {
     path: PathBuf,
     encoder: Encoder<'static, Out>,
+    /// Octets of the lines written.
     pub uncompressed_bytes: u64,
     /// Octets of the lines being written that the encoder has.
     taken: usize,
@@ -29,11 +33,15 @@ impl Segment {
     pub fn create(dir: &Path, suffix: &str, level: i32, now: OffsetDateTime) -> io::Result<Segment> {
         let path = dir.join(name(now) + suffix);
         let file = OpenOptions::new().append(true).create(true).open(&path)?;
+        if let Err(error) = file.try_lock() {
+            // Only readers lose by it, and only after a crash.
+            tracing::debug!("cannot lock the segment {}: {error}", path.display());
+        }
         Segment::over(path, Box::new(file), level)
     }
 
     /// A segment whose octets go to `out`.
-    pub fn over(path: PathBuf, out: Out, level: i32) -> io::Result<Segment> {
+    pub(crate) fn over(path: PathBuf, out: Out, level: i32) -> io::Result<Segment> {
         let encoder = Encoder::new(out, level)?;
         Ok(Segment { path, encoder, uncompressed_bytes: 0, taken: 0 })
     }

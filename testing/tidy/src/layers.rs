@@ -34,6 +34,7 @@ pub const LAYERS: [(&str, u8); 30] = [
     ("net", FIRST_DRIVER_LAYER),
     ("store", FIRST_DRIVER_LAYER),
     ("telemetry", FIRST_DRIVER_LAYER),
+    ("jsonl", FIRST_DRIVER_LAYER),
     ("throttle", FIRST_DRIVER_LAYER),
     ("web", FIRST_DRIVER_LAYER),
     ("engine", FIRST_DRIVER_LAYER),
@@ -52,8 +53,9 @@ pub const LAYERS: [(&str, u8); 30] = [
 ];
 
 /// Edges inside a layer: from, to, why.
-pub const SIDEWAYS: [(&str, &str, &str); 5] = [
+pub const SIDEWAYS: [(&str, &str, &str); 6] = [
     ("spool", "message", "what is stored is a Sealed; the codec of its envelope is message's"),
+    ("jsonl", "telemetry", "segments of scripts are written as those of the log are"),
     ("engine", "net", "the engine drives connections that net opens"),
     ("engine", "store", "the engine waits for commits that store makes"),
     ("engine", "telemetry", "the engine reports what it did"),

@@ -1,0 +1,5 @@
+//! Segments written and followed, through files: one binary, so that nothing the tests share goes unused.
+
+mod consumers;
+mod support;
+mod tailing;
