@@ -8,6 +8,7 @@
 //! One line in an `options!` list is the whole truth of an option: name, type, default, bound and documentation
 //! ([`options_of`] gives it to the manual).
 
+mod aws_signing;
 mod catalog;
 mod choices;
 mod cidr;
@@ -22,6 +23,7 @@ mod egress_pool;
 mod egress_source;
 mod fault;
 mod host_port;
+mod http_client;
 mod http_listener;
 mod jsonl;
 mod key_source;
@@ -38,15 +40,13 @@ mod options;
 mod parse;
 mod protocol;
 mod queue_config;
-mod aws_signing;
-mod spawn_task;
-mod http_client;
 mod redis_client;
 mod redis_throttles;
 mod resolver;
 mod scheduling;
 mod short;
 mod signer;
+mod spawn_task;
 mod spool_options;
 mod table;
 mod text;
@@ -54,6 +54,7 @@ mod throttle;
 mod tls_names;
 mod zone;
 
+pub use aws_signing::{AwsRequestSigning, AwsSigning};
 pub use catalog::{CONSTRUCTORS, option_names, options_of};
 pub use choices::{
     AtpsHash, BatchHandling, Canonicalization, EnableTls, EnclosedMessage, HostIpStrategy, HostsFile,
@@ -72,6 +73,7 @@ pub use egress_pool::{EgressPool, EgressPoolEntry};
 pub use egress_source::{EgressSource, SourceSuspension, Trigger};
 pub use fault::{Fault, nearest};
 pub use host_port::HostPort;
+pub use http_client::HttpClientOptions;
 pub use http_listener::HttpListener;
 pub use jsonl::{JsonlConsumerOptions, JsonlMultiTailerOptions, JsonlTailerOptions, JsonlWriterOptions};
 pub use key_source::KeySource;
@@ -88,9 +90,6 @@ pub use options::{OptionInfo, Options};
 pub use parse::{ConfigError, parse};
 pub use protocol::{CustomLuaProtocol, MaildirProtocol, QueueProtocol, SmtpProtocol, XferProtocol};
 pub use queue_config::{DeliveryReports, QueueConfig, ShrinkPolicyEntry, UNSPECIFIED};
-pub use aws_signing::{AwsRequestSigning, AwsSigning};
-pub use http_client::HttpClientOptions;
-pub use spawn_task::SpawnTask;
 pub use redis_client::RedisClientOptions;
 pub use redis_throttles::{RedisNode, RedisThrottles};
 pub use resolver::{
@@ -100,6 +99,7 @@ pub use resolver::{
 pub use scheduling::{Moment, Scheduling, Window};
 pub use short::{FromText, Short};
 pub use signer::SignerOptions;
+pub use spawn_task::SpawnTask;
 pub use spool_options::{RocksParams, SpoolOptions};
 pub use text::BadText;
 pub use throttle::ThrottleSpec;

@@ -50,6 +50,18 @@ pub(crate) fn options<T: DeserializeOwned>(constructor: &'static str, value: &Va
     config::parse(constructor, json).map_err(mlua::Error::external)
 }
 
+/// A copy of an options table without the member that is no plain value, and that member.
+pub(crate) fn without(lua: &Lua, given: &Table, name: &str) -> mlua::Result<(Table, Value)> {
+    let rest = lua.create_table()?;
+    for pair in given.pairs::<Value, Value>() {
+        let (key, value) = pair?;
+        if key.as_string().is_none_or(|key| *key != name) {
+            rest.raw_set(key, value)?;
+        }
+    }
+    Ok((rest, given.get(name)?))
+}
+
 /// Walks one value.
 struct Reader {
     values_left: usize,

@@ -189,7 +189,9 @@ fn status_result(_: &Lua, value: Value) -> mlua::Result<Option<u16>> {
     match &value {
         Value::Nil => Ok(None),
         Value::Integer(code @ 200..=599) => Ok(u16::try_from(*code).ok()),
-        Value::Integer(code) => Err(mlua::Error::runtime(format!("returned {code}: expected a status from 200 to 599"))),
+        Value::Integer(code) => {
+            Err(mlua::Error::runtime(format!("returned {code}: expected a status from 200 to 599")))
+        }
         other => Err(unexpected(Event::RewriteDeliveryStatus, other, "a status or nil")),
     }
 }

@@ -1,7 +1,8 @@
 //! What `init` asks to be started, collected option struct by option struct.
 
 use config::{
-    BounceClassifier, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, RedisThrottles, SpawnTask, SpoolOptions,
+    BounceClassifier, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, RedisThrottles, SpawnTask,
+    SpoolOptions,
 };
 use policy::Startup;
 

@@ -15,7 +15,7 @@ mod websocket;
 
 pub use client::{ANSWER_OCTETS_MAX, Answer, Client};
 pub use error::WebError;
+pub use request::{Content, Part, Request, with_parameters};
 pub use reqwest::header::HeaderMap;
 pub use reqwest::{Method, StatusCode};
-pub use request::{Content, Part, Request, with_parameters};
 pub use websocket::{MESSAGE_OCTETS_MAX, WebSocket};

@@ -61,11 +61,8 @@ impl Request {
     /// # Errors
     /// Name or value cannot stand in one.
     pub fn add_header(&mut self, name: &str, value: &[u8]) -> Result<(), WebError> {
-        let wrong = |what, given: &[u8], why| WebError::Field {
-            what,
-            given: String::from_utf8_lossy(given).into_owned(),
-            why,
-        };
+        let wrong =
+            |what, given: &[u8], why| WebError::Field { what, given: String::from_utf8_lossy(given).into_owned(), why };
         let field = HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| wrong("header field name", name.as_bytes(), "expected letters, digits and hyphens"))?;
         let value = HeaderValue::from_bytes(value)

@@ -73,10 +73,8 @@ pub fn sign(request: &ToSign, now: OffsetDateTime) -> Signed {
         .iter()
         .fold(first, |key, step| tag(&key, step.as_bytes()));
     let signature = HEXLOWER.encode(&tag(&key, string_to_sign.as_bytes()));
-    let authorization = format!(
-        "{ALGORITHM} Credential={}/{scope}, SignedHeaders={names}, Signature={signature}",
-        request.access_key
-    );
+    let authorization =
+        format!("{ALGORITHM} Credential={}/{scope}, SignedHeaders={names}, Signature={signature}", request.access_key);
     Signed { authorization, timestamp, signature, canonical_request, string_to_sign }
 }
 
@@ -103,8 +101,7 @@ fn canonical_path(request: &ToSign) -> String {
 }
 
 fn canonical_query(parameters: &[(String, String)]) -> String {
-    let mut pairs: Vec<_> =
-        parameters.iter().map(|(name, value)| (encode(name, b""), encode(value, b""))).collect();
+    let mut pairs: Vec<_> = parameters.iter().map(|(name, value)| (encode(name, b""), encode(value, b""))).collect();
     pairs.sort();
     pairs.into_iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }

@@ -36,10 +36,7 @@ impl WebSocket {
     ///
     /// # Errors
     /// The URL is none of `ws` or `wss`, nobody is there, TLS fails, or the server answers anything but 101.
-    pub async fn connect(
-        url: &str,
-        connectors: &Connectors,
-    ) -> Result<(WebSocket, StatusCode, HeaderMap), WebError> {
+    pub async fn connect(url: &str, connectors: &Connectors) -> Result<(WebSocket, StatusCode, HeaderMap), WebError> {
         let parsed = absolute(url, &["ws", "wss"])?;
         let failed = |e: io::Error| WebError::Request(format!("{url}: {e}"));
         let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();

@@ -13,7 +13,7 @@ use aws_lc_rs::cipher::{
 use aws_lc_rs::iv::{FixedLength, IV_LEN_128_BIT};
 use config::AwsSigning;
 use jiff::Timestamp;
-use mlua::{IntoLua, Lua, LuaString, Table, Value};
+use mlua::{FromLua, IntoLua, Lua, LuaString, Table, Value};
 use time::OffsetDateTime;
 use web::sigv4::{Signed, ToSign, sign};
 
@@ -100,14 +100,8 @@ const FUNCTIONS: &[Function] = &[
 
 /// Options, and the payload apart from them: they are text, it may be any octets.
 pub(crate) fn beside_payload(lua: &Lua, given: Table) -> mlua::Result<(Value, Option<Vec<u8>>)> {
-    let payload: Option<LuaString> = given.get("payload")?;
-    let options = lua.create_table()?;
-    for pair in given.pairs::<Value, Value>() {
-        let (name, value) = pair?;
-        if name.as_string().is_none_or(|name| *name != "payload") {
-            options.raw_set(name, value)?;
-        }
-    }
+    let (options, payload) = convert::without(lua, &given, "payload")?;
+    let payload = Option::<LuaString>::from_lua(payload, lua)?;
     Ok((options.into_lua(lua)?, payload.map(|payload| payload.as_bytes().to_vec())))
 }
 
@@ -191,8 +185,7 @@ fn decrypt(mode: &str, octets: &[u8], key: &[u8]) -> mlua::Result<Vec<u8>> {
     } else {
         (DecryptionContext::None, octets)
     };
-    let made =
-        if is_cbc { PaddedBlockDecryptingKey::cbc_pkcs7(key) } else { PaddedBlockDecryptingKey::ecb_pkcs7(key) };
+    let made = if is_cbc { PaddedBlockDecryptingKey::cbc_pkcs7(key) } else { PaddedBlockDecryptingKey::ecb_pkcs7(key) };
     let mut octets = octets.to_vec();
     let text = made.map_err(|_| refused())?.decrypt(&mut octets, context).map_err(|_| wrong())?;
     Ok(text.to_vec())

@@ -298,7 +298,11 @@ macro_rules! field {
             $kind,
             $doc,
             Example(concat!(
-                "local f = kumo.mimepart.parse('", $text, "\\r\\n\\r\\n').headers:iter()() assert(", $check, ")"
+                "local f = kumo.mimepart.parse('",
+                $text,
+                "\\r\\n\\r\\n').headers:iter()() assert(",
+                $check,
+                ")"
             )),
         )
     };
@@ -310,14 +314,50 @@ const HEADER: Type = Type {
     doc: "A copy of a header field. A field that cannot be read as asked for is an error.",
     members: &[
         field!("name", "string", "Its name.", "Subject: x", "f.name == 'Subject'"),
-        field!("value", "by its name", "Its value, as the type that its name has.", "To: a@x.test", "f.value[1].address.domain == 'x.test'"),
-        field!("raw_value", "string", "Its value as written.", "Subject: =?utf-8?q?=C3=BC?=", "f.raw_value == '=?utf-8?q?=C3=BC?='"),
-        field!("unstructured", "string", "Its value as text, encoded words decoded (RFC 2047).", "To: =?utf-8?q?=C3=BC?= <a@x>", "f.unstructured == '\\u{fc} <a@x>'"),
+        field!(
+            "value",
+            "by its name",
+            "Its value, as the type that its name has.",
+            "To: a@x.test",
+            "f.value[1].address.domain == 'x.test'"
+        ),
+        field!(
+            "raw_value",
+            "string",
+            "Its value as written.",
+            "Subject: =?utf-8?q?=C3=BC?=",
+            "f.raw_value == '=?utf-8?q?=C3=BC?='"
+        ),
+        field!(
+            "unstructured",
+            "string",
+            "Its value as text, encoded words decoded (RFC 2047).",
+            "To: =?utf-8?q?=C3=BC?= <a@x>",
+            "f.unstructured == '\\u{fc} <a@x>'"
+        ),
         field!("address_list", "AddressList", "Its value read so.", "X: a@x.test, b@x.test", "#f.address_list == 2"),
-        field!("mailbox_list", "MailboxList", "Its value read so.", "X: a@x.test, b@x.test", "#f.mailbox_list == 2 and not pcall(function() return f.message_id end)"),
+        field!(
+            "mailbox_list",
+            "MailboxList",
+            "Its value read so.",
+            "X: a@x.test, b@x.test",
+            "#f.mailbox_list == 2 and not pcall(function() return f.message_id end)"
+        ),
         field!("message_id", "string", "Its value read so.", "X: <a@x.test>", "f.message_id == 'a@x.test'"),
-        field!("message_id_list", "list of strings", "Its value read so.", "X: <a@x> <b@x>", "f.message_id_list[2] == 'b@x'"),
-        field!("mime_params", "MimeParams", "Its value read so.", "X: a/b; c=d", "f.mime_params.value == 'a/b' and f.mime_params.parameters.c == 'd'"),
+        field!(
+            "message_id_list",
+            "list of strings",
+            "Its value read so.",
+            "X: <a@x> <b@x>",
+            "f.message_id_list[2] == 'b@x'"
+        ),
+        field!(
+            "mime_params",
+            "MimeParams",
+            "Its value read so.",
+            "X: a/b; c=d",
+            "f.mime_params.value == 'a/b' and f.mime_params.parameters.c == 'd'"
+        ),
         field!(
             "authentication_results",
             "table",

@@ -9,12 +9,8 @@ use mimepart::MimePart;
 use mlua::{Lua, LuaString, UserDataRef, Value};
 
 /// The module.
-pub(crate) const MIMEPART: Module = Module {
-    name: "kumo.mimepart",
-    doc: "Messages as trees of MIME parts.",
-    functions: &[FUNCTIONS],
-    types: TYPES,
-};
+pub(crate) const MIMEPART: Module =
+    Module { name: "kumo.mimepart", doc: "Messages as trees of MIME parts.", functions: &[FUNCTIONS], types: TYPES };
 
 const FUNCTIONS: &[Function] = &[
     function!(

@@ -13,6 +13,7 @@ mod fs;
 mod http;
 mod invoke;
 mod json_comments;
+mod jsonl;
 pub(crate) mod kumo;
 mod log;
 mod maps;

@@ -169,7 +169,9 @@ fn execute(connection: &Connection, sql: &str, given: Given) -> Result<Outcome, 
 fn bind(statement: &mut Statement, given: Given) -> Result<(), String> {
     let wanted = statement.parameter_count();
     let values = match given {
-        Given::InOrder(values) if values.len() == wanted => values.into_iter().enumerate().map(|(at, v)| (at + 1, v)).collect(),
+        Given::InOrder(values) if values.len() == wanted => {
+            values.into_iter().enumerate().map(|(at, v)| (at + 1, v)).collect()
+        }
         Given::InOrder(values) => return Err(format!("{} parameters: expected {wanted}", values.len())),
         Given::ByName(values) => {
             let place = |(name, value): (String, Sql)| {
@@ -179,7 +181,9 @@ fn bind(statement: &mut Statement, given: Given) -> Result<(), String> {
             values.into_iter().map(place).collect::<Result<Vec<_>, String>>()?
         }
     };
-    values.into_iter().try_for_each(|(place, value)| statement.raw_bind_parameter(place, value).map_err(|e| e.to_string()))
+    values
+        .into_iter()
+        .try_for_each(|(place, value)| statement.raw_bind_parameter(place, value).map_err(|e| e.to_string()))
 }
 
 impl Outcome {
@@ -218,7 +222,10 @@ fn value(lua: &Lua, found: Sql) -> mlua::Result<Value> {
 }
 
 /// Does it beside the running handler.
-async fn run<T: Send + 'static>(lua: &Lua, work: impl FnOnce() -> Result<T, String> + Send + 'static) -> mlua::Result<T> {
+async fn run<T: Send + 'static>(
+    lua: &Lua,
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> mlua::Result<T> {
     beside(lua, move || work().map_err(io::Error::other)).await.map_err(mlua::Error::runtime)
 }
 
@@ -235,7 +242,9 @@ mod tests {
     fn results_are_bounded() {
         let connection = Connection::open_in_memory().expect("memory");
         let count = |rows: usize| {
-            let sql = format!("with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows}) select i from n");
+            let sql = format!(
+                "with recursive n(i) as (select 1 union all select i + 1 from n where i < {rows}) select i from n"
+            );
             execute(&connection, &sql, Given::InOrder(Vec::new()))
         };
         assert!(matches!(count(ROWS_MAX), Ok(Outcome::Rows { rows, .. }) if rows.len() == ROWS_MAX));

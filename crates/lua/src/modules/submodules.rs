@@ -10,6 +10,7 @@ use crate::modules::encode::ENCODE;
 use crate::modules::file_type::FILE_TYPE;
 use crate::modules::fs::FS;
 use crate::modules::http::HTTP;
+use crate::modules::jsonl::JSONL;
 use crate::modules::kumo::KUMO;
 use crate::modules::maps::{CIDR, DOMAIN_MAP, REGEX_SET_MAP};
 use crate::modules::mimepart::MIMEPART;
@@ -40,6 +41,7 @@ pub(crate) const MODULES: &[&Module] = &[
     &FILE_TYPE,
     &FS,
     &HTTP,
+    &JSONL,
     &MIMEPART,
     &MPSC,
     &REDIS,

@@ -54,9 +54,7 @@ fn edits<M: UserDataMethods<LuaRequest>>(methods: &mut M) {
     edit(methods, "basic_auth", |_, request, (user, password): (String, Option<String>)| {
         request.basic_auth(&user, password.as_deref()).map_err(mlua::Error::runtime)
     });
-    edit(methods, "bearer_auth", |_, request, token: String| {
-        request.bearer_auth(&token).map_err(mlua::Error::runtime)
-    });
+    edit(methods, "bearer_auth", |_, request, token: String| request.bearer_auth(&token).map_err(mlua::Error::runtime));
     edit(methods, "timeout", |_, request, limit: Value| {
         let limit: config::Duration = convert::options("request:timeout", &limit)?;
         request.timeout = Some(limit.get());
@@ -129,7 +127,9 @@ async fn aws_sign_v4(lua: &Lua, this: &AnyUserData, options: Table) -> mlua::Res
         let content = match &request.content {
             Content::Octets(octets) => octets.clone(),
             Content::None => Vec::new(),
-            Content::Form(_) => return Err(mlua::Error::runtime("request:aws_sign_v4: a multipart form is not signed")),
+            Content::Form(_) => {
+                return Err(mlua::Error::runtime("request:aws_sign_v4: a multipart form is not signed"));
+            }
         };
         let signing = AwsSigning {
             access_key: options.access_key,
@@ -187,12 +187,7 @@ pub(crate) const TYPE: Type = Type {
             doc: "Says who asks (RFC 6750).",
             proof: Test(ASKED),
         },
-        Member {
-            name: "request:body",
-            signature: "(octets) -> self",
-            doc: "What it carries.",
-            proof: Test(ASKED),
-        },
+        Member { name: "request:body", signature: "(octets) -> self", doc: "What it carries.", proof: Test(ASKED) },
         Member {
             name: "request:form_url_encoded",
             signature: "(map) -> self",

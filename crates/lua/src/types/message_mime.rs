@@ -4,16 +4,14 @@ use crate::convert;
 use crate::types::message::LuaMessage;
 use crate::types::mime_part::{LuaMimePart, seed, wall_now};
 use mimepart::{
-    AuthenticationResult, AuthenticationResults, CheckFixSettings, Conformance, FieldKind, FieldValue, MimePart, Outcome,
-    append_text, check_fix,
+    AuthenticationResult, AuthenticationResults, CheckFixSettings, Conformance, FieldKind, FieldValue, MimePart,
+    Outcome, append_text, check_fix,
 };
 use mlua::{UserDataMethods, Value};
 
 /// Adds the methods.
 pub(crate) fn add_to<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
-    methods.add_method_mut("parse_mime", |_, this, ()| {
-        Ok(LuaMimePart::whole(MimePart::parse(this.draft()?.data())))
-    });
+    methods.add_method_mut("parse_mime", |_, this, ()| Ok(LuaMimePart::whole(MimePart::parse(this.draft()?.data()))));
     for (name, is_html) in [("append_text_plain", false), ("append_text_html", true)] {
         methods.add_method_mut(name, move |_, this, text: String| {
             let appended = append_text(this.draft()?.data(), &text, is_html);

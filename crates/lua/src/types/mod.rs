@@ -12,6 +12,7 @@ mod header_import;
 pub(crate) mod http_client;
 pub(crate) mod http_request;
 pub(crate) mod http_response;
+pub(crate) mod jsonl;
 pub(crate) mod message;
 mod message_headers;
 mod message_mime;

@@ -101,9 +101,17 @@ fn authentication_results_have_every_field() {
     let said = value.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_has(
         &said,
-        &["mx.test;", "spf/2=fail", "reason=\"not its host\"", "smtp.mailfrom=a.test", "smtp.helo=h.test", "; dkim=none"],
+        &[
+            "mx.test;",
+            "spf/2=fail",
+            "reason=\"not its host\"",
+            "smtp.mailfrom=a.test",
+            "smtp.helo=h.test",
+            "; dkim=none",
+        ],
     );
-    for (result, why) in [("{ method = 'spf' }", "result"), ("{ method = 'spf', result = 'pass', prop = {} }", "prop")] {
+    for (result, why) in [("{ method = 'spf' }", "result"), ("{ method = 'spf', result = 'pass', prop = {} }", "prop")]
+    {
         let error = error_of(&format!("msg:add_authentication_results('mx.test', {{ {result} }})"));
         assert_has(&error, &["msg:add_authentication_results", why]);
     }

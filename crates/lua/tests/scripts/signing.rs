@@ -61,10 +61,7 @@ fn keys_come_from_events() {
 #[test]
 fn bad_signers_are_named() {
     let error = |more: &str| load_error(&format!("return {}", signer(more)));
-    assert_has(
-        &error("key = '/absent/key.pem'"),
-        &["kumo.dkim.ed25519_signer: key: /absent/key.pem", "No such file"],
-    );
+    assert_has(&error("key = '/absent/key.pem'"), &["kumo.dkim.ed25519_signer: key: /absent/key.pem", "No such file"]);
     assert_has(&error("key = { key_data = 'nonsense' }"), &["kumo.dkim.ed25519_signer: key:"]);
     assert_has(
         &error("key = { vault_mount = 'm', vault_path = 'p', vault_token = 't', vault_address = 'nowhere' }"),
