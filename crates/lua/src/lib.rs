@@ -40,6 +40,7 @@ mod startup;
 mod state;
 mod stored;
 mod task;
+mod turns;
 mod types;
 mod waiting;
 

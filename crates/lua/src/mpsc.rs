@@ -1,6 +1,7 @@
 //! Queues of values between scripts, shared by all states by name (`kumo.mpsc`): many send, one receives.
 
 use crate::stored::Stored;
+use crate::turns::{Turn, Turns};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -24,7 +25,7 @@ impl Channels {
             return Err(format!("name `{name}`: one queue too many: expected at most {CHANNELS_MAX}"));
         }
         let (sender, receiver) = channel(limit.unwrap_or(VALUES_MAX).clamp(1, VALUES_MAX));
-        let receiver = Mutex::new(Some(receiver));
+        let receiver = Turns::new(receiver);
         let made = Arc::new(Channel { sender: RwLock::new(Some(sender)), receiver, closed: watch::Sender::new(false) });
         by_name.insert(name, made.clone());
         Ok(made)
@@ -37,14 +38,8 @@ pub(crate) struct Channel {
     sender: RwLock<Option<Sender<Stored>>>,
     /// Tells those who wait for room.
     closed: watch::Sender<bool>,
-    /// `None` while somebody receives.
-    receiver: Mutex<Option<Receiver<Stored>>>,
-}
-
-/// The end where values come out, in the hands of one; it goes back when it is dropped, also with a handler that is given up.
-pub(crate) struct Turn {
-    channel: Arc<Channel>,
-    receiver: Option<Receiver<Stored>>,
+    /// One receives at a time.
+    receiver: Turns<Receiver<Stored>>,
 }
 
 impl Channel {
@@ -69,42 +64,8 @@ impl Channel {
     ///
     /// # Errors
     /// Another one receives.
-    pub fn turn(self: &Arc<Self>) -> Result<Turn, &'static str> {
-        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let receiver = Some(receiver.ok_or("another one receives from this queue")?);
-        Ok(Turn { channel: self.clone(), receiver })
-    }
-}
-
-impl Turn {
-    /// The next value, waited for; `None` once the queue is closed and empty.
-    pub async fn next(&mut self) -> Option<Stored> {
-        self.receiver.as_mut()?.recv().await
-    }
-
-    /// Up to `limit` values, the first waited for.
-    pub async fn next_many(&mut self, limit: usize) -> Vec<Stored> {
-        let mut values = Vec::new();
-        if let Some(receiver) = self.receiver.as_mut() {
-            receiver.recv_many(&mut values, limit).await;
-        }
-        values
-    }
-
-    /// The next value, if there is one.
-    pub fn try_next(&mut self) -> Option<Stored> {
-        self.receiver.as_mut()?.try_recv().ok()
-    }
-
-    /// How many values are in there.
-    pub fn len(&self) -> usize {
-        self.receiver.as_ref().map_or(0, Receiver::len)
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        *self.channel.receiver.lock().unwrap_or_else(PoisonError::into_inner) = self.receiver.take();
+    pub fn turn(&self) -> Result<Turn<Receiver<Stored>>, &'static str> {
+        self.receiver.take().ok_or("another one receives from this queue")
     }
 }
 

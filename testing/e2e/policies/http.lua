@@ -125,6 +125,16 @@ function ACTS.vault()
   fails('VAULT_TOKEN', kumo.secrets.load, source)
 end
 
+function ACTS.shaping()
+  local loaded = kumo.shaping.load({ HTTP .. '/shaping.toml' }, { remote_load = 'Error' })
+  assert(loaded:get_egress_path_config('far.test', 'ip-1', 'mx').connection_limit == 7)
+  fails('status 404', kumo.shaping.load, { HTTP .. '/status/404' }, { remote_load = 'Error' })
+  fails('timed out', kumo.shaping.load, { HTTP .. '/silent' }, { remote_load = 'Error', http_timeout = '300ms' })
+  local without = kumo.shaping.load({ HTTP .. '/status/404' }, { remote_load = 'Warn' })
+  assert(#without:get_errors() == 0 and without:get_warnings()[1]:find('status 404', 1, true))
+  assert(#kumo.shaping.load({ HTTP .. '/status/404' }, { skip_remote = true, remote_load = 'Warn' }):get_warnings() == 0)
+end
+
 -- Nobody listens at the port given; or nobody vouches for who does.
 function ACTS.refused()
   fails('onnect', client:get(HTTP .. '/echo').send, client:get(HTTP .. '/echo'))

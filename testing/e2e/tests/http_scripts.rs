@@ -34,7 +34,7 @@ fn scripts_ask_other_servers() {
     let hosts = [web.http.to_string(), web.websocket.to_string()];
     let server = start(&scratch, ["http", "ws"], hosts, None);
     ["get", "bodies", "who", "answers", "trouble"].into_iter().for_each(|act| holds(&server, act));
-    holds(&server, "vault");
+    ["vault", "shaping"].into_iter().for_each(|act| holds(&server, act));
     drop(web);
     holds(&server, "refused");
     server.stop();

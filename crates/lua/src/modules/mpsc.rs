@@ -2,12 +2,14 @@
 
 use crate::api::{Member, Module, Proof::Example, Type, function};
 use crate::modules::memoize::commons;
-use crate::mpsc::{Channel, Turn};
+use crate::mpsc::Channel;
 use crate::stored::Stored;
+use crate::turns::Turn;
 use crate::waiting::{FOREVER, wait};
 use mlua::{Lua, UserData, UserDataMethods, UserDataRef, Value};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::mpsc::Receiver;
 use tokio::sync::mpsc::error::TrySendError;
 
 /// The module.
@@ -57,13 +59,14 @@ impl UserData for Queue {
         });
         methods.add_async_method("recv", |lua, this, ()| async move {
             let mut turn = turn(&this)?;
-            let value = wait(&lua, "queue:recv", FOREVER, turn.next()).await?;
+            let value = wait(&lua, "queue:recv", FOREVER, turn.recv()).await?;
             value.unwrap_or(Stored::Nil).give(&lua)
         });
-        methods.add_method("try_recv", |lua, this, ()| turn(this)?.try_next().unwrap_or(Stored::Nil).give(lua));
+        methods.add_method("try_recv", |lua, this, ()| turn(this)?.try_recv().unwrap_or(Stored::Nil).give(lua));
         methods.add_async_method("recv_many", |lua, this, limit: usize| async move {
             let mut turn = turn(&this)?;
-            let values = wait(&lua, "queue:recv_many", FOREVER, turn.next_many(limit.max(1))).await?;
+            let mut values = Vec::new();
+            wait(&lua, "queue:recv_many", FOREVER, turn.recv_many(&mut values, limit.max(1))).await?;
             let values = values.iter().map(|value| value.give(&lua)).collect::<mlua::Result<Vec<_>>>()?;
             Ok((!values.is_empty()).then_some(values))
         });
@@ -72,12 +75,12 @@ impl UserData for Queue {
             Ok(())
         });
         methods.add_method("is_closed", |_, this, ()| Ok(this.0.sender().is_none()));
-        methods.add_method("is_empty", |_, this, ()| Ok(turn(this)?.len() == 0));
+        methods.add_method("is_empty", |_, this, ()| Ok(turn(this)?.is_empty()));
         methods.add_method("len", |_, this, ()| Ok(turn(this)?.len()));
     }
 }
 
-fn turn(queue: &Queue) -> mlua::Result<Turn> {
+fn turn(queue: &Queue) -> mlua::Result<Turn<Receiver<Stored>>> {
     queue.0.turn().map_err(mlua::Error::runtime)
 }
 

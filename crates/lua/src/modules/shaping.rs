@@ -8,6 +8,7 @@ use crate::context::Host;
 use crate::convert;
 use crate::files;
 use crate::modules::json_comments::blanked;
+use crate::modules::memoize::commons;
 use crate::names::Names;
 use crate::types::shaping::LuaShaping;
 use crate::waiting::wait;
@@ -19,6 +20,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
+use web::{Method, Request};
 
 /// The module.
 pub(crate) const SHAPING: Module = Module {
@@ -56,7 +58,11 @@ async fn load(lua: Lua, files: Vec<String>, options: Option<Value>) -> mlua::Res
             continue;
         }
         let severity = if is_remote { options.remote_load } else { options.local_load };
-        match read(&lua, &file, is_remote).await {
+        let text = match is_remote {
+            true => fetch(&lua, &file, options.http_timeout.get()).await,
+            false => read(&lua, &file).await,
+        };
+        match text.map(|text| plain(&file, text)) {
             Ok(text) => documents.push(Document::parse(&file, &text).map_err(mlua::Error::external)?),
             Err(why) if severity == Severity::Error => return Err(why),
             Err(why) => missing.push((severity, Problem::NotLoaded { file, what: why.to_string() })),
@@ -70,18 +76,41 @@ async fn load(lua: Lua, files: Vec<String>, options: Option<Value>) -> mlua::Res
     Ok(LuaShaping(Arc::new(shaping)))
 }
 
-/// The text of a file, of which JSON may have comments.
-async fn read(lua: &Lua, file: &str, is_remote: bool) -> mlua::Result<String> {
+/// The text of a file.
+async fn read(lua: &Lua, file: &str) -> mlua::Result<String> {
     if file == BUILT_IN {
         return Ok(include_str!("../../../../share/policy-extras/shaping.toml").to_owned());
     }
-    if is_remote {
-        return Err(mlua::Error::runtime(format!("{file}: files are not fetched over HTTP yet")));
-    }
-    let text = String::from_utf8(files::read(lua, file).await?);
-    let text = text.map_err(|e| mlua::Error::runtime(format!("{file}: {e}")))?;
-    Ok(if file.ends_with(".toml") { text } else { blanked(&text) })
+    utf8(file, files::read(lua, file).await?)
 }
+
+/// The text of a file on another server.
+async fn fetch(lua: &Lua, url: &str, timeout: Duration) -> mlua::Result<String> {
+    let client = commons(lua)?.web.client().map_err(mlua::Error::runtime)?;
+    let mut request = Request::new(Method::GET, url).map_err(mlua::Error::runtime)?;
+    request.timeout = Some(timeout);
+    let fetched = async {
+        let answer = client.send(request).await.map_err(|e| e.to_string())?;
+        match answer.status.is_success() {
+            true => answer.content().await.map_err(|e| e.to_string()),
+            false => Err(format!("status {}: expected 200", answer.status)),
+        }
+    };
+    let content = wait(lua, "kumo.shaping.load", timeout + GRACE, fetched).await?;
+    utf8(url, content.map_err(|why| mlua::Error::runtime(format!("{url}: {why}")))?.to_vec())
+}
+
+fn utf8(file: &str, octets: Vec<u8>) -> mlua::Result<String> {
+    String::from_utf8(octets).map_err(|e| mlua::Error::runtime(format!("{file}: {e}")))
+}
+
+/// JSON without its comments; TOML as it is.
+fn plain(file: &str, text: String) -> String {
+    if file.ends_with(".toml") { text } else { blanked(&text) }
+}
+
+/// Time beyond the library's own limit, so that its error is the one that is seen.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// The site of each domain. Under `--validate` nobody is asked, and each domain is a site by itself, so that what is said of it is looked
 /// at; before the program serves otherwise none is known.

@@ -1,11 +1,10 @@
 //! `Writer`, `Tailer` and `LogBatch` of `kumo.jsonl`. Writing and tailing are the jsonl crate's; filters are asked here.
 
 use crate::convert;
+use crate::turns::{Turn, Turns};
 use crate::waiting::{FOREVER, wait};
 use jsonl::{Batch, Closer, JsonlError, Step, Tailer, Writer};
 use mlua::{Function, IntoLua, Lua, LuaString, MetaMethod, MultiValue, UserData, UserDataMethods, Value};
-use std::sync::Arc;
-use tokio::sync::Mutex;
 
 /// The userdata.
 pub(crate) struct LuaWriter(pub Writer);
@@ -32,7 +31,7 @@ async fn close(lua: &Lua, writer: &Writer) -> mlua::Result<()> {
 
 /// The userdata.
 pub(crate) struct LuaTailer {
-    tailing: Arc<Mutex<Tailing>>,
+    tailing: Turns<Tailing>,
     closer: Closer,
 }
 
@@ -49,7 +48,7 @@ impl LuaTailer {
     /// A tailer whose consumers have these filters.
     pub fn new(tailer: Tailer, filters: Vec<Option<Function>>, is_multi: bool) -> LuaTailer {
         let closer = tailer.closer();
-        LuaTailer { tailing: Arc::new(Mutex::new(Tailing { tailer, filters, is_multi })), closer }
+        LuaTailer { tailing: Turns::new(Tailing { tailer, filters, is_multi }), closer }
     }
 }
 
@@ -59,7 +58,10 @@ impl UserData for LuaTailer {
             let tailing = this.tailing.clone();
             lua.create_async_function(move |lua, _: MultiValue| {
                 let tailing = tailing.clone();
-                async move { tailing.lock().await.next(&lua).await }
+                async move {
+                    let turn = tailing.take();
+                    turn.ok_or_else(|| mlua::Error::runtime("another one waits for batches"))?.next(&lua).await
+                }
             })
         });
         methods.add_method("close", |_, this, ()| {
@@ -83,7 +85,7 @@ impl Tailing {
                 }
                 Step::Batches(batches) => batches,
             };
-            let mut batches = batches.into_iter().map(|batch| LuaBatch(Arc::new(Mutex::new(batch))));
+            let mut batches = batches.into_iter().map(|batch| LuaBatch(Turns::new(batch)));
             return match (self.is_multi, batches.next()) {
                 (false, Some(only)) => only.into_lua(lua),
                 (_, first) => first.into_iter().chain(batches).collect::<Vec<_>>().into_lua(lua),
@@ -113,11 +115,11 @@ async fn kept(
 }
 
 /// The userdata.
-struct LuaBatch(Arc<Mutex<Batch>>);
+struct LuaBatch(Turns<Batch>);
 
 impl LuaBatch {
-    fn batch(&self) -> mlua::Result<tokio::sync::MutexGuard<'_, Batch>> {
-        self.0.try_lock().map_err(|_| mlua::Error::runtime("batch: it is being committed"))
+    fn batch(&self) -> mlua::Result<Turn<Batch>> {
+        self.0.take().ok_or_else(|| mlua::Error::runtime("batch: it is being committed"))
     }
 }
 
@@ -135,10 +137,9 @@ impl UserData for LuaBatch {
         });
         methods.add_method("consumer_name", |_, this, ()| Ok(this.batch()?.consumer_name().to_owned()));
         methods.add_async_method("commit", |lua, this, ()| async move {
-            let batch = this.0.clone();
+            let mut batch = this.batch()?;
             drop(this);
-            let commit = async { batch.lock().await.commit().await };
-            wait(&lua, "batch:commit", FOREVER, commit).await?.map_err(failed)
+            wait(&lua, "batch:commit", FOREVER, batch.commit()).await?.map_err(failed)
         });
     }
 }

@@ -123,23 +123,28 @@ impl LuaBuilder {
     fn builder(&mut self) -> mlua::Result<&mut Builder> {
         self.0.as_mut().ok_or_else(built)
     }
+
+    fn with(&mut self, act: impl FnOnce(&mut Builder)) -> mlua::Result<()> {
+        self.builder().map(act)
+    }
 }
 
 impl UserData for LuaBuilder {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
-        methods.add_method_mut("text_plain", |_, this, text: String| Ok(this.builder()?.text_plain(&text)));
-        methods.add_method_mut("text_html", |_, this, text: String| Ok(this.builder()?.text_html(&text)));
-        methods.add_method_mut("text_amp_html", |_, this, text: String| Ok(this.builder()?.text_amp_html(&text)));
+        methods.add_method_mut("text_plain", |_, this, text: String| this.with(|builder| builder.text_plain(&text)));
+        methods.add_method_mut("text_html", |_, this, text: String| this.with(|builder| builder.text_html(&text)));
+        methods
+            .add_method_mut("text_amp_html", |_, this, text: String| this.with(|builder| builder.text_amp_html(&text)));
         methods.add_method_mut("attach", |_, this, (kind, data, options): (String, LuaString, Option<Value>)| {
             let options = attachment_options(options)?;
             this.builder()?.attach(&kind, &data.as_bytes(), options.as_ref()).map_err(failed)
         });
         methods.add_method_mut("attach_part", |_, this, part: UserDataRef<LuaMimePart>| {
             let part = part.copy()?;
-            Ok(this.builder()?.attach_part(part))
+            this.with(|builder| builder.attach_part(part))
         });
         methods.add_method_mut("set_stable_content", |_, this, is_stable: bool| {
-            Ok(this.builder()?.set_stable_content(is_stable))
+            this.with(|builder| builder.set_stable_content(is_stable))
         });
         methods.add_method_mut("build", |_, this, ()| {
             let builder = this.0.take().ok_or_else(built)?;

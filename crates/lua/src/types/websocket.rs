@@ -1,44 +1,46 @@
 //! `WebSocket` of `kumo.http`.
 
 use crate::api::{Member, Proof::Test, Type};
+use crate::turns::{Turn, Turns};
 use crate::waiting::{FOREVER, wait};
 use mlua::{Lua, LuaString, UserData, UserDataMethods};
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Mutex;
 use web::WebSocket;
 
 /// The userdata.
-pub(crate) struct LuaWebSocket(Arc<Mutex<WebSocket>>);
+pub(crate) struct LuaWebSocket(Turns<WebSocket>);
 
 impl LuaWebSocket {
     /// One that is open.
     pub fn new(socket: WebSocket) -> LuaWebSocket {
-        LuaWebSocket(Arc::new(Mutex::new(socket)))
+        LuaWebSocket(Turns::new(socket))
     }
 }
 
 impl UserData for LuaWebSocket {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_async_method("recv", |lua, this, ()| async move {
-            let socket = this.0.clone();
+            let mut socket = turn(&this)?;
             drop(this);
-            let received = async { socket.lock().await.recv().await };
-            let message = wait(&lua, "websocket:recv", FOREVER, received).await?.map_err(mlua::Error::runtime)?;
+            let message = wait(&lua, "websocket:recv", FOREVER, socket.recv()).await?.map_err(mlua::Error::runtime)?;
             message.map(|message| lua.create_string(message)).transpose()
         });
         methods.add_async_method("recv_batch", |lua, this, time: mlua::Value| async move {
-            let socket = this.0.clone();
+            let socket = turn(&this)?;
             drop(this);
             let time: config::Duration = crate::convert::options("websocket:recv_batch", &time)?;
-            recv_batch(&lua, &socket, time.get()).await
+            recv_batch(&lua, socket, time.get()).await
         });
     }
 }
 
-async fn recv_batch(lua: &Lua, socket: &Mutex<WebSocket>, time: Duration) -> mlua::Result<Vec<LuaString>> {
-    let received = async { socket.lock().await.recv_batch(time).await };
-    let batch = wait(lua, "websocket:recv_batch", FOREVER, received).await?.map_err(mlua::Error::runtime)?;
+fn turn(socket: &LuaWebSocket) -> mlua::Result<Turn<WebSocket>> {
+    socket.0.take().ok_or_else(|| mlua::Error::runtime("another one receives from this websocket"))
+}
+
+async fn recv_batch(lua: &Lua, mut socket: Turn<WebSocket>, time: Duration) -> mlua::Result<Vec<LuaString>> {
+    let batch =
+        wait(lua, "websocket:recv_batch", FOREVER, socket.recv_batch(time)).await?.map_err(mlua::Error::runtime)?;
     let batch = batch.ok_or_else(|| mlua::Error::runtime("websocket closed"))?;
     batch.into_iter().map(|message| lua.create_string(message)).collect()
 }
