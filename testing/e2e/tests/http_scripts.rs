@@ -59,8 +59,9 @@ fn certificates_are_verified() {
     let trusting = start(&scratch, ["https", "wss"], hosts(), Some(&authority.own.certificate));
     ["get", "bodies", "websocket"].into_iter().for_each(|act| holds(&trusting, act));
     trusting.stop();
-    let other = Authority::make(&Scratch::new());
-    let strict = start(&Scratch::new(), ["https", "wss"], hosts(), Some(&other.own.certificate));
+    let elsewhere = Scratch::new();
+    let other = Authority::make(&elsewhere);
+    let strict = start(&elsewhere, ["https", "wss"], hosts(), Some(&other.own.certificate));
     holds(&strict, "untrusted");
     strict.stop();
 }
