@@ -1,40 +1,67 @@
 //! What policy makes of a server's refusals: `smtp_client_rewrite_delivery_status`.
 //!
 //! In: the outcomes of an attempt. Out: the same, with other statuses where policy says so, and the log tells of it. Policy that
-//! fails or does not answer in time changes nothing. Until the answer the attempt is not settled; a kill then repeats it.
+//! fails or does not answer in time changes nothing. Until the answers, which have [`ANSWER_MAX`] together, the attempt is not
+//! settled: a kill then repeats it for those that were refused; who has the message is marked before.
 
 use crate::egress::carriage::parts_of;
 use crate::engine::Engine;
 use crate::records::response;
+use crate::requeue::ANSWER_MAX;
 use crate::settle::AttemptFacts;
 use policy::Event;
 use queue::{Outcome, QueueName, Queued, Verdict};
 use smtp_wire::Reply;
+use spool::Mark;
 
 impl Engine {
-    /// Ends one attempt of a message, once policy has said what refusals mean.
-    pub(crate) fn judge_attempt(&self, queued: Queued, outcomes: Vec<Outcome>, facts: &AttemptFacts) {
-        if !self.interest.has(Event::RewriteDeliveryStatus) || outcomes.iter().all(|outcome| !is_refusal(outcome)) {
+    /// Ends one attempt of a message, once policy has said what refusals mean; `refused` are the recipients that the server
+    /// refused, in the words of their outcomes.
+    pub(crate) fn judge_attempt(
+        &self,
+        queued: Queued,
+        outcomes: Vec<Outcome>,
+        refused: Vec<u16>,
+        facts: &AttemptFacts,
+    ) {
+        if !self.interest.has(Event::RewriteDeliveryStatus) || refused.is_empty() {
             return self.settle_attempt(queued, outcomes, facts);
         }
+        self.mark_delivered(&queued, &outcomes);
         let (question, facts) = (self.question(), facts.clone());
         self.deliveries.spawn(async move {
             let engine = question.engine();
-            let outcomes = engine.rewrite(&queued, outcomes).await;
+            let outcomes = engine.rewrite(&queued, outcomes, &refused).await;
             engine.settle_attempt(queued, outcomes, &facts);
         });
     }
 
-    /// Asks once for each different reply.
-    async fn rewrite(&self, queued: &Queued, mut outcomes: Vec<Outcome>) -> Vec<Outcome> {
+    /// The spool knows who has the message before policy takes its time. What no spool has yet is left to the settlement.
+    fn mark_delivered(&self, queued: &Queued, outcomes: &[Outcome]) {
+        let delivered = outcomes.iter().filter(|outcome| outcome.verdict == Verdict::Delivered);
+        let recipients: Vec<u32> = delivered.map(|outcome| u32::from(outcome.recipient)).collect();
+        if !recipients.is_empty() && !queued.message.is_volatile() {
+            self.spool.mark(Mark::RecipientsDone { id: queued.message.id, recipients });
+        }
+    }
+
+    /// Asks once for each different reply, until time is over.
+    async fn rewrite(&self, queued: &Queued, mut outcomes: Vec<Outcome>, refused: &[u16]) -> Vec<Outcome> {
         let name = self.with_queue(|q, _| q.queue_name(queued.queue));
+        let until = tokio::time::Instant::now() + ANSWER_MAX;
         let mut asked: Vec<(Reply, Option<u16>)> = Vec::new();
-        for outcome in outcomes.iter_mut().filter(|outcome| is_refusal(outcome)) {
+        for outcome in outcomes.iter_mut().filter(|outcome| refused.contains(&outcome.recipient)) {
             let known = asked.iter().find(|(reply, _)| *reply == outcome.reply).map(|(_, status)| *status);
             let status = match known {
                 Some(status) => status,
                 None => {
-                    let status = self.ask_for_status(&outcome.reply, &name).await;
+                    let answer = tokio::time::timeout_at(until, self.ask_for_status(&outcome.reply, &name));
+                    let Ok(status) = answer.await else {
+                        tracing::error!(
+                            "queue {name}: smtp_client_rewrite_delivery_status took longer than {ANSWER_MAX:?}"
+                        );
+                        return outcomes;
+                    };
                     asked.push((outcome.reply.clone(), status));
                     status
                 }
@@ -59,10 +86,6 @@ impl Engine {
     }
 }
 
-fn is_refusal(outcome: &Outcome) -> bool {
-    matches!(outcome.verdict, Verdict::Transient | Verdict::Permanent)
-}
-
 /// Another status, and what that means for the recipient.
 fn apply(outcome: &mut Outcome, status: u16) {
     let before = outcome.reply.code;
@@ -70,6 +93,8 @@ fn apply(outcome: &mut Outcome, status: u16) {
         return;
     }
     outcome.reply.code = status;
+    // An enhanced code of another class would say something else than the status (RFC 3463).
+    outcome.reply.enhanced = outcome.reply.enhanced.filter(|enhanced| u16::from(enhanced.class) == status / 100);
     let rewritten = format!(" (kumomta: status was rewritten from {before} -> {status})");
     outcome.reply.text.push_str(&rewritten);
     outcome.verdict = match smtp_client::verdict(&outcome.reply) {

@@ -19,7 +19,7 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -242,7 +242,8 @@ impl Tailer {
     fn fetch(&mut self) {
         match self.shared.source.try_lock() {
             Ok(mut source) => std::mem::swap(&mut self.items, &mut source.items),
-            Err(_) => self.shared.news.notify_one(),
+            Err(TryLockError::Poisoned(source)) => std::mem::swap(&mut self.items, &mut source.into_inner().items),
+            Err(TryLockError::WouldBlock) => self.shared.news.notify_one(),
         }
     }
 

@@ -8,7 +8,9 @@ use crate::mpsc::Channels;
 use crate::series::SeriesByName;
 use config::HttpClientOptions;
 use net::tls::{Connectors, TlsError};
-use std::sync::OnceLock;
+use std::io;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use tokio::runtime::{Builder, Runtime};
 use web::{Client, WebError};
 
 /// The shared things.
@@ -24,6 +26,31 @@ pub(crate) struct Commons {
     pub redis: RedisClients,
     /// Of `kumo.http` and whatever else asks over HTTP.
     pub web: Web,
+    /// Where the top level and `init` wait.
+    pub early: Early,
+}
+
+/// A runtime for what is waited for before the program serves. It stays, since connections that were made in it live by it.
+#[derive(Default)]
+pub(crate) struct Early(OnceLock<Runtime>, Mutex<()>);
+
+impl Early {
+    /// The one there is, made when it is first needed.
+    pub fn runtime(&self) -> io::Result<&Runtime> {
+        let _one_makes_it = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime) = self.0.get() {
+            return Ok(runtime);
+        }
+        let made = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        Ok(self.0.get_or_init(|| made))
+    }
+}
+
+impl Drop for Early {
+    fn drop(&mut self) {
+        // Whoever drops it may be a task itself, which must not wait for others to end.
+        self.0.take().into_iter().for_each(Runtime::shutdown_background);
+    }
 }
 
 /// How other servers' certificates are verified: read when it is first needed.
@@ -43,12 +70,12 @@ impl Web {
         Ok(self.connectors.get_or_init(|| read))
     }
 
-    /// A client for the program's own questions: secrets, files.
+    /// A client for secrets, which go to nobody but who is asked.
     pub fn client(&self) -> Result<Client, WebError> {
         if let Some(client) = self.client.get() {
             return Ok(client.clone());
         }
-        let made = Client::new(&HttpClientOptions::default(), self.connectors()?)?;
+        let made = Client::on_one_host(&HttpClientOptions::default(), self.connectors()?)?;
         Ok(self.client.get_or_init(|| made).clone())
     }
 }

@@ -67,12 +67,14 @@ fn canonicalization(chosen: Canonicalization) -> sender_auth::Canonicalization {
     }
 }
 
-/// Tells inline keys apart without keeping them in the name; files are named by their path.
+/// Tells inline keys and tokens apart without keeping them in the name; all else is in there.
 fn key_digest(source: &KeySource) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
-    if let KeySource::Data(bytes) = source {
-        bytes.hash(&mut hasher);
+    match source {
+        KeySource::Data(bytes) => bytes.hash(&mut hasher),
+        KeySource::Vault { token, .. } => token.hash(&mut hasher),
+        KeySource::File(_) | KeySource::Event { .. } => {}
     }
     hasher.finish()
 }

@@ -2,16 +2,17 @@
 //!
 //! A handler that was called so that it can wait does; any other holds its thread, which happens once for each event: from
 //! then on handlers of that event are called so that they can wait, at twice the price of a call ([`Waits`]). Outside of the
-//! program's runtime, before it serves, a runtime is made for the one question.
+//! program's runtime, before it serves, there is another ([`crate::commons::Early`]).
 
 use crate::context::Host;
 use crate::guard;
+use crate::modules::memoize::commons;
 use mlua::Lua;
 use policy::Event;
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use tokio::runtime::{Builder, Handle, RuntimeFlavor};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What `wanted` comes to, waited for as this handler may.
 ///
@@ -34,8 +35,9 @@ pub(crate) async fn wait<T>(
         Ok(_) => return Err(refused(function, "nothing can be waited for here")),
         // The top level and `init`, before the program serves.
         Err(_) => {
-            let runtime = Builder::new_current_thread().enable_all().build();
-            runtime.map_err(|e| refused(function, &e.to_string()))?.block_on(wanted)
+            let commons = commons(lua)?;
+            let runtime = commons.early.runtime().map_err(|e| refused(function, &e.to_string()))?;
+            runtime.block_on(wanted)
         }
     };
     // Whoever waits takes no processor: the time a handler may run counts from here.

@@ -7,7 +7,8 @@ use crate::{MimePart, PartError};
 use bytes::Bytes;
 
 /// Appends to the main plain text, or when `is_html` to the main HTML text: there before the last `</body>`, in any case
-/// of letters, or at the end without one. Plain text begins on a line of its own. `None`: the message has no such text.
+/// of letters, or at the end without one. Plain text begins on a line of its own. `None`: the message has no such text, or one that does not
+/// decode: written anew it would lose what it says.
 ///
 /// # Errors
 /// The part's Content-Type cannot be written anew.
@@ -18,7 +19,7 @@ pub fn append_text(octets: impl Into<Bytes>, text: &str, is_html: bool) -> Resul
         return Ok(None);
     };
     let part = message.try_part_mut(&id)?;
-    let mut content = String::from_utf8_lossy(&part.body().into_bytes()).into_owned();
+    let Some(mut content) = part.text() else { return Ok(None) };
     if is_html {
         content.insert_str(end_of_html(&content), text);
     } else {

@@ -59,6 +59,17 @@ pub(crate) fn decode(octets: &[u8], label: Option<&str>) -> String {
     }
 }
 
+/// The same; `None` when some octet does not decode.
+pub(crate) fn decode_whole(octets: &[u8], label: Option<&str>) -> Option<String> {
+    match label.and_then(|label| Encoding::for_label(label.as_bytes())) {
+        Some(encoding) if encoding != UTF_8 && !label.is_some_and(is_us_ascii) => {
+            let (text, had_errors) = encoding.decode_with_bom_removal(octets);
+            (!had_errors).then(|| text.into_owned())
+        }
+        _ => String::from_utf8(octets.to_vec()).ok(),
+    }
+}
+
 /// True when ASCII octets mean ASCII in this character set; unknown ones count as such.
 pub(crate) fn is_ascii_compatible(label: &str) -> bool {
     Encoding::for_label(label.as_bytes()).is_none_or(Encoding::is_ascii_compatible)
@@ -101,6 +112,8 @@ mod tests {
         ];
         for (octets, label, text) in cases {
             assert_eq!(decode(octets, label), text, "{label:?}");
+            let whole = (!text.contains('\u{fffd}')).then(|| text.to_owned());
+            assert_eq!(decode_whole(octets, label), whole, "{label:?}");
         }
     }
 

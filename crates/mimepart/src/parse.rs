@@ -48,6 +48,9 @@ fn multipart(octets: &Bytes, boundary: &str, depth: usize, parts_left: &mut usiz
             break;
         }
         opening.push(delimiter);
+        if opening.len() > *parts_left {
+            break;
+        }
     }
     if opening.is_empty() || *parts_left == 0 {
         return None;

@@ -116,6 +116,17 @@ impl MimePart {
         self.headers.content_type().filter(MimeParams::is_media_type).unwrap_or_else(|| MimeParams::new("text/plain"))
     }
 
+    /// The text of a leaf of type text, in UTF-8; `None` of others, and where an octet does not decode.
+    pub fn text(&self) -> Option<String> {
+        let Body::Leaf(written) = &self.body else { return None };
+        let content_type = self.content_type();
+        let octets = self.headers.transfer_encoding().decode(written);
+        content_type
+            .is_kind("text")
+            .then(|| charset::decode_whole(&octets, content_type.parameter("charset")))
+            .flatten()
+    }
+
     /// The body, transfer-decoded; text in UTF-8. What does not decode passes, U+FFFD in its place where it is text.
     pub fn body(&self) -> Content {
         match &self.body {

@@ -34,18 +34,22 @@ impl MimePart {
     /// # Errors
     /// As [`MimePart::rebuild`].
     pub fn rebuild_with(&self, detection: &Detection) -> Result<MimePart, PartError> {
-        rebuilt(self, detection, 1)
+        rebuilt(self, detection, 1).map(|(part, _)| part)
     }
 }
 
-fn rebuilt(part: &MimePart, detection: &Detection, depth: usize) -> Result<MimePart, PartError> {
+/// The part built anew, and written: who writes what is in it again on every level pays for each level.
+fn rebuilt(part: &MimePart, detection: &Detection, depth: usize) -> Result<(MimePart, Vec<u8>), PartError> {
     let mut new = MimePart { headers: headers(&part.headers), ..MimePart::default() };
     match &part.body {
-        Body::Leaf(written) => leaf(part, written, &mut new, detection, depth)?,
+        Body::Leaf(written) => {
+            leaf(part, written, &mut new, detection, depth)?;
+            let written = new.to_bytes();
+            Ok((new, written))
+        }
         Body::Multipart(multipart) => {
             let children = multipart.children.iter().map(|child| rebuilt(&child.part, detection, depth + 1));
-            let children = children.collect::<Result<Vec<_>, _>>()?;
-            let written: Vec<Vec<u8>> = children.iter().map(MimePart::to_bytes).collect();
+            let (children, written): (Vec<_>, Vec<_>) = children.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
             let declared = part.headers.content_type().filter(|t| t.is_kind("multipart") && t.write().is_ok());
             let declared = declared.unwrap_or_else(|| MimeParams::new("multipart/mixed"));
             let wanted = declared.parameter("boundary").filter(|b| is_boundary(b)).unwrap_or("=_part");
@@ -57,9 +61,10 @@ fn rebuilt(part: &MimePart, detection: &Detection, depth: usize) -> Result<MimeP
             // what is in it is 7bit now
             new.headers.set_transfer_encoding(TransferEncoding::Identity)?;
             new.put_body(Body::Multipart(framed(children, &boundary)));
+            let written = new.to_bytes_around(&written);
+            Ok((new, written))
         }
     }
-    Ok(new)
 }
 
 fn leaf(
@@ -81,7 +86,7 @@ fn leaf(
     let octets = encoding.decode(written);
     if content_type.is("message/rfc822") && depth < DEPTH_MAX {
         let inner = MimePart::parse(octets.into_owned());
-        let inner = rebuilt(&inner, detection, depth + 1)?.to_bytes();
+        let (_, inner) = rebuilt(&inner, detection, depth + 1)?;
         return new.put_encoded(TransferEncoding::Identity, inner);
     }
     // a multipart without parts cannot be encoded; what people see of it is text

@@ -41,13 +41,27 @@ impl MimePart {
         }
         // written once: a second time on every level would double the work with each
         let pieces: Vec<Vec<u8>> = multipart.children.iter().map(|child| child.part.to_bytes()).collect();
+        self.write_edited(multipart, &pieces, out);
+    }
+
+    /// The part with its header, whose children are written already.
+    pub(crate) fn to_bytes_around(&self, pieces: &[Vec<u8>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        match &self.body {
+            Body::Multipart(multipart) => self.write_edited(multipart, pieces, &mut out),
+            Body::Leaf(_) => self.write_to(&mut out),
+        }
+        out
+    }
+
+    fn write_edited(&self, multipart: &Multipart, pieces: &[Vec<u8>], out: &mut Vec<u8>) {
         let declared = self.headers.content_type().filter(|t| t.is_kind("multipart"));
         let wanted = declared.as_ref().and_then(|t| t.parameter("boundary"));
         let fits = |boundary: &str| !pieces.iter().any(|piece| holds_delimiter(piece, boundary));
         if declared.is_none() || wanted == Some(multipart.boundary.as_str()) && fits(&multipart.boundary) {
             push_head(self, &self.headers, out);
             let mut previous: &[u8] = b"";
-            for (child, piece) in multipart.children.iter().zip(&pieces) {
+            for (child, piece) in multipart.children.iter().zip(pieces) {
                 push_frame(&child.before, previous, out);
                 if !piece.is_empty() {
                     // a delimiter at the very end of the octets may have no line end
@@ -59,7 +73,7 @@ impl MimePart {
             push_frame(&multipart.tail, previous, out);
             return;
         }
-        let boundary = free_boundary(wanted.unwrap_or(&multipart.boundary), &pieces);
+        let boundary = free_boundary(wanted.unwrap_or(&multipart.boundary), pieces);
         let mut headers = self.headers.clone();
         if let Some(declared) = declared
             && declared.parameter("boundary") != Some(boundary.as_str())

@@ -180,4 +180,6 @@ fn text_is_appended_to_what_people_read() {
         new,
         "Content-Type: text/plain;\r\n\tcharset=utf-8\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=C3=BC\r\nand more of it\r\n"
     );
+    // What does not decode would be lost if it were written anew.
+    assert_eq!(append_text(b"A: 1\r\n\r\ngr\xfcn".to_vec(), "x", false), Ok(None));
 }

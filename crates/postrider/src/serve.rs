@@ -134,9 +134,7 @@ async fn serve_async(
     let plan = spools::Plan::new(&startup.spools)?;
     let (spool, recovering) = open_spool(&plan)?;
     say_limits(&mut startup, bound.files);
-    if let Some(notice) = &plan.notice {
-        tracing::info!("{notice}");
-    }
+    plan.notice.iter().for_each(|notice| tracing::info!("{notice}"));
     let logs = startup.local_logs.iter().map(|l| LogWriter::open(l.clone())).collect::<Result<_, _>>()?;
     let limits = memory::found()?.with(startup.memory);
     let settings = EngineSettings {
@@ -191,9 +189,11 @@ async fn serve_async(
         services.spawn(service.serve(socket));
     }
     engine.start(recovering);
-    tasks::start(&policy, &engine, startup.tasks)?;
+    let tasks = tasks::start(&policy, &engine, startup.tasks);
     eprintln!("initialization complete");
-    stops.run(&engine).await
+    let ended = stops.run(&engine).await;
+    tasks.end();
+    ended
 }
 
 /// Says what is wrong with the policy's resolver or its MTA-STS policies, if anything is. Asks nobody.

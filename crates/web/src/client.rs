@@ -11,6 +11,7 @@ use net::tls::Connectors;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use reqwest::multipart::{self, Form};
+use reqwest::redirect::{Attempt, Policy};
 use std::time::Duration;
 
 /// Whoever asks.
@@ -26,9 +27,26 @@ impl Client {
     /// # Errors
     /// No TLS can be had, or the name in the options cannot stand in a header.
     pub fn new(options: &HttpClientOptions, connectors: &Connectors) -> Result<Client, WebError> {
+        Client::with(options, connectors, Policy::default())
+    }
+
+    /// The same, but a redirection to another host, port or scheme is an answer and not followed: for what carries secrets.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn on_one_host(options: &HttpClientOptions, connectors: &Connectors) -> Result<Client, WebError> {
+        let stays = |attempt: Attempt<'_>| {
+            let is_same = attempt.previous().first().is_some_and(|from| from.origin() == attempt.url().origin());
+            if is_same && attempt.previous().len() <= REDIRECTIONS_MAX { attempt.follow() } else { attempt.stop() }
+        };
+        Client::with(options, connectors, Policy::custom(stays))
+    }
+
+    fn with(options: &HttpClientOptions, connectors: &Connectors, redirections: Policy) -> Result<Client, WebError> {
         let tls = connectors.web(options.accept_invalid_certs)?;
         let timeout = options.timeout.get();
         let mut builder = reqwest::Client::builder()
+            .redirect(redirections)
             .tls_backend_preconfigured((*tls).clone())
             .timeout(timeout)
             .pool_idle_timeout(options.pool_idle_timeout.get());
@@ -116,6 +134,8 @@ async fn content(mut answer: reqwest::Response, octets_max: usize) -> Result<Byt
     Ok(content.freeze())
 }
 
+/// Redirections that are followed on one host.
+const REDIRECTIONS_MAX: usize = 10;
 /// The longest content of an answer, in octets.
 pub const ANSWER_OCTETS_MAX: usize = 64 << 20;
 

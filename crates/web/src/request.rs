@@ -61,12 +61,12 @@ impl Request {
     /// # Errors
     /// Name or value cannot stand in one.
     pub fn add_header(&mut self, name: &str, value: &[u8]) -> Result<(), WebError> {
-        let wrong =
-            |what, given: &[u8], why| WebError::Field { what, given: String::from_utf8_lossy(given).into_owned(), why };
+        let wrong = |what, why| WebError::Field { what, given: name.to_owned(), why };
         let field = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| wrong("header field name", name.as_bytes(), "expected letters, digits and hyphens"))?;
+            .map_err(|_| wrong("header field name", "expected letters, digits and hyphens"))?;
+        // The value may be a secret, so it is not said.
         let value = HeaderValue::from_bytes(value)
-            .map_err(|_| wrong("header field value", value, "expected no control characters"))?;
+            .map_err(|_| wrong("value of the header field", "expected no control characters, nor line ends"))?;
         self.headers.append(field, value);
         Ok(())
     }
@@ -101,7 +101,9 @@ impl Request {
 
     /// The fields that a signature covers: those it has, and `host`.
     pub fn fields_to_sign(&self) -> BTreeMap<String, String> {
-        let mut fields = BTreeMap::from([("host".to_owned(), self.url.authority().to_owned())]);
+        let host = self.url.host_str().unwrap_or_default();
+        let host = self.url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let mut fields = BTreeMap::from([("host".to_owned(), host)]);
         // The time is part of what is signed, so that of an earlier signature has to go.
         for name in self.headers.keys().filter(|name| !SIGNATURE.contains(&name.as_str())) {
             let values = self.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
@@ -189,9 +191,11 @@ mod tests {
         request.add_header("X-A", b"1").expect("sound");
         request.add_header("x-a", "ü".as_bytes()).expect("octets above 127 are");
         assert_eq!(request.headers.get_all("X-A").iter().count(), 2);
-        for (name, value, why) in [("a b", "x", "name `a b`"), ("", "x", "name ``"), ("A", "x\r\nB: y", "value `x")] {
+        for (name, value, why) in
+            [("a b", "x", "name `a b`"), ("", "x", "name ``"), ("A", "s3cret\r\nB: y", "field `A`")]
+        {
             let error = request.add_header(name, value.as_bytes()).expect_err("refused").to_string();
-            assert!(error.contains(why), "{error}");
+            assert!(error.contains(why) && !error.contains("s3cret"), "{error}");
         }
         let error = request.bearer_auth("s3cret\n").expect_err("refused").to_string();
         assert!(!error.contains("s3cret"), "{error}");
@@ -207,6 +211,18 @@ mod tests {
         request.bearer_auth("mF_9.B5f-4.1JqM").expect("sound");
         assert_eq!(request.headers["authorization"], "Bearer mF_9.B5f-4.1JqM");
         assert_eq!(request.headers.len(), 1);
+    }
+
+    #[test]
+    fn a_signature_covers_the_host_and_not_who_asks() {
+        let mut request = Request::new(Method::GET, "http://user:secret@a.test:81/x").expect("a URL");
+        request.add_header("X-Amz-Date", b"earlier").expect("sound");
+        request.add_header("X-B", b"1").expect("sound");
+        let fields = request.fields_to_sign();
+        assert_eq!(
+            fields.into_iter().collect::<Vec<_>>(),
+            [("host".into(), "a.test:81".into()), ("x-b".into(), "1".into())]
+        );
     }
 
     #[test]

@@ -50,9 +50,12 @@ pub async fn read(client: &Client, secret: &Secret<'_>) -> Result<Vec<u8>, Vault
 
 async fn ask(client: &Client, secret: &Secret<'_>) -> Result<(u16, Vec<u8>), String> {
     let said = |e: WebError| e.to_string();
-    let [mount, path] = [secret.mount, secret.path].map(|part| part.trim_matches('/'));
-    let url = format!("{}/v1/{mount}/data/{path}", secret.address.trim_end_matches('/'));
-    let mut request = Request::new(Method::GET, &url).map_err(said)?;
+    let mut request = Request::new(Method::GET, secret.address).map_err(said)?;
+    let [mount, path] = [secret.mount, secret.path].map(|part| part.trim_matches('/').split('/'));
+    if let Ok(mut segments) = request.url.path_segments_mut() {
+        // Each is encoded, so that a name from elsewhere cannot lead to another place.
+        segments.pop_if_empty().push("v1").extend(mount).push("data").extend(path);
+    }
     // Its error would show the token.
     request.add_header("X-Vault-Token", secret.token.as_bytes()).map_err(|_| "the token has control characters")?;
     let answer = client.send(request).await.map_err(said)?;

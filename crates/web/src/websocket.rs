@@ -25,6 +25,8 @@ pub struct WebSocket {
     stream: WebSocketStream<Box<dyn Duplex>>,
     /// The other side has said so; what becomes of the connection then is nobody's concern.
     is_over: bool,
+    /// What came behind the messages of a batch.
+    failed: Option<WebError>,
 }
 
 /// A connection, in clear or not.
@@ -38,9 +40,11 @@ impl WebSocket {
     /// The URL is none of `ws` or `wss`, nobody is there, TLS fails, or the server answers anything but 101.
     pub async fn connect(url: &str, connectors: &Connectors) -> Result<(WebSocket, StatusCode, HeaderMap), WebError> {
         let parsed = absolute(url, &["ws", "wss"])?;
-        let failed = |e: io::Error| WebError::Request(format!("{url}: {e}"));
         let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = parsed.port_or_known_default().unwrap_or(80);
+        // The URL may hold secrets.
+        let place = format!("{host}:{port}");
+        let failed = |e: io::Error| WebError::Request(format!("{place}: {e}"));
         let tcp = TcpStream::connect((host.as_str(), port)).await.map_err(failed)?;
         let stream: Box<dyn Duplex> = if parsed.scheme() == "wss" {
             let tls = TlsConnector::from(connectors.web(false)?);
@@ -54,7 +58,7 @@ impl WebSocket {
             .max_frame_size(Some(MESSAGE_OCTETS_MAX));
         let opened = client_async_with_config(parsed.as_str(), stream, Some(bounds)).await;
         let (stream, answer) = opened.map_err(|e| WebError::WebSocket(with_causes(&e)))?;
-        Ok((WebSocket { stream, is_over: false }, answer.status(), answer.headers().clone()))
+        Ok((WebSocket { stream, is_over: false, failed: None }, answer.status(), answer.headers().clone()))
     }
 
     /// Waits for the next message; `None` when the other side is done.
@@ -62,6 +66,9 @@ impl WebSocket {
     /// # Errors
     /// The connection breaks, or a message is longer than [`MESSAGE_OCTETS_MAX`].
     pub async fn recv(&mut self) -> Result<Option<Bytes>, WebError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         while !self.is_over {
             match self.stream.next().await {
                 Some(Ok(Message::Text(text))) => return Ok(Some(text.into())),
@@ -79,13 +86,17 @@ impl WebSocket {
     /// # Errors
     /// As [`WebSocket::recv`], where there is no message to return first.
     pub async fn recv_batch(&mut self, time: Duration) -> Result<Option<Vec<Bytes>>, WebError> {
-        let until = Instant::now() + time;
+        let now = Instant::now();
+        let until = now.checked_add(time).unwrap_or(now + LONGEST);
         let mut batch = Vec::new();
         while batch.len() < BATCH_MAX {
             match timeout_at(until, self.recv()).await {
                 Err(_) => break,
                 Ok(Ok(Some(message))) => batch.push(message),
-                Ok(_) if !batch.is_empty() => break,
+                Ok(end) if !batch.is_empty() => {
+                    self.failed = end.err();
+                    break;
+                }
                 Ok(Ok(None)) => return Ok(None),
                 Ok(Err(error)) => return Err(error),
             }
@@ -96,6 +107,8 @@ impl WebSocket {
 
 /// The longest message that is taken, in octets.
 pub const MESSAGE_OCTETS_MAX: usize = 16 << 20;
+/// A time that does not end.
+const LONGEST: Duration = Duration::from_secs(u32::MAX as u64);
 /// Messages of one batch.
 const BATCH_MAX: usize = 1000;
 

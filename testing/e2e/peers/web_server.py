@@ -7,7 +7,7 @@ Listens on two free ports of 127.0.0.1, with TLS if a certificate is given, and 
 `web listener on 127.0.0.1:PORT 127.0.0.1:PORT`: HTTP, then websockets.
 
 HTTP: `/echo...` answers any method with a JSON object of what was asked; `/status/NNN` with that status; `/move` with a
-redirection to `/echo`; `/shaping.toml` with a shaping file; `/v1/...` as HashiCorp Vault does for the secret `secret/dkim/a.test/s1` and the token `t0ken`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never.
+redirection to `/echo`; `/elsewhere/...` with one to the same on `localhost`; `/shaping.toml` with a shaping file; `/v1/...` as HashiCorp Vault does for the secret `secret/dkim/a.test/s1` and the token `t0ken`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never.
 Websockets: `/three` says three messages, the second binary, and closes; `/quiet` says nothing; all else is 404.
 """
 
@@ -37,6 +37,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send(200, b"", [("X-Two", "1"), ("X-Two", "2")])
         elif self.path == "/shaping.toml":
             self.send(200, b'["far.test"]\nmx_rollup = false\nconnection_limit = 7\n')
+        elif self.path.startswith("/elsewhere/"):
+            place = "http://localhost:%d%s" % (self.server.server_address[1], self.path.removeprefix("/elsewhere"))
+            self.send(302, b"", [("Location", place)])
         elif self.path.startswith("/v1/"):
             self.vault()
         elif self.path == "/silent":

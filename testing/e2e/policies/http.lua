@@ -4,8 +4,23 @@ local kumo = require 'kumo'
 local base = require 'base'
 local HTTP, WEBSOCKET = os.getenv 'HTTP_BASE', os.getenv 'WEBSOCKET_BASE'
 
+-- Before the program serves, and after, with what was made before.
+local function ask_early()
+  local client = kumo.http.build_client {}
+  assert(client:get(HTTP .. '/echo'):send():text() ~= '')
+  local socket = kumo.http.connect_websocket(WEBSOCKET .. '/three')
+  assert(socket:recv() == 'one')
+  return function()
+    assert(client:get(HTTP .. '/echo'):send():text() ~= '')
+    assert(socket:recv() == '\xfftwo' and socket:recv() == 'three' and socket:recv() == nil)
+  end
+end
+
 kumo.on('init', function()
   base.serve(os.getenv 'HTTP_DIR')
+  if os.getenv 'HTTP_EARLY' then
+    ask_early()()
+  end
 end)
 
 local client = kumo.http.build_client { user_agent = 'scripts/1', timeout = '5s' }
@@ -80,6 +95,12 @@ function ACTS.who()
   assert(seen.authorization[1] == expected.authorization, seen.authorization[1])
 end
 
+function ACTS.elsewhere()
+  -- A secret goes to nobody but who is asked.
+  local source = { vault_address = HTTP .. '/elsewhere', vault_token = 't0ken', vault_mount = 'secret', vault_path = 'dkim/a.test/s1' }
+  fails('status 302', kumo.secrets.load, source)
+end
+
 function ACTS.answers()
   local function status(n)
     return client:get(HTTP .. '/status/' .. n):send()
@@ -99,7 +120,7 @@ end
 
 function ACTS.trouble()
   fails('timed out', client:get(HTTP .. '/silent'):timeout('300ms').send, client:get(HTTP .. '/silent'):timeout(0.3))
-  fails('header field value', client:get(HTTP).header, client:get(HTTP), 'A', 'b\nc')
+  fails('value of the header field `A`', client:get(HTTP).header, client:get(HTTP), 'A', 'b\nc')
   fails('expected http', client.get, client, 'file:///etc/passwd')
   fails('user_agnet', kumo.http.build_client, { user_agnet = 'x' })
   local request = client:get(HTTP .. '/echo')

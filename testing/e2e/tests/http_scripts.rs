@@ -34,9 +34,23 @@ fn scripts_ask_other_servers() {
     let hosts = [web.http.to_string(), web.websocket.to_string()];
     let server = start(&scratch, ["http", "ws"], hosts, None);
     ["get", "bodies", "who", "answers", "trouble"].into_iter().for_each(|act| holds(&server, act));
-    ["vault", "shaping"].into_iter().for_each(|act| holds(&server, act));
+    ["vault", "elsewhere", "shaping"].into_iter().for_each(|act| holds(&server, act));
     drop(web);
     holds(&server, "refused");
+    server.stop();
+}
+
+#[test]
+fn scripts_ask_before_the_program_serves() {
+    let scratch = Scratch::new();
+    let web = WebServer::start(None);
+    let server = Launch::policy(policy_file("http.lua"))
+        .env("HTTP_DIR", scratch.join("http"))
+        .env("HTTP_EARLY", "1")
+        .env("HTTP_BASE", format!("http://{}", web.http))
+        .env("WEBSOCKET_BASE", format!("ws://{}", web.websocket))
+        .start();
+    holds(&server, "get");
     server.stop();
 }
 

@@ -15,6 +15,7 @@ use bytes::Buf;
 use config::{EgressPath, KeySource};
 use message::{Envelope, Message, TlsDemand};
 use net::Stream;
+use policy::Event;
 use queue::{Bearing, ConnKey, Opening, Outcome, Queued, Take, Verdict};
 use record::RecordType;
 use route::Candidate;
@@ -371,11 +372,12 @@ impl Delivery {
         if self.path.concurrency_feedback.is_some() {
             self.tell_bearing(&outcome);
         }
+        let refused = refused(&pending, &outcome.results);
         let outcomes: Vec<Outcome> =
             pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
         outcomes.iter().for_each(|outcome| self.dispatcher.count(outcome.verdict));
         if !goes_on {
-            return self.engine.judge_attempt(queued, outcomes, &self.facts);
+            return self.engine.judge_attempt(queued, outcomes, refused, &self.facts);
         }
         if let Some(queued) = self.engine.note_failure(queued, outcomes, &self.facts) {
             self.in_hand.put(CARRIED, queued);
@@ -400,7 +402,9 @@ impl Delivery {
         let is_delivery = |result: &RecipientResult| result.verdict == smtp_client::Verdict::Delivered;
         let hears = |kind| self.engine.has_hook_for(kind);
         let refused = outcome.results.iter().any(is_refusal)
-            && (hears(RecordType::Bounce) || config().delivery_reports.is_some());
+            && (hears(RecordType::Bounce)
+                || self.engine.interest.has(Event::RewriteDeliveryStatus)
+                || config().delivery_reports.is_some());
         refused || (outcome.results.iter().any(is_delivery) && hears(RecordType::Delivery))
     }
 
@@ -468,6 +472,19 @@ fn broke_before_the_end(outcome: &smtp_client::Outcome) -> bool {
     let unknown = |result: &RecipientResult| result.verdict == smtp_client::Verdict::Unknown;
     outcome.results.iter().any(of_transport) && !outcome.results.iter().any(unknown)
 }
+
+/// Who was refused by the server, in its answer to MAIL, RCPT, DATA or the final dot; what failed by itself was not.
+fn refused(pending: &[u16], results: &[RecipientResult]) -> Vec<u16> {
+    let is_refusal = |result: &RecipientResult| {
+        !result.local
+            && TRANSACTION.iter().any(|verb| result.command.starts_with(verb))
+            && matches!(result.verdict, smtp_client::Verdict::Transient | smtp_client::Verdict::Permanent)
+    };
+    pending.iter().zip(results).filter(|(_, result)| is_refusal(result)).map(|(recipient, _)| *recipient).collect()
+}
+
+/// How the commands of a transaction begin.
+const TRANSACTION: [&str; 5] = ["MAIL", "RCPT", "DATA", "BDAT", "."];
 
 /// A lost final reply counts as transient: a retry may repeat the delivery, never lose it.
 fn classify(recipient: u16, result: RecipientResult) -> Option<Outcome> {
@@ -566,6 +583,26 @@ mod tests {
     fn result(verdict: Verdict, code: u16, local: bool) -> RecipientResult {
         let reply = Arc::new(Reply::new(code, "so it is"));
         RecipientResult { verdict, reply, command: "".into(), phase: Phase::Data, local }
+    }
+
+    #[test]
+    fn only_the_answers_of_a_server_to_a_transaction_are_refusals() {
+        let said = |verdict, local, command: &'static str| RecipientResult {
+            command: command.into(),
+            ..result(verdict, 550, local)
+        };
+        let results = [
+            said(Verdict::Permanent, false, "RCPT TO:<a@b>"),
+            said(Verdict::Transient, false, "."),
+            said(Verdict::Transient, true, "DATA"),
+            said(Verdict::Unknown, false, "."),
+            said(Verdict::Delivered, false, "."),
+            said(Verdict::Permanent, false, ""),
+            said(Verdict::Permanent, false, "EHLO me"),
+            said(Verdict::NotAttempted, false, ""),
+        ];
+        let pending: Vec<u16> = (10..).take(results.len()).collect();
+        assert_eq!(refused(&pending, &results), [10, 11]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ use web::{Client, WebSocket, with_parameters};
 pub(crate) const HTTP: Module = Module {
     name: "kumo.http",
     doc: "Requests to other servers, over HTTP and HTTPS, and websockets. Certificates are verified as for mail: by the roots of \
-          the file that `SSL_CERT_FILE` names, else the system's. `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` are respected.",
+          the file that `SSL_CERT_FILE` names, else the system's. Requests respect `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`; websockets do not.",
     functions: &[FUNCTIONS],
     types: &[http_client::TYPE, http_request::TYPE, http_response::TYPE, websocket::TYPE],
 };

@@ -96,7 +96,7 @@ async fn fetch(lua: &Lua, url: &str, timeout: Duration) -> mlua::Result<String> 
             false => Err(format!("status {}: expected 200", answer.status)),
         }
     };
-    let content = wait(lua, "kumo.shaping.load", timeout + GRACE, fetched).await?;
+    let content = wait(lua, "kumo.shaping.load", timeout.saturating_add(GRACE), fetched).await?;
     utf8(url, content.map_err(|why| mlua::Error::runtime(format!("{url}: {why}")))?.to_vec())
 }
 

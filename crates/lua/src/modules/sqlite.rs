@@ -52,7 +52,7 @@ const TYPE: Type = Type {
                  assert(db:execute('insert into t values (:a, :b)', { a = 2.5, b = 'y' }) == 1) \
                  assert(db:execute('insert into t values (?, ?)', nil, '\\xff') == 1) \
                  assert(table.concat(db:execute 'select b from t where a is not null order by a', ',') == 'x,y') \
-                 local row = db:execute('select * from t where b = ?', 'y')[1] assert(row.a == 2.5 and row.b == 'y') \
+                 assert(db:execute 'create table u (c)' == 0) local row = db:execute('select * from t where b = ?', 'y')[1] assert(row.a == 2.5 and row.b == 'y') \
                  assert(db:execute('select b from t where a is null')[1] == '\\xff') \
                  assert(#db:execute 'select * from t where a = 9' == 0) \
                  assert(db:execute \"update t set a = 0\" == 3) \
@@ -151,7 +151,10 @@ fn execute(connection: &Connection, sql: &str, given: Given) -> Result<Outcome, 
     let mut statement = connection.prepare(sql).map_err(|e| e.to_string())?;
     bind(&mut statement, given)?;
     if statement.column_count() == 0 {
-        return statement.raw_execute().map(Outcome::Changed).map_err(|e| e.to_string());
+        let before = connection.total_changes();
+        let changed = statement.raw_execute().map_err(|e| e.to_string())?;
+        // A statement that changes no rows leaves the count of the one before.
+        return Ok(Outcome::Changed(if connection.total_changes() == before { 0 } else { changed }));
     }
     let columns: Vec<String> = statement.column_names().into_iter().map(str::to_owned).collect();
     let mut rows = Vec::new();

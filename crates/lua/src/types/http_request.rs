@@ -36,7 +36,7 @@ impl UserData for LuaRequest {
                 this.request()?;
                 (this.client.clone(), this.request.take().expect("it is there"))
             };
-            let patience = client.patience(&request) + GRACE;
+            let patience = client.patience(&request).saturating_add(GRACE);
             let answer = wait(&lua, "request:send", patience, client.send(request)).await?;
             answer.map(LuaResponse::new).map_err(mlua::Error::runtime)
         });

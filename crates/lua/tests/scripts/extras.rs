@@ -295,7 +295,7 @@ fn signatures_follow_the_from_header() {
 #[test]
 fn a_signature_is_what_its_file_says() {
     let base = "[base]\nselector = \"s1\"\nheaders = [\"From\", \"Subject\"]\nexpiration = 3600\nover_sign = true\n\
-        header_canonicalization = \"Simple\"\nbody_canonicalization = \"Relaxed\"\n[domain.\"from.test\"]\nfilename = \"KEY\"\n";
+        header_canonicalization = \"Simple\"\nbody_canonicalization = \"Simple\"\n[domain.\"from.test\"]\nfilename = \"KEY\"\n";
     let site = Site::new(
         &[("key.pem", KEY)],
         "local sign = require('policy-extras.dkim_sign'):setup { folder .. '/d.toml' } \
@@ -310,7 +310,7 @@ fn a_signature_is_what_its_file_says() {
         .filter_map(|tag| tag.trim().split_once('='))
         .map(|(name, value)| (name, value.replace(' ', "")))
         .collect();
-    assert_eq!((&*tags["s"], &*tags["c"]), ("s1", "simple/relaxed"));
+    assert_eq!((&*tags["s"], &*tags["c"]), ("s1", "simple/simple"));
     assert_eq!(tags["h"].to_lowercase(), "from:from:subject:subject");
     let [from, until] = ["t", "x"].map(|tag| tags[tag].parse::<u64>().expect("a time"));
     assert_eq!(until - from, 3600);
