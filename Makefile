@@ -12,7 +12,7 @@ PREFIX ?= /usr/local
 # Published experiments have a Postfix beside them unless told otherwise.
 PEER_FLAG = $(if $(filter none,$(PEERS)),,--peers postfix)
 BENCH_PEERS = $(if $(PEER_FLAG),tools/needs.sh test && testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS))
-LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue bounce route sender-auth policy
+LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue bounce route sender-auth policy automation
 
 .PHONY: demo test instructions bench bench-kumomta bench-postfix1997 bench-scaling bench-contention bench-spool bench-queue bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
 
@@ -32,7 +32,7 @@ lint:
 
 unit: build peers
 	cargo test --locked $(addprefix -p ,$(LOW_LAYERS)) -p tidy
-	cargo test --release --locked --workspace --exclude e2e --exclude sim --exclude tidy
+	cargo test --release --locked --workspace --exclude e2e --exclude sim --exclude tidy $(addprefix --exclude ,$(LOW_LAYERS))
 
 sim: build
 	cargo test --release --locked -p sim
@@ -42,6 +42,7 @@ peers:
 	testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/dns.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/cell.sh $(POSTRIDER_PEERS)
+	testing/e2e/peers/sender_check.sh $(POSTRIDER_PEERS)
 
 instructions: build ## what a message costs in instructions, against bench/instructions.json
 	tools/needs.sh test
@@ -102,7 +103,7 @@ install: build ## PREFIX=/usr/local, or /opt/kumomta where KumoMTA has its own; 
 	install -m 644 share/community/bounces.toml $(DESTDIR)$(PREFIX)/share/community
 	install -d $(DESTDIR)$(PREFIX)/share/doc/postrider/policy-extras
 	install -m 644 share/policy-extras/*.lua $(DESTDIR)$(PREFIX)/share/doc/postrider/policy-extras
-	for name in kumod traffic-gen smtp-sink validate-bounces; do ln -f $(DESTDIR)$(PREFIX)/sbin/postrider $(DESTDIR)$(PREFIX)/sbin/$$name; done
+	for name in kumod tsa-daemon traffic-gen smtp-sink validate-bounces; do ln -f $(DESTDIR)$(PREFIX)/sbin/postrider $(DESTDIR)$(PREFIX)/sbin/$$name; done
 
 clean-cache:
 	rm -rf $(CACHE)

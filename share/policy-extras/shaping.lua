@@ -1,7 +1,7 @@
 -- Traffic shaping: what is allowed towards each destination, from shaping files.
 --
 -- The schema of a shaping file and what wins over what: docs/shaping.md. Files are read again in a new configuration epoch
--- and when `cache_ttl` is over.
+-- and when `cache_ttl` is over. `publish` and `subscribe` name daemons that act on rules: docs/automation.md.
 
 local kumo = require 'kumo'
 local problems = require 'policy-extras.problems'
@@ -36,8 +36,21 @@ local function check_options(options)
     end
   end
   for _, name in ipairs { 'publish', 'subscribe' } do
-    if options[name] and #options[name] > 0 then
-      error(string.format('policy-extras.shaping: %s: traffic shaping automation is not built yet', name), 3)
+    local seen = {}
+    for index, url in ipairs(options[name] or {}) do
+      local plain = type(url) == 'string' and url:gsub('/+$', '')
+      if not plain or not plain:find '^https?://[^@!?#%s]+$' or seen[plain] then
+        local expected = 'expected an http URL, once, without a user, a query or a fragment'
+        error(string.format('policy-extras.shaping: %s: %s: %s', name, tostring(url), expected), 3)
+      end
+      seen[plain] = true
+      options[name][index] = plain
+    end
+  end
+  for name, value in pairs(options.tsa_queue_config or {}) do
+    local known, why = require('policy-extras.queue').is_queue_config_option(name, value)
+    if not known then
+      error(string.format('policy-extras.shaping: tsa_queue_config: %s', why), 3)
     end
   end
 end
@@ -58,6 +71,9 @@ local function file_names(options)
   end
   for _, name in ipairs(options.extra_files or {}) do
     names[#names + 1] = name
+  end
+  for _, url in ipairs(options.subscribe or {}) do
+    names[#names + 1] = url .. '/get_config_v1/shaping.toml'
   end
   return names
 end
@@ -101,6 +117,15 @@ function mod:setup_with_automation(options)
     allow_stale_reads = options.allow_stale_shaping_data or false,
   })
   mod.CONFIGURED = { files = names }
+  -- Loaded where they are used: every state of a policy pays for what it loads.
+  local publishing = #(options.publish or {}) > 0 and require 'policy-extras.tsa_publishing'
+  local following = #(options.subscribe or {}) > 0 and require 'policy-extras.tsa_following'
+  if publishing then
+    publishing.install(options, load_shaping_data)
+  end
+  if following then
+    following.install(load_shaping_data, options.cache_ttl or '1 minute')
+  end
 
   kumo.on('validate_config', function()
     validate(names, options)
@@ -108,8 +133,15 @@ function mod:setup_with_automation(options)
 
   return {
     load_shaping_data = load_shaping_data,
-    -- What log hooks and tasks need, inside of `init`. Without publish and subscribe that is nothing.
-    setup_publish = function() end,
+    -- What publishing and subscribing need to be started, inside of `init`.
+    setup_publish = function()
+      if publishing then
+        publishing.start(options)
+      end
+      if following then
+        following.start(options)
+      end
+    end,
     -- For kumo.on('get_egress_path_config', ...). With `skip_make` the options come as a table.
     get_egress_path_config = function(domain, egress_source, site_name, skip_make)
       local params = load_shaping_data():get_egress_path_config(domain, egress_source, site_name)

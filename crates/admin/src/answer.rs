@@ -29,25 +29,40 @@ pub(crate) trait Common: DeserializeOwned {
 
 /// A refusal: its status and what it says.
 #[derive(Debug)]
-pub(crate) struct Failed(StatusCode, String);
+pub struct Failed(StatusCode, String);
 
 impl Failed {
+    /// 404.
     pub fn not_found(text: String) -> Failed {
         Failed(StatusCode::NOT_FOUND, text)
     }
 
+    /// 409.
     pub fn conflict(text: String) -> Failed {
         Failed(StatusCode::CONFLICT, text)
     }
 
+    /// 503.
     pub fn unavailable(text: String) -> Failed {
         Failed(StatusCode::SERVICE_UNAVAILABLE, text)
     }
 
+    /// 500.
     pub fn internal(text: String) -> Failed {
         Failed(StatusCode::INTERNAL_SERVER_ERROR, text)
     }
 
+    /// 422.
+    pub fn unprocessable(text: String) -> Failed {
+        Failed(StatusCode::UNPROCESSABLE_ENTITY, text)
+    }
+
+    /// 401.
+    pub fn unauthorized(text: String) -> Failed {
+        Failed(StatusCode::UNAUTHORIZED, text)
+    }
+
+    /// 400.
     pub fn bad(text: String) -> Failed {
         Failed(StatusCode::BAD_REQUEST, text)
     }
@@ -92,7 +107,10 @@ fn parse<T: DeserializeOwned>(value: Value) -> Result<T, Failed> {
 }
 
 /// The body, which must say that it is JSON.
-async fn value<S: Send + Sync>(request: Request, state: &S) -> Result<Value, Failed> {
+///
+/// # Errors
+/// 415 for another content type, 413 for one that is too long, 400 for what is no JSON.
+pub async fn value<S: Send + Sync>(request: Request, state: &S) -> Result<Value, Failed> {
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_json = content_type.is_some_and(|t| t.split(';').next().unwrap_or(t).trim() == "application/json");
     if !is_json {

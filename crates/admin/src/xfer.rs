@@ -5,6 +5,7 @@
 //! the same two. KumoMTA knows `inject/v1` alone, in a form of its own.
 
 use crate::answer::{Failed, Json, civil};
+use crate::socket::Peer;
 use axum::Extension;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{ConnectInfo, State};
@@ -50,7 +51,7 @@ pub(crate) struct Entry {
 
 pub(crate) async fn inject(
     State(engine): State<Engine>,
-    ConnectInfo(from): ConnectInfo<SocketAddr>,
+    ConnectInfo(Peer(from)): ConnectInfo<Peer>,
     Extension(Via(via)): Extension<Via>,
     headers: HeaderMap,
     body: Body,

@@ -2,8 +2,8 @@
 
 mod support;
 
-use admin::{AdminError, HttpService};
-use config::HttpListener;
+use admin::HttpService;
+use config::{HttpListener, KeySource};
 use engine::Engine;
 use engine::pressure::Pressure;
 use std::net::SocketAddr;
@@ -57,13 +57,16 @@ async fn metrics_are_for_trusted_hosts_and_liveness_for_all() {
 }
 
 #[test]
-fn an_option_that_cannot_be_honoured_is_refused() {
+fn a_certificate_without_its_key_is_refused() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     let dir = tempfile::tempdir().expect("scratch");
     runtime.block_on(async {
         let engine = support::engine(dir.path(), Pressure::unlimited());
-        let options = HttpListener { use_tls: true, ..HttpListener::default() };
-        assert!(matches!(HttpService::new(engine.clone(), &options), Err(AdminError::Tls)));
+        let certificate = Some(KeySource::Data(b"x".to_vec()));
+        let options = HttpListener { use_tls: true, tls_certificate: certificate, ..HttpListener::default() };
+        let Err(error) = HttpService::new(engine.clone(), &options) else { panic!("it is served") };
+        let expected = "start_http_listener: tls_certificate and tls_private_key: expected both or neither";
+        assert_eq!(error.to_string(), expected);
         engine.drain(Duration::from_secs(10)).await;
     });
 }

@@ -8,6 +8,7 @@
 //! One line in an `options!` list is the whole truth of an option: name, type, default, bound and documentation
 //! ([`options_of`] gives it to the manual).
 
+mod amqp;
 mod aws_signing;
 mod catalog;
 mod choices;
@@ -26,6 +27,7 @@ mod host_port;
 mod http_client;
 mod http_listener;
 mod jsonl;
+mod kafka;
 mod key_source;
 mod limit;
 mod listener;
@@ -35,6 +37,7 @@ mod memoize;
 mod memory_limits;
 mod min_free;
 mod mx_list;
+mod nats_client;
 mod non_delivery_report;
 mod options;
 mod parse;
@@ -54,6 +57,7 @@ mod throttle;
 mod tls_names;
 mod zone;
 
+pub use amqp::{AmqpConnection, AmqpMessage, AmqpPublish, NumberOrText, TextOrSource};
 pub use aws_signing::{AwsRequestSigning, AwsSigning};
 pub use catalog::{CONSTRUCTORS, option_names, options_of};
 pub use choices::{
@@ -76,6 +80,7 @@ pub use host_port::HostPort;
 pub use http_client::HttpClientOptions;
 pub use http_listener::HttpListener;
 pub use jsonl::{JsonlConsumerOptions, JsonlMultiTailerOptions, JsonlTailerOptions, JsonlWriterOptions};
+pub use kafka::KafkaRecord;
 pub use key_source::KeySource;
 pub use limit::LimitSpec;
 pub use listener::{EsmtpListener, ListenerOverlay, ListenerParams, TraceHeaders};
@@ -85,6 +90,7 @@ pub use memoize::{CounterSeriesOptions, MemoizeOptions};
 pub use memory_limits::MemoryLimits;
 pub use min_free::MinFree;
 pub use mx_list::MxListEntry;
+pub use nats_client::{BrokerServers, NatsAuth, NatsMessage, NatsOptions};
 pub use non_delivery_report::{NonDeliveryReport, ReportingMta};
 pub use options::{OptionInfo, Options};
 pub use parse::{ConfigError, parse};

@@ -114,6 +114,14 @@ fn check_local_logs(logs: &LocalLogs) -> Result<(), String> {
         let level = logs.compression_level;
         return Err(format!("invalid compression_level {level}: expected an integer from 0 to {ZSTD_LEVEL_MAX}"));
     }
+    for (kind, entry) in &logs.per_record {
+        if let Some(suffix) = entry.suffix.as_deref().filter(|suffix| suffix.contains('/')) {
+            let kind = kind.as_str();
+            return Err(format!(
+                "per_record.{kind}: invalid suffix {suffix:?}: expected the end of a file's name, without `/`"
+            ));
+        }
+    }
     Ok(())
 }
 

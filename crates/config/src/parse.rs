@@ -70,12 +70,19 @@ fn masked(value: &Value, depth: usize) -> Value {
                 .collect(),
         ),
         Value::Array(list) => Value::Array(list.iter().map(|inner| masked(inner, depth + 1)).collect()),
+        Value::String(text) => Value::String(without_login(text)),
         scalar => scalar.clone(),
     }
 }
 
-/// Members of a key source that hold the secret itself.
-const SECRET_KEYS: [&str; 2] = ["key_data", "vault_token"];
+/// An address without who logs in there.
+fn without_login(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    rest.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, place)| format!("{scheme}://***@{place}"))
+}
+
+/// Members that hold a secret itself, or may.
+const SECRET_KEYS: [&str; 4] = ["key_data", "vault_token", "password", "token"];
 /// How much of the offending table an error shows (bytes).
 const JSON_SHOWN_BYTES_MAX: usize = 2048;
 
@@ -89,6 +96,8 @@ mod tests {
         let value = json!({"smtp_auth_plain_password": {"key_data": "hunter2"}, "list": ["x".repeat(4000)]});
         let text = shown(&value);
         assert!(!text.contains("hunter2"), "{text}");
+        let value = json!({"password": "hunter2", "servers": ["nats://me:hunter2@a.test:4222", "redis://a.test/"]});
+        assert_eq!(shown(&value), r#"{"password":"***","servers":["nats://***@a.test:4222","redis://a.test/"]}"#);
         assert!(text.contains("***"));
         assert!(text.len() <= JSON_SHOWN_BYTES_MAX + '…'.len_utf8());
     }

@@ -9,12 +9,14 @@
 use crate::egress::connection::Guarded;
 use crate::egress::lent::draft_for;
 use crate::engine::Engine;
-use crate::records::is_enabled;
+use crate::log_hooks::OF_HOOKS;
 use crate::requeue::ANSWER_MAX;
+use crate::selection::copy_meta;
 use crate::settle::{AttemptFacts, kind_of};
 use queue::settle::Settlement;
 use queue::{Entry, Queued};
 use record::RecordType;
+use telemetry::lines::is_enabled;
 
 impl Engine {
     /// Whether some hook wants to hear of records of that type.
@@ -68,6 +70,9 @@ impl Engine {
         if record.reception_protocol.as_deref() == Some(OF_HOOKS) {
             return;
         }
+        if let Some(resident) = queued.message.resident.as_deref() {
+            self.logs.iter().for_each(|log| copy_meta(&resident.meta, &log.options().meta, &mut record.meta));
+        }
         self.classify(&mut record);
         let id = queued.message.id;
         let record = match serde_json::to_value(&record) {
@@ -84,6 +89,3 @@ impl Engine {
         }
     }
 }
-
-/// Reception protocol of messages that hooks make of records.
-const OF_HOOKS: &str = "LogRecord";

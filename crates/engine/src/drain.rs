@@ -94,6 +94,9 @@ impl Engine {
             tracing::warn!("some deliveries did not end within {for_deliveries:?}; what they held stays in the spool");
             self.deliveries.abort().await;
         }
+        self.close_filters();
+        self.drain_hooks(begun + for_deliveries + (grace - for_sessions) / 2).await;
+        self.tell_of_the_end().await;
         self.spool_the_rest(begun + for_deliveries + (grace - for_sessions)).await;
         if let Err(error) = self.spool.close().await {
             tracing::error!("spool: {error}");
@@ -104,6 +107,16 @@ impl Engine {
             tracing::error!("closing logs: {error}");
         }
     }
+
+    /// Policy hears of the end, and has a moment.
+    async fn tell_of_the_end(&self) {
+        match tokio::time::timeout(LAST_WORDS, self.policy.shutdown_logging()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!("{error}"),
+            Err(_) => tracing::error!("shutdown_logging took longer than {LAST_WORDS:?}"),
+        }
+    }
+
     /// Writes what is in memory only, and waits for it until `end`.
     async fn spool_the_rest(&self, end: tokio::time::Instant) {
         let abandoned = self.take_abandoned();
@@ -121,6 +134,8 @@ impl Engine {
 
 /// The part of the grace that sessions and deliveries have; the rest is for what must be written.
 const SESSIONS_SHARE: f32 = 0.8;
+/// How long policy may take for `shutdown_logging`.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// For what is settled when a path's `system_shutdown_timeout` is over.
 const SETTLING: Duration = Duration::from_secs(1);
 /// Longest time a path can hold up the end.

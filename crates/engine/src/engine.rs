@@ -10,18 +10,24 @@ use crate::egress::common::InCommon;
 use crate::egress::connection::Held;
 use crate::egress::maildir::Maildirs;
 use crate::ingress::buffer::BufferPool;
+use crate::ingress::listener::Listening;
+use crate::injection::InjectionRate;
+use crate::log_filters::LogFilters;
+use crate::log_hooks::RecordHook;
 use crate::pressure::Pressure;
+use crate::program::Administration;
 use crate::recovery::RecoveryState;
 use crate::requeue::Questions;
 use crate::tasks::Tasks;
 use crate::xfer::Arrivals;
 use ::clock::Now;
+use arc_swap::ArcSwapOption;
 use bounce::Classifier;
-use config::LogDispositionHook;
+use config::{BounceClassifier, LogDispositionHook};
 use message::IdGenerator;
 use net::dns::MxCache;
 use net::tls::Connectors;
-use policy::{Event, Interest, Policy};
+use policy::{Event, Interests, Policy, Startup};
 use queue::{ConnKey, Effect, Order, QueueCore, QueueSettings};
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -50,6 +56,12 @@ pub struct EngineParts {
     pub logs: Vec<LogWriter>,
     /// Rules that class replies; without them every record says `Uncategorized`.
     pub classifier: Option<Classifier>,
+    /// Reads those rules again.
+    pub read_rules: RulesReader,
+    /// What policy asked to be started.
+    pub startup: Startup,
+    /// Who makes messages of records.
+    pub log_hooks: Vec<Arc<RecordHook>>,
     /// Whom policy hears what was logged by.
     pub disposition_hooks: Vec<LogDispositionHook>,
     /// Counters and gauges.
@@ -61,6 +73,9 @@ pub struct EngineParts {
     /// Everything else.
     pub settings: EngineSettings,
 }
+
+/// Reads the rules of a classifier; what is wrong with them.
+pub type RulesReader = fn(&BounceClassifier) -> Result<Classifier, String>;
 
 /// Facts about this process.
 #[derive(Clone, Debug)]
@@ -78,12 +93,19 @@ pub struct EngineSettings {
 /// What tasks of the engine share.
 pub struct Shared {
     pub(crate) policy: Arc<dyn Policy>,
-    pub(crate) interest: Interest,
+    pub(crate) interest: Interests,
     pub(crate) spool: SpoolHandle,
     pub(crate) mx: Arc<MxCache>,
     pub(crate) connectors: Connectors,
     pub(crate) logs: Vec<LogWriter>,
-    pub(crate) classifier: Option<Classifier>,
+    pub(crate) classifier: ArcSwapOption<Classifier>,
+    pub(crate) read_rules: RulesReader,
+    /// What policy asked to be started when the program began.
+    pub(crate) startup: Startup,
+    /// ESMTP listeners, whose options may change.
+    pub(crate) listening: Mutex<Vec<Listening>>,
+    pub(crate) log_filters: LogFilters,
+    pub(crate) log_hooks: Vec<Arc<RecordHook>>,
     pub(crate) disposition_hooks: Vec<LogDispositionHook>,
     pub(crate) metrics: Metrics,
     pub(crate) pressure: Pressure,
@@ -97,6 +119,8 @@ pub struct Shared {
     pub(crate) deliveries: Tasks,
     /// Appends of messages that are in memory only.
     pub(crate) spoolers: Tasks,
+    /// What works off records behind.
+    pub(crate) hook_tasks: Tasks,
     /// Who wakes a connection, what it holds, what it does.
     pub(crate) connections: Mutex<HashMap<ConnKey, Held>>,
     /// Where orders are kept; whoever has it may change them.
@@ -114,8 +138,14 @@ pub struct Shared {
     pub(crate) recovery: Mutex<RecoveryState>,
     /// Where the cluster's rates and limits are counted, if there is a cluster.
     pub(crate) cluster: OnceLock<Arc<Throttles>>,
+    /// Whom policy asks what operators ask over HTTP.
+    pub(crate) administration: OnceLock<Box<dyn Administration>>,
+    /// How fast recipients of requests are taken.
+    pub(crate) injection_rate: InjectionRate,
     /// The policy wants a new configuration epoch.
     pub(crate) epoch_is_wanted: AtomicBool,
+    /// Held by who begins a new configuration epoch.
+    pub(crate) reloading: Mutex<()>,
     ids: Mutex<IdGenerator>,
     queue: Mutex<QueueCore>,
     timer: Notify,
@@ -133,18 +163,22 @@ impl Engine {
         let mut queue = QueueCore::new(clock.mono(), QueueSettings { resident_bytes_max, seed });
         let (orders_file, orders) = parts.orders;
         queue.set_restoring(true);
-        if parts.policy.interest().has(Event::ThrottleInsertReadyQueue) {
-            queue.ask_before_ready();
-        }
+        let interest = parts.policy.interest();
+        queue.ask_before_ready(interest.has(Event::ThrottleInsertReadyQueue));
         orders.into_iter().for_each(|order| _ = queue.order(clock.now(), order));
         Engine(Arc::new(Shared {
-            interest: parts.policy.interest(),
+            interest: Interests::new(interest),
             policy: parts.policy,
             spool: parts.spool,
             mx: parts.mx,
             connectors: parts.connectors,
+            log_filters: LogFilters::of(&parts.logs),
             logs: parts.logs,
-            classifier: parts.classifier,
+            log_hooks: parts.log_hooks,
+            classifier: ArcSwapOption::new(parts.classifier.map(Arc::new)),
+            read_rules: parts.read_rules,
+            startup: parts.startup,
+            listening: Mutex::default(),
             disposition_hooks: parts.disposition_hooks,
             metrics: parts.metrics,
             pressure: parts.pressure,
@@ -156,6 +190,7 @@ impl Engine {
             sessions: Tasks::default(),
             deliveries: Tasks::default(),
             spoolers: Tasks::default(),
+            hook_tasks: Tasks::default(),
             connections: Mutex::default(),
             orders_file: Mutex::new(orders_file),
             broken_tls: Mutex::default(),
@@ -165,7 +200,10 @@ impl Engine {
             common: InCommon::default(),
             recovery: Mutex::new(RecoveryState::Pending),
             cluster: OnceLock::new(),
+            administration: OnceLock::new(),
+            injection_rate: InjectionRate::default(),
             epoch_is_wanted: AtomicBool::new(false),
+            reloading: Mutex::default(),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
             queue: Mutex::new(queue),
             timer: Notify::new(),
@@ -176,6 +214,8 @@ impl Engine {
     /// Starts the queue's clockwork, and the return of earlier runs' messages beside it. Does not wait for them.
     pub fn start(&self, recovering: Recovering) {
         self.serve_policy();
+        self.start_filters();
+        self.start_hooks();
         let engine = self.clone();
         self.sessions.spawn(async move { engine.tick().await });
         let engine = self.clone();
@@ -212,6 +252,16 @@ impl Engine {
     /// The metrics registry.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Who decides what the operator decides.
+    pub fn policy(&self) -> Arc<dyn Policy> {
+        self.policy.clone()
+    }
+
+    /// What this machine is called where nothing else is configured.
+    pub fn hostname(&self) -> &str {
+        &self.settings.hostname
     }
 
     /// True while new mail is taken.

@@ -6,6 +6,7 @@
 //! spool. Out: mail, log records, metrics. All decisions are made by the sans-IO crates; what
 //! is here awaits, locks for a moment, and carries out.
 
+mod backlog;
 mod clock;
 mod deferred;
 mod dispositions;
@@ -13,11 +14,15 @@ mod drain;
 mod egress;
 mod endings;
 mod engine;
+mod enumerated;
 mod epoch;
 mod ingress;
+mod injection;
 mod inspect;
 mod inspect_ready;
 mod load;
+mod log_filters;
+mod log_hooks;
 mod memory;
 mod orders;
 pub mod pressure;
@@ -29,6 +34,7 @@ mod reports;
 mod requeue;
 mod rewrite_status;
 mod scrape;
+mod selection;
 mod settle;
 mod tasks;
 mod xfer;
@@ -38,10 +44,13 @@ pub use crate::drain::Phase;
 pub use crate::egress::dispatcher::{DispatcherPhase, DispatcherView};
 pub use crate::egress::resolve::ResolvedPath;
 pub use crate::egress::service::protocol_of;
-pub use crate::engine::{Engine, EngineParts, EngineSettings};
+pub use crate::engine::{Engine, EngineParts, EngineSettings, RulesReader};
 pub use crate::ingress::listener::{EsmtpService, ServiceError};
+pub use crate::injection::{NotInjected, Requester};
 pub use crate::inspect::{Inspected, State};
 pub use crate::inspect_ready::{InspectedReady, NotEnded};
+pub use crate::log_hooks::RecordHook;
 pub use crate::orders::{Lasts, NewOrder, OrderError};
+pub use crate::program::{Administration, Asked};
 pub use crate::recovery::RecoveryState;
 pub use crate::xfer::{Arrival, Came, XferError};

@@ -1,10 +1,24 @@
 //! What policy may ask of the engine it serves in: epochs, identities, and to take messages of its own making.
 
 use crate::engine::{Engine, Shared};
+use crate::injection::Requester;
+use injection::Injection;
 use message::{Draft, MessageId};
-use policy::{Injected, Program};
+use policy::{Administered, AuthInfo, Injected, Program, Requested};
+use serde_json::Value as Json;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+/// The administrative API, for who is within the program: one that has no listener, and asks nobody who he is.
+pub trait Administration: Send + Sync {
+    /// Answers a request; in an error what is wrong with it.
+    fn answer(&self, engine: Engine, method: &'static str, path: &'static str, request: Json) -> Asked;
+}
+
+/// What it comes to.
+pub type Asked = Pin<Box<dyn Future<Output = Result<Json, String>> + Send>>;
 
 /// An engine, as its policy knows it: the policy does not keep it alive.
 struct Around(Weak<Shared>);
@@ -15,12 +29,15 @@ impl Engine {
         self.policy.serves_in(Box::new(Around(Arc::downgrade(&self.0))));
     }
 
+    /// From now on policy may ask the administrative API; the first counts.
+    pub fn set_administration(&self, administration: Box<dyn Administration>) {
+        let _: Result<(), _> = self.administration.set(administration);
+    }
+
     /// Takes responsibility for a message that policy made: the same limits as for any other, and the same way in.
     async fn inject(&self, mut draft: Draft, deferred: bool) -> Result<(), String> {
         let _room = self.pressure.room_or_reason(draft.size() as u64)?;
-        while self.logs_are_full() && self.is_serving() {
-            tokio::time::sleep(LOGS_PAUSE).await;
-        }
+        self.wait_for_logs().await;
         self.accept_own(draft, deferred).await.map_err(|refusal| refusal.reply.to_single_line())
     }
 }
@@ -45,7 +62,22 @@ impl Program for Around {
             engine.inject(draft, deferred).await
         })
     }
-}
 
-/// Pause before looking again whether the logs take more.
-const LOGS_PAUSE: Duration = Duration::from_millis(10);
+    fn inject_request(&self, injection: Injection, auth: AuthInfo) -> Requested<'_> {
+        let engine = self.0.upgrade().map(Engine);
+        Box::pin(async move {
+            let engine = engine.ok_or("the program ends")?;
+            let from = Requester { auth, ..Requester::default() };
+            engine.carry_out_request(injection, from).await.map_err(|error| error.to_string())
+        })
+    }
+
+    fn administer(&self, method: &'static str, path: &'static str, request: Json) -> Administered<'_> {
+        let engine = self.0.upgrade().map(Engine);
+        Box::pin(async move {
+            let engine = engine.ok_or("the program ends")?;
+            let administration = engine.administration.get().ok_or("this program has no administrative API")?;
+            administration.answer(engine.clone(), method, path, request).await
+        })
+    }
+}

@@ -1,15 +1,14 @@
 //! Log records made of what happened, and handed to every logger that wants them.
 
 use crate::engine::Engine;
-use config::{LocalLogs, PerRecord, RecordKey};
+use crate::selection::{Subject, select};
 use message::{Message, Meta, Resident};
 use policy::ConnMeta;
 use record::{EnhancedCode, LogRecord, PeerAddress, Recipients, RecordType, Response, Timestamp};
-use serde_json::{Map, Value};
 use smtp_server::{Rejection, Session};
 use smtp_wire::Reply;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use telemetry::lines::is_enabled;
 
 impl Engine {
     /// A record about some recipients of a message; the caller adds what it knows of the peer.
@@ -46,14 +45,25 @@ impl Engine {
     pub(crate) fn complete(&self, record: &mut LogRecord, meta: &Meta) {
         record.reception_protocol = text(meta, "reception_protocol");
         record.nodeid = self.node_id_text.clone();
-        for log in &self.logs {
-            copy_meta(meta, log.options(), &mut record.meta);
-        }
     }
 
-    /// True while a logger has all the records it may hold: new work waits.
+    /// True when nobody wants records.
+    pub(crate) fn logs_nothing(&self) -> bool {
+        self.logs.is_empty() && !self.offers_records()
+    }
+
+    /// True while a logger or a hook has all the records it may hold: new work waits.
     pub(crate) fn logs_are_full(&self) -> bool {
         self.logs.iter().any(telemetry::LogWriter::is_full)
+            || self.log_hooks.iter().any(|hook| hook.is_full())
+            || self.log_filters.are_full()
+    }
+
+    /// Waits while [`Engine::logs_are_full`].
+    pub(crate) async fn wait_for_logs(&self) {
+        while self.logs_are_full() && self.is_serving() {
+            tokio::time::sleep(LOGS_PAUSE).await;
+        }
     }
 
     /// True while no delivery is to be begun: its outcome could not be logged, noted in the spool, or told to policy.
@@ -61,19 +71,23 @@ impl Engine {
         self.logs_are_full() || self.pressure.delivery_is_held() || self.questions.are_many()
     }
 
-    /// Hands a record to every logger that has its type enabled, with its class.
-    pub(crate) fn log(&self, mut record: LogRecord) {
+    /// Hands a record to every logger and hook that has its type enabled, with its class and what each keeps of its subject.
+    pub(crate) fn log(&self, mut record: LogRecord, subject: Subject<'_>) {
         self.classify(&mut record);
         for log in &self.logs {
-            if is_enabled(&log.options().per_record, record.kind) {
-                log.log(&record);
+            let options = log.options();
+            if is_enabled(&options.per_record, record.kind) {
+                select(&options.meta, &options.headers, subject, &mut record);
+                self.log_if_passed(log, &record, subject);
             }
         }
+        self.offer_to_hooks(record, subject);
     }
 
     /// Classes what the peer, or this server in its place, answered.
     pub(crate) fn classify(&self, record: &mut LogRecord) {
-        let Some(classifier) = self.classifier.as_ref().filter(|_| record.kind.is_classified()) else { return };
+        let classifier = self.classifier.load();
+        let Some(classifier) = classifier.as_ref().filter(|_| record.kind.is_classified()) else { return };
         let started = std::time::Instant::now();
         let class = classifier.classify(&record.response.to_single_line()).to_owned();
         self.metrics.bounce_classify_latency.observe(started.elapsed().as_secs_f64());
@@ -83,7 +97,7 @@ impl Engine {
     /// A reply of 4xx or 5xx to an SMTP client.
     pub(crate) fn log_rejection(&self, rejection: &Rejection, session: &Session, conn: &ConnMeta) {
         self.metrics.smtp_server_rejections.with_label_values(&["total"]).inc();
-        if self.logs.is_empty() {
+        if self.logs_nothing() {
             return;
         }
         let now = Timestamp::from_unix_micros(self.clock.now().wall.unix_micros());
@@ -97,13 +111,12 @@ impl Engine {
         let name = session.hello().unwrap_or_default().to_owned();
         record.peer_address = Some(PeerAddress { name, addr: session.peer().to_string(), is_secure: false });
         record.nodeid = self.node_id_text.clone();
-        let meta = conn.snapshot();
-        for log in &self.logs {
-            copy_meta(&meta, log.options(), &mut record.meta);
-        }
-        self.log(record);
+        self.log(record, Subject { meta: &conn.snapshot(), head: &[], message: None });
     }
 }
+
+/// Pause before looking again whether the logs take more.
+const LOGS_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// The client a message came from, as its metadata remembers it.
 pub(crate) fn reception_peer(meta: &Meta) -> Option<PeerAddress> {
@@ -123,29 +136,4 @@ fn text(meta: &Meta, name: &str) -> Option<Cow<'static, str>> {
         "ESMTP" => Some(Cow::Borrowed("ESMTP")),
         other => Some(Cow::Owned(other.to_owned())),
     }
-}
-
-/// Copies the metadata a logger asked for: exact names, or a prefix before a trailing `*`.
-fn copy_meta(meta: &Meta, options: &LocalLogs, out: &mut Map<String, Value>) {
-    for wanted in &options.meta {
-        match wanted.strip_suffix('*') {
-            Some(prefix) => {
-                let matching = meta.iter().filter(|(name, value)| name.starts_with(prefix) && !value.is_null());
-                out.extend(matching.map(|(name, value)| (name.clone(), value.clone())));
-            }
-            None => out.extend(meta.get(wanted).map(|value| (wanted.clone(), value.clone()))),
-        }
-    }
-}
-
-/// Whether entries of `per_record` want records of that type.
-pub(crate) fn is_enabled(entries: &BTreeMap<RecordKey, PerRecord>, kind: RecordType) -> bool {
-    if entries.is_empty() {
-        return true;
-    }
-    RecordKey::ALL
-        .iter()
-        .find(|key| key.as_str() == kind.as_str())
-        .and_then(|key| config::per_record(entries, *key))
-        .is_none_or(|entry| entry.enable)
 }

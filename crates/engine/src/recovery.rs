@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use message::Message;
+use policy::Event;
 use queue::schedule::read_label;
 use queue::xfer;
 use spool::{Mark, RecoveredMessage};
@@ -30,7 +31,11 @@ impl Engine {
         while let Some(chunk) = self.stop.unless_requested(recovering.next()).await.flatten() {
             let mut chunk = chunk.into_iter().peekable();
             while chunk.peek().is_some() {
-                restored += self.restore(chunk.by_ref().take(PORTION_MESSAGES));
+                let portion = chunk.by_ref().take(PORTION_MESSAGES);
+                restored += match self.interest.has(Event::SpoolMessageEnumerated) {
+                    true => self.restore_shown(portion.collect()).await,
+                    false => self.restore(portion),
+                };
                 tokio::task::yield_now().await;
             }
         }
@@ -62,6 +67,23 @@ impl Engine {
     /// True while messages of earlier runs are still on their way to their queues.
     pub fn is_recovering(&self) -> bool {
         self.recovery_state() == RecoveryState::Pending
+    }
+
+    /// Admits one portion, each message when policy has seen it; how many were. A drain leaves the rest to the next start.
+    async fn restore_shown(&self, portion: Vec<RecoveredMessage>) -> usize {
+        // What is not shown need not wait for what is.
+        let is_shown = |found: &RecoveredMessage| !found.queue.is_empty() && xfer::arrival_of(&found.queue).is_none();
+        let (shown, others): (Vec<_>, Vec<_>) = portion.into_iter().partition(is_shown);
+        let mut count = self.restore(others.into_iter());
+        for found in shown {
+            let (label, mut message) = message_of(found);
+            let Some(shown) = self.stop.unless_requested(self.show_found(&mut message, label)).await else { break };
+            if let Some(label) = shown {
+                self.with_queue(|queue, now| queue.admit_to(now, read_label(&label), message));
+                count += 1;
+            }
+        }
+        count
     }
 
     /// Admits one portion; how many were.

@@ -196,7 +196,7 @@ impl Engine {
 }
 
 /// Gives a message what policy made of its copy.
-fn take_changes(message: &mut Message, mut draft: Draft) -> Result<(), String> {
+pub(crate) fn take_changes(message: &mut Message, mut draft: Draft) -> Result<(), String> {
     let pending: Vec<usize> = message.pending().map(usize::from).collect();
     let resident = message.resident.as_deref_mut().ok_or("it is not in memory")?;
     if draft.envelope.recipients != resident.envelope.part(&pending).recipients {

@@ -9,14 +9,13 @@ use crate::engine::Engine;
 use crate::records::response;
 use crate::requeue::ANSWER_MAX;
 use crate::settle::AttemptFacts;
-use policy::Event;
 use queue::{Outcome, QueueName, Queued, Verdict};
 use smtp_wire::Reply;
 use spool::Mark;
 
 impl Engine {
-    /// Ends one attempt of a message, once policy has said what refusals mean; `refused` are the recipients that the server
-    /// refused, in the words of their outcomes.
+    /// Ends one attempt of a message, once policy has said what it means that the server refused these recipients; none where
+    /// policy has no say.
     pub(crate) fn judge_attempt(
         &self,
         queued: Queued,
@@ -24,7 +23,7 @@ impl Engine {
         refused: Vec<u16>,
         facts: &AttemptFacts,
     ) {
-        if !self.interest.has(Event::RewriteDeliveryStatus) || refused.is_empty() {
+        if refused.is_empty() {
             return self.settle_attempt(queued, outcomes, facts);
         }
         self.mark_delivered(&queued, &outcomes);

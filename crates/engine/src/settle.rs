@@ -7,6 +7,7 @@
 
 use crate::engine::Engine;
 use crate::records;
+use crate::selection::Subject;
 use clock::WallTime;
 use config::QueueConfig;
 use message::Message;
@@ -210,10 +211,11 @@ impl Engine {
 
     pub(crate) fn log_entry(&self, queued: &Queued, queue: &str, entry: &Entry, facts: &AttemptFacts) {
         count(entry, facts);
-        if !self.logs.is_empty()
+        if !self.logs_nothing()
             && let Some(record) = self.entry_record(queued, queue, entry, facts)
+            && let Some(resident) = queued.message.resident.as_deref()
         {
-            self.log(record);
+            self.log(record, Subject::of(&queued.message, resident));
         }
     }
 

@@ -140,9 +140,9 @@ where
     })
 }
 
-/// An error of our own gets the name of the function in front, unless it says it already; what a script raised inside stays
-/// what it is.
-fn within(name: &str, error: mlua::Error) -> mlua::Error {
+/// An error of our own gets the name of the function or method in front, unless it says it already; what a script raised
+/// inside stays what it is.
+pub(crate) fn within(name: &str, error: mlua::Error) -> mlua::Error {
     match error {
         mlua::Error::RuntimeError(text) if !text.starts_with(name) => {
             mlua::Error::RuntimeError(format!("{name}: {text}"))

@@ -2,14 +2,16 @@
 //!
 //! One of it a policy; states hold it behind one pointer. Everything in it is bounded.
 
+use crate::globals::Spoken;
 use crate::memos::Memos;
+use crate::modules::amqp::AmqpPools;
 use crate::modules::redis::RedisClients;
+use crate::modules::shaping::RemoteFiles;
 use crate::mpsc::Channels;
 use crate::series::SeriesByName;
 use config::HttpClientOptions;
 use net::tls::{Connectors, TlsError};
-use std::io;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use tokio::runtime::{Builder, Runtime};
 use web::{Client, WebError};
 
@@ -24,32 +26,34 @@ pub(crate) struct Commons {
     pub channels: Channels,
     /// Of `require 'redis'`.
     pub redis: RedisClients,
+    /// Of `kumo.amqp.basic_publish`.
+    pub amqp: AmqpPools,
     /// Of `kumo.http` and whatever else asks over HTTP.
     pub web: Web,
+    /// Shaping files of other servers.
+    pub shaping_files: RemoteFiles,
+    /// Globals that handlers wrote.
+    pub globals: Spoken,
     /// Where the top level and `init` wait.
     pub early: Early,
 }
 
 /// A runtime for what is waited for before the program serves. It stays, since connections that were made in it live by it.
 #[derive(Default)]
-pub(crate) struct Early(OnceLock<Runtime>, Mutex<()>);
+pub(crate) struct Early(OnceLock<Result<Runtime, String>>);
 
 impl Early {
     /// The one there is, made when it is first needed.
-    pub fn runtime(&self) -> io::Result<&Runtime> {
-        let _one_makes_it = self.1.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(runtime) = self.0.get() {
-            return Ok(runtime);
-        }
-        let made = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        Ok(self.0.get_or_init(|| made))
+    pub fn runtime(&self) -> Result<&Runtime, String> {
+        let make = || Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(|e| e.to_string());
+        self.0.get_or_init(make).as_ref().map_err(String::clone)
     }
 }
 
 impl Drop for Early {
     fn drop(&mut self) {
         // Whoever drops it may be a task itself, which must not wait for others to end.
-        self.0.take().into_iter().for_each(Runtime::shutdown_background);
+        self.0.take().into_iter().flatten().for_each(Runtime::shutdown_background);
     }
 }
 
@@ -57,7 +61,8 @@ impl Drop for Early {
 #[derive(Default)]
 pub(crate) struct Web {
     connectors: OnceLock<Connectors>,
-    client: OnceLock<Client>,
+    secrets: OnceLock<Client>,
+    files: OnceLock<Client>,
 }
 
 impl Web {
@@ -71,11 +76,24 @@ impl Web {
     }
 
     /// A client for secrets, which go to nobody but who is asked.
-    pub fn client(&self) -> Result<Client, WebError> {
-        if let Some(client) = self.client.get() {
+    pub fn secrets(&self) -> Result<Client, WebError> {
+        self.client(&self.secrets, Client::on_one_host)
+    }
+
+    /// A client for files, which may have moved to another host.
+    pub fn files(&self) -> Result<Client, WebError> {
+        self.client(&self.files, Client::new)
+    }
+
+    fn client(
+        &self,
+        kept: &OnceLock<Client>,
+        make: impl FnOnce(&HttpClientOptions, &Connectors) -> Result<Client, WebError>,
+    ) -> Result<Client, WebError> {
+        if let Some(client) = kept.get() {
             return Ok(client.clone());
         }
-        let made = Client::on_one_host(&HttpClientOptions::default(), self.connectors()?)?;
-        Ok(self.client.get_or_init(|| made).clone())
+        let made = make(&HttpClientOptions::default(), self.connectors()?)?;
+        Ok(kept.get_or_init(|| made).clone())
     }
 }

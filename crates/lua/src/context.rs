@@ -6,6 +6,7 @@
 use crate::commons::Commons;
 use crate::disposition::DISPOSITION;
 use crate::error::LoadError;
+use crate::globals::notice_new;
 use crate::guard;
 use crate::lua_policy::Shared;
 use crate::names::Names;
@@ -24,6 +25,8 @@ use throttle::Throttles;
 
 /// A policy file, read at start and when a configuration epoch begins; states are loaded from the same bytes until then.
 pub(crate) struct Source {
+    /// Whose policy it is.
+    pub daemon: Daemon,
     pub path: PathBuf,
     pub text: Vec<u8>,
     pub run_time_max: Duration,
@@ -33,6 +36,15 @@ pub(crate) struct Source {
     pub memory: MemoryLimits,
     /// The program that the policy serves in.
     pub program: Arc<Surroundings>,
+}
+
+/// The program that a policy is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Daemon {
+    /// The mail server.
+    Kumod,
+    /// The traffic shaping daemon.
+    Tsa,
 }
 
 /// The program, from the moment on at which it serves.
@@ -91,6 +103,8 @@ pub(crate) struct Host {
     pub memory: MemoryLimits,
     /// What the script says of DNS.
     pub dns: DnsSettings,
+    /// Whose changes begin a configuration epoch, where the script says so.
+    pub globs: Option<Vec<String>>,
     /// Octets of messages made since the last collection.
     pub made_octets: usize,
     /// True once the script called `kumo.validation_failed`.
@@ -120,6 +134,7 @@ impl Host {
             memory_found: source.memory,
             memory: MemoryLimits::default(),
             dns: DnsSettings::default(),
+            globs: None,
             made_octets: 0,
             is_invalid: false,
             next,
@@ -148,6 +163,7 @@ impl Context {
         }
         let chunk = lua.load(&source.text[..]).set_name(format!("@{}", source.path.display()));
         chunk.set_mode(mlua::chunk::ChunkMode::Text).exec()?;
+        notice_new(&lua, &globals)?;
         let mut handlers = Vec::with_capacity(Event::ALL.len());
         for event in Event::ALL {
             let functions = registered(&lua, event.name());
@@ -203,6 +219,7 @@ impl Context {
         let fail = |e: mlua::Error| LoadError::script(&source.path, &e);
         self.with_host(|host| host.startup = Some(Startup::default()));
         let events: &[&'static str] = match purpose {
+            _ if source.daemon == Daemon::Tsa => &["pre_init", "tsa_init"],
             Purpose::Serve => &["pre_init", "init"],
             Purpose::Validate => &["pre_init", "init", "validate_config"],
         };
@@ -217,8 +234,10 @@ impl Context {
         if self.with_host(|host| host.is_invalid) == Some(true) {
             return Err(LoadError::Invalid { path: source.path.clone() });
         }
-        let complete =
-            |host: &mut Host| host.startup.take().map(|s| Startup { memory: host.memory, dns: host.dns.clone(), ..s });
+        let complete = |host: &mut Host| {
+            let (memory, dns, config_monitor_globs) = (host.memory, host.dns.clone(), host.globs.clone());
+            host.startup.take().map(|startup| Startup { memory, dns, config_monitor_globs, ..startup })
+        };
         let startup = self.with_host(complete);
         Ok(startup.flatten().unwrap_or_default())
     }
@@ -234,6 +253,17 @@ impl Context {
         let events = startup.log_disposition_hooks.iter().map(|hook| format!("{DISPOSITION}{}", hook.name));
         let unheard = events.filter(|event| registered(&self.lua, event).is_empty());
         let tasks = startup.tasks.iter().filter(|task| registered(&self.lua, &task.event_name).is_empty());
+        if !startup.log_hooks.is_empty() && self.handlers(Event::ShouldEnqueueLogRecord).is_empty() {
+            let event = Event::ShouldEnqueueLogRecord.name();
+            lines.push(format!("kumo.configure_log_hook: no handler of {event}, so nothing comes of it"));
+        }
+        let filters = startup.local_logs.iter().filter_map(|logs| logs.filter_event.as_ref());
+        let unfiltered = filters.filter(|event| registered(&self.lua, event).is_empty());
+        lines.extend(unfiltered.map(|event| {
+            format!(
+                "kumo.configure_local_logs: no handler of the filter_event {event}, so nothing about messages is logged"
+            )
+        }));
         lines.extend(tasks.map(|task| format!("kumo.spawn_task: no handler of {}", task.event_name)));
         lines.extend(unheard.map(|event| format!("kumo.configure_log_disposition_hook: no handler of {event}")));
         lines

@@ -30,11 +30,13 @@ pub enum LoadError {
         /// Which file.
         path: PathBuf,
     },
-    /// A policy that is read again handles other events than at start, where that is settled.
-    #[error("policy {}: it handles other events than at the start: that takes a restart", path.display())]
-    OtherEvents {
+    /// A policy that was read again cannot take the place of the one that serves.
+    #[error("policy {}: {why}", path.display())]
+    Refused {
         /// Which file.
         path: PathBuf,
+        /// What is in the way.
+        why: String,
     },
 }
 

@@ -92,6 +92,26 @@ pub const EVENTS: &[Event] = &[
         "Each message of a transaction: the place to set metadata and to sign. A rejection rejects all of the transaction.",
         Test("testing/e2e/tests/policy.rs::a_rejection_has_the_code_and_text_policy_gave"),
     ),
+    single(
+        "http_server_validate_auth_basic",
+        "(user, password or nil) -> boolean or AuthInfo",
+        "A client of an HTTP listener sends a user's name and password. What is answered holds for a minute; without a handler they \
+         are wrong.",
+        Test("testing/e2e/tests/injection.rs::who_may_inject_is_for_policy_to_say"),
+    ),
+    single(
+        "http_server_validate_auth_bearer",
+        "(token) -> boolean or AuthInfo",
+        "The same for a bearer token.",
+        Test("testing/e2e/tests/injection.rs::who_may_inject_is_for_policy_to_say"),
+    ),
+    single(
+        "http_message_generated",
+        "(msg, auth_info)",
+        "Each message of a request to `/api/inject/v1` or to `kumo.api.inject`: the place to set metadata and to sign. An error fails \
+         its recipient, and no other.",
+        Test("testing/e2e/tests/injection.rs::a_request_becomes_a_message_for_each_recipient"),
+    ),
     multiple(
         "get_queue_config",
         "(domain, tenant, campaign, routing_domain) -> QueueConfig",
@@ -148,6 +168,40 @@ pub const EVENTS: &[Event] = &[
         "A server refused a message or a recipient; the status that is returned takes the place of its own, and is said in the \
          log. `response` is the reply in one line; `routing_domain` is the domain where there is none.",
         Test("testing/e2e/tests/rewritten_status.rs::policy_decides_what_a_refusal_means"),
+    ),
+    multiple(
+        "should_enqueue_log_record",
+        "(msg, hook_name) -> boolean",
+        "A record was logged, and is to become a message for a hook of `kumo.configure_log_hook`: `msg` has the record as its content \
+         and in `log_record` of its metadata. `true` sends it on its way, usually once its metadata `queue` is set; `false` drops it, \
+         and so does no answer. Records about such messages are not offered.",
+        Test("testing/e2e/tests/log_hooks.rs::records_become_messages"),
+    ),
+    single(
+        "spool_message_enumerated",
+        "(msg)",
+        "The program started, and a message of before is about to go back to its queue. Metadata, content and `set_due` count; \
+         recipients stay. An error is logged, and the message goes back as it was.",
+        Test("testing/e2e/tests/enumerated.rs::policy_sees_the_messages_of_earlier_runs"),
+    ),
+    single(
+        "shutdown_logging",
+        "()",
+        "The program ends: all that was in hand is done, and loggers are about to be closed. An error is logged.",
+        Test("testing/e2e/tests/log_hooks.rs::a_stop_loses_no_record"),
+    ),
+    single(
+        "tsa_init",
+        "()",
+        "Once, at the start of `tsa-daemon`: its listener is set up here.",
+        Test("testing/e2e/tests/tsa.rs::what_servers_answer_shapes_what_nodes_do"),
+    ),
+    single(
+        "tsa_load_shaping_data",
+        "() -> Shaping",
+        "The rules `tsa-daemon` goes by: the result of `kumo.shaping.load`. It is asked at the start and every 30 s; an error is \
+         logged, and what was loaded before stays.",
+        Test("testing/e2e/tests/tsa.rs::what_servers_answer_shapes_what_nodes_do"),
     ),
     multiple(
         "deliver_by_missed",

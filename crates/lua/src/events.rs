@@ -9,25 +9,30 @@ use crate::lua_policy::{LuaPolicy, unexpected};
 use crate::types::address::LuaAddress;
 use crate::types::config_object::ConfigObject;
 use crate::types::conn_meta::LuaConnMeta;
+use crate::types::shaping::LuaShaping;
 use crate::types::time_delta::LuaTimeDelta;
 use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, QueueConfig};
 use message::Draft;
 use mlua::{FromLua, Lua, Value};
 use policy::{
-    Answer, AuthIdentity, ConnMeta, Courier, Event, Interest, Policy, PolicyError, Program, QueueParts, Requeue,
+    Answer, AuthIdentity, AuthInfo, Check, ConnMeta, Courier, Event, Interest, Policy, PolicyError, Program,
+    QueueParts, Requeue,
 };
 use serde_json::Value as Json;
+use shaping::Shaping;
 use smtp_wire::{Mailbox, ReversePath};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 impl Policy for LuaPolicy {
     fn interest(&self) -> Interest {
-        self.interest
+        self.interest.now()
     }
 
-    fn reload(&self) -> Result<(), PolicyError> {
-        self.read_again().map_err(|error| PolicyError::Script { event: "bump_config_epoch", text: error.to_string() })
+    fn reload(&self, check: &mut Check<'_>) -> Result<(), PolicyError> {
+        self.read_again(check)
+            .map_err(|error| PolicyError::Script { event: "bump_config_epoch", text: error.to_string() })
     }
 
     fn serves_in(&self, program: Box<dyn Program>) {
@@ -143,8 +148,62 @@ impl Policy for LuaPolicy {
         Box::pin(async move { self.lend(Event::DeliverByMissed, draft, |_| Ok(())).await.map(|_| ()) })
     }
 
+    fn should_enqueue_log_record(&self, draft: Draft, hook: String) -> Answer<'_, Option<Draft>> {
+        if !self.interest.has(Event::ShouldEnqueueLogRecord) {
+            return done(Ok(None));
+        }
+        Box::pin(async move {
+            let wants = |_: &Lua, value: Value| is_wanted(&value);
+            let (draft, wanted) = self.lend_for(Event::ShouldEnqueueLogRecord, draft, |_| Ok(hook), wants).await?;
+            Ok(wanted.then_some(draft))
+        })
+    }
+
+    fn filter_log_record(&self, event: String, draft: Draft) -> Answer<'_, bool> {
+        Box::pin(self.pass_record(event, draft))
+    }
+
+    fn http_message_generated(&self, draft: Draft, auth: AuthInfo) -> Answer<'_, Draft> {
+        Box::pin(self.lend(Event::HttpMessageGenerated, draft, move |lua| auth_table(lua, &auth)))
+    }
+
+    fn http_server_validate_auth_basic(&self, user: String, password: Option<String>) -> Answer<'_, Option<AuthInfo>> {
+        let event = Event::ValidateAuthBasic;
+        if !self.interest.has(event) {
+            return done(Ok(None));
+        }
+        let valid = AuthInfo::by_password(&user);
+        let read = move |lua: &Lua, value: Value| validity(lua, event, &value, valid);
+        Box::pin(self.call(event, |_| Ok((user, password)), read))
+    }
+
+    fn http_server_validate_auth_bearer(&self, token: String) -> Answer<'_, Option<AuthInfo>> {
+        let event = Event::ValidateAuthBearer;
+        if !self.interest.has(event) {
+            return done(Ok(None));
+        }
+        let read = move |lua: &Lua, value: Value| validity(lua, event, &value, AuthInfo::by_token());
+        Box::pin(self.call(event, |_| Ok(token), read))
+    }
+
+    fn spool_message_enumerated(&self, draft: Draft) -> Answer<'_, Draft> {
+        Box::pin(self.lend(Event::SpoolMessageEnumerated, draft, |_| Ok(())))
+    }
+
+    fn shutdown_logging(&self) -> Answer<'_, ()> {
+        Box::pin(self.notify(Event::ShutdownLogging, ()))
+    }
+
     fn log_disposition(&self, hook: &str, draft: Draft, record: Json) -> Answer<'_, ()> {
         Box::pin(self.tell_disposition(format!("{DISPOSITION}{hook}"), draft, record))
+    }
+
+    fn tsa_load_shaping_data(&self) -> Answer<'_, Arc<Shaping>> {
+        if !self.interest.has(Event::TsaLoadShapingData) {
+            let text = "event tsa_load_shaping_data has not been registered".to_owned();
+            return done(Err(PolicyError::Script { event: Event::TsaLoadShapingData.name(), text }));
+        }
+        Box::pin(self.call(Event::TsaLoadShapingData, |_| Ok(()), shaping_result))
     }
 
     fn construct_courier(&self, constructor: String, parts: QueueParts) -> Answer<'_, Box<dyn Courier>> {
@@ -196,6 +255,23 @@ fn status_result(_: &Lua, value: Value) -> mlua::Result<Option<u16>> {
     }
 }
 
+/// The result of `kumo.shaping.load`.
+fn shaping_result(_: &Lua, value: Value) -> mlua::Result<Arc<Shaping>> {
+    match value.as_userdata().and_then(|data| data.borrow::<LuaShaping>().ok()) {
+        Some(loaded) => Ok(loaded.0.clone()),
+        None => Err(unexpected(Event::TsaLoadShapingData, &value, "the result of kumo.shaping.load")),
+    }
+}
+
+/// Whether a record is to become a message; nil is no.
+fn is_wanted(value: &Value) -> mlua::Result<bool> {
+    match value {
+        Value::Boolean(wanted) => Ok(*wanted),
+        Value::Nil => Ok(false),
+        other => Err(unexpected(Event::ShouldEnqueueLogRecord, other, "a boolean or nil")),
+    }
+}
+
 fn ehlo_result(lua: &Lua, value: Value) -> mlua::Result<Option<Vec<String>>> {
     let expected = "a list of strings or nil";
     match &value {
@@ -204,6 +280,25 @@ fn ehlo_result(lua: &Lua, value: Value) -> mlua::Result<Option<Vec<String>>> {
             Vec::from_lua(value.clone(), lua).map(Some).map_err(|_| unexpected(Event::Ehlo, &value, expected))
         }
         other => Err(unexpected(Event::Ehlo, other, expected)),
+    }
+}
+
+/// Who somebody is, as scripts see it.
+fn auth_table(lua: &Lua, auth: &AuthInfo) -> mlua::Result<Value> {
+    let json = serde_json::to_value(auth).map_err(mlua::Error::external)?;
+    convert::to_lua(lua, &json)
+}
+
+/// `true`, `false` or an AuthInfo table of who it is; what is not said is wrong.
+fn validity(lua: &Lua, event: Event, value: &Value, valid: AuthInfo) -> mlua::Result<Option<AuthInfo>> {
+    match value {
+        Value::Boolean(is_valid) => Ok(is_valid.then_some(valid)),
+        Value::Nil => Ok(None),
+        Value::Table(_) => {
+            let json = convert::to_json(lua, value)?;
+            config::parse("AuthInfo", json).map(Some).map_err(|error| mlua::Error::runtime(error.to_string()))
+        }
+        other => Err(unexpected(event, other, "a boolean or AuthInfo")),
     }
 }
 

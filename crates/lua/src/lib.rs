@@ -25,6 +25,7 @@ pub mod event_names;
 mod events;
 mod extras;
 mod files;
+mod globals;
 mod guard;
 mod lua_policy;
 pub mod manual;
@@ -47,6 +48,7 @@ mod waiting;
 pub use error::LoadError;
 pub use lua_policy::LuaPolicy;
 pub use modules::available_parallelism;
+pub use modules::fs::monitored;
 pub use names::{Names, Resolvers};
 
 #[cfg(doc)]

@@ -7,7 +7,7 @@
 //! a policy that refuses most of its recipients must not load itself anew for each.
 
 use crate::commons::Commons;
-use crate::context::{Context, Purpose, Source, Surroundings};
+use crate::context::{Context, Daemon, Purpose, Source, Surroundings};
 use crate::courier::COURIER_STATES_MAX;
 use crate::error::{LoadError, to_policy_error};
 use crate::guard::RUN_TIME_MAX;
@@ -20,7 +20,7 @@ use crate::waiting::Waits;
 use config::MemoryLimits;
 use message::Draft;
 use mlua::{AnyUserData, Function, IntoLuaMulti, Lua, Value};
-use policy::{Event, Interest, PolicyError, Program, Startup};
+use policy::{Check, Event, Interests, PolicyError, Program, Startup};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub struct LuaPolicy {
     pub(crate) pool: Arc<Pool>,
     /// Who may hold a state for a session.
     pub(crate) courier_states: Arc<Semaphore>,
-    pub(crate) interest: Interest,
+    pub(crate) interest: Interests,
 }
 
 /// What all states of a policy have in common.
@@ -64,7 +64,15 @@ impl LuaPolicy {
     /// # Errors
     /// As [`LuaPolicy::load`].
     pub fn load_on(path: &Path, memory: MemoryLimits) -> Result<(LuaPolicy, Startup), LoadError> {
-        LuaPolicy::load_for(path, Purpose::Serve, RUN_TIME_MAX, memory)
+        LuaPolicy::load_for(path, Daemon::Kumod, Purpose::Serve, RUN_TIME_MAX, memory)
+    }
+
+    /// As [`LuaPolicy::load_on`], for the traffic shaping daemon: `tsa_init` in place of `init`, and the module `tsa`.
+    ///
+    /// # Errors
+    /// As [`LuaPolicy::load`].
+    pub fn load_tsa(path: &Path, memory: MemoryLimits) -> Result<(LuaPolicy, Startup), LoadError> {
+        LuaPolicy::load_for(path, Daemon::Tsa, Purpose::Serve, RUN_TIME_MAX, memory)
     }
 
     /// As [`LuaPolicy::load`], with another limit than 60 s for how long a handler may run.
@@ -72,7 +80,7 @@ impl LuaPolicy {
     /// # Errors
     /// As [`LuaPolicy::load`].
     pub fn load_with_run_time_max(path: &Path, run_time_max: Duration) -> Result<(LuaPolicy, Startup), LoadError> {
-        LuaPolicy::load_for(path, Purpose::Serve, run_time_max, MemoryLimits::default())
+        LuaPolicy::load_for(path, Daemon::Kumod, Purpose::Serve, run_time_max, MemoryLimits::default())
     }
 
     /// Runs a policy file to see whether it is sound: `pre_init`, `init` and the
@@ -83,18 +91,22 @@ impl LuaPolicy {
     /// As [`LuaPolicy::load`]; [`LoadError::Invalid`] when a handler called
     /// `kumo.validation_failed`.
     pub fn validate(path: &Path) -> Result<Startup, LoadError> {
-        LuaPolicy::load_for(path, Purpose::Validate, RUN_TIME_MAX, MemoryLimits::default()).map(|(_, startup)| startup)
+        let (daemon, memory) = (Daemon::Kumod, MemoryLimits::default());
+        let loaded = LuaPolicy::load_for(path, daemon, Purpose::Validate, RUN_TIME_MAX, memory);
+        loaded.map(|(_, startup)| startup)
     }
 
     fn load_for(
         path: &Path,
+        daemon: Daemon,
         purpose: Purpose,
         run_time_max: Duration,
         memory: MemoryLimits,
     ) -> Result<(LuaPolicy, Startup), LoadError> {
         let text = std::fs::read(path).map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
         let program = Arc::new(Surroundings::default());
-        let source = Source { path: path.to_owned(), text, run_time_max, epoch: 0, memory, program: program.clone() };
+        let path = path.to_owned();
+        let source = Source { daemon, path, text, run_time_max, epoch: 0, memory, program: program.clone() };
         let shared = Shared::default();
         let context = Context::load(&source, &shared, purpose)?;
         let startup = context.run_init(&source, purpose)?;
@@ -102,7 +114,8 @@ impl LuaPolicy {
         let pool = Arc::new(Pool::new(context.limits()));
         let courier_states = Arc::new(Semaphore::new(COURIER_STATES_MAX));
         let source = Mutex::new(Arc::new(source));
-        let policy = LuaPolicy { interest: context.interest(), source, program, shared, pool, courier_states };
+        let policy =
+            LuaPolicy { interest: Interests::new(context.interest()), source, program, shared, pool, courier_states };
         policy.pool.put_back(context);
         Ok((policy, startup))
     }
@@ -163,21 +176,30 @@ impl LuaPolicy {
         if !self.interest.has(event) {
             return Ok(draft);
         }
+        self.lend_for(event, draft, more, |_, _| Ok(())).await.map(|(draft, ())| draft)
+    }
+
+    /// As [`LuaPolicy::lend`] to an event that has handlers, for something they return.
+    pub(crate) async fn lend_for<A: IntoLuaMulti + Clone + Send, R>(
+        &self,
+        event: Event,
+        draft: Draft,
+        more: impl FnOnce(&Lua) -> mlua::Result<A> + Send,
+        result: impl FnOnce(&Lua, Value) -> mlua::Result<R> + Send,
+    ) -> Result<(Draft, R), PolicyError> {
         let mut lent: Option<AnyUserData> = None;
         let lend = |lua: &Lua| {
             let userdata = lua.create_userdata(LuaMessage::lend(draft))?;
             Ok((lent.insert(userdata).clone(), more(lua)?))
         };
         let context = self.check_out(event)?;
-        let answer = call_in(&context, event, self.may_wait(event), lend, |_, _| Ok(())).await;
+        let answer = call_in(&context, event, self.may_wait(event), lend, result).await;
         // Before the state serves anybody else, and also when the draft goes down with an error.
         let back = lent.and_then(|userdata| userdata.borrow_mut::<LuaMessage>().ok()?.take_back());
         self.put_back(context, &answer);
-        answer?;
-        back.ok_or_else(|| PolicyError::Script {
-            event: event.name(),
-            text: "the message did not come back".to_owned(),
-        })
+        let answer = answer?;
+        let gone = || PolicyError::Script { event: event.name(), text: "the message did not come back".to_owned() };
+        Ok((back.ok_or_else(gone)?, answer))
     }
 
     /// Asks a handler for an object made by one of the `kumo.make_*` constructors; `None` when
@@ -233,20 +255,23 @@ impl LuaPolicy {
         self.source.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the policy file again; states made from now on are made from what it says, and those there are end. `init` is
-    /// not run again. A file that does not load, or that handles other events, changes nothing.
-    pub(crate) fn read_again(&self) -> Result<(), LoadError> {
+    /// Reads the policy file again; states made from now on are made from what it says, and those there are end. It is tried
+    /// out first, as for `--validate`: nothing that `init` asks for is started. What does not load, is found wrong by its own
+    /// `validate_config`, or is refused by `check` changes nothing.
+    pub(crate) fn read_again(&self, check: &mut Check<'_>) -> Result<(), LoadError> {
         let before = self.source();
         let text = std::fs::read(&before.path).map_err(|cause| LoadError::Read { path: before.path.clone(), cause })?;
-        let Source { path, run_time_max, epoch, memory, program, .. } = &*before;
-        let (path, program) = (path.clone(), program.clone());
-        let source = Source { path, text, run_time_max: *run_time_max, epoch: epoch + 1, memory: *memory, program };
-        let context = Context::load(&source, &self.shared, Purpose::Serve)?;
-        if context.interest() != self.interest {
-            return Err(LoadError::OtherEvents { path: source.path });
-        }
+        let (path, program) = (before.path.clone(), before.program.clone());
+        let source = Source { path, text, epoch: before.epoch + 1, program, ..*before };
+        let trial = Context::load(&source, &self.shared, Purpose::Validate)?;
+        let startup = trial.run_init(&source, Purpose::Validate)?;
+        let interest = Context::load(&source, &self.shared, Purpose::Serve)?.interest();
+        check(startup, interest).map_err(|why| LoadError::Refused { path: source.path.clone(), why })?;
+        // Nobody is asked for a handler that is gone.
+        self.interest.set(self.interest.now().and(interest));
         *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(source);
         self.pool.retire_all();
+        self.interest.set(interest);
         Ok(())
     }
 

@@ -99,7 +99,10 @@ fn kind_text(kind: &str) -> String {
     match plain {
         "String" => "string".to_owned(),
         "bool" => "boolean".to_owned(),
-        "usize" | "u8" | "u16" | "u32" | "u64" | "i64" => "integer".to_owned(),
+        "usize" | "u8" | "u16" | "u32" | "u64" | "i32" | "i64" => "integer".to_owned(),
+        "Map<String, Value>" => "table".to_owned(),
+        "TextOrSource" => "string or KeySource".to_owned(),
+        "BrokerServers" => "string or list<string>".to_owned(),
         other => {
             other.replace("Vec<", "list<").replace("BTreeMap<String, ", "map<string, ").replace("String", "string")
         }

@@ -1,5 +1,7 @@
 //! The resolvers that scripts ask: made by the program when it begins to serve, shared by all states.
 
+use crate::context::Host;
+use mlua::Lua;
 use net::dns::MxCache;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -25,5 +27,20 @@ impl Names {
 
     pub(crate) fn get(&self) -> Option<&Resolvers> {
         self.0.get()
+    }
+}
+
+/// Who is asked by `function`: the resolver of that name, or that of mail.
+pub(crate) fn resolver_of(lua: &Lua, function: &str, resolver: Option<&str>) -> mlua::Result<Arc<MxCache>> {
+    let refused = |why: &str| mlua::Error::runtime(format!("{function}: {why}"));
+    let names: Option<Arc<Names>> = lua.app_data_ref::<Host>().map(|host| host.names.clone());
+    let names = names.as_deref().and_then(Names::get);
+    let names = names.ok_or_else(|| refused("names are looked up while the program serves, not before"))?;
+    match resolver {
+        None => Ok(names.mail.clone()),
+        Some(wanted) => {
+            let found = names.named.get(wanted).cloned();
+            found.ok_or_else(|| refused(&format!("no resolver `{wanted}` is defined (kumo.dns.define_resolver)")))
+        }
     }
 }

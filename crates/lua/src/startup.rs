@@ -1,7 +1,7 @@
 //! What `init` asks to be started, collected option struct by option struct.
 
 use config::{
-    BounceClassifier, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, RedisThrottles, SpawnTask,
+    BounceClassifier, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, LogHook, RedisThrottles, SpawnTask,
     SpoolOptions,
 };
 use policy::Startup;
@@ -36,6 +36,16 @@ impl StartupEntry for HttpListener {
 impl StartupEntry for LocalLogs {
     fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
         startup.local_logs.push(self);
+        Ok(())
+    }
+}
+
+impl StartupEntry for LogHook {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
+        if startup.log_hooks.iter().any(|hook| hook.name == self.name) {
+            return Err("a hook of that name was configured before");
+        }
+        startup.log_hooks.push(self);
         Ok(())
     }
 }

@@ -3,11 +3,12 @@
 //! KumoMTA behaviour: the safe standard libraries without `debug`, no C modules, `kumo` only
 //! by `require`, KumoMTA's policy folders first in `package.path`.
 
-use crate::context::{Host, Source};
+use crate::context::{Daemon, Host, Source};
 use crate::extras;
 use crate::guard;
 use crate::lua_policy::Shared;
 use crate::modules;
+use crate::types::message_checks;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table};
 use sender_auth::Scratch;
 
@@ -28,10 +29,12 @@ pub(crate) fn new(source: &Source, shared: &Shared) -> mlua::Result<Lua> {
     let loaded: Table = package.get("loaded")?;
     loaded.set("kumo", modules::kumo::create(&lua)?)?;
     let preload: Table = package.get("preload")?;
-    for module in [&modules::redis::REDIS, &modules::sqlite::SQLITE] {
+    let of_daemon = (source.daemon == Daemon::Tsa).then_some(&modules::tsa::TSA);
+    for module in [&modules::redis::REDIS, &modules::sqlite::SQLITE].into_iter().chain(of_daemon) {
         let make = |lua: &Lua, _: mlua::MultiValue| module.table(lua);
         preload.set(module.name, lua.create_function(make)?)?;
     }
+    message_checks::install(&lua)?;
     Ok(lua)
 }
 

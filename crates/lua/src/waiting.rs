@@ -36,7 +36,7 @@ pub(crate) async fn wait<T>(
         // The top level and `init`, before the program serves.
         Err(_) => {
             let commons = commons(lua)?;
-            let runtime = commons.early.runtime().map_err(|e| refused(function, &e.to_string()))?;
+            let runtime = commons.early.runtime().map_err(|why| refused(function, &why))?;
             runtime.block_on(wanted)
         }
     };
@@ -67,6 +67,8 @@ impl Waits {
     }
 }
 
+/// Time beyond a library's own limit, so that its error is the one that is seen.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// Longer than any process lives.
 pub(crate) const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 

@@ -50,8 +50,14 @@ fn described() -> BTreeMap<String, Proof> {
 
 /// KumoMTA's modules, which count when something in them does.
 fn modules(names: &BTreeMap<String, Proof>) -> BTreeSet<String> {
-    let of = |name: &String| name.rsplit_once('.').map(|(module, _)| module.to_owned());
-    let mut found: BTreeSet<String> = names.keys().filter_map(of).collect();
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    for name in names.keys() {
+        let mut name = name.as_str();
+        while let Some((module, _)) = name.rsplit_once('.') {
+            found.insert(module.to_owned());
+            name = module;
+        }
+    }
     found.extend(HELPERS.iter().map(|(name, _)| {
         let helper = name.split([':', '.']).next().unwrap_or_default();
         format!(
@@ -70,9 +76,13 @@ fn modules(names: &BTreeMap<String, Proof>) -> BTreeSet<String> {
 
 /// The functions of helpers. Their tests are in one file.
 const HELPERS: &[(&str, &str)] = &[
+    ("mail_auth.check", "crates/lua/tests/scripts/checks.rs::all_checks_together_make_the_header"),
+    ("mail_auth.iprev", "crates/lua/tests/scripts/checks.rs::all_checks_together_make_the_header"),
+    ("mail_auth.iprev_msg", "crates/lua/tests/scripts/checks.rs::all_checks_together_make_the_header"),
     ("queue:setup", "crates/lua/tests/scripts/extras.rs::the_more_specific_block_of_a_queue_wins"),
     ("queue:setup_with_options", "crates/lua/tests/scripts/extras.rs::the_more_specific_block_of_a_queue_wins"),
     ("queue.is_queue_config_option", "crates/lua/tests/scripts/extras.rs::wrong_queues_do_not_pass_validation"),
+    ("queue:resolve_provider", "crates/lua/tests/scripts/extras.rs::the_provider_of_a_queue_is_that_of_its_path"),
     ("helper:apply", "crates/lua/tests/scripts/extras.rs::a_message_says_whose_it_is"),
     ("helper:resolve_config", "crates/lua/tests/scripts/extras.rs::what_a_queue_comes_to_can_be_asked"),
     ("shaping:setup", "crates/lua/tests/scripts/extras.rs::paths_come_from_shaping_files_and_are_checked"),
@@ -106,6 +116,9 @@ const HELPERS: &[(&str, &str)] = &[
     ("typing.variant", TYPING),
     ("typing.string", TYPING),
     ("typing.extract_deserialize_error", TYPING),
+    ("log_hooks:new", LOG_HOOKS),
+    ("log_hooks:new_json", LOG_HOOKS),
+    ("log_hooks:new_disposition_hook", "testing/e2e/tests/notices.rs::a_hook_reports_failures_and_nothing_else"),
     ("policy_utils.equals", UTILS),
     ("policy_utils.assert_eq", UTILS),
     ("policy_utils.assert_ne", UTILS),
@@ -121,6 +134,7 @@ const HELPERS: &[(&str, &str)] = &[
     ("policy_utils.split_ip_port", UTILS),
     ("policy_utils.dumps", UTILS),
 ];
+const LOG_HOOKS: &str = "testing/e2e/tests/log_hooks.rs::records_become_messages";
 const ROLLUP: &str = "crates/lua/tests/scripts/extras.rs::domains_that_are_hosted_in_one_place_are_routed_there";
 const DOCKER: &str = "crates/lua/tests/scripts/extras.rs::neighbours_of_a_container_are_found_as_the_system_finds_them";
 const TYPING: &str = "crates/lua/tests/scripts/extras.rs::records_check_their_fields";

@@ -4,6 +4,8 @@
 mod answers;
 #[path = "scripts/asked_again.rs"]
 mod asked_again;
+#[path = "scripts/checks.rs"]
+mod checks;
 #[path = "scripts/couriers.rs"]
 mod couriers;
 #[path = "scripts/dns.rs"]
@@ -38,6 +40,8 @@ mod signing;
 mod startup;
 #[path = "scripts/support.rs"]
 mod support;
+#[path = "scripts/templates.rs"]
+mod templates;
 #[path = "scripts/threads.rs"]
 mod threads;
 #[path = "scripts/throttles.rs"]

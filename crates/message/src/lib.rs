@@ -18,6 +18,7 @@ mod parcel;
 mod place;
 mod sealed;
 mod settled;
+mod supplemental;
 
 pub use draft::Draft;
 pub use envelope::{Envelope, TlsDemand};

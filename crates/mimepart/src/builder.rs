@@ -68,9 +68,20 @@ impl Builder {
     /// Builds the message. Boundaries come from `seed`, the date from `now`.
     ///
     /// # Errors
-    /// Nothing was given, or the tree would be past the bounds of [`MimePart::new_multipart`].
+    /// As [`Builder::build_undated`].
     pub fn build(self, now: WallTime, seed: u64) -> Result<MimePart, PartError> {
-        let (date, seed) = if self.is_stable { (STABLE_DATE.to_owned(), 0) } else { (date::rfc5322(now), seed) };
+        let date = if self.is_stable { STABLE_DATE.to_owned() } else { date::rfc5322(now) };
+        let mut root = self.build_undated(seed)?;
+        root.headers.prepend("Date", &date)?;
+        Ok(root)
+    }
+
+    /// Builds the message without a date. Boundaries come from `seed`.
+    ///
+    /// # Errors
+    /// Nothing was given, or the tree would be past the bounds of [`MimePart::new_multipart`].
+    pub fn build_undated(self, seed: u64) -> Result<MimePart, PartError> {
+        let seed = if self.is_stable { 0 } else { seed };
         let texts = [
             self.text_plain.map(|text| MimePart::new_text_plain(&text)),
             self.text_amp_html.map(|text| MimePart::new_text("text/x-amp-html", &text)),
@@ -101,7 +112,6 @@ impl Builder {
             MimePart::new_multipart("multipart/mixed", parts, None, mixed(seed).wrapping_add(3))?
         };
         root.headers.prepend("MIME-Version", "1.0")?;
-        root.headers.prepend("Date", &date)?;
         Ok(root)
     }
 }

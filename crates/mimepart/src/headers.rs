@@ -135,6 +135,10 @@ impl Headers {
         Ok(self.block.append(name, value, form)?)
     }
 
+    pub(crate) fn prepend_raw(&mut self, name: &str, value: &[u8], form: ValueForm) -> Result<(), PartError> {
+        Ok(self.block.prepend(name, value, form)?)
+    }
+
     pub(crate) fn is_untouched(&self) -> bool {
         self.block.is_untouched()
     }

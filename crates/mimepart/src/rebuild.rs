@@ -17,7 +17,7 @@ use crate::transfer::{TransferEncoding, encode_base64, encode_text, is_clean};
 use crate::write::{framed, free_boundary, is_boundary};
 use crate::{Detection, Headers, MimePart, PartError, charset};
 use bytes::Bytes;
-use mime::{ValueForm, decode_unstructured, encode_words};
+use mime::{ValueForm, decode_unstructured, encode_field, encode_words};
 use std::borrow::Cow;
 
 impl MimePart {
@@ -148,40 +148,59 @@ fn headers(old: &Headers) -> Headers {
     new
 }
 
-/// Writes a field as it is when it may stand so, else wrapped, else by its type, else as text.
+impl Headers {
+    /// Adds a field at the start: as it is when it may stand so, else wrapped, else by its type, else encoded as text.
+    ///
+    /// # Errors
+    /// Not even that can be sent: mostly because of the name.
+    pub fn prepend_sendable(&mut self, name: &str, value: &str) -> Result<(), PartError> {
+        let (value, form) = sendable(name, value.as_bytes())?;
+        self.prepend_raw(name, &value, form)
+    }
+}
+
+/// As [`Headers::prepend_sendable`], at the end; what cannot be sent is left out.
 fn append(new: &mut Headers, name: &str, value: &[u8]) {
+    if let Ok((value, form)) = sendable(name, value) {
+        let _ = new.append_raw(name, &value, form);
+    }
+}
+
+/// The value of a field as it can be sent.
+fn sendable<'v>(name: &str, value: &'v [u8]) -> Result<(Cow<'v, [u8]>, ValueForm), PartError> {
+    let is_fine = |value: &[u8], form| encode_field(name, value, form).is_ok();
     let is_short = |value: &[u8]| {
         let mut lines = value.split(|&b| b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line).len());
         lines.next().is_none_or(|first| first + name.len() + 2 <= FOLDED_LINE_MAX)
             && lines.all(|line| line <= FOLDED_LINE_MAX)
     };
     let is_sendable = value.iter().all(|&b| matches!(b, b'\t' | b'\r' | b'\n' | b' '..=b'~'));
-    if is_sendable && is_short(value) && new.append_raw(name, value, ValueForm::Raw).is_ok() {
-        return;
+    if is_sendable && is_short(value) && is_fine(value, ValueForm::Raw) {
+        return Ok((Cow::Borrowed(value), ValueForm::Raw));
     }
     let text = unfolded(value);
     let text: String = text.chars().filter(|c| !c.is_control() || *c == '\t').collect();
     let longest_word = text.split([' ', '\t']).map(str::len).max().unwrap_or(0);
-    if text.is_ascii()
-        && longest_word < WORD_OCTETS_MAX
-        && new.append_raw(name, text.as_bytes(), ValueForm::Encode).is_ok()
-    {
-        return;
+    if text.is_ascii() && longest_word < WORD_OCTETS_MAX && is_fine(text.as_bytes(), ValueForm::Encode) {
+        return Ok((Cow::Owned(text.into_bytes()), ValueForm::Encode));
     }
     let kind = TypedField::by_name(name).map_or(FieldKind::Unstructured, |field| field.kind);
     let read = kind.read(name, text.as_bytes());
     if let Ok((written, form)) = read.and_then(|value| kind.write(name, &value))
-        && new.append_raw(name, written.as_bytes(), form).is_ok()
+        && is_fine(written.as_bytes(), form)
     {
-        return;
+        return Ok((Cow::Owned(written.into_bytes()), form));
     }
-    if kind != FieldKind::Unstructured && new.append_raw(name, words_encoded(&text).as_bytes(), ValueForm::Raw).is_ok()
-    {
-        return;
+    if kind != FieldKind::Unstructured {
+        let words = words_encoded(&text);
+        if is_fine(words.as_bytes(), ValueForm::Raw) {
+            return Ok((Cow::Owned(words.into_bytes()), ValueForm::Raw));
+        }
     }
     let text = decode_unstructured(text.as_bytes());
     let text: String = text.chars().filter(|c| !c.is_control() || *c == '\t').collect();
-    let _ = new.append_raw(name, text.as_bytes(), ValueForm::Encode);
+    encode_field(name, text.as_bytes(), ValueForm::Encode)?;
+    Ok((Cow::Owned(text.into_bytes()), ValueForm::Encode))
 }
 
 /// A structured value that does not parse: runs of words that are not ASCII become encoded-words, the rest, the addresses

@@ -32,13 +32,13 @@ pub fn header(source: SocketAddr, destination: SocketAddr) -> Option<Vec<u8>> {
     Some(header)
 }
 
-const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
+pub(crate) const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Version 2 in the high half; command PROXY in the low half.
 const VERSION_2_COMMAND_PROXY: u8 = 0x21;
 /// AF_INET, SOCK_STREAM.
-const FAMILY_TCP4: u8 = 0x11;
+pub(crate) const FAMILY_TCP4: u8 = 0x11;
 /// AF_INET6, SOCK_STREAM.
-const FAMILY_TCP6: u8 = 0x21;
+pub(crate) const FAMILY_TCP6: u8 = 0x21;
 /// Two addresses and two ports.
 const ADDRESSES_BYTES_V4: u8 = 12;
 /// Two addresses and two ports.

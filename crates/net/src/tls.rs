@@ -4,6 +4,8 @@
 //! senders do not verify it. The client's side is in `tls_client`.
 
 pub use crate::tls_client::Connectors;
+use crate::tls_client::{CERTIFICATE, KEY, load};
+use config::KeySource;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
@@ -65,6 +67,22 @@ pub enum TlsError {
         /// What the library said.
         cause: String,
     },
+}
+
+/// The acceptor of a listener: for its certificate and key, or with a made-up certificate for `hostname` when it has neither.
+///
+/// # Errors
+/// They cannot be read, do not fit, or one is given without the other.
+pub fn acceptor_of(
+    certificate: Option<&KeySource>,
+    key: Option<&KeySource>,
+    hostname: &str,
+) -> Result<TlsAcceptor, TlsError> {
+    match (certificate, key) {
+        (None, None) => self_signed_acceptor(hostname),
+        (Some(certificate), Some(key)) => acceptor_from_pem(&load(CERTIFICATE, certificate)?, &load(KEY, key)?),
+        _ => Err(TlsError::Unpaired),
+    }
 }
 
 /// An acceptor for a PEM certificate chain and key.

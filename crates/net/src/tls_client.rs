@@ -153,6 +153,31 @@ impl Connectors {
         self.make(&ClientTls { verification, ..ClientTls::default() }, None)
     }
 
+    /// The same for a server of our own: trust in the roots of a PEM text instead, and a certificate and key to show, also PEM.
+    pub fn private(
+        &self,
+        roots: Option<&[u8]>,
+        identity: Option<(&[u8], &[u8])>,
+    ) -> Result<Arc<ClientConfig>, TlsError> {
+        let trusting = roots.map(Connectors::trusting).transpose()?;
+        let pem = identity.map(|(certificate, key)| Pem { certificate: certificate.to_vec(), key: key.to_vec() });
+        let wanted = ClientTls { verification: Verification::Roots, ..ClientTls::default() };
+        trusting.as_ref().unwrap_or(self).make(&wanted, pem.as_ref())
+    }
+
+    /// Trust in the certificates of a PEM text.
+    fn trusting(pem: &[u8]) -> Result<Connectors, TlsError> {
+        let mut roots = RootCertStore::empty();
+        if let Ok(certificates) = crate::tls::chain(pem) {
+            let (_added, _ignored) = roots.add_parsable_certificates(certificates);
+        }
+        if roots.is_empty() {
+            return Err(TlsError::Roots("no certificate could be read from the PEM text given".to_owned()));
+        }
+        let provider = aws_lc_rs::default_provider();
+        Ok(Connectors(Arc::new(Shared { provider, roots: Arc::new(roots), kept: Mutex::default() })))
+    }
+
     /// A kept connector whose files need not be looked at again yet.
     fn fresh(&self, now: Instant, wanted: &ClientTls) -> Option<TlsConnector> {
         let mut kept = self.kept();
@@ -239,7 +264,8 @@ fn restricted(provider: &CryptoProvider, names: &[&str]) -> Result<CryptoProvide
     }
 }
 
-fn load(field: &'static str, source: &KeySource) -> Result<Vec<u8>, TlsError> {
+/// What a key source of a policy holds.
+pub(crate) fn load(field: &'static str, source: &KeySource) -> Result<Vec<u8>, TlsError> {
     let refuse = |cause: String| TlsError::Read { field, cause };
     let file = match source {
         KeySource::Data(bytes) => return Ok(bytes.clone()),
@@ -303,8 +329,8 @@ const CONFIGS_MAX: usize = 64;
 const READ_AGAIN: Duration = Duration::from_secs(60);
 /// Longest certificate chain or key.
 const PEM_BYTES_MAX: u64 = 1024 * 1024;
-const CERTIFICATE: &str = "tls_certificate";
-const KEY: &str = "tls_private_key";
+pub(crate) const CERTIFICATE: &str = "tls_certificate";
+pub(crate) const KEY: &str = "tls_private_key";
 
 #[cfg(test)]
 #[path = "tls_client_tests.rs"]

@@ -35,3 +35,29 @@ pub enum PolicyError {
         text: String,
     },
 }
+
+impl PolicyError {
+    /// What others may hear of it, in one line: a reply, or an error without its traceback.
+    pub fn in_one_line(&self) -> String {
+        match self {
+            PolicyError::Reject { reply, .. } => reply.to_single_line(),
+            PolicyError::Script { .. } => {
+                let text = self.to_string();
+                let text = text.split("\nstack traceback:").next().unwrap_or_default();
+                text.lines().collect::<Vec<_>>().join(" ")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_told_without_their_traceback() {
+        let text = "line 1\nline 2\nstack traceback:\n\t[C]: in function".to_owned();
+        let error = PolicyError::Script { event: "custom_lua", text };
+        assert_eq!(error.in_one_line(), "event custom_lua: line 1 line 2");
+    }
+}

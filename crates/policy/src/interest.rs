@@ -1,5 +1,7 @@
 //! Which events a policy handles, as a bit each.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 /// The events of the [`Policy`](crate::Policy) trait, named as KumoMTA names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -38,6 +40,20 @@ pub enum Event {
     XferMessageReceived,
     /// `smtp_client_rewrite_delivery_status`
     RewriteDeliveryStatus,
+    /// `should_enqueue_log_record`
+    ShouldEnqueueLogRecord,
+    /// `spool_message_enumerated`
+    SpoolMessageEnumerated,
+    /// `shutdown_logging`
+    ShutdownLogging,
+    /// `http_message_generated`
+    HttpMessageGenerated,
+    /// `http_server_validate_auth_basic`
+    ValidateAuthBasic,
+    /// `http_server_validate_auth_bearer`
+    ValidateAuthBearer,
+    /// `tsa_load_shaping_data`
+    TsaLoadShapingData,
     /// `deliver_by_missed`, ours
     DeliverByMissed,
 }
@@ -48,7 +64,7 @@ pub struct Interest(u32);
 
 impl Event {
     /// Every event, in order.
-    pub const ALL: [Event; 18] = [
+    pub const ALL: [Event; 25] = [
         Event::ConnectionAccepted,
         Event::Ehlo,
         Event::AuthPlain,
@@ -66,6 +82,13 @@ impl Event {
         Event::RebindMessage,
         Event::XferMessageReceived,
         Event::RewriteDeliveryStatus,
+        Event::ShouldEnqueueLogRecord,
+        Event::SpoolMessageEnumerated,
+        Event::ShutdownLogging,
+        Event::HttpMessageGenerated,
+        Event::ValidateAuthBasic,
+        Event::ValidateAuthBearer,
+        Event::TsaLoadShapingData,
         Event::DeliverByMissed,
     ];
 
@@ -89,8 +112,41 @@ impl Event {
             Event::RebindMessage => "rebind_message",
             Event::XferMessageReceived => "xfer_message_received",
             Event::RewriteDeliveryStatus => "smtp_client_rewrite_delivery_status",
+            Event::ShouldEnqueueLogRecord => "should_enqueue_log_record",
+            Event::SpoolMessageEnumerated => "spool_message_enumerated",
+            Event::ShutdownLogging => "shutdown_logging",
+            Event::HttpMessageGenerated => "http_message_generated",
+            Event::ValidateAuthBasic => "http_server_validate_auth_basic",
+            Event::ValidateAuthBearer => "http_server_validate_auth_bearer",
+            Event::TsaLoadShapingData => "tsa_load_shaping_data",
             Event::DeliverByMissed => "deliver_by_missed",
         }
+    }
+}
+
+/// A set of [`Event`]s that is replaced when the policy is read again.
+#[derive(Debug)]
+pub struct Interests(AtomicU32);
+
+impl Interests {
+    /// This set, for now.
+    pub fn new(now: Interest) -> Interests {
+        Interests(AtomicU32::new(now.0))
+    }
+
+    /// True when the event is handled now.
+    pub fn has(&self, event: Event) -> bool {
+        self.now().has(event)
+    }
+
+    /// The set as it stands.
+    pub fn now(&self) -> Interest {
+        Interest(self.0.load(Ordering::Acquire))
+    }
+
+    /// From now on it is this one.
+    pub fn set(&self, now: Interest) {
+        self.0.store(now.0, Ordering::Release);
     }
 }
 
@@ -102,6 +158,12 @@ impl Interest {
     #[must_use]
     pub fn with(self, event: Event) -> Interest {
         Interest(self.0 | 1 << event as u8)
+    }
+
+    /// The events of both.
+    #[must_use]
+    pub fn and(self, other: Interest) -> Interest {
+        Interest(self.0 & other.0)
     }
 
     /// True when the event is handled.

@@ -7,6 +7,7 @@
 //!
 //! Deliberately absent: Lua, sockets, and any decision of the program's own.
 
+mod auth_info;
 mod conn_meta;
 mod courier;
 mod error;
@@ -15,11 +16,12 @@ mod program;
 mod startup;
 mod static_policy;
 
+pub use auth_info::{AuthInfo, Identity};
 pub use conn_meta::ConnMeta;
 pub use courier::Courier;
 pub use error::{Disconnect, PolicyError};
-pub use interest::{Event, Interest};
-pub use program::{Injected, Program};
+pub use interest::{Event, Interest, Interests};
+pub use program::{Administered, Injected, Program, Requested};
 pub use startup::Startup;
 pub use static_policy::StaticPolicy;
 
@@ -29,8 +31,10 @@ use core::net::SocketAddr;
 use core::pin::Pin;
 use core::time::Duration;
 use message::Draft;
+use shaping::Shaping;
 use smtp_wire::{Mailbox, ReversePath};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An answer that may have to wait for something outside.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, PolicyError>> + Send + 'a>>;
@@ -72,11 +76,12 @@ pub struct Requeue {
 
 /// The operator's decisions. Every method's default is what KumoMTA does without a handler.
 pub trait Policy: Send + Sync {
-    /// Which events are handled; constant for the life of the policy.
+    /// Which events are handled; may change with [`Policy::reload`] only.
     fn interest(&self) -> Interest;
 
-    /// Reads again what it reads from files, as a new configuration epoch begins. On an error nothing has changed.
-    fn reload(&self) -> Result<(), PolicyError> {
+    /// Reads again what it reads from files, as a new configuration epoch begins. What is read is tried out first, and `check` may
+    /// refuse what is to be started and which events are handled. On an error nothing has changed.
+    fn reload(&self, _check: &mut Check<'_>) -> Result<(), PolicyError> {
         Ok(())
     }
 
@@ -186,6 +191,25 @@ pub trait Policy: Send + Sync {
         ready(draft)
     }
 
+    /// A message that a request over HTTP, or `kumo.api.inject`, asked for; an error fails its recipient.
+    fn http_message_generated(&self, draft: Draft, _auth: AuthInfo) -> Answer<'_, Draft> {
+        ready(draft)
+    }
+
+    /// A client of an HTTP listener says who it is; `None` is "wrong".
+    fn http_server_validate_auth_basic(
+        &self,
+        _user: String,
+        _password: Option<String>,
+    ) -> Answer<'_, Option<AuthInfo>> {
+        ready(None)
+    }
+
+    /// The same by a token.
+    fn http_server_validate_auth_bearer(&self, _token: String) -> Answer<'_, Option<AuthInfo>> {
+        ready(None)
+    }
+
     /// A server refused; another status takes the place of its own. `response` is its reply in one line.
     fn smtp_client_rewrite_delivery_status(&self, _response: String, _parts: QueueParts) -> Answer<'_, Option<u16>> {
         ready(None)
@@ -201,10 +225,36 @@ pub trait Policy: Send + Sync {
         ready(())
     }
 
+    /// A record was logged, and is to become a message for the hook of that name: the message as it is to be sent on its way, or
+    /// nothing: `should_enqueue_log_record`.
+    fn should_enqueue_log_record(&self, _draft: Draft, _hook: String) -> Answer<'_, Option<Draft>> {
+        ready(None)
+    }
+
+    /// Whether a record about a message is to be logged: the event that `filter_event` of a logger names.
+    fn filter_log_record(&self, event: String, _draft: Draft) -> Answer<'_, bool> {
+        unhandled("filter_event", event)
+    }
+
+    /// A message of an earlier run is about to go back to its queue: the message as it is to be. `spool_message_enumerated`.
+    fn spool_message_enumerated(&self, draft: Draft) -> Answer<'_, Draft> {
+        ready(draft)
+    }
+
+    /// The program ends, and its loggers are about to: `shutdown_logging`.
+    fn shutdown_logging(&self) -> Answer<'_, ()> {
+        ready(())
+    }
+
     /// A message was logged, and is still at hand: `log_disposition_NAME` of `kumo.configure_log_disposition_hook`. The
     /// record is as the log has it.
     fn log_disposition(&self, hook: &str, _draft: Draft, _record: serde_json::Value) -> Answer<'_, ()> {
         unhandled("log_disposition", hook.to_owned())
+    }
+
+    /// The rules that the traffic shaping daemon goes by: `tsa_load_shaping_data`.
+    fn tsa_load_shaping_data(&self) -> Answer<'_, Arc<Shaping>> {
+        unhandled("tsa_load_shaping_data", "shaping data".to_owned())
     }
 
     /// A session of a queue whose protocol is `custom_lua` begins: what its constructor makes of one of the queues that
@@ -213,6 +263,9 @@ pub trait Policy: Send + Sync {
         unhandled("custom_lua", constructor)
     }
 }
+
+/// Looks at a policy that was read again, before it counts: what it asks to be started, and which events it handles.
+pub type Check<'a> = dyn FnMut(Startup, Interest) -> Result<(), String> + Send + 'a;
 
 /// An answer that is known at once.
 pub fn ready<'a, T: Send + 'a>(value: T) -> Answer<'a, T> {

@@ -1,9 +1,12 @@
 //! The program around a policy: what scripts may ask of it while it serves.
 
+use crate::AuthInfo;
 use core::future::Future;
 use core::pin::Pin;
 use core::time::Duration;
+use injection::{Injection, Outcome};
 use message::{Draft, MessageId};
+use serde_json::Value as Json;
 
 /// Handed to the policy once, before the first event ([`Policy::serves_in`](crate::Policy::serves_in)).
 pub trait Program: Send + Sync {
@@ -19,7 +22,19 @@ pub trait Program: Send + Sync {
     /// Takes responsibility for a message that policy made (`kumo.inject_message`): it is synced to disk and queued when this
     /// returns, or in memory only if `deferred`. An error tells why not; nothing is kept then.
     fn inject(&self, draft: Draft, deferred: bool) -> Injected<'_>;
+
+    /// Makes the messages of a request and takes responsibility for them (`kumo.api.inject.inject_v1`).
+    fn inject_request(&self, injection: Injection, auth: AuthInfo) -> Requested<'_>;
+
+    /// Asks the administrative API (`kumo.api.admin`), as an operator would: its answer, or in an error what it says.
+    fn administer(&self, method: &'static str, path: &'static str, request: Json) -> Administered<'_>;
 }
+
+/// What the administrative API answers.
+pub type Administered<'a> = Pin<Box<dyn Future<Output = Result<Json, String>> + Send + 'a>>;
+
+/// What becomes of a request.
+pub type Requested<'a> = Pin<Box<dyn Future<Output = Result<Outcome, String>> + Send + 'a>>;
 
 /// What becomes of an injected message.
 pub type Injected<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + Send + 'a>>;

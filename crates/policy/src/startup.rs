@@ -1,12 +1,12 @@
 //! What a policy asks to be started, as `init` collected it.
 
 use config::{
-    BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, MemoryLimits,
-    RedisThrottles, SpawnTask, SpoolOptions,
+    BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, LogHook, MemoryLimits,
+    RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec,
 };
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Startup {
     /// `kumo.define_spool`, by name.
     pub spools: Vec<SpoolOptions>,
@@ -16,6 +16,8 @@ pub struct Startup {
     pub http_listeners: Vec<HttpListener>,
     /// `kumo.configure_local_logs`.
     pub local_logs: Vec<LocalLogs>,
+    /// `kumo.configure_log_hook`.
+    pub log_hooks: Vec<LogHook>,
     /// `kumo.configure_log_disposition_hook`.
     pub log_disposition_hooks: Vec<LogDispositionHook>,
     /// `kumo.configure_bounce_classifier`.
@@ -30,4 +32,62 @@ pub struct Startup {
     pub dns: DnsSettings,
     /// `kumo.suspend_delivery_when_spool_unhealthy(false)`: delivery goes on while the spool fails.
     pub delivers_when_spool_unhealthy: bool,
+    /// `kumo.set_httpinject_recipient_rate_limit`.
+    pub injection_rate: Option<ThrottleSpec>,
+    /// `tsa.configure_tsa_db_path`: of the traffic shaping daemon.
+    pub tsa_db_path: Option<String>,
+    /// `kumo.set_config_monitor_globs`; the default when absent.
+    pub config_monitor_globs: Option<Vec<String>>,
+}
+
+impl Startup {
+    /// What of `other` cannot take the place of this while the program runs, as scripts call it. The rest is the options of
+    /// listeners at the same addresses, and the bounce classifier.
+    pub fn needs_restart_for(&self, other: &Startup) -> Vec<String> {
+        let places = |startup: &Startup| startup.esmtp_listeners.iter().map(|l| l.listen.clone()).collect::<Vec<_>>();
+        let parts = [
+            ("define_spool", self.spools != other.spools),
+            ("start_esmtp_listener (another number or other addresses)", places(self) != places(other)),
+            ("start_http_listener", self.http_listeners != other.http_listeners),
+            ("configure_local_logs", self.local_logs != other.local_logs),
+            ("configure_log_hook", self.log_hooks != other.log_hooks),
+            ("configure_log_disposition_hook", self.log_disposition_hooks != other.log_disposition_hooks),
+            ("configure_redis_throttles", self.redis_throttles != other.redis_throttles),
+            ("spawn_task", self.tasks != other.tasks),
+            ("set_memory_hard_limit and its sisters", self.memory != other.memory),
+            ("dns.configure_resolver and its sisters", self.dns != other.dns),
+            (
+                "suspend_delivery_when_spool_unhealthy",
+                self.delivers_when_spool_unhealthy != other.delivers_when_spool_unhealthy,
+            ),
+            ("set_httpinject_recipient_rate_limit", self.injection_rate != other.injection_rate),
+            ("set_config_monitor_globs", self.config_monitor_globs != other.config_monitor_globs),
+        ];
+        parts.into_iter().filter(|(_, differs)| *differs).map(|(part, _)| format!("kumo.{part}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::{HostPort, ListenerParams};
+
+    #[test]
+    fn what_can_change_in_a_running_program_needs_no_restart() {
+        let at = |port, banner: &str| EsmtpListener {
+            listen: HostPort { host: "127.0.0.1".to_owned(), port },
+            params: ListenerParams { banner: banner.to_owned(), ..ListenerParams::default() },
+            ..EsmtpListener::default()
+        };
+        let running = Startup { esmtp_listeners: vec![at(25, "a")], ..Startup::default() };
+        let same = Startup { esmtp_listeners: vec![at(25, "b")], ..Startup::default() };
+        assert!(running != same && running.needs_restart_for(&same).is_empty());
+        let other =
+            Startup { esmtp_listeners: vec![at(26, "a")], delivers_when_spool_unhealthy: true, ..Startup::default() };
+        let parts = running.needs_restart_for(&other).join("; ");
+        assert_eq!(
+            parts,
+            "kumo.start_esmtp_listener (another number or other addresses); kumo.suspend_delivery_when_spool_unhealthy"
+        );
+    }
 }

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use telemetry::Lines;
 
 /// The mail server, driven by a KumoMTA policy script.
 #[derive(Debug, Parser)]
@@ -46,7 +47,9 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
             serve::address(&listener.listen)?;
         }
         serve::check_names(&startup.dns)?;
-        startup.bounce_classifier.as_ref().map(serve::classifier).transpose()?;
+        startup.bounce_classifier.as_ref().map(serve::classifier_of).transpose()?;
+        serve::log_hooks(&startup.log_hooks)?;
+        startup.local_logs.iter().try_for_each(|logs| Lines::of(&logs.per_record).map(|_| ()))?;
         println!("OK");
         return Ok(ExitCode::SUCCESS);
     }
@@ -56,6 +59,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         privileges::become_user(user)?;
         policy.check().context("after becoming the user given with --user")?;
     }
-    let shared = serve::Shared { throttles: policy.throttles(), names: policy.names() };
+    let policy_file = Some(options.policy);
+    let shared = serve::Shared { throttles: policy.throttles(), names: policy.names(), policy_file };
     serve::serve(Arc::new(policy), shared, startup, bound)
 }

@@ -19,12 +19,13 @@ pub enum Format {
 
 /// Starts the log. `default` is the filter when `KUMOD_LOG` is not set.
 pub fn start(format: Format, default: &str) -> anyhow::Result<()> {
-    let filter = match std::env::var("KUMOD_LOG") {
-        Ok(text) => {
-            EnvFilter::try_new(&text).with_context(|| format!("KUMOD_LOG=`{text}`: expected target=level,..."))?
-        }
-        Err(_) => EnvFilter::new(default),
-    };
+    let wanted = std::env::var("KUMOD_LOG");
+    let mut text = wanted.as_deref().unwrap_or(default).to_owned();
+    // Scripts hear of everything that it has to say, which may be whole messages.
+    if !text.contains("lapin") {
+        text += ",lapin=off";
+    }
+    let filter = EnvFilter::try_new(&text).with_context(|| format!("KUMOD_LOG=`{text}`: expected target=level,..."))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)

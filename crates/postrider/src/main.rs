@@ -11,9 +11,11 @@ mod diagnostics;
 mod identity;
 mod memory;
 mod privileges;
+mod reload;
 mod serve;
 mod spools;
 mod tasks;
+mod tsa_daemon;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -55,6 +57,7 @@ type Tool = fn(Vec<OsString>) -> anyhow::Result<ExitCode>;
 fn tool(name: &OsStr) -> Option<Tool> {
     match name.to_str()? {
         "kumod" => Some(daemon::run),
+        "tsa-daemon" => Some(tsa_daemon::run),
         "serve" => Some(serve::run),
         "spool" => Some(|arguments| cli::spool(arguments, defaults::tools())),
         "selftest" => Some(|arguments| cli::selftest(arguments, defaults::tools())),
@@ -78,6 +81,7 @@ const USAGE: &str = "usage: postrider VERB [OPTIONS]
 
   serve        run the mail server on safe embedded defaults
   kumod        run the mail server with a KumoMTA policy script
+  tsa-daemon   run the traffic shaping daemon: rules for what servers answer
   spool        look at a spool, running or not, or save mail from it
   selftest     prove on this disk that a power cut loses no mail
   classify     tell the bounce class of a reply, and the rule that says so

@@ -5,14 +5,15 @@
 //! told to stop. Mail found in the spool goes back to its queues beside that.
 
 use crate::privileges::Files;
+use crate::reload::{self, Watched};
 use crate::{choices, defaults, diagnostics, identity, memory, privileges, spools, tasks};
-use admin::HttpService;
+use admin::{HttpService, Local};
 use anyhow::{Context, anyhow};
 use bounce::{Classifier, Remembered};
 use clap::Parser;
-use config::{BounceClassifier, DnsSettings, HostPort, ResolverForm};
+use config::{BounceClassifier, DnsSettings, HostPort, LogHook, ResolverForm};
 use engine::pressure::{Pressure, PressureSettings, Volume};
-use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
+use engine::{Engine, EngineParts, EngineSettings, EsmtpService, RecordHook};
 use lua::{Names, Resolvers};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use net::listen;
@@ -32,6 +33,7 @@ use store::{OrdersFile, Recovering, SpoolHandle};
 use telemetry::{LogWriter, Metrics};
 use throttle::Throttles;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinSet;
 
 /// The mail server on embedded defaults: relays for this machine, delivers by MX.
 #[derive(Debug, Parser)]
@@ -107,6 +109,8 @@ pub struct Shared {
     pub throttles: Arc<Throttles>,
     /// Who they ask for names; nobody until the server begins.
     pub names: Arc<Names>,
+    /// The file it was loaded from, if any.
+    pub policy_file: Option<PathBuf>,
 }
 
 /// Runs the server until it is told to stop.
@@ -131,6 +135,7 @@ async fn serve_async(
     mut startup: Startup,
     bound: Bound,
 ) -> anyhow::Result<ExitCode> {
+    let as_written = startup.clone();
     let plan = spools::Plan::new(&startup.spools)?;
     let (spool, recovering) = open_spool(&plan)?;
     say_limits(&mut startup, bound.files);
@@ -151,7 +156,7 @@ async fn serve_async(
     };
     // The variable OpenSSL's programs know; set, it replaces the host's trust roots.
     let connectors = net::tls::Connectors::of_system().context("SSL_CERT_FILE")?;
-    let classifier = startup.bounce_classifier.as_ref().map(classifier).transpose()?;
+    let classifier = startup.bounce_classifier.as_ref().map(classifier_of).transpose()?;
     let mx = Arc::new(mail_names(&startup.dns, &connectors)?);
     shared.names.set(Resolvers { mail: mx.clone(), named: named(&startup.dns)? });
     let engine = Engine::new(EngineParts {
@@ -161,6 +166,9 @@ async fn serve_async(
         connectors,
         logs,
         classifier,
+        read_rules: |options| classifier_of(options).map_err(|error| format!("{error:#}")),
+        startup: as_written.clone(),
+        log_hooks: log_hooks(&startup.log_hooks)?,
         disposition_hooks: startup.log_disposition_hooks.clone(),
         metrics: Metrics::new()?,
         pressure: Pressure::new(pressure),
@@ -170,6 +178,23 @@ async fn serve_async(
     engine.share_limits(shared.throttles.clone());
     // Everything that can fail comes before the first message moves.
     let stops = Stops::new()?;
+    let hangup = signal(SignalKind::hangup())?;
+    let watched = Watched::new(shared.policy_file.clone(), as_written.config_monitor_globs);
+    let tasks = std::mem::take(&mut startup.tasks);
+    let _services = listen_on(&engine, startup, bound).await?;
+    engine.set_administration(Box::new(Local));
+    engine.start(recovering);
+    let tasks = tasks::start(&policy, &engine, tasks);
+    let reloads = tokio::spawn(reload::watch(engine.clone(), watched, hangup));
+    eprintln!("initialization complete");
+    let ended = stops.run(&engine).await;
+    reloads.abort();
+    tasks.end();
+    ended
+}
+
+/// Serves on every socket, once all listeners are known to be sound.
+async fn listen_on(engine: &Engine, startup: Startup, bound: Bound) -> anyhow::Result<JoinSet<()>> {
     let mut smtp = Vec::new();
     for (options, socket) in startup.esmtp_listeners.into_iter().zip(bound.smtp) {
         smtp.push((EsmtpService::new(engine.clone(), options)?, listen::into_tokio(socket)?));
@@ -179,7 +204,7 @@ async fn serve_async(
         http.push((HttpService::new(engine.clone(), options)?, listen::into_tokio(socket)?));
     }
     engine.watch_pressure().await;
-    let mut services = tokio::task::JoinSet::new();
+    let mut services = JoinSet::new();
     for (service, socket) in smtp {
         announce("smtp", &socket)?;
         services.spawn(service.serve(socket));
@@ -188,18 +213,20 @@ async fn serve_async(
         announce("http", &socket)?;
         services.spawn(service.serve(socket));
     }
-    engine.start(recovering);
-    let tasks = tasks::start(&policy, &engine, startup.tasks);
-    eprintln!("initialization complete");
-    let ended = stops.run(&engine).await;
-    tasks.end();
-    ended
+    Ok(services)
 }
 
 /// Says what is wrong with the policy's resolver or its MTA-STS policies, if anything is. Asks nobody.
 pub fn check_names(dns: &DnsSettings) -> anyhow::Result<()> {
     named(dns)?;
     mail_names(dns, &net::tls::Connectors::new(None)?).map(|_| ())
+}
+
+/// Has scripts ask for names as the policy wants it.
+pub fn set_names(names: &Names, dns: &DnsSettings) -> anyhow::Result<()> {
+    let connectors = net::tls::Connectors::of_system().context("SSL_CERT_FILE")?;
+    names.set(Resolvers { mail: Arc::new(mail_names(dns, &connectors)?), named: named(dns)? });
+    Ok(())
 }
 
 /// Look-ups as the policy wants them.
@@ -240,9 +267,18 @@ fn limits(dns: &DnsSettings) -> MxCacheLimits {
     }
 }
 
+/// The log hooks a policy configures.
+pub fn log_hooks(options: &[LogHook]) -> anyhow::Result<Vec<Arc<RecordHook>>> {
+    let hook = |hook: &LogHook| {
+        let of = || format!("kumo.configure_log_hook `{}`", hook.name);
+        RecordHook::new(hook.clone()).with_context(of)
+    };
+    options.iter().map(hook).collect()
+}
+
 /// The classifier a policy configures. `pool_size` and `back_pressure` have nothing to act on: an answer takes less time
 /// than handing the question to another thread.
-pub fn classifier(options: &BounceClassifier) -> anyhow::Result<Classifier> {
+pub fn classifier_of(options: &BounceClassifier) -> anyhow::Result<Classifier> {
     let remembered = Remembered { classified: options.cache_size, uncategorized: options.uncategorized_cache_size };
     cli::read_rules(&options.files, remembered).context("kumo.configure_bounce_classifier")
 }
@@ -264,7 +300,7 @@ fn resolver() -> anyhow::Result<Arc<dyn Resolver>> {
 }
 
 /// Tells tooling where a listener is; the line ends with the address.
-fn announce(protocol: &str, socket: &tokio::net::TcpListener) -> anyhow::Result<()> {
+pub fn announce(protocol: &str, socket: &tokio::net::TcpListener) -> anyhow::Result<()> {
     eprintln!("{protocol} listener on {}", socket.local_addr()?);
     Ok(())
 }

@@ -39,9 +39,9 @@ impl Asking {
 }
 
 impl QueueCore {
-    /// From now on each message is asked about before it becomes ready: [`Effect::Ask`].
-    pub fn ask_before_ready(&mut self) {
-        self.asking.is_on = true;
+    /// Whether, from now on, each message is asked about before it becomes ready: [`Effect::Ask`].
+    pub fn ask_before_ready(&mut self, is_on: bool) {
+        self.asking.is_on = is_on;
     }
 
     /// The next message to ask policy about, for an asker that `Effect::Ask` called; `None` sends it home. Its content may

@@ -11,7 +11,7 @@ const ROOMY: u64 = 1_000_000;
 
 fn rig(limits: serde_json::Value) -> Rig {
     let mut rig = Rig::new();
-    rig.core.ask_before_ready();
+    rig.core.ask_before_ready(true);
     rig.routed("d.test", config(limits), route(&[("a", 1)], &EgressPath::default(), ROOMY));
     rig
 }
@@ -82,7 +82,7 @@ fn who_would_be_too_old_by_then_ends() {
 #[test]
 fn who_passed_and_finds_no_room_is_not_asked_about_again() {
     let mut rig = Rig::new();
-    rig.core.ask_before_ready();
+    rig.core.ask_before_ready(true);
     let narrow = path(serde_json::json!({"max_ready": 1, "connection_limit": 1}));
     for name in ["x.test", "y.test"] {
         rig.routed(name, config(serde_json::json!({})), route(&[("a", 1)], &narrow, ROOMY));
@@ -111,7 +111,7 @@ fn who_passed_and_finds_no_room_is_not_asked_about_again() {
 #[test]
 fn nobody_is_asked_about_who_could_not_go_and_all_go_in_the_end() {
     let mut rig = Rig::new();
-    rig.core.ask_before_ready();
+    rig.core.ask_before_ready(true);
     let narrow = path(serde_json::json!({"max_ready": 2, "connection_limit": 1}));
     for name in ["x.test", "y.test", "z.test"] {
         rig.routed(name, config(serde_json::json!({})), route(&[("a", 1)], &narrow, ROOMY));
@@ -135,7 +135,7 @@ fn nobody_is_asked_about_who_could_not_go_and_all_go_in_the_end() {
 #[test]
 fn policy_is_not_asked_while_there_is_no_room() {
     let mut rig = Rig::new();
-    rig.core.ask_before_ready();
+    rig.core.ask_before_ready(true);
     let narrow = path(serde_json::json!({"max_ready": 1, "connection_limit": 1}));
     for name in ["x.test", "y.test"] {
         rig.routed(name, config(serde_json::json!({})), route(&[("a", 1)], &narrow, ROOMY));
@@ -156,7 +156,7 @@ fn policy_is_not_asked_while_there_is_no_room() {
 #[test]
 fn policy_is_not_asked_while_no_source_may_be_chosen() {
     let mut rig = Rig::new();
-    rig.core.ask_before_ready();
+    rig.core.ask_before_ready(true);
     let seldom = path(serde_json::json!({"source_selection_rate": "1/h"}));
     rig.routed("d.test", config(serde_json::json!({})), route(&[("a", 1)], &seldom, ROOMY));
     rig.admit("d.test", 2);

@@ -386,7 +386,7 @@ proptest! {
             model.rig.core.join_cluster(0.5);
         }
         if asks {
-            model.rig.core.ask_before_ready();
+            model.rig.core.ask_before_ready(true);
         }
         ops.iter().for_each(|op| model.step(op));
         model.drain();

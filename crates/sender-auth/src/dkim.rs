@@ -2,15 +2,17 @@
 //!
 //! In: [`SignerParams`], named and defaulted as KumoMTA's `kumo.dkim` signers. Out: checked options.
 //! Can fail: [`SignerError`] names option, value and expectation.
-//! The rooms below: `key` (private keys), `der` (what a key file holds), `body` (body hash),
-//! `headers` (header canonicalization), `field` (the signature field's text), `signer`, `batch`.
+//! The rooms below: `key` (private keys), `key_shape` (what a key file holds), `der` (its elements), `body` (body hash),
+//! `headers` (header canonicalization), `field` (the signature field's text), `signer`, `batch`; `arc` (the two signatures of an ARC set).
 
+pub(crate) mod arc;
 pub(crate) mod batch;
 pub(crate) mod body;
-mod der;
+pub mod der;
 mod field;
-mod headers;
+pub(crate) mod headers;
 pub(crate) mod key;
+mod key_shape;
 pub(crate) mod signer;
 
 use key::SigningKey;

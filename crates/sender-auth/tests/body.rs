@@ -5,7 +5,7 @@ mod common;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use proptest::prelude::*;
-use sender_auth::{BodyHashes, Canonicalization};
+use sender_auth::{BodyHashes, Canonicalization, limited_body_hash};
 
 const BOTH: [Canonicalization; 2] = [Canonicalization::Relaxed, Canonicalization::Simple];
 
@@ -104,5 +104,23 @@ proptest! {
     #[test]
     fn random_bodies(body in body_soup()) {
         agree(&body);
+    }
+}
+
+/// Bodies of several buffers, of pieces that go through them and past them, cut anywhere: `l=` of others' signatures.
+#[test]
+fn the_beginning_of_a_body() {
+    let clean = "x".repeat(700) + "\r\n";
+    for body in [clean.repeat(9), "a  b\t \r\n".repeat(1_200), (clean + "c\td \r\n").repeat(8)] {
+        for form in BOTH {
+            let canonical = common::canonical_body(form == Canonicalization::Relaxed, body.as_bytes());
+            let whole = canonical.len();
+            for octets_max in (0..whole).step_by(97).chain([whole - 1, whole, whole + 1, usize::MAX]) {
+                let begin = &canonical[..octets_max.min(whole)];
+                let expect = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, begin);
+                let (hash, octets) = limited_body_hash(form, body.as_bytes(), octets_max);
+                assert_eq!((hash.as_slice(), octets), (expect.as_ref(), whole), "{form:?} {octets_max}");
+            }
+        }
     }
 }

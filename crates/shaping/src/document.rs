@@ -152,10 +152,19 @@ fn null_at<'a>(place: &Place<'a>, value: &Value) -> Option<Place<'a>> {
     }
 }
 
+/// True when a document may have a block for a domain of that name: it is neither a key of the format nor looks like one misspelt.
+pub fn is_domain_key(key: &str) -> bool {
+    !site::folded(key).is_empty() && near_key(key).is_none() && !TOP_KEYS.contains(&key)
+}
+
+fn near_key(key: &str) -> Option<&'static str> {
+    config::nearest(key, TOP_KEYS).filter(|_| !key.contains('.'))
+}
+
 /// A word that looks like a misspelt key of the format is not taken for a domain.
 fn domain_name(place: &Place<'_>, key: &str) -> Result<String, ShapingError> {
     let folded = site::folded(key);
-    let near = config::nearest(key, TOP_KEYS).filter(|_| !key.contains('.'));
+    let near = near_key(key);
     match folded.is_empty() || near.is_some() {
         true => Err(place.unknown(key, near, "`default`, `provider` or the name of a domain".to_owned())),
         false => Ok(folded.into_owned()),

@@ -7,6 +7,7 @@
 
 use crate::block;
 use crate::error::ShapingError;
+use crate::hash;
 use crate::place::{Place, WHAT};
 use config::{Duration, Trigger};
 use fancy_regex::{Regex, RegexBuilder};
@@ -21,6 +22,8 @@ pub struct Rule {
     trigger: Trigger,
     duration: Duration,
     match_internal: bool,
+    #[serde(skip)]
+    hash: String,
 }
 
 /// What a rule does.
@@ -93,7 +96,10 @@ impl Rule {
         let texts = form.regex.into_iter().enumerate();
         let regex = texts.map(|(index, text)| Pattern::compile(&element(0, index), text)).collect::<Result<_, _>>()?;
         let Form { action, trigger, duration, match_internal, .. } = form;
-        Ok(Rule { regex, action, trigger, duration, match_internal })
+        let mut rule = Rule { regex, action, trigger, duration, match_internal, hash: String::new() };
+        // Texts, numbers and lists: it can always be written.
+        rule.hash = hash::of(&serde_json::to_value(&rule).unwrap_or_default());
+        Ok(rule)
     }
 
     /// The expressions as written; one that matches suffices.
@@ -119,6 +125,11 @@ impl Rule {
     /// True when it also means responses that the server made up itself.
     pub fn match_internal(&self) -> bool {
         self.match_internal
+    }
+
+    /// A short name for its content: rules that say the same have the same, in all files and on all nodes.
+    pub fn hash(&self) -> &str {
+        &self.hash
     }
 
     /// True when an expression matches; those that were given up are added to `failures`.

@@ -45,9 +45,18 @@ pub struct LogRecordView<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct RuleMatches<'a> {
     /// Of the default block, of providers, of the site, of the domain, in this order.
-    pub rules: Vec<&'a Rule>,
+    pub rules: Vec<MatchedRule<'a>>,
     /// Expressions that were given up, and so did not match.
     pub failures: Vec<MatchFailure>,
+}
+
+/// A rule that a response sets off.
+#[derive(Clone, Copy, Debug)]
+pub struct MatchedRule<'a> {
+    /// The rule.
+    pub rule: &'a Rule,
+    /// True when it stands in a block for one domain alone.
+    pub is_of_domain: bool,
 }
 
 /// A provider and what it is called.
@@ -105,14 +114,16 @@ impl Shaping {
     pub fn match_rules(&self, record: &LogRecordView<'_>) -> RuleMatches<'_> {
         let destination = self.destination(record.domain, record.site);
         let providers = destination.providers.iter().map(|named| &named.provider.block);
-        let blocks = std::iter::once(&self.default).chain(providers).chain(destination.own());
+        let wide = std::iter::once(&self.default).chain(providers).chain(destination.site);
+        let blocks = wide.map(|block| (block, false)).chain(destination.domain.map(|block| (block, true)));
         let text = record.response.to_single_line();
         let is_internal = record.response.content.starts_with(INTERNAL_REPLY_PREFIX);
         let mut found = RuleMatches::default();
-        for rule in blocks.flat_map(|block| &block.rules) {
+        let rules = blocks.flat_map(|(block, is_of_domain)| block.rules.iter().map(move |rule| (rule, is_of_domain)));
+        for (rule, is_of_domain) in rules {
             let applies = rule.match_internal() || !is_internal;
             if applies && rule.matches(&text, &mut found.failures) {
-                found.rules.push(rule);
+                found.rules.push(MatchedRule { rule, is_of_domain });
             }
         }
         found

@@ -156,7 +156,7 @@ fn rules_come_in_the_order_of_their_blocks_and_only_those_that_match() {
     let seconds = |domain: &str, site: &str| {
         let found = shaping.match_rules(&LogRecordView { domain, site, response: &response });
         assert_eq!(found.failures, []);
-        found.rules.iter().map(|rule| rule.duration().as_secs()).collect::<Vec<_>>()
+        found.rules.iter().map(|matched| matched.rule.duration().as_secs()).collect::<Vec<_>>()
     };
     assert_eq!(seconds("x.test", SITE), [1, 2, 3, 4, 5, 6]);
     assert_eq!(seconds("X.test.", ""), [1, 3, 6]);
@@ -180,7 +180,7 @@ fn responses_of_our_own_are_for_rules_that_ask_for_them() {
     ] {
         let response = Response::new(556, Some(EnhancedCode::new(5, 1, 10)), content);
         let found = shaping.match_rules(&LogRecordView { domain: "a.test", site: "", response: &response });
-        let seconds: Vec<u64> = found.rules.iter().map(|rule| rule.duration().as_secs()).collect();
+        let seconds: Vec<u64> = found.rules.iter().map(|matched| matched.rule.duration().as_secs()).collect();
         assert_eq!(seconds, want, "{content}");
     }
 }

@@ -9,7 +9,8 @@ use std::path::Path;
 pub struct Free {
     /// Octets.
     pub octets: u64,
-    /// Octets there are in all.
+    /// Octets there are in all for such writers, used ones among them: what a file system keeps back for root does not
+    /// count, as in `df`.
     pub octets_total: u64,
     /// Octets, of all there are.
     pub octets_percent: f64,
@@ -29,10 +30,12 @@ pub fn free(path: &Path) -> io::Result<Free> {
     let stat = statvfs(path)?;
     let percent = |part: u64, whole: u64| if whole == 0 { 100.0 } else { part as f64 * 100.0 / whole as f64 };
     let (inodes, all_inodes) = (stat.files_available(), stat.files());
+    let used = stat.blocks().saturating_sub(stat.blocks_free());
+    let all_blocks = used.saturating_add(stat.blocks_available());
     Ok(Free {
         octets: stat.blocks_available().saturating_mul(stat.fragment_size()),
-        octets_total: stat.blocks().saturating_mul(stat.fragment_size()),
-        octets_percent: percent(stat.blocks_available(), stat.blocks()),
+        octets_total: all_blocks.saturating_mul(stat.fragment_size()),
+        octets_percent: percent(stat.blocks_available(), all_blocks),
         inodes: if all_inodes == 0 { u64::MAX } else { inodes },
         inodes_total: all_inodes,
         inodes_percent: percent(inodes, all_inodes),

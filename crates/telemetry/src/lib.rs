@@ -5,17 +5,20 @@
 //! text of `/metrics`. Logging never blocks a delivery unless the disk is so slow that the
 //! configured back pressure is reached.
 //!
-//! Deliberately absent: what is logged (engine), hooks and streams (a later layer).
+//! Deliberately absent: what is logged, and log hooks (engine).
 
 mod exposition;
+pub mod lines;
 pub mod log;
 pub mod metrics;
 mod reserve;
 mod script_times;
 mod segment;
+mod stream;
 mod tallies;
 
 pub use exposition::{Exposition, Kind};
+pub use lines::{Lines, TemplateError};
 pub use log::{LogError, LogWriter};
 pub use metrics::Metrics;
 pub use script_times::ScriptTimes;

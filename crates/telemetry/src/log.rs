@@ -1,24 +1,18 @@
-//! The log writer: takes encoded records, writes segments on a thread of its own.
+//! A logger (`kumo.configure_local_logs`): records become lines, and lines go to streams of segments.
 //!
-//! Records cross as finished lines in a bounded buffer that both sides swap, so a producer pays
-//! a copy and a short lock, and the thread compresses many records per wake-up. Logging never
-//! waits: when `back_pressure` records wait already, [`LogWriter::is_full`] says so and whoever
-//! takes up work holds back, so that the buffer can only grow by what is in hand. A segment
-//! ends at its size, at its age, and when the writer is closed. A full disk is first met with the
-//! [`Reserve`]; then, as after any disk error, the batch is kept and tried again each second,
-//! saying so; only closing gives such records up, saying so.
+//! In: records. Out: segments in the logger's directory, or where `per_record` sends a type. A stream ([`crate::stream`]) is one
+//! directory and one suffix of names; types that share both share it, and its header is that of the first of them. Logging never
+//! waits.
 
-use crate::reserve::Reserve;
-use crate::segment::{Segment, mark_leftovers_done};
-use config::LocalLogs;
-use record::LogRecord;
+use crate::lines::{Lines, TemplateError, entry};
+use crate::segment::mark_leftovers_done;
+use crate::stream::{Form, Stream};
+use config::{LocalLogs, PerRecord};
+use record::{LogRecord, RecordType};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 use thiserror::Error;
-use time::OffsetDateTime;
 
 /// Why logs cannot be written.
 #[derive(Debug, Error)]
@@ -34,332 +28,92 @@ pub enum LogError {
     /// The thread cannot be started.
     #[error("cannot start the log thread: {0}")]
     Thread(io::Error),
+    /// A template does not read.
+    #[error("configure_local_logs: {0}")]
+    Template(#[from] TemplateError),
 }
 
-/// A handle to one `configure_local_logs` logger; clones share it.
+/// A handle to one logger; clones share it.
 #[derive(Clone)]
-pub struct LogWriter {
-    shared: Arc<Shared>,
-    thread: Arc<Mutex<Option<JoinHandle<()>>>>,
-}
+pub struct LogWriter(Arc<Logger>);
 
-struct Shared {
-    state: Mutex<State>,
-    /// Signals the thread that lines wait or that it is to end.
-    filled: Condvar,
+struct Logger {
     options: LocalLogs,
-}
-
-#[derive(Default)]
-struct State {
-    lines: Vec<u8>,
-    records: usize,
-    closing: bool,
-    sleeping: bool,
+    lines: Lines,
+    streams: Vec<Stream>,
+    /// The stream of each type, in the order of [`RecordType::ALL`].
+    stream_of: Vec<usize>,
 }
 
 impl LogWriter {
     /// Opens a logger; what an earlier process left open is marked complete.
     pub fn open(options: LocalLogs) -> Result<LogWriter, LogError> {
-        let directory = |cause| LogError::Directory { dir: options.log_dir.clone(), cause };
-        std::fs::create_dir_all(&options.log_dir).map_err(directory)?;
-        mark_leftovers_done(&options.log_dir).map_err(directory)?;
-        let shared = Arc::new(Shared { state: Mutex::default(), filled: Condvar::new(), options });
-        let writer = Writer::new(shared.clone());
-        let run = move || writer.run();
-        let thread = std::thread::Builder::new().name("logs".to_owned()).spawn(run).map_err(LogError::Thread)?;
-        Ok(LogWriter { shared, thread: Arc::new(Mutex::new(Some(thread))) })
+        let lines = Lines::of(&options.per_record)?;
+        let (forms, stream_of) = forms(&options);
+        // All of them before the first begins: its segment must not be taken for a leftover.
+        for dir in forms.iter().map(|form| &form.options.log_dir).chain([&options.log_dir]) {
+            let directory = |cause| LogError::Directory { dir: dir.clone(), cause };
+            std::fs::create_dir_all(dir).map_err(directory)?;
+            mark_leftovers_done(dir).map_err(directory)?;
+        }
+        let streams = forms.into_iter().map(Stream::open).collect::<Result<_, _>>().map_err(LogError::Thread)?;
+        Ok(LogWriter(Arc::new(Logger { options, lines, streams, stream_of })))
+    }
+
+    /// True for another handle to the same logger.
+    pub fn is(&self, other: &LogWriter) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// The options it was opened with.
     pub fn options(&self) -> &LocalLogs {
-        &self.shared.options
+        &self.0.options
     }
 
-    /// True while `back_pressure` records wait: new work should wait too.
+    /// True while `back_pressure` records wait in a stream: new work should wait too.
     pub fn is_full(&self) -> bool {
-        self.shared.lock().records >= self.shared.options.back_pressure
+        self.0.streams.iter().any(Stream::is_full)
     }
 
     /// Queues one record; never waits.
     pub fn log(&self, record: &LogRecord) {
-        // Written before the lock is taken, which all who log share.
+        // Written before the stream's lock is taken, which all who log share.
         let mut line = Vec::with_capacity(LINE_BYTES);
-        record.write_json_line(&mut line);
-        let mut state = self.shared.lock();
-        state.lines.extend_from_slice(&line);
-        state.records += 1;
-        if state.sleeping && (state.lines.len() >= WAKE_BYTES || state.records == 1) {
-            self.shared.filled.notify_one();
-        }
+        self.0.lines.write(record, &mut line);
+        let stream = self.0.stream_of.get(record.kind as usize).and_then(|stream| self.0.streams.get(*stream));
+        stream.into_iter().for_each(|stream| stream.push(&line));
     }
 
-    /// Writes everything, ends the segment and the thread.
+    /// Writes everything, ends segments and threads.
     pub fn close(&self) {
-        self.shared.lock().closing = true;
-        self.shared.filled.notify_one();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Err(_)) = thread.map(JoinHandle::join) {
-            tracing::error!("the log thread panicked; its last records may be missing");
-        }
+        self.0.streams.iter().for_each(Stream::close);
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The thread's side.
-struct Writer {
-    shared: Arc<Shared>,
-    segment: Option<Segment>,
-    opened: Instant,
-    reserve: Reserve,
-    complained: bool,
-}
-
-impl Writer {
-    fn new(shared: Arc<Shared>) -> Writer {
-        let now = Instant::now();
-        let reserve = Reserve::of(&shared.options.log_dir, now);
-        Writer { shared, segment: None, opened: now, reserve, complained: false }
-    }
-
-    fn run(mut self) {
-        let mut lines = Vec::new();
-        loop {
-            let mut closing = self.gather(&mut lines);
-            self.reserve.tend(Instant::now());
-            while !lines.is_empty() {
-                let part = self.part(&lines);
-                match self.write(&lines[..part]) {
-                    Ok(()) => {
-                        lines.drain(..part);
-                        self.rejoice();
-                        if self.is_over() {
-                            self.finish();
-                        }
-                    }
-                    Err(error) if self.makes_room(&error) => {}
-                    Err(error) if closing => {
-                        tracing::error!("log records lost at shutdown: {error}");
-                        lines.clear();
-                    }
-                    Err(error) => closing = self.complain(&error),
-                }
-            }
-            if closing || self.is_over() {
-                self.finish();
-            }
-            if closing {
-                return;
-            }
+/// The streams of a logger, and which of them each type goes to.
+fn forms(options: &LocalLogs) -> (Vec<Form>, Vec<usize>) {
+    let of = |entry: Option<&PerRecord>| {
+        let log_dir = entry.and_then(|entry| entry.log_dir.clone()).unwrap_or_else(|| options.log_dir.clone());
+        let mut header = entry.map(|entry| entry.segment_header.clone().into_bytes()).unwrap_or_default();
+        if header.last().is_some_and(|last| *last != b'\n') {
+            header.push(b'\n');
         }
+        let suffix = entry.and_then(|entry| entry.suffix.clone()).unwrap_or_default();
+        Form { options: LocalLogs { log_dir, ..options.clone() }, suffix, header }
+    };
+    let mut forms: Vec<Form> = Vec::new();
+    let mut stream_of = Vec::with_capacity(RecordType::ALL.len());
+    for kind in RecordType::ALL {
+        let form = of(entry(&options.per_record, kind));
+        let is_it = |f: &Form| f.options.log_dir == form.options.log_dir && f.suffix == form.suffix;
+        let stream = forms.iter().position(is_it).unwrap_or_else(|| {
+            forms.push(form.clone());
+            forms.len() - 1
+        });
+        stream_of.push(stream);
     }
-
-    /// Waits for lines, the end of the segment's time, or closing; true when closing.
-    fn gather(&mut self, lines: &mut Vec<u8>) -> bool {
-        let mut state = self.shared.lock();
-        while state.records == 0 && !state.closing {
-            state.sleeping = true;
-            let wait = self.time_left().unwrap_or(IDLE_WAIT);
-            let wait = self.reserve.time_left(Instant::now()).map_or(wait, |left| left.min(wait));
-            state = self.shared.filled.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
-            state.sleeping = false;
-            if self.is_over() || self.reserve.is_due(Instant::now()) {
-                break;
-            }
-        }
-        if !state.closing && state.records > 0 && state.lines.len() < WAKE_BYTES {
-            // Let a batch gather: compressing many records at once costs far less than one by one.
-            state.sleeping = true;
-            state = self.shared.filled.wait_timeout(state, BATCH_WAIT).unwrap_or_else(PoisonError::into_inner).0;
-            state.sleeping = false;
-        }
-        std::mem::swap(&mut state.lines, lines);
-        state.records = 0;
-        state.closing
-    }
-
-    /// Octets of whole lines that fill the segment to its size, one line at least.
-    fn part(&self, lines: &[u8]) -> usize {
-        let used = self.segment.as_ref().map_or(0, |s| s.uncompressed_bytes);
-        let room = usize::try_from(self.shared.options.max_file_size.saturating_sub(used)).unwrap_or(usize::MAX);
-        if lines.len() <= room {
-            return lines.len();
-        }
-        let from = room.saturating_sub(1).min(lines.len());
-        lines[from..].iter().position(|b| *b == b'\n').map_or(lines.len(), |at| from + at + 1)
-    }
-
-    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
-        if self.segment.is_none() {
-            let options = &self.shared.options;
-            let segment = Segment::create(&options.log_dir, "", options.compression_level, OffsetDateTime::now_utc())?;
-            (self.segment, self.opened) = (Some(segment), Instant::now());
-        }
-        match &mut self.segment {
-            Some(segment) => segment.write(lines),
-            None => Ok(()),
-        }
-    }
-
-    fn time_left(&self) -> Option<Duration> {
-        let max = self.shared.options.max_segment_duration?.get();
-        self.segment.as_ref().map(|_| max.saturating_sub(self.opened.elapsed()))
-    }
-
-    fn is_over(&self) -> bool {
-        let size_max = self.shared.options.max_file_size;
-        self.segment.as_ref().is_some_and(|s| s.uncompressed_bytes >= size_max)
-            || self.time_left().is_some_and(|left| left.is_zero())
-    }
-
-    fn finish(&mut self) {
-        let Some(mut segment) = self.segment.take() else { return };
-        while let Err(error) = segment.finish() {
-            if !self.makes_room(&error) {
-                tracing::error!("log_dir {}: cannot finish a segment: {error}", self.shared.options.log_dir.display());
-                return;
-            }
-        }
-    }
-
-    /// True when the disk was full and the reserve has made room: the same call may be made again.
-    fn makes_room(&mut self, error: &io::Error) -> bool {
-        is_full(error) && self.reserve.release(Instant::now())
-    }
-
-    /// A segment on a full disk waits, to go on behind its last octet. One that failed otherwise
-    /// is abandoned: its frame may be cut anywhere. Waits a moment; true when the writer is being closed.
-    fn complain(&mut self, error: &io::Error) -> bool {
-        if !std::mem::replace(&mut self.complained, true) {
-            let dir = self.shared.options.log_dir.display();
-            tracing::error!("log_dir {dir}: {error}; records wait, trying again each second");
-        }
-        if !is_full(error)
-            && let Some(segment) = self.segment.take()
-        {
-            segment.discard_if_empty();
-        }
-        let state = self.shared.lock();
-        let waited = self.shared.filled.wait_timeout(state, RETRY_WAIT).unwrap_or_else(PoisonError::into_inner);
-        waited.0.closing
-    }
-
-    /// The opposite of a complaint, when there was one.
-    fn rejoice(&mut self) {
-        if std::mem::replace(&mut self.complained, false) {
-            tracing::info!("log_dir {}: records are written again", self.shared.options.log_dir.display());
-        }
-    }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    (forms, stream_of)
 }
 
 /// What a record is expected to take.
 const LINE_BYTES: usize = 1536;
-/// Lines that wake the thread at once, in octets.
-const WAKE_BYTES: usize = 256 * 1024;
-/// How long a batch may gather.
-const BATCH_WAIT: Duration = Duration::from_millis(20);
-/// How long the thread sleeps when nothing is to be timed.
-const IDLE_WAIT: Duration = Duration::from_secs(3600);
-/// Pause after a disk error.
-const RETRY_WAIT: Duration = Duration::from_secs(1);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-    use std::path::Path;
-
-    /// A file on a disk that is full behind so many octets until the reserve is given away.
-    struct FullDisk {
-        reserve: PathBuf,
-        octets_left: usize,
-        file: std::fs::File,
-    }
-
-    impl Write for FullDisk {
-        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-            if self.reserve.exists() {
-                let fits = self.octets_left.min(octets.len());
-                self.octets_left -= fits;
-                if fits == 0 {
-                    return Err(io::ErrorKind::StorageFull.into());
-                }
-                return self.file.write(&octets[..fits]);
-            }
-            self.file.write(octets)
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn writer(dir: &Path) -> Writer {
-        let options = LocalLogs { log_dir: dir.to_owned(), ..LocalLogs::default() };
-        Writer::new(Arc::new(Shared { state: Mutex::default(), filled: Condvar::new(), options }))
-    }
-
-    /// What a writer does in a turn, without its thread.
-    fn write_all(writer: &mut Writer, lines: &[u8]) -> io::Result<()> {
-        loop {
-            match writer.write(lines) {
-                Err(error) if writer.makes_room(&error) => {}
-                other => return other,
-            }
-        }
-    }
-
-    #[test]
-    fn a_full_disk_cuts_no_stream_and_doubles_no_record_wherever_it_is_met() {
-        let lines: Vec<u8> = (0..500).flat_map(|n| format!("{{\"number\":{}}}\n", n * 7919).into_bytes()).collect();
-        let mut released = 0;
-        for octets_left in (0..3000).step_by(7) {
-            let dir = tempfile::tempdir().expect("scratch");
-            let mut writer = writer(dir.path());
-            let path = dir.path().join("20261121-000000.000000000");
-            let file = std::fs::File::create(&path).expect("creates");
-            let reserve = dir.path().join(".postrider-reserve");
-            assert!(reserve.exists());
-            let out = FullDisk { reserve: reserve.clone(), octets_left, file };
-            writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
-            write_all(&mut writer, &lines).expect("the reserve makes room");
-            write_all(&mut writer, b"last\n").expect("room");
-            writer.finish();
-            let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
-            assert!(text == [&lines[..], b"last\n"].concat(), "full behind {octets_left} octets");
-            released += usize::from(!reserve.exists());
-        }
-        assert!(released > 100 && released < 3000 / 7, "{released} of the disks were full in time");
-    }
-
-    #[test]
-    fn without_a_reserve_the_segment_waits_for_room() {
-        let dir = tempfile::tempdir().expect("scratch");
-        let mut writer = writer(dir.path());
-        let path = dir.path().join("20261121-000000.000000000");
-        // Stands for the disk's state here: the writer's own reserve is gone.
-        let full = dir.path().join("full");
-        std::fs::write(&full, b"").expect("writes");
-        let file = std::fs::File::create(&path).expect("creates");
-        let out = FullDisk { reserve: full.clone(), octets_left: 5, file };
-        writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
-        assert!(writer.reserve.release(Instant::now()));
-        let error = write_all(&mut writer, b"one\n").expect_err("full");
-        assert!(!writer.complain(&error) && writer.segment.is_some() && writer.complained);
-        std::fs::remove_file(&full).expect("removes");
-        write_all(&mut writer, b"one\n").expect("room again");
-        writer.rejoice();
-        writer.finish();
-        let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
-        assert!(text == b"one\n" && !writer.complained);
-    }
-}

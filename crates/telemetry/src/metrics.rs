@@ -78,6 +78,10 @@ pub struct Families {
     pub spool_bytes_written: IntGauge,
     /// Bytes of survivors copied forward by compaction.
     pub spool_bytes_compacted: IntGauge,
+    /// Records that found a logger or hook full (`hook-NAME`).
+    pub log_submit_full: IntCounterVec,
+    /// Records that found a hook full, by its name.
+    pub log_hook_backlog_count: IntCounterVec,
     /// Time to find the class of one reply, in seconds.
     pub bounce_classify_latency: Histogram,
     /// What scripts measure of themselves.
@@ -136,6 +140,13 @@ impl Metrics {
             spool_recovering: gauge(r, "postrider_spool_recovering", "1 while earlier mail returns to its queues")?,
             spool_bytes_written: gauge(r, "postrider_spool_bytes_written", "bytes written to the spool")?,
             spool_bytes_compacted: gauge(r, "postrider_spool_bytes_compacted", "bytes of survivors copied forward")?,
+            log_submit_full: counters(r, "log_submit_full", "records that found a log full", &["logger"])?,
+            log_hook_backlog_count: counters(
+                r,
+                "log_hook_backlog_count",
+                "records that found a log hook full",
+                &["logger"],
+            )?,
             script_times: ScriptTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,
             smtpsrv_process_data_duration: histogram(r, "smtpsrv_process_data_duration", "seconds to process DATA")?,

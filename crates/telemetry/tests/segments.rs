@@ -1,7 +1,8 @@
 //! Log segments as consumers meet them: zstd, one JSON object a line, read-only when complete.
 
-use config::LocalLogs;
+use config::{LocalLogs, PerRecord, RecordKey};
 use record::{LogRecord, RecordType, Response, Timestamp};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -103,4 +104,43 @@ fn a_file_in_the_place_of_the_directory_is_named() {
     fs::write(&path, b"").expect("writes");
     let error = LogWriter::open(options(&path)).err().expect("cannot open").to_string();
     assert!(error.starts_with(&format!("log_dir `{}`", path.display())), "{error}");
+}
+
+#[test]
+fn types_have_directories_suffixes_and_headers_of_their_own() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let bounces = dir.path().join("bounces");
+    let entry = |log_dir: Option<&Path>, suffix: Option<&str>, header: &str| PerRecord {
+        log_dir: log_dir.map(Path::to_owned),
+        suffix: suffix.map(str::to_owned),
+        segment_header: header.to_owned(),
+        template: Some("{{ type }}".to_owned()),
+        ..PerRecord::default()
+    };
+    let mut options = options(dir.path());
+    options.max_file_size = 30;
+    options.per_record = BTreeMap::from([
+        (RecordKey::Bounce, entry(Some(&bounces), None, "type")),
+        (RecordKey::Expiration, entry(Some(&bounces), None, "")),
+        (RecordKey::Any, entry(None, Some(".all"), "")),
+    ]);
+    let log = LogWriter::open(options).expect("opens");
+    let kinds = [RecordType::Bounce, RecordType::Delivery, RecordType::Expiration];
+    for kind in (0..30).map(|n| kinds[n % 3]) {
+        log.log(&LogRecord { kind, ..record(0) });
+    }
+    log.close();
+    let text = |path: &PathBuf| {
+        String::from_utf8(zstd::decode_all(&fs::read(path).expect("reads")[..]).expect("zstd")).expect("text")
+    };
+    let own = segments(&bounces);
+    assert!(own.len() > 3, "{own:?}");
+    let texts: Vec<String> = own.iter().map(text).collect();
+    assert!(texts.iter().all(|text| text.starts_with("type\n") && text.len() < 30 + 5 + 11), "{texts:?}");
+    let all: String = texts.concat();
+    let lines: Vec<&str> = all.lines().filter(|line| *line != "type").collect();
+    assert_eq!(lines, [["Bounce", "Expiration"]; 10].concat());
+    let rest: Vec<PathBuf> = segments(dir.path()).into_iter().filter(|path| path.is_file()).collect();
+    assert!(rest.iter().all(|path| path.to_string_lossy().ends_with(".all")), "{rest:?}");
+    assert_eq!(rest.iter().map(text).collect::<String>(), "Delivery\n".repeat(10));
 }

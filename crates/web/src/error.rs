@@ -1,5 +1,6 @@
 //! Why there is no answer.
 
+use net::causes::with_causes;
 use net::tls::TlsError;
 use thiserror::Error;
 
@@ -45,18 +46,4 @@ impl From<reqwest::Error> for WebError {
     fn from(error: reqwest::Error) -> WebError {
         WebError::Request(with_causes(&error))
     }
-}
-
-/// An error and what caused it, in one line: libraries say only "error sending request" at the top.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let line = error.to_string();
-        if !text.contains(&line) {
-            text = format!("{text}: {line}");
-        }
-        cause = error.source();
-    }
-    text
 }

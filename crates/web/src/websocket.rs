@@ -2,10 +2,11 @@
 //!
 //! Owns [`WebSocket`]. In: a URL. Out: messages, text and binary alike. Pings are answered while a message is waited for.
 
-use crate::error::{WebError, with_causes};
+use crate::error::WebError;
 use crate::request::absolute;
 use bytes::Bytes;
 use futures_util::StreamExt;
+use net::causes::with_causes;
 use net::tls::Connectors;
 use reqwest::StatusCode;
 use reqwest::header::HeaderMap;

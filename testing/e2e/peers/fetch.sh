@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Fetches the real programs the end-to-end tests talk to: Postfix (with smtp-source and smtp-sink), swaks, the proxies
-# haproxy, dante and microsocks (both SOCKS5), Redis, and a Python with dkimpy, PyNaCl, aiosmtpd and websockets.
+# haproxy, dante and microsocks (both SOCKS5), Redis, the message brokers NATS and RabbitMQ (with the Erlang it runs on), and a
+# Python with dkimpy, PyNaCl, aiosmtpd, websockets and clients of those brokers. No broker for Kafka is packaged: what stands for
+# one is in the Python package confluent-kafka, see kafka_peer.py.
 #
 # Nothing is installed: installing Postfix would start a daemon and replace the host's MTA. Packages are downloaded with
 # `apt-get download`, unpacked with `dpkg -x` under DIR and used from there (see env.sh). Only libraries the host lacks
@@ -12,13 +14,15 @@
 # DIR/root        unpacked Debian packages
 # DIR/venv        Python environment; DIR/python instead where the host cannot make one
 # DIR/bin         wrappers that set up what each program needs: smtp-source smtp-sink swaks haproxy danted microsocks redis-server redis-cli
-#                 python
+#                 nats-server rabbitmq-server python
 # DIR/stamp       what was fetched; a second run compares it, tries the programs, and is done
 set -euo pipefail
 
-DEB_WANTED=(postfix swaks libnet-ssleay-perl libio-socket-ssl-perl libauthen-sasl-perl haproxy dante-server microsocks redis-server redis-tools)
+DEB_WANTED=(postfix swaks libnet-ssleay-perl libio-socket-ssl-perl libauthen-sasl-perl haproxy dante-server microsocks redis-server redis-tools
+    nats-server rabbitmq-server erlang-{base,asn1,crypto,eldap,inets,mnesia,os-mon,parsetools,public-key,runtime-tools,ssl,syntax-tools,tools,xmerl})
 # Pinned with everything they depend on, so that a test that passed today verifies with the same code tomorrow.
-PIP_WANTED=(dkimpy==1.1.8 dnspython==2.7.0 pynacl==1.6.2 cffi==2.0.0 pycparser==2.23 aiosmtpd==1.4.6 attrs==25.4.0 atpublic==5.1 websockets==15.0.1)
+PIP_WANTED=(dkimpy==1.1.8 dnspython==2.7.0 pynacl==1.6.2 cffi==2.0.0 pycparser==2.23 aiosmtpd==1.4.6 attrs==25.4.0 atpublic==5.1 websockets==15.0.1
+    nats-py==2.16.0 pika==1.4.4 confluent-kafka==2.16.1)
 # Raise this when the layout under DIR changes, so that an older tree is replaced.
 LAYOUT=1
 
@@ -158,9 +162,9 @@ refresh_lists() {
 fetch_python() {
     command -v python3 >/dev/null || die "python3 is needed: apt-get install python3"
     rm -rf "$peers/venv" "$peers/python"
-    # The two with C in them must come built: a compiler and headers are not to be expected. (dkimpy, pure Python, is
+    # Those with C in them must come built: a compiler and headers are not to be expected. (dkimpy, pure Python, is
     # published as source only, so not everything can be asked for built.)
-    local -a pip=(--quiet --disable-pip-version-check --no-input --no-deps --use-pep517 --only-binary pynacl,cffi)
+    local -a pip=(--quiet --disable-pip-version-check --no-input --no-deps --use-pep517 --only-binary pynacl,cffi,confluent-kafka)
     if python3 -m venv "$peers/venv" >"$temp/venv.log" 2>&1; then
         say "installing ${PIP_WANTED[*]} into $peers/venv"
         "$peers/venv/bin/python" -m pip install "${pip[@]}" "${PIP_WANTED[@]}" >&2
@@ -194,12 +198,13 @@ $as_whom
 exec "\$peers/root/usr/sbin/$name" "\$@"
 WRAP
     done
-    for name in sbin/haproxy sbin/danted bin/microsocks bin/redis-server bin/redis-cli; do
+    for name in sbin/haproxy sbin/danted sbin/nats-server bin/microsocks bin/redis-server bin/redis-cli; do
         wrapper "${name#*/}" <<WRAP
 export LD_LIBRARY_PATH="\$peers/root/usr/lib/$(triplet)\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
 exec "\$peers/root/usr/$name" "\$@"
 WRAP
     done
+    rabbitmq_wrapper
     # /usr/bin/perl by name: the unpacked modules are built for Debian's perl, not for another one on the PATH.
     wrapper swaks <<WRAP
 export LD_LIBRARY_PATH="\$peers/root/usr/lib/$(triplet)\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
@@ -213,6 +218,30 @@ WRAP
         # shellcheck disable=SC2016
         wrapper python <<<'export PYTHONPATH="$peers/python${PYTHONPATH:+:$PYTHONPATH}"; exec python3 "$@"'
     fi
+}
+
+# Erlang, where it was unpacked, with RabbitMQ in it: what `rabbitmq-server` and `erl` do, which look in /usr/lib. It takes the
+# folder of one server, with rabbitmq.conf in it, which keeps all that it writes, and the port its node is found at, which it is
+# told so that it needs no epmd: a daemon that would stay.
+rabbitmq_wrapper() {
+    # shellcheck disable=SC2016
+    wrapper rabbitmq-server <<WRAP
+folder=\$1 node_port=\$2
+export ROOTDIR=\$peers/root/usr/lib/erlang EMU=beam PROGNAME=erl HOME=\$folder
+BINDIR=\$(echo "\$ROOTDIR"/erts-*/bin)
+RABBITMQ_HOME=\$(echo "\$peers"/root/usr/lib/rabbitmq/lib/rabbitmq_server-*)
+export BINDIR RABBITMQ_HOME PATH=\$BINDIR:\$PATH ERL_LIBS=\$RABBITMQ_HOME/plugins RABBITMQ_PLUGINS_DIR=\$RABBITMQ_HOME/plugins
+export RABBITMQ_NODENAME=rabbit@localhost RABBITMQ_MNESIA_BASE=\$folder/mnesia RABBITMQ_LOG_BASE=\$folder/log RABBITMQ_LOGS=-
+export RABBITMQ_CONFIG_FILE=\$folder/rabbitmq.conf RABBITMQ_ADVANCED_CONFIG_FILE=\$folder/advanced.config
+export RABBITMQ_CONF_ENV_FILE=\$folder/rabbitmq-env.conf RABBITMQ_ENABLED_PLUGINS_FILE=\$folder/plugins
+export RABBITMQ_GENERATED_CONFIG_DIR=\$folder/generated RABBITMQ_SCHEMA_DIR=\$folder/schema RABBITMQ_PID_FILE=\$folder/pid
+export LD_LIBRARY_PATH="\$peers/root/usr/lib/$(triplet)\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}"
+echo '[].' >"\$folder/plugins"
+exec "\$BINDIR/erlexec" -noinput -boot start_sasl -s rabbit boot +S 1 +sbwt none -syslog logger '[]' \\
+    -syslog syslog_error_logger false -kernel prevent_overlapping_partitions false \\
+    -start_epmd false -erl_epmd_port "\$node_port" -kernel inet_dist_use_interface '{127,0,0,1}' \\
+    -sname rabbit@localhost -setcookie "\$(od -An -N 16 -tx1 /dev/urandom | tr -d ' \n')" >&2
+WRAP
 }
 
 wrapper() {
@@ -266,13 +295,19 @@ works() {
         trouble=1
         [ "$1" = quiet ] || printf '%s\n' "$output" >&2
     fi
+    if ! output=$("$peers/bin/nats-server" --version 2>&1) ||
+        ! output=$(LD_LIBRARY_PATH=$libs ldd "$peers"/root/usr/lib/erlang/erts-*/bin/beam.smp 2>&1) ||
+        grep -q 'not found' <<<"$output"; then
+        trouble=1
+        [ "$1" = quiet ] || printf '%s\n' "$output" >&2
+    fi
     local swaks_says
     swaks_says=$("$peers/bin/swaks" --support 2>&1) || trouble=1
     if ! grep -q '^=== TLS supported' <<<"$swaks_says"; then
         trouble=1
         [ "$1" = quiet ] || printf '%s\n' "$swaks_says" >&2
     fi
-    if ! output=$("$peers/bin/python" -c 'import dkim, nacl.signing, dns, aiosmtpd.controller' 2>&1); then
+    if ! output=$("$peers/bin/python" -c 'import dkim, nacl.signing, dns, aiosmtpd.controller, nats, pika, confluent_kafka' 2>&1); then
         trouble=1
         [ "$1" = quiet ] || printf '%s\n' "$output" >&2
     fi

@@ -7,7 +7,7 @@ Listens on two free ports of 127.0.0.1, with TLS if a certificate is given, and 
 `web listener on 127.0.0.1:PORT 127.0.0.1:PORT`: HTTP, then websockets.
 
 HTTP: `/echo...` answers any method with a JSON object of what was asked; `/status/NNN` with that status; `/move` with a
-redirection to `/echo`; `/elsewhere/...` with one to the same on `localhost`; `/shaping.toml` with a shaping file; `/v1/...` as HashiCorp Vault does for the secret `secret/dkim/a.test/s1` and the token `t0ken`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never.
+redirection to `/echo`; `/elsewhere/...` with one to the same on `localhost`; `/shaping.toml` with a shaping file; `/v1/...` as HashiCorp Vault does for the secret `secret/dkim/a.test/s1` and the token `t0ken`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never; `/hook` keeps what is posted, and answers GET with the list of it, `[media type, content]` each.
 Websockets: `/three` says three messages, the second binary, and closes; `/quiet` says nothing; all else is 404.
 """
 
@@ -42,6 +42,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send(302, b"", [("Location", place)])
         elif self.path.startswith("/v1/"):
             self.vault()
+        elif self.path == "/hook" and self.command == "POST":
+            self.server.posted.append([self.headers["Content-Type"], body.decode()])
+            self.send(200, b"")
+        elif self.path == "/hook":
+            self.send(200, json.dumps(self.server.posted).encode())
         elif self.path == "/silent":
             threading.Event().wait(60)
         else:
@@ -100,6 +105,7 @@ def main():
         http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web,
         serve(talk, "127.0.0.1", 0, ssl=context, process_request=judge) as sockets,
     ):
+        web.posted = []
         if context:
             # A handshake that fails must not end the server: it happens in the thread of its connection.
             web.socket = context.wrap_socket(web.socket, server_side=True, do_handshake_on_connect=False)

@@ -2,6 +2,7 @@
 local kumo = require 'kumo'
 local base = {}
 
+-- Both tables in a new one; where both have a member, that of `options`.
 local function over(defaults, options)
   local both = {}
   for _, some in ipairs { defaults, options or {} } do
@@ -11,6 +12,8 @@ local function over(defaults, options)
   end
   return both
 end
+
+base.over = over
 
 -- To be called at `init`: spools and logs (one segment a second) below `dir`, an HTTP listener and ESMTP listeners on ports of the
 -- system's choice that relay for this machine.

@@ -1,11 +1,15 @@
 -- Logs what is known of a message; its recipient says which queue it goes to.
 --   METADATA_DIR, METADATA_TO (host:port)
+--   METADATA_LISTENER (options of the listener, as Lua)
 local kumo = require 'kumo'
 local base = require 'base'
 
 kumo.on('init', function()
-  base.serve(os.getenv 'METADATA_DIR', { logs = { meta = { 'received_*', 'reception_protocol', 'hostname', 'ehlo_domain',
-    'authn_id', 'authz_id', 'tls_cipher', 'tls_protocol_version', 'x_*' } } })
+  base.serve(os.getenv 'METADATA_DIR', {
+    logs = { meta = { 'received_*', 'orig_received_*', 'reception_protocol', 'hostname', 'ehlo_domain', 'authn_id', 'authz_id',
+      'tls_cipher', 'tls_protocol_version', 'x_*' } },
+    esmtp = { base.table_of(os.getenv 'METADATA_LISTENER') },
+  })
 end)
 
 kumo.on('smtp_server_auth_plain', function(authz, authc, password)

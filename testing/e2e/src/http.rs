@@ -17,9 +17,16 @@ pub fn send(server: SocketAddr, method: &str, path: &str, content_type: &str, bo
 
 /// The same with a body that is no text.
 pub fn send_octets(server: SocketAddr, method: &str, path: &str, content_type: &str, body: &[u8]) -> (u16, String) {
+    send_with(server, method, path, &[("Content-Type", content_type)], body)
+}
+
+/// The same with these header fields.
+pub fn send_with(server: SocketAddr, method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> (u16, String) {
     let length = body.len();
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\nContent-Length: {length}");
-    let request = [format!("{head}\r\nContent-Type: {content_type}\r\n\r\n").as_bytes(), body].concat();
+    let mut head =
+        format!("{method} {path} HTTP/1.1\r\nHost: {server}\r\nConnection: close\r\nContent-Length: {length}\r\n");
+    fields.iter().for_each(|(name, value)| head.extend([name, ": ", value, "\r\n"]));
+    let request = [head.as_bytes(), b"\r\n", body].concat();
     exchange(server, &request).unwrap_or_else(|| panic!("no answer to {method} http://{server}{path}"))
 }
 

@@ -5,19 +5,25 @@
 //! `peers/dns.sh`; what is missing is a failure that names the command to run, never a skipped test. Out: panics with
 //! the last lines of every process concerned.
 //!
+//! `corpus/` holds policies as users write them, one behaviour each, with their stories in front; `corpus` plays them.
+//!
 //! It shares no code with the program: a mistake made on both sides would cancel itself out. It waits for lines,
 //! ledgers, records and metrics, always with a deadline, and leaves nothing behind: every process is killed when its
 //! handle goes, every folder is a scratch folder.
 
+pub mod brokers;
 pub mod certificate;
+pub mod corpus;
 pub mod dns;
 pub mod dump;
 pub mod http;
+pub mod kafka;
 pub mod kumod;
 pub mod ledger;
 pub mod logs;
 pub mod mount;
 pub mod names;
+pub mod nats;
 pub mod peers;
 pub mod port;
 pub mod postfix;
@@ -25,6 +31,7 @@ pub mod power_cut;
 pub mod preload;
 pub mod process;
 pub mod proxy;
+pub mod rabbitmq;
 pub mod redis;
 pub mod scratch;
 pub mod sink;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One of the wrappers in `bin/`: `smtp-source`, `smtp-sink`, `swaks`, `haproxy`, `danted`, `microsocks`, `redis-server`,
-/// `python`.
+/// `nats-server`, `rabbitmq-server`, `python`.
 pub fn command(name: &str) -> Command {
     Command::new(file(&format!("bin/{name}"), "fetch.sh"))
 }

@@ -60,6 +60,11 @@ impl Process {
         self.stderr.text()
     }
 
+    /// What it wrote to stdout so far.
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         kill(self.nix_pid(), signal).unwrap_or_else(|e| panic!("{}: {signal}: {e}", self.name));

@@ -30,6 +30,19 @@ impl RunningProxy {
         RunningProxy::announced_by_itself("haproxy", command, address)
     }
 
+    /// haproxy in front of a server, to which it says by that version of the PROXY protocol whom it connects.
+    pub fn haproxy_before(scratch: &Scratch, server: SocketAddr, version: u8) -> RunningProxy {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let option = if version == 1 { "send-proxy" } else { "send-proxy-v2" };
+        let config = format!(
+            "defaults\n  mode tcp\n  timeout connect 10s\n  timeout client 60s\n  timeout server 60s\n\
+             listen mail\n  bind {address}\n  server one {server} {option}\n"
+        );
+        let mut command = peers::command("haproxy");
+        command.arg("-db").arg("-f").arg(scratch.write("before.cfg", config));
+        RunningProxy::announced_by_itself("haproxy", command, address)
+    }
+
     /// dante: SOCKS5 for everybody. It connects from 127.0.0.8, tells its client so, and says
     /// `... -> OURS DESTINATION`, with a dot before the ports.
     pub fn dante(scratch: &Scratch) -> RunningProxy {

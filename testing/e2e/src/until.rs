@@ -6,13 +6,18 @@
 use std::time::{Duration, Instant};
 
 /// Calls `probe` until it finds something; panics with `what` after `within`.
-pub fn until<T>(within: Duration, what: &str, mut probe: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(within: Duration, what: &str, probe: impl FnMut() -> Option<T>) -> T {
+    eventually(within, probe).unwrap_or_else(|| panic!("{what}: not within {within:?}"))
+}
+
+/// Calls `probe` until it finds something; nothing after `within`.
+pub fn eventually<T>(within: Duration, mut probe: impl FnMut() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + within;
     loop {
-        if let Some(found) = probe() {
+        let found = probe();
+        if found.is_some() || Instant::now() >= deadline {
             return found;
         }
-        assert!(Instant::now() < deadline, "{what}: not within {within:?}");
         std::thread::sleep(POLL);
     }
 }

@@ -113,7 +113,7 @@ impl World {
         }
         self.note(|| format!("LIFE {life} begins"));
         if self.plan.asks {
-            self.with_queue(|q, _| q.ask_before_ready());
+            self.with_queue(|q, _| q.ask_before_ready(true));
         }
         self.orders_again();
         let delay = *self.dice.pick(&[0, 0, 200_000, 3 * plan::SECOND]);

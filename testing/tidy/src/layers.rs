@@ -9,13 +9,14 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 32] = [
+pub const LAYERS: [(&str, u8); 38] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
     ("mime", 0),
     ("record", 0),
     ("config", 0),
+    ("template", 0),
     // 1: nouns with a durable form.
     ("message", 1),
     ("spool", 1),
@@ -28,8 +29,11 @@ pub const LAYERS: [(&str, u8); 32] = [
     ("route", 2),
     ("sender-auth", 2),
     ("mimepart", 2),
+    ("injection", 2),
     // 3: what a policy may be asked.
     ("policy", 3),
+    ("sender-check", 3),
+    ("automation", 3),
     // 4: drivers, the only place that awaits.
     ("net", FIRST_DRIVER_LAYER),
     ("store", FIRST_DRIVER_LAYER),
@@ -37,11 +41,13 @@ pub const LAYERS: [(&str, u8); 32] = [
     ("jsonl", FIRST_DRIVER_LAYER),
     ("throttle", FIRST_DRIVER_LAYER),
     ("web", FIRST_DRIVER_LAYER),
+    ("brokers", FIRST_DRIVER_LAYER),
     ("engine", FIRST_DRIVER_LAYER),
     ("traffic", FIRST_DRIVER_LAYER),
     // 5: faces.
     ("lua", 5),
     ("admin", 5),
+    ("tsa", 5),
     ("cli", 5),
     // 6: the program.
     ("postrider", 6),
@@ -53,13 +59,16 @@ pub const LAYERS: [(&str, u8); 32] = [
 ];
 
 /// Edges inside a layer: from, to, why.
-pub const SIDEWAYS: [(&str, &str, &str); 7] = [
+pub const SIDEWAYS: [(&str, &str, &str); 10] = [
     ("spool", "message", "what is stored is a Sealed; the codec of its envelope is message's"),
     ("jsonl", "telemetry", "segments of scripts are written as those of the log are"),
+    ("injection", "mimepart", "what is injected is built as scripts build"),
     ("engine", "net", "the engine drives connections that net opens"),
     ("engine", "store", "the engine waits for commits that store makes"),
     ("engine", "telemetry", "the engine reports what it did"),
     ("web", "net", "one way to verify certificates"),
+    ("brokers", "net", "one way to verify certificates"),
+    ("tsa", "admin", "one way to serve HTTP, and to say who may ask"),
     ("engine", "throttle", "the engine asks Redis for what the cluster counts"),
 ];
 
@@ -67,8 +76,21 @@ pub const SIDEWAYS: [(&str, &str, &str); 7] = [
 pub const FIRST_DRIVER_LAYER: u8 = 4;
 
 /// Libraries that stand for a clock, a file, a socket, a thread, a random number or Lua.
-pub const DRIVER_LIBRARIES: [&str; 10] =
-    ["tokio", "tokio-rustls", "mlua", "fastrand", "rand", "getrandom", "socket2", "libc", "nix", "hickory-resolver"];
+pub const DRIVER_LIBRARIES: [&str; 13] = [
+    "tokio",
+    "tokio-rustls",
+    "mlua",
+    "fastrand",
+    "rand",
+    "getrandom",
+    "socket2",
+    "libc",
+    "nix",
+    "hickory-resolver",
+    "async-nats",
+    "lapin",
+    "rdkafka",
+];
 
 /// A crate of the workspace as cargo sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -33,6 +33,8 @@ pub(crate) enum Carriage {
     Maildir(Arc<Template>),
     /// To the node at this URL.
     Xfer(String),
+    /// Into the messages that a request asks for.
+    Generator,
 }
 
 impl Carriage {
@@ -44,10 +46,8 @@ impl Carriage {
             }
             QueueProtocol::Maildir(maildir) => Ok(Some(Carriage::Maildir(Arc::new(Template::new(maildir)?)))),
             QueueProtocol::Xfer(xfer) => Ok(Some(Carriage::Xfer(xfer.target.clone()))),
-            QueueProtocol::Smtp(_)
-            | QueueProtocol::Null
-            | QueueProtocol::HttpInjectionGenerator
-            | QueueProtocol::DeferredSmtpInjection => Ok(None),
+            QueueProtocol::HttpInjectionGenerator => Ok(Some(Carriage::Generator)),
+            QueueProtocol::Smtp(_) | QueueProtocol::Null | QueueProtocol::DeferredSmtpInjection => Ok(None),
         }
     }
 
@@ -55,7 +55,7 @@ impl Carriage {
     pub fn exchangers(destination: &Destination) -> Option<Arc<MailExchangers>> {
         match &*destination.hosts::<Carriage>()? {
             Carriage::Smtp { hosts, .. } => Some(hosts.clone()),
-            Carriage::CustomLua { .. } | Carriage::Maildir(_) | Carriage::Xfer(_) => None,
+            Carriage::CustomLua { .. } | Carriage::Maildir(_) | Carriage::Xfer(_) | Carriage::Generator => None,
         }
     }
 

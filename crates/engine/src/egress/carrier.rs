@@ -7,6 +7,7 @@
 use crate::egress::carriage::Carriage;
 use crate::egress::connection::InHand;
 use crate::egress::courier::CourierCarrier;
+use crate::egress::generator::GeneratorCarrier;
 use crate::egress::maildir::MaildirCarrier;
 use crate::egress::xfer::XferCarrier;
 use crate::engine::Engine;
@@ -25,6 +26,8 @@ pub(crate) enum Carrier {
     Maildir(MaildirCarrier),
     /// Another node.
     Xfer(XferCarrier),
+    /// Messages of a request.
+    Generator(GeneratorCarrier),
 }
 
 /// A message on loan, and the scheduled queue it is from.
@@ -68,6 +71,7 @@ impl Carrier {
                 CourierCarrier::open(engine, protocol, (**parts).clone()).await.map(Carrier::Courier)
             }
             Carriage::Maildir(template) => Ok(Carrier::Maildir(MaildirCarrier::new(engine, template.clone()))),
+            Carriage::Generator => Ok(Carrier::Generator(GeneratorCarrier)),
             Carriage::Xfer(target) => XferCarrier::open(engine, target).await.map(Carrier::Xfer),
         }
     }
@@ -78,13 +82,14 @@ impl Carrier {
             Carrier::Courier(_) => "Lua",
             Carrier::Maildir(_) => "Maildir",
             Carrier::Xfer(_) => "xfer",
+            Carrier::Generator(_) => "HttpInjectionGenerator",
         }
     }
 
     /// What a delivery by it means to the sender.
     pub fn handover(&self) -> Handover {
         match self {
-            Carrier::Courier(_) => Handover::Relay,
+            Carrier::Courier(_) | Carrier::Generator(_) => Handover::Relay,
             Carrier::Maildir(_) => Handover::Final,
             Carrier::Xfer(_) => Handover::Xfer,
         }
@@ -94,14 +99,16 @@ impl Carrier {
     pub fn batches(&self) -> Batches {
         match self {
             Carrier::Courier(courier) => courier.batches(),
-            Carrier::Maildir(_) | Carrier::Xfer(_) => Batches { most: 1, enough: 1, latency: Duration::ZERO },
+            Carrier::Maildir(_) | Carrier::Xfer(_) | Carrier::Generator(_) => {
+                Batches { most: 1, enough: 1, latency: Duration::ZERO }
+            }
         }
     }
 
     /// Between attempts, where that is not what the queue says.
     pub fn retry_interval(&self) -> Option<Duration> {
         match self {
-            Carrier::Courier(_) | Carrier::Xfer(_) => None,
+            Carrier::Courier(_) | Carrier::Xfer(_) | Carrier::Generator(_) => None,
             Carrier::Maildir(_) => Some(MaildirCarrier::RETRY_INTERVAL),
         }
     }
@@ -112,6 +119,7 @@ impl Carrier {
             Carrier::Courier(courier) => courier.carry(messages).await,
             Carrier::Maildir(maildir) => maildir.carry(messages).await,
             Carrier::Xfer(xfer) => xfer.carry(engine, in_hand, messages).await,
+            Carrier::Generator(generator) => generator.carry(engine, messages).await,
         }
     }
 
@@ -119,7 +127,7 @@ impl Carrier {
     pub async fn close(self) {
         match self {
             Carrier::Courier(courier) => courier.close().await,
-            Carrier::Maildir(_) | Carrier::Xfer(_) => {}
+            Carrier::Maildir(_) | Carrier::Xfer(_) | Carrier::Generator(_) => {}
         }
     }
 }

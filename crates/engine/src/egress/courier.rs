@@ -30,7 +30,7 @@ impl CourierCarrier {
         let made = engine.policy.construct_courier(constructor.clone(), parts).await;
         let courier = made.map_err(|error| {
             tracing::error!("{error}");
-            Reply::new(400, &format!("KumoMTA internal: no session: {constructor}: {}", first_line(&error)))
+            Reply::new(400, &format!("KumoMTA internal: no session: {constructor}: {}", error.in_one_line()))
         })?;
         Ok(CourierCarrier { constructor, batches: batches(protocol), in_batches: protocol.batch_size > 1, courier })
     }
@@ -62,7 +62,7 @@ impl CourierCarrier {
                 tracing::error!("{}: {error}", self.constructor);
                 Carried::broken(Reply::new(
                     400,
-                    &format!("KumoMTA internal: {}: {}", self.constructor, first_line(&error)),
+                    &format!("KumoMTA internal: {}: {}", self.constructor, error.in_one_line()),
                 ))
             }
         }
@@ -79,13 +79,6 @@ fn batches(protocol: &CustomLuaProtocol) -> Batches {
     let most = protocol.batch_size.min(BATCH_MAX);
     let enough = if protocol.min_batch_size > 1 { protocol.min_batch_size.min(most) } else { most };
     Batches { most, enough, latency: protocol.max_batch_latency.get() }
-}
-
-/// An error without its traceback, which is in the program's log.
-fn first_line(error: &PolicyError) -> String {
-    let text = error.to_string();
-    let text = text.split("\nstack traceback:").next().unwrap_or_default();
-    text.lines().collect::<Vec<_>>().join(" ")
 }
 
 /// "Service not available, closing transmission channel" (RFC 5321 section 4.2.2).
@@ -112,11 +105,5 @@ mod tests {
             let batches = batches(&protocol);
             assert_eq!((batches.most, batches.enough), (most, enough), "{protocol:?}");
         }
-    }
-
-    #[test]
-    fn records_have_the_error_without_its_traceback() {
-        let text = "line 1\nline 2\nstack traceback:\n\t[C]: in function".to_owned();
-        assert_eq!(first_line(&PolicyError::Script { event: "custom_lua", text }), "event custom_lua: line 1 line 2");
     }
 }

@@ -372,7 +372,8 @@ impl Delivery {
         if self.path.concurrency_feedback.is_some() {
             self.tell_bearing(&outcome);
         }
-        let refused = refused(&pending, &outcome.results);
+        let is_judged = self.engine.interest.has(Event::RewriteDeliveryStatus);
+        let refused = if is_judged { refused(&pending, &outcome.results) } else { Vec::new() };
         let outcomes: Vec<Outcome> =
             pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
         outcomes.iter().for_each(|outcome| self.dispatcher.count(outcome.verdict));

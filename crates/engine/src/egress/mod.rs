@@ -11,6 +11,7 @@ mod courier;
 mod delivery;
 mod dialling;
 pub(crate) mod dispatcher;
+mod generator;
 pub(crate) mod lent;
 pub(crate) mod maildir;
 pub(crate) mod resolve;

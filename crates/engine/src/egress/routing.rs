@@ -7,6 +7,7 @@ use crate::egress::carriage::{Carriage, parts_of};
 use crate::egress::connection::Guarded;
 use crate::egress::service::suffix;
 use crate::engine::Engine;
+use crate::injection::GENERATOR;
 use config::{
     EgressPath, EgressPool, EgressSource, MxListEntry, QueueConfig, QueueProtocol, RefreshStrategy, UNSPECIFIED,
     XferProtocol,
@@ -69,6 +70,9 @@ impl Engine {
     pub(crate) async fn ask_queue_config(&self, name: &str) -> Result<Arc<QueueConfig>, PolicyError> {
         if let Some(target) = xfer::target_of(name) {
             return Ok(Arc::new(of_xfer(target)));
+        }
+        if name == GENERATOR {
+            return Ok(Arc::new(of_generator()));
         }
         if !self.interest.has(Event::QueueConfig) {
             return Ok(self.common.queue_configs.share(Box::default()));
@@ -241,6 +245,16 @@ fn of_xfer(target: &str) -> QueueConfig {
         retry_interval: XFER_RETRY_MIN.into(),
         max_retry_interval: Some(XFER_RETRY_MAX.into()),
         max_age: XFER_AGE_MAX.into(),
+        ..QueueConfig::default()
+    }
+}
+
+/// The configuration of the queue of requests; policy is not asked (KumoMTA behaviour).
+fn of_generator() -> QueueConfig {
+    QueueConfig {
+        protocol: QueueProtocol::HttpInjectionGenerator,
+        retry_interval: XFER_RETRY_MIN.into(),
+        max_retry_interval: Some(XFER_RETRY_MAX.into()),
         ..QueueConfig::default()
     }
 }

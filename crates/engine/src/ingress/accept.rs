@@ -8,6 +8,8 @@ use crate::engine::Engine;
 use crate::ingress::listener::Profile;
 use crate::ingress::reports::Report;
 use crate::ingress::trace::{self, Hop};
+use crate::log_hooks::OF_HOOKS;
+use crate::selection::Subject;
 use ::clock::Instant;
 use bytes::Bytes;
 use config::BatchHandling;
@@ -41,7 +43,7 @@ pub(crate) struct Arrival<'a> {
 }
 
 /// A message that only waits for its commit.
-struct Prepared {
+pub(crate) struct Prepared {
     sealed: Sealed,
     queue: String,
     /// What the log says of it besides.
@@ -70,7 +72,13 @@ impl Engine {
 
     /// Takes responsibility for a message of our own or of policy's making: the same way in, without the events of a
     /// connection it never had. `deferred`: in memory is enough.
-    pub(crate) async fn accept_own(&self, mut draft: Draft, deferred: bool) -> Result<(), Refusal> {
+    pub(crate) async fn accept_own(&self, draft: Draft, deferred: bool) -> Result<(), Refusal> {
+        let prepared = self.prepare_own(draft, deferred).await?;
+        self.commit(vec![prepared]).await.map(|_| ())
+    }
+
+    /// Everything about a message of our own or of policy's making that can fail, but for its commit.
+    pub(crate) async fn prepare_own(&self, mut draft: Draft, deferred: bool) -> Result<Prepared, Refusal> {
         let fault = |error: String| {
             tracing::error!("{}: {error}", draft.id);
             refusal(Reply::enhanced(451, EnhancedCode::new(4, 3, 0), error))
@@ -78,11 +86,13 @@ impl Engine {
         check_recipients(&draft)?;
         let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| fault(e.to_string()))?;
         if queue != NULL_QUEUE {
-            self.configure(&queue).await.map_err(|e| fault(e.to_string()))?;
+            self.configure(&queue).await.map_err(|e| {
+                tracing::error!("{}: {e}", draft.id);
+                refusal(Reply::enhanced(451, EnhancedCode::new(4, 3, 0), e.in_one_line()))
+            })?;
         }
         let deferred = self.plan(&mut draft) && deferred;
-        let prepared = Prepared { sealed: draft.seal(), queue, report: None, deferred };
-        self.commit(vec![prepared]).await.map(|_| ())
+        Ok(Prepared { sealed: draft.seal(), queue, report: None, deferred })
     }
 
     /// One draft per message to be: `smtp_server_data`, then `batch_handling`.
@@ -137,7 +147,7 @@ impl Engine {
     }
 
     /// The commit point and what follows it.
-    async fn commit(&self, prepared: Vec<Prepared>) -> Result<Vec<Receipt>, Refusal> {
+    pub(crate) async fn commit(&self, prepared: Vec<Prepared>) -> Result<Vec<Receipt>, Refusal> {
         let mut receipts = Vec::with_capacity(prepared.len());
         let (mut discarded, mut deferred) = (Vec::new(), Vec::new());
         let mut keep = Vec::with_capacity(prepared.len());
@@ -223,7 +233,7 @@ impl Engine {
     /// A message that policy scheduled for later says so in the log (KumoMTA behaviour).
     pub(crate) fn log_if_delayed(&self, message: &Message, queue: &str, whys: &[Why]) {
         let now = self.clock.now().wall;
-        if message.due <= now || self.logs.is_empty() {
+        if message.due <= now || self.logs_nothing() {
             return;
         }
         let Some(resident) = message.resident.as_deref() else { return };
@@ -233,11 +243,16 @@ impl Engine {
         let text = format!("Context: {why}. Next due in {}s at {at}", wait.as_secs());
         let all: Vec<u16> = message.pending().collect();
         let reply = Reply { code: 400, enhanced: None, text };
-        self.log(self.record(RecordType::Delayed, (message, resident), queue, &all, &reply));
+        let record = self.record(RecordType::Delayed, (message, resident), queue, &all, &reply);
+        self.log(record, Subject::of(message, resident));
     }
 
     fn log_reception(&self, message: &Message, queue: &str, report: Option<Report>) {
-        let Some(resident) = message.resident.as_deref().filter(|_| !self.logs.is_empty()) else { return };
+        let Some(resident) = message.resident.as_deref().filter(|_| !self.logs_nothing()) else { return };
+        // Nobody sent what a hook made of a record (KumoMTA behaviour).
+        if resident.meta.string("reception_protocol") == Ok(Some(OF_HOOKS)) {
+            return;
+        }
         let reply = Reply { code: 250, enhanced: None, text: String::new() };
         let all: Vec<u16> = (0..message.recipients).collect();
         let mut record = self.record(RecordType::Reception, (message, resident), queue, &all, &reply);
@@ -251,7 +266,7 @@ impl Engine {
             Some(Report::Bounce(bounce)) => Some(bounce),
             None => None,
         };
-        self.log(record);
+        self.log(record, Subject::of(message, resident));
         if let Some(bounce) = bounce {
             self.log_bounce_report(message, resident, &bounce);
         }

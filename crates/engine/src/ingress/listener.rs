@@ -1,19 +1,21 @@
 //! An ESMTP listener: accepts connections and gives each a session task.
 //!
 //! What a session runs by is computed once per listener, or per connection when the listener
-//! has `peer` or `via` blocks. Above `max_connections`, and while memory or a disk is short, a client hears
+//! has `peer` or `via` blocks; a policy that is read again may change it for sessions to come. Above `max_connections`, and while memory or a disk is short, a client hears
 //! 421 and is closed.
 
 use crate::engine::Engine;
-use crate::ingress::session;
-use config::{EsmtpListener, KeySource, ListenerParams};
+use crate::ingress::session::{self, Ends};
+use arc_swap::ArcSwap;
+use config::{EsmtpListener, HostPort, ListenerParams};
 use net::Stream;
-use net::tls::{TlsError, acceptor_from_pem, self_signed_acceptor};
+use net::proxied::read_header;
+use net::tls::{TlsError, acceptor_of};
 use policy::{Event, Interest};
 use smtp_server::Settings;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
 use telemetry::metrics::IntGauge;
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
@@ -23,26 +25,41 @@ use tokio_rustls::TlsAcceptor;
 /// A listener ready to serve.
 pub struct EsmtpService {
     engine: Engine,
+    current: Arc<ArcSwap<Current>>,
+    sessions: Arc<AtomicUsize>,
+}
+
+/// A listener's options as they stand; those of a policy that was read again take their place for sessions to come.
+pub(crate) struct Current {
     options: EsmtpListener,
     base: Arc<Profile>,
-    sessions: Arc<AtomicUsize>,
+}
+
+/// A listener, as the engine remembers it.
+pub(crate) struct Listening {
+    pub at: HostPort,
+    sessions_max: usize,
+    current: Arc<ArcSwap<Current>>,
+}
+
+impl Listening {
+    /// Options to take the place of its own. More connections than at the start are not had: open files are counted then.
+    pub fn prepare(
+        &self,
+        engine: &Engine,
+        mut options: EsmtpListener,
+        interest: Interest,
+    ) -> Result<(Arc<ArcSwap<Current>>, Current), ServiceError> {
+        options.max_connections = options.max_connections.min(self.sessions_max);
+        let base = Arc::new(profile(engine, options.params.clone(), interest)?);
+        Ok((self.current.clone(), Current { options, base }))
+    }
 }
 
 /// Why a listener cannot serve.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// A certificate or key that cannot be had.
-    #[error("start_esmtp_listener: {field}: {cause}")]
-    Key {
-        /// `tls_certificate` or `tls_private_key`.
-        field: &'static str,
-        /// What went wrong.
-        cause: String,
-    },
-    /// One of certificate and key without the other.
-    #[error("start_esmtp_listener: tls_certificate and tls_private_key: expected both or neither")]
-    HalfTls,
-    /// TLS refuses the certificate or key.
+    /// Its certificate and key cannot be had or used.
     #[error("start_esmtp_listener: {0}")]
     Tls(#[from] TlsError),
 }
@@ -78,8 +95,12 @@ impl Drop for SessionSlot {
 impl EsmtpService {
     /// Checks what can be checked before the first client comes.
     pub fn new(engine: Engine, options: EsmtpListener) -> Result<EsmtpService, ServiceError> {
-        let base = Arc::new(profile(&engine, options.params.clone())?);
-        Ok(EsmtpService { engine, options, base, sessions: Arc::default() })
+        let base = Arc::new(profile(&engine, options.params.clone(), engine.interest.now())?);
+        let (at, sessions_max) = (options.listen.clone(), options.max_connections);
+        let current = Arc::new(ArcSwap::from_pointee(Current { options, base }));
+        let listening = Listening { at, sessions_max, current: current.clone() };
+        engine.listening.lock().unwrap_or_else(PoisonError::into_inner).push(listening);
+        Ok(EsmtpService { engine, current, sessions: Arc::default() })
     }
 
     /// Accepts clients until draining begins.
@@ -107,10 +128,11 @@ impl EsmtpService {
         let open_sessions = metrics.connection_count.with_label_values(&["esmtp_listener"]);
         let slot = SessionSlot::take(self.sessions.clone(), open_sessions);
         let engine = self.engine.clone();
-        let refusal = match open >= self.options.max_connections {
-            true => Some(self.base.settings.too_many_sessions()),
+        let current = self.current.load();
+        let refusal = match open >= current.options.max_connections {
+            true => Some(current.base.settings.too_many_sessions()),
             // A 421 is all that can be said in place of a banner; other refusals are for MAIL.
-            false => self.base.settings.refusal(engine.pressure.admission(), 0).filter(|reply| reply.code == 421),
+            false => current.base.settings.refusal(engine.pressure.admission(), 0).filter(|reply| reply.code == 421),
         };
         if let Some(reply) = refusal {
             metrics.total_connections_denied.with_label_values(&["esmtp_listener"]).inc();
@@ -121,15 +143,22 @@ impl EsmtpService {
         if let Err(error) = tcp.set_nodelay(true) {
             tracing::debug!("TCP_NODELAY for {peer}: {error}");
         }
-        match self.profile_for(peer, local) {
+        let ends = Ends { peer, local, behind: None };
+        match current.profile_for(&self.engine, peer, local) {
+            Ok(profile) if profile.params.require_proxy_protocol => {
+                let current = self.current.load_full();
+                engine.clone().sessions.spawn(async move { proxied(engine, &current, tcp, ends, slot).await });
+            }
             Ok(profile) => {
-                engine.clone().sessions.spawn(session::run(engine, profile, Stream::Plain(tcp), peer, local, slot))
+                engine.clone().sessions.spawn(session::run(engine, profile, Stream::Plain(tcp), ends, slot));
             }
             Err(error) => tracing::error!("{error}"),
         }
     }
+}
 
-    fn profile_for(&self, peer: SocketAddr, local: SocketAddr) -> Result<Arc<Profile>, ServiceError> {
+impl Current {
+    fn profile_for(&self, engine: &Engine, peer: SocketAddr, local: SocketAddr) -> Result<Arc<Profile>, ServiceError> {
         if self.options.peer.is_empty() && self.options.via.is_empty() {
             return Ok(self.base.clone());
         }
@@ -141,9 +170,24 @@ impl EsmtpService {
             && params.tls_private_key == self.base.params.tls_private_key
         {
             let acceptor = self.base.acceptor.clone();
-            return Ok(Arc::new(with_acceptor(&self.engine, params, acceptor)));
+            return Ok(Arc::new(with_acceptor(engine, params, acceptor, engine.interest.now())));
         }
-        profile(&self.engine, params).map(Arc::new)
+        profile(engine, params, engine.interest.now()).map(Arc::new)
+    }
+}
+
+/// A session for whom the proxy at the other end names. What a listener does for its peer is for that client.
+async fn proxied(engine: Engine, current: &Current, mut tcp: TcpStream, ends: Ends, slot: SessionSlot) {
+    let read = tokio::time::timeout(PROXY_PATIENCE, read_header(&mut tcp)).await;
+    let ends = match read {
+        Ok(Ok(Some((peer, local)))) => Ends { peer, local, behind: Some((ends.peer, ends.local)) },
+        Ok(Ok(None)) => ends,
+        Ok(Err(error)) => return tracing::warn!("{}: {error}", ends.peer),
+        Err(_) => return tracing::warn!("{}: no header of the PROXY protocol within {PROXY_PATIENCE:?}", ends.peer),
+    };
+    match current.profile_for(&engine, ends.peer, ends.local) {
+        Ok(profile) => session::run(engine, profile, Stream::Plain(tcp), ends, slot).await,
+        Err(error) => tracing::error!("{error}"),
     }
 }
 
@@ -154,21 +198,15 @@ async fn refuse(mut tcp: TcpStream, reply: &smtp_wire::Reply, _slot: SessionSlot
     let _ = tokio::time::timeout(ACCEPT_PAUSE, tcp.write_all(&line)).await;
 }
 
-fn profile(engine: &Engine, params: ListenerParams) -> Result<Profile, ServiceError> {
+fn profile(engine: &Engine, params: ListenerParams, interest: Interest) -> Result<Profile, ServiceError> {
     let hostname = params.hostname.clone().unwrap_or_else(|| engine.settings.hostname.clone());
-    let acceptor = match (&params.tls_certificate, &params.tls_private_key) {
-        (None, None) => self_signed_acceptor(&hostname)?,
-        (Some(certificate), Some(key)) => {
-            acceptor_from_pem(&load("tls_certificate", certificate)?, &load("tls_private_key", key)?)?
-        }
-        _ => return Err(ServiceError::HalfTls),
-    };
-    Ok(with_acceptor(engine, params, acceptor))
+    let acceptor = acceptor_of(params.tls_certificate.as_ref(), params.tls_private_key.as_ref(), &hostname)?;
+    Ok(with_acceptor(engine, params, acceptor, interest))
 }
 
-fn with_acceptor(engine: &Engine, params: ListenerParams, acceptor: TlsAcceptor) -> Profile {
+fn with_acceptor(engine: &Engine, params: ListenerParams, acceptor: TlsAcceptor, interest: Interest) -> Profile {
     let hostname = params.hostname.clone().unwrap_or_else(|| engine.settings.hostname.clone());
-    let settings = Arc::new(settings(&params, &hostname, engine.interest));
+    let settings = Arc::new(settings(&params, &hostname, interest));
     Profile { params, settings, hostname, acceptor }
 }
 
@@ -199,18 +237,7 @@ fn settings(params: &ListenerParams, hostname: &str, interest: Interest) -> Sett
     }
 }
 
-fn load(field: &'static str, source: &KeySource) -> Result<Vec<u8>, ServiceError> {
-    match source {
-        KeySource::Data(bytes) => Ok(bytes.clone()),
-        KeySource::File(path) => {
-            std::fs::read(path).map_err(|e| ServiceError::Key { field, cause: format!("cannot read `{path}`: {e}") })
-        }
-        other => {
-            let cause = format!("{other:?} is not supported yet: expected a file name or {{key_data = ...}}");
-            Err(ServiceError::Key { field, cause })
-        }
-    }
-}
-
+/// How long a proxy may take to say for whom it connects.
+const PROXY_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 /// Pause after a failed accept, and the patience for a refused client.
 const ACCEPT_PAUSE: std::time::Duration = std::time::Duration::from_millis(100);

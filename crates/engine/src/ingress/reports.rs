@@ -7,6 +7,7 @@
 use crate::engine::Engine;
 use crate::ingress::accept::{Arrival, Refusal};
 use crate::ingress::relay::RelayFacts;
+use crate::selection::Subject;
 use config::{ListenerDomain, LogReport};
 use message::{Draft, Message, Resident};
 use mime::{DeliveryReport, ReportKind};
@@ -113,7 +114,7 @@ impl Engine {
             record.recipient = Recipients::from(failure.recipient);
             record.peer_address = Some(PeerAddress { name: failure.reporting_mta, ..peer.clone() });
             self.complete(&mut record, &resident.meta);
-            self.log(record);
+            self.log(record, Subject::of(message, resident));
         }
     }
 }

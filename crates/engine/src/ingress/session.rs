@@ -23,15 +23,20 @@ use std::sync::Arc;
 use telemetry::metrics::IntCounter;
 use tokio::io::AsyncWriteExt;
 
+/// Between whom a session is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    /// The client.
+    pub peer: SocketAddr,
+    /// The address it meant.
+    pub local: SocketAddr,
+    /// The proxy and this server, if there is a proxy.
+    pub behind: Option<(SocketAddr, SocketAddr)>,
+}
+
 /// Serves one client until either side is done.
-pub(crate) async fn run(
-    engine: Engine,
-    profile: Arc<Profile>,
-    stream: Stream,
-    peer: SocketAddr,
-    local: SocketAddr,
-    slot: SessionSlot,
-) {
+pub(crate) async fn run(engine: Engine, profile: Arc<Profile>, stream: Stream, ends: Ends, slot: SessionSlot) {
+    let Ends { peer, local, .. } = ends;
     let session = Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
     let conn = ConnMeta::new();
     let buffer = ReceiveBuffer::new(engine.receive_pool.clone());
@@ -51,7 +56,7 @@ pub(crate) async fn run(
         received,
         _slot: slot,
     };
-    driver.describe(peer, local);
+    driver.describe(ends);
     if let Err(error) = driver.serve().await {
         tracing::debug!("session with {peer}: {error}");
     }
@@ -201,7 +206,10 @@ impl Driver {
             }
             Question::Ehlo { domain, extended, extensions } => {
                 let list = extended.then_some(extensions);
-                let answer = policy.smtp_server_ehlo(domain, conn, list).await;
+                let answer = policy.smtp_server_ehlo(domain.clone(), conn, list).await;
+                if answer.is_ok() {
+                    self.conn.set("ehlo_domain", domain);
+                }
                 answer.map(|list| list.map_or(Answer::Continue, Answer::Extensions))
             }
             Question::AuthPlain { authz, authc, password } => self.authenticate(authz, authc, password).await,
@@ -287,7 +295,7 @@ impl Driver {
     }
 
     /// What policy and logs may know about the connection from its start.
-    fn describe(&self, peer: SocketAddr, local: SocketAddr) {
+    fn describe(&self, Ends { peer, local, behind }: Ends) {
         for (name, value) in &self.profile.params.meta {
             self.conn.set(name.clone(), value.clone());
         }
@@ -295,6 +303,10 @@ impl Driver {
         self.conn.set("received_from", peer.to_string());
         self.conn.set("received_via", local.to_string());
         self.conn.set("hostname", self.profile.hostname.clone());
+        if let Some((proxy, server)) = behind {
+            self.conn.set("orig_received_from", proxy.to_string());
+            self.conn.set("orig_received_via", server.to_string());
+        }
     }
 
     fn now(&self) -> Instant {

@@ -1,12 +1,9 @@
 //! Trace headers: `Received` (RFC 5321 section 4.4) and KumoMTA's supplemental header.
 
 use ::clock::WallTime;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use config::TraceHeaders;
 use message::Draft;
 use mime::ValueForm;
-use serde_json::Map;
 use std::net::SocketAddr;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc2822;
@@ -69,26 +66,7 @@ pub(crate) fn add_supplemental(draft: &mut Draft, options: &TraceHeaders) -> Res
     if !options.supplemental_header {
         return Ok(());
     }
-    let mut fields = Map::new();
-    fields.insert("_@_".to_owned(), "\\_/".into());
-    if let Some(only) = only_recipient(draft) {
-        fields.insert("recipient".to_owned(), only.into());
-    }
-    for name in &options.include_meta_names {
-        if let Some(value) = draft.meta.get(name) {
-            fields.insert(name.clone(), value.clone());
-        }
-    }
-    let mut json = Vec::with_capacity(VALUE_OCTETS);
-    // A map of values is always JSON, and a Vec takes every octet.
-    let written = serde_json::to_writer(&mut json, &fields);
-    debug_assert!(written.is_ok(), "{written:?}");
-    let encoded = STANDARD.encode(&json);
-    // Folded so that no line grows beyond what every relay takes.
-    let lines: Vec<&str> =
-        encoded.as_bytes().chunks(LINE_OCTETS).filter_map(|l| core::str::from_utf8(l).ok()).collect();
-    let value = lines.join("\r\n\t");
-    draft.edit_headers().0.prepend(&options.header_name, value.as_bytes(), ValueForm::Raw)
+    draft.add_supplemental_trace(&options.header_name, &options.include_meta_names)
 }
 
 /// The recipient, when there is one only: recipients of a list must not learn of each other from trace headers (RFC 5321
@@ -109,13 +87,13 @@ pub(crate) fn rfc5322_date(now: WallTime) -> String {
 
 /// What a value is expected to take.
 const VALUE_OCTETS: usize = 320;
-/// Octets of base64 on one line.
-const LINE_OCTETS: usize = 72;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use ::clock::WallTime;
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
     use message::{Envelope, IdGenerator, Meta, TlsDemand};
     use serde_json::Value;
     use smtp_wire::{Mailbox, ReversePath};

@@ -5,6 +5,7 @@
 use crate::engine::Engine;
 use crate::pressure::Room;
 use crate::recovery::RecoveryState;
+use crate::selection::Subject;
 use crate::xfer::arrivals::{Arrival, Found};
 use bytes::Bytes;
 use message::{Draft, Message, MessageId, Parcel, ParcelError, Place, Resident, Sealed, Settled};
@@ -232,12 +233,12 @@ impl Engine {
     }
 
     fn log_arrival(&self, message: &Message, queue: &str) {
-        let Some(resident) = message.resident.as_deref().filter(|_| !self.logs.is_empty()) else { return };
+        let Some(resident) = message.resident.as_deref().filter(|_| !self.logs_nothing()) else { return };
         let reply = Reply { code: 250, enhanced: None, text: String::new() };
         let recipients: Vec<u16> = message.pending().collect();
         let mut record = self.record(RecordType::XferIn, (message, resident), queue, &recipients, &reply);
         record.delivery_protocol = Some("xfer".into());
-        self.log(record);
+        self.log(record, Subject::of(message, resident));
     }
 
     fn is_meant(&self, node: Option<&str>) -> Result<(), XferError> {

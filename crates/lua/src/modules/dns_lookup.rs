@@ -7,9 +7,8 @@
 
 use crate::api::Proof::Test;
 use crate::api::{Function, function};
-use crate::context::Host;
 use crate::modules::dns::reversed;
-use crate::names::Names;
+use crate::names;
 use crate::waiting;
 use config::IpLookupStrategy;
 use mlua::{IntoLua, Lua, LuaSerdeExt, Table, Value};
@@ -170,16 +169,7 @@ fn strategy_of(lua: &Lua, value: Value) -> mlua::Result<IpStrategy> {
 
 /// Who is asked: the resolver of that name, or that of mail.
 fn resolver_of(lua: &Lua, name: &str, resolver: Option<&str>) -> mlua::Result<Arc<MxCache>> {
-    let names: Option<Arc<Names>> = lua.app_data_ref::<Host>().map(|host| host.names.clone());
-    let names = names.as_deref().and_then(Names::get);
-    let names = names.ok_or_else(|| refused(name, "names are looked up while the program serves, not before"))?;
-    match resolver {
-        None => Ok(names.mail.clone()),
-        Some(wanted) => {
-            let found = names.named.get(wanted).cloned();
-            found.ok_or_else(|| refused(name, &format!("no resolver `{wanted}` is defined (kumo.dns.define_resolver)")))
-        }
-    }
+    names::resolver_of(lua, &format!("kumo.dns.{name}"), resolver)
 }
 
 /// The answer to a question, waited for as this handler may.

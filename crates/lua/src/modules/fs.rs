@@ -133,6 +133,19 @@ pub(crate) fn matching(pattern: &str, relative_to: &Path) -> io::Result<Vec<Stri
     Ok(names)
 }
 
+/// The files that patterns stand for, or those of KumoMTA's configuration.
+pub fn monitored(globs: Option<&[String]>) -> io::Result<Vec<String>> {
+    let default = [CONFIGURATION.to_owned()];
+    let mut files = Vec::new();
+    for pattern in globs.unwrap_or(&default) {
+        let found = matching(pattern, Path::new(".")).map_err(|e| io::Error::other(format!("{pattern:?}: {e}")))?;
+        files.extend(found.into_iter().filter(|name| Path::new(name).is_file()));
+    }
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
 /// `a{b,{c,d}}e` as `abe`, `ace` and `ade`: the innermost braces first.
 fn alternatives(pattern: &str) -> io::Result<Vec<String>> {
     let mut done = Vec::new();
@@ -154,6 +167,8 @@ fn alternatives(pattern: &str) -> io::Result<Vec<String>> {
     Ok(done)
 }
 
+/// Whose changes begin a configuration epoch, unless a policy says otherwise (KumoMTA behaviour).
+const CONFIGURATION: &str = "/opt/kumomta/etc/**/*.{lua,json,toml,yaml}";
 /// Patterns that one with braces may stand for.
 const ALTERNATIVES_MAX: usize = 1000;
 

@@ -6,16 +6,18 @@ use crate::api::Proof::{Example, Test};
 use crate::api::{Function, Module, function};
 use crate::context::Host;
 use crate::convert;
-use crate::modules::{ceilings, invoke, log, memoize, memory, messages, objects, on, reject, submodules, tuning};
+use crate::modules::{
+    ceilings, invoke, log, memoize, memory, messages, objects, on, reject, serde, submodules, tuning,
+};
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
 use crate::types::throttle::LuaThrottle;
+use ::serde::de::DeserializeOwned;
 use config::{
     BounceClassifier, EgressPath, EgressPool, EgressSource, EsmtpListener, HttpListener, ListenerDomain, LocalLogs,
-    LogDispositionHook, QueueConfig, RedisThrottles, SpawnTask, SpoolOptions,
+    LogDispositionHook, LogHook, QueueConfig, RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec,
 };
 use mlua::{Lua, Table, Value};
-use serde::de::DeserializeOwned;
 
 /// The module.
 pub(crate) const KUMO: Module = Module {
@@ -87,6 +89,15 @@ const FUNCTIONS: &[Function] = &[
     ),
     function!(
         "kumo",
+        "configure_log_hook",
+        "{options}",
+        "In `pre_init` or `init`: has a message made of each record that is logged, which `should_enqueue_log_record` sends on its \
+         way. `policy-extras.log_hooks` does the whole.",
+        Test("testing/e2e/tests/log_hooks.rs::records_become_messages"),
+        |lua, options: Value| starts::<LogHook>(lua, "kumo.configure_log_hook", &options)
+    ),
+    function!(
+        "kumo",
         "configure_log_disposition_hook",
         "{options}",
         "In `pre_init` or `init`: has the event `log_disposition_NAME` raised for what is logged of messages.",
@@ -111,11 +122,43 @@ const FUNCTIONS: &[Function] = &[
     ),
     function!(
         "kumo",
+        "set_httpinject_recipient_rate_limit",
+        "(rate or nil)",
+        "In `init` or `pre_init`: how fast recipients of requests over HTTP are taken, by all listeners together; requests wait. \
+         `kumo.api.inject.inject_v1` does not.",
+        Test("testing/e2e/tests/injection.rs::recipients_are_taken_no_faster_than_they_may"),
+        set_injection_rate
+    ),
+    function!(
+        "kumo",
         "make_queue_config",
         "{options} -> QueueConfig",
         "How messages of a queue are tried: what `get_queue_config` returns. It can be read by index, `pairs` and `#`.",
         Test("crates/lua/tests/scripts/options.rs::configuration_objects_can_be_read_and_copied_but_not_written"),
         |_, options: Value| Ok(ConfigObject(convert::options::<QueueConfig>("kumo.make_queue_config", &options)?))
+    ),
+    function!(
+        "kumo",
+        "format_queue_config_toml",
+        "(QueueConfig) -> string",
+        "A queue's configuration as TOML, names in order: what a helper or a handler came to.",
+        Example(
+            "local text = kumo.format_queue_config_toml(kumo.make_queue_config { retry_interval = '10m', max_age = '1 day' }) \
+             local read = kumo.serde.toml_parse(text) assert(read.retry_interval == '10m' and text:find('max_age.*retry_interval')) \
+             assert(not pcall(kumo.format_queue_config_toml, kumo.make_egress_path {}))"
+        ),
+        |lua, value: Value| format_toml::<QueueConfig>(lua, &value, "kumo.make_queue_config")
+    ),
+    function!(
+        "kumo",
+        "format_egress_path_config_toml",
+        "(EgressPath) -> string",
+        "The configuration of a path as TOML, names in order.",
+        Example(
+            "local text = kumo.format_egress_path_config_toml(kumo.make_egress_path { connection_limit = 7 }) \
+             assert(kumo.serde.toml_parse(text).connection_limit == 7)"
+        ),
+        |lua, value: Value| format_toml::<EgressPath>(lua, &value, "kumo.make_egress_path")
     ),
     function!(
         "kumo",
@@ -191,13 +234,38 @@ const FUNCTIONS: &[Function] = &[
 ];
 
 /// What `init` asks to have started.
-fn starts<T: DeserializeOwned + StartupEntry>(lua: &Lua, name: &'static str, options: &Value) -> mlua::Result<()> {
+pub(crate) fn starts<T: DeserializeOwned + StartupEntry>(
+    lua: &Lua,
+    name: &'static str,
+    options: &Value,
+) -> mlua::Result<()> {
     let entry: T = convert::options(name, options)?;
     let mut host = lua.app_data_mut::<Host>();
     match host.as_mut().and_then(|host| host.startup.as_mut()) {
         Some(startup) => entry.add_to(startup).map_err(|why| mlua::Error::runtime(format!("{name}: {why}"))),
         None => Err(mlua::Error::runtime(format!("{name} can only be called from the init event"))),
     }
+}
+
+/// An object made by `made_by` as TOML.
+fn format_toml<T: 'static>(lua: &Lua, value: &Value, made_by: &str) -> mlua::Result<String>
+where
+    ConfigObject<T>: mlua::UserData,
+{
+    match value.as_userdata().is_some_and(|data| data.is::<ConfigObject<T>>()) {
+        true => serde::toml_of(lua, value),
+        false => Err(mlua::Error::runtime(format!("a {}: expected the result of {made_by}", value.type_name()))),
+    }
+}
+
+fn set_injection_rate(lua: &Lua, rate: Option<String>) -> mlua::Result<()> {
+    let name = "kumo.set_httpinject_recipient_rate_limit";
+    let wrong = |why: &dyn std::fmt::Display| mlua::Error::runtime(format!("{name}: {why}"));
+    let rate = rate.map(|text| text.parse::<ThrottleSpec>()).transpose().map_err(|why| wrong(&why))?;
+    let mut host = lua.app_data_mut::<Host>();
+    let startup = host.as_mut().and_then(|host| host.startup.as_mut());
+    startup.ok_or_else(|| wrong(&"it can only be called from init or pre_init"))?.injection_rate = rate;
+    Ok(())
 }
 
 /// Does nothing before the program serves: everything is new then.

@@ -59,7 +59,7 @@ fn write(lua: &Lua, level: Level, words: &Words) -> mlua::Result<()> {
 }
 
 /// `file:line` of the script line that called the running function.
-fn place(lua: &Lua) -> Option<String> {
+pub(crate) fn place(lua: &Lua) -> Option<String> {
     place_at(lua, 1)?
 }
 

@@ -2,7 +2,7 @@
 //!
 //! They exist while the program serves: before, there is nobody to give them an identity or to take them.
 
-use crate::api::Proof::Test;
+use crate::api::Proof::{Example, Test};
 use crate::api::{Function, function};
 use crate::context::{Host, Surroundings};
 use crate::convert;
@@ -11,7 +11,7 @@ use crate::types::message::{LuaMessage, now, recipients};
 use crate::waiting::wait;
 use bounce::{Notice, Told, is_notified};
 use clock::WallTime;
-use config::{EnclosedMessage, NonDeliveryReport};
+use config::{EnclosedMessage, NonDeliveryReport, TraceHeaders};
 use message::{Draft, Envelope, Meta, TlsDemand};
 use mime::{Enclosed, Typed};
 use mlua::{BString, Lua, UserDataRefMut, Value};
@@ -49,6 +49,22 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         Test("crates/lua/tests/scripts/messages.rs::a_message_that_a_script_makes_is_injected_with_all_it_has"),
         inject
     ),
+    function!(
+        "kumo",
+        "apply_supplemental_trace_header",
+        "(msg, trace_headers or nil)",
+        "Prepends the supplemental trace header; options are those of `trace_headers` of a listener, the defaults without them.",
+        Example(
+            "msg:set_meta('tenant', 'acme') kumo.apply_supplemental_trace_header(msg, { header_name = 'X-Ref', include_meta_names = { 'tenant' } }) \
+             local text = msg:get_first_named_header_value('X-Ref'):gsub('%s', '') \
+             local fields = kumo.serde.json_parse(tostring(kumo.encode.base64_decode(text))) \
+             assert(fields.tenant == 'acme' and fields.recipient == msg:recipient().email) \
+             kumo.apply_supplemental_trace_header(msg) assert(msg:get_first_named_header_value('X-KumoRef')) \
+             local _, why = pcall(kumo.apply_supplemental_trace_header, msg, { header = 'X' }) \
+             assert(tostring(why):find('unknown field `header`', 1, true), why)"
+        ),
+        apply_supplemental
+    ),
 ];
 
 fn make(lua: &Lua, (sender, recipient, content): (Value, Value, BString)) -> mlua::Result<LuaMessage> {
@@ -56,6 +72,18 @@ fn make(lua: &Lua, (sender, recipient, content): (Value, Value, BString)) -> mlu
     let recipients = recipients(MAKE, recipient)?;
     let content: Vec<u8> = content.into();
     new(lua, MAKE, Envelope { sender, recipients, dsn: None, tls: TlsDemand::Usual }, |_| content)
+}
+
+fn apply_supplemental(_: &Lua, (mut message, options): (UserDataRefMut<LuaMessage>, Value)) -> mlua::Result<()> {
+    let options: TraceHeaders = match options {
+        Value::Nil => TraceHeaders::default(),
+        given => convert::options(SUPPLEMENTAL, &given)?,
+    };
+    if !options.supplemental_header {
+        return Ok(());
+    }
+    let added = message.draft()?.add_supplemental_trace(&options.header_name, &options.include_meta_names);
+    added.map_err(|e| refused(SUPPLEMENTAL, &e))
 }
 
 /// Gives the message to the program, which has it on disk before this returns, or in memory only if `deferred`.
@@ -170,9 +198,14 @@ fn new(
     let around = surroundings(lua, function)?;
     let id = program(&around, function)?.message_id().ok_or_else(|| refused(function, &"the program ends"))?;
     let content = content(&id.to_string());
-    collect(lua, content.len())?;
     let due = WallTime::from_unix_micros(now().unix_micros());
-    Ok(LuaMessage::make(Draft::new(id, envelope, Meta::new(), content.into(), due)))
+    new_of(lua, Draft::new(id, envelope, Meta::new(), content.into(), due))
+}
+
+/// A draft as a message of the script's.
+pub(super) fn new_of(lua: &Lua, mut draft: Draft) -> mlua::Result<LuaMessage> {
+    collect(lua, draft.size())?;
+    Ok(LuaMessage::make(draft))
 }
 
 /// Lua does not see how large these are: what it has let go of is found in time.
@@ -184,21 +217,22 @@ fn collect(lua: &Lua, octets: usize) -> mlua::Result<()> {
     if is_much { lua.gc_collect() } else { Ok(()) }
 }
 
-fn surroundings(lua: &Lua, function: &str) -> mlua::Result<Arc<Surroundings>> {
+pub(super) fn surroundings(lua: &Lua, function: &str) -> mlua::Result<Arc<Surroundings>> {
     let host = lua.app_data_ref::<Host>().map(|host| host.program.clone());
     host.ok_or_else(|| refused(function, &"this state belongs to no policy"))
 }
 
-fn program<'a>(around: &'a Surroundings, function: &str) -> mlua::Result<&'a dyn Program> {
+pub(super) fn program<'a>(around: &'a Surroundings, function: &str) -> mlua::Result<&'a dyn Program> {
     let program = around.0.get().map(AsRef::as_ref);
     program.ok_or_else(|| refused(function, &"it can be called while the program serves, not before"))
 }
 
-fn refused(function: &str, why: &dyn std::fmt::Display) -> mlua::Error {
+pub(super) fn refused(function: &str, why: &dyn std::fmt::Display) -> mlua::Error {
     mlua::Error::runtime(format!("{function}: {why}"))
 }
 
 const MAKE: &str = "kumo.make_message";
+const SUPPLEMENTAL: &str = "kumo.apply_supplemental_trace_header";
 const INJECT: &str = "kumo.inject_message";
 const GENERATE: &str = "kumo.generate_rfc3464_message";
 /// Octets of messages that a state makes between two collections.

@@ -92,6 +92,24 @@ const MESSAGE: Type = Type {
             Example("msg:increment_num_attempts() assert(msg:num_attempts() == 1)"),
         ),
         member(
+            "message:save",
+            "()",
+            "Nothing: what a handler does to a message is kept together once it returns.",
+            Example("msg:set_meta('a', 1) msg:save() assert(msg:get_meta 'a' == 1)"),
+        ),
+        member(
+            "message:shrink",
+            "() -> boolean",
+            "`false`: a message that a handler holds stays in memory until it returns.",
+            Example("local was = msg:get_data() assert(msg:shrink() == false and msg:get_data() == was)"),
+        ),
+        member(
+            "message:shrink_data",
+            "() -> boolean",
+            "As `shrink`.",
+            Example("local was = msg:get_data() assert(msg:shrink_data() == false and msg:get_data() == was)"),
+        ),
+        member(
             "message:set_force_sync",
             "(boolean)",
             "Has the message synced to disk before it is answered, whatever `deferred_spool` of the listener says.",
@@ -236,6 +254,24 @@ const MESSAGE: Type = Type {
                  assert(f.results[2].result == 'none' and msg:get_data():find '^Authentication%-Results: mx.test') \
                  assert(not pcall(msg.add_authentication_results, msg, 'mx.test', { { method = 'spf' } }))",
             ),
+        ),
+        member(
+            "message:dkim_verify",
+            "(resolver or nil) -> list of results",
+            "Verifies up to 10 DKIM signatures from the top (RFC 6376); of an unsigned message one result `none`.",
+            Test("crates/lua/tests/scripts/checks.rs::signatures_are_verified_by_the_keys_of_dns"),
+        ),
+        member(
+            "message:arc_verify",
+            "(resolver or nil) -> result",
+            "Checks the ARC chain (RFC 8617): `none`, `pass`, or `fail` and the first reason.",
+            Test("crates/lua/tests/scripts/checks.rs::chains_are_checked_and_continued"),
+        ),
+        member(
+            "message:arc_seal",
+            "(signer, server, list of results, resolver or nil)",
+            "Continues the chain with one more set; a message whose chain is broken stays as it is.",
+            Test("crates/lua/tests/scripts/checks.rs::chains_are_checked_and_continued"),
         ),
         member(
             "message:parse_mime",

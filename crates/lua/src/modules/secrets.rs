@@ -8,6 +8,7 @@ use crate::convert;
 use crate::files;
 use crate::modules::memoize::commons;
 use crate::waiting::wait;
+use brokers::Certificates;
 use config::KeySource;
 use mlua::{Lua, LuaString, MultiValue, Value};
 use std::time::Duration;
@@ -59,12 +60,36 @@ pub(crate) async fn load(lua: &Lua, source: &KeySource) -> mlua::Result<Vec<u8>>
         KeySource::Vault { address, token, mount, path, key } => {
             let address = of_environment(address, "vault_address", "VAULT_ADDR")?;
             let token = of_environment(token, "vault_token", "VAULT_TOKEN")?;
-            let client = commons(lua)?.web.client().map_err(mlua::Error::runtime)?;
+            let client = commons(lua)?.web.secrets().map_err(mlua::Error::runtime)?;
             let secret = Secret { address: &address, token: &token, mount, path, key };
             let asked = wait(lua, "Vault", VAULT_TIMEOUT, vault::read(&client, &secret));
             asked.await?.map_err(mlua::Error::runtime)
         }
     }
+}
+
+/// The text behind a KeySource, without the end of its line; `field` is the option it was given for.
+pub(crate) async fn text(lua: &Lua, field: &str, source: &KeySource) -> mlua::Result<String> {
+    let octets = load(lua, source).await?;
+    let text = String::from_utf8(octets).map_err(|_| mlua::Error::runtime(format!("{field}: expected text")))?;
+    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// What a script says of TLS with a broker: who may vouch for the server, who we are.
+pub(crate) async fn certificates(
+    lua: &Lua,
+    roots: &Option<KeySource>,
+    certificate: &Option<KeySource>,
+    key: &Option<KeySource>,
+) -> mlua::Result<Certificates> {
+    let mut certificates = Certificates::default();
+    if let Some(roots) = roots {
+        certificates.roots = Some(load(lua, roots).await?);
+    }
+    if let (Some(certificate), Some(key)) = (certificate, key) {
+        certificates.identity = Some((load(lua, certificate).await?, load(lua, key).await?));
+    }
+    Ok(certificates)
 }
 
 fn of_environment(given: &Option<String>, field: &str, variable: &str) -> mlua::Result<String> {

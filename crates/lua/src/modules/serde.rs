@@ -106,7 +106,7 @@ const FUNCTIONS: &[Function] = &[
         "(table) -> string",
         "A table as TOML, names in order, a list in one line.",
         Example("assert(kumo.serde.toml_encode_pretty_compact { b = 2, a = { 1, 2 } } == 'a = [1, 2]\\nb = 2\\n')"),
-        |lua, value: Value| toml::to_string(&written(lua, &value)?).map_err(|e| mlua::Error::runtime(e.to_string()))
+        |lua, value: Value| toml_of(lua, &value)
     ),
     function!(
         waits
@@ -183,6 +183,11 @@ fn plain(value: toml::Value) -> Result<Json, String> {
             Json::Object(members.collect::<Result<_, String>>()?)
         }
     })
+}
+
+/// A table or a configuration object as TOML, names in order.
+pub(super) fn toml_of(lua: &Lua, value: &Value) -> mlua::Result<String> {
+    toml::to_string(&written(lua, value)?).map_err(|e| mlua::Error::runtime(e.to_string()))
 }
 
 /// TOML has no null: what is nil is left out.

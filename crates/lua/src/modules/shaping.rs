@@ -11,14 +11,14 @@ use crate::modules::json_comments::blanked;
 use crate::modules::memoize::commons;
 use crate::names::Names;
 use crate::types::shaping::LuaShaping;
-use crate::waiting::wait;
+use crate::waiting::{GRACE, wait};
 use mlua::{Lua, Value};
 use net::dns::MxCache;
 use route::RoutingDomain;
-use shaping::{Assembly, Document, LoadOptions, Problem, Resolved, Severity};
+use shaping::{Assembly, Document, LoadOptions, Problem, Resolved, Severity, ShapingError};
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use web::{Method, Request};
 
@@ -38,8 +38,9 @@ const FUNCTIONS: &[Function] = &[function!(
     "Reads shaping files, later ones over earlier ones, and asks DNS for the sites of the domains in them. Files whose names \
      end in `.toml` are TOML, others JSON. Options say what is made of what is wrong, each `Ignore`, `Warn` or `Error`: \
      `aliased_site`, `dns_fail`, `null_mx`, `provider_overlap`, `remote_load` (all `Ignore`), `local_load` (`Error`); \
-     `skip_remote = false`; `http_timeout = '5s'`. A file that cannot be read raises where its option says `Error`; a file \
-     whose content is wrong always does.",
+     `skip_remote = false`; `http_timeout = '5s'`. A file that cannot be read raises where its option says `Error`; one of \
+     another server counts as it was last read for ten minutes more, which is logged. A local file whose content is wrong always \
+     raises.",
     Test("crates/lua/tests/scripts/shaping.rs::files_are_merged_and_wrong_ones_are_named"),
     |lua: Lua, (files, options): (Vec<String>, Option<Value>)| load(lua, files, options)
 )];
@@ -62,8 +63,12 @@ async fn load(lua: Lua, files: Vec<String>, options: Option<Value>) -> mlua::Res
             true => fetch(&lua, &file, options.http_timeout.get()).await,
             false => read(&lua, &file).await,
         };
-        match text.map(|text| plain(&file, text)) {
-            Ok(text) => documents.push(Document::parse(&file, &text).map_err(mlua::Error::external)?),
+        let document = text.and_then(|text| Document::parse(&file, &plain(&file, text)).map_err(mlua::Error::external));
+        let document = if is_remote { last_good(&lua, &file, document)? } else { document };
+        match document {
+            Ok(document) => documents.push(document),
+            // What is wrong in a file of this node is an error whatever the options say of files that are not there.
+            Err(why) if !is_remote && why.downcast_ref::<ShapingError>().is_some() => return Err(why),
             Err(why) if severity == Severity::Error => return Err(why),
             Err(why) => missing.push((severity, Problem::NotLoaded { file, what: why.to_string() })),
         }
@@ -76,6 +81,45 @@ async fn load(lua: Lua, files: Vec<String>, options: Option<Value>) -> mlua::Res
     Ok(LuaShaping(Arc::new(shaping)))
 }
 
+/// A file of another server as it is now, or as it was last read while that server does not give it, for [`REMEMBERED_FOR`].
+fn last_good(lua: &Lua, url: &str, now: mlua::Result<Document>) -> mlua::Result<mlua::Result<Document>> {
+    let commons = commons(lua)?;
+    match now {
+        Ok(document) => {
+            commons.shaping_files.note(url, &document);
+            Ok(Ok(document))
+        }
+        Err(why) => match commons.shaping_files.recall(url) {
+            Some(document) => {
+                tracing::warn!(target: "lua", "kumo.shaping.load: {url}: {why}: what it said last counts");
+                Ok(Ok(document))
+            }
+            None => Ok(Err(why)),
+        },
+    }
+}
+
+/// Files of other servers as they were last read.
+#[derive(Default)]
+pub(crate) struct RemoteFiles(Mutex<HashMap<String, (Instant, Document)>>);
+
+impl RemoteFiles {
+    fn note(&self, url: &str, document: &Document) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED_MAX && !known.contains_key(url) {
+            known.retain(|_, (at, _)| at.elapsed() < REMEMBERED_FOR);
+        }
+        if known.len() < REMEMBERED_MAX || known.contains_key(url) {
+            known.insert(url.to_owned(), (Instant::now(), document.clone()));
+        }
+    }
+
+    fn recall(&self, url: &str) -> Option<Document> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(url).filter(|(at, _)| at.elapsed() < REMEMBERED_FOR).map(|(_, document)| document.clone())
+    }
+}
+
 /// The text of a file.
 async fn read(lua: &Lua, file: &str) -> mlua::Result<String> {
     if file == BUILT_IN {
@@ -86,7 +130,7 @@ async fn read(lua: &Lua, file: &str) -> mlua::Result<String> {
 
 /// The text of a file on another server.
 async fn fetch(lua: &Lua, url: &str, timeout: Duration) -> mlua::Result<String> {
-    let client = commons(lua)?.web.client().map_err(mlua::Error::runtime)?;
+    let client = commons(lua)?.web.files().map_err(mlua::Error::runtime)?;
     let mut request = Request::new(Method::GET, url).map_err(mlua::Error::runtime)?;
     request.timeout = Some(timeout);
     let fetched = async {
@@ -108,9 +152,6 @@ fn utf8(file: &str, octets: Vec<u8>) -> mlua::Result<String> {
 fn plain(file: &str, text: String) -> String {
     if file.ends_with(".toml") { text } else { blanked(&text) }
 }
-
-/// Time beyond the library's own limit, so that its error is the one that is seen.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// The site of each domain. Under `--validate` nobody is asked, and each domain is a site by itself, so that what is said of it is looked
 /// at; before the program serves otherwise none is known.
@@ -158,6 +199,10 @@ async fn site(cache: &MxCache, domain: &str) -> Resolved {
 
 /// The name of the file that is carried in the program.
 const BUILT_IN: &str = "postrider:shaping.toml";
+/// How long what another server said counts while it says nothing.
+const REMEMBERED_FOR: Duration = Duration::from_secs(600);
+/// Files that are remembered.
+const REMEMBERED_MAX: usize = 64;
 /// Longest time that the look-ups of one call may take together.
 const LOOKUPS_MAX: Duration = Duration::from_secs(120);
 

@@ -1,6 +1,8 @@
 //! What is in `kumo`: functions and tables, made when a script first names them, so that a state costs what its script uses.
 
 use crate::api::Module;
+use crate::modules::amqp::AMQP;
+use crate::modules::api::{API_BOUNCE, API_INJECT, API_SUSPEND, API_SUSPEND_READY_Q};
 use crate::modules::counter_series::COUNTER_SERIES;
 use crate::modules::crypto::CRYPTO;
 use crate::modules::digest::DIGEST;
@@ -11,18 +13,22 @@ use crate::modules::file_type::FILE_TYPE;
 use crate::modules::fs::FS;
 use crate::modules::http::HTTP;
 use crate::modules::jsonl::JSONL;
+use crate::modules::kafka::KAFKA;
 use crate::modules::kumo::KUMO;
 use crate::modules::maps::{CIDR, DOMAIN_MAP, REGEX_SET_MAP};
 use crate::modules::mimepart::MIMEPART;
 use crate::modules::mpsc::MPSC;
+use crate::modules::nats::NATS;
 use crate::modules::redis::REDIS;
 use crate::modules::regex::REGEX;
 use crate::modules::secrets::SECRETS;
+use crate::modules::sender_checks::{DMARC, SPF};
 use crate::modules::serde::SERDE;
 use crate::modules::shaping::SHAPING;
 use crate::modules::sqlite::SQLITE;
 use crate::modules::string::STRING;
 use crate::modules::time::TIME;
+use crate::modules::tsa::TSA;
 use crate::modules::uuid::UUID;
 use crate::modules::xfer::XFER;
 use mlua::{Lua, Table, Value};
@@ -30,11 +36,17 @@ use mlua::{Lua, Table, Value};
 /// Every module that is whole in one struct.
 pub(crate) const MODULES: &[&Module] = &[
     &KUMO,
+    &AMQP,
+    &API_BOUNCE,
+    &API_INJECT,
+    &API_SUSPEND,
+    &API_SUSPEND_READY_Q,
     &CIDR,
     &COUNTER_SERIES,
     &CRYPTO,
     &DIGEST,
     &DKIM,
+    &DMARC,
     &DNS,
     &DOMAIN_MAP,
     &ENCODE,
@@ -42,17 +54,21 @@ pub(crate) const MODULES: &[&Module] = &[
     &FS,
     &HTTP,
     &JSONL,
+    &KAFKA,
     &MIMEPART,
     &MPSC,
+    &NATS,
     &REDIS,
     &REGEX,
     &REGEX_SET_MAP,
     &SECRETS,
     &SERDE,
     &SHAPING,
+    &SPF,
     &SQLITE,
     &STRING,
     &TIME,
+    &TSA,
     &UUID,
     &XFER,
 ];
@@ -84,7 +100,8 @@ pub(crate) fn add_to(lua: &Lua, kumo: &Table) -> mlua::Result<()> {
 /// Who walks `kumo` sees all of it.
 fn pairs(lua: &Lua, kumo: Table) -> mlua::Result<(Value, Table, Value)> {
     let names = KUMO.functions().map(|function| function.name);
-    let names = names.chain(MODULES.iter().filter_map(|module| module.name.strip_prefix("kumo.")));
+    let first = |name: &'static str| name.split('.').next().unwrap_or(name);
+    let names = names.chain(MODULES.iter().filter_map(|module| module.name.strip_prefix("kumo.")).map(first));
     for name in names.chain(ALIASES.iter().map(|(alias, ..)| *alias)) {
         kumo.get::<Value>(name)?;
     }
@@ -110,6 +127,31 @@ fn make(lua: &Lua, name: &str) -> mlua::Result<Value> {
     }
     match MODULES.iter().find(|module| module.name.strip_prefix("kumo.") == Some(name)) {
         Some(module) => module.table(lua).map(Value::Table),
-        None => Ok(Value::Nil),
+        None => nested(lua, name),
     }
+}
+
+/// A table of tables, down to modules: `kumo.api.admin.bounce`.
+fn nested(lua: &Lua, name: &str) -> mlua::Result<Value> {
+    let below = |module: &&&'static Module| {
+        let rest = module.name.strip_prefix("kumo.")?.strip_prefix(name)?.strip_prefix('.')?;
+        Some((rest, **module))
+    };
+    let mut found = MODULES.iter().filter_map(|module| below(&module)).peekable();
+    if found.peek().is_none() {
+        return Ok(Value::Nil);
+    }
+    let top = lua.create_table()?;
+    for (rest, module) in found {
+        let (path, last) = rest.rsplit_once('.').unwrap_or(("", rest));
+        let mut table = top.clone();
+        for step in path.split('.').filter(|step| !step.is_empty()) {
+            let inner: Option<Table> = table.raw_get(step)?;
+            let inner = inner.map_or_else(|| lua.create_table(), Ok)?;
+            table.raw_set(step, &inner)?;
+            table = inner;
+        }
+        table.raw_set(last, module.table(lua)?)?;
+    }
+    Ok(Value::Table(top))
 }

@@ -8,7 +8,7 @@
 use crate::api::Proof::{Example, Test};
 use crate::api::{Function, call, function, made};
 use crate::context::Host;
-use mlua::{Lua, Value};
+use mlua::{FromLua, Lua, Value};
 use std::time::Duration;
 
 /// What an accepted function takes.
@@ -26,6 +26,8 @@ enum Takes {
     Texts,
     /// The name of one of KumoMTA's caches and a count.
     CacheAndCount,
+    /// `{ name = string, num_threads = count }`.
+    Pool,
 }
 
 /// A function that is taken, its arguments checked, and does nothing.
@@ -58,12 +60,41 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     accepted!("kumo", "set_readyq_threads", "(n)", Takes::Count, ONE_RUNTIME),
     accepted!("kumo", "set_spoolin_threads", "(n)", Takes::Count, ONE_RUNTIME),
     accepted!("kumo", "set_logging_threads", "(n)", Takes::Count, ONE_RUNTIME),
+    accepted!("kumo", "spawn_thread_pool", "{name, num_threads}", Takes::Pool, ONE_RUNTIME),
     accepted!("kumo", "set_lruttl_cache_capacity", "(name, n)", Takes::CacheAndCount, "every cache has its own bound"),
     accepted!("kumo", "set_lua_gc_on_put", "(percent)", Takes::Percent, "the collector runs as memory is allocated"),
     accepted!("kumo", "set_timeq_spawn_reinsertion", "(boolean)", Takes::Flag, "deprecated; KumoMTA ignores it too"),
     accepted!("kumo", "enable_memory_callstack_tracking", "(boolean)", Takes::Flag, "there is no such tracking"),
     accepted!("kumo", "set_diagnostic_log_filter", "(text)", Takes::Text, "KUMOD_LOG alone sets the filter"),
-    accepted!("kumo", "set_config_monitor_globs", "(list)", Takes::Texts, "files are not watched; bump_config_epoch"),
+    function!(
+        "kumo",
+        "set_config_monitor_globs",
+        "(list)",
+        "Files whose content is looked at every 10 s: a change begins a configuration epoch. `/opt/kumomta/etc/**/*.{lua,json,toml,yaml}` \
+         by default; the policy file is always among them.",
+        Test("testing/e2e/tests/reload.rs::a_changed_file_begins_an_epoch"),
+        |lua, globs: Value| {
+            Takes::Texts.check(&globs, &Value::Nil).map_err(mlua::Error::runtime)?;
+            let globs = Vec::from_lua(globs, lua)?;
+            lua.app_data_mut::<Host>()
+                .map(|mut host| host.globs = Some(globs))
+                .ok_or_else(|| mlua::Error::runtime("the state ends"))
+        }
+    ),
+    function!(
+        "kumo",
+        "eval_config_monitor_globs",
+        "() -> list",
+        "The files that `set_config_monitor_globs` stands for now.",
+        Example(
+            "io.open(folder .. '/a.toml', 'w'):close() kumo.set_config_monitor_globs { folder .. '/*.{toml,lua}', folder .. '/a*' } \
+             local names = kumo.eval_config_monitor_globs() assert(#names == 1 and names[1] == folder .. '/a.toml')"
+        ),
+        |lua, ()| {
+            let globs = lua.app_data_ref::<Host>().and_then(|host| host.globs.clone());
+            crate::modules::fs::monitored(globs.as_deref()).map_err(mlua::Error::runtime)
+        }
+    ),
     function!(
         "kumo",
         "set_max_lua_context_use_count",
@@ -119,6 +150,19 @@ impl Takes {
             Takes::Flag => is(first.is_boolean(), first, "true or false"),
             Takes::Text => is(first.is_string(), first, "a string"),
             Takes::Texts => is(is_list_of_strings(first), first, "a list of strings"),
+            Takes::Pool => {
+                let table = first.as_table().ok_or_else(|| format!("{}: expected a table", shown(first)))?;
+                for pair in table.pairs::<Value, Value>() {
+                    let (name, value) = pair.map_err(|error| error.to_string())?;
+                    match name.as_string().map(|name| name.to_string_lossy()).as_deref() {
+                        Some("name") => is(value.is_string(), &value, "name to be a string")?,
+                        Some("num_threads") => count(&value, 1, i64::MAX).map(|_| ())?,
+                        _ => return Err(format!("unknown option {}: expected name, num_threads", shown(&name))),
+                    }
+                }
+                let is_named = table.contains_key("name").unwrap_or(false);
+                is(is_named, &Value::Nil, "a name")
+            }
             Takes::CacheAndCount => {
                 let known = first.as_string().is_some_and(|s| CACHES.iter().any(|c| s.as_bytes() == c.as_bytes()));
                 is(known, first, &format!("one of {}", CACHES.join(", ")))?;

@@ -4,11 +4,10 @@ use crate::api::{Member, Proof::Test, Type};
 use crate::convert;
 use crate::modules::crypto;
 use crate::types::http_response::LuaResponse;
-use crate::waiting::wait;
+use crate::waiting::{GRACE, wait};
 use config::{AwsRequestSigning, AwsSigning};
 use mlua::{AnyUserData, FromLua, FromLuaMulti, Lua, LuaString, MultiValue, Table, UserData, UserDataMethods, Value};
 use std::collections::BTreeMap;
-use std::time::Duration;
 use web::{Client, Content, Part, Request};
 
 /// The userdata; `request` is `None` once it was sent.
@@ -150,9 +149,6 @@ async fn aws_sign_v4(lua: &Lua, this: &AnyUserData, options: Table) -> mlua::Res
     let mut this = this.borrow_mut::<LuaRequest>()?;
     this.request()?.add_signature(&signed, signing.session_token.as_deref()).map_err(mlua::Error::runtime)
 }
-
-/// Time beyond the library's own limit, so that its error is the one that is seen.
-const GRACE: Duration = Duration::from_secs(5);
 
 const ASKED: &str = "testing/e2e/tests/http_scripts.rs::scripts_ask_other_servers";
 

@@ -2,7 +2,7 @@
 //!
 //! Holds the draft only while the handler runs. A script that keeps `msg` beyond its event
 //! gets an error from every method, never another message's data. The methods about header
-//! fields are in `message_headers.rs`.
+//! fields are in `message_headers.rs`, those that check who made it in `message_checks.rs`.
 
 use crate::convert;
 use crate::types::address::LuaAddress;
@@ -47,6 +47,11 @@ impl LuaMessage {
     /// A draft that the script made.
     pub fn make(draft: Draft) -> LuaMessage {
         LuaMessage { draft: Some(draft), origin: Origin::Made, hashes: BodyHashes::new() }
+    }
+
+    /// One whose event has ended: without a draft.
+    pub fn ended() -> LuaMessage {
+        LuaMessage { draft: None, origin: Origin::Lent, hashes: BodyHashes::new() }
     }
 
     /// What is to be injected; why not, if it is not the script's or was injected before. Counts as injected from now on.
@@ -115,6 +120,11 @@ fn identity<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
         this.draft()?.force_sync = force;
         Ok(())
     });
+    // What a script does to a message counts when its handler returns, and is spooled and released then.
+    methods.add_method_mut("save", |_, this, ()| this.draft().map(|_| ()));
+    for name in ["shrink", "shrink_data"] {
+        methods.add_method_mut(name, |_, this, ()| this.draft().map(|_| false));
+    }
 }
 
 fn envelope<M: UserDataMethods<LuaMessage>>(methods: &mut M) {

@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 mod address_header;
+pub(crate) mod amqp;
 pub(crate) mod cidr_map;
 pub(crate) mod config_object;
 pub(crate) mod conn_meta;
@@ -13,13 +14,16 @@ pub(crate) mod http_client;
 pub(crate) mod http_request;
 pub(crate) mod http_response;
 pub(crate) mod jsonl;
+pub(crate) mod kafka;
 pub(crate) mod message;
+pub(crate) mod message_checks;
 mod message_headers;
 mod message_mime;
 mod message_reports;
 mod message_scheduling;
 pub(crate) mod mime_headers;
 pub(crate) mod mime_part;
+pub(crate) mod nats;
 pub(crate) mod regex_set_map;
 pub(crate) mod shaping;
 pub(crate) mod shared;

@@ -51,5 +51,6 @@ fn match_rules(lua: &Lua, this: &LuaShaping, record: &Value) -> mlua::Result<Val
     for failure in &found.failures {
         tracing::warn!(target: "lua", "shaping: {:?} was given up on {} octets: {}", failure.pattern, failure.octets, failure.what);
     }
-    convert::to_lua(lua, &serde_json::to_value(&found.rules).map_err(|e| wrong(&e))?)
+    let rules: Vec<_> = found.rules.iter().map(|matched| matched.rule).collect();
+    convert::to_lua(lua, &serde_json::to_value(&rules).map_err(|e| wrong(&e))?)
 }

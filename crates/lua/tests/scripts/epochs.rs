@@ -1,8 +1,9 @@
 //! Configuration epochs: the policy file is read again, states of before end, and a script can ask for one.
 
 use crate::support::{load, now};
+use injection::Injection;
 use message::{Draft, MessageId};
-use policy::{Injected, Policy, Program, QueueParts};
+use policy::{Administered, AuthInfo, Event, Injected, Interest, Policy, Program, QueueParts, Requested, Startup};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,18 +24,46 @@ fn a_policy_is_read_again_and_what_does_not_load_changes_nothing() {
     let pool = || now(loaded.policy.get_queue_config(parts())).expect("an answer").egress_pool;
     let file = loaded.folder.path().join("policy.lua");
     assert_eq!((pool().as_deref(), pool().as_deref()), (Some("a1"), Some("a2")));
-    loaded.policy.reload().expect("reads again");
+    loaded.policy.reload(&mut |_, _| Ok(())).expect("reads again");
     assert_eq!(pool().as_deref(), Some("a1"), "another state");
     std::fs::write(&file, script("b")).expect("writes");
     assert_eq!(pool().as_deref(), Some("a2"), "not by itself");
-    loaded.policy.reload().expect("reads again");
+    loaded.policy.reload(&mut |_, _| Ok(())).expect("reads again");
     assert_eq!(pool().as_deref(), Some("b1"));
-    for (text, says) in [("this is no Lua", "policy.lua"), ("local kumo = require 'kumo'", "that takes a restart")] {
+    let wrong_init = script("c") + " kumo.on('init', function() kumo.start_http_listener { listen = 7 } end)";
+    let invalid = script("c") + " kumo.on('validate_config', function() kumo.validation_failed() end)";
+    for (text, says) in [
+        ("this is no Lua", "policy.lua"),
+        (&wrong_init, "listen"),
+        (&invalid, "its own validation failed"),
+        (&script("c"), "not this one"),
+    ] {
         std::fs::write(&file, text).expect("writes");
-        let error = loaded.policy.reload().expect_err("does not load").to_string();
+        let mut refuse = |_, _| Err("not this one".to_owned());
+        let error = loaded.policy.reload(&mut refuse).expect_err("is refused").to_string();
         assert!(error.contains(says), "{error}");
     }
     assert_eq!(pool().as_deref(), Some("b2"));
+}
+
+#[test]
+fn events_come_and_go_with_the_policy_and_what_it_asks_for_is_shown() {
+    let loaded = load(&script("a"));
+    let file = loaded.folder.path().join("policy.lua");
+    let handled = |event| loaded.policy.interest().has(event);
+    assert!(handled(Event::QueueConfig) && !handled(Event::MailFrom));
+    let text = "local kumo = require 'kumo' kumo.on('smtp_server_mail_from', function() kumo.reject(450, 'later') end) \
+                kumo.on('init', function() kumo.start_esmtp_listener { listen = '127.0.0.1:26' } end)";
+    std::fs::write(&file, text).expect("writes");
+    let mut shown = None;
+    let mut check = |startup: Startup, interest: Interest| {
+        shown = Some((startup.esmtp_listeners.len(), interest.has(Event::MailFrom), interest.has(Event::QueueConfig)));
+        Ok(())
+    };
+    loaded.policy.reload(&mut check).expect("reads again");
+    assert_eq!(shown, Some((1, true, false)));
+    assert!(!handled(Event::QueueConfig) && handled(Event::MailFrom));
+    assert_eq!(now(loaded.policy.get_queue_config(parts())).expect("the default").egress_pool, None);
 }
 
 #[test]
@@ -50,7 +79,7 @@ fn a_state_in_use_when_an_epoch_begins_is_not_used_again_and_the_script_may_ask_
     let (heard, of_wish) = (wishes.clone(), Arc::downgrade(&policy));
     policy.serves_in(Box::new(Desk(move || {
         heard.fetch_add(1, Ordering::SeqCst);
-        of_wish.upgrade().into_iter().for_each(|policy| policy.reload().expect("reads again"));
+        of_wish.upgrade().into_iter().for_each(|policy| policy.reload(&mut |_, _| Ok(())).expect("reads again"));
     })));
     assert_eq!((pool().as_deref(), pool().as_deref()), (Some("3"), Some("1")));
     assert_eq!(wishes.load(Ordering::SeqCst), 2);
@@ -66,6 +95,14 @@ impl<F: Fn() + Send + Sync> Program for Desk<F> {
 
     fn message_id(&self) -> Option<MessageId> {
         None
+    }
+
+    fn inject_request(&self, _injection: Injection, _auth: AuthInfo) -> Requested<'_> {
+        Box::pin(async { Err("a desk".to_owned()) })
+    }
+
+    fn administer(&self, _method: &'static str, _path: &'static str, _request: serde_json::Value) -> Administered<'_> {
+        Box::pin(async { Err("a desk".to_owned()) })
     }
 
     fn inject(&self, _draft: Draft, _deferred: bool) -> Injected<'_> {

@@ -230,6 +230,45 @@ fn a_message_says_whose_it_is() {
 }
 
 #[test]
+fn tenants_and_campaigns_have_rates_of_their_own() {
+    const RATES: &str = "[tenant.\"acme\"]\noverall_max_message_rate = \"3/h\"\n\
+        [tenant.\"acme\".campaigns.\"news\"]\noverall_max_message_rate = \"1/h\"\n[tenant.\"free\"]\n";
+    let site = Site::new(&[("q.toml", RATES)], "require('policy-extras.queue'):setup { folder .. '/q.toml' }");
+    let passes = |tenant: &str, campaign: Option<&str>| {
+        let mut draft = draft_of(b"Subject: x\r\n\r\n");
+        draft.meta.set("tenant", tenant);
+        campaign.into_iter().for_each(|campaign| draft.meta.set("campaign", campaign));
+        let was = draft.due;
+        site.ask(site.policy.throttle_insert_ready_queue(draft)).expect("sound").due == was
+    };
+    assert!(passes("acme", Some("news")));
+    assert!(!passes("acme", Some("news")), "one of that campaign an hour");
+    assert!(passes("acme", None));
+    assert!(!passes("acme", None), "three of that tenant an hour, those of campaigns among them");
+    assert!((0..10).all(|_| passes("free", None)), "who has no rate is not held");
+}
+
+#[test]
+fn the_provider_of_a_queue_is_that_of_its_path() {
+    const SHAPING: &str = "[provider.\"big\"]\nmatch = [ { MXSuffix = \".big.test.\" } ]\n";
+    let site = Site::new(
+        &[("q.toml", ""), ("s.toml", SHAPING)],
+        // DNS is asked in testing/e2e/tests/lookups.rs; here it is what the script makes it.
+        "kumo.dns.lookup_mx = function(domain) return { site_name = domain == 'a.test' and 'mx.big.test.' or 'mx.other.test.' } end \
+         local shaping = require 'policy-extras.shaping' local queue = require 'policy-extras.queue' \
+         local shaper = shaping:setup_with_automation { no_default_files = true, extra_files = { folder .. '/s.toml' } } \
+         kumo.on('get_egress_path_config', shaper.get_egress_path_config) \
+         queue:setup { folder .. '/q.toml' } \
+         kumo.on('smtp_server_message_received', function(msg) \
+           msg:set_meta('of_a', queue:resolve_provider('a.test') or 'none') \
+           msg:set_meta('of_b', queue:resolve_provider('b.test') or 'none') end)",
+    );
+    let draft = site.received("", &ConnMeta::new()).expect("sound");
+    assert_eq!((draft.meta.string("of_a"), draft.meta.string("of_b")), (Ok(Some("big")), Ok(Some("none"))));
+    assert_eq!(site.queue("a.test", None, None).expect("sound").provider_name.as_deref(), Some("big"));
+}
+
+#[test]
 fn mail_is_routed_where_its_queue_says() {
     let queues = QUEUES.replace("vip.test", "to.test");
     let site = Site::new(&[("q.toml", &queues)], QUEUE_SETUP);

@@ -1,8 +1,9 @@
 //! Messages that scripts make, and what hooks are told.
 
 use crate::support::{Loaded, draft, load, load_error, now};
+use injection::Injection;
 use message::{Draft, IdGenerator, MessageId};
-use policy::{Injected, Policy, PolicyError, Program};
+use policy::{Administered, AuthInfo, Injected, Policy, PolicyError, Program, Requested};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
@@ -15,6 +16,14 @@ impl Program for Desk {
 
     fn message_id(&self) -> Option<MessageId> {
         Some(IdGenerator::new([2; 6], 7).next(clock::WallTime::EPOCH))
+    }
+
+    fn inject_request(&self, _injection: Injection, _auth: AuthInfo) -> Requested<'_> {
+        Box::pin(async { Err("a desk".to_owned()) })
+    }
+
+    fn administer(&self, _method: &'static str, _path: &'static str, _request: Value) -> Administered<'_> {
+        Box::pin(async { Err("a desk".to_owned()) })
     }
 
     fn inject(&self, draft: Draft, deferred: bool) -> Injected<'_> {

@@ -1,9 +1,10 @@
 //! Every name of the policy API does what its documentation says: the examples of the manual, run.
 
 use crate::support::{draft, load};
+use injection::Injection;
 use lua::api::{Module, Proof};
 use message::{Draft, IdGenerator, MessageId};
-use policy::{ConnMeta, Injected, Policy, Program};
+use policy::{Administered, AuthInfo, ConnMeta, Injected, Policy, Program, Requested};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +21,14 @@ impl Program for Desk {
 
     fn message_id(&self) -> Option<MessageId> {
         Some(IdGenerator::new([2; 6], 7).next(clock::WallTime::EPOCH))
+    }
+
+    fn inject_request(&self, _injection: Injection, _auth: AuthInfo) -> Requested<'_> {
+        Box::pin(async { Err("a desk".to_owned()) })
+    }
+
+    fn administer(&self, _method: &'static str, _path: &'static str, _request: serde_json::Value) -> Administered<'_> {
+        Box::pin(async { Err("a desk".to_owned()) })
     }
 
     fn inject(&self, _: Draft, _: bool) -> Injected<'_> {

@@ -104,7 +104,7 @@ fn tuning_functions_check_their_arguments() {
          end
          kumo.dkim.set_signing_threads(2) kumo.set_lruttl_cache_capacity('dns_resolver_mx', 1000) kumo.set_lua_gc_on_put(10)
          kumo.set_config_monitor_globs { '/etc/*.lua' } kumo.set_diagnostic_log_filter 'kumod=debug' kumo.set_timeq_spawn_reinsertion(true)
-         kumo.enable_memory_callstack_tracking(false)
+         kumo.enable_memory_callstack_tracking(false) kumo.spawn_thread_pool { name = 'more', num_threads = 4 }
          kumo.set_max_lua_context_age(60) kumo.set_max_lua_context_use_count(1000.0) kumo.set_max_spare_lua_contexts(8)
          assert(math.type(kumo.available_parallelism()) == 'integer' and kumo.available_parallelism() >= 1)
          assert(kumo.version >= '2023')",
@@ -118,8 +118,22 @@ fn tuning_functions_check_their_arguments() {
             "kumo.set_config_monitor_globs { 1 }",
             ["kumo.set_config_monitor_globs: table:", "expected a list of strings"],
         ),
+        ("kumo.spawn_thread_pool { num_threads = 4 }", ["kumo.spawn_thread_pool: nil:", "expected a name"]),
+        ("kumo.spawn_thread_pool { name = 'x', threads = 4 }", ["unknown option \"threads\":", "name, num_threads"]),
         ("kumo.set_max_lua_context_use_count(1.5)", ["kumo.set_max_lua_context_use_count: 1.5:", "whole number"]),
     ] {
         assert_has(&load_error(call), &words);
     }
+}
+
+#[test]
+fn sizes_are_numbers_of_octets() {
+    let listener = |size: &str| {
+        format!(
+            "kumo.on('init', function() kumo.start_esmtp_listener {{ listen = '127.0.0.1:0', max_message_size = {size} }} end)"
+        )
+    };
+    let startup = load(&listener("20 * 1024 * 1024")).startup;
+    assert_eq!(startup.esmtp_listeners[0].params.max_message_size, 20 << 20);
+    assert_has(&load_error(&listener("'10MB'")), &["max_message_size", "\"10MB\"", "expected u64"]);
 }

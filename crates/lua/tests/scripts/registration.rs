@@ -86,16 +86,31 @@ pub fn logged(work: impl FnOnce()) -> String {
 #[test]
 fn handlers_nobody_will_call_are_warned_of() {
     let text = logged(|| {
-        load(
-            "\nkumo.on('http_message_generated', print)\nkumo.on('smtp_server_mesage_received', print)\nkumo.on('my_own', print)",
-        );
+        load("\nkumo.on('proxy_init', print)\nkumo.on('smtp_server_mesage_received', print)\nkumo.on('my_own', print)");
     });
-    assert_has(&text, &["WARN lua:", "policy.lua:2: the handler of http_message_generated is accepted, but"]);
+    assert_has(&text, &["WARN lua:", "policy.lua:2: the handler of proxy_init is accepted, but"]);
     assert_has(
         &text,
         &["policy.lua:3: no event is named smtp_server_mesage_received (did you mean `smtp_server_message_received`?)"],
     );
     assert!(!text.contains("my_own"), "{text}");
+}
+
+#[test]
+fn globals_that_a_handler_writes_are_warned_of_once() {
+    let text = logged(|| {
+        let loaded = load(
+            "known = 1\nkumo.on('smtp_server_data', function(msg)\n known = known + 1\n new = known local mine = new\n end)
+             kumo.on('get_egress_pool', function(name) return kumo.make_egress_pool { name = name .. new, entries = {} } end)",
+        );
+        for _ in 0..3 {
+            now(loaded.policy.smtp_server_data(draft(), ConnMeta::new())).expect("carried out");
+        }
+        let pool = now(loaded.policy.get_egress_pool("p".to_owned())).expect("the same state");
+        assert_eq!(pool.name, "p4");
+    });
+    assert_has(&text, &["WARN lua:", "policy.lua:4: smtp_server_data writes the global `new`", "`local new`"]);
+    assert_eq!(text.matches("writes the global").count(), 1, "{text}");
 }
 
 #[test]

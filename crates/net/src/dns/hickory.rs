@@ -340,8 +340,16 @@ fn library_options(chosen: &QueryOptions) -> ResolverOpts {
 }
 
 pub(super) fn full_name(text: &str) -> Result<Name, DnsError> {
-    let mut name =
-        Name::from_ascii(text).map_err(|error| DnsError::Malformed(format!("`{text}` is no DNS name: {error}")))?;
+    let malformed = |error: &dyn std::fmt::Display| DnsError::Malformed(format!("`{text}` is no DNS name: {error}"));
+    let mut name = match Name::from_ascii(text) {
+        Ok(name) => name,
+        // Not a host's name; SPF asks for such ones, made of local parts (RFC 7208 section 7).
+        Err(_) if text.bytes().all(|octet| octet.is_ascii_graphic() && !matches!(octet, b'\\' | b'"')) => {
+            let labels = text.strip_suffix('.').unwrap_or(text).split('.').map(str::as_bytes);
+            Name::from_labels(labels).map_err(|error| malformed(&error))?
+        }
+        Err(error) => return Err(malformed(&error)),
+    };
     name.set_fqdn(true);
     Ok(name)
 }

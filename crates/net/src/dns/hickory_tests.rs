@@ -61,6 +61,13 @@ fn errors_keep_their_cause() {
     assert_eq!(classify(NetError::Timeout), DnsError::Timeout);
     assert!(matches!(classify(NetError::NoConnections), DnsError::Other(_)));
     assert!(matches!(full_name(&"a".repeat(64)), Err(DnsError::Malformed(_))));
+    // SPF asks for names made of local parts.
+    let odd = full_name("ann+news=x.%{h}._spf.from.test").expect("a name");
+    assert_eq!((odd.num_labels(), odd.is_fqdn()), (5, true), "{odd}");
+    assert_eq!(odd, full_name("ann+news=x.%{h}._spf.from.test.").expect("a name"));
+    for wrong in ["a+b..test", "a+b\\.test", "a+ b.test", "a+b\u{e9}.test"] {
+        assert!(matches!(full_name(wrong), Err(DnsError::Malformed(_))), "{wrong}");
+    }
 }
 
 /// An answer to a question about `asked` that holds these records.

@@ -13,6 +13,7 @@
 
 mod build;
 mod hickory;
+mod hurried;
 mod join;
 mod mx_cache;
 mod setup_error;
@@ -20,6 +21,7 @@ mod zones;
 
 pub use build::build;
 pub use hickory::{HOST_ADDRESSES_MAX, HickoryResolver, resolv_conf_options};
+pub use hurried::Hurried;
 pub use mx_cache::{MxCache, MxCacheLimits};
 pub use setup_error::DnsSetupError;
 pub use zones::ZoneResolver;

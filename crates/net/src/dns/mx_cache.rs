@@ -61,6 +61,29 @@ impl Default for MxCacheLimits {
     }
 }
 
+/// Who asks as a resolver waits for his turn as others do.
+impl Resolver for MxCache {
+    fn mx<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<MxAnswer, DnsError>> {
+        Box::pin(self.mx_records(name))
+    }
+
+    fn ip<'a>(&'a self, host: &'a str, strategy: IpStrategy) -> BoxFuture<'a, Result<IpAnswer, DnsError>> {
+        Box::pin(self.ask_addresses(host, strategy))
+    }
+
+    fn txt<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TxtAnswer, DnsError>> {
+        Box::pin(MxCache::txt(self, name))
+    }
+
+    fn ptr<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<String>, DnsError>> {
+        Box::pin(MxCache::ptr(self, name))
+    }
+
+    fn tlsa<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TlsaAnswer, DnsError>> {
+        Box::pin(MxCache::tlsa(self, name))
+    }
+}
+
 /// A domain's place in the cache: empty while the first one asks.
 type Slot = OnceCell<Outcome>;
 
@@ -162,6 +185,12 @@ impl MxCache {
         let _permit = self.address_permits.acquire().await;
         let question = self.resolver.ip(name, strategy);
         tokio::time::timeout(self.limits.lookup_timeout, question).await.unwrap_or(Err(DnsError::Timeout))
+    }
+
+    /// The MX records of `name` as the resolver has them, past the cache.
+    async fn mx_records(&self, name: &str) -> Result<MxAnswer, DnsError> {
+        let _permit = self.mx_permits.acquire().await;
+        tokio::time::timeout(self.limits.lookup_timeout, self.resolver.mx(name)).await.unwrap_or(Err(DnsError::Timeout))
     }
 
     /// Domains in the cache, expired ones included.

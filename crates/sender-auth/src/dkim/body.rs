@@ -4,7 +4,8 @@
 //! What is canonical already is hashed where it lies, from one run of white space that changes to the
 //! next; short pieces go through a small buffer. A canonical copy of the whole body is never made.
 //! Only CRLF ends a line here; a bare CR or LF is content, as it is on the wire.
-//! Deliberately has no `l=` (body length): it lets others append to a signed message.
+//! Signatures made here have no `l=` (body length): it lets others append to a signed message. To verify those of others,
+//! [`limited_body_hash`] hashes the beginning only.
 
 use super::Canonicalization;
 use aws_lc_rs::digest;
@@ -35,17 +36,22 @@ impl BodyHashes {
             Canonicalization::Relaxed => &self.relaxed,
             Canonicalization::Simple => &self.simple,
         };
-        *place.get_or_init(|| hash(canonicalization, body))
+        *place.get_or_init(|| hash(canonicalization, body, Output::new(usize::MAX)).0)
     }
 }
 
-/// The hash of a whole body.
-fn hash(canonicalization: Canonicalization, body: &[u8]) -> BodyHash {
+/// The hash of the first `octets_max` octets of the canonical body, and how many octets all of it has (RFC 6376 section
+/// 3.7, `l=`).
+pub fn limited_body_hash(canonicalization: Canonicalization, body: &[u8], octets_max: usize) -> (BodyHash, usize) {
+    hash(canonicalization, body, Output::new(octets_max))
+}
+
+/// The hash of a body as far as `out` takes it, and the length of the whole, canonical.
+fn hash(canonicalization: Canonicalization, body: &[u8], mut out: Output) -> (BodyHash, usize) {
     let content = match canonicalization {
         Canonicalization::Relaxed => &body[..relaxed_len(body)],
         Canonicalization::Simple => &body[..content_len(body)],
     };
-    let mut out = Output::new();
     match canonicalization {
         // An empty body is nothing when relaxed and one CRLF when simple.
         Canonicalization::Relaxed if content.is_empty() => return out.finish(),
@@ -162,11 +168,16 @@ struct Output {
     context: digest::Context,
     buffer: [u8; BUFFER_BYTES],
     len: usize,
+    /// Octets given so far, flushed ones.
+    flushed: usize,
+    /// Octets behind these are counted and not hashed.
+    octets_max: usize,
 }
 
 impl Output {
-    fn new() -> Output {
-        Output { context: digest::Context::new(&digest::SHA256), buffer: [0; BUFFER_BYTES], len: 0 }
+    fn new(octets_max: usize) -> Output {
+        let context = digest::Context::new(&digest::SHA256);
+        Output { context, buffer: [0; BUFFER_BYTES], len: 0, flushed: 0, octets_max }
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -175,7 +186,8 @@ impl Output {
         }
         if bytes.len() >= DIRECT_BYTES {
             self.flush();
-            self.context.update(bytes);
+            self.context.update(&bytes[..bytes.len().min(self.room())]);
+            self.flushed += bytes.len();
         } else {
             self.buffer[self.len..self.len + bytes.len()].copy_from_slice(bytes);
             self.len += bytes.len();
@@ -183,13 +195,19 @@ impl Output {
     }
 
     fn flush(&mut self) {
-        self.context.update(&self.buffer[..self.len]);
+        self.context.update(&self.buffer[..self.len.min(self.room())]);
+        self.flushed += self.len;
         self.len = 0;
     }
 
-    fn finish(mut self) -> BodyHash {
+    /// How many octets are hashed still.
+    fn room(&self) -> usize {
+        self.octets_max.saturating_sub(self.flushed)
+    }
+
+    fn finish(mut self) -> (BodyHash, usize) {
         self.flush();
-        finished(self.context.finish())
+        (finished(self.context.finish()), self.flushed)
     }
 }
 

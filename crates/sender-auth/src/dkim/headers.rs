@@ -1,6 +1,6 @@
 //! Header canonicalization (RFC 6376 sections 3.4.1 and 3.4.2) and which instances are signed.
 //!
-//! In: fields of the message. Out: bytes appended to the header hash input. Cannot fail.
+//! In: fields of the message. Out: bytes appended to the header hash input, of signers and of verifiers. Cannot fail.
 //! A fold made with a bare LF counts as CRLF in both forms: the index takes it for a line end, and
 //! so does every verifier that reads lines.
 
@@ -8,7 +8,7 @@ use super::Canonicalization;
 use mime::{FieldView, HeaderView};
 
 /// Appends one field in canonical form, with its CRLF.
-pub(crate) fn push_field(canonicalization: Canonicalization, field: &FieldView, out: &mut Vec<u8>) {
+pub fn push_field(canonicalization: Canonicalization, field: &FieldView, out: &mut Vec<u8>) {
     match canonicalization {
         Canonicalization::Relaxed => {
             push_relaxed(field.name, field.value, out);
@@ -25,6 +25,28 @@ pub(crate) fn push_signature_field(canonicalization: Canonicalization, field: &[
             push_relaxed(&field[..colon], &field[colon + 1..], out);
         }
         _ => out.extend_from_slice(field),
+    }
+}
+
+/// Appends a signature field that is being verified: without the octets `emptied` of its value, those of `b=`, and without
+/// a line end (section 3.7).
+pub fn push_verified_field(
+    canonicalization: Canonicalization,
+    field: &FieldView,
+    emptied: std::ops::Range<usize>,
+    out: &mut Vec<u8>,
+) {
+    let before = field.value.get(..emptied.start).unwrap_or(field.value);
+    let behind = field.value.get(emptied.end..).unwrap_or_default();
+    match canonicalization {
+        Canonicalization::Relaxed => push_relaxed(field.name, &[before, behind].concat(), out),
+        Canonicalization::Simple => {
+            let line_end = field.whole.iter().rev().take(2).take_while(|octet| matches!(octet, b'\r' | b'\n')).count();
+            let value_start = field.whole.len().saturating_sub(line_end + field.value.len());
+            let start = field.whole.get(..value_start).unwrap_or_default();
+            push_simple(&[start, before, behind].concat(), out);
+            out.truncate(out.len().saturating_sub(2));
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //! public key in it). Can fail: [`KeyError`] says what was found and what was expected.
 //! Deliberately does not decrypt protected keys and does not make keys.
 
-use super::der::{self, KeyShape};
+use super::key_shape::{self, KeyShape};
 use aws_lc_rs::digest;
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
@@ -38,7 +38,7 @@ impl SigningKey {
     }
 
     fn from_der(der: &[u8]) -> Result<SigningKey, KeyError> {
-        let inner = match der::shape(der) {
+        let inner = match key_shape::shape(der) {
             KeyShape::Pkcs1 { modulus_bits } => {
                 check_rsa_bits(modulus_bits)?;
                 RsaKeyPair::from_der(der).map(Inner::Rsa)

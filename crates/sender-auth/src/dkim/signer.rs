@@ -20,9 +20,9 @@ use std::sync::Arc;
 /// Makes DKIM signatures for one domain and selector.
 #[derive(Debug)]
 pub struct Signer {
-    key: Arc<SigningKey>,
-    header_canonicalization: Canonicalization,
-    body_canonicalization: Canonicalization,
+    pub(super) key: Arc<SigningKey>,
+    pub(super) header_canonicalization: Canonicalization,
+    pub(super) body_canonicalization: Canonicalization,
     over_sign: bool,
     expiration_secs: Option<u64>,
     /// The distinct signed names, as first listed.
@@ -31,7 +31,8 @@ pub struct Signer {
     listed: Vec<usize>,
     /// The field up to the first tag that changes from message to message.
     prefix: Vec<u8>,
-    domain: String,
+    pub(super) domain: String,
+    pub(super) selector: String,
 }
 
 impl Signer {
@@ -60,6 +61,7 @@ impl Signer {
             names,
             listed,
             domain: params.domain,
+            selector: params.selector,
         })
     }
 
@@ -86,7 +88,19 @@ impl Signer {
         if let Some(secs) = self.expiration_secs {
             field.tag(&format!("x={};", now_unix_secs.saturating_add(secs)));
         }
-        self.add_headers(headers, &mut field, scratch)?;
+        self.finish(field, (headers, body), hashes, |_| false, scratch)
+    }
+
+    /// Adds `h=`, `bh=` and `b=` to a field that has all other tags; names that `leaves_out` are not signed.
+    pub(super) fn finish(
+        &self,
+        mut field: FieldWriter,
+        (headers, body): (HeaderView<'_>, &[u8]),
+        hashes: &BodyHashes,
+        leaves_out: fn(&str) -> bool,
+        scratch: &mut Scratch,
+    ) -> Result<Vec<u8>, SignError> {
+        self.add_headers(headers, &mut field, leaves_out, scratch)?;
         let body_hash = hashes.get(self.body_canonicalization, body);
         field.tag(&format!("bh={};", STANDARD.encode(body_hash)));
         field.tag("b=");
@@ -99,11 +113,13 @@ impl Signer {
         &self,
         headers: HeaderView<'_>,
         field: &mut FieldWriter,
+        leaves_out: fn(&str) -> bool,
         scratch: &mut Scratch,
     ) -> Result<(), SignError> {
         scratch.instances.find(&self.names, headers);
         scratch.data.clear();
         self.choose(&scratch.instances, &mut scratch.chosen)?;
+        scratch.chosen.retain(|&name| !leaves_out(&self.names[name]));
         let last = scratch.chosen.len() - 1;
         for (number, &name) in scratch.chosen.iter().enumerate() {
             let end = if number == last { ';' } else { ':' };
@@ -148,7 +164,7 @@ impl Signer {
 pub struct Scratch {
     instances: Instances,
     chosen: Vec<usize>,
-    data: Vec<u8>,
+    pub(super) data: Vec<u8>,
 }
 
 impl Scratch {

@@ -1,0 +1,107 @@
+//! Mail asked for by requests: over HTTP, by `kumo.api.inject`, and what of it is made later.
+//!
+//! In: a request, and who asks. Out: how many messages are queued and who has none. Each goes through
+//! `http_message_generated` and the one door for new mail; those of a request are committed together, some hundred at a time,
+//! so that what is held does not grow with the request. A request that cannot be taken now leaves nothing behind.
+
+mod carriers;
+mod messages;
+mod rate;
+
+pub(crate) use carriers::GENERATOR;
+pub(crate) use rate::InjectionRate;
+
+use crate::engine::Engine;
+use crate::injection::messages::Commits;
+use crate::recovery::RecoveryState;
+use injection::{Injection, InjectionError, Outcome};
+use message::Meta;
+use policy::AuthInfo;
+use std::net::IpAddr;
+use thiserror::Error;
+use tokio::sync::oneshot;
+
+/// Where a request came from.
+#[derive(Clone, Debug, Default)]
+pub struct Requester {
+    /// Who it is.
+    pub auth: AuthInfo,
+    /// The listener's address, if it came over one.
+    pub via: Option<IpAddr>,
+    /// The listener's name; this machine's when absent.
+    pub hostname: Option<String>,
+}
+
+/// Why nothing of a request was taken.
+#[derive(Debug, Error)]
+pub enum NotInjected {
+    /// It cannot be carried out for anybody.
+    #[error("{0}")]
+    Wrong(#[from] InjectionError),
+    /// Not now.
+    #[error("{0}")]
+    Later(String),
+    /// It was cut short.
+    #[error("the request was cut short: some of its messages may be queued")]
+    CutShort,
+}
+
+impl Engine {
+    /// Makes the messages of a request and takes responsibility for them. Runs to its end, whether or not who asked still
+    /// listens.
+    ///
+    /// # Errors
+    /// [`NotInjected`]; nothing was taken then, but of what was cut short.
+    pub async fn inject_request(&self, injection: Injection, from: Requester) -> Result<Outcome, NotInjected> {
+        self.takes_requests().map_err(NotInjected::Later)?;
+        self.wait_for_turn(&injection).await?;
+        let received = self.metrics.total_messages_received.with_label_values(&["http_listener"]);
+        received.inc_by(injection.recipients.len() as u64);
+        self.carry_out_request(injection, from).await
+    }
+
+    /// The same for policy, which has limits of its own.
+    pub(crate) async fn carry_out_request(
+        &self,
+        injection: Injection,
+        from: Requester,
+    ) -> Result<Outcome, NotInjected> {
+        self.takes_requests().map_err(NotInjected::Later)?;
+        let (engine, (tell, told)) = (self.clone(), oneshot::channel());
+        self.sessions.spawn(async move {
+            let outcome = match injection.deferred_generation {
+                true => engine.inject_later(injection, &from).await,
+                false => engine.inject_now(&injection, &from, Commits::Chunks).await,
+            };
+            // Nobody listens any more: what was done stays done.
+            let _: Result<(), _> = tell.send(outcome);
+        });
+        told.await.unwrap_or(Err(NotInjected::CutShort))
+    }
+
+    /// Why requests are not taken now.
+    pub(crate) fn takes_requests(&self) -> Result<(), String> {
+        if !self.is_serving() {
+            return Err("shutting down".to_owned());
+        }
+        if let RecoveryState::Failed(why) = self.recovery_state() {
+            return Err(format!("spool unhealthy: {why}"));
+        }
+        self.pressure.reason().map_or(Ok(()), Err)
+    }
+
+    /// What every message of a request remembers of it (KumoMTA behaviour).
+    fn request_meta(&self, from: &Requester) -> Meta {
+        let mut meta = Meta::new();
+        meta.set("http_auth", from.auth.summary());
+        meta.set("reception_protocol", "HTTP");
+        if let Some(peer) = from.auth.peer_address {
+            meta.set("received_from", peer.to_string());
+        }
+        if let Some(via) = from.via {
+            meta.set("received_via", via.to_string());
+        }
+        meta.set("hostname", from.hostname.as_deref().unwrap_or(&self.settings.hostname));
+        meta
+    }
+}

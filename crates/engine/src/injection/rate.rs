@@ -1,0 +1,39 @@
+//! How fast recipients of requests over HTTP are taken (`kumo.set_httpinject_recipient_rate_limit`).
+
+use crate::engine::Engine;
+use crate::injection::NotInjected;
+use config::ThrottleSpec;
+use injection::{Generator, Injection};
+use throttle::Throttles;
+
+/// The rate of this process, or of the cluster where it counts together.
+#[derive(Default)]
+pub(crate) struct InjectionRate {
+    here: Throttles,
+}
+
+impl Engine {
+    /// Waits until the recipients of a request may be taken. One that cannot be carried out does not wait.
+    pub(super) async fn wait_for_turn(&self, injection: &Injection) -> Result<(), NotInjected> {
+        let Some(spec) = &self.startup.injection_rate else { return Ok(()) };
+        Generator::new(injection, 0)?;
+        let turn = async {
+            for _ in &injection.recipients {
+                self.wait_for_one(spec).await;
+            }
+        };
+        let came = self.stop.unless_requested(turn).await;
+        came.ok_or_else(|| NotInjected::Later("shutting down".to_owned()))
+    }
+
+    async fn wait_for_one(&self, spec: &ThrottleSpec) {
+        loop {
+            let throttles = self.cluster.get().map_or(&self.injection_rate.here, |shared| &**shared);
+            let Some(wait) = throttles.hit(KEY, spec).await.retry_after else { return };
+            tokio::time::sleep(wait).await;
+        }
+    }
+}
+
+/// KumoMTA's name of it.
+const KEY: &str = "kumomta.httpinject.ratelimit";

@@ -1,0 +1,196 @@
+//! Log hooks: records that become messages of their own, for who wants to hear of them (`kumo.configure_log_hook`).
+//!
+//! In: each record that is logged. Out: for each hook that wants its type, a message with the record as content, which policy
+//! sends on its way or drops (`should_enqueue_log_record`). This happens behind: whoever logs does not wait, records keep their
+//! order, and many become durable in one commit. With `back_pressure` records not yet kept, no new mail is taken and no delivery
+//! begun; refusals to clients, which nothing holds back, are not offered to a full hook. A clean end works off what waits; a crash
+//! loses it, as it does the last records of a log. Policy that fails or does not answer loses the record, and that is said; while
+//! the spool refuses, the hook waits. What tells of records is no news itself: records about such messages are not offered (KumoMTA behaviour).
+
+use crate::backlog::Backlog;
+use crate::egress::connection::Guarded;
+use crate::engine::Engine;
+use crate::ingress::accept::Refusal;
+use crate::requeue::ANSWER_MAX;
+use crate::selection::{Subject, select};
+use config::LogHook;
+use futures_util::future::join_all;
+use message::{Draft, Envelope, Meta, TlsDemand};
+use policy::Event;
+use record::{LogRecord, RecordType};
+use smtp_wire::{Mailbox, ReversePath};
+use std::sync::Arc;
+use std::time::Duration;
+use telemetry::lines::is_enabled;
+use telemetry::{Lines, TemplateError};
+use tokio::time::{sleep, timeout};
+
+/// A hook, and what waits for it.
+pub struct RecordHook {
+    options: LogHook,
+    lines: Lines,
+    waiting: Backlog<LogRecord>,
+}
+
+impl RecordHook {
+    /// A hook of that configuration.
+    ///
+    /// # Errors
+    /// A template of `per_record` does not read.
+    pub fn new(options: LogHook) -> Result<Arc<RecordHook>, TemplateError> {
+        let (lines, waiting) = (Lines::of(&options.per_record)?, Backlog::new(options.back_pressure));
+        Ok(Arc::new(RecordHook { options, lines, waiting }))
+    }
+
+    /// True while new work is to wait for it.
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting.is_full()
+    }
+
+    /// The message of a record.
+    fn draft(&self, engine: &Engine, record: LogRecord) -> Draft {
+        let mut content = Vec::new();
+        self.lines.write(&record, &mut content);
+        let recipients: Vec<Mailbox> = record.recipient.0.iter().filter_map(|r| Mailbox::parse(r).ok()).collect();
+        let sender = ReversePath(Mailbox::parse(&record.sender).ok());
+        // A refusal may concern nobody, but a message is for somebody.
+        let nobody = recipients.is_empty().then(|| Mailbox::parse(&format!("postmaster@{}", engine.settings.hostname)));
+        let recipients = recipients.into_iter().chain(nobody.and_then(Result::ok)).collect();
+        let envelope = Envelope { sender, recipients, dsn: None, tls: TlsDemand::Usual };
+        let mut meta = Meta::new();
+        let own = record.meta.iter().filter(|(name, _)| !OF_ANOTHER.contains(&name.as_str()));
+        own.for_each(|(name, value)| meta.set(name.clone(), value.clone()));
+        meta.set("reception_protocol", OF_HOOKS);
+        match serde_json::to_value(&record) {
+            Ok(record) => meta.set("log_record", record),
+            Err(error) => tracing::error!("log hook {}: a record cannot be told: {error}", self.options.name),
+        }
+        Draft::new(engine.next_id(), envelope, meta, content.into(), engine.clock.now().wall)
+    }
+}
+
+impl Engine {
+    /// Has each hook work off its records.
+    pub(crate) fn start_hooks(&self) {
+        for hook in &self.log_hooks {
+            let (engine, hook) = (self.clone(), hook.clone());
+            // A panic costs the records in hand, not those to come.
+            self.hook_tasks.spawn(async move { while Guarded(Box::pin(engine.work_off(&hook))).await.is_none() {} });
+        }
+    }
+
+    /// Whether records go to hooks: where nobody sends them on, none is offered.
+    pub(crate) fn offers_records(&self) -> bool {
+        !self.log_hooks.is_empty() && self.interest.has(Event::ShouldEnqueueLogRecord)
+    }
+
+    /// Hands a record to every hook that wants it.
+    pub(crate) fn offer_to_hooks(&self, record: LogRecord, subject: Subject<'_>) {
+        if !self.offers_records() || record.reception_protocol.as_deref() == Some(OF_HOOKS) {
+            return;
+        }
+        for hook in self.log_hooks.iter().filter(|hook| is_enabled(&hook.options.per_record, record.kind)) {
+            // Refusals are made as fast as clients ask for them: nobody waits for them, so they are what gives way.
+            if record.kind == RecordType::Rejection && hook.is_full() {
+                self.count_full(hook);
+                continue;
+            }
+            let mut record = record.clone();
+            select(&hook.options.meta, &hook.options.headers, subject, &mut record);
+            if hook.waiting.push(record) {
+                self.count_full(hook);
+            }
+        }
+    }
+
+    fn count_full(&self, hook: &RecordHook) {
+        let name = hook.options.name.as_str();
+        self.metrics.log_hook_backlog_count.with_label_values(&[name]).inc();
+        self.metrics.log_submit_full.with_label_values(&[&format!("hook-{name}")]).inc();
+    }
+
+    /// Works off what waits for the hooks, until `end`; nothing more will come.
+    pub(crate) async fn drain_hooks(&self, end: tokio::time::Instant) {
+        self.log_hooks.iter().for_each(|hook| hook.waiting.close());
+        if tokio::time::timeout_at(end, self.hook_tasks.drain()).await.is_err() {
+            for hook in self.log_hooks.iter().filter(|hook| hook.waiting.len() > 0) {
+                tracing::error!("log hook {}: {} records are lost", hook.options.name, hook.waiting.len());
+            }
+            self.say_unasked();
+            self.hook_tasks.abort().await;
+        }
+    }
+
+    async fn work_off(&self, hook: &RecordHook) {
+        loop {
+            let records = hook.waiting.take(BATCH).await;
+            if records.is_empty() {
+                return;
+            }
+            let _in_hand = hook.waiting.in_hand(records.len());
+            let offers = records.into_iter().map(|record| self.offer(hook, record));
+            let wanted: Vec<Draft> = join_all(offers).await.into_iter().flatten().collect();
+            self.keep_offered(hook, wanted).await;
+        }
+    }
+
+    /// Asks policy about a record; the message that it wants made of it.
+    async fn offer(&self, hook: &RecordHook, record: LogRecord) -> Option<Draft> {
+        let (name, kind, id) = (&hook.options.name, record.kind, record.id.clone());
+        let draft = hook.draft(self, record);
+        let answer = self.policy.should_enqueue_log_record(draft, name.clone());
+        match timeout(ANSWER_MAX, Guarded(Box::pin(answer))).await {
+            Ok(Some(Ok(wanted))) => wanted,
+            Ok(None) => None,
+            Ok(Some(Err(error))) => {
+                tracing::error!("log hook {name}: the {kind} record of {id} is dropped: {error}");
+                None
+            }
+            Err(_) => {
+                tracing::error!("log hook {name}: the {kind} record of {id} is dropped: no answer in {ANSWER_MAX:?}");
+                None
+            }
+        }
+    }
+
+    /// Takes messages of records into their queues, as often as it takes; what policy says nothing sound about is dropped.
+    async fn keep_offered(&self, hook: &RecordHook, mut wanted: Vec<Draft>) {
+        let mut refused = false;
+        while !wanted.is_empty() {
+            let mut sound = Vec::with_capacity(wanted.len());
+            let mut prepared = Vec::with_capacity(wanted.len());
+            for draft in wanted {
+                let ready = Guarded(Box::pin(self.prepare_own(draft.clone(), hook.options.deferred_spool)));
+                let why = match timeout(ANSWER_MAX, ready).await {
+                    Ok(Some(Ok(ready))) => {
+                        prepared.push(ready);
+                        sound.push(draft);
+                        continue;
+                    }
+                    Ok(Some(Err(Refusal { reply, .. }))) => reply.to_single_line(),
+                    Ok(None) => "policy panicked".to_owned(),
+                    Err(_) => format!("its queue has no configuration within {ANSWER_MAX:?}"),
+                };
+                tracing::error!("log hook {}: a record is dropped: {why}", hook.options.name);
+            }
+            match self.commit(prepared).await {
+                Ok(_) => return,
+                Err(Refusal { reply, .. }) if !std::mem::replace(&mut refused, true) => {
+                    tracing::error!("log hook {}: records wait, trying again each second: {reply}", hook.options.name);
+                }
+                Err(_) => {}
+            }
+            sleep(PAUSE).await;
+            wanted = sound;
+        }
+    }
+}
+
+/// Reception protocol of messages that hooks make of records.
+pub(crate) const OF_HOOKS: &str = "LogRecord";
+/// Metadata that says where and when another message goes.
+const OF_ANOTHER: [&str; 3] = ["queue", "scheduling", "xfer_queue_info"];
+/// Records that policy is asked about at once, and that share a commit.
+const BATCH: usize = 64;
+/// Pause before messages that were not kept are tried again.
+const PAUSE: Duration = Duration::from_secs(1);

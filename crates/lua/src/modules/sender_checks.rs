@@ -1,0 +1,139 @@
+//! `kumo.spf` and `kumo.dmarc`: what the domain of a sender, and that of an author, say of a message.
+//!
+//! DNS is asked through policy's resolvers, while the program serves. What strangers sent, and what DNS says, is a result; errors
+//! are of calls that cannot be answered.
+
+use crate::api::Proof::Test;
+use crate::api::{Module, function};
+use crate::convert;
+use crate::types::address::LuaAddress;
+use crate::types::conn_meta::LuaConnMeta;
+use crate::types::message::LuaMessage;
+use crate::types::message_checks::{CHECK_MAX, asked, table, unix_secs};
+use crate::types::mime_part::seed;
+use crate::waiting::wait;
+use mlua::{Lua, UserDataRef, UserDataRefMut, Value};
+use sender_check::AuthenticationResult;
+use sender_check::dmarc::{self, DmarcInput};
+use sender_check::spf::{self, SpfQuery};
+use std::net::{IpAddr, SocketAddr};
+
+/// `kumo.spf`.
+pub(crate) const SPF: Module = Module {
+    name: "kumo.spf",
+    doc: "Whether a domain lets a client send in its name (RFC 7208). Results are tables `{disposition, result}`.",
+    functions: &[&[
+        function!(
+            waits
+            "kumo.spf",
+            "check_host",
+            "(domain, conn_meta, sender or nil, resolver or nil) -> {disposition, result}",
+            "Checks the client of a connection against a domain's record; without a sender the domain is what the client called itself.",
+            Test("crates/lua/tests/scripts/checks.rs::spf_checks_clients_and_messages"),
+            check_host
+        ),
+        function!(
+            waits
+            "kumo.spf",
+            "check_msg",
+            "(msg, resolver or nil) -> {disposition, result}",
+            "Checks the client a message came from against the record of its sender's domain, or of what the client called itself when the \
+             sender is null.",
+            Test("crates/lua/tests/scripts/checks.rs::spf_checks_clients_and_messages"),
+            check_msg
+        ),
+    ]],
+    types: &[],
+};
+
+/// `kumo.dmarc`.
+pub(crate) const DMARC: Module = Module {
+    name: "kumo.dmarc",
+    doc: "What the domain in From asks to be done with a message (RFC 7489).",
+    functions: &[&[function!(
+        waits
+        "kumo.dmarc",
+        "check_msg",
+        "(msg, dkim_results, resolver or nil, spf_result, use_reporting = false, reporting_info or nil) -> {disposition, result}",
+        "Judges a message by the results of `msg:dkim_verify` and `kumo.spf`. No reports are sent yet: the last two are taken and have no \
+         effect.",
+        Test("crates/lua/tests/scripts/checks.rs::all_checks_together_make_the_header"),
+        check_dmarc
+    )]],
+    types: &[],
+};
+
+async fn check_host(
+    lua: Lua,
+    (domain, conn, sender, resolver): (String, UserDataRef<LuaConnMeta>, Value, Option<String>),
+) -> mlua::Result<Value> {
+    let resolver = asked(&lua, HOST, resolver.as_deref())?;
+    let sender = match &sender {
+        Value::Nil => None,
+        given => LuaAddress::read(HOST, given)?.0.map(|mailbox| mailbox.as_str().to_owned()),
+    };
+    let text = |name: &str| conn.0.get(name).and_then(|value| value.as_str().map(str::to_owned));
+    let ip = address(HOST, "conn_meta", text("received_from"))?;
+    let (helo, receiver) = (text("ehlo_domain").unwrap_or_default(), text("hostname").unwrap_or_default());
+    let query = SpfQuery {
+        ip,
+        domain: &domain,
+        sender: sender.as_deref(),
+        helo: if helo.is_empty() { &domain } else { &helo },
+        receiver: &receiver,
+        now_unix_secs: unix_secs(),
+    };
+    let found = wait(&lua, HOST, CHECK_MAX, spf::check_host(&resolver, &query)).await?;
+    table(&lua, &found)
+}
+
+async fn check_msg(
+    lua: Lua,
+    (mut message, resolver): (UserDataRefMut<LuaMessage>, Option<String>),
+) -> mlua::Result<Value> {
+    let resolver = asked(&lua, MESSAGE, resolver.as_deref())?;
+    let draft = message.draft()?;
+    let text = |name: &str| draft.meta.string(name).ok().flatten().unwrap_or_default();
+    let from = Some(text("received_from").to_owned()).filter(|from| !from.is_empty());
+    let ip = address(MESSAGE, "msg", from)?;
+    let sender = draft.envelope.sender.as_str();
+    let query = SpfQuery::of_envelope(ip, sender, text("ehlo_domain"), text("hostname"), unix_secs());
+    let found = wait(&lua, MESSAGE, CHECK_MAX, spf::check_host(&resolver, &query)).await?;
+    table(&lua, &found)
+}
+
+async fn check_dmarc(
+    lua: Lua,
+    (mut message, dkim, resolver, spf, _use_reporting, _reporting): (
+        UserDataRefMut<LuaMessage>,
+        Value,
+        Option<String>,
+        Value,
+        Option<bool>,
+        Value,
+    ),
+) -> mlua::Result<Value> {
+    let dkim: Vec<AuthenticationResult> = convert::options(DMARC_MESSAGE, &dkim)?;
+    let spf: AuthenticationResult = convert::options(DMARC_MESSAGE, &spf)?;
+    let resolver = asked(&lua, DMARC_MESSAGE, resolver.as_deref())?;
+    let input = DmarcInput { dkim: &dkim, spf: &spf, sample_percent: (seed() % 100) as u8 };
+    let headers = message.draft()?.headers();
+    let found = wait(&lua, DMARC_MESSAGE, CHECK_MAX, dmarc::check(&resolver, headers, input)).await?;
+    table(&lua, &found)
+}
+
+/// The client's address, with a port or without.
+fn address(function: &str, whose: &str, text: Option<String>) -> mlua::Result<IpAddr> {
+    let wrong = |found: &str| {
+        mlua::Error::runtime(format!(
+            "{function}: received_from of {whose} is {found}: expected the address of a client, as SMTP and HTTP set it"
+        ))
+    };
+    let text = text.ok_or_else(|| wrong("absent"))?;
+    let parsed = text.parse().map(|socket: SocketAddr| socket.ip()).or_else(|_| text.parse::<IpAddr>());
+    parsed.map_err(|_| wrong(&format!("{text:?}")))
+}
+
+const HOST: &str = "kumo.spf.check_host";
+const MESSAGE: &str = "kumo.spf.check_msg";
+const DMARC_MESSAGE: &str = "kumo.dmarc.check_msg";

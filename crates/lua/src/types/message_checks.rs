@@ -1,0 +1,115 @@
+//! The methods of `msg` that check who made it: DKIM signatures, the ARC chain, and one more link of that.
+//!
+//! DNS is asked through policy's resolvers, while the program serves. What strangers sent is a result, never an error.
+
+use crate::convert;
+use crate::names::resolver_of;
+use crate::types::message::{LuaMessage, now};
+use crate::types::signer::LuaSigner;
+use crate::waiting::wait;
+use mlua::{Function, Lua, MetaMethod, Table, UserDataRef, UserDataRefMut, Value};
+use net::dns::Hurried;
+use sender_check::arc::{self, SealInput, Sealing};
+use sender_check::{AuthenticationResult, Mail, dkim};
+use serde::Serialize;
+use std::time::Duration;
+
+/// Adds the methods, each made when a script first asks for it: Lua compiles a chunk for a method that may wait, and few
+/// states need these.
+pub(crate) fn install(lua: &Lua) -> mlua::Result<()> {
+    let methods: Table = lua.create_userdata(LuaMessage::ended())?.metatable()?.get(MetaMethod::Index)?;
+    let find = lua.create_function(|lua, (methods, name): (Table, Value)| {
+        let method = method(lua, name.as_string().map(|name| name.as_bytes()).as_deref())?;
+        if let Some(method) = &method {
+            methods.raw_set(name, method)?;
+        }
+        Ok(method)
+    })?;
+    let behind = lua.create_table_from([(MetaMethod::Index.name(), find)])?;
+    methods.set_metatable(Some(behind))
+}
+
+fn method(lua: &Lua, name: Option<&[u8]>) -> mlua::Result<Option<Function>> {
+    match name {
+        Some(b"dkim_verify") => lua.create_async_function(verify).map(Some),
+        Some(b"arc_verify") => lua.create_async_function(verify_chain).map(Some),
+        Some(b"arc_seal") => lua.create_async_function(seal).map(Some),
+        _ => Ok(None),
+    }
+}
+
+async fn verify(lua: Lua, (mut this, resolver): (UserDataRefMut<LuaMessage>, Option<String>)) -> mlua::Result<Value> {
+    let resolver = asked(&lua, VERIFY, resolver.as_deref())?;
+    let draft = this.draft()?;
+    let body = draft.body();
+    let mail = Mail::new(draft.headers(), &body);
+    let results = wait(&lua, VERIFY, CHECK_MAX, dkim::verify(&resolver, &mail, unix_secs())).await?;
+    table(&lua, &results)
+}
+
+async fn verify_chain(
+    lua: Lua,
+    (mut this, resolver): (UserDataRefMut<LuaMessage>, Option<String>),
+) -> mlua::Result<Value> {
+    let resolver = asked(&lua, CHAIN, resolver.as_deref())?;
+    let draft = this.draft()?;
+    let body = draft.body();
+    let mail = Mail::new(draft.headers(), &body);
+    let found = wait(&lua, CHAIN, CHECK_MAX, arc::verify(&resolver, &mail)).await?;
+    table(&lua, &found.result)
+}
+
+async fn seal(
+    lua: Lua,
+    (mut this, signer, server_id, results, resolver): (
+        UserDataRefMut<LuaMessage>,
+        UserDataRef<LuaSigner>,
+        String,
+        Value,
+        Option<String>,
+    ),
+) -> mlua::Result<()> {
+    let results: Vec<AuthenticationResult> = convert::options(SEAL, &results)?;
+    let resolver = asked(&lua, SEAL, resolver.as_deref())?;
+    let signer = signer.0.clone();
+    let draft = this.draft()?;
+    let body = draft.body();
+    let input = SealInput { signer: &signer, server_id: &server_id, results: &results, now_unix_secs: unix_secs() };
+    let mail = Mail::new(draft.headers(), &body);
+    let sealing = wait(&lua, SEAL, CHECK_MAX, arc::seal(&resolver, &mail, input)).await?;
+    match sealing.map_err(|error| mlua::Error::runtime(format!("msg:{error}")))? {
+        Sealing::Sealed { fields } => {
+            let (block, _) = this.draft()?.edit_headers();
+            fields.into_iter().try_for_each(|field| block.prepend_field(field)).map_err(mlua::Error::external)
+        }
+        // Nothing can mend it: the message goes on as it is.
+        Sealing::Broken { reason } => {
+            tracing::debug!("{SEAL}: the chain is broken: {reason}");
+            Ok(())
+        }
+    }
+}
+
+/// The resolver a check asks; what DNS has not answered in time is a result of the check.
+pub(crate) fn asked(lua: &Lua, function: &str, resolver: Option<&str>) -> mlua::Result<Hurried> {
+    let resolver = resolver_of(lua, function, resolver)?;
+    Ok(Hurried::new(resolver, tokio::time::Instant::now() + QUESTIONS_MAX))
+}
+
+/// A result as scripts see it.
+pub(crate) fn table<T: Serialize>(lua: &Lua, found: &T) -> mlua::Result<Value> {
+    convert::to_lua(lua, &serde_json::to_value(found).map_err(mlua::Error::external)?)
+}
+
+/// The time, as signatures have it.
+pub(crate) fn unix_secs() -> u64 {
+    now().unix_seconds().unsigned_abs()
+}
+
+/// Longest time the questions of a check may take, one after the other.
+const QUESTIONS_MAX: Duration = Duration::from_secs(30);
+/// Longer than a check takes once its questions are over.
+pub(crate) const CHECK_MAX: Duration = Duration::from_secs(60);
+const VERIFY: &str = "msg:dkim_verify";
+const CHAIN: &str = "msg:arc_verify";
+const SEAL: &str = "msg:arc_seal";

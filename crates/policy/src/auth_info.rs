@@ -1,0 +1,50 @@
+//! Who somebody is, as policy knows it.
+
+use core::net::IpAddr;
+use serde::{Deserialize, Serialize};
+
+/// KumoMTA's AuthInfo.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AuthInfo {
+    /// Where from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_address: Option<IpAddr>,
+    /// Who was proven.
+    pub identities: Vec<Identity>,
+    /// What these belong to.
+    pub groups: Vec<String>,
+}
+
+/// Somebody, and what proves it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// A name.
+    pub identity: String,
+    /// What it was proven by: `HttpBasicAuth`, `BearerToken`, `SmtpAuthPlainAuthentication`, ...
+    pub context: String,
+}
+
+impl AuthInfo {
+    /// Somebody whom a user name and a password prove.
+    pub fn by_password(user: &str) -> AuthInfo {
+        AuthInfo::proven(user, "HttpBasicAuth")
+    }
+
+    /// Somebody whom a token proves; it is not kept.
+    pub fn by_token() -> AuthInfo {
+        AuthInfo::proven("", "BearerToken")
+    }
+
+    fn proven(identity: &str, context: &str) -> AuthInfo {
+        let identity = Identity { identity: identity.to_owned(), context: context.to_owned() };
+        AuthInfo { identities: vec![identity], ..AuthInfo::default() }
+    }
+
+    /// The first name, or else the address: `http_auth` of messages (KumoMTA behaviour).
+    pub fn summary(&self) -> String {
+        let name = self.identities.iter().map(|one| one.identity.as_str()).find(|name| !name.is_empty());
+        name.map(str::to_owned).or_else(|| self.peer_address.map(|address| address.to_string())).unwrap_or_default()
+    }
+}

@@ -1,0 +1,72 @@
+//! When configuration is read again: on SIGHUP, and when the content of a watched file changes.
+//!
+//! Watched are the policy file and what `kumo.set_config_monitor_globs` names, every 10 s (KumoMTA behaviour; there SIGHUP ends the
+//! program). Whatever the reason, the policy is tried out first, and one that is wrong changes nothing but the log.
+
+use engine::Engine;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::signal::unix::Signal;
+
+/// The files whose content counts.
+#[derive(Clone)]
+pub struct Watched {
+    policy_file: Option<PathBuf>,
+    globs: Option<Vec<String>>,
+}
+
+impl Watched {
+    /// The policy file and what the patterns stand for, KumoMTA's if there are none. Without a policy file there is nothing.
+    pub fn new(policy_file: Option<PathBuf>, globs: Option<Vec<String>>) -> Watched {
+        Watched { policy_file, globs }
+    }
+
+    /// What all of it comes to; differs when something changed, came or went.
+    fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let Some(policy_file) = &self.policy_file else { return 0 };
+        let found = lua::monitored(self.globs.as_deref()).unwrap_or_else(|error| {
+            tracing::warn!("kumo.set_config_monitor_globs: {error}");
+            Vec::new()
+        });
+        for file in found.into_iter().map(PathBuf::from).chain([policy_file.clone()]) {
+            file.hash(&mut hasher);
+            // One that cannot be read, now or any more, is something else than one that can.
+            std::fs::read(&file).map_err(|error| error.kind()).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
+/// Reads configuration again when there is reason to; never ends.
+pub async fn watch(engine: Engine, watched: Watched, mut hangup: Signal) {
+    let mut seen = look(&watched).await;
+    loop {
+        let reason = tokio::select! {
+            _ = hangup.recv() => "SIGHUP",
+            () = tokio::time::sleep(INTERVAL) => "a file changed",
+        };
+        let now = look(&watched).await;
+        if std::mem::replace(&mut seen, now) == now && reason != "SIGHUP" {
+            continue;
+        }
+        match engine.bump_config_epoch().await {
+            Ok(()) => tracing::info!("configuration was read again: {reason}"),
+            Err(error) => tracing::error!("configuration stays as it was ({reason}): {error}"),
+        }
+    }
+}
+
+async fn look(watched: &Watched) -> u64 {
+    let watched = watched.clone();
+    let looked = tokio::task::spawn_blocking(move || watched.fingerprint()).await;
+    looked.unwrap_or_else(|error| {
+        tracing::error!("looking at configuration files: {error}");
+        0
+    })
+}
+
+/// Time between two looks (KumoMTA behaviour).
+const INTERVAL: Duration = Duration::from_secs(10);

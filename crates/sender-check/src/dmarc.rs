@@ -1,0 +1,87 @@
+//! DMARC (RFC 7489): does what SPF and DKIM prove fit the author's domain, and what does that domain want done when not?
+//!
+//! In: a resolver, the header fields, the results of DKIM and SPF, a number for `pct=`. Out: [`DmarcCheck`]. Cannot fail: what
+//! goes wrong is a result too.
+//! The rooms below: `record` (the record's tags), `discover` (whose record counts), `judge` (alignment, and the verdict),
+//! `author` (the domain of From).
+//!
+//! Organisational domains come from the public suffix list. Of the revision of RFC 7489 (DMARCbis) the tags `np=`, `psd=` and
+//! `t=` count; its walk up the tree does not: it gives another domain than the list only where `psd=` says so, and asks up to
+//! eight questions for each identifier instead of three for all.
+
+mod author;
+mod discover;
+mod judge;
+mod record;
+
+pub use author::FROM_MAILBOXES_MAX;
+pub use discover::DMARC_QUESTIONS_MAX;
+pub use judge::IDENTITIES_MAX;
+pub use record::{DmarcPolicy, DmarcRecord};
+
+use crate::results::{add_prop, result};
+use mime::HeaderView;
+use mimepart::AuthenticationResult;
+use route::Resolver;
+use serde::Serialize;
+
+/// What the author's domain wants done, or why that is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DmarcDisposition {
+    /// Something aligned passed.
+    Pass,
+    /// Nothing: there is no record, or it asks for nothing.
+    None,
+    /// To be treated as suspicious.
+    Quarantine,
+    /// To be refused.
+    Reject,
+    /// DNS did not answer.
+    TempError,
+    /// There is no one author's domain.
+    PermError,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DmarcCheck {
+    pub disposition: DmarcDisposition,
+    /// Method `dmarc`, with properties `header.from` and, when there is a record, `policy.dmarc`.
+    pub result: AuthenticationResult,
+}
+
+/// What DMARC is judged from besides the message.
+#[derive(Clone, Copy, Debug)]
+pub struct DmarcInput<'a> {
+    /// The results of [`crate::dkim::verify`].
+    pub dkim: &'a [AuthenticationResult],
+    /// The result of [`crate::spf::check_host`].
+    pub spf: &'a AuthenticationResult,
+    /// A number from 0 to 99, drawn anew for each message: a policy with `pct=` counts when it is smaller.
+    pub sample_percent: u8,
+}
+
+/// Finds the policy of the author's domain and judges the message by it.
+pub async fn check(resolver: &dyn Resolver, headers: HeaderView<'_>, input: DmarcInput<'_>) -> DmarcCheck {
+    let from = match author::domain(headers) {
+        Ok(from) => from,
+        Err(reason) => return made(DmarcDisposition::PermError, "permerror", reason),
+    };
+    let mut check = match discover::policy(resolver, &from).await {
+        Err(reason) => made(DmarcDisposition::TempError, "temperror", reason),
+        Ok(None) => made(DmarcDisposition::None, "none", format!("{from} has no DMARC record")),
+        Ok(Some(found)) => {
+            let verdict = judge::judge(&from, &found, input);
+            let mut check = made(verdict.disposition, verdict.word, verdict.reason);
+            add_prop(&mut check.result, "policy.dmarc", found.policy.word());
+            check
+        }
+    };
+    add_prop(&mut check.result, "header.from", &from);
+    check
+}
+
+fn made(disposition: DmarcDisposition, word: &str, reason: String) -> DmarcCheck {
+    DmarcCheck { disposition, result: result("dmarc", word, Some(reason)) }
+}

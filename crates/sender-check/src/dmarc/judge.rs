@@ -1,0 +1,82 @@
+//! Alignment and the verdict (RFC 7489 sections 3.1 and 6.6).
+//!
+//! In: the author's domain, its policy, the results of DKIM and SPF. Out: the verdict with its reason. Cannot fail, asks nobody.
+
+use super::discover::{Found, organisation_of};
+use super::record::DmarcPolicy;
+use super::{DmarcDisposition, DmarcInput};
+use crate::text::{domain_name, is_within, shown};
+use mimepart::AuthenticationResult;
+
+/// What comes out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) disposition: DmarcDisposition,
+    pub(super) word: &'static str,
+    pub(super) reason: String,
+}
+
+/// Passes when something aligned passes; else the policy counts, but not while something aligned may pass later.
+pub(super) fn judge(from: &str, found: &Found, input: DmarcInput<'_>) -> Verdict {
+    let aligned = aligned(from, found, input);
+    if let Some((method, domain, _)) = aligned.iter().find(|(_, _, word)| *word == "pass") {
+        let reason = format!("{method} passed for {}", shown(domain));
+        return Verdict { disposition: DmarcDisposition::Pass, word: "pass", reason };
+    }
+    if let Some((method, domain, _)) = aligned.iter().find(|(_, _, word)| *word == "temperror") {
+        let reason = format!("{method} cannot be checked now for {}", shown(domain));
+        return Verdict { disposition: DmarcDisposition::TempError, word: "temperror", reason };
+    }
+    let is_spared = found.record.is_testing || input.sample_percent >= found.record.percent;
+    let policy = if is_spared { found.policy.milder() } else { found.policy };
+    let disposition = match policy {
+        DmarcPolicy::None => DmarcDisposition::None,
+        DmarcPolicy::Quarantine => DmarcDisposition::Quarantine,
+        DmarcPolicy::Reject => DmarcDisposition::Reject,
+    };
+    let spared = if policy == found.policy { "" } else { ", softened by t= or pct=" };
+    let (by, word) = (shown(&found.published_by), found.policy.word());
+    let reason = format!("nothing passed that is aligned with {}; policy of {by}: {word}{spared}", shown(from));
+    Verdict { disposition, word: "fail", reason }
+}
+
+/// Method, domain and result of what is aligned.
+fn aligned<'a>(from: &str, found: &Found, input: DmarcInput<'a>) -> Vec<(&'static str, String, &'a str)> {
+    let dkim = input.dkim.iter().take(IDENTITIES_MAX).filter(|result| result.method == "dkim");
+    let dkim = dkim.map(|result| ("dkim", result.props.get("header.d").cloned(), result, found.record.is_dkim_strict));
+    let spf = [("spf", spf_domain(input.spf), input.spf, found.record.is_spf_strict)];
+    let spf = spf.into_iter().filter(|(_, _, result, _)| result.method == "spf");
+    dkim.chain(spf)
+        .filter_map(|(method, domain, result, is_strict)| {
+            let domain = domain_name(&domain?)?;
+            is_aligned(from, &found.organisation, &domain, is_strict).then_some((
+                method,
+                domain,
+                result.result.as_str(),
+            ))
+        })
+        .collect()
+}
+
+/// The domain SPF was asked about: of the sender, else of HELO.
+fn spf_domain(spf: &AuthenticationResult) -> Option<String> {
+    match spf.props.get("smtp.mailfrom") {
+        Some(sender) => Some(sender.rsplit_once('@').map_or(sender.as_str(), |(_, domain)| domain).to_owned()),
+        None => spf.props.get("smtp.helo").cloned(),
+    }
+}
+
+/// Strict: the same domain. Relaxed: of the same organisation.
+fn is_aligned(from: &str, organisation: &str, domain: &str, is_strict: bool) -> bool {
+    if is_strict {
+        return domain == from;
+    }
+    match organisation == organisation_of(from) {
+        true => organisation_of(domain) == organisation,
+        // A record said that the author's domain is an organisation of its own.
+        false => is_within(domain, organisation),
+    }
+}
+
+/// Results of DKIM that are looked at.
+pub const IDENTITIES_MAX: usize = 100;

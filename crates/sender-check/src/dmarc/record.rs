@@ -1,0 +1,130 @@
+//! A DMARC record (RFC 7489 section 6.3).
+//!
+//! In: the octets of a TXT record. Out: [`DmarcRecord`], or `None` when it is none. Cannot fail: what is wrong in a record
+//! counts as not there (section 6.6.3), and without a policy as one that asks for nothing when it wants reports.
+
+use crate::tags::{LIST_BYTES_MAX, TAGS_MAX};
+use serde::Serialize;
+
+/// What is asked of receivers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DmarcPolicy {
+    None,
+    Quarantine,
+    Reject,
+}
+
+impl DmarcPolicy {
+    /// The word of `p=`.
+    pub fn word(self) -> &'static str {
+        match self {
+            DmarcPolicy::None => "none",
+            DmarcPolicy::Quarantine => "quarantine",
+            DmarcPolicy::Reject => "reject",
+        }
+    }
+
+    /// The next milder one: for messages that `pct=` or `t=` spare (section 6.6.4).
+    pub(super) fn milder(self) -> DmarcPolicy {
+        match self {
+            DmarcPolicy::Reject => DmarcPolicy::Quarantine,
+            DmarcPolicy::Quarantine | DmarcPolicy::None => DmarcPolicy::None,
+        }
+    }
+
+    fn parse(text: &str) -> Option<DmarcPolicy> {
+        let known = [DmarcPolicy::None, DmarcPolicy::Quarantine, DmarcPolicy::Reject];
+        known.into_iter().find(|policy| policy.word().eq_ignore_ascii_case(text))
+    }
+}
+
+/// A record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DmarcRecord {
+    /// `p=`.
+    pub policy: DmarcPolicy,
+    /// `sp=`: for subdomains; as `p=` when absent.
+    pub subdomain_policy: Option<DmarcPolicy>,
+    /// `np=`: for subdomains that do not exist; as `sp=` when absent.
+    pub nonexistent_policy: Option<DmarcPolicy>,
+    /// `adkim=s`.
+    pub is_dkim_strict: bool,
+    /// `aspf=s`.
+    pub is_spf_strict: bool,
+    /// `pct=`.
+    pub percent: u8,
+    /// `t=y`.
+    pub is_testing: bool,
+    /// `psd=y` is `Some(true)`: domains below are organisations. `psd=n` is `Some(false)`: this is one.
+    pub is_suffix: Option<bool>,
+}
+
+impl DmarcRecord {
+    /// Reads a record.
+    pub fn parse(record: &[u8]) -> Option<DmarcRecord> {
+        let text = std::str::from_utf8(record.get(..record.len().min(LIST_BYTES_MAX))?).ok()?;
+        let mut tags = text.split(';').take(TAGS_MAX).filter_map(|tag| {
+            let (name, value) = tag.split_once('=')?;
+            Some((name.trim(), value.trim()))
+        });
+        if tags.next() != Some(("v", "DMARC1")) {
+            return None;
+        }
+        let tags: Vec<(&str, &str)> = tags.collect();
+        let get = |name: &str| tags.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
+        let is = |name: &str, value: &str| get(name).is_some_and(|found| found.eq_ignore_ascii_case(value));
+        let policy = |name: &str| get(name).and_then(DmarcPolicy::parse);
+        let is_reported = get("rua").is_some_and(|uris| uris.contains(':'));
+        Some(DmarcRecord {
+            policy: policy("p").or(is_reported.then_some(DmarcPolicy::None))?,
+            subdomain_policy: policy("sp"),
+            nonexistent_policy: policy("np"),
+            is_dkim_strict: is("adkim", "s"),
+            is_spf_strict: is("aspf", "s"),
+            percent: get("pct").and_then(|text| text.parse().ok()).filter(|percent| *percent <= 100).unwrap_or(100),
+            is_testing: is("t", "y"),
+            is_suffix: if is("psd", "y") { Some(true) } else { is("psd", "n").then_some(false) },
+        })
+    }
+
+    /// What it says of domains below the one it is published for.
+    pub(super) fn for_subdomain(&self, exists: bool) -> DmarcPolicy {
+        let of_subdomains = self.subdomain_policy.unwrap_or(self.policy);
+        if exists { of_subdomains } else { self.nonexistent_policy.unwrap_or(of_subdomains) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read() {
+        let record =
+            DmarcRecord::parse(b"v=DMARC1 ; p=Reject;sp=quarantine; np=none; adkim=s; aspf=s; pct=20; t=y; psd=n; x");
+        let expected = DmarcRecord {
+            policy: DmarcPolicy::Reject,
+            subdomain_policy: Some(DmarcPolicy::Quarantine),
+            nonexistent_policy: Some(DmarcPolicy::None),
+            is_dkim_strict: true,
+            is_spf_strict: true,
+            percent: 20,
+            is_testing: true,
+            is_suffix: Some(false),
+        };
+        assert_eq!(record, Some(expected));
+    }
+
+    #[test]
+    fn what_is_wrong_does_not_count() {
+        let record = DmarcRecord::parse(b"v=DMARC1; p=reject; sp=x; pct=101; adkim=q").expect("a record");
+        let wanted = (DmarcPolicy::Reject, DmarcPolicy::Reject, 100, false);
+        assert_eq!((record.policy, record.for_subdomain(false), record.percent, record.is_dkim_strict), wanted);
+        for none in ["", "v=DMARC1", "v=DMARC1; p=x", "v=dmarc1; p=none", "p=none; v=DMARC1", "v=DMARC12; p=none"] {
+            assert_eq!(DmarcRecord::parse(none.as_bytes()), None, "{none}");
+        }
+        let reported = DmarcRecord::parse(b"v=DMARC1; rua=mailto:a@b.example").map(|record| record.policy);
+        assert_eq!(reported, Some(DmarcPolicy::None));
+    }
+}

@@ -1,0 +1,163 @@
+//! DMARC: alignment, whose record counts, what the verdict is.
+
+mod common;
+
+use common::{Table, now};
+use mime::HeaderBlock;
+use sender_check::AuthenticationResult;
+use sender_check::dmarc::{DmarcCheck, DmarcDisposition, DmarcInput, check};
+use sender_check::limits::{DMARC_QUESTIONS_MAX, IDENTITIES_MAX};
+
+fn result(method: &str, word: &str, prop: &str, value: &str) -> AuthenticationResult {
+    let props = [(prop.to_owned(), value.to_owned())].into();
+    AuthenticationResult { method: method.into(), result: word.into(), props, ..AuthenticationResult::default() }
+}
+
+fn dkim(word: &str, domain: &str) -> AuthenticationResult {
+    result("dkim", word, "header.d", domain)
+}
+
+fn spf(word: &str, sender: &str) -> AuthenticationResult {
+    result("spf", word, "smtp.mailfrom", sender)
+}
+
+fn judge(table: &Table, from: &str, dkim: &[AuthenticationResult], spf: &AuthenticationResult) -> DmarcCheck {
+    sampled(table, from, dkim, spf, 0)
+}
+
+fn sampled(
+    table: &Table,
+    from: &str,
+    dkim: &[AuthenticationResult],
+    spf: &AuthenticationResult,
+    sample_percent: u8,
+) -> DmarcCheck {
+    let raw = format!("From: {from}\r\n\r\n");
+    let block = HeaderBlock::parse(raw.as_bytes());
+    now(check(table, block.view(raw.as_bytes()), DmarcInput { dkim, spf, sample_percent }))
+}
+
+/// The disposition for a domain whose record is `record`, when `dkim` and `spf` say this.
+fn with(record: &str, from: &str, dkim_domain: &str, sender: &str) -> DmarcDisposition {
+    let table = Table::new().with_txt("_dmarc.ex.example", record).with_ip("sub.ex.example", "192.0.2.1");
+    judge(&table, from, &[dkim("fail", "ex.example"), dkim("pass", dkim_domain)], &spf("pass", sender)).disposition
+}
+
+#[test]
+fn alignment() {
+    use DmarcDisposition::{Pass, Reject};
+    let none = "none.example";
+    for (tags, from, dkim_domain, sender, expected) in [
+        ("", "a@ex.example", "ex.example", none, Pass),
+        ("", "a@ex.example", "EX.Example.", none, Pass),
+        ("", "a@ex.example", "mail.ex.example", none, Pass),
+        ("", "a@sub.ex.example", "ex.example", none, Pass),
+        ("", "a@ex.example", "notex.example", none, Reject),
+        ("", "a@ex.example", "example", none, Reject),
+        ("", "a@ex.example", none, "b@ex.example", Pass),
+        ("", "a@ex.example", none, "b@bounce.ex.example", Pass),
+        ("", "a@ex.example", none, "ex.example@other.example", Reject),
+        ("adkim=s", "a@ex.example", "ex.example", none, Pass),
+        ("adkim=s", "a@ex.example", "mail.ex.example", none, Reject),
+        ("aspf=s", "a@ex.example", none, "b@ex.example", Pass),
+        ("aspf=s", "a@ex.example", none, "b@bounce.ex.example", Reject),
+        ("adkim=s", "a@ex.example", none, "b@bounce.ex.example", Pass),
+        ("psd=n", "a@ex.example", "mail.ex.example", none, Pass),
+    ] {
+        let record = format!("v=DMARC1; p=reject; {tags}");
+        assert_eq!(with(&record, from, dkim_domain, sender), expected, "{tags} {from} {dkim_domain} {sender}");
+    }
+    let table = Table::new().with_txt("_dmarc.ex.example", "v=DMARC1; p=reject");
+    let helo = result("spf", "pass", "smtp.helo", "mx.ex.example");
+    assert_eq!(judge(&table, "a@ex.example", &[], &helo).disposition, Pass);
+    let other = result("x", "pass", "header.d", "ex.example");
+    assert_eq!(judge(&table, "a@ex.example", std::slice::from_ref(&other), &other).disposition, Reject);
+    let own = Table::new().with_txt("_dmarc.own.ex.example", "v=DMARC1; p=reject; psd=n");
+    let of_own = |domain| judge(&own, "a@own.ex.example", &[dkim("pass", domain)], &spf("none", none)).disposition;
+    assert_eq!([of_own("own.ex.example"), of_own("x.own.ex.example"), of_own("ex.example")], [Pass, Pass, Reject]);
+}
+
+#[test]
+fn whose_policy_counts() {
+    use DmarcDisposition::{None, PermError, Quarantine, Reject, TempError};
+    let table = Table::new()
+        .with_txt("_dmarc.ex.example", "v=DMARC1; p=none; sp=quarantine; np=reject")
+        .with_txt("_dmarc.own.ex.example", "v=DMARC1; p=reject; sp=none")
+        .with_ip("sub.ex.example", "192.0.2.1")
+        .with_mx("mailed.ex.example", "mx.ex.example")
+        .with_txt("_dmarc.twice.example", "v=DMARC1; p=reject")
+        .with_txt("_dmarc.twice.example", "v=DMARC1; p=reject")
+        .with_txt("_dmarc.spoilt.example", "v=DMARC2; p=reject")
+        .with_txt("_dmarc.co.uk", "v=DMARC1; p=none; sp=quarantine; psd=y")
+        .with_txt("_dmarc.org.uk", "v=DMARC1; p=reject")
+        .with_silence("_dmarc.silent.example")
+        .with_txt("_dmarc.half.example", "v=DMARC1; p=none; np=reject")
+        .with_silence("sub.half.example");
+    let of = |from: &str| judge(&table, from, &[dkim("pass", "other.example")], &spf("fail", "other.example"));
+    for (from, disposition, word) in [
+        ("a@ex.example", None, "fail"),
+        ("a@sub.ex.example", Quarantine, "fail"),
+        ("a@mailed.ex.example", Quarantine, "fail"),
+        ("a@gone.ex.example", Reject, "fail"),
+        ("a@own.ex.example", Reject, "fail"),
+        ("a@twice.example", None, "none"),
+        ("a@spoilt.example", None, "none"),
+        ("a@x.co.uk", Quarantine, "fail"),
+        ("a@x.org.uk", None, "none"),
+        ("a@silent.example", TempError, "temperror"),
+        ("a@sub.half.example", TempError, "temperror"),
+        ("a@[192.0.2.1]", PermError, "permerror"),
+        ("a@x.example, a@y.example", PermError, "permerror"),
+    ] {
+        let before = table.questions();
+        let found = of(from);
+        assert_eq!((found.disposition, found.result.result.as_str()), (disposition, word), "{from}: {found:?}");
+        assert!(table.questions() - before <= DMARC_QUESTIONS_MAX, "{from}");
+    }
+    let found = of("a@sub.ex.example").result;
+    assert_eq!(found.props["header.from"], "sub.ex.example");
+    assert_eq!(found.props["policy.dmarc"], "quarantine");
+    assert_eq!(
+        found.reason.as_deref(),
+        Some("nothing passed that is aligned with sub.ex.example; policy of ex.example: quarantine")
+    );
+}
+
+#[test]
+fn some_are_spared() {
+    use DmarcDisposition::{None, Quarantine, Reject};
+    let of = |tags: &str, sample| {
+        let table = Table::new().with_txt("_dmarc.ex.example", &format!("v=DMARC1; {tags}"));
+        sampled(&table, "a@ex.example", &[], &spf("fail", "x.example"), sample).disposition
+    };
+    assert_eq!(
+        [of("p=reject", 99), of("p=reject; pct=100", 99), of("p=reject; pct=0", 0)],
+        [Reject, Reject, Quarantine]
+    );
+    assert_eq!([of("p=reject; pct=20", 19), of("p=reject; pct=20", 20)], [Reject, Quarantine]);
+    assert_eq!([of("p=quarantine; pct=20", 19), of("p=quarantine; pct=20", 20)], [Quarantine, None]);
+    assert_eq!([of("p=reject; t=y", 0), of("p=quarantine; t=y", 0)], [Quarantine, None]);
+}
+
+#[test]
+fn nothing_is_refused_for_what_may_pass_later() {
+    let table = Table::new().with_txt("_dmarc.ex.example", "v=DMARC1; p=reject");
+    let of = |dkim: &[AuthenticationResult], spf| judge(&table, "a@ex.example", dkim, &spf).disposition;
+    let broken = [dkim("temperror", "ex.example")];
+    assert_eq!(of(&broken, spf("fail", "a@ex.example")), DmarcDisposition::TempError);
+    assert_eq!(of(&[], spf("temperror", "a@ex.example")), DmarcDisposition::TempError);
+    assert_eq!(of(&broken, spf("pass", "a@ex.example")), DmarcDisposition::Pass);
+    assert_eq!(of(&[dkim("temperror", "other.example")], spf("none", "x")), DmarcDisposition::Reject);
+}
+
+#[test]
+fn results_at_the_bound_and_past_it() {
+    let table = Table::new().with_txt("_dmarc.ex.example", "v=DMARC1; p=reject");
+    let of = |before: usize| {
+        let mut results = vec![dkim("pass", "other.example"); before];
+        results.push(dkim("pass", "ex.example"));
+        judge(&table, "a@ex.example", &results, &spf("none", "x")).disposition
+    };
+    assert_eq!(of(IDENTITIES_MAX - 1), DmarcDisposition::Pass);
+    assert_eq!(of(IDENTITIES_MAX), DmarcDisposition::Reject);
+}

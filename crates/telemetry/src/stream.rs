@@ -1,0 +1,352 @@
+//! One stream of segments: takes finished lines, writes them on a thread of its own.
+//!
+//! Records cross as finished lines in a bounded buffer that both sides swap, so a producer pays
+//! a copy and a short lock, and the thread compresses many records per wake-up. Logging never
+//! waits: when `back_pressure` records wait already, [`Stream::is_full`] says so and whoever
+//! takes up work holds back, so that the buffer can only grow by what is in hand. A segment
+//! ends at its size, at its age, and when the writer is closed. A full disk is first met with the
+//! [`Reserve`]; then, as after any disk error, the batch is kept and tried again each second,
+//! saying so; only closing gives such records up, saying so.
+
+use crate::reserve::Reserve;
+use crate::segment::Segment;
+use config::LocalLogs;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use time::OffsetDateTime;
+
+/// A stream and its thread.
+pub(crate) struct Stream {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What a stream's segments are like.
+#[derive(Clone, Debug)]
+pub(crate) struct Form {
+    /// The logger's options, with the directory of this stream.
+    pub options: LocalLogs,
+    /// Behind the time in names of segments.
+    pub suffix: String,
+    /// At the head of each segment: nothing, or whole lines.
+    pub header: Vec<u8>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Signals the thread that lines wait or that it is to end.
+    filled: Condvar,
+    form: Form,
+}
+
+#[derive(Default)]
+struct State {
+    lines: Vec<u8>,
+    records: usize,
+    closing: bool,
+    sleeping: bool,
+}
+
+impl Stream {
+    /// Starts a stream in a directory that is there.
+    pub fn open(form: Form) -> io::Result<Stream> {
+        let shared = Arc::new(Shared { state: Mutex::default(), filled: Condvar::new(), form });
+        let writer = Writer::new(shared.clone());
+        let run = move || writer.run();
+        let thread = std::thread::Builder::new().name("logs".to_owned()).spawn(run)?;
+        Ok(Stream { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// True while `back_pressure` records wait: new work should wait too.
+    pub fn is_full(&self) -> bool {
+        self.shared.lock().records >= self.shared.form.options.back_pressure
+    }
+
+    /// Queues the line of one record; never waits.
+    pub fn push(&self, line: &[u8]) {
+        let mut state = self.shared.lock();
+        state.lines.extend_from_slice(line);
+        state.records += 1;
+        if state.sleeping && (state.lines.len() >= WAKE_BYTES || state.records == 1) {
+            self.shared.filled.notify_one();
+        }
+    }
+
+    /// Writes everything, ends the segment and the thread.
+    pub fn close(&self) {
+        self.shared.lock().closing = true;
+        self.shared.filled.notify_one();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Err(_)) = thread.map(JoinHandle::join) {
+            tracing::error!("the log thread panicked; its last records may be missing");
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread's side.
+struct Writer {
+    shared: Arc<Shared>,
+    segment: Option<Segment>,
+    /// The open segment has its header.
+    headed: bool,
+    opened: Instant,
+    reserve: Reserve,
+    complained: bool,
+}
+
+impl Writer {
+    fn new(shared: Arc<Shared>) -> Writer {
+        let now = Instant::now();
+        let reserve = Reserve::of(&shared.form.options.log_dir, now);
+        Writer { shared, segment: None, headed: false, opened: now, reserve, complained: false }
+    }
+
+    fn run(mut self) {
+        let mut lines = Vec::new();
+        loop {
+            let mut closing = self.gather(&mut lines);
+            self.reserve.tend(Instant::now());
+            while !lines.is_empty() {
+                let part = self.part(&lines);
+                match self.write(&lines[..part]) {
+                    Ok(()) => {
+                        lines.drain(..part);
+                        self.rejoice();
+                        if self.is_over() {
+                            self.finish();
+                        }
+                    }
+                    Err(error) if self.makes_room(&error) => {}
+                    Err(error) if closing => {
+                        tracing::error!("log records lost at shutdown: {error}");
+                        lines.clear();
+                    }
+                    Err(error) => closing = self.complain(&error),
+                }
+            }
+            if closing || self.is_over() {
+                self.finish();
+            }
+            if closing {
+                return;
+            }
+        }
+    }
+
+    /// Waits for lines, the end of the segment's time, or closing; true when closing.
+    fn gather(&mut self, lines: &mut Vec<u8>) -> bool {
+        let mut state = self.shared.lock();
+        while state.records == 0 && !state.closing {
+            state.sleeping = true;
+            let wait = self.time_left().unwrap_or(IDLE_WAIT);
+            let wait = self.reserve.time_left(Instant::now()).map_or(wait, |left| left.min(wait));
+            state = self.shared.filled.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+            state.sleeping = false;
+            if self.is_over() || self.reserve.is_due(Instant::now()) {
+                break;
+            }
+        }
+        if !state.closing && state.records > 0 && state.lines.len() < WAKE_BYTES {
+            // Let a batch gather: compressing many records at once costs far less than one by one.
+            state.sleeping = true;
+            state = self.shared.filled.wait_timeout(state, BATCH_WAIT).unwrap_or_else(PoisonError::into_inner).0;
+            state.sleeping = false;
+        }
+        std::mem::swap(&mut state.lines, lines);
+        state.records = 0;
+        state.closing
+    }
+
+    /// Octets of whole lines that fill the segment to its size, one line at least.
+    fn part(&self, lines: &[u8]) -> usize {
+        let used = self.segment.as_ref().map_or(0, |s| s.uncompressed_bytes);
+        let room = usize::try_from(self.shared.form.options.max_file_size.saturating_sub(used)).unwrap_or(usize::MAX);
+        if lines.len() <= room {
+            return lines.len();
+        }
+        let from = room.saturating_sub(1).min(lines.len());
+        lines[from..].iter().position(|b| *b == b'\n').map_or(lines.len(), |at| from + at + 1)
+    }
+
+    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.segment.is_none() {
+            let Form { options, suffix, .. } = &self.shared.form;
+            let now = OffsetDateTime::now_utc();
+            let segment = Segment::create(&options.log_dir, suffix, options.compression_level, now)?;
+            (self.segment, self.opened, self.headed) = (Some(segment), Instant::now(), false);
+        }
+        let Some(segment) = &mut self.segment else { return Ok(()) };
+        if !self.headed && !self.shared.form.header.is_empty() {
+            segment.write(&self.shared.form.header)?;
+        }
+        self.headed = true;
+        segment.write(lines)
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        let max = self.shared.form.options.max_segment_duration?.get();
+        self.segment.as_ref().map(|_| max.saturating_sub(self.opened.elapsed()))
+    }
+
+    fn is_over(&self) -> bool {
+        let size_max = self.shared.form.options.max_file_size;
+        self.segment.as_ref().is_some_and(|s| s.uncompressed_bytes >= size_max)
+            || self.time_left().is_some_and(|left| left.is_zero())
+    }
+
+    fn finish(&mut self) {
+        let Some(mut segment) = self.segment.take() else { return };
+        while let Err(error) = segment.finish() {
+            if !self.makes_room(&error) {
+                tracing::error!(
+                    "log_dir {}: cannot finish a segment: {error}",
+                    self.shared.form.options.log_dir.display()
+                );
+                return;
+            }
+        }
+    }
+
+    /// True when the disk was full and the reserve has made room: the same call may be made again.
+    fn makes_room(&mut self, error: &io::Error) -> bool {
+        is_full(error) && self.reserve.release(Instant::now())
+    }
+
+    /// A segment on a full disk waits, to go on behind its last octet. One that failed otherwise
+    /// is abandoned: its frame may be cut anywhere. Waits a moment; true when the writer is being closed.
+    fn complain(&mut self, error: &io::Error) -> bool {
+        if !std::mem::replace(&mut self.complained, true) {
+            let dir = self.shared.form.options.log_dir.display();
+            tracing::error!("log_dir {dir}: {error}; records wait, trying again each second");
+        }
+        if !is_full(error)
+            && let Some(segment) = self.segment.take()
+        {
+            segment.discard_if_empty();
+        }
+        let state = self.shared.lock();
+        let waited = self.shared.filled.wait_timeout(state, RETRY_WAIT).unwrap_or_else(PoisonError::into_inner);
+        waited.0.closing
+    }
+
+    /// The opposite of a complaint, when there was one.
+    fn rejoice(&mut self) {
+        if std::mem::replace(&mut self.complained, false) {
+            tracing::info!("log_dir {}: records are written again", self.shared.form.options.log_dir.display());
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// Lines that wake the thread at once, in octets.
+const WAKE_BYTES: usize = 256 * 1024;
+/// How long a batch may gather.
+const BATCH_WAIT: Duration = Duration::from_millis(20);
+/// How long the thread sleeps when nothing is to be timed.
+const IDLE_WAIT: Duration = Duration::from_secs(3600);
+/// Pause after a disk error.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::path::{Path, PathBuf};
+
+    /// A file on a disk that is full behind so many octets until the reserve is given away.
+    struct FullDisk {
+        reserve: PathBuf,
+        octets_left: usize,
+        file: std::fs::File,
+    }
+
+    impl Write for FullDisk {
+        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+            if self.reserve.exists() {
+                let fits = self.octets_left.min(octets.len());
+                self.octets_left -= fits;
+                if fits == 0 {
+                    return Err(io::ErrorKind::StorageFull.into());
+                }
+                return self.file.write(&octets[..fits]);
+            }
+            self.file.write(octets)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn writer(dir: &Path) -> Writer {
+        let options = LocalLogs { log_dir: dir.to_owned(), ..LocalLogs::default() };
+        let form = Form { options, suffix: String::new(), header: Vec::new() };
+        Writer::new(Arc::new(Shared { state: Mutex::default(), filled: Condvar::new(), form }))
+    }
+
+    /// What a writer does in a turn, without its thread.
+    fn write_all(writer: &mut Writer, lines: &[u8]) -> io::Result<()> {
+        loop {
+            match writer.write(lines) {
+                Err(error) if writer.makes_room(&error) => {}
+                other => return other,
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_disk_cuts_no_stream_and_doubles_no_record_wherever_it_is_met() {
+        let lines: Vec<u8> = (0..500).flat_map(|n| format!("{{\"number\":{}}}\n", n * 7919).into_bytes()).collect();
+        let mut released = 0;
+        for octets_left in (0..3000).step_by(7) {
+            let dir = tempfile::tempdir().expect("scratch");
+            let mut writer = writer(dir.path());
+            let path = dir.path().join("20261121-000000.000000000");
+            let file = std::fs::File::create(&path).expect("creates");
+            let reserve = dir.path().join(".postrider-reserve");
+            assert!(reserve.exists());
+            let out = FullDisk { reserve: reserve.clone(), octets_left, file };
+            writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
+            write_all(&mut writer, &lines).expect("the reserve makes room");
+            write_all(&mut writer, b"last\n").expect("room");
+            writer.finish();
+            let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
+            assert!(text == [&lines[..], b"last\n"].concat(), "full behind {octets_left} octets");
+            released += usize::from(!reserve.exists());
+        }
+        assert!(released > 100 && released < 3000 / 7, "{released} of the disks were full in time");
+    }
+
+    #[test]
+    fn without_a_reserve_the_segment_waits_for_room() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let mut writer = writer(dir.path());
+        let path = dir.path().join("20261121-000000.000000000");
+        // Stands for the disk's state here: the writer's own reserve is gone.
+        let full = dir.path().join("full");
+        std::fs::write(&full, b"").expect("writes");
+        let file = std::fs::File::create(&path).expect("creates");
+        let out = FullDisk { reserve: full.clone(), octets_left: 5, file };
+        writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
+        assert!(writer.reserve.release(Instant::now()));
+        let error = write_all(&mut writer, b"one\n").expect_err("full");
+        assert!(!writer.complain(&error) && writer.segment.is_some() && writer.complained);
+        std::fs::remove_file(&full).expect("removes");
+        write_all(&mut writer, b"one\n").expect("room again");
+        writer.rejoice();
+        writer.finish();
+        let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
+        assert!(text == b"one\n" && !writer.complained);
+    }
+}

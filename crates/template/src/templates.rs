@@ -1,0 +1,208 @@
+//! A set of templates, compiled once and rendered often.
+//!
+//! Sources are borrowed: whoever has them keeps them as long as what was made of them.
+
+use crate::Dialect;
+use handlebars::Handlebars;
+use minijinja::Environment;
+use serde_json::Value as Json;
+use std::collections::HashMap;
+use std::io;
+use thiserror::Error;
+
+/// Named templates of one dialect.
+pub struct Templates<'a> {
+    engines: Engines<'a>,
+}
+
+/// What is wrong with a template, or with what it makes of some values.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("template `{name}`: {why}")]
+pub struct TemplateError {
+    /// Which one.
+    pub name: String,
+    /// What the engine says of it.
+    pub why: String,
+}
+
+enum Engines<'a> {
+    Jinja(Box<Environment<'a>>),
+    Static(HashMap<&'a str, &'a str>),
+    /// What is text, and what is HTML: one engine escapes either all or nothing.
+    Handlebars(Box<[Handlebars<'a>; 2]>),
+}
+
+impl<'a> Templates<'a> {
+    /// None yet.
+    pub fn new(dialect: Dialect) -> Templates<'a> {
+        let engines = match dialect {
+            Dialect::Jinja => {
+                let mut environment = Environment::new();
+                minijinja_contrib::add_to_environment(&mut environment);
+                environment.set_fuel(Some(FUEL));
+                Engines::Jinja(Box::new(environment))
+            }
+            Dialect::Static => Engines::Static(HashMap::new()),
+            Dialect::Handlebars => {
+                let mut text = Handlebars::new();
+                text.register_escape_fn(handlebars::no_escape);
+                Engines::Handlebars(Box::new([text, Handlebars::new()]))
+            }
+        };
+        Templates { engines }
+    }
+
+    /// The same with a filter more, where the dialect has filters.
+    #[must_use]
+    pub fn with_filter(mut self, name: &'static str, filter: fn(&str) -> String) -> Templates<'a> {
+        if let Engines::Jinja(environment) = &mut self.engines {
+            environment.add_filter(name, move |text: String| filter(&text));
+        }
+        self
+    }
+
+    /// Compiles a source; its name tells whether it is HTML.
+    ///
+    /// # Errors
+    /// It is no template of this dialect.
+    pub fn add(&mut self, name: &'a str, source: &'a str) -> Result<(), TemplateError> {
+        let wrong = |why: String| TemplateError { name: name.to_owned(), why };
+        match &mut self.engines {
+            Engines::Jinja(environment) => environment.add_template(name, source).map_err(|e| wrong(chain(&e))),
+            Engines::Static(sources) => {
+                sources.insert(name, source);
+                Ok(())
+            }
+            Engines::Handlebars(engines) => {
+                if has_partials(source) {
+                    let why =
+                        "it has a partial or a decorator: expected a template without `{{> ...}}` and `{{* ...}}`";
+                    return Err(wrong(why.to_owned()));
+                }
+                engines[usize::from(is_html(name))].register_template_string(name, source).map_err(|e| wrong(chain(&e)))
+            }
+        }
+    }
+
+    /// What a template makes of these values.
+    ///
+    /// # Errors
+    /// There is none of that name, it cannot do with these values what it does, or takes or makes too much.
+    pub fn render(&self, name: &str, values: &Json) -> Result<String, TemplateError> {
+        self.rendered(name, values).map_err(|why| TemplateError { name: name.to_owned(), why })
+    }
+
+    fn rendered(&self, name: &str, values: &Json) -> Result<String, String> {
+        match &self.engines {
+            Engines::Jinja(environment) => {
+                let template = environment.get_template(name).map_err(|e| chain(&e))?;
+                let mut text = Bounded(Vec::new());
+                template.render_captured_to(minijinja::value::Serde(values), &mut text).map_err(|e| chain(&e))?;
+                String::from_utf8(text.0).map_err(|e| e.to_string())
+            }
+            Engines::Static(sources) => {
+                sources.get(name).map(|source| (*source).to_owned()).ok_or_else(|| "there is none".to_owned())
+            }
+            Engines::Handlebars(engines) => {
+                let mut text = Bounded(Vec::new());
+                let engine = &engines[usize::from(is_html(name))];
+                engine.render_to_write(name, values, &mut text).map_err(|e| chain(&e))?;
+                String::from_utf8(text.0).map_err(|e| e.to_string())
+            }
+        }
+    }
+}
+
+/// HTML is escaped only where the name says that it is HTML.
+fn is_html(name: &str) -> bool {
+    name.ends_with(".html")
+}
+
+/// True where braces are followed by `>` or `*`, with whatever may stand between. The engine finds a partial among all of its
+/// templates, and one that comes back to itself has no end.
+fn has_partials(source: &str) -> bool {
+    let is_between = |c: char| c.is_whitespace() || matches!(c, '{' | '~' | '#' | '&' | '^');
+    source.split("{{").skip(1).any(|tag| tag.trim_start_matches(is_between).starts_with(['>', '*']))
+}
+
+/// What a template wrote, up to a bound.
+struct Bounded(Vec<u8>);
+
+impl io::Write for Bounded {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        if self.0.len() + octets.len() > OUTPUT_OCTETS_MAX {
+            return Err(io::Error::other(too_much()));
+        }
+        self.0.extend_from_slice(octets);
+        Ok(octets.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn too_much() -> String {
+    format!("more than {OUTPUT_OCTETS_MAX} octets come out of it")
+}
+
+/// What the engine says, and what lies behind it.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
+/// Most that may come out of a template.
+const OUTPUT_OCTETS_MAX: usize = 64 << 20;
+/// Steps a Jinja template may take.
+const FUEL: u64 = 1_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn made(dialect: Dialect, name: &str, source: &str) -> Result<String, TemplateError> {
+        let mut templates = Templates::new(dialect);
+        templates.add(name, source)?;
+        templates.render(name, &json!({"who": "<Ann>", "list": [1, 2]}))
+    }
+
+    #[test]
+    fn each_dialect_escapes_html_and_nothing_else() {
+        for (dialect, source) in
+            [(Dialect::Jinja, "Hi {{ who }}{{ gone }}"), (Dialect::Handlebars, "Hi {{who}}{{gone}}")]
+        {
+            assert_eq!(made(dialect, "a.txt", source).expect("sound"), "Hi <Ann>", "{dialect}");
+            assert_eq!(made(dialect, "a.html", source).expect("sound"), "Hi &lt;Ann&gt;", "{dialect}");
+            assert!(!dialect.is_plain(source) && dialect.is_plain("Hi { who }"));
+        }
+        assert_eq!(made(Dialect::Static, "a.html", "Hi {{ who }}").expect("sound"), "Hi {{ who }}");
+        assert!(Dialect::Static.is_plain("{{ who }}") && !Dialect::Jinja.is_plain("{# no #}"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_of_the_source_or_of_what_it_does() {
+        let error = made(Dialect::Jinja, "subject", "{{ who").expect_err("not closed");
+        assert!(error.to_string().starts_with("template `subject`: syntax error"), "{error}");
+        assert!(made(Dialect::Handlebars, "a", "{{#if who}}").is_err());
+        for partial in [
+            "{{#*inline \"a\"}}x{{/inline}}",
+            "{{> b}}",
+            "{{#  *inline \"a\"}}x{{/inline}}",
+            "{{~#> b}}{{/b}}",
+            "{{\t* b}}",
+        ] {
+            let error = made(Dialect::Handlebars, "a", partial).expect_err(partial);
+            assert!(error.why.starts_with("it has a partial"), "{error}");
+        }
+        assert_eq!(made(Dialect::Handlebars, "a", "a > b {{who}} * c").expect("no partial"), "a > b <Ann> * c");
+        assert!(made(Dialect::Jinja, "a", "{{ who|nothing }}").is_err());
+        let endless = "{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}";
+        let error = made(Dialect::Jinja, "a", endless).expect_err("without end");
+        assert!(error.why.contains("fuel"), "{error}");
+        assert!("jinja".parse::<Dialect>().expect_err("case counts").contains("expected Jinja"));
+        let templates = Templates::new(Dialect::Jinja).with_filter("twice", |text| text.repeat(2));
+        assert!(templates.render("a", &json!({})).is_err(), "there is none");
+    }
+}

@@ -1,0 +1,148 @@
+-- What a received message proves about where it is from: DKIM, SPF, iprev, SMTP AUTH, DMARC and ARC, in that order, and a
+-- header field that says so.
+--
+-- Nothing is decided here: policy looks at what `check` gives and rejects, or not.
+
+local kumo = require 'kumo'
+local utils = require 'policy-extras.policy_utils'
+
+local mod = {}
+
+local CHECKS = { 'dkim', 'spf', 'iprev', 'smtp_auth', 'dmarc', 'arc', 'add_auth_results_header' }
+local NAMED = { 'server_id', 'resolver' }
+-- As many names of an address as SPF looks at.
+local NAMES_MAX = 10
+
+-- The options with their defaults: everything is checked.
+local function options_of(given)
+  local options = {}
+  for _, name in ipairs(CHECKS) do
+    options[name] = true
+  end
+  for name, value in pairs(given or {}) do
+    local is_check = utils.table_contains(CHECKS, name)
+    if not is_check and not utils.table_contains(NAMED, name) then
+      local known = table.concat(CHECKS, ', ') .. ', ' .. table.concat(NAMED, ', ')
+      error(string.format('mail_auth.check: unknown option `%s`: expected one of %s', name, known), 0)
+    end
+    local wanted = is_check and 'boolean' or 'string'
+    if type(value) ~= wanted then
+      error(string.format('mail_auth.check: `%s` is %s, expected a %s', name, tostring(value), wanted), 0)
+    end
+    options[name] = value
+  end
+  return options
+end
+
+local function iprev_result(ip, result, reason)
+  return { method = 'iprev', result = result, reason = reason, props = { ['smtp.remote-ip'] = ip } }
+end
+
+-- Addresses of a host; nil and an error when DNS did not answer. That there are none is an answer.
+local function addresses_of(host, resolver)
+  local ok, found = pcall(kumo.dns.lookup_addr, host, resolver)
+  if ok then
+    return found
+  end
+  local why = tostring(found):match '^[^\n]*'
+  if why:find('NXDOMAIN', 1, true) or why:find('NODATA', 1, true) then
+    return {}
+  end
+  return nil, why
+end
+
+-- Whether the address has a name that leads back to it (RFC 8601 section 3).
+function mod.iprev(ip, resolver)
+  local ok, names = pcall(kumo.dns.lookup_ptr, ip, resolver)
+  if not ok then
+    return iprev_result(ip, 'temperror', tostring(names):match '^[^\n]*')
+  end
+  if #names == 0 then
+    return iprev_result(ip, 'permerror', ip .. ' has no name in DNS')
+  end
+  -- Two ways to write one address are reversed alike.
+  local wanted = kumo.dns.reverse_ip(ip)
+  local trouble
+  for place = 1, math.min(#names, NAMES_MAX) do
+    local found, why = addresses_of(names[place], resolver)
+    trouble = trouble or why
+    for _, addr in ipairs(found or {}) do
+      if kumo.dns.reverse_ip(addr) == wanted then
+        return iprev_result(ip, 'pass', names[place] .. ' leads back')
+      end
+    end
+  end
+  if trouble then
+    return iprev_result(ip, 'temperror', trouble)
+  end
+  return iprev_result(ip, 'fail', 'no name of ' .. ip .. ' leads back to it')
+end
+
+-- The same for the client a message came from.
+function mod.iprev_msg(msg, resolver)
+  local peer = msg:get_meta 'received_from'
+  if not peer then
+    error('mail_auth.iprev_msg: the message has no `received_from`: expected one that came by SMTP or HTTP', 0)
+  end
+  local ip = utils.split_ip_port(peer)
+  return mod.iprev(ip, resolver)
+end
+
+-- Who the client logged in as.
+local function smtp_auth_result(msg)
+  local id = msg:get_meta 'authz_id' or msg:get_meta 'authn_id'
+  if id then
+    return { method = 'auth', result = 'pass', props = { ['smtp.auth'] = id } }
+  end
+  return { method = 'auth', result = 'none' }
+end
+
+-- Checks a message and returns what was found:
+--   dkim            list of results, one a signature; of an unsigned message one `none`
+--   spf, dmarc      {disposition, result}
+--   iprev, smtp_auth, arc   results
+--   auth_results    all results in order, as the header field has them
+-- DMARC needs dkim and spf; without one of them it is left out.
+function mod.check(msg, given)
+  local options = options_of(given)
+  local resolver = options.resolver
+  local found = { auth_results = {} }
+  local function add(result)
+    table.insert(found.auth_results, result)
+  end
+
+  if options.dkim then
+    found.dkim = msg:dkim_verify(resolver)
+    for _, result in ipairs(found.dkim) do
+      add(result)
+    end
+  end
+  if options.spf then
+    found.spf = kumo.spf.check_msg(msg, resolver)
+    add(found.spf.result)
+  end
+  if options.iprev then
+    found.iprev = mod.iprev_msg(msg, resolver)
+    add(found.iprev)
+  end
+  if options.smtp_auth then
+    found.smtp_auth = smtp_auth_result(msg)
+    add(found.smtp_auth)
+  end
+  if options.dmarc and found.dkim and found.spf then
+    found.dmarc = kumo.dmarc.check_msg(msg, found.dkim, resolver, found.spf.result, false, nil)
+    add(found.dmarc.result)
+  end
+  if options.arc then
+    found.arc = msg:arc_verify(resolver)
+    add(found.arc)
+  end
+
+  if options.add_auth_results_header then
+    local server_id = options.server_id or msg:get_meta 'hostname' or 'localhost'
+    msg:add_authentication_results(server_id, found.auth_results)
+  end
+  return found
+end
+
+return mod

@@ -1,0 +1,23 @@
+-- A server that never greets is left when its time is over.
+--
+-- remote sink
+--   connect => silence
+-- mail a@source.test to b@target.test
+-- logged TransientFailure
+--   response.code: 4*
+--   recipient: b@target.test
+-- queued 1
+local kumo = require 'kumo'
+local start = require 'start'
+
+kumo.on('init', function()
+  start.serve()
+end)
+
+kumo.on('get_queue_config', function()
+  return start.queue()
+end)
+
+kumo.on('get_egress_path_config', function()
+  return start.path { banner_timeout = '1s' }
+end)

@@ -1,0 +1,24 @@
+-- A second message goes over the connection of the first.
+--
+-- mail a@source.test to one@target.test
+-- mail a@source.test to two@target.test
+-- arrives
+--   to: one@target.test
+--   connection: 1
+-- arrives
+--   to: two@target.test
+--   connection: 1
+local kumo = require 'kumo'
+local start = require 'start'
+
+kumo.on('init', function()
+  start.serve()
+end)
+
+kumo.on('get_queue_config', function()
+  return start.queue()
+end)
+
+kumo.on('get_egress_path_config', function()
+  return start.path { connection_limit = 1, idle_timeout = '20s' }
+end)

@@ -1,0 +1,148 @@
+//! Log records as messages: `kumo.configure_log_hook`, `should_enqueue_log_record` and `policy-extras.log_hooks`, to a web server
+//! and in batches; and what loggers keep of a message, by name, template and `filter_event`.
+
+use e2e::http;
+use e2e::kumod::{Launch, policy_file};
+use e2e::logs::Logs;
+use e2e::scratch::Scratch;
+use e2e::sink::Sink;
+use e2e::until::{LATER, until};
+use e2e::web_server::WebServer;
+use e2e::wire::Client;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+fn launch(scratch: &Scratch, hooks: SocketAddr, sink: SocketAddr) -> Launch {
+    Launch::policy(policy_file("log_hooks.lua"))
+        .env("HOOKS_DIR", scratch.path())
+        .env("HOOKS_URL", format!("http://{hooks}/hook"))
+        .env("HOOKS_SINK", sink.to_string())
+}
+
+/// What was posted: media type and content.
+fn posted(web: &WebServer) -> Vec<(String, String)> {
+    let (_, text) = http::get(web.http, "/hook");
+    serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"))
+}
+
+fn submit(node: SocketAddr, from: &str, to: &str) {
+    let mut client = Client::connect(node);
+    client.expect("EHLO client.test", 250);
+    client.expect(&format!("MAIL FROM:<{from}>"), 250);
+    client.expect(&format!("RCPT TO:<{to}>"), 250);
+    client.expect("DATA", 354);
+    assert_eq!(client.say("Subject: gr\u{fc}n\r\nX-A: 1\r\nx-a: 2\r\n\r\nbody\r\n.").code, 250);
+}
+
+#[test]
+fn records_become_messages() {
+    let scratch = Scratch::new();
+    let (web, sink) = (WebServer::start(None), Sink::start(&scratch, "sink", &[]));
+    let node = launch(&scratch, web.http, sink.address).start();
+    submit(node.smtp(), "user@a.test", "one@b.test");
+    submit(node.smtp(), "quiet@a.test", "two@b.test");
+    let mut refused = Client::connect(node.smtp());
+    refused.expect("EHLO client.test", 250);
+    refused.expect("MAIL FROM:<user@a.test>", 250);
+    refused.expect("RCPT TO:<refused@b.test>", 550);
+    let seen = until(LATER, "three records", || Some(posted(&web)).filter(|posted| posted.len() >= 3));
+    let lines = until(LATER, "two lines", || {
+        let lines = std::fs::read_to_string(scratch.join("lines")).unwrap_or_default();
+        (lines.lines().count() >= 2).then_some(lines)
+    });
+    node.await_empty(LATER);
+    node.stop();
+
+    let mut lines: Vec<&str> = lines.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["quiet@a.test two@b.test 250", "user@a.test one@b.test 250"], "by template");
+    assert_eq!(posted(&web).len(), 3, "no record about a record");
+    assert!(seen.iter().all(|(kind, line)| kind == "application/json" && line.ends_with("}\n")), "{seen:?}");
+    let records: Vec<Value> = seen.iter().map(|(_, line)| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |kind: &str| records.iter().find(|r| r["type"] == kind).unwrap_or_else(|| panic!("no {kind}"));
+    let (reception, delivery, rejection) = (of("Reception"), of("Delivery"), of("Rejection"));
+    assert_eq!(reception["recipient"], "one@b.test");
+    assert_eq!((&delivery["id"], &delivery["meta"]), (&reception["id"], &json!({"tenant": "acme"})));
+    assert_eq!(delivery["headers"], json!({"subject": "gr\u{fc}n", "x-a": ["1", "2"]}));
+    assert_eq!((&rejection["recipient"], &rejection["response"]["code"]), (&"refused@b.test".into(), &550.into()));
+
+    let logged = Logs::new(scratch.join("logs"));
+    assert_eq!(logged.of_type("Rejection"), [json!({"type": "Rejection", "code": 550})], "by template");
+    let to_hooks = |record: &&Value| record["reception_protocol"] == "LogRecord";
+    let deliveries = logged.of_type("Delivery");
+    assert_eq!(deliveries.iter().filter(to_hooks).count(), 5, "each record to its hook");
+    assert!(deliveries.iter().filter(to_hooks).all(|r| r["meta"]["queue"] == r["queue"]), "{deliveries:#?}");
+    let own = deliveries.iter().find(|r| r["id"] == delivery["id"]).expect("logged");
+    assert_eq!((&own["headers"], &own["meta"]), (&json!({"x-a": ["1", "2"]}), &json!({})), "each logger its own");
+    assert_eq!(logged.of_type("Reception").len(), 2, "nobody sent those of hooks");
+}
+
+#[test]
+fn a_filter_decides_what_a_logger_keeps() {
+    let scratch = Scratch::new();
+    let (web, sink) = (WebServer::start(None), Sink::start(&scratch, "sink", &[]));
+    let node = launch(&scratch, web.http, sink.address).start();
+    for from in ["unlogged@a.test", "broken@a.test", "user@a.test"] {
+        submit(node.smtp(), from, "one@b.test");
+    }
+    node.process.await_stderr("the filter's failure", LATER, |line| {
+        (line.contains("record is not logged") && line.contains("no opinion")).then_some(())
+    });
+    until(LATER, "six records", || (posted(&web).len() >= 6).then_some(()));
+    node.stop();
+    let logs = Logs::new(scratch.join("logs"));
+    for kind in ["Reception", "Delivery"] {
+        let senders: Vec<Value> = logs.of_type(kind).iter().map(|r| r["sender"].clone()).collect();
+        assert!(senders.contains(&"user@a.test".into()) && !senders.contains(&"unlogged@a.test".into()), "{senders:?}");
+        assert!(!senders.contains(&"broken@a.test".into()), "{senders:?}");
+    }
+}
+
+/// What hooks made is mail like any other: it survives a kill, and goes on when somebody takes it.
+#[test]
+fn records_wait_for_who_takes_them() {
+    let scratch = Scratch::new();
+    let (web, sink) = (WebServer::start(None), Sink::start(&scratch, "sink", &[]));
+    let launch = launch(&scratch, web.http, sink.address);
+    let mut node = launch.clone().env("HOOKS_BROKEN", "1").start();
+    for number in 0..20 {
+        submit(node.smtp(), "user@a.test", &format!("r{number}@b.test"));
+    }
+    until(LATER, "forty records", || (posted(&web).len() >= 40).then_some(()));
+    // All that nobody takes, and nothing else.
+    until(LATER, "twenty messages", || (node.metric("message_count") == 20.0).then_some(()));
+    node.process.kill();
+    drop(node);
+    assert!(!scratch.join("lines").exists());
+    let node = launch.start();
+    until(LATER, "twenty lines", || {
+        let lines = std::fs::read_to_string(scratch.join("lines")).unwrap_or_default();
+        (lines.lines().count() >= 20).then_some(())
+    });
+    node.await_empty(LATER);
+    node.stop();
+}
+
+/// A clean end works off what waits, which is much where policy takes its time.
+#[test]
+fn a_stop_loses_no_record() {
+    let scratch = Scratch::new();
+    let (web, sink) = (WebServer::start(None), Sink::start(&scratch, "sink", &[]));
+    let launch = launch(&scratch, web.http, sink.address);
+    let node = launch.clone().env("HOOKS_SLOW", "1").start();
+    for number in 0..50 {
+        submit(node.smtp(), "user@a.test", &format!("r{number}@b.test"));
+    }
+    node.stop();
+    assert_eq!(std::fs::read_to_string(scratch.join("ended")).expect("shutdown_logging"), "yes");
+    let node = launch.start();
+    until(LATER, "fifty receptions", || (receptions(&web).len() == 50).then_some(()));
+    node.stop();
+}
+
+/// The recipients of the receptions that were posted, once each.
+fn receptions(web: &WebServer) -> BTreeSet<String> {
+    let records = posted(web).into_iter().map(|(_, line)| serde_json::from_str::<Value>(&line).expect("JSON"));
+    records.filter(|r| r["type"] == "Reception").map(|r| r["recipient"].to_string()).collect()
+}
