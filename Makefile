@@ -12,14 +12,14 @@ PREFIX ?= /usr/local
 # Published experiments have a Postfix beside them unless told otherwise.
 PEER_FLAG = $(if $(filter none,$(PEERS)),,--peers postfix)
 BENCH_PEERS = $(if $(PEER_FLAG),tools/needs.sh test && testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS))
-LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue bounce route sender-auth policy automation
+LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue bounce route
 
-.PHONY: demo test instructions bench bench-kumomta bench-postfix1997 bench-scaling bench-contention bench-spool bench-queue bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
+.PHONY: demo test low whole instructions bench bench-kumomta bench-postfix1997 bench-scaling bench-contention bench-spool bench-queue bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
 
 demo: build ## build, then send mail through generator, relay and sink, with a kill -9 in the middle
 	$(BENCH) demo --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/demo
 
-test: demo lint unit sim instructions e2e fuzz ## everything
+test: demo lint instructions low whole fuzz ## everything
 
 build:
 	tools/needs.sh build
@@ -30,8 +30,14 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
 
-unit: build peers
+low: ## tests of the low layers, with overflow checks, and of the tree itself
+	tools/needs.sh build
 	cargo test --locked $(addprefix -p ,$(LOW_LAYERS)) -p tidy
+
+whole: build peers ## unit, sim and e2e without the low layers in one go: apart from each other each would build its own
+	cargo test --release --locked --workspace --exclude tidy $(addprefix --exclude ,$(LOW_LAYERS))
+
+unit: low build peers
 	cargo test --release --locked --workspace --exclude e2e --exclude sim --exclude tidy $(addprefix --exclude ,$(LOW_LAYERS))
 
 sim: build

@@ -32,7 +32,9 @@ impl Front {
     pub fn new(policy: Arc<dyn Policy>, options: &HttpListener, hostname: &str) -> Result<Front, AdminError> {
         let hostname = options.hostname.as_deref().unwrap_or(hostname);
         let acceptor = match options.use_tls {
-            true => Some(acceptor_of(options.tls_certificate.as_ref(), options.tls_private_key.as_ref(), hostname)?),
+            true => {
+                Some(acceptor_of((options.tls_certificate.as_ref(), options.tls_private_key.as_ref()), None, hostname)?)
+            }
             false => None,
         };
         let access = Access::new(policy, options);

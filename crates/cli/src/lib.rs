@@ -1,4 +1,4 @@
-//! The operator's tools: `postrider spool VERB`, `postrider selftest`, `postrider classify` and `validate-bounces`.
+//! The operator's tools: `postrider init`, `postrider spool VERB`, `postrider selftest`, `postrider classify` and `validate-bounces`.
 //!
 //! In: a command line. Out: text or JSON on stdout, what went wrong on stderr, an exit code: 0 all is well, 1
 //! something is wrong with what was looked at, 2 it could not be looked at.
@@ -9,10 +9,12 @@
 //! Deliberately absent: the format (spool), queueing and delivery (queue, engine). Nothing here speaks to a running server.
 
 mod classify;
+mod init;
 mod output;
 mod power_cut;
 mod spool_verbs;
 
 pub use classify::{read_rules, run as classify, run_to as classify_to, validate as validate_bounces};
+pub use init::{run as init, run_to as init_to};
 pub use power_cut::{run as selftest, run_to as selftest_to};
 pub use spool_verbs::{Defaults, run as spool, run_to as spool_to};

@@ -147,6 +147,8 @@ impl Host {
 pub(crate) enum Purpose {
     Serve,
     Validate,
+    /// For `main` alone.
+    Script,
 }
 
 impl Context {
@@ -220,6 +222,7 @@ impl Context {
         self.with_host(|host| host.startup = Some(Startup::default()));
         let events: &[&'static str] = match purpose {
             _ if source.daemon == Daemon::Tsa => &["pre_init", "tsa_init"],
+            Purpose::Script => &[],
             Purpose::Serve => &["pre_init", "init"],
             Purpose::Validate => &["pre_init", "init", "validate_config"],
         };

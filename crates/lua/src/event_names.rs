@@ -45,6 +45,13 @@ pub const EVENTS: &[Event] = &[
         Test("crates/lua/tests/scripts/startup.rs::validation_runs_the_handlers_that_judge"),
     ),
     single(
+        "main",
+        "(argument, ...)",
+        "Only under `kumod --script`, and there alone: the file is run as a command, with what stands behind `--` as strings. Neither \
+         `pre_init` nor `init` run, and nothing is started. It may take as long as it likes; an error ends the program with status 1.",
+        Test("testing/e2e/tests/scripts.rs::a_policy_file_may_be_a_command"),
+    ),
+    single(
         "smtp_server_connection_accepted",
         "(conn_meta)",
         "A client connected; a rejection is the greeting.",
@@ -91,6 +98,36 @@ pub const EVENTS: &[Event] = &[
         "(msg, conn_meta)",
         "Each message of a transaction: the place to set metadata and to sign. A rejection rejects all of the transaction.",
         Test("testing/e2e/tests/policy.rs::a_rejection_has_the_code_and_text_policy_gave"),
+    ),
+    single(
+        "smtp_server_get_dynamic_parameters",
+        "(listener, conn_meta) -> table or nil",
+        "Before the banner, and again when a proxy says by XCLIENT for whom it speaks: options of `start_esmtp_listener` that count for this \
+         session, over those of its listener and its `peer` and `via` blocks; not `listen`, `max_connections` or, as it is too \
+         late, `require_proxy_protocol`. `listener` is the local address and port. A rejection is the greeting.",
+        Test("testing/e2e/tests/listeners.rs::what_a_session_runs_by_is_for_policy_to_say"),
+    ),
+    single(
+        "smtp_server_split_transaction",
+        "(msg, conn_meta) -> list of lists of addresses, or nil",
+        "The transaction, behind `smtp_server_data`: one message is made for each list, which together have every recipient \
+         once. Nil leaves it to `batch_handling`.",
+        Test("testing/e2e/tests/listeners.rs::whom_messages_go_to_is_for_policy_to_say"),
+    ),
+    single(
+        "smtp_server_message_deferred_inject",
+        "(msg, conn_meta)",
+        "Each message of a listener with `deferred_queue`, some time after it was accepted, in place of \
+         `smtp_server_message_received`. `conn_meta` has what the message knows of its connection; what is set there is lost. A final \
+         rejection bounces the message, any other error has it tried again a minute later.",
+        Test("testing/e2e/tests/listeners.rs::messages_that_wait_for_their_policy"),
+    ),
+    single(
+        "smtp_server_rewrite_response",
+        "(status, response, command or nil, conn_meta) -> status or nil, response or nil",
+        "Every reply, just before it is written: what is returned takes its place, and changes nothing else. `response` is without the \
+         status, its lines parted by `\\n`; `command` is the line it answers. A 421 ends the session. Errors are logged.",
+        Test("testing/e2e/tests/listeners.rs::replies_are_for_policy_to_word"),
     ),
     single(
         "http_server_validate_auth_basic",

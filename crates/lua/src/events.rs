@@ -11,12 +11,12 @@ use crate::types::config_object::ConfigObject;
 use crate::types::conn_meta::LuaConnMeta;
 use crate::types::shaping::LuaShaping;
 use crate::types::time_delta::LuaTimeDelta;
-use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, QueueConfig};
+use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, ListenerOverlay, QueueConfig};
 use message::Draft;
 use mlua::{FromLua, Lua, Value};
 use policy::{
     Answer, AuthIdentity, AuthInfo, Check, ConnMeta, Courier, Event, Interest, Policy, PolicyError, Program,
-    QueueParts, Requeue,
+    QueueParts, Requeue, Rewritten, Split,
 };
 use serde_json::Value as Json;
 use shaping::Shaping;
@@ -84,6 +84,44 @@ impl Policy for LuaPolicy {
 
     fn smtp_server_message_received(&self, draft: Draft, conn: ConnMeta) -> Answer<'_, Draft> {
         Box::pin(self.lend(Event::MessageReceived, draft, |_| Ok(LuaConnMeta(conn))))
+    }
+
+    fn smtp_server_get_dynamic_parameters(
+        &self,
+        listener: SocketAddr,
+        conn: ConnMeta,
+    ) -> Answer<'_, Option<ListenerOverlay>> {
+        if !self.interest.has(Event::DynamicParameters) {
+            return done(Ok(None));
+        }
+        let arguments = (listener.to_string(), LuaConnMeta(conn));
+        Box::pin(self.call(Event::DynamicParameters, |_| Ok(arguments), overlay_result))
+    }
+
+    fn smtp_server_split_transaction(&self, draft: Draft, conn: ConnMeta) -> Answer<'_, Split> {
+        if !self.interest.has(Event::SplitTransaction) {
+            return done(Ok((draft, None)));
+        }
+        let arguments = |_: &Lua| Ok(LuaConnMeta(conn));
+        Box::pin(self.lend_for(Event::SplitTransaction, draft, arguments, split_result))
+    }
+
+    fn smtp_server_message_deferred_inject(&self, draft: Draft, conn: ConnMeta) -> Answer<'_, Draft> {
+        Box::pin(self.lend(Event::MessageDeferredInject, draft, |_| Ok(LuaConnMeta(conn))))
+    }
+
+    fn smtp_server_rewrite_response(
+        &self,
+        status: u16,
+        response: String,
+        command: Option<String>,
+        conn: ConnMeta,
+    ) -> Answer<'_, Rewritten> {
+        if !self.interest.has(Event::RewriteResponse) {
+            return done(Ok(Rewritten::default()));
+        }
+        let arguments = (status, response, command, LuaConnMeta(conn));
+        Box::pin(self.call_for_two(Event::RewriteResponse, arguments, rewritten_result))
     }
 
     fn get_listener_domain(
@@ -243,15 +281,66 @@ fn done<'a, T: Send + 'a>(result: Result<T, PolicyError>) -> Answer<'a, T> {
     Box::pin(std::future::ready(result))
 }
 
+/// Options of a listener that are to count for a session; nil is none.
+fn overlay_result(lua: &Lua, value: Value) -> mlua::Result<Option<ListenerOverlay>> {
+    match &value {
+        Value::Nil => Ok(None),
+        Value::Table(_) => {
+            let json = convert::to_json(lua, &value)?;
+            let overlay = config::parse(Event::DynamicParameters.name(), json);
+            overlay.map(Some).map_err(|error| mlua::Error::runtime(error.to_string()))
+        }
+        other => Err(unexpected(Event::DynamicParameters, other, "a table of listener options or nil")),
+    }
+}
+
+/// Lists of recipients, as a list or as the values of a table; nil is for the listener to say.
+fn split_result(_: &Lua, value: Value) -> mlua::Result<Option<Vec<Vec<Mailbox>>>> {
+    let expected = "a list of lists of addresses or nil";
+    let wrong = |found: &Value| unexpected(Event::SplitTransaction, found, expected);
+    let Value::Table(batches) = &value else {
+        return if value.is_nil() { Ok(None) } else { Err(wrong(&value)) };
+    };
+    let mut split = Vec::new();
+    for batch in batches.pairs::<Value, Value>() {
+        let batch = batch?.1;
+        let list = batch.as_table().ok_or_else(|| wrong(&batch))?;
+        let mut recipients = Vec::with_capacity(list.raw_len());
+        for recipient in list.sequence_values::<Value>() {
+            let address = LuaAddress::read(Event::SplitTransaction.name(), &recipient?)?;
+            let missing =
+                || mlua::Error::runtime("smtp_server_split_transaction returned the null address as a recipient");
+            recipients.push(address.0.ok_or_else(missing)?);
+        }
+        split.push(recipients);
+    }
+    Ok(Some(split))
+}
+
+/// A status and a text; nil leaves either as it was.
+fn rewritten_result(lua: &Lua, status: Value, response: Value) -> mlua::Result<Rewritten> {
+    let status = status_of(Event::RewriteResponse, &status)?;
+    let response = match &response {
+        Value::Nil => None,
+        Value::String(_) => Some(String::from_lua(response, lua)?),
+        other => return Err(unexpected(Event::RewriteResponse, other, "a status and a text, or nil")),
+    };
+    Ok(Rewritten { status, response })
+}
+
 /// A status, or nil for that of the server.
 fn status_result(_: &Lua, value: Value) -> mlua::Result<Option<u16>> {
-    match &value {
+    status_of(Event::RewriteDeliveryStatus, &value)
+}
+
+fn status_of(event: Event, value: &Value) -> mlua::Result<Option<u16>> {
+    match value {
         Value::Nil => Ok(None),
         Value::Integer(code @ 200..=599) => Ok(u16::try_from(*code).ok()),
         Value::Integer(code) => {
             Err(mlua::Error::runtime(format!("returned {code}: expected a status from 200 to 599")))
         }
-        other => Err(unexpected(Event::RewriteDeliveryStatus, other, "a status or nil")),
+        other => Err(unexpected(event, other, "a status or nil")),
     }
 }
 

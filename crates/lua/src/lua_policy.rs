@@ -19,7 +19,7 @@ use crate::types::message::LuaMessage;
 use crate::waiting::Waits;
 use config::MemoryLimits;
 use message::Draft;
-use mlua::{AnyUserData, Function, IntoLuaMulti, Lua, Value};
+use mlua::{AnyUserData, FromLuaMulti, Function, IntoLuaMulti, Lua, Value};
 use policy::{Check, Event, Interests, PolicyError, Program, Startup};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -83,17 +83,26 @@ impl LuaPolicy {
         LuaPolicy::load_for(path, Daemon::Kumod, Purpose::Serve, run_time_max, MemoryLimits::default())
     }
 
+    /// Reads and runs a policy file as a command: no `init`, and nothing is to be started. See [`LuaPolicy::run_main`].
+    ///
+    /// # Errors
+    /// As [`LuaPolicy::load`].
+    pub fn load_script(path: &Path, memory: MemoryLimits) -> Result<LuaPolicy, LoadError> {
+        LuaPolicy::load_for(path, Daemon::Kumod, Purpose::Script, RUN_TIME_MAX, memory).map(|(policy, _)| policy)
+    }
+
     /// Runs a policy file to see whether it is sound: `pre_init`, `init` and the
     /// `validate_config` handlers, with the global `_VALIDATING_CONFIG` set (KumoMTA's
-    /// `--validate`).
+    /// `--validate`). Also what should be said about its handlers.
     ///
     /// # Errors
     /// As [`LuaPolicy::load`]; [`LoadError::Invalid`] when a handler called
     /// `kumo.validation_failed`.
-    pub fn validate(path: &Path) -> Result<Startup, LoadError> {
+    pub fn validate(path: &Path) -> Result<(Startup, Vec<String>), LoadError> {
         let (daemon, memory) = (Daemon::Kumod, MemoryLimits::default());
-        let loaded = LuaPolicy::load_for(path, daemon, Purpose::Validate, RUN_TIME_MAX, memory);
-        loaded.map(|(_, startup)| startup)
+        let (policy, startup) = LuaPolicy::load_for(path, daemon, Purpose::Validate, RUN_TIME_MAX, memory)?;
+        let warnings = policy.state_for_session()?.warnings(&startup);
+        Ok((startup, warnings))
     }
 
     fn load_for(
@@ -150,6 +159,26 @@ impl LuaPolicy {
     ) -> Result<R, PolicyError> {
         let context = self.check_out(event)?;
         let answer = call_in(&context, event, self.may_wait(event), arguments, result).await;
+        self.put_back(context, &answer);
+        answer
+    }
+
+    /// Calls the handler of an event that may have one only, for two values that it returns.
+    pub(crate) async fn call_for_two<A: IntoLuaMulti + Send, R>(
+        &self,
+        event: Event,
+        arguments: A,
+        result: impl FnOnce(&Lua, Value, Value) -> mlua::Result<R> + Send,
+    ) -> Result<R, PolicyError> {
+        let context = self.check_out(event)?;
+        let may_wait = self.may_wait(event);
+        let run = async {
+            context.enter(event, may_wait)?;
+            let handler = context.handlers(event).last().ok_or_else(handler_gone)?;
+            let (first, second) = call_one(handler, may_wait, arguments).await?;
+            result(&context.lua, first, second)
+        };
+        let answer = run.await.map_err(|e: mlua::Error| to_policy_error(event.name(), &e));
         self.put_back(context, &answer);
         answer
     }
@@ -304,7 +333,7 @@ async fn call_in<A: IntoLuaMulti + Clone + Send, R>(
         let arguments = arguments(&context.lua)?;
         let (last, earlier) = context.handlers(event).split_last().ok_or_else(handler_gone)?;
         for handler in earlier {
-            let returned = call_one(handler, may_wait, arguments.clone()).await?;
+            let returned: Value = call_one(handler, may_wait, arguments.clone()).await?;
             // KumoMTA ends the chain also at an explicit nil, and then fails for want of a value.
             if !returned.is_nil() {
                 return result(&context.lua, returned);
@@ -315,7 +344,11 @@ async fn call_in<A: IntoLuaMulti + Clone + Send, R>(
     run.await.map_err(|e: mlua::Error| to_policy_error(event.name(), &e))
 }
 
-async fn call_one<A: IntoLuaMulti + Send>(handler: &Function, may_wait: bool, arguments: A) -> mlua::Result<Value> {
+async fn call_one<A: IntoLuaMulti + Send, R: FromLuaMulti>(
+    handler: &Function,
+    may_wait: bool,
+    arguments: A,
+) -> mlua::Result<R> {
     match may_wait {
         true => handler.call_async(arguments).await,
         false => handler.call(arguments),

@@ -6,10 +6,12 @@
 pub use crate::tls_client::Connectors;
 use crate::tls_client::{CERTIFICATE, KEY, load};
 use config::KeySource;
-use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::{RootCertStore, ServerConfig};
 use std::sync::Arc;
 use thiserror::Error;
 use tokio_rustls::TlsAcceptor;
@@ -70,33 +72,58 @@ pub enum TlsError {
 }
 
 /// The acceptor of a listener: for its certificate and key, or with a made-up certificate for `hostname` when it has neither.
+/// Clients who show a certificate must have it from one of `client_ca`; none need show one.
 ///
 /// # Errors
-/// They cannot be read, do not fit, or one is given without the other.
+/// They cannot be read, do not fit, or one of the pair is given without the other.
 pub fn acceptor_of(
-    certificate: Option<&KeySource>,
-    key: Option<&KeySource>,
+    pair: (Option<&KeySource>, Option<&KeySource>),
+    client_ca: Option<&KeySource>,
     hostname: &str,
 ) -> Result<TlsAcceptor, TlsError> {
-    match (certificate, key) {
-        (None, None) => self_signed_acceptor(hostname),
-        (Some(certificate), Some(key)) => acceptor_from_pem(&load(CERTIFICATE, certificate)?, &load(KEY, key)?),
-        _ => Err(TlsError::Unpaired),
-    }
+    let verifier = match client_ca {
+        Some(source) => verifier_of(&load(CLIENT_CA, source)?)?,
+        None => WebPkiClientVerifier::no_client_auth(),
+    };
+    let (chain, key) = match pair {
+        (None, None) => self_signed(hostname)?,
+        (Some(certificate), Some(key)) => (chain(&load(CERTIFICATE, certificate)?)?, private_key(&load(KEY, key)?)?),
+        _ => return Err(TlsError::Unpaired),
+    };
+    acceptor(chain, key, verifier)
 }
 
 /// An acceptor for a PEM certificate chain and key.
 pub fn acceptor_from_pem(certificate: &[u8], key: &[u8]) -> Result<TlsAcceptor, TlsError> {
-    acceptor(chain(certificate)?, private_key(key)?)
+    acceptor(chain(certificate)?, private_key(key)?, WebPkiClientVerifier::no_client_auth())
 }
 
 /// An acceptor with a made-up certificate for `hostname`.
 pub fn self_signed_acceptor(hostname: &str) -> Result<TlsAcceptor, TlsError> {
+    let (chain, key) = self_signed(hostname)?;
+    acceptor(chain, key, WebPkiClientVerifier::no_client_auth())
+}
+
+/// Who believes clients whose certificates one of a PEM text vouches for, and lets in those who show none.
+fn verifier_of(pem: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let wrong = |cause: String| TlsError::Pem { field: CLIENT_CA, cause };
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|e| wrong(e.to_string()))?;
+        roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
+    }
+    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(aws_lc_rs::default_provider()))
+        .allow_unauthenticated()
+        .build()
+        .map_err(|e| wrong(e.to_string()))
+}
+
+fn self_signed(hostname: &str) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let error = |cause: rcgen::Error| TlsError::SelfSigned { hostname: hostname.to_owned(), cause: cause.to_string() };
     let made = rcgen::generate_simple_self_signed(vec![hostname.to_owned()]).map_err(error)?;
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
         .map_err(|cause| TlsError::Pem { field: "tls_private_key", cause: cause.to_owned() })?;
-    acceptor(vec![made.cert.der().clone()], key)
+    Ok((vec![made.cert.der().clone()], key))
 }
 
 /// The certificates of a PEM text, ours first.
@@ -115,13 +142,19 @@ pub(crate) fn private_key(key: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError
     PrivateKeyDer::from_pem_slice(key).map_err(|e| TlsError::Pem { field: "tls_private_key", cause: e.to_string() })
 }
 
-fn acceptor(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> Result<TlsAcceptor, TlsError> {
+fn acceptor(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    verifier: Arc<dyn ClientCertVerifier>,
+) -> Result<TlsAcceptor, TlsError> {
     let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
+        .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)?;
     Ok(Arc::new(config).into())
 }
+
+const CLIENT_CA: &str = "tls_required_client_ca";
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Debug, Default)]
 pub struct ConnMeta(Arc<Mutex<Meta>>);
 
+impl From<Meta> for ConnMeta {
+    fn from(meta: Meta) -> ConnMeta {
+        ConnMeta(Arc::new(Mutex::new(meta)))
+    }
+}
+
 impl ConnMeta {
     /// An empty table.
     pub fn new() -> ConnMeta {

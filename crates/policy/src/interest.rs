@@ -20,6 +20,14 @@ pub enum Event {
     Data,
     /// `smtp_server_message_received`
     MessageReceived,
+    /// `smtp_server_get_dynamic_parameters`
+    DynamicParameters,
+    /// `smtp_server_split_transaction`
+    SplitTransaction,
+    /// `smtp_server_message_deferred_inject`
+    MessageDeferredInject,
+    /// `smtp_server_rewrite_response`
+    RewriteResponse,
     /// `get_listener_domain`
     ListenerDomain,
     /// `get_queue_config`
@@ -64,7 +72,7 @@ pub struct Interest(u32);
 
 impl Event {
     /// Every event, in order.
-    pub const ALL: [Event; 25] = [
+    pub const ALL: [Event; 29] = [
         Event::ConnectionAccepted,
         Event::Ehlo,
         Event::AuthPlain,
@@ -72,6 +80,10 @@ impl Event {
         Event::RcptTo,
         Event::Data,
         Event::MessageReceived,
+        Event::DynamicParameters,
+        Event::SplitTransaction,
+        Event::MessageDeferredInject,
+        Event::RewriteResponse,
         Event::ListenerDomain,
         Event::QueueConfig,
         Event::EgressPool,
@@ -102,6 +114,10 @@ impl Event {
             Event::RcptTo => "smtp_server_rcpt_to",
             Event::Data => "smtp_server_data",
             Event::MessageReceived => "smtp_server_message_received",
+            Event::DynamicParameters => "smtp_server_get_dynamic_parameters",
+            Event::SplitTransaction => "smtp_server_split_transaction",
+            Event::MessageDeferredInject => "smtp_server_message_deferred_inject",
+            Event::RewriteResponse => "smtp_server_rewrite_response",
             Event::ListenerDomain => "get_listener_domain",
             Event::QueueConfig => "get_queue_config",
             Event::EgressPool => "get_egress_pool",

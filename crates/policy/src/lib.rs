@@ -25,7 +25,7 @@ pub use program::{Administered, Injected, Program, Requested};
 pub use startup::Startup;
 pub use static_policy::StaticPolicy;
 
-use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, QueueConfig};
+use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, ListenerOverlay, QueueConfig};
 use core::future::Future;
 use core::net::SocketAddr;
 use core::pin::Pin;
@@ -59,6 +59,19 @@ pub struct AuthIdentity {
     pub authz_id: String,
     /// Who it is.
     pub authn_id: String,
+}
+
+/// A transaction's message, and whom of its recipients the messages that are made of it go to: `None` leaves that to the listener's
+/// `batch_handling`.
+pub type Split = (Draft, Option<Vec<Vec<Mailbox>>>);
+
+/// A reply as policy wants it; what is `None` stays as it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewritten {
+    /// The status, from 200 to 599.
+    pub status: Option<u16>,
+    /// The text, its lines parted by `\n`.
+    pub response: Option<String>,
 }
 
 /// How a message comes to wait again (`requeue_message`).
@@ -132,6 +145,38 @@ pub trait Policy: Send + Sync {
     /// One message of the transaction, with its Received header.
     fn smtp_server_message_received(&self, draft: Draft, _conn: ConnMeta) -> Answer<'_, Draft> {
         ready(draft)
+    }
+
+    /// What a session runs by instead of what its listener says, in parts. Asked before the banner, and again when a proxy says for
+    /// whom it speaks; an error ends the session.
+    fn smtp_server_get_dynamic_parameters(
+        &self,
+        _listener: SocketAddr,
+        _conn: ConnMeta,
+    ) -> Answer<'_, Option<ListenerOverlay>> {
+        ready(None)
+    }
+
+    /// Whom of a transaction's recipients its messages go to.
+    fn smtp_server_split_transaction(&self, draft: Draft, _conn: ConnMeta) -> Answer<'_, Split> {
+        ready((draft, None))
+    }
+
+    /// One message of a listener with `deferred_queue`, some time after its 250: in place of
+    /// [`Policy::smtp_server_message_received`].
+    fn smtp_server_message_deferred_inject(&self, draft: Draft, _conn: ConnMeta) -> Answer<'_, Draft> {
+        ready(draft)
+    }
+
+    /// A reply is about to be written; `command` is the line it answers.
+    fn smtp_server_rewrite_response(
+        &self,
+        _status: u16,
+        _response: String,
+        _command: Option<String>,
+        _conn: ConnMeta,
+    ) -> Answer<'_, Rewritten> {
+        ready(Rewritten::default())
     }
 
     /// What the listener does for this domain; `None`: nothing special.

@@ -1,11 +1,11 @@
 //! `kumod`: the mail server with KumoMTA's command line.
 
-use crate::{diagnostics, memory, privileges, serve};
+use crate::{diagnostics, explain, memory, privileges, serve};
 use anyhow::{Context, bail};
 use clap::Parser;
 use lua::LuaPolicy;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use telemetry::Lines;
@@ -17,9 +17,18 @@ struct Options {
     /// The policy script.
     #[arg(long, default_value = "/opt/kumomta/etc/policy/init.lua")]
     policy: PathBuf,
-    /// Run the script up to init and report; start nothing.
+    /// Run the script up to init, print what its settings do, and which of them are doubtful; start nothing.
     #[arg(long)]
     validate: bool,
+    /// Run the script's handler of `main` and end; start nothing.
+    #[arg(long, conflicts_with = "validate")]
+    script: bool,
+    /// An argument for `main`; may be given several times. Better: all of them behind `--`.
+    #[arg(long, requires = "script", value_name = "ARGUMENT")]
+    script_args: Vec<String>,
+    /// Arguments for `main`.
+    #[arg(last = true, requires = "script", conflicts_with = "script_args")]
+    arguments: Vec<String>,
     /// User to become once listeners are bound; required when started as root.
     #[arg(long)]
     user: Option<String>,
@@ -37,21 +46,16 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_code() as u8));
         }
     };
-    diagnostics::start(options.diag_format, if options.validate { "error" } else { "info" })?;
+    diagnostics::start(options.diag_format, if options.validate || options.script { "error" } else { "info" })?;
     if options.user.is_none() && privileges::is_root() {
         bail!("started as root without --user: name the user to become once listeners are bound");
     }
     if options.validate {
-        let startup = LuaPolicy::validate(&options.policy)?;
-        for listener in &startup.esmtp_listeners {
-            serve::address(&listener.listen)?;
-        }
-        serve::check_names(&startup.dns)?;
-        startup.bounce_classifier.as_ref().map(serve::classifier_of).transpose()?;
-        serve::log_hooks(&startup.log_hooks)?;
-        startup.local_logs.iter().try_for_each(|logs| Lines::of(&logs.per_record).map(|_| ()))?;
-        println!("OK");
-        return Ok(ExitCode::SUCCESS);
+        return validate(&options.policy);
+    }
+    if options.script {
+        options.user.as_deref().map(privileges::become_user).transpose()?;
+        return command(&options.policy, [options.script_args, options.arguments].concat());
     }
     let (policy, startup) = LuaPolicy::load_on(&options.policy, memory::found()?.limits)?;
     let bound = serve::Bound::new(&startup)?;
@@ -62,4 +66,52 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let policy_file = Some(options.policy);
     let shared = serve::Shared { throttles: policy.throttles(), names: policy.names(), policy_file };
     serve::serve(Arc::new(policy), shared, startup, bound)
+}
+
+/// Runs a policy file as a command.
+fn command(file: &Path, arguments: Vec<String>) -> anyhow::Result<ExitCode> {
+    let policy = LuaPolicy::load_script(file, memory::found()?.limits)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
+    runtime.block_on(policy.run_main(arguments))?;
+    // What it began and did not wait for ends with it.
+    runtime.shutdown_background();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `postrider check`: what a policy sets, and what of it is doubtful. Nothing is started.
+#[derive(Debug, Parser)]
+#[command(name = "postrider check", version)]
+struct Checked {
+    /// The policy script.
+    #[arg(default_value = "/opt/kumomta/etc/policy/init.lua")]
+    policy: PathBuf,
+}
+
+/// `postrider check`, the same as `kumod --validate`.
+pub fn check(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    let options = match Checked::try_parse_from(arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            error.print().context("stderr")?;
+            return Ok(ExitCode::from(error.exit_code() as u8));
+        }
+    };
+    diagnostics::start(diagnostics::Format::Full, "error")?;
+    validate(&options.policy)
+}
+
+/// Tries a policy out and prints what it sets.
+fn validate(file: &Path) -> anyhow::Result<ExitCode> {
+    let (startup, warnings) = LuaPolicy::validate(file)?;
+    for listener in &startup.esmtp_listeners {
+        serve::address(&listener.listen)?;
+    }
+    serve::check_names(&startup.dns)?;
+    startup.bounce_classifier.as_ref().map(serve::classifier_of).transpose()?;
+    serve::log_hooks(&startup.log_hooks)?;
+    startup.local_logs.iter().try_for_each(|logs| Lines::of(&logs.per_record).map(|_| ()))?;
+    explain::settings(&startup).iter().for_each(|line| println!("{line}"));
+    warnings.iter().chain(&explain::remarks(&startup)).for_each(|line| println!("warning: {line}"));
+    println!("OK");
+    Ok(ExitCode::SUCCESS)
 }

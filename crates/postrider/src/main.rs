@@ -8,6 +8,7 @@ mod choices;
 mod daemon;
 mod defaults;
 mod diagnostics;
+mod explain;
 mod identity;
 mod memory;
 mod privileges;
@@ -59,6 +60,8 @@ fn tool(name: &OsStr) -> Option<Tool> {
         "kumod" => Some(daemon::run),
         "tsa-daemon" => Some(tsa_daemon::run),
         "serve" => Some(serve::run),
+        "init" => Some(cli::init),
+        "check" => Some(daemon::check),
         "spool" => Some(|arguments| cli::spool(arguments, defaults::tools())),
         "selftest" => Some(|arguments| cli::selftest(arguments, defaults::tools())),
         "classify" => Some(cli::classify),
@@ -80,6 +83,8 @@ fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
 const USAGE: &str = "usage: postrider VERB [OPTIONS]
 
   serve        run the mail server on safe embedded defaults
+  init         write a policy for this server: four questions
+  check        tell what a policy sets, and what of it is doubtful
   kumod        run the mail server with a KumoMTA policy script
   tsa-daemon   run the traffic shaping daemon: rules for what servers answer
   spool        look at a spool, running or not, or save mail from it

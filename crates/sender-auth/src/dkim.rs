@@ -13,6 +13,7 @@ mod field;
 pub(crate) mod headers;
 pub(crate) mod key;
 mod key_shape;
+pub(crate) mod made;
 pub(crate) mod signer;
 
 use key::SigningKey;

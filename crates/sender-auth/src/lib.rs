@@ -17,5 +17,6 @@ pub use dkim::body::{BodyHash, BodyHashes, limited_body_hash};
 pub use dkim::der;
 pub use dkim::headers::{push_field, push_verified_field};
 pub use dkim::key::{Algorithm, KeyError, SigningKey};
+pub use dkim::made::new_rsa_key;
 pub use dkim::signer::{Scratch, SignError, Signer};
 pub use dkim::{Canonicalization, SignerError, SignerParams};

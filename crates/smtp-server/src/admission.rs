@@ -76,6 +76,7 @@ impl Session {
             None => Concerned::nobody(),
         };
         self.close_with(reply, concerned);
+        self.unasked();
         true
     }
 

@@ -47,6 +47,7 @@ impl Session {
             None => Concerned::nobody(),
         };
         self.close_with(reply, concerned);
+        self.unasked();
     }
 
     /// The program stops. The session says `421 4.3.2` and closes: at once, or when the question
@@ -63,6 +64,7 @@ impl Session {
         if self.stopping && !matches!(self.phase, Phase::Closing) {
             let text = format!("{} shutting down", self.settings.hostname);
             self.close_with(Reply::enhanced(421, texts::NOT_NOW, text), Concerned::nobody());
+            self.unasked();
         }
     }
 

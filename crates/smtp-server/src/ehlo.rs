@@ -6,6 +6,7 @@ use crate::question::Question;
 use crate::reject::Concerned;
 use crate::session::{Awaiting, Session};
 use crate::texts;
+use smtp_wire::command::XClient;
 
 /// An EHLO or HELO being considered.
 #[derive(Debug)]
@@ -55,6 +56,9 @@ impl Session {
             None => {}
             Some(_) => list.push("AUTH PLAIN LOGIN".to_owned()),
         }
+        if self.settings.allow_xclient {
+            list.push(format!("XCLIENT {}", XClient::ATTRIBUTES));
+        }
         list.push(format!("SIZE {}", self.settings.max_message_size));
         list.push("CHUNKING".to_owned());
         list.push("DSN".to_owned());
@@ -74,5 +78,6 @@ impl Session {
             self.output.extend(line.bytes().map(|b| if b.is_ascii_control() { b' ' } else { b }));
             self.output.extend_from_slice(b"\r\n");
         }
+        self.said();
     }
 }

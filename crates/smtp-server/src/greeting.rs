@@ -33,6 +33,7 @@ impl Session {
         if early && self.settings.refuse_early_talk {
             self.last_progress = now;
             self.output.clear();
+            self.said.clear();
             self.awaiting = None;
             self.close_with(texts::reply(texts::EARLY_TALK), Concerned::nobody());
         }

@@ -29,11 +29,12 @@ mod session;
 mod settings;
 mod starttls;
 mod texts;
+mod xclient;
 
 pub use admission::Admission;
 pub use question::{Answer, Disconnect, Identity, Question, TlsInfo, Transaction};
 pub use reject::Rejection;
-pub use session::{RECEIVE_BUFFER_MIN, Session, Step};
+pub use session::{RECEIVE_BUFFER_MIN, Said, Session, Step};
 pub use settings::{Interest, Settings};
 pub use smtp_wire::command::{BodyType, MailParams, RcptParams};
 pub use smtp_wire::data::InvalidLineEndings;

@@ -84,5 +84,6 @@ impl Session {
         use std::io::Write as _;
         // Writing to a Vec cannot fail.
         let _ = write!(self.output, "250 OK EnvelopeAddress({address:?})\r\n");
+        self.said();
     }
 }

@@ -4,12 +4,15 @@
 //! owned, so that a driver may keep it across an await. An answer that does not fit the question
 //! is a bug of the driver and panics.
 
+use crate::settings::Settings;
 use clock::Instant;
+use core::net::SocketAddr;
 use message::Envelope;
 use smtp_wire::body::Lines;
 use smtp_wire::command::{MailParams, RcptParams};
 use smtp_wire::{Mailbox, Reply, ReversePath};
 use spool::Receipt;
+use std::sync::Arc;
 
 /// What the session wants to know before it goes on.
 #[derive(Debug)]
@@ -33,6 +36,13 @@ pub enum Question {
         authc: String,
         /// The password.
         password: String,
+    },
+    /// XCLIENT: by what a client is served that connects from one address to another.
+    XClient {
+        /// For whom the proxy speaks.
+        peer: SocketAddr,
+        /// Where that one connected to.
+        local: SocketAddr,
     },
     /// MAIL.
     MailFrom {
@@ -74,10 +84,12 @@ pub struct Transaction {
 /// What policy says.
 #[derive(Debug)]
 pub enum Answer {
-    /// No objection: to everything but [`Question::AuthPlain`] and [`Question::Data`].
+    /// No objection: to everything but [`Question::XClient`], [`Question::AuthPlain`] and [`Question::Data`].
     Continue,
     /// No objection to EHLO, and this is to be advertised. What the session accepts stays as it is.
     Extensions(Vec<String>),
+    /// The session goes on with the client of [`Question::XClient`], by these.
+    Anew(Arc<Settings>),
     /// The credentials are right.
     Authenticated(Identity),
     /// The credentials are wrong.

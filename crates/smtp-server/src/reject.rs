@@ -48,6 +48,7 @@ impl Session {
     /// Refuses the command at hand for a fault that is not the client's manners: limits.
     pub(crate) fn refuse(&mut self, reply: Reply, concerned: Concerned) {
         reply.write_to(&mut self.output);
+        self.said();
         let unlogged = reply.code == 421 && reply.enhanced == Some(texts::NOT_NOW);
         if !unlogged {
             let command = offending_line(&self.line);
@@ -108,8 +109,8 @@ impl Session {
     }
 }
 
-/// The line as text; of AUTH only verb and mechanism, for the rest may be a password.
-fn offending_line(line: &[u8]) -> String {
+/// A command line as text; of AUTH only verb and mechanism, for the rest may be a password.
+pub(crate) fn offending_line(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     let mut words = text.split_ascii_whitespace();
     match (words.next(), words.next()) {

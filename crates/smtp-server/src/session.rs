@@ -12,7 +12,7 @@ use crate::data::Receiving;
 use crate::ehlo::Hello;
 use crate::mail::Open;
 use crate::question::{Answer, Identity, Question, TlsInfo};
-use crate::reject::{Concerned, REJECTIONS_MAX, Rejection};
+use crate::reject::{Concerned, REJECTIONS_MAX, Rejection, offending_line};
 use crate::settings::Settings;
 use crate::texts;
 use clock::Instant;
@@ -54,6 +54,8 @@ pub struct Session {
     /// What the outstanding question was about; set from asking to answering.
     pub(crate) awaiting: Option<Awaiting>,
     pub(crate) output: Vec<u8>,
+    /// The replies in it, if they are kept apart.
+    pub(crate) said: Vec<Said>,
     pub(crate) lines: LineReader,
     /// The command being worked on, for rejections.
     pub(crate) line: Vec<u8>,
@@ -72,6 +74,15 @@ pub struct Session {
     pub(crate) auth_failures: u32,
     pub(crate) last_progress: Instant,
     pub(crate) stopping: bool,
+}
+
+/// One reply among what is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// Where it ends in the output.
+    pub end: usize,
+    /// The line it answers, without credentials; `None` when it answers none.
+    pub command: Option<String>,
 }
 
 /// What input means now.
@@ -94,6 +105,7 @@ pub(crate) enum Awaiting {
     ConnectionAccepted,
     Ehlo(Hello),
     AuthPlain,
+    XClient { peer: SocketAddr, local: SocketAddr },
     MailFrom { sender: ReversePath, params: MailParams },
     RcptTo { recipient: Mailbox, params: RcptParams },
     Data(Concerned),
@@ -119,6 +131,7 @@ impl Session {
             question: None,
             awaiting: None,
             output: Vec::new(),
+            said: Vec::new(),
             lines: LineReader::new(),
             line: Vec::new(),
             transaction: None,
@@ -191,7 +204,7 @@ impl Session {
         self.last_progress = now;
         match (awaiting, answer) {
             (Awaiting::AuthPlain, Answer::Reject { reply, disconnect }) => self.auth_rejected(reply, disconnect),
-            (Awaiting::ConnectionAccepted, Answer::Reject { reply, disconnect }) => {
+            (Awaiting::ConnectionAccepted | Awaiting::XClient { .. }, Answer::Reject { reply, disconnect }) => {
                 self.reject(reply, disconnect, Concerned::nobody());
                 self.close();
             }
@@ -205,6 +218,7 @@ impl Session {
             (Awaiting::Ehlo(hello), Answer::Extensions(extensions)) => {
                 self.hello_accepted(Hello { extensions, ..hello });
             }
+            (Awaiting::XClient { peer, local }, Answer::Anew(settings)) => self.begin_anew(peer, local, settings),
             (Awaiting::AuthPlain, Answer::Authenticated(identity)) => self.auth_succeeded(identity),
             (Awaiting::AuthPlain, Answer::NotAuthenticated) => self.auth_failed(),
             (Awaiting::MailFrom { sender, params }, Answer::Continue) => self.mail_accepted(now, sender, params),
@@ -218,6 +232,23 @@ impl Session {
     /// Octets to write. Write all of them, then clear the buffer.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.output
+    }
+
+    /// The replies in the output, in order: to be taken before the output is written, and there only with
+    /// [`Settings::replies_apart`].
+    pub fn take_said(&mut self) -> Vec<Said> {
+        core::mem::take(&mut self.said)
+    }
+
+    /// Nothing is read any more, as if the session had closed by itself.
+    pub fn hang_up(&mut self) {
+        self.awaiting = None;
+        self.close();
+    }
+
+    /// True when nothing is read any more.
+    pub fn is_closing(&self) -> bool {
+        matches!(self.phase, Phase::Closing)
     }
 
     /// Offers a buffer for the next content, such as one the spool is done with. It is held
@@ -278,6 +309,22 @@ impl Session {
         use std::io::Write as _;
         // Writing to a Vec cannot fail.
         let _ = write!(self.output, "{code} {text}\r\n");
+        self.said();
+    }
+
+    /// A reply is complete.
+    pub(crate) fn said(&mut self) {
+        if self.settings.replies_apart {
+            let command = (!self.line.is_empty()).then(|| offending_line(&self.line));
+            self.said.push(Said { end: self.output.len(), command });
+        }
+    }
+
+    /// The last reply answers no command.
+    pub(crate) fn unasked(&mut self) {
+        if let Some(last) = self.said.last_mut() {
+            last.command = None;
+        }
     }
 
     fn is_receptive(&self) -> bool {
@@ -343,6 +390,7 @@ impl Session {
             Ok(Command::Noop) => self.noop(),
             Ok(Command::Quit) => self.quit(),
             Ok(Command::StartTls) => self.starttls(more),
+            Ok(Command::XClient(said)) => self.xclient(&said),
             Ok(Command::Auth { mechanism, initial }) => self.auth(&mechanism, initial.as_deref()),
             Ok(Command::Lhlo(_) | Command::Vrfy(_) | Command::Expn(_) | Command::Help | Command::Unknown(_)) => {
                 self.refuse_junk(texts::reply(texts::NOT_IMPLEMENTED));
@@ -379,7 +427,9 @@ impl Session {
             Awaiting::MailFrom { sender, .. } => Concerned { sender: Some(sender), recipients: Vec::new() },
             Awaiting::RcptTo { recipient, .. } => self.concerning(recipient),
             Awaiting::Data(concerned) => concerned,
-            Awaiting::ConnectionAccepted | Awaiting::Ehlo(_) | Awaiting::AuthPlain => Concerned::nobody(),
+            Awaiting::ConnectionAccepted | Awaiting::XClient { .. } | Awaiting::Ehlo(_) | Awaiting::AuthPlain => {
+                Concerned::nobody()
+            }
         }
     }
 }

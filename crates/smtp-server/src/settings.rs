@@ -43,6 +43,10 @@ pub struct Settings {
     pub data_rate_grace: Duration,
     /// Offer STARTTLS. Default true.
     pub tls_available: bool,
+    /// Let the client say for whom it speaks (XCLIENT). Default false.
+    pub allow_xclient: bool,
+    /// Keep apart what is said, reply by reply, for a driver that changes it ([`crate::Session::take_said`]). Default false.
+    pub replies_apart: bool,
     /// Refuse MAIL before EHLO or HELO. Default false (KumoMTA behaviour).
     pub hello_required: bool,
     /// Refuse clients that talk before the banner. Default true.
@@ -88,6 +92,8 @@ impl Default for Settings {
             data_rate_octets_per_second_min: 500,
             data_rate_grace: Duration::from_secs(60),
             tls_available: true,
+            allow_xclient: false,
+            replies_apart: false,
             hello_required: false,
             refuse_early_talk: true,
             junk_commands_max: 100,

@@ -42,6 +42,45 @@ fn receipt() -> Receipt {
     Receipt::Volatile(Volatile::by_operator_choice(MessageId::from_bytes([7; 16])))
 }
 
+/// What was said, reply by reply, with the commands it answers.
+fn apart(session: &mut Session) -> Vec<(String, Option<String>)> {
+    let (marks, text) = (session.take_said(), said(session));
+    let mut start = 0;
+    let parts = marks.into_iter().map(|mark| {
+        let reply = text[start..mark.end].to_owned();
+        start = mark.end;
+        (reply, mark.command)
+    });
+    let parts = parts.collect();
+    assert_eq!(start, text.len(), "something was said between replies");
+    parts
+}
+
+#[test]
+fn replies_can_be_told_apart() {
+    let settings = Settings { hostname: "mx".into(), interest: NONE, replies_apart: true, ..Settings::default() };
+    let address = "127.0.0.1:25".parse().expect("address");
+    let mut session = Session::new(START, address, address, Arc::new(settings));
+    assert_eq!(apart(&mut session), [("220 mx KumoMTA\r\n".to_owned(), None)]);
+    session.feed(START, b"EHLO c\r\nMAIL FROM:<a@b>\r\nXYZZY\r\nAUTH PLAIN secret\r\nDATA\r\n");
+    let commands: Vec<_> = apart(&mut session)
+        .into_iter()
+        .map(|(reply, command)| (reply[..4].to_owned(), reply.lines().count(), command.unwrap_or_default()))
+        .collect();
+    let of = |code: &str, lines, command: &str| (code.to_owned(), lines, command.to_owned());
+    let auth = of("524 ", 1, "AUTH PLAIN");
+    let expected = [
+        of("250-", 9, "EHLO c"),
+        of("250 ", 1, "MAIL FROM:<a@b>"),
+        of("502 ", 1, "XYZZY"),
+        auth,
+        of("503 ", 1, "DATA"),
+    ];
+    assert_eq!(commands, expected);
+    session.expire(START + Duration::from_secs(3600));
+    assert_eq!(apart(&mut session), [("421 4.3.2 mx idle too long\r\n".to_owned(), None)]);
+}
+
 #[test]
 fn talk_before_the_banner_is_refused() {
     let mut early = session(Interest { connection_accepted: true, ..NONE });

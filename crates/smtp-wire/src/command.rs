@@ -15,7 +15,9 @@ use crate::address::{AddressError, Mailbox, ReversePath, split_path};
 use thiserror::Error;
 
 mod params;
+mod xclient;
 pub use params::{BodyType, MailParams, Notify, OriginalRecipient, RcptParams, Ret};
+pub use xclient::XClient;
 
 /// One command of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +72,8 @@ pub enum Command {
         /// Base64 text, or `=` for an empty response.
         initial: Option<String>,
     },
+    /// `XCLIENT attributes` (Postfix).
+    XClient(XClient),
     /// A verb that is not in this list, in upper case.
     Unknown(String),
 }
@@ -144,6 +148,7 @@ impl Command {
             b"HELP" => Ok(Command::Help),
             b"STARTTLS" => bare(rest, Command::StartTls, "STARTTLS"),
             b"AUTH" => auth(rest),
+            b"XCLIENT" => XClient::parse(rest).map(Command::XClient),
             _ => Ok(Command::Unknown(verb.to_ascii_uppercase())),
         }
     }

@@ -7,7 +7,7 @@ Listens on two free ports of 127.0.0.1, with TLS if a certificate is given, and 
 `web listener on 127.0.0.1:PORT 127.0.0.1:PORT`: HTTP, then websockets.
 
 HTTP: `/echo...` answers any method with a JSON object of what was asked; `/status/NNN` with that status; `/move` with a
-redirection to `/echo`; `/elsewhere/...` with one to the same on `localhost`; `/shaping.toml` with a shaping file; `/v1/...` as HashiCorp Vault does for the secret `secret/dkim/a.test/s1` and the token `t0ken`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never; `/hook` keeps what is posted, and answers GET with the list of it, `[media type, content]` each.
+redirection to `/echo`; `/elsewhere/...` with one to the same on `localhost`; `/shaping.toml` with a shaping file; `/v1/...` as HashiCorp Vault does for the secrets `secret/dkim/a.test/s1` and `secret/mail/a.test/s1`, the Ed25519 key of RFC 8463, and the token `t0ken`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never; `/hook` keeps what is posted, and answers GET with the list of it, `[media type, content]` each.
 Websockets: `/three` says three messages, the second binary, and closes; `/quiet` says nothing; all else is 404.
 """
 
@@ -61,6 +61,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif self.path == "/v1/secret/data/dkim/a.test/s1":
             data = {"data": {"key": "the key", "other": "another"}, "metadata": {"version": 3}}
             self.send(200, json.dumps({"data": data}).encode())
+        elif self.path == "/v1/secret/data/mail/a.test/s1":
+            pem = "-----BEGIN PRIVATE KEY-----\n%s\n-----END PRIVATE KEY-----\n" % base64.b64encode(ED25519).decode()
+            self.send(200, json.dumps({"data": {"data": {"key": pem}, "metadata": {"version": 1}}}).encode())
         else:
             self.send(404, json.dumps({"errors": []}).encode())
 
@@ -76,6 +79,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+# PKCS#8 around the seed in RFC 8463 appendix A.2.
+SEED = base64.b64decode("nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=")
+ED25519 = bytes.fromhex("302e020100300506032b657004220420") + SEED
 
 
 def talk(connection):

@@ -1,5 +1,6 @@
 -- A script that asks other servers.
 --   HTTP_DIR, HTTP_BASE, WEBSOCKET_BASE
+--   HTTP_DKIM: a file for `policy-extras.dkim_sign`
 local kumo = require 'kumo'
 local base = require 'base'
 local HTTP, WEBSOCKET = os.getenv 'HTTP_BASE', os.getenv 'WEBSOCKET_BASE'
@@ -22,6 +23,9 @@ kumo.on('init', function()
     ask_early()()
   end
 end)
+
+local dkim = os.getenv 'HTTP_DKIM'
+local sign = dkim and require('policy-extras.dkim_sign'):setup { dkim }
 
 local client = kumo.http.build_client { user_agent = 'scripts/1', timeout = '5s' }
 
@@ -144,6 +148,14 @@ function ACTS.vault()
   fails('permission denied', kumo.secrets.load, source)
   source.vault_token = nil
   fails('VAULT_TOKEN', kumo.secrets.load, source)
+end
+
+function ACTS.signed()
+  -- Asked of Vault by the helper, at the address and with the token of the environment.
+  local msg = kumo.make_message('a@a.test', 'b@b.test', 'From: a@a.test\r\nSubject: x\r\n\r\nbody\r\n')
+  sign(msg)
+  local field = msg:get_first_named_header_value 'DKIM-Signature'
+  assert(field and field:find('a=ed25519-sha256; d=a.test; s=s1;', 1, true), field)
 end
 
 function ACTS.shaping()

@@ -51,7 +51,7 @@ impl Authority {
         let file = |end: &str| scratch.join(&format!("{}.{end}", names[0]));
         let issued = Certificate { certificate: file("pem"), key: file("key") };
         let alternatives: Vec<String> = names.iter().map(|name| format!("DNS:{name}")).collect();
-        let extensions = format!("subjectAltName={}\nextendedKeyUsage=serverAuth\n", alternatives.join(","));
+        let extensions = format!("subjectAltName={}\nextendedKeyUsage=serverAuth,clientAuth\n", alternatives.join(","));
         std::fs::write(file("ext"), extensions).expect("the extensions");
         let mut command = openssl(&["req", "-newkey", "rsa:2048", "-nodes", "-keyout"]);
         command.arg(&issued.key).arg("-out").arg(file("csr")).args(["-subj", &format!("/CN={}", names[0])]);

@@ -147,7 +147,10 @@ fn spools_that_are_not_defined() {
 fn validate_says_ok_or_why_not() {
     let scratch = Scratch::new();
     let finished = relay(&scratch).arg("--validate").run().success();
-    assert_eq!(finished.stdout.trim(), "OK");
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    assert_eq!(lines.last(), Some(&"OK"));
+    let spool = scratch.join("relay/data").display().to_string();
+    assert!(lines.contains(&format!("  path = {spool:?}: The directory.").as_str()), "{}", finished.stdout);
     assert!(!scratch.join("relay").exists(), "--validate made a spool");
     let path = scratch.write("policy.lua", "local kumo = require 'kumo'\nkumo.make_egress_path { max_redy = 1 }");
     let finished = Launch::policy(path).arg("--validate").run();

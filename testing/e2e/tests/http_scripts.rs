@@ -41,6 +41,26 @@ fn scripts_ask_other_servers() {
 }
 
 #[test]
+fn keys_that_sign_may_be_in_vault() {
+    let scratch = Scratch::new();
+    let web = WebServer::start(None);
+    let file = scratch.join("dkim.toml");
+    let text = "[base]\nvault_mount = 'secret'\nvault_path_prefix = 'mail'\nselector = 's1'\nheaders = ['From', 'Subject']\n\
+                [domain.'a.test']\nalgo = 'ed25519'\n";
+    std::fs::write(&file, text).expect("a file for the helper");
+    let server = Launch::policy(policy_file("http.lua"))
+        .env("HTTP_DIR", scratch.join("http"))
+        .env("HTTP_BASE", format!("http://{}", web.http))
+        .env("WEBSOCKET_BASE", format!("ws://{}", web.websocket))
+        .env("HTTP_DKIM", file)
+        .env("VAULT_ADDR", format!("http://{}", web.http))
+        .env("VAULT_TOKEN", "t0ken")
+        .start();
+    holds(&server, "signed");
+    server.stop();
+}
+
+#[test]
 fn scripts_ask_before_the_program_serves() {
     let scratch = Scratch::new();
     let web = WebServer::start(None);

@@ -34,5 +34,24 @@ fn a_memoized_answer_is_computed_once_while_others_wait_for_it() {
     server.stop();
 }
 
+#[test]
+fn a_policy_file_may_be_a_command() {
+    let run = |arguments: &[&str]| {
+        let launch = Launch::policy(policy_file("command.lua")).arg("--script");
+        arguments.iter().fold(launch, |launch, argument| launch.arg(*argument)).run()
+    };
+    let finished = run(&["--", "add", "20", "22"]).success();
+    assert_eq!(finished.stdout, "add of 2 arguments: 42");
+    assert_eq!(run(&["--script-args", "add", "--script-args", "7"]).success().stdout, "add of 1 arguments: 7");
+    let failed = run(&["--", "divide"]);
+    assert_eq!((failed.status.code(), failed.stdout.as_str()), (Some(1), ""));
+    assert!(failed.stderr.contains("main: ") && failed.stderr.contains("cannot divide"), "{}", failed.stderr);
+    let without = Launch::policy(policy_file("scripts.lua")).arg("--script").run();
+    assert_eq!(without.status.code(), Some(1));
+    assert!(without.stderr.contains("no handler"), "{}", without.stderr);
+    let stray = Launch::policy(policy_file("command.lua")).arg("--").arg("add").run();
+    assert_eq!(stray.status.code(), Some(2), "arguments are for --script: {}", stray.stderr);
+}
+
 /// More than the program has threads: those who wait must not hold them.
 const ASKERS: u32 = 16;

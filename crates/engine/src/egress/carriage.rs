@@ -35,6 +35,8 @@ pub(crate) enum Carriage {
     Xfer(String),
     /// Into the messages that a request asks for.
     Generator,
+    /// Past policy, into the queue that it names.
+    Deferred,
 }
 
 impl Carriage {
@@ -47,7 +49,8 @@ impl Carriage {
             QueueProtocol::Maildir(maildir) => Ok(Some(Carriage::Maildir(Arc::new(Template::new(maildir)?)))),
             QueueProtocol::Xfer(xfer) => Ok(Some(Carriage::Xfer(xfer.target.clone()))),
             QueueProtocol::HttpInjectionGenerator => Ok(Some(Carriage::Generator)),
-            QueueProtocol::Smtp(_) | QueueProtocol::Null | QueueProtocol::DeferredSmtpInjection => Ok(None),
+            QueueProtocol::DeferredSmtpInjection => Ok(Some(Carriage::Deferred)),
+            QueueProtocol::Smtp(_) | QueueProtocol::Null => Ok(None),
         }
     }
 
@@ -55,7 +58,11 @@ impl Carriage {
     pub fn exchangers(destination: &Destination) -> Option<Arc<MailExchangers>> {
         match &*destination.hosts::<Carriage>()? {
             Carriage::Smtp { hosts, .. } => Some(hosts.clone()),
-            Carriage::CustomLua { .. } | Carriage::Maildir(_) | Carriage::Xfer(_) | Carriage::Generator => None,
+            Carriage::CustomLua { .. }
+            | Carriage::Maildir(_)
+            | Carriage::Xfer(_)
+            | Carriage::Generator
+            | Carriage::Deferred => None,
         }
     }
 

@@ -7,6 +7,7 @@
 use crate::egress::carriage::Carriage;
 use crate::egress::connection::InHand;
 use crate::egress::courier::CourierCarrier;
+use crate::egress::deferred::DeferredCarrier;
 use crate::egress::generator::GeneratorCarrier;
 use crate::egress::maildir::MaildirCarrier;
 use crate::egress::xfer::XferCarrier;
@@ -28,6 +29,8 @@ pub(crate) enum Carrier {
     Xfer(XferCarrier),
     /// Messages of a request.
     Generator(GeneratorCarrier),
+    /// Policy, about messages it has not seen.
+    Deferred(DeferredCarrier),
 }
 
 /// A message on loan, and the scheduled queue it is from.
@@ -60,6 +63,8 @@ pub(crate) enum Answers {
     Same(Verdict, Reply),
     /// In the order of messages and of their recipients.
     Each(Vec<Vec<(Verdict, Reply)>>),
+    /// All messages go to the queue of this label, and the spool has them so.
+    Moved(String),
 }
 
 impl Carrier {
@@ -72,6 +77,7 @@ impl Carrier {
             }
             Carriage::Maildir(template) => Ok(Carrier::Maildir(MaildirCarrier::new(engine, template.clone()))),
             Carriage::Generator => Ok(Carrier::Generator(GeneratorCarrier)),
+            Carriage::Deferred => Ok(Carrier::Deferred(DeferredCarrier)),
             Carriage::Xfer(target) => XferCarrier::open(engine, target).await.map(Carrier::Xfer),
         }
     }
@@ -83,13 +89,14 @@ impl Carrier {
             Carrier::Maildir(_) => "Maildir",
             Carrier::Xfer(_) => "xfer",
             Carrier::Generator(_) => "HttpInjectionGenerator",
+            Carrier::Deferred(_) => "DeferredSmtpInjection",
         }
     }
 
     /// What a delivery by it means to the sender.
     pub fn handover(&self) -> Handover {
         match self {
-            Carrier::Courier(_) | Carrier::Generator(_) => Handover::Relay,
+            Carrier::Courier(_) | Carrier::Generator(_) | Carrier::Deferred(_) => Handover::Relay,
             Carrier::Maildir(_) => Handover::Final,
             Carrier::Xfer(_) => Handover::Xfer,
         }
@@ -99,7 +106,7 @@ impl Carrier {
     pub fn batches(&self) -> Batches {
         match self {
             Carrier::Courier(courier) => courier.batches(),
-            Carrier::Maildir(_) | Carrier::Xfer(_) | Carrier::Generator(_) => {
+            Carrier::Maildir(_) | Carrier::Xfer(_) | Carrier::Generator(_) | Carrier::Deferred(_) => {
                 Batches { most: 1, enough: 1, latency: Duration::ZERO }
             }
         }
@@ -108,7 +115,7 @@ impl Carrier {
     /// Between attempts, where that is not what the queue says.
     pub fn retry_interval(&self) -> Option<Duration> {
         match self {
-            Carrier::Courier(_) | Carrier::Xfer(_) | Carrier::Generator(_) => None,
+            Carrier::Courier(_) | Carrier::Xfer(_) | Carrier::Generator(_) | Carrier::Deferred(_) => None,
             Carrier::Maildir(_) => Some(MaildirCarrier::RETRY_INTERVAL),
         }
     }
@@ -120,6 +127,7 @@ impl Carrier {
             Carrier::Maildir(maildir) => maildir.carry(messages).await,
             Carrier::Xfer(xfer) => xfer.carry(engine, in_hand, messages).await,
             Carrier::Generator(generator) => generator.carry(engine, messages).await,
+            Carrier::Deferred(deferred) => deferred.carry(engine, in_hand, messages).await,
         }
     }
 
@@ -127,7 +135,7 @@ impl Carrier {
     pub async fn close(self) {
         match self {
             Carrier::Courier(courier) => courier.close().await,
-            Carrier::Maildir(_) | Carrier::Xfer(_) | Carrier::Generator(_) => {}
+            Carrier::Maildir(_) | Carrier::Xfer(_) | Carrier::Generator(_) | Carrier::Deferred(_) => {}
         }
     }
 }
@@ -137,6 +145,7 @@ impl Answers {
     pub fn of(&self, message: usize, recipient: usize) -> Option<(Verdict, &Reply)> {
         match self {
             Answers::Same(verdict, reply) => Some((*verdict, reply)),
+            Answers::Moved(_) => None,
             Answers::Each(all) => all.get(message)?.get(recipient).map(|(verdict, reply)| (*verdict, reply)),
         }
     }
@@ -145,6 +154,7 @@ impl Answers {
     pub fn show_life(&self) -> bool {
         match self {
             Answers::Same(verdict, _) => *verdict != Verdict::Transient,
+            Answers::Moved(_) => true,
             Answers::Each(all) => all.iter().flatten().any(|(verdict, _)| *verdict != Verdict::Transient),
         }
     }

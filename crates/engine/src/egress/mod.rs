@@ -8,6 +8,7 @@ mod cluster;
 pub(crate) mod common;
 pub(crate) mod connection;
 mod courier;
+pub(crate) mod deferred;
 mod delivery;
 mod dialling;
 pub(crate) mod dispatcher;

@@ -5,7 +5,7 @@
 //! stands in `InHand`. Every call has a deadline; the end of the program and operators cut it short.
 
 use crate::egress::carriage::Carriage;
-use crate::egress::carrier::{Batches, Carried, Carrier, Lent};
+use crate::egress::carrier::{Answers, Batches, Carried, Carrier, Lent};
 use crate::egress::connection::{Held, Unreached};
 use crate::egress::delivery::{LOGS_PAUSE, interruption, stuck};
 use crate::egress::dispatcher::DispatcherPhase;
@@ -221,6 +221,12 @@ impl Round {
     }
 
     async fn settle(&self, carried: &Carried) {
+        if let Answers::Moved(label) = &carried.answers {
+            while let Some(queued) = self.held.in_hand.take_first() {
+                self.engine.place_anew(queued, label);
+            }
+            return;
+        }
         let mut number = 0;
         while let Some(queued) = self.held.in_hand.take_first() {
             let pending = queued.message.pending().enumerate();

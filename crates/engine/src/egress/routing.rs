@@ -5,6 +5,7 @@
 
 use crate::egress::carriage::{Carriage, parts_of};
 use crate::egress::connection::Guarded;
+use crate::egress::deferred::DEFERRED;
 use crate::egress::service::suffix;
 use crate::engine::Engine;
 use crate::injection::GENERATOR;
@@ -72,7 +73,10 @@ impl Engine {
             return Ok(Arc::new(of_xfer(target)));
         }
         if name == GENERATOR {
-            return Ok(Arc::new(of_generator()));
+            return Ok(Arc::new(of_requests(QueueProtocol::HttpInjectionGenerator)));
+        }
+        if name == DEFERRED {
+            return Ok(Arc::new(of_requests(QueueProtocol::DeferredSmtpInjection)));
         }
         if !self.interest.has(Event::QueueConfig) {
             return Ok(self.common.queue_configs.share(Box::default()));
@@ -249,10 +253,10 @@ fn of_xfer(target: &str) -> QueueConfig {
     }
 }
 
-/// The configuration of the queue of requests; policy is not asked (KumoMTA behaviour).
-fn of_generator() -> QueueConfig {
+/// The configuration of the queues of what was accepted and is to become messages; policy is not asked (KumoMTA behaviour).
+fn of_requests(protocol: QueueProtocol) -> QueueConfig {
     QueueConfig {
-        protocol: QueueProtocol::HttpInjectionGenerator,
+        protocol,
         retry_interval: XFER_RETRY_MIN.into(),
         max_retry_interval: Some(XFER_RETRY_MAX.into()),
         ..QueueConfig::default()

@@ -4,6 +4,7 @@
 //! configuration, headers. Then one append per shared body; then nothing may fail: admit,
 //! log, receipt. A rejection of any message rejects the whole transaction.
 
+use crate::egress::deferred::defer;
 use crate::engine::Engine;
 use crate::ingress::listener::Profile;
 use crate::ingress::reports::Report;
@@ -95,7 +96,7 @@ impl Engine {
         Ok(Prepared { sealed: draft.seal(), queue, report: None, deferred })
     }
 
-    /// One draft per message to be: `smtp_server_data`, then `batch_handling`.
+    /// One draft per message to be: `smtp_server_data`, then what `smtp_server_split_transaction` or `batch_handling` says.
     async fn split(&self, arrival: &Arrival<'_>) -> Result<Vec<Draft>, Refusal> {
         let now = self.clock.now().wall;
         let (envelope, meta) = (arrival.envelope.clone(), arrival.conn.snapshot());
@@ -105,7 +106,19 @@ impl Engine {
             whole = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
         }
         check_recipients(&whole)?;
-        let batches = batches(&whole.envelope.recipients, arrival.profile.params.batch_handling);
+        let mut split = None;
+        if self.interest.has(Event::SplitTransaction) {
+            let answer = self.policy.smtp_server_split_transaction(whole, arrival.conn.clone()).await;
+            (whole, split) = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
+        }
+        let recipients = &whole.envelope.recipients;
+        let batches = match split {
+            None => batches(recipients, arrival.profile.params.batch_handling),
+            Some(lists) => by_policy(recipients, &lists).map_err(|text| {
+                let event = Event::SplitTransaction.name();
+                self.refuse(arrival.profile, &PolicyError::Script { event, text })
+            })?,
+        };
         if batches.len() == 1 {
             return Ok(vec![whole]);
         }
@@ -117,12 +130,16 @@ impl Engine {
         let trace = &arrival.profile.params.trace_headers;
         let now = self.clock.now().wall;
         trace::add_received(&mut draft, trace, &arrival.hop, now).map_err(|e| header_refusal(&e))?;
-        if self.interest.has(Event::MessageReceived) {
+        let is_put_off = arrival.profile.params.deferred_queue;
+        if self.interest.has(Event::MessageReceived) && !is_put_off {
             let answer = self.policy.smtp_server_message_received(draft, arrival.conn.clone()).await;
             draft = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
             check_recipients(&draft)?;
         }
         let fate = self.fate(arrival, &mut draft).await?;
+        if is_put_off {
+            defer(&mut draft.meta);
+        }
         let queue = match fate.is_dropped {
             true => NULL_QUEUE.to_owned(),
             false => QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| {
@@ -300,6 +317,26 @@ fn batches(recipients: &[Mailbox], handling: BatchHandling) -> Vec<Vec<usize>> {
     by_domain
 }
 
+/// Recipients per message, by number, as policy has them: every recipient once.
+fn by_policy(recipients: &[Mailbox], lists: &[Vec<Mailbox>]) -> Result<Vec<Vec<usize>>, String> {
+    let mut numbers: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (number, recipient) in recipients.iter().enumerate().rev() {
+        numbers.entry(recipient.as_str()).or_default().push(number);
+    }
+    let mut take = |recipient: &Mailbox| {
+        let number = numbers.get_mut(recipient.as_str()).and_then(Vec::pop);
+        number.ok_or_else(|| format!("returned <{recipient}> who is no recipient of the transaction, or too often"))
+    };
+    let batches: Result<Vec<Vec<usize>>, String> =
+        lists.iter().filter(|list| !list.is_empty()).map(|list| list.iter().map(&mut take).collect()).collect();
+    let batches = batches?;
+    let left = numbers.into_iter().filter(|(_, left)| !left.is_empty()).map(|(recipient, _)| recipient).min();
+    match left {
+        Some(recipient) => Err(format!("left out <{recipient}>: expected every recipient of the transaction once")),
+        None => Ok(batches),
+    }
+}
+
 /// Messages that share a body, in order: the spool stores it once per group.
 pub(crate) fn by_body(sealed: Vec<Sealed>) -> Vec<Vec<Sealed>> {
     let mut groups: Vec<Vec<Sealed>> = Vec::new();
@@ -349,5 +386,21 @@ mod tests {
         let shape = |h| batches(&all, h).iter().map(Vec::len).collect::<Vec<_>>();
         assert_eq!(shape(BatchHandling::BifurcateAlways), [1, 1, 1]);
         assert_eq!(shape(BatchHandling::BatchByDomain), [2, 1]);
+    }
+
+    #[test]
+    fn policy_splits_as_it_likes_but_loses_nobody() {
+        let rcpt = |t: &&str| Mailbox::parse(t).expect("sound");
+        let all: Vec<Mailbox> = ["a@x.test", "b@y.test", "a@x.test"].iter().map(rcpt).collect();
+        let split = |lists: &[&[&str]]| {
+            let lists: Vec<Vec<Mailbox>> = lists.iter().map(|list| list.iter().map(rcpt).collect()).collect();
+            by_policy(&all, &lists)
+        };
+        assert_eq!(split(&[&["b@y.test", "a@x.test"], &[], &["a@x.test"]]), Ok(vec![vec![1, 0], vec![2]]));
+        let error = |lists: &[&[&str]]| split(lists).expect_err("wrong");
+        assert!(error(&[&["b@y.test", "a@x.test"]]).starts_with("left out <a@x.test>"));
+        assert!(error(&[]).starts_with("left out <a@x.test>"));
+        assert!(error(&[&["b@y.test", "b@y.test"]]).starts_with("returned <b@y.test>"));
+        assert!(error(&[&["c@x.test"]]).starts_with("returned <c@x.test>"));
     }
 }

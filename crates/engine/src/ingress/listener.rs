@@ -5,13 +5,14 @@
 //! 421 and is closed.
 
 use crate::engine::Engine;
+use crate::ingress::accept::Refusal;
 use crate::ingress::session::{self, Ends};
 use arc_swap::ArcSwap;
 use config::{EsmtpListener, HostPort, ListenerParams};
 use net::Stream;
 use net::proxied::read_header;
 use net::tls::{TlsError, acceptor_of};
-use policy::{Event, Interest};
+use policy::{ConnMeta, Event, Interest, PolicyError};
 use smtp_server::Settings;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -136,7 +137,7 @@ impl EsmtpService {
         };
         if let Some(reply) = refusal {
             metrics.total_connections_denied.with_label_values(&["esmtp_listener"]).inc();
-            self.engine.sessions.spawn(async move { refuse(tcp, &reply, slot).await });
+            self.engine.sessions.spawn(async move { refuse(Stream::Plain(tcp), &reply, slot).await });
             return;
         }
         let Ok(local) = tcp.local_addr() else { return };
@@ -144,21 +145,19 @@ impl EsmtpService {
             tracing::debug!("TCP_NODELAY for {peer}: {error}");
         }
         let ends = Ends { peer, local, behind: None };
-        match current.profile_for(&self.engine, peer, local) {
-            Ok(profile) if profile.params.require_proxy_protocol => {
-                let current = self.current.load_full();
-                engine.clone().sessions.spawn(async move { proxied(engine, &current, tcp, ends, slot).await });
-            }
-            Ok(profile) => {
-                engine.clone().sessions.spawn(session::run(engine, profile, Stream::Plain(tcp), ends, slot));
-            }
-            Err(error) => tracing::error!("{error}"),
-        }
+        let current = self.current.load_full();
+        self.engine.sessions.spawn(session(engine, current, tcp, ends, slot));
     }
 }
 
 impl Current {
-    fn profile_for(&self, engine: &Engine, peer: SocketAddr, local: SocketAddr) -> Result<Arc<Profile>, ServiceError> {
+    /// What a session between these runs by, but for what policy says of it.
+    pub fn profile_for(
+        &self,
+        engine: &Engine,
+        peer: SocketAddr,
+        local: SocketAddr,
+    ) -> Result<Arc<Profile>, ServiceError> {
         if self.options.peer.is_empty() && self.options.via.is_empty() {
             return Ok(self.base.clone());
         }
@@ -166,41 +165,84 @@ impl Current {
         if params == self.base.params {
             return Ok(self.base.clone());
         }
-        if params.tls_certificate == self.base.params.tls_certificate
-            && params.tls_private_key == self.base.params.tls_private_key
-        {
-            let acceptor = self.base.acceptor.clone();
+        self.base.with(engine, params)
+    }
+}
+
+impl Profile {
+    /// The same with other options.
+    fn with(&self, engine: &Engine, params: ListenerParams) -> Result<Arc<Profile>, ServiceError> {
+        let identity = |params: &ListenerParams| {
+            [&params.tls_certificate, &params.tls_private_key, &params.tls_required_client_ca].map(Clone::clone)
+        };
+        if identity(&params) == identity(&self.params) {
+            let acceptor = self.acceptor.clone();
             return Ok(Arc::new(with_acceptor(engine, params, acceptor, engine.interest.now())));
         }
         profile(engine, params, engine.interest.now()).map(Arc::new)
     }
+
+    /// The same, where policy wants something else for this session (`smtp_server_get_dynamic_parameters`).
+    pub async fn by_policy(
+        self: Arc<Self>,
+        engine: &Engine,
+        ends: Ends,
+        conn: &ConnMeta,
+    ) -> Result<Arc<Profile>, Refusal> {
+        if !engine.interest.has(Event::DynamicParameters) {
+            return Ok(self);
+        }
+        let answer = engine.policy.smtp_server_get_dynamic_parameters(ends.local, conn.clone()).await;
+        let Some(overlay) = answer.map_err(|error| engine.refuse(&self, &error))? else { return Ok(self) };
+        let mut params = self.params.clone();
+        params.apply(&overlay, ends.peer.ip(), ends.local.ip());
+        self.with(engine, params).map_err(|error| {
+            let (event, text) = (Event::DynamicParameters.name(), error.to_string());
+            engine.refuse(&self, &PolicyError::Script { event, text })
+        })
+    }
 }
 
-/// A session for whom the proxy at the other end names. What a listener does for its peer is for that client.
-async fn proxied(engine: Engine, current: &Current, mut tcp: TcpStream, ends: Ends, slot: SessionSlot) {
-    let read = tokio::time::timeout(PROXY_PATIENCE, read_header(&mut tcp)).await;
-    let ends = match read {
-        Ok(Ok(Some((peer, local)))) => Ends { peer, local, behind: Some((ends.peer, ends.local)) },
-        Ok(Ok(None)) => ends,
-        Ok(Err(error)) => return tracing::warn!("{}: {error}", ends.peer),
-        Err(_) => return tracing::warn!("{}: no header of the PROXY protocol within {PROXY_PATIENCE:?}", ends.peer),
+/// One client, from the first octet to the last.
+async fn session(engine: Engine, current: Arc<Current>, mut tcp: TcpStream, mut ends: Ends, slot: SessionSlot) {
+    let profile = match current.profile_for(&engine, ends.peer, ends.local) {
+        Ok(profile) if profile.params.require_proxy_protocol => {
+            match behind_proxy(&mut tcp, ends).await {
+                Ok(named) => ends = named,
+                Err(why) => return tracing::warn!("{}: {why}", ends.peer),
+            }
+            current.profile_for(&engine, ends.peer, ends.local)
+        }
+        other => other,
     };
-    match current.profile_for(&engine, ends.peer, ends.local) {
-        Ok(profile) => session::run(engine, profile, Stream::Plain(tcp), ends, slot).await,
+    match profile {
+        Ok(profile) => session::run(engine, (current, profile), Stream::Plain(tcp), ends, slot).await,
         Err(error) => tracing::error!("{error}"),
     }
 }
 
-async fn refuse(mut tcp: TcpStream, reply: &smtp_wire::Reply, _slot: SessionSlot) {
+/// For whom the proxy at the other end says that it connects. What a listener does for its peer is for that client.
+async fn behind_proxy(tcp: &mut TcpStream, ends: Ends) -> Result<Ends, String> {
+    match tokio::time::timeout(PROXY_PATIENCE, read_header(tcp)).await {
+        Ok(Ok(Some((peer, local)))) => Ok(Ends { peer, local, behind: Some((ends.peer, ends.local)) }),
+        Ok(Ok(None)) => Ok(ends),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no header of the PROXY protocol within {PROXY_PATIENCE:?}")),
+    }
+}
+
+/// Tells a client with whom there is to be no session.
+pub(crate) async fn refuse(mut stream: Stream, reply: &smtp_wire::Reply, _slot: SessionSlot) {
     let mut line = Vec::new();
     reply.write_to(&mut line);
     // The client is refused either way; whether it hears why is its own affair.
-    let _ = tokio::time::timeout(ACCEPT_PAUSE, tcp.write_all(&line)).await;
+    let _ = tokio::time::timeout(ACCEPT_PAUSE, stream.write_all(&line)).await;
 }
 
 fn profile(engine: &Engine, params: ListenerParams, interest: Interest) -> Result<Profile, ServiceError> {
     let hostname = params.hostname.clone().unwrap_or_else(|| engine.settings.hostname.clone());
-    let acceptor = acceptor_of(params.tls_certificate.as_ref(), params.tls_private_key.as_ref(), &hostname)?;
+    let identity = (params.tls_certificate.as_ref(), params.tls_private_key.as_ref());
+    let acceptor = acceptor_of(identity, params.tls_required_client_ca.as_ref(), &hostname)?;
     Ok(with_acceptor(engine, params, acceptor, interest))
 }
 
@@ -233,6 +275,8 @@ fn settings(params: &ListenerParams, hostname: &str, interest: Interest) -> Sett
         client_timeout: params.client_timeout.get(),
         data_processing_timeout: params.data_processing_timeout.get(),
         tls_available: true,
+        allow_xclient: params.allow_xclient,
+        replies_apart: interest.has(Event::RewriteResponse),
         ..Settings::default()
     }
 }

@@ -5,5 +5,6 @@ pub(crate) mod buffer;
 pub(crate) mod listener;
 mod relay;
 mod reports;
+mod rewrite;
 mod session;
 pub(crate) mod trace;

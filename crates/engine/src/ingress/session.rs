@@ -7,15 +7,16 @@
 use crate::engine::Engine;
 use crate::ingress::accept::{Arrival, Refusal};
 use crate::ingress::buffer::ReceiveBuffer;
-use crate::ingress::listener::{Profile, SessionSlot};
+use crate::ingress::listener::{Current, Profile, SessionSlot, refuse};
 use crate::ingress::relay::RelayFacts;
+use crate::ingress::rewrite::rewritten;
 use crate::ingress::trace::Hop;
 use crate::pressure::content_growth;
 use ::clock::Instant;
 use config::ListenerDomain;
 use net::Stream;
 use policy::{ConnMeta, Event, PolicyError};
-use smtp_server::{Answer, Identity, Question, Session, Settings, Step, TlsInfo, Transaction};
+use smtp_server::{Answer, Identity, Question, Said, Session, Settings, Step, TlsInfo, Transaction};
 use smtp_wire::{Body, Mailbox, ReversePath};
 use std::io;
 use std::net::SocketAddr;
@@ -35,14 +36,30 @@ pub(crate) struct Ends {
 }
 
 /// Serves one client until either side is done.
-pub(crate) async fn run(engine: Engine, profile: Arc<Profile>, stream: Stream, ends: Ends, slot: SessionSlot) {
+pub(crate) async fn run(
+    engine: Engine,
+    (listener, profile): (Arc<Current>, Arc<Profile>),
+    stream: Stream,
+    ends: Ends,
+    slot: SessionSlot,
+) {
     let Ends { peer, local, .. } = ends;
-    let session = Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
     let conn = ConnMeta::new();
+    describe(&conn, &profile, ends);
+    let profile = match profile.by_policy(&engine, ends, &conn).await {
+        Ok(profile) => profile,
+        Err(refusal) => {
+            engine.metrics.total_connections_denied.with_label_values(&["esmtp_listener"]).inc();
+            return refuse(stream, &refusal.reply, slot).await;
+        }
+    };
+    describe(&conn, &profile, ends);
+    let session = Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
     let buffer = ReceiveBuffer::new(engine.receive_pool.clone());
     let received = engine.metrics.total_messages_received.with_label_values(&["esmtp_listener"]);
     let mut driver = Driver {
         engine,
+        listener,
         profile,
         stream,
         session,
@@ -53,10 +70,10 @@ pub(crate) async fn run(engine: Engine, profile: Arc<Profile>, stream: Stream, e
         shed: false,
         for_reports_only: false,
         ends: [peer, local].map(|end| end.ip().to_string()),
+        behind: ends.behind,
         received,
         _slot: slot,
     };
-    driver.describe(ends);
     if let Err(error) = driver.serve().await {
         tracing::debug!("session with {peer}: {error}");
     }
@@ -64,6 +81,7 @@ pub(crate) async fn run(engine: Engine, profile: Arc<Profile>, stream: Stream, e
 
 struct Driver {
     engine: Engine,
+    listener: Arc<Current>,
     profile: Arc<Profile>,
     stream: Stream,
     session: Session,
@@ -79,6 +97,8 @@ struct Driver {
     for_reports_only: bool,
     /// The addresses of the peer and of this end, as `Received` names them.
     ends: [String; 2],
+    /// The proxy and this server, if there is a proxy.
+    behind: Option<(SocketAddr, SocketAddr)>,
     /// Looked up once, as the look-up takes a lock.
     received: IntCounter,
     _slot: SessionSlot,
@@ -100,7 +120,10 @@ impl Driver {
                 Step::Flush => self.flush().await?,
                 Step::NeedInput => {
                     self.flush().await?;
-                    self.wait().await?;
+                    // What policy makes of a reply may end the session.
+                    if !self.session.is_closing() {
+                        self.wait().await?;
+                    }
                 }
                 Step::StartTls => self.start_tls().await?,
                 Step::Close => {
@@ -173,6 +196,10 @@ impl Driver {
         if self.session.output().is_empty() {
             return Ok(());
         }
+        let said = self.session.take_said();
+        if !said.is_empty() {
+            self.reword(said).await;
+        }
         // The flush matters under TLS, where a write may succeed into a buffer.
         let writing = async {
             self.stream.write_all(self.session.output()).await?;
@@ -183,6 +210,16 @@ impl Driver {
         Ok(())
     }
 
+    /// Has policy reword what is about to be written.
+    async fn reword(&mut self, said: Vec<Said>) {
+        let output = std::mem::take(self.session.output());
+        let (output, ends) = rewritten(&*self.engine.policy, &self.conn, &output, said).await;
+        *self.session.output() = output;
+        if ends {
+            self.session.hang_up();
+        }
+    }
+
     async fn start_tls(&mut self) -> io::Result<()> {
         self.flush().await?;
         let plain = std::mem::replace(&mut self.stream, Stream::Closed);
@@ -191,8 +228,14 @@ impl Driver {
         self.stream = stream;
         self.conn.set("tls_cipher", facts.cipher.clone());
         self.conn.set("tls_protocol_version", facts.protocol_version.clone());
-        let tls =
-            TlsInfo { cipher: facts.cipher, protocol_version: facts.protocol_version, peer_subject_name: Vec::new() };
+        if !facts.peer_subject.is_empty() {
+            self.conn.set("tls_peer_subject_name", facts.peer_subject.clone());
+        }
+        let tls = TlsInfo {
+            cipher: facts.cipher,
+            protocol_version: facts.protocol_version,
+            peer_subject_name: facts.peer_subject,
+        };
         self.session.tls_started(self.now(), tls);
         Ok(())
     }
@@ -216,10 +259,39 @@ impl Driver {
             Question::MailFrom { sender, .. } => {
                 policy.smtp_server_mail_from(sender, conn).await.map(|()| Answer::Continue)
             }
+            Question::XClient { peer, local } => return self.change_ends(peer, local).await,
             Question::RcptTo { sender, recipient, .. } => self.recipient(&sender, recipient).await,
             Question::Data(transaction) => return self.transaction(transaction).await,
         };
         answer.unwrap_or_else(|error| reject(self.engine.refuse(&self.profile, &error)))
+    }
+
+    /// A proxy says for whom it speaks: what the listener does for its peer is for that client.
+    async fn change_ends(&mut self, peer: SocketAddr, local: SocketAddr) -> Answer {
+        let behind = self.behind.unwrap_or((self.session.peer(), self.session.local()));
+        let ends = Ends { peer, local, behind: Some(behind) };
+        let profile = match self.listener.profile_for(&self.engine, peer, local) {
+            Ok(profile) => profile,
+            Err(error) => {
+                tracing::error!("{error}");
+                let reply = self.profile.settings.technical_difficulties();
+                return Answer::Reject { reply, disconnect: smtp_server::Disconnect::If421 };
+            }
+        };
+        describe(&self.conn, &profile, ends);
+        match profile.by_policy(&self.engine, ends, &self.conn).await {
+            Ok(profile) => self.profile = profile,
+            Err(refusal) => return reject(refusal),
+        }
+        describe(&self.conn, &self.profile, ends);
+        for name in ["authz_id", "authn_id"] {
+            if self.conn.get(name).is_some() {
+                self.conn.set(name, serde_json::Value::Null);
+            }
+        }
+        self.behind = ends.behind;
+        self.ends = [peer, local].map(|end| end.ip().to_string());
+        Answer::Anew(self.profile.settings.clone())
     }
 
     async fn authenticate(&self, authz: String, authc: String, password: String) -> Result<Answer, PolicyError> {
@@ -294,23 +366,23 @@ impl Driver {
         accepted.map_or_else(reject, Answer::Accepted)
     }
 
-    /// What policy and logs may know about the connection from its start.
-    fn describe(&self, Ends { peer, local, behind }: Ends) {
-        for (name, value) in &self.profile.params.meta {
-            self.conn.set(name.clone(), value.clone());
-        }
-        self.conn.set("reception_protocol", "ESMTP");
-        self.conn.set("received_from", peer.to_string());
-        self.conn.set("received_via", local.to_string());
-        self.conn.set("hostname", self.profile.hostname.clone());
-        if let Some((proxy, server)) = behind {
-            self.conn.set("orig_received_from", proxy.to_string());
-            self.conn.set("orig_received_via", server.to_string());
-        }
-    }
-
     fn now(&self) -> Instant {
         self.engine.clock.mono()
+    }
+}
+
+/// What policy and logs may know about a connection from its start.
+fn describe(conn: &ConnMeta, profile: &Profile, Ends { peer, local, behind }: Ends) {
+    for (name, value) in &profile.params.meta {
+        conn.set(name.clone(), value.clone());
+    }
+    conn.set("reception_protocol", "ESMTP");
+    conn.set("received_from", peer.to_string());
+    conn.set("received_via", local.to_string());
+    conn.set("hostname", profile.hostname.clone());
+    if let Some((proxy, server)) = behind {
+        conn.set("orig_received_from", proxy.to_string());
+        conn.set("orig_received_via", server.to_string());
     }
 }
 

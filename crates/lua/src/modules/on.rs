@@ -4,6 +4,7 @@ use crate::api::Proof::Test;
 use crate::api::{Function, function};
 use crate::context::Host;
 use crate::modules::invoke::FRAMES_MAX;
+use crate::task::MAIN;
 use mlua::{Function as Handler, Lua};
 
 /// The functions.
@@ -21,7 +22,8 @@ fn on(lua: &Lua, (event, handler): (String, Handler)) -> mlua::Result<()> {
     let Some(mut host) = lua.app_data_mut::<Host>() else {
         return Err(mlua::Error::runtime("kumo.on: this state belongs to no policy"));
     };
-    if let Some(current) = host.current_event {
+    // A command may do so as it runs (KumoMTA behaviour).
+    if let Some(current) = host.current_event.filter(|current| *current != MAIN) {
         let text = format!("kumo.on('{event}') inside the handler of {current}: register handlers at the top level");
         return Err(mlua::Error::runtime(text));
     }

@@ -9,7 +9,6 @@
 
 use super::Canonicalization;
 use aws_lc_rs::digest;
-use memchr::memmem::Finder;
 use std::ops::Range;
 use std::sync::OnceLock;
 
@@ -92,27 +91,36 @@ fn relaxed_len(body: &[u8]) -> usize {
 }
 
 /// The runs of white space that relaxed canonicalization changes, in order, with what becomes of them: any run but a single
-/// space, which becomes one, and any before a CRLF, which goes. Found by three vectorised searches; each octet is looked at
-/// once by each of them, however many runs there are.
+/// space, which becomes one, and any before a CRLF, which goes. Each octet is looked at once, with the one behind it, many
+/// at a time.
 struct Runs<'a> {
     content: &'a [u8],
     /// Everything before it is done.
     at: usize,
-    tab: Search<'a>,
-    pair: Search<'a>,
-    before_cr: Search<'a>,
+    /// Octets at which such a run may begin, of the block that starts at `block`: bit 0 is its first.
+    marks: u64,
+    block: usize,
+    /// Where the next block starts.
+    ahead: usize,
 }
 
 impl<'a> Runs<'a> {
     /// Those of `content`, which has no CRLF and no white space at its end.
     fn of(content: &'a [u8]) -> Runs<'a> {
-        Runs {
-            content,
-            at: 0,
-            tab: Search::of(b"\t", content),
-            pair: Search::of(b"  ", content),
-            before_cr: Search::of(b" \r", content),
+        Runs { content, at: 0, marks: 0, block: 0, ahead: 0 }
+    }
+
+    /// The next mark, wherever it is.
+    fn next_mark(&mut self) -> Option<usize> {
+        while self.marks == 0 {
+            let rest = self.content.get(self.ahead..).filter(|rest| !rest.is_empty())?;
+            self.marks = marks(rest);
+            self.block = self.ahead;
+            self.ahead += BLOCK_BYTES;
         }
+        let mark = self.block + self.marks.trailing_zeros() as usize;
+        self.marks &= self.marks - 1;
+        Some(mark)
     }
 }
 
@@ -121,11 +129,13 @@ impl Iterator for Runs<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let found = [&mut self.tab, &mut self.pair, &mut self.before_cr].map(|search| search.from(self.at));
-            let found = found.into_iter().flatten().min()?;
-            let before = self.content[self.at..found].iter().rev().take_while(|octet| is_wsp(**octet)).count();
-            let behind = self.content[found..].iter().take_while(|octet| is_wsp(**octet)).count();
-            let run = found - before..found + behind;
+            let start = self.next_mark()?;
+            // In the middle of the run before.
+            if start < self.at {
+                continue;
+            }
+            let length = self.content[start..].iter().take_while(|octet| is_wsp(**octet)).count();
+            let run = start..start + length;
             self.at = run.end;
             let goes = self.content[run.end..].starts_with(CRLF);
             // A single space before a CR that ends no line stays.
@@ -136,27 +146,26 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// The places of one needle, each found once.
-struct Search<'a> {
-    finder: Finder<'static>,
-    content: &'a [u8],
-    next: Option<usize>,
-}
-
-impl<'a> Search<'a> {
-    fn of(needle: &'static [u8], content: &'a [u8]) -> Search<'a> {
-        let finder = Finder::new(needle);
-        let next = finder.find(content);
-        Search { finder, content, next }
-    }
-
-    /// The first place that is not before `at`.
-    fn from(&mut self, at: usize) -> Option<usize> {
-        if self.next.is_some_and(|next| next < at) {
-            self.next = self.finder.find(&self.content[at..]).map(|found| at + found);
+/// The octets of the first block of `rest` at which a run of white space may begin that changes: a tab, or white space before
+/// white space or a CR. The last octet of `rest` is none.
+fn marks(rest: &[u8]) -> u64 {
+    let mut block = [0; BLOCK_BYTES + 1];
+    let octets: &[u8; BLOCK_BYTES + 1] = match rest.first_chunk() {
+        Some(whole) => whole,
+        None => {
+            block[..rest.len()].copy_from_slice(rest);
+            &block
         }
-        self.next
+    };
+    let mut marked = [0; BLOCK_BYTES];
+    for (mark, pair) in marked.iter_mut().zip(octets.windows(2)) {
+        let (octet, behind) = (pair[0], pair[1]);
+        *mark =
+            u8::from(octet == b'\t') | u8::from(octet == b' ') & (u8::from(is_wsp(behind)) | u8::from(behind == b'\r'));
     }
+    let (words, _) = marked.as_chunks();
+    let bits = |word: &[u8; 8]| u64::from_le_bytes(*word).wrapping_mul(GATHER) >> 56;
+    words.iter().rev().fold(0, |bits_behind, word| bits_behind << 8 | bits(word))
 }
 
 fn is_wsp(octet: u8) -> bool {
@@ -218,6 +227,12 @@ fn finished(digest: digest::Digest) -> BodyHash {
 }
 
 const CRLF: &[u8] = b"\r\n";
+
+/// Octets searched at once for white space: one mark each in a word.
+const BLOCK_BYTES: usize = 64;
+
+/// Multiplied by eight octets that are 0 or 1, has them as the bits of its highest octet, the first as the lowest.
+const GATHER: u64 = 0x0102_0408_1020_4080;
 
 /// Size of the buffer before the hash, in bytes.
 const BUFFER_BYTES: usize = 2048;

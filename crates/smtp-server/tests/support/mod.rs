@@ -199,6 +199,7 @@ impl Runner {
             "extensions" => Answer::Extensions(
                 rest.split(',').map(|e| String::from_utf8_lossy(&unescape(e.trim())).into_owned()).collect(),
             ),
+            "anew" => Answer::Anew(Arc::new(self.session.settings().clone())),
             "yes" => Answer::Authenticated(Identity { authz: "z".into(), authc: "c".into() }),
             "no" => Answer::NotAuthenticated,
             "accept" => Answer::Accepted((0..rest.parse().unwrap_or(1)).map(|_| self.receipt()).collect()),
@@ -221,6 +222,7 @@ fn show_question(question: &Question) -> Vec<u8> {
         Question::Ehlo { domain, extended: false, .. } => format!("helo {domain}"),
         Question::Ehlo { domain, extensions, .. } => format!("ehlo {domain} [{}]", extensions.join(", ")),
         Question::AuthPlain { authz, authc, password } => format!("auth {authz}/{authc}/{password}"),
+        Question::XClient { peer, local } => format!("xclient {peer} {local}"),
         Question::MailFrom { sender, params } => {
             let size = params.size.map_or(String::new(), |octets| format!(" size={octets}"));
             format!("mail <{sender}>{size}{}", if params.smtputf8 { " smtputf8" } else { "" })

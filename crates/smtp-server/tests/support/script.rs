@@ -141,6 +141,7 @@ impl Script {
             "data_rate" => s.data_rate_octets_per_second_min = number() as u64,
             "data_rate_grace" => s.data_rate_grace = seconds(),
             "tls_available" => s.tls_available = value == "true",
+            "allow_xclient" => s.allow_xclient = value == "true",
             "hello_required" => s.hello_required = value == "true",
             "refuse_early_talk" => s.refuse_early_talk = value == "true",
             "junk_commands_max" => s.junk_commands_max = number() as u32,

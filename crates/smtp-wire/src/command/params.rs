@@ -128,15 +128,15 @@ pub(super) fn decimal(text: &str) -> Option<u64> {
     if plain { text.parse().ok() } else { None }
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(BLANKS).filter(|word| !word.is_empty())
 }
 
-fn split(word: &str) -> (&str, Option<&str>) {
+pub(super) fn split(word: &str) -> (&str, Option<&str>) {
     word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)))
 }
 
-fn once<T>(
+pub(super) fn once<T>(
     slot: &mut Option<T>,
     name: &'static str,
     value: Option<&str>,

@@ -4,6 +4,7 @@
 //! then on the mail is here. It writes nothing to disk and is not killed: it is the world outside.
 
 use crate::torture::book::{AtDot, Book, Conversation};
+use crate::until::{SOON, until};
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -36,7 +37,13 @@ impl Receiver {
 
     /// Starts one on the given address.
     pub fn start_on(book: &Arc<Book>, address: SocketAddr) -> Receiver {
-        let listener = TcpListener::bind(address).unwrap_or_else(|e| panic!("receiver on {address}: {e}"));
+        // A process that another test is just starting has our sockets until it is another program: also the one that was
+        // closed when this port was found free.
+        let listener = until(SOON, &format!("receiver on {address}"), || match TcpListener::bind(address) {
+            Err(e) if e.kind() == io::ErrorKind::AddrInUse => None,
+            bound => Some(bound),
+        });
+        let listener = listener.unwrap_or_else(|e| panic!("receiver on {address}: {e}"));
         let address = listener.local_addr().expect("a listener has an address");
         let shared =
             Arc::new(Shared { book: Arc::clone(book), stopped: AtomicBool::new(false), open: Mutex::default() });

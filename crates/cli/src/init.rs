@@ -1,0 +1,137 @@
+//! `postrider init`: four questions, or flags, and a policy with its files is there.
+//!
+//! In: a command line, answers on stdin. Out: files in one folder, none of which was there before, and on stdout what to publish
+//! in DNS and what to do next. Nothing is written unless everything can be.
+
+mod plan;
+
+use crate::output::{WELL, on_stdout, parsed};
+use anyhow::{Context, bail};
+use clap::Parser;
+use plan::{Answers, Plan};
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufRead, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Writes a commented policy for this server, and the files it reads. What is not given is asked for.
+#[derive(Debug, Parser)]
+#[command(name = "postrider init", version)]
+struct Options {
+    /// Where the files go; none of them may be there.
+    #[arg(long, default_value = "/opt/kumomta/etc/policy")]
+    dir: PathBuf,
+    /// What the server calls itself, as its PTR record does.
+    #[arg(long)]
+    hostname: Option<String>,
+    /// Who may send mail to anywhere through it: addresses and blocks, with commas between.
+    #[arg(long)]
+    clients: Option<String>,
+    /// From which of its addresses it sends: with commas between; empty: the system chooses.
+    #[arg(long)]
+    sources: Option<String>,
+    /// Whose mail it signs: domains with commas between; a key is made for each.
+    #[arg(long)]
+    domains: Option<String>,
+    /// Ask nothing: what is not given is as proposed.
+    #[arg(long)]
+    yes: bool,
+    /// Where it listens for SMTP.
+    #[arg(long, default_value = "0.0.0.0:25")]
+    listen: String,
+    /// Where it listens for HTTP.
+    #[arg(long, default_value = "127.0.0.1:8000")]
+    http: String,
+    /// Where mail is kept.
+    #[arg(long, default_value = "/var/spool/kumomta")]
+    spool: String,
+    /// Where its logs go.
+    #[arg(long, default_value = "/var/log/kumomta")]
+    logs: String,
+    /// Who the server runs as: private keys are made his.
+    #[arg(long)]
+    user: Option<String>,
+}
+
+/// `postrider init` on stdout, asking on stderr.
+///
+/// # Errors
+/// None: they are told on stderr. The shape is that of the program's other tools.
+pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
+    Ok(on_stdout(|out| run_to(arguments, &mut io::stdin().lock(), out)))
+}
+
+/// `postrider init`, answers from `input`, its text to `out`; the exit code.
+///
+/// # Errors
+/// An answer that cannot be used; a file that is there, or cannot be written.
+pub fn run_to(arguments: Vec<OsString>, input: &mut dyn BufRead, out: &mut dyn Write) -> anyhow::Result<u8> {
+    let options: Options = match parsed(arguments)? {
+        Ok(options) => options,
+        Err(code) => return Ok(code),
+    };
+    let host = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+    let mut ask = |given: &Option<String>, question: &str, proposed: &str| match given {
+        Some(given) => Ok(given.clone()),
+        None if options.yes => Ok(proposed.to_owned()),
+        None => asked(input, question, proposed),
+    };
+    let answers = Answers {
+        hostname: ask(&options.hostname, "What does this server call itself (as its PTR record does)?", &host)?,
+        clients: ask(&options.clients, "Who may send mail through it (addresses, blocks)?", "127.0.0.1, ::1")?,
+        sources: ask(&options.sources, "From which of its addresses does it send (empty: the system chooses)?", "")?,
+        domains: ask(&options.domains, "Whose mail does it sign (domains; empty: nobody's)?", "")?,
+        dir: text_of(&options.dir)?,
+        listen: options.listen,
+        http: options.http,
+        spool: options.spool,
+        logs: options.logs,
+    };
+    let plan = Plan::new(&answers)?;
+    write_all(&options.dir, &plan, options.user.as_deref())?;
+    out.write_all(plan.advice(&answers, options.user.as_deref()).as_bytes())?;
+    Ok(WELL)
+}
+
+/// One answer; an empty line is the proposal.
+fn asked(input: &mut dyn BufRead, question: &str, proposed: &str) -> anyhow::Result<String> {
+    eprint!("{question} [{proposed}] ");
+    let mut line = String::new();
+    if input.read_line(&mut line).context("reading the answer")? == 0 {
+        bail!("no answer: give all flags, or --yes for what is proposed");
+    }
+    Ok(if line.trim().is_empty() { proposed.to_owned() } else { line.trim().to_owned() })
+}
+
+fn text_of(dir: &Path) -> anyhow::Result<String> {
+    let whole = std::path::absolute(dir).with_context(|| format!("--dir: {}", dir.display()))?;
+    Ok(whole.to_str().context("--dir: expected UTF-8")?.to_owned())
+}
+
+fn write_all(dir: &Path, plan: &Plan, user: Option<&str>) -> anyhow::Result<()> {
+    let owner = user.map(owner_of).transpose()?;
+    if let Some(there) = plan.files.iter().map(|file| dir.join(&file.name)).find(|path| path.exists()) {
+        bail!("{} is there: nothing was written", there.display());
+    }
+    for file in &plan.files {
+        let path = dir.join(&file.name);
+        let folder = path.parent().unwrap_or(dir);
+        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        let mode = if file.is_secret { 0o600 } else { 0o644 };
+        let written = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
+        written
+            .and_then(|mut open| open.write_all(file.text.as_bytes()))
+            .with_context(|| format!("{}", path.display()))?;
+        if let Some(uid) = owner.filter(|_| file.is_secret) {
+            nix::unistd::chown(&path, Some(uid), None).with_context(|| format!("{}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn owner_of(user: &str) -> anyhow::Result<nix::unistd::Uid> {
+    let found = nix::unistd::User::from_name(user).with_context(|| format!("--user {user}"))?;
+    Ok(found.with_context(|| format!("--user {user}: there is no such user"))?.uid)
+}

@@ -1,0 +1,99 @@
+//! Replies as policy words them (`smtp_server_rewrite_response`).
+//!
+//! In: a session's output and where the replies in it end. Out: the output to be written, and whether one of its replies is a
+//! 421 now that was none. What the session did stays done. A handler that fails, or gives no reply's text, changes nothing.
+
+use policy::{ConnMeta, Policy, Rewritten};
+use smtp_server::Said;
+
+/// Has policy look at every reply.
+pub(crate) async fn rewritten(policy: &dyn Policy, conn: &ConnMeta, output: &[u8], said: Vec<Said>) -> (Vec<u8>, bool) {
+    let (mut written, mut ends) = (Vec::with_capacity(output.len()), false);
+    let mut start = 0;
+    for Said { end, command } in said {
+        let reply = &output[start..end];
+        start = end;
+        let Some((status, text)) = parsed(reply) else {
+            written.extend_from_slice(reply);
+            continue;
+        };
+        let answer = policy.smtp_server_rewrite_response(status, text.clone(), command, conn.clone()).await;
+        let Rewritten { status: new_status, response } = answer.unwrap_or_else(|error| {
+            tracing::error!("{error}");
+            Rewritten::default()
+        });
+        let (code, text) = (new_status.unwrap_or(status), response.unwrap_or(text));
+        ends |= code == 421 && status != 421;
+        write(code, &text, &mut written);
+    }
+    written.extend_from_slice(&output[start..]);
+    (written, ends)
+}
+
+/// Status and text of a reply as it stands in the output.
+fn parsed(reply: &[u8]) -> Option<(u16, String)> {
+    let reply = str::from_utf8(reply).ok()?;
+    let status = reply.get(..3)?.parse().ok()?;
+    let lines: Vec<&str> = reply.lines().filter_map(|line| line.get(4..)).collect();
+    Some((status, lines.join("\n")))
+}
+
+/// A reply of one line or several; whatever would end a line early becomes a blank.
+fn write(code: u16, text: &str, output: &mut Vec<u8>) {
+    let last = text.split('\n').count() - 1;
+    for (number, line) in text.split('\n').enumerate() {
+        let mark = if number < last { '-' } else { ' ' };
+        output.extend_from_slice(format!("{code}{mark}").as_bytes());
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        output.extend(line.bytes().map(|octet| if octet.is_ascii_control() { b' ' } else { octet }));
+        output.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use policy::Answer;
+
+    struct Wording;
+
+    impl Policy for Wording {
+        fn interest(&self) -> policy::Interest {
+            policy::Interest::NONE
+        }
+
+        fn smtp_server_rewrite_response(
+            &self,
+            status: u16,
+            response: String,
+            command: Option<String>,
+            _: ConnMeta,
+        ) -> Answer<'_, Rewritten> {
+            let answer = match command.as_deref() {
+                None => Ok(Rewritten::default()),
+                Some("EHLO a") => Ok(Rewritten { status: None, response: Some(response.replace("ONE", "TWO\nTHREE")) }),
+                Some("NOOP") => Ok(Rewritten { status: Some(421), response: Some("a\r\nb\rc".to_owned()) }),
+                Some(other) => Err(policy::PolicyError::Script { event: "e", text: format!("{status} {other}") }),
+            };
+            Box::pin(std::future::ready(answer))
+        }
+    }
+
+    #[tokio::test]
+    async fn each_reply_is_put_to_policy_with_what_it_answers() {
+        let replies: [(&str, Option<&str>); 4] = [
+            ("220 mx\r\n", None),
+            ("250-mx\r\n250 ONE\r\n", Some("EHLO a")),
+            ("250 fine\r\n", Some("MAIL")),
+            ("250 x\r\n", Some("NOOP")),
+        ];
+        let (mut output, mut said) = (Vec::new(), Vec::new());
+        for (reply, command) in replies {
+            output.extend_from_slice(reply.as_bytes());
+            said.push(Said { end: output.len(), command: command.map(str::to_owned) });
+        }
+        let (written, ends) = rewritten(&Wording, &ConnMeta::new(), &output, said).await;
+        let expected = "220 mx\r\n250-mx\r\n250-TWO\r\n250 THREE\r\n250 fine\r\n421-a\r\n421 b c\r\n";
+        assert_eq!((String::from_utf8(written).expect("text").as_str(), ends), (expected, true));
+    }
+}

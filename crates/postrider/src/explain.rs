@@ -1,0 +1,187 @@
+//! What a policy's `init` asks for, in words, for `--validate`: every setting that is not the default with what it does, then
+//! what has no effect, contradicts, or lets strangers in.
+//!
+//! In: what is to be started. Out: lines for people. Decides nothing; what is an error was refused before.
+
+use config::{CidrSet, EsmtpListener, HostPort, HttpListener, KeySource, LocalLogs, LogHook, SpoolOptions, options_of};
+use policy::Startup;
+use serde::Serialize;
+use serde_json::Value;
+
+/// The settings, a headline for each call of `init` and a line for each option of it.
+pub fn settings(startup: &Startup) -> Vec<String> {
+    let mut lines = Vec::new();
+    for spool in &startup.spools {
+        lines.push(format!("kumo.define_spool `{}`", spool.name));
+        lines.extend(changed("define_spool", spool, &SpoolOptions::default()));
+    }
+    for listener in &startup.esmtp_listeners {
+        lines.push(format!("kumo.start_esmtp_listener {}", listener.listen));
+        lines.extend(changed("start_esmtp_listener", listener, &EsmtpListener::default()));
+    }
+    for listener in &startup.http_listeners {
+        lines.push(format!("kumo.start_http_listener {}", listener.listen));
+        lines.extend(changed("start_http_listener", listener, &HttpListener::default()));
+    }
+    for logs in &startup.local_logs {
+        lines.push(format!("kumo.configure_local_logs {}", logs.log_dir.display()));
+        lines.extend(changed("configure_local_logs", logs, &LocalLogs::default()));
+    }
+    for hook in &startup.log_hooks {
+        lines.push(format!("kumo.configure_log_hook `{}`", hook.name));
+        lines.extend(changed("configure_log_hook", hook, &LogHook::default()));
+    }
+    lines
+}
+
+/// The options that are not as by default. What may be secret is not shown.
+fn changed<T: Serialize>(constructor: &str, given: &T, default: &T) -> Vec<String> {
+    let table = |options: &T| serde_json::to_value(options).unwrap_or(Value::Null);
+    let (given, default) = (table(given), table(default));
+    let options = options_of(constructor).iter().filter(|option| given[option.name] != default[option.name]);
+    let line = |option: &config::OptionInfo| {
+        let value = match option.kind.contains("KeySource") {
+            true => "(given)".to_owned(),
+            false => given[option.name].to_string(),
+        };
+        format!("  {} = {value}: {}", option.name, option.doc.trim())
+    };
+    options.map(line).collect()
+}
+
+/// What the operator may not have meant.
+pub fn remarks(startup: &Startup) -> Vec<String> {
+    let mut said = Vec::new();
+    if startup.esmtp_listeners.is_empty() && startup.http_listeners.is_empty() {
+        said.push(
+            "nothing takes mail: neither kumo.start_esmtp_listener nor kumo.start_http_listener is called".to_owned(),
+        );
+    }
+    if startup.local_logs.is_empty() {
+        said.push("nothing is logged: kumo.configure_local_logs is not called".to_owned());
+    }
+    let addresses = startup.esmtp_listeners.iter().map(|listener| &listener.listen);
+    said.extend(twice(addresses.chain(startup.http_listeners.iter().map(|listener| &listener.listen))));
+    startup.esmtp_listeners.iter().for_each(|listener| about_esmtp(listener, &mut said));
+    startup.http_listeners.iter().for_each(|listener| about_http(listener, &mut said));
+    for spool in startup.spools.iter().filter(|spool| spool.rocks_params.is_some()) {
+        said.push(format!(
+            "define_spool `{}`: rocks_params has no effect: mail is kept in Postrider's own log",
+            spool.name
+        ));
+    }
+    said
+}
+
+/// Addresses that two listeners are to have.
+fn twice<'a>(addresses: impl Iterator<Item = &'a HostPort>) -> Vec<String> {
+    let mut seen: Vec<&HostPort> = Vec::new();
+    let mut said = Vec::new();
+    for address in addresses.filter(|address| address.port != 0) {
+        if seen.contains(&address) {
+            said.push(format!("two listeners at {address}: the second cannot be opened"));
+        }
+        seen.push(address);
+    }
+    said
+}
+
+fn about_esmtp(listener: &EsmtpListener, said: &mut Vec<String>) {
+    let EsmtpListener { listen, params, .. } = listener;
+    let mut say = |what: &str| said.push(format!("start_esmtp_listener {listen}: {what}"));
+    if has_everybody(&params.relay_hosts) {
+        say("relay_hosts has everybody: whoever reaches this port sends mail to anywhere (an open relay)");
+    }
+    if params.allow_xclient && !is_local(listen) {
+        say(
+            "allow_xclient for everybody: whoever reaches this port can be whom he likes, and so relay; set it in `peer` blocks",
+        );
+    }
+    if params.deferred_spool {
+        say("deferred_spool: mail that was accepted is lost in a crash");
+    }
+    if params.data_buffer_size != config::ListenerParams::default().data_buffer_size {
+        say("data_buffer_size has no effect: receive buffers are shared");
+    }
+    if params.max_messages_per_connection < params.max_recipients_per_message {
+        say("max_recipients_per_message is never reached: max_messages_per_connection counts recipients and is lower");
+    }
+    about_certificate((&params.tls_certificate, &params.tls_private_key), &mut say);
+    if params.tls_certificate.is_none() && !is_local(listen) {
+        say("no tls_certificate: clients are shown a made-up one, which those who verify refuse");
+    }
+}
+
+fn about_http(listener: &HttpListener, said: &mut Vec<String>) {
+    let mut say = |what: &str| said.push(format!("start_http_listener {}: {what}", listener.listen));
+    if has_everybody(&listener.trusted_hosts) {
+        say("trusted_hosts has everybody: whoever reaches this port may inject mail and administer");
+    }
+    about_certificate((&listener.tls_certificate, &listener.tls_private_key), &mut say);
+    if listener.tls_certificate.is_some() && !listener.use_tls {
+        say("tls_certificate has no effect: use_tls is not set");
+    }
+    if !listener.use_tls && !is_local(&listener.listen) {
+        say("no TLS: passwords and mail cross the network in clear");
+    }
+}
+
+fn about_certificate((certificate, key): (&Option<KeySource>, &Option<KeySource>), say: &mut impl FnMut(&str)) {
+    if certificate.is_some() != key.is_some() {
+        say("tls_certificate and tls_private_key: the one without the other cannot be used");
+    }
+}
+
+fn has_everybody(hosts: &CidrSet) -> bool {
+    hosts.blocks().iter().any(|block| block.prefix_len() == 0)
+}
+
+fn is_local(listen: &HostPort) -> bool {
+    listen.host == "localhost" || listen.host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn startup(esmtp: Value, http: Value) -> Startup {
+        Startup {
+            esmtp_listeners: vec![config::parse("start_esmtp_listener", esmtp).expect("sound")],
+            http_listeners: vec![config::parse("start_http_listener", http).expect("sound")],
+            ..Startup::default()
+        }
+    }
+
+    #[test]
+    fn what_is_set_is_shown_with_what_it_does_and_secrets_are_not() {
+        let esmtp = json!({"listen": "127.0.0.1:25", "banner": "hello", "tls_private_key": {"key_data": "s3cret"}});
+        let lines = settings(&startup(esmtp, json!({}))).join("\n");
+        assert!(lines.starts_with("kumo.start_esmtp_listener 127.0.0.1:25\n"), "{lines}");
+        assert!(lines.contains("\n  banner = \"hello\": Text behind the host name in the greeting."), "{lines}");
+        assert!(lines.contains("\n  tls_private_key = (given): ") && !lines.contains("s3cret"), "{lines}");
+        assert!(!lines.contains("max_message_size"), "{lines}");
+    }
+
+    #[test]
+    fn what_is_probably_not_meant_is_said() {
+        let quiet = remarks(&startup(json!({}), json!({})));
+        assert_eq!(quiet, ["nothing is logged: kumo.configure_local_logs is not called"]);
+        for (esmtp, http, expected) in [
+            (json!({"relay_hosts": ["0.0.0.0/0"]}), json!({}), "open relay"),
+            (json!({"listen": "0.0.0.0:25", "allow_xclient": true}), json!({}), "allow_xclient for everybody"),
+            (json!({"listen": "0.0.0.0:25"}), json!({}), "no tls_certificate"),
+            (json!({"tls_certificate": "a.pem"}), json!({}), "the one without the other"),
+            (json!({"deferred_spool": true}), json!({}), "lost in a crash"),
+            (json!({"data_buffer_size": 1}), json!({}), "data_buffer_size has no effect"),
+            (json!({"max_messages_per_connection": 5}), json!({}), "is never reached"),
+            (json!({"listen": "127.0.0.1:8000"}), json!({}), "two listeners at 127.0.0.1:8000"),
+            (json!({}), json!({"trusted_hosts": ["::/0"]}), "may inject mail and administer"),
+            (json!({}), json!({"listen": "0.0.0.0:8000"}), "no TLS"),
+            (json!({}), json!({"tls_certificate": "a.pem", "tls_private_key": "b.pem"}), "use_tls is not set"),
+        ] {
+            let said = remarks(&startup(esmtp, http));
+            assert_eq!(said.iter().filter(|line| line.contains(expected)).count(), 1, "{expected}: {said:?}");
+        }
+    }
+}
