@@ -163,9 +163,15 @@ fn marks(rest: &[u8]) -> u64 {
         *mark =
             u8::from(octet == b'\t') | u8::from(octet == b' ') & (u8::from(is_wsp(behind)) | u8::from(behind == b'\r'));
     }
-    let (words, _) = marked.as_chunks();
-    let bits = |word: &[u8; 8]| u64::from_le_bytes(*word).wrapping_mul(GATHER) >> 56;
-    words.iter().rev().fold(0, |bits_behind, word| bits_behind << 8 | bits(word))
+    let mut words = [0; BLOCK_BYTES / 8];
+    for (word, octets) in words.iter_mut().zip(marked.as_chunks().0) {
+        *word = u64::from_le_bytes(*octets);
+    }
+    // Of most blocks there is nothing to be said.
+    if words.iter().fold(0, |any, word| any | word) == 0 {
+        return 0;
+    }
+    words.iter().rev().fold(0, |behind, word| behind << 8 | word.wrapping_mul(GATHER) >> 56)
 }
 
 fn is_wsp(octet: u8) -> bool {
