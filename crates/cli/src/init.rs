@@ -8,6 +8,7 @@ mod plan;
 use crate::output::{WELL, on_stdout, parsed};
 use anyhow::{Context, bail};
 use clap::Parser;
+use nix::unistd::User;
 use plan::{Answers, Plan};
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -50,7 +51,7 @@ struct Options {
     /// Where its logs go.
     #[arg(long, default_value = "/var/log/kumomta")]
     logs: String,
-    /// Who the server runs as: private keys are made his.
+    /// Who the server runs as: the files are made his. Needed when root has keys made.
     #[arg(long)]
     user: Option<String>,
 }
@@ -90,8 +91,9 @@ pub fn run_to(arguments: Vec<OsString>, input: &mut dyn BufRead, out: &mut dyn W
         logs: options.logs,
     };
     let plan = Plan::new(&answers)?;
-    write_all(&options.dir, &plan, options.user.as_deref())?;
-    out.write_all(plan.advice(&answers, options.user.as_deref()).as_bytes())?;
+    let user = user_of(options.user, &plan)?;
+    write_all(&options.dir, &plan, &user)?;
+    out.write_all(plan.advice(&answers, &user.name).as_bytes())?;
     Ok(WELL)
 }
 
@@ -110,28 +112,49 @@ fn text_of(dir: &Path) -> anyhow::Result<String> {
     Ok(whole.to_str().context("--dir: expected UTF-8")?.to_owned())
 }
 
-fn write_all(dir: &Path, plan: &Plan, user: Option<&str>) -> anyhow::Result<()> {
-    let owner = user.map(owner_of).transpose()?;
+/// Who the server will run as: as given, or who asks. Root's keys nobody else could read.
+fn user_of(given: Option<String>, plan: &Plan) -> anyhow::Result<User> {
+    let own = nix::unistd::geteuid();
+    match given {
+        Some(name) => {
+            let found = User::from_name(&name).with_context(|| format!("--user {name}"))?;
+            found.with_context(|| format!("--user {name}: there is no such user"))
+        }
+        None if own.is_root() && plan.files.iter().any(|file| file.is_secret) => {
+            bail!("--user is missing: the keys are to be read by whom the server runs as, and you are root")
+        }
+        None => User::from_uid(own)?.with_context(|| format!("user {own} has no name: give --user")),
+    }
+}
+
+/// Writes every file, or leaves none behind.
+fn write_all(dir: &Path, plan: &Plan, owner: &User) -> anyhow::Result<()> {
     if let Some(there) = plan.files.iter().map(|file| dir.join(&file.name)).find(|path| path.exists()) {
         bail!("{} is there: nothing was written", there.display());
     }
-    for file in &plan.files {
-        let path = dir.join(&file.name);
-        let folder = path.parent().unwrap_or(dir);
-        fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        let mode = if file.is_secret { 0o600 } else { 0o644 };
-        let written = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
-        written
-            .and_then(|mut open| open.write_all(file.text.as_bytes()))
-            .with_context(|| format!("{}", path.display()))?;
-        if let Some(uid) = owner.filter(|_| file.is_secret) {
-            nix::unistd::chown(&path, Some(uid), None).with_context(|| format!("{}", path.display()))?;
+    let mut begun = Vec::new();
+    let written = plan.files.iter().try_for_each(|file| write_one(dir, file, owner, &mut begun));
+    if written.is_err() {
+        // What cannot be removed either is named by the next run.
+        begun.iter().for_each(|path| _ = fs::remove_file(path));
+    }
+    written
+}
+
+fn write_one(dir: &Path, file: &plan::File, owner: &User, begun: &mut Vec<PathBuf>) -> anyhow::Result<()> {
+    let path = dir.join(&file.name);
+    let folder = path.parent().unwrap_or(dir);
+    fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    let mode = if file.is_secret { 0o600 } else { 0o644 };
+    let at = || format!("writing {}", path.display());
+    let mut open = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path).with_context(at)?;
+    begun.push(path.clone());
+    open.write_all(file.text.as_bytes()).and_then(|()| open.sync_all()).with_context(at)?;
+    if nix::unistd::geteuid() != owner.uid {
+        for place in [folder, &path] {
+            nix::unistd::chown(place, Some(owner.uid), Some(owner.gid))
+                .with_context(|| format!("giving {} away", place.display()))?;
         }
     }
     Ok(())
-}
-
-fn owner_of(user: &str) -> anyhow::Result<nix::unistd::Uid> {
-    let found = nix::unistd::User::from_name(user).with_context(|| format!("--user {user}"))?;
-    Ok(found.with_context(|| format!("--user {user}: there is no such user"))?.uid)
 }

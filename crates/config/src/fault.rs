@@ -5,6 +5,7 @@
 //! `Display`. Nothing here can fail. It does not know which constructor or path it happened under; [`crate::parse()`]
 //! adds those.
 
+use crate::parse::shown;
 use core::fmt;
 use serde::de::{self, Expected, Unexpected};
 
@@ -58,7 +59,7 @@ impl Fault {
                 if text.contains(&bare) {
                     Fault::Refused(text)
                 } else {
-                    Fault::Refused(format!("invalid value {value}: {text}"))
+                    Fault::Refused(format!("invalid value {}: {text}", shown(value)))
                 }
             }
             other => other,

@@ -42,7 +42,8 @@ fn prefix(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!("{path}: ") }
 }
 
-fn shown(value: &Value) -> String {
+/// A value as people may see it.
+pub(crate) fn shown(value: &Value) -> String {
     let mut text = masked(value, 0).to_string();
     if text.len() > JSON_SHOWN_BYTES_MAX {
         let end = (0..=JSON_SHOWN_BYTES_MAX).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
@@ -104,12 +105,14 @@ mod tests {
 
     #[test]
     fn a_refused_password_is_not_in_the_error() {
-        let error = parse::<crate::EgressPath>(
-            "kumo.make_egress_path",
-            json!({"smtp_auth_plain_password": {"key_data": "hunter2"}, "max_ready": 0}),
-        )
-        .unwrap_err();
-        assert_eq!(error.path, "max_ready");
-        assert!(!error.to_string().contains("hunter2"));
+        for (path, table) in [
+            ("max_ready", json!({"smtp_auth_plain_password": {"key_data": "hunter2"}, "max_ready": 0})),
+            // Where no key is expected either.
+            ("refresh_strategy", json!({"refresh_strategy": [{"key_data": "hunter2"}]})),
+        ] {
+            let error = parse::<crate::EgressPath>("kumo.make_egress_path", table).unwrap_err();
+            assert_eq!(error.path, path);
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
     }
 }

@@ -6,6 +6,7 @@
 //! Fails with a [`Fault`]; nesting is bounded. It does no naming of places: the caller wraps it for that.
 
 use crate::fault::Fault;
+use crate::parse::shown;
 use core::slice;
 use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -123,7 +124,9 @@ impl<'de> Deserializer<'de> for Node<'_> {
             Value::Object(map) if map.len() == 1 => {
                 visitor.visit_enum(de::value::MapAccessDeserializer::new(self.members(map)))
             }
-            other => Err(Fault::Refused(format!("invalid value {other}: expected one of {}", names.join(", ")))),
+            other => {
+                Err(Fault::Refused(format!("invalid value {}: expected one of {}", shown(other), names.join(", "))))
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! script's error and traceback. Deliberately ignorant of what events mean.
 
 use crate::commons::Commons;
+use crate::compiled::Compiled;
 use crate::disposition::DISPOSITION;
 use crate::error::LoadError;
 use crate::globals::notice_new;
@@ -29,6 +30,8 @@ pub(crate) struct Source {
     pub daemon: Daemon,
     pub path: PathBuf,
     pub text: Vec<u8>,
+    /// What became of that.
+    pub code: Compiled,
     pub run_time_max: Duration,
     /// How often the file was read before.
     pub epoch: u64,
@@ -163,8 +166,7 @@ impl Context {
         if purpose == Purpose::Validate {
             globals.set("_VALIDATING_CONFIG", true)?;
         }
-        let chunk = lua.load(&source.text[..]).set_name(format!("@{}", source.path.display()));
-        chunk.set_mode(mlua::chunk::ChunkMode::Text).exec()?;
+        source.code.function(&lua, &format!("@{}", source.path.display()), &source.text)?.call::<()>(())?;
         notice_new(&lua, &globals)?;
         let mut handlers = Vec::with_capacity(Event::ALL.len());
         for event in Event::ALL {

@@ -3,11 +3,16 @@
 //! They are the last place where `require` looks: a file that `package.path` leads to comes first, so that an operator's own
 //! copy, or KumoMTA's, is the one that is used.
 
-use mlua::chunk::ChunkMode;
+use crate::compiled::Compiled;
 use mlua::{Lua, Table, Value};
+use std::sync::Arc;
+
+/// What became of their texts, in the order of [`HELPERS`].
+#[derive(Debug, Default)]
+pub(crate) struct Helpers([Compiled; HELPERS.len()]);
 
 /// Name and text of each.
-const HELPERS: &[(&str, &str)] = &[
+const HELPERS: [(&str, &str); 14] = [
     ("policy-extras.dkim_sign", include_str!("../../../share/policy-extras/dkim_sign.lua")),
     ("policy-extras.docker_utils", include_str!("../../../share/policy-extras/docker_utils.lua")),
     ("policy-extras.listener_domains", include_str!("../../../share/policy-extras/listener_domains.lua")),
@@ -25,16 +30,15 @@ const HELPERS: &[(&str, &str)] = &[
 ];
 
 /// Has `require` look here when it found nothing elsewhere.
-pub(crate) fn add_searcher(lua: &Lua, package: &Table) -> mlua::Result<()> {
+pub(crate) fn add_searcher(lua: &Lua, package: &Table, helpers: Arc<Helpers>) -> mlua::Result<()> {
     let searchers: Table = package.get("searchers")?;
-    searchers.push(lua.create_function(search)?)
+    searchers.push(lua.create_function(move |lua, name: String| search(lua, &helpers, &name))?)
 }
 
-fn search(lua: &Lua, name: String) -> mlua::Result<Value> {
-    match HELPERS.iter().find(|(helper, _)| *helper == name) {
-        Some((helper, text)) => {
-            let chunk = lua.load(*text).set_name(format!("={helper}")).set_mode(ChunkMode::Text);
-            chunk.into_function().map(Value::Function)
+fn search(lua: &Lua, helpers: &Helpers, name: &str) -> mlua::Result<Value> {
+    match HELPERS.iter().zip(&helpers.0).find(|((helper, _), _)| *helper == name) {
+        Some(((helper, text), compiled)) => {
+            compiled.function(lua, &format!("={helper}"), text.as_bytes()).map(Value::Function)
         }
         None => Ok(Value::String(lua.create_string(format!("no helper '{name}' in the program"))?)),
     }

@@ -16,6 +16,7 @@
 
 pub mod api;
 mod commons;
+mod compiled;
 mod context;
 mod convert;
 mod courier;

@@ -7,9 +7,11 @@
 //! a policy that refuses most of its recipients must not load itself anew for each.
 
 use crate::commons::Commons;
+use crate::compiled::Compiled;
 use crate::context::{Context, Daemon, Purpose, Source, Surroundings};
 use crate::courier::COURIER_STATES_MAX;
 use crate::error::{LoadError, to_policy_error};
+use crate::extras::Helpers;
 use crate::guard::RUN_TIME_MAX;
 use crate::names::Names;
 use crate::pool::Pool;
@@ -46,6 +48,7 @@ pub(crate) struct Shared {
     pub names: Arc<Names>,
     pub commons: Arc<Commons>,
     pub waits: Arc<Waits>,
+    pub helpers: Arc<Helpers>,
 }
 
 impl LuaPolicy {
@@ -115,7 +118,8 @@ impl LuaPolicy {
         let text = std::fs::read(path).map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
         let program = Arc::new(Surroundings::default());
         let path = path.to_owned();
-        let source = Source { daemon, path, text, run_time_max, epoch: 0, memory, program: program.clone() };
+        let code = Compiled::default();
+        let source = Source { daemon, path, text, code, run_time_max, epoch: 0, memory, program: program.clone() };
         let shared = Shared::default();
         let context = Context::load(&source, &shared, purpose)?;
         let startup = context.run_init(&source, purpose)?;
@@ -291,7 +295,8 @@ impl LuaPolicy {
         let before = self.source();
         let text = std::fs::read(&before.path).map_err(|cause| LoadError::Read { path: before.path.clone(), cause })?;
         let (path, program) = (before.path.clone(), before.program.clone());
-        let source = Source { path, text, epoch: before.epoch + 1, program, ..*before };
+        let (epoch, code) = (before.epoch + 1, Compiled::default());
+        let source = Source { path, text, code, epoch, program, ..*before };
         let trial = Context::load(&source, &self.shared, Purpose::Validate)?;
         let startup = trial.run_init(&source, Purpose::Validate)?;
         let interest = Context::load(&source, &self.shared, Purpose::Serve)?.interest();

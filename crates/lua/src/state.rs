@@ -25,7 +25,7 @@ pub(crate) fn new(source: &Source, shared: &Shared) -> mlua::Result<Lua> {
     let beside =
         source.path.parent().map(|dir| format!("{0}/?.lua;{0}/?/init.lua;", dir.display())).unwrap_or_default();
     package.set("path", format!("{KUMOMTA_PATHS}{beside}{search}"))?;
-    extras::add_searcher(&lua, &package)?;
+    extras::add_searcher(&lua, &package, shared.helpers.clone())?;
     let loaded: Table = package.get("loaded")?;
     loaded.set("kumo", modules::kumo::create(&lua)?)?;
     let preload: Table = package.get("preload")?;

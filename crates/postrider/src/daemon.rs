@@ -51,6 +51,8 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         bail!("started as root without --user: name the user to become once listeners are bound");
     }
     if options.validate {
+        // What that user cannot read is not there for the server either.
+        options.user.as_deref().map(privileges::become_user).transpose()?;
         return validate(&options.policy);
     }
     if options.script {
@@ -72,9 +74,10 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
 fn command(file: &Path, arguments: Vec<String>) -> anyhow::Result<ExitCode> {
     let policy = LuaPolicy::load_script(file, memory::found()?.limits)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(policy.run_main(arguments))?;
+    let ended = runtime.block_on(policy.run_main(arguments));
     // What it began and did not wait for ends with it.
     runtime.shutdown_background();
+    ended?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,7 +3,10 @@
 //!
 //! In: what is to be started. Out: lines for people. Decides nothing; what is an error was refused before.
 
-use config::{CidrSet, EsmtpListener, HostPort, HttpListener, KeySource, LocalLogs, LogHook, SpoolOptions, options_of};
+use config::{
+    CONSTRUCTORS, CidrMap, CidrSet, EsmtpListener, HostPort, HttpListener, KeySource, ListenerOverlay, LocalLogs,
+    LogHook, OptionInfo, SpoolOptions, options_of, show_cidr,
+};
 use policy::Startup;
 use serde::Serialize;
 use serde_json::Value;
@@ -34,19 +37,33 @@ pub fn settings(startup: &Startup) -> Vec<String> {
     lines
 }
 
-/// The options that are not as by default. What may be secret is not shown.
+/// The options that are not as by default. What may be secret is not shown, however deep it lies.
 fn changed<T: Serialize>(constructor: &str, given: &T, default: &T) -> Vec<String> {
     let table = |options: &T| serde_json::to_value(options).unwrap_or(Value::Null);
     let (given, default) = (table(given), table(default));
     let options = options_of(constructor).iter().filter(|option| given[option.name] != default[option.name]);
-    let line = |option: &config::OptionInfo| {
-        let value = match option.kind.contains("KeySource") {
-            true => "(given)".to_owned(),
-            false => given[option.name].to_string(),
-        };
+    let line = |option: &OptionInfo| {
+        let value = shown(option.name, &given[option.name]);
         format!("  {} = {value}: {}", option.name, option.doc.trim())
     };
     options.map(line).collect()
+}
+
+/// The value of an option, without what keys and passwords are in.
+fn shown(name: &str, value: &Value) -> Value {
+    match value {
+        Value::Null => Value::Null,
+        _ if is_secret(name) => Value::from("(given)"),
+        Value::Object(table) => table.iter().map(|(name, value)| (name.clone(), shown(name, value))).collect(),
+        Value::Array(list) => list.iter().map(|value| shown("", value)).collect(),
+        plain => plain.clone(),
+    }
+}
+
+/// True when some option of that name is a source of a key.
+fn is_secret(name: &str) -> bool {
+    let holds = |option: &OptionInfo| option.name == name && option.kind.contains("Source");
+    CONSTRUCTORS.iter().any(|constructor| options_of(constructor).iter().any(holds))
 }
 
 /// What the operator may not have meant.
@@ -87,7 +104,10 @@ fn twice<'a>(addresses: impl Iterator<Item = &'a HostPort>) -> Vec<String> {
 }
 
 fn about_esmtp(listener: &EsmtpListener, said: &mut Vec<String>) {
-    let EsmtpListener { listen, params, .. } = listener;
+    let EsmtpListener { listen, params, peer, via, .. } = listener;
+    for (which, blocks) in [("peer", peer), ("via", via)] {
+        about_blocks(&format!("start_esmtp_listener {listen}: {which}"), blocks, said);
+    }
     let mut say = |what: &str| said.push(format!("start_esmtp_listener {listen}: {what}"));
     if has_everybody(&params.relay_hosts) {
         say("relay_hosts has everybody: whoever reaches this port sends mail to anywhere (an open relay)");
@@ -109,6 +129,23 @@ fn about_esmtp(listener: &EsmtpListener, said: &mut Vec<String>) {
     about_certificate((&params.tls_certificate, &params.tls_private_key), &mut say);
     if params.tls_certificate.is_none() && !is_local(listen) {
         say("no tls_certificate: clients are shown a made-up one, which those who verify refuse");
+    }
+}
+
+/// What blocks allow, and blocks in them.
+fn about_blocks(place: &str, blocks: &CidrMap<ListenerOverlay>, said: &mut Vec<String>) {
+    for (block, overlay) in blocks.iter() {
+        let place = format!("{place} {}", show_cidr(block));
+        if overlay.relay_hosts.as_ref().is_some_and(has_everybody) {
+            said.push(format!("{place}: relay_hosts has everybody: whoever the block is for sends mail to anywhere"));
+        }
+        if overlay.allow_xclient == Some(true) && block.prefix_len() == 0 {
+            said.push(format!(
+                "{place}: allow_xclient for everybody: whoever reaches this port can be whom he likes, and so relay"
+            ));
+        }
+        about_blocks(&format!("{place}: peer"), &overlay.peer, said);
+        about_blocks(&format!("{place}: via"), &overlay.via, said);
     }
 }
 
@@ -161,6 +198,10 @@ mod tests {
         assert!(lines.contains("\n  banner = \"hello\": Text behind the host name in the greeting."), "{lines}");
         assert!(lines.contains("\n  tls_private_key = (given): ") && !lines.contains("s3cret"), "{lines}");
         assert!(!lines.contains("max_message_size"), "{lines}");
+        let token = json!({"vault_mount": "m", "vault_path": "p", "vault_token": "s3cret"});
+        let deep = json!({"via": {"10.0.0.1": {"tls_required_client_ca": token.clone()}}, "tls_certificate": token});
+        let lines = settings(&startup(json!({"peer": {"10.0.0.0/8": deep}}), json!({}))).join("\n");
+        assert!(lines.contains("tls_required_client_ca\":\"(given)\"") && !lines.contains("s3cret"), "{lines}");
     }
 
     #[test]
@@ -171,6 +212,12 @@ mod tests {
             (json!({"relay_hosts": ["0.0.0.0/0"]}), json!({}), "open relay"),
             (json!({"listen": "0.0.0.0:25", "allow_xclient": true}), json!({}), "allow_xclient for everybody"),
             (json!({"listen": "0.0.0.0:25"}), json!({}), "no tls_certificate"),
+            (
+                json!({"peer": {"10.0.0.1": {"via": {"0.0.0.0/0": {"relay_hosts": ["0.0.0.0/0"]}}}}}),
+                json!({}),
+                "peer 10.0.0.1: via 0.0.0.0/0: relay_hosts",
+            ),
+            (json!({"peer": {"::/0": {"allow_xclient": true}}}), json!({}), "peer ::/0: allow_xclient"),
             (json!({"tls_certificate": "a.pem"}), json!({}), "the one without the other"),
             (json!({"deferred_spool": true}), json!({}), "lost in a crash"),
             (json!({"data_buffer_size": 1}), json!({}), "data_buffer_size has no effect"),

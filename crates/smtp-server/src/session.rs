@@ -56,6 +56,8 @@ pub struct Session {
     pub(crate) output: Vec<u8>,
     /// The replies in it, if they are kept apart.
     pub(crate) said: Vec<Said>,
+    /// Whether they are: as the session began, so that no two replies are ever taken for one.
+    pub(crate) keeps_apart: bool,
     pub(crate) lines: LineReader,
     /// The command being worked on, for rejections.
     pub(crate) line: Vec<u8>,
@@ -125,6 +127,7 @@ impl Session {
         let mut session = Session {
             peer,
             local,
+            keeps_apart: settings.replies_apart,
             settings,
             admission: Admission::default(),
             phase: Phase::Greeting,
@@ -314,7 +317,7 @@ impl Session {
 
     /// A reply is complete.
     pub(crate) fn said(&mut self) {
-        if self.settings.replies_apart {
+        if self.keeps_apart {
             let command = (!self.line.is_empty()).then(|| offending_line(&self.line));
             self.said.push(Said { end: self.output.len(), command });
         }

@@ -1,10 +1,10 @@
 //! XCLIENT: a proxy says for whom it speaks (Postfix's extension, KumoMTA's attributes).
 //!
 //! Only where the listener allows it, and outside of a transaction. The driver finds what the client so named is served by; then the session
-//! begins anew with a banner, as if that client had connected. TLS stays, being between the proxy and us; who the proxy proved to be does not.
+//! begins anew with a banner, as if that client had connected. TLS stays, being between the proxy and us; who the proxy proved to be does not. Commands that move
+//! no mail go on being counted, so that nobody begins anew for ever.
 
 use crate::question::Question;
-use crate::reject::Concerned;
 use crate::session::{Awaiting, Session};
 use crate::settings::Settings;
 use crate::texts;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 impl Session {
     pub(crate) fn xclient(&mut self, said: &XClient) {
         if !self.settings.allow_xclient {
-            return self.refuse(texts::reply(texts::XCLIENT_FORBIDDEN), Concerned::nobody());
+            return self.refuse_junk(texts::reply(texts::XCLIENT_FORBIDDEN));
         }
         if self.transaction.is_some() {
             return self.refuse_junk(texts::reply(texts::XCLIENT_IN_TRANSACTION));
@@ -33,7 +33,14 @@ impl Session {
         self.settings = settings;
         self.hello = None;
         self.identity = None;
+        if let Some(tls) = &mut self.tls {
+            tls.peer_subject_name.clear();
+        }
+        self.auth_failures = 0;
+        self.recipients_accepted = 0;
         self.line.clear();
-        self.begin();
+        if !self.stopping {
+            self.begin();
+        }
     }
 }

@@ -8,7 +8,7 @@ local EVENTS = os.getenv 'LISTENERS_EVENTS' or ''
 
 kumo.on('init', function()
   base.serve(DIR, {
-    logs = { meta = { 'received_*', 'orig_received_*', 'tls_*', 'seen', 'queue' }, headers = { 'Subject', 'X-Seen' } },
+    logs = { meta = { 'received_*', 'orig_received_*', 'tls_*', 'seen', 'seen_later', 'queue' }, headers = { 'Subject', 'X-Seen' } },
     esmtp = { base.table_of(os.getenv 'LISTENERS_ESMTP') },
   })
 end)
@@ -57,10 +57,12 @@ on('deferred', 'smtp_server_message_deferred_inject', function(msg, conn_meta)
     base.write(DIR .. '/asked', 'a', 'once ')
     kumo.reject(451, '4.7.1 not yet')
   end
-  msg:set_meta('seen', 'afterwards, from ' .. conn_meta:get_meta 'received_from')
+  msg:set_meta('seen_later', 'from ' .. conn_meta:get_meta 'received_from')
   msg:append_header('X-Seen', 'yes')
   if user == 'moved' then
     msg:set_meta('queue', 'elsewhere.test')
+  elseif user == 'list' then
+    msg:set_recipient { 'one@to.test', 'two@to.test' }
   end
 end)
 

@@ -54,7 +54,8 @@ fn nothing_is_overwritten_and_what_is_wrong_is_named() {
 /// `postrider init --yes` with places of this test; what is given later counts.
 fn init(scratch: &Scratch, options: &[&str]) -> Finished {
     let path = |name: &str| scratch.join(name).into_os_string();
-    let mut launch = Launch::verb("init").arg("--yes").arg("--hostname").arg("mta1.test");
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().expect("a user with a name").name;
+    let mut launch = Launch::verb("init").arg("--user").arg(user).arg("--yes").arg("--hostname").arg("mta1.test");
     for (flag, name) in [("--dir", "policy"), ("--spool", "spool"), ("--logs", "logs")] {
         launch = launch.arg(flag).arg(path(name));
     }

@@ -183,8 +183,9 @@ fn messages_that_wait_for_their_policy() {
     let quoted = |words: [&str; 3]| words.map(|word| format!("{word:?}"));
     assert_eq!(shown(&delivered[0]), quoted(["moved@to.test", "elsewhere.test", "yes"]));
     assert_eq!(shown(&delivered[1]), quoted(["sent@to.test", "to.test", "yes"]));
-    let seen = delivered[1]["meta"]["seen"].as_str().unwrap_or_default();
-    assert!(seen.starts_with("afterwards, from 127.0.0.1:"), "{seen}");
+    let seen = delivered[1]["meta"]["seen_later"].as_str().unwrap_or_default();
+    assert!(seen.starts_with("from 127.0.0.1:"), "{seen}");
+    assert_eq!(delivered[1]["meta"]["seen"], Value::Null, "smtp_server_message_received is not raised");
     let bounced = &setup.records("Bounce", 1)[0];
     assert_eq!((&bounced["recipient"], &bounced["response"]["code"]), (&"refused@to.test".into(), &550.into()));
     let delayed = &setup.records("TransientFailure", 1)[0];
@@ -196,8 +197,21 @@ fn messages_that_wait_for_their_policy() {
     let setup = Setup::in_folder(scratch, "deferred_queue = true", "deferred");
     let delivered = setup.records("Delivery", 3);
     assert!(delivered.iter().any(|record| record["recipient"] == "later@to.test" && record["queue"] == "to.test"));
-    assert_eq!(setup.records("Delivery", 3).len(), 3);
+    // Other recipients are another message.
+    assert_eq!(setup.client().submit("a@from.test", "list@to.test", "list").code, 250);
+    let delivered = setup.records("Delivery", 5);
+    let to: Vec<String> = delivered.iter().map(|record| record["recipient"].to_string()).collect();
+    let expected = [
+        r#""later@to.test""#,
+        r#""list@to.test""#,
+        r#""moved@to.test""#,
+        r#""sent@to.test""#,
+        r#"["one@to.test","two@to.test"]"#,
+    ];
+    assert_eq!(to, expected);
+    let logs = setup.logs();
     setup.server.stop();
+    assert_eq!(logs.of_type("Delivery").len(), 5, "nothing twice");
 }
 
 #[test]

@@ -18,6 +18,7 @@ use smtp_server::{Answer, Disconnect, Identity, Interest, Question, Session, Set
 use smtp_wire::Reply;
 use smtp_wire::data::InvalidLineEndings;
 use spool::{Receipt, Volatile};
+use std::sync::Arc;
 
 #[derive(Arbitrary, Debug)]
 struct Input {
@@ -35,6 +36,8 @@ struct Choices {
     tls: bool,
     hello_required: bool,
     refuse_early_talk: bool,
+    xclient: bool,
+    apart: bool,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -64,7 +67,7 @@ fuzz_target!(|input: Input| {
         if choice & 0x80 != 0 {
             session.shutdown(clock::Instant::from_micros(2_000_000));
         }
-        answer_to(&question, choice & 0x7f)
+        answer_to(session, &question, choice & 0x7f)
     };
     let mut wants = receiver.pump(&mut answer);
     for operation in input.operations.iter().take(OPERATIONS_MAX) {
@@ -139,13 +142,14 @@ fn run(receiver: &mut Receiver, operation: &Operation, answer: Policy<'_>) -> Wa
     wants
 }
 
-fn answer_to(question: &Question, choice: u8) -> Answer {
+fn answer_to(session: &Session, question: &Question, choice: u8) -> Answer {
     let reject = |code, disconnect| Answer::Reject { reply: Reply::new(code, "5.7.1 no\r\n250 injected"), disconnect };
     match (question, choice % 8) {
         (_, 1) => reject(550, Disconnect::If421),
         (_, 2) => reject(451, Disconnect::FollowWith421),
         (_, 3) => reject(421, Disconnect::If421),
         (_, 4) => reject(250, Disconnect::ForceDisconnect),
+        (Question::XClient { .. }, _) => Answer::Anew(Arc::new(session.settings().clone())),
         (Question::AuthPlain { .. }, 5) => Answer::NotAuthenticated,
         (Question::AuthPlain { authz, authc, .. }, _) => {
             Answer::Authenticated(Identity { authz: authz.clone(), authc: authc.clone() })
@@ -168,6 +172,8 @@ fn settings(choices: &Choices) -> Settings {
         tls_available: choices.tls,
         hello_required: choices.hello_required,
         refuse_early_talk: choices.refuse_early_talk,
+        allow_xclient: choices.xclient,
+        replies_apart: choices.apart,
         ..Settings::default()
     };
     if choices.small_limits {
@@ -185,7 +191,7 @@ fn line(number: u8) -> Vec<u8> {
     LINES[usize::from(number) % LINES.len()].to_vec()
 }
 
-const LINES: [&[u8]; 24] = [
+const LINES: [&[u8]; 26] = [
     b"EHLO client.example\r\n",
     b"HELO client.example\r\n",
     b"MAIL FROM:<a@b.example>\r\n",
@@ -207,6 +213,8 @@ const LINES: [&[u8]; 24] = [
     b"STARTTLS\r\n",
     b"AUTH PLAIN AGEAYg==\r\n",
     b"AUTH LOGIN\r\n",
+    b"XCLIENT ADDR=192.0.2.9 PORT=9\r\n",
+    b"XCLIENT DESTADDR=IPV6:::1 NAME=x\r\n",
     b"YQ==\r\n",
     b"*\r\n",
     b"\n",

@@ -96,6 +96,7 @@ impl Receiver {
     }
 
     fn flush(&mut self) {
+        let said = self.session.take_said();
         let output = std::mem::take(self.session.output());
         assert!(output.len() < OUTPUT_OCTETS_MAX, "{} octets of output held", output.len());
         assert!(
@@ -103,11 +104,20 @@ impl Receiver {
             "a bare CR or LF in {:?}",
             String::from_utf8_lossy(&output)
         );
-        let mut rest = &output[..];
+        let (mut rest, before) = (&output[..], self.replies.len());
         let mut reader = ReplyReader::new();
         while !rest.is_empty() {
             let reply = reader.read(&mut rest).expect("a whole reply").expect("a reply");
             self.replies.push(reply);
+        }
+        if self.session.settings().replies_apart {
+            assert_eq!(said.len(), self.replies.len() - before, "each reply is told apart");
+            assert!(said.is_sorted_by(|one, next| one.end < next.end), "{said:?}");
+            assert_eq!(said.last().map_or(0, |last| last.end), output.len(), "{said:?}");
+            assert!(
+                said.iter().all(|said| said.command.as_ref().is_none_or(|line| !line.starts_with("AUTH PLAIN AGE"))),
+                "{said:?}"
+            );
         }
         for rejection in self.session.take_rejections() {
             assert!(matches!(rejection.reply.code, 400..=599), "{rejection:?}");

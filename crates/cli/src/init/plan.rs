@@ -39,8 +39,10 @@ impl Plan {
         let hostname = name("--hostname", &answers.hostname)?;
         let clients = words(&answers.clients).map(client).collect::<anyhow::Result<Vec<_>>>()?;
         let sources = words(&answers.sources).map(source).collect::<anyhow::Result<Vec<_>>>()?;
-        let domains =
+        let mut domains =
             words(&answers.domains).map(|domain| name("--domains", domain)).collect::<anyhow::Result<Vec<_>>>()?;
+        domains.sort();
+        domains.dedup();
         let places = [("--dir", &answers.dir), ("--spool", &answers.spool), ("--logs", &answers.logs)];
         places.into_iter().try_for_each(|(flag, path)| quotable(flag, path))?;
         [("--listen", &answers.listen), ("--http", &answers.http)]
@@ -89,12 +91,12 @@ impl Plan {
     }
 
     /// What is left to be done, for people.
-    pub fn advice(&self, answers: &Answers, user: Option<&str>) -> String {
+    pub fn advice(&self, answers: &Answers, user: &str) -> String {
         let mut text = String::from("written:\n");
         self.files.iter().for_each(|file| text.push_str(&format!("  {}/{}\n", answers.dir, file.name)));
         text.push_str("\nto be published in DNS:\n");
         self.records.iter().for_each(|record| text.push_str(&format!("  {record}\n")));
-        let (dir, user) = (&answers.dir, user.unwrap_or("kumod"));
+        let dir = &answers.dir;
         text.push_str(&format!("\nnow:\n  kumod --policy {dir}/init.lua --user {user} --validate\n"));
         text.push_str(&format!("  kumod --policy {dir}/init.lua --user {user}\n"));
         text
@@ -187,7 +189,7 @@ mod tests {
             hostname: "MTA1.example.com.".to_owned(),
             clients: "10.0.0.0/8, ::1".to_owned(),
             sources: "192.0.2.1 2001:db8::1".to_owned(),
-            domains: "example.com".to_owned(),
+            domains: "example.com, Example.com.".to_owned(),
             dir: "/etc/mail".to_owned(),
             listen: "0.0.0.0:25".to_owned(),
             http: "127.0.0.1:8000".to_owned(),
@@ -210,7 +212,7 @@ mod tests {
         let secret: Vec<&str> =
             plan.files.iter().filter(|file| file.is_secret).map(|file| file.name.as_str()).collect();
         assert_eq!(secret, ["dkim/example.com.s1.key"]);
-        let advice = plan.advice(&answers(), Some("mail"));
+        let advice = plan.advice(&answers(), "mail");
         for expected in [
             "\n  s1._domainkey.example.com. TXT \"v=DKIM1; k=rsa; p=",
             "\n  example.com. TXT \"v=spf1 ip4:192.0.2.1 ip6:2001:db8::1 ~all\"\n",

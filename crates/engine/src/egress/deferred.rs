@@ -33,17 +33,14 @@ impl DeferredCarrier {
         let Some(Lent { draft, .. }) = lent.into_iter().next() else {
             return Carried::broken(Reply::new(451, "4.3.0 KumoMTA internal: nothing is in hand"));
         };
-        let answers = match engine.hear_policy(in_hand, draft).await {
-            Ok(label) => Answers::Moved(label),
-            Err((verdict, reply)) => Answers::Same(verdict, reply),
-        };
-        Carried { answers, is_over: false }
+        let answers = engine.hear_policy(in_hand, draft).await;
+        Carried { answers: answers.unwrap_or_else(|(verdict, reply)| Answers::Same(verdict, reply)), is_over: false }
     }
 }
 
 impl Engine {
-    async fn hear_policy(&self, in_hand: &InHand, mut draft: Draft) -> Result<String, (Verdict, Reply)> {
-        let id = draft.id;
+    async fn hear_policy(&self, in_hand: &InHand, mut draft: Draft) -> Result<Answers, (Verdict, Reply)> {
+        let (id, recipients) = (draft.id, draft.envelope.recipients.clone());
         draft.meta.set(QUEUE, Value::Null);
         let conn = ConnMeta::from(draft.meta.clone());
         let draft = match self.policy.smtp_server_message_deferred_inject(draft, conn).await {
@@ -55,6 +52,9 @@ impl Engine {
                 return Err(for_now("policy failed"));
             }
         };
+        if draft.envelope.recipients != recipients {
+            return self.go_on_anew(draft).await;
+        }
         let mut message = in_hand.copy_of(id).ok_or_else(|| for_now("it is gone"))?;
         let before = Before::of(&message).ok_or_else(|| for_now("it is not in memory"))?;
         let due = draft.due;
@@ -68,8 +68,25 @@ impl Engine {
         message.due = message.due.max(due);
         self.write_anew(&mut message, &before).await.map_err(|error| for_now(&error.to_string()))?;
         match in_hand.replace(message) {
-            true => Ok(label),
+            true => Ok(Answers::Moved(label)),
             false => Err(for_now("it is gone")),
+        }
+    }
+}
+
+impl Engine {
+    /// A message whose recipients policy changed goes on as another, under an id of its own: the spool knows those of the first by
+    /// number. It is accepted before the first one ends, so that a crash between the two doubles it and never loses it.
+    async fn go_on_anew(&self, mut draft: Draft) -> Result<Answers, (Verdict, Reply)> {
+        if draft.envelope.recipients.is_empty() {
+            return Err((Verdict::Permanent, Reply::new(550, "5.1.0 policy left no recipient")));
+        }
+        draft.id = self.next_id();
+        draft.attempts = 0;
+        let text = format!("2.0.0 goes on as {}", draft.id);
+        match self.accept_own(draft, false).await {
+            Ok(()) => Ok(Answers::Same(Verdict::Delivered, Reply::new(250, &text))),
+            Err(refusal) => Err((Verdict::Transient, refusal.reply)),
         }
     }
 }

@@ -110,6 +110,7 @@ impl Engine {
         if self.interest.has(Event::SplitTransaction) {
             let answer = self.policy.smtp_server_split_transaction(whole, arrival.conn.clone()).await;
             (whole, split) = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
+            check_recipients(&whole)?;
         }
         let recipients = &whole.envelope.recipients;
         let batches = match split {

@@ -217,7 +217,11 @@ async fn session(engine: Engine, current: Arc<Current>, mut tcp: TcpStream, mut 
     };
     match profile {
         Ok(profile) => session::run(engine, (current, profile), Stream::Plain(tcp), ends, slot).await,
-        Err(error) => tracing::error!("{error}"),
+        Err(error) => {
+            tracing::error!("{error}");
+            let reply = current.base.settings.technical_difficulties();
+            refuse(Stream::Plain(tcp), &reply, slot).await;
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! Replies as policy words them (`smtp_server_rewrite_response`).
 //!
 //! In: a session's output and where the replies in it end. Out: the output to be written, and whether one of its replies is a
-//! 421 now that was none. What the session did stays done. A handler that fails, or gives no reply's text, changes nothing.
+//! 421 now that was none. What the session did stays done. A handler that fails, does not answer in time, or
+//! makes a yes of a no changes nothing.
 
-use policy::{ConnMeta, Policy, Rewritten};
+use policy::{ConnMeta, Event, Policy, PolicyError, Rewritten};
 use smtp_server::Said;
+use std::time::Duration;
+use tokio::time::error::Elapsed;
 
 /// Has policy look at every reply.
 pub(crate) async fn rewritten(policy: &dyn Policy, conn: &ConnMeta, output: &[u8], said: Vec<Said>) -> (Vec<u8>, bool) {
@@ -17,9 +20,10 @@ pub(crate) async fn rewritten(policy: &dyn Policy, conn: &ConnMeta, output: &[u8
             written.extend_from_slice(reply);
             continue;
         };
-        let answer = policy.smtp_server_rewrite_response(status, text.clone(), command, conn.clone()).await;
-        let Rewritten { status: new_status, response } = answer.unwrap_or_else(|error| {
-            tracing::error!("{error}");
+        let asked = policy.smtp_server_rewrite_response(status, text.clone(), command, conn.clone());
+        let answer = tokio::time::timeout(ANSWER_MAX, asked).await;
+        let Rewritten { status: new_status, response } = heard(answer, status).unwrap_or_else(|why| {
+            tracing::error!("{why}");
             Rewritten::default()
         });
         let (code, text) = (new_status.unwrap_or(status), response.unwrap_or(text));
@@ -28,6 +32,19 @@ pub(crate) async fn rewritten(policy: &dyn Policy, conn: &ConnMeta, output: &[u8
     }
     written.extend_from_slice(&output[start..]);
     (written, ends)
+}
+
+/// What policy answered in time, unless it says yes where the answer was no: nobody has what was refused.
+fn heard(answer: Result<Result<Rewritten, PolicyError>, Elapsed>, status: u16) -> Result<Rewritten, String> {
+    let event = Event::RewriteResponse.name();
+    let rewritten =
+        answer.map_err(|_| format!("{event}: no answer within {ANSWER_MAX:?}"))?.map_err(|e| e.to_string())?;
+    match rewritten.status {
+        Some(new) if status >= 400 && new < 400 => {
+            Err(format!("{event}: returned {new} for a {status}: what was refused cannot be accepted any more"))
+        }
+        _ => Ok(rewritten),
+    }
 }
 
 /// Status and text of a reply as it stands in the output.
@@ -49,6 +66,9 @@ fn write(code: u16, text: &str, output: &mut Vec<u8>) {
         output.extend_from_slice(b"\r\n");
     }
 }
+
+/// How long a reply may wait for its wording: a client that hears nothing sends the message again.
+const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -72,6 +92,7 @@ mod tests {
             let answer = match command.as_deref() {
                 None => Ok(Rewritten::default()),
                 Some("EHLO a") => Ok(Rewritten { status: None, response: Some(response.replace("ONE", "TWO\nTHREE")) }),
+                Some("DATA") => Ok(Rewritten { status: Some(250), response: Some("fine".to_owned()) }),
                 Some("NOOP") => Ok(Rewritten { status: Some(421), response: Some("a\r\nb\rc".to_owned()) }),
                 Some(other) => Err(policy::PolicyError::Script { event: "e", text: format!("{status} {other}") }),
             };
@@ -81,10 +102,11 @@ mod tests {
 
     #[tokio::test]
     async fn each_reply_is_put_to_policy_with_what_it_answers() {
-        let replies: [(&str, Option<&str>); 4] = [
+        let replies: [(&str, Option<&str>); 5] = [
             ("220 mx\r\n", None),
             ("250-mx\r\n250 ONE\r\n", Some("EHLO a")),
             ("250 fine\r\n", Some("MAIL")),
+            ("451 4.3.0 no\r\n", Some("DATA")),
             ("250 x\r\n", Some("NOOP")),
         ];
         let (mut output, mut said) = (Vec::new(), Vec::new());
@@ -93,7 +115,7 @@ mod tests {
             said.push(Said { end: output.len(), command: command.map(str::to_owned) });
         }
         let (written, ends) = rewritten(&Wording, &ConnMeta::new(), &output, said).await;
-        let expected = "220 mx\r\n250-mx\r\n250-TWO\r\n250 THREE\r\n250 fine\r\n421-a\r\n421 b c\r\n";
+        let expected = "220 mx\r\n250-mx\r\n250-TWO\r\n250 THREE\r\n250 fine\r\n451 4.3.0 no\r\n421-a\r\n421 b c\r\n";
         assert_eq!((String::from_utf8(written).expect("text").as_str(), ends), (expected, true));
     }
 }

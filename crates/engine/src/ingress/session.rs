@@ -16,7 +16,7 @@ use ::clock::Instant;
 use config::ListenerDomain;
 use net::Stream;
 use policy::{ConnMeta, Event, PolicyError};
-use smtp_server::{Answer, Identity, Question, Said, Session, Settings, Step, TlsInfo, Transaction};
+use smtp_server::{Answer, Identity, Question, Rejection, Said, Session, Settings, Step, TlsInfo, Transaction};
 use smtp_wire::{Body, Mailbox, ReversePath};
 use std::io;
 use std::net::SocketAddr;
@@ -46,15 +46,19 @@ pub(crate) async fn run(
     let Ends { peer, local, .. } = ends;
     let conn = ConnMeta::new();
     describe(&conn, &profile, ends);
-    let profile = match profile.by_policy(&engine, ends, &conn).await {
+    let begin = |profile: &Profile| Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
+    let profile = match profile.clone().by_policy(&engine, ends, &conn).await {
         Ok(profile) => profile,
-        Err(refusal) => {
+        Err(Refusal { reply, .. }) => {
             engine.metrics.total_connections_denied.with_label_values(&["esmtp_listener"]).inc();
-            return refuse(stream, &refusal.reply, slot).await;
+            let rejection =
+                Rejection { reply: reply.clone(), command: String::new(), sender: None, recipients: Vec::new() };
+            engine.log_rejection(&rejection, &begin(&profile), &conn);
+            return refuse(stream, &reply, slot).await;
         }
     };
     describe(&conn, &profile, ends);
-    let session = Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
+    let session = begin(&profile);
     let buffer = ReceiveBuffer::new(engine.receive_pool.clone());
     let received = engine.metrics.total_messages_received.with_label_values(&["esmtp_listener"]);
     let mut driver = Driver {
@@ -197,7 +201,7 @@ impl Driver {
             return Ok(());
         }
         let said = self.session.take_said();
-        if !said.is_empty() {
+        if !said.is_empty() && !self.engine.stop.is_draining() {
             self.reword(said).await;
         }
         // The flush matters under TLS, where a write may succeed into a buffer.
@@ -222,6 +226,9 @@ impl Driver {
 
     async fn start_tls(&mut self) -> io::Result<()> {
         self.flush().await?;
+        if self.session.is_closing() {
+            return Ok(());
+        }
         let plain = std::mem::replace(&mut self.stream, Stream::Closed);
         let handshake = plain.accept_tls(&self.profile.acceptor);
         let (stream, facts) = tokio::time::timeout(self.profile.params.client_timeout.get(), handshake).await??;
@@ -278,17 +285,19 @@ impl Driver {
                 return Answer::Reject { reply, disconnect: smtp_server::Disconnect::If421 };
             }
         };
-        describe(&self.conn, &profile, ends);
-        match profile.by_policy(&self.engine, ends, &self.conn).await {
+        // What the proxy said and proved, and what was said of it, is not said of its client.
+        let conn = ConnMeta::new();
+        for name in ["tls_cipher", "tls_protocol_version"] {
+            self.conn.get(name).into_iter().for_each(|value| conn.set(name, value));
+        }
+        describe(&conn, &profile, ends);
+        match profile.by_policy(&self.engine, ends, &conn).await {
             Ok(profile) => self.profile = profile,
             Err(refusal) => return reject(refusal),
         }
-        describe(&self.conn, &self.profile, ends);
-        for name in ["authz_id", "authn_id"] {
-            if self.conn.get(name).is_some() {
-                self.conn.set(name, serde_json::Value::Null);
-            }
-        }
+        describe(&conn, &self.profile, ends);
+        self.conn = conn;
+        self.for_reports_only = false;
         self.behind = ends.behind;
         self.ends = [peer, local].map(|end| end.ip().to_string());
         Answer::Anew(self.profile.settings.clone())
