@@ -49,12 +49,15 @@ fn changed<T: Serialize>(constructor: &str, given: &T, default: &T) -> Vec<Strin
     options.map(line).collect()
 }
 
-/// The value of an option, without what keys and passwords are in.
+/// The value of an option, without what keys and passwords are in, and in tables what nobody set.
 fn shown(name: &str, value: &Value) -> Value {
     match value {
         Value::Null => Value::Null,
         _ if is_secret(name) => Value::from("(given)"),
-        Value::Object(table) => table.iter().map(|(name, value)| (name.clone(), shown(name, value))).collect(),
+        Value::Object(table) => {
+            let given = table.iter().filter(|(_, value)| !value.is_null());
+            given.map(|(name, value)| (name.clone(), shown(name, value))).collect()
+        }
         Value::Array(list) => list.iter().map(|value| shown("", value)).collect(),
         plain => plain.clone(),
     }
@@ -196,7 +199,7 @@ mod tests {
         let lines = settings(&startup(esmtp, json!({}))).join("\n");
         assert!(lines.starts_with("kumo.start_esmtp_listener 127.0.0.1:25\n"), "{lines}");
         assert!(lines.contains("\n  banner = \"hello\": Text behind the host name in the greeting."), "{lines}");
-        assert!(lines.contains("\n  tls_private_key = (given): ") && !lines.contains("s3cret"), "{lines}");
+        assert!(lines.contains("\n  tls_private_key = \"(given)\": ") && !lines.contains("s3cret"), "{lines}");
         assert!(!lines.contains("max_message_size"), "{lines}");
         let token = json!({"vault_mount": "m", "vault_path": "p", "vault_token": "s3cret"});
         let deep = json!({"via": {"10.0.0.1": {"tls_required_client_ca": token.clone()}}, "tls_certificate": token});
