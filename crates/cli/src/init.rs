@@ -1,7 +1,8 @@
 //! `postrider init`: four questions, or flags, and a policy with its files is there.
 //!
 //! In: a command line, answers on stdin. Out: files in one folder, none of which was there before, and on stdout what to publish
-//! in DNS and what to do next. Nothing is written unless everything can be.
+//! in DNS and what to do next. Fails by an answer that cannot be used, or a file that is there or cannot be written; then no file
+//! is left behind.
 
 mod plan;
 

@@ -119,7 +119,7 @@ pub const EVENTS: &[Event] = &[
         "(msg, conn_meta)",
         "Each message of a listener with `deferred_queue`, some time after it was accepted, in place of \
          `smtp_server_message_received`. `conn_meta` has what the message knows of its connection; what is set there is lost. A final \
-         rejection bounces the message, any other error has it tried again a minute later.",
+         rejection bounces the message, any other error has it tried again, after 10 s at first and a minute at most.",
         Test("testing/e2e/tests/listeners.rs::messages_that_wait_for_their_policy"),
     ),
     single(
