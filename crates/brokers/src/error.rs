@@ -78,6 +78,10 @@ pub(crate) async fn within<T>(
     limit: core::time::Duration,
     work: impl Future<Output = Result<T, BrokerError>>,
 ) -> Result<T, BrokerError> {
-    let late = |_| BrokerError::Late { place: place.to_owned(), wanted, limit: limit.into() };
-    tokio::time::timeout(limit, work).await.map_err(late)?
+    tokio::time::timeout(limit, work).await.map_err(|_| late(place, wanted, limit))?
+}
+
+/// That was not there in time.
+pub(crate) fn late(place: &str, wanted: &'static str, limit: core::time::Duration) -> BrokerError {
+    BrokerError::Late { place: place.to_owned(), wanted, limit: limit.into() }
 }

@@ -6,10 +6,10 @@
 //! way to say otherwise.
 
 use crate::certificates::Certificates;
-use crate::error::{BrokerError, within};
+use crate::error::{BrokerError, late, within};
 use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::{self, publish::PublishAck};
-use async_nats::{Client, ConnectOptions, HeaderMap, HeaderName, HeaderValue, ServerAddr};
+use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, HeaderMap, HeaderName, HeaderValue, ServerAddr};
 use config::NatsOptions;
 use net::causes::with_causes;
 use net::tls::Connectors;
@@ -82,11 +82,14 @@ impl Nats {
         let named = named.join(", ");
         let tls = certificates.config(connectors)?;
         let settings = settings(options, login).tls_client_config((*tls).clone());
-        let connecting = async {
-            let refused = |e| BrokerError::Connect { place: named.clone(), cause: with_causes(&e) };
-            async_nats::connect_with_options(servers, settings).await.map_err(refused)
+        let limit = Nats::connect_patience(options);
+        // The last server's own time runs out when ours does: either may be first.
+        let refused = |e: ConnectError| match e.kind() {
+            ConnectErrorKind::TimedOut => late(&named, "connection", limit),
+            _ => BrokerError::Connect { place: named.clone(), cause: with_causes(&e) },
         };
-        let client = within(&named, "connection", Nats::connect_patience(options), connecting).await?;
+        let connecting = async { async_nats::connect_with_options(servers, settings).await.map_err(refused) };
+        let client = within(&named, "connection", limit, connecting).await?;
         let patience = options.request_timeout.get();
         // Its own limits are beyond ours, whose errors say more.
         let beyond = patience.saturating_mul(2);
