@@ -62,11 +62,13 @@ impl HttpService {
         Ok(HttpService { front, routes, engine })
     }
 
-    /// Serves until draining begins.
-    pub async fn serve(self, listener: TcpListener) {
+    /// Serves until it is `closed`, or draining begins; what was asked by then is answered.
+    pub async fn serve(self, listener: TcpListener, closed: impl Future<Output = ()> + Send + 'static) {
         let HttpService { front, routes, engine } = self;
         let via = listener.local_addr().unwrap_or(NO_ADDRESS);
-        let stop = async move { engine.draining().await };
+        let stop = async move {
+            tokio::select! { () = engine.draining() => {}, () = closed => {} }
+        };
         front.serve(listener, routes.layer(Extension(xfer::Via(via))), stop).await;
     }
 }

@@ -16,7 +16,7 @@ async fn serve(engine: &Engine, trusted: &str) -> SocketAddr {
         HttpListener { trusted_hosts: config::CidrSet::parse([trusted]).expect("sound"), ..HttpListener::default() };
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("bound");
-    tokio::spawn(HttpService::new(engine.clone(), &options).expect("sound").serve(listener));
+    tokio::spawn(HttpService::new(engine.clone(), &options).expect("sound").serve(listener, std::future::pending()));
     address
 }
 

@@ -40,7 +40,11 @@ async fn engine(dir: &Path, used: u64, volumes: Vec<Volume>) -> Engine {
 async fn check(engine: &Engine) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address: SocketAddr = listener.local_addr().expect("bound");
-    tokio::spawn(HttpService::new(engine.clone(), &HttpListener::default()).expect("sound").serve(listener));
+    tokio::spawn(
+        HttpService::new(engine.clone(), &HttpListener::default())
+            .expect("sound")
+            .serve(listener, std::future::pending()),
+    );
     let mut stream = TcpStream::connect(address).await.expect("listening");
     let request = b"GET /api/check-liveness/v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
     stream.write_all(request).await.expect("writes");

@@ -9,7 +9,9 @@ use crate::certificates::Certificates;
 use crate::error::{BrokerError, late, within};
 use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::{self, publish::PublishAck};
-use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, HeaderMap, HeaderName, HeaderValue, ServerAddr};
+use async_nats::{
+    Client, ConnectError, ConnectErrorKind, ConnectOptions, HeaderMap, HeaderName, HeaderValue, ServerAddr,
+};
 use config::NatsOptions;
 use net::causes::with_causes;
 use net::tls::Connectors;

@@ -21,7 +21,7 @@ use telemetry::lines::is_enabled;
 impl Engine {
     /// Whether some hook wants to hear of records of that type.
     pub(crate) fn has_hook_for(&self, kind: RecordType) -> bool {
-        self.disposition_hooks.iter().any(|hook| is_enabled(&hook.per_record, kind))
+        self.recorders().tellers.iter().any(|teller| is_enabled(&teller.options.per_record, kind))
     }
 
     /// Whether hooks are to be told of a settlement.
@@ -71,7 +71,10 @@ impl Engine {
             return;
         }
         if let Some(resident) = queued.message.resident.as_deref() {
-            self.logs.iter().for_each(|log| copy_meta(&resident.meta, &log.options().meta, &mut record.meta));
+            self.recorders()
+                .logs
+                .iter()
+                .for_each(|log| copy_meta(&resident.meta, &log.options().meta, &mut record.meta));
         }
         self.classify(&mut record);
         let id = queued.message.id;
@@ -81,10 +84,12 @@ impl Engine {
         };
         let recipients: Vec<usize> = entry.recipients.iter().map(|r| usize::from(*r)).collect();
         let _room = self.pressure.room_to_load(u64::from(queued.message.size)).await;
-        for hook in self.disposition_hooks.iter().filter(|hook| is_enabled(&hook.per_record, kind)) {
+        let tellers = self.recorders().tellers.clone();
+        for teller in tellers.iter().filter(|teller| is_enabled(&teller.options.per_record, kind)) {
+            let name = &teller.options.name;
             let Some(draft) = draft_for(&queued.message, &recipients) else { return };
-            if let Err(error) = self.policy.log_disposition(&hook.name, draft, record.clone()).await {
-                tracing::error!("message {id}: log_disposition_{}: {error}", hook.name);
+            if let Err(error) = self.policy_of(&teller.former).log_disposition(name, draft, record.clone()).await {
+                tracing::error!("message {id}: log_disposition_{name}: {error}");
             }
         }
     }

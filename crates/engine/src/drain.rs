@@ -94,14 +94,13 @@ impl Engine {
             tracing::warn!("some deliveries did not end within {for_deliveries:?}; what they held stays in the spool");
             self.deliveries.abort().await;
         }
-        self.close_filters();
         self.drain_hooks(begun + for_deliveries + (grace - for_sessions) / 2).await;
         self.tell_of_the_end().await;
         self.spool_the_rest(begun + for_deliveries + (grace - for_sessions)).await;
         if let Err(error) = self.spool.close().await {
             tracing::error!("spool: {error}");
         }
-        let logs = self.logs.clone();
+        let logs = self.all_logs();
         let closed = tokio::task::spawn_blocking(move || logs.iter().for_each(telemetry::LogWriter::close)).await;
         if let Err(error) = closed {
             tracing::error!("closing logs: {error}");

@@ -12,29 +12,30 @@ use crate::egress::maildir::Maildirs;
 use crate::ingress::buffer::BufferPool;
 use crate::ingress::listener::Listening;
 use crate::injection::InjectionRate;
-use crate::log_filters::LogFilters;
-use crate::log_hooks::RecordHook;
 use crate::pressure::Pressure;
 use crate::program::Administration;
+use crate::recorders::{Leaving, Recorders};
 use crate::recovery::RecoveryState;
 use crate::requeue::Questions;
+use crate::sockets::Sockets;
 use crate::tasks::Tasks;
 use crate::xfer::Arrivals;
 use ::clock::Now;
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bounce::Classifier;
-use config::{BounceClassifier, LogDispositionHook};
+use config::BounceClassifier;
 use message::IdGenerator;
 use net::dns::MxCache;
 use net::tls::Connectors;
-use policy::{Event, Interests, Policy, Startup};
+use policy::{Event, Interest, Interests, Policy, Startup};
 use queue::{ConnKey, Effect, Order, QueueCore, QueueSettings};
 use std::collections::HashMap;
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use store::{OrdersFile, Recovering, SpoolHandle};
-use telemetry::{LogWriter, Metrics};
+use telemetry::Metrics;
 use throttle::Throttles;
 use tokio::sync::Notify;
 
@@ -52,18 +53,12 @@ pub struct EngineParts {
     pub mx: Arc<MxCache>,
     /// TLS towards other servers.
     pub connectors: Connectors,
-    /// Loggers, in order of configuration.
-    pub logs: Vec<LogWriter>,
     /// Rules that class replies; without them every record says `Uncategorized`.
     pub classifier: Option<Classifier>,
     /// Reads those rules again.
     pub read_rules: RulesReader,
     /// What policy asked to be started.
     pub startup: Startup,
-    /// Who makes messages of records.
-    pub log_hooks: Vec<Arc<RecordHook>>,
-    /// Whom policy hears what was logged by.
-    pub disposition_hooks: Vec<LogDispositionHook>,
     /// Counters and gauges.
     pub metrics: Metrics,
     /// Memory, disks and their limits.
@@ -84,6 +79,8 @@ pub struct EngineSettings {
     pub hostname: String,
     /// UUID of this node, for log records.
     pub node_id: uuid::Uuid,
+    /// Directory of the spool.
+    pub spool_dir: PathBuf,
     /// Content that may stay in memory beside the spool's copy, in octets.
     pub resident_bytes_max: usize,
     /// Seed for jitter and shuffles.
@@ -97,16 +94,16 @@ pub struct Shared {
     pub(crate) spool: SpoolHandle,
     pub(crate) mx: Arc<MxCache>,
     pub(crate) connectors: Connectors,
-    pub(crate) logs: Vec<LogWriter>,
     pub(crate) classifier: ArcSwapOption<Classifier>,
     pub(crate) read_rules: RulesReader,
     /// What policy asked to be started when the program began.
     pub(crate) startup: Startup,
     /// ESMTP listeners, whose options may change.
     pub(crate) listening: Mutex<Vec<Listening>>,
-    pub(crate) log_filters: LogFilters,
-    pub(crate) log_hooks: Vec<Arc<RecordHook>>,
-    pub(crate) disposition_hooks: Vec<LogDispositionHook>,
+    /// Who hears what happens.
+    pub(crate) recorders: ArcSwap<Recorders>,
+    /// Who did under earlier policies.
+    pub(crate) leaving: Mutex<Leaving>,
     pub(crate) metrics: Metrics,
     pub(crate) pressure: Pressure,
     pub(crate) settings: EngineSettings,
@@ -140,6 +137,8 @@ pub struct Shared {
     pub(crate) cluster: OnceLock<Arc<Throttles>>,
     /// Whom policy asks what operators ask over HTTP.
     pub(crate) administration: OnceLock<Box<dyn Administration>>,
+    /// Who opens and closes listeners.
+    pub(crate) sockets: OnceLock<Box<dyn Sockets>>,
     /// How fast recipients of requests are taken.
     pub(crate) injection_rate: InjectionRate,
     /// The policy wants a new configuration epoch.
@@ -155,7 +154,11 @@ pub struct Shared {
 
 impl Engine {
     /// An engine at rest: nothing is listened to or delivered before [`Engine::start`].
-    pub fn new(parts: EngineParts) -> Engine {
+    ///
+    /// # Errors
+    /// A log directory or its thread cannot be had.
+    pub fn new(parts: EngineParts) -> Result<Engine, String> {
+        let recorders = Recorders::open(&parts.startup)?;
         let clock = Clock::start();
         let EngineSettings { resident_bytes_max, seed, .. } = parts.settings;
         let mut node = [0; 6];
@@ -166,20 +169,17 @@ impl Engine {
         let interest = parts.policy.interest();
         queue.ask_before_ready(interest.has(Event::ThrottleInsertReadyQueue));
         orders.into_iter().for_each(|order| _ = queue.order(clock.now(), order));
-        Engine(Arc::new(Shared {
+        Ok(Engine(Arc::new(Shared {
             interest: Interests::new(interest),
             policy: parts.policy,
             spool: parts.spool,
             mx: parts.mx,
             connectors: parts.connectors,
-            log_filters: LogFilters::of(&parts.logs),
-            logs: parts.logs,
-            log_hooks: parts.log_hooks,
+            recorders: ArcSwap::from_pointee(recorders),
+            leaving: Mutex::default(),
             classifier: ArcSwapOption::new(parts.classifier.map(Arc::new)),
             read_rules: parts.read_rules,
-            startup: parts.startup,
             listening: Mutex::default(),
-            disposition_hooks: parts.disposition_hooks,
             metrics: parts.metrics,
             pressure: parts.pressure,
             node_id_text: parts.settings.node_id.to_string().into(),
@@ -201,21 +201,23 @@ impl Engine {
             recovery: Mutex::new(RecoveryState::Pending),
             cluster: OnceLock::new(),
             administration: OnceLock::new(),
-            injection_rate: InjectionRate::default(),
+            sockets: OnceLock::new(),
+            injection_rate: InjectionRate::new(parts.startup.injection_rate),
+            startup: parts.startup,
             epoch_is_wanted: AtomicBool::new(false),
             reloading: Mutex::default(),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),
             queue: Mutex::new(queue),
             timer: Notify::new(),
             timer_at: AtomicU64::new(u64::MAX),
-        }))
+        })))
     }
 
     /// Starts the queue's clockwork, and the return of earlier runs' messages beside it. Does not wait for them.
     pub fn start(&self, recovering: Recovering) {
         self.serve_policy();
-        self.start_filters();
-        self.start_hooks();
+        self.all_filters().into_iter().for_each(|filter| self.start_filter(filter));
+        self.all_hooks().into_iter().for_each(|hook| self.start_hook(hook));
         let engine = self.clone();
         self.sessions.spawn(async move { engine.tick().await });
         let engine = self.clone();
@@ -247,6 +249,11 @@ impl Engine {
     /// Whether policy handles an event.
     pub fn handles(&self, event: Event) -> bool {
         self.interest.has(event)
+    }
+
+    /// Which events policy handles.
+    pub fn interest(&self) -> Interest {
+        self.interest.now()
     }
 
     /// The metrics registry.

@@ -6,17 +6,25 @@
 
 use crate::engine::Engine;
 use crate::ingress::listener::Current;
+use crate::pressure::Volume;
+use crate::recorders::Recorders;
+use crate::sockets::SocketsChange;
 use arc_swap::ArcSwap;
 use bounce::Classifier;
+use config::ThrottleSpec;
 use policy::{Event, Interest, PolicyError, Startup};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
-use telemetry::Lines;
 
 /// What is ready to take the place of what is in force.
 struct Prepared {
     listeners: Vec<(Arc<ArcSwap<Current>>, Current)>,
     classifier: Option<Classifier>,
+    recorders: Recorders,
+    volumes: Vec<Volume>,
+    delivers_when_spool_unhealthy: bool,
+    injection_rate: Option<ThrottleSpec>,
+    sockets: Option<SocketsChange>,
     needs_restart: Vec<String>,
 }
 
@@ -48,17 +56,10 @@ impl Engine {
 
     /// Looks whether a policy that was read again can take the place of the one in force.
     fn prepare_epoch(&self, startup: Startup, interest: Interest) -> Result<Prepared, String> {
-        if let Some(gone) = gone(&self.startup, &startup) {
-            return Err(format!("{gone} is running and the policy knows it no more: that takes a restart"));
-        }
-        let entries = startup.local_logs.iter().map(|logs| &logs.per_record);
-        for per_record in entries.chain(startup.log_hooks.iter().map(|hook| &hook.per_record)) {
-            Lines::of(per_record).map_err(|error| error.to_string())?;
-        }
         let needs_restart = self.startup.needs_restart_for(&startup);
         let classifier = startup.bounce_classifier.as_ref().map(self.read_rules).transpose()?;
         let mut listeners = Vec::new();
-        let mut wanted = startup.esmtp_listeners;
+        let mut wanted = startup.esmtp_listeners.clone();
         for listening in &*self.listening.lock().unwrap_or_else(PoisonError::into_inner) {
             // In order, so that two on ports of the system's choice are told apart.
             if let Some(place) = wanted.iter().position(|options| options.listen == listening.at) {
@@ -66,7 +67,22 @@ impl Engine {
                 listeners.push(ready.map_err(|error| error.to_string())?);
             }
         }
-        Ok(Prepared { listeners, classifier, needs_restart })
+        let sockets = self.sockets.get().map(|sockets| sockets.prepare(self, &startup, interest)).transpose()?;
+        // Last, for it begins something; and behind it nothing fails.
+        let recorders = self.prepare_recorders(&startup)?;
+        self.announce_recorders(&recorders);
+        let volumes = Volume::all(&startup, &self.settings.spool_dir);
+        let delivers_when_spool_unhealthy = startup.delivers_when_spool_unhealthy;
+        Ok(Prepared {
+            listeners,
+            classifier,
+            recorders,
+            volumes,
+            delivers_when_spool_unhealthy,
+            injection_rate: startup.injection_rate,
+            sockets,
+            needs_restart,
+        })
     }
 
     fn begin_epoch(&self, prepared: Option<Prepared>) {
@@ -76,7 +92,11 @@ impl Engine {
             for (place, current) in prepared.listeners {
                 place.store(Arc::new(current));
             }
+            self.injection_rate.set(prepared.injection_rate);
+            self.change_recorders(prepared.recorders);
+            self.change_pressure(prepared.delivers_when_spool_unhealthy, prepared.volumes);
             self.classifier.store(prepared.classifier.map(Arc::new));
+            prepared.sockets.into_iter().for_each(|change| change());
             for part in prepared.needs_restart {
                 tracing::warn!("the policy's {part} differs from what the program began with: that takes a restart");
             }
@@ -100,24 +120,6 @@ impl Engine {
             }
         });
     }
-}
-
-/// What goes on by a name that only handlers of the earlier policy answer to: without them records would be lost.
-fn gone(running: &Startup, new: &Startup) -> Option<String> {
-    let filters = |startup: &Startup| -> Vec<String> {
-        startup.local_logs.iter().filter_map(|logs| logs.filter_event.clone()).collect()
-    };
-    let new_filters = filters(new);
-    let filter = filters(running).into_iter().find(|event| !new_filters.contains(event));
-    let hook = running.log_hooks.iter().find(|hook| new.log_hooks.iter().all(|other| other.name != hook.name));
-    let teller = running
-        .log_disposition_hooks
-        .iter()
-        .find(|hook| new.log_disposition_hooks.iter().all(|other| other.name != hook.name));
-    filter
-        .map(|event| format!("the filter_event {event}"))
-        .or_else(|| hook.map(|hook| format!("the log hook {}", hook.name)))
-        .or_else(|| teller.map(|hook| format!("the disposition hook {}", hook.name)))
 }
 
 /// What the reading is called among events.

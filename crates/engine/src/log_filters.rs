@@ -8,6 +8,7 @@ use crate::backlog::Backlog;
 use crate::egress::connection::Guarded;
 use crate::egress::lent::draft_for;
 use crate::engine::Engine;
+use crate::recorders::Former;
 use crate::requeue::ANSWER_MAX;
 use crate::selection::Subject;
 use message::Draft;
@@ -18,27 +19,61 @@ use telemetry::LogWriter;
 use tokio::time::timeout;
 
 /// The loggers that ask, by the event they name.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct LogFilters(Vec<Arc<Filter>>);
 
-struct Filter {
+/// One of them.
+pub(crate) struct Filter {
     event: String,
     log: LogWriter,
     waiting: Backlog<(LogRecord, Draft)>,
     /// Of the messages that wait with their records.
     octets: AtomicU64,
+    /// Whom it asks once it leaves.
+    pub former: Former,
+}
+
+impl Filter {
+    /// That of a logger which names an event.
+    fn of(log: &LogWriter) -> Option<Arc<Filter>> {
+        let options = log.options();
+        let event = options.filter_event.clone()?;
+        let waiting = Backlog::new(options.back_pressure);
+        let (octets, former) = (AtomicU64::new(0), Former::new());
+        Some(Arc::new(Filter { event, log: log.clone(), waiting, octets, former }))
+    }
+
+    /// Whether it is that logger's.
+    pub fn is_of(&self, log: &LogWriter) -> bool {
+        self.log.is(log)
+    }
+
+    /// Records that wait or are asked about.
+    pub fn count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Nothing more will come.
+    pub fn close(&self) {
+        self.waiting.close();
+    }
 }
 
 impl LogFilters {
-    /// Those of the loggers that name an event.
-    pub fn of(logs: &[LogWriter]) -> LogFilters {
-        let filter = |log: &LogWriter| {
-            let options = log.options();
-            let event = options.filter_event.clone()?;
-            let waiting = Backlog::new(options.back_pressure);
-            Some(Arc::new(Filter { event, log: log.clone(), waiting, octets: AtomicU64::new(0) }))
-        };
-        LogFilters(logs.iter().filter_map(filter).collect())
+    /// Those of these loggers: the ones there are, and others.
+    pub fn next(&self, logs: &[LogWriter]) -> LogFilters {
+        let there = |log: &LogWriter| self.0.iter().find(|filter| filter.is_of(log)).cloned();
+        LogFilters(logs.iter().filter_map(|log| there(log).or_else(|| Filter::of(log))).collect())
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Filter>> {
+        self.0.iter()
+    }
+
+    /// Whether it is one of them.
+    pub fn has(&self, filter: &Arc<Filter>) -> bool {
+        self.0.iter().any(|other| Arc::ptr_eq(other, filter))
     }
 
     /// True while new work is to wait for one of them.
@@ -48,30 +83,30 @@ impl LogFilters {
 }
 
 impl Engine {
-    /// Has each filter work off its records.
-    pub(crate) fn start_filters(&self) {
-        for filter in &self.log_filters.0 {
-            let (engine, filter) = (self.clone(), filter.clone());
-            self.hook_tasks.spawn(async move { while Guarded(Box::pin(engine.sift(&filter))).await.is_none() {} });
-        }
+    /// Has a filter work off its records; behind the last of one that leaves, its logger ends.
+    pub(crate) fn start_filter(&self, filter: Arc<Filter>) {
+        let engine = self.clone();
+        self.hook_tasks.spawn(async move {
+            while Guarded(Box::pin(engine.sift(&filter))).await.is_none() {}
+            if filter.former.get().is_some() {
+                filter.log.retire();
+            }
+        });
     }
 
     /// Says what was not asked about in time.
     pub(crate) fn say_unasked(&self) {
-        for filter in self.log_filters.0.iter().filter(|filter| filter.waiting.len() > 0) {
-            tracing::error!("filter_event {}: {} records are lost", filter.event, filter.waiting.len());
+        for filter in self.all_filters().iter().filter(|filter| filter.count() > 0) {
+            tracing::error!("filter_event {}: {} records are lost", filter.event, filter.count());
         }
     }
 
-    /// Nothing more will come.
-    pub(crate) fn close_filters(&self) {
-        self.log_filters.0.iter().for_each(|filter| filter.waiting.close());
-    }
-
     /// Hands a record to a logger, where policy is asked first once it says so.
-    pub(crate) fn log_if_passed(&self, log: &LogWriter, record: &LogRecord, subject: Subject<'_>) {
-        let Some(event) = &log.options().filter_event else { return log.log(record) };
-        let filter = self.log_filters.0.iter().find(|f| f.event == *event && f.log.is(log));
+    pub(crate) fn log_if_passed(filters: &LogFilters, log: &LogWriter, record: &LogRecord, subject: Subject<'_>) {
+        if log.options().filter_event.is_none() {
+            return log.log(record);
+        }
+        let filter = filters.0.iter().find(|filter| filter.is_of(log));
         let draft = subject
             .message
             .and_then(|message| draft_for(message, &(0..usize::from(message.recipients)).collect::<Vec<_>>()));
@@ -91,7 +126,7 @@ impl Engine {
             let _in_hand = filter.waiting.in_hand(1);
             filter.octets.fetch_sub(draft.size() as u64, Ordering::Relaxed);
             let (event, kind, id) = (&filter.event, record.kind, draft.id);
-            let answer = self.policy.filter_log_record(event.clone(), draft);
+            let answer = self.policy_of(&filter.former).filter_log_record(event.clone(), draft);
             match timeout(ANSWER_MAX, Guarded(Box::pin(answer))).await {
                 Ok(Some(Ok(true))) => filter.log.log(&record),
                 Ok(Some(Ok(false)) | None) => {}

@@ -11,6 +11,7 @@ use crate::backlog::Backlog;
 use crate::egress::connection::Guarded;
 use crate::engine::Engine;
 use crate::ingress::accept::Refusal;
+use crate::recorders::Former;
 use crate::requeue::ANSWER_MAX;
 use crate::selection::{Subject, select};
 use config::LogHook;
@@ -30,6 +31,8 @@ pub struct RecordHook {
     options: LogHook,
     lines: Lines,
     waiting: Backlog<LogRecord>,
+    /// Whom it asks once it leaves.
+    pub(crate) former: Former,
 }
 
 impl RecordHook {
@@ -39,7 +42,22 @@ impl RecordHook {
     /// A template of `per_record` does not read.
     pub fn new(options: LogHook) -> Result<Arc<RecordHook>, TemplateError> {
         let (lines, waiting) = (Lines::of(&options.per_record)?, Backlog::new(options.back_pressure));
-        Ok(Arc::new(RecordHook { options, lines, waiting }))
+        Ok(Arc::new(RecordHook { options, lines, waiting, former: Former::new() }))
+    }
+
+    /// What it was made of.
+    pub(crate) fn options(&self) -> &LogHook {
+        &self.options
+    }
+
+    /// Records that wait or are in hand.
+    pub(crate) fn count(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn close(&self) {
+        self.waiting.close();
     }
 
     /// True while new work is to wait for it.
@@ -70,26 +88,25 @@ impl RecordHook {
 }
 
 impl Engine {
-    /// Has each hook work off its records.
-    pub(crate) fn start_hooks(&self) {
-        for hook in &self.log_hooks {
-            let (engine, hook) = (self.clone(), hook.clone());
-            // A panic costs the records in hand, not those to come.
-            self.hook_tasks.spawn(async move { while Guarded(Box::pin(engine.work_off(&hook))).await.is_none() {} });
-        }
+    /// Has a hook work off its records.
+    pub(crate) fn start_hook(&self, hook: Arc<RecordHook>) {
+        let engine = self.clone();
+        // A panic costs the records in hand, not those to come.
+        self.hook_tasks.spawn(async move { while Guarded(Box::pin(engine.work_off(&hook))).await.is_none() {} });
     }
 
     /// Whether records go to hooks: where nobody sends them on, none is offered.
     pub(crate) fn offers_records(&self) -> bool {
-        !self.log_hooks.is_empty() && self.interest.has(Event::ShouldEnqueueLogRecord)
+        !self.recorders().hooks.is_empty() && self.interest.has(Event::ShouldEnqueueLogRecord)
     }
 
     /// Hands a record to every hook that wants it.
-    pub(crate) fn offer_to_hooks(&self, record: LogRecord, subject: Subject<'_>) {
-        if !self.offers_records() || record.reception_protocol.as_deref() == Some(OF_HOOKS) {
+    pub(crate) fn offer_to_hooks(&self, hooks: &[Arc<RecordHook>], record: LogRecord, subject: Subject<'_>) {
+        let nobody = hooks.is_empty() || !self.interest.has(Event::ShouldEnqueueLogRecord);
+        if nobody || record.reception_protocol.as_deref() == Some(OF_HOOKS) {
             return;
         }
-        for hook in self.log_hooks.iter().filter(|hook| is_enabled(&hook.options.per_record, record.kind)) {
+        for hook in hooks.iter().filter(|hook| is_enabled(&hook.options.per_record, record.kind)) {
             // Refusals are made as fast as clients ask for them: nobody waits for them, so they are what gives way.
             if record.kind == RecordType::Rejection && hook.is_full() {
                 self.count_full(hook);
@@ -109,12 +126,13 @@ impl Engine {
         self.metrics.log_submit_full.with_label_values(&[&format!("hook-{name}")]).inc();
     }
 
-    /// Works off what waits for the hooks, until `end`; nothing more will come.
+    /// Works off what waits for filters and hooks, until `end`; nothing more will come.
     pub(crate) async fn drain_hooks(&self, end: tokio::time::Instant) {
-        self.log_hooks.iter().for_each(|hook| hook.waiting.close());
+        self.all_filters().iter().for_each(|filter| filter.close());
+        self.all_hooks().iter().for_each(|hook| hook.close());
         if tokio::time::timeout_at(end, self.hook_tasks.drain()).await.is_err() {
-            for hook in self.log_hooks.iter().filter(|hook| hook.waiting.len() > 0) {
-                tracing::error!("log hook {}: {} records are lost", hook.options.name, hook.waiting.len());
+            for hook in self.all_hooks().iter().filter(|hook| hook.count() > 0) {
+                tracing::error!("log hook {}: {} records are lost", hook.options.name, hook.count());
             }
             self.say_unasked();
             self.hook_tasks.abort().await;
@@ -138,7 +156,7 @@ impl Engine {
     async fn offer(&self, hook: &RecordHook, record: LogRecord) -> Option<Draft> {
         let (name, kind, id) = (&hook.options.name, record.kind, record.id.clone());
         let draft = hook.draft(self, record);
-        let answer = self.policy.should_enqueue_log_record(draft, name.clone());
+        let answer = self.policy_of(&hook.former).should_enqueue_log_record(draft, name.clone());
         match timeout(ANSWER_MAX, Guarded(Box::pin(answer))).await {
             Ok(Some(Ok(wanted))) => wanted,
             Ok(None) => None,

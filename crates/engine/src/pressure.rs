@@ -25,6 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize,
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
+use watch::Watched;
 
 /// The process's memory, as the program that owns the allocator knows it.
 pub trait Memory: Send + Sync {
@@ -53,6 +54,12 @@ pub struct Pressure(Arc<Inner>);
 struct Inner {
     settings: PressureSettings,
     thresholds: Thresholds,
+    /// Go on delivering while the spool fails.
+    delivers_when_spool_unhealthy: AtomicBool,
+    /// Which volumes are watched.
+    watched: tokio::sync::watch::Sender<Watched>,
+    /// How often that changed.
+    turns: AtomicU64,
     level: AtomicU8,
     /// Octets ever charged, less what was credited.
     charged: AtomicI64,
@@ -81,8 +88,11 @@ impl Pressure {
     pub fn new(settings: PressureSettings) -> Pressure {
         let thresholds = Thresholds::of(settings.limits);
         Pressure(Arc::new(Inner {
+            delivers_when_spool_unhealthy: AtomicBool::new(settings.delivers_when_spool_unhealthy),
             settings,
             thresholds,
+            watched: tokio::sync::watch::Sender::default(),
+            turns: AtomicU64::new(0),
             level: AtomicU8::new(Level::Fine as u8),
             charged: AtomicI64::new(0),
             charge_max: AtomicI64::new(i64::MAX),
@@ -308,7 +318,7 @@ impl Pressure {
         let state = error.as_ref().map_or(SPOOL_WORKS, |e| if e.is_full() { SPOOL_FULL } else { SPOOL_FAILS });
         *inner.spool.lock().unwrap_or_else(PoisonError::into_inner) = error;
         inner.spool_state.store(state, Ordering::Relaxed);
-        let held = state == SPOOL_FAILS && !inner.settings.delivers_when_spool_unhealthy;
+        let held = state == SPOOL_FAILS && !inner.delivers_when_spool_unhealthy.load(Ordering::Relaxed);
         let changed = inner.delivery_held.swap(held, Ordering::Relaxed) != held;
         if changed {
             inner.delivery_changed.notify_waiters();

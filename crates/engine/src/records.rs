@@ -1,6 +1,7 @@
 //! Log records made of what happened, and handed to every logger that wants them.
 
 use crate::engine::Engine;
+use crate::recorders::Recorders;
 use crate::selection::{Subject, select};
 use message::{Message, Meta, Resident};
 use policy::ConnMeta;
@@ -49,14 +50,13 @@ impl Engine {
 
     /// True when nobody wants records.
     pub(crate) fn logs_nothing(&self) -> bool {
-        self.logs.is_empty() && !self.offers_records()
+        self.recorders().logs.is_empty() && !self.offers_records()
     }
 
     /// True while a logger or a hook has all the records it may hold: new work waits.
     pub(crate) fn logs_are_full(&self) -> bool {
-        self.logs.iter().any(telemetry::LogWriter::is_full)
-            || self.log_hooks.iter().any(|hook| hook.is_full())
-            || self.log_filters.are_full()
+        let Recorders { logs, filters, hooks, .. } = &**self.recorders();
+        logs.iter().any(telemetry::LogWriter::is_full) || hooks.iter().any(|hook| hook.is_full()) || filters.are_full()
     }
 
     /// Waits while [`Engine::logs_are_full`].
@@ -74,14 +74,15 @@ impl Engine {
     /// Hands a record to every logger and hook that has its type enabled, with its class and what each keeps of its subject.
     pub(crate) fn log(&self, mut record: LogRecord, subject: Subject<'_>) {
         self.classify(&mut record);
-        for log in &self.logs {
+        let recorders = self.recorders();
+        for log in &recorders.logs {
             let options = log.options();
             if is_enabled(&options.per_record, record.kind) {
                 select(&options.meta, &options.headers, subject, &mut record);
-                self.log_if_passed(log, &record, subject);
+                Engine::log_if_passed(&recorders.filters, log, &record, subject);
             }
         }
-        self.offer_to_hooks(record, subject);
+        self.offer_to_hooks(&recorders.hooks, record, subject);
     }
 
     /// Classes what the peer, or this server in its place, answered.

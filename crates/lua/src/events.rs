@@ -35,6 +35,10 @@ impl Policy for LuaPolicy {
             .map_err(|error| PolicyError::Script { event: "bump_config_epoch", text: error.to_string() })
     }
 
+    fn as_it_stands(&self) -> Option<Arc<dyn Policy>> {
+        Some(Arc::new(self.snapshot()))
+    }
+
     fn serves_in(&self, program: Box<dyn Program>) {
         self.set_program(program);
     }

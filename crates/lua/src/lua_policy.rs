@@ -41,7 +41,7 @@ pub struct LuaPolicy {
 }
 
 /// What all states of a policy have in common.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Shared {
     pub signers: Arc<Signers>,
     pub throttles: Arc<Throttles>,
@@ -307,6 +307,18 @@ impl LuaPolicy {
         self.pool.retire_all();
         self.interest.set(interest);
         Ok(())
+    }
+
+    /// The policy as it is now. It has the states that nobody uses: what these once read from files may read differently now.
+    pub(crate) fn snapshot(&self) -> LuaPolicy {
+        LuaPolicy {
+            source: Mutex::new(self.source()),
+            program: self.program.clone(),
+            shared: self.shared.clone(),
+            pool: Arc::new(self.pool.parted()),
+            courier_states: self.courier_states.clone(),
+            interest: Interests::new(self.interest.now()),
+        }
     }
 
     /// Takes what scripts may ask of the program; the first counts.

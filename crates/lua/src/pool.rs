@@ -43,6 +43,12 @@ impl Pool {
         Pool { spare: Mutex::default(), limits, generation: AtomicU64::new(0) }
     }
 
+    /// Another with the spare states of this one, which go on in there.
+    pub fn parted(&self) -> Pool {
+        let spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        Pool { spare: Mutex::new(spare), limits: self.limits, generation: AtomicU64::new(self.generation()) }
+    }
+
     /// A spare state, or a new one made by `load`.
     pub fn check_out(&self, load: impl FnOnce() -> Result<Context, LoadError>) -> Result<Context, LoadError> {
         self.take_spare().map_or_else(load, Ok)

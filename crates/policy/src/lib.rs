@@ -98,6 +98,11 @@ pub trait Policy: Send + Sync {
         Ok(())
     }
 
+    /// This policy as it stands, whatever is read again later: for what was begun under it. `None` when it never changes.
+    fn as_it_stands(&self) -> Option<Arc<dyn Policy>> {
+        None
+    }
+
     /// Takes what scripts may ask of the program; the first counts.
     fn serves_in(&self, _program: Box<dyn Program>) {}
 

@@ -2,7 +2,7 @@
 
 use config::{
     BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, LogHook, MemoryLimits,
-    RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec,
+    MinFree, RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec,
 };
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
@@ -41,30 +41,44 @@ pub struct Startup {
 }
 
 impl Startup {
-    /// What of `other` cannot take the place of this while the program runs, as scripts call it. The rest is the options of
-    /// listeners at the same addresses, and the bounce classifier.
+    /// What of `other` cannot take the place of this while the program runs, as scripts call it.
     pub fn needs_restart_for(&self, other: &Startup) -> Vec<String> {
-        let places = |startup: &Startup| startup.esmtp_listeners.iter().map(|l| l.listen.clone()).collect::<Vec<_>>();
+        let nothing = MinFree::Percent(0);
+        let without_limits =
+            |spool: &SpoolOptions| SpoolOptions { min_free_space: nothing, min_free_inodes: nothing, ..spool.clone() };
+        let spools = |startup: &Startup| startup.spools.iter().map(without_limits).collect::<Vec<_>>();
         let parts = [
-            ("define_spool", self.spools != other.spools),
-            ("start_esmtp_listener (another number or other addresses)", places(self) != places(other)),
-            ("start_http_listener", self.http_listeners != other.http_listeners),
-            ("configure_local_logs", self.local_logs != other.local_logs),
-            ("configure_log_hook", self.log_hooks != other.log_hooks),
-            ("configure_log_disposition_hook", self.log_disposition_hooks != other.log_disposition_hooks),
+            ("define_spool (but for min_free_space and min_free_inodes)", spools(self) != spools(other)),
             ("configure_redis_throttles", self.redis_throttles != other.redis_throttles),
             ("spawn_task", self.tasks != other.tasks),
             ("set_memory_hard_limit and its sisters", self.memory != other.memory),
             ("dns.configure_resolver and its sisters", self.dns != other.dns),
-            (
-                "suspend_delivery_when_spool_unhealthy",
-                self.delivers_when_spool_unhealthy != other.delivers_when_spool_unhealthy,
-            ),
-            ("set_httpinject_recipient_rate_limit", self.injection_rate != other.injection_rate),
             ("set_config_monitor_globs", self.config_monitor_globs != other.config_monitor_globs),
         ];
-        parts.into_iter().filter(|(_, differs)| *differs).map(|(part, _)| format!("kumo.{part}")).collect()
+        named(&parts)
     }
+
+    /// What this asks for that only the mail server has, as scripts call it.
+    pub fn of_the_mail_server(&self) -> Vec<String> {
+        let parts = [
+            ("define_spool", !self.spools.is_empty()),
+            ("start_esmtp_listener", !self.esmtp_listeners.is_empty()),
+            ("configure_local_logs", !self.local_logs.is_empty()),
+            ("configure_log_hook", !self.log_hooks.is_empty()),
+            ("configure_log_disposition_hook", !self.log_disposition_hooks.is_empty()),
+            ("configure_bounce_classifier", self.bounce_classifier.is_some()),
+            ("configure_redis_throttles", self.redis_throttles.is_some()),
+            ("spawn_task", !self.tasks.is_empty()),
+            ("suspend_delivery_when_spool_unhealthy", self.delivers_when_spool_unhealthy),
+            ("set_httpinject_recipient_rate_limit", self.injection_rate.is_some()),
+        ];
+        named(&parts)
+    }
+}
+
+/// The parts that are so.
+fn named(parts: &[(&str, bool)]) -> Vec<String> {
+    parts.iter().filter(|(_, is_so)| *is_so).map(|(part, _)| format!("kumo.{part}")).collect()
 }
 
 #[cfg(test)]
@@ -82,12 +96,16 @@ mod tests {
         let running = Startup { esmtp_listeners: vec![at(25, "a")], ..Startup::default() };
         let same = Startup { esmtp_listeners: vec![at(25, "b")], ..Startup::default() };
         assert!(running != same && running.needs_restart_for(&same).is_empty());
-        let other =
-            Startup { esmtp_listeners: vec![at(26, "a")], delivers_when_spool_unhealthy: true, ..Startup::default() };
+        let other = Startup { esmtp_listeners: vec![at(26, "a")], ..Startup::default() };
+        let other = Startup { memory: MemoryLimits { hard: Some(1), ..MemoryLimits::default() }, ..other };
         let parts = running.needs_restart_for(&other).join("; ");
-        assert_eq!(
-            parts,
-            "kumo.start_esmtp_listener (another number or other addresses); kumo.suspend_delivery_when_spool_unhealthy"
-        );
+        assert_eq!(parts, "kumo.set_memory_hard_limit and its sisters");
+        assert_eq!(other.of_the_mail_server(), ["kumo.start_esmtp_listener"]);
+        let spool =
+            |path: &str, min_free_space| SpoolOptions { path: path.into(), min_free_space, ..SpoolOptions::default() };
+        let on = |spool: SpoolOptions| Startup { spools: vec![spool], ..Startup::default() };
+        let running = on(spool("/a", MinFree::Percent(5)));
+        assert!(running.needs_restart_for(&on(spool("/a", MinFree::Percent(6)))).is_empty());
+        assert_eq!(running.needs_restart_for(&on(spool("/b", MinFree::Percent(5)))).len(), 1);
     }
 }

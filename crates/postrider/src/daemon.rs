@@ -1,5 +1,6 @@
 //! `kumod`: the mail server with KumoMTA's command line.
 
+use crate::listeners::{self, Bound};
 use crate::{diagnostics, explain, memory, privileges, serve};
 use anyhow::{Context, bail};
 use clap::Parser;
@@ -60,7 +61,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         return command(&options.policy, [options.script_args, options.arguments].concat());
     }
     let (policy, startup) = LuaPolicy::load_on(&options.policy, memory::found()?.limits)?;
-    let bound = serve::Bound::new(&startup)?;
+    let bound = Bound::new(&startup)?;
     if let Some(user) = &options.user {
         privileges::become_user(user)?;
         policy.check().context("after becoming the user given with --user")?;
@@ -107,7 +108,7 @@ pub fn check(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
 fn validate(file: &Path) -> anyhow::Result<ExitCode> {
     let (startup, warnings) = LuaPolicy::validate(file)?;
     for listener in &startup.esmtp_listeners {
-        serve::address(&listener.listen)?;
+        listeners::address(&listener.listen)?;
     }
     serve::check_names(&startup.dns)?;
     startup.bounce_classifier.as_ref().map(serve::classifier_of).transpose()?;

@@ -10,6 +10,7 @@ mod defaults;
 mod diagnostics;
 mod explain;
 mod identity;
+mod listeners;
 mod memory;
 mod privileges;
 mod reload;

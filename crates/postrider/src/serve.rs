@@ -4,16 +4,17 @@
 //! drop privileges; then spool and logs are opened and listeners are served until the process is
 //! told to stop. Mail found in the spool goes back to its queues beside that.
 
+use crate::listeners::{Bound, Listeners};
 use crate::privileges::Files;
 use crate::reload::{self, Watched};
 use crate::{choices, defaults, diagnostics, identity, memory, privileges, spools, tasks};
-use admin::{HttpService, Local};
+use admin::Local;
 use anyhow::{Context, anyhow};
 use bounce::{Classifier, Remembered};
 use clap::Parser;
-use config::{BounceClassifier, DnsSettings, HostPort, LogHook, ResolverForm};
+use config::{BounceClassifier, DnsSettings, LogHook, ResolverForm};
 use engine::pressure::{Pressure, PressureSettings, Volume};
-use engine::{Engine, EngineParts, EngineSettings, EsmtpService, RecordHook};
+use engine::{Engine, EngineParts, EngineSettings, RecordHook};
 use lua::{Names, Resolvers};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use net::listen;
@@ -24,16 +25,15 @@ use route::Resolver;
 use spool::Settings;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use store::{OrdersFile, Recovering, SpoolHandle};
-use telemetry::{LogWriter, Metrics};
+use telemetry::Metrics;
 use throttle::Throttles;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::task::JoinSet;
 
 /// The mail server on embedded defaults: relays for this machine, delivers by MX.
 #[derive(Debug, Parser)]
@@ -51,13 +51,6 @@ struct Options {
     /// User to become once listeners are bound.
     #[arg(long)]
     user: Option<String>,
-}
-
-/// What may need root's rights is done: sockets are bound, limits raised. Nothing is served yet.
-pub struct Bound {
-    smtp: Vec<TcpListener>,
-    http: Vec<TcpListener>,
-    files: Files,
 }
 
 /// `postrider serve`.
@@ -80,26 +73,6 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     }
     eprintln!("spool and logs are in {}", state.display());
     serve(Arc::new(StaticPolicy), Shared::default(), startup, bound)
-}
-
-impl Bound {
-    /// Binds every listener of `startup`, and raises the limit of open files.
-    pub fn new(startup: &Startup) -> anyhow::Result<Bound> {
-        let bind = |at: &HostPort| -> anyhow::Result<TcpListener> { Ok(listen::bind(address(at)?)?) };
-        Ok(Bound {
-            smtp: startup.esmtp_listeners.iter().map(|l| bind(&l.listen)).collect::<Result<_, _>>()?,
-            http: startup.http_listeners.iter().map(|l| bind(&l.listen)).collect::<Result<_, _>>()?,
-            files: privileges::raise_file_limit()?,
-        })
-    }
-}
-
-/// The socket address of a `listen` option.
-pub fn address(at: &HostPort) -> anyhow::Result<SocketAddr> {
-    match at.socket_addr() {
-        Some(address) => Ok(address),
-        None => Ok(listen::parse_address(&format!("{}:{}", at.host, at.port))?),
-    }
 }
 
 /// What the policy's scripts share with the server.
@@ -140,18 +113,18 @@ async fn serve_async(
     let (spool, recovering) = open_spool(&plan)?;
     say_limits(&mut startup, bound.files);
     plan.notice.iter().for_each(|notice| tracing::info!("{notice}"));
-    let logs = startup.local_logs.iter().map(|l| LogWriter::open(l.clone())).collect::<Result<_, _>>()?;
     let limits = memory::found()?.with(startup.memory);
     let settings = EngineSettings {
         hostname: identity::hostname(),
         node_id: identity::node_id(&plan.dir)?,
+        spool_dir: plan.dir.clone(),
         resident_bytes_max: resident_bytes_max(&limits),
         seed: identity::seed()?,
     };
     let pressure = PressureSettings {
         memory: Arc::new(memory::Probe::new(&limits)?),
         limits: limits.limits,
-        volumes: volumes(&startup, &plan),
+        volumes: Volume::all(&startup, &plan.dir),
         delivers_when_spool_unhealthy: startup.delivers_when_spool_unhealthy,
     };
     // The variable OpenSSL's programs know; set, it replaces the host's trust roots.
@@ -164,24 +137,22 @@ async fn serve_async(
         spool,
         mx,
         connectors,
-        logs,
         classifier,
         read_rules: |options| classifier_of(options).map_err(|error| format!("{error:#}")),
         startup: as_written.clone(),
-        log_hooks: log_hooks(&startup.log_hooks)?,
-        disposition_hooks: startup.log_disposition_hooks.clone(),
         metrics: Metrics::new()?,
         pressure: Pressure::new(pressure),
         orders: OrdersFile::open(&plan.dir)?,
         settings,
     });
+    let engine = engine.map_err(|error| anyhow!(error))?;
     engine.share_limits(shared.throttles.clone());
     // Everything that can fail comes before the first message moves.
     let stops = Stops::new()?;
     let hangup = signal(SignalKind::hangup())?;
     let watched = Watched::new(shared.policy_file.clone(), as_written.config_monitor_globs);
     let tasks = std::mem::take(&mut startup.tasks);
-    let _services = listen_on(&engine, startup, bound).await?;
+    engine.set_sockets(Box::new(Listeners::open(&engine, &startup, bound).await?));
     engine.set_administration(Box::new(Local));
     engine.start(recovering);
     let tasks = tasks::start(&policy, &engine, tasks);
@@ -191,29 +162,6 @@ async fn serve_async(
     reloads.abort();
     tasks.end();
     ended
-}
-
-/// Serves on every socket, once all listeners are known to be sound.
-async fn listen_on(engine: &Engine, startup: Startup, bound: Bound) -> anyhow::Result<JoinSet<()>> {
-    let mut smtp = Vec::new();
-    for (options, socket) in startup.esmtp_listeners.into_iter().zip(bound.smtp) {
-        smtp.push((EsmtpService::new(engine.clone(), options)?, listen::into_tokio(socket)?));
-    }
-    let mut http = Vec::new();
-    for (options, socket) in startup.http_listeners.iter().zip(bound.http) {
-        http.push((HttpService::new(engine.clone(), options)?, listen::into_tokio(socket)?));
-    }
-    engine.watch_pressure().await;
-    let mut services = JoinSet::new();
-    for (service, socket) in smtp {
-        announce("smtp", &socket)?;
-        services.spawn(service.serve(socket));
-    }
-    for (service, socket) in http {
-        announce("http", &socket)?;
-        services.spawn(service.serve(socket));
-    }
-    Ok(services)
 }
 
 /// Says what is wrong with the policy's resolver or its MTA-STS policies, if anything is. Asks nobody.
@@ -299,12 +247,6 @@ fn resolver() -> anyhow::Result<Arc<dyn Resolver>> {
     Ok(Arc::new(found?))
 }
 
-/// Tells tooling where a listener is; the line ends with the address.
-pub fn announce(protocol: &str, socket: &tokio::net::TcpListener) -> anyhow::Result<()> {
-    eprintln!("{protocol} listener on {}", socket.local_addr()?);
-    Ok(())
-}
-
 /// The signals that stop the program, caught from before the first listener is announced.
 struct Stops {
     terminate: Signal,
@@ -370,27 +312,6 @@ fn say_limits(startup: &mut Startup, files: Files) {
         choices::local_ports(ports),
     ];
     choices::say(&choices.into_iter().flatten().collect::<Vec<_>>());
-}
-
-/// The file systems that must keep some room, under the names KumoMTA's metrics have.
-fn volumes(startup: &Startup, plan: &spools::Plan) -> Vec<Volume> {
-    // One engine serves all spools: their space is that of its directory.
-    let spools = startup.spools.iter().map(|spool| Volume {
-        name: format!("{} spool", spool.name),
-        path: plan.dir.clone(),
-        min_free_space: spool.min_free_space,
-        min_free_inodes: spool.min_free_inodes,
-    });
-    let logs = startup.local_logs.iter().flat_map(|logs| {
-        let of_types = logs.per_record.values().filter_map(|of_type| of_type.log_dir.clone());
-        std::iter::once(logs.log_dir.clone()).chain(of_types).map(|dir| Volume {
-            name: format!("log dir {}", dir.display()),
-            path: dir,
-            min_free_space: logs.min_free_space,
-            min_free_inodes: logs.min_free_inodes,
-        })
-    });
-    spools.chain(logs).collect()
 }
 
 /// A quarter of the memory this process may use, in octets: the budget of content that could leave it. Says so.

@@ -1,6 +1,6 @@
 //! `tsa-daemon`: traffic shaping automation with KumoMTA's command line.
 
-use crate::{diagnostics, identity, memory, serve};
+use crate::{diagnostics, identity, listeners, memory, serve};
 use anyhow::{Context, bail};
 use clap::Parser;
 use lua::LuaPolicy;
@@ -56,10 +56,10 @@ async fn run_async(policy: LuaPolicy, startup: Startup) -> anyhow::Result<ExitCo
     let (stopping, stop) = watch::channel(false);
     let mut services = JoinSet::new();
     for options in &startup.http_listeners {
-        let socket = listen::into_tokio(listen::bind(serve::address(&options.listen)?)?)?;
+        let socket = listen::into_tokio(listen::bind(listeners::address(&options.listen)?)?)?;
         let hostname = identity::hostname();
         let service = TsaService::new(policy.clone(), keeper.clone(), options, &hostname, stop.clone())?;
-        serve::announce("http", &socket)?;
+        listeners::announce("http", &socket)?;
         services.spawn(service.serve(socket));
     }
     eprintln!("initialization complete");
@@ -77,15 +77,7 @@ async fn run_async(policy: LuaPolicy, startup: Startup) -> anyhow::Result<ExitCo
 
 /// Refuses what only the mail server has.
 fn check(startup: &Startup) -> anyhow::Result<()> {
-    let ours = Startup {
-        http_listeners: Vec::new(),
-        memory: Startup::default().memory,
-        dns: Startup::default().dns,
-        config_monitor_globs: None,
-        tsa_db_path: None,
-        ..startup.clone()
-    };
-    let foreign = Startup::default().needs_restart_for(&ours);
+    let foreign = startup.of_the_mail_server();
     match foreign.as_slice() {
         [] if startup.http_listeners.is_empty() => bail!("tsa_init: expected tsa.start_http_listener"),
         [] => Ok(()),

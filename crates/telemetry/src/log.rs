@@ -46,7 +46,7 @@ struct Logger {
 }
 
 impl LogWriter {
-    /// Opens a logger; what an earlier process left open is marked complete.
+    /// Opens a logger; what an earlier process left open is marked complete. Others may write to the same directories.
     pub fn open(options: LocalLogs) -> Result<LogWriter, LogError> {
         let lines = Lines::of(&options.per_record)?;
         let (forms, stream_of) = forms(&options);
@@ -82,6 +82,16 @@ impl LogWriter {
         self.0.lines.write(record, &mut line);
         let stream = self.0.stream_of.get(record.kind as usize).and_then(|stream| self.0.streams.get(*stream));
         stream.into_iter().for_each(|stream| stream.push(&line));
+    }
+
+    /// Nothing more will come: segments and threads end once all is written, and nobody waits for that.
+    pub fn retire(&self) {
+        self.0.streams.iter().for_each(Stream::retire);
+    }
+
+    /// True once all was written after [`LogWriter::retire`].
+    pub fn is_over(&self) -> bool {
+        self.0.streams.iter().all(Stream::is_over)
     }
 
     /// Writes everything, ends segments and threads.

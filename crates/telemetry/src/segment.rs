@@ -7,7 +7,7 @@
 //! While a segment is open its file is locked (`flock`), so that a reader can tell one that is being written from one
 //! that was left behind: a lock ends with its process.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -74,16 +74,21 @@ impl Segment {
     }
 }
 
-/// Marks what an earlier process left open as complete.
+/// Marks what an earlier process left open as complete. What a logger of this one is writing stays as it is.
 pub(crate) fn mark_leftovers_done(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        if !hidden && entry.file_type()?.is_file() {
+        if !hidden && entry.file_type()?.is_file() && !is_locked(&entry.path()) {
             mark_done(&entry.path())?;
         }
     }
     Ok(())
+}
+
+/// Somebody holds the lock of a file; where nobody can tell, nobody does.
+fn is_locked(path: &Path) -> bool {
+    fs::File::open(path).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 fn mark_done(path: &Path) -> io::Result<()> {

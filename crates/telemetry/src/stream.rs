@@ -45,8 +45,20 @@ struct Shared {
 struct State {
     lines: Vec<u8>,
     records: usize,
-    closing: bool,
+    ending: Ending,
     sleeping: bool,
+}
+
+/// Whether a stream is to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Ending {
+    /// Not yet.
+    #[default]
+    No,
+    /// Once all is written, however long the disk takes.
+    WhenWritten,
+    /// Now; what the disk does not take is lost.
+    Now,
 }
 
 impl Stream {
@@ -74,10 +86,20 @@ impl Stream {
         }
     }
 
+    /// Nothing more will come: the segment and the thread end once all is written. Does not wait for that.
+    pub fn retire(&self) {
+        self.shared.end(Ending::WhenWritten);
+    }
+
+    /// True once the thread has ended.
+    pub fn is_over(&self) -> bool {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
     /// Writes everything, ends the segment and the thread.
     pub fn close(&self) {
-        self.shared.lock().closing = true;
-        self.shared.filled.notify_one();
+        self.shared.end(Ending::Now);
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(Err(_)) = thread.map(JoinHandle::join) {
             tracing::error!("the log thread panicked; its last records may be missing");
@@ -86,6 +108,13 @@ impl Stream {
 }
 
 impl Shared {
+    fn end(&self, how: Ending) {
+        let mut state = self.lock();
+        state.ending = state.ending.max(how);
+        drop(state);
+        self.filled.notify_one();
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -112,7 +141,7 @@ impl Writer {
     fn run(mut self) {
         let mut lines = Vec::new();
         loop {
-            let mut closing = self.gather(&mut lines);
+            let mut ending = self.gather(&mut lines);
             self.reserve.tend(Instant::now());
             while !lines.is_empty() {
                 let part = self.part(&lines);
@@ -125,26 +154,26 @@ impl Writer {
                         }
                     }
                     Err(error) if self.makes_room(&error) => {}
-                    Err(error) if closing => {
+                    Err(error) if ending == Ending::Now => {
                         tracing::error!("log records lost at shutdown: {error}");
                         lines.clear();
                     }
-                    Err(error) => closing = self.complain(&error),
+                    Err(error) => ending = self.complain(&error),
                 }
             }
-            if closing || self.is_over() {
+            if ending > Ending::No || self.is_over() {
                 self.finish();
             }
-            if closing {
+            if ending > Ending::No {
                 return;
             }
         }
     }
 
-    /// Waits for lines, the end of the segment's time, or closing; true when closing.
-    fn gather(&mut self, lines: &mut Vec<u8>) -> bool {
+    /// Waits for lines, the end of the segment's time, or that of the stream; tells the latter.
+    fn gather(&mut self, lines: &mut Vec<u8>) -> Ending {
         let mut state = self.shared.lock();
-        while state.records == 0 && !state.closing {
+        while state.records == 0 && state.ending == Ending::No {
             state.sleeping = true;
             let wait = self.time_left().unwrap_or(IDLE_WAIT);
             let wait = self.reserve.time_left(Instant::now()).map_or(wait, |left| left.min(wait));
@@ -154,7 +183,7 @@ impl Writer {
                 break;
             }
         }
-        if !state.closing && state.records > 0 && state.lines.len() < WAKE_BYTES {
+        if state.ending == Ending::No && state.records > 0 && state.lines.len() < WAKE_BYTES {
             // Let a batch gather: compressing many records at once costs far less than one by one.
             state.sleeping = true;
             state = self.shared.filled.wait_timeout(state, BATCH_WAIT).unwrap_or_else(PoisonError::into_inner).0;
@@ -162,7 +191,7 @@ impl Writer {
         }
         std::mem::swap(&mut state.lines, lines);
         state.records = 0;
-        state.closing
+        state.ending
     }
 
     /// Octets of whole lines that fill the segment to its size, one line at least.
@@ -221,8 +250,8 @@ impl Writer {
     }
 
     /// A segment on a full disk waits, to go on behind its last octet. One that failed otherwise
-    /// is abandoned: its frame may be cut anywhere. Waits a moment; true when the writer is being closed.
-    fn complain(&mut self, error: &io::Error) -> bool {
+    /// is abandoned: its frame may be cut anywhere. Waits a moment; tells whether the stream is to end.
+    fn complain(&mut self, error: &io::Error) -> Ending {
         if !std::mem::replace(&mut self.complained, true) {
             let dir = self.shared.form.options.log_dir.display();
             tracing::error!("log_dir {dir}: {error}; records wait, trying again each second");
@@ -234,7 +263,7 @@ impl Writer {
         }
         let state = self.shared.lock();
         let waited = self.shared.filled.wait_timeout(state, RETRY_WAIT).unwrap_or_else(PoisonError::into_inner);
-        waited.0.closing
+        waited.0.ending
     }
 
     /// The opposite of a complaint, when there was one.
@@ -341,7 +370,7 @@ mod tests {
         writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
         assert!(writer.reserve.release(Instant::now()));
         let error = write_all(&mut writer, b"one\n").expect_err("full");
-        assert!(!writer.complain(&error) && writer.segment.is_some() && writer.complained);
+        assert!(writer.complain(&error) == Ending::No && writer.segment.is_some() && writer.complained);
         std::fs::remove_file(&full).expect("removes");
         write_all(&mut writer, b"one\n").expect("room again");
         writer.rejoice();

@@ -52,6 +52,41 @@ fn every_record_is_in_a_complete_segment_after_close() {
     assert_eq!(read_all(dir.path()), (0..1000).collect::<Vec<_>>());
 }
 
+/// What one is writing is no leftover to another, and each ends by itself.
+#[test]
+fn loggers_of_one_directory_leave_each_other_alone() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let is_complete = |path: &PathBuf| fs::metadata(path).expect("exists").permissions().readonly();
+    let leftover = dir.path().join("20201121-000000.000000000");
+    fs::write(&leftover, zstd::encode_all(&b""[..], 0).expect("zstd")).expect("writes");
+    let first = LogWriter::open(options(dir.path())).expect("opens");
+    assert!(is_complete(&leftover));
+    first.log(&record(0));
+    let written = || fs::metadata(segments(dir.path()).last().expect("one")).expect("exists").len() > 0;
+    await_that("a record", || segments(dir.path()).len() == 2 && written());
+    let second = LogWriter::open(options(dir.path())).expect("opens");
+    let segment = segments(dir.path()).pop().expect("two");
+    assert!(!is_complete(&segment), "it is being written");
+    first.log(&record(1));
+    first.retire();
+    await_that("the end", || first.is_over());
+    assert!(is_complete(&segment) && !second.is_over());
+    second.log(&record(2));
+    second.close();
+    assert_eq!(read_all(dir.path()), [0, 1, 2]);
+    // It has ended before.
+    first.close();
+}
+
+/// Nobody announces it.
+fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(std::time::Instant::now() < deadline, "{what} did not come");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
 #[test]
 fn segments_end_at_their_size_and_no_record_is_lost_beyond_back_pressure() {
     let dir = tempfile::tempdir().expect("scratch");

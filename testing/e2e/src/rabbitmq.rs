@@ -10,6 +10,7 @@ use crate::until::LATER;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A running server.
 #[derive(Debug)]
@@ -73,6 +74,9 @@ fn spawn(folder: &std::path::Path, node_port: u16) -> Process {
     command.arg(folder).arg(node_port.to_string());
     let process = Process::spawn("rabbitmq-server", command);
     let ready = |line: &str| line.contains("Server startup complete").then_some(());
-    process.await_stderr("`Server startup complete`", LATER, ready);
+    process.await_stderr("`Server startup complete`", START_MAX, ready);
     process
 }
+
+/// Its start takes seconds of CPU time; other tests run beside it.
+const START_MAX: Duration = Duration::from_secs(180);

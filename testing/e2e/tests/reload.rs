@@ -122,9 +122,11 @@ fn what_is_wrong_changes_nothing_and_is_said() {
     assert!(setup.banner().contains("first"));
     // What a running program cannot take over is said, and the rest is taken.
     fs::write(setup.scratch.join("rules.toml"), RULES).expect("rules");
-    setup.write("third", "kumo.on('pre_init', function() kumo.configure_log_hook { name = 'x' } end)");
+    setup.write("third", "kumo.on('pre_init', function() kumo.set_memory_soft_limit(1 << 40) end)");
     setup.hang_up();
-    setup.await_line("kumo.configure_log_hook differs from what the program began with: that takes a restart");
+    setup.await_line(
+        "kumo.set_memory_hard_limit and its sisters differs from what the program began with: that takes a restart",
+    );
     until(SOON, "the third banner", || setup.banner().contains("third").then_some(()));
     setup.node.stop();
 }

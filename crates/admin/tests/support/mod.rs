@@ -17,22 +17,21 @@ pub fn engine(dir: &Path, pressure: Pressure) -> Engine {
         spool,
         mx: Arc::new(MxCache::new(Arc::new(nobody), MxCacheLimits::default())),
         connectors: net::tls::Connectors::new(None).expect("roots"),
-        logs: Vec::new(),
         orders: store::OrdersFile::open(dir).expect("no orders"),
         classifier: None,
-        log_hooks: Vec::new(),
         read_rules: |_| Err("no rules here".to_owned()),
         startup: policy::Startup::default(),
-        disposition_hooks: Vec::new(),
         metrics: Metrics::new().expect("a registry"),
         pressure,
         settings: EngineSettings {
             hostname: "mx.test".to_owned(),
+            spool_dir: dir.to_owned(),
             node_id: uuid::Uuid::from_u128(1),
             resident_bytes_max: 1 << 20,
             seed: 7,
         },
     });
+    let engine = engine.expect("no logs");
     engine.start(recovery);
     engine
 }

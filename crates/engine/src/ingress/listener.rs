@@ -15,8 +15,9 @@ use net::tls::{TlsError, acceptor_of};
 use policy::{ConnMeta, Event, Interest, PolicyError};
 use smtp_server::Settings;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use telemetry::metrics::IntGauge;
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
@@ -95,21 +96,34 @@ impl Drop for SessionSlot {
 
 impl EsmtpService {
     /// Checks what can be checked before the first client comes.
-    pub fn new(engine: Engine, options: EsmtpListener) -> Result<EsmtpService, ServiceError> {
-        let base = Arc::new(profile(&engine, options.params.clone(), engine.interest.now())?);
-        let (at, sessions_max) = (options.listen.clone(), options.max_connections);
+    ///
+    /// # Errors
+    /// Its certificate and key cannot be had or used.
+    pub fn new(engine: Engine, options: EsmtpListener, interest: Interest) -> Result<EsmtpService, ServiceError> {
+        let base = Arc::new(profile(&engine, options.params.clone(), interest)?);
         let current = Arc::new(ArcSwap::from_pointee(Current { options, base }));
-        let listening = Listening { at, sessions_max, current: current.clone() };
-        engine.listening.lock().unwrap_or_else(PoisonError::into_inner).push(listening);
         Ok(EsmtpService { engine, current, sessions: Arc::default() })
     }
 
-    /// Accepts clients until draining begins.
-    pub async fn serve(self, listener: TcpListener) {
+    /// From now on its options change with the policy, until it is closed.
+    pub fn register(&self) {
+        let EsmtpListener { listen, max_connections, .. } = &self.current.load().options;
+        let (at, sessions_max, current) = (listen.clone(), *max_connections, self.current.clone());
+        self.listening().push(Listening { at, sessions_max, current });
+    }
+
+    fn listening(&self) -> MutexGuard<'_, Vec<Listening>> {
+        self.engine.listening.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Accepts clients until it is `closed`, or draining begins. Sessions go on.
+    pub async fn serve(self, listener: TcpListener, closed: impl Future<Output = ()>) {
+        let mut closed = pin!(closed);
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = self.engine.stop.requested() => return,
+                () = &mut closed => return self.listening().retain(|other| !Arc::ptr_eq(&other.current, &self.current)),
             };
             match accepted {
                 Ok((tcp, peer)) => self.start_session(tcp, peer),

@@ -2,24 +2,38 @@
 
 use crate::engine::Engine;
 use crate::injection::NotInjected;
+use arc_swap::ArcSwapOption;
 use config::ThrottleSpec;
 use injection::{Generator, Injection};
+use std::sync::Arc;
 use throttle::Throttles;
 
 /// The rate of this process, or of the cluster where it counts together.
-#[derive(Default)]
 pub(crate) struct InjectionRate {
     here: Throttles,
+    spec: ArcSwapOption<ThrottleSpec>,
+}
+
+impl InjectionRate {
+    /// That one, or none.
+    pub fn new(spec: Option<ThrottleSpec>) -> InjectionRate {
+        InjectionRate { here: Throttles::default(), spec: ArcSwapOption::new(spec.map(Arc::new)) }
+    }
+
+    /// From now on that one, or none.
+    pub fn set(&self, spec: Option<ThrottleSpec>) {
+        self.spec.store(spec.map(Arc::new));
+    }
 }
 
 impl Engine {
     /// Waits until the recipients of a request may be taken. One that cannot be carried out does not wait.
     pub(super) async fn wait_for_turn(&self, injection: &Injection) -> Result<(), NotInjected> {
-        let Some(spec) = &self.startup.injection_rate else { return Ok(()) };
+        let Some(spec) = self.injection_rate.spec.load_full() else { return Ok(()) };
         Generator::new(injection, 0)?;
         let turn = async {
             for _ in &injection.recipients {
-                self.wait_for_one(spec).await;
+                self.wait_for_one(&spec).await;
             }
         };
         let came = self.stop.unless_requested(turn).await;

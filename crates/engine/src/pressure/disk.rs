@@ -4,6 +4,7 @@
 //! a disk at the edge does not flap. A file system that does not answer is asked no second time until it does.
 
 use config::MinFree;
+use policy::Startup;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,6 +22,28 @@ pub struct Volume {
     pub min_free_space: MinFree,
     /// Inodes that must be free.
     pub min_free_inodes: MinFree,
+}
+
+impl Volume {
+    /// Those that a policy's spools and logs are on, under the names KumoMTA's metrics have. All spools are in `spool_dir`.
+    pub fn all(startup: &Startup, spool_dir: &Path) -> Vec<Volume> {
+        let spools = startup.spools.iter().map(|spool| Volume {
+            name: format!("{} spool", spool.name),
+            path: spool_dir.to_owned(),
+            min_free_space: spool.min_free_space,
+            min_free_inodes: spool.min_free_inodes,
+        });
+        let logs = startup.local_logs.iter().flat_map(|logs| {
+            let of_types = logs.per_record.values().filter_map(|of_type| of_type.log_dir.clone());
+            std::iter::once(logs.log_dir.clone()).chain(of_types).map(|dir| Volume {
+                name: format!("log dir {}", dir.display()),
+                path: dir,
+                min_free_space: logs.min_free_space,
+                min_free_inodes: logs.min_free_inodes,
+            })
+        });
+        spools.chain(logs).collect()
+    }
 }
 
 /// What one look at a volume gave.

@@ -24,17 +24,40 @@ impl Engine {
         self.look_at_memory();
         let engine = self.clone();
         self.sessions.spawn(async move { engine.watch_memory().await });
+        self.watch_volumes(self.pressure.0.settings.volumes.clone()).await;
+    }
+
+    /// What a policy that was read again says of spool and disks; what it watches no more is given up once the rest was looked at.
+    pub(crate) fn change_pressure(&self, delivers_when_spool_unhealthy: bool, volumes: Vec<Volume>) {
+        self.pressure.0.delivers_when_spool_unhealthy.store(delivers_when_spool_unhealthy, Ordering::Relaxed);
+        if self.pressure.0.watched.borrow().volumes != volumes {
+            let engine = self.clone();
+            self.sessions.spawn(async move { engine.watch_volumes(volumes).await });
+        }
+    }
+
+    /// Watches these volumes, and no others once it has looked at each of them, or waited for it long enough.
+    async fn watch_volumes(&self, volumes: Vec<Volume>) {
+        let turn = self.pressure.0.turns.fetch_add(1, Ordering::Relaxed) + 1;
         let mut first_looks = Vec::new();
-        for volume in self.pressure.0.settings.volumes.clone() {
+        for volume in volumes.clone() {
             let (seen, first_look) = oneshot::channel();
             let engine = self.clone();
-            self.sessions.spawn(async move { engine.watch_volume(volume, seen).await });
+            self.sessions.spawn(async move { engine.watch_volume(volume, turn, seen).await });
             first_looks.push(first_look);
         }
         for first_look in first_looks {
             // An error means that the watcher ended: draining has begun.
             let _ = first_look.await;
         }
+        let next = Watched { turn, volumes };
+        self.pressure.0.watched.send_if_modified(|watched| {
+            let is_newer = turn > watched.turn;
+            if is_newer {
+                *watched = next;
+            }
+            is_newer
+        });
     }
 
     async fn watch_memory(&self) {
@@ -99,17 +122,31 @@ impl Engine {
         }
     }
 
-    async fn watch_volume(&self, volume: Volume, seen: oneshot::Sender<()>) {
-        let mut seen = Some(seen);
+    /// Until others are watched, or the program ends.
+    async fn watch_volume(&self, volume: Volume, turn: u64, seen: oneshot::Sender<()>) {
+        let mut watched = self.pressure.0.watched.subscribe();
         let mut judge = Judge::new(volume.clone());
+        let looking = self.stop.unless_requested(self.look_at_volume(&volume, &mut judge, seen));
+        let others = tokio::select! {
+            _ = looking => return,
+            Ok(others) = watched.wait_for(|others| others.turn > turn) => others.volumes.clone(),
+        };
+        self.pressure.set_volume(judge.verdict, super::Verdict::Room);
+        if !others.iter().any(|other| other.name == volume.name) {
+            self.hide(&volume.name);
+        }
+    }
+
+    async fn look_at_volume(&self, volume: &Volume, judge: &mut Judge, seen: oneshot::Sender<()>) {
+        let mut seen = Some(seen);
         let mut looker = Looker::new(volume.path.clone(), measure);
-        while let Some(look) = self.stop.unless_requested(looker.look(DISK_PATIENCE)).await {
-            self.take_look(&volume, &mut judge, &look);
+        loop {
+            let look = looker.look(DISK_PATIENCE).await;
+            self.take_look(volume, judge, &look);
             // Whoever waited for the first look may have gone.
             seen.take().map(|seen| seen.send(()));
-            let silent = matches!(look, Look::Silent);
-            if !silent && self.stop.unless_requested(tokio::time::sleep(DISK_INTERVAL)).await.is_none() {
-                return;
+            if !matches!(look, Look::Silent) {
+                tokio::time::sleep(DISK_INTERVAL).await;
             }
         }
     }
@@ -127,6 +164,19 @@ impl Engine {
         }
     }
 
+    /// Of a volume that is not watched any more.
+    fn hide(&self, name: &str) {
+        let metrics = &self.metrics;
+        let gone = [
+            &metrics.disk_free_bytes,
+            &metrics.disk_free_inodes,
+            &metrics.disk_free_percent,
+            &metrics.disk_free_inodes_percent,
+        ];
+        // One that was never looked at has no values.
+        gone.into_iter().for_each(|gauge| _ = gauge.remove_label_values(&[name]));
+    }
+
     fn show(&self, name: &str, free: &Free) {
         let (metrics, name) = (&self.metrics, &[name]);
         let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -142,6 +192,14 @@ impl Engine {
     pub fn pressure(&self) -> &Pressure {
         &self.pressure
     }
+}
+
+/// The volumes that are watched.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    /// Those of an earlier turn are not.
+    turn: u64,
+    volumes: Vec<Volume>,
 }
 
 /// Pause between two looks at memory: what comes in meanwhile is charged as it comes.

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use telemetry::{LogWriter, Metrics};
+use telemetry::Metrics;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -60,14 +60,14 @@ impl Policy for Report {
 /// An engine over `dir/spool` with a log, and its listener's address.
 pub async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) {
     let logs = LocalLogs { log_dir: dir.join("log"), ..LocalLogs::default() };
-    let logs = vec![LogWriter::open(logs).expect("a fresh directory")];
+    let logs = vec![logs];
     let engine = engine(policy, dir, logs, Pressure::unlimited());
     let address = listen(&engine).await;
     (engine, address)
 }
 
 /// An engine over `dir/spool` that runs.
-pub fn engine(policy: Arc<dyn Policy>, dir: &Path, logs: Vec<LogWriter>, pressure: Pressure) -> Engine {
+pub fn engine(policy: Arc<dyn Policy>, dir: &Path, local_logs: Vec<LocalLogs>, pressure: Pressure) -> Engine {
     let mut options = store::Options::default();
     options.settings.queue_of = |envelope, meta| queue::schedule::label_for(envelope, meta).unwrap_or_default();
     let (spool, recovery) = store::open(&dir.join("spool"), options).expect("a spool nobody has open");
@@ -77,22 +77,21 @@ pub fn engine(policy: Arc<dyn Policy>, dir: &Path, logs: Vec<LogWriter>, pressur
         spool,
         mx: Arc::new(MxCache::new(Arc::new(nobody), MxCacheLimits::default())),
         connectors: net::tls::Connectors::new(None).expect("roots"),
-        logs,
         orders: store::OrdersFile::open(&dir.join("spool")).expect("no orders"),
         classifier: None,
-        log_hooks: Vec::new(),
         read_rules: |_| Err("no rules here".to_owned()),
-        startup: policy::Startup::default(),
-        disposition_hooks: Vec::new(),
+        startup: policy::Startup { local_logs, ..policy::Startup::default() },
         metrics: Metrics::new().expect("a registry"),
         pressure,
         settings: EngineSettings {
             hostname: "mx.test".to_owned(),
+            spool_dir: dir.join("spool"),
             node_id: uuid::Uuid::from_u128(1),
             resident_bytes_max: 1 << 20,
             seed: 7,
         },
     });
+    let engine = engine.expect("a fresh directory");
     engine.start(recovery);
     engine
 }
@@ -101,8 +100,8 @@ pub fn engine(policy: Arc<dyn Policy>, dir: &Path, logs: Vec<LogWriter>, pressur
 pub async fn listen(engine: &Engine) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = listener.local_addr().expect("bound");
-    let service = EsmtpService::new(engine.clone(), EsmtpListener::default()).expect("defaults");
-    tokio::spawn(service.serve(listener));
+    let service = EsmtpService::new(engine.clone(), EsmtpListener::default(), engine.interest()).expect("defaults");
+    tokio::spawn(service.serve(listener, std::future::pending()));
     address
 }
 
