@@ -115,6 +115,20 @@ local function check_settings(file, data)
   end
 end
 
+local function has_rates(tenants)
+  for _, tenant in pairs(tenants) do
+    if tenant.rate then
+      return true
+    end
+    for _, campaign in pairs(tenant.campaigns) do
+      if campaign.overall_max_message_rate then
+        return true
+      end
+    end
+  end
+  return false
+end
+
 local function load(files)
   local raw = {}
   for _, file in ipairs(files) do
@@ -132,6 +146,7 @@ local function load(files)
   for name, block in pairs(raw.tenant or {}) do
     data.tenants[name] = prepare_tenant(name, block)
   end
+  data.has_rates = has_rates(data.tenants)
   data.default_tenant = raw.default_tenant
   if data.default_tenant and not data.tenants[data.default_tenant] then
     error(string.format('default_tenant `%s` is not defined', data.default_tenant), 0)
@@ -222,6 +237,10 @@ local function apply(data, msg)
 end
 
 local function throttle(data, msg)
+  -- Asked about each message; most policies have no such rate.
+  if not data.has_rates then
+    return
+  end
   local tenant = msg:get_meta 'tenant'
   local known = tenant and data.tenants[tenant]
   if not known then

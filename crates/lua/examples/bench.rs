@@ -42,6 +42,8 @@ fn main() {
     }
     let heavy = policy(HELPERS[2].1);
     report("a new state (helpers)", 2000, || heavy.check().expect("sound policy"));
+    let all = policy(ALL_HELPERS);
+    report("a new state (all helpers)", 2000, || all.check().expect("sound policy"));
     let policy = policy(CONFIG);
     report("rcpt_to(recipient, conn_meta)", events, || {
         let _ = now(policy.smtp_server_rcpt_to(draft.envelope.recipients[0].clone(), ConnMeta::new()));
@@ -132,6 +134,17 @@ const HELPERS: [(&str, &str); 4] = [
          domain = { ['other.test'] = {} } } } kumo.on('smtp_server_message_received', function(msg) sign(msg) end)",
     ),
 ];
+
+/// As production policies begin.
+const ALL_HELPERS: &str = "
+require('policy-extras.sources'):setup { { source = { s = { source_address = '127.0.0.1' } }, pool = { p = { s = {} } } } }
+local sign = require('policy-extras.dkim_sign'):setup { { base = { selector = 's', headers = { 'From' } }, domain = { ['other.test'] = {} } } }
+local shaper = require('policy-extras.shaping'):setup_with_automation { no_default_files = true, extra_files = {} }
+local queues = require('policy-extras.queue'):setup { { queue = { default = { retry_interval = '10m' } } } }
+kumo.on('get_listener_domain', require('policy-extras.listener_domains'):setup { { ['*'] = { relay_to = false } } })
+kumo.on('get_egress_path_config', shaper.get_egress_path_config)
+kumo.on('smtp_server_message_received', function(msg) queues:apply(msg) sign(msg) end)
+";
 
 const CONFIG: &str = "
 kumo.on('smtp_server_rcpt_to', function(recipient, conn_meta) end)

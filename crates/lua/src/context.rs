@@ -13,6 +13,7 @@ use crate::lua_policy::Shared;
 use crate::names::Names;
 use crate::pool::Limits;
 use crate::registry::Registry;
+use crate::required::Required;
 use crate::signers::Signers;
 use crate::state;
 use crate::waiting::Waits;
@@ -32,6 +33,8 @@ pub(crate) struct Source {
     pub text: Vec<u8>,
     /// What became of that.
     pub code: Compiled,
+    /// What it required.
+    pub required: Arc<Required>,
     pub run_time_max: Duration,
     /// How often the file was read before.
     pub epoch: u64,

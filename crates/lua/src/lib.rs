@@ -36,6 +36,7 @@ mod mpsc;
 mod names;
 mod pool;
 mod registry;
+mod required;
 mod series;
 mod signers;
 mod startup;

@@ -118,8 +118,9 @@ impl LuaPolicy {
         let text = std::fs::read(path).map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
         let program = Arc::new(Surroundings::default());
         let path = path.to_owned();
-        let code = Compiled::default();
-        let source = Source { daemon, path, text, code, run_time_max, epoch: 0, memory, program: program.clone() };
+        let (code, required) = (Compiled::default(), Arc::default());
+        let program_of = program.clone();
+        let source = Source { daemon, path, text, code, required, run_time_max, epoch: 0, memory, program: program_of };
         let shared = Shared::default();
         let context = Context::load(&source, &shared, purpose)?;
         let startup = context.run_init(&source, purpose)?;
@@ -140,6 +141,7 @@ impl LuaPolicy {
     /// As [`LuaPolicy::load`].
     pub fn check(&self) -> Result<(), LoadError> {
         while self.pool.take_spare().is_some() {}
+        self.source().required.forget();
         self.pool.put_back(self.fresh()?);
         Ok(())
     }
@@ -295,8 +297,8 @@ impl LuaPolicy {
         let before = self.source();
         let text = std::fs::read(&before.path).map_err(|cause| LoadError::Read { path: before.path.clone(), cause })?;
         let (path, program) = (before.path.clone(), before.program.clone());
-        let (epoch, code) = (before.epoch + 1, Compiled::default());
-        let source = Source { path, text, code, epoch, program, ..*before };
+        let (epoch, code, required) = (before.epoch + 1, Compiled::default(), Arc::default());
+        let source = Source { path, text, code, required, epoch, program, ..*before };
         let trial = Context::load(&source, &self.shared, Purpose::Validate)?;
         let startup = trial.run_init(&source, Purpose::Validate)?;
         let interest = Context::load(&source, &self.shared, Purpose::Serve)?.interest();

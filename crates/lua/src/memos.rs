@@ -3,6 +3,7 @@
 //! One caller computes what is missing, others wait for it, at most as long as the cache says. Capacity bounds each cache, the
 //! least used results go first; the number of caches is bounded too.
 
+use crate::compiled::Compiled;
 use crate::stored::Stored;
 use config::MemoizeOptions;
 use quick_cache::sync::{Cache, GuardResult, PlaceholderGuard};
@@ -16,6 +17,8 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 pub(crate) struct Memos {
     by_name: Mutex<HashMap<String, Arc<Memo>>>,
+    /// What puts memoized functions together.
+    pub maker: Compiled,
 }
 
 impl Memos {

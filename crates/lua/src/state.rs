@@ -8,6 +8,7 @@ use crate::extras;
 use crate::guard;
 use crate::lua_policy::Shared;
 use crate::modules;
+use crate::required;
 use crate::types::message_checks;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table};
 use sender_auth::Scratch;
@@ -25,6 +26,7 @@ pub(crate) fn new(source: &Source, shared: &Shared) -> mlua::Result<Lua> {
     let beside =
         source.path.parent().map(|dir| format!("{0}/?.lua;{0}/?/init.lua;", dir.display())).unwrap_or_default();
     package.set("path", format!("{KUMOMTA_PATHS}{beside}{search}"))?;
+    required::replace_searcher(&lua, &package, source.required.clone())?;
     extras::add_searcher(&lua, &package, shared.helpers.clone())?;
     let loaded: Table = package.get("loaded")?;
     loaded.set("kumo", modules::kumo::create(&lua)?)?;

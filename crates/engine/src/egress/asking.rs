@@ -11,20 +11,33 @@ use clock::WallTime;
 use message::Message;
 use queue::{Queued, Why};
 use spool::Mark;
+use std::future::Future;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 impl Engine {
-    /// Carries out `Effect::Ask`.
+    /// Carries out `Effect::Ask`. Most answers are there at once: those need no task, and the message goes on in the one that
+    /// brought it.
     pub(crate) fn start_asker(&self) {
         let engine = self.clone();
-        self.deliveries.spawn(async move {
-            while !engine.stop.is_draining() {
-                let Some(queued) = engine.with_queue(|q, now| q.take_asking(now)) else { return };
-                engine.ask_about(queued).await;
+        let mut asker = Box::pin(async move { engine.ask().await });
+        if asker.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            // Polled anew there, which is when its waker is set.
+            self.deliveries.spawn(asker);
+        }
+    }
+
+    async fn ask(&self) {
+        let mut asked = 0;
+        while !self.stop.is_draining() {
+            let Some(queued) = self.with_queue(|q, now| q.take_asking(now)) else { return };
+            self.ask_about(queued).await;
+            asked += 1;
+            if asked % IN_A_ROW == 0 {
                 // Those that are in memory await nothing.
                 tokio::task::yield_now().await;
             }
-        });
+        }
     }
 
     async fn ask_about(&self, queued: Queued) {
@@ -72,5 +85,7 @@ impl Engine {
     }
 }
 
+/// Messages that are asked about before others have their turn.
+const IN_A_ROW: u32 = 4;
 /// How long policy may take for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use crate::guard;
 use crate::memos::{Found, Memo};
 use crate::stored::Stored;
 use config::MemoizeOptions;
-use mlua::{Function, Lua, MultiValue, Value};
+use mlua::{Function, Lua, MultiValue, UserData, UserDataRef, Value, Variadic};
 use std::sync::Arc;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -28,17 +28,34 @@ pub(crate) fn memoize(lua: &Lua, (function, options): (Function, Value)) -> mlua
             None => Ok((false, Value::Nil)),
         }
     })?;
-    let populate = lua.create_async_function(move |lua, arguments: MultiValue| {
-        let (memo, function) = (memo.clone(), function.clone());
-        async move { populate(&lua, &memo, epoch, &function, arguments).await }
-    })?;
+    maker(lua)?.call((look, lua.create_userdata(Cached { memo, epoch })?, function))
+}
+
+/// The cache of a memoized function, as its state knows it.
+struct Cached {
+    memo: Arc<Memo>,
+    epoch: u64,
+}
+
+impl UserData for Cached {}
+
+/// Puts a memoized function together. Made once for each state: Lua compiles a chunk for each function that may wait.
+fn maker(lua: &Lua) -> mlua::Result<Function> {
+    if let Some(maker) = lua.named_registry_value(MAKER)? {
+        return Ok(maker);
+    }
+    let populate = |lua: Lua, (handle, function, arguments): (UserDataRef<Cached>, Function, Variadic<Value>)| {
+        let (memo, epoch) = (handle.memo.clone(), handle.epoch);
+        async move { populate(&lua, &memo, epoch, &function, arguments.into_iter().collect()).await }
+    };
+    let populate = lua.create_async_function(populate)?;
     // Only what is missing goes the way on which one may wait, which costs more than the look-up itself.
-    lua.load(
-        "local look, populate = ... \
-         return function(...) local there, value = look(...) if there then return value end return populate(...) end",
-    )
-    .set_name("=kumo.memoize")
-    .call((look, populate))
+    let text = b"local populate = ... \
+        return function(look, handle, f) \
+        return function(...) local there, value = look(...) if there then return value end return populate(handle, f, ...) end end";
+    let maker: Function = commons(lua)?.memos.maker.function(lua, "=kumo.memoize", text)?.call(populate)?;
+    lua.set_named_registry_value(MAKER, &maker)?;
+    Ok(maker)
 }
 
 async fn populate(
@@ -129,6 +146,8 @@ pub(crate) fn commons(lua: &Lua) -> mlua::Result<Arc<Commons>> {
     commons.ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))
 }
 
+/// Where a state keeps what [`maker`] made.
+const MAKER: &str = "kumo.memoize";
 /// How often a wait for another's result is tried (KumoMTA behaviour).
 const ATTEMPTS_MAX: usize = 3;
 /// Of usual arguments.

@@ -1,0 +1,152 @@
+//! Where `require` finds the modules of a policy: the files that `package.path` leads to.
+//!
+//! In: a name. Out: its code, or in which places no such file is. The first state looks and compiles; what it found, and what it
+//! did not find, is kept for the states to come until the policy is read again, so that all states of one reading are made of
+//! the same code. The rules are those of Lua's own searcher, but that code compiled by others is refused.
+
+use crate::compiled::Compiled;
+use mlua::{Lua, Table, Value};
+use std::collections::HashMap;
+use std::fs;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What was sought so far, by path and name.
+#[derive(Default)]
+pub(crate) struct Required(Mutex<HashMap<(String, String), Arc<Sought>>>);
+
+/// What came of it.
+enum Sought {
+    File {
+        file: String,
+        text: Vec<u8>,
+        code: Compiled,
+    },
+    /// Where it is not, in Lua's words.
+    Nowhere(String),
+}
+
+/// Has `require` look here where it looked for files itself.
+pub(crate) fn replace_searcher(lua: &Lua, package: &Table, required: Arc<Required>) -> mlua::Result<()> {
+    let searchers: Table = package.get("searchers")?;
+    let of = package.clone();
+    let search = lua.create_function(move |lua, name: String| {
+        let path: String = of.get("path").map_err(|_| mlua::Error::runtime("'package.path' must be a string"))?;
+        match &*required.seek(path, name.clone())? {
+            Sought::File { file, text, code } => {
+                let function = code.function(lua, &format!("@{file}"), text).map_err(|error| {
+                    mlua::Error::runtime(format!("error loading module '{name}' from file '{file}':\n\t{error}"))
+                })?;
+                Ok((Value::Function(function), Some(file.clone())))
+            }
+            Sought::Nowhere(places) => Ok((Value::String(lua.create_string(places)?), None)),
+        }
+    })?;
+    searchers.set(OF_FILES, search)
+}
+
+impl Required {
+    /// Has the files be sought anew.
+    pub fn forget(&self) {
+        self.kept().clear();
+    }
+
+    fn seek(&self, path: String, name: String) -> mlua::Result<Arc<Sought>> {
+        let key = (path, name);
+        if let Some(sought) = self.kept().get(&key) {
+            return Ok(sought.clone());
+        }
+        let sought = Arc::new(look(&key.0, &key.1)?);
+        let mut kept = self.kept();
+        if kept.len() < KEPT_MAX {
+            // Another state may have been faster: all have the same.
+            return Ok(kept.entry(key).or_insert(sought).clone());
+        }
+        Ok(sought)
+    }
+
+    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Arc<Sought>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As `package.searchpath`: the first of the templates that is a file which can be read.
+fn look(path: &str, name: &str) -> mlua::Result<Sought> {
+    let name = name.replace('.', "/");
+    let mut places = Vec::new();
+    for template in path.split(';').filter(|template| !template.is_empty()) {
+        let file = template.replace('?', &name);
+        if fs::File::open(&file).is_err() {
+            places.push(format!("no file '{file}'"));
+            continue;
+        }
+        let text = fs::read(&file).map_err(|error| mlua::Error::runtime(format!("cannot read {file}: {error}")))?;
+        return Ok(Sought::File { text: without_first_comment(text), file, code: Compiled::default() });
+    }
+    Ok(Sought::Nowhere(places.join("\n\t")))
+}
+
+/// Lua passes over a byte order mark, and a first line that begins with `#`.
+fn without_first_comment(text: Vec<u8>) -> Vec<u8> {
+    let rest = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&text);
+    match rest.first() {
+        // The end of the line stays, and with it the numbers of the others.
+        Some(b'#') => rest.iter().position(|octet| *octet == b'\n').map_or_else(Vec::new, |end| rest[end..].to_vec()),
+        _ if rest.len() == text.len() => text,
+        _ => rest.to_vec(),
+    }
+}
+
+/// The place of the searcher for files among the searchers.
+const OF_FILES: i64 = 2;
+/// Modules that are kept; a policy has some dozens.
+const KEPT_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LuaPolicy;
+
+    #[test]
+    fn a_first_comment_is_passed_over_and_lines_keep_their_numbers() {
+        for (text, rest) in [
+            ("return 1", "return 1"),
+            ("#!/usr/bin/lua\nreturn 1", "\nreturn 1"),
+            ("\u{feff}return 1", "return 1"),
+            ("\u{feff}# a\nreturn 1", "\nreturn 1"),
+            ("# all", ""),
+            ("", ""),
+        ] {
+            assert_eq!(without_first_comment(text.into()), rest.as_bytes(), "{text:?}");
+        }
+    }
+
+    /// States of one reading are made of the same modules, also where there were none.
+    #[test]
+    fn modules_are_those_of_the_reading() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("written");
+        write("policy.lua", "a = require 'a' b = pcall(require, 'b') c, why = pcall(require, 'c')");
+        write("a.lua", "#!/usr/bin/lua\nlocal name, file = ... return name .. (file:match('a.lua$') or '') .. '1'");
+        write("c.lua", "return return");
+        let (policy, _) = LuaPolicy::load(&dir.path().join("policy.lua")).expect("sound");
+        let seen = |policy: &LuaPolicy| {
+            let state = policy.fresh().expect("loads");
+            let globals = state.lua.globals();
+            (globals.get::<String>("a").expect("text"), globals.get::<bool>("b").expect("tried"))
+        };
+        assert_eq!(seen(&policy), ("aa.lua1".to_owned(), false));
+        let why: String = policy.fresh().expect("loads").lua.load("return tostring(why)").eval().expect("text");
+        assert!(why.contains("error loading module 'c' from file") && why.contains("c.lua:1:"), "{why}");
+        write("a.lua", "return 'a2'");
+        write("b.lua", "");
+        assert_eq!(seen(&policy), ("aa.lua1".to_owned(), false));
+        policy.read_again(&mut |_, _| Ok(())).expect("sound");
+        assert_eq!(seen(&policy), ("a2".to_owned(), true));
+    }
+
+    #[test]
+    fn places_without_the_file_are_named_as_lua_names_them() {
+        let Ok(Sought::Nowhere(places)) = look("/none/?.lua;;/none/?/init.lua", "a.b") else { panic!("it is there") };
+        assert_eq!(places, "no file '/none/a/b.lua'\n\tno file '/none/a/b/init.lua'");
+    }
+}
