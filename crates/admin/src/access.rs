@@ -1,17 +1,21 @@
-//! Who may ask what: KumoMTA's built-in rules.
+//! Who may ask what: the lists that policy gives, or KumoMTA's built-in ones.
 //!
-//! A peer in `trusted_hosts` may ask everything. Who proves who he is, by a password or a token that policy accepts, may inject
-//! mail and nothing else. Credentials that are wrong are refused from whomever they come.
+//! By the built-in lists a peer in `trusted_hosts` may ask everything, who proves who he is, by a password or a token that policy
+//! accepts, may inject mail and nothing else, and anybody may see whether the server is alive. Credentials that are wrong are
+//! refused from whomever they come.
 
 use crate::answer::Failed;
 use crate::credentials::{Credentials, Remembered};
 use crate::socket::Peer;
+use access::{TRUSTED_PEERS, http_resources};
+use axum::Extension;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use config::{CidrSet, HttpListener};
-use policy::{AuthInfo, Policy};
+use engine::Gate;
+use policy::AuthInfo;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -20,60 +24,74 @@ use std::sync::Arc;
 pub(crate) struct Access(Arc<Inner>);
 
 struct Inner {
-    policy: Arc<dyn Policy>,
+    gate: Gate,
     trusted: CidrSet,
     remembered: Remembered,
-}
-
-/// Who may ask.
-#[derive(Clone, Copy)]
-pub(crate) enum Who {
-    /// Peers in `trusted_hosts`.
-    Trusted,
-    /// These, and who proves who he is.
-    Proven,
 }
 
 /// Who asks.
 #[derive(Clone)]
 pub(crate) struct Proven(pub AuthInfo);
 
+/// The listener's own address.
+#[derive(Clone, Copy)]
+pub(crate) struct Via(pub SocketAddr);
+
 impl Access {
-    pub fn new(policy: Arc<dyn Policy>, options: &HttpListener) -> Access {
+    pub fn new(gate: Gate, options: &HttpListener) -> Access {
         let trusted = options.trusted_hosts.clone();
-        Access(Arc::new(Inner { policy, trusted, remembered: Remembered::default() }))
+        Access(Arc::new(Inner { gate, trusted, remembered: Remembered::default() }))
     }
 
-    /// Who asks, if it is somebody who may.
-    async fn proven(&self, who: Who, peer: SocketAddr, header: Option<&str>) -> Result<AuthInfo, Failed> {
-        let Inner { policy, trusted, remembered } = &*self.0;
+    /// Who asks; of wrong credentials, an error.
+    async fn proven(&self, peer: SocketAddr, header: Option<&str>) -> Result<AuthInfo, Failed> {
+        let Inner { gate, trusted, remembered } = &*self.0;
         let mut auth = match header.map(Credentials::parse).transpose().map_err(Failed::bad)? {
-            Some(credentials) => remembered.ask(&**policy, credentials).await?,
+            Some(credentials) => remembered.ask(gate, credentials, peer.ip()).await?,
             None => AuthInfo::default(),
         };
         auth.peer_address = Some(peer.ip());
-        let is_trusted = trusted.contains(peer.ip());
-        if is_trusted {
-            auth.groups.push(TRUSTED.to_owned());
+        if trusted.contains(peer.ip()) {
+            auth.groups.push(TRUSTED_PEERS.to_owned());
         }
-        match who {
-            _ if is_trusted => Ok(auth),
-            Who::Proven if !auth.identities.is_empty() => Ok(auth),
-            Who::Proven => {
-                Err(Failed::unauthorized(format!("{} is not in trusted_hosts: expected credentials", peer.ip())))
-            }
-            Who::Trusted => Err(Failed::unauthorized(format!("{} is not in trusted_hosts", peer.ip()))),
+        Ok(auth)
+    }
+
+    /// Refuses what no rule allows.
+    async fn allow(&self, auth: &AuthInfo, via: SocketAddr, method: &Method, path: &str) -> Result<(), Failed> {
+        let resources = http_resources(via, path);
+        // What one may see, one may look for.
+        let privilege = if *method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };
+        let found = self.0.gate.may(&resources, auth, privilege).await.map_err(|error| {
+            tracing::error!("{error}");
+            Failed::internal("policy could not tell who may ask that".to_owned())
+        })?;
+        if found.is_allowed() {
+            return Ok(());
         }
+        let what = resources.first().map_or("", String::as_str);
+        let mut text = format!("{method} of {what} is not allowed");
+        if !auth.groups.iter().any(|group| group == TRUSTED_PEERS) {
+            let peer = auth.peer_address.map(|peer| peer.to_string()).unwrap_or_default();
+            let hint = if auth.identities.is_empty() { ", and no credentials were sent" } else { "" };
+            text += &format!(": {peer} is not in trusted_hosts{hint}");
+        }
+        Err(Failed::unauthorized(text))
     }
 }
 
 pub(crate) async fn check(
-    State((access, who)): State<(Access, Who)>,
+    State(access): State<Access>,
     ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
+    Extension(Via(via)): Extension<Via>,
     mut request: Request,
     next: Next,
 ) -> Result<Response, Failed> {
-    let auth = access.proven(who, peer, authorization(request.headers())?).await?;
+    if access.0.gate.accounts().is_full() {
+        return Err(Failed::unavailable("the accounting log has no room for more records".to_owned()));
+    }
+    let auth = access.proven(peer, authorization(request.headers())?).await?;
+    access.allow(&auth, via, request.method(), request.uri().path()).await?;
     request.extensions_mut().insert(Proven(auth));
     Ok(next.run(request).await)
 }
@@ -95,5 +113,3 @@ fn authorization(headers: &HeaderMap) -> Result<Option<&str>, Failed> {
 
 /// Octets of a header that are looked at, and remembered.
 const HEADER_OCTETS_MAX: usize = 8192;
-/// The group of trusted peers (KumoMTA's name).
-const TRUSTED: &str = "kumomta:http-listener-trusted-ip";

@@ -6,8 +6,10 @@
 use crate::answer::Failed;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use policy::{AuthInfo, Policy};
+use engine::Gate;
+use policy::AuthInfo;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,21 +46,37 @@ impl Credentials {
     }
 }
 
+impl Credentials {
+    /// Asks policy, and has it noted what came of it.
+    async fn verify(self, gate: &Gate, peer: IpAddr) -> Result<Option<AuthInfo>, Failed> {
+        let policy = gate.policy();
+        let (tried, answer) = match self {
+            Credentials::Basic(user, password) => {
+                let tried = AuthInfo::by_password(&user);
+                (tried, policy.http_server_validate_auth_basic(user, password).await)
+            }
+            Credentials::Bearer(token) => (AuthInfo::by_token(), policy.http_server_validate_auth_bearer(token).await),
+        };
+        let found = answer.map_err(|error| {
+            tracing::error!("{error}");
+            Failed::internal("policy could not tell whether these credentials are right".to_owned())
+        })?;
+        let mut who = found.clone().unwrap_or_default();
+        who.peer_address = Some(peer);
+        for tried in &tried.identities {
+            gate.accounts().authentication(tried, found.is_some(), &who);
+        }
+        Ok(found)
+    }
+}
+
 impl Remembered {
     /// Who that is.
-    pub async fn ask(&self, policy: &dyn Policy, credentials: Credentials) -> Result<AuthInfo, Failed> {
+    pub async fn ask(&self, gate: &Gate, credentials: Credentials, peer: IpAddr) -> Result<AuthInfo, Failed> {
         let found = match self.recall(&credentials) {
             Some(found) => found,
             None => {
-                let asked = credentials.clone();
-                let answer = match asked {
-                    Credentials::Basic(user, password) => policy.http_server_validate_auth_basic(user, password).await,
-                    Credentials::Bearer(token) => policy.http_server_validate_auth_bearer(token).await,
-                };
-                let found = answer.map_err(|error| {
-                    tracing::error!("{error}");
-                    Failed::internal("policy could not tell whether these credentials are right".to_owned())
-                })?;
+                let found = credentials.clone().verify(gate, peer).await?;
                 self.note(credentials, found.clone());
                 found
             }

@@ -4,9 +4,9 @@
 //! pointer when the request can be carried out for nobody; 503 when new mail is not taken now. What is answered with success is
 //! queued, and synced to disk unless `deferred_spool` is asked for.
 
-use crate::access::Proven;
+use crate::access::{Proven, Via};
 use crate::answer::{self, Failed, Json};
-use crate::xfer::Via;
+
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::header;

@@ -1,7 +1,7 @@
 //! The HTTP face: metrics and liveness now, the administrative API as it grows.
 //!
-//! In: a bound socket and an engine; out: answers. Closed by default: an endpoint that tells or changes anything answers only
-//! peers in the listener's `trusted_hosts`; injection also who proves who he is. Forwarding headers are not looked at: only the
+//! In: a bound socket and an engine; out: answers. Closed by default: an endpoint answers whom a rule lets ask, and by the
+//! built-in rules what tells or changes anything is for peers in the listener's `trusted_hosts`, injection also for who proves who he is. Forwarding headers are not looked at: only the
 //! socket's peer counts.
 
 mod access;
@@ -28,7 +28,6 @@ use engine::Engine;
 pub use front::Front;
 pub use local::Local;
 use net::tls::TlsError;
-use std::net::{Ipv4Addr, SocketAddr};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
@@ -53,28 +52,27 @@ impl HttpService {
     /// # Errors
     /// As [`Front::new`].
     pub fn new(engine: Engine, options: &HttpListener) -> Result<HttpService, AdminError> {
-        let front = Front::new(engine.policy(), options, engine.hostname())?;
-        let closed = front.trusted(guarded());
-        let proven = front.proven(Router::new().route("/api/inject/v1", post(inject::inject)));
-        let open = Router::new().route("/api/check-liveness/v1", get(liveness::check));
+        let front = Front::new(engine.gate().clone(), options, engine.hostname())?;
+        let served = administration()
+            .route("/api/inject/v1", post(inject::inject))
+            .route("/api/check-liveness/v1", get(liveness::check));
         let name = inject::Name(options.hostname.clone());
-        let routes = closed.merge(proven).merge(open).layer(Extension(name)).with_state(engine.clone());
+        let routes = front.guarded(served).layer(Extension(name)).with_state(engine.clone());
         Ok(HttpService { front, routes, engine })
     }
 
     /// Serves until it is `closed`, or draining begins; what was asked by then is answered.
     pub async fn serve(self, listener: TcpListener, closed: impl Future<Output = ()> + Send + 'static) {
         let HttpService { front, routes, engine } = self;
-        let via = listener.local_addr().unwrap_or(NO_ADDRESS);
         let stop = async move {
             tokio::select! { () = engine.draining() => {}, () = closed => {} }
         };
-        front.serve(listener, routes.layer(Extension(xfer::Via(via))), stop).await;
+        front.serve(listener, routes, stop).await;
     }
 }
 
-/// What only peers in `trusted_hosts` may ask.
-pub(crate) fn guarded() -> Router<Engine> {
+/// What operators ask, and other nodes.
+pub(crate) fn administration() -> Router<Engine> {
     let ready_suspensions = get(orders::ready_suspensions).post(orders::suspend_ready).delete(orders::withdraw);
     Router::new()
         .route("/metrics", get(metrics::text))
@@ -98,6 +96,3 @@ pub(crate) fn guarded() -> Router<Engine> {
         .route("/api/admin/abort-ready-q-conn/v1", post(ready::abort))
         .route("/api/admin/flush/v1", get(orders::flushes).post(orders::flush).delete(orders::withdraw))
 }
-
-/// For a listener that the system cannot name.
-const NO_ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);

@@ -13,7 +13,7 @@ pub struct Local;
 impl Administration for Local {
     fn answer(&self, engine: Engine, method: &'static str, path: &'static str, request: Value) -> Asked {
         Box::pin(async move {
-            let router: Router = crate::guarded().with_state(engine);
+            let router: Router = crate::administration().with_state(engine);
             let made = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
             let made = made.body(Body::from(request.to_string())).map_err(|error| error.to_string())?;
             let answer = router.oneshot(made).await.unwrap_or_else(|never| match never {});

@@ -4,6 +4,7 @@
 //! twice. `arrivals/v1` lists those whose senders said nothing more: an operator whose other node is gone for good decides with
 //! the same two. KumoMTA knows `inject/v1` alone, in a form of its own.
 
+use crate::access::Via;
 use crate::answer::{Failed, Json, civil};
 use crate::socket::Peer;
 use axum::Extension;
@@ -13,13 +14,8 @@ use axum::http::{HeaderMap, header};
 use engine::{Arrival, Came, Engine, XferError};
 use queue::xfer::Kept;
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 use std::time::Duration;
 use time::OffsetDateTime;
-
-/// The listener's own address.
-#[derive(Clone, Copy)]
-pub(crate) struct Via(pub SocketAddr);
 
 /// Which message.
 #[derive(Deserialize)]

@@ -5,6 +5,7 @@
 //! tailing are the jsonl crate's.
 
 use crate::duration::Duration;
+use crate::logs::{check_compression_level, check_log_dir};
 use crate::options::options;
 use crate::zone::Zone;
 use std::path::PathBuf;
@@ -89,13 +90,8 @@ impl From<JsonlTailerOptions> for JsonlMultiTailerOptions {
 }
 
 fn check_writer(writer: &JsonlWriterOptions) -> Result<(), String> {
-    if writer.log_dir.as_os_str().is_empty() {
-        return Err("invalid log_dir \"\": expected a directory".to_owned());
-    }
-    if !(0..=ZSTD_LEVEL_MAX).contains(&writer.compression_level) {
-        let level = writer.compression_level;
-        return Err(format!("invalid compression_level {level}: expected an integer from 0 to {ZSTD_LEVEL_MAX}"));
-    }
+    check_log_dir(&writer.log_dir)?;
+    check_compression_level(writer.compression_level)?;
     if writer.suffix.as_ref().is_some_and(|suffix| suffix.contains(['/', '\0'])) {
         return Err("invalid suffix: expected the end of a file name, without `/`".to_owned());
     }
@@ -169,7 +165,6 @@ fn check_batches(size_max: usize, checkpoint: Option<&str>) -> Result<(), String
 }
 
 const ANY_NAME: &str = "*";
-const ZSTD_LEVEL_MAX: i32 = 21;
 /// Shorter segments would be mostly file names.
 const SEGMENT_MIN: core::time::Duration = core::time::Duration::from_secs(1);
 /// Most records in a batch, which is in memory at once.

@@ -8,6 +8,7 @@
 //! One line in an `options!` list is the whole truth of an option: name, type, default, bound and documentation
 //! ([`options_of`] gives it to the manual).
 
+mod aaa;
 mod amqp;
 mod aws_signing;
 mod catalog;
@@ -57,6 +58,7 @@ mod throttle;
 mod tls_names;
 mod zone;
 
+pub use aaa::{AcctLog, AclSettings};
 pub use amqp::{AmqpConnection, AmqpMessage, AmqpPublish, NumberOrText, TextOrSource};
 pub use aws_signing::{AwsRequestSigning, AwsSigning};
 pub use catalog::{CONSTRUCTORS, option_names, options_of};

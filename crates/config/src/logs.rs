@@ -9,7 +9,7 @@ use crate::duration::Duration;
 use crate::min_free::MinFree;
 use crate::options::options;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 options! {
     /// `kumo.configure_local_logs`
@@ -106,14 +106,25 @@ pub fn per_record(entries: &BTreeMap<RecordKey, PerRecord>, kind: RecordKey) -> 
     entries.get(&kind).or_else(|| entries.get(&RecordKey::Any))
 }
 
+/// A directory must be named.
+pub(crate) fn check_log_dir(dir: &Path) -> Result<(), String> {
+    match dir.as_os_str().is_empty() {
+        true => Err("invalid log_dir \"\": expected a directory".to_owned()),
+        false => Ok(()),
+    }
+}
+
+/// The levels zstd has.
+pub(crate) fn check_compression_level(level: i32) -> Result<(), String> {
+    match (0..=ZSTD_LEVEL_MAX).contains(&level) {
+        true => Ok(()),
+        false => Err(format!("invalid compression_level {level}: expected an integer from 0 to {ZSTD_LEVEL_MAX}")),
+    }
+}
+
 fn check_local_logs(logs: &LocalLogs) -> Result<(), String> {
-    if logs.log_dir.as_os_str().is_empty() {
-        return Err("invalid log_dir \"\": expected a directory".to_owned());
-    }
-    if !(0..=ZSTD_LEVEL_MAX).contains(&logs.compression_level) {
-        let level = logs.compression_level;
-        return Err(format!("invalid compression_level {level}: expected an integer from 0 to {ZSTD_LEVEL_MAX}"));
-    }
+    check_log_dir(&logs.log_dir)?;
+    check_compression_level(logs.compression_level)?;
     for (kind, entry) in &logs.per_record {
         if let Some(suffix) = entry.suffix.as_deref().filter(|suffix| suffix.contains('/')) {
             let kind = kind.as_str();

@@ -86,6 +86,9 @@ impl Engine {
         let asked_for = self.longest_shutdown().min(SHUTDOWN_TIMEOUT_MAX);
         let for_deliveries = for_sessions.max(asked_for + SETTLING);
         let begun = tokio::time::Instant::now();
+        if tokio::time::timeout_at(begun + for_sessions, self.end_reloads()).await.is_err() {
+            tracing::warn!("configuration was still being read after {for_sessions:?}");
+        }
         if tokio::time::timeout_at(begun + for_sessions, self.sessions.drain()).await.is_err() {
             tracing::warn!("some sessions did not end within {for_sessions:?}");
             self.sessions.abort().await;
@@ -101,7 +104,12 @@ impl Engine {
             tracing::error!("spool: {error}");
         }
         let logs = self.all_logs();
-        let closed = tokio::task::spawn_blocking(move || logs.iter().for_each(telemetry::LogWriter::close)).await;
+        let accounts = self.gate.accounts().clone();
+        let close = move || {
+            logs.iter().for_each(telemetry::LogWriter::close);
+            accounts.close();
+        };
+        let closed = tokio::task::spawn_blocking(close).await;
         if let Err(error) = closed {
             tracing::error!("closing logs: {error}");
         }

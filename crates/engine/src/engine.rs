@@ -9,6 +9,7 @@ use crate::egress::broken_tls::BrokenTls;
 use crate::egress::common::InCommon;
 use crate::egress::connection::Held;
 use crate::egress::maildir::Maildirs;
+use crate::gate::Gate;
 use crate::ingress::buffer::BufferPool;
 use crate::ingress::listener::Listening;
 use crate::injection::InjectionRate;
@@ -35,7 +36,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use store::{OrdersFile, Recovering, SpoolHandle};
-use telemetry::Metrics;
+use telemetry::{Accounts, Metrics};
 use throttle::Throttles;
 use tokio::sync::Notify;
 
@@ -90,6 +91,8 @@ pub struct EngineSettings {
 /// What tasks of the engine share.
 pub struct Shared {
     pub(crate) policy: Arc<dyn Policy>,
+    /// Who may do what.
+    pub(crate) gate: Gate,
     pub(crate) interest: Interests,
     pub(crate) spool: SpoolHandle,
     pub(crate) mx: Arc<MxCache>,
@@ -159,6 +162,8 @@ impl Engine {
     /// A log directory or its thread cannot be had.
     pub fn new(parts: EngineParts) -> Result<Engine, String> {
         let recorders = Recorders::open(&parts.startup)?;
+        let accounts = Accounts::open(parts.startup.acct_log.as_ref());
+        let accounts = accounts.map_err(|error| format!("kumo.aaa.configure_acct_log: {error}"))?;
         let clock = Clock::start();
         let EngineSettings { resident_bytes_max, seed, .. } = parts.settings;
         let mut node = [0; 6];
@@ -171,6 +176,7 @@ impl Engine {
         orders.into_iter().for_each(|order| _ = queue.order(clock.now(), order));
         Ok(Engine(Arc::new(Shared {
             interest: Interests::new(interest),
+            gate: Gate::new(parts.policy.clone(), accounts),
             policy: parts.policy,
             spool: parts.spool,
             mx: parts.mx,
@@ -234,9 +240,10 @@ impl Engine {
             (result, queue.deadline())
         };
         self.arm(deadline);
-        for effect in effects {
-            self.carry_out(effect);
-        }
+        // Policy is asked last: it may take its time.
+        let questions = effects.iter().filter(|effect| matches!(effect, Effect::Ask)).count();
+        effects.into_iter().filter(|effect| !matches!(effect, Effect::Ask)).for_each(|effect| self.carry_out(effect));
+        (0..questions).for_each(|_| self.start_asker());
         result
     }
 
@@ -264,6 +271,11 @@ impl Engine {
     /// Who decides what the operator decides.
     pub fn policy(&self) -> Arc<dyn Policy> {
         self.policy.clone()
+    }
+
+    /// Who decides what clients may do.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     /// What this machine is called where nothing else is configured.

@@ -44,6 +44,9 @@ impl Engine {
 
     fn read_and_begin(&self) -> Result<(), PolicyError> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.stop.is_draining() {
+            return Err(PolicyError::Script { event: RELOAD, text: "the program ends".to_owned() });
+        }
         let mut prepared = None;
         let mut check = |startup: Startup, interest: Interest| {
             prepared = Some(self.prepare_epoch(startup, interest)?);
@@ -55,9 +58,10 @@ impl Engine {
     }
 
     /// Looks whether a policy that was read again can take the place of the one in force.
-    fn prepare_epoch(&self, startup: Startup, interest: Interest) -> Result<Prepared, String> {
+    fn prepare_epoch(&self, mut startup: Startup, interest: Interest) -> Result<Prepared, String> {
         let needs_restart = self.startup.needs_restart_for(&startup);
         let classifier = startup.bounce_classifier.as_ref().map(self.read_rules).transpose()?;
+        self.sockets.get().into_iter().for_each(|sockets| sockets.share_files(&mut startup));
         let mut listeners = Vec::new();
         let mut wanted = startup.esmtp_listeners.clone();
         for listening in &*self.listening.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -106,6 +110,15 @@ impl Engine {
             queue.ask_before_ready(is_asked);
             queue.begin_epoch();
         });
+    }
+
+    /// Once this is over nothing is read again: the program is draining.
+    pub(crate) async fn end_reloads(&self) {
+        let engine = self.clone();
+        let wait = move || drop(engine.reloading.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Err(error) = tokio::task::spawn_blocking(wait).await {
+            tracing::error!("reading configuration again: {error}");
+        }
     }
 
     /// Many wishes before it is begun are one.

@@ -91,6 +91,7 @@ impl Engine {
             if filter.former.get().is_some() {
                 filter.log.retire();
             }
+            engine.filter_is_gone(&filter);
         });
     }
 

@@ -92,7 +92,10 @@ impl Engine {
     pub(crate) fn start_hook(&self, hook: Arc<RecordHook>) {
         let engine = self.clone();
         // A panic costs the records in hand, not those to come.
-        self.hook_tasks.spawn(async move { while Guarded(Box::pin(engine.work_off(&hook))).await.is_none() {} });
+        self.hook_tasks.spawn(async move {
+            while Guarded(Box::pin(engine.work_off(&hook))).await.is_none() {}
+            engine.hook_is_gone(&hook);
+        });
     }
 
     /// Whether records go to hooks: where nobody sends them on, none is offered.

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize,
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
-use watch::Watched;
+use watch::{Wanted, Watched};
 
 /// The process's memory, as the program that owns the allocator knows it.
 pub trait Memory: Send + Sync {
@@ -58,8 +58,8 @@ struct Inner {
     delivers_when_spool_unhealthy: AtomicBool,
     /// Which volumes are watched.
     watched: tokio::sync::watch::Sender<Watched>,
-    /// How often that changed.
-    turns: AtomicU64,
+    /// Which are to be.
+    wanted: Wanted,
     level: AtomicU8,
     /// Octets ever charged, less what was credited.
     charged: AtomicI64,
@@ -92,7 +92,7 @@ impl Pressure {
             settings,
             thresholds,
             watched: tokio::sync::watch::Sender::default(),
-            turns: AtomicU64::new(0),
+            wanted: Wanted::default(),
             level: AtomicU8::new(Level::Fine as u8),
             charged: AtomicI64::new(0),
             charge_max: AtomicI64::new(i64::MAX),

@@ -4,7 +4,7 @@ use crate::engine::{Engine, Shared};
 use crate::injection::Requester;
 use injection::Injection;
 use message::{Draft, MessageId};
-use policy::{Administered, AuthInfo, Injected, Program, Requested};
+use policy::{Administered, AuthInfo, Injected, Judged, Program, Requested};
 use serde_json::Value as Json;
 use std::future::Future;
 use std::pin::Pin;
@@ -69,6 +69,14 @@ impl Program for Around {
             let engine = engine.ok_or("the program ends")?;
             let from = Requester { auth, ..Requester::default() };
             engine.carry_out_request(injection, from).await.map_err(|error| error.to_string())
+        })
+    }
+
+    fn may(&self, resources: Vec<String>, auth: AuthInfo, privilege: String) -> Judged<'_> {
+        let engine = self.0.upgrade().map(Engine);
+        Box::pin(async move {
+            let engine = engine.ok_or("the program ends")?;
+            engine.gate.may(&resources, &auth, &privilege).await.map_err(|error| error.to_string())
         })
     }
 

@@ -109,10 +109,9 @@ impl Recorders {
 }
 
 impl Leaving {
-    fn forget_those_gone(&mut self) {
-        self.logs.retain(|log| !log.is_over());
-        self.filters.retain(|filter| filter.count() > 0);
-        self.hooks.retain(|hook| hook.count() > 0);
+    fn forget_loggers_gone(&mut self) {
+        // Those that are over do not wait, and say whether their thread failed.
+        self.logs.extract_if(.., |log| log.is_over()).for_each(|log| log.close());
     }
 }
 
@@ -138,7 +137,7 @@ impl Engine {
     /// As [`Recorders::open`]; too many of earlier policies have not finished.
     pub(crate) fn prepare_recorders(&self, startup: &Startup) -> Result<Recorders, String> {
         let mut leaving = self.leaving();
-        leaving.forget_those_gone();
+        leaving.forget_loggers_gone();
         if leaving.logs.len() + leaving.filters.len() + leaving.hooks.len() > LEAVING_MAX {
             return Err("loggers and hooks of earlier policies have not worked off their records yet".to_owned());
         }
@@ -148,20 +147,31 @@ impl Engine {
 
     /// The policy in force gives way now: who leaves keeps it.
     pub(crate) fn announce_recorders(&self, next: &Recorders) {
+        let recorders = self.recorders();
+        let mut formers = recorders.formers(next).peekable();
+        if formers.peek().is_none() {
+            return;
+        }
         let policy = self.policy.as_it_stands().unwrap_or_else(|| self.policy.clone());
         // One that has left before is not among the current.
-        self.recorders().formers(next).for_each(|former| _ = former.set(policy.clone()));
+        formers.for_each(|former| _ = former.set(policy.clone()));
     }
 
     /// The next take over; the policy they ask is in force. Those of before finish what they have. Blocks for moments.
     pub(crate) fn change_recorders(&self, next: Recorders) {
         let before = self.recorders.load_full();
-        let mut leaving = before.leaving(&next);
+        let leaving = before.leaving(&next);
         let hooks: Vec<_> = next.hooks.iter().filter(|hook| !has(&before.hooks, hook)).cloned().collect();
         let filters: Vec<_> = next.filters.iter().filter(|filter| !before.filters.has(filter)).cloned().collect();
         drop(before);
         hooks.into_iter().for_each(|hook| self.start_hook(hook));
         filters.into_iter().for_each(|filter| self.start_filter(filter));
+        // Before they are replaced: at any time each is in one place at least.
+        let mut all = self.leaving();
+        all.logs.extend(leaving.logs.iter().cloned());
+        all.filters.extend(leaving.filters.iter().cloned());
+        all.hooks.extend(leaving.hooks.iter().cloned());
+        drop(all);
         // Who logs holds them for moments; behind this nobody does, and what was logged with them is in their backlogs.
         let mut before = self.recorders.swap(Arc::new(next));
         while Arc::get_mut(&mut before).is_none() {
@@ -172,10 +182,16 @@ impl Engine {
         // A filter's logger ends behind it.
         let is_filtered = |log: &LogWriter| leaving.filters.iter().any(|filter| filter.is_of(log));
         leaving.logs.iter().filter(|log| !is_filtered(log)).for_each(LogWriter::retire);
-        let mut all = self.leaving();
-        all.logs.append(&mut leaving.logs);
-        all.filters.append(&mut leaving.filters);
-        all.hooks.append(&mut leaving.hooks);
+    }
+
+    /// A hook has worked off what it had: it goes, and with it the policy it asked.
+    pub(crate) fn hook_is_gone(&self, hook: &Arc<RecordHook>) {
+        self.leaving().hooks.retain(|other| !Arc::ptr_eq(other, hook));
+    }
+
+    /// As [`Engine::hook_is_gone`].
+    pub(crate) fn filter_is_gone(&self, filter: &Arc<Filter>) {
+        self.leaving().filters.retain(|other| !Arc::ptr_eq(other, filter));
     }
 
     /// All there are, those of earlier policies too.

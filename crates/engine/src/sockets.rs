@@ -5,6 +5,9 @@ use policy::{Interest, Startup};
 
 /// The sockets of listeners.
 pub trait Sockets: Send + Sync {
+    /// Reduces how many connections each ESMTP listener may have to what the limit of open files has room for.
+    fn share_files(&self, startup: &mut Startup);
+
     /// Opens what `startup` wants and is not there. Nothing is served, and nothing closed, until the change is carried out; one
     /// that is dropped changes nothing. The options of ESMTP listeners that stay are not its affair.
     ///

@@ -142,6 +142,13 @@ pub const EVENTS: &[Event] = &[
         "The same for a bearer token.",
         Test("testing/e2e/tests/injection.rs::who_may_inject_is_for_policy_to_say"),
     ),
+    multiple(
+        "get_acl_definition",
+        "(resource) -> ACL or nil",
+        "Who may ask what of an HTTP listener: the rules of a resource such as `http_listener/*/api/admin`. What is answered holds for five \
+         minutes (`kumo.aaa.set_acl_cache_ttl`); where nothing is, the built-in lists decide.",
+        Test("testing/e2e/tests/acls.rs::rules_of_policy_decide_who_may_ask_what"),
+    ),
     single(
         "http_message_generated",
         "(msg, auth_info)",

@@ -6,6 +6,7 @@
 use crate::convert;
 use crate::disposition::DISPOSITION;
 use crate::lua_policy::{LuaPolicy, unexpected};
+use crate::types::acl::LuaAcl;
 use crate::types::address::LuaAddress;
 use crate::types::config_object::ConfigObject;
 use crate::types::conn_meta::LuaConnMeta;
@@ -15,8 +16,8 @@ use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, ListenerOverl
 use message::Draft;
 use mlua::{FromLua, Lua, Value};
 use policy::{
-    Answer, AuthIdentity, AuthInfo, Check, ConnMeta, Courier, Event, Interest, Policy, PolicyError, Program,
-    QueueParts, Requeue, Rewritten, Split,
+    AccessControlList, Answer, AuthIdentity, AuthInfo, Check, ConnMeta, Courier, Event, Interest, Policy, PolicyError,
+    Program, QueueParts, Requeue, Rewritten, Split,
 };
 use serde_json::Value as Json;
 use shaping::Shaping;
@@ -69,7 +70,8 @@ impl Policy for LuaPolicy {
         if !self.interest.has(Event::AuthPlain) {
             return done(Ok(None));
         }
-        let ids = AuthIdentity { authz_id: authz.clone(), authn_id: authc.clone() };
+        let info = AuthInfo::by_smtp(&authz, &authc);
+        let ids = AuthIdentity { authz_id: authz.clone(), authn_id: authc.clone(), info };
         let arguments = (authz, authc, password, LuaConnMeta(conn));
         Box::pin(self.call(Event::AuthPlain, |_| Ok(arguments), |lua, value| auth_result(lua, value, ids)))
     }
@@ -228,6 +230,10 @@ impl Policy for LuaPolicy {
         Box::pin(self.call(event, |_| Ok(token), read))
     }
 
+    fn get_acl_definition(&self, resource: String) -> Answer<'_, Option<Arc<AccessControlList>>> {
+        Box::pin(self.acl_of(resource))
+    }
+
     fn spool_message_enumerated(&self, draft: Draft) -> Answer<'_, Draft> {
         Box::pin(self.lend(Event::SpoolMessageEnumerated, draft, |_| Ok(())))
     }
@@ -376,6 +382,34 @@ fn ehlo_result(lua: &Lua, value: Value) -> mlua::Result<Option<Vec<String>>> {
     }
 }
 
+impl LuaPolicy {
+    /// The rules of a resource: what handlers said of it lately, what they say now, or what is built in.
+    async fn acl_of(&self, resource: String) -> Result<Option<Arc<AccessControlList>>, PolicyError> {
+        let event = Event::AclDefinition;
+        let acls = &self.shared.acls;
+        let said = match self.interest.has(event).then(|| acls.recall(&resource)) {
+            None => None,
+            Some(Some(said)) => said,
+            Some(None) => {
+                let asked = resource.clone();
+                let said = self.call(event, |_| Ok(asked), |_, value| acl(&value)).await?;
+                acls.note(resource.clone(), said.clone());
+                said
+            }
+        };
+        Ok(said.or_else(|| acls.falls_back().then(|| access::built_in(&resource).map(Arc::new)).flatten()))
+    }
+}
+
+/// A list of rules, or nothing.
+fn acl(value: &Value) -> mlua::Result<Option<Arc<AccessControlList>>> {
+    match value {
+        Value::Nil => Ok(None),
+        Value::UserData(data) if data.is::<LuaAcl>() => Ok(Some(data.borrow::<LuaAcl>()?.0.clone())),
+        other => Err(unexpected(Event::AclDefinition, other, "the result of kumo.aaa.make_access_control_list or nil")),
+    }
+}
+
 /// Who somebody is, as scripts see it.
 fn auth_table(lua: &Lua, auth: &AuthInfo) -> mlua::Result<Value> {
     let json = serde_json::to_value(auth).map_err(mlua::Error::external)?;
@@ -400,22 +434,18 @@ fn auth_result(lua: &Lua, value: Value, ids: AuthIdentity) -> mlua::Result<Optio
     match value {
         Value::Boolean(valid) => Ok(valid.then_some(ids)),
         Value::Nil => Ok(None),
-        table @ Value::Table(_) => auth_info(&convert::to_json(lua, &table)?).map(Some),
+        table @ Value::Table(_) => auth_identity(convert::to_json(lua, &table)?).map(Some),
         other => Err(unexpected(Event::AuthPlain, &other, "a boolean or AuthInfo")),
     }
 }
 
-/// The identities are told apart by their context; without one the first counts for both
-/// (KumoMTA behaviour).
-fn auth_info(info: &Json) -> mlua::Result<AuthIdentity> {
-    let entries: Vec<(&str, Option<&str>)> =
-        info["identities"].as_array().into_iter().flatten().filter_map(identity).collect();
-    let first =
-        entries.first().ok_or_else(|| mlua::Error::runtime("AuthInfo: expected at least one entry in identities"))?.0;
-    let of = |context: &str| entries.iter().find(|(_, c)| *c == Some(context)).map_or(first, |(id, _)| id).to_owned();
-    Ok(AuthIdentity { authz_id: of("SmtpAuthPlainAuthorization"), authn_id: of("SmtpAuthPlainAuthentication") })
-}
-
-fn identity(entry: &Json) -> Option<(&str, Option<&str>)> {
-    Some((entry["identity"].as_str()?, entry["context"].as_str()))
+/// The identities are told apart by their context; without one the first counts for both (KumoMTA behaviour).
+fn auth_identity(json: Json) -> mlua::Result<AuthIdentity> {
+    let info: AuthInfo = config::parse("AuthInfo", json).map_err(|error| mlua::Error::runtime(error.to_string()))?;
+    let expected = "AuthInfo: expected at least one entry in identities";
+    let first = info.identities.first().ok_or_else(|| mlua::Error::runtime(expected))?;
+    let of =
+        |context: &str| info.identities.iter().find(|one| one.context == context).unwrap_or(first).identity.clone();
+    let (authz_id, authn_id) = (of("SmtpAuthPlainAuthorization"), of("SmtpAuthPlainAuthentication"));
+    Ok(AuthIdentity { authz_id, authn_id, info })
 }

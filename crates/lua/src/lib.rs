@@ -14,6 +14,7 @@
 //!
 //! The only crate that names `mlua`. Deliberately absent: decisions of any kind.
 
+mod acls;
 pub mod api;
 mod commons;
 mod compiled;

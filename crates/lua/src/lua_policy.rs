@@ -6,6 +6,7 @@
 //! script's variables hold. A rejection is no failure but an answer, and its state stays:
 //! a policy that refuses most of its recipients must not load itself anew for each.
 
+use crate::acls::Acls;
 use crate::commons::Commons;
 use crate::compiled::Compiled;
 use crate::context::{Context, Daemon, Purpose, Source, Surroundings};
@@ -33,7 +34,7 @@ use tokio::sync::Semaphore;
 pub struct LuaPolicy {
     source: Mutex<Arc<Source>>,
     program: Arc<Surroundings>,
-    shared: Shared,
+    pub(crate) shared: Shared,
     pub(crate) pool: Arc<Pool>,
     /// Who may hold a state for a session.
     pub(crate) courier_states: Arc<Semaphore>,
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     pub commons: Arc<Commons>,
     pub waits: Arc<Waits>,
     pub helpers: Arc<Helpers>,
+    pub acls: Arc<Acls>,
 }
 
 impl LuaPolicy {
@@ -124,6 +126,7 @@ impl LuaPolicy {
         let shared = Shared::default();
         let context = Context::load(&source, &shared, purpose)?;
         let startup = context.run_init(&source, purpose)?;
+        shared.acls.begin(startup.acls.clone());
         context.warnings(&startup).iter().for_each(|line| tracing::warn!(target: "lua", "{line}"));
         let pool = Arc::new(Pool::new(context.limits()));
         let courier_states = Arc::new(Semaphore::new(COURIER_STATES_MAX));
@@ -302,11 +305,13 @@ impl LuaPolicy {
         let trial = Context::load(&source, &self.shared, Purpose::Validate)?;
         let startup = trial.run_init(&source, Purpose::Validate)?;
         let interest = Context::load(&source, &self.shared, Purpose::Serve)?.interest();
+        let acls = startup.acls.clone();
         check(startup, interest).map_err(|why| LoadError::Refused { path: source.path.clone(), why })?;
         // Nobody is asked for a handler that is gone.
         self.interest.set(self.interest.now().and(interest));
         *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(source);
         self.pool.retire_all();
+        self.shared.acls.begin(acls);
         self.interest.set(interest);
         Ok(())
     }

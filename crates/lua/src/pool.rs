@@ -43,9 +43,11 @@ impl Pool {
         Pool { spare: Mutex::default(), limits, generation: AtomicU64::new(0) }
     }
 
-    /// Another with the spare states of this one, which go on in there.
+    /// Another with some of the spare states of this one, which go on in there; the others end.
     pub fn parted(&self) -> Pool {
-        let spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        // Those used last are behind.
+        spare.drain(..spare.len().saturating_sub(PARTED_MAX));
         Pool { spare: Mutex::new(spare), limits: self.limits, generation: AtomicU64::new(self.generation()) }
     }
 
@@ -86,3 +88,6 @@ impl Pool {
         }
     }
 }
+
+/// States that a policy which gives way goes on with, for what is left to it.
+const PARTED_MAX: usize = 8;

@@ -5,14 +5,18 @@
 //! the same code. The rules are those of Lua's own searcher, but that code compiled by others is refused.
 
 use crate::compiled::Compiled;
-use mlua::{Lua, Table, Value};
+use mlua::{Function, Lua, Table, Value};
 use std::collections::HashMap;
-use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{fs, io};
 
 /// What was sought so far, by path and name.
 #[derive(Default)]
-pub(crate) struct Required(Mutex<HashMap<(String, String), Arc<Sought>>>);
+pub(crate) struct Required {
+    sought: Mutex<HashMap<(String, String), Arc<Sought>>>,
+    /// What raises errors as text.
+    raise: Compiled,
+}
 
 /// What came of it.
 enum Sought {
@@ -29,19 +33,36 @@ enum Sought {
 pub(crate) fn replace_searcher(lua: &Lua, package: &Table, required: Arc<Required>) -> mlua::Result<()> {
     let searchers: Table = package.get("searchers")?;
     let of = package.clone();
-    let search = lua.create_function(move |lua, name: String| {
+    let text =
+        b"local seek = ... return function(name) local found, more, why = seek(name) if why then error(why, 0) end \
+        return found, more end";
+    let raise = required.raise.function(lua, "=require", text)?;
+    let seek = lua.create_function(move |lua, name: String| {
         let path: String = of.get("path").map_err(|_| mlua::Error::runtime("'package.path' must be a string"))?;
-        match &*required.seek(path, name.clone())? {
-            Sought::File { file, text, code } => {
-                let function = code.function(lua, &format!("@{file}"), text).map_err(|error| {
-                    mlua::Error::runtime(format!("error loading module '{name}' from file '{file}':\n\t{error}"))
-                })?;
-                Ok((Value::Function(function), Some(file.clone())))
-            }
-            Sought::Nowhere(places) => Ok((Value::String(lua.create_string(places)?), None)),
+        // What is wrong is raised as text, as Lua's own searcher does.
+        let wrong = |why: String| Ok((Value::Nil, None, Some(why)));
+        let sought = match required.seek(path, name.clone()) {
+            Ok(sought) => sought,
+            Err(why) => return wrong(why),
+        };
+        match &*sought {
+            Sought::File { file, text, code } => match code.function(lua, &format!("@{file}"), text) {
+                Ok(function) => Ok((Value::Function(function), Some(file.clone()), None)),
+                Err(error) => wrong(format!("error loading module '{name}' from file '{file}':\n\t{}", said(&error))),
+            },
+            Sought::Nowhere(places) => Ok((Value::String(lua.create_string(places)?), None, None)),
         }
     })?;
+    let search: Function = raise.call(seek)?;
     searchers.set(OF_FILES, search)
+}
+
+/// What Lua says of code that does not compile.
+fn said(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::SyntaxError { message, .. } => message.clone(),
+        other => other.to_string(),
+    }
 }
 
 impl Required {
@@ -50,7 +71,7 @@ impl Required {
         self.kept().clear();
     }
 
-    fn seek(&self, path: String, name: String) -> mlua::Result<Arc<Sought>> {
+    fn seek(&self, path: String, name: String) -> Result<Arc<Sought>, String> {
         let key = (path, name);
         if let Some(sought) = self.kept().get(&key) {
             return Ok(sought.clone());
@@ -65,24 +86,34 @@ impl Required {
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), Arc<Sought>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sought.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// As `package.searchpath`: the first of the templates that is a file which can be read.
-fn look(path: &str, name: &str) -> mlua::Result<Sought> {
+fn look(path: &str, name: &str) -> Result<Sought, String> {
     let name = name.replace('.', "/");
     let mut places = Vec::new();
     for template in path.split(';').filter(|template| !template.is_empty()) {
         let file = template.replace('?', &name);
-        if fs::File::open(&file).is_err() {
-            places.push(format!("no file '{file}'"));
-            continue;
-        }
-        let text = fs::read(&file).map_err(|error| mlua::Error::runtime(format!("cannot read {file}: {error}")))?;
+        let text = match fs::read(&file) {
+            Ok(text) => text,
+            Err(error) if is_no_file(&error) => {
+                places.push(format!("no file '{file}'"));
+                continue;
+            }
+            // It may be there, and readable, the next time.
+            Err(error) => return Err(format!("cannot read {file}: {error}")),
+        };
         return Ok(Sought::File { text: without_first_comment(text), file, code: Compiled::default() });
     }
     Ok(Sought::Nowhere(places.join("\n\t")))
+}
+
+/// Lua looks on where it cannot open a file.
+fn is_no_file(error: &io::Error) -> bool {
+    use io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
+    matches!(error.kind(), NotFound | NotADirectory | PermissionDenied | IsADirectory)
 }
 
 /// Lua passes over a byte order mark, and a first line that begins with `#`.
@@ -125,7 +156,10 @@ mod tests {
     fn modules_are_those_of_the_reading() {
         let dir = tempfile::tempdir().expect("scratch");
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("written");
-        write("policy.lua", "a = require 'a' b = pcall(require, 'b') c, why = pcall(require, 'c')");
+        write(
+            "policy.lua",
+            "a = require 'a' b = pcall(require, 'b') c, why = pcall(require, 'c') where = why:find 'c.lua:1:'",
+        );
         write("a.lua", "#!/usr/bin/lua\nlocal name, file = ... return name .. (file:match('a.lua$') or '') .. '1'");
         write("c.lua", "return return");
         let (policy, _) = LuaPolicy::load(&dir.path().join("policy.lua")).expect("sound");
@@ -135,7 +169,7 @@ mod tests {
             (globals.get::<String>("a").expect("text"), globals.get::<bool>("b").expect("tried"))
         };
         assert_eq!(seen(&policy), ("aa.lua1".to_owned(), false));
-        let why: String = policy.fresh().expect("loads").lua.load("return tostring(why)").eval().expect("text");
+        let why: String = policy.fresh().expect("loads").lua.load("return where and why").eval().expect("text");
         assert!(why.contains("error loading module 'c' from file") && why.contains("c.lua:1:"), "{why}");
         write("a.lua", "return 'a2'");
         write("b.lua", "");

@@ -1,8 +1,8 @@
 //! What `init` asks to be started, collected option struct by option struct.
 
 use config::{
-    BounceClassifier, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, LogHook, RedisThrottles, SpawnTask,
-    SpoolOptions,
+    AcctLog, BounceClassifier, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, LogHook, RedisThrottles,
+    SpawnTask, SpoolOptions,
 };
 use policy::Startup;
 
@@ -37,6 +37,15 @@ impl StartupEntry for LocalLogs {
     fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
         startup.local_logs.push(self);
         Ok(())
+    }
+}
+
+impl StartupEntry for AcctLog {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
+        match startup.acct_log.replace(self) {
+            None => Ok(()),
+            Some(_) => Err("it was configured before"),
+        }
     }
 }
 

@@ -1,16 +1,23 @@
 //! Metadata of an inbound connection, shared between its events and copied to its messages.
 
+use access::AuthInfo;
 use message::Meta;
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A cheap handle; clones share one table (KumoMTA's `conn_meta`).
 #[derive(Clone, Debug, Default)]
-pub struct ConnMeta(Arc<Mutex<Meta>>);
+pub struct ConnMeta(Arc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    meta: Mutex<Meta>,
+    auth: Mutex<AuthInfo>,
+}
 
 impl From<Meta> for ConnMeta {
     fn from(meta: Meta) -> ConnMeta {
-        ConnMeta(Arc::new(Mutex::new(meta)))
+        ConnMeta(Arc::new(Inner { meta: Mutex::new(meta), auth: Mutex::default() }))
     }
 }
 
@@ -35,8 +42,18 @@ impl ConnMeta {
         self.lock().clone()
     }
 
+    /// Who the client is, as far as it is known.
+    pub fn auth(&self) -> AuthInfo {
+        self.0.auth.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on it is known to be this one.
+    pub fn set_auth(&self, auth: AuthInfo) {
+        *self.0.auth.lock().unwrap_or_else(PoisonError::into_inner) = auth;
+    }
+
     fn lock(&self) -> MutexGuard<'_, Meta> {
         // A panic while holding the lock leaves a whole table: every write is one insert.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.meta.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -60,6 +60,8 @@ pub enum Event {
     ValidateAuthBasic,
     /// `http_server_validate_auth_bearer`
     ValidateAuthBearer,
+    /// `get_acl_definition`
+    AclDefinition,
     /// `tsa_load_shaping_data`
     TsaLoadShapingData,
     /// `deliver_by_missed`, ours
@@ -72,7 +74,7 @@ pub struct Interest(u32);
 
 impl Event {
     /// Every event, in order.
-    pub const ALL: [Event; 29] = [
+    pub const ALL: [Event; 30] = [
         Event::ConnectionAccepted,
         Event::Ehlo,
         Event::AuthPlain,
@@ -100,6 +102,7 @@ impl Event {
         Event::HttpMessageGenerated,
         Event::ValidateAuthBasic,
         Event::ValidateAuthBearer,
+        Event::AclDefinition,
         Event::TsaLoadShapingData,
         Event::DeliverByMissed,
     ];
@@ -134,6 +137,7 @@ impl Event {
             Event::HttpMessageGenerated => "http_message_generated",
             Event::ValidateAuthBasic => "http_server_validate_auth_basic",
             Event::ValidateAuthBearer => "http_server_validate_auth_bearer",
+            Event::AclDefinition => "get_acl_definition",
             Event::TsaLoadShapingData => "tsa_load_shaping_data",
             Event::DeliverByMissed => "deliver_by_missed",
         }

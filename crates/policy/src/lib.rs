@@ -7,7 +7,6 @@
 //!
 //! Deliberately absent: Lua, sockets, and any decision of the program's own.
 
-mod auth_info;
 mod conn_meta;
 mod courier;
 mod error;
@@ -16,12 +15,12 @@ mod program;
 mod startup;
 mod static_policy;
 
-pub use auth_info::{AuthInfo, Identity};
+pub use access::{AccessControlList, AuthInfo, Disposition, Identity};
 pub use conn_meta::ConnMeta;
 pub use courier::Courier;
 pub use error::{Disconnect, PolicyError};
 pub use interest::{Event, Interest, Interests};
-pub use program::{Administered, Injected, Program, Requested};
+pub use program::{Administered, Injected, Judged, Program, Requested};
 pub use startup::Startup;
 pub use static_policy::StaticPolicy;
 
@@ -59,6 +58,8 @@ pub struct AuthIdentity {
     pub authz_id: String,
     /// Who it is.
     pub authn_id: String,
+    /// All that is known of it.
+    pub info: AuthInfo,
 }
 
 /// A transaction's message, and whom of its recipients the messages that are made of it go to: `None` leaves that to the listener's
@@ -258,6 +259,11 @@ pub trait Policy: Send + Sync {
     /// The same by a token.
     fn http_server_validate_auth_bearer(&self, _token: String) -> Answer<'_, Option<AuthInfo>> {
         ready(None)
+    }
+
+    /// The rules of a resource, which may have none.
+    fn get_acl_definition(&self, resource: String) -> Answer<'_, Option<Arc<AccessControlList>>> {
+        ready(access::built_in(&resource).map(Arc::new))
     }
 
     /// A server refused; another status takes the place of its own. `response` is its reply in one line.

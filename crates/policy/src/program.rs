@@ -1,6 +1,6 @@
 //! The program around a policy: what scripts may ask of it while it serves.
 
-use crate::AuthInfo;
+use crate::{AuthInfo, Disposition};
 use core::future::Future;
 use core::pin::Pin;
 use core::time::Duration;
@@ -26,12 +26,21 @@ pub trait Program: Send + Sync {
     /// Makes the messages of a request and takes responsibility for them (`kumo.api.inject.inject_v1`).
     fn inject_request(&self, injection: Injection, auth: AuthInfo) -> Requested<'_>;
 
+    /// Whether somebody may do something with what these resources stand for, the narrowest first; the accounting log says so too
+    /// (`kumo.aaa.query_resource_access`).
+    fn may(&self, _resources: Vec<String>, _auth: AuthInfo, _privilege: String) -> Judged<'_> {
+        Box::pin(core::future::ready(Err("this program has no resources".to_owned())))
+    }
+
     /// Asks the administrative API (`kumo.api.admin`), as an operator would: its answer, or in an error what it says.
     fn administer(&self, method: &'static str, path: &'static str, request: Json) -> Administered<'_>;
 }
 
 /// What the administrative API answers.
 pub type Administered<'a> = Pin<Box<dyn Future<Output = Result<Json, String>> + Send + 'a>>;
+
+/// What somebody may do.
+pub type Judged<'a> = Pin<Box<dyn Future<Output = Result<Disposition, String>> + Send + 'a>>;
 
 /// What becomes of a request.
 pub type Requested<'a> = Pin<Box<dyn Future<Output = Result<Outcome, String>> + Send + 'a>>;

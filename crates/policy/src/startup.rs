@@ -1,8 +1,8 @@
 //! What a policy asks to be started, as `init` collected it.
 
 use config::{
-    BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, LogHook, MemoryLimits,
-    MinFree, RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec,
+    AcctLog, AclSettings, BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook,
+    LogHook, MemoryLimits, MinFree, RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec,
 };
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
@@ -16,6 +16,10 @@ pub struct Startup {
     pub http_listeners: Vec<HttpListener>,
     /// `kumo.configure_local_logs`.
     pub local_logs: Vec<LocalLogs>,
+    /// `kumo.aaa.configure_acct_log`.
+    pub acct_log: Option<AcctLog>,
+    /// `kumo.aaa.set_acl_cache_ttl` and `kumo.aaa.set_fall_back_to_acl_map`.
+    pub acls: AclSettings,
     /// `kumo.configure_log_hook`.
     pub log_hooks: Vec<LogHook>,
     /// `kumo.configure_log_disposition_hook`.
@@ -49,6 +53,7 @@ impl Startup {
         let spools = |startup: &Startup| startup.spools.iter().map(without_limits).collect::<Vec<_>>();
         let parts = [
             ("define_spool (but for min_free_space and min_free_inodes)", spools(self) != spools(other)),
+            ("aaa.configure_acct_log", self.acct_log != other.acct_log),
             ("configure_redis_throttles", self.redis_throttles != other.redis_throttles),
             ("spawn_task", self.tasks != other.tasks),
             ("set_memory_hard_limit and its sisters", self.memory != other.memory),

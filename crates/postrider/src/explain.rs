@@ -4,8 +4,8 @@
 //! In: what is to be started. Out: lines for people. Decides nothing; what is an error was refused before.
 
 use config::{
-    CONSTRUCTORS, CidrMap, CidrSet, EsmtpListener, HostPort, HttpListener, KeySource, ListenerOverlay, LocalLogs,
-    LogHook, OptionInfo, SpoolOptions, options_of, show_cidr,
+    AcctLog, CONSTRUCTORS, CidrMap, CidrSet, EsmtpListener, HostPort, HttpListener, KeySource, ListenerOverlay,
+    LocalLogs, LogHook, OptionInfo, SpoolOptions, options_of, show_cidr,
 };
 use policy::Startup;
 use serde::Serialize;
@@ -29,6 +29,10 @@ pub fn settings(startup: &Startup) -> Vec<String> {
     for logs in &startup.local_logs {
         lines.push(format!("kumo.configure_local_logs {}", logs.log_dir.display()));
         lines.extend(changed("configure_local_logs", logs, &LocalLogs::default()));
+    }
+    if let Some(log) = &startup.acct_log {
+        lines.push(format!("kumo.aaa.configure_acct_log {}", log.log_dir.display()));
+        lines.extend(changed("aaa.configure_acct_log", log, &AcctLog::default()));
     }
     for hook in &startup.log_hooks {
         lines.push(format!("kumo.configure_log_hook `{}`", hook.name));

@@ -3,13 +3,14 @@
 //!
 //! In: what policy asks to be started. Out: SMTP and HTTP services, each on its socket until it is closed or the program ends.
 //! A listener is known by its address. The options of an SMTP listener are the engine's to change; an HTTP listener with other
-//! options is another service on the same socket, so that nobody who connects in between is refused.
+//! options, or with a certificate, which may have been renewed, is another service on the same socket, so that nobody who connects
+//! in between is refused. Only who is in the middle of a TLS handshake then is cut off.
 
 use crate::choices;
 use crate::privileges::{self, Files};
 use admin::HttpService;
 use anyhow::Context;
-use config::{HostPort, HttpListener};
+use config::{EsmtpListener, HostPort, HttpListener};
 use engine::{Engine, EsmtpService, Sockets, SocketsChange};
 use net::listen;
 use policy::{Interest, Startup};
@@ -52,12 +53,11 @@ pub fn address(at: &HostPort) -> anyhow::Result<SocketAddr> {
 }
 
 /// Tells tooling where a listener is; the line ends with the address.
-///
-/// # Errors
-/// The system does not know.
-pub fn announce(protocol: &str, socket: &tokio::net::TcpListener) -> anyhow::Result<()> {
-    eprintln!("{protocol} listener on {}", socket.local_addr()?);
-    Ok(())
+pub fn announce(protocol: &str, socket: &tokio::net::TcpListener) {
+    match socket.local_addr() {
+        Ok(address) => eprintln!("{protocol} listener on {address}"),
+        Err(error) => tracing::error!("the address of a listener for {protocol}: {error}"),
+    }
 }
 
 /// The listeners there are.
@@ -79,12 +79,13 @@ struct Open {
 struct Ready {
     at: HostPort,
     service: Service,
-    socket: TcpListener,
+    socket: tokio::net::TcpListener,
 }
 
 enum Service {
     Smtp(EsmtpService),
-    Http(Box<HttpListener>, HttpService),
+    /// With its options, and a second handle of its socket.
+    Http(Box<(HttpListener, TcpListener)>, HttpService),
 }
 
 /// What becomes of those there are, by their place, and those to come.
@@ -102,40 +103,39 @@ impl Listeners {
     pub async fn open(engine: &Engine, startup: &Startup, bound: Bound) -> anyhow::Result<Listeners> {
         let mut ready = Vec::new();
         for (options, socket) in startup.esmtp_listeners.iter().zip(bound.smtp) {
-            let service = EsmtpService::new(engine.clone(), options.clone(), engine.interest())?;
-            ready.push(Ready { at: options.listen.clone(), service: Service::Smtp(service), socket });
+            ready.push(Ready::smtp(engine, options.clone(), engine.interest(), socket)?);
         }
         for (options, socket) in startup.http_listeners.iter().zip(bound.http) {
-            let service = HttpService::new(engine.clone(), options)?;
-            ready.push(Ready {
-                at: options.listen.clone(),
-                service: Service::Http(Box::new(options.clone()), service),
-                socket,
-            });
+            ready.push(Ready::http(engine, options, socket)?);
         }
         engine.watch_pressure().await;
         let runtime = Handle::current();
-        let open = ready.into_iter().map(|ready| ready.serve(&runtime)).collect::<Result<_, _>>()?;
-        Ok(Listeners { open: Arc::new(Mutex::new(open)), files: bound.files, runtime })
+        let open: Vec<Open> = ready.into_iter().map(|ready| ready.serve(&runtime)).collect();
+        let open = Arc::new(Mutex::new(open));
+        let (draining, held) = (engine.clone(), open.clone());
+        runtime.spawn(async move {
+            draining.draining().await;
+            // The second handles go, so that nobody connects to a program that ends.
+            held.lock().unwrap_or_else(PoisonError::into_inner).retain(|open| open.http.is_none());
+        });
+        Ok(Listeners { open, files: bound.files, runtime })
     }
 
     fn plan(&self, engine: &Engine, startup: &Startup, interest: Interest) -> anyhow::Result<Plan> {
+        let _entered = self.runtime.enter();
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let mut plan = Plan::default();
         // In order, so that two on ports of the system's choice are told apart.
         let find = |plan: &Plan, is_it: &dyn Fn(&Open) -> bool| {
             (0..open.len()).find(|place| !plan.kept.contains(place) && is_it(&open[*place]))
         };
-        let mut wanted = startup.esmtp_listeners.clone();
-        choices::connections(&mut wanted, self.files).into_iter().for_each(|choice| choices::say(&[choice]));
-        for options in wanted {
+        for options in &startup.esmtp_listeners {
             let is_it = |open: &Open| open.at == options.listen && open.http.is_none();
             match find(&plan, &is_it) {
                 Some(place) => plan.kept.push(place),
                 None => {
-                    let (at, socket) = (options.listen.clone(), bind(&options.listen)?);
-                    let service = Service::Smtp(EsmtpService::new(engine.clone(), options, interest)?);
-                    plan.new.push(Ready { at, service, socket });
+                    let socket = bind(&options.listen)?;
+                    plan.new.push(Ready::smtp(engine, options.clone(), interest, socket)?);
                 }
             }
         }
@@ -146,7 +146,7 @@ impl Listeners {
                 |place: &usize| !plan.kept.contains(place) && !replaced.contains(place) && open[*place].at == at;
             let there = (0..open.len()).filter(there).find_map(|place| Some((place, open[place].http.as_deref()?)));
             let socket = match there {
-                Some((place, (before, _))) if before == options => {
+                Some((place, (before, _))) if before == options && !options.use_tls => {
                     plan.kept.push(place);
                     continue;
                 }
@@ -156,14 +156,18 @@ impl Listeners {
                 }
                 None => bind(&at)?,
             };
-            let service = HttpService::new(engine.clone(), options)?;
-            plan.new.push(Ready { at, service: Service::Http(Box::new(options.clone()), service), socket });
+            plan.new.push(Ready::http(engine, options, socket)?);
         }
         Ok(plan)
     }
 }
 
 impl Sockets for Listeners {
+    fn share_files(&self, startup: &mut Startup) {
+        let choice = choices::connections(&mut startup.esmtp_listeners, self.files);
+        choice.into_iter().for_each(|choice| choices::say(&[choice]));
+    }
+
     fn prepare(&self, engine: &Engine, startup: &Startup, interest: Interest) -> Result<SocketsChange, String> {
         let plan = self.plan(engine, startup, interest).map_err(|error| format!("{error:#}"))?;
         let (open, runtime) = (self.open.clone(), self.runtime.clone());
@@ -182,40 +186,44 @@ impl Plan {
             }
             stays
         });
-        for ready in self.new {
-            let at = ready.at.clone();
-            match ready.serve(runtime) {
-                Ok(served) => open.push(served),
-                Err(error) => tracing::error!("listener on {at}: {error:#}"),
-            }
-        }
+        open.extend(self.new.into_iter().map(|ready| ready.serve(runtime)));
     }
 }
 
 impl Ready {
+    fn smtp(engine: &Engine, options: EsmtpListener, interest: Interest, socket: TcpListener) -> anyhow::Result<Ready> {
+        let at = options.listen.clone();
+        let service = Service::Smtp(EsmtpService::new(engine.clone(), options, interest)?);
+        Ok(Ready { at, service, socket: listen::into_tokio(socket)? })
+    }
+
+    fn http(engine: &Engine, options: &HttpListener, socket: TcpListener) -> anyhow::Result<Ready> {
+        let service = HttpService::new(engine.clone(), options)?;
+        let second = socket.try_clone().context("a listener's socket")?;
+        let service = Service::Http(Box::new((options.clone(), second)), service);
+        Ok(Ready { at: options.listen.clone(), service, socket: listen::into_tokio(socket)? })
+    }
+
     /// Serves it until what is returned is gone, or the program ends.
-    fn serve(self, runtime: &Handle) -> anyhow::Result<Open> {
+    fn serve(self, runtime: &Handle) -> Open {
         let Ready { at, service, socket } = self;
-        let _entered = runtime.enter();
         let (open, closed) = oneshot::channel::<()>();
         // Nothing is ever sent: it ends when the sender is gone.
         let closed = async move { _ = closed.await };
-        let second = socket.try_clone().context("a listener's socket")?;
-        let socket = listen::into_tokio(socket)?;
         let http = match service {
             Service::Smtp(service) => {
-                announce("smtp", &socket)?;
+                announce("smtp", &socket);
                 service.register();
                 runtime.spawn(service.serve(socket, closed));
                 None
             }
             Service::Http(options, service) => {
-                announce("http", &socket)?;
+                announce("http", &socket);
                 runtime.spawn(service.serve(socket, closed));
-                Some(Box::new((*options, second)))
+                Some(options)
             }
         };
-        Ok(Open { at, http, _open: open })
+        Open { at, http, _open: open }
     }
 }
 

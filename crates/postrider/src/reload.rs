@@ -43,18 +43,29 @@ impl Watched {
 /// Reads configuration again when there is reason to; never ends.
 pub async fn watch(engine: Engine, watched: Watched, mut hangup: Signal) {
     let mut seen = look(&watched).await;
+    let mut said = None;
     loop {
         let reason = tokio::select! {
             _ = hangup.recv() => "SIGHUP",
             () = tokio::time::sleep(INTERVAL) => "a file changed",
         };
         let now = look(&watched).await;
-        if std::mem::replace(&mut seen, now) == now && reason != "SIGHUP" {
+        if seen == now && reason != "SIGHUP" {
             continue;
         }
         match engine.bump_config_epoch().await {
-            Ok(()) => tracing::info!("configuration was read again: {reason}"),
-            Err(error) => tracing::error!("configuration stays as it was ({reason}): {error}"),
+            Ok(()) => {
+                tracing::info!("configuration was read again: {reason}");
+                (seen, said) = (now, None);
+            }
+            // What changed is still to be read: what is in its way may pass.
+            Err(error) if reason != "SIGHUP" && said.as_ref() == Some(&(now, error.to_string())) => {
+                tracing::debug!("configuration stays as it was ({reason}): {error}");
+            }
+            Err(error) => {
+                tracing::error!("configuration stays as it was ({reason}): {error}");
+                said = Some((now, error.to_string()));
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::{diagnostics, identity, listeners, memory, serve};
 use anyhow::{Context, bail};
 use clap::Parser;
+use engine::Gate;
 use lua::LuaPolicy;
 use net::listen;
 use policy::{Policy, Startup};
@@ -11,6 +12,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use telemetry::Accounts;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -50,6 +52,8 @@ async fn run_async(policy: LuaPolicy, startup: Startup) -> anyhow::Result<ExitCo
     serve::set_names(&policy.names(), &startup.dns)?;
     let database = startup.tsa_db_path.as_deref().unwrap_or(DATABASE);
     let policy: Arc<dyn Policy> = Arc::new(policy);
+    let accounts = Accounts::open(startup.acct_log.as_ref()).context("kumo.aaa.configure_acct_log")?;
+    let gate = Gate::new(policy.clone(), accounts.clone());
     let keeper = Keeper::open(policy.clone(), KeptFile::beside(database))?;
     keeper.load_rules().await;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
@@ -58,8 +62,8 @@ async fn run_async(policy: LuaPolicy, startup: Startup) -> anyhow::Result<ExitCo
     for options in &startup.http_listeners {
         let socket = listen::into_tokio(listen::bind(listeners::address(&options.listen)?)?)?;
         let hostname = identity::hostname();
-        let service = TsaService::new(policy.clone(), keeper.clone(), options, &hostname, stop.clone())?;
-        listeners::announce("http", &socket)?;
+        let service = TsaService::new(gate.clone(), keeper.clone(), options, &hostname, stop.clone())?;
+        listeners::announce("http", &socket);
         services.spawn(service.serve(socket));
     }
     eprintln!("initialization complete");
@@ -72,6 +76,7 @@ async fn run_async(policy: LuaPolicy, startup: Startup) -> anyhow::Result<ExitCo
         let _ = tokio::time::timeout(STOP_MAX, async { while services.join_next().await.is_some() {} }).await;
     };
     keeper.work(stopped).await;
+    accounts.close();
     Ok(ExitCode::SUCCESS)
 }
 

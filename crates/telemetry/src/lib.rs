@@ -1,12 +1,14 @@
 //! What the program tells about itself: log segments and metrics.
 //!
 //! Owns [`LogWriter`] (KumoMTA's zstd segments of JSON records, written by a thread of its own)
+//! [`Accounts`] (the accounting log)
 //! and [`Metrics`] (a registry with KumoMTA's names; what has a series a queue is [`Tallies`] and [`Exposition`]). In: records and counts; out: files and the
 //! text of `/metrics`. Logging never blocks a delivery unless the disk is so slow that the
 //! configured back pressure is reached.
 //!
 //! Deliberately absent: what is logged, and log hooks (engine).
 
+mod accounts;
 mod exposition;
 pub mod lines;
 pub mod log;
@@ -17,6 +19,7 @@ mod segment;
 mod stream;
 mod tallies;
 
+pub use accounts::Accounts;
 pub use exposition::{Exposition, Kind};
 pub use lines::{Lines, TemplateError};
 pub use log::{LogError, LogWriter};

@@ -56,7 +56,16 @@ impl LogWriter {
             std::fs::create_dir_all(dir).map_err(directory)?;
             mark_leftovers_done(dir).map_err(directory)?;
         }
-        let streams = forms.into_iter().map(Stream::open).collect::<Result<_, _>>().map_err(LogError::Thread)?;
+        let mut streams = Vec::with_capacity(forms.len());
+        for form in forms {
+            match Stream::open(form) {
+                Ok(stream) => streams.push(stream),
+                Err(cause) => {
+                    streams.iter().for_each(Stream::retire);
+                    return Err(LogError::Thread(cause));
+                }
+            }
+        }
         Ok(LogWriter(Arc::new(Logger { options, lines, streams, stream_of })))
     }
 
@@ -109,7 +118,7 @@ fn forms(options: &LocalLogs) -> (Vec<Form>, Vec<usize>) {
             header.push(b'\n');
         }
         let suffix = entry.and_then(|entry| entry.suffix.clone()).unwrap_or_default();
-        Form { options: LocalLogs { log_dir, ..options.clone() }, suffix, header }
+        Form { options: LocalLogs { log_dir, ..options.clone() }, prefix: "", suffix, header }
     };
     let mut forms: Vec<Form> = Vec::new();
     let mut stream_of = Vec::with_capacity(RecordType::ALL.len());

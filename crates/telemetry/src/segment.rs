@@ -1,6 +1,6 @@
 //! One log segment: a zstd file that becomes read-only when it is finished (KumoMTA behaviour).
 //!
-//! The name is the UTC time of opening, `YYYYMMDD-HHMMSS.fffffffff`. Consumers take the missing
+//! The name is the UTC time of opening, `YYYYMMDD-HHMMSS.fffffffff`, in front of it and behind it what the stream wants. Consumers take the missing
 //! write permission as "complete". A write that failed can be tried again: it goes on behind the last
 //! octet the file took, so a full disk neither cuts the stream nor doubles a record.
 //!
@@ -29,9 +29,9 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Creates a segment named after `now`.
-    pub fn create(dir: &Path, suffix: &str, level: i32, now: OffsetDateTime) -> io::Result<Segment> {
-        let path = dir.join(name(now) + suffix);
+    /// Creates a segment named after `now`, between `prefix` and `suffix`.
+    pub fn create(dir: &Path, (prefix, suffix): (&str, &str), level: i32, now: OffsetDateTime) -> io::Result<Segment> {
+        let path = dir.join(format!("{prefix}{}{suffix}", name(now)));
         let file = OpenOptions::new().append(true).create(true).open(&path)?;
         if let Err(error) = file.try_lock() {
             // Only readers lose by it, and only after a crash.
@@ -79,9 +79,22 @@ pub(crate) fn mark_leftovers_done(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        if !hidden && entry.file_type()?.is_file() && !is_locked(&entry.path()) {
-            mark_done(&entry.path())?;
+        if hidden {
+            continue;
         }
+        match mark_leftover(&entry) {
+            // Whoever ships segments was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            marked => marked?,
+        }
+    }
+    Ok(())
+}
+
+fn mark_leftover(entry: &fs::DirEntry) -> io::Result<()> {
+    let metadata = entry.metadata()?;
+    if metadata.is_file() && !metadata.permissions().readonly() && !is_locked(&entry.path()) {
+        mark_done(&entry.path())?;
     }
     Ok(())
 }

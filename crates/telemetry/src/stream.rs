@@ -28,7 +28,9 @@ pub(crate) struct Stream {
 pub(crate) struct Form {
     /// The logger's options, with the directory of this stream.
     pub options: LocalLogs,
-    /// Behind the time in names of segments.
+    /// In front of the time in names of segments.
+    pub prefix: &'static str,
+    /// Behind it.
     pub suffix: String,
     /// At the head of each segment: nothing, or whole lines.
     pub header: Vec<u8>,
@@ -207,9 +209,9 @@ impl Writer {
 
     fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         if self.segment.is_none() {
-            let Form { options, suffix, .. } = &self.shared.form;
+            let Form { options, prefix, suffix, .. } = &self.shared.form;
             let now = OffsetDateTime::now_utc();
-            let segment = Segment::create(&options.log_dir, suffix, options.compression_level, now)?;
+            let segment = Segment::create(&options.log_dir, (prefix, suffix), options.compression_level, now)?;
             (self.segment, self.opened, self.headed) = (Some(segment), Instant::now(), false);
         }
         let Some(segment) = &mut self.segment else { return Ok(()) };
@@ -320,7 +322,7 @@ mod tests {
 
     fn writer(dir: &Path) -> Writer {
         let options = LocalLogs { log_dir: dir.to_owned(), ..LocalLogs::default() };
-        let form = Form { options, suffix: String::new(), header: Vec::new() };
+        let form = Form { options, prefix: "", suffix: String::new(), header: Vec::new() };
         Writer::new(Arc::new(Shared { state: Mutex::default(), filled: Condvar::new(), form }))
     }
 

@@ -1,4 +1,4 @@
-//! The endpoints, with KumoMTA's names: all for peers in `trusted_hosts` but `/tsa/status`.
+//! The endpoints, with KumoMTA's names: by the built-in rules all for peers in `trusted_hosts` but `/tsa/status`.
 
 use crate::Keeper;
 use crate::answers::{Suspended, bounced};
@@ -12,7 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use config::HttpListener;
-use policy::Policy;
+use engine::Gate;
 use record::LogRecord;
 use serde_json::Value;
 use std::sync::Arc;
@@ -39,24 +39,24 @@ impl TsaService {
     /// # Errors
     /// The certificate or its key cannot be had or used.
     pub fn new(
-        policy: Arc<dyn Policy>,
+        gate: Gate,
         keeper: Keeper,
         options: &HttpListener,
         hostname: &str,
         stop: watch::Receiver<bool>,
     ) -> Result<TsaService, AdminError> {
-        let front = Front::new(policy, options, hostname)?;
-        let closed = Router::new()
+        let front = Front::new(gate, options, hostname)?;
+        let served = Router::new()
             .route("/publish_log_v1", post(publish))
             .route("/get_config_v1/shaping.toml", get(shaping_file))
             .route("/get_suspension_v1/suspended.json", get(suspended_list))
             .route("/get_bounce_v1/bounced.json", get(bounced_list))
             .route("/subscribe_event_v1", get(events))
-            .route("/subscribe_suspension_v1", get(suspensions));
-        let open = Router::new().route("/tsa/status", get(|| async { "TSA Daemon OK" }));
+            .route("/subscribe_suspension_v1", get(suspensions))
+            .route("/tsa/status", get(|| async { "TSA Daemon OK" }));
         let subscribers = Arc::new(Semaphore::new(SUBSCRIBERS_MAX));
         let shared = Shared { keeper, subscribers, stop: stop.clone() };
-        let routes = front.trusted(closed).merge(open).with_state(shared);
+        let routes = front.guarded(served).with_state(shared);
         Ok(TsaService { front, routes, stop })
     }
 

@@ -9,9 +9,11 @@ use e2e::sink::Sink;
 use e2e::traffic::Traffic;
 use e2e::until::{LATER, until};
 use e2e::wire::Client;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 struct Setup {
@@ -210,6 +212,41 @@ fn listeners_come_and_go() {
     setup.submit(1);
     assert_eq!(http::get(setup.node.http(), "/metrics").0, 200);
     setup.node.stop();
+}
+
+/// While a program ends, it is not there for those who come: balancers look elsewhere, and another may take its place.
+#[test]
+fn nobody_connects_to_a_program_that_ends() {
+    let scratch = Scratch::new();
+    write(&scratch, &json!({"name": "0"}));
+    let mute = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let launch = Launch::policy(scratch.join("policy.lua"))
+        .env("RELOADED_DIR", scratch.path())
+        .env("RELOADED_SINK", mute.local_addr().expect("bound").to_string());
+    let mut node = launch.start();
+    let web = node.http();
+    assert_eq!(Client::connect(node.smtp()).submit("a@source.test", "b@target.test", "x").code, 250);
+    // A delivery that is not told what became of it keeps the program for a while.
+    let delivery = take_and_say_nothing(&mute);
+    node.process.signal(Signal::SIGTERM);
+    until(LATER, "the HTTP listener to close", || TcpStream::connect(web).is_err().then_some(()));
+    assert!(node.process.is_running(), "a delivery is in hand");
+    TcpListener::bind(web).expect("its place is free");
+    drop((delivery, mute));
+    node.process.finish(LATER);
+}
+
+/// A delivery whose content has come whole.
+fn take_and_say_nothing(server: &TcpListener) -> TcpStream {
+    let (mut delivery, _) = server.accept().expect("a delivery");
+    let mut lines = BufReader::new(delivery.try_clone().expect("a handle")).lines().map(|line| line.expect("a line"));
+    delivery.write_all(b"220 mute.test\r\n").expect("written");
+    while lines.next().expect("a command") != "DATA" {
+        delivery.write_all(b"250 OK\r\n").expect("written");
+    }
+    delivery.write_all(b"354 go on\r\n").expect("written");
+    assert!(lines.any(|line| line == "."), "the end of the content");
+    delivery
 }
 
 /// An address that is in use leaves all as it was.

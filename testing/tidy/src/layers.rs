@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 38] = [
+pub const LAYERS: [(&str, u8); 39] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -30,6 +30,7 @@ pub const LAYERS: [(&str, u8); 38] = [
     ("sender-auth", 2),
     ("mimepart", 2),
     ("injection", 2),
+    ("access", 2),
     // 3: what a policy may be asked.
     ("policy", 3),
     ("sender-check", 3),

@@ -12,18 +12,19 @@ use message::Message;
 use queue::{Queued, Why};
 use spool::Mark;
 use std::future::Future;
+use std::pin::Pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 impl Engine {
-    /// Carries out `Effect::Ask`. Most answers are there at once: those need no task, and the message goes on in the one that
-    /// brought it.
+    /// Carries out `Effect::Ask`. Most answers are there at once: those need no task, and a message goes on in the one that brought
+    /// it. A panic is the asker's alone.
     pub(crate) fn start_asker(&self) {
         let engine = self.clone();
-        let mut asker = Box::pin(async move { engine.ask().await });
-        if asker.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        let mut asker = Guarded(Box::pin(async move { engine.ask().await }));
+        if Pin::new(&mut asker).poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             // Polled anew there, which is when its waker is set.
-            self.deliveries.spawn(asker);
+            self.deliveries.spawn(async move { _ = asker.await });
         }
     }
 
@@ -85,7 +86,7 @@ impl Engine {
     }
 }
 
-/// Messages that are asked about before others have their turn.
-const IN_A_ROW: u32 = 4;
+/// Messages that are asked about before others have their turn, and whoever brought them.
+const IN_A_ROW: u32 = 2;
 /// How long policy may take for an answer.
 const ANSWER_MAX: Duration = Duration::from_secs(60);

@@ -15,7 +15,7 @@ use crate::pressure::content_growth;
 use ::clock::Instant;
 use config::ListenerDomain;
 use net::Stream;
-use policy::{ConnMeta, Event, PolicyError};
+use policy::{AuthIdentity, AuthInfo, ConnMeta, Event, PolicyError};
 use smtp_server::{Answer, Identity, Question, Rejection, Said, Session, Settings, Step, TlsInfo, Transaction};
 use smtp_wire::{Body, Mailbox, ReversePath};
 use std::io;
@@ -304,11 +304,21 @@ impl Driver {
     }
 
     async fn authenticate(&self, authz: String, authc: String, password: String) -> Result<Answer, PolicyError> {
+        self.engine.wait_for_logs().await;
+        let attempted = AuthInfo::by_smtp(&authz, &authc);
         let answer = self.engine.policy.smtp_server_auth_plain(authz, authc, password, self.conn.clone()).await?;
-        let Some(ids) = answer else { return Ok(Answer::NotAuthenticated) };
-        self.conn.set("authz_id", ids.authz_id.clone());
-        self.conn.set("authn_id", ids.authn_id.clone());
-        Ok(Answer::Authenticated(Identity { authz: ids.authz_id, authc: ids.authn_id }))
+        let accounts = self.engine.gate.accounts();
+        let Some(AuthIdentity { authz_id, authn_id, mut info }) = answer else {
+            let nobody = AuthInfo { peer_address: Some(self.session.peer().ip()), ..AuthInfo::default() };
+            attempted.identities.last().into_iter().for_each(|tried| accounts.authentication(tried, false, &nobody));
+            return Ok(Answer::NotAuthenticated);
+        };
+        info.peer_address.get_or_insert(self.session.peer().ip());
+        attempted.identities.last().into_iter().for_each(|tried| accounts.authentication(tried, true, &info));
+        self.conn.set("authz_id", authz_id.clone());
+        self.conn.set("authn_id", authn_id.clone());
+        self.conn.set_auth(info);
+        Ok(Answer::Authenticated(Identity { authz: authz_id, authc: authn_id }))
     }
 
     /// Relay permission first, then `smtp_server_rcpt_to`.
@@ -389,6 +399,7 @@ fn describe(conn: &ConnMeta, profile: &Profile, Ends { peer, local, behind }: En
     conn.set("received_from", peer.to_string());
     conn.set("received_via", local.to_string());
     conn.set("hostname", profile.hostname.clone());
+    conn.set_auth(AuthInfo { peer_address: Some(peer.ip()), ..AuthInfo::default() });
     if let Some((proxy, server)) = behind {
         conn.set("orig_received_from", proxy.to_string());
         conn.set("orig_received_via", server.to_string());

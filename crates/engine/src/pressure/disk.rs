@@ -42,7 +42,13 @@ impl Volume {
                 min_free_inodes: logs.min_free_inodes,
             })
         });
-        spools.chain(logs).collect()
+        let accounts = startup.acct_log.iter().map(|log| Volume {
+            name: format!("acct log dir {}", log.log_dir.display()),
+            path: log.log_dir.clone(),
+            min_free_space: log.min_free_space,
+            min_free_inodes: log.min_free_inodes,
+        });
+        spools.chain(logs).chain(accounts).collect()
     }
 }
 

@@ -8,6 +8,7 @@ use super::memory::Level;
 use super::{Pressure, SPOOL_FAILS};
 use crate::engine::Engine;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use store::Free;
 use tokio::sync::oneshot;
@@ -24,21 +25,23 @@ impl Engine {
         self.look_at_memory();
         let engine = self.clone();
         self.sessions.spawn(async move { engine.watch_memory().await });
-        self.watch_volumes(self.pressure.0.settings.volumes.clone()).await;
+        let volumes = self.pressure.0.settings.volumes.clone();
+        if let Some(turn) = self.pressure.0.wanted.turn_for(&volumes) {
+            self.watch_volumes(volumes, turn).await;
+        }
     }
 
     /// What a policy that was read again says of spool and disks; what it watches no more is given up once the rest was looked at.
     pub(crate) fn change_pressure(&self, delivers_when_spool_unhealthy: bool, volumes: Vec<Volume>) {
         self.pressure.0.delivers_when_spool_unhealthy.store(delivers_when_spool_unhealthy, Ordering::Relaxed);
-        if self.pressure.0.watched.borrow().volumes != volumes {
+        if let Some(turn) = self.pressure.0.wanted.turn_for(&volumes) {
             let engine = self.clone();
-            self.sessions.spawn(async move { engine.watch_volumes(volumes).await });
+            self.sessions.spawn(async move { engine.watch_volumes(volumes, turn).await });
         }
     }
 
     /// Watches these volumes, and no others once it has looked at each of them, or waited for it long enough.
-    async fn watch_volumes(&self, volumes: Vec<Volume>) {
-        let turn = self.pressure.0.turns.fetch_add(1, Ordering::Relaxed) + 1;
+    async fn watch_volumes(&self, volumes: Vec<Volume>, turn: u64) {
         let mut first_looks = Vec::new();
         for volume in volumes.clone() {
             let (seen, first_look) = oneshot::channel();
@@ -191,6 +194,23 @@ impl Engine {
     /// What is watched, and the verdicts.
     pub fn pressure(&self) -> &Pressure {
         &self.pressure
+    }
+}
+
+/// The volumes that are to be watched, which are not yet while they are looked at for the first time.
+#[derive(Debug, Default)]
+pub(super) struct Wanted(Mutex<Watched>);
+
+impl Wanted {
+    /// From now on these are wanted: the turn of that, unless they were already.
+    fn turn_for(&self, volumes: &[Volume]) -> Option<u64> {
+        let mut wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = wanted.turn == 0 || wanted.volumes != volumes;
+        is_new.then(|| {
+            wanted.turn += 1;
+            wanted.volumes = volumes.to_vec();
+            wanted.turn
+        })
     }
 }
 

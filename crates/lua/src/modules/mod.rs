@@ -1,5 +1,6 @@
 //! The modules scripts see, and the larger parts of `kumo`, one file each.
 
+mod aaa;
 pub(crate) mod amqp;
 mod api;
 mod ceilings;

@@ -409,6 +409,12 @@ const CONN_META: Type = Type {
             Example("assert(conn_meta:get_meta('x') == nil)"),
         ),
         member(
+            "conn_meta:auth_info",
+            "() -> AuthInfo",
+            "Who the client is, as far as it is known: its address, and what AUTH proved.",
+            Example("assert(#conn_meta:auth_info().identities == 0)"),
+        ),
+        member(
             "conn_meta:set_meta",
             "(name, value)",
             "Sets a value: anything JSON can hold.",

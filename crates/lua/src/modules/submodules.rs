@@ -1,6 +1,7 @@
 //! What is in `kumo`: functions and tables, made when a script first names them, so that a state costs what its script uses.
 
 use crate::api::Module;
+use crate::modules::aaa::AAA;
 use crate::modules::amqp::AMQP;
 use crate::modules::api::{API_BOUNCE, API_INJECT, API_SUSPEND, API_SUSPEND_READY_Q};
 use crate::modules::counter_series::COUNTER_SERIES;
@@ -36,6 +37,7 @@ use mlua::{Lua, Table, Value};
 /// Every module that is whole in one struct.
 pub(crate) const MODULES: &[&Module] = &[
     &KUMO,
+    &AAA,
     &AMQP,
     &API_BOUNCE,
     &API_INJECT,

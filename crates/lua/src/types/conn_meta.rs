@@ -15,6 +15,10 @@ impl UserData for LuaConnMeta {
             Some(value) => convert::to_lua(lua, &value),
             None => Ok(Value::Nil),
         });
+        methods.add_method("auth_info", |lua, this, ()| {
+            let json = serde_json::to_value(this.0.auth()).map_err(mlua::Error::external)?;
+            convert::to_lua(lua, &json)
+        });
         methods.add_method("set_meta", |lua, this, (name, value): (String, Value)| {
             let value = convert::to_json(lua, &value)
                 .map_err(|e| mlua::Error::runtime(format!("conn_meta:set_meta `{name}`: {e}")))?;

@@ -1,5 +1,6 @@
 //! The userdata scripts see, one file each.
 
+pub(crate) mod acl;
 pub(crate) mod address;
 mod address_header;
 pub(crate) mod amqp;

@@ -1,5 +1,6 @@
 //! Objects that all states may share: maps and the like, cheap to clone.
 
+use crate::types::acl::LuaAclMap;
 use crate::types::cidr_map::LuaCidrMap;
 use crate::types::domain_map::LuaDomainMap;
 use crate::types::regex_set_map::LuaRegexSetMap;
@@ -13,6 +14,7 @@ pub(crate) enum Shareable {
     CidrMap(LuaCidrMap),
     RegexSetMap(LuaRegexSetMap),
     Shaping(LuaShaping),
+    AclMap(LuaAclMap),
 }
 
 impl Shareable {
@@ -27,6 +29,9 @@ impl Shareable {
         if let Ok(shaping) = data.borrow::<LuaShaping>() {
             return Some(Shareable::Shaping(shaping.clone()));
         }
+        if let Ok(map) = data.borrow::<LuaAclMap>() {
+            return Some(Shareable::AclMap(map.clone()));
+        }
         data.borrow::<LuaRegexSetMap>().ok().map(|map| Shareable::RegexSetMap(map.clone()))
     }
 }
@@ -38,6 +43,7 @@ impl IntoLua for Shareable {
             Shareable::CidrMap(map) => map.into_lua(lua),
             Shareable::RegexSetMap(map) => map.into_lua(lua),
             Shareable::Shaping(shaping) => shaping.into_lua(lua),
+            Shareable::AclMap(map) => map.into_lua(lua),
         }
     }
 }

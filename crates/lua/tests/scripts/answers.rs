@@ -2,7 +2,7 @@
 
 use crate::support::{assert_has, draft, load, mailbox, now, received_with};
 use config::QueueProtocol;
-use policy::{AuthIdentity, ConnMeta, Disconnect, Event, Policy, PolicyError, QueueParts};
+use policy::{ConnMeta, Disconnect, Event, Policy, PolicyError, QueueParts};
 use smtp_wire::ReversePath;
 
 fn parts(domain: &str) -> QueueParts {
@@ -106,12 +106,15 @@ fn credentials() {
     let ask = |password: &str| {
         now(loaded.policy.smtp_server_auth_plain("as".into(), "user".into(), password.into(), ConnMeta::new()))
     };
-    let ids = |z: &str, n: &str| Ok(Some(AuthIdentity { authz_id: z.into(), authn_id: n.into() }));
-    assert_eq!(ask("secret"), ids("as", "user"));
-    assert_eq!(ask("wrong"), Ok(None));
-    assert_eq!(ask("nil"), Ok(None));
-    assert_eq!(ask("table"), ids("first", "first"));
-    assert_eq!(ask("contexts"), ids("z", "c"));
+    let ids = |password: &str| ask(password).map(|found| found.map(|found| (found.authz_id, found.authn_id)));
+    let these = |z: &str, n: &str| Ok(Some((z.to_owned(), n.to_owned())));
+    assert_eq!(ids("secret"), these("as", "user"));
+    assert_eq!(ids("wrong"), Ok(None));
+    assert_eq!(ids("nil"), Ok(None));
+    assert_eq!(ids("table"), these("first", "first"));
+    assert_eq!(ids("contexts"), these("z", "c"));
+    let info = ask("table").expect("an answer").expect("somebody").info;
+    assert_eq!((info.identities[0].identity.as_str(), info.identities[0].context.as_str()), ("first", "GenericAuth"));
     assert_has(&ask("empty").expect_err("nobody").to_string(), &["at least one entry in identities"]);
     assert_has(&ask("number").expect_err("a number").to_string(), &["expected a boolean or AuthInfo"]);
 }

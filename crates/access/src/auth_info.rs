@@ -23,7 +23,13 @@ pub struct Identity {
     /// A name.
     pub identity: String,
     /// What it was proven by: `HttpBasicAuth`, `BearerToken`, `SmtpAuthPlainAuthentication`, ...
+    #[serde(default = "generic")]
     pub context: String,
+}
+
+/// Where nobody says what proved it.
+fn generic() -> String {
+    "GenericAuth".to_owned()
 }
 
 impl AuthInfo {
@@ -35,6 +41,13 @@ impl AuthInfo {
     /// Somebody whom a token proves; it is not kept.
     pub fn by_token() -> AuthInfo {
         AuthInfo::proven("", "BearerToken")
+    }
+
+    /// Somebody whom SMTP's AUTH proves: who they may act as, and who they are.
+    pub fn by_smtp(authz: &str, authc: &str) -> AuthInfo {
+        let mut auth = AuthInfo::proven(authz, "SmtpAuthPlainAuthorization");
+        auth.identities.extend(AuthInfo::proven(authc, "SmtpAuthPlainAuthentication").identities);
+        auth
     }
 
     fn proven(identity: &str, context: &str) -> AuthInfo {
