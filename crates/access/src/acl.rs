@@ -85,7 +85,7 @@ mod tests {
             (json!([{"criteria": "Any", "privilege": "GET"}]), "missing field `access`"),
             (json!([{"criteria": "Any", "privilege": "GET", "access": "allow"}]), "did you mean `Allow`?"),
             (json!([{"criteria": "Any", "privileges": "GET", "access": "Allow"}]), "did you mean `privilege`?"),
-            (json!("Any"), "list"),
+            (json!("Any"), "expected a sequence"),
         ] {
             let error = AccessControlList::parse("x", list.clone()).expect_err("refused").to_string();
             assert!(error.contains(expected), "{list}: {error}");
