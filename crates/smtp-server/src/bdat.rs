@@ -8,7 +8,7 @@
 //! After a refused chunk every further one is refused until RSET (or EHLO); a refused LAST ends
 //! the transaction as a refused DATA does.
 
-use crate::data::{DISCARD_OCTETS_MAX, make_room};
+use crate::data::DISCARD_OCTETS_MAX;
 use crate::mail::Chunks;
 use crate::session::{Phase, Session};
 use crate::texts;
@@ -51,9 +51,6 @@ impl Session {
         let taken = usize::try_from(chunk.left).unwrap_or(usize::MAX).min(input.len());
         chunk.left -= taken as u64;
         if let (None, Some(open)) = (chunk.refusal, &mut self.transaction) {
-            let expected = open.content.len() as u64 + chunk.left + taken as u64;
-            let expected = usize::try_from(expected).unwrap_or(usize::MAX);
-            make_room(&mut open.content, taken, expected, self.settings.max_message_size);
             open.content.extend_from_slice(&input[..taken]);
         }
         if chunk.left == 0

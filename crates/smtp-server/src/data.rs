@@ -22,29 +22,10 @@ pub(crate) struct Receiving {
     pub(crate) started: Instant,
     /// Octets off the wire.
     pub(crate) octets: u64,
-    /// How large the content may become, by the client's word or by its last.
-    expected: usize,
-}
-
-/// Makes room for more content: as soon as there is much of it for all that is expected, or else for as much as may come. Each time
-/// a large buffer moves all of it is copied, into pages that the system has to clear; what is not filled is not memory yet. What
-/// is set aside is only a multiple of what has come: a client's word is cheap.
-pub(crate) fn make_room(content: &mut Vec<u8>, more: usize, expected: usize, octets_max: usize) {
-    let (needed, capacity) = (content.len().saturating_add(more), content.capacity());
-    if needed <= capacity || capacity < PRESIZE_OCTETS_MAX {
-        return;
-    }
-    // What comes last brings more than content: doubled dots, the end of the data, the next commands.
-    let likely = if expected > content.len() { expected } else { octets_max }.saturating_add(PRESIZE_OCTETS_MAX);
-    let wanted = likely.min(capacity.saturating_mul(WORD_WORTH)).max(needed);
-    // Where so much is not to be had at once, it grows by and by.
-    let _: Result<(), _> = content.try_reserve_exact(wanted - content.len());
 }
 
 /// Largest buffer made in advance on the word of a client (SIZE=, BDAT).
 const PRESIZE_OCTETS_MAX: usize = 256 * 1024;
-/// How much larger a large buffer may be made than what has come.
-const WORD_WORTH: usize = 64;
 /// Ids in a reply of at most 512 octets: 33 each, beside `250 OK ids=`, ` and 99999 more` and CRLF.
 const IDS_MAX: usize = 14;
 /// Buffer made in advance when the client said nothing.
@@ -67,11 +48,9 @@ impl Session {
         let announced = self.transaction.as_ref().and_then(|open| open.params.size);
         let expected = announced.unwrap_or(self.last_octets.max(PRESIZE_OCTETS) as u64);
         // A little more than that: the client's count and ours may differ by a line end.
-        let expected = expected.saturating_add(2);
-        self.prepare_content(expected);
+        self.prepare_content(expected.saturating_add(2));
         let decoder = DataDecoder::new(self.settings.max_message_size);
-        let expected = usize::try_from(expected).unwrap_or(usize::MAX).min(self.settings.max_message_size);
-        self.phase = Phase::Data(Box::new(Receiving { decoder, started: now, octets: 0, expected }));
+        self.phase = Phase::Data(Box::new(Receiving { decoder, started: now, octets: 0 }));
         self.say(354, "Send body; end with CRLF.CRLF");
     }
 
@@ -80,9 +59,6 @@ impl Session {
         let (Phase::Data(receiving), Some(open)) = (&mut self.phase, &mut self.transaction) else {
             return 0;
         };
-        if !receiving.decoder.is_too_big() {
-            make_room(&mut open.content, input.len(), receiving.expected, self.settings.max_message_size);
-        }
         let (consumed, ended) = receiving.decoder.feed(input, &mut open.content);
         receiving.octets += consumed as u64;
         let too_big = receiving.decoder.is_too_big();
@@ -135,12 +111,9 @@ impl Session {
             // Chunks need not end in a line end; everything behind this point relies on one.
             content.extend_from_slice(b"\r\n");
         }
-        let is_guess = self.last_octets > PRESIZE_OCTETS
-            && (PRESIZE_OCTETS..=self.last_octets + PRESIZE_OCTETS).contains(&content.capacity());
-        let is_roomy =
-            content.capacity() > PRESIZE_OCTETS_MAX && content.capacity() - content.len() > content.len() / 8;
-        if is_roomy || is_guess && content.capacity() / 2 > content.len() {
-            // Made for a larger one; it may be kept for long.
+        let is_guess = (PRESIZE_OCTETS..=self.last_octets + PRESIZE_OCTETS).contains(&content.capacity());
+        if is_guess && self.last_octets > PRESIZE_OCTETS && content.capacity() / 2 > content.len() {
+            // Made for one like the last, which this one is not; it may be kept for long.
             content.shrink_to_fit();
         }
         self.last_octets = content.len();

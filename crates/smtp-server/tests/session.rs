@@ -275,32 +275,6 @@ fn announced_sizes_set_no_memory_aside() {
     assert!(transaction.content.capacity() <= 256 * 1024, "{}", transaction.content.capacity());
 }
 
-/// Each move copies all that has come.
-#[test]
-fn large_content_moves_seldom_and_a_word_is_worth_little() {
-    for (begin, moves_max) in [
-        ("MAIL FROM:<a@b> SIZE=10000002\r\nRCPT TO:<c@d>\r\nDATA\r\n", 3),
-        ("MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nDATA\r\n", 4),
-        ("MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nBDAT 10000002 LAST\r\n", 3),
-    ] {
-        let mut session = greeted();
-        session.feed(START, begin.as_bytes());
-        let piece = ("x".repeat(98) + "\r\n").repeat(1000);
-        let mut capacities = Vec::new();
-        for _ in 0..100 {
-            session.feed(START, piece.as_bytes());
-            let (len, capacity) = session.content_held();
-            assert!(capacity <= 256 * 1024 + 64 * len, "{capacity} for {len}");
-            capacities.push(capacity);
-        }
-        capacities.dedup();
-        assert!(capacities.len() <= moves_max + 1, "{begin}: {capacities:?}");
-        session.feed(START, if begin.contains("BDAT") { b"\r\n" } else { b".\r\n" });
-        let Step::Ask(Question::Data(transaction)) = session.next(START) else { panic!("no message") };
-        assert!(transaction.content.capacity() <= 11_250_000, "{begin}: {}", transaction.content.capacity());
-    }
-}
-
 #[test]
 fn content_without_end_is_given_up() {
     let mut session = greeted();
