@@ -44,28 +44,28 @@ impl Credentials {
             None => Credentials::Basic(text, None),
         })
     }
-}
 
-impl Credentials {
     /// Asks policy, and has it noted what came of it.
     async fn verify(self, gate: &Gate, peer: IpAddr) -> Result<Option<AuthInfo>, Failed> {
         let policy = gate.policy();
         let (tried, answer) = match self {
             Credentials::Basic(user, password) => {
-                let tried = AuthInfo::by_password(&user);
+                // Without a colon it may be a secret.
+                let tried = AuthInfo::by_password(password.as_ref().map_or("", |_| user.as_str()));
                 (tried, policy.http_server_validate_auth_basic(user, password).await)
             }
             Credentials::Bearer(token) => (AuthInfo::by_token(), policy.http_server_validate_auth_bearer(token).await),
         };
+        let is_proven = matches!(answer, Ok(Some(_)));
+        let mut who = answer.as_ref().ok().cloned().flatten().unwrap_or_default();
+        who.peer_address = Some(peer);
+        for tried in &tried.identities {
+            gate.accounts().authentication(tried, is_proven, &who);
+        }
         let found = answer.map_err(|error| {
             tracing::error!("{error}");
             Failed::internal("policy could not tell whether these credentials are right".to_owned())
         })?;
-        let mut who = found.clone().unwrap_or_default();
-        who.peer_address = Some(peer);
-        for tried in &tried.identities {
-            gate.accounts().authentication(tried, found.is_some(), &who);
-        }
         Ok(found)
     }
 }

@@ -8,6 +8,7 @@ use crate::access::{self, Access, Via};
 use crate::socket::{Peer, Socket};
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
+use axum::routing::MethodRouter;
 use axum::{Extension, Router};
 use config::HttpListener;
 use engine::Gate;
@@ -16,6 +17,9 @@ use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
+
+/// A path, and what answers there.
+pub type Route<S> = (&'static str, MethodRouter<S>);
 
 /// TLS and guards of a listener.
 pub struct Front {
@@ -42,9 +46,12 @@ impl Front {
         Ok(Front { acceptor, access, body_octets_max })
     }
 
-    /// Routes for those whom the rules let.
-    pub fn guarded<S: Clone + Send + Sync + 'static>(&self, routes: Router<S>) -> Router<S> {
-        routes.route_layer(middleware::from_fn_with_state(self.access.clone(), access::check))
+    /// Routes for those whom the rules let. A method that a path does not have is 405 for everybody.
+    pub fn guarded<S: Clone + Send + Sync + 'static>(&self, routes: impl IntoIterator<Item = Route<S>>) -> Router<S> {
+        routes.into_iter().fold(Router::new(), |router, (path, methods)| {
+            let guard = middleware::from_fn_with_state(self.access.clone(), access::check);
+            router.route(path, methods.route_layer(guard))
+        })
     }
 
     /// Serves until `stop`.

@@ -25,7 +25,7 @@ use axum::routing::{get, post};
 use axum::{Extension, Router};
 use config::HttpListener;
 use engine::Engine;
-pub use front::Front;
+pub use front::{Front, Route};
 pub use local::Local;
 use net::tls::TlsError;
 use thiserror::Error;
@@ -53,11 +53,10 @@ impl HttpService {
     /// As [`Front::new`].
     pub fn new(engine: Engine, options: &HttpListener) -> Result<HttpService, AdminError> {
         let front = Front::new(engine.gate().clone(), options, engine.hostname())?;
-        let served = administration()
-            .route("/api/inject/v1", post(inject::inject))
-            .route("/api/check-liveness/v1", get(liveness::check));
+        let others = [("/api/inject/v1", post(inject::inject)), (access::LIVENESS, get(liveness::check))];
         let name = inject::Name(options.hostname.clone());
-        let routes = front.guarded(served).layer(Extension(name)).with_state(engine.clone());
+        let routes =
+            front.guarded(administration().into_iter().chain(others)).layer(Extension(name)).with_state(engine.clone());
         Ok(HttpService { front, routes, engine })
     }
 
@@ -72,27 +71,28 @@ impl HttpService {
 }
 
 /// What operators ask, and other nodes.
-pub(crate) fn administration() -> Router<Engine> {
+pub(crate) fn administration() -> Vec<Route<Engine>> {
     let ready_suspensions = get(orders::ready_suspensions).post(orders::suspend_ready).delete(orders::withdraw);
-    Router::new()
-        .route("/metrics", get(metrics::text))
-        .route("/api/admin/bounce/v1", get(orders::bounces).post(orders::bounce).delete(orders::withdraw))
-        .route("/api/admin/suspend/v1", get(orders::suspensions).post(orders::suspend).delete(orders::withdraw))
-        .route("/api/admin/hold/v1", get(orders::holds).post(orders::hold).delete(orders::withdraw))
-        .route("/api/admin/inspect-message/v1", get(inspect::message))
-        .route("/api/admin/inspect-sched-q/v1", get(inspect::scheduled))
-        .route("/api/admin/suspend-ready-q/v1", ready_suspensions)
-        .route("/api/admin/rebind/v1", get(orders::rebindings).post(orders::rebind).delete(orders::withdraw))
-        .route("/api/admin/xfer/v1", get(orders::xfers).post(orders::xfer).delete(orders::withdraw))
-        .route("/api/admin/xfer/cancel/v1", post(orders::cancel_xfer))
-        .route("/api/xfer/inject/v1", post(xfer::inject))
-        .route("/api/xfer/release/v1", post(xfer::release))
-        .route("/api/xfer/drop/v1", post(xfer::forget))
-        .route("/api/xfer/arrivals/v1", get(xfer::arrivals))
-        .route("/api/admin/bump-config-epoch", post(epoch::bump))
-        .route("/api/admin/inspect-ready-q/v1", get(ready::inspect))
-        .route("/api/admin/ready-q-states/v1", get(ready::states))
-        .route("/api/admin/resolve-egress-path/v1", get(ready::resolve))
-        .route("/api/admin/abort-ready-q-conn/v1", post(ready::abort))
-        .route("/api/admin/flush/v1", get(orders::flushes).post(orders::flush).delete(orders::withdraw))
+    vec![
+        ("/metrics", get(metrics::text)),
+        ("/api/admin/bounce/v1", get(orders::bounces).post(orders::bounce).delete(orders::withdraw)),
+        ("/api/admin/suspend/v1", get(orders::suspensions).post(orders::suspend).delete(orders::withdraw)),
+        ("/api/admin/hold/v1", get(orders::holds).post(orders::hold).delete(orders::withdraw)),
+        ("/api/admin/inspect-message/v1", get(inspect::message)),
+        ("/api/admin/inspect-sched-q/v1", get(inspect::scheduled)),
+        ("/api/admin/suspend-ready-q/v1", ready_suspensions),
+        ("/api/admin/rebind/v1", get(orders::rebindings).post(orders::rebind).delete(orders::withdraw)),
+        ("/api/admin/xfer/v1", get(orders::xfers).post(orders::xfer).delete(orders::withdraw)),
+        ("/api/admin/xfer/cancel/v1", post(orders::cancel_xfer)),
+        ("/api/xfer/inject/v1", post(xfer::inject)),
+        ("/api/xfer/release/v1", post(xfer::release)),
+        ("/api/xfer/drop/v1", post(xfer::forget)),
+        ("/api/xfer/arrivals/v1", get(xfer::arrivals)),
+        ("/api/admin/bump-config-epoch", post(epoch::bump)),
+        ("/api/admin/inspect-ready-q/v1", get(ready::inspect)),
+        ("/api/admin/ready-q-states/v1", get(ready::states)),
+        ("/api/admin/resolve-egress-path/v1", get(ready::resolve)),
+        ("/api/admin/abort-ready-q-conn/v1", post(ready::abort)),
+        ("/api/admin/flush/v1", get(orders::flushes).post(orders::flush).delete(orders::withdraw)),
+    ]
 }

@@ -13,7 +13,8 @@ pub struct Local;
 impl Administration for Local {
     fn answer(&self, engine: Engine, method: &'static str, path: &'static str, request: Value) -> Asked {
         Box::pin(async move {
-            let router: Router = crate::administration().with_state(engine);
+            let add = |router: Router<Engine>, (path, methods)| router.route(path, methods);
+            let router: Router = crate::administration().into_iter().fold(Router::new(), add).with_state(engine);
             let made = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
             let made = made.body(Body::from(request.to_string())).map_err(|error| error.to_string())?;
             let answer = router.oneshot(made).await.unwrap_or_else(|never| match never {});

@@ -65,6 +65,21 @@ impl Fault {
             other => other,
         }
     }
+
+    /// With `secrets` masked where a text quotes them.
+    pub(crate) fn without(mut self, secrets: &[&str]) -> Self {
+        let text = match &mut self {
+            Fault::UnknownField { field: text, .. }
+            | Fault::UnknownVariant { name: text, .. }
+            | Fault::WrongType { got: text, .. }
+            | Fault::Refused(text) => text,
+            Fault::MissingField { .. } => return self,
+        };
+        for secret in secrets {
+            *text = text.replace(secret, "***");
+        }
+        self
+    }
 }
 
 impl de::Error for Fault {

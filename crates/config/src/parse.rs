@@ -32,7 +32,7 @@ pub fn parse<T: DeserializeOwned>(what: &'static str, value: Value) -> Result<T,
         ConfigError {
             what,
             path: if path == "." { String::new() } else { path },
-            fault: error.into_inner(),
+            fault: error.into_inner().without(&secrets(&value)),
             json: shown(&value),
         }
     })
@@ -76,6 +76,23 @@ fn masked(value: &Value, depth: usize) -> Value {
     }
 }
 
+/// The texts that are or may be secret, wherever they stand in `value`: a fault may quote one that stands where none is expected.
+fn secrets(value: &Value) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut waiting = vec![(value, false)];
+    while let Some((value, secret)) = waiting.pop() {
+        match value {
+            Value::Object(map) => {
+                waiting.extend(map.iter().map(|(key, inner)| (inner, secret || SECRET_KEYS.contains(&key.as_str()))));
+            }
+            Value::Array(list) => waiting.extend(list.iter().map(|inner| (inner, secret))),
+            Value::String(text) if secret && !text.is_empty() => found.push(text.as_str()),
+            _ => {}
+        }
+    }
+    found
+}
+
 /// An address without who logs in there.
 fn without_login(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
@@ -109,6 +126,8 @@ mod tests {
             ("max_ready", json!({"smtp_auth_plain_password": {"key_data": "hunter2"}, "max_ready": 0})),
             // Where no key is expected either.
             ("refresh_strategy", json!({"refresh_strategy": [{"key_data": "hunter2"}]})),
+            // Where the name is one of the user's own.
+            ("additional_connection_limits.key_data", json!({"additional_connection_limits": {"key_data": "hunter2"}})),
         ] {
             let error = parse::<crate::EgressPath>("kumo.make_egress_path", table).unwrap_err();
             assert_eq!(error.path, path);

@@ -61,6 +61,8 @@ impl Engine {
     fn prepare_epoch(&self, mut startup: Startup, interest: Interest) -> Result<Prepared, String> {
         let needs_restart = self.startup.needs_restart_for(&startup);
         let classifier = startup.bounce_classifier.as_ref().map(self.read_rules).transpose()?;
+        // The log that is written to is the one that was opened.
+        startup.acct_log = self.startup.acct_log.clone();
         self.sockets.get().into_iter().for_each(|sockets| sockets.share_files(&mut startup));
         let mut listeners = Vec::new();
         let mut wanted = startup.esmtp_listeners.clone();

@@ -3,6 +3,7 @@
 use access::{AuthInfo, Disposition};
 use policy::{Policy, PolicyError};
 use std::sync::Arc;
+use std::time::Duration;
 use telemetry::Accounts;
 
 /// Decides for one program; clones share what they ask and write to.
@@ -29,7 +30,7 @@ impl Gate {
     }
 
     /// Whether somebody may do something with what these resources stand for: the first rule about both decides, those of the first
-    /// resource first.
+    /// resource first. A full accounting log does not hear of it: whoever serves requests refuses them then, but for liveness.
     ///
     /// # Errors
     /// The policy's handler failed.
@@ -47,7 +48,24 @@ impl Gate {
                 break;
             }
         }
-        self.accounts.authorization(resources, privilege, auth, &found);
+        if !self.accounts.is_full() {
+            self.accounts.authorization(resources, privilege, auth, &found);
+        }
         Ok(found)
     }
+
+    /// Waits a while until the accounting log has room for who proves who they are; whether it has.
+    pub(crate) async fn has_room(&self) -> bool {
+        let waited = tokio::time::timeout(ROOM_WAIT_MAX, async {
+            while self.accounts.is_full() {
+                tokio::time::sleep(ROOM_PAUSE).await;
+            }
+        });
+        waited.await.is_ok()
+    }
 }
+
+/// How long a client that logs in waits for the accounting log.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Between two looks.
+const ROOM_PAUSE: Duration = Duration::from_millis(50);

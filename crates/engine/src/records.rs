@@ -56,10 +56,7 @@ impl Engine {
     /// True while a logger or a hook has all the records it may hold: new work waits.
     pub(crate) fn logs_are_full(&self) -> bool {
         let Recorders { logs, filters, hooks, .. } = &**self.recorders();
-        self.gate.accounts().is_full()
-            || logs.iter().any(telemetry::LogWriter::is_full)
-            || hooks.iter().any(|hook| hook.is_full())
-            || filters.are_full()
+        logs.iter().any(telemetry::LogWriter::is_full) || hooks.iter().any(|hook| hook.is_full()) || filters.are_full()
     }
 
     /// Waits while [`Engine::logs_are_full`].

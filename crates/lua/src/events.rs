@@ -389,11 +389,11 @@ impl LuaPolicy {
         let acls = &self.shared.acls;
         let said = match self.interest.has(event).then(|| acls.recall(&resource)) {
             None => None,
-            Some(Some(said)) => said,
-            Some(None) => {
+            Some(Ok(said)) => said,
+            Some(Err(reading)) => {
                 let asked = resource.clone();
                 let said = self.call(event, |_| Ok(asked), |_, value| acl(&value)).await?;
-                acls.note(resource.clone(), said.clone());
+                acls.note(reading, resource.clone(), said.clone());
                 said
             }
         };

@@ -170,14 +170,17 @@ impl Sockets for Listeners {
 
     fn prepare(&self, engine: &Engine, startup: &Startup, interest: Interest) -> Result<SocketsChange, String> {
         let plan = self.plan(engine, startup, interest).map_err(|error| format!("{error:#}"))?;
-        let (open, runtime) = (self.open.clone(), self.runtime.clone());
-        Ok(Box::new(move || plan.carry_out(&open, &runtime)))
+        let (open, runtime, engine) = (self.open.clone(), self.runtime.clone(), engine.clone());
+        Ok(Box::new(move || plan.carry_out(&engine, &open, &runtime)))
     }
 }
 
 impl Plan {
-    fn carry_out(self, open: &Mutex<Vec<Open>>, runtime: &Handle) {
+    fn carry_out(self, engine: &Engine, open: &Mutex<Vec<Open>>, runtime: &Handle) {
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
+        if !engine.is_serving() {
+            return;
+        }
         let mut place = 0..;
         open.retain(|gone| {
             let stays = place.next().is_some_and(|place| self.kept.contains(&place));

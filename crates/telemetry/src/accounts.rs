@@ -64,6 +64,9 @@ impl Accounts {
 
     /// Somebody said who they are; `auth` is who they were found to be.
     pub fn authentication(&self, attempted: &Identity, success: bool, auth: &AuthInfo) {
+        let context = attempted.context.clone();
+        // A client chooses what it calls itself.
+        let attempted = &Identity { identity: attempted.identity.chars().take(NAME_CHARS_MAX).collect(), context };
         self.write(|options| {
             let wanted = if success { options.log_authn_ok } else { options.log_authn_fail };
             wanted.then(|| Entry::Authentication {
@@ -120,6 +123,9 @@ fn now() -> String {
     OffsetDateTime::now_utc().format(&Rfc3339).unwrap_or_default()
 }
 
+/// Characters of a name that somebody claimed.
+const NAME_CHARS_MAX: usize = 256;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +158,8 @@ mod tests {
         let attempted = &ann.identities[0];
         accounts.authentication(attempted, true, &ann);
         accounts.authentication(attempted, false, &AuthInfo::default());
+        let long = AuthInfo::by_password(&"x".repeat(NAME_CHARS_MAX + 1));
+        accounts.authentication(&long.identities[0], false, &AuthInfo::default());
         let resources = ["http_listener/*/api/inject".to_owned(), "http_listener".to_owned()];
         let list = access::built_in(&resources[0]).expect("there");
         let allowed = Disposition::of(&list, &resources[0], &ann, "POST").expect("decided");
@@ -168,6 +176,8 @@ mod tests {
         let rule = json!({"criteria": {"Identity": "Authenticated"}, "privilege": "POST", "access": "Allow"});
         let expected = json!([
             {"Authentication": {"attempted_identity": {"identity": "ann", "context": "HttpBasicAuth"}, "success": false,
+                "auth_info": {"identities": [], "groups": []}}},
+            {"Authentication": {"attempted_identity": {"identity": "x".repeat(256), "context": "HttpBasicAuth"}, "success": false,
                 "auth_info": {"identities": [], "groups": []}}},
             {"Authorization": {"target_resource": resources[0], "privilege": "POST", "access": "Allow",
                 "matching_resource": resources[0], "rule": rule, "auth_info": who, "considered_resources": resources}},

@@ -46,14 +46,15 @@ impl TsaService {
         stop: watch::Receiver<bool>,
     ) -> Result<TsaService, AdminError> {
         let front = Front::new(gate, options, hostname)?;
-        let served = Router::new()
-            .route("/publish_log_v1", post(publish))
-            .route("/get_config_v1/shaping.toml", get(shaping_file))
-            .route("/get_suspension_v1/suspended.json", get(suspended_list))
-            .route("/get_bounce_v1/bounced.json", get(bounced_list))
-            .route("/subscribe_event_v1", get(events))
-            .route("/subscribe_suspension_v1", get(suspensions))
-            .route("/tsa/status", get(|| async { "TSA Daemon OK" }));
+        let served = [
+            ("/publish_log_v1", post(publish)),
+            ("/get_config_v1/shaping.toml", get(shaping_file)),
+            ("/get_suspension_v1/suspended.json", get(suspended_list)),
+            ("/get_bounce_v1/bounced.json", get(bounced_list)),
+            ("/subscribe_event_v1", get(events)),
+            ("/subscribe_suspension_v1", get(suspensions)),
+            ("/tsa/status", get(|| async { "TSA Daemon OK" })),
+        ];
         let subscribers = Arc::new(Semaphore::new(SUBSCRIBERS_MAX));
         let shared = Shared { keeper, subscribers, stop: stop.clone() };
         let routes = front.guarded(served).with_state(shared);

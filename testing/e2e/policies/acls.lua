@@ -42,7 +42,8 @@ end)
 
 -- What scripts may ask.
 kumo.on('smtp_server_message_received', function(_, conn_meta)
-  local resource = kumo.aaa.make_http_url_resource('127.0.0.1:8000', 'http://elsewhere.test/api/inject/v1?x=1')
+  local resource = kumo.aaa.make_http_url_resource('127.0.0.1:8000', 'http://elsewhere.test/api/inject/v1?x=http://h/api/check-liveness')
+  assert(not pcall(kumo.aaa.make_http_url_resource, '127.0.0.1:8000', '/api/check-liveness/../admin/bounce/v1'))
   local ann = { identities = { { identity = 'ann', context = 'HttpBasicAuth' } }, groups = {} }
   local said = {
     allowed = kumo.aaa.query_resource_access(resource, ann, 'POST'),

@@ -51,6 +51,7 @@ fn rules_of_policy_decide_who_may_ask_what() {
     assert_eq!(status("ann", "GET", METRICS), 200);
     assert_eq!((status("bob", "GET", METRICS), status("", "GET", METRICS)), (401, 401));
     assert_eq!(status("ann", "HEAD", METRICS), 200, "who may see may look for it");
+    assert_eq!(status("bob", "HEAD", METRICS), 401);
     assert_eq!(status("eve", "POST", "/api/inject/v1"), 401);
     // What follows is about the request itself.
     assert_eq!(status("bob", "POST", "/api/inject/v1"), 422);

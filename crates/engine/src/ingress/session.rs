@@ -304,14 +304,17 @@ impl Driver {
     }
 
     async fn authenticate(&self, authz: String, authc: String, password: String) -> Result<Answer, PolicyError> {
-        self.engine.wait_for_logs().await;
+        if !self.engine.gate.has_room().await {
+            let text = "the accounting log has no room for another record".to_owned();
+            return Err(PolicyError::Script { event: Event::AuthPlain.name(), text });
+        }
         let attempted = AuthInfo::by_smtp(&authz, &authc);
-        let answer = self.engine.policy.smtp_server_auth_plain(authz, authc, password, self.conn.clone()).await?;
+        let answer = self.engine.policy.smtp_server_auth_plain(authz, authc, password, self.conn.clone()).await;
         let accounts = self.engine.gate.accounts();
-        let Some(AuthIdentity { authz_id, authn_id, mut info }) = answer else {
+        let Ok(Some(AuthIdentity { authz_id, authn_id, mut info })) = answer else {
             let nobody = AuthInfo { peer_address: Some(self.session.peer().ip()), ..AuthInfo::default() };
             attempted.identities.last().into_iter().for_each(|tried| accounts.authentication(tried, false, &nobody));
-            return Ok(Answer::NotAuthenticated);
+            return answer.map(|_| Answer::NotAuthenticated);
         };
         info.peer_address.get_or_insert(self.session.peer().ip());
         attempted.identities.last().into_iter().for_each(|tried| accounts.authentication(tried, true, &info));

@@ -136,9 +136,14 @@ fn make_resource(_: &Lua, (local, url): (String, String)) -> mlua::Result<LuaRes
             "invalid local_address {local:?}: expected an address and a port, such as 127.0.0.1:8000"
         ))
     })?;
-    let rest =
-        url.split_once("://").map_or(url.as_str(), |(_, rest)| rest.split_once('/').map_or("", |(_, path)| path));
-    let path = rest.split(['?', '#']).next().unwrap_or_default();
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let path = match url.split_once("://") {
+        Some((scheme, rest)) if !scheme.contains('/') => rest.split_once('/').map_or("", |(_, path)| path),
+        _ => url,
+    };
+    if path.split('/').any(|part| part == "." || part == "..") {
+        return Err(mlua::Error::runtime(format!("invalid url {url:?}: expected a path without `.` and `..`")));
+    }
     Ok(LuaResource(http_resources(local, path)))
 }
 
