@@ -76,7 +76,8 @@ impl Fault {
             Fault::MissingField { .. } => return self,
         };
         for secret in secrets {
-            *text = text.replace(secret, "***");
+            *text = without_word(text, secret);
+            *text = without_word(text, &secret.escape_debug().to_string());
         }
         self
     }
@@ -124,6 +125,23 @@ pub fn nearest(word: &str, known: &'static [&'static str]) -> Option<&'static st
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, _)| *distance <= allowed)
         .map(|(_, k)| k)
+}
+
+/// `text` with `word` masked where it stands by itself: a secret of one letter is also part of our own words.
+fn without_word(text: &str, word: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut done = 0;
+    for (at, _) in text.match_indices(word) {
+        let end = at + word.len();
+        let part_of_another =
+            text[..at].ends_with(char::is_alphanumeric) || text[end..].starts_with(char::is_alphanumeric);
+        if !part_of_another {
+            shown.push_str(&text[done..at]);
+            shown.push_str("***");
+            done = end;
+        }
+    }
+    shown + &text[done..]
 }
 
 fn hint(word: &str, known: &'static [&'static str]) -> String {
@@ -198,6 +216,17 @@ mod tests {
             assert_eq!(nearest(word, KNOWN), want, "{word}");
         }
         assert_eq!(nearest(&"x".repeat(SUGGEST_BYTES_MAX + 1), KNOWN), None);
+    }
+
+    #[test]
+    fn a_secret_is_masked_where_it_stands_by_itself() {
+        for (secret, text, want) in [
+            ("x", "invalid value string \"x\": expected a box", "invalid value string \"***\": expected a box"),
+            ("a\nb", "invalid value string \"a\\nb\"", "invalid value string \"***\""),
+            ("hunter2", "redis://me:hunter2@a.test, hunter2", "redis://me:***@a.test, ***"),
+        ] {
+            assert_eq!(Fault::Refused(text.to_owned()).without(&[secret]), Fault::Refused(want.to_owned()));
+        }
     }
 
     #[test]
