@@ -1,11 +1,12 @@
-//! Websockets (RFC 6455), of which scripts read.
+//! Websockets (RFC 6455), of which scripts and the operator's tools read.
 //!
-//! Owns [`WebSocket`]. In: a URL. Out: messages, text and binary alike. Pings are answered while a message is waited for.
+//! Owns [`WebSocket`]. In: a URL, and text to say. Out: messages, text and binary alike. Pings are answered while a message is
+//! waited for.
 
 use crate::error::WebError;
 use crate::request::absolute;
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{SinkExt, StreamExt};
 use net::causes::with_causes;
 use net::tls::Connectors;
 use reqwest::StatusCode;
@@ -17,6 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
@@ -40,6 +42,18 @@ impl WebSocket {
     /// # Errors
     /// The URL is none of `ws` or `wss`, nobody is there, TLS fails, or the server answers anything but 101.
     pub async fn connect(url: &str, connectors: &Connectors) -> Result<(WebSocket, StatusCode, HeaderMap), WebError> {
+        WebSocket::connect_with(url, HeaderMap::new(), connectors).await
+    }
+
+    /// The same with these header fields in the request: who asks, for instance.
+    ///
+    /// # Errors
+    /// As [`WebSocket::connect`].
+    pub async fn connect_with(
+        url: &str,
+        fields: HeaderMap,
+        connectors: &Connectors,
+    ) -> Result<(WebSocket, StatusCode, HeaderMap), WebError> {
         let parsed = absolute(url, &["ws", "wss"])?;
         let host = parsed.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = parsed.port_or_known_default().unwrap_or(80);
@@ -57,9 +71,19 @@ impl WebSocket {
         let bounds = WebSocketConfig::default()
             .max_message_size(Some(MESSAGE_OCTETS_MAX))
             .max_frame_size(Some(MESSAGE_OCTETS_MAX));
-        let opened = client_async_with_config(parsed.as_str(), stream, Some(bounds)).await;
+        let mut request = parsed.as_str().into_client_request().map_err(|e| WebError::WebSocket(with_causes(&e)))?;
+        request.headers_mut().extend(fields);
+        let opened = client_async_with_config(request, stream, Some(bounds)).await;
         let (stream, answer) = opened.map_err(|e| WebError::WebSocket(with_causes(&e)))?;
         Ok((WebSocket { stream, is_over: false, failed: None }, answer.status(), answer.headers().clone()))
+    }
+
+    /// Says something.
+    ///
+    /// # Errors
+    /// The connection breaks.
+    pub async fn send(&mut self, text: String) -> Result<(), WebError> {
+        self.stream.send(Message::text(text)).await.map_err(|e| WebError::WebSocket(with_causes(&e)))
     }
 
     /// Waits for the next message; `None` when the other side is done.
@@ -116,7 +140,6 @@ const BATCH_MAX: usize = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use futures_util::SinkExt;
     use tokio::net::TcpListener;
 
     /// A server that says `messages` and then goes away.

@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 39] = [
+pub const LAYERS: [(&str, u8); 40] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -50,6 +50,7 @@ pub const LAYERS: [(&str, u8); 39] = [
     ("admin", 5),
     ("tsa", 5),
     ("cli", 5),
+    ("kcli", 5),
     // 6: the program.
     ("postrider", 6),
     // 7: tests of the whole.

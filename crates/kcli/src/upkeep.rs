@@ -1,0 +1,35 @@
+//! What operators do to a running server that is about no mail: its diagnostic log, its spool.
+//!
+//! Owns the options of `set-log-filter` and `spool-compact`. Out: what the server says, often nothing.
+
+use crate::output::Out;
+use crate::server::Server;
+use anyhow::Result;
+use clap::Args;
+use serde_json::json;
+
+/// `set-log-filter`
+#[derive(Debug, Args)]
+pub(crate) struct LogFilter {
+    /// As KUMOD_LOG: `info`, or `info,engine=debug`.
+    filter: String,
+}
+
+/// `spool-compact`
+#[derive(Debug, Args)]
+pub(crate) struct Compact {
+    /// The spool, as define_spool calls it.
+    #[arg(long)]
+    name: String,
+}
+
+pub(crate) async fn set_log_filter(server: &Server, out: &mut Out<'_>, given: &LogFilter) -> Result<()> {
+    let said =
+        server.post_for_text("/api/admin/set_diagnostic_log_filter/v1", &json!({"filter": given.filter})).await?;
+    out.said(&said)
+}
+
+pub(crate) async fn compact(server: &Server, out: &mut Out<'_>, given: &Compact) -> Result<()> {
+    let said = server.post_for_text("/api/admin/spool-compact/v1", &json!({"name": given.name})).await?;
+    out.said(&said)
+}
