@@ -97,6 +97,11 @@ impl Reader {
         Ok(Some(Position { file, line: stream.lines() }))
     }
 
+    /// Before the first line of the last segment; nothing when there is no segment.
+    pub fn newest(&self) -> Result<Option<Position>, JsonlError> {
+        Ok(self.segment(Bound::Unbounded, Wanted::Last)?.map(|file| Position { file, line: 0 }))
+    }
+
     /// Appends to `items` what there is, some of it at least: nothing means there is nothing for now. Stops early when it
     /// is told to.
     ///

@@ -95,9 +95,24 @@ impl Tailer {
     /// Errors: [`JsonlError::Directory`] when it is not there, [`JsonlError::Pattern`], [`JsonlError::Watch`],
     /// [`JsonlError::Checkpoint`], [`JsonlError::Read`].
     pub fn open_multi(options: JsonlMultiTailerOptions) -> Result<Tailer, JsonlError> {
-        let JsonlMultiTailerOptions { directory, pattern, poll_watcher, tail, consumers } = options;
+        let tail = options.tail;
+        Tailer::open_from(options, |reader| if tail { reader.end() } else { Ok(None) })
+    }
+
+    /// The same with one consumer that begins, without a checkpoint, with the first record of the last segment there is.
+    ///
+    /// Errors: as [`Tailer::open_multi`].
+    pub fn open_at_newest(options: JsonlTailerOptions) -> Result<Tailer, JsonlError> {
+        Tailer::open_from(options.into(), Reader::newest)
+    }
+
+    fn open_from(
+        options: JsonlMultiTailerOptions,
+        begin: impl FnOnce(&Reader) -> Result<Option<Position>, JsonlError>,
+    ) -> Result<Tailer, JsonlError> {
+        let JsonlMultiTailerOptions { directory, pattern, poll_watcher, consumers, .. } = options;
         let mut reader = Reader::new(&directory, &pattern)?;
-        let end = if tail { reader.end()? } else { None };
+        let end = begin(&reader)?;
         let consumers = consumers.into_iter().map(|options| {
             let name = options.checkpoint_name.as_deref();
             let checkpoint = name.map(|name| Checkpoint::open(&directory, name)).transpose()?.map(Arc::new);
@@ -131,15 +146,36 @@ impl Tailer {
     /// [`JsonlError::ReadTooLong`], [`JsonlError::Damaged`]) or tries again (all others).
     pub async fn step(&mut self) -> Result<Step, JsonlError> {
         loop {
+            if let Some(step) = self.advance().await? {
+                return Ok(step);
+            }
+            self.wait().await;
+        }
+    }
+
+    /// What comes next of what is there; `None` once all of it was given out, batches that are not full too.
+    ///
+    /// Errors: as [`Tailer::step`].
+    pub async fn step_now(&mut self) -> Result<Option<Step>, JsonlError> {
+        let step = self.advance().await?;
+        Ok(step.or_else(|| {
+            let rest: Vec<Batch> = self.consumers.iter_mut().filter_map(Consumer::take).collect();
+            (!rest.is_empty()).then_some(Step::Batches(rest))
+        }))
+    }
+
+    /// What comes next; `None` when there is nothing for now.
+    async fn advance(&mut self) -> Result<Option<Step>, JsonlError> {
+        loop {
             if self.shared.is_closed() {
-                return Ok(Step::Closed);
+                return Ok(Some(Step::Closed));
             }
             if let Some(offer) = &self.offered {
-                return Ok(Step::Record(offer.offered.clone()));
+                return Ok(Some(Step::Record(offer.offered.clone())));
             }
             let batches = self.ready(Instant::now());
             if !batches.is_empty() {
-                return Ok(Step::Batches(batches));
+                return Ok(Some(Step::Batches(batches)));
             }
             if let Some(fault) = self.fault.take() {
                 return Err(fault);
@@ -152,7 +188,7 @@ impl Tailer {
                     // Told behind what was read before it.
                     self.items.extend(filled.err().map(Item::Fault));
                     if self.items.is_empty() {
-                        self.wait().await;
+                        return Ok(None);
                     }
                 }
             }

@@ -17,7 +17,9 @@ mod pages;
 mod provider_summary;
 mod queue_summary;
 mod ready_name;
+mod record_filter;
 mod server;
+mod tailer;
 mod times;
 mod trace;
 mod trace_text;
@@ -27,4 +29,5 @@ mod why;
 mod why_facts;
 mod why_words;
 
+pub use tailer::{tailer, tailer_to};
 pub use verb::{run, run_to};

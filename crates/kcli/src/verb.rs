@@ -128,16 +128,9 @@ pub fn run_to(
     out: &mut dyn Write,
     notes: &mut dyn Write,
 ) -> Result<u8> {
-    let kcli = match Kcli::try_parse_from(arguments) {
+    let kcli: Kcli = match parsed(arguments, out, notes)? {
         Ok(kcli) => kcli,
-        Err(error) => {
-            let text = error.render();
-            match error.use_stderr() {
-                true => write!(notes, "{text}")?,
-                false => write!(out, "{text}")?,
-            }
-            return Ok(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(code) => return Ok(code),
     };
     let mut out = Out { out, notes, json: kcli.json };
     match &kcli.verb {
@@ -193,7 +186,25 @@ async fn carry_out(verb: &Verb, server: &Server, out: &mut Out<'_>) -> Result<()
     }
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
+/// Reads a command line; `Err` is the exit code after help or what is wrong was written.
+pub(crate) fn parsed<O: Parser>(
+    arguments: Vec<OsString>,
+    out: &mut dyn Write,
+    notes: &mut dyn Write,
+) -> Result<Result<O, u8>> {
+    let error = match O::try_parse_from(arguments) {
+        Ok(options) => return Ok(Ok(options)),
+        Err(error) => error,
+    };
+    match error.use_stderr() {
+        true => write!(notes, "{}", error.render())?,
+        false => write!(out, "{}", error.render())?,
+    }
+    Ok(Err(u8::try_from(error.exit_code()).unwrap_or(2)))
+}
+
+/// Whether nobody reads what is written any more.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.root_cause().downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 

@@ -66,6 +66,7 @@ fn tool(name: &OsStr) -> Option<Tool> {
         "spool" => Some(|arguments| cli::spool(arguments, defaults::tools())),
         "selftest" => Some(|arguments| cli::selftest(arguments, defaults::tools())),
         "kcli" => Some(kcli::run),
+        "tailer" => Some(kcli::tailer),
         "classify" => Some(cli::classify),
         "validate-bounces" => Some(cli::validate_bounces),
         "traffic-gen" => Some(traffic::traffic_gen::run),
@@ -90,6 +91,7 @@ const USAGE: &str = "usage: postrider VERB [OPTIONS]
   kumod        run the mail server with a KumoMTA policy script
   tsa-daemon   run the traffic shaping daemon: rules for what servers answer
   kcli         ask a running server, and give it orders
+  tailer       print log records, and those that come
   spool        look at a spool, running or not, or save mail from it
   selftest     prove on this disk that a power cut loses no mail
   classify     tell the bounce class of a reply, and the rule that says so
