@@ -162,7 +162,7 @@ mod tests {
         let (mut out, mut notes) = (Vec::new(), Vec::new());
         let code = tailer_to(arguments, &mut out, &mut notes).expect("runs");
         let [out, notes] = [out, notes].map(|text| String::from_utf8(text).expect("text"));
-        assert_eq!(code, if notes.contains("Usage") { 2 } else { 0 }, "{notes}");
+        assert_eq!(code, if notes.contains("--help") { 2 } else { 0 }, "{notes}");
         (out, notes)
     }
 

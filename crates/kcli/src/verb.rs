@@ -6,7 +6,7 @@
 use crate::orders::{self, Kind};
 use crate::output::Out;
 use crate::server::Server;
-use crate::{inspect, moving, pages, provider_summary, queue_summary, trace, upkeep, why};
+use crate::{inspect, moving, pages, provider_summary, queue_summary, top, trace, upkeep, why};
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -91,6 +91,8 @@ enum Verb {
     QueueSummary(queue_summary::Options),
     /// All providers, a line each.
     ProviderSummary(provider_summary::Options),
+    /// The queues on a whole screen, again and again. Keys: q or Esc quit, f filter, Tab next view, arrows, + and - interval.
+    Top(top::Options),
     /// Show SMTP sessions of clients as they happen.
     TraceSmtpServer(trace::OfServer),
     /// Show SMTP sessions to other servers as they happen.
@@ -178,6 +180,7 @@ async fn carry_out(verb: &Verb, server: &Server, out: &mut Out<'_>) -> Result<()
         Verb::QueueSummary(given) => queue_summary::run(server, out, given).await,
         Verb::ProviderSummary(given) => provider_summary::run(server, out, given).await,
         Verb::Why(given) => why::run(server, out, given).await,
+        Verb::Top(given) => top::run(server, out, given).await,
         Verb::TraceSmtpServer(given) => trace::server(server, out, given).await,
         Verb::TraceSmtpClient(given) => trace::client(server, out, given).await,
         Verb::SpoolCompact(given) => upkeep::compact(server, out, given).await,

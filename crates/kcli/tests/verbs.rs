@@ -235,7 +235,7 @@ fn a_summary_of_queues_is_two_tables() {
         ("GET /api/admin/suspend/v1", 200, json!([{"id": ID, "tenant": "t", "reason": "unpaid"}])),
         ("GET /api/admin/bounce/v1", 200, json!([])),
         (
-            "GET /api/admin/resolve-egress-path/v1?domain=a.test",
+            "GET /api/admin/resolve-egress-path/v1?domain=A.test",
             200,
             json!({"queue_name": "unspecified->a@smtp_client"}),
         ),
