@@ -7,7 +7,7 @@
 use crate::criteria::plain_id;
 use crate::inspect::{MESSAGE, READY, SCHEDULED};
 use crate::metrics::Metrics;
-use crate::output::{Out, plain};
+use crate::output::{Out, plain, shown};
 use crate::server::Server;
 use crate::times::moment;
 use crate::why_facts::{About, Orders, Ways};
@@ -204,8 +204,11 @@ impl Found {
     }
 
     fn ways(&mut self, orders: &Orders, ways: &Ways) {
-        if ways.ready.is_empty() && !ways.name.is_empty() {
-            self.fact("way", format!("{} (no such ready queue at the moment)", ways.name));
+        if let Some(problem) = &ways.problem {
+            self.fact("way", format!("cannot be found: {}", shown(problem)));
+        }
+        if let (true, Some(name)) = (ways.ready.is_empty(), &ways.name) {
+            self.fact("way", format!("{} (no such ready queue at the moment)", shown(name)));
         }
         for ready in &ways.ready {
             self.fact("way", plain(&ready["queue_name"]));

@@ -92,8 +92,10 @@ impl About {
 
 /// The ready queues that mail of a queue goes through, as the server describes each.
 pub(crate) struct Ways {
-    /// Where mail would go that came now.
-    pub name: String,
+    /// Where mail would go that came now; none when that cannot be said.
+    pub name: Option<String>,
+    /// Why it cannot.
+    pub problem: Option<String>,
     /// Those that there are.
     pub ready: Vec<Value>,
 }
@@ -102,19 +104,24 @@ impl Ways {
     /// Of the mail of a scheduled queue; `known` is a ready queue that the server named.
     pub async fn fetch(server: &Server, queue: &str, known: Option<&str>) -> Result<Ways> {
         let domain = QueueName::parse(queue).effective_domain().to_owned();
-        let way = server.get(RESOLVE, &[("domain", &domain)]).await.unwrap_or_default();
-        let name = plain(&way["queue_name"]);
+        let (name, problem) = match server.get(RESOLVE, &[("domain", &domain)]).await {
+            Ok(way) => (way["queue_name"].as_str().map(str::to_owned), None),
+            // Policy may be what is wrong: that is an answer too.
+            Err(error) => (None, Some(format!("{error:#}"))),
+        };
         let mut names: Vec<String> = known.into_iter().map(str::to_owned).collect();
-        if let (true, Some(site)) = (names.is_empty(), ReadyName::parse(&name).map(|parts| parts.site)) {
+        let site = name.as_deref().and_then(ReadyName::parse).map(|parts| parts.site);
+        if let (true, Some(site)) = (names.is_empty(), site) {
             names.extend(at_site(server, &site).await?);
-            names.push(name.clone());
+            names.extend(name.clone());
         }
+        names.sort();
         names.dedup();
         let mut ready = Vec::new();
         for name in names.iter().take(WAYS_MAX) {
             ready.extend(server.find(READY, &[("queue_name", name)]).await?);
         }
-        Ok(Ways { name, ready })
+        Ok(Ways { name, problem, ready })
     }
 }
 

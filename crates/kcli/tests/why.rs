@@ -91,6 +91,13 @@ fn a_queue_a_domain_and_a_ready_queue() {
     assert_eq!(of_domain, of_queue, "its only queue");
     let of_ready = server.run(&["why", READY]).good();
     assert!(of_ready.starts_with(&format!("ready queue {READY}\n  it has      3 messages")), "{of_ready}");
+    let broken = [("GET /api/admin/resolve-egress-path/v1", 500, json!("Error: no such option: x\n"))];
+    let broken = self::server(message("due", json!("FailedToInsertIntoReadyQueue"), Value::Null, Value::Null), &broken);
+    let text = broken.run(&["why", "t@a.test"]).good();
+    assert!(
+        text.contains("  way         cannot be found: GET ") && text.contains("500: no such option: x\n"),
+        "{text}"
+    );
     let of_nobody = server.run(&["why", "d.test"]).good();
     assert!(of_nobody.starts_with("d.test: no mail is queued\n") && of_nobody.contains(READY), "{of_nobody}");
 }

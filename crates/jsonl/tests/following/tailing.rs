@@ -277,3 +277,36 @@ fn a_step_may_be_taken_by_any_thread() {
     is_send(&tailer.step());
     is_send(&tailer.closer());
 }
+
+#[tokio::test]
+async fn what_is_there_is_given_out_and_then_nothing() {
+    let dir = scratch();
+    for (name, numbers) in [("1", 0..3), ("2", 3..5)] {
+        fs::write(dir.path().join(name), packed(numbers)).expect("writes");
+        finish(&dir.path().join(name));
+    }
+    let mut tailer = Tailer::open(tailer_options(dir.path(), 2)).expect("opens");
+    let mut found = Vec::new();
+    while let Some(step) = tailer.step_now().await.expect("sound") {
+        match step {
+            jsonl::Step::Record(offered) => tailer.decide(&offered.consumers),
+            jsonl::Step::Batches(batches) => found.extend(batches.iter().map(numbers)),
+            jsonl::Step::Closed => panic!("nobody closed it"),
+        }
+    }
+    assert_eq!(found, [vec![0, 1], vec![2, 3], vec![4]], "the last one is not full");
+    assert!(tailer.step_now().await.expect("sound").is_none(), "still nothing");
+}
+
+#[tokio::test]
+async fn the_newest_segment_is_begun_at_its_beginning() {
+    let dir = scratch();
+    let mut none = Tailer::open_at_newest(tailer_options(dir.path(), 10)).expect("an empty directory will do");
+    for (name, numbers) in [("1", 0..3), ("2", 3..5)] {
+        fs::write(dir.path().join(name), packed(numbers)).expect("writes");
+        finish(&dir.path().join(name));
+    }
+    let mut newest = Tailer::open_at_newest(tailer_options(dir.path(), 10)).expect("opens");
+    assert_eq!(batches(&mut newest, 2).await.concat(), [3, 4]);
+    assert_eq!(batches(&mut none, 5).await.concat(), [0, 1, 2, 3, 4], "all that came since");
+}
