@@ -38,12 +38,16 @@ pub(crate) async fn run(server: &Server, out: &mut Out<'_>, given: &Options) -> 
     let (keys, reading) = read_keys();
     let watched = match shown {
         Ok(()) => watch(server, out.out, keys, Screen::new(given.update_interval)).await,
-        Err(error) => Err(error),
+        Err(error) => {
+            drop(keys);
+            Err(error)
+        }
     };
+    // The channel is closed by now, so the thread ends with its next look. It is waited for while the terminal gives every octet
+    // at once: in line mode it could wait for the end of a line.
+    let joined = reading.join();
     let ended = out.out.write_all(END.as_bytes()).and_then(|()| out.out.flush());
     let restored = terminal::disable_raw_mode();
-    // The channel is closed by now, so the thread ends with its next look.
-    let joined = reading.join();
     watched?;
     ended?;
     restored?;

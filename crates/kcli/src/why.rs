@@ -146,7 +146,7 @@ impl Found {
         self.fact("from", format!("<{}>", plain(&content["sender"])));
         self.fact("to", plain(&content["recipient"]));
         self.fact("queue", queue.clone());
-        self.waits(&plain(&message["state"]), message["why"].as_str(), &id);
+        self.waits(&plain(&message["state"]), message["why"].as_str(), &format!("--message {id}"), &queue);
         self.until(message, now);
         self.fact("attempts", plain(&content["num_attempts"]));
         self.orders(orders.about(&queue, Some(&id)));
@@ -165,20 +165,21 @@ impl Found {
             let whose = format!("{} of {listed} looked at, such as {}", messages.len(), plain(&messages[0]["id"]));
             self.fact("these", whose);
             let soonest = messages.iter().filter(|m| !m["until"].is_null()).min_by_key(|m| plain(&m["until"]));
-            self.waits(&state, Some(why.as_str()).filter(|why| !why.is_empty()), "ID");
+            self.waits(&state, Some(why.as_str()).filter(|why| !why.is_empty()), &format!("--queue {name}"), &name);
             self.until(soonest.unwrap_or(&messages[0]), now);
         }
         self.orders(orders.about(&name, None));
     }
 
     /// What it waits for, what ends that, what would.
-    fn waits(&mut self, state: &str, why: Option<&str>, id: &str) {
+    fn waits(&mut self, state: &str, why: Option<&str>, whose: &str, queue: &str) {
         let words = why.and_then(Words::of);
         match (why, words) {
             (Some(code), Some(words)) => {
                 self.fact("waits for", format!("{} ({code})", words.meaning));
                 self.fact("ended by", words.ended_by.to_owned());
-                self.change(words.advice.replace("ID", id));
+                let domain = QueueName::parse(queue).effective_domain().to_owned();
+                self.change(words.advice.replace("{WHOSE}", whose).replace("{DOMAIN}", &domain));
             }
             (Some(code), None) => self.fact("waits for", code.to_owned()),
             (None, _) => self.fact("state", format!("{} ({state})", of_state(state))),
@@ -313,7 +314,7 @@ mod tests {
             text.contains("(LoggedTransientFailure)\n") && text.contains("2026-11-24T22:20:00Z (in 20m)\n"),
             "{text}"
         );
-        assert!(text.contains("\nwhat would change it:\n  kcli flush --message ab --reason WHY"), "{text}");
+        assert!(text.contains("\nwhat would change it:\n  kcli flush --message ab --reason WHY ("), "{text}");
     }
 
     #[test]
@@ -346,6 +347,7 @@ mod tests {
         );
         let text = found.lines().join("\n");
         assert!(text.contains("2 of 3 looked at") && text.contains("1 of 3 looked at"), "{text}");
+        assert!(text.contains("\n  kcli flush --queue a.test --reason WHY ("), "{text}");
         assert!(text.contains("22:30:00Z (in 30m)") && !text.contains("23:00"), "the soonest: {text}");
     }
 

@@ -12,7 +12,8 @@ pub(crate) struct Words {
     pub meaning: &'static str,
     /// What ends that by itself.
     pub ended_by: &'static str,
-    /// What would change it sooner; nothing where nothing would.
+    /// What would change it sooner; nothing where nothing would. `{WHOSE}` stands for the option that names the mail, `{DOMAIN}`
+    /// for where it goes.
     pub advice: &'static str,
 }
 
@@ -23,7 +24,6 @@ impl Words {
     }
 }
 
-/// For a message that waits for its first attempt or its next one.
 const fn words(code: &'static str, meaning: &'static str, ended_by: &'static str, advice: &'static str) -> Words {
     Words { code, meaning, ended_by, advice }
 }
@@ -40,7 +40,7 @@ const WORDS: [Words; 17] = [
         "LoggedTransientFailure",
         "the last attempt failed for the time being; its next one comes later",
         "the time: the retry interval doubles with each attempt (retry_interval, max_retry_interval)",
-        "kcli flush --message ID --reason WHY tries it now; the log says what the last attempt met",
+        "kcli flush {WHOSE} --reason WHY (tries it now; the log says what the last attempt met)",
     ),
     words(
         "ThrottledByThrottleInsertReadyQueue",
@@ -82,7 +82,7 @@ const WORDS: [Words; 17] = [
         "FailedToInsertIntoReadyQueue",
         "no way could be had for it (policy, pool or DNS), and that is asked for again",
         "the time of the next question",
-        "kcli resolve-egress-path DOMAIN says what is wrong; then kcli flush, or wait",
+        "kcli resolve-egress-path {DOMAIN} (says what is wrong; it is asked for again by itself)",
     ),
     words(
         "ConfigurationIsAwaited",
