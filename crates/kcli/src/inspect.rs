@@ -218,7 +218,7 @@ fn connections(queue: &Value) -> Table {
 }
 
 fn pair(out: &mut Out<'_>, name: &str, value: &Value) -> Result<()> {
-    out.line(&format!("{name:<PAIR_CHARS$} {}", plain(value)).trim_end().to_owned())
+    out.line(format!("{name:<PAIR_CHARS$} {}", plain(value)).trim_end())
 }
 
 /// As TOML, which has no null: what is null is absent.
@@ -253,10 +253,7 @@ mod tests {
     #[test]
     fn a_configuration_is_toml_without_what_is_absent() {
         let config = json!({"connection_limit": 5, "tls": null, "rates": {"a": "5/s", "b": null}, "list": [1, null]});
-        assert_eq!(
-            toml_of(&config).expect("a form"),
-            "connection_limit = 5\nlist = [1]\n\n[rates]\na = \"5/s\"\n".replace("[1]", "[1]")
-        );
+        assert_eq!(toml_of(&config).expect("a form"), "connection_limit = 5\nlist = [1]\n\n[rates]\na = \"5/s\"\n");
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub fn tailer_to(arguments: Vec<OsString>, out: &mut dyn Write, notes: &mut dyn 
             match step {
                 Ok(Step::Closed) => break,
                 Ok(Step::Record(offered)) => {
-                    let kept = filter.wants(&offered.record).then_some(offered.consumers).unwrap_or_default();
+                    let kept = if filter.wants(&offered.record) { offered.consumers } else { Vec::new() };
                     tailer.decide(&kept);
                 }
                 Ok(Step::Batches(batches)) => {
