@@ -216,7 +216,14 @@ pub(crate) async fn run(server: &Server, out: &mut Out<'_>, given: &Options) -> 
     let material = Material::fetch(server).await?;
     let mut summary = Summary::new(&material);
     if let Some(domain) = &given.domain {
-        let site = site_of(server, domain).await?;
+        let site = match site_of(server, domain).await {
+            Ok(site) => site,
+            // Its queues are there all the same.
+            Err(error) => {
+                out.note(&format!("the way of {domain} cannot be found: {error:#}"))?;
+                None
+            }
+        };
         summary.only(domain, site.as_deref());
     }
     if given.by_volume {

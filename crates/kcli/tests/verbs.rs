@@ -252,6 +252,8 @@ fn a_summary_of_queues_is_two_tables() {
     );
     let text = server.run(&["queue-summary", "--domain", "A.test"]).good();
     assert!(!text.contains("b.test") && !text.contains("\nb "), "{text}");
+    let lost = server.run(&["queue-summary", "--domain", "b.test"]);
+    assert!(lost.notes.contains("the way of b.test cannot be found: ") && lost.out.contains("\nt@b.test "), "{lost:?}");
     let text = server.run(&["queue-summary", "--limit", "1", "--by-volume"]).good();
     assert!(text.contains("a.test") && !text.contains("b.test"), "{text}");
 }

@@ -140,6 +140,7 @@ const BATCH_MAX: usize = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use reqwest::header::{AUTHORIZATION, HeaderValue};
     use tokio::net::TcpListener;
 
     /// A server that says `messages` and then goes away.
@@ -171,6 +172,29 @@ mod tests {
         assert_eq!(socket.recv().await.expect("whole").as_deref(), Some(&[0xff][..]));
         assert_eq!(socket.recv().await.expect("in order"), None);
         assert_eq!(socket.recv().await.expect("still"), None);
+    }
+
+    #[tokio::test]
+    async fn who_asks_is_said_and_then_what() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let address = listener.local_addr().expect("bound");
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("accepts");
+            let mut head = vec![0; 4096];
+            // The client says no more before it is answered.
+            let length = stream.peek(&mut head).await.expect("a request");
+            head.truncate(length);
+            let mut stream = tokio_tungstenite::accept_async(&mut stream).await.expect("opens");
+            let said = stream.next().await.expect("a frame").expect("whole");
+            (String::from_utf8(head).expect("text"), said)
+        });
+        let fields: HeaderMap = [(AUTHORIZATION, HeaderValue::from_static("Basic x"))].into_iter().collect();
+        let connectors = Connectors::new(None).expect("roots");
+        let opened = WebSocket::connect_with(&format!("ws://{address}/at?q"), fields, &connectors).await;
+        opened.expect("opens").0.send("hello".to_owned()).await.expect("says it");
+        let (head, said) = server.await.expect("ended");
+        assert!(head.starts_with("GET /at?q HTTP/1.1") && head.contains("authorization: Basic x\r\n"), "{head}");
+        assert_eq!(said, Message::text("hello"));
     }
 
     #[tokio::test]
