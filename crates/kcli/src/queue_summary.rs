@@ -262,11 +262,11 @@ mod tests {
             "smtp_client": a + b, "smtp_client:s1->a.example@smtp_client": a, "smtp_client:s2->(x|y).b.example@smtp_client": b}}})
         };
         let metrics = Metrics::new(json!({
-            "total_messages_delivered": counts(10, 2000),
+            "total_messages_delivered": counts(3000, 20),
             "total_messages_transfail": counts(1, 0),
             "ready_count": counts(5, 0),
             "connection_count": {"type": "gauge", "value": {"service": {"esmtp_listener": 3, "smtp_client:s1->a.example@smtp_client": 2}}},
-            "scheduled_count": {"type": "gauge", "value": {"queue": {"c:t@a.example": 7, "b.example": 9}}},
+            "scheduled_count": {"type": "gauge", "value": {"queue": {"c:t@a.example": 70, "b.example": 9}}},
         }));
         Material {
             metrics: metrics.expect("an object"),
@@ -287,13 +287,13 @@ mod tests {
             summary.ready_table().lines(),
             [
                 "SITE             SOURCE  PROTO           D  T  C  Q",
-                "(x|y).b.example  s2      smtp_client  2000  0  0  0  limited: additional_connection_limits: shared: 1",
-                "a.example        s1      smtp_client    10  1  2  5  suspended: maintenance",
+                "(x|y).b.example  s2      smtp_client    20  0  0  0  limited: additional_connection_limits: shared: 1",
+                "a.example        s1      smtp_client  3000  1  2  5  suspended: maintenance",
             ]
         );
         assert_eq!(
             summary.scheduled_table().lines(),
-            ["SCHEDULED QUEUE  COUNT", "b.example            9", "c:t@a.example        7  suspended: unpaid",]
+            ["SCHEDULED QUEUE  COUNT", "b.example            9", "c:t@a.example       70  suspended: unpaid",]
         );
         assert_eq!(summary.json()["ready"][1]["connections"], 2.0);
     }
@@ -302,8 +302,8 @@ mod tests {
     fn what_is_asked_for_is_shown() {
         let mut summary = Summary::new(&material());
         summary.by_volume();
-        assert_eq!(summary.ready[0].parts.source, "s2");
-        assert_eq!(summary.scheduled[0].name, "b.example");
+        assert_eq!(summary.ready[0].parts.source, "s1");
+        assert_eq!(summary.scheduled[0].name, "c:t@a.example");
         let mut of_domain = summary.clone();
         of_domain.only("B.example", Some("(x|y).b.example"));
         assert_eq!((of_domain.ready.len(), of_domain.scheduled.len()), (1, 1));

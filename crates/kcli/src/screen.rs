@@ -43,7 +43,7 @@ pub(crate) struct Screen {
     filter: String,
     /// Keys go into the filter.
     is_filtering: bool,
-    /// Rows above the first that is shown.
+    /// Rows above the first that is shown; drawing takes back what is beyond the last page.
     above: usize,
     /// Rows that fit, as of the last drawing.
     page: usize,
@@ -136,14 +136,13 @@ impl Screen {
                 self.above = 0;
             }
             Key::Up => self.above = self.above.saturating_sub(1),
-            Key::Down => self.above += 1,
+            Key::Down => self.above = self.above.saturating_add(1),
             Key::PageUp => self.above = self.above.saturating_sub(self.page),
-            Key::PageDown => self.above += self.page,
+            Key::PageDown => self.above = self.above.saturating_add(self.page),
             Key::Home => self.above = 0,
             Key::End => self.above = usize::MAX,
             _ => {}
         }
-        self.above = self.above.min(self.rows().len().saturating_sub(self.page));
         Todo::Draw
     }
 
