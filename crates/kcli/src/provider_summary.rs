@@ -102,6 +102,9 @@ impl Providers {
 
 pub(crate) async fn run(server: &Server, out: &mut Out<'_>, given: &Options) -> Result<()> {
     let metrics = Metrics::fetch(server).await?;
+    if given.by_pool && !BY_POOL.iter().any(|name| metrics.has(name)) {
+        out.note("this server counts nothing by pool (yet): without --by-pool there may be more")?;
+    }
     let mut providers = Providers::new(&metrics, given.by_pool);
     providers.rows.truncate(given.limit.unwrap_or(usize::MAX));
     let domains = match given.show_domains {

@@ -275,6 +275,11 @@ fn a_summary_of_providers_asks_where_domains_go() {
         ),
     ]);
     assert_eq!(server.run(&["provider-summary"]).good(), "PROVIDER  D  T  F  C  Q\nbig       9  0  0  0  2\n");
+    let by_pool = server.run(&["provider-summary", "--by-pool"]);
+    assert!(
+        by_pool.notes.contains("counts nothing by pool") && by_pool.out.starts_with("PROVIDER  POOL"),
+        "{by_pool:?}"
+    );
     let text = server.run(&["provider-summary", "--show-domains"]).good();
     assert_eq!(text.lines().nth(1), Some("big       9  0  0  0  2  a.test"), "{text}");
 }
