@@ -15,7 +15,7 @@ use crate::round::{Round, Running};
 use crate::sink::Sink;
 use crate::stage::{Place, Programs, Stage, built_program};
 use crate::table::{Table, figure};
-use crate::workload::{Duty, Signing};
+use crate::workload::{Duty, Over, Signing};
 
 /// Options of `demo`.
 #[derive(clap::Args)]
@@ -61,6 +61,7 @@ pub fn demo(options: &Options) -> anyhow::Result<()> {
                 persistent: act.killed,
                 rate: None,
                 pipelined: true,
+                over: Over::Smtp,
             };
             match play(stage, &programs, &clock, act, &order) {
                 Ok((round, verdict)) => {
@@ -186,6 +187,7 @@ mod tests {
             persistent: false,
             rate: None,
             pipelined: true,
+            over: Over::Smtp,
         };
         let cells = row(&ACTS[6], &order, &round, &Verdict::default());
         assert_eq!(cells.len(), COLUMNS.len());

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::ledger;
 use crate::process::Program;
 use crate::stage::{Programs, Stage};
+use crate::workload::Over;
 
 /// What to send.
 #[derive(Clone)]
@@ -31,6 +32,8 @@ pub struct Order {
     pub rate: Option<u64>,
     /// Whether commands go in groups.
     pub pipelined: bool,
+    /// How they get in.
+    pub over: Over,
 }
 
 /// Times from the final dot to its 250, in milliseconds; with a rate, from when a message was due.
@@ -87,7 +90,16 @@ impl Generator {
         let ledger = stage.file(&format!("{}.sent", order.name));
         let mut command = Command::new(&programs.tools);
         command.arg("traffic-gen").args(["--quiet", "--sender", SENDER]);
-        command.args(["--target", &target.to_string()]);
+        match order.over {
+            Over::Smtp => command.args(["--target", &target.to_string()]),
+            Over::Http(recipients) => command.args([
+                "--http",
+                "--target",
+                &format!("http://{target}"),
+                "--http-batch-size",
+                &recipients.to_string(),
+            ]),
+        };
         command.args(["--body-size", &order.octets.to_string()]);
         command.args(["--message-count", &order.messages.to_string()]);
         command.args(["--concurrency", &order.concurrency.to_string()]);

@@ -13,7 +13,7 @@ use crate::round::Subject;
 use crate::sink::Sink;
 use crate::stats::{median, spread};
 use crate::wait::while_moving;
-use crate::workload::{Duty, Signing};
+use crate::workload::{Duty, Over, Signing};
 
 /// Whether recipients share transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +116,7 @@ fn run(subject: &mut dyn Subject, sink: &mut Sink, number: u32, recipients: u64)
     let letter = letter(&id);
     sink.audit.begin();
     let began_us = now_us();
-    let mut injector = Injector::open(subject.address())?;
+    let mut injector = Injector::open(subject.address(Over::Smtp))?;
     injector.send(&addresses, &letter)?;
     sink.audit.acknowledge(addresses.iter().map(|address| format!("{id} {address}")).collect());
     injector.quit()?;

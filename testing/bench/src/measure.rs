@@ -13,7 +13,7 @@ use crate::sink::Sink;
 use crate::stage::{Programs, Stage};
 use crate::stats::{median, spread};
 use crate::table::figure;
-use crate::workload::{Duty, Workload};
+use crate::workload::{Duty, Over, Workload};
 
 /// What all workloads need.
 pub struct Bench<'a> {
@@ -57,6 +57,10 @@ impl<'a> Bench<'a> {
             Duty::Relay(_) => Some(Sink::start(self.stage, &self.programs, file)?),
             Duty::Discard => None,
         };
+        if let (Some(sink), Over::Http(2..)) = (&mut sink, workload.over) {
+            // One id stands for all recipients of a request.
+            sink.audit.by_recipient();
+        }
         let to = sink.as_ref().map(|sink| sink.address);
         let environment = workload.environment();
         let mut relay = Relay::start_with(self.stage, &self.programs, file, workload.duty, to, environment)?;

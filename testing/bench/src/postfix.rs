@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use crate::process::Herd;
 use crate::round::{Reading, Subject};
 use crate::stage::Stage;
+use crate::workload::Over;
 
 /// The unpacked programs.
 pub struct Peers {
@@ -134,7 +135,7 @@ impl Drop for Postfix<'_> {
 }
 
 impl Subject for Postfix<'_> {
-    fn address(&self) -> SocketAddr {
+    fn address(&self, _: Over) -> SocketAddr {
         self.address
     }
 

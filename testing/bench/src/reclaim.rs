@@ -22,6 +22,7 @@ use crate::sink::Sink;
 use crate::stage::{Place, Programs, Stage, built_program};
 use crate::table::{Table, figure};
 use crate::wait::until;
+use crate::workload::Over;
 
 /// Options of `reclaim`.
 #[derive(clap::Args)]
@@ -100,6 +101,7 @@ fn play(options: &Options, stage: &Stage, programs: &Programs) -> anyhow::Result
         persistent: false,
         rate: None,
         pipelined: true,
+        over: Over::Smtp,
     };
     let device_before = device.octets_written()?;
     let started = Instant::now();

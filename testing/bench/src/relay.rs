@@ -14,7 +14,7 @@ use crate::process::Program;
 use crate::round::{Reading, Subject};
 use crate::sink::await_listeners;
 use crate::stage::{Programs, Stage};
-use crate::workload::{Duty, Signing};
+use crate::workload::{Duty, Over, Signing};
 
 /// A running daemon.
 pub struct Relay {
@@ -118,8 +118,11 @@ impl Relay {
 }
 
 impl Subject for Relay {
-    fn address(&self) -> SocketAddr {
-        self.smtp
+    fn address(&self, over: Over) -> SocketAddr {
+        match over {
+            Over::Smtp => self.smtp,
+            Over::Http(_) => self.http,
+        }
     }
 
     fn reading(&self) -> anyhow::Result<Reading> {

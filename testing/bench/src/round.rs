@@ -18,11 +18,12 @@ use crate::relay::Relay;
 use crate::sink::Sink;
 use crate::stage::{Programs, Stage};
 use crate::wait::{until, while_moving};
+use crate::workload::Over;
 
 /// A server that can be measured.
 pub trait Subject {
     /// Where it takes mail.
-    fn address(&self) -> SocketAddr;
+    fn address(&self, over: Over) -> SocketAddr;
     /// What it has used so far.
     fn reading(&self) -> anyhow::Result<Reading>;
     /// Messages it has delivered so far, if it says.
@@ -136,7 +137,7 @@ impl<'a> Running<'a> {
         }
         let sink_cpu_before = sink.map(|sink| sink.cpu_us()).transpose()?.unwrap_or_default();
         let machine_before = Machine::read(device)?;
-        let generator = Generator::start(stage, programs, order, subject.address())?;
+        let generator = Generator::start(stage, programs, order, subject.address(order.over))?;
         Ok(Running {
             clock,
             order,

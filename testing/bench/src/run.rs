@@ -133,7 +133,8 @@ const COLUMNS: [&str; 16] = [
 ];
 const LEGEND: &str = "\
 Medians over RUNS run(s) after a warm-up; generator, server and sink share the cores, over loopback. Every message is on
-disk before its 250 (but for `discarded`, which stores nothing).
+disk before its 250 (but for `discarded`, which stores nothing) or before the answer to its request; over HTTP a message is a
+recipient of a request. `LocalDisk` keeps one file per message, the rest one log.
 
 - accepted/s: messages answered 250 a second; delivered/s: from the first connection to the last arrival at the sink.
 - spread: from the lowest to the highest run, in percent of the median: of the rate, and of CPU/factor.
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn workloads_are_chosen_by_name() {
-        assert_eq!(chosen(&options(&[])).expect("all").len(), 14);
+        assert_eq!(chosen(&options(&[])).expect("all").len(), 17);
         let unsigned = chosen(&options(&["--only", "10 KB unsigned", "--quick"])).expect("two");
         let counts: Vec<u64> = unsigned.iter().map(|workload| workload.messages).collect();
         assert_eq!(counts, [10_000, 10_000]);

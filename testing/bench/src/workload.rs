@@ -57,6 +57,15 @@ pub enum Spread {
     Domains(u32),
 }
 
+/// How messages get in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// SMTP.
+    Smtp,
+    /// The injection API, a request for so many recipients, each of whom gets a message.
+    Http(u32),
+}
+
 /// One row of the benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
@@ -64,6 +73,8 @@ pub struct Workload {
     pub size_kib: u32,
     /// What becomes of it.
     pub duty: Duty,
+    /// How it gets in.
+    pub over: Over,
     /// Connections of the generator.
     pub concurrency: u32,
     /// Messages of a run: enough for some seconds at the rate aimed at.
@@ -72,6 +83,8 @@ pub struct Workload {
     pub spread: Spread,
     /// Whether the generator sends commands in groups.
     pub pipelined: bool,
+    /// The kind of spool that policy names, if any.
+    pub kind: Option<&'static str>,
 }
 
 impl Workload {
@@ -80,10 +93,12 @@ impl Workload {
         Workload {
             size_kib,
             duty: Duty::Relay(signing),
+            over: Over::Smtp,
             concurrency: 100,
             messages,
             spread: Spread::One,
             pipelined: true,
+            kind: None,
         }
     }
 
@@ -108,8 +123,13 @@ impl Workload {
             Spread::Queues(count) => format!(", {count} queues"),
             Spread::Domains(count) => format!(", {count} domains"),
         };
+        let over = match self.over {
+            Over::Smtp => String::new(),
+            Over::Http(recipients) => format!(" over HTTP for {recipients} at once"),
+        };
         let singly = if self.pipelined { "" } else { ", no pipelining" };
-        format!("{} KB {duty}, {} connections{to}{singly}", self.size_kib, self.concurrency)
+        let kind = self.kind.map(|kind| format!(", {kind}")).unwrap_or_default();
+        format!("{} KB {duty}{over}, {} connections{to}{singly}{kind}", self.size_kib, self.concurrency)
     }
 
     /// What the generator does in one run, with files of this name.
@@ -127,15 +147,18 @@ impl Workload {
             persistent: false,
             rate: None,
             pipelined: self.pipelined,
+            over: self.over,
         }
     }
 
     /// What the relay's policy is told.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
-        match self.spread {
-            Spread::One | Spread::Queues(_) => Vec::new(),
-            Spread::Domains(_) => vec![("RELAY_SITES", "own".into())],
+        let mut environment: Vec<(&'static str, OsString)> = Vec::new();
+        if let Spread::Domains(_) = self.spread {
+            environment.push(("RELAY_SITES", "own".into()));
         }
+        environment.extend(self.kind.map(|kind| ("RELAY_KIND", kind.into())));
+        environment
     }
 }
 
@@ -150,6 +173,9 @@ pub fn all() -> Vec<Workload> {
     for (size_kib, messages) in DISCARDED {
         all.push(Workload::discard(size_kib, messages));
     }
+    let plain = Workload::relay(10, Signing::Unsigned, 40_000);
+    all.extend([1, 100].map(|recipients| Workload { over: Over::Http(recipients), ..plain.clone() }));
+    all.push(Workload { kind: Some("LocalDisk"), ..plain });
     all
 }
 
@@ -170,10 +196,12 @@ mod tests {
     #[test]
     fn every_combination_once() {
         let names: Vec<String> = all().iter().map(Workload::name).collect();
-        assert_eq!(names.len(), 14);
+        assert_eq!(names.len(), 17);
         assert!(names.contains(&"10 KB unsigned, 100 connections".to_owned()), "{names:?}");
         assert!(names.contains(&"100 KB Ed25519, 2000 connections".to_owned()), "{names:?}");
         assert!(names.contains(&"100 KB discarded, 100 connections".to_owned()), "{names:?}");
+        assert!(names.contains(&"10 KB unsigned over HTTP for 100 at once, 100 connections".to_owned()), "{names:?}");
+        assert!(names.contains(&"10 KB unsigned, 100 connections, LocalDisk".to_owned()), "{names:?}");
     }
 
     #[test]

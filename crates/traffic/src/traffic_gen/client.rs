@@ -228,11 +228,7 @@ impl Client {
         self.shard().sent(messages, microseconds);
         self.use_up(messages);
         if let Some(ledger) = &self.run.acknowledged {
-            self.tail.clear();
-            self.run.stationery.id(&mut self.tail, letter);
-            for _ in 0..messages {
-                ledger.append(&[&self.tail]);
-            }
+            (0..messages).for_each(|place| self.run.note(ledger, &mut self.tail, letter, place));
         }
     }
 
@@ -246,9 +242,7 @@ impl Client {
     pub(super) fn unknown(&mut self, letter: Letter, messages: u64) {
         self.shard().unknown(messages);
         if let Some(ledger) = &self.run.unknown {
-            self.tail.clear();
-            self.run.stationery.id(&mut self.tail, letter);
-            ledger.append(&[&self.tail]);
+            (0..messages).for_each(|place| self.run.note(ledger, &mut self.tail, letter, place));
         }
         if self.run.plan.reconnect_forever {
             // The tickets stay: as many messages are sent again, with new ids.
@@ -275,6 +269,17 @@ impl Run {
     /// Keeps the text of the latest failure for the report.
     pub(super) fn note_failure(&self, text: impl FnOnce() -> String) {
         *self.last_failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(text());
+    }
+
+    /// A line of a ledger: the letter's id, and the recipient's address where a letter has several.
+    fn note(&self, ledger: &Ledger, line: &mut Vec<u8>, letter: Letter, place: u64) {
+        line.clear();
+        self.stationery.id(line, letter);
+        if self.plan.http.is_some_and(|http| http.batch > 1) {
+            line.push(b' ');
+            self.stationery.recipient_of(line, letter, place);
+        }
+        ledger.append(&[line]);
     }
 
     /// A connection to the server was opened.

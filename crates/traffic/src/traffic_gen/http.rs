@@ -133,10 +133,6 @@ impl Client {
     /// The request's JSON from its first brace into the content string, up to where the shared body begins.
     fn opening(&self, letter: Letter, http: HttpPlan, batch: u64) -> Vec<u8> {
         let stationery = &self.run.stationery;
-        let mut recipient = b"{\"email\":\"".to_vec();
-        stationery.recipient(&mut recipient, letter);
-        recipient.extend_from_slice(b"\"}");
-
         let mut json = b"{\"envelope_sender\":".to_vec();
         let sender = serde_json::Value::from(stationery.sender(letter));
         json.extend_from_slice(sender.to_string().as_bytes());
@@ -151,7 +147,9 @@ impl Client {
             if at > 0 {
                 json.push(b',');
             }
-            json.extend_from_slice(&recipient);
+            json.extend_from_slice(b"{\"email\":\"");
+            stationery.recipient_of(&mut json, letter, at);
+            json.extend_from_slice(b"\"}");
         }
         json.extend_from_slice(b"],\"content\":");
         let head = serde_json::Value::from(String::from_utf8_lossy(&self.head)).to_string();

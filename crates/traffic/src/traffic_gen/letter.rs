@@ -137,8 +137,13 @@ impl Stationery {
 
     /// Appends the recipient's address.
     pub(super) fn recipient(&self, out: &mut Vec<u8>, letter: Letter) {
+        self.recipient_of(out, letter, 0);
+    }
+
+    /// Appends the address of a recipient of several: another one for each `place`.
+    pub(super) fn recipient_of(&self, out: &mut Vec<u8>, letter: Letter, place: u64) {
         out.extend_from_slice(b"user-");
-        decimal(out, u64::from(letter.user));
+        decimal(out, u64::from(letter.user) + place);
         out.push(b'@');
         out.extend_from_slice(self.domains[letter.domain].name.as_bytes());
     }

@@ -22,6 +22,7 @@ use crate::sink::Sink;
 use crate::stage::{Programs, Stage};
 use crate::wait::until;
 use crate::witness::Witness;
+use crate::workload::Over;
 
 /// What to hold.
 #[derive(Debug, Clone)]
@@ -179,6 +180,7 @@ impl<'a> Play<'a> {
             persistent: false,
             rate: None,
             pipelined: true,
+            over: Over::Smtp,
         };
         self.say("taking the backlog in");
         let mut generator = Generator::start(self.stage, self.programs, &order, self.daemon.smtp)?;
