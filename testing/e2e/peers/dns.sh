@@ -72,7 +72,10 @@ fetch() {
     has_candidate "$1" || refresh_lists
     has_candidate "$1" || die "apt knows no package $1: is this Debian with its main archive?"
     download "${names[@]}" || { refresh_lists && download "${names[@]}"; } || die "cannot download ${names[*]}"
-    if ldd "$dns/root/$2" | grep -q 'not found'; then
+    # Captured, as below.
+    local needs
+    needs=$(ldd "$dns/root/$2")
+    if [[ $needs == *'not found'* ]]; then
         mapfile -t names < <(apt-cache depends --recurse --important "$1" | grep -E '^lib[a-z0-9.+-]+$' | sort -u |
             while read -r name; do is_installed "$name" || echo "$name"; done)
         download "${names[@]}" || die "cannot download ${names[*]}"
