@@ -27,7 +27,7 @@ local BASE_OPTIONS = {
 local function check_options(place, options, known)
   for name in pairs(options) do
     if not utils.table_contains(known, name) then
-      error(string.format('%s: unknown option `%s`: expected one of %s', place, name, table.concat(known, ', ')), 0)
+      error(string.format('%s: unknown option `%s`: %s', place, name, problems.expected(name, { table.unpack(known) })), 0)
     end
   end
 end

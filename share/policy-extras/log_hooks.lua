@@ -7,6 +7,7 @@
 -- Records wait in the queue `NAME.log_hook`, which has retries, limits and suspensions like any other.
 
 local kumo = require 'kumo'
+local problems = require 'policy-extras.problems'
 local utils = require 'policy-extras.policy_utils'
 local queue = require 'policy-extras.queue'
 
@@ -35,10 +36,8 @@ local function check(where, options, known, required)
   for name, value in pairs(options) do
     local expected = known[name]
     if not expected then
-      local names = utils.table_keys(known)
-      table.sort(names)
-      local of = table.concat(names, ', ')
-      error(string.format('log_hooks:%s: unknown option `%s`: expected one of %s', where, name, of), 3)
+      local of = problems.expected(name, utils.table_keys(known))
+      error(string.format('log_hooks:%s: unknown option `%s`: %s', where, name, of), 3)
     elseif expected ~= 'any' and type(value) ~= expected then
       error(string.format('log_hooks:%s: %s: %s: expected a %s', where, name, tostring(value), expected), 3)
     end

@@ -4,6 +4,7 @@
 -- Nothing is decided here: policy looks at what `check` gives and rejects, or not.
 
 local kumo = require 'kumo'
+local problems = require 'policy-extras.problems'
 local utils = require 'policy-extras.policy_utils'
 
 local mod = {}
@@ -22,8 +23,9 @@ local function options_of(given)
   for name, value in pairs(given or {}) do
     local is_check = utils.table_contains(CHECKS, name)
     if not is_check and not utils.table_contains(NAMED, name) then
-      local known = table.concat(CHECKS, ', ') .. ', ' .. table.concat(NAMED, ', ')
-      error(string.format('mail_auth.check: unknown option `%s`: expected one of %s', name, known), 0)
+      local known = { table.unpack(CHECKS) }
+      table.move(NAMED, 1, #NAMED, #known + 1, known)
+      error(string.format('mail_auth.check: unknown option `%s`: %s', name, problems.expected(name, known)), 0)
     end
     local wanted = is_check and 'boolean' or 'string'
     if type(value) ~= wanted then

@@ -98,17 +98,11 @@ local function prepare_tenant(name, block)
   return tenant
 end
 
-local function known_settings()
-  local names = utils.table_keys(SETTINGS)
-  table.sort(names)
-  return table.concat(names, ', ')
-end
-
 local function check_settings(file, data)
   for name, value in pairs(data) do
     local expected = SETTINGS[name]
     if not expected then
-      error(string.format('%s: unknown key `%s`: expected one of %s', file, name, known_settings()), 0)
+      error(string.format('%s: unknown key `%s`: %s', file, name, problems.expected(name, utils.table_keys(SETTINGS))), 0)
     elseif type(value) ~= expected and not (expected == 'table' and type(value) == 'userdata') then
       error(string.format('%s: %s: expected a %s, found a %s', file, name, expected, type(value)), 0)
     end

@@ -28,9 +28,8 @@ local function check_options(options)
   for name, value in pairs(options) do
     local expected = OPTIONS[name]
     if not expected then
-      local known = utils.table_keys(OPTIONS)
-      table.sort(known)
-      error(string.format('policy-extras.shaping: unknown option `%s`: expected one of %s', name, table.concat(known, ', ')), 3)
+      local known = problems.expected(name, utils.table_keys(OPTIONS))
+      error(string.format('policy-extras.shaping: unknown option `%s`: %s', name, known), 3)
     elseif type(value) ~= expected then
       error(string.format('policy-extras.shaping: %s: expected a %s, found a %s', name, expected, type(value)), 3)
     end

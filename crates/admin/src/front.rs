@@ -12,18 +12,17 @@ use axum::routing::MethodRouter;
 use axum::{Extension, Router};
 use config::HttpListener;
 use engine::Gate;
-use net::tls::acceptor_of;
+use net::identity::Identity;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 /// A path, and what answers there.
 pub type Route<S> = (&'static str, MethodRouter<S>);
 
 /// TLS and guards of a listener.
 pub struct Front {
-    acceptor: Option<TlsAcceptor>,
+    identity: Option<Identity>,
     access: Access,
     body_octets_max: usize,
 }
@@ -35,15 +34,11 @@ impl Front {
     /// The certificate or its key cannot be had or used.
     pub fn new(gate: Gate, options: &HttpListener, hostname: &str) -> Result<Front, AdminError> {
         let hostname = options.hostname.as_deref().unwrap_or(hostname);
-        let acceptor = match options.use_tls {
-            true => {
-                Some(acceptor_of((options.tls_certificate.as_ref(), options.tls_private_key.as_ref()), None, hostname)?)
-            }
-            false => None,
-        };
+        let pair = (options.tls_certificate.as_ref(), options.tls_private_key.as_ref());
+        let identity = options.use_tls.then(|| Identity::new(pair, None, hostname)).transpose()?;
         let access = Access::new(gate, options);
         let body_octets_max = usize::try_from(options.request_body_bytes_max()).unwrap_or(usize::MAX);
-        Ok(Front { acceptor, access, body_octets_max })
+        Ok(Front { identity, access, body_octets_max })
     }
 
     /// Routes for those whom the rules let. A method that a path does not have is 405 for everybody.
@@ -59,7 +54,7 @@ impl Front {
         let via = Via(listener.local_addr().unwrap_or(NO_ADDRESS));
         let app = routes.layer(Extension(via)).layer(DefaultBodyLimit::max(self.body_octets_max));
         let app = app.into_make_service_with_connect_info::<Peer>();
-        if let Err(error) = axum::serve(Socket::new(listener, self.acceptor), app).with_graceful_shutdown(stop).await {
+        if let Err(error) = axum::serve(Socket::new(listener, self.identity), app).with_graceful_shutdown(stop).await {
             tracing::error!("http listener: {error}");
         }
     }

@@ -75,6 +75,7 @@ pub(crate) fn administration() -> Vec<Route<Engine>> {
     let ready_suspensions = get(orders::ready_suspensions).post(orders::suspend_ready).delete(orders::withdraw);
     vec![
         ("/metrics", get(metrics::text)),
+        ("/metrics.json", get(metrics::json)),
         ("/api/admin/bounce/v1", get(orders::bounces).post(orders::bounce).delete(orders::withdraw)),
         ("/api/admin/suspend/v1", get(orders::suspensions).post(orders::suspend).delete(orders::withdraw)),
         ("/api/admin/hold/v1", get(orders::holds).post(orders::hold).delete(orders::withdraw)),

@@ -6,18 +6,18 @@
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use net::Stream;
+use net::identity::Identity;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 
 /// A listener's socket.
 pub(crate) struct Socket {
     tcp: TcpListener,
     /// Under TLS, if there is one.
-    acceptor: Option<TlsAcceptor>,
+    identity: Option<Identity>,
     handshakes: JoinSet<Option<Connection>>,
 }
 
@@ -28,16 +28,16 @@ pub(crate) struct Peer(pub SocketAddr);
 type Connection = (Stream, SocketAddr);
 
 impl Socket {
-    pub fn new(tcp: TcpListener, acceptor: Option<TlsAcceptor>) -> Socket {
-        Socket { tcp, acceptor, handshakes: JoinSet::new() }
+    pub fn new(tcp: TcpListener, identity: Option<Identity>) -> Socket {
+        Socket { tcp, identity, handshakes: JoinSet::new() }
     }
 
     /// A client came: its connection, if it can be used at once.
     fn came(&mut self, tcp: TcpStream, peer: SocketAddr) -> Option<Connection> {
-        let Some(acceptor) = self.acceptor.clone() else { return Some((Stream::Plain(tcp), peer)) };
+        let Some(identity) = self.identity.clone() else { return Some((Stream::Plain(tcp), peer)) };
         self.handshakes.spawn(async move {
-            let shaken = tokio::time::timeout(HANDSHAKE_MAX, Stream::Plain(tcp).accept_tls(&acceptor)).await;
-            match shaken {
+            let handshake = async { Stream::Plain(tcp).accept_tls(&identity.acceptor().await).await };
+            match tokio::time::timeout(HANDSHAKE_MAX, handshake).await {
                 Ok(Ok((stream, _))) => Some((stream, peer)),
                 Ok(Err(error)) => {
                     tracing::debug!("{peer}: no TLS: {error}");

@@ -139,6 +139,8 @@ listener_options! {
     relay_hosts: CidrSet = loopback_hosts();
     /// Text behind the host name in the greeting.
     banner: String = "KumoMTA".to_owned();
+    /// TLS from the first octet on, as on port 465 (RFC 8314); an addition to KumoMTA's options.
+    implicit_tls: bool = false;
     /// Certificate chain, PEM; a made-up one when absent.
     tls_certificate: Option<KeySource> = None;
     /// Its key, PEM.

@@ -161,6 +161,7 @@ fn listeners() {
         "hostname": null,
         "relay_hosts": ["127.0.0.1", "::1"],
         "banner": "KumoMTA",
+        "implicit_tls": false,
         "tls_certificate": null,
         "tls_private_key": null,
         "tls_required_client_ca": null,

@@ -16,6 +16,7 @@ mod endings;
 mod engine;
 mod enumerated;
 mod epoch;
+mod event_watch;
 mod gate;
 mod ingress;
 mod injection;

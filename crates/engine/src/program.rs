@@ -1,10 +1,11 @@
 //! What policy may ask of the engine it serves in: epochs, identities, and to take messages of its own making.
 
 use crate::engine::{Engine, Shared};
+use crate::event_watch::EventWatch;
 use crate::injection::Requester;
 use injection::Injection;
 use message::{Draft, MessageId};
-use policy::{Administered, AuthInfo, Injected, Judged, Program, Requested};
+use policy::{Administered, AuthInfo, Injected, Judged, Observer, Program, Requested};
 use serde_json::Value as Json;
 use std::future::Future;
 use std::pin::Pin;
@@ -45,6 +46,11 @@ impl Engine {
 impl Program for Around {
     fn bump_config_epoch(&self) {
         self.0.upgrade().into_iter().for_each(|shared| Engine(shared).bump_later());
+    }
+
+    fn observer(&self) -> Option<Arc<dyn Observer>> {
+        let shared = self.0.upgrade()?;
+        Some(Arc::new(EventWatch::new(shared.metrics.clone())))
     }
 
     fn script_took(&self, label: &str, took: Duration) {

@@ -4,6 +4,7 @@
 //! and its rows of the compatibility checklist are all made from the same struct, so they cannot disagree. Deliberately
 //! absent: options of constructors, which are `config`'s structs and come into the manual from there.
 
+use config::ConfigError;
 use mlua::{FromLuaMulti, IntoLuaMulti, Lua, MultiValue, Table};
 use std::future::Future;
 use std::pin::Pin;
@@ -144,8 +145,12 @@ where
 /// inside stays what it is.
 pub(crate) fn within(name: &str, error: mlua::Error) -> mlua::Error {
     match error {
-        mlua::Error::RuntimeError(text) if !text.starts_with(name) => {
+        mlua::Error::RuntimeError(ref text) if !text.starts_with(name) => {
             mlua::Error::RuntimeError(format!("{name}: {text}"))
+        }
+        mlua::Error::FromLuaConversionError { .. } => mlua::Error::RuntimeError(format!("{name}: {error}")),
+        mlua::Error::ExternalError(ref cause) if cause.is::<ConfigError>() && !cause.to_string().contains(name) => {
+            mlua::Error::RuntimeError(format!("{name}: {cause}"))
         }
         other => other,
     }

@@ -7,8 +7,8 @@ use crate::commons::Commons;
 use crate::compiled::Compiled;
 use crate::disposition::DISPOSITION;
 use crate::error::LoadError;
-use crate::globals::notice_new;
-use crate::guard;
+use crate::globals::{Own, notice_new};
+use crate::guard::{self, Budget};
 use crate::lua_policy::Shared;
 use crate::names::Names;
 use crate::pool::Limits;
@@ -19,10 +19,10 @@ use crate::state;
 use crate::waiting::Waits;
 use config::{DnsSettings, MemoryLimits};
 use mlua::{Function, Lua, LuaString, Table};
-use policy::{Event, Interest, Program, Startup};
+use policy::{Event, Interest, Observer, Program, Startup};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use throttle::Throttles;
 
 /// A policy file, read at start and when a configuration epoch begins; states are loaded from the same bytes until then.
@@ -35,7 +35,7 @@ pub(crate) struct Source {
     pub code: Compiled,
     /// What it required.
     pub required: Arc<Required>,
-    pub run_time_max: Duration,
+    pub budget: Budget,
     /// How often the file was read before.
     pub epoch: u64,
     /// What system and environment say of memory.
@@ -55,7 +55,11 @@ pub(crate) enum Daemon {
 
 /// The program, from the moment on at which it serves.
 #[derive(Default)]
-pub(crate) struct Surroundings(pub OnceLock<Box<dyn Program>>);
+pub(crate) struct Surroundings {
+    pub program: OnceLock<Box<dyn Program>>,
+    /// Who counts events there.
+    pub observer: OnceLock<Arc<dyn Observer>>,
+}
 
 /// A loaded state.
 pub(crate) struct Context {
@@ -65,9 +69,13 @@ pub(crate) struct Context {
     pub loaded_at: Instant,
     /// Of the pool, when it was loaded.
     pub generation: u64,
+    /// The event that it was taken out of the pool for, and when.
+    pub begun: Option<(Event, Instant)>,
     globals: Table,
+    /// What the script left in them.
+    own: Own,
     /// Indexed by [`Event`].
-    handlers: [Handlers; Event::ALL.len()],
+    handlers: Box<[Handlers]>,
 }
 
 /// The handlers of one event, with its name as a Lua string made once.
@@ -170,14 +178,15 @@ impl Context {
             globals.set("_VALIDATING_CONFIG", true)?;
         }
         source.code.function(&lua, &format!("@{}", source.path.display()), &source.text)?.call::<()>(())?;
+        let own = Own::of(&globals)?;
         notice_new(&lua, &globals)?;
         let mut handlers = Vec::with_capacity(Event::ALL.len());
         for event in Event::ALL {
             let functions = registered(&lua, event.name());
             handlers.push(Handlers { name: lua.create_string(event.name())?, functions });
         }
-        let handlers = handlers.try_into().map_err(|_| mlua::Error::runtime("events and handlers differ in number"))?;
-        Ok(Context { lua, uses: 0, loaded_at: Instant::now(), generation: 0, globals, handlers })
+        let handlers = handlers.into_boxed_slice();
+        Ok(Context { lua, uses: 0, loaded_at: Instant::now(), generation: 0, begun: None, globals, own, handlers })
     }
 
     /// Which events have a handler.
@@ -193,7 +202,7 @@ impl Context {
 
     /// Marks the event that is being handled, for `kumo.on` and scripts that ask, and whether its handlers may wait.
     pub fn enter(&self, event: Event, may_wait: bool) -> mlua::Result<()> {
-        guard::restart(&self.lua);
+        guard::enter(&self.lua);
         self.with_host(|host| (host.may_wait, host.event) = (may_wait, Some(event)));
         if self.changes_event(event.name()) {
             self.globals.raw_set(CURRENT_EVENT, &self.handlers[event as usize].name)?;
@@ -209,6 +218,17 @@ impl Context {
         Ok(registered(&self.lua, name))
     }
 
+    /// An event was served: its handlers may have written what is no handler's to write.
+    pub fn look_at_globals(&self) {
+        if !(self.uses + 1).is_power_of_two() {
+            return;
+        }
+        let event = self.with_host(|host| host.current_event).flatten().unwrap_or("a handler");
+        if let Err(error) = self.own.compare(&self.lua, &self.globals, event) {
+            tracing::error!("globals of a policy: {error}");
+        }
+    }
+
     /// The same event is served once more.
     pub fn go_on(&mut self) {
         self.uses = self.uses.saturating_add(1);
@@ -216,7 +236,7 @@ impl Context {
     }
 
     fn go_on_waiting(&self) {
-        guard::restart(&self.lua);
+        guard::enter(&self.lua);
         self.with_host(|host| (host.may_wait, host.event) = (true, None));
     }
 
@@ -272,8 +292,36 @@ impl Context {
                 "kumo.configure_local_logs: no handler of the filter_event {event}, so nothing about messages is logged"
             )
         }));
+        lines.extend(self.of_listeners(startup));
         lines.extend(tasks.map(|task| format!("kumo.spawn_task: no handler of {}", task.event_name)));
         lines.extend(unheard.map(|event| format!("kumo.configure_log_disposition_hook: no handler of {event}")));
+        lines
+    }
+
+    /// Listeners that need a handler there is not, and a handler that needs a listener.
+    fn of_listeners(&self, startup: &Startup) -> Vec<String> {
+        let has = |event: Event| !self.handlers(event).is_empty();
+        let name = Event::MessageDeferredInject.name();
+        let mut lines = Vec::new();
+        for listener in &startup.esmtp_listeners {
+            let (params, blocks) = (&listener.params, !listener.peer.is_empty() || !listener.via.is_empty());
+            let mut say = |what: String| lines.push(format!("kumo.start_esmtp_listener {}: {what}", listener.listen));
+            if params.deferred_queue && !has(Event::MessageDeferredInject) {
+                say(format!("deferred_queue, and no handler of {name}: messages go on as they came"));
+            }
+            let asks = [Event::ListenerDomain, Event::DynamicParameters].map(has);
+            if params.relay_hosts.blocks().is_empty() && !blocks && asks == [false, false] {
+                let event = Event::ListenerDomain.name();
+                say(format!("relay_hosts is empty, and no handler of {event}: nobody may send anything"));
+            }
+        }
+        let deferred = startup
+            .esmtp_listeners
+            .iter()
+            .any(|listener| listener.params.deferred_queue || !listener.peer.is_empty() || !listener.via.is_empty());
+        if has(Event::MessageDeferredInject) && !deferred && !has(Event::DynamicParameters) {
+            lines.push(format!("{name} is never called: no listener has deferred_queue"));
+        }
         lines
     }
 

@@ -46,7 +46,12 @@ pub(crate) fn to_lua(lua: &Lua, json: &Json) -> mlua::Result<Value> {
 /// value and what was expected.
 pub(crate) fn options<T: DeserializeOwned>(constructor: &'static str, value: &Value) -> mlua::Result<T> {
     let read = Reader { values_left: VALUES_MAX, depth: 0 }.read(value);
-    let json = read.map_err(|r| mlua::Error::runtime(format!("{constructor}: {}", r.text("options"))))?;
+    let json = read.map_err(|r| {
+        // The form that helpers take apart, as of any other option that is wrong.
+        let (place, kind) = (r.place(), value.type_name());
+        let within = if place.is_empty() { String::new() } else { place + ": " };
+        mlua::Error::runtime(format!("{constructor}: {within}deserialize error: {}, while processing a {kind}", r.what))
+    })?;
     config::parse(constructor, json).map_err(mlua::Error::external)
 }
 
@@ -77,12 +82,16 @@ struct Refusal {
 
 impl Refusal {
     fn text(&self, root: &str) -> String {
-        let steps = self.path.iter().rev();
-        let path = steps.fold(String::new(), |path, step| match path.is_empty() || step.starts_with('[') {
+        let place = self.place();
+        format!("{}: {}", if place.is_empty() { root } else { &place }, self.what)
+    }
+
+    /// Where in the value; empty for the value itself.
+    fn place(&self) -> String {
+        self.path.iter().rev().fold(String::new(), |path, step| match path.is_empty() || step.starts_with('[') {
             true => path + step,
             false => path + "." + step,
-        });
-        format!("{}: {}", if path.is_empty() { root } else { &path }, self.what)
+        })
     }
 }
 
@@ -214,3 +223,7 @@ const DEPTH_MAX: usize = 64;
 const VALUES_MAX: usize = 1_000_000;
 /// The member of a key source that holds the key itself.
 const KEY_DATA: &str = "key_data";
+
+#[cfg(test)]
+#[path = "convert_tests.rs"]
+mod tests;

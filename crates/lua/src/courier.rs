@@ -6,6 +6,7 @@
 
 use crate::context::Context;
 use crate::error::to_policy_error;
+use crate::guard;
 use crate::lua_policy::LuaPolicy;
 use crate::pool::Pool;
 use crate::types::message::LuaMessage;
@@ -51,7 +52,7 @@ impl LuaPolicy {
 impl Courier for LuaCourier {
     fn send(&mut self, draft: Draft) -> Answer<'_, String> {
         Box::pin(async move {
-            let lent = self.context.lua.create_userdata(LuaMessage::lend(draft)).map_err(|e| script(&e))?;
+            let lent = LuaMessage::lend(&self.context.lua, draft).map_err(|e| script(&e))?;
             let answer = self.deliver("send", lent.clone()).await;
             take_back(&lent);
             answer
@@ -60,7 +61,7 @@ impl Courier for LuaCourier {
 
     fn send_batch(&mut self, drafts: Vec<Draft>) -> Answer<'_, String> {
         Box::pin(async move {
-            let lend = |draft| self.context.lua.create_userdata(LuaMessage::lend(draft));
+            let lend = |draft| LuaMessage::lend(&self.context.lua, draft);
             let lent: Vec<AnyUserData> =
                 drafts.into_iter().map(lend).collect::<mlua::Result<_>>().map_err(|e| script(&e))?;
             let answer = self.deliver("send_batch", lent.clone()).await;
@@ -115,7 +116,7 @@ impl LuaCourier {
         let was_sound = std::mem::replace(&mut self.is_sound, false);
         let mut all = arguments.into_lua_multi(&self.context.lua)?;
         all.push_front(Value::Table(self.connection.clone()));
-        let value = method.call_async(all).await;
+        let value = guard::drive(&self.context.lua, &method, all).await;
         self.is_sound = was_sound;
         value
     }
@@ -125,7 +126,8 @@ async fn call_constructor(context: &Context, name: &str, parts: QueueParts) -> m
     let handlers = context.enter_named(name, EVENT)?;
     let unknown = || mlua::Error::runtime(format!("event {name} has not been registered"));
     let handler = handlers.first().ok_or_else(unknown)?;
-    match handler.call_async((parts.domain, parts.tenant, parts.campaign)).await? {
+    let parts = (parts.domain, parts.tenant, parts.campaign);
+    match guard::drive(&context.lua, handler, parts).await? {
         Value::Table(connection) => Ok(connection),
         other => Err(mlua::Error::runtime(format!(
             "returned a {}: expected a table with the function send or send_batch",

@@ -5,8 +5,10 @@
 
 use crate::convert;
 use crate::error::to_policy_error;
+use crate::guard;
 use crate::lua_policy::LuaPolicy;
 use crate::types::message::LuaMessage;
+use crate::waiting::bounded;
 use message::Draft;
 use mlua::{AnyUserData, IntoLuaMulti, Lua, Value};
 use policy::PolicyError;
@@ -44,12 +46,12 @@ impl LuaPolicy {
         let told = async {
             let handlers = context.enter_named(&event, kind)?;
             let Some(handler) = handlers.first() else { return Ok(None) };
-            let message = lent.insert(context.lua.create_userdata(LuaMessage::lend(draft))?).clone();
+            let message = lent.insert(LuaMessage::lend(&context.lua, draft)?).clone();
             let mut arguments = more(&context.lua)?.into_lua_multi(&context.lua)?;
             arguments.push_front(Value::UserData(message));
-            read(handler.call_async(arguments).await?).map(Some)
+            read(guard::drive(&context.lua, handler, arguments).await?).map(Some)
         };
-        let answer = told.await.map_err(|e| to_policy_error(kind, &e));
+        let answer = bounded(told).await.map_err(|e| to_policy_error(kind, &e));
         // Before the state serves anybody else: a script that kept the message has nothing of it.
         drop(lent.and_then(|userdata| userdata.borrow_mut::<LuaMessage>().ok()?.take_back()));
         self.put_back(context, &answer);

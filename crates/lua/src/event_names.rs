@@ -55,7 +55,7 @@ pub const EVENTS: &[Event] = &[
         "smtp_server_connection_accepted",
         "(conn_meta)",
         "A client connected; a rejection is the greeting.",
-        Test("crates/lua/tests/scripts/answers.rs::arguments_arrive_in_kumomtas_order"),
+        Test("testing/e2e/corpus/connect_reject.lua"),
     ),
     single(
         "smtp_server_ehlo",
@@ -91,7 +91,7 @@ pub const EVENTS: &[Event] = &[
         "smtp_server_data",
         "(msg, conn_meta)",
         "The whole transaction, before it is split into messages.",
-        Test("crates/lua/tests/scripts/answers.rs::arguments_arrive_in_kumomtas_order"),
+        Test("testing/e2e/corpus/data_reject.lua"),
     ),
     single(
         "smtp_server_message_received",

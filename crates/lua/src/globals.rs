@@ -1,12 +1,13 @@
 //! Globals that a handler writes: they stay in its Lua state, where the next message sees them and those in other states do not.
 //! That is hardly ever meant, so it is said, once for each name; the write is carried out.
 //!
-//! Only names that were no globals when the script was loaded are noticed, so reading and writing what is there costs nothing.
+//! A new name is noticed when it is written. What the script itself left there is compared when a state has served its first
+//! event, its second, fourth and so on ([`Own`]), so that reading and writing costs nothing.
 
 use crate::context::Host;
 use crate::modules::log::place;
 use crate::modules::memoize::commons;
-use mlua::{Lua, Table, Value};
+use mlua::{Lua, LuaString, Table, Value};
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -20,6 +21,44 @@ impl Spoken {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.len() < NAMES_MAX && !names.contains(name) && names.insert(name.to_owned())
     }
+}
+
+/// Numbers, texts and truth values that the script left in globals.
+pub(crate) struct Own(Vec<(LuaString, Value)>);
+
+impl Own {
+    /// What is there now.
+    pub fn of(globals: &Table) -> mlua::Result<Own> {
+        let mut own = Vec::new();
+        globals.for_each(|name: Value, value: Value| {
+            if let (Value::String(name), Value::Boolean(_) | Value::Integer(_) | Value::Number(_) | Value::String(_)) =
+                (name, &value)
+                && !name.as_bytes().starts_with(b"_")
+            {
+                own.push((name, value));
+            }
+            Ok(())
+        })?;
+        Ok(Own(own))
+    }
+
+    /// Says which of them a handler has written since.
+    pub fn compare(&self, lua: &Lua, globals: &Table, event: &str) -> mlua::Result<()> {
+        for (name, value) in &self.0 {
+            let text = name.to_string_lossy();
+            if globals.raw_get::<Value>(name)? != *value && commons(lua)?.globals.is_first(&text) {
+                say(&format!("{event}, or a handler before it,"), &text);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn say(who: &str, name: &str) {
+    tracing::warn!(
+        target: "lua",
+        "{who} writes the global `{name}`: it stays in one Lua state, where later messages find it; expected `local {name}`"
+    );
 }
 
 /// From now on new globals are noticed, unless the script has its own ways with them.
@@ -37,11 +76,7 @@ fn written(lua: &Lua, (globals, name, value): (Table, Value, Value)) -> mlua::Re
     globals.raw_set(name, value)?;
     if commons(lua)?.globals.is_first(&text) {
         let event = lua.app_data_ref::<Host>().and_then(|host| host.current_event).unwrap_or("a function");
-        let place = place(lua).unwrap_or_default();
-        tracing::warn!(
-            target: "lua",
-            "{place}: {event} writes the global `{text}`: it stays in one Lua state, where later messages find it; expected `local {text}`"
-        );
+        say(&format!("{}: {event}", place(lua).unwrap_or_default()), &text);
     }
     Ok(())
 }

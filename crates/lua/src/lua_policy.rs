@@ -13,20 +13,20 @@ use crate::context::{Context, Daemon, Purpose, Source, Surroundings};
 use crate::courier::COURIER_STATES_MAX;
 use crate::error::{LoadError, to_policy_error};
 use crate::extras::Helpers;
-use crate::guard::RUN_TIME_MAX;
+use crate::guard::{self, Budget};
 use crate::names::Names;
 use crate::pool::Pool;
 use crate::signers::Signers;
 use crate::types::config_object::ConfigObject;
 use crate::types::message::LuaMessage;
-use crate::waiting::Waits;
+use crate::waiting::{Waits, bounded};
 use config::MemoryLimits;
 use message::Draft;
-use mlua::{AnyUserData, FromLuaMulti, Function, IntoLuaMulti, Lua, Value};
+use mlua::{AnyUserData, FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Value};
 use policy::{Check, Event, Interests, PolicyError, Program, Startup};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::Instant;
 use throttle::Throttles;
 use tokio::sync::Semaphore;
 
@@ -69,7 +69,7 @@ impl LuaPolicy {
     /// # Errors
     /// As [`LuaPolicy::load`].
     pub fn load_on(path: &Path, memory: MemoryLimits) -> Result<(LuaPolicy, Startup), LoadError> {
-        LuaPolicy::load_for(path, Daemon::Kumod, Purpose::Serve, RUN_TIME_MAX, memory)
+        LuaPolicy::load_for(path, Daemon::Kumod, Purpose::Serve, Budget::default(), memory)
     }
 
     /// As [`LuaPolicy::load_on`], for the traffic shaping daemon: `tsa_init` in place of `init`, and the module `tsa`.
@@ -77,15 +77,17 @@ impl LuaPolicy {
     /// # Errors
     /// As [`LuaPolicy::load`].
     pub fn load_tsa(path: &Path, memory: MemoryLimits) -> Result<(LuaPolicy, Startup), LoadError> {
-        LuaPolicy::load_for(path, Daemon::Tsa, Purpose::Serve, RUN_TIME_MAX, memory)
+        LuaPolicy::load_for(path, Daemon::Tsa, Purpose::Serve, Budget::default(), memory)
     }
 
-    /// As [`LuaPolicy::load`], with another limit than 60 s for how long a handler may run.
+    /// As [`LuaPolicy::load`], with other limits of how much its top level and its handlers may run: so many million
+    /// instructions.
     ///
     /// # Errors
     /// As [`LuaPolicy::load`].
-    pub fn load_with_run_time_max(path: &Path, run_time_max: Duration) -> Result<(LuaPolicy, Startup), LoadError> {
-        LuaPolicy::load_for(path, Daemon::Kumod, Purpose::Serve, run_time_max, MemoryLimits::default())
+    pub fn load_with_budget(path: &Path, millions: u32) -> Result<(LuaPolicy, Startup), LoadError> {
+        let budget = Budget { start: millions, handler: millions };
+        LuaPolicy::load_for(path, Daemon::Kumod, Purpose::Serve, budget, MemoryLimits::default())
     }
 
     /// Reads and runs a policy file as a command: no `init`, and nothing is to be started. See [`LuaPolicy::run_main`].
@@ -93,7 +95,7 @@ impl LuaPolicy {
     /// # Errors
     /// As [`LuaPolicy::load`].
     pub fn load_script(path: &Path, memory: MemoryLimits) -> Result<LuaPolicy, LoadError> {
-        LuaPolicy::load_for(path, Daemon::Kumod, Purpose::Script, RUN_TIME_MAX, memory).map(|(policy, _)| policy)
+        LuaPolicy::load_for(path, Daemon::Kumod, Purpose::Script, Budget::default(), memory).map(|(policy, _)| policy)
     }
 
     /// Runs a policy file to see whether it is sound: `pre_init`, `init` and the
@@ -105,7 +107,7 @@ impl LuaPolicy {
     /// `kumo.validation_failed`.
     pub fn validate(path: &Path) -> Result<(Startup, Vec<String>), LoadError> {
         let (daemon, memory) = (Daemon::Kumod, MemoryLimits::default());
-        let (policy, startup) = LuaPolicy::load_for(path, daemon, Purpose::Validate, RUN_TIME_MAX, memory)?;
+        let (policy, startup) = LuaPolicy::load_for(path, daemon, Purpose::Validate, Budget::default(), memory)?;
         let warnings = policy.state_for_session()?.warnings(&startup);
         Ok((startup, warnings))
     }
@@ -114,7 +116,7 @@ impl LuaPolicy {
         path: &Path,
         daemon: Daemon,
         purpose: Purpose,
-        run_time_max: Duration,
+        budget: Budget,
         memory: MemoryLimits,
     ) -> Result<(LuaPolicy, Startup), LoadError> {
         let text = std::fs::read(path).map_err(|cause| LoadError::Read { path: path.to_owned(), cause })?;
@@ -122,7 +124,7 @@ impl LuaPolicy {
         let path = path.to_owned();
         let (code, required) = (Compiled::default(), Arc::default());
         let program_of = program.clone();
-        let source = Source { daemon, path, text, code, required, run_time_max, epoch: 0, memory, program: program_of };
+        let source = Source { daemon, path, text, code, required, budget, epoch: 0, memory, program: program_of };
         let shared = Shared::default();
         let context = Context::load(&source, &shared, purpose)?;
         let startup = context.run_init(&source, purpose)?;
@@ -184,10 +186,10 @@ impl LuaPolicy {
         let run = async {
             context.enter(event, may_wait)?;
             let handler = context.handlers(event).last().ok_or_else(handler_gone)?;
-            let (first, second) = call_one(handler, may_wait, arguments).await?;
+            let (first, second) = call_one(&context, handler, may_wait, arguments).await?;
             result(&context.lua, first, second)
         };
-        let answer = run.await.map_err(|e: mlua::Error| to_policy_error(event.name(), &e));
+        let answer = bounded(run).await.map_err(|e: mlua::Error| to_policy_error(event.name(), &e));
         self.put_back(context, &answer);
         answer
     }
@@ -227,7 +229,7 @@ impl LuaPolicy {
     ) -> Result<(Draft, R), PolicyError> {
         let mut lent: Option<AnyUserData> = None;
         let lend = |lua: &Lua| {
-            let userdata = lua.create_userdata(LuaMessage::lend(draft))?;
+            let userdata = LuaMessage::lend(lua, draft)?;
             Ok((lent.insert(userdata).clone(), more(lua)?))
         };
         let context = self.check_out(event)?;
@@ -272,7 +274,12 @@ impl LuaPolicy {
 
     fn check_out(&self, event: Event) -> Result<Context, PolicyError> {
         let loaded = self.state_for_session();
-        loaded.map_err(|e| PolicyError::Script { event: event.name(), text: e.to_string() })
+        let mut context = loaded.map_err(|e| PolicyError::Script { event: event.name(), text: e.to_string() })?;
+        if let Some(observer) = self.program.observer.get() {
+            observer.started(event);
+            context.begun = Some((event, Instant::now()));
+        }
+        Ok(context)
     }
 
     /// A state that one session keeps to its end.
@@ -284,8 +291,12 @@ impl LuaPolicy {
     pub(crate) fn fresh(&self) -> Result<Context, LoadError> {
         // Before the source is looked at: a state of an old one must not pass for new.
         let generation = self.pool.generation();
+        let begun = Instant::now();
         let mut context = Context::load(&self.source(), &self.shared, Purpose::Serve)?;
         context.generation = generation;
+        if let Some(observer) = self.program.observer.get() {
+            observer.made_state(begun.elapsed());
+        }
         Ok(context)
     }
 
@@ -304,6 +315,7 @@ impl LuaPolicy {
         let source = Source { path, text, code, required, epoch, program, ..*before };
         let trial = Context::load(&source, &self.shared, Purpose::Validate)?;
         let startup = trial.run_init(&source, Purpose::Validate)?;
+        let limits = trial.limits();
         let interest = Context::load(&source, &self.shared, Purpose::Serve)?.interest();
         let acls = startup.acls.clone();
         check(startup, interest).map_err(|why| LoadError::Refused { path: source.path.clone(), why })?;
@@ -311,6 +323,7 @@ impl LuaPolicy {
         self.interest.set(self.interest.now().and(interest));
         *self.source.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(source);
         self.pool.retire_all();
+        self.pool.limit(limits);
         self.shared.acls.begin(acls);
         self.interest.set(interest);
         Ok(())
@@ -330,11 +343,18 @@ impl LuaPolicy {
 
     /// Takes what scripts may ask of the program; the first counts.
     pub(crate) fn set_program(&self, program: Box<dyn Program>) {
-        let _: Result<(), _> = self.program.0.set(program);
+        if let Some(observer) = program.observer() {
+            let _: Result<(), _> = self.program.observer.set(observer);
+        }
+        let _: Result<(), _> = self.program.program.set(program);
     }
 
-    pub(crate) fn put_back<R>(&self, context: Context, answer: &Result<R, PolicyError>) {
+    pub(crate) fn put_back<R>(&self, mut context: Context, answer: &Result<R, PolicyError>) {
+        if let (Some(observer), Some((event, begun))) = (self.program.observer.get(), context.begun.take()) {
+            observer.took(event, begun.elapsed());
+        }
         if !matches!(answer, Err(PolicyError::Script { .. })) {
+            context.look_at_globals();
             self.pool.put_back(context);
         }
     }
@@ -357,24 +377,30 @@ async fn call_in<A: IntoLuaMulti + Clone + Send, R>(
         let arguments = arguments(&context.lua)?;
         let (last, earlier) = context.handlers(event).split_last().ok_or_else(handler_gone)?;
         for handler in earlier {
-            let returned: Value = call_one(handler, may_wait, arguments.clone()).await?;
-            // KumoMTA ends the chain also at an explicit nil, and then fails for want of a value.
-            if !returned.is_nil() {
-                return result(&context.lua, returned);
+            let mut returned: MultiValue = call_one(context, handler, may_wait, arguments.clone()).await?;
+            // KumoMTA ends every chain at an explicit nil. Where a value is due it then fails for want of one; here the next is asked.
+            let is_answer = |value: &Value| !value.is_nil() || ENDED_BY_NIL.contains(&event);
+            if let Some(answer) = returned.pop_front().filter(is_answer) {
+                return result(&context.lua, answer);
             }
         }
-        result(&context.lua, call_one(last, may_wait, arguments).await?)
+        result(&context.lua, call_one(context, last, may_wait, arguments).await?)
     };
-    run.await.map_err(|e: mlua::Error| to_policy_error(event.name(), &e))
+    let answer = match may_wait {
+        true => bounded(run).await,
+        false => run.await,
+    };
+    answer.map_err(|e: mlua::Error| to_policy_error(event.name(), &e))
 }
 
 async fn call_one<A: IntoLuaMulti + Send, R: FromLuaMulti>(
+    context: &Context,
     handler: &Function,
     may_wait: bool,
     arguments: A,
 ) -> mlua::Result<R> {
     match may_wait {
-        true => handler.call_async(arguments).await,
+        true => guard::drive(&context.lua, handler, arguments).await,
         false => handler.call(arguments),
     }
 }
@@ -382,3 +408,6 @@ async fn call_one<A: IntoLuaMulti + Send, R: FromLuaMulti>(
 fn handler_gone() -> mlua::Error {
     mlua::Error::runtime("no handler any more: registration depends on something that changed since the start")
 }
+
+/// Events whose chain an explicit nil ends too (KumoMTA behaviour): no value is due from them.
+const ENDED_BY_NIL: [Event; 2] = [Event::RequeueMessage, Event::ThrottleInsertReadyQueue];

@@ -8,15 +8,21 @@
 use crate::context::Context;
 use crate::error::LoadError;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// States that nobody uses now.
 pub(crate) struct Pool {
-    spare: Mutex<Vec<Context>>,
-    limits: Limits,
+    spare: Mutex<Spare>,
     /// States of an earlier one are not used again.
     generation: AtomicU64,
+}
+
+#[derive(Default)]
+struct Spare {
+    /// Those used last are behind.
+    states: Vec<Context>,
+    limits: Limits,
 }
 
 /// How long states live and how many are kept.
@@ -40,15 +46,17 @@ impl Default for Limits {
 impl Pool {
     /// An empty pool.
     pub fn new(limits: Limits) -> Pool {
-        Pool { spare: Mutex::default(), limits, generation: AtomicU64::new(0) }
+        let spare = Spare { states: Vec::new(), limits };
+        Pool { spare: Mutex::new(spare), generation: AtomicU64::new(0) }
     }
 
     /// Another with some of the spare states of this one, which go on in there; the others end.
     pub fn parted(&self) -> Pool {
-        let mut spare = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
-        // Those used last are behind.
-        spare.drain(..spare.len().saturating_sub(PARTED_MAX));
-        Pool { spare: Mutex::new(spare), limits: self.limits, generation: AtomicU64::new(self.generation()) }
+        let mut mine = self.spare();
+        let (mut states, limits) = (std::mem::take(&mut mine.states), mine.limits);
+        drop(mine);
+        states.drain(..states.len().saturating_sub(PARTED_MAX));
+        Pool { spare: Mutex::new(Spare { states, limits }), generation: AtomicU64::new(self.generation()) }
     }
 
     /// A spare state, or a new one made by `load`.
@@ -56,9 +64,27 @@ impl Pool {
         self.take_spare().map_or_else(load, Ok)
     }
 
-    /// A spare state, if there is one: the one used last, whose memory is warm.
+    /// A spare state, if there is one: the one used last, whose memory is warm. Those that have grown old meanwhile end.
     pub fn take_spare(&self) -> Option<Context> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        let mut spare = self.spare();
+        let taken = spare.states.pop()?;
+        if taken.loaded_at.elapsed() < spare.limits.age_max {
+            return Some(taken);
+        }
+        let age_max = spare.limits.age_max;
+        let (young, old) =
+            std::mem::take(&mut spare.states).into_iter().partition(|state| state.loaded_at.elapsed() < age_max);
+        spare.states = young;
+        let found = spare.states.pop();
+        drop(spare);
+        // It takes a while to end them.
+        drop::<(Context, Vec<Context>)>((taken, old));
+        found
+    }
+
+    /// From now on these count.
+    pub fn limit(&self, limits: Limits) {
+        self.spare().limits = limits;
     }
 
     /// The generation that new states belong to.
@@ -68,26 +94,60 @@ impl Pool {
 
     /// Every state there is, in use or not, is not used again.
     pub fn retire_all(&self) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spare = self.spare();
         self.generation.fetch_add(1, Ordering::AcqRel);
-        spare.clear();
+        spare.states.clear();
     }
 
     /// Takes a state back unless it has served long enough.
     pub fn put_back(&self, mut context: Context) {
         context.uses = context.uses.saturating_add(1);
-        if context.uses >= self.limits.uses_max || context.loaded_at.elapsed() >= self.limits.age_max {
-            return;
+        let mut spare = self.spare();
+        let Limits { uses_max, age_max, spare_max } = spare.limits;
+        let is_done = context.uses >= uses_max || context.loaded_at.elapsed() >= age_max;
+        if !is_done && context.generation == self.generation() && spare.states.len() < spare_max {
+            return spare.states.push(context);
         }
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if context.generation != self.generation() {
-            return;
-        }
-        if spare.len() < self.limits.spare_max {
-            spare.push(context);
-        }
+        drop(spare);
+        // It takes a while to end it.
+        drop(context);
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Spare> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// States that a policy which gives way goes on with, for what is left to it.
 const PARTED_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LuaPolicy;
+
+    /// Those that nobody has used for long are as old as the others.
+    #[test]
+    fn spare_states_end_with_their_age() {
+        let dir = tempfile::tempdir().expect("scratch");
+        std::fs::write(dir.path().join("policy.lua"), "").expect("written");
+        let (policy, _) = LuaPolicy::load(&dir.path().join("policy.lua")).expect("sound");
+        let (second, pool) = (Duration::from_secs(1), &policy.pool);
+        pool.limit(Limits { age_max: second * 60, ..Limits::default() });
+        let aged = |seconds: u32| {
+            let mut state = policy.fresh().expect("loads");
+            state.loaded_at = state.loaded_at.checked_sub(second * seconds).expect("the machine is up that long");
+            state
+        };
+        pool.retire_all();
+        let states = [5, 61, 30, 70, 62].map(aged);
+        pool.spare().states.extend(states);
+        let age = |state: Context| state.loaded_at.elapsed().as_secs() / 5 * 5;
+        assert_eq!([pool.take_spare().map(age), pool.take_spare().map(age)], [Some(30), Some(5)]);
+        assert!(pool.take_spare().is_none() && pool.spare().states.is_empty());
+        // So many are kept, and no more.
+        pool.limit(Limits { spare_max: 1, ..Limits::default() });
+        (0..2).for_each(|_| pool.put_back(policy.fresh().expect("loads")));
+        assert_eq!(pool.spare().states.len(), 1);
+    }
+}

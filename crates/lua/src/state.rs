@@ -9,14 +9,15 @@ use crate::guard;
 use crate::lua_policy::Shared;
 use crate::modules;
 use crate::required;
-use crate::types::message_checks;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table};
 use sender_auth::Scratch;
 
 /// A state in which the policy can be run.
 pub(crate) fn new(source: &Source, shared: &Shared) -> mlua::Result<Lua> {
     let lua = Lua::new_with(StdLib::ALL_SAFE, LuaOptions::default())?;
-    guard::install(&lua, source.run_time_max)?;
+    // Nothing of what is made here is garbage: there is no point in looking for some.
+    lua.gc_stop();
+    guard::install(&lua, source.budget, source.memory)?;
     let next: Function = lua.globals().get("next")?;
     lua.set_app_data(Host::new(shared, source, next));
     lua.set_app_data(Scratch::new());
@@ -36,7 +37,7 @@ pub(crate) fn new(source: &Source, shared: &Shared) -> mlua::Result<Lua> {
         let make = |lua: &Lua, _: mlua::MultiValue| module.table(lua);
         preload.set(module.name, lua.create_function(make)?)?;
     }
-    message_checks::install(&lua)?;
+    lua.gc_restart();
     Ok(lua)
 }
 

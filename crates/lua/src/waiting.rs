@@ -11,7 +11,7 @@ use mlua::Lua;
 use policy::Event;
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// What `wanted` comes to, waited for as this handler may.
@@ -27,9 +27,12 @@ pub(crate) async fn wait<T>(
     let may_wait = will_wait(lua).ok_or_else(|| refused(function, "this state belongs to no policy"))?;
     // Made where there is a runtime: it is what measures the time.
     let wanted = async { tokio::time::timeout(longest, wanted).await };
+    let since = Instant::now();
     let answer = match Handle::try_current() {
         Ok(_) if may_wait => wanted.await,
+        // Others wait for the thread: not for ever, as nobody can end this.
         Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => {
+            let wanted = async { tokio::time::timeout(HANDLER_MAX, wanted).await.unwrap_or_else(Err) };
             tokio::task::block_in_place(|| runtime.block_on(wanted))
         }
         Ok(_) => return Err(refused(function, "nothing can be waited for here")),
@@ -41,8 +44,25 @@ pub(crate) async fn wait<T>(
         }
     };
     // Whoever waits takes no processor: the time a handler may run counts from here.
-    guard::restart(lua);
+    match may_wait {
+        true => guard::restart(lua),
+        false => guard::held(lua, since)?,
+    }
     answer.map_err(|_| refused(function, "no answer in time"))
+}
+
+/// What a handler comes to that may wait, all its waits together, unless it takes longer than any should.
+pub(crate) async fn bounded<T>(run: impl Future<Output = mlua::Result<T>>) -> mlua::Result<T> {
+    // Without a runtime nothing is waited for.
+    if Handle::try_current().is_err() {
+        return run.await;
+    }
+    tokio::time::timeout(HANDLER_MAX, run).await.unwrap_or_else(|_| Err(too_long()))
+}
+
+/// What a handler hears that is not waited for any longer.
+pub(crate) fn too_long() -> mlua::Error {
+    mlua::Error::runtime(format!("the handler took longer than {HANDLER_MAX:?} and was stopped"))
 }
 
 /// The running handler is about to wait; whether it may.
@@ -69,6 +89,8 @@ impl Waits {
 
 /// Time beyond a library's own limit, so that its error is the one that is seen.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
+/// How long a handler may take, with all that it waits for; most of those who ask wait for less.
+pub(crate) const HANDLER_MAX: Duration = Duration::from_secs(300);
 /// Longer than any process lives.
 pub(crate) const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 

@@ -40,6 +40,8 @@ mod signing;
 mod startup;
 #[path = "scripts/support.rs"]
 mod support;
+#[path = "scripts/sweep.rs"]
+mod sweep;
 #[path = "scripts/templates.rs"]
 mod templates;
 #[path = "scripts/threads.rs"]

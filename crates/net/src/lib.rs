@@ -10,6 +10,7 @@ pub mod dane;
 pub mod dial;
 pub mod dns;
 pub mod http_client;
+pub mod identity;
 pub mod listen;
 pub mod mta_sts;
 pub mod proxied;

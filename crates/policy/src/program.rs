@@ -1,12 +1,13 @@
 //! The program around a policy: what scripts may ask of it while it serves.
 
-use crate::{AuthInfo, Disposition};
+use crate::{AuthInfo, Disposition, Event};
 use core::future::Future;
 use core::pin::Pin;
 use core::time::Duration;
 use injection::{Injection, Outcome};
 use message::{Draft, MessageId};
 use serde_json::Value as Json;
+use std::sync::Arc;
 
 /// Handed to the policy once, before the first event ([`Policy::serves_in`](crate::Policy::serves_in)).
 pub trait Program: Send + Sync {
@@ -15,6 +16,11 @@ pub trait Program: Send + Sync {
 
     /// A part of a script that it calls `label` took so long (`kumo.time.start_timer`).
     fn script_took(&self, _label: &str, _took: Duration) {}
+
+    /// Who counts its events, if anybody does.
+    fn observer(&self) -> Option<Arc<dyn Observer>> {
+        None
+    }
 
     /// A fresh identity for a message that policy makes; `None` once the program has ended.
     fn message_id(&self) -> Option<MessageId>;
@@ -34,6 +40,18 @@ pub trait Program: Send + Sync {
 
     /// Asks the administrative API (`kumo.api.admin`), as an operator would: its answer, or in an error what it says.
     fn administer(&self, method: &'static str, path: &'static str, request: Json) -> Administered<'_>;
+}
+
+/// Counts what handlers of events do (KumoMTA's `lua_event_started` and `lua_event_latency`).
+pub trait Observer: Send + Sync {
+    /// A handler is about to be called.
+    fn started(&self, event: Event);
+
+    /// Its handlers took so long.
+    fn took(&self, event: Event, took: Duration);
+
+    /// It took so long to make a state in which handlers can be called.
+    fn made_state(&self, took: Duration);
 }
 
 /// What the administrative API answers.

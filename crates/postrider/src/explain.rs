@@ -4,8 +4,9 @@
 //! In: what is to be started. Out: lines for people. Decides nothing; what is an error was refused before.
 
 use config::{
-    AcctLog, CONSTRUCTORS, CidrMap, CidrSet, EsmtpListener, HostPort, HttpListener, KeySource, ListenerOverlay,
-    LocalLogs, LogHook, OptionInfo, SpoolOptions, options_of, show_cidr,
+    AcctLog, BounceClassifier, CONSTRUCTORS, CidrMap, CidrSet, EsmtpListener, HostPort, HttpListener, KeySource,
+    ListenerOverlay, LocalLogs, LogDispositionHook, LogHook, MemoryLimits, OptionInfo, RedisThrottles, SpoolOptions,
+    options_of, show_cidr,
 };
 use policy::Startup;
 use serde::Serialize;
@@ -37,6 +38,53 @@ pub fn settings(startup: &Startup) -> Vec<String> {
     for hook in &startup.log_hooks {
         lines.push(format!("kumo.configure_log_hook `{}`", hook.name));
         lines.extend(changed("configure_log_hook", hook, &LogHook::default()));
+    }
+    lines.extend(of_the_program(startup));
+    lines
+}
+
+/// Settings that are about the program as a whole.
+fn of_the_program(startup: &Startup) -> Vec<String> {
+    let mut lines = Vec::new();
+    for hook in &startup.log_disposition_hooks {
+        lines.push(format!("kumo.configure_log_disposition_hook `{}`", hook.name));
+        lines.extend(changed("configure_log_disposition_hook", hook, &LogDispositionHook::default()));
+    }
+    if let Some(classifier) = &startup.bounce_classifier {
+        lines.push("kumo.configure_bounce_classifier".to_owned());
+        lines.extend(changed("configure_bounce_classifier", classifier, &BounceClassifier::default()));
+    }
+    if let Some(redis) = &startup.redis_throttles {
+        lines.push("kumo.configure_redis_throttles".to_owned());
+        lines.extend(changed("configure_redis_throttles", redis, &RedisThrottles::default()));
+    }
+    for task in &startup.tasks {
+        lines.push(format!("kumo.spawn_task: {} runs beside the service", task.event_name));
+    }
+    let MemoryLimits { hard, soft, low } = startup.memory;
+    let limits = [("hard", hard), ("soft", soft), ("low", low)];
+    let limits = limits.iter().filter_map(|(name, octets)| octets.map(|octets| format!("{name} {octets} octets")));
+    let limits: Vec<String> = limits.collect();
+    if !limits.is_empty() {
+        lines.push(format!("limits of memory: {}", limits.join(", ")));
+    }
+    if startup.dns.resolver.is_some() {
+        lines.push("kumo.dns.configure_resolver: not the system's servers are asked for names".to_owned());
+    }
+    lines.extend(startup.dns.named.keys().map(|name| format!("kumo.dns.define_resolver `{name}`: for scripts")));
+    if !startup.dns.is_mta_sts_enabled {
+        lines.push("kumo.dns.enable_mta_sts(false): policies of other domains are not looked at".to_owned());
+    }
+    if let Some(rate) = &startup.injection_rate {
+        lines.push(format!("kumo.set_httpinject_recipient_rate_limit: {rate} recipients"));
+    }
+    if startup.delivers_when_spool_unhealthy {
+        lines.push(
+            "kumo.suspend_delivery_when_spool_unhealthy(false): delivery goes on while the spool fails".to_owned(),
+        );
+    }
+    if let Some(globs) = &startup.config_monitor_globs {
+        lines.push(format!("kumo.set_config_monitor_globs: changes of {} are looked for", globs.join(", ")));
     }
     lines
 }
@@ -88,6 +136,15 @@ pub fn remarks(startup: &Startup) -> Vec<String> {
     said.extend(twice(addresses.chain(startup.http_listeners.iter().map(|listener| &listener.listen))));
     startup.esmtp_listeners.iter().for_each(|listener| about_esmtp(listener, &mut said));
     startup.http_listeners.iter().for_each(|listener| about_http(listener, &mut said));
+    let folders = startup.local_logs.iter().map(|logs| logs.log_dir.display().to_string());
+    said.extend(shared("configure_local_logs", folders));
+    said.extend(shared("define_spool", startup.spools.iter().map(|spool| spool.path.display().to_string())));
+    for spool in startup.spools.iter().filter(|spool| spool.flush != SpoolOptions::default().flush) {
+        said.push(format!(
+            "define_spool `{}`: flush has no effect: every message is synced before its 250",
+            spool.name
+        ));
+    }
     for spool in startup.spools.iter().filter(|spool| spool.rocks_params.is_some()) {
         said.push(format!(
             "define_spool `{}`: rocks_params has no effect: mail is kept in Postrider's own log",
@@ -95,6 +152,14 @@ pub fn remarks(startup: &Startup) -> Vec<String> {
         ));
     }
     said
+}
+
+/// Folders that two calls of one function name.
+fn shared(function: &str, folders: impl Iterator<Item = String>) -> Vec<String> {
+    let mut folders: Vec<String> = folders.collect();
+    folders.sort_unstable();
+    let twice = folders.windows(2).filter(|pair| pair[0] == pair[1]);
+    twice.map(|pair| format!("{function}: two of them have the folder {}: expected one each", pair[0])).collect()
 }
 
 /// Addresses that two listeners are to have.

@@ -30,6 +30,11 @@ impl Session {
         self.say(220, "Ready to Start TLS");
     }
 
+    /// The connection is under TLS from its first octet on (RFC 8314 section 3.3). To be called before anything else.
+    pub fn under_tls(&mut self, tls: TlsInfo) {
+        self.tls = Some(tls);
+    }
+
     /// The handshake asked for by [`crate::Step::StartTls`] succeeded. When it fails there is
     /// nothing to call: drop the session and the connection.
     pub fn tls_started(&mut self, now: Instant, tls: TlsInfo) {

@@ -9,7 +9,9 @@
 //! Deliberately absent: what is logged, and log hooks (engine).
 
 mod accounts;
+mod event_times;
 mod exposition;
+mod json;
 pub mod lines;
 pub mod log;
 pub mod metrics;
@@ -20,7 +22,9 @@ mod stream;
 mod tallies;
 
 pub use accounts::Accounts;
+pub use event_times::EventTime;
 pub use exposition::{Exposition, Kind};
+pub use json::json_of;
 pub use lines::{Lines, TemplateError};
 pub use log::{LogError, LogWriter};
 pub use metrics::Metrics;

@@ -4,6 +4,7 @@
 //! are handles that live with whoever counts; gauges that mirror queues are filled in when
 //! somebody scrapes, so that they cost the mail path nothing.
 
+use crate::event_times::EventTimes;
 use crate::script_times::ScriptTimes;
 use crate::tallies::Tallies;
 use prometheus::{Encoder, Histogram, HistogramOpts, IntGaugeVec, Opts, Registry, TextEncoder};
@@ -86,6 +87,8 @@ pub struct Families {
     pub bounce_classify_latency: Histogram,
     /// What scripts measure of themselves.
     pub script_times: ScriptTimes,
+    /// How often and how long handlers of events run.
+    pub event_times: EventTimes,
     /// Time from the end of DATA to our reply, in seconds.
     pub smtpsrv_process_data_duration: Histogram,
 }
@@ -148,6 +151,7 @@ impl Metrics {
                 &["logger"],
             )?,
             script_times: ScriptTimes::new(r)?,
+            event_times: EventTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,
             smtpsrv_process_data_duration: histogram(r, "smtpsrv_process_data_duration", "seconds to process DATA")?,
             registry,

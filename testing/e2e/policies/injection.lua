@@ -66,6 +66,12 @@ function doing.inject()
   kumo.inject_message(built[1])
 end
 
+function doing.measure()
+  local metrics = kumo.prometheus_metrics()
+  assert(metrics.message_count.type == 'gauge' and metrics.message_count.value == 0, kumo.serde.json_encode(metrics.message_count))
+  assert(metrics.smtpsrv_process_data_duration.type == 'histogram')
+end
+
 function doing.order()
   for _, kind in ipairs {
     { api = kumo.api.admin.bounce, give = 'bounce', what = { domain = 'gone.test' } },

@@ -5,7 +5,9 @@ use e2e::logs::Logs;
 use e2e::process::Finished;
 use e2e::scratch::Scratch;
 use e2e::wire::Client;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 #[test]
 fn a_policy_made_of_flags_is_sound_and_signs() {
@@ -32,6 +34,31 @@ fn a_policy_made_of_flags_is_sound_and_signs() {
     let id = record["id"].as_str().expect("an id");
     let kept = Launch::verb("spool").arg("cat").arg("--spool").arg(spool).arg(id).run().success();
     assert!(kept.stdout.contains("DKIM-Signature: ") && kept.stdout.contains("d=from.test; s=s1;"), "{}", kept.stdout);
+}
+
+/// As a newcomer does it: four questions, of which two are answered with what is proposed.
+#[test]
+fn questions_are_asked_and_answered() {
+    let scratch = Scratch::new();
+    let user = nix::unistd::User::from_uid(nix::unistd::geteuid()).ok().flatten().expect("a user with a name").name;
+    let mut command = e2e::kumod::program();
+    command.args(["init", "--user", &user, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
+    for (flag, name) in [("--dir", "policy"), ("--spool", "spool"), ("--logs", "logs")] {
+        command.arg(flag).arg(scratch.join(name));
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut asking = command.spawn().expect("the program starts");
+    let mut answers = asking.stdin.take().expect("a pipe");
+    answers.write_all(b"mta9.test\n\n\nfrom.test\n").expect("it listens");
+    drop(answers);
+    let told = asking.wait_with_output().expect("it ends");
+    let asked = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(told.status.success(), "{asked}");
+    assert_eq!(asked.matches('[').count(), 4, "four questions, each with what is proposed: {asked}");
+    let policy = std::fs::read_to_string(scratch.join("policy/init.lua")).expect("the policy");
+    assert!(policy.contains("mta9.test"), "{policy}");
+    assert!(scratch.join("policy/dkim/from.test.s1.key").exists());
+    Launch::verb("check").arg(scratch.join("policy/init.lua")).run().success();
 }
 
 #[test]

@@ -318,6 +318,32 @@ fn scripts_inject_what_requests_do() {
 }
 
 #[test]
+fn metrics_come_as_json_to_scripts_and_to_others() {
+    let scratch = Scratch::new();
+    let node = launch(&scratch).start();
+    told(&node, "measure");
+    let (text, json) = (node.metrics(), http::get(node.http(), "/metrics.json").1);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["total_messages_received"]["value"]["service"]["esmtp_listener"], 1);
+    let took = &json["smtpsrv_process_data_duration"];
+    assert_eq!((&took["type"], &took["value"]["count"]), (&json!("histogram"), &json!(1)));
+    assert!(took["value"]["bucket"].as_array().is_some_and(|buckets| buckets.len() > 5), "{took}");
+    for line in text.lines().filter(|line| line.starts_with("# TYPE ")) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let shown = &json[words[2]];
+        assert!(shown["type"] == words[3] && !shown["value"].is_null() && shown["help"].is_string(), "{line}: {shown}");
+    }
+    let (_, few) = http::get(node.http(), "/metrics.json?prefix=message_count");
+    assert_eq!(
+        serde_json::from_str::<Value>(&few).expect("JSON").as_object().map(serde_json::Map::len),
+        Some(1),
+        "{few}"
+    );
+    assert_eq!(http::get(node.http(), "/metrics.json?prefx=x").0, 400);
+    node.stop();
+}
+
+#[test]
 fn scripts_give_orders() {
     let scratch = Scratch::new();
     let node = launch(&scratch).start();

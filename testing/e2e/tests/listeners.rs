@@ -11,6 +11,8 @@ use e2e::sink::Sink;
 use e2e::until::{LATER, SOON};
 use e2e::wire::{Client, Reply};
 use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Command;
 
 /// A server whose listener has those options, and the sink it delivers to.
@@ -113,6 +115,25 @@ fn a_client_certificate_is_believed_when_its_authority_is_known() {
     let subjects: Vec<&Value> = records.iter().map(|record| &record["meta"]["tls_peer_subject_name"]).collect();
     assert!(subjects.contains(&&serde_json::json!(["CN=client.test"])), "{subjects:?}");
     assert!(subjects.contains(&&Value::Null), "{subjects:?}");
+    setup.server.stop();
+}
+
+/// As on port 465, by Python's own client.
+#[test]
+fn a_listener_may_speak_nothing_but_tls() {
+    let setup = Setup::new("implicit_tls = true", "");
+    let mut python = Command::new("python3");
+    python.args(["-c", SUBMISSIONS]).arg(setup.server.smtp().port().to_string());
+    let said = run("python3", python, SOON).success().stdout;
+    assert!(!said.contains("starttls") && said.contains("requiretls"), "{said}");
+    let record = &setup.records("Reception", 1)[0];
+    assert_eq!(record["meta"]["tls_protocol_version"], "TLSv1_3", "{record}");
+    // A client in clear hears no greeting: all there is for it is TLS's own word that this is none.
+    let mut plain = TcpStream::connect(setup.server.smtp()).expect("connects");
+    plain.write_all(b"EHLO a.test\r\n").expect("sends");
+    let mut heard = Vec::new();
+    plain.read_to_end(&mut heard).expect("reads");
+    assert!(!String::from_utf8_lossy(&heard).contains("220"), "{heard:?}");
     setup.server.stop();
 }
 
@@ -237,5 +258,15 @@ if sys.argv[2:]:
 client = smtplib.SMTP('127.0.0.1', int(sys.argv[1]), local_hostname='client.test')
 client.starttls(context=context)
 client.sendmail('a@from.test', ['b@to.test'], 'Subject: x\r\n\r\nbody\r\n')
+client.quit()
+";
+
+/// Sends a message, and prints what the server offers.
+const SUBMISSIONS: &str = r"
+import smtplib, ssl, sys
+context = ssl._create_unverified_context()
+client = smtplib.SMTP_SSL('127.0.0.1', int(sys.argv[1]), local_hostname='client.test', context=context)
+client.sendmail('a@from.test', ['b@to.test'], 'Subject: x\r\n\r\nbody\r\n')
+print(sorted(client.esmtp_features))
 client.quit()
 ";

@@ -105,3 +105,23 @@ fn the_policy_passes_validation_and_a_wrong_file_does_not() {
         assert!(told.stdout.contains(line), "no {line:?} in {}", told.stdout);
     }
 }
+
+/// What comes by HTTP goes the same way.
+#[test]
+fn requests_are_prepared_like_sessions() {
+    let setup = Setup::new();
+    let request = serde_json::json!({
+        "envelope_sender": "bounce@bounce.sender.test",
+        "content": "From: A <a@bench.test>\r\nTo: <one@sink.test>\r\nSubject: x\r\nX-Tenant: bulk\r\n\r\nHello.\r\n",
+        "recipients": [{"email": "one@sink.test"}],
+    });
+    let told = e2e::http::json(setup.server.http(), "POST", "/api/inject/v1", &request);
+    assert_eq!(told["success_count"], 1, "{told}");
+    let files = setup.dump.await_messages(1, SOON);
+    setup.server.await_empty(SOON);
+    setup.server.stop();
+    let text = std::fs::read_to_string(&files[0]).expect("a message");
+    assert!(text.contains("d=bench.test; s=s1") && !text.contains("X-Tenant:"), "{text}");
+    let delivered = Logs::new(setup.scratch.join("relay/logs")).of_type("Delivery");
+    assert_eq!(delivered[0]["queue"], "bulk@sink.test", "{delivered:?}");
+}

@@ -6,7 +6,7 @@
 
 use crate::egress::carriage::Carriage;
 use crate::egress::cluster::Lease;
-use crate::egress::delivery::Delivery;
+use crate::egress::delivery::{Delivery, auth};
 use crate::egress::dialling;
 use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
 use crate::egress::routing::wire_reply;
@@ -235,6 +235,7 @@ impl Engine {
         let security = security?;
         let timeout = path.connect_timeout.get().min(path.smtp_progress_timeout());
         let way = dialling::way(&opening.leg.source, timeout).await?;
+        let auth = auth(path, timeout).await?;
         let connecting = net::dial::connect(host.addr, &way, &self.mx, timeout);
         let Some(connected) = self.unless_over(held, connecting).await else { return Ok(Ended::Done) };
         let dialled = match connected {
@@ -265,9 +266,8 @@ impl Engine {
             delivery_protocol: Some("ESMTP"),
             retry_interval: None,
         };
-        Delivery::new(self.clone(), opening, host, Stream::Plain(dialled.stream), held.clone(), facts, (security, tls))
-            .serve()
-            .await
+        let (stream, demands) = (Stream::Plain(dialled.stream), (security, tls, auth));
+        Delivery::new(self.clone(), opening, host, stream, held.clone(), facts, demands).serve().await
     }
 
     /// A ready queue is gone: its series leave the registry (KumoMTA prunes them likewise).

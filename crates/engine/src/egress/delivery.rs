@@ -6,13 +6,14 @@
 
 use crate::egress::connection::{CARRIED, Ended, Held, InHand};
 use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
+use crate::egress::password;
 use crate::egress::security::Security;
 use crate::egress::starttls::SiteTls;
 use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Handover};
 use ::clock::Instant;
 use bytes::Buf;
-use config::{EgressPath, KeySource};
+use config::EgressPath;
 use message::{Envelope, Message, TlsDemand};
 use net::Stream;
 use policy::Event;
@@ -82,10 +83,10 @@ impl Delivery {
         stream: Stream,
         held: Held,
         facts: AttemptFacts,
-        (security, tls_allowed): (Security, bool),
+        (security, tls_allowed, auth): (Security, bool, Option<AuthPlain>),
     ) -> Delivery {
         let tls = SiteTls::new(&engine, opening, security);
-        let settings = settings(&engine, opening, tls.mode(tls_allowed), tls.requiretls());
+        let settings = settings(&engine, opening, tls.mode(tls_allowed), tls.requiretls(), auth);
         let now = engine.clock.mono();
         let session = Session::new(now, Arc::new(settings));
         let Held { waker, in_hand, dispatcher, .. } = held;
@@ -504,6 +505,7 @@ fn settings(
     opening: &Opening,
     tls: TlsMode,
     (is_name_known, needs_requiretls): (bool, bool),
+    auth: Option<AuthPlain>,
 ) -> Settings {
     let (path, source) = (&opening.leg.path, &opening.leg.source);
     let ehlo_domain = path.ehlo_domain.clone().or_else(|| source.ehlo_domain.clone());
@@ -531,7 +533,7 @@ fn settings(
         ignore_8bit_checks: path.ignore_8bit_checks,
         max_recipients_per_batch: path.max_recipients_per_batch,
         verp: verp(path),
-        auth: auth(path),
+        auth,
     }
 }
 
@@ -540,30 +542,23 @@ fn verp(path: &EgressPath) -> Option<Verp> {
     Some(Verp { before: delimiters.next()?, at: delimiters.next()? })
 }
 
-fn auth(path: &EgressPath) -> Option<AuthPlain> {
-    let username = path.smtp_auth_plain_username.clone()?;
-    let password = match path.smtp_auth_plain_password.as_ref()? {
-        KeySource::Data(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        KeySource::File(file) => match std::fs::read_to_string(file) {
-            Ok(text) => text.trim_end().to_owned(),
-            Err(error) => {
-                tracing::error!("smtp_auth_plain_password: cannot read `{file}`: {error}");
-                String::new()
-            }
-        },
-        other => {
-            tracing::error!("smtp_auth_plain_password: {other:?} is not supported yet");
-            String::new()
-        }
+/// How the session logs in. An error names the option: without its password no connection is made.
+pub(super) async fn auth(path: &EgressPath, within: Duration) -> Result<Option<AuthPlain>, String> {
+    let Some((username, source)) = path.smtp_auth_plain_username.as_ref().zip(path.smtp_auth_plain_password.as_ref())
+    else {
+        return Ok(None);
     };
-    Some(AuthPlain {
-        username,
-        password,
+    let password = String::from_utf8(password::read(PASSWORD, source, within).await?);
+    Ok(Some(AuthPlain {
+        username: username.clone(),
+        password: password.map_err(|_| format!("{PASSWORD}: it is not UTF-8 (RFC 4616)"))?,
         allow_without_tls: path.allow_smtp_auth_plain_without_tls,
         allow_without_valid_certificate: path.allow_smtp_auth_plain_without_valid_certificate,
-    })
+    }))
 }
 
+/// The option that names a password.
+const PASSWORD: &str = "smtp_auth_plain_password";
 /// A server without STARTTLS, for mail with REQUIRETLS (RFC 8689 section 4.2.1).
 const ENCRYPTION_NEEDED: EnhancedCode = EnhancedCode::new(5, 7, 10);
 /// A server without REQUIRETLS.

@@ -56,19 +56,29 @@ pub(crate) struct Prepared {
 impl Engine {
     /// Takes responsibility for every message of a transaction, or for none.
     pub(crate) async fn accept(&self, arrival: Arrival<'_>) -> Result<Vec<Receipt>, Refusal> {
-        let drafts = self.split(&arrival).await?;
-        let mut prepared = Vec::with_capacity(drafts.len());
-        for draft in drafts {
-            prepared.push(self.prepare(&arrival, draft).await?);
-        }
+        let prepared = tokio::select! {
+            biased;
+            prepared = self.prepare_all(&arrival) => prepared?,
+            // Nothing was promised yet, so nothing is lost.
+            () = self.clock.sleep_until(arrival.deadline) => return Err(too_late()),
+        };
         while self.logs_are_full() && self.clock.mono() <= arrival.deadline {
             tokio::time::sleep(LOGS_PAUSE).await;
         }
         if self.clock.mono() > arrival.deadline {
-            let text = "data_processing_timeout exceeded (resolve)";
-            return Err(refusal(Reply::enhanced(451, EnhancedCode::new(4, 4, 5), text)));
+            return Err(too_late());
         }
         self.commit(prepared).await
+    }
+
+    /// Everything about a transaction that can fail, but for its commit.
+    async fn prepare_all(&self, arrival: &Arrival<'_>) -> Result<Vec<Prepared>, Refusal> {
+        let drafts = self.split(arrival).await?;
+        let mut prepared = Vec::with_capacity(drafts.len());
+        for draft in drafts {
+            prepared.push(self.prepare(arrival, draft).await?);
+        }
+        Ok(prepared)
     }
 
     /// Takes responsibility for a message of our own or of policy's making: the same way in, without the events of a
@@ -352,6 +362,11 @@ pub(crate) fn by_body(sealed: Vec<Sealed>) -> Vec<Vec<Sealed>> {
 
 fn same_body(a: &Bytes, b: &Bytes) -> bool {
     a.len() == b.len() && (a.as_ptr() == b.as_ptr() || a == b)
+}
+
+fn too_late() -> Refusal {
+    let text = "data_processing_timeout exceeded (resolve)";
+    refusal(Reply::enhanced(451, EnhancedCode::new(4, 4, 5), text))
 }
 
 fn refusal(reply: Reply) -> Refusal {

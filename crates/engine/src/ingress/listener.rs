@@ -10,8 +10,9 @@ use crate::ingress::session::{self, Ends};
 use arc_swap::ArcSwap;
 use config::{EsmtpListener, HostPort, ListenerParams};
 use net::Stream;
+use net::identity::Identity;
 use net::proxied::read_header;
-use net::tls::{TlsError, acceptor_of};
+use net::tls::TlsError;
 use policy::{ConnMeta, Event, Interest, PolicyError};
 use smtp_server::Settings;
 use std::net::SocketAddr;
@@ -22,7 +23,6 @@ use telemetry::metrics::IntGauge;
 use thiserror::Error;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
 
 /// A listener ready to serve.
 pub struct EsmtpService {
@@ -71,7 +71,7 @@ pub(crate) struct Profile {
     pub params: ListenerParams,
     pub settings: Arc<Settings>,
     pub hostname: String,
-    pub acceptor: TlsAcceptor,
+    pub tls: Identity,
 }
 
 /// Counts a session while it lives, also when its task panics.
@@ -151,6 +151,10 @@ impl EsmtpService {
         };
         if let Some(reply) = refusal {
             metrics.total_connections_denied.with_label_values(&["esmtp_listener"]).inc();
+            // A client that expects TLS reads nothing else, and a handshake is more than there is room for.
+            if current.base.params.implicit_tls {
+                return;
+            }
             self.engine.sessions.spawn(async move { refuse(Stream::Plain(tcp), &reply, slot).await });
             return;
         }
@@ -190,8 +194,7 @@ impl Profile {
             [&params.tls_certificate, &params.tls_private_key, &params.tls_required_client_ca].map(Clone::clone)
         };
         if identity(&params) == identity(&self.params) {
-            let acceptor = self.acceptor.clone();
-            return Ok(Arc::new(with_acceptor(engine, params, acceptor, engine.interest.now())));
+            return Ok(Arc::new(with_identity(engine, params, self.tls.clone(), engine.interest.now())));
         }
         profile(engine, params, engine.interest.now()).map(Arc::new)
     }
@@ -260,14 +263,14 @@ pub(crate) async fn refuse(mut stream: Stream, reply: &smtp_wire::Reply, _slot: 
 fn profile(engine: &Engine, params: ListenerParams, interest: Interest) -> Result<Profile, ServiceError> {
     let hostname = params.hostname.clone().unwrap_or_else(|| engine.settings.hostname.clone());
     let identity = (params.tls_certificate.as_ref(), params.tls_private_key.as_ref());
-    let acceptor = acceptor_of(identity, params.tls_required_client_ca.as_ref(), &hostname)?;
-    Ok(with_acceptor(engine, params, acceptor, interest))
+    let tls = Identity::new(identity, params.tls_required_client_ca.as_ref(), &hostname)?;
+    Ok(with_identity(engine, params, tls, interest))
 }
 
-fn with_acceptor(engine: &Engine, params: ListenerParams, acceptor: TlsAcceptor, interest: Interest) -> Profile {
+fn with_identity(engine: &Engine, params: ListenerParams, tls: Identity, interest: Interest) -> Profile {
     let hostname = params.hostname.clone().unwrap_or_else(|| engine.settings.hostname.clone());
     let settings = Arc::new(settings(&params, &hostname, interest));
-    Profile { params, settings, hostname, acceptor }
+    Profile { params, settings, hostname, tls }
 }
 
 fn settings(params: &ListenerParams, hostname: &str, interest: Interest) -> Settings {

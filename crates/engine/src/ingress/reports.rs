@@ -9,7 +9,7 @@ use crate::ingress::accept::{Arrival, Refusal};
 use crate::ingress::relay::RelayFacts;
 use crate::selection::Subject;
 use config::{ListenerDomain, LogReport};
-use message::{Draft, Message, Resident};
+use message::{Draft, Envelope, Message, Resident};
 use mime::{DeliveryReport, ReportKind};
 use policy::{Disconnect, Event, PolicyError};
 use record::{FeedbackReport, LogRecord, PeerAddress, Recipients, RecordType, Timestamp};
@@ -35,14 +35,14 @@ pub(crate) struct Fate {
 
 impl Engine {
     /// The fate of a draft (KumoMTA behaviour): a logged report is queued where relaying is permitted and it is not
-    /// to be dropped; anything else needs the permission.
+    /// to be dropped; anything else needs the permission, which was given at RCPT unless policy has changed the envelope since.
     pub(crate) async fn fate(&self, arrival: &Arrival<'_>, draft: &mut Draft) -> Result<Fate, Refusal> {
         let content_type = match self.interest.has(Event::ListenerDomain) {
             true => draft.headers().first_value("Content-Type"),
             false => return Ok(Fate::default()),
         };
         let kind = content_type.as_deref().and_then(ReportKind::of_content_type);
-        if kind.is_none() && !arrival.for_reports_only {
+        if kind.is_none() && !arrival.for_reports_only && !is_readdressed(arrival, &draft.envelope) {
             return Ok(Fate::default());
         }
         let asked = self.permission(arrival, draft).await;
@@ -117,6 +117,13 @@ impl Engine {
             self.log(record, Subject::of(message, resident));
         }
     }
+}
+
+/// Policy has put somebody into the envelope about whom nobody was asked. Hosts that may relay may do so to anybody.
+fn is_readdressed(arrival: &Arrival<'_>, envelope: &Envelope) -> bool {
+    let relays = arrival.profile.params.relay_hosts.contains(arrival.hop.peer.ip());
+    let is_known = |recipient| arrival.envelope.recipients.contains(recipient);
+    !relays && (envelope.sender != arrival.envelope.sender || !envelope.recipients.iter().all(is_known))
 }
 
 /// One that does not read is mail like any other.

@@ -110,6 +110,10 @@ struct Driver {
 
 impl Driver {
     async fn serve(&mut self) -> io::Result<()> {
+        if self.profile.params.implicit_tls {
+            let tls = self.shake_hands().await?;
+            self.session.under_tls(tls);
+        }
         loop {
             self.session.set_admission(self.engine.pressure.admission());
             let now = self.now();
@@ -229,8 +233,16 @@ impl Driver {
         if self.session.is_closing() {
             return Ok(());
         }
+        let tls = self.shake_hands().await?;
+        self.session.tls_started(self.now(), tls);
+        Ok(())
+    }
+
+    /// The handshake; from then on the connection is under TLS.
+    async fn shake_hands(&mut self) -> io::Result<TlsInfo> {
         let plain = std::mem::replace(&mut self.stream, Stream::Closed);
-        let handshake = plain.accept_tls(&self.profile.acceptor);
+        let identity = self.profile.tls.clone();
+        let handshake = async { plain.accept_tls(&identity.acceptor().await).await };
         let (stream, facts) = tokio::time::timeout(self.profile.params.client_timeout.get(), handshake).await??;
         self.stream = stream;
         self.conn.set("tls_cipher", facts.cipher.clone());
@@ -238,13 +250,11 @@ impl Driver {
         if !facts.peer_subject.is_empty() {
             self.conn.set("tls_peer_subject_name", facts.peer_subject.clone());
         }
-        let tls = TlsInfo {
+        Ok(TlsInfo {
             cipher: facts.cipher,
             protocol_version: facts.protocol_version,
             peer_subject_name: facts.peer_subject,
-        };
-        self.session.tls_started(self.now(), tls);
-        Ok(())
+        })
     }
 
     async fn ask(&mut self, question: Question) -> Answer {

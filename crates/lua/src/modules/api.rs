@@ -145,7 +145,8 @@ fn build(lua: &Lua, request: Value) -> mlua::Result<Vec<LuaMessage>> {
     (0..generator.len()).map(one).collect()
 }
 
-async fn administer(
+/// Asks the administrative API for one of its endpoints.
+pub(super) async fn administer(
     lua: Lua,
     function: &'static str,
     (method, path): (&'static str, &'static str),

@@ -6,6 +6,8 @@ use crate::api::Proof::{Example, Test};
 use crate::api::{Function, Module, function};
 use crate::context::Host;
 use crate::convert;
+use crate::modules::api::administer;
+use crate::modules::secrets::{HasKeys, fetch};
 use crate::modules::{
     ceilings, invoke, log, memoize, memory, messages, objects, on, reject, serde, submodules, tuning,
 };
@@ -60,7 +62,7 @@ const FUNCTIONS: &[Function] = &[
         "{options}",
         "In `init`: a socket on which mail is taken.",
         Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
-        |lua, options: Value| starts::<EsmtpListener>(lua, "kumo.start_esmtp_listener", &options)
+        |lua, options: Value| starts_with_keys::<EsmtpListener>(lua, "kumo.start_esmtp_listener", &options)
     ),
     function!(
         "kumo",
@@ -68,7 +70,7 @@ const FUNCTIONS: &[Function] = &[
         "{options}",
         "In `init`: a socket for the HTTP API.",
         Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
-        |lua, options: Value| starts::<HttpListener>(lua, "kumo.start_http_listener", &options)
+        |lua, options: Value| starts_with_keys::<HttpListener>(lua, "kumo.start_http_listener", &options)
     ),
     function!(
         "kumo",
@@ -101,7 +103,7 @@ const FUNCTIONS: &[Function] = &[
         "configure_log_disposition_hook",
         "{options}",
         "In `pre_init` or `init`: has the event `log_disposition_NAME` raised for what is logged of messages.",
-        Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
+        Test("testing/e2e/policies/notices.lua"),
         |lua, options: Value| starts::<LogDispositionHook>(lua, "kumo.configure_log_disposition_hook", &options)
     ),
     function!(
@@ -109,7 +111,7 @@ const FUNCTIONS: &[Function] = &[
         "configure_bounce_classifier",
         "{options}",
         "In `init`, once: the files with the rules by which replies are classified.",
-        Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
+        Test("testing/e2e/corpus/classifier.lua"),
         |lua, options: Value| starts::<BounceClassifier>(lua, "kumo.configure_bounce_classifier", &options)
     ),
     function!(
@@ -117,8 +119,17 @@ const FUNCTIONS: &[Function] = &[
         "configure_redis_throttles",
         "{options}",
         "In `init`, once: the Redis server that counts for all nodes.",
-        Test("crates/lua/tests/scripts/startup.rs::init_collects_what_is_to_be_started"),
+        Test("testing/e2e/policies/throttles.lua"),
         |lua, options: Value| starts::<RedisThrottles>(lua, "kumo.configure_redis_throttles", &options)
+    ),
+    function!(
+        waits
+        "kumo",
+        "prometheus_metrics",
+        "() -> table",
+        "All metrics, as `/metrics.json` has them: name -> `help`, `type`, `value`.",
+        Test("testing/e2e/tests/injection.rs::metrics_come_as_json_to_scripts_and_to_others"),
+        |lua: Lua, ()| administer(lua, "kumo.prometheus_metrics", ("GET", "/metrics.json"), None)
     ),
     function!(
         "kumo",
@@ -166,7 +177,7 @@ const FUNCTIONS: &[Function] = &[
         "{options} -> EgressPath",
         "What is allowed between a source and a site: what `get_egress_path_config` returns. It can be read by index, `pairs` and `#`.",
         Test("crates/lua/tests/scripts/options.rs::configuration_objects_can_be_read_and_copied_but_not_written"),
-        |_, options: Value| Ok(ConfigObject(convert::options::<EgressPath>("kumo.make_egress_path", &options)?))
+        |lua, options: Value| made::<EgressPath>(lua, "kumo.make_egress_path", &options)
     ),
     function!(
         "kumo",
@@ -174,7 +185,7 @@ const FUNCTIONS: &[Function] = &[
         "{options} -> EgressSource",
         "Where mail is sent from: what `get_egress_source` returns. It can be read by index, `pairs` and `#`.",
         Test("crates/lua/tests/scripts/options.rs::configuration_objects_can_be_read_and_copied_but_not_written"),
-        |_, options: Value| Ok(ConfigObject(convert::options::<EgressSource>("kumo.make_egress_source", &options)?))
+        |lua, options: Value| made::<EgressSource>(lua, "kumo.make_egress_source", &options)
     ),
     function!(
         "kumo",
@@ -239,12 +250,33 @@ pub(crate) fn starts<T: DeserializeOwned + StartupEntry>(
     name: &'static str,
     options: &Value,
 ) -> mlua::Result<()> {
-    let entry: T = convert::options(name, options)?;
+    start(lua, name, convert::options::<T>(name, options)?)
+}
+
+/// As [`starts`], with the keys that its options name.
+fn starts_with_keys<T: DeserializeOwned + StartupEntry + HasKeys>(
+    lua: &Lua,
+    name: &'static str,
+    options: &Value,
+) -> mlua::Result<()> {
+    start(lua, name, fetch::<T>(lua, convert::options(name, options)?)?)
+}
+
+fn start<T: StartupEntry>(lua: &Lua, name: &'static str, entry: T) -> mlua::Result<()> {
     let mut host = lua.app_data_mut::<Host>();
     match host.as_mut().and_then(|host| host.startup.as_mut()) {
         Some(startup) => entry.add_to(startup).map_err(|why| mlua::Error::runtime(format!("{name}: {why}"))),
         None => Err(mlua::Error::runtime(format!("{name} can only be called from the init event"))),
     }
+}
+
+/// A configuration object, with the keys that its options name.
+fn made<T: DeserializeOwned + HasKeys>(
+    lua: &Lua,
+    name: &'static str,
+    options: &Value,
+) -> mlua::Result<ConfigObject<T>> {
+    Ok(ConfigObject(fetch(lua, convert::options::<T>(name, options)?)?))
 }
 
 /// An object made by `made_by` as TOML.
@@ -271,7 +303,7 @@ fn set_injection_rate(lua: &Lua, rate: Option<String>) -> mlua::Result<()> {
 /// Does nothing before the program serves: everything is new then.
 fn bump_config_epoch(lua: &Lua, _: ()) -> mlua::Result<()> {
     let program = lua.app_data_ref::<Host>().map(|host| host.program.clone());
-    if let Some(program) = program.as_ref().and_then(|program| program.0.get()) {
+    if let Some(program) = program.as_ref().and_then(|program| program.program.get()) {
         program.bump_config_epoch();
     }
     Ok(())

@@ -8,6 +8,7 @@ use crate::context::{Host, Surroundings};
 use crate::convert;
 use crate::types::address::LuaAddress;
 use crate::types::message::{LuaMessage, now, recipients};
+use crate::types::message_checks;
 use crate::waiting::wait;
 use bounce::{Notice, Told, is_notified};
 use clock::WallTime;
@@ -205,6 +206,7 @@ fn new(
 /// A draft as a message of the script's.
 pub(super) fn new_of(lua: &Lua, mut draft: Draft) -> mlua::Result<LuaMessage> {
     collect(lua, draft.size())?;
+    message_checks::install(lua)?;
     Ok(LuaMessage::make(draft))
 }
 
@@ -223,7 +225,7 @@ pub(super) fn surroundings(lua: &Lua, function: &str) -> mlua::Result<Arc<Surrou
 }
 
 pub(super) fn program<'a>(around: &'a Surroundings, function: &str) -> mlua::Result<&'a dyn Program> {
-    let program = around.0.get().map(AsRef::as_ref);
+    let program = around.program.get().map(AsRef::as_ref);
     program.ok_or_else(|| refused(function, &"it can be called while the program serves, not before"))
 }
 

@@ -9,8 +9,11 @@ use crate::files;
 use crate::modules::memoize::commons;
 use crate::waiting::wait;
 use brokers::Certificates;
-use config::KeySource;
+use config::{EgressPath, EgressSource, EsmtpListener, HttpListener, KeySource};
 use mlua::{Lua, LuaString, MultiValue, Value};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use web::vault::{self, Secret};
 
@@ -90,6 +93,60 @@ pub(crate) async fn certificates(
         certificates.identity = Some((load(lua, certificate).await?, load(lua, key).await?));
     }
     Ok(certificates)
+}
+
+/// Options among which there are keys or passwords.
+pub(crate) trait HasKeys {
+    /// Those that are given.
+    fn keys(&mut self) -> impl Iterator<Item = &mut KeySource>;
+}
+
+impl HasKeys for EgressPath {
+    fn keys(&mut self) -> impl Iterator<Item = &mut KeySource> {
+        [&mut self.tls_certificate, &mut self.tls_private_key, &mut self.smtp_auth_plain_password].into_iter().flatten()
+    }
+}
+
+impl HasKeys for EgressSource {
+    fn keys(&mut self) -> impl Iterator<Item = &mut KeySource> {
+        self.socks5_proxy_password.iter_mut()
+    }
+}
+
+impl HasKeys for HttpListener {
+    fn keys(&mut self) -> impl Iterator<Item = &mut KeySource> {
+        [&mut self.tls_certificate, &mut self.tls_private_key].into_iter().flatten()
+    }
+}
+
+impl HasKeys for EsmtpListener {
+    fn keys(&mut self) -> impl Iterator<Item = &mut KeySource> {
+        let params = &mut self.params;
+        [&mut params.tls_certificate, &mut params.tls_private_key, &mut params.tls_required_client_ca]
+            .into_iter()
+            .flatten()
+    }
+}
+
+/// Puts keys that are in Vault or come from an event in their places. Files are read by those who use them, when they do.
+/// What has to be waited for holds the thread: it is rare.
+pub(crate) fn fetch<T: HasKeys>(lua: &Lua, mut options: T) -> mlua::Result<T> {
+    let is_elsewhere = |key: &KeySource| matches!(key, KeySource::Vault { .. } | KeySource::Event { .. });
+    if !options.keys().any(|key| is_elsewhere(key)) {
+        return Ok(options);
+    }
+    let could_wait = lua.app_data_mut::<Host>().is_some_and(|mut host| std::mem::take(&mut host.may_wait));
+    for key in options.keys().filter(|key| is_elsewhere(key)) {
+        let octets = pin!(load(lua, key)).poll(&mut Context::from_waker(Waker::noop()));
+        *key = match octets {
+            Poll::Ready(octets) => KeySource::Data(octets?),
+            Poll::Pending => return Err(mlua::Error::runtime(format!("{key:?} cannot be waited for here"))),
+        };
+    }
+    if let Some(mut host) = lua.app_data_mut::<Host>() {
+        host.may_wait = could_wait;
+    }
+    Ok(options)
 }
 
 fn of_environment(given: &Option<String>, field: &str, variable: &str) -> mlua::Result<String> {

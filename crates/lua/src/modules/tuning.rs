@@ -108,7 +108,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         "set_max_lua_context_age",
         "(seconds)",
         "Age at which a Lua state is retired; 300 s by default.",
-        Test("crates/lua/tests/scripts/limits.rs::states_are_retired_by_use"),
+        Test("crates/lua/tests/scripts/limits.rs::states_grow_old_as_fast_as_the_policy_says"),
         |lua, n: Value| limit(lua, &n, |host, n| host.limits.age_max = Duration::from_secs(n))
     ),
     function!(
@@ -116,7 +116,7 @@ pub(crate) const FUNCTIONS: &[Function] = &[
         "set_max_spare_lua_contexts",
         "(n)",
         "Lua states that are kept for later; 8192 by default.",
-        Test("crates/lua/tests/scripts/limits.rs::states_are_retired_by_use"),
+        Test("crates/lua/tests/scripts/limits.rs::limits_of_states_follow_the_policy"),
         |lua, n: Value| limit(lua, &n, |host, n| host.limits.spare_max = usize::try_from(n).unwrap_or(usize::MAX))
     ),
     function!(

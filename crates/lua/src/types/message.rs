@@ -6,13 +6,14 @@
 
 use crate::convert;
 use crate::types::address::LuaAddress;
+use crate::types::message_checks;
 use crate::types::message_headers;
 use crate::types::message_mime;
 use crate::types::message_reports;
 use crate::types::message_scheduling;
 use crate::types::signer::LuaSigner;
 use message::Draft;
-use mlua::{BString, IntoLua, Lua, MetaMethod, UserData, UserDataMethods, UserDataRef, Value};
+use mlua::{AnyUserData, BString, IntoLua, Lua, MetaMethod, UserData, UserDataMethods, UserDataRef, Value};
 use queue::QueueName;
 use record::Timestamp;
 use sender_auth::{BodyHashes, Scratch};
@@ -40,8 +41,9 @@ enum Origin {
 
 impl LuaMessage {
     /// Lends a draft to a script.
-    pub fn lend(draft: Draft) -> LuaMessage {
-        LuaMessage { draft: Some(draft), origin: Origin::Lent, hashes: BodyHashes::new() }
+    pub fn lend(lua: &Lua, draft: Draft) -> mlua::Result<AnyUserData> {
+        message_checks::install(lua)?;
+        lua.create_userdata(LuaMessage { draft: Some(draft), origin: Origin::Lent, hashes: BodyHashes::new() })
     }
 
     /// A draft that the script made.

@@ -14,9 +14,16 @@ use sender_check::{AuthenticationResult, Mail, dkim};
 use serde::Serialize;
 use std::time::Duration;
 
-/// Adds the methods, each made when a script first asks for it: Lua compiles a chunk for a method that may wait, and few
-/// states need these.
+/// The state has them.
+struct Installed;
+
+/// Adds the methods to a state that is about to have a message, unless it had one before: a state without messages needs none.
+/// Each is made when a script first asks for it: Lua compiles a chunk for a method that may wait, and few states need these.
 pub(crate) fn install(lua: &Lua) -> mlua::Result<()> {
+    if lua.app_data_ref::<Installed>().is_some() {
+        return Ok(());
+    }
+    lua.set_app_data(Installed);
     let methods: Table = lua.create_userdata(LuaMessage::ended())?.metatable()?.get(MetaMethod::Index)?;
     let find = lua.create_function(|lua, (methods, name): (Table, Value)| {
         let method = method(lua, name.as_string().map(|name| name.as_bytes()).as_deref())?;

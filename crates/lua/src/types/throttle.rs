@@ -12,7 +12,7 @@ use clock::WallTime;
 use config::ThrottleSpec;
 use mlua::{Lua, Table, UserData, UserDataMethods, UserDataRef, UserDataRefMut};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use throttle::{Throttles, Verdict};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -104,16 +104,18 @@ fn throttles(lua: &Lua) -> mlua::Result<(Arc<Throttles>, bool)> {
 }
 
 async fn sleep(lua: &Lua, wait: Duration) -> mlua::Result<()> {
+    let since = Instant::now();
     if throttles(lua)?.1 {
         tokio::time::sleep(wait).await;
+        // Whoever sleeps takes no processor: what a handler may run counts from here.
+        guard::restart(lua);
+        return Ok(());
     } else if Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread) {
         tokio::task::block_in_place(|| std::thread::sleep(wait));
     } else {
         std::thread::sleep(wait);
     }
-    // Whoever sleeps takes no processor: the time a handler may run counts from here.
-    guard::restart(lua);
-    Ok(())
+    guard::held(lua, since)
 }
 
 fn table(lua: &Lua, verdict: &Verdict) -> mlua::Result<Table> {

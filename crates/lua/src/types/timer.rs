@@ -23,7 +23,7 @@ impl LuaTimer {
     /// Counts where the program serves; before, nobody reads its metrics.
     fn done(&mut self) -> Option<f64> {
         let took = self.since.take()?.elapsed();
-        if let Some(program) = self.program.0.get() {
+        if let Some(program) = self.program.program.get() {
             program.script_took(&self.label, took);
         }
         Some(took.as_secs_f64())

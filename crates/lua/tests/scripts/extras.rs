@@ -385,7 +385,7 @@ fn paths_come_from_shaping_files_and_are_checked() {
     assert_eq!(path.expect("sound").provider_name.as_deref(), Some("google"));
     let unknown =
         judged(&[], "require('policy-extras.shaping'):setup_with_automation { publich = {} }").expect("refused");
-    assert_has(&unknown.to_string(), &["unknown option `publich`", "publish"]);
+    assert_has(&unknown.to_string(), &["unknown option `publich`", "(did you mean `publish`?)"]);
 }
 
 #[test]

@@ -5,12 +5,13 @@ use lua::LuaPolicy;
 use policy::{ConnMeta, Policy};
 use std::time::{Duration, Instant};
 
-const SHORT: Duration = Duration::from_millis(50);
+/// Million instructions.
+const SHORT: u32 = 5;
 
 fn runaway(body: &str) -> String {
     let text = format!("local kumo = require 'kumo' kumo.on('smtp_server_message_received', function(msg) {body} end)");
     let (_folder, path) = file(&text);
-    let (policy, _) = LuaPolicy::load_with_run_time_max(&path, SHORT).expect("sound");
+    let (policy, _) = LuaPolicy::load_with_budget(&path, SHORT).expect("sound");
     let started = Instant::now();
     let error = now(policy.smtp_server_message_received(draft(), ConnMeta::new())).expect_err("stopped").to_string();
     assert!(started.elapsed() < Duration::from_secs(20), "took {:?}", started.elapsed());
@@ -19,7 +20,7 @@ fn runaway(body: &str) -> String {
 
 #[test]
 fn endless_loops_end() {
-    let stopped = "ran longer than 50ms and was stopped";
+    let stopped = "ran for more than 5 million instructions and was stopped";
     assert_has(&runaway("while true do end"), &[stopped, "stack traceback:", "policy.lua:1"]);
     assert_has(&runaway("while true do pcall(function() while true do end end) end"), &[stopped]);
     assert_has(&runaway("coroutine.wrap(function() while true do end end)()"), &[stopped]);
@@ -34,19 +35,21 @@ fn endless_loops_end() {
 #[test]
 fn an_endless_top_level_ends() {
     let (_folder, path) = file("while true do end");
-    let error = LuaPolicy::load_with_run_time_max(&path, SHORT).map(|_| ()).expect_err("stopped");
-    assert_has(&error.to_string(), &["ran longer than 50ms", "policy.lua:1"]);
+    let error = LuaPolicy::load_with_budget(&path, SHORT).map(|_| ()).expect_err("stopped");
+    assert_has(&error.to_string(), &["ran for more than 5 million instructions", "policy.lua:1"]);
 }
 
 #[test]
-fn time_counts_anew_for_each_event() {
-    let body = "local t = 0 for i = 1, 3000000 do t = t + i end";
+fn instructions_count_anew_for_each_event() {
+    let body = "local t = 0 for i = 1, 1000000 do t = t + i end";
     let text = format!("local kumo = require 'kumo' kumo.on('smtp_server_message_received', function(msg) {body} end)");
     let (_folder, path) = file(&text);
-    let (policy, _) = LuaPolicy::load_with_run_time_max(&path, Duration::from_secs(1)).expect("sound");
-    let started = Instant::now();
-    while started.elapsed() < Duration::from_millis(1300) {
-        now(policy.smtp_server_message_received(draft(), ConnMeta::new())).expect("each is short");
+    let (policy, _) = LuaPolicy::load_with_budget(&path, SHORT).expect("sound");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    for _ in 0..10 {
+        // From the second on it is called so that others can have the thread.
+        let answer = policy.smtp_server_message_received(draft(), ConnMeta::new());
+        runtime.block_on(answer).expect("each is short");
     }
 }
 
@@ -90,4 +93,103 @@ fn memory_stays_flat_over_many_events() {
     };
     let (first, rest) = (peak_kb(2_000), peak_kb(50_000));
     assert!(rest < first * 1.5 + 100.0, "peak grew from {first} KB to {rest} KB");
+}
+
+/// The clock of a state is the machine's, so what is looked at is which limit the pool has.
+#[test]
+fn states_grow_old_as_fast_as_the_policy_says() {
+    let text = "kumo.on('pre_init', function() kumo.set_max_lua_context_age(AGE)
+                 kumo.set_max_lua_context_use_count(1000000000) end)
+                kumo.on('smtp_server_message_received', function(msg) seen = (seen or 0) + 1 msg:set_meta('seen', seen) end)";
+    let loaded = load(&text.replace("AGE", "1"));
+    let ask = || {
+        let draft = now(loaded.policy.smtp_server_message_received(draft(), ConnMeta::new())).expect("sound");
+        draft.meta.get("seen").and_then(serde_json::Value::as_i64).unwrap_or_default()
+    };
+    let begun = Instant::now();
+    let mut last = ask();
+    let again = loop {
+        let seen = ask();
+        if seen <= last {
+            break begun.elapsed();
+        }
+        last = seen;
+        assert!(begun.elapsed() < Duration::from_secs(20), "still the first state");
+    };
+    assert!(again >= Duration::from_millis(900), "a new state after {again:?}");
+}
+
+#[test]
+fn limits_of_states_follow_the_policy() {
+    let text = "kumo.on('pre_init', function() kumo.set_max_lua_context_use_count(USES)
+                 kumo.set_max_spare_lua_contexts(SPARE) end)
+                kumo.on('smtp_server_message_received', function(msg) seen = (seen or 0) + 1 msg:set_meta('seen', seen) end)";
+    let text = |uses: &str, spare: &str| text.replace("USES", uses).replace("SPARE", spare);
+    let (_folder, path) = file(&format!("local kumo = require 'kumo' {}", text("100", "8")));
+    let (policy, _) = LuaPolicy::load(&path).expect("sound");
+    let ask = || {
+        let draft = now(policy.smtp_server_message_received(draft(), ConnMeta::new())).expect("sound");
+        draft.meta.get("seen").and_then(serde_json::Value::as_i64).unwrap_or_default()
+    };
+    assert_eq!([ask(), ask(), ask()], [1, 2, 3]);
+    for (uses, spare, expected) in [("2", "8", [1, 2, 1]), ("100", "1", [1, 2, 3])] {
+        std::fs::write(&path, format!("local kumo = require 'kumo' {}", text(uses, spare))).expect("written");
+        policy.reload(&mut |_, _| Ok(())).expect("sound");
+        assert_eq!([ask(), ask(), ask()], expected, "{uses} uses, {spare} spare");
+    }
+}
+
+/// The first that runs so long holds its thread; from then on the others have it between any two million instructions.
+#[test]
+fn a_handler_that_computes_lets_others_have_the_thread() {
+    let text = "local kumo = require 'kumo'
+                kumo.on('smtp_server_message_received', function(msg)
+                  local t = 0 for i = 1, msg:sender().user == 'long' and 3000000 or 10 do t = t + i end msg:set_meta('t', t)
+                end)";
+    let (_folder, path) = file(text);
+    let (policy, _) = LuaPolicy::load_with_budget(&path, 100).expect("sound");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let turns = || {
+        let over = std::cell::Cell::new(false);
+        let long = async {
+            let mut long = draft();
+            long.envelope.sender = smtp_wire::ReversePath::parse("long@a.test").expect("sound");
+            let computed = policy.smtp_server_message_received(long, ConnMeta::new()).await.expect("sound");
+            over.set(true);
+            computed.meta.get("t").and_then(serde_json::Value::as_i64)
+        };
+        let others = async {
+            let mut turns = 0;
+            while !over.get() {
+                policy.smtp_server_message_received(draft(), ConnMeta::new()).await.expect("sound");
+                turns += 1;
+                tokio::task::yield_now().await;
+            }
+            turns
+        };
+        runtime.block_on(async { tokio::join!(long, others) })
+    };
+    assert_eq!(turns(), (Some(4_500_001_500_000), 0), "the first of its kind");
+    let (sum, others) = turns();
+    assert_eq!(sum, Some(4_500_001_500_000));
+    assert!(others >= 5, "others had {others} turns");
+}
+
+/// A script's own coroutine is not left: whoever resumed it would take that for its end.
+#[test]
+fn coroutines_of_scripts_are_resumed_by_scripts_alone() {
+    let text = "local kumo = require 'kumo'
+                kumo.on('smtp_server_message_received', function(msg)
+                  kumo.sleep(0.001)
+                  local count = coroutine.wrap(function() local t = 0 for i = 1, 3000000 do t = t + 1 end coroutine.yield(t) return -1 end)
+                  msg:set_meta('t', count() + count())
+                end)";
+    let (_folder, path) = file(text);
+    let (policy, _) = LuaPolicy::load_with_budget(&path, 100).expect("sound");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    for _ in 0..2 {
+        let counted = runtime.block_on(policy.smtp_server_message_received(draft(), ConnMeta::new())).expect("sound");
+        assert_eq!(counted.meta.get("t").and_then(serde_json::Value::as_i64), Some(2_999_999));
+    }
 }

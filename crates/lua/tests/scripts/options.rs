@@ -55,9 +55,15 @@ fn unknown_options_name_field_value_and_expectation() {
         ),
         (
             "kumo.make_egress_path { max_ready = print }",
-            &["kumo.make_egress_path: max_ready: a function cannot be stored"],
+            &[
+                "kumo.make_egress_path: max_ready: deserialize error: a function cannot be stored",
+                "while processing a table",
+            ],
         ),
-        ("kumo.make_egress_path { ehlo_domain = '\\xff' }", &["ehlo_domain: string", "is not UTF-8"]),
+        (
+            "kumo.make_egress_path { ehlo_domain = '\\xff' }",
+            &["ehlo_domain: deserialize error: string", "is not UTF-8"],
+        ),
         (
             "kumo.dkim.rsa_sha256_signer { domain = 'd.test', selector = 's', headers = { 'From' }, ky = 'x' }",
             &["kumo.dkim.rsa_sha256_signer:", "unknown field `ky`", "did you mean `key`"],

@@ -100,7 +100,7 @@ fn handlers_nobody_will_call_are_warned_of() {
 fn globals_that_a_handler_writes_are_warned_of_once() {
     let text = logged(|| {
         let loaded = load(
-            "known = 1\nkumo.on('smtp_server_data', function(msg)\n known = known + 1\n new = known local mine = new\n end)
+            "known = 1 same = 'x' kumo.on('smtp_server_data', function(msg)\n same = 'x' known = known + 1\n new = known local mine = new\n end)
              kumo.on('get_egress_pool', function(name) return kumo.make_egress_pool { name = name .. new, entries = {} } end)",
         );
         for _ in 0..3 {
@@ -109,8 +109,9 @@ fn globals_that_a_handler_writes_are_warned_of_once() {
         let pool = now(loaded.policy.get_egress_pool("p".to_owned())).expect("the same state");
         assert_eq!(pool.name, "p4");
     });
-    assert_has(&text, &["WARN lua:", "policy.lua:4: smtp_server_data writes the global `new`", "`local new`"]);
-    assert_eq!(text.matches("writes the global").count(), 1, "{text}");
+    assert_has(&text, &["WARN lua:", "policy.lua:3: smtp_server_data writes the global `new`", "`local new`"]);
+    assert_has(&text, &["smtp_server_data, or a handler before it, writes the global `known`", "`local known`"]);
+    assert_eq!(text.matches("writes the global").count(), 2, "{text}");
 }
 
 #[test]

@@ -105,3 +105,31 @@ fn records_of_other_names_in_an_answer_do_not_count() {
     // A loop ends.
     assert_eq!(found("a.test", &[("a.test", cname("b.test")), ("b.test", cname("a.test"))]).0, [0; 0]);
 }
+
+/// Each option is one of the library's, so what is shown is that it gets there.
+#[test]
+fn options_become_those_of_the_library() {
+    let minutes = |n: u64| Some(config::Duration::from_secs(60 * n));
+    let chosen = QueryOptions {
+        edns0: false,
+        num_concurrent_reqs: 7,
+        positive_min_ttl: minutes(1),
+        positive_max_ttl: minutes(2),
+        negative_min_ttl: minutes(3),
+        negative_max_ttl: minutes(4),
+        recursion_desired: false,
+        server_ordering_strategy: ServerOrdering::UserProvidedOrder,
+        try_tcp_on_error: true,
+        case_randomization: true,
+        ..QueryOptions::default()
+    };
+    let made = library_options(&chosen);
+    assert!(!made.edns0 && !made.recursion_desired && made.try_tcp_on_error && made.case_randomization);
+    assert_eq!(
+        (made.num_concurrent_reqs, made.server_ordering_strategy),
+        (7, ServerOrderingStrategy::UserProvidedOrder)
+    );
+    let ttls = [made.positive_min_ttl, made.positive_max_ttl, made.negative_min_ttl, made.negative_max_ttl];
+    assert_eq!(ttls.map(|ttl| ttl.map(|ttl| ttl.as_secs() / 60)), [Some(1), Some(2), Some(3), Some(4)]);
+    assert!(library_options(&QueryOptions { validate: true, ..chosen }).edns0, "signatures do not fit in 512 octets");
+}

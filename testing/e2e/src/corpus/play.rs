@@ -25,7 +25,9 @@ pub fn play(case: &Case) -> Vec<String> {
     let scratch = Scratch::new();
     let here = scratch.folder("here");
     for (name, content) in &case.files {
-        fs::write(here.join(name), content).expect("a file of the case");
+        let file = here.join(name);
+        fs::create_dir_all(file.parent().expect("it lies in a folder")).expect("the folder of a file of the case");
+        fs::write(file, content).expect("a file of the case");
     }
     let remotes: Vec<Remote> = case.remotes.iter().map(Remote::start).collect();
     let mut launch = Launch::policy(&case.policy)

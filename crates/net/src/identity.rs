@@ -1,0 +1,154 @@
+//! Who a listener is in TLS: its certificate and key, and who may vouch for its clients.
+//!
+//! In: the options of a listener. Out: an acceptor, as fresh as the files that the options name: they are read again when they
+//! were read five minutes ago (KumoMTA behaviour), so that a certificate that was renewed counts without a reload. What cannot
+//! be read or used then is said, and the one before stays. Deliberately not here: handshakes.
+
+use crate::tls::{TlsError, acceptor_of};
+use crate::tls_client::{CERTIFICATE, KEY, load};
+use config::KeySource;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio_rustls::TlsAcceptor;
+
+/// A listener's identity.
+#[derive(Clone)]
+pub struct Identity(Arc<Inner>);
+
+struct Inner {
+    names: Names,
+    current: Mutex<Current>,
+}
+
+/// What the options say.
+struct Names {
+    certificate: Option<KeySource>,
+    key: Option<KeySource>,
+    client_ca: Option<KeySource>,
+    hostname: String,
+}
+
+/// What came of it.
+struct Current {
+    read: Vec<Vec<u8>>,
+    read_at: Instant,
+    acceptor: TlsAcceptor,
+}
+
+impl Identity {
+    /// Of a certificate and its key, or of a made-up certificate for `hostname`.
+    ///
+    /// # Errors
+    /// They cannot be read, do not fit, or one of the pair is given without the other.
+    pub fn new(
+        pair: (Option<&KeySource>, Option<&KeySource>),
+        client_ca: Option<&KeySource>,
+        hostname: &str,
+    ) -> Result<Identity, TlsError> {
+        let (certificate, key) = (pair.0.cloned(), pair.1.cloned());
+        let names = Names { certificate, key, client_ca: client_ca.cloned(), hostname: hostname.to_owned() };
+        let (read, acceptor) = (names.read()?, names.acceptor()?);
+        let current = Mutex::new(Current { read, read_at: Instant::now(), acceptor });
+        Ok(Identity(Arc::new(Inner { names, current })))
+    }
+
+    /// The acceptor as it stands.
+    pub async fn acceptor(&self) -> TlsAcceptor {
+        if self.is_due() {
+            let this = self.clone();
+            // Files may be slow; whoever comes meanwhile has the acceptor of before.
+            let renewed = tokio::task::spawn_blocking(move || this.renew(Instant::now())).await;
+            if let Err(error) = renewed {
+                tracing::error!("reading the certificate of {}: {error}", self.0.names.hostname);
+            }
+        }
+        self.current().acceptor.clone()
+    }
+
+    /// True for one of those who ask once the files were read long ago.
+    fn is_due(&self) -> bool {
+        let mut current = self.current();
+        let is_due = self.0.names.has_files() && current.read_at.elapsed() >= READ_AGAIN;
+        if is_due {
+            current.read_at = Instant::now();
+        }
+        is_due
+    }
+
+    fn renew(&self, now: Instant) {
+        let names = &self.0.names;
+        // An unchanged one stays, and with it the sessions that clients may resume.
+        let renewed = names.read().and_then(|read| match read == self.current().read {
+            true => Ok(None),
+            false => names.acceptor().map(|acceptor| Some(Current { read, read_at: now, acceptor })),
+        });
+        match renewed {
+            Ok(None) => {}
+            Ok(Some(renewed)) => *self.current() = renewed,
+            Err(error) => tracing::error!("the certificate of {} stays as it was: {error}", names.hostname),
+        }
+    }
+
+    fn current(&self) -> std::sync::MutexGuard<'_, Current> {
+        self.0.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Names {
+    fn read(&self) -> Result<Vec<Vec<u8>>, TlsError> {
+        let named = [(CERTIFICATE, &self.certificate), (KEY, &self.key), (CLIENT_CA, &self.client_ca)];
+        let given = named.into_iter().filter_map(|(field, source)| Some((field, source.as_ref()?)));
+        given.map(|(field, source)| load(field, source)).collect()
+    }
+
+    fn acceptor(&self) -> Result<TlsAcceptor, TlsError> {
+        acceptor_of((self.certificate.as_ref(), self.key.as_ref()), self.client_ca.as_ref(), &self.hostname)
+    }
+
+    fn has_files(&self) -> bool {
+        let sources = [&self.certificate, &self.key, &self.client_ca];
+        sources.into_iter().flatten().any(|source| matches!(source, KeySource::File(_)))
+    }
+}
+
+/// The option that says who vouches for clients.
+const CLIENT_CA: &str = "tls_required_client_ca";
+/// Age at which files are read again.
+const READ_AGAIN: Duration = Duration::from_secs(300);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &std::path::Path, name: &str) {
+        let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("made");
+        std::fs::write(folder.join("c.pem"), made.cert.pem()).expect("written");
+        std::fs::write(folder.join("k.pem"), made.signing_key.serialize_pem()).expect("written");
+    }
+
+    #[tokio::test]
+    async fn files_are_read_again_and_what_does_not_fit_changes_nothing() {
+        let folder = tempfile::tempdir().expect("scratch");
+        write(folder.path(), "a.test");
+        let file = |name: &str| KeySource::File(folder.path().join(name).display().to_string());
+        let (certificate, key) = (file("c.pem"), file("k.pem"));
+        let identity = Identity::new((Some(&certificate), Some(&key)), None, "a.test").expect("sound");
+        let age = |identity: &Identity| {
+            let long_ago = Instant::now().checked_sub(READ_AGAIN).expect("the machine is up for five minutes");
+            identity.current().read_at = long_ago;
+        };
+        let config = |acceptor: &TlsAcceptor| Arc::as_ptr(acceptor.config()) as usize;
+        let first = config(&identity.acceptor().await);
+        write(folder.path(), "b.test");
+        assert_eq!(config(&identity.acceptor().await), first, "not old enough");
+        age(&identity);
+        let second = config(&identity.acceptor().await);
+        assert_ne!(second, first);
+        age(&identity);
+        assert_eq!(config(&identity.acceptor().await), second, "unchanged");
+        std::fs::write(folder.path().join("c.pem"), "no certificate").expect("written");
+        age(&identity);
+        assert_eq!(config(&identity.acceptor().await), second, "not to be used");
+        assert!(!identity.is_due(), "tried once, it waits as long again");
+    }
+}

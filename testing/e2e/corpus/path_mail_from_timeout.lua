@@ -1,0 +1,23 @@
+-- A server that does not answer MAIL is left when the time for that is over.
+--
+-- remote sink
+--   MAIL => silence
+-- mail a@source.test to b@target.test
+-- logged TransientFailure
+--   response.code: 4*
+--   recipient: b@target.test
+-- queued 1
+local kumo = require 'kumo'
+local start = require 'start'
+
+kumo.on('init', function()
+  start.serve()
+end)
+
+kumo.on('get_queue_config', function()
+  return start.queue()
+end)
+
+kumo.on('get_egress_path_config', function()
+  return start.path { mail_from_timeout = '1s' }
+end)
