@@ -14,7 +14,7 @@ PEER_FLAG = $(if $(filter none,$(PEERS)),,--peers postfix)
 BENCH_PEERS = $(if $(PEER_FLAG),tools/needs.sh test && testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS))
 LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue bounce route
 
-.PHONY: demo test low whole instructions bench bench-kumomta bench-postfix1997 bench-scaling bench-contention bench-spool bench-queue bench-backlog bench-compare install build lint unit sim e2e torture peers fuzz clean-cache
+.PHONY: demo test low whole instructions bench bench-kumomta bench-postfix1997 bench-scaling bench-contention bench-spool bench-queue bench-backlog bench-compare bench-policy install build lint unit sim e2e torture peers fuzz clean-cache
 
 demo: build ## build, then send mail through generator, relay and sink, with a kill -9 in the middle
 	$(BENCH) demo --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/demo
@@ -100,6 +100,9 @@ bench-compare: build ## REV=revision: CPU per message of that revision against t
 	rm -rf $(WORK)/rev && mkdir -p $(WORK) && git worktree prune && git worktree add --force --detach $(WORK)/rev $(REV)
 	cd $(WORK)/rev && CARGO_TARGET_DIR=$(CACHE)/target-rev cargo build --release --locked -p postrider
 	$(BENCH) compare --a $(CACHE)/target-rev/release/postrider --b $(POSTRIDER_BIN) --work $(WORK)/compare $(BENCH_FLAGS)
+
+bench-policy: build ## what a policy costs in which everything goes through helpers, over a plain one
+	$(BENCH) compare --a $(POSTRIDER_BIN) --b $(POSTRIDER_BIN) --production --work $(WORK)/compare $(BENCH_FLAGS)
 
 install: build ## PREFIX=/usr/local, or /opt/kumomta where KumoMTA has its own; names are hard links to one program
 	install -d $(DESTDIR)$(PREFIX)/sbin

@@ -31,6 +31,7 @@ end
 
 -- What stands behind a name that is not known: the names that are, and the one that may be meant.
 function mod.expected(name, known)
+  name = tostring(name)
   table.sort(known)
   local text = 'expected one of ' .. table.concat(known, ', ')
   local nearest, least = nil, math.max(1, #name // 3) + 1

@@ -332,10 +332,16 @@ function mod:setup_with_options(options)
   end
   local files = options.file_names
   local invalidate = options.invalidate_with_epoch
+  -- Whether the rates of tenants and campaigns are asked about: a question about each message.
+  local asks = false
   local get_data = kumo.memoize(function()
-    return (load(files))
+    local data = load(files)
+    if data.has_rates and mod.CONFIGURED and not asks then
+      -- There were none when this policy was read: it is to be read again, now with a handler.
+      kumo.bump_config_epoch()
+    end
+    return data
   end, { name = 'policy-extras.queue', ttl = '1 minute', capacity = 1, invalidate_with_epoch = invalidate == nil or invalidate })
-  mod.CONFIGURED = { files = files, get_data = get_data }
 
   local helper = {}
   function helper:apply(msg)
@@ -353,9 +359,15 @@ function mod:setup_with_options(options)
       return kumo.make_queue_config(params)
     end)
   end
-  kumo.on('throttle_insert_ready_queue', function(msg)
-    return throttle(get_data(), msg)
-  end)
+  -- What cannot be read says so where it is used.
+  local ok, data = pcall(get_data)
+  if not ok or data.has_rates then
+    asks = true
+    kumo.on('throttle_insert_ready_queue', function(msg)
+      return throttle(get_data(), msg)
+    end)
+  end
+  mod.CONFIGURED = { files = files, get_data = get_data }
   kumo.on('validate_config', function()
     validate(files, not options.skip_queue_config_hook)
   end)

@@ -18,6 +18,7 @@ mod orders;
 mod ready;
 mod secrets;
 mod socket;
+mod upkeep;
 mod xfer;
 
 pub use answer::{Failed, value as json_body};
@@ -90,6 +91,8 @@ pub(crate) fn administration() -> Vec<Route<Engine>> {
         ("/api/xfer/drop/v1", post(xfer::forget)),
         ("/api/xfer/arrivals/v1", get(xfer::arrivals)),
         ("/api/admin/bump-config-epoch", post(epoch::bump)),
+        ("/api/admin/set_diagnostic_log_filter/v1", post(upkeep::filter)),
+        ("/api/admin/spool-compact/v1", post(upkeep::compact)),
         ("/api/admin/inspect-ready-q/v1", get(ready::inspect)),
         ("/api/admin/ready-q-states/v1", get(ready::states)),
         ("/api/admin/resolve-egress-path/v1", get(ready::resolve)),

@@ -4,6 +4,7 @@
 //! is never held across an await; its effects are carried out after it is released.
 
 use crate::clock::Clock;
+use crate::diagnostic::Diagnostic;
 use crate::drain::Stop;
 use crate::egress::broken_tls::BrokenTls;
 use crate::egress::common::InCommon;
@@ -140,6 +141,8 @@ pub struct Shared {
     pub(crate) cluster: OnceLock<Arc<Throttles>>,
     /// Whom policy asks what operators ask over HTTP.
     pub(crate) administration: OnceLock<Box<dyn Administration>>,
+    /// Who filters the diagnostic log.
+    pub(crate) diagnostic: Diagnostic,
     /// Who opens and closes listeners.
     pub(crate) sockets: OnceLock<Box<dyn Sockets>>,
     /// How fast recipients of requests are taken.
@@ -207,6 +210,7 @@ impl Engine {
             recovery: Mutex::new(RecoveryState::Pending),
             cluster: OnceLock::new(),
             administration: OnceLock::new(),
+            diagnostic: Diagnostic::default(),
             sockets: OnceLock::new(),
             injection_rate: InjectionRate::new(parts.startup.injection_rate),
             startup: parts.startup,

@@ -9,6 +9,7 @@
 mod backlog;
 mod clock;
 mod deferred;
+mod diagnostic;
 mod dispositions;
 mod drain;
 mod egress;
@@ -60,3 +61,4 @@ pub use crate::program::{Administration, Asked};
 pub use crate::recovery::RecoveryState;
 pub use crate::sockets::{Sockets, SocketsChange};
 pub use crate::xfer::{Arrival, Came, XferError};
+pub use diagnostic::Diagnostics;

@@ -53,6 +53,10 @@ impl Program for Around {
         Some(Arc::new(EventWatch::new(shared.metrics.clone())))
     }
 
+    fn filter_diagnostics(&self, filter: &str) -> Result<(), String> {
+        self.0.upgrade().map_or(Ok(()), |shared| Engine(shared).filter_diagnostics(filter))
+    }
+
     fn script_took(&self, label: &str, took: Duration) {
         self.0.upgrade().into_iter().for_each(|shared| shared.metrics.script_times.observe(label, took));
     }

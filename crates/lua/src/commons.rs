@@ -6,6 +6,7 @@ use crate::globals::Spoken;
 use crate::memos::Memos;
 use crate::modules::amqp::AmqpPools;
 use crate::modules::redis::RedisClients;
+use crate::modules::secrets::Fetched;
 use crate::modules::shaping::RemoteFiles;
 use crate::mpsc::Channels;
 use crate::series::SeriesByName;
@@ -32,6 +33,8 @@ pub(crate) struct Commons {
     pub web: Web,
     /// Shaping files of other servers.
     pub shaping_files: RemoteFiles,
+    /// Keys and passwords of Vault.
+    pub fetched: Fetched,
     /// Globals that handlers wrote.
     pub globals: Spoken,
     /// Where the top level and `init` wait.

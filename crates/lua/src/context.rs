@@ -119,6 +119,8 @@ pub(crate) struct Host {
     pub dns: DnsSettings,
     /// Whose changes begin a configuration epoch, where the script says so.
     pub globs: Option<Vec<String>>,
+    /// What of the diagnostic log is to be written, where the script says so.
+    pub diagnostic_filter: Option<String>,
     /// Octets of messages made since the last collection.
     pub made_octets: usize,
     /// True once the script called `kumo.validation_failed`.
@@ -149,6 +151,7 @@ impl Host {
             memory: MemoryLimits::default(),
             dns: DnsSettings::default(),
             globs: None,
+            diagnostic_filter: None,
             made_octets: 0,
             is_invalid: false,
             next,
@@ -264,7 +267,9 @@ impl Context {
         }
         let complete = |host: &mut Host| {
             let (memory, dns, config_monitor_globs) = (host.memory, host.dns.clone(), host.globs.clone());
-            host.startup.take().map(|startup| Startup { memory, dns, config_monitor_globs, ..startup })
+            let diagnostic_filter = host.diagnostic_filter.clone();
+            let complete = |startup| Startup { memory, dns, config_monitor_globs, diagnostic_filter, ..startup };
+            host.startup.take().map(complete)
         };
         let startup = self.with_host(complete);
         Ok(startup.flatten().unwrap_or_default())
@@ -319,7 +324,8 @@ impl Context {
             .esmtp_listeners
             .iter()
             .any(|listener| listener.params.deferred_queue || !listener.peer.is_empty() || !listener.via.is_empty());
-        if has(Event::MessageDeferredInject) && !deferred && !has(Event::DynamicParameters) {
+        let listens = !startup.esmtp_listeners.is_empty();
+        if has(Event::MessageDeferredInject) && listens && !deferred && !has(Event::DynamicParameters) {
             lines.push(format!("{name} is never called: no listener has deferred_queue"));
         }
         lines

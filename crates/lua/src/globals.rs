@@ -34,6 +34,8 @@ impl Own {
             if let (Value::String(name), Value::Boolean(_) | Value::Integer(_) | Value::Number(_) | Value::String(_)) =
                 (name, &value)
                 && !name.as_bytes().starts_with(b"_")
+                // What is not equal to itself was not written either.
+                && !value.as_number().is_some_and(f64::is_nan)
             {
                 own.push((name, value));
             }

@@ -11,7 +11,7 @@
 use crate::waiting;
 use config::MemoryLimits;
 use mlua::debug::Debug;
-use mlua::{FromLuaMulti, Function, HookTriggers, IntoLuaMulti, Lua, Thread, VmState};
+use mlua::{FromLuaMulti, Function, HookTriggers, IntoLuaMulti, Lua, Thread, Value, VmState};
 use std::time::{Duration, Instant};
 
 /// How much a script may run, in millions of instructions.
@@ -39,15 +39,16 @@ pub(crate) struct Guard {
     /// How long it has waited and held its thread.
     held: Duration,
     main_thread: Thread,
-    /// The coroutine that the program itself resumes: it may be left between any two instructions.
-    driven: Option<Thread>,
+    /// Where the coroutine is that the program itself resumes: it may be left between any two instructions. Not the coroutine: it
+    /// must go, with all that it waits for, when whoever drives it is dropped.
+    driven: usize,
 }
 
 /// Installs the guard in a new state, for its coroutines too.
 pub(crate) fn install(lua: &Lua, budget: Budget, memory: MemoryLimits) -> mlua::Result<()> {
     lua.set_memory_limit(memory_bytes_max(memory))?;
     let (left, main_thread) = (budget.start, lua.current_thread());
-    lua.set_app_data(Guard { budget, left, begun_with: left, held: Duration::ZERO, main_thread, driven: None });
+    lua.set_app_data(Guard { budget, left, begun_with: left, held: Duration::ZERO, main_thread, driven: NOBODY });
     let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_LOOK);
     lua.set_global_hook(every, look)
 }
@@ -96,20 +97,45 @@ pub(crate) async fn drive<R: FromLuaMulti>(
     arguments: impl IntoLuaMulti,
 ) -> mlua::Result<R> {
     let thread = lua.create_thread(handler.clone())?;
-    if let Some(mut guard) = lua.app_data_mut::<Guard>() {
-        guard.driven = Some(thread.clone());
-    }
+    let _driving = Driving { lua, before: set_driven(lua, place_of(thread.clone())) };
     thread.into_async(arguments)?.await
+}
+
+/// While it lives a coroutine is driven; then the one of before is, also when the call is dropped half-way.
+struct Driving<'a> {
+    lua: &'a Lua,
+    before: usize,
+}
+
+impl Drop for Driving<'_> {
+    fn drop(&mut self) {
+        set_driven(self.lua, self.before);
+    }
+}
+
+/// Notes which coroutine is driven; which was.
+fn set_driven(lua: &Lua, place: usize) -> usize {
+    let guard = lua.try_app_data_mut::<Guard>();
+    guard.ok().flatten().map_or(NOBODY, |mut guard| std::mem::replace(&mut guard.driven, place))
+}
+
+/// Where a coroutine is in memory: another has another place while this one lives.
+fn place_of(thread: Thread) -> usize {
+    Value::Thread(thread).to_pointer() as usize
 }
 
 fn look(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
     let Some(mut guard) = lua.app_data_mut::<Guard>() else { return Ok(VmState::Continue) };
     if guard.left > 0 {
-        if guard.begun_with != UNLIMITED {
-            guard.left -= 1;
-        }
-        let is_driven = guard.driven.as_ref().is_some_and(|driven| *driven == lua.current_thread());
+        // The count goes on from call to call: the first look says nothing about how long this one takes.
+        let is_long = guard.left < guard.begun_with;
+        guard.left -= 1;
+        let driven = guard.driven;
         drop(guard);
+        if !is_long {
+            return Ok(VmState::Continue);
+        }
+        let is_driven = driven != NOBODY && driven == place_of(lua.current_thread());
         // From the next time on it is called so that it can be left.
         let may_wait = waiting::will_wait(lua) == Some(true);
         return Ok(if may_wait && is_driven { VmState::Yield } else { VmState::Continue });
@@ -145,8 +171,10 @@ fn memory_bytes_max(limits: MemoryLimits) -> usize {
 
 /// Lua instructions between two looks: some milliseconds.
 const INSTRUCTIONS_PER_LOOK: u32 = 1_000_000;
-/// A budget that is not counted.
+/// A budget that lasts for a year.
 const UNLIMITED: u32 = u32::MAX;
+/// The place of no coroutine.
+const NOBODY: usize = 0;
 /// Most memory one state may hold, in octets. A policy with tables for a million domains
 /// holds about 200 MB.
 const MEMORY_BYTES_MAX: usize = 1 << 30;
@@ -158,6 +186,56 @@ const STATES_IN_HARD_LIMIT: u64 = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::LuaPolicy;
+    use policy::{ConnMeta, Event, Policy};
+    use smtp_wire::ReversePath;
+    use std::time::Duration;
+
+    fn policy(text: &str) -> LuaPolicy {
+        let dir = tempfile::tempdir().expect("scratch");
+        let file = dir.path().join("policy.lua");
+        std::fs::write(&file, format!("local kumo = require 'kumo'\n{text}")).expect("written");
+        LuaPolicy::load(&file).expect("sound").0
+    }
+
+    /// Thousands of them come to a million instructions together, and none of them takes long.
+    #[test]
+    fn many_short_handlers_are_no_long_one() {
+        let text = "kumo.on('smtp_server_mail_from', function() local t = 0 for i = 1, 500 do t = t + i end end)";
+        let policy = policy(text);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        for _ in 0..5000 {
+            let asked = policy.smtp_server_mail_from(ReversePath(None), ConnMeta::new());
+            runtime.block_on(asked).expect("sound");
+        }
+        assert!(!policy.shared.waits.has(Event::MailFrom));
+    }
+
+    /// Whoever waits for a handler may give it up; what it held goes with it, so that others can have that.
+    #[test]
+    fn a_handler_that_is_given_up_lets_go_of_what_it_held() {
+        let text = "local queue = kumo.mpsc.define 'q'
+            kumo.on('smtp_server_mail_from', function(sender)
+              if sender.user == 'put' then queue:send 'word' return end
+              kumo.sleep(0.001)
+              queue:recv()
+            end)";
+        let policy = policy(text);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let by =
+            |sender: &str| policy.smtp_server_mail_from(ReversePath::parse(sender).expect("sound"), ConnMeta::new());
+        let (receive, send) = (|| by("get@b.test"), || by("put@b.test"));
+        runtime.block_on(async {
+            // The first holds its thread, and finds a word; from then on it is known that they wait.
+            send().await.expect("sent");
+            receive().await.expect("received");
+            assert!(tokio::time::timeout(Duration::from_millis(20), receive()).await.is_err(), "there is none");
+            send().await.expect("sent");
+            // Another receives: the one that was given up is in nobody's way.
+            tokio::time::timeout(Duration::from_secs(10), receive()).await.expect("in time").expect("received");
+        });
+    }
 
     #[test]
     fn a_state_has_a_part_of_what_the_program_may_have() {

@@ -106,7 +106,15 @@ impl LuaPolicy {
     /// As [`LuaPolicy::load`]; [`LoadError::Invalid`] when a handler called
     /// `kumo.validation_failed`.
     pub fn validate(path: &Path) -> Result<(Startup, Vec<String>), LoadError> {
-        let (daemon, memory) = (Daemon::Kumod, MemoryLimits::default());
+        LuaPolicy::validate_on(path, MemoryLimits::default())
+    }
+
+    /// As [`LuaPolicy::validate`], on a system whose memory is limited so.
+    ///
+    /// # Errors
+    /// As [`LuaPolicy::validate`].
+    pub fn validate_on(path: &Path, memory: MemoryLimits) -> Result<(Startup, Vec<String>), LoadError> {
+        let daemon = Daemon::Kumod;
         let (policy, startup) = LuaPolicy::load_for(path, daemon, Purpose::Validate, Budget::default(), memory)?;
         let warnings = policy.state_for_session()?.warnings(&startup);
         Ok((startup, warnings))

@@ -66,20 +66,20 @@ impl Pool {
 
     /// A spare state, if there is one: the one used last, whose memory is warm. Those that have grown old meanwhile end.
     pub fn take_spare(&self) -> Option<Context> {
+        let mut old = Vec::new();
         let mut spare = self.spare();
-        let taken = spare.states.pop()?;
-        if taken.loaded_at.elapsed() < spare.limits.age_max {
-            return Some(taken);
-        }
         let age_max = spare.limits.age_max;
-        let (young, old) =
-            std::mem::take(&mut spare.states).into_iter().partition(|state| state.loaded_at.elapsed() < age_max);
-        spare.states = young;
-        let found = spare.states.pop();
+        // It takes a while to end them: a few at a time, and not under the lock.
+        while old.len() < OLD_AT_ONCE {
+            let taken = spare.states.pop()?;
+            if taken.loaded_at.elapsed() < age_max {
+                drop(spare);
+                return Some(taken);
+            }
+            old.push(taken);
+        }
         drop(spare);
-        // It takes a while to end them.
-        drop::<(Context, Vec<Context>)>((taken, old));
-        found
+        None
     }
 
     /// From now on these count.
@@ -96,7 +96,9 @@ impl Pool {
     pub fn retire_all(&self) {
         let mut spare = self.spare();
         self.generation.fetch_add(1, Ordering::AcqRel);
-        spare.states.clear();
+        let ended = std::mem::take(&mut spare.states);
+        drop(spare);
+        drop(ended);
     }
 
     /// Takes a state back unless it has served long enough.
@@ -118,6 +120,8 @@ impl Pool {
     }
 }
 
+/// Old states that one event ends.
+const OLD_AT_ONCE: usize = 8;
 /// States that a policy which gives way goes on with, for what is left to it.
 const PARTED_MAX: usize = 8;
 

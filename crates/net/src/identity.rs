@@ -78,9 +78,13 @@ impl Identity {
     fn renew(&self, now: Instant) {
         let names = &self.0.names;
         // An unchanged one stays, and with it the sessions that clients may resume.
-        let renewed = names.read().and_then(|read| match read == self.current().read {
-            true => Ok(None),
-            false => names.acceptor().map(|acceptor| Some(Current { read, read_at: now, acceptor })),
+        let renewed = names.read().and_then(|read| {
+            // Nobody waits for the lock while files are read.
+            let is_unchanged = read == self.current().read;
+            match is_unchanged {
+                true => Ok(None),
+                false => names.acceptor().map(|acceptor| Some(Current { read, read_at: now, acceptor })),
+            }
         });
         match renewed {
             Ok(None) => {}

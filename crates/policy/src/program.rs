@@ -14,6 +14,14 @@ pub trait Program: Send + Sync {
     /// A new configuration epoch is to begin.
     fn bump_config_epoch(&self);
 
+    /// Changes what of the diagnostic log is written (`kumo.set_diagnostic_log_filter`).
+    ///
+    /// # Errors
+    /// It is no filter, or there is no such log.
+    fn filter_diagnostics(&self, _filter: &str) -> Result<(), String> {
+        Err("this program has no diagnostic log that can be filtered".to_owned())
+    }
+
     /// A part of a script that it calls `label` took so long (`kumo.time.start_timer`).
     fn script_took(&self, _label: &str, _took: Duration) {}
 

@@ -40,6 +40,8 @@ pub struct Startup {
     pub injection_rate: Option<ThrottleSpec>,
     /// `tsa.configure_tsa_db_path`: of the traffic shaping daemon.
     pub tsa_db_path: Option<String>,
+    /// `kumo.set_diagnostic_log_filter`.
+    pub diagnostic_filter: Option<String>,
     /// `kumo.set_config_monitor_globs`; the default when absent.
     pub config_monitor_globs: Option<Vec<String>>,
 }

@@ -47,7 +47,8 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_code() as u8));
         }
     };
-    diagnostics::start(options.diag_format, if options.validate || options.script { "error" } else { "info" })?;
+    let diagnostics =
+        diagnostics::start(options.diag_format, if options.validate || options.script { "error" } else { "info" })?;
     if options.user.is_none() && privileges::is_root() {
         bail!("started as root without --user: name the user to become once listeners are bound");
     }
@@ -67,7 +68,8 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         policy.check().context("after becoming the user given with --user")?;
     }
     let policy_file = Some(options.policy);
-    let shared = serve::Shared { throttles: policy.throttles(), names: policy.names(), policy_file };
+    let (throttles, names) = (policy.throttles(), policy.names());
+    let shared = serve::Shared { throttles, names, policy_file, diagnostics: Some(diagnostics) };
     serve::serve(Arc::new(policy), shared, startup, bound)
 }
 
@@ -100,13 +102,14 @@ pub fn check(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_code() as u8));
         }
     };
-    diagnostics::start(diagnostics::Format::Full, "error")?;
+    // Nothing runs that could change it.
+    drop(diagnostics::start(diagnostics::Format::Full, "error")?);
     validate(&options.policy)
 }
 
 /// Tries a policy out and prints what it sets.
 fn validate(file: &Path) -> anyhow::Result<ExitCode> {
-    let (startup, warnings) = LuaPolicy::validate(file)?;
+    let (startup, warnings) = LuaPolicy::validate_on(file, memory::found()?.limits)?;
     for listener in &startup.esmtp_listeners {
         listeners::address(&listener.listen)?;
     }

@@ -105,7 +105,8 @@ fn changed<T: Serialize>(constructor: &str, given: &T, default: &T) -> Vec<Strin
 fn shown(name: &str, value: &Value) -> Value {
     match value {
         Value::Null => Value::Null,
-        _ if is_secret(name) => Value::from("(given)"),
+        // An address may have a password in it.
+        _ if is_secret(name) || name == "node" => Value::from("(given)"),
         Value::Object(table) => {
             let given = table.iter().filter(|(_, value)| !value.is_null());
             given.map(|(name, value)| (name.clone(), shown(name, value))).collect()

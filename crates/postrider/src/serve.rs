@@ -14,7 +14,7 @@ use bounce::{Classifier, Remembered};
 use clap::Parser;
 use config::{BounceClassifier, DnsSettings, LogHook, ResolverForm};
 use engine::pressure::{Pressure, PressureSettings, Volume};
-use engine::{Engine, EngineParts, EngineSettings, RecordHook};
+use engine::{Diagnostics, Engine, EngineParts, EngineSettings, RecordHook};
 use lua::{Names, Resolvers};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use net::listen;
@@ -62,7 +62,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_code() as u8));
         }
     };
-    diagnostics::start(diagnostics::Format::Full, "info")?;
+    let diagnostics = Some(diagnostics::start(diagnostics::Format::Full, "info")?);
     let state = options.state.unwrap_or_else(|| defaults::state_dir(privileges::is_root()));
     let startup = defaults::startup(&state, &options.listen, &options.http)?;
     let bound = Bound::new(&startup)?;
@@ -72,7 +72,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         tracing::warn!("running as root: --user names a user to become");
     }
     eprintln!("spool and logs are in {}", state.display());
-    serve(Arc::new(StaticPolicy), Shared::default(), startup, bound)
+    serve(Arc::new(StaticPolicy), Shared { diagnostics, ..Shared::default() }, startup, bound)
 }
 
 /// What the policy's scripts share with the server.
@@ -84,10 +84,12 @@ pub struct Shared {
     pub names: Arc<Names>,
     /// The file it was loaded from, if any.
     pub policy_file: Option<PathBuf>,
+    /// What filters the diagnostic log.
+    pub diagnostics: Option<Diagnostics>,
 }
 
 /// Runs the server until it is told to stop.
-pub fn serve(policy: Arc<dyn Policy>, shared: Shared, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
+pub fn serve(policy: Arc<dyn Policy>, mut shared: Shared, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
     let workers = lua::available_parallelism();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime = runtime.context("runtime")?;
@@ -95,7 +97,7 @@ pub fn serve(policy: Arc<dyn Policy>, shared: Shared, startup: Startup, bound: B
         if let Some(redis) = &startup.redis_throttles {
             shared.throttles.share(redis).await?;
         }
-        serve_async(policy, &shared, startup, bound).await
+        serve_async(policy, &mut shared, startup, bound).await
     });
     // A thread stuck in a system call must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -104,7 +106,7 @@ pub fn serve(policy: Arc<dyn Policy>, shared: Shared, startup: Startup, bound: B
 
 async fn serve_async(
     policy: Arc<dyn Policy>,
-    shared: &Shared,
+    shared: &mut Shared,
     mut startup: Startup,
     bound: Bound,
 ) -> anyhow::Result<ExitCode> {
@@ -147,6 +149,10 @@ async fn serve_async(
     });
     let engine = engine.map_err(|error| anyhow!(error))?;
     engine.share_limits(shared.throttles.clone());
+    shared.diagnostics.take().into_iter().for_each(|change| engine.set_diagnostics(change));
+    if let Some(filter) = startup.diagnostic_filter.as_ref().filter(|_| !diagnostics::is_given()) {
+        engine.filter_diagnostics(filter).map_err(|error| anyhow!("kumo.set_diagnostic_log_filter: {error}"))?;
+    }
     // Everything that can fail comes before the first message moves.
     let stops = Stops::new()?;
     let hangup = signal(SignalKind::hangup())?;

@@ -39,7 +39,8 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_code() as u8));
         }
     };
-    diagnostics::start(options.diag_format, "info")?;
+    // Nobody changes it: that is the mail server's.
+    drop(diagnostics::start(options.diag_format, "info")?);
     let (policy, startup) = LuaPolicy::load_tsa(&options.policy, memory::found()?.limits)?;
     check(&startup)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")?;

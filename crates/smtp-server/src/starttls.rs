@@ -31,7 +31,8 @@ impl Session {
     }
 
     /// The connection is under TLS from its first octet on (RFC 8314 section 3.3). To be called before anything else.
-    pub fn under_tls(&mut self, tls: TlsInfo) {
+    pub fn under_tls(&mut self, now: Instant, tls: TlsInfo) {
+        self.last_progress = now;
         self.tls = Some(tls);
     }
 

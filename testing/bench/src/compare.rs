@@ -13,7 +13,7 @@ use crate::side::Side;
 use crate::stage::Place;
 use crate::stats::median;
 use crate::table::{Table, figure};
-use crate::workload::{Signing, Workload};
+use crate::workload::{Duty, Signing, Workload};
 
 /// Options of `compare`.
 #[derive(clap::Args)]
@@ -42,6 +42,9 @@ pub struct Options {
     /// How they are signed
     #[arg(long, value_enum, default_value = "unsigned")]
     signing: Signing,
+    /// B relays by a policy in which everything goes through helpers, A by a plain one: what policy costs
+    #[arg(long)]
+    production: bool,
     #[command(flatten)]
     place: Place,
 }
@@ -63,15 +66,18 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         let work = Workload::relay(options.size, options.signing, options.messages);
         let work = Workload { concurrency: options.connections, pipelined: !options.no_pipeline, ..work };
         let mut a = Side::start(stage, "a", &second, &first, &work, Vec::new())?;
-        let mut b = Side::start(stage, "b", &second, &second, &work, Vec::new())?;
+        let duty = if options.production { Duty::Production(options.signing) } else { work.duty };
+        let work_of_b = Workload { duty, ..work.clone() };
+        let mut b = Side::start(stage, "b", &second, &second, &work_of_b, Vec::new())?;
         let mut table = Table::new(&["pair", "A us/msg", "B us/msg", "B/A", "A msg/s", "B msg/s"]);
-        let mut ratios = Vec::new();
+        let (mut ratios, mut differences) = (Vec::new(), Vec::new());
         for number in 0..=options.pairs {
             let left = a.round(stage, &clock, number)?;
             let right = b.round(stage, &clock, number)?;
             // The first pair warms up both.
             if number > 0 {
                 ratios.push(right.cpu_us / left.cpu_us);
+                differences.push(right.cpu_us - left.cpu_us);
                 table.row(row(number, &left, &right));
             }
         }
@@ -79,7 +85,12 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         b.stop(stage)?;
         print!("{}", table.text());
         let ratio = median(ratios).context("no pairs")?;
-        println!("{}: CPU per message, median of B/A over {} pairs: {ratio:.3}", work.name(), options.pairs);
+        let more = median(differences).context("no pairs")?;
+        println!(
+            "{}: CPU per message, median of B/A over {} pairs: {ratio:.3}; of B-A: {more:.1} us",
+            work_of_b.name(),
+            options.pairs
+        );
         Ok(())
     })
 }

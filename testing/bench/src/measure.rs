@@ -54,7 +54,7 @@ impl<'a> Bench<'a> {
     /// A program fails, or a message is refused or stays behind.
     pub fn relay(&self, workload: &Workload, file: &str) -> anyhow::Result<Row> {
         let mut sink = match workload.duty {
-            Duty::Relay(_) => Some(Sink::start(self.stage, &self.programs, file)?),
+            Duty::Relay(_) | Duty::Production(_) => Some(Sink::start(self.stage, &self.programs, file)?),
             Duty::Discard => None,
         };
         if let (Some(sink), Over::Http(2..)) = (&mut sink, workload.over) {

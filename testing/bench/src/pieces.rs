@@ -43,6 +43,10 @@ pub enum Piece {
     Log,
     /// `smtp_server_message_received` with a handler of four calls
     Policy,
+    /// The same with a handler of ten calls
+    Calls,
+    /// A new Lua state with all helpers set up, and the message it is made for
+    State,
     /// An Ed25519 signature, the body's hash with it
     Sign,
 }
@@ -59,7 +63,9 @@ impl Piece {
             Piece::Queue => queue(count),
             Piece::Send => send(count),
             Piece::Log => log(count),
-            Piece::Policy => policy(count),
+            Piece::Policy => policy(count, POLICY),
+            Piece::Calls => policy(count, CALLS),
+            Piece::State => policy(count, STATE),
             Piece::Sign => sign(count),
         }
     }
@@ -244,11 +250,11 @@ fn log(count: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn policy(count: u32) -> anyhow::Result<()> {
+fn policy(count: u32, text: &str) -> anyhow::Result<()> {
     let folder = std::env::temp_dir().join(format!("postrider-pieces-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
     let file = folder.join("policy.lua");
-    let loaded = std::fs::write(&file, POLICY).map_err(anyhow::Error::from).and_then(|()| Ok(LuaPolicy::load(&file)?));
+    let loaded = std::fs::write(&file, text).map_err(anyhow::Error::from).and_then(|()| Ok(LuaPolicy::load(&file)?));
     std::fs::remove_dir_all(&folder)?;
     let (policy, _) = loaded?;
     let content = Bytes::from(content());
@@ -307,6 +313,26 @@ const POLICY: &str = "local kumo = require 'kumo'\n\
       msg:set_meta('tenant', msg:get_first_named_header_value 'X-Tenant')\n\
       msg:set_meta('queue', msg:recipient().domain)\n\
     end)\n";
+const CALLS: &str = "local kumo = require 'kumo'\n\
+    kumo.on('smtp_server_message_received', function(msg)\n\
+      local sender, recipient = msg:sender(), msg:recipient()\n\
+      msg:set_meta('tenant', msg:get_first_named_header_value 'X-Tenant')\n\
+      msg:set_meta('campaign', msg:get_first_named_header_value 'Subject')\n\
+      msg:prepend_header('X-Way', sender.domain .. ' ' .. recipient.domain)\n\
+      msg:remove_x_headers { 'x-tenant' }\n\
+      msg:set_meta('id', msg:id())\n\
+    end)\n";
+/// A state serves one event.
+const STATE: &str = "local kumo = require 'kumo'\n\
+    kumo.on('pre_init', function() kumo.set_max_lua_context_use_count(1) end)\n\
+    require('policy-extras.sources'):setup { { source = { s = { source_address = '127.0.0.1' } }, pool = { p = { s = {} } } } }\n\
+    local sign = require('policy-extras.dkim_sign'):setup {\n\
+      { base = { selector = 's', headers = { 'From' } }, domain = { ['other.test'] = {} } } }\n\
+    local shaper = require('policy-extras.shaping'):setup_with_automation { no_default_files = true, extra_files = {} }\n\
+    local queues = require('policy-extras.queue'):setup { { tenant_header = 'X-Tenant', tenant = { news = {} } } }\n\
+    kumo.on('get_listener_domain', require('policy-extras.listener_domains'):setup { { ['*'] = { relay_to = false } } })\n\
+    kumo.on('get_egress_path_config', shaper.get_egress_path_config)\n\
+    kumo.on('smtp_server_message_received', function(msg) queues:apply(msg) sign(msg) end)\n";
 /// Multiplier of the generator of nonces.
 const NONCES: u64 = 6_364_136_223_846_793_005;
 /// Commands in one write, at most.

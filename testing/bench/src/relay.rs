@@ -64,9 +64,10 @@ impl Relay {
                 let environment = vec![("SINK_DIR", folder.clone().into()), ("SINK_HTTP", ANY_PORT.into())];
                 ("sink.lua", "SINK_PORT", environment)
             }
-            Duty::Relay(signing) => {
+            Duty::Relay(signing) | Duty::Production(signing) => {
                 let to = to.context("a relay needs a sink")?;
-                ("relay.lua", "RELAY_PORT", relay_environment(stage, &folder, to, signing))
+                let policy = if matches!(duty, Duty::Relay(_)) { "relay.lua" } else { "production.lua" };
+                (policy, "RELAY_PORT", relay_environment(stage, &folder, to, signing))
             }
         };
         environment.extend(more);

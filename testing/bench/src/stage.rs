@@ -162,8 +162,9 @@ fn cache_folder() -> anyhow::Result<PathBuf> {
 const SPOOLS: &str = "spool";
 const LOGS: &str = "logs";
 const POLICIES: &str = "policy";
-const POLICY_TEXTS: [(&str, &str); 4] = [
+const POLICY_TEXTS: [(&str, &str); 5] = [
     ("relay.lua", include_str!("../../../bench/policies/relay.lua")),
+    ("production.lua", include_str!("../../../bench/policies/production.lua")),
     ("sink.lua", include_str!("../../../bench/policies/sink.lua")),
     ("backlog.lua", include_str!("../../../bench/policies/backlog.lua")),
     ("destinations.lua", include_str!("../../../bench/policies/destinations.lua")),

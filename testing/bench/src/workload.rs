@@ -42,6 +42,8 @@ impl Signing {
 pub enum Duty {
     /// Store it, hand it to the sink.
     Relay(Signing),
+    /// The same by a policy in which everything goes through helpers.
+    Production(Signing),
     /// Take it and throw it away.
     Discard,
 }
@@ -116,6 +118,9 @@ impl Workload {
     pub fn name(&self) -> String {
         let duty = match self.duty {
             Duty::Relay(signing) => signing.word(),
+            Duty::Production(Signing::Rsa) => "RSA, production policy",
+            Duty::Production(Signing::Ed25519) => "Ed25519, production policy",
+            Duty::Production(Signing::Unsigned) => "unsigned, production policy",
             Duty::Discard => "discarded",
         };
         let to = match self.spread {

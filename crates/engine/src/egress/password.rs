@@ -33,7 +33,10 @@ fn read_now(option: &'static str, source: &KeySource) -> Result<Vec<u8>, String>
                 return Err(format!("{option}: `{file}` has more than {FILE_OCTETS_MAX} octets"));
             }
             // Editors end a file with a line end; it is no part of the password.
-            Ok(read.trim_ascii_end().to_vec())
+            match read.trim_ascii_end() {
+                [] => Err(format!("{option}: `{file}` is empty")),
+                password => Ok(password.to_vec()),
+            }
         }
         // Policy fetches what is elsewhere before it hands an option over.
         other => Err(format!("{option}: {other:?} was not fetched")),
@@ -59,6 +62,8 @@ mod tests {
         );
         std::fs::write(&file, "tiger\r\n").expect("written");
         assert_eq!(read_now("p", &of_file), Ok(b"tiger".to_vec()));
+        std::fs::write(&file, "\n").expect("written");
+        assert!(read_now("p", &of_file).expect_err("no password").ends_with("/password` is empty"));
         std::fs::write(&file, "t".repeat(4096)).expect("written");
         assert_eq!(read_now("p", &of_file).map(|read| read.len()), Ok(4096));
         std::fs::write(&file, "t".repeat(4097)).expect("written");

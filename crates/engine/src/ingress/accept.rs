@@ -21,7 +21,8 @@ use queue::{NULL_QUEUE, QueueName, Why, schedule};
 use record::RecordType;
 use smtp_wire::{Body, EnhancedCode, Mailbox, Reply};
 use spool::{Discarded, Receipt, SpoolError, Volatile};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
 
 /// Why a transaction is not accepted.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub(crate) struct Arrival<'a> {
     pub for_reports_only: bool,
     /// Nothing is committed after this moment.
     pub deadline: Instant,
+    /// About whom permission was asked at RCPT; made when somebody looks.
+    pub known: OnceLock<HashSet<Mailbox>>,
 }
 
 /// A message that only waits for its commit.

@@ -236,6 +236,9 @@ async fn session(engine: Engine, current: Arc<Current>, mut tcp: TcpStream, mut 
         Ok(profile) => session::run(engine, (current, profile), Stream::Plain(tcp), ends, slot).await,
         Err(error) => {
             tracing::error!("{error}");
+            if current.base.params.implicit_tls {
+                return;
+            }
             let reply = current.base.settings.technical_difficulties();
             refuse(Stream::Plain(tcp), &reply, slot).await;
         }

@@ -122,8 +122,11 @@ impl Engine {
 /// Policy has put somebody into the envelope about whom nobody was asked. Hosts that may relay may do so to anybody.
 fn is_readdressed(arrival: &Arrival<'_>, envelope: &Envelope) -> bool {
     let relays = arrival.profile.params.relay_hosts.contains(arrival.hop.peer.ip());
-    let is_known = |recipient| arrival.envelope.recipients.contains(recipient);
-    !relays && (envelope.sender != arrival.envelope.sender || !envelope.recipients.iter().all(is_known))
+    if relays {
+        return false;
+    }
+    let known = arrival.known.get_or_init(|| arrival.envelope.recipients.iter().cloned().collect());
+    envelope.sender != arrival.envelope.sender || !envelope.recipients.iter().all(|recipient| known.contains(recipient))
 }
 
 /// One that does not read is mail like any other.

@@ -20,7 +20,7 @@ use smtp_server::{Answer, Identity, Question, Rejection, Said, Session, Settings
 use smtp_wire::{Body, Mailbox, ReversePath};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use telemetry::metrics::IntCounter;
 use tokio::io::AsyncWriteExt;
 
@@ -54,6 +54,10 @@ pub(crate) async fn run(
             let rejection =
                 Rejection { reply: reply.clone(), command: String::new(), sender: None, recipients: Vec::new() };
             engine.log_rejection(&rejection, &begin(&profile), &conn);
+            // A client that expects TLS reads nothing else.
+            if profile.params.implicit_tls {
+                return;
+            }
             return refuse(stream, &reply, slot).await;
         }
     };
@@ -112,7 +116,7 @@ impl Driver {
     async fn serve(&mut self) -> io::Result<()> {
         if self.profile.params.implicit_tls {
             let tls = self.shake_hands().await?;
-            self.session.under_tls(tls);
+            self.session.under_tls(self.now(), tls);
         }
         loop {
             self.session.set_admission(self.engine.pressure.admission());
@@ -392,6 +396,7 @@ impl Driver {
             content: Body::known(transaction.content.into(), transaction.lines),
             for_reports_only: std::mem::take(&mut self.for_reports_only),
             deadline: transaction.processing_deadline,
+            known: OnceLock::new(),
         };
         let accepted = self.engine.accept(arrival).await;
         self.engine.metrics.smtpsrv_process_data_duration.observe(started.elapsed().as_secs_f64());

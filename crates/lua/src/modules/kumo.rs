@@ -254,7 +254,7 @@ pub(crate) fn starts<T: DeserializeOwned + StartupEntry>(
 }
 
 /// As [`starts`], with the keys that its options name.
-fn starts_with_keys<T: DeserializeOwned + StartupEntry + HasKeys>(
+pub(crate) fn starts_with_keys<T: DeserializeOwned + StartupEntry + HasKeys>(
     lua: &Lua,
     name: &'static str,
     options: &Value,

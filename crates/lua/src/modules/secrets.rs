@@ -11,10 +11,12 @@ use crate::waiting::wait;
 use brokers::Certificates;
 use config::{EgressPath, EgressSource, EsmtpListener, HttpListener, KeySource};
 use mlua::{Lua, LuaString, MultiValue, Value};
+use std::collections::HashMap;
 use std::future::Future;
 use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use web::vault::{self, Secret};
 
 /// The module.
@@ -129,24 +131,85 @@ impl HasKeys for EsmtpListener {
 }
 
 /// Puts keys that are in Vault or come from an event in their places. Files are read by those who use them, when they do.
-/// What has to be waited for holds the thread: it is rare.
+/// What has to be waited for holds the thread: paths are made often, so what Vault said is kept for a minute, and for longer while
+/// Vault does not answer. Under `--validate` Vault need not be there.
 pub(crate) fn fetch<T: HasKeys>(lua: &Lua, mut options: T) -> mlua::Result<T> {
-    let is_elsewhere = |key: &KeySource| matches!(key, KeySource::Vault { .. } | KeySource::Event { .. });
     if !options.keys().any(|key| is_elsewhere(key)) {
         return Ok(options);
     }
     let could_wait = lua.app_data_mut::<Host>().is_some_and(|mut host| std::mem::take(&mut host.may_wait));
-    for key in options.keys().filter(|key| is_elsewhere(key)) {
-        let octets = pin!(load(lua, key)).poll(&mut Context::from_waker(Waker::noop()));
-        *key = match octets {
-            Poll::Ready(octets) => KeySource::Data(octets?),
-            Poll::Pending => return Err(mlua::Error::runtime(format!("{key:?} cannot be waited for here"))),
-        };
-    }
+    let fetched = options.keys().filter(|key| is_elsewhere(key)).try_for_each(|key| fetch_one(lua, key));
     if let Some(mut host) = lua.app_data_mut::<Host>() {
         host.may_wait = could_wait;
     }
-    Ok(options)
+    fetched.map(|()| options)
+}
+
+fn is_elsewhere(key: &KeySource) -> bool {
+    matches!(key, KeySource::Vault { .. } | KeySource::Event { .. })
+}
+
+fn fetch_one(lua: &Lua, key: &mut KeySource) -> mlua::Result<()> {
+    let fetched = &commons(lua)?.fetched;
+    if let Some(octets) = fetched.fresh(key) {
+        *key = KeySource::Data(octets);
+        return Ok(());
+    }
+    let loaded = match pin!(load(lua, key)).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(loaded) => loaded,
+        Poll::Pending => Err(mlua::Error::runtime(format!("{key:?} cannot be waited for here"))),
+    };
+    match (loaded, fetched.last(key)) {
+        (Ok(octets), _) => {
+            fetched.keep(key, &octets);
+            *key = KeySource::Data(octets);
+        }
+        (Err(error), Some(octets)) => {
+            tracing::warn!(target: "lua", "{key:?}: {error}: it stays what it was");
+            *key = KeySource::Data(octets);
+        }
+        (Err(error), None) => {
+            let validates = lua.globals().raw_get::<Option<bool>>("_VALIDATING_CONFIG")?.unwrap_or_default();
+            if !validates || matches!(key, KeySource::Event { .. }) {
+                return Err(error);
+            }
+            tracing::warn!(target: "lua", "{key:?}: {error}");
+        }
+    }
+    Ok(())
+}
+
+/// What Vault said last, by what it was asked. Events say it themselves.
+#[derive(Default)]
+pub(crate) struct Fetched(Mutex<HashMap<String, (Instant, Vec<u8>)>>);
+
+impl Fetched {
+    fn fresh(&self, key: &KeySource) -> Option<Vec<u8>> {
+        let kept = self.kept();
+        let (at, octets) = kept.get(&Self::name(key)?)?;
+        (at.elapsed() < FETCHED_FRESH).then(|| octets.clone())
+    }
+
+    fn last(&self, key: &KeySource) -> Option<Vec<u8>> {
+        self.kept().get(&Self::name(key)?).map(|(_, octets)| octets.clone())
+    }
+
+    fn keep(&self, key: &KeySource, octets: &[u8]) {
+        let Some(name) = Self::name(key) else { return };
+        let mut kept = self.kept();
+        if kept.len() < FETCHED_MAX || kept.contains_key(&name) {
+            kept.insert(name, (Instant::now(), octets.to_vec()));
+        }
+    }
+
+    /// The token is part of it: who may not read it is not told.
+    fn name(key: &KeySource) -> Option<String> {
+        matches!(key, KeySource::Vault { .. }).then(|| serde_json::to_string(key).ok()).flatten()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<String, (Instant, Vec<u8>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn of_environment(given: &Option<String>, field: &str, variable: &str) -> mlua::Result<String> {
@@ -154,5 +217,9 @@ fn of_environment(given: &Option<String>, field: &str, variable: &str) -> mlua::
     given.clone().or_else(|| std::env::var(variable).ok()).ok_or_else(missing)
 }
 
+/// How long what Vault said is taken for what it says.
+const FETCHED_FRESH: Duration = Duration::from_secs(60);
+/// Secrets that are remembered.
+const FETCHED_MAX: usize = 1024;
 /// How long Vault is waited for.
 const VAULT_TIMEOUT: Duration = Duration::from_secs(65);

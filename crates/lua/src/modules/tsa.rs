@@ -2,7 +2,7 @@
 
 use crate::api::{Function, Module, Proof::Test, function};
 use crate::context::Host;
-use crate::modules::kumo::starts;
+use crate::modules::kumo::starts_with_keys;
 use config::HttpListener;
 use mlua::{Lua, Value};
 
@@ -22,7 +22,7 @@ const FUNCTIONS: &[Function] = &[
         "In `tsa_init`: a socket on which nodes publish log records and ask what came of them. The options are those of \
          `kumo.start_http_listener`.",
         Test("testing/e2e/tests/tsa.rs::what_servers_answer_shapes_what_nodes_do"),
-        |lua, options: Value| starts::<HttpListener>(lua, "tsa.start_http_listener", &options)
+        |lua, options: Value| starts_with_keys::<HttpListener>(lua, "tsa.start_http_listener", &options)
     ),
     function!(
         "tsa",

@@ -20,8 +20,6 @@ enum Takes {
     Percent,
     /// `true` or `false`.
     Flag,
-    /// A string.
-    Text,
     /// A list of strings.
     Texts,
     /// The name of one of KumoMTA's caches and a count.
@@ -65,7 +63,14 @@ pub(crate) const FUNCTIONS: &[Function] = &[
     accepted!("kumo", "set_lua_gc_on_put", "(percent)", Takes::Percent, "the collector runs as memory is allocated"),
     accepted!("kumo", "set_timeq_spawn_reinsertion", "(boolean)", Takes::Flag, "deprecated; KumoMTA ignores it too"),
     accepted!("kumo", "enable_memory_callstack_tracking", "(boolean)", Takes::Flag, "there is no such tracking"),
-    accepted!("kumo", "set_diagnostic_log_filter", "(text)", Takes::Text, "KUMOD_LOG alone sets the filter"),
+    function!(
+        "kumo",
+        "set_diagnostic_log_filter",
+        "(text)",
+        "What of the diagnostic log is written: `kumod=debug,lua=info` and the like, as in `KUMOD_LOG`, which counts before what a policy says at its start.",
+        Test("testing/e2e/corpus/log_diagnostic_filter.lua"),
+        filter
+    ),
     function!(
         "kumo",
         "set_config_monitor_globs",
@@ -134,6 +139,20 @@ pub(crate) const DKIM_FUNCTIONS: &[Function] =
     &[accepted!("kumo.dkim", "set_signing_threads", "(n)", Takes::Count, ONE_RUNTIME)];
 
 /// Sets one limit of the pool.
+/// Before the program serves it is kept for the start; then it counts at once.
+fn filter(lua: &Lua, text: String) -> mlua::Result<()> {
+    let program = lua.app_data_ref::<Host>().map(|host| host.program.clone());
+    match program.as_ref().and_then(|program| program.program.get()) {
+        Some(program) => program.filter_diagnostics(&text).map_err(mlua::Error::runtime),
+        None => {
+            if let Some(mut host) = lua.app_data_mut::<Host>() {
+                host.diagnostic_filter = Some(text);
+            }
+            Ok(())
+        }
+    }
+}
+
 fn limit(lua: &Lua, value: &Value, set: fn(&mut Host, u64)) -> mlua::Result<()> {
     let count = count(value, 1, i64::MAX).map_err(mlua::Error::runtime)?;
     if let Some(mut host) = lua.app_data_mut::<Host>() {
@@ -148,7 +167,6 @@ impl Takes {
             Takes::Count => count(first, 1, i64::MAX).map(|_| ()),
             Takes::Percent => count(first, 0, 100).map(|_| ()),
             Takes::Flag => is(first.is_boolean(), first, "true or false"),
-            Takes::Text => is(first.is_string(), first, "a string"),
             Takes::Texts => is(is_list_of_strings(first), first, "a list of strings"),
             Takes::Pool => {
                 let table = first.as_table().ok_or_else(|| format!("{}: expected a table", shown(first)))?;

@@ -23,7 +23,6 @@ pub(crate) fn install(lua: &Lua) -> mlua::Result<()> {
     if lua.app_data_ref::<Installed>().is_some() {
         return Ok(());
     }
-    lua.set_app_data(Installed);
     let methods: Table = lua.create_userdata(LuaMessage::ended())?.metatable()?.get(MetaMethod::Index)?;
     let find = lua.create_function(|lua, (methods, name): (Table, Value)| {
         let method = method(lua, name.as_string().map(|name| name.as_bytes()).as_deref())?;
@@ -33,7 +32,9 @@ pub(crate) fn install(lua: &Lua) -> mlua::Result<()> {
         Ok(method)
     })?;
     let behind = lua.create_table_from([(MetaMethod::Index.name(), find)])?;
-    methods.set_metatable(Some(behind))
+    methods.set_metatable(Some(behind))?;
+    lua.set_app_data(Installed);
+    Ok(())
 }
 
 fn method(lua: &Lua, name: Option<&[u8]>) -> mlua::Result<Option<Function>> {

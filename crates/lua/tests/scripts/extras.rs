@@ -4,7 +4,7 @@ use crate::support::{assert_has, draft_of, file};
 use config::{EgressPool, EgressSource, ListenerDomain, QueueConfig};
 use lua::{LoadError, LuaPolicy};
 use message::Draft;
-use policy::{ConnMeta, Policy, PolicyError, QueueParts};
+use policy::{ConnMeta, Event, Policy, PolicyError, QueueParts};
 use std::future::Future;
 use std::path::Path;
 use tempfile::TempDir;
@@ -246,6 +246,21 @@ fn tenants_and_campaigns_have_rates_of_their_own() {
     assert!(passes("acme", None));
     assert!(!passes("acme", None), "three of that tenant an hour, those of campaigns among them");
     assert!((0..10).all(|_| passes("free", None)), "who has no rate is not held");
+}
+
+/// A question about each message that leaves is asked only where there is something to ask.
+#[test]
+fn rates_are_asked_about_from_the_reading_on_that_has_some() {
+    let folder = folder(&[("q.toml", "[tenant.\"acme\"]\n")]);
+    let text = "require('policy-extras.queue'):setup { folder .. '/q.toml' }";
+    let (_own, path) = file(&script(folder.path(), text));
+    let (policy, _) = LuaPolicy::load(&path).expect("sound");
+    let asks = || policy.interest().has(Event::ThrottleInsertReadyQueue);
+    assert!(!asks());
+    let with_rate = "[tenant.\"acme\"]\noverall_max_message_rate = \"3/h\"\n";
+    std::fs::write(folder.path().join("q.toml"), with_rate).expect("written");
+    policy.reload(&mut |_, _| Ok(())).expect("sound");
+    assert!(asks());
 }
 
 #[test]
