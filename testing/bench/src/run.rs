@@ -167,9 +167,12 @@ mod tests {
     #[test]
     fn workloads_are_chosen_by_name() {
         assert_eq!(chosen(&options(&[])).expect("all").len(), 17);
-        let unsigned = chosen(&options(&["--only", "10 KB unsigned", "--quick"])).expect("two");
+        let unsigned = chosen(&options(&["--only", "10 KB unsigned", "--quick"])).expect("five");
         let counts: Vec<u64> = unsigned.iter().map(|workload| workload.messages).collect();
-        assert_eq!(counts, [10_000, 10_000]);
+        assert_eq!(
+            counts, [10_000; 5],
+            "over 100 and 2000 connections, by requests for 1 and for 100, into message files"
+        );
         let few = chosen(&options(&["--only", "2000", "--messages", "5"])).expect("six");
         assert!(few.iter().all(|workload| workload.messages == 2000), "at least one for each connection");
         let error = chosen(&options(&["--only", "nothing"])).expect_err("none").to_string();
