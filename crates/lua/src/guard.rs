@@ -98,7 +98,12 @@ pub(crate) async fn drive<R: FromLuaMulti>(
 ) -> mlua::Result<R> {
     let thread = lua.create_thread(handler.clone())?;
     let _driving = Driving { lua, before: set_driven(lua, place_of(thread.clone())) };
-    thread.into_async(arguments)?.await
+    let answer = thread.clone().into_async(arguments)?.await;
+    if answer.is_err() {
+        // What the script left to be closed is closed now, not when the collector comes by.
+        thread.reset(handler.clone())?;
+    }
+    answer
 }
 
 /// While it lives a coroutine is driven; then the one of before is, also when the call is dropped half-way.
