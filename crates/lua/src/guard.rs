@@ -100,8 +100,9 @@ pub(crate) async fn drive<R: FromLuaMulti>(
     let _driving = Driving { lua, before: set_driven(lua, place_of(thread.clone())) };
     let answer = thread.clone().into_async(arguments)?.await;
     if answer.is_err() {
-        // What the script left to be closed is closed now, not when the collector comes by.
-        thread.reset(handler.clone())?;
+        // What the script left to be closed is closed now, not when the collector comes by. Lua reports the coroutine's state, which is
+        // this error once more, with what is left of its value: the answer has it whole.
+        let _: mlua::Result<()> = thread.reset(handler.clone());
     }
     answer
 }
@@ -240,6 +241,29 @@ mod tests {
             // Another receives: the one that was given up is in nobody's way.
             tokio::time::timeout(Duration::from_secs(10), receive()).await.expect("in time").expect("received");
         });
+    }
+
+    /// A handler that may wait fails as any other does: with its own error, and with what it left to be closed closed.
+    #[test]
+    fn a_failed_handler_closes_what_it_left_open() {
+        let text = "local closed = 0
+            kumo.on('smtp_server_mail_from', function(sender)
+              if sender.user == 'count' then kumo.reject(450, 'closed ' .. closed) end
+              local open <close> = setmetatable({}, { __close = function() closed = closed + 1 end })
+              kumo.sleep(0.001)
+              kumo.reject(550, 'my own words')
+            end)";
+        let policy = policy(text);
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let refused = |sender: &str| {
+            let asked = policy.smtp_server_mail_from(ReversePath::parse(sender).expect("sound"), ConnMeta::new());
+            runtime.block_on(asked).expect_err("refused").to_string()
+        };
+        for times in 1..4 {
+            assert!(refused("a@b.test").contains("my own words"));
+            assert!(refused("count@b.test").contains(&format!("closed {times}")), "after {times}");
+        }
     }
 
     #[test]
