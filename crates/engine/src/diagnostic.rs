@@ -21,12 +21,6 @@ impl Engine {
         let _: Result<(), _> = self.diagnostic.change.set(change);
     }
 
-    /// True when the policy has a spool of that name, or has none and so those of the default.
-    pub fn has_spool(&self, name: &str) -> bool {
-        let spools = &self.startup.spools;
-        spools.iter().any(|spool| spool.name == name) || (spools.is_empty() && ["data", "meta"].contains(&name))
-    }
-
     /// Changes the filter, unless it is the one that was asked for last: a policy asks for each of its states.
     ///
     /// # Errors

@@ -282,6 +282,12 @@ impl Engine {
         &self.gate
     }
 
+    /// True when the policy has a spool of that name, or has none and so those of the default.
+    pub fn has_spool(&self, name: &str) -> bool {
+        let spools = &self.startup.spools;
+        spools.iter().any(|spool| spool.name == name) || (spools.is_empty() && ["data", "meta"].contains(&name))
+    }
+
     /// What this machine is called where nothing else is configured.
     pub fn hostname(&self) -> &str {
         &self.settings.hostname

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     /// The top level of a policy, and what runs before it serves: about a minute.
-    pub start: u32,
+    pub start: u64,
     /// A handler, from one wait to the next: some seconds.
-    pub handler: u32,
+    pub handler: u64,
 }
 
 impl Default for Budget {
@@ -33,9 +33,9 @@ impl Default for Budget {
 pub(crate) struct Guard {
     budget: Budget,
     /// Looks that the running function has left.
-    left: u32,
+    left: u64,
     /// What it began with, for what is said when nothing is left.
-    begun_with: u32,
+    begun_with: u64,
     /// How long it has waited and held its thread.
     held: Duration,
     main_thread: Thread,
@@ -160,7 +160,7 @@ fn look(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
 
 /// The message with the line that was running and the way there: errors of a hook get no
 /// traceback from Lua.
-fn too_long(lua: &Lua, frame: &Debug<'_>, millions: u32) -> mlua::Result<String> {
+fn too_long(lua: &Lua, frame: &Debug<'_>, millions: u64) -> mlua::Result<String> {
     let (source, line) = (frame.source(), frame.current_line().unwrap_or(0));
     let file = source.short_src.as_deref().unwrap_or("?");
     let text = format!("{file}:{line}: the script ran for more than {millions} million instructions and was stopped");
@@ -177,8 +177,8 @@ fn memory_bytes_max(limits: MemoryLimits) -> usize {
 
 /// Lua instructions between two looks: some milliseconds.
 const INSTRUCTIONS_PER_LOOK: u32 = 1_000_000;
-/// A budget that lasts for a year.
-const UNLIMITED: u32 = u32::MAX;
+/// A budget that lasts longer than any process.
+const UNLIMITED: u64 = u64::MAX;
 /// The place of no coroutine.
 const NOBODY: usize = 0;
 /// Most memory one state may hold, in octets. A policy with tables for a million domains

@@ -85,7 +85,7 @@ impl LuaPolicy {
     ///
     /// # Errors
     /// As [`LuaPolicy::load`].
-    pub fn load_with_budget(path: &Path, millions: u32) -> Result<(LuaPolicy, Startup), LoadError> {
+    pub fn load_with_budget(path: &Path, millions: u64) -> Result<(LuaPolicy, Startup), LoadError> {
         let budget = Budget { start: millions, handler: millions };
         LuaPolicy::load_for(path, Daemon::Kumod, Purpose::Serve, budget, MemoryLimits::default())
     }

@@ -6,7 +6,7 @@ use policy::{ConnMeta, Policy};
 use std::time::{Duration, Instant};
 
 /// Million instructions.
-const SHORT: u32 = 5;
+const SHORT: u64 = 5;
 
 fn runaway(body: &str) -> String {
     let text = format!("local kumo = require 'kumo' kumo.on('smtp_server_message_received', function(msg) {body} end)");
