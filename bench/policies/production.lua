@@ -1,6 +1,7 @@
 -- The shape most production policies have, everything through the helpers, as a relay to one host that MX records name: what it
 -- costs more than relay.lua is what policy costs. KumoMTA's dialect.
---   RELAY_PORT, RELAY_HTTP, RELAY_DIR, RELAY_TO (host:port), RELAY_DKIM_KEY (PEM file: sign) as for relay.lua
+--   RELAY_PORT, RELAY_HTTP, RELAY_DIR, RELAY_TO (host:port), RELAY_DKIM_KEY (PEM file: sign) as for relay.lua;
+--   RELAY_SHAPING the shaping file
 local kumo = require 'kumo'
 local sources = require 'policy-extras.sources'
 local queue_module = require 'policy-extras.queue'
@@ -30,26 +31,7 @@ local signer = dkim_sign:setup {
 }
 local shaper = shaping:setup_with_automation {
   no_default_files = true,
-  extra_files = {
-    {
-      default = {
-        enable_tls = 'Disabled',
-        prohibited_hosts = {},
-        connection_limit = 100,
-        max_ready = 100000,
-        max_message_rate = '1000000/s',
-        max_deliveries_per_connection = 100000,
-        automation = {
-          {
-            regex = 'too many connections',
-            action = { { SetConfig = { name = 'connection_limit', value = 2 } } },
-            trigger = { Threshold = '3/hr' },
-            duration = '90m',
-          },
-        },
-      },
-    },
-  },
+  extra_files = { os.getenv 'RELAY_SHAPING' or 'production-shaping.toml' },
 }
 local queues = queue_module:setup {
   {

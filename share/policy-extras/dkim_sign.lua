@@ -8,12 +8,15 @@
 -- is set. Files are read again in a new configuration epoch.
 
 local kumo = require 'kumo'
+local each_message = require 'policy-extras.each_message'
 local problems = require 'policy-extras.problems'
 local utils = require 'policy-extras.policy_utils'
 
 local mod = { CONFIGURED = nil }
 
 local KEY_FOLDER = '/opt/kumomta/etc/dkim'
+-- Domains whose signers are kept.
+local SIGNERS = 100000
 local SECTIONS = { base = true, domain = true, signature = true }
 local SIGNATURE_OPTIONS = {
   'selector', 'headers', 'policy', 'algo', 'expiration', 'filename', 'header_canonicalization', 'body_canonicalization',
@@ -93,24 +96,30 @@ local function make_signer(base, options, domain)
   }
 end
 
-local function sign_with(get_data, msg)
-  local data = get_data()
-  local read, from = pcall(msg.from_header, msg)
-  local first = read and from and from.list[1]
-  if not first then
-    kumo.reject(552, '5.6.0 DKIM signing requires a From header with an address')
-  end
-  -- Of several authors the first counts: RFC 6376 does not say, and one of them has to.
-  local domain = first.domain:lower()
+-- What signs mail of an author of `domain`, in this order; false if nothing does.
+local function signers_of(data, domain)
+  local signers = {}
   local options = data.domains[domain]
   if options then
-    msg:dkim_sign(make_signer(data.base, options, domain))
+    signers[1] = make_signer(data.base, options, domain)
   end
   for _, name in ipairs(data.base.additional_signatures or {}) do
     local signature = data.signature[name]
     if signature.policy ~= 'OnlyIfMissingDomainBlock' or not options then
-      msg:dkim_sign(make_signer(data.base, signature, signature.domain))
+      signers[#signers + 1] = make_signer(data.base, signature, signature.domain)
     end
+  end
+  return #signers > 0 and signers
+end
+
+local function sign_with(get_signers, msg)
+  local domain = each_message.author_domain(msg)
+  if not domain then
+    kumo.reject(552, '5.6.0 DKIM signing requires a From header with an address')
+  end
+  local signers = get_signers(domain)
+  for number = 1, signers and #signers or 0 do
+    msg:dkim_sign(signers[number])
   end
 end
 
@@ -147,6 +156,10 @@ function mod:setup(files)
     end
     return { base = data.base, domains = kumo.domain_map.new(domains), signature = data.signature }
   end, { name = 'policy-extras.dkim_sign', ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })
+  -- Signers are kept as long as they keep their keys.
+  local get_signers = kumo.memoize(function(domain)
+    return signers_of(get_data(), domain)
+  end, { name = 'policy-extras.dkim_sign.signers', ttl = '5 minutes', capacity = SIGNERS, invalidate_with_epoch = true })
   mod.CONFIGURED = { files = files, get_data = get_data }
 
   kumo.on('validate_config', function()
@@ -155,7 +168,7 @@ function mod:setup(files)
   end)
 
   return function(msg)
-    sign_with(get_data, msg)
+    sign_with(get_signers, msg)
   end
 end
 

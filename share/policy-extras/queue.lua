@@ -12,6 +12,7 @@
 -- domain, the tenant, domain and tenant, domain and tenant and campaign. Files are read again in a new configuration epoch.
 
 local kumo = require 'kumo'
+local each_message = require 'policy-extras.each_message'
 local problems = require 'policy-extras.problems'
 local utils = require 'policy-extras.policy_utils'
 
@@ -180,49 +181,20 @@ local function check_authz(msg, tenant, users)
   end
 end
 
-local function apply_tenant(data, msg)
-  local tenant = data.tenant_header and msg:get_first_named_header_value(data.tenant_header)
-  if tenant and data.remove_tenant_header then
-    msg:remove_all_named_headers(data.tenant_header)
-  end
-  local named = tenant ~= nil
-  tenant = tenant or data.default_tenant
-  if not tenant then
-    return nil
-  end
-  local known = data.tenants[tenant]
-  if not known and named then
-    kumo.reject(500, string.format("tenant '%s' specified by '%s' header is not defined in your queue config", tenant, data.tenant_header))
-  end
-  if known.require_authz then
-    check_authz(msg, tenant, known.require_authz)
-  end
-  msg:set_meta('tenant', tenant)
-  return tenant
-end
-
-local function apply_campaign(data, msg)
-  local campaign = data.campaign_header and msg:get_first_named_header_value(data.campaign_header)
-  if not campaign then
-    return nil
-  end
-  if data.remove_campaign_header then
-    msg:remove_all_named_headers(data.campaign_header)
-  end
-  msg:set_meta('campaign', campaign)
-  return campaign
-end
-
 local function apply(data, msg)
   if data.scheduling_header then
     msg:import_scheduling_header(data.scheduling_header, true)
   end
-  local campaign = apply_campaign(data, msg)
-  local tenant = apply_tenant(data, msg)
-  local domain = msg:recipient_list()[1].domain
+  local what, tenant, campaign = each_message.classify(data, msg)
+  if what == 'unknown' then
+    kumo.reject(500, string.format("tenant '%s' specified by '%s' header is not defined in your queue config", tenant, data.tenant_header))
+  elseif what == 'guarded' then
+    check_authz(msg, tenant, data.tenants[tenant].require_authz)
+    msg:set_meta('tenant', tenant)
+  end
   -- Most queues are routed by their domain, which needs no configuration to be put together.
-  local of_domain = data.domains[domain:lower()]
-  if of_domain then
+  local domain = what and msg:recipient_list()[1].domain
+  if domain and data.domains[domain:lower()] then
     local routing_domain = resolve(data, domain, tenant, campaign).routing_domain
     if routing_domain then
       msg:set_meta('routing_domain', routing_domain)

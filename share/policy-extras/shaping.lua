@@ -46,6 +46,11 @@ local function check_options(options)
       options[name][index] = plain
     end
   end
+  for index, name in ipairs(options.extra_files or {}) do
+    if type(name) ~= 'string' then
+      error(string.format('policy-extras.shaping: extra_files[%d]: expected a path or a URL, found a %s', index, type(name)), 3)
+    end
+  end
   for name, value in pairs(options.tsa_queue_config or {}) do
     local known, why = require('policy-extras.queue').is_queue_config_option(name, value)
     if not known then

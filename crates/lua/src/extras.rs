@@ -4,6 +4,7 @@
 //! copy, or KumoMTA's, is the one that is used.
 
 use crate::compiled::Compiled;
+use crate::each_message;
 use mlua::{Lua, Table, Value};
 use std::sync::Arc;
 
@@ -39,6 +40,9 @@ fn search(lua: &Lua, helpers: &Helpers, name: &str) -> mlua::Result<Value> {
     match HELPERS.iter().zip(&helpers.0).find(|((helper, _), _)| *helper == name) {
         Some(((helper, text), compiled)) => {
             compiled.function(lua, &format!("={helper}"), text.as_bytes()).map(Value::Function)
+        }
+        None if name == each_message::NAME => {
+            lua.create_function(|lua, _: mlua::MultiValue| each_message::table(lua)).map(Value::Function)
         }
         None => Ok(Value::String(lua.create_string(format!("no helper '{name}' in the program"))?)),
     }

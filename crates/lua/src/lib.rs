@@ -22,6 +22,7 @@ mod context;
 mod convert;
 mod courier;
 mod disposition;
+mod each_message;
 mod error;
 pub mod event_names;
 mod events;

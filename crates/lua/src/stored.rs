@@ -54,6 +54,40 @@ impl Stored {
 }
 
 impl Fields {
+    /// The string of that name.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        match self.names.get(name.as_bytes()) {
+            Some(Stored::Text(text)) => std::str::from_utf8(text).ok(),
+            _ => None,
+        }
+    }
+
+    /// The table of that name.
+    pub fn table(&self, name: &str) -> Option<&Fields> {
+        match self.names.get(name.as_bytes()) {
+            Some(Stored::Table(fields)) => Some(fields),
+            _ => None,
+        }
+    }
+
+    /// Whether there is something of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains_key(name.as_bytes())
+    }
+
+    /// Whether there is something of that name, and not `false`.
+    pub fn is_set(&self, name: &str) -> bool {
+        !matches!(self.names.get(name.as_bytes()), None | Some(Stored::Boolean(false)))
+    }
+
+    /// Whether the domain map of that name says something about a domain.
+    pub fn has_domain(&self, name: &str, domain: &str) -> bool {
+        match self.names.get(name.as_bytes()) {
+            Some(Stored::Object(Shareable::DomainMap(map))) => map.has(domain),
+            _ => false,
+        }
+    }
+
     fn get(&self, key: &Value) -> Option<&Stored> {
         match key {
             Value::Integer(place) => self.at(*place),
@@ -101,7 +135,7 @@ impl Fields {
     }
 
     /// A plain table; tables in it are [`LuaTable`]s.
-    fn table(&self, lua: &Lua) -> mlua::Result<Table> {
+    fn copy(&self, lua: &Lua) -> mlua::Result<Table> {
         let table = lua.create_table_with_capacity(self.items.len(), self.places.len() + self.names.len())?;
         for (number, item) in self.items.iter().enumerate() {
             table.raw_set(number + 1, item.give(lua)?)?;
@@ -133,7 +167,7 @@ impl UserData for LuaTable {
         methods.add_meta_method(MetaMethod::Pairs, |lua, this, ()| {
             let next = lua.app_data_ref::<Host>().map(|host| host.next.clone());
             let next = next.ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))?;
-            Ok((next, this.0.table(lua)?, Value::Nil))
+            Ok((next, this.0.copy(lua)?, Value::Nil))
         });
     }
 }

@@ -163,6 +163,7 @@ fn relay_environment(
         ("RELAY_HTTP", ANY_PORT.into()),
         ("RELAY_TO", to.to_string().into()),
         ("RELAY_RETRY", RETRY.into()),
+        ("RELAY_SHAPING", stage.policy("production-shaping.toml").into()),
     ];
     if let Some(key) = signing.key(stage) {
         environment.push(("RELAY_DKIM_KEY", key.into()));

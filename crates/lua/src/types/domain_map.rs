@@ -20,6 +20,11 @@ impl LuaDomainMap {
         }
         Ok(LuaDomainMap(Arc::new(map)))
     }
+
+    /// Whether it has a value for a domain.
+    pub fn has(&self, domain: &str) -> bool {
+        self.0.get(domain).is_some()
+    }
 }
 
 impl UserData for LuaDomainMap {

@@ -1,10 +1,11 @@
-//! Objects that all states may share: maps and the like, cheap to clone.
+//! Objects that all states may share: maps, signers and the like, cheap to clone.
 
 use crate::types::acl::LuaAclMap;
 use crate::types::cidr_map::LuaCidrMap;
 use crate::types::domain_map::LuaDomainMap;
 use crate::types::regex_set_map::LuaRegexSetMap;
 use crate::types::shaping::LuaShaping;
+use crate::types::signer::LuaSigner;
 use mlua::{AnyUserData, IntoLua, Lua, Value};
 
 /// One of them.
@@ -15,6 +16,7 @@ pub(crate) enum Shareable {
     RegexSetMap(LuaRegexSetMap),
     Shaping(LuaShaping),
     AclMap(LuaAclMap),
+    Signer(LuaSigner),
 }
 
 impl Shareable {
@@ -32,6 +34,9 @@ impl Shareable {
         if let Ok(map) = data.borrow::<LuaAclMap>() {
             return Some(Shareable::AclMap(map.clone()));
         }
+        if let Ok(signer) = data.borrow::<LuaSigner>() {
+            return Some(Shareable::Signer(signer.clone()));
+        }
         data.borrow::<LuaRegexSetMap>().ok().map(|map| Shareable::RegexSetMap(map.clone()))
     }
 }
@@ -44,6 +49,7 @@ impl IntoLua for Shareable {
             Shareable::RegexSetMap(map) => map.into_lua(lua),
             Shareable::Shaping(shaping) => shaping.into_lua(lua),
             Shareable::AclMap(map) => map.into_lua(lua),
+            Shareable::Signer(signer) => signer.into_lua(lua),
         }
     }
 }
