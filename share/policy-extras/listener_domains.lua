@@ -6,34 +6,9 @@
 -- Names are exact, `*.below.test`, or `*`. Files are read again in a new configuration epoch.
 
 local kumo = require 'kumo'
-local problems = require 'policy-extras.problems'
 local utils = require 'policy-extras.policy_utils'
 
 local mod = { CONFIGURED = nil }
-
-local function load(files)
-  local by_listener = { ['*'] = {} }
-  for _, file in ipairs(files) do
-    for name, options in pairs(utils.load_json_or_toml_file(file)) do
-      if name == 'listener' then
-        for listener, domains in pairs(options) do
-          by_listener[listener] = utils.recursive_merge_into(domains, by_listener[listener] or {})
-        end
-      else
-        by_listener['*'][name] = utils.recursive_merge_into(options, by_listener['*'][name] or {})
-      end
-    end
-  end
-  local maps = {}
-  for listener, domains in pairs(by_listener) do
-    local folded = {}
-    for name, options in pairs(domains) do
-      folded[name:lower()] = options
-    end
-    maps[listener] = kumo.domain_map.new(folded)
-  end
-  return { maps = maps, default = by_listener['*']['*'], domains = by_listener }
-end
 
 -- The options of a block for this connection: who authenticated as a user that may relay does so from where it is.
 local function params(options, conn_meta)
@@ -52,40 +27,22 @@ local function find(data, domain, listener)
   return found or data.maps['*'][domain] or data.default
 end
 
-local function find_problems(data)
-  local found = {}
-  for listener, domains in pairs(data.domains) do
-    for name, options in pairs(domains) do
-      local place = string.format('listener `%s`, domain `%s`', listener, name)
-      local users = options.relay_from_authz
-      for _, user in pairs(type(users) == 'table' and users or { users }) do
-        if type(users) ~= 'table' or type(user) ~= 'string' then
-          found[#found + 1] = place .. ': relay_from_authz: expected a list of strings'
-        end
-      end
-      local ok, why = pcall(kumo.make_listener_domain, params(options, nil))
-      if not ok then
-        found[#found + 1] = place .. ': ' .. problems.reason(why)
-      end
-    end
-  end
-  return found
-end
-
 -- The handler for kumo.on('get_listener_domain', ...).
 function mod:setup(files)
   if mod.CONFIGURED then
     error('policy-extras.listener_domains module has already been configured', 2)
   end
   local get_data = kumo.memoize(function()
-    local data = load(files)
+    local data = require('policy-extras.listener_files').load(files)
     return { maps = data.maps, default = data.default }
   end, { name = 'policy-extras.listener_domains', ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })
   mod.CONFIGURED = { files = files, get_data = get_data }
 
   kumo.on('validate_config', function()
-    local ok, data = pcall(load, files)
-    problems.report('listener_domains', ok and find_problems(data) or { problems.reason(data) })
+    local problems = require 'policy-extras.problems'
+    local read = require 'policy-extras.listener_files'
+    local ok, data = pcall(read.load, files)
+    problems.report('listener_domains', ok and read.find_problems(data) or { problems.reason(data) })
   end)
 
   return function(domain, listener, conn_meta)

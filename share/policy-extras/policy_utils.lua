@@ -138,8 +138,14 @@ function mod.load_json_or_toml_file(source)
   return kumo.serde.json_load(source)
 end
 
-mod.starts_with = kumo.string.starts_with
-mod.ends_with = kumo.string.ends_with
+-- The modules of `kumo` are made when they are asked for, which not every state does.
+function mod.starts_with(text, start)
+  return kumo.string.starts_with(text, start)
+end
+
+function mod.ends_with(text, ending)
+  return kumo.string.ends_with(text, ending)
+end
 
 -- Address and port of `ip:port` or `[ip]:port`, both as strings.
 function mod.split_ip_port(text)

@@ -13,18 +13,12 @@
 
 local kumo = require 'kumo'
 local each_message = require 'policy-extras.each_message'
-local problems = require 'policy-extras.problems'
 local utils = require 'policy-extras.policy_utils'
 
 local mod = { CONFIGURED = nil }
 
-local HEADERS = { 'scheduling_header', 'tenant_header', 'campaign_header' }
-local FLAGS = { 'remove_tenant_header', 'remove_campaign_header' }
-local SETTINGS = {
-  scheduling_header = 'string', tenant_header = 'string', campaign_header = 'string', default_tenant = 'string',
-  remove_tenant_header = 'boolean', remove_campaign_header = 'boolean', tenant = 'table', queue = 'table',
-}
-local RATE_OF_TENANT = 'queue-helper-tenant-overall_max_message_rate-'
+-- The names of rates are these and the tenant's; of campaigns, `-` and the campaign's besides.
+mod.RATE_OF_TENANT = 'queue-helper-tenant-overall_max_message_rate-'
 local RATE_OF_CAMPAIGN = 'queue-helper-tenant-campaign-overall_max_message_rate-'
 
 -- True when kumo.make_queue_config has an option of this name and takes this value; else false and why not.
@@ -34,128 +28,6 @@ function mod.is_queue_config_option(name, value)
     return true
   end
   return false, tostring(why)
-end
-
-local function is_unknown(why)
-  return why:find('unknown field', 1, true) ~= nil
-end
-
--- Options of a block, and the tables in it that are no options: blocks within.
-local function split_block(place, block, own)
-  local options, within = {}, {}
-  for name, value in pairs(block) do
-    if own[name] then
-      options[name] = value
-    else
-      local ok, why = mod.is_queue_config_option(name, value)
-      if ok then
-        options[name] = value
-      elseif (type(value) == 'table' or type(value) == 'userdata') and is_unknown(why) then
-        within[name] = value
-      else
-        error(string.format('%s: %s', place, problems.reason(why)), 0)
-      end
-    end
-  end
-  return options, within
-end
-
-local ROUTED = { routing_domain = true }
-
--- A domain's block with its tenants and their campaigns, each as {options, within}.
-local function prepare_block(place, block, depth)
-  local options, within = split_block(place, block, ROUTED)
-  if depth == 0 and not utils.table_is_empty(within) then
-    local name = next(within)
-    local _, why = mod.is_queue_config_option(name, within[name])
-    error(string.format('%s: %s', place, problems.reason(why)), 0)
-  end
-  local prepared = {}
-  for name, inner in pairs(within) do
-    prepared[name] = prepare_block(string.format('%s."%s"', place, name), inner, depth - 1)
-  end
-  return { options = options, within = prepared }
-end
-
-local function prepare_tenant(name, block)
-  local place = string.format('tenant."%s"', name)
-  local own = { require_authz = true, overall_max_message_rate = true, campaigns = true }
-  local options, within = split_block(place, block, own)
-  if not utils.table_is_empty(within) then
-    error(string.format('%s: unknown option `%s`', place, next(within)), 0)
-  end
-  local tenant = {
-    require_authz = options.require_authz,
-    rate = options.overall_max_message_rate,
-    campaigns = options.campaigns or {},
-  }
-  for option in pairs(own) do
-    options[option] = nil
-  end
-  tenant.options = options
-  if tenant.rate then
-    kumo.make_throttle(RATE_OF_TENANT .. name, tenant.rate)
-  end
-  return tenant
-end
-
-local function check_settings(file, data)
-  for name, value in pairs(data) do
-    local expected = SETTINGS[name]
-    if not expected then
-      error(string.format('%s: unknown key `%s`: %s', file, name, problems.expected(name, utils.table_keys(SETTINGS))), 0)
-    elseif type(value) ~= expected and not (expected == 'table' and type(value) == 'userdata') then
-      error(string.format('%s: %s: expected a %s, found a %s', file, name, expected, type(value)), 0)
-    end
-  end
-end
-
-local function has_rates(tenants)
-  for _, tenant in pairs(tenants) do
-    if tenant.rate then
-      return true
-    end
-    for _, campaign in pairs(tenant.campaigns) do
-      if campaign.overall_max_message_rate then
-        return true
-      end
-    end
-  end
-  return false
-end
-
-local function load(files)
-  local raw = {}
-  for _, file in ipairs(files) do
-    local data = utils.load_json_or_toml_file(file)
-    check_settings(type(file) == 'string' and file or 'queue', data)
-    utils.recursive_merge_into(data, raw)
-  end
-  local data = { tenants = {}, default = {}, names = {} }
-  for _, setting in ipairs(HEADERS) do
-    data[setting] = raw[setting]
-  end
-  for _, setting in ipairs(FLAGS) do
-    data[setting] = raw[setting]
-  end
-  for name, block in pairs(raw.tenant or {}) do
-    data.tenants[name] = prepare_tenant(name, block)
-  end
-  data.has_rates = has_rates(data.tenants)
-  data.default_tenant = raw.default_tenant
-  if data.default_tenant and not data.tenants[data.default_tenant] then
-    error(string.format('default_tenant `%s` is not defined', data.default_tenant), 0)
-  end
-  local domains = {}
-  for name, block in pairs(raw.queue or {}) do
-    if name == 'default' then
-      data.default = prepare_block('queue.default', block, 0).options
-    else
-      domains[name:lower()] = prepare_block(string.format('queue."%s"', name), block, 2)
-    end
-  end
-  data.domains = kumo.domain_map.new(domains)
-  return data, domains
 end
 
 -- All that files say about the queue of a domain, a tenant and a campaign.
@@ -212,7 +84,7 @@ local function throttle(data, msg)
   if not known then
     return
   end
-  if known.rate and kumo.make_throttle(RATE_OF_TENANT .. tenant, known.rate):delay_message_if_throttled(msg) then
+  if known.rate and kumo.make_throttle(mod.RATE_OF_TENANT .. tenant, known.rate):delay_message_if_throttled(msg) then
     return true
   end
   local campaign = msg:get_meta 'campaign'
@@ -237,66 +109,6 @@ function mod:resolve_provider(domain, routing_domain)
   return provider_of(domain, routing_domain)
 end
 
-local function check_blocks(files)
-  local ok, data, domains = pcall(load, files)
-  if not ok then
-    return { problems.reason(data) }
-  end
-  local found = {}
-  local function check(place, options)
-    local params = utils.merge_into(options, {})
-    params.routing_domain = nil
-    local made, why = pcall(kumo.make_queue_config, params)
-    if not made then
-      found[#found + 1] = place .. ': ' .. problems.reason(why)
-    elseif params.egress_pool then
-      local there, missing = pcall(kumo.invoke_get_egress_pool, params.egress_pool)
-      if not there then
-        found[#found + 1] = string.format('%s: egress_pool `%s`: %s', place, params.egress_pool, problems.reason(missing))
-      end
-    end
-  end
-  check('queue.default', data.default)
-  for name, tenant in pairs(data.tenants) do
-    check(string.format('tenant."%s"', name), tenant.options)
-  end
-  local function check_block(place, block)
-    check(place, block.options)
-    for name, inner in pairs(block.within) do
-      check_block(string.format('%s."%s"', place, name), inner)
-    end
-  end
-  for name, block in pairs(domains) do
-    for tenant in pairs(block.within) do
-      if not data.tenants[tenant] then
-        found[#found + 1] = string.format('queue."%s"."%s": no tenant of that name is defined', name, tenant)
-      end
-    end
-    check_block(string.format('queue."%s"', name), block)
-  end
-  return found
-end
-
--- The handler of get_queue_config answers for every domain: one that is registered behind it is never asked.
-local function is_last()
-  local registrars = kumo.get_event_registrars 'get_queue_config'
-  local last = registrars[#registrars]
-  for _, place in ipairs(last) do
-    if place:find('policy%-extras[/.]queue') then
-      return true
-    end
-  end
-  return false
-end
-
-local function validate(files, has_hook)
-  local found = check_blocks(files)
-  if has_hook and not is_last() then
-    found[#found + 1] = 'it must be set up after every other handler of get_queue_config: what comes behind is never asked'
-  end
-  problems.report('queue', found)
-end
-
 -- As `setup`, with options: file_names, skip_queue_config_hook, invalidate_with_epoch.
 function mod:setup_with_options(options)
   if mod.CONFIGURED then
@@ -307,7 +119,7 @@ function mod:setup_with_options(options)
   -- Whether the rates of tenants and campaigns are asked about: a question about each message.
   local asks = false
   local get_data = kumo.memoize(function()
-    local data = load(files)
+    local data = require('policy-extras.queue_files').load(files)
     if data.has_rates and mod.CONFIGURED and not asks then
       -- There were none when this policy was read: it is to be read again, now with a handler.
       kumo.bump_config_epoch()
@@ -341,7 +153,7 @@ function mod:setup_with_options(options)
   end
   mod.CONFIGURED = { files = files, get_data = get_data }
   kumo.on('validate_config', function()
-    validate(files, not options.skip_queue_config_hook)
+    require('policy-extras.queue_files').validate(files, not options.skip_queue_config_hook)
   end)
   return helper
 end

@@ -4,8 +4,6 @@
 -- and when `cache_ttl` is over. `publish` and `subscribe` name daemons that act on rules: docs/automation.md.
 
 local kumo = require 'kumo'
-local problems = require 'policy-extras.problems'
-local utils = require 'policy-extras.policy_utils'
 
 local mod = { CONFIGURED = nil }
 
@@ -20,15 +18,12 @@ local OPTIONS = {
   allow_stale_shaping_data = 'boolean', publish_timeout = 'string', publish_pool_idle_timeout = 'string',
   publish_connection_verbose = 'boolean',
 }
-local VALIDATION_OPTIONS = {
-  aliased_site = 'Warn', dns_fail = 'Warn', null_mx = 'Warn', provider_overlap = 'Warn', skip_remote = true,
-}
-
 local function check_options(options)
   for name, value in pairs(options) do
     local expected = OPTIONS[name]
     if not expected then
-      local known = problems.expected(name, utils.table_keys(OPTIONS))
+      local utils = require 'policy-extras.policy_utils'
+      local known = require('policy-extras.problems').expected(name, utils.table_keys(OPTIONS))
       error(string.format('policy-extras.shaping: unknown option `%s`: %s', name, known), 3)
     elseif type(value) ~= expected then
       error(string.format('policy-extras.shaping: %s: expected a %s, found a %s', name, expected, type(value)), 3)
@@ -82,26 +77,6 @@ local function file_names(options)
   return names
 end
 
-local function validate(names, options)
-  local load_options = utils.merge_into(options.validation_options or {}, utils.merge_into(VALIDATION_OPTIONS, {}))
-  local ok, data = pcall(kumo.shaping.load, names, load_options)
-  if not ok then
-    problems.report('shaping', { problems.reason(data) })
-    return
-  end
-  for _, warning in ipairs(data:get_warnings()) do
-    print('shaping: warning: ' .. warning)
-  end
-  local found = data:get_errors()
-  for source, places in pairs(data:get_referenced_sources()) do
-    local there, why = pcall(kumo.invoke_get_egress_source, source)
-    if not there then
-      found[#found + 1] = string.format('source `%s`, named by %s: %s', source, table.concat(places, ', '), problems.reason(why))
-    end
-  end
-  problems.report('shaping', found)
-end
-
 -- Shaping from files, and what keeps it up to date. Returns what a policy hangs into its events.
 function mod:setup_with_automation(options)
   if mod.CONFIGURED then
@@ -132,7 +107,7 @@ function mod:setup_with_automation(options)
   end
 
   kumo.on('validate_config', function()
-    validate(names, options)
+    require('policy-extras.shaping_checks').validate(names, options)
   end)
 
   return {

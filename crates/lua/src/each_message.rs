@@ -20,7 +20,10 @@ pub(crate) fn table(lua: &Lua) -> mlua::Result<Table> {
             classify(&data.0, &mut msg)
         })?,
     )?;
-    table.raw_set("author_domain", lua.create_function(|_, mut msg: UserDataRefMut<LuaMessage>| author_domain(&mut msg))?)?;
+    table.raw_set(
+        "author_domain",
+        lua.create_function(|_, mut msg: UserDataRefMut<LuaMessage>| author_domain(&mut msg))?,
+    )?;
     Ok(table)
 }
 

@@ -13,18 +13,23 @@ use std::sync::Arc;
 pub(crate) struct Helpers([Compiled; HELPERS.len()]);
 
 /// Name and text of each.
-const HELPERS: [(&str, &str); 14] = [
+const HELPERS: [(&str, &str); 19] = [
+    ("policy-extras.dkim_files", include_str!("../../../share/policy-extras/dkim_files.lua")),
     ("policy-extras.dkim_sign", include_str!("../../../share/policy-extras/dkim_sign.lua")),
     ("policy-extras.docker_utils", include_str!("../../../share/policy-extras/docker_utils.lua")),
     ("policy-extras.listener_domains", include_str!("../../../share/policy-extras/listener_domains.lua")),
+    ("policy-extras.listener_files", include_str!("../../../share/policy-extras/listener_files.lua")),
     ("policy-extras.mail_auth", include_str!("../../../share/policy-extras/mail_auth.lua")),
     ("policy-extras.policy_utils", include_str!("../../../share/policy-extras/policy_utils.lua")),
     ("policy-extras.problems", include_str!("../../../share/policy-extras/problems.lua")),
     ("policy-extras.queue", include_str!("../../../share/policy-extras/queue.lua")),
+    ("policy-extras.queue_files", include_str!("../../../share/policy-extras/queue_files.lua")),
     ("policy-extras.rollup", include_str!("../../../share/policy-extras/rollup.lua")),
     ("policy-extras.shaping", include_str!("../../../share/policy-extras/shaping.lua")),
+    ("policy-extras.shaping_checks", include_str!("../../../share/policy-extras/shaping_checks.lua")),
     ("policy-extras.log_hooks", include_str!("../../../share/policy-extras/log_hooks.lua")),
     ("policy-extras.sources", include_str!("../../../share/policy-extras/sources.lua")),
+    ("policy-extras.sources_files", include_str!("../../../share/policy-extras/sources_files.lua")),
     ("policy-extras.tsa_following", include_str!("../../../share/policy-extras/tsa_following.lua")),
     ("policy-extras.tsa_publishing", include_str!("../../../share/policy-extras/tsa_publishing.lua")),
     ("policy-extras.typing", include_str!("../../../share/policy-extras/typing.lua")),

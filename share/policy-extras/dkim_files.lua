@@ -1,0 +1,127 @@
+-- The files of policy-extras.dkim_sign: read, checked, and made into signers. Loaded by states that make some.
+
+local kumo = require 'kumo'
+local problems = require 'policy-extras.problems'
+local utils = require 'policy-extras.policy_utils'
+
+local mod = {}
+
+local KEY_FOLDER = '/opt/kumomta/etc/dkim'
+local SECTIONS = { base = true, domain = true, signature = true }
+local SIGNATURE_OPTIONS = {
+  'selector', 'headers', 'policy', 'algo', 'expiration', 'filename', 'header_canonicalization', 'body_canonicalization',
+  'over_sign', 'domain',
+}
+local BASE_OPTIONS = {
+  'selector', 'headers', 'policy', 'expiration', 'header_canonicalization', 'body_canonicalization', 'over_sign',
+  'additional_signatures', 'vault_mount', 'vault_path_prefix',
+}
+
+local function check_options(place, options, known)
+  for name in pairs(options) do
+    if not utils.table_contains(known, name) then
+      error(string.format('%s: unknown option `%s`: %s', place, name, problems.expected(name, { table.unpack(known) })), 0)
+    end
+  end
+end
+
+-- What the files say, sections and blocks by name.
+function mod.load(files)
+  local data = { base = {}, domain = {}, signature = {} }
+  for _, file in ipairs(files) do
+    local read = utils.load_json_or_toml_file(file)
+    for section in pairs(read) do
+      if not SECTIONS[section] then
+        error(string.format('unknown section `%s`: expected `base`, `domain` or `signature`', section), 0)
+      end
+    end
+    utils.recursive_merge_into(read, data)
+  end
+  check_options('base', data.base, BASE_OPTIONS)
+  for _, section in ipairs { 'domain', 'signature' } do
+    for name, options in pairs(data[section]) do
+      check_options(string.format('%s `%s`', section, name), options, SIGNATURE_OPTIONS)
+    end
+  end
+  for _, name in ipairs(data.base.additional_signatures or {}) do
+    local signature = data.signature[name]
+    if not signature then
+      error(string.format('base: additional_signatures: signature `%s` is not defined', name), 0)
+    elseif not signature.domain then
+      error(string.format('signature `%s`: `domain` is missing', name), 0)
+    end
+  end
+  return data
+end
+
+local function key_of(base, options, domain, selector)
+  if base.vault_mount then
+    local default = string.format('%s/%s/%s', base.vault_path_prefix or 'dkim', domain, selector)
+    return { vault_mount = base.vault_mount, vault_path = options.filename or default }
+  end
+  return options.filename or string.format('%s/%s/%s.key', KEY_FOLDER, domain, selector)
+end
+
+-- The signer that a block asks for, for mail of `domain`.
+local function make_signer(base, options, domain)
+  local selector = options.selector or base.selector
+  if not selector then
+    error(string.format('domain `%s`: neither the domain nor base has a selector', domain), 0)
+  end
+  local function either(name)
+    if options[name] ~= nil then
+      return options[name]
+    end
+    return base[name]
+  end
+  local make = options.algo == 'ed25519' and kumo.dkim.ed25519_signer or kumo.dkim.rsa_sha256_signer
+  return make {
+    domain = domain,
+    selector = selector,
+    headers = either 'headers',
+    expiration = either 'expiration',
+    header_canonicalization = either 'header_canonicalization',
+    body_canonicalization = either 'body_canonicalization',
+    over_sign = either 'over_sign',
+    key = key_of(base, options, domain, selector),
+  }
+end
+
+-- What signs mail of an author of `domain`, in this order; false if nothing does.
+function mod.signers_of(data, domain)
+  local signers = {}
+  local options = data.domains[domain]
+  if options then
+    signers[1] = make_signer(data.base, options, domain)
+  end
+  for _, name in ipairs(data.base.additional_signatures or {}) do
+    local signature = data.signature[name]
+    if signature.policy ~= 'OnlyIfMissingDomainBlock' or not options then
+      signers[#signers + 1] = make_signer(data.base, signature, signature.domain)
+    end
+  end
+  return #signers > 0 and signers
+end
+
+-- What is wrong with them, a line each.
+function mod.find_problems(data)
+  local found = {}
+  local function check(place, options, domain)
+    local ok, why = pcall(make_signer, data.base, options, domain)
+    if not ok then
+      found[#found + 1] = place .. ': ' .. problems.reason(why)
+    end
+  end
+  for name, options in pairs(data.domain) do
+    -- The key of a wildcard is looked for by the domain of each message.
+    if options.filename or not name:find('*', 1, true) then
+      check(string.format('domain `%s`', name), options, (name:gsub('%*%.?', '')))
+    end
+  end
+  for name, options in pairs(data.signature) do
+    check(string.format('signature `%s`', name), options, options.domain)
+  end
+  return found
+end
+
+return mod
