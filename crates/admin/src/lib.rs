@@ -18,6 +18,7 @@ mod orders;
 mod ready;
 mod secrets;
 mod socket;
+mod trace;
 mod upkeep;
 mod xfer;
 
@@ -97,6 +98,8 @@ pub(crate) fn administration() -> Vec<Route<Engine>> {
         ("/api/admin/ready-q-states/v1", get(ready::states)),
         ("/api/admin/resolve-egress-path/v1", get(ready::resolve)),
         ("/api/admin/abort-ready-q-conn/v1", post(ready::abort)),
+        ("/api/admin/trace-smtp-server/v1", get(trace::server)),
+        ("/api/admin/trace-smtp-client/v1", get(trace::client)),
         ("/api/admin/flush/v1", get(orders::flushes).post(orders::flush).delete(orders::withdraw)),
     ]
 }

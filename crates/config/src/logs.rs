@@ -20,6 +20,10 @@ options! {
         max_segment_duration: Option<Duration> = None;
         /// Close a segment at this size (uncompressed bytes).
         max_file_size: u64 = 1_000_000_000, min 1;
+        /// Remove finished segments after this time; never when absent.
+        retain_for: Option<Duration> = None;
+        /// Remove the oldest finished segments while those of one kind have more octets than this; never when absent.
+        retain_bytes: Option<u64> = None;
         /// zstd level 1-21; 0 is the library's default.
         compression_level: i32 = 0;
         /// Records waiting before those who log must wait too.

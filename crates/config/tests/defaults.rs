@@ -261,6 +261,8 @@ fn logs() {
         "log_dir": "/var/log",
         "max_segment_duration": null,
         "max_file_size": 1000000000,
+        "retain_for": null,
+        "retain_bytes": null,
         "compression_level": 0,
         "back_pressure": 128000,
         "meta": [],

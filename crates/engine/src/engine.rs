@@ -21,6 +21,7 @@ use crate::recovery::RecoveryState;
 use crate::requeue::Questions;
 use crate::sockets::Sockets;
 use crate::tasks::Tasks;
+use crate::watching::Watchers;
 use crate::xfer::Arrivals;
 use ::clock::Now;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -147,6 +148,8 @@ pub struct Shared {
     pub(crate) sockets: OnceLock<Box<dyn Sockets>>,
     /// How fast recipients of requests are taken.
     pub(crate) injection_rate: InjectionRate,
+    /// Who watches sessions.
+    pub(crate) watchers: Watchers,
     /// The policy wants a new configuration epoch.
     pub(crate) epoch_is_wanted: AtomicBool,
     /// Held by who begins a new configuration epoch.
@@ -214,6 +217,7 @@ impl Engine {
             sockets: OnceLock::new(),
             injection_rate: InjectionRate::new(parts.startup.injection_rate),
             startup: parts.startup,
+            watchers: Watchers::default(),
             epoch_is_wanted: AtomicBool::new(false),
             reloading: Mutex::default(),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),

@@ -42,6 +42,7 @@ mod selection;
 mod settle;
 mod sockets;
 mod tasks;
+mod watching;
 mod xfer;
 
 pub use crate::clock::Clock;
@@ -60,5 +61,6 @@ pub use crate::orders::{Lasts, NewOrder, OrderError};
 pub use crate::program::{Administration, Asked};
 pub use crate::recovery::RecoveryState;
 pub use crate::sockets::{Sockets, SocketsChange};
+pub use crate::watching::{Side, WATCHERS_MAX, Watch, Watching};
 pub use crate::xfer::{Arrival, Came, XferError};
 pub use diagnostic::Diagnostics;

@@ -3,8 +3,10 @@
 //! The queues are asked once, for copies of names and numbers; the text is written after their lock is free. Fails only
 //! if the registry cannot be written as text.
 
-use crate::egress::service::{PROTOCOLS, protocol_of, service};
+use crate::egress::service::{PROTOCOLS, protocol_of, provider_of, service};
 use crate::engine::Engine;
+use queue::{QueueCore, QueueName};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use telemetry::{Exposition, Kind};
 
@@ -14,36 +16,17 @@ impl Engine {
     /// # Errors
     /// A metric of the registry cannot be written.
     pub fn metrics_text(&self, prefix: &str) -> Result<String, telemetry::metrics::Error> {
-        let queues = self.with_queue(|queue, _| Queues {
-            scheduled: queue.scheduled_counts().map(|(name, messages)| (name.clone(), messages as u64)).collect(),
-            ready: queue
-                .ready_counts()
-                .map(|(name, messages, connections)| (name.clone(), messages as u64, connections))
-                .collect(),
-            counts: queue.counts(),
-        });
+        let queues = self.with_queue(|queue, _| Queues::of(queue));
         self.refresh_gauges(&queues);
         let mut text = Exposition::after(self.metrics.text(prefix)?, prefix);
         self.metrics.tallies.expose(&mut text, service);
-        let scheduled = queues.scheduled.iter().map(|(name, messages)| (name, *messages));
-        text.family(("scheduled_count", "messages in a scheduled queue", Kind::Gauge), "queue", summed(scheduled));
-        let ready = queues.ready.iter().map(|(name, messages, _)| (name, *messages));
-        let ready = summed(ready).into_iter().map(|(name, messages)| (service(name), messages));
-        text.family(("ready_count", "messages in ready queues", Kind::Gauge), "service", ready);
+        queues.expose(&mut text, self.metrics.open_sessions.get());
         Ok(text.into_text())
     }
 
     /// Fills the gauges of the registry that mirror queues and spool.
     fn refresh_gauges(&self, queues: &Queues) {
         let metrics = &self.metrics;
-        let mut by_protocol = PROTOCOLS.map(|protocol| (protocol, 0));
-        for (name, _, connections) in &queues.ready {
-            let protocol = protocol_of(name);
-            by_protocol.iter_mut().filter(|(known, _)| *known == protocol).for_each(|(_, sum)| *sum += connections);
-        }
-        for (protocol, connections) in by_protocol {
-            metrics.connection_count.with_label_values(&[protocol]).set(connections as i64);
-        }
         let counts = &queues.counts;
         metrics.scheduled_count_total.set(counts.scheduled as i64);
         metrics.scheduled_queue_count.set(counts.scheduled_queues as i64);
@@ -60,9 +43,97 @@ impl Engine {
 /// What the queues said.
 struct Queues {
     scheduled: Vec<(Arc<str>, u64)>,
-    /// Name, messages, connections.
-    ready: Vec<(Arc<str>, u64, usize)>,
+    ready: Vec<Ready>,
+    /// Messages and connections by provider and pool.
+    providers: BTreeMap<(String, String), [u64; 2]>,
     counts: queue::Counts,
+}
+
+struct Ready {
+    name: Arc<str>,
+    messages: u64,
+    connections: u64,
+}
+
+impl Queues {
+    fn of(queue: &QueueCore) -> Queues {
+        let ready = queue.ready_counts().map(|(name, messages, connections)| Ready {
+            name: name.clone(),
+            messages: messages as u64,
+            connections: connections as u64,
+        });
+        Queues {
+            scheduled: queue.scheduled_counts().map(|(name, messages)| (name.clone(), messages as u64)).collect(),
+            ready: ready.collect(),
+            providers: providers(queue),
+            counts: queue.counts(),
+        }
+    }
+
+    fn expose(&self, text: &mut Exposition, sessions: i64) {
+        let scheduled = summed(self.scheduled.iter().map(|(name, messages)| (name, *messages)));
+        let series = scheduled.into_iter().map(|(name, messages)| ([name], messages));
+        text.family(("scheduled_count", "messages in a scheduled queue", Kind::Gauge), ["queue"], series);
+        self.expose_owners(text);
+        let of_messages = self.by_service(|ready| ready.messages);
+        text.family(("ready_count", "messages in ready queues", Kind::Gauge), ["service"], of_messages);
+        let sessions = (["esmtp_listener".to_owned()], u64::try_from(sessions).unwrap_or(0));
+        let of_connections = std::iter::once(sessions).chain(self.by_service(|ready| ready.connections));
+        text.family(("connection_count", "open connections", Kind::Gauge), ["service"], of_connections);
+        for (place, name, help) in [
+            (0, "queued_count", "messages in scheduled queues that name a provider, and in ready queues"),
+            (1, "connection_count", "open outbound connections"),
+        ] {
+            let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+            self.providers.iter().for_each(|((to, _), both)| *sums.entry(to).or_default() += both[place]);
+            let name = format!("{name}_by_provider");
+            let series = sums.into_iter().map(|(to, sum)| ([to], sum));
+            text.family((&name, help, Kind::Gauge), ["provider"], series);
+            let series = self.providers.iter().map(|((to, pool), both)| ([to, pool], both[place]));
+            text.family((&format!("{name}_and_pool"), help, Kind::Gauge), ["provider", "pool"], series);
+        }
+    }
+
+    /// What waits by whom it is for and whose it is.
+    fn expose_owners(&self, text: &mut Exposition) {
+        let (mut domains, mut tenants, mut campaigns) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        for (name, messages) in &self.scheduled {
+            let QueueName { campaign, tenant, domain, .. } = QueueName::parse(name);
+            *domains.entry([domain]).or_default() += messages;
+            let Some(tenant) = tenant else { continue };
+            *tenants.entry([tenant.clone()]).or_default() += messages;
+            let Some(campaign) = campaign else { continue };
+            *campaigns.entry([tenant, campaign]).or_default() += messages;
+        }
+        let help = "messages in scheduled queues";
+        text.family(("scheduled_by_domain", help, Kind::Gauge), ["domain"], domains);
+        text.family(("scheduled_by_tenant", help, Kind::Gauge), ["tenant"], tenants);
+        text.family(("scheduled_by_tenant_campaign", help, Kind::Gauge), ["tenant", "campaign"], campaigns);
+    }
+
+    /// The sum of each protocol, then each ready queue.
+    fn by_service(&self, number: impl Fn(&Ready) -> u64) -> Vec<([String; 1], u64)> {
+        let mut sums = PROTOCOLS.map(|protocol| ([protocol.to_owned()], 0));
+        for ready in &self.ready {
+            let protocol = protocol_of(&ready.name);
+            sums.iter_mut().filter(|([known], _)| known == protocol).for_each(|(_, sum)| *sum += number(ready));
+        }
+        let each = summed(self.ready.iter().map(|ready| (&ready.name, number(ready))));
+        sums.into_iter().chain(each.into_iter().map(|(name, number)| ([service(name)], number))).collect()
+    }
+}
+
+fn providers(queue: &QueueCore) -> BTreeMap<(String, String), [u64; 2]> {
+    let mut sums: BTreeMap<(&str, &str), [u64; 2]> = BTreeMap::new();
+    for (to, pool, messages) in queue.provided() {
+        sums.entry((to, pool)).or_default()[0] += messages as u64;
+    }
+    for (name, leg, messages, connections) in queue.legs() {
+        let both = sums.entry((provider_of(name, leg), &leg.pool)).or_default();
+        both[0] += messages as u64;
+        both[1] += connections as u64;
+    }
+    sums.into_iter().map(|((to, pool), both)| ((to.to_owned(), pool.to_owned()), both)).collect()
 }
 
 /// In order of name; namesakes (queues that must not be mixed) are one series.

@@ -34,7 +34,7 @@ pub(crate) struct AttemptFacts {
     pub tls: Option<TlsFacts>,
     pub provider: Option<Arc<str>>,
     pub session_id: Option<Arc<str>>,
-    pub counts: Option<[Arc<Tally>; 2]>,
+    pub counts: Option<[Arc<Tally>; 3]>,
     pub handover: Handover,
     /// As records name it; `None` where nobody was spoken to.
     pub delivery_protocol: Option<&'static str>,
@@ -171,7 +171,7 @@ impl Engine {
     ) {
         let outcomes = all_pending(&queued.message, verdict, reply);
         let facts = route.map(|(site, leg)| AttemptFacts {
-            counts: Some(self.counts(&site)),
+            counts: Some(self.counts(&site, &leg)),
             site,
             source: Some(leg.source.name.as_str().into()),
             pool: Some(leg.pool),

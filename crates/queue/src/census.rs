@@ -6,7 +6,7 @@
 
 use crate::core::{Counts, QueueCore, QueueKey, ReadyKey};
 use crate::grants::Waiter;
-use crate::ready::ReadyQueue;
+use crate::ready::{Leg, ReadyQueue};
 use clock::{Duration, Instant, Now};
 use message::MessageId;
 use std::sync::Arc;
@@ -91,7 +91,20 @@ impl QueueCore {
 
     /// Name, messages and connections of every ready queue.
     pub fn ready_counts(&self) -> impl Iterator<Item = (&Arc<str>, usize, usize)> {
-        self.ready.values().map(|r| (&r.name, r.messages.len(), r.connections.len()))
+        self.legs().map(|(name, _, messages, connections)| (name, messages, connections))
+    }
+
+    /// The same, with its way out.
+    pub fn legs(&self) -> impl Iterator<Item = (&Arc<str>, &Leg, usize, usize)> {
+        self.ready.values().map(|r| (&r.name, &r.leg, r.messages.len(), r.connections.len()))
+    }
+
+    /// Messages of the scheduled queues whose configuration names a provider, with that and the pool.
+    pub fn provided(&self) -> impl Iterator<Item = (&str, &str, usize)> {
+        self.scheduled.values().filter_map(|queue| {
+            let config = queue.config.as_ref()?;
+            Some((config.provider_name.as_deref()?, config.egress_pool(), queue.len()))
+        })
     }
 
     /// Every message the manager holds, in no particular order.

@@ -27,12 +27,12 @@ impl<'a> Exposition<'a> {
         Exposition { text, prefix }
     }
 
-    /// Adds a family of series that differ in one label; none at all when it has no series.
-    pub fn family<L: AsRef<str>>(
+    /// Adds a family of series that differ in these labels; none at all when it has no series.
+    pub fn family<const N: usize, L: AsRef<str>>(
         &mut self,
         (name, help, kind): (&str, &str, Kind),
-        label: &str,
-        series: impl IntoIterator<Item = (L, u64)>,
+        labels: [&str; N],
+        series: impl IntoIterator<Item = ([L; N], u64)>,
     ) {
         let mut series = series.into_iter().peekable();
         if !name.starts_with(self.prefix) || series.peek().is_none() {
@@ -45,10 +45,14 @@ impl<'a> Exposition<'a> {
         let text = &mut self.text;
         // Writing to a string cannot fail.
         let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        for (value, number) in series {
-            let _ = write!(text, "{name}{{{label}=\"");
-            escape(text, value.as_ref());
-            let _ = writeln!(text, "\"}} {number}");
+        for (values, number) in series {
+            text.push_str(name);
+            for (place, (label, value)) in labels.iter().zip(&values).enumerate() {
+                let _ = write!(text, "{}{label}=\"", if place == 0 { '{' } else { ',' });
+                escape(text, value.as_ref());
+                text.push('"');
+            }
+            let _ = writeln!(text, "}} {number}");
         }
     }
 
@@ -87,10 +91,17 @@ mod tests {
         prometheus::TextEncoder::new().encode_utf8(&registry.gather(), &mut expected).expect("encodes");
 
         let mut text = Exposition::after(String::new(), "ready");
-        let series = || series.map(|(name, number)| (name, number as u64));
-        text.family(("ready_count", "in ready queues", Kind::Gauge), "service", series());
-        text.family(("scheduled_count", "not asked for", Kind::Gauge), "queue", series());
-        text.family(("ready_empty", "no series", Kind::Counter), "queue", [("", 0); 0]);
+        let series = || series.map(|(name, number)| ([name], number as u64));
+        text.family(("ready_count", "in ready queues", Kind::Gauge), ["service"], series());
+        text.family(("scheduled_count", "not asked for", Kind::Gauge), ["queue"], series());
+        text.family(("ready_empty", "no series", Kind::Counter), ["queue"], [([""], 0); 0]);
         assert_eq!(text.into_text(), expected);
+    }
+
+    #[test]
+    fn labels_stand_side_by_side() {
+        let mut text = Exposition::after(String::new(), "");
+        text.family(("n", "of all", Kind::Counter), ["provider", "pool"], [(["a\"b", "c"], 3)]);
+        assert_eq!(text.into_text(), "# HELP n of all\n# TYPE n counter\nn{provider=\"a\\\"b\",pool=\"c\"} 3\n");
     }
 }

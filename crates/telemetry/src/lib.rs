@@ -16,6 +16,7 @@ pub mod lines;
 pub mod log;
 pub mod metrics;
 mod reserve;
+mod retention;
 mod script_times;
 mod segment;
 mod stream;

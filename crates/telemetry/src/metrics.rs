@@ -33,8 +33,8 @@ pub struct Families {
     pub dane_result_count: IntCounterVec,
     /// Rejection records.
     pub smtp_server_rejections: IntCounterVec,
-    /// Open connections, either way.
-    pub connection_count: IntGaugeVec,
+    /// Open SMTP sessions. Not in the registry: `connection_count` tells of other connections too.
+    pub open_sessions: IntGauge,
     /// Messages sent back to their scheduled queue by `throttle_insert_ready_queue`.
     pub delayed_due_to_throttle_insert_ready: IntCounterVec,
     /// Messages in all scheduled queues.
@@ -111,7 +111,7 @@ impl Metrics {
             )?,
             total_connections_denied: counters(r, "total_connections_denied", "connections refused", &["service"])?,
             smtp_server_rejections: counters(r, "smtp_server_rejections", "Rejection records", &["service"])?,
-            connection_count: gauges(r, "connection_count", "open connections", &["service"])?,
+            open_sessions: IntGauge::new("connection_count", "open connections")?,
             delayed_due_to_throttle_insert_ready: counters(
                 r,
                 "delayed_due_to_throttle_insert_ready",

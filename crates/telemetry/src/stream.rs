@@ -9,6 +9,7 @@
 //! saying so; only closing gives such records up, saying so.
 
 use crate::reserve::Reserve;
+use crate::retention::Retention;
 use crate::segment::Segment;
 use config::LocalLogs;
 use std::io;
@@ -130,6 +131,7 @@ struct Writer {
     headed: bool,
     opened: Instant,
     reserve: Reserve,
+    retention: Retention,
     complained: bool,
 }
 
@@ -137,14 +139,15 @@ impl Writer {
     fn new(shared: Arc<Shared>) -> Writer {
         let now = Instant::now();
         let reserve = Reserve::of(&shared.form.options.log_dir, now);
-        Writer { shared, segment: None, headed: false, opened: now, reserve, complained: false }
+        let retention = Retention::of(&shared.form.options, now);
+        Writer { shared, segment: None, headed: false, opened: now, reserve, retention, complained: false }
     }
 
     fn run(mut self) {
         let mut lines = Vec::new();
         loop {
             let mut ending = self.gather(&mut lines);
-            self.reserve.tend(Instant::now());
+            self.tend();
             while !lines.is_empty() {
                 let part = self.part(&lines);
                 match self.write(&lines[..part]) {
@@ -172,16 +175,27 @@ impl Writer {
         }
     }
 
+    /// Looks after the disk, as often as is needed.
+    fn tend(&mut self) {
+        let now = Instant::now();
+        self.reserve.tend(now);
+        let Form { options, prefix, suffix, .. } = &self.shared.form;
+        self.retention.tend(&options.log_dir, (prefix, suffix), now);
+    }
+
     /// Waits for lines, the end of the segment's time, or that of the stream; tells the latter.
     fn gather(&mut self, lines: &mut Vec<u8>) -> Ending {
         let mut state = self.shared.lock();
         while state.records == 0 && state.ending == Ending::No {
             state.sleeping = true;
             let wait = self.time_left().unwrap_or(IDLE_WAIT);
-            let wait = self.reserve.time_left(Instant::now()).map_or(wait, |left| left.min(wait));
+            let now = Instant::now();
+            let others = [self.reserve.time_left(now), self.retention.time_left(now)];
+            let wait = others.into_iter().flatten().fold(wait, Duration::min);
             state = self.shared.filled.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
             state.sleeping = false;
-            if self.is_over() || self.reserve.is_due(Instant::now()) {
+            let now = Instant::now();
+            if self.is_over() || self.reserve.is_due(now) || self.retention.time_left(now) == Some(Duration::ZERO) {
                 break;
             }
         }

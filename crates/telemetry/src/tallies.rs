@@ -1,8 +1,10 @@
-//! What became of recipients: a tally a ready queue, and one a protocol that is the sum of its ready queues.
+//! What became of recipients: a tally a ready queue, one a protocol that is the sum of its ready queues, and one for what went to
+//! a provider from a source of a pool.
 //!
 //! A tally is three numbers that deliveries add to without a lock; whoever holds one keeps it. In: names and outcomes. Out:
-//! the families `total_messages_delivered`, `total_messages_transfail` and `total_messages_fail` (KumoMTA's names and
-//! labels). One tally a ready queue until that is forgotten; nothing can fail.
+//! the families `total_messages_delivered`, `total_messages_transfail` and `total_messages_fail`, and those `_by_provider`
+//! (KumoMTA's names and labels). One tally a ready queue until that is forgotten. Those of providers stay, as counters have to;
+//! at most [`PROVIDERS_MAX`], the rest counts for [`OTHER`]. Nothing can fail.
 
 use crate::exposition::{Exposition, Kind};
 use std::collections::{BTreeMap, HashMap};
@@ -28,7 +30,11 @@ pub struct Tallies(Mutex<All>);
 struct All {
     protocols: BTreeMap<&'static str, Arc<Tally>>,
     queues: HashMap<Arc<str>, Arc<Tally>>,
+    providers: BTreeMap<Way, Arc<Tally>>,
 }
+
+/// Provider, source and pool.
+pub type Way = [Arc<str>; 3];
 
 impl Tallies {
     /// The tally of a protocol.
@@ -41,33 +47,59 @@ impl Tallies {
         self.all().queues.entry(ready_name.clone()).or_default().clone()
     }
 
+    /// The tally of what goes to a provider from a source of a pool.
+    pub fn of_way(&self, way: &Way) -> Arc<Tally> {
+        let mut all = self.all();
+        match all.providers.get(way) {
+            Some(tally) => tally.clone(),
+            None if all.providers.len() < PROVIDERS_MAX => all.providers.entry(way.clone()).or_default().clone(),
+            None => all.providers.entry([OTHER; 3].map(Into::into)).or_default().clone(),
+        }
+    }
+
     /// A ready queue is gone: its series end (KumoMTA behaviour). The protocol's go on.
     pub fn forget(&self, ready_name: &str) {
         self.all().queues.remove(ready_name);
     }
 
-    /// Adds the three families; `service` makes the label of a ready queue from its name.
+    /// Adds the families; `service` makes the label of a ready queue from its name.
     pub fn expose(&self, text: &mut Exposition, service: impl Fn(&str) -> String) {
-        let (protocols, queues) = {
+        let (protocols, queues, providers) = {
             let all = self.all();
             let queues: Vec<_> = all.queues.iter().map(|(name, tally)| (name.clone(), tally.clone())).collect();
-            (all.protocols.clone(), queues)
+            (all.protocols.clone(), queues, all.providers.clone())
         };
         let protocols = protocols.into_iter().map(|(name, tally)| (name.to_owned(), tally));
         let series: Vec<_> = protocols.chain(queues.into_iter().map(|(name, tally)| (service(&name), tally))).collect();
-        let mut family = |name, help, of: fn(&Tally) -> &AtomicU64| {
-            let series = series.iter().map(|(service, tally)| (service, of(tally).load(Ordering::Relaxed)));
-            text.family((name, help, Kind::Counter), "service", series);
-        };
-        family("total_messages_delivered", "recipients delivered", |tally| &tally.delivered);
-        family("total_messages_transfail", "transient failures", |tally| &tally.transfail);
-        family("total_messages_fail", "permanent failures", |tally| &tally.fail);
+        for (name, help, of) in OUTCOMES {
+            let number = |tally: &Tally| of(tally).load(Ordering::Relaxed);
+            let all = series.iter().map(|(service, tally)| ([service], number(tally)));
+            text.family((name, help, Kind::Counter), ["service"], all);
+            let mut by_provider: BTreeMap<&str, u64> = BTreeMap::new();
+            providers.iter().for_each(|([to, ..], tally)| *by_provider.entry(to).or_default() += number(tally));
+            let family = format!("{name}_by_provider");
+            let all = by_provider.into_iter().map(|(provider, sum)| ([provider], sum));
+            text.family((&family, help, Kind::Counter), ["provider"], all);
+            let all = providers.iter().map(|(way, tally)| (way.each_ref().map(|part| &**part), number(tally)));
+            text.family((&format!("{family}_and_source"), help, Kind::Counter), ["provider", "source", "pool"], all);
+        }
     }
 
     fn all(&self) -> MutexGuard<'_, All> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Family, what it tells, and where it is counted.
+const OUTCOMES: [(&str, &str, fn(&Tally) -> &AtomicU64); 3] = [
+    ("total_messages_delivered", "recipients delivered", |tally| &tally.delivered),
+    ("total_messages_transfail", "transient failures", |tally| &tally.transfail),
+    ("total_messages_fail", "permanent failures", |tally| &tally.fail),
+];
+/// Ways that have tallies of their own.
+const PROVIDERS_MAX: usize = 20_000;
+/// What the ways behind them are called, in each label.
+const OTHER: &str = "other";
 
 #[cfg(test)]
 mod tests {
@@ -94,5 +126,24 @@ mod tests {
         tallies.forget(&name);
         let rest = text(&tallies);
         assert!(!rest.contains(own) && rest.contains("{service=\"smtp_client\"} 2\n"), "{rest}");
+    }
+
+    #[test]
+    fn providers_are_summed_and_there_is_an_end_to_them() {
+        let tallies = Tallies::default();
+        let way = |provider: &str, source: &str| [provider, source, "shared"].map(Into::into);
+        for (provider, source) in [("big", "ip-1"), ("big", "ip-2"), ("big", "ip-2")] {
+            tallies.of_way(&way(provider, source)).delivered.fetch_add(1, Ordering::Relaxed);
+        }
+        let all = text(&tallies);
+        assert!(all.contains("\ntotal_messages_delivered_by_provider{provider=\"big\"} 3\n"), "{all}");
+        let own = "_by_provider_and_source{provider=\"big\",source=\"ip-2\",pool=\"shared\"} 2\n";
+        assert!(all.contains(own), "{all}");
+        for number in 0..=PROVIDERS_MAX {
+            tallies.of_way(&way(&number.to_string(), "ip-1")).fail.fetch_add(1, Ordering::Relaxed);
+        }
+        let all = text(&tallies);
+        assert!(all.contains("\ntotal_messages_fail_by_provider{provider=\"other\"} 3\n"), "{}", all.len());
+        assert!(Arc::ptr_eq(&tallies.of_way(&way("big", "ip-1")), &tallies.of_way(&way("big", "ip-1"))));
     }
 }

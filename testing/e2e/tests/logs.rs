@@ -9,6 +9,7 @@ use e2e::until::{SOON, until};
 use e2e::wire::Client;
 use serde_json::Value;
 use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
 
 #[test]
 fn reception_and_delivery_have_kumomtas_fields() {
@@ -149,6 +150,31 @@ fn metrics_have_kumomtas_names() {
     assert_eq!(http::get(front.http(), "/api/check-liveness/v1").0, 200);
     assert_eq!(http::get(front.http(), "/no/such/page").0, 404);
     front.stop();
+}
+
+#[test]
+fn segments_that_were_kept_long_enough_are_gone() {
+    let scratch = Scratch::new();
+    let logs = scratch.folder("logs");
+    let old = ["20260101-000000.000000001", "20260101-000000.000000002"].map(|name| logs.join(name));
+    let stays = ["20260101-000000.000000003-other", "notes"].map(|name| logs.join(name));
+    for path in old.iter().chain(&stays) {
+        std::fs::write(path, zstd::encode_all(&b"{}\n"[..], 1).expect("encodes")).expect("written");
+        let file = std::fs::File::open(path).expect("opens");
+        file.set_modified(SystemTime::now() - Duration::from_secs(7200)).expect("a time of its own");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o444)).expect("read-only");
+    }
+    let text = format!(
+        "local kumo = require 'kumo'\nkumo.on('init', function()\n\
+         kumo.define_spool {{ name = 'data', path = '{0}/data' }}\nkumo.define_spool {{ name = 'meta', path = '{0}/meta' }}\n\
+         kumo.configure_local_logs {{ log_dir = '{0}/logs', retain_for = '1 hour' }}\n\
+         kumo.start_http_listener {{ listen = '127.0.0.1:0' }}\nend)\n",
+        scratch.path().display()
+    );
+    let server = Launch::policy(scratch.write("policy.lua", text)).start();
+    until(SOON, "the old ones gone", || old.iter().all(|path| !path.exists()).then_some(()));
+    assert!(stays.iter().all(|path| path.exists()), "what is none of this log's");
+    server.stop();
 }
 
 #[test]

@@ -10,13 +10,14 @@ use crate::egress::delivery::{Delivery, auth};
 use crate::egress::dialling;
 use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
 use crate::egress::routing::wire_reply;
-use crate::egress::service::{protocol_of, service};
+use crate::egress::service::{protocol_of, provider_of, service};
 use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Handover};
+use crate::watching::{Seen, Side};
 use config::{EgressPath, IpLookupStrategy, ReconnectStrategy};
 use message::{Message, MessageId};
 use net::Stream;
-use queue::{ConnKey, Opening, QueueKey, Queued, SourceFault, Verdict};
+use queue::{ConnKey, Leg, Opening, QueueKey, Queued, SourceFault, Verdict};
 use record::PeerAddress;
 use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions};
 use smtp_wire::{EnhancedCode, Reply};
@@ -241,6 +242,7 @@ impl Engine {
         let dialled = match connected {
             Ok(dialled) => dialled,
             Err(error) => {
+                self.show_unreached(opening, host, held, &error.to_string());
                 return match dialling::fault(&error, &way, &opening.leg.source) {
                     Some(fault) => Ok(Ended::NoSource(fault, error.to_string())),
                     None => Err(error.to_string()),
@@ -261,13 +263,29 @@ impl Engine {
             tls: None,
             provider: path.provider_name.as_deref().map(Into::into),
             session_id: Some(held.dispatcher.session_id().to_string().into()),
-            counts: Some(self.counts(&opening.ready_name)),
+            counts: Some(self.counts(&opening.ready_name, &opening.leg)),
             handover: Handover::default(),
             delivery_protocol: Some("ESMTP"),
             retry_interval: None,
         };
         let (stream, demands) = (Stream::Plain(dialled.stream), (security, tls, auth));
         Delivery::new(self.clone(), opening, host, stream, held.clone(), facts, demands).serve().await
+    }
+
+    /// Tells watchers of a host that could not be connected to.
+    fn show_unreached(&self, opening: &Opening, host: &Candidate, held: &Held, why: &str) {
+        let known = || {
+            let known = [
+                ("id", held.dispatcher.session_id().to_string()),
+                ("egress_pool", opening.leg.pool.as_ref().to_owned()),
+                ("egress_source", opening.leg.source.name.clone()),
+                ("ready_queue_name", opening.ready_name.as_ref().to_owned()),
+                ("mx_host", host.host.clone()),
+                ("mx_address", host.addr.ip().to_string()),
+            ];
+            known.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect()
+        };
+        self.show_watchers(Side::Client, known, &Seen::Diagnostic("ERROR", &format!("no connection: {why}")));
     }
 
     /// A ready queue is gone: its series leave the registry (KumoMTA prunes them likewise).
@@ -294,10 +312,11 @@ impl Engine {
         busy.filter_map(|held| held.shutdown_timeout).max().unwrap_or_default()
     }
 
-    /// Tallies of outcomes: of all ready queues of that protocol, and of this one.
-    pub(crate) fn counts(&self, ready_name: &Arc<str>) -> [Arc<Tally>; 2] {
+    /// Tallies of outcomes: of all ready queues of that protocol, of this one, and of its provider, source and pool.
+    pub(crate) fn counts(&self, ready_name: &Arc<str>, leg: &Leg) -> [Arc<Tally>; 3] {
         let tallies = &self.metrics.tallies;
-        [tallies.of_protocol(protocol_of(ready_name)), tallies.of_queue(ready_name)]
+        let way = [provider_of(ready_name, leg).into(), leg.source.name.as_str().into(), leg.pool.clone()];
+        [tallies.of_protocol(protocol_of(ready_name)), tallies.of_queue(ready_name), tallies.of_way(&way)]
     }
 }
 

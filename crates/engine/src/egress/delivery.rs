@@ -11,15 +11,17 @@ use crate::egress::security::Security;
 use crate::egress::starttls::SiteTls;
 use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Handover};
+use crate::watching::{Secret, Seen, Side, TEXT_MAX};
 use ::clock::Instant;
 use bytes::Buf;
 use config::EgressPath;
 use message::{Envelope, Message, TlsDemand};
 use net::Stream;
 use policy::Event;
-use queue::{Bearing, ConnKey, Opening, Outcome, Queued, Take, Verdict};
+use queue::{Bearing, ConnKey, Opening, Outcome, QueueName, Queued, Take, Verdict};
 use record::RecordType;
 use route::Candidate;
+use serde_json::{Map, Value};
 use smtp_client::{
     AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode, Verp,
 };
@@ -55,6 +57,10 @@ pub(crate) struct Delivery {
     /// Nothing did for too long: that ended the session.
     was_stuck: bool,
     buffer: Vec<u8>,
+    /// What watchers must not see.
+    secret: Secret,
+    /// What they may know of the message begun last.
+    about: Map<String, Value>,
 }
 
 /// Who ends a session before its time.
@@ -107,12 +113,16 @@ impl Delivery {
             progress_at: now,
             was_stuck: false,
             buffer: vec![0; READ_BYTES],
+            secret: Secret::default(),
+            about: Map::new(),
             engine,
         }
     }
 
     /// Runs the session to its end.
     pub async fn serve(mut self) -> Result<Ended, String> {
+        self.show(&Seen::BeginSession);
+        self.show(&Seen::Connected);
         loop {
             match self.session.next(self.now()) {
                 Step::Outcome(outcome) => self.settle(outcome),
@@ -126,7 +136,11 @@ impl Delivery {
                     self.begin_or_idle().await;
                 }
                 Step::NeedInput => self.read().await,
-                Step::Close(closing) => return Ok(self.ended(&closing)),
+                Step::Close(closing) => {
+                    self.show(&Seen::Diagnostic("INFO", &format!("{:?}: {}", closing.why, closing.reply)));
+                    self.show(&Seen::Closed);
+                    return Ok(self.ended(&closing));
+                }
             }
         }
     }
@@ -232,6 +246,10 @@ impl Delivery {
             head,
             body,
         };
+        if self.engine.watchers.is_watched() {
+            self.about = self.known_of(&queued, &job);
+            self.show(&Seen::MessageObtained);
+        }
         self.in_hand.put(ticket, queued);
         let now = self.now();
         self.progress_at = now;
@@ -259,6 +277,7 @@ impl Delivery {
 
     /// Writes all output; a peer that answers early is heard meanwhile.
     async fn write(&mut self) {
+        self.show_written();
         while self.session.output().has_remaining() {
             let deadline = self.deadline();
             let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
@@ -321,6 +340,8 @@ impl Delivery {
             Ok(0) => self.session.connection_lost(now, "peer closed the connection"),
             Ok(count) => {
                 self.progress_at = now;
+                self.secret.asked(&self.buffer[..count]);
+                self.show(&Seen::Read(&self.buffer[..count]));
                 self.session.feed(now, &self.buffer[..count]);
             }
             Err(error) => self.session.connection_lost(now, &error.to_string()),
@@ -343,6 +364,8 @@ impl Delivery {
         match done {
             Ok(Ok((stream, facts))) => {
                 self.stream = stream;
+                let text = format!("{} with {}", facts.protocol_version, facts.cipher);
+                self.show(&Seen::Diagnostic("INFO", &text));
                 self.facts.tls = Some(facts);
                 self.session.tls_started(now, self.tls.verifies());
             }
@@ -439,6 +462,66 @@ impl Delivery {
 
     fn now(&self) -> Instant {
         self.engine.clock.mono()
+    }
+
+    /// Tells watchers.
+    fn show(&self, seen: &Seen<'_>) {
+        self.engine.show_watchers(Side::Client, || self.known(), seen);
+    }
+
+    /// Tells them what is about to be written.
+    fn show_written(&mut self) {
+        if !self.engine.watchers.is_watched() || self.session.output().is_empty() {
+            return;
+        }
+        let output = self.session.output();
+        let (mut slices, mut said) = ([io::IoSlice::new(&[]); SLICES_SHOWN], Vec::new());
+        let count = output.chunks_vectored(&mut slices);
+        for slice in &slices[..count] {
+            said.extend_from_slice(&slice[..slice.len().min(TEXT_MAX - said.len())]);
+        }
+        let octets = output.remaining();
+        let said = self.secret.hide(&said);
+        // What is hidden makes it shorter, and is not left out.
+        let octets = if octets <= TEXT_MAX { said.len() } else { octets };
+        self.engine.show_watchers(Side::Client, || self.known(), &Seen::Write(&said, octets));
+    }
+
+    /// What tells this session from others, under KumoMTA's names.
+    fn known(&self) -> Map<String, Value> {
+        let facts = &self.facts;
+        let text = |value: &Option<Arc<str>>| value.as_deref().unwrap_or_default().to_owned();
+        let peer = facts.peer.as_ref().map(|peer| peer.addr.clone()).unwrap_or_default();
+        let source = facts.source_address.as_ref().map(|source| source.address.clone()).unwrap_or_default();
+        let own = [
+            ("id", text(&facts.session_id)),
+            ("egress_pool", text(&facts.pool)),
+            ("egress_source", text(&facts.source)),
+            ("ready_queue_name", facts.site.as_ref().to_owned()),
+            ("source_address", source),
+            ("mx_host", self.host.clone()),
+            ("mx_address", peer),
+        ];
+        let own = own.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
+        own.chain(self.about.clone()).collect()
+    }
+
+    /// The same of a message.
+    fn known_of(&self, queued: &Queued, job: &Job) -> Map<String, Value> {
+        let name = self.engine.with_queue(|q, _| q.queue_name(queued.queue));
+        let QueueName { campaign, tenant, domain, routing_domain } = QueueName::parse(&name);
+        let recipients: Vec<&str> = job.recipients.iter().map(|recipient| recipient.as_str()).collect();
+        let facts = [
+            ("message_id", Some(queued.message.id.to_string())),
+            ("sender", Some(job.sender.as_str().to_owned())),
+            ("recipient", Some(recipients.join(", "))),
+            ("queue_name", Some(name.as_ref().to_owned())),
+            ("domain", Some(domain)),
+            ("routing_domain", routing_domain),
+            ("campaign", campaign),
+            ("tenant", tenant),
+        ];
+        facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Value::from(value?)))).collect()
     }
 }
 
@@ -567,6 +650,8 @@ const REQUIRETLS_NEEDED: EnhancedCode = EnhancedCode::new(5, 7, 30);
 const SERVICE_CLOSING: u16 = 421;
 /// Pause before looking again whether the logs take records.
 pub(crate) const LOGS_PAUSE: Duration = Duration::from_millis(100);
+/// Pieces of one write that watchers see.
+const SLICES_SHOWN: usize = 64;
 /// Octets read at once: replies are short.
 const READ_BYTES: usize = 8 * 1024;
 

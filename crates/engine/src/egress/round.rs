@@ -56,7 +56,7 @@ impl Engine {
             source: Some(opening.leg.source.name.as_str().into()),
             provider: path.provider_name.as_deref().map(Into::into),
             session_id: Some(held.dispatcher.session_id().to_string().into()),
-            counts: Some(self.counts(&opening.ready_name)),
+            counts: Some(self.counts(&opening.ready_name, &opening.leg)),
             handover: carrier.handover(),
             delivery_protocol: Some(carrier.delivery_protocol()),
             retry_interval: carrier.retry_interval(),

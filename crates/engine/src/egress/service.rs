@@ -4,6 +4,7 @@
 //! which no protocol is found counts as SMTP.
 
 use config::QueueProtocol;
+use queue::Leg;
 
 /// The protocol part of a ready queue's name.
 pub(crate) fn suffix(protocol: &QueueProtocol) -> String {
@@ -33,6 +34,16 @@ pub fn protocol_of(ready_name: &str) -> &'static str {
     }
 }
 
+/// The provider label of a ready queue: what its path says, else its site.
+pub(crate) fn provider_of<'a>(ready_name: &'a str, leg: &'a Leg) -> &'a str {
+    leg.path.provider_name.as_deref().unwrap_or_else(|| site_of(ready_name))
+}
+
+fn site_of(ready_name: &str) -> &str {
+    let rest = ready_name.split_once("->").map_or(ready_name, |(_, rest)| rest);
+    rest.split_once('@').map_or(rest, |(site, _)| site)
+}
+
 /// The service label of one ready queue.
 pub(crate) fn service(ready_name: &str) -> String {
     format!("{}:{ready_name}", protocol_of(ready_name))
@@ -48,6 +59,17 @@ const XFER: &str = "xfer";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_site_stands_between_source_and_protocol() {
+        for (name, expected) in [
+            ("unspecified->(a|b).example@smtp_client", "(a|b).example"),
+            ("ip-1->example.com@maildir:/var/mail/{{ email }}@lua:x", "example.com"),
+            ("ip-1", "ip-1"),
+        ] {
+            assert_eq!(site_of(name), expected);
+        }
+    }
 
     #[test]
     fn the_protocol_stands_behind_the_site() {

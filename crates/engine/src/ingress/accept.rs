@@ -11,6 +11,7 @@ use crate::ingress::reports::Report;
 use crate::ingress::trace::{self, Hop};
 use crate::log_hooks::OF_HOOKS;
 use crate::selection::Subject;
+use crate::watching::{Seen, Side};
 use ::clock::Instant;
 use bytes::Bytes;
 use config::BatchHandling;
@@ -19,6 +20,7 @@ use policy::{ConnMeta, Disconnect, Event, PolicyError};
 use queue::schedule::Belonging;
 use queue::{NULL_QUEUE, QueueName, Why, schedule};
 use record::RecordType;
+use serde_json::json;
 use smtp_wire::{Body, EnhancedCode, Mailbox, Reply};
 use spool::{Discarded, Receipt, SpoolError, Volatile};
 use std::collections::{HashMap, HashSet};
@@ -71,7 +73,13 @@ impl Engine {
         if self.clock.mono() > arrival.deadline {
             return Err(too_late());
         }
-        self.commit(prepared).await
+        let fates: Vec<_> = if self.watchers.is_watched() { prepared.iter().map(shown).collect() } else { Vec::new() };
+        let receipts = self.commit(prepared).await?;
+        for fate in fates {
+            let meta = || arrival.conn.snapshot().as_map().clone();
+            self.show_watchers(Side::Server, meta, &Seen::MessageDisposition(fate));
+        }
+        Ok(receipts)
     }
 
     /// Everything about a transaction that can fail, but for its commit.
@@ -302,6 +310,25 @@ impl Engine {
             self.log_bounce_report(message, resident, &bounce);
         }
     }
+}
+
+/// What becomes of a message, for watchers.
+fn shown(prepared: &Prepared) -> serde_json::Value {
+    let Prepared { sealed, queue, report, .. } = prepared;
+    let recipients: Vec<&str> = sealed.envelope.recipients.iter().map(Mailbox::as_str).collect();
+    let is_kept = queue != NULL_QUEUE;
+    json!({
+        "id": sealed.id.to_string(),
+        "sender": sealed.envelope.sender.as_str(),
+        "recipient": recipients.join(", "),
+        "queue": queue,
+        "meta": sealed.meta.as_map(),
+        "relay": is_kept,
+        "log_arf": matches!(report, Some(Report::Feedback(_))),
+        "log_oob": matches!(report, Some(Report::Bounce(_))),
+        "was_arf_or_oob": report.is_some(),
+        "will_enqueue": is_kept,
+    })
 }
 
 /// Policy may have set the recipients: more than can be counted are none.

@@ -140,8 +140,7 @@ impl EsmtpService {
         let metrics = &self.engine.metrics;
         metrics.total_connection_count.with_label_values(&["esmtp_listener"]).inc();
         let open = self.sessions.fetch_add(1, Ordering::Relaxed);
-        let open_sessions = metrics.connection_count.with_label_values(&["esmtp_listener"]);
-        let slot = SessionSlot::take(self.sessions.clone(), open_sessions);
+        let slot = SessionSlot::take(self.sessions.clone(), metrics.open_sessions.clone());
         let engine = self.engine.clone();
         let current = self.current.load();
         let refusal = match open >= current.options.max_connections {

@@ -12,6 +12,7 @@ use crate::ingress::relay::RelayFacts;
 use crate::ingress::rewrite::rewritten;
 use crate::ingress::trace::Hop;
 use crate::pressure::content_growth;
+use crate::watching::{Secret, Seen, Side};
 use ::clock::Instant;
 use config::ListenerDomain;
 use net::Stream;
@@ -80,11 +81,15 @@ pub(crate) async fn run(
         ends: [peer, local].map(|end| end.ip().to_string()),
         behind: ends.behind,
         received,
+        secret: Secret::default(),
         _slot: slot,
     };
+    driver.show(&Seen::Connected);
     if let Err(error) = driver.serve().await {
         tracing::debug!("session with {peer}: {error}");
+        driver.show(&Seen::Diagnostic("ERROR", &error.to_string()));
     }
+    driver.show(&Seen::Closed);
 }
 
 struct Driver {
@@ -109,6 +114,8 @@ struct Driver {
     behind: Option<(SocketAddr, SocketAddr)>,
     /// Looked up once, as the look-up takes a lock.
     received: IntCounter,
+    /// What watchers must not see.
+    secret: Secret,
     _slot: SessionSlot,
 }
 
@@ -186,8 +193,9 @@ impl Driver {
         let holds_content = self.content.1 > 0;
         tokio::select! {
             read = self.buffer.fill(&mut self.stream) => {
-                if read? == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
+                match read? {
+                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    count => self.show_read(count),
                 }
             }
             () = engine.clock.sleep_until(deadline) => self.session.expire(engine.clock.mono()),
@@ -212,6 +220,7 @@ impl Driver {
         if !said.is_empty() && !self.engine.stop.is_draining() {
             self.reword(said).await;
         }
+        self.show_written();
         // The flush matters under TLS, where a write may succeed into a buffer.
         let writing = async {
             self.stream.write_all(self.session.output()).await?;
@@ -262,6 +271,15 @@ impl Driver {
     }
 
     async fn ask(&mut self, question: Question) -> Answer {
+        let event = event_of(&question).filter(|event| self.engine.interest.has(*event));
+        let answer = self.answer_to(question).await;
+        if let Some(event) = event {
+            self.show(&Seen::Callback(event.name(), refusal_of(&answer)));
+        }
+        answer
+    }
+
+    async fn answer_to(&mut self, question: Question) -> Answer {
         let policy = self.engine.policy.clone();
         let conn = self.conn.clone();
         let answer = match question {
@@ -403,8 +421,52 @@ impl Driver {
         accepted.map_or_else(reject, Answer::Accepted)
     }
 
+    /// Tells watchers.
+    fn show(&self, seen: &Seen<'_>) {
+        self.engine.show_watchers(Side::Server, || self.conn.snapshot().as_map().clone(), seen);
+    }
+
+    /// Tells them what came in last, so many octets.
+    fn show_read(&mut self, count: usize) {
+        if self.engine.watchers.is_watched() {
+            let unread = self.buffer.unread();
+            let said = self.secret.hide(&unread[unread.len().saturating_sub(count)..]);
+            self.engine.show_watchers(Side::Server, || self.conn.snapshot().as_map().clone(), &Seen::Read(&said));
+        }
+    }
+
+    /// Tells them what is about to be written.
+    fn show_written(&mut self) {
+        let output = self.session.output();
+        self.secret.asked(output);
+        let meta = || self.conn.snapshot().as_map().clone();
+        self.engine.show_watchers(Side::Server, meta, &Seen::Write(output, output.len()));
+    }
+
     fn now(&self) -> Instant {
         self.engine.clock.mono()
+    }
+}
+
+/// What policy is asked by a question.
+fn event_of(question: &Question) -> Option<Event> {
+    match question {
+        Question::ConnectionAccepted => Some(Event::ConnectionAccepted),
+        Question::Ehlo { .. } => Some(Event::Ehlo),
+        Question::AuthPlain { .. } => Some(Event::AuthPlain),
+        Question::MailFrom { .. } => Some(Event::MailFrom),
+        Question::RcptTo { .. } => Some(Event::RcptTo),
+        Question::Data(_) => Some(Event::MessageReceived),
+        Question::XClient { .. } => None,
+    }
+}
+
+/// Why an answer is a no.
+fn refusal_of(answer: &Answer) -> Option<String> {
+    match answer {
+        Answer::Reject { reply, .. } => Some(reply.to_string()),
+        Answer::NotAuthenticated => Some("not authenticated".to_owned()),
+        _ => None,
     }
 }
 

@@ -1,0 +1,138 @@
+//! SMTP sessions that somebody watches: `kcli trace-smtp-server` and `trace-smtp-client`, and the websockets behind them.
+
+use e2e::http;
+use e2e::kumod::{Kumod, Launch};
+use e2e::process::Process;
+use e2e::scratch::Scratch;
+use e2e::sink::Sink;
+use e2e::until::{LATER, SOON, until};
+use e2e::wire::Client;
+use serde_json::{Value, json};
+
+/// What somebody who watches has been shown, from some moment on.
+struct Watcher(Process);
+
+impl Watcher {
+    fn start(relay: &Kumod, words: &[&str]) -> Watcher {
+        let launch = Launch::verb("kcli").env("KUMO_KCLI_ENDPOINT", format!("http://{}", relay.http())).arg("--json");
+        Watcher(words.iter().fold(launch, |launch, word| launch.arg(*word)).spawn())
+    }
+
+    fn events(&self) -> Vec<Value> {
+        let text = self.0.stdout();
+        text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"))).collect()
+    }
+
+    /// Does something over and over until the watcher has seen a session end, which he cannot before the server knows of him.
+    fn await_session(&mut self, mut act: impl FnMut()) -> Vec<Value> {
+        until(LATER, "a session that is over", || {
+            act();
+            (!self.0.is_running()).then_some(())
+        });
+        self.events()
+    }
+}
+
+fn submit(relay: &Kumod, to: &str) {
+    let reply = Client::connect(relay.smtp()).submit("ann@source.test", to, "watched");
+    assert_eq!(reply.code, 250, "{reply:?}");
+}
+
+/// What was read or written, in order.
+fn said(events: &[Value], kind: &str) -> String {
+    events.iter().filter_map(|event| event["payload"][kind].as_str()).collect()
+}
+
+#[test]
+fn a_clients_session_is_shown_from_its_first_word_to_the_last() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let relay = Launch::relay(&scratch, sink.address).start();
+    let mut watcher = Watcher::start(&relay, &["trace-smtp-server", "--only-new", "--only-one"]);
+    let events = watcher.await_session(|| {
+        let mut client = Client::connect(relay.smtp());
+        client.expect("EHLO watched.test", 250);
+        client.say("AUTH PLAIN AGFubgBzZWNyZXQ=");
+        client.expect("MAIL FROM:<ann@source.test>", 250);
+        client.expect("RCPT TO:<bob@target.test>", 250);
+        client.expect("DATA", 354);
+        client.expect("Subject: watched\r\n\r\nhi\r\n.", 250);
+        client.expect("QUIT", 221);
+    });
+    let payloads: Vec<&Value> = events.iter().map(|event| &event["payload"]).collect();
+    assert_eq!((payloads[0], payloads[payloads.len() - 1]), (&json!("Connected"), &json!("Closed")), "{payloads:#?}");
+    let (read, written) = (said(&events, "Read"), said(&events, "Write"));
+    assert!(read.contains("EHLO watched.test\r\n") && read.contains("\r\nhi\r\n.\r\n"), "{read}");
+    assert!(read.contains("AUTH PLAIN (hidden)\r\n"), "{read}");
+    assert!(written.starts_with("220 ") && written.contains("\r\n354 "), "{written}");
+    let fate = payloads.iter().find_map(|payload| payload.get("MessageDisposition")).expect("what becomes of it");
+    assert_eq!((&fate["recipient"], &fate["will_enqueue"]), (&json!("bob@target.test"), &json!(true)), "{fate}");
+    assert_eq!(fate["queue"], json!("target.test"));
+    assert!(events.iter().all(|event| event["conn_meta"]["received_from"].is_string()), "{events:#?}");
+    assert!(!watcher.0.stdout().contains("AGFubgBzZWNyZXQ="), "a password");
+    relay.stop();
+}
+
+#[test]
+fn a_session_of_ours_is_shown_with_its_message() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let relay = Launch::relay(&scratch, sink.address).start();
+    let watcher = Watcher::start(&relay, &["trace-smtp-client", "--domain", "a.test"]);
+    let events = until(LATER, "a message to a.test", || {
+        submit(&relay, "bob@b.test");
+        submit(&relay, "bob@a.test");
+        let events = watcher.events();
+        said(&events, "Read").contains("250").then_some(())?;
+        said(&events, "Write").contains("RCPT TO:<bob@a.test>").then_some(events)
+    });
+    let of_message = events.iter().find(|event| event["payload"] == "MessageObtained").expect("a message");
+    let meta = &of_message["conn_meta"];
+    for (name, value) in [("domain", "a.test"), ("sender", "ann@source.test"), ("recipient", "bob@a.test")] {
+        assert_eq!(meta[name], value, "{meta}");
+    }
+    assert!(
+        meta["id"].is_string() && meta["ready_queue_name"].is_string() && meta["mx_address"] == "127.0.0.1",
+        "{meta}"
+    );
+    assert!(!watcher.0.stdout().contains("bob@b.test"), "another domain: {}", watcher.0.stdout());
+    relay.stop();
+}
+
+#[test]
+fn a_host_that_cannot_be_reached_is_shown() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, "127.0.0.1:1".parse().expect("an address")).env("RELAY_RETRY", "1h").start();
+    let watcher = Watcher::start(&relay, &["trace-smtp-client"]);
+    let event = until(LATER, "what went wrong", || {
+        submit(&relay, "bob@gone.test");
+        watcher.events().into_iter().find(|event| event["payload"]["Diagnostic"]["level"] == "ERROR")
+    });
+    let text = event["payload"]["Diagnostic"]["message"].as_str().expect("text");
+    assert!(text.starts_with("no connection: ") && event["conn_meta"]["mx_address"] == "127.0.0.1", "{event}");
+    relay.stop();
+}
+
+#[test]
+fn who_watches_must_be_trusted_and_say_what_he_wants() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, "127.0.0.1:1".parse().expect("an address")).start();
+    let (status, body) = http::get(relay.http(), "/api/admin/trace-smtp-server/v1");
+    assert!((400..500).contains(&status), "no websocket: {status} {body}");
+    let words = ["trace-smtp-client", "--mx-addr", "192.0.2.0/33"];
+    let launch = Launch::verb("kcli").env("KUMO_KCLI_ENDPOINT", format!("http://{}", relay.http()));
+    let refused = words.iter().fold(launch, |launch, word| launch.arg(*word)).run();
+    assert!(!refused.status.success() && refused.stderr.contains("192.0.2.0/33"), "{refused:?}");
+    // Where nobody is trusted nobody watches.
+    let text = format!(
+        "local kumo = require 'kumo'\nkumo.on('init', function()\n\
+         kumo.define_spool {{ name = 'data', path = '{0}/data' }}\nkumo.define_spool {{ name = 'meta', path = '{0}/meta' }}\n\
+         kumo.start_http_listener {{ listen = '127.0.0.1:0', trusted_hosts = {{ '192.0.2.1' }} }}\nend)\n",
+        scratch.path().display()
+    );
+    let closed = Launch::policy(scratch.write("policy.lua", text)).start();
+    let stranger = Watcher::start(&closed, &["trace-smtp-server"]).0.finish(SOON);
+    assert!(!stranger.status.success(), "{stranger:?}");
+    closed.stop();
+    relay.stop();
+}
