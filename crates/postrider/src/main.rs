@@ -16,6 +16,7 @@ mod privileges;
 mod reload;
 mod serve;
 mod spools;
+mod supervisor;
 mod tasks;
 mod tsa_daemon;
 
