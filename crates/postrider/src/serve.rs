@@ -191,10 +191,7 @@ pub fn set_names(names: &Names, dns: &DnsSettings) -> anyhow::Result<()> {
 
 /// Look-ups as the policy wants them.
 fn mail_names(dns: &DnsSettings, connectors: &net::tls::Connectors) -> anyhow::Result<MxCache> {
-    let resolver = match &dns.resolver {
-        Some(form) => net::dns::build(form).context("kumo.dns.configure_resolver")?,
-        None => resolver()?,
-    };
+    let resolver = resolver_of(dns)?;
     let names = MxCache::new(resolver.clone(), limits(dns));
     if !dns.is_mta_sts_enabled {
         return Ok(names);
@@ -207,6 +204,14 @@ fn mail_names(dns: &DnsSettings, connectors: &net::tls::Connectors) -> anyhow::R
         ),
     };
     Ok(names.with_mta_sts(StsPolicies::new(fetcher)))
+}
+
+/// Whom the policy wants to be asked, or else the environment, or else the system.
+pub fn resolver_of(dns: &DnsSettings) -> anyhow::Result<Arc<dyn Resolver>> {
+    match &dns.resolver {
+        Some(form) => net::dns::build(form).context("kumo.dns.configure_resolver"),
+        None => resolver(),
+    }
 }
 
 /// The resolvers that scripts ask by name.
