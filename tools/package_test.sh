@@ -59,9 +59,9 @@ units() {
   fi
   local tree="$work/units" unit said
   dpkg-deb -x "$new" "$tree"
-  # What units name: targets, and the program that reloads.
+  # What units name: targets, and the shell that reloads.
   cp /lib/systemd/system/*.target "$tree/lib/systemd/system"
-  mkdir -p "$tree/bin" && touch "$tree/bin/kill" && chmod 755 "$tree/bin/kill"
+  mkdir -p "$tree/bin" && touch "$tree/bin/sh" && chmod 755 "$tree/bin/sh"
   for unit in postrider postrider-tsa; do
     said=$(systemd-analyze --root="$tree" verify "$unit.service" 2>&1 | grep "$unit" || true)
     [ -z "$said" ] || die "$unit.service: $said"
