@@ -230,9 +230,12 @@ mod tests {
             assert_eq!(heard(&manager).expect("a sign of life"), "WATCHDOG=1");
         }
         *held.0.lock().expect("sound") = true;
-        while !held.2.load(Ordering::Acquire) {
-            tokio::task::yield_now().await;
-        }
+        let arrived = async {
+            while !held.2.load(Ordering::Acquire) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), arrived).await.expect("the pulse is asked for");
         manager.set_nonblocking(true).expect("nonblocking");
         while heard(&manager).is_ok() {}
         manager.set_nonblocking(false).expect("blocking");

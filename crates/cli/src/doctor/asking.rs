@@ -107,6 +107,7 @@ mod tests {
     const ZONE: &str = "mta1.example.com. 60 A 192.0.2.1\n\
         1.2.0.192.in-addr.arpa. 60 PTR mta1.example.com.\n\
         1.2.0.192.in-addr.arpa. 60 PTR lost.example.com.\n\
+        lost.example.com. 60 A 192.0.2.9\n\
         example.com. 60 TXT \"v=spf1 ip4:192.0.2.1 -all\"\n\
         example.com. 60 MX 20 b.example.com.\n\
         example.com. 60 MX 10 a.example.com.\n\

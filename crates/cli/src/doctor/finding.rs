@@ -103,16 +103,18 @@ mod tests {
             Finding::ok("ptr", "192.0.2.1", "mta1.example.com leads back"),
             Finding::warning("clock", "this machine", "nobody\nsets it", "install chrony"),
             Finding::problem("spf", "example.com", "no record", "publish one"),
+            Finding::problem("mx", "example.com", "nobody", "publish one"),
         ];
         let mut text = Vec::new();
         print(&findings, &mut text).expect("a vector takes all");
         let expected = "ok       ptr       192.0.2.1: mta1.example.com leads back\n\
                         warning  clock     this machine: nobody\\nsets it\n                   -> install chrony\n\
                         problem  spf       example.com: no record\n                   -> publish one\n\
-                        \nproblems: 1, warnings: 1, ok: 1\n";
+                        problem  mx        example.com: nobody\n                   -> publish one\n\
+                        \nproblems: 2, warnings: 1, ok: 1\n";
         assert_eq!(String::from_utf8_lossy(&text), expected);
         let json = to_json(&findings);
-        assert_eq!((&json["problems"], &json["findings"][2]["fix"]), (&json!(1), &json!("publish one")));
+        assert_eq!((&json["problems"], &json["findings"][2]["fix"]), (&json!(2), &json!("publish one")));
         assert_eq!(json["findings"][0]["fix"], Value::Null);
     }
 }
