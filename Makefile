@@ -9,12 +9,13 @@ export POSTRIDER_BIN := $(CARGO_TARGET_DIR)/release/postrider
 BENCH := $(CARGO_TARGET_DIR)/release/postrider-bench
 WORK := $(CACHE)/work
 PREFIX ?= /usr/local
+PACKAGES ?= $(CACHE)/packages
 # Published experiments have a Postfix beside them unless told otherwise.
 PEER_FLAG = $(if $(filter none,$(PEERS)),,--peers postfix)
 BENCH_PEERS = $(if $(PEER_FLAG),tools/needs.sh test && testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS))
 LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue bounce route
 
-.PHONY: demo test low whole instructions bench bench-kumomta bench-postfix1997 bench-scaling bench-contention bench-spool bench-queue bench-backlog bench-compare bench-policy install build lint unit sim e2e torture peers fuzz clean-cache
+.PHONY: demo test low whole instructions bench bench-kumomta bench-postfix1997 bench-scaling bench-contention bench-spool bench-queue bench-backlog bench-compare bench-policy install package package-test build lint unit sim e2e torture peers fuzz clean-cache
 
 demo: build ## build, then send mail through generator, relay and sink, with a kill -9 in the middle
 	$(BENCH) demo --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/demo
@@ -113,6 +114,12 @@ install: build ## PREFIX=/usr/local, or /opt/kumomta where KumoMTA has its own; 
 	install -d $(DESTDIR)$(PREFIX)/share/doc/postrider/policy-extras
 	install -m 644 share/policy-extras/*.lua $(DESTDIR)$(PREFIX)/share/doc/postrider/policy-extras
 	for name in kumod tsa-daemon kcli tailer traffic-gen smtp-sink validate-bounces; do ln -f $(DESTDIR)$(PREFIX)/sbin/postrider $(DESTDIR)$(PREFIX)/sbin/$$name; done
+
+package: build ## a Debian package and a container file, in PACKAGES
+	POSTRIDER_BIN=$(POSTRIDER_BIN) tools/package.sh $(PACKAGES)
+
+package-test: build ## the package installed, started, upgraded, removed and purged in a clean root (it needs root; the host is not touched)
+	POSTRIDER_BIN=$(POSTRIDER_BIN) tools/package_test.sh $(CACHE)/package-test "$$(POSTRIDER_BIN=$(POSTRIDER_BIN) tools/package.sh $(PACKAGES))"
 
 clean-cache:
 	rm -rf $(CACHE)

@@ -5,6 +5,7 @@ use crate::{diagnostics, explain, memory, privileges, serve};
 use anyhow::{Context, bail};
 use clap::Parser;
 use lua::LuaPolicy;
+use policy::Startup;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -105,6 +106,22 @@ pub fn check(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     // Nothing runs that could change it.
     drop(diagnostics::start(diagnostics::Format::Full, "error")?);
     validate(&options.policy)
+}
+
+/// A policy for `postrider doctor`: what it sets, and whom it asks for names. Nothing is started.
+pub fn configured(file: Option<&Path>) -> anyhow::Result<cli::Configured> {
+    let (startup, remarks) = match file {
+        None => (Startup::default(), Vec::new()),
+        Some(file) => {
+            let (startup, mut remarks) = LuaPolicy::validate_on(file, memory::found()?.limits)?;
+            startup.esmtp_listeners.iter().try_for_each(|listener| listeners::address(&listener.listen).map(|_| ()))?;
+            serve::check_names(&startup.dns)?;
+            remarks.extend(explain::remarks(&startup));
+            (startup, remarks)
+        }
+    };
+    let resolver = serve::resolver_of(&startup.dns)?;
+    Ok(cli::Configured { startup, remarks, resolver })
 }
 
 /// Tries a policy out and prints what it sets.

@@ -16,6 +16,7 @@ mod privileges;
 mod reload;
 mod serve;
 mod spools;
+mod supervisor;
 mod tasks;
 mod tsa_daemon;
 
@@ -61,8 +62,10 @@ fn tool(name: &OsStr) -> Option<Tool> {
         "kumod" => Some(daemon::run),
         "tsa-daemon" => Some(tsa_daemon::run),
         "serve" => Some(serve::run),
+        "try" => Some(cli::try_out),
         "init" => Some(cli::init),
         "check" => Some(daemon::check),
+        "doctor" => Some(|arguments| cli::doctor(arguments, daemon::configured)),
         "spool" => Some(|arguments| cli::spool(arguments, defaults::tools())),
         "selftest" => Some(|arguments| cli::selftest(arguments, defaults::tools())),
         "kcli" => Some(kcli::run),
@@ -86,7 +89,9 @@ fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
 const USAGE: &str = "usage: postrider VERB [OPTIONS]
 
   serve        run the mail server on safe embedded defaults
+  try          show within a minute what becomes of mail, on loopback alone
   init         write a policy for this server: four questions
+  doctor       tell what keeps mail from moving, and what helps
   check        tell what a policy sets, and what of it is doubtful
   kumod        run the mail server with a KumoMTA policy script
   tsa-daemon   run the traffic shaping daemon: rules for what servers answer

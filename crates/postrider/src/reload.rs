@@ -3,6 +3,7 @@
 //! Watched are the policy file and what `kumo.set_config_monitor_globs` names, every 10 s (KumoMTA behaviour; there SIGHUP ends the
 //! program). Whatever the reason, the policy is tried out first, and one that is wrong changes nothing but the log.
 
+use crate::supervisor::Supervisor;
 use engine::Engine;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -41,25 +42,30 @@ impl Watched {
 }
 
 /// Reads configuration again when there is reason to; never ends.
-pub async fn watch(engine: Engine, watched: Watched, mut hangup: Signal) {
+pub async fn watch(engine: Engine, watched: Watched, mut hangup: Signal, supervisor: Supervisor) {
     let mut seen = look(&watched).await;
     let mut said = None;
     loop {
         let reason = tokio::select! {
-            _ = hangup.recv() => "SIGHUP",
+            _ = hangup.recv() => HANGUP,
             () = tokio::time::sleep(INTERVAL) => "a file changed",
         };
         let now = look(&watched).await;
-        if seen == now && reason != "SIGHUP" {
+        if seen == now && reason != HANGUP {
             continue;
         }
-        match engine.bump_config_epoch().await {
+        // The manager asked for it, and waits.
+        let asked_by = (reason == HANGUP).then_some(&supervisor);
+        asked_by.inspect(|manager| manager.reloading());
+        let read = engine.bump_config_epoch().await;
+        asked_by.inspect(|manager| manager.reloaded(read.as_ref().err().map(ToString::to_string).as_deref()));
+        match read {
             Ok(()) => {
                 tracing::info!("configuration was read again: {reason}");
                 (seen, said) = (now, None);
             }
             // What changed is still to be read: what is in its way may pass.
-            Err(error) if reason != "SIGHUP" && said.as_ref() == Some(&(now, error.to_string())) => {
+            Err(error) if reason != HANGUP && said.as_ref() == Some(&(now, error.to_string())) => {
                 tracing::debug!("configuration stays as it was ({reason}): {error}");
             }
             Err(error) => {
@@ -79,5 +85,7 @@ async fn look(watched: &Watched) -> u64 {
     })
 }
 
+/// What asks for it at once.
+const HANGUP: &str = "SIGHUP";
 /// Time between two looks (KumoMTA behaviour).
 const INTERVAL: Duration = Duration::from_secs(10);

@@ -7,6 +7,7 @@
 use crate::listeners::{Bound, Listeners};
 use crate::privileges::Files;
 use crate::reload::{self, Watched};
+use crate::supervisor::Supervisor;
 use crate::{choices, defaults, diagnostics, identity, memory, privileges, spools, tasks};
 use admin::Local;
 use anyhow::{Context, anyhow};
@@ -111,6 +112,7 @@ async fn serve_async(
     bound: Bound,
 ) -> anyhow::Result<ExitCode> {
     let as_written = startup.clone();
+    let supervisor = Supervisor::found();
     let plan = spools::Plan::new(&startup.spools)?;
     let (spool, recovering) = open_spool(&plan)?;
     say_limits(&mut startup, bound.files);
@@ -162,10 +164,14 @@ async fn serve_async(
     engine.set_administration(Box::new(Local));
     engine.start(recovering);
     let tasks = tasks::start(&policy, &engine, tasks);
-    let reloads = tokio::spawn(reload::watch(engine.clone(), watched, hangup));
+    let reloads = tokio::spawn(reload::watch(engine.clone(), watched, hangup, supervisor.clone()));
+    let watched_engine = engine.clone();
+    let life = tokio::spawn(supervisor.clone().watch(move || watched_engine.pulse()));
     eprintln!("initialization complete");
-    let ended = stops.run(&engine).await;
+    supervisor.ready();
+    let ended = stops.run(&engine, &supervisor).await;
     reloads.abort();
+    life.abort();
     tasks.end();
     ended
 }
@@ -185,10 +191,7 @@ pub fn set_names(names: &Names, dns: &DnsSettings) -> anyhow::Result<()> {
 
 /// Look-ups as the policy wants them.
 fn mail_names(dns: &DnsSettings, connectors: &net::tls::Connectors) -> anyhow::Result<MxCache> {
-    let resolver = match &dns.resolver {
-        Some(form) => net::dns::build(form).context("kumo.dns.configure_resolver")?,
-        None => resolver()?,
-    };
+    let resolver = resolver_of(dns)?;
     let names = MxCache::new(resolver.clone(), limits(dns));
     if !dns.is_mta_sts_enabled {
         return Ok(names);
@@ -201,6 +204,14 @@ fn mail_names(dns: &DnsSettings, connectors: &net::tls::Connectors) -> anyhow::R
         ),
     };
     Ok(names.with_mta_sts(StsPolicies::new(fetcher)))
+}
+
+/// Whom the policy wants to be asked, or else the environment, or else the system.
+pub fn resolver_of(dns: &DnsSettings) -> anyhow::Result<Arc<dyn Resolver>> {
+    match &dns.resolver {
+        Some(form) => net::dns::build(form).context("kumo.dns.configure_resolver"),
+        None => resolver(),
+    }
 }
 
 /// The resolvers that scripts ask by name.
@@ -265,11 +276,12 @@ impl Stops {
     }
 
     /// The first signal drains, a second one stops now. An engine that stops by itself has failed.
-    async fn run(mut self, engine: &Engine) -> anyhow::Result<ExitCode> {
+    async fn run(mut self, engine: &Engine, supervisor: &Supervisor) -> anyhow::Result<ExitCode> {
         let failed = tokio::select! {
             () = self.next() => false,
             () = engine.draining() => true,
         };
+        supervisor.stopping();
         tracing::info!("stopping: finishing what is in hand; a second signal stops at once");
         tokio::select! {
             () = engine.drain(DRAIN_GRACE) => {}

@@ -1,5 +1,6 @@
 //! `tsa-daemon`: traffic shaping automation with KumoMTA's command line.
 
+use crate::supervisor::Supervisor;
 use crate::{diagnostics, identity, listeners, memory, serve};
 use anyhow::{Context, bail};
 use clap::Parser;
@@ -68,8 +69,12 @@ async fn run_async(policy: LuaPolicy, startup: Startup) -> anyhow::Result<ExitCo
         services.spawn(service.serve(socket));
     }
     eprintln!("initialization complete");
+    let supervisor = Supervisor::found();
+    let life = tokio::spawn(supervisor.clone().watch(|| ()));
+    supervisor.ready();
     let stopped = async {
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        supervisor.stopping();
         tracing::info!("stopping");
         // Somebody listens: the receiver above.
         let _ = stopping.send(true);
@@ -77,6 +82,7 @@ async fn run_async(policy: LuaPolicy, startup: Startup) -> anyhow::Result<ExitCo
         let _ = tokio::time::timeout(STOP_MAX, async { while services.join_next().await.is_some() {} }).await;
     };
     keeper.work(stopped).await;
+    life.abort();
     accounts.close();
     Ok(ExitCode::SUCCESS)
 }

@@ -35,6 +35,7 @@ mod text;
 pub use iprev::iprev;
 pub use mail::Mail;
 pub use mimepart::AuthenticationResult;
+pub use questions::names_of;
 
 /// The bounds of this crate, each with its unit.
 pub mod limits {

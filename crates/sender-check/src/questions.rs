@@ -36,8 +36,11 @@ pub(crate) async fn exchangers(resolver: &dyn Resolver, name: &str) -> Result<Ve
     Ok(records.into_iter().map(|record| record.host).collect())
 }
 
-/// The names that PTR records give an address.
-pub(crate) async fn names_of(resolver: &dyn Resolver, ip: IpAddr) -> Result<Vec<String>, DnsError> {
+/// The names that PTR records give an address; none is an answer.
+///
+/// # Errors
+/// DNS did not answer.
+pub async fn names_of(resolver: &dyn Resolver, ip: IpAddr) -> Result<Vec<String>, DnsError> {
     let name = reverse_name(ip);
     known(&name, resolver.ptr(&name).await)
 }
