@@ -91,7 +91,9 @@ impl Tallies {
 }
 
 /// Family, what it tells, and where it is counted.
-const OUTCOMES: [(&str, &str, fn(&Tally) -> &AtomicU64); 3] = [
+type Outcome = (&'static str, &'static str, fn(&Tally) -> &AtomicU64);
+/// All of them.
+const OUTCOMES: [Outcome; 3] = [
     ("total_messages_delivered", "recipients delivered", |tally| &tally.delivered),
     ("total_messages_transfail", "transient failures", |tally| &tally.transfail),
     ("total_messages_fail", "permanent failures", |tally| &tally.fail),

@@ -9,6 +9,7 @@ use e2e::until::{SOON, until};
 use e2e::wire::Client;
 use serde_json::Value;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, SystemTime};
 
 #[test]
