@@ -113,6 +113,7 @@ install: build ## PREFIX=/usr/local, or /opt/kumomta where KumoMTA has its own; 
 	install -m 644 share/community/bounces.toml $(DESTDIR)$(PREFIX)/share/community
 	install -d $(DESTDIR)$(PREFIX)/share/doc/postrider/policy-extras
 	install -m 644 share/policy-extras/*.lua $(DESTDIR)$(PREFIX)/share/doc/postrider/policy-extras
+	install -m 644 share/grafana/postrider.json $(DESTDIR)$(PREFIX)/share/doc/postrider/grafana.json
 	for name in kumod tsa-daemon kcli tailer traffic-gen smtp-sink validate-bounces; do ln -f $(DESTDIR)$(PREFIX)/sbin/postrider $(DESTDIR)$(PREFIX)/sbin/$$name; done
 
 package: build ## a Debian package and a container file, in PACKAGES

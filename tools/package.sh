@@ -68,6 +68,7 @@ documents() {
   (cd "$here" && git ls-files docs | grep '\.md$' | xargs -I{} install -D -m 644 {} "$doc/{}")
   install -m 644 "$here/README.md" "$here/LICENSE-MIT" "$here/packaging/debian/copyright" "$here/packaging/Containerfile" "$doc"
   install -m 644 "$here"/share/policy-extras/*.lua "$doc/policy-extras"
+  install -m 644 "$here/share/grafana/postrider.json" "$doc/grafana.json"
   printf 'postrider (%s) unstable; urgency=medium\n\n  * See the commits of this version.\n\n -- The Postrider developers <postrider@postrider.invalid>  %s\n' \
     "$(version)" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$doc/changelog.gz"
   "$program" kcli man --dir "$man" >/dev/null

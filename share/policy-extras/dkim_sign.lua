@@ -39,10 +39,10 @@ function mod:setup(files)
     end
     return { base = data.base, domains = kumo.domain_map.new(domains), signature = data.signature }
   end, { name = 'policy-extras.dkim_sign', ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })
-  -- Signers are kept as long as they keep their keys.
+  -- Signers keep their keys for a while themselves: this only spares looking them up for each message.
   local get_signers = kumo.memoize(function(domain)
     return require('policy-extras.dkim_files').signers_of(get_data(), domain)
-  end, { name = 'policy-extras.dkim_sign.signers', ttl = '5 minutes', capacity = SIGNERS, invalidate_with_epoch = true })
+  end, { name = 'policy-extras.dkim_sign.signers', ttl = '30 seconds', capacity = SIGNERS, invalidate_with_epoch = true })
   mod.CONFIGURED = { files = files, get_data = get_data }
 
   kumo.on('validate_config', function()

@@ -13,6 +13,7 @@ mod inject;
 mod inspect;
 mod liveness;
 mod local;
+mod machine;
 mod metrics;
 mod orders;
 mod ready;
@@ -98,6 +99,7 @@ pub(crate) fn administration() -> Vec<Route<Engine>> {
         ("/api/admin/ready-q-states/v1", get(ready::states)),
         ("/api/admin/resolve-egress-path/v1", get(ready::resolve)),
         ("/api/admin/abort-ready-q-conn/v1", post(ready::abort)),
+        ("/api/machine-info", get(machine::info)),
         ("/api/admin/trace-smtp-server/v1", get(trace::server)),
         ("/api/admin/trace-smtp-client/v1", get(trace::client)),
         ("/api/admin/flush/v1", get(orders::flushes).post(orders::flush).delete(orders::withdraw)),

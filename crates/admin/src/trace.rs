@@ -6,7 +6,8 @@
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, WebSocketUpgrade, close_code};
-use axum::response::Response;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use engine::{Engine, Side, WATCHERS_MAX, Watch};
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -40,12 +41,20 @@ struct OfClient {
     terse: bool,
 }
 
-pub(crate) async fn server(State(engine): State<Engine>, upgrade: WebSocketUpgrade) -> Response {
-    upgrade.max_message_size(ASKED_OCTETS_MAX).on_upgrade(move |socket| serve(socket, engine, Side::Server))
+pub(crate) async fn server(State(engine): State<Engine>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
+    upgraded(engine, &headers, upgrade, Side::Server)
 }
 
-pub(crate) async fn client(State(engine): State<Engine>, upgrade: WebSocketUpgrade) -> Response {
-    upgrade.max_message_size(ASKED_OCTETS_MAX).on_upgrade(move |socket| serve(socket, engine, Side::Client))
+pub(crate) async fn client(State(engine): State<Engine>, headers: HeaderMap, upgrade: WebSocketUpgrade) -> Response {
+    upgraded(engine, &headers, upgrade, Side::Client)
+}
+
+fn upgraded(engine: Engine, headers: &HeaderMap, upgrade: WebSocketUpgrade, side: Side) -> Response {
+    // A page of somebody else's in the browser of somebody who is trusted: browsers let it ask, and say where it is from.
+    if headers.contains_key(header::ORIGIN) {
+        return (StatusCode::FORBIDDEN, "Error: not from web pages\n").into_response();
+    }
+    upgrade.max_message_size(ASKED_OCTETS_MAX).on_upgrade(move |socket| serve(socket, engine, side))
 }
 
 async fn serve(mut socket: WebSocket, engine: Engine, side: Side) {

@@ -302,6 +302,16 @@ impl Engine {
         &self.settings.hostname
     }
 
+    /// The UUID of this node.
+    pub fn node_id(&self) -> &str {
+        &self.node_id_text
+    }
+
+    /// How long it has been there.
+    pub fn uptime(&self) -> std::time::Duration {
+        std::time::Duration::from_micros(self.clock.mono().as_micros())
+    }
+
     /// True while new mail is taken.
     pub fn is_serving(&self) -> bool {
         !self.stop.is_draining()

@@ -5,6 +5,7 @@
 
 use crate::egress::service::{PROTOCOLS, protocol_of, provider_of, service};
 use crate::engine::Engine;
+use config::{EgressPath, QueueConfig};
 use queue::{QueueCore, QueueName};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,28 +45,32 @@ impl Engine {
 struct Queues {
     scheduled: Vec<(Arc<str>, u64)>,
     ready: Vec<Ready>,
-    /// Messages and connections by provider and pool.
-    providers: BTreeMap<(String, String), [u64; 2]>,
+    /// Configurations that name a provider, and how many messages wait under each.
+    provided: Vec<(Arc<QueueConfig>, u64)>,
     counts: queue::Counts,
 }
 
 struct Ready {
     name: Arc<str>,
+    pool: Arc<str>,
+    path: Arc<EgressPath>,
     messages: u64,
     connections: u64,
 }
 
 impl Queues {
     fn of(queue: &QueueCore) -> Queues {
-        let ready = queue.ready_counts().map(|(name, messages, connections)| Ready {
+        let ready = queue.legs().map(|(name, leg, messages, connections)| Ready {
             name: name.clone(),
+            pool: leg.pool.clone(),
+            path: leg.path.clone(),
             messages: messages as u64,
             connections: connections as u64,
         });
         Queues {
             scheduled: queue.scheduled_counts().map(|(name, messages)| (name.clone(), messages as u64)).collect(),
             ready: ready.collect(),
-            providers: providers(queue),
+            provided: queue.provided().map(|(config, messages)| (config.clone(), messages as u64)).collect(),
             counts: queue.counts(),
         }
     }
@@ -80,16 +85,17 @@ impl Queues {
         let sessions = (["esmtp_listener".to_owned()], u64::try_from(sessions).unwrap_or(0));
         let of_connections = std::iter::once(sessions).chain(self.by_service(|ready| ready.connections));
         text.family(("connection_count", "open connections", Kind::Gauge), ["service"], of_connections);
+        let providers = self.by_provider();
         for (place, name, help) in [
             (0, "queued_count", "messages in scheduled queues that name a provider, and in ready queues"),
             (1, "connection_count", "open outbound connections"),
         ] {
             let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-            self.providers.iter().for_each(|((to, _), both)| *sums.entry(to).or_default() += both[place]);
+            providers.iter().for_each(|((to, _), both)| *sums.entry(to).or_default() += both[place]);
             let name = format!("{name}_by_provider");
             let series = sums.into_iter().map(|(to, sum)| ([to], sum));
             text.family((&name, help, Kind::Gauge), ["provider"], series);
-            let series = self.providers.iter().map(|((to, pool), both)| ([to, pool], both[place]));
+            let series = providers.iter().map(|((to, pool), both)| ([*to, *pool], both[place]));
             text.family((&format!("{name}_and_pool"), help, Kind::Gauge), ["provider", "pool"], series);
         }
     }
@@ -111,6 +117,21 @@ impl Queues {
         text.family(("scheduled_by_tenant_campaign", help, Kind::Gauge), ["tenant", "campaign"], campaigns);
     }
 
+    /// Messages and connections by provider and pool.
+    fn by_provider(&self) -> BTreeMap<(&str, &str), [u64; 2]> {
+        let mut sums: BTreeMap<(&str, &str), [u64; 2]> = BTreeMap::new();
+        for (config, messages) in &self.provided {
+            let provider = config.provider_name.as_deref().unwrap_or_default();
+            sums.entry((provider, config.egress_pool())).or_default()[0] += messages;
+        }
+        for ready in &self.ready {
+            let both = sums.entry((provider_of(&ready.name, &ready.path), &ready.pool)).or_default();
+            both[0] += ready.messages;
+            both[1] += ready.connections;
+        }
+        sums
+    }
+
     /// The sum of each protocol, then each ready queue.
     fn by_service(&self, number: impl Fn(&Ready) -> u64) -> Vec<([String; 1], u64)> {
         let mut sums = PROTOCOLS.map(|protocol| ([protocol.to_owned()], 0));
@@ -121,19 +142,6 @@ impl Queues {
         let each = summed(self.ready.iter().map(|ready| (&ready.name, number(ready))));
         sums.into_iter().chain(each.into_iter().map(|(name, number)| ([service(name)], number))).collect()
     }
-}
-
-fn providers(queue: &QueueCore) -> BTreeMap<(String, String), [u64; 2]> {
-    let mut sums: BTreeMap<(&str, &str), [u64; 2]> = BTreeMap::new();
-    for (to, pool, messages) in queue.provided() {
-        sums.entry((to, pool)).or_default()[0] += messages as u64;
-    }
-    for (name, leg, messages, connections) in queue.legs() {
-        let both = sums.entry((provider_of(name, leg), &leg.pool)).or_default();
-        both[0] += messages as u64;
-        both[1] += connections as u64;
-    }
-    sums.into_iter().map(|((to, pool), both)| ((to.to_owned(), pool.to_owned()), both)).collect()
 }
 
 /// In order of name; namesakes (queues that must not be mixed) are one series.

@@ -32,10 +32,10 @@ pub enum Side {
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     is_watched: AtomicBool,
-    all: Mutex<Vec<Watcher>>,
+    all: Mutex<Arc<[Watcher]>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Watcher {
     side: Side,
     watch: Watch,
@@ -65,26 +65,33 @@ impl Watchers {
 
     /// Tells who wants to know of a session; `meta` says which it is.
     pub fn tell(&self, side: Side, meta: &Map<String, Value>, seen: &Seen<'_>, at: Timestamp) {
-        for watcher in self.all().iter().filter(|watcher| watcher.side == side && watcher.watch.wants(meta)) {
-            let event =
-                json!({"conn_meta": meta, "payload": seen.json(watcher.watch.terse), "when": at.rfc3339().as_str()});
-            watcher.send(event.to_string());
+        // Sessions do not wait for each other's events.
+        let all = self.all().clone();
+        let mut texts = [None, None];
+        for watcher in all.iter().filter(|watcher| watcher.side == side && watcher.watch.wants(meta)) {
+            let event = |terse| json!({"conn_meta": meta, "payload": seen.json(terse), "when": at.rfc3339().as_str()});
+            let terse = watcher.watch.terse;
+            watcher.send(|| texts[usize::from(terse)].get_or_insert_with(|| event(terse).to_string()).clone());
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<Watcher>> {
+    fn all(&self) -> MutexGuard<'_, Arc<[Watcher]>> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Watcher {
-    fn send(&self, event: String) {
-        let octets = event.len();
-        let held = self.backlog.octets.fetch_add(octets, Ordering::Relaxed);
-        if held + octets > OCTETS_MAX || self.events.try_send(event).is_err() {
-            self.backlog.octets.fetch_sub(octets, Ordering::Relaxed);
-            self.backlog.missed.fetch_add(1, Ordering::Relaxed);
+    /// Sends an event, if there is room for it; it is made only then.
+    fn send(&self, event: impl FnOnce() -> String) {
+        let Backlog { octets, missed } = &*self.backlog;
+        if octets.load(Ordering::Relaxed) < OCTETS_MAX
+            && let Ok(place) = self.events.try_reserve()
+        {
+            let event = event();
+            octets.fetch_add(event.len(), Ordering::Relaxed);
+            return place.send(event);
         }
+        missed.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -111,7 +118,7 @@ impl Drop for Watching {
     fn drop(&mut self) {
         let watchers = &self.engine.watchers;
         let mut all = watchers.all();
-        all.retain(|watcher| !Arc::ptr_eq(&watcher.backlog, &self.backlog));
+        *all = all.iter().filter(|watcher| !Arc::ptr_eq(&watcher.backlog, &self.backlog)).cloned().collect();
         watchers.is_watched.store(!all.is_empty(), Ordering::Relaxed);
     }
 }
@@ -125,7 +132,8 @@ impl Engine {
         if all.len() >= WATCHERS_MAX {
             return None;
         }
-        all.push(Watcher { side, watch, events: sender, backlog: backlog.clone() });
+        let watcher = Watcher { side, watch, events: sender, backlog: backlog.clone() };
+        *all = all.iter().cloned().chain([watcher]).collect();
         self.watchers.is_watched.store(true, Ordering::Relaxed);
         drop(all);
         Some(Watching { events, backlog, engine: self.clone() })
@@ -170,20 +178,21 @@ mod tests {
     fn who_does_not_keep_up_misses_events_and_nobody_waits_for_him() {
         let (watcher, mut events) = watcher(2);
         for text in ["a", "b", "c"] {
-            watcher.send(text.to_owned());
+            watcher.send(|| text.to_owned());
         }
         assert_eq!(watcher.backlog.missed.load(Ordering::Relaxed), 1, "no place for the third");
         assert_eq!(watcher.backlog.octets.load(Ordering::Relaxed), 2);
         assert_eq!([events.try_recv(), events.try_recv()].map(Result::unwrap_or_default), ["a", "b"]);
-        watcher.send("x".repeat(OCTETS_MAX));
-        assert_eq!(watcher.backlog.missed.load(Ordering::Relaxed), 2, "more octets than he may hold");
-        assert!(events.try_recv().is_err());
+        watcher.send(|| "x".repeat(OCTETS_MAX));
+        watcher.send(|| unreachable!("what nobody takes is not made"));
+        assert_eq!(watcher.backlog.missed.load(Ordering::Relaxed), 2, "he holds as many octets as he may");
+        assert!(events.try_recv().is_ok() && events.try_recv().is_err());
     }
 
     #[test]
     fn events_go_to_whom_they_concern() {
         let (watchers, (watcher, mut events)) = (Watchers::default(), watcher(8));
-        watchers.all().push(watcher);
+        *watchers.all() = [watcher].into();
         let tell = |side, domain: &str| {
             let meta = json!({"domain": domain});
             watchers.tell(

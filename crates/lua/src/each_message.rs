@@ -44,7 +44,7 @@ fn classify(data: &Fields, msg: &mut LuaMessage) -> mlua::Result<Rest> {
         let Some(known) = data.table("tenants").and_then(|tenants| tenants.table(tenant)) else {
             return Ok((Some("unknown"), named, campaign));
         };
-        if known.has("require_authz") {
+        if known.is_set("require_authz") {
             return Ok((Some("guarded"), Some(tenant.to_owned()), campaign));
         }
         msg.draft()?.meta.set("tenant", tenant);

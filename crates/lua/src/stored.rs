@@ -70,11 +70,6 @@ impl Fields {
         }
     }
 
-    /// Whether there is something of that name.
-    pub fn has(&self, name: &str) -> bool {
-        self.names.contains_key(name.as_bytes())
-    }
-
     /// Whether there is something of that name, and not `false`.
     pub fn is_set(&self, name: &str) -> bool {
         !matches!(self.names.get(name.as_bytes()), None | Some(Stored::Boolean(false)))

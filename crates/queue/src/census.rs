@@ -8,6 +8,7 @@ use crate::core::{Counts, QueueCore, QueueKey, ReadyKey};
 use crate::grants::Waiter;
 use crate::ready::{Leg, ReadyQueue};
 use clock::{Duration, Instant, Now};
+use config::QueueConfig;
 use message::MessageId;
 use std::sync::Arc;
 
@@ -99,12 +100,10 @@ impl QueueCore {
         self.ready.values().map(|r| (&r.name, &r.leg, r.messages.len(), r.connections.len()))
     }
 
-    /// Messages of the scheduled queues whose configuration names a provider, with that and the pool.
-    pub fn provided(&self) -> impl Iterator<Item = (&str, &str, usize)> {
-        self.scheduled.values().filter_map(|queue| {
-            let config = queue.config.as_ref()?;
-            Some((config.provider_name.as_deref()?, config.egress_pool(), queue.len()))
-        })
+    /// Configurations of scheduled queues that name a provider, and how many messages wait there.
+    pub fn provided(&self) -> impl Iterator<Item = (&Arc<QueueConfig>, usize)> {
+        let configured = self.scheduled.values().filter_map(|queue| Some((queue.config.as_ref()?, queue.len())));
+        configured.filter(|(config, _)| config.provider_name.is_some())
     }
 
     /// Every message the manager holds, in no particular order.

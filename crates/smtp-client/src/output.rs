@@ -30,7 +30,7 @@ impl Output {
     }
 
     /// Octets queued since the session began: the place in the stream where the next one goes.
-    pub(crate) fn queued(&self) -> u64 {
+    pub fn queued(&self) -> u64 {
         self.queued
     }
 

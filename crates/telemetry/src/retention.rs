@@ -47,23 +47,28 @@ impl Retention {
             return;
         }
         self.looks_at = now + LOOKS_EVERY;
-        if let Err(error) = self.remove(dir, (prefix, suffix))
-            && !std::mem::replace(&mut self.complained, true)
-        {
-            tracing::error!("log_dir {}: old segments cannot be removed: {error}", dir.display());
+        match self.remove(dir, (prefix, suffix)) {
+            Ok(()) => self.complained = false,
+            Err(_) if self.complained => {}
+            Err(error) => {
+                self.complained = true;
+                tracing::error!("log_dir {}: old segments cannot be removed: {error}", dir.display());
+            }
         }
     }
 
+    /// Removes all that can be; the error is the first.
     fn remove(&self, dir: &Path, names: (&str, &str)) -> io::Result<()> {
+        let mut done = Ok(());
         for path in self.over(finished(dir, names)?, SystemTime::now()) {
             match fs::remove_file(&path) {
                 // Whoever ships segments was faster.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed?,
+                removed => done = done.and(removed),
             }
             tracing::debug!("log segment {} was kept long enough", path.display());
         }
-        Ok(())
+        done
     }
 
     /// Those that are too old, and the oldest of what is too much.

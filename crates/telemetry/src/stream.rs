@@ -163,7 +163,11 @@ impl Writer {
                         tracing::error!("log records lost at shutdown: {error}");
                         lines.clear();
                     }
-                    Err(error) => ending = self.complain(&error),
+                    Err(error) => {
+                        ending = self.complain(&error);
+                        // What has been kept long enough may be what is in the way.
+                        self.tend();
+                    }
                 }
             }
             if ending > Ending::No || self.is_over() {

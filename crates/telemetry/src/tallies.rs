@@ -4,7 +4,7 @@
 //! A tally is three numbers that deliveries add to without a lock; whoever holds one keeps it. In: names and outcomes. Out:
 //! the families `total_messages_delivered`, `total_messages_transfail` and `total_messages_fail`, and those `_by_provider`
 //! (KumoMTA's names and labels). One tally a ready queue until that is forgotten. Those of providers stay, as counters have to;
-//! at most [`PROVIDERS_MAX`], the rest counts for [`OTHER`]. Nothing can fail.
+//! at most [`PROVIDERS_MAX`] of either kind, the rest counts for [`OTHER`]. Nothing can fail.
 
 use crate::exposition::{Exposition, Kind};
 use std::collections::{BTreeMap, HashMap};
@@ -31,6 +31,8 @@ struct All {
     protocols: BTreeMap<&'static str, Arc<Tally>>,
     queues: HashMap<Arc<str>, Arc<Tally>>,
     providers: BTreeMap<Way, Arc<Tally>>,
+    /// How many of them are for sites, and for providers that have a name: the first must not take the room of the others.
+    ways: [usize; 2],
 }
 
 /// Provider, source and pool.
@@ -47,14 +49,17 @@ impl Tallies {
         self.all().queues.entry(ready_name.clone()).or_default().clone()
     }
 
-    /// The tally of what goes to a provider from a source of a pool.
-    pub fn of_way(&self, way: &Way) -> Arc<Tally> {
+    /// The tally of what goes to a provider from a source of a pool; `is_named` if the operator calls it so.
+    pub fn of_way(&self, way: &Way, is_named: bool) -> Arc<Tally> {
         let mut all = self.all();
-        match all.providers.get(way) {
-            Some(tally) => tally.clone(),
-            None if all.providers.len() < PROVIDERS_MAX => all.providers.entry(way.clone()).or_default().clone(),
-            None => all.providers.entry([OTHER; 3].map(Into::into)).or_default().clone(),
+        if let Some(tally) = all.providers.get(way) {
+            return tally.clone();
         }
+        let count = &mut all.ways[usize::from(is_named)];
+        let has_room = *count < PROVIDERS_MAX;
+        *count += usize::from(has_room);
+        let way = if has_room { way.clone() } else { [OTHER; 3].map(Into::into) };
+        all.providers.entry(way).or_default().clone()
     }
 
     /// A ready queue is gone: its series end (KumoMTA behaviour). The protocol's go on.
@@ -135,17 +140,20 @@ mod tests {
         let tallies = Tallies::default();
         let way = |provider: &str, source: &str| [provider, source, "shared"].map(Into::into);
         for (provider, source) in [("big", "ip-1"), ("big", "ip-2"), ("big", "ip-2")] {
-            tallies.of_way(&way(provider, source)).delivered.fetch_add(1, Ordering::Relaxed);
+            tallies.of_way(&way(provider, source), true).delivered.fetch_add(1, Ordering::Relaxed);
         }
         let all = text(&tallies);
         assert!(all.contains("\ntotal_messages_delivered_by_provider{provider=\"big\"} 3\n"), "{all}");
         let own = "_by_provider_and_source{provider=\"big\",source=\"ip-2\",pool=\"shared\"} 2\n";
         assert!(all.contains(own), "{all}");
         for number in 0..=PROVIDERS_MAX {
-            tallies.of_way(&way(&number.to_string(), "ip-1")).fail.fetch_add(1, Ordering::Relaxed);
+            tallies.of_way(&way(&number.to_string(), "ip-1"), false).fail.fetch_add(1, Ordering::Relaxed);
         }
         let all = text(&tallies);
-        assert!(all.contains("\ntotal_messages_fail_by_provider{provider=\"other\"} 3\n"), "{}", all.len());
-        assert!(Arc::ptr_eq(&tallies.of_way(&way("big", "ip-1")), &tallies.of_way(&way("big", "ip-1"))));
+        assert!(all.contains("\ntotal_messages_fail_by_provider{provider=\"other\"} 1\n"), "{}", all.len());
+        tallies.of_way(&way("late", "ip-1"), true).fail.fetch_add(1, Ordering::Relaxed);
+        let all = text(&tallies);
+        assert!(all.contains("\ntotal_messages_fail_by_provider{provider=\"late\"} 1\n"), "{}", all.len());
+        assert!(Arc::ptr_eq(&tallies.of_way(&way("big", "ip-1"), true), &tallies.of_way(&way("big", "ip-1"), true)));
     }
 }

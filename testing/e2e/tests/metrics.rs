@@ -1,10 +1,12 @@
 //! `/metrics`: what is counted by provider, by owner and by ready queue, under KumoMTA's names; and that the page is sound.
 
+use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
 
@@ -48,6 +50,56 @@ fn deliveries_and_queues_are_counted_by_provider_and_owner() {
     ] {
         assert_eq!(node.metric(series), value, "{series} in {}", node.metrics());
     }
+    // What the dashboard shows is there, but for what nobody had cause to count.
+    let refused = Client::connect(node.smtp()).say("NONSENSE");
+    assert_eq!(refused.code / 100, 5, "{refused:?}");
+    let page = node.metrics();
+    let families = |text: &str| {
+        text.lines()
+            .filter_map(|l| Some(l.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned()))
+            .collect::<BTreeSet<_>>()
+    };
+    let (there, shown) = (families(&page), on_dashboard());
+    let absent: Vec<&String> = shown.difference(&there).collect();
+    assert_eq!(absent, ["dispatcher_watchdog_aborted_total", "total_connections_denied"], "in {page}");
+    assert!(absent.iter().all(|name| COUNTED.contains(&format!("\"{name}\""))), "{absent:?}");
+    assert!(shown.len() > 20, "{shown:?}");
+    node.stop();
+}
+
+/// The metrics that the dashboard asks for.
+fn on_dashboard() -> BTreeSet<String> {
+    let dashboard: Value = serde_json::from_str(DASHBOARD).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels").iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+    let mut names = BTreeSet::new();
+    for text in targets.map(|target| target["expr"].as_str().expect("an expression")) {
+        for (at, _) in text.match_indices('{') {
+            let before = &text[..at];
+            let from = before.rfind(|c: char| !c.is_ascii_lowercase() && c != '_').map_or(0, |other| other + 1);
+            let name = &before[from..];
+            names.insert(name.strip_suffix("_bucket").unwrap_or(name).to_owned());
+        }
+    }
+    names
+}
+
+const DASHBOARD: &str = include_str!("../../../share/grafana/postrider.json");
+const COUNTED: &str = include_str!("../../../crates/telemetry/src/metrics.rs");
+
+#[test]
+fn a_server_says_what_it_runs_on() {
+    let scratch = Scratch::new();
+    let node = start(&scratch, "127.0.0.1:1".parse().expect("an address"));
+    let info = http::json(node.http(), "GET", "/api/machine-info", &Value::Null);
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
+    assert_eq!((&info["kernel_version"], &info["process_kind"]), (&json!(kernel.trim()), &json!("kumod")), "{info}");
+    let cores = std::thread::available_parallelism().expect("cores").get();
+    assert_eq!(info["num_cores"], json!(cores), "{info}");
+    for name in ["hostname", "node_id", "platform", "fingerprint", "version", "online_since"] {
+        assert!(info[name].as_str().is_some_and(|text| !text.is_empty()), "{name}: {info}");
+    }
+    assert!(info["total_memory_bytes"].as_u64().is_some_and(|octets| octets > 1 << 20), "{info}");
     node.stop();
 }
 

@@ -8,6 +8,8 @@ use e2e::sink::Sink;
 use e2e::until::{LATER, SOON, until};
 use e2e::wire::Client;
 use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 /// What somebody who watches has been shown, from some moment on.
 struct Watcher(Process);
@@ -119,6 +121,16 @@ fn who_watches_must_be_trusted_and_say_what_he_wants() {
     let relay = Launch::relay(&scratch, "127.0.0.1:1".parse().expect("an address")).start();
     let (status, body) = http::get(relay.http(), "/api/admin/trace-smtp-server/v1");
     assert!((400..500).contains(&status), "no websocket: {status} {body}");
+    // A page in the browser of somebody who is trusted.
+    let asks = "GET /api/admin/trace-smtp-server/v1 HTTP/1.1\r\nHost: mail.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+    for (origin, status) in [("", "101"), ("Origin: http://elsewhere.test\r\n", "403")] {
+        let mut page = TcpStream::connect(relay.http()).expect("connects");
+        page.write_all(format!("{asks}{origin}\r\n").as_bytes()).expect("written");
+        let mut answer = [0; 12];
+        page.read_exact(&mut answer).expect("an answer");
+        assert_eq!(answer, format!("HTTP/1.1 {status}").as_bytes(), "{}", String::from_utf8_lossy(&answer));
+    }
     let words = ["trace-smtp-client", "--mx-addr", "192.0.2.0/33"];
     let launch = Launch::verb("kcli").env("KUMO_KCLI_ENDPOINT", format!("http://{}", relay.http()));
     let refused = words.iter().fold(launch, |launch, word| launch.arg(*word)).run();

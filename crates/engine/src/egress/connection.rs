@@ -315,8 +315,12 @@ impl Engine {
     /// Tallies of outcomes: of all ready queues of that protocol, of this one, and of its provider, source and pool.
     pub(crate) fn counts(&self, ready_name: &Arc<str>, leg: &Leg) -> [Arc<Tally>; 3] {
         let tallies = &self.metrics.tallies;
-        let way = [provider_of(ready_name, leg).into(), leg.source.name.as_str().into(), leg.pool.clone()];
-        [tallies.of_protocol(protocol_of(ready_name)), tallies.of_queue(ready_name), tallies.of_way(&way)]
+        let way = [provider_of(ready_name, &leg.path).into(), leg.source.name.as_str().into(), leg.pool.clone()];
+        [
+            tallies.of_protocol(protocol_of(ready_name)),
+            tallies.of_queue(ready_name),
+            tallies.of_way(&way, leg.path.provider_name.is_some()),
+        ]
     }
 }
 

@@ -59,6 +59,8 @@ pub(crate) struct Delivery {
     buffer: Vec<u8>,
     /// What watchers must not see.
     secret: Secret,
+    /// Octets of the session's output that they were told of, or nobody was.
+    told: u64,
     /// What they may know of the message begun last.
     about: Map<String, Value>,
 }
@@ -114,6 +116,7 @@ impl Delivery {
             was_stuck: false,
             buffer: vec![0; READ_BYTES],
             secret: Secret::default(),
+            told: 0,
             about: Map::new(),
             engine,
         }
@@ -246,10 +249,7 @@ impl Delivery {
             head,
             body,
         };
-        if self.engine.watchers.is_watched() {
-            self.about = self.known_of(&queued, &job);
-            self.show(&Seen::MessageObtained);
-        }
+        self.show_begun(&queued, &job);
         self.in_hand.put(ticket, queued);
         let now = self.now();
         self.progress_at = now;
@@ -277,8 +277,8 @@ impl Delivery {
 
     /// Writes all output; a peer that answers early is heard meanwhile.
     async fn write(&mut self) {
-        self.show_written();
         while self.session.output().has_remaining() {
+            self.show_written();
             let deadline = self.deadline();
             let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
             tokio::select! {
@@ -340,7 +340,7 @@ impl Delivery {
             Ok(0) => self.session.connection_lost(now, "peer closed the connection"),
             Ok(count) => {
                 self.progress_at = now;
-                self.secret.asked(&self.buffer[..count]);
+                self.secret.replied(&self.buffer[..count]);
                 self.show(&Seen::Read(&self.buffer[..count]));
                 self.session.feed(now, &self.buffer[..count]);
             }
@@ -469,21 +469,34 @@ impl Delivery {
         self.engine.show_watchers(Side::Client, || self.known(), seen);
     }
 
-    /// Tells them what is about to be written.
+    /// Tells them of a message, once all is told of those before.
+    fn show_begun(&mut self, queued: &Queued, job: &Job) {
+        self.show_written();
+        self.about.clear();
+        if self.engine.watchers.is_watched() {
+            self.about = self.known_of(queued, job);
+            self.show(&Seen::MessageObtained);
+        }
+    }
+
+    /// Tells them what is about to be written and was not told yet.
     fn show_written(&mut self) {
-        if !self.engine.watchers.is_watched() || self.session.output().is_empty() {
+        let output = self.session.output();
+        let untold = usize::try_from(output.queued() - std::mem::replace(&mut self.told, output.queued())).unwrap_or(0);
+        if !self.engine.watchers.is_watched() || untold == 0 {
             return;
         }
-        let output = self.session.output();
+        let mut skipped = output.remaining().saturating_sub(untold);
         let (mut slices, mut said) = ([io::IoSlice::new(&[]); SLICES_SHOWN], Vec::new());
         let count = output.chunks_vectored(&mut slices);
         for slice in &slices[..count] {
-            said.extend_from_slice(&slice[..slice.len().min(TEXT_MAX - said.len())]);
+            let from = skipped.min(slice.len());
+            skipped -= from;
+            said.extend_from_slice(&slice[from..slice.len().min(from + TEXT_MAX - said.len())]);
         }
-        let octets = output.remaining();
-        let said = self.secret.hide(&said);
-        // What is hidden makes it shorter, and is not left out.
-        let octets = if octets <= TEXT_MAX { said.len() } else { octets };
+        let is_all = said.len() == untold;
+        let said = self.secret.said(&said);
+        let octets = if is_all { said.len() } else { untold };
         self.engine.show_watchers(Side::Client, || self.known(), &Seen::Write(&said, octets));
     }
 

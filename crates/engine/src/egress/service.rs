@@ -3,8 +3,7 @@
 //! `SOURCE->SITE@PROTOCOL`; the service label is the protocol's name, a colon and that. Pure; nothing fails: a name in
 //! which no protocol is found counts as SMTP.
 
-use config::QueueProtocol;
-use queue::Leg;
+use config::{EgressPath, QueueProtocol};
 
 /// The protocol part of a ready queue's name.
 pub(crate) fn suffix(protocol: &QueueProtocol) -> String {
@@ -35,8 +34,8 @@ pub fn protocol_of(ready_name: &str) -> &'static str {
 }
 
 /// The provider label of a ready queue: what its path says, else its site.
-pub(crate) fn provider_of<'a>(ready_name: &'a str, leg: &'a Leg) -> &'a str {
-    leg.path.provider_name.as_deref().unwrap_or_else(|| site_of(ready_name))
+pub(crate) fn provider_of<'a>(ready_name: &'a str, path: &'a EgressPath) -> &'a str {
+    path.provider_name.as_deref().unwrap_or_else(|| site_of(ready_name))
 }
 
 fn site_of(ready_name: &str) -> &str {

@@ -428,17 +428,21 @@ impl Driver {
 
     /// Tells them what came in last, so many octets.
     fn show_read(&mut self, count: usize) {
-        if self.engine.watchers.is_watched() {
-            let unread = self.buffer.unread();
-            let said = self.secret.hide(&unread[unread.len().saturating_sub(count)..]);
-            self.engine.show_watchers(Side::Server, || self.conn.snapshot().as_map().clone(), &Seen::Read(&said));
+        let unread = self.buffer.unread();
+        let said = &unread[unread.len().saturating_sub(count)..];
+        if !self.engine.watchers.is_watched() {
+            return self.secret.passed(said);
+        }
+        let said = self.secret.said(said);
+        if !said.is_empty() {
+            self.show(&Seen::Read(&said));
         }
     }
 
     /// Tells them what is about to be written.
     fn show_written(&mut self) {
         let output = self.session.output();
-        self.secret.asked(output);
+        self.secret.replied(output);
         let meta = || self.conn.snapshot().as_map().clone();
         self.engine.show_watchers(Side::Server, meta, &Seen::Write(output, output.len()));
     }

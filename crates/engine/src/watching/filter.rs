@@ -23,7 +23,10 @@ impl Watch {
     pub fn wants(&self, meta: &Map<String, Value>) -> bool {
         let said = |name: &str| meta.get(name).and_then(Value::as_str);
         let is_wanted = |(name, wanted): &(&str, Vec<String>)| {
-            wanted.is_empty() || said(name).is_none_or(|value| wanted.iter().any(|one| one.eq_ignore_ascii_case(value)))
+            // Several recipients are one text.
+            let is_one =
+                |value: &str| value.split(", ").any(|part| wanted.iter().any(|one| one.eq_ignore_ascii_case(part)));
+            wanted.is_empty() || said(name).is_none_or(is_one)
         };
         let is_within = |(name, blocks): &(&str, Vec<IpNet>)| {
             blocks.is_empty()
@@ -54,6 +57,7 @@ mod tests {
             (json!({}), true),
             (json!({"domain": "a.test", "tenant": "x"}), true),
             (json!({"domain": "b.test"}), false),
+            (json!({"domain": "b.test, a.test"}), true),
             (json!({"received_from": "192.0.2.7:4000"}), true),
             (json!({"received_from": "192.0.2.7"}), true),
             (json!({"received_from": "198.51.100.1:25", "domain": "a.test"}), false),

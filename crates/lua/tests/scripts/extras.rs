@@ -284,6 +284,14 @@ fn the_provider_of_a_queue_is_that_of_its_path() {
 }
 
 #[test]
+fn a_tenant_that_asks_for_nobody_is_open() {
+    let queues = QUEUES.replace("require_authz = [\"ann\"]", "require_authz = false");
+    let site = Site::new(&[("q.toml", &queues)], QUEUE_SETUP);
+    let draft = site.received("X-Tenant: safe\r\n", &ConnMeta::new()).expect("sound");
+    assert_eq!(draft.meta.string("tenant"), Ok(Some("safe")));
+}
+
+#[test]
 fn mail_is_routed_where_its_queue_says() {
     let queues = QUEUES.replace("vip.test", "to.test");
     let site = Site::new(&[("q.toml", &queues)], QUEUE_SETUP);
