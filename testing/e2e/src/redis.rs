@@ -7,7 +7,7 @@ use crate::port::free_port;
 use crate::process::{Process, run};
 use crate::scratch::Scratch;
 use crate::until::{SOON, until};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::process::Command;
 
 /// A running server.
@@ -92,10 +92,14 @@ impl RunningRedis {
         command.args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"]).arg(scratch.path());
         command.args(options);
         let process = Process::spawn("redis-server", command);
-        until(SOON, &format!("redis-server on {address}"), || TcpStream::connect(address).ok());
+        // By its own word: for a moment somebody else may listen there, who looks for a free port.
+        until(SOON, &format!("redis-server on {address}"), || process.stdout().contains(READY).then_some(()));
         RunningRedis { process, address, scheme: "redis" }
     }
 }
+
+/// What it says when it listens.
+const READY: &str = "Ready to accept connections";
 
 fn free_address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], free_port()))
