@@ -64,9 +64,9 @@ impl Retention {
             match fs::remove_file(&path) {
                 // Whoever ships segments was faster.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => done = done.and(removed),
+                Ok(()) => tracing::debug!("log segment {} was kept long enough", path.display()),
+                failed => done = done.and(failed),
             }
-            tracing::debug!("log segment {} was kept long enough", path.display());
         }
         done
     }
