@@ -56,7 +56,7 @@ struct Options {
     /// A domain it sends for; may be given several times. Those of keys are known.
     #[arg(long)]
     domain: Vec<String>,
-    /// Who it runs as; kumod, where there is one, unless given.
+    /// Who it runs as; kumod, where there is one, unless given. Root reads a policy, and looks at everything else, as him.
     #[arg(long)]
     user: Option<String>,
     /// Where mail is kept, when there is no policy to say so.
@@ -83,8 +83,8 @@ pub struct Configured {
     pub resolver: Arc<dyn Resolver>,
 }
 
-/// Reads a policy, or says how it is without one.
-pub type Configure = fn(Option<&Path>) -> anyhow::Result<Configured>;
+/// Reads a policy as that user, who root is from then on; or says how it is without one.
+pub type Configure = fn(Option<&Path>, &str) -> anyhow::Result<Configured>;
 
 /// `postrider doctor` on stdout.
 ///
@@ -104,7 +104,7 @@ pub fn run_to(arguments: Vec<OsString>, configure: Configure, out: &mut dyn Writ
         Err(code) => return Ok(code),
     };
     let who = who(options.user.as_deref())?;
-    let (configured, mut findings) = of_policy(options.policy.as_deref(), configure)?;
+    let (configured, mut findings) = of_policy(options.policy.as_deref(), &who.name, configure)?;
     let startup = &configured.startup;
     let given = Given {
         hostname: options.hostname.clone(),
@@ -142,10 +142,10 @@ fn who(given: Option<&str>) -> anyhow::Result<Who> {
 }
 
 /// The policy, and what is found of it; one that does not load is a finding, and everything else is looked at without it.
-fn of_policy(file: Option<&Path>, configure: Configure) -> anyhow::Result<(Configured, Vec<Finding>)> {
-    let Some(file) = file else { return Ok((configure(None)?, Vec::new())) };
+fn of_policy(file: Option<&Path>, user: &str, configure: Configure) -> anyhow::Result<(Configured, Vec<Finding>)> {
+    let Some(file) = file else { return Ok((configure(None, user)?, Vec::new())) };
     let name = &file.display().to_string();
-    match configure(Some(file)) {
+    match configure(Some(file), user) {
         Ok(configured) => {
             let doubtful = |remark: &String| {
                 Finding::warning("policy", name, remark.as_str(), "`postrider check` shows what is set")
@@ -159,7 +159,7 @@ fn of_policy(file: Option<&Path>, configure: Configure) -> anyhow::Result<(Confi
         Err(error) => {
             let finding =
                 Finding::problem("policy", name, format!("{error:#}"), "correct it: nothing starts with it as it is");
-            Ok((configure(None)?, vec![finding]))
+            Ok((configure(None, user)?, vec![finding]))
         }
     }
 }

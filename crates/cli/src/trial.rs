@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use story::Stories;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -53,7 +54,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         let played = runtime.block_on(async {
             tokio::select! {
                 played = play(&folder, out) => played,
-                _ = tokio::signal::ctrl_c() => Err(anyhow!("stopped")),
+                stopped = told_to_stop() => Err(stopped),
             }
         });
         // Whatever happened, nothing is left.
@@ -62,6 +63,20 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     });
     runtime.shutdown_background();
     Ok(code)
+}
+
+/// Waits until somebody, a service manager or a closed terminal ends this.
+async fn told_to_stop() -> anyhow::Error {
+    let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = signals else {
+        return anyhow!("signals cannot be heard, so nothing is begun");
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
+    anyhow!("stopped")
 }
 
 /// What the receivers need to verify signatures, and the server to make them.

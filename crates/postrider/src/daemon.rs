@@ -92,6 +92,9 @@ struct Checked {
     /// The policy script.
     #[arg(default_value = "/opt/kumomta/etc/policy/init.lua")]
     policy: PathBuf,
+    /// Who runs the script when root calls: kumod, where there is one, unless given.
+    #[arg(long)]
+    user: Option<String>,
 }
 
 /// `postrider check`, the same as `kumod --validate`.
@@ -105,14 +108,19 @@ pub fn check(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     };
     // Nothing runs that could change it.
     drop(diagnostics::start(diagnostics::Format::Full, "error")?);
+    privileges::become_reader(options.user.as_deref())?;
     validate(&options.policy)
 }
 
-/// A policy for `postrider doctor`: what it sets, and whom it asks for names. Nothing is started.
-pub fn configured(file: Option<&Path>) -> anyhow::Result<cli::Configured> {
+/// A policy for `postrider doctor`: what it sets, and whom it asks for names. Nothing is started. Root reads none: it becomes
+/// `user` first, and stays him.
+pub fn configured(file: Option<&Path>, user: &str) -> anyhow::Result<cli::Configured> {
     let (startup, remarks) = match file {
         None => (Startup::default(), Vec::new()),
         Some(file) => {
+            if privileges::is_root() {
+                privileges::become_user(user)?;
+            }
             let (startup, mut remarks) = LuaPolicy::validate_on(file, memory::found()?.limits)?;
             startup.esmtp_listeners.iter().try_for_each(|listener| listeners::address(&listener.listen).map(|_| ()))?;
             serve::check_names(&startup.dns)?;

@@ -29,6 +29,20 @@ pub fn become_user(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Before a policy is looked at by a tool: root becomes the server's user, given by name or `kumod` where there is one, as a
+/// policy is a program and may be anybody's who is not root. Root that is asked for (`--user root`), or the only one there
+/// is, stays.
+pub fn become_reader(given: Option<&str>) -> anyhow::Result<()> {
+    let usual = || User::from_name(SERVER_USER).ok().flatten().map(|user| user.name);
+    match given.map(str::to_owned).or_else(|| if is_root() { usual() } else { None }) {
+        Some(name) => become_user(&name),
+        None => Ok(()),
+    }
+}
+
+/// KumoMTA's name for the server's user.
+const SERVER_USER: &str = "kumod";
+
 /// The limit of open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Files {

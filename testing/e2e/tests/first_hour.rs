@@ -2,11 +2,14 @@
 
 use e2e::kumod::Launch;
 use e2e::port::free_port;
-use e2e::process::{Finished, run};
+use e2e::process::{Finished, Process, run};
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
-use e2e::until::LATER;
+use e2e::until::{LATER, until};
+use nix::sys::signal::Signal;
 use serde_json::Value;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 /// Everything it promises, within its minute; and nothing is left.
@@ -37,6 +40,55 @@ fn a_trial_shows_what_becomes_of_mail_and_leaves_nothing() {
     }
     assert!(shown.contains("Each as it had to be."), "{shown}");
     assert_eq!(std::fs::read_dir(&temp).expect("a folder").count(), 0, "something is left");
+}
+
+/// Who is ended by a service manager, or by a terminal that closes, leaves nothing either.
+#[test]
+fn a_trial_that_is_ended_leaves_nothing() {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT] {
+        let scratch = Scratch::new();
+        let temp = scratch.folder("t");
+        let mut command = e2e::kumod::program();
+        command.arg("try").env("TMPDIR", &temp);
+        let mut trial = Process::spawn("postrider try", command);
+        let server = until(LATER, "its server listens", || {
+            let shown = trial.stdout();
+            Some(shown.split_once("A server listens on ")?.1.split_once(';')?.0.to_owned())
+        });
+        trial.signal(signal);
+        assert!(!trial.finish(LATER).status.success(), "{signal}: it did not come to its end");
+        assert_eq!(std::fs::read_dir(&temp).expect("a folder").count(), 0, "{signal}: something is left");
+        assert!(std::net::TcpStream::connect(&server).is_err(), "{signal}: {server} still serves");
+    }
+}
+
+/// A policy is a program, and may be anybody's: root lets it run as the server's user alone.
+#[test]
+fn tools_run_a_policy_as_the_servers_user() {
+    let folder = tempfile::tempdir().expect("a folder that everybody may enter");
+    std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("ours");
+    let policy = folder.path().join("init.lua");
+    let seen = folder.path().join("seen");
+    let text = format!(
+        "local id = io.popen('id -u; id -G'):read('a')\nlocal f = assert(io.open('{}', 'w'))\nf:write(id)\nf:close()\n",
+        seen.display()
+    );
+    std::fs::write(&policy, text).expect("written");
+    let (name, id) = match nix::unistd::geteuid().is_root() {
+        true => ("nobody".to_owned(), nix::unistd::User::from_name("nobody").ok().flatten().expect("nobody").uid),
+        false => (user(), nix::unistd::geteuid()),
+    };
+    for tool in
+        [Launch::verb("check").arg(&policy), Launch::verb("doctor").arg("--offline").arg("--policy").arg(&policy)]
+    {
+        // What a doctor finds of this machine is not the question here.
+        let told = tool.arg("--user").arg(&name).run();
+        let ids = std::fs::read_to_string(&seen).unwrap_or_else(|e| panic!("{e}: {} {}", told.stdout, told.stderr));
+        let ids: Vec<&str> = ids.split_whitespace().collect();
+        assert_eq!(ids[0], id.to_string(), "the user");
+        assert!(!id.is_root() && !ids[1..].contains(&"0") || name == user(), "no group of root's: {ids:?}");
+        std::fs::remove_file(&seen).expect("it was written");
+    }
 }
 
 /// A server whose names are as they should be.

@@ -47,14 +47,18 @@ pub(super) struct Place {
 /// Judges one.
 pub(super) fn judge(place: &Place, who: &Who) -> Finding {
     let (check, path) = ("rights", &place.path);
+    if let Some((folder, _)) = place.above.iter().find(|(_, owned)| !may(*owned, who, ENTER)) {
+        return Finding::problem(
+            check,
+            path,
+            format!("{} may not enter {folder}", who.name),
+            way_in(folder, place, who),
+        );
+    }
     let own = match &place.own {
         Ok(own) => own,
         Err(why) => return absent(place, who, why),
     };
-    if let Some((folder, _)) = place.above.iter().find(|(_, owned)| !may(*owned, who, ENTER)) {
-        let fix = format!("chmod o+x {folder}, or chgrp {} {folder}", who.name);
-        return Finding::problem(check, path, format!("{} may not enter {folder}", who.name), fix);
-    }
     let (wanted, words) = match place.usage {
         Use::Read | Use::Secret => (READ, "read"),
         Use::Folder => (READ | WRITE | ENTER, "write into"),
@@ -63,7 +67,8 @@ pub(super) fn judge(place: &Place, who: &Who) -> Finding {
         let fix = format!("chown {} {path}", who.name);
         return Finding::problem(check, path, format!("{} may not {words} it", who.name), fix);
     }
-    if place.usage == Use::Secret && own.mode & 0o004 != 0 {
+    let is_open = place.above.iter().all(|(_, owned)| owned.mode & ENTER == ENTER) && own.mode & READ == READ;
+    if place.usage == Use::Secret && is_open {
         let what = format!("everybody on this machine may read it (mode {:o})", own.mode & 0o7777);
         return Finding::problem(
             check,
@@ -75,11 +80,19 @@ pub(super) fn judge(place: &Place, who: &Who) -> Finding {
     Finding::ok(check, path, format!("{} may {words} it", who.name))
 }
 
+/// What helps him who may not enter a folder. Those of people are theirs: nobody opens them for a server.
+fn way_in(folder: &str, place: &Place, who: &Who) -> String {
+    let is_home = folder == "/root" || folder.strip_prefix("/home/").is_some_and(|name| !name.contains('/'));
+    match is_home {
+        true => format!("keep {} elsewhere, as below /opt/kumomta/etc or /var, and name that place", place.path),
+        false => format!("chmod o+x {folder}, or chgrp {} {folder}", who.name),
+    }
+}
+
 /// What is not there. A folder the server makes itself, if it may.
 fn absent(place: &Place, who: &Who, why: &str) -> Finding {
     let (check, path) = ("rights", &place.path);
-    let may_make = place.above.iter().all(|(_, owned)| may(*owned, who, ENTER))
-        && place.above.last().is_some_and(|(_, owned)| may(*owned, who, WRITE | ENTER));
+    let may_make = place.above.last().is_some_and(|(_, owned)| may(*owned, who, WRITE | ENTER));
     match place.usage {
         Use::Folder if may_make => Finding::ok(check, path, format!("not there yet: {} may make it", who.name)),
         Use::Folder => Finding::problem(check, path, why, format!("install -d -m 2770 -o {0} -g {0} {path}", who.name)),
@@ -139,6 +152,21 @@ mod tests {
         assert_eq!(judged(Use::Read, owned(0, 0, 0o640), 0o755).0, Verdict::Problem);
         assert_eq!(judged(Use::Secret, owned(5, 5, 0o600), 0o755).0, Verdict::Ok);
         assert!(judged(Use::Secret, owned(5, 5, 0o644), 0o755).1.starts_with("chmod 600 /x/y"));
+        let mut hidden = Place {
+            path: "/x/y".to_owned(),
+            usage: Use::Secret,
+            above: vec![root.clone(), ("/x".to_owned(), owned(5, 5, 0o700))],
+            own: Ok(owned(5, 5, 0o644)),
+        };
+        assert_eq!(judge(&hidden, &who(5)).verdict, Verdict::Ok, "nobody else comes so far");
+        hidden.own = Err("Permission denied".to_owned());
+        hidden.above[1].1 = owned(0, 0, 0o700);
+        assert!(judge(&hidden, &who(5)).what.contains("may not enter /x"), "whatever is behind");
+        for (home, is_opened) in [("/root", false), ("/home/ann", false), ("/home/ann/x", true), ("/srv", true)] {
+            hidden.above[1].0 = home.to_owned();
+            let fix = judge(&hidden, &who(5)).fix.unwrap_or_default();
+            assert_eq!(fix.contains("chmod"), is_opened, "{home}: {fix}");
+        }
         let own = Err("No such file".to_owned());
         let mut absent = Place { path: "/x/y".to_owned(), usage: Use::Folder, above: vec![root], own };
         let finding = judge(&absent, &who(5));
