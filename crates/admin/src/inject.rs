@@ -6,12 +6,13 @@
 
 use crate::access::{Proven, Via};
 use crate::answer::{self, Failed, Json};
+use crate::request;
 
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::header;
-use engine::{Engine, NotInjected, Requester};
-use injection::{Injection, Outcome};
+use engine::{BulkError, Engine, NotInjected, Requester};
+use injection::Outcome;
 
 /// What the listener calls this machine, where it says so.
 #[derive(Clone)]
@@ -27,10 +28,10 @@ pub(crate) async fn inject(
     if let Some(encoding) = request.headers().get(header::CONTENT_ENCODING) {
         return Err(Failed::bad(format!("Content-Encoding is {encoding:?}: expected none")));
     }
-    let value = answer::value(request, &engine).await?;
-    let injection: Injection = config::parse("request", value).map_err(|error| {
-        let pointer = pointer(&error.path);
-        Failed::unprocessable(format!("{pointer}: {}", error.fault))
+    let body = answer::json_octets(request, &engine).await?;
+    let injection = request::read(&body).map_err(|error| match error {
+        BulkError::NotJson(why) => Failed::bad(format!("the body is not JSON: {why}")),
+        error => Failed::unprocessable(error.to_string()),
     })?;
     let from = Requester { auth, via: Some(via.ip()), hostname };
     engine.inject_request(injection, from).await.map(Json).map_err(|error| match error {
@@ -38,22 +39,4 @@ pub(crate) async fn inject(
         NotInjected::Later(why) => Failed::unavailable(why),
         error @ NotInjected::CutShort => Failed::internal(error.to_string()),
     })
-}
-
-/// A path as the reader of options has it, `recipients[0].email`, as a JSON pointer (RFC 6901).
-fn pointer(path: &str) -> String {
-    let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']')).filter(|step| !step.is_empty());
-    steps.map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::pointer;
-
-    #[test]
-    fn paths_become_pointers() {
-        assert_eq!(pointer("recipients[0].email"), "/recipients/0/email");
-        assert_eq!(pointer("content.headers.a/b"), "/content/headers/a~1b");
-        assert_eq!(pointer(""), "");
-    }
 }

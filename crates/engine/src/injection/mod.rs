@@ -4,10 +4,14 @@
 //! `http_message_generated` and the one door for new mail; those of a request are committed together, some hundred at a time,
 //! so that what is held does not grow with the request. A request that cannot be taken now leaves nothing behind.
 
+mod batch;
+mod bulk;
 mod carriers;
 mod messages;
 mod rate;
 
+pub(crate) use bulk::slots;
+pub use bulk::{BulkAnswer, BulkError, BulkInput, ReadLine};
 pub(crate) use carriers::GENERATOR;
 pub(crate) use rate::InjectionRate;
 

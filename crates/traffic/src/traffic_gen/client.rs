@@ -126,8 +126,11 @@ impl Client {
 
     async fn one_connection(&mut self) -> Result<Ending, ClientError> {
         self.under_way = 0;
-        if self.run.plan.http.is_some() {
+        if let Some(http) = self.run.plan.http {
             let mut session = HttpSession::open(&self.run, self.shard()).await?;
+            if http.bulk {
+                return self.converse_bulk(&mut session).await;
+            }
             return self.converse_http(&mut session).await;
         }
         let mut session = SmtpSession::open(&self.run, self.shard()).await?;
