@@ -5,7 +5,7 @@
 
 use crate::access::{Proven, Via};
 use crate::answer::Failed;
-use crate::inject::Name;
+use crate::inject::{Name, Window};
 use crate::lines::Lines;
 use crate::request;
 use axum::Extension;
@@ -13,7 +13,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use engine::{BulkAnswer, BulkError, Engine, Requester};
+use engine::{BulkAnswer, BulkError, Engine, NotInjected, Requester};
 use futures_util::stream;
 use injection::Outcome;
 use serde::Serialize;
@@ -29,6 +29,7 @@ pub(crate) async fn inject(
     Extension(Via(via)): Extension<Via>,
     Extension(Name(hostname)): Extension<Name>,
     Extension(LineMax(octets_max)): Extension<LineMax>,
+    Extension(Window(window)): Extension<Window>,
     request: Request,
 ) -> Result<Response, Failed> {
     let field = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
@@ -41,7 +42,7 @@ pub(crate) async fn inject(
     }
     let from = Requester { auth, via: Some(via.ip()), hostname };
     let lines = Lines::new(request.into_body(), octets_max);
-    let answers = engine.inject_bulk(from, lines, request::read).map_err(Failed::unavailable)?;
+    let answers = engine.inject_bulk(from, lines, request::read, window).map_err(Failed::unavailable)?;
     let written = stream::unfold(answers, |mut answers| async move {
         let batch = answers.recv().await?;
         Some((Ok::<Bytes, Infallible>(written(&batch)), answers))
@@ -55,7 +56,9 @@ fn written(answers: &[BulkAnswer]) -> Bytes {
     for answer in answers {
         // Numbers, strings and lists of strings always have a form.
         let said = match answer {
-            BulkAnswer::Done { line, outcome } => serde_json::to_writer(&mut out, &Done { line: *line, outcome }),
+            BulkAnswer::Done { line, outcome, is_replayed } => {
+                serde_json::to_writer(&mut out, &Done { line: *line, outcome, replayed: *is_replayed })
+            }
             BulkAnswer::Failed { line, error } => serde_json::to_writer(&mut out, &Fault::of(*line, error)),
             BulkAnswer::End { line, why } => {
                 let end = Fault { line: *line, status: 503, error: why.clone(), pointer: None, end: true };
@@ -75,6 +78,9 @@ struct Done<'a> {
     line: u64,
     #[serde(flatten)]
     outcome: &'a Outcome,
+    /// It is the answer of the first time.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    replayed: bool,
 }
 
 #[derive(Serialize)]
@@ -96,6 +102,8 @@ impl Fault {
             BulkError::TooLong { .. } => (413, None),
             BulkError::Wrong(wrong) => (422, Some(wrong.pointer.clone())),
             BulkError::Later(_) => (503, None),
+            BulkError::Key(NotInjected::Conflict) => (409, None),
+            BulkError::Key(_) => (500, None),
         };
         Fault { line, status, error: error.to_string(), pointer, end: false }
     }
@@ -117,7 +125,9 @@ mod tests {
         outcome.failed(&RecipientError::new("x", "no\naddress", false));
         let wrong = InjectionError { pointer: "/recipients/0/email".to_owned(), why: "it is 7".to_owned() };
         let answers = [
-            BulkAnswer::Done { line: 1, outcome },
+            BulkAnswer::Done { line: 1, outcome, is_replayed: false },
+            BulkAnswer::Done { line: 2, outcome: Outcome::default(), is_replayed: true },
+            BulkAnswer::Failed { line: 2, error: BulkError::Key(NotInjected::Conflict) },
             BulkAnswer::Failed { line: 3, error: BulkError::Wrong(wrong) },
             BulkAnswer::Failed { line: 4, error: BulkError::TooLong { octets_max: 5 } },
             BulkAnswer::End { line: 5, why: "shutting down".to_owned() },
@@ -125,6 +135,8 @@ mod tests {
         let written = String::from_utf8(written(&answers).to_vec()).expect("text");
         let expected = [
             r#"{"line":1,"success_count":2,"fail_count":1,"failed_recipients":["x"],"errors":["x: no\naddress"]}"#,
+            r#"{"line":2,"success_count":0,"fail_count":0,"failed_recipients":[],"errors":[],"replayed":true}"#,
+            r#"{"line":2,"status":409,"error":"the idempotency key was used for another request: expected the same request, or another key"}"#,
             r#"{"line":3,"status":422,"error":"/recipients/0/email: it is 7","pointer":"/recipients/0/email"}"#,
             r#"{"line":4,"status":413,"error":"the line is longer than 5 octets, the listener's request_body_limit"}"#,
             r#"{"line":5,"status":503,"error":"shutting down","end":true}"#,

@@ -65,9 +65,14 @@ impl HttpService {
             (access::LIVENESS, get(liveness::check)),
         ];
         let name = inject::Name(options.hostname.clone());
+        let window = inject::Window(options.idempotency_window.into());
         let line_max = bulk::LineMax(front.body_octets_max());
         let routes = front.guarded(administration().into_iter().chain(others));
-        let routes = routes.layer(Extension(name)).layer(Extension(line_max)).with_state(engine.clone());
+        let routes = routes
+            .layer(Extension(name))
+            .layer(Extension(line_max))
+            .layer(Extension(window))
+            .with_state(engine.clone());
         Ok(HttpService { front, routes, engine })
     }
 

@@ -142,7 +142,7 @@ fn each_line_has_its_answer_in_order() {
     until(LATER, "all of them", || users.iter().all(|user| mail.join(user).join("new").exists()).then_some(()));
     node.await_empty(LATER);
     assert!(!mail.join("x").exists(), "nothing is taken of a line that is wrong");
-    assert_eq!(node.metric("total_messages_received{service=\"http_listener\"}"), 7.0);
+    assert_eq!(node.metric("total_messages_received{service=\"http_listener\"}"), 8.0);
     node.stop();
 }
 

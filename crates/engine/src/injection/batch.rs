@@ -7,6 +7,7 @@
 use crate::engine::Engine;
 use crate::ingress::accept::{Prepared, Refusal};
 use crate::injection::bulk::{BulkAnswer, BulkError};
+use crate::injection::keys::Hand;
 use crate::injection::{NotInjected, Requester};
 use crate::pressure::Room;
 use injection::{Injection, Outcome, RecipientError};
@@ -52,6 +53,10 @@ pub(super) struct Batch {
 struct Part {
     line: u64,
     said: Said,
+    /// Messages of the batch before it.
+    first: usize,
+    /// It has a key: its record is committed with it.
+    hand: Option<Hand>,
     /// The rest of it is in the next batch.
     goes_on: bool,
 }
@@ -59,11 +64,13 @@ struct Part {
 enum Said {
     Made(Made),
     Failed(BulkError),
+    /// It was answered before.
+    Before(Outcome),
 }
 
 /// Messages of a line that wait for the commit, and recipients that have none.
 #[derive(Default)]
-struct Made {
+pub(super) struct Made {
     emails: Vec<String>,
     outcome: Outcome,
     /// Why recipients failed who need not have.
@@ -83,12 +90,42 @@ impl Batch {
 
     /// A line of which nothing is taken.
     pub fn failed(&mut self, line: u64, error: BulkError) {
-        self.parts.push(Part { line, said: Said::Failed(error), goes_on: false });
+        self.say(line, Said::Failed(error));
+    }
+
+    /// A line that was carried out before, and what came of it.
+    pub fn replayed(&mut self, line: u64, outcome: Outcome) {
+        self.say(line, Said::Before(outcome));
     }
 
     /// What follows is of this line.
     pub fn begin(&mut self, line: u64) {
-        self.parts.push(Part { line, said: Said::Made(Made::default()), goes_on: false });
+        self.say(line, Said::Made(Made::default()));
+    }
+
+    fn say(&mut self, line: u64, said: Said) {
+        self.parts.push(Part { line, said, first: self.prepared.len(), hand: None, goes_on: false });
+    }
+
+    /// The line is through, and its key is kept with it.
+    pub fn seal(&mut self, hand: Hand) {
+        if let Some(part) = self.parts.last_mut() {
+            part.hand = Some(hand);
+        }
+    }
+
+    /// Nothing of the line is taken after all.
+    pub fn give_up(&mut self, error: BulkError) {
+        if let Some(part) = self.parts.last_mut() {
+            part.said = Said::Failed(error);
+            self.prepared.truncate(part.first);
+            self.rooms.truncate(part.first);
+        }
+    }
+
+    /// Whether so many messages more have room in the same commit as others.
+    pub fn has_room_for(&self, messages: usize) -> bool {
+        self.is_empty() || self.prepared.len() + messages <= LINES_MAX
     }
 
     /// A message of the line.
@@ -131,6 +168,11 @@ impl Batch {
 }
 
 impl Made {
+    /// The answer, if the commit succeeds.
+    fn hoped(&self) -> Outcome {
+        Outcome { success_count: self.outcome.success_count + self.emails.len(), ..self.outcome.clone() }
+    }
+
     /// What became of the commit.
     fn settle(&mut self, refused: Option<&str>) {
         let emails = std::mem::take(&mut self.emails);
@@ -158,7 +200,7 @@ impl Made {
     fn answer(self, line: u64) -> BulkAnswer {
         match self.refused {
             Some(why) if self.outcome.success_count == 0 => BulkAnswer::Failed { line, error: BulkError::Later(why) },
-            _ => BulkAnswer::Done { line, outcome: self.outcome },
+            _ => BulkAnswer::Done { line, outcome: self.outcome, is_replayed: false },
         }
     }
 }
@@ -189,19 +231,30 @@ pub(super) async fn settle(
     }
 }
 
-async fn commit(engine: &Engine, batch: Batch, begun: &mut Option<Made>) -> Vec<BulkAnswer> {
-    let Batch { prepared, parts, rooms, .. } = batch;
+/// Makes all of a batch durable, or nothing. Of a line that went on from the batch before, `begun` is what came of that.
+pub(super) async fn commit(engine: &Engine, batch: Batch, begun: &mut Option<Made>) -> Vec<BulkAnswer> {
+    let Batch { mut prepared, parts, rooms, .. } = batch;
+    let records: Result<Vec<Prepared>, String> = parts.iter().filter_map(|part| record(engine, part)).collect();
     let mut refused = None;
-    if !prepared.is_empty() {
+    match records {
+        Ok(records) => prepared.extend(records),
+        Err(why) => refused = Some(why),
+    }
+    if !prepared.is_empty() && refused.is_none() {
         engine.wait_for_logs().await;
         refused = engine.commit(prepared).await.err().map(|Refusal { reply, .. }| reply.to_single_line());
     }
     drop(rooms);
     let mut answers = Vec::with_capacity(parts.len());
-    for Part { line, said, goes_on } in parts {
+    // Keys of what was not committed are free when their hands go, here.
+    for Part { line, said, goes_on, .. } in parts {
         let mut made = match said {
             Said::Failed(error) => {
                 answers.push(BulkAnswer::Failed { line, error });
+                continue;
+            }
+            Said::Before(outcome) => {
+                answers.push(BulkAnswer::Done { line, outcome, is_replayed: true });
                 continue;
             }
             Said::Made(made) => made,
@@ -219,9 +272,17 @@ async fn commit(engine: &Engine, batch: Batch, begun: &mut Option<Made>) -> Vec<
     answers
 }
 
+/// The record of a line that has a key, if something of it is accepted.
+fn record(engine: &Engine, part: &Part) -> Option<Result<Prepared, String>> {
+    match (&part.hand, &part.said) {
+        (Some(hand), Said::Made(made)) if !made.emails.is_empty() => Some(engine.record_of(&hand.stamp, &made.hoped())),
+        _ => None,
+    }
+}
+
 async fn generated(engine: &Engine, from: &Requester, line: u64, injection: Injection) -> BulkAnswer {
     let error = match engine.inject_later(injection, from).await {
-        Ok(outcome) => return BulkAnswer::Done { line, outcome },
+        Ok(outcome) => return BulkAnswer::Done { line, outcome, is_replayed: false },
         Err(NotInjected::Wrong(error)) => BulkError::Wrong(error),
         Err(error) => BulkError::Later(error.to_string()),
     };
@@ -265,7 +326,7 @@ mod tests {
         let mut second = Made { emails: emails(&["c@x.test"]), ..Made::default() };
         first.settle(None);
         second.settle(Some("452 full"));
-        let BulkAnswer::Done { line, outcome } = first.with(second).answer(7) else { panic!("two were taken") };
+        let BulkAnswer::Done { line, outcome, .. } = first.with(second).answer(7) else { panic!("two were taken") };
         assert_eq!((line, outcome.success_count, outcome.fail_count), (7, 2, 1));
         assert_eq!(outcome.errors, ["c@x.test: 452 full"]);
     }

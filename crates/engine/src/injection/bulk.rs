@@ -10,6 +10,8 @@
 
 use crate::engine::Engine;
 use crate::injection::batch::{Batch, Given, Work, settle};
+use crate::injection::keyed::{self, Claimed};
+use crate::injection::keys::{Door, Hand, RequestKey};
 use crate::injection::{NotInjected, Requester};
 use bytes::Bytes;
 use futures_util::future::poll_immediate;
@@ -52,6 +54,8 @@ pub enum BulkAnswer {
         line: u64,
         /// For how many recipients.
         outcome: Outcome,
+        /// It is the answer of the first time: nothing was done now.
+        is_replayed: bool,
     },
     /// Nothing of it was taken.
     Failed {
@@ -87,6 +91,19 @@ pub enum BulkError {
     /// Not now.
     #[error("{0}")]
     Later(String),
+    /// Its key belongs to another, or its answer does not read.
+    #[error("{0}")]
+    Key(NotInjected),
+}
+
+impl From<NotInjected> for BulkError {
+    fn from(error: NotInjected) -> BulkError {
+        match error {
+            NotInjected::Wrong(wrong) => BulkError::Wrong(wrong),
+            NotInjected::Later(why) => BulkError::Later(why),
+            NotInjected::CutShort | NotInjected::Conflict | NotInjected::AnswerLost => BulkError::Key(error),
+        }
+    }
 }
 
 /// How a line is read.
@@ -103,6 +120,7 @@ impl Engine {
         from: Requester,
         lines: impl Stream<Item = BulkInput> + Send + Unpin + 'static,
         read: ReadLine,
+        window: Duration,
     ) -> Result<mpsc::Receiver<Vec<BulkAnswer>>, String> {
         self.takes_requests()?;
         let slot = self.bulk_slots.clone().try_acquire_owned();
@@ -116,6 +134,7 @@ impl Engine {
             meta: self.request_meta(&from),
             from: from.clone(),
             read,
+            window,
             batch: Batch::default(),
             turn: Arc::new(Semaphore::new(1)),
             give,
@@ -143,6 +162,8 @@ struct Gatherer {
     /// What every message remembers of the request.
     meta: Meta,
     read: ReadLine,
+    /// How long keys are remembered.
+    window: Duration,
     batch: Batch,
     /// Held from a batch's handing over until its answers are taken.
     turn: Arc<Semaphore>,
@@ -211,7 +232,7 @@ impl Gatherer {
 
     /// Makes the messages of a line.
     async fn take(&mut self, line: u64, octets: &[u8]) -> Result<(), Over> {
-        let injection = match (self.read)(octets) {
+        let mut injection = match (self.read)(octets) {
             Ok(injection) => injection,
             Err(error) => {
                 self.batch.failed(line, error);
@@ -219,6 +240,13 @@ impl Gatherer {
             }
         };
         self.engine.takes_requests().map_err(|why| Over::From(line, why))?;
+        let hand = match injection.idempotency_key.take() {
+            None => None,
+            Some(text) => match self.claim(line, &text, (octets, &injection)).await? {
+                None => return Ok(()),
+                hand => hand,
+            },
+        };
         match self.wait_for_turn(&injection).await? {
             Ok(()) => {}
             Err(NotInjected::Wrong(error)) => {
@@ -233,13 +261,70 @@ impl Gatherer {
             self.hand_over().await?;
             return self.give(Work::Generated { line, injection: Box::new(injection) }).await;
         }
-        match Generator::new(&injection, self.engine.boundary_seed()) {
-            Ok(generator) => self.make(line, &injection, &generator).await,
+        let generator = match Generator::new(&injection, self.engine.boundary_seed()) {
+            Ok(generator) => generator,
             Err(error) => {
                 self.batch.failed(line, error.into());
-                Ok(())
+                return Ok(());
             }
+        };
+        match hand {
+            Some(hand) => self.make_keyed(line, &injection, &generator, hand).await,
+            None => self.make(line, &injection, &generator).await,
         }
+    }
+
+    /// The line's key; none when the line is answered already. What is gathered does not wait with it: it may be what is waited for.
+    async fn claim(
+        &mut self,
+        line: u64,
+        text: &str,
+        (octets, injection): (&[u8], &Injection),
+    ) -> Result<Option<Hand>, Over> {
+        let key = RequestKey::new(Door::Http, text, &self.from.auth, &[octets], self.window);
+        let key = key.map_err(|why| InjectionError { pointer: "/idempotency_key".to_owned(), why }.into());
+        let key = match key.and_then(|key| keyed::check(injection).map(|()| key).map_err(BulkError::from)) {
+            Ok(key) => key,
+            Err(error) => {
+                self.batch.failed(line, error);
+                return Ok(None);
+            }
+        };
+        let engine = self.engine.clone();
+        let mut claiming = pin!(engine.claim::<Outcome>(&key));
+        let claimed = match poll_immediate(&mut claiming).await {
+            Some(claimed) => claimed,
+            None => {
+                self.hand_over().await?;
+                claiming.await
+            }
+        };
+        match claimed {
+            Ok(Claimed::Hand(hand)) => return Ok(Some(hand)),
+            Ok(Claimed::Before(outcome)) => self.batch.replayed(line, outcome),
+            Err(error) => self.batch.failed(line, error.into()),
+        }
+        Ok(None)
+    }
+
+    /// All messages of a line that has a key, in one batch.
+    async fn make_keyed(
+        &mut self,
+        line: u64,
+        injection: &Injection,
+        generator: &Generator<'_>,
+        hand: Hand,
+    ) -> Result<(), Over> {
+        if !self.batch.has_room_for(injection.recipients.len()) {
+            self.hand_over().await?;
+        }
+        self.batch.begin(line);
+        let (engine, from) = (self.engine.clone(), self.from.clone());
+        match engine.make_all(&mut self.batch, (injection, &from), generator, &self.meta).await {
+            Ok(()) => self.batch.seal(hand),
+            Err(error) => self.batch.give_up(error.into()),
+        }
+        Ok(())
     }
 
     /// Waits as the rate says; what is gathered does not wait with it.

@@ -223,6 +223,12 @@ impl Client {
         self.run.stationery.header(&mut self.head, letter, self.date.at(SystemTime::now()));
     }
 
+    /// The same with a line of the body that is the letter's own.
+    pub(super) fn write_own_head(&mut self, letter: Letter) {
+        self.head.clear();
+        self.run.stationery.header_and_own_line(&mut self.head, letter, self.date.at(SystemTime::now()));
+    }
+
     /// `messages` of the letter were answered 250, whose last part was sent at `sent_at`. On a timetable the time counts
     /// from when the letter was due: a client that could not send because it waited for another answer waited all the same.
     pub(super) fn sent(&mut self, letter: Letter, messages: u64, sent_at: Instant) {

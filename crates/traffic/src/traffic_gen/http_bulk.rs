@@ -2,6 +2,7 @@
 //!
 //! In: letters. Out: settled messages. Both bodies are chunked. A group of lines is written at once, then answers are
 //! read until there is room for the next: never so many are without an answer that both sides could wait for each other.
+//! Each letter has a line of its own in its body, so that no two share one.
 
 use super::client::{Client, ClientError, Ending};
 use super::http::{CLOSING, HEADER_LINES_MAX, HttpSession, opening};
@@ -97,7 +98,7 @@ impl Client {
         let body = &run.stationery.body.json;
         let mut openings = Vec::with_capacity(letters.len());
         for letter in letters {
-            self.write_head(*letter);
+            self.write_own_head(*letter);
             let opening = opening(&run.stationery, &self.head, *letter, http, 1);
             let octets = opening.len() + body.len() + CLOSING.len() + 1;
             openings.push([format!("{octets:x}\r\n").as_bytes(), &opening].concat());
