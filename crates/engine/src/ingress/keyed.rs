@@ -86,3 +86,23 @@ fn refused(why: &str) -> Refusal {
 fn refusal(code: u16, enhanced: EnhancedCode, text: String) -> Refusal {
     Refusal { reply: Reply::enhanced(code, enhanced, text), disconnect: Disconnect::If421 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_on_disk_are_read_for_ever() {
+        // Bytes on disk (docs/spool-format.md, section 4.1): the content of a record.
+        let golden = "{\"ids\":[\"00112233445566778899aabbccddeeff\"]}\r\n";
+        let answer: Answer = serde_json::from_str(golden).expect("an answer over SMTP");
+        assert_eq!(serde_json::to_string(&answer).expect("JSON"), golden.trim_end());
+        let Ok(receipts) = answer.receipts() else { panic!("sound ids") };
+        assert_eq!(receipts[0].id().to_string(), "00112233445566778899aabbccddeeff");
+        assert!(Answer { ids: vec!["x".to_owned()] }.receipts().is_err());
+        let golden = "{\"success_count\":2,\"fail_count\":1,\"failed_recipients\":[\"x\"],\"errors\":[\"x: no\"]}\r\n";
+        let outcome: injection::Outcome = serde_json::from_str(golden).expect("an answer over HTTP");
+        assert_eq!((outcome.success_count, outcome.errors.as_slice()), (2, &["x: no".to_owned()][..]));
+        assert_eq!(serde_json::to_string(&outcome).expect("JSON"), golden.trim_end());
+    }
+}

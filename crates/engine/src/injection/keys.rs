@@ -195,7 +195,7 @@ impl Keys {
     }
 }
 
-/// Keys that are remembered; each takes some 350 octets here and in the spool's index.
+/// Keys that are remembered; each takes some 450 octets here and in the spool's index.
 const KEYS_MAX: usize = 1 << 20;
 /// Octets of a key.
 const KEY_OCTETS_MAX: usize = 255;
