@@ -52,6 +52,11 @@ impl Failed {
         Failed(StatusCode::INTERNAL_SERVER_ERROR, text)
     }
 
+    /// 415.
+    pub fn unsupported(text: String) -> Failed {
+        Failed(StatusCode::UNSUPPORTED_MEDIA_TYPE, text)
+    }
+
     /// 422.
     pub fn unprocessable(text: String) -> Failed {
         Failed(StatusCode::UNPROCESSABLE_ENTITY, text)
@@ -111,16 +116,24 @@ fn parse<T: DeserializeOwned>(value: Value) -> Result<T, Failed> {
 /// # Errors
 /// 415 for another content type, 413 for one that is too long, 400 for what is no JSON.
 pub async fn value<S: Send + Sync>(request: Request, state: &S) -> Result<Value, Failed> {
+    let body = json_octets(request, state).await?;
+    serde_json::from_slice(&body).map_err(|error| Failed::bad(format!("the body is not JSON: {error}")))
+}
+
+/// The octets of a body that says it is JSON.
+///
+/// # Errors
+/// 415 for another content type, 413 for one that is too long.
+pub(crate) async fn json_octets<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Failed> {
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let is_json = content_type.is_some_and(|t| t.split(';').next().unwrap_or(t).trim() == "application/json");
     if !is_json {
         let found = content_type.unwrap_or("nothing");
         let text = format!("Content-Type is {found:?}: expected application/json");
-        return Err(Failed(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+        return Err(Failed::unsupported(text));
     }
     let body = Bytes::from_request(request, state).await;
-    let body = body.map_err(|error| Failed(error.status(), error.body_text()))?;
-    serde_json::from_slice(&body).map_err(|error| Failed::bad(format!("the body is not JSON: {error}")))
+    body.map_err(|error| Failed(error.status(), error.body_text()))
 }
 
 /// A message's id as people write it: 32 hexadecimal digits, with or without dashes.

@@ -41,6 +41,11 @@ impl Front {
         Ok(Front { identity, access, body_octets_max })
     }
 
+    /// Octets of a body that is read whole.
+    pub fn body_octets_max(&self) -> usize {
+        self.body_octets_max
+    }
+
     /// Routes for those whom the rules let. A method that a path does not have is 405 for everybody.
     pub fn guarded<S: Clone + Send + Sync + 'static>(&self, routes: impl IntoIterator<Item = Route<S>>) -> Router<S> {
         routes.into_iter().fold(Router::new(), |router, (path, methods)| {

@@ -2,58 +2,88 @@
 //!
 //! 200 with what became of each recipient, also when there is a message for none of them (KumoMTA behaviour); 422 and a JSON
 //! pointer when the request can be carried out for nobody; 503 when new mail is not taken now. What is answered with success is
-//! queued, and synced to disk unless `deferred_spool` is asked for.
+//! queued, and synced to disk unless `deferred_spool` is asked for. With a key, a request that comes again has the first answer.
 
 use crate::access::{Proven, Via};
 use crate::answer::{self, Failed, Json};
+use crate::request;
 
 use axum::Extension;
 use axum::extract::{Request, State};
-use axum::http::header;
-use engine::{Engine, NotInjected, Requester};
-use injection::{Injection, Outcome};
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use engine::{BulkError, Door, Engine, KeyedOutcome, NotInjected, RequestKey, Requester};
+use std::time::Duration;
 
 /// What the listener calls this machine, where it says so.
 #[derive(Clone)]
 pub(crate) struct Name(pub Option<String>);
+
+/// How long requests with a key are remembered.
+#[derive(Clone, Copy)]
+pub(crate) struct Window(pub Duration);
 
 pub(crate) async fn inject(
     State(engine): State<Engine>,
     Extension(Proven(auth)): Extension<Proven>,
     Extension(Via(via)): Extension<Via>,
     Extension(Name(hostname)): Extension<Name>,
+    Extension(Window(window)): Extension<Window>,
     request: Request,
-) -> Result<Json<Outcome>, Failed> {
+) -> Result<Response, Failed> {
     if let Some(encoding) = request.headers().get(header::CONTENT_ENCODING) {
         return Err(Failed::bad(format!("Content-Encoding is {encoding:?}: expected none")));
     }
-    let value = answer::value(request, &engine).await?;
-    let injection: Injection = config::parse("request", value).map_err(|error| {
-        let pointer = pointer(&error.path);
-        Failed::unprocessable(format!("{pointer}: {}", error.fault))
+    let field = key_field(request.headers())?;
+    let body = answer::json_octets(request, &engine).await?;
+    let mut injection = request::read(&body).map_err(|error| match error {
+        BulkError::NotJson(why) => Failed::bad(format!("the body is not JSON: {why}")),
+        error => Failed::unprocessable(error.to_string()),
     })?;
     let from = Requester { auth, via: Some(via.ip()), hostname };
-    engine.inject_request(injection, from).await.map(Json).map_err(|error| match error {
+    let text = match (field, injection.idempotency_key.take()) {
+        (Some(field), Some(member)) if field != member => {
+            let text = format!("{KEY_FIELD} is {field:?} and idempotency_key {member:?}: expected one of them");
+            return Err(Failed::bad(text));
+        }
+        (field, member) => field.or(member),
+    };
+    let Some(text) = text else {
+        return engine.inject_request(injection, from).await.map(|o| Json(o).into_response()).map_err(failed);
+    };
+    let key = RequestKey::new(Door::Http, &text, &from.auth, &[&body[..]], window);
+    let key = key.map_err(|why| Failed::unprocessable(format!("{KEY_FIELD}: {why}")))?;
+    let KeyedOutcome { outcome, is_replayed } = engine.inject_keyed(injection, from, key).await.map_err(failed)?;
+    let mut answer = Json(outcome).into_response();
+    if is_replayed {
+        answer.headers_mut().insert(REPLAYED_FIELD, HeaderValue::from_static("true"));
+    }
+    Ok(answer)
+}
+
+fn failed(error: NotInjected) -> Failed {
+    match error {
         NotInjected::Wrong(error) => Failed::unprocessable(error.to_string()),
         NotInjected::Later(why) => Failed::unavailable(why),
-        error @ NotInjected::CutShort => Failed::internal(error.to_string()),
-    })
-}
-
-/// A path as the reader of options has it, `recipients[0].email`, as a JSON pointer (RFC 6901).
-fn pointer(path: &str) -> String {
-    let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']')).filter(|step| !step.is_empty());
-    steps.map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::pointer;
-
-    #[test]
-    fn paths_become_pointers() {
-        assert_eq!(pointer("recipients[0].email"), "/recipients/0/email");
-        assert_eq!(pointer("content.headers.a/b"), "/content/headers/a~1b");
-        assert_eq!(pointer(""), "");
+        NotInjected::Conflict => Failed::conflict(error.to_string()),
+        NotInjected::CutShort | NotInjected::AnswerLost => Failed::internal(error.to_string()),
     }
 }
+
+/// The one field that holds a key.
+fn key_field(headers: &HeaderMap) -> Result<Option<String>, Failed> {
+    let mut found = headers.get_all(KEY_FIELD).iter();
+    match (found.next(), found.next()) {
+        (None, _) => Ok(None),
+        (Some(_), Some(_)) => Err(Failed::bad(format!("{KEY_FIELD} is there twice: expected one"))),
+        (Some(one), None) => {
+            let text = one.to_str().map_err(|_| Failed::bad(format!("{KEY_FIELD} is {one:?}: expected ASCII")))?;
+            Ok(Some(text.to_owned()))
+        }
+    }
+}
+
+/// Sent again with the same key, a request is carried out once.
+const KEY_FIELD: &str = "Idempotency-Key";
+/// Says that an answer is that of the first time.
+const REPLAYED_FIELD: &str = "Idempotency-Replayed";

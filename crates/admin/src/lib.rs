@@ -6,17 +6,20 @@
 
 mod access;
 mod answer;
+mod bulk;
 mod credentials;
 mod epoch;
 mod front;
 mod inject;
 mod inspect;
+mod lines;
 mod liveness;
 mod local;
 mod machine;
 mod metrics;
 mod orders;
 mod ready;
+mod request;
 mod secrets;
 mod socket;
 mod trace;
@@ -56,10 +59,20 @@ impl HttpService {
     /// As [`Front::new`].
     pub fn new(engine: Engine, options: &HttpListener) -> Result<HttpService, AdminError> {
         let front = Front::new(engine.gate().clone(), options, engine.hostname())?;
-        let others = [("/api/inject/v1", post(inject::inject)), (access::LIVENESS, get(liveness::check))];
+        let others = [
+            ("/api/inject/v1", post(inject::inject)),
+            ("/api/inject/bulk/v1", post(bulk::inject)),
+            (access::LIVENESS, get(liveness::check)),
+        ];
         let name = inject::Name(options.hostname.clone());
-        let routes =
-            front.guarded(administration().into_iter().chain(others)).layer(Extension(name)).with_state(engine.clone());
+        let window = inject::Window(options.idempotency_window.into());
+        let line_max = bulk::LineMax(front.body_octets_max());
+        let routes = front.guarded(administration().into_iter().chain(others));
+        let routes = routes
+            .layer(Extension(name))
+            .layer(Extension(line_max))
+            .layer(Extension(window))
+            .with_state(engine.clone());
         Ok(HttpService { front, routes, engine })
     }
 

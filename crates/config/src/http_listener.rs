@@ -3,6 +3,7 @@
 //! Owns [`HttpListener`], the argument of `kumo.start_http_listener`. Serving is the admin crate's.
 
 use crate::cidr::CidrSet;
+use crate::duration::Duration;
 use crate::host_port::HostPort;
 use crate::key_source::KeySource;
 use crate::listener::loopback_hosts;
@@ -25,6 +26,8 @@ options! {
         tls_private_key: Option<KeySource> = None;
         /// Largest request body after decompression (bytes); 2 MB when absent. 413 beyond.
         request_body_limit: Option<u64> = None, min 1;
+        /// How long a request for mail with an `Idempotency-Key` is remembered; such requests are refused when it is 0. An addition to KumoMTA's options.
+        idempotency_window: Duration = Duration::from_secs(86_400);
     }
 }
 

@@ -151,6 +151,8 @@ listener_options! {
     deferred_spool: bool = false;
     /// Answer 250 after spooling to the deferred-injection queue and process later.
     deferred_queue: bool = false;
+    /// Messages with a field `Idempotency-Key` are accepted once in this time; nobody looks at it when absent. An addition to KumoMTA's options.
+    idempotency_window: Option<Duration> = None;
     /// Received and supplemental trace headers.
     trace_headers: TraceHeaders = TraceHeaders::default();
     /// Idle time after which a session gets 421 4.3.2.

@@ -13,7 +13,7 @@ use crate::egress::maildir::Maildirs;
 use crate::gate::Gate;
 use crate::ingress::buffer::BufferPool;
 use crate::ingress::listener::Listening;
-use crate::injection::InjectionRate;
+use crate::injection::{self, InjectionRate, Keys};
 use crate::pressure::Pressure;
 use crate::program::Administration;
 use crate::recorders::{Leaving, Recorders};
@@ -40,7 +40,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use store::{OrdersFile, Recovering, SpoolHandle};
 use telemetry::{Accounts, Metrics};
 use throttle::Throttles;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 /// A running mail engine; clones share it.
 #[derive(Clone)]
@@ -148,6 +148,10 @@ pub struct Shared {
     pub(crate) sockets: OnceLock<Box<dyn Sockets>>,
     /// How fast recipients of requests are taken.
     pub(crate) injection_rate: InjectionRate,
+    /// Bulk requests that may be under way.
+    pub(crate) bulk_slots: Arc<Semaphore>,
+    /// Keys of requests that were answered, or are under way.
+    pub(crate) keys: Keys,
     /// Who watches sessions.
     pub(crate) watchers: Watchers,
     /// The policy wants a new configuration epoch.
@@ -216,6 +220,8 @@ impl Engine {
             diagnostic: Diagnostic::default(),
             sockets: OnceLock::new(),
             injection_rate: InjectionRate::new(parts.startup.injection_rate),
+            bulk_slots: injection::slots(),
+            keys: Keys::default(),
             startup: parts.startup,
             watchers: Watchers::default(),
             epoch_is_wanted: AtomicBool::new(false),
@@ -236,6 +242,8 @@ impl Engine {
         self.sessions.spawn(async move { engine.tick().await });
         let engine = self.clone();
         self.sessions.spawn(async move { engine.recover(recovering).await });
+        let engine = self.clone();
+        self.sessions.spawn(async move { engine.forget_records().await });
     }
 
     /// Runs `f` on the queues, then carries out what it asked for.

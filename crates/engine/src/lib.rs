@@ -53,7 +53,9 @@ pub use crate::egress::service::protocol_of;
 pub use crate::engine::{Engine, EngineParts, EngineSettings, RulesReader};
 pub use crate::gate::Gate;
 pub use crate::ingress::listener::{EsmtpService, ServiceError};
-pub use crate::injection::{NotInjected, Requester};
+pub use crate::injection::{
+    BulkAnswer, BulkError, BulkInput, Door, KeyedOutcome, NotInjected, ReadLine, RequestKey, Requester,
+};
 pub use crate::inspect::{Inspected, State};
 pub use crate::inspect_ready::{InspectedReady, NotEnded};
 pub use crate::log_hooks::RecordHook;

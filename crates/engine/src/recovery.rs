@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use message::Message;
 use policy::Event;
 use queue::schedule::read_label;
-use queue::xfer;
+use queue::{keyed, xfer};
 use spool::{Mark, RecoveredMessage};
 use std::sync::PoisonError;
 use store::{Recovering, Report};
@@ -72,7 +72,9 @@ impl Engine {
     /// Admits one portion, each message when policy has seen it; how many were. A drain leaves the rest to the next start.
     async fn restore_shown(&self, portion: Vec<RecoveredMessage>) -> usize {
         // What is not shown need not wait for what is.
-        let is_shown = |found: &RecoveredMessage| !found.queue.is_empty() && xfer::arrival_of(&found.queue).is_none();
+        let is_shown = |found: &RecoveredMessage| {
+            !found.queue.is_empty() && xfer::arrival_of(&found.queue).is_none() && !keyed::is_record(&found.queue)
+        };
         let (shown, others): (Vec<_>, Vec<_>) = portion.into_iter().partition(is_shown);
         let mut count = self.restore(others.into_iter());
         for found in shown {
@@ -96,6 +98,10 @@ impl Engine {
                     continue;
                 }
                 let (label, message) = message_of(found);
+                if keyed::is_record(&label) {
+                    self.restore_record(&label, &message);
+                    continue;
+                }
                 if let Some(origin) = xfer::arrival_of(&label) {
                     if let Some(older) = self.arrivals.restore(origin, message) {
                         self.spool.mark(Mark::Removed { id: older.id });

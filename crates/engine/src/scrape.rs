@@ -33,6 +33,7 @@ impl Engine {
         metrics.scheduled_queue_count.set(counts.scheduled_queues as i64);
         metrics.message_count.set((counts.scheduled + counts.out) as i64);
         metrics.xfer_arrivals.set(self.arrivals.len() as i64);
+        metrics.idempotency_keys.set(self.keys.len() as i64);
         let spool = self.spool.stats();
         metrics.spool_syncs.set(spool.log.syncs as i64);
         metrics.spool_commits.set(spool.log.commits as i64);

@@ -66,6 +66,9 @@ impl<'a> Generator<'a> {
     /// # Errors
     /// The request cannot be carried out for anybody.
     pub fn new(injection: &'a Injection, seed: u64) -> Result<Generator<'a>, InjectionError> {
+        if injection.idempotency_key.is_some() {
+            return Err(InjectionError::at("/idempotency_key", "expected none: only requests over HTTP may have one"));
+        }
         let wrong = |error| InjectionError::at("/envelope_sender", error);
         let sender = ReversePath::parse(&injection.envelope_sender).map_err(wrong)?;
         let dialect = injection.template_dialect;

@@ -34,6 +34,9 @@ pub struct Injection {
     /// The language of the templates.
     #[serde(default)]
     pub template_dialect: Dialect,
+    /// Sent again with the same, it is carried out once; only over HTTP, where it is taken out before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
 }
 
 /// Who gets a message, and what is particular to it.

@@ -11,7 +11,7 @@
 
 use crate::field::{FieldKind, TypedField};
 use crate::mime_params::MimeParams;
-use crate::part::{Body, DEPTH_MAX};
+use crate::part::{Body, Child, DEPTH_MAX};
 use crate::scan::unfolded;
 use crate::transfer::{TransferEncoding, encode_base64, encode_text, is_clean};
 use crate::write::{framed, free_boundary, is_boundary};
@@ -34,21 +34,34 @@ impl MimePart {
     /// # Errors
     /// As [`MimePart::rebuild`].
     pub fn rebuild_with(&self, detection: &Detection) -> Result<MimePart, PartError> {
-        rebuilt(self, detection, 1).map(|(part, _)| part)
+        rebuilt(self, detection, 1).map(|rebuilt| rebuilt.part)
     }
 }
 
-/// The part built anew, and written: who writes what is in it again on every level pays for each level.
-fn rebuilt(part: &MimePart, detection: &Detection, depth: usize) -> Result<(MimePart, Vec<u8>), PartError> {
+/// A part built anew.
+struct Rebuilt {
+    part: MimePart,
+    /// A multipart written: who writes what is in it again on every level pays for each level.
+    written: Option<Vec<u8>>,
+}
+
+impl Rebuilt {
+    fn into_written(self) -> (MimePart, Vec<u8>) {
+        let written = self.written.unwrap_or_else(|| self.part.to_bytes());
+        (self.part, written)
+    }
+}
+
+fn rebuilt(part: &MimePart, detection: &Detection, depth: usize) -> Result<Rebuilt, PartError> {
     let mut new = MimePart { headers: headers(&part.headers), ..MimePart::default() };
     match &part.body {
         Body::Leaf(written) => {
             leaf(part, written, &mut new, detection, depth)?;
-            let written = new.to_bytes();
-            Ok((new, written))
+            Ok(Rebuilt { part: new, written: None })
         }
         Body::Multipart(multipart) => {
-            let children = multipart.children.iter().map(|child| rebuilt(&child.part, detection, depth + 1));
+            let child = |child: &Child| rebuilt(&child.part, detection, depth + 1).map(Rebuilt::into_written);
+            let children = multipart.children.iter().map(child);
             let (children, written): (Vec<_>, Vec<_>) = children.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
             let declared = part.headers.content_type().filter(|t| t.is_kind("multipart") && t.write().is_ok());
             let declared = declared.unwrap_or_else(|| MimeParams::new("multipart/mixed"));
@@ -61,8 +74,8 @@ fn rebuilt(part: &MimePart, detection: &Detection, depth: usize) -> Result<(Mime
             // what is in it is 7bit now
             new.headers.set_transfer_encoding(TransferEncoding::Identity)?;
             new.put_body(Body::Multipart(framed(children, &boundary)));
-            let written = new.to_bytes_around(&written);
-            Ok((new, written))
+            let written = Some(new.to_bytes_around(&written));
+            Ok(Rebuilt { part: new, written })
         }
     }
 }
@@ -86,7 +99,7 @@ fn leaf(
     let octets = encoding.decode(written);
     if content_type.is("message/rfc822") && depth < DEPTH_MAX {
         let inner = MimePart::parse(octets.into_owned());
-        let (_, inner) = rebuilt(&inner, detection, depth + 1)?;
+        let (_, inner) = rebuilt(&inner, detection, depth + 1)?.into_written();
         return new.put_encoded(TransferEncoding::Identity, inner);
     }
     // a multipart without parts cannot be encoded; what people see of it is text

@@ -61,9 +61,28 @@ pub(crate) fn encode_text(text: &[u8]) -> (TransferEncoding, Vec<u8>) {
 
 /// True for octets every server takes: ASCII without NUL, CRLF line ends only, lines within [`LINE_OCTETS_MAX`].
 pub(crate) fn is_clean(octets: &[u8]) -> bool {
-    octets.iter().all(|&b| b.is_ascii() && b != 0)
-        && has_canonical_line_ends(octets)
-        && longest_line(octets) <= LINE_OCTETS_MAX
+    octets.is_ascii() && memchr::memchr(0, octets).is_none() && has_short_canonical_lines(octets)
+}
+
+/// True when CR and LF stand in pairs only, and no line is too long: all in one pass, for there is much of this.
+fn has_short_canonical_lines(octets: &[u8]) -> bool {
+    let mut start = 0;
+    for at in memchr::memchr2_iter(b'\r', b'\n', octets) {
+        let is_paired = match octets[at] {
+            b'\r' => octets.get(at + 1) == Some(&b'\n'),
+            _ => at > 0 && octets[at - 1] == b'\r',
+        };
+        if !is_paired {
+            return false;
+        }
+        if octets[at] == b'\n' {
+            if at - 1 - start > LINE_OCTETS_MAX {
+                return false;
+            }
+            start = at + 1;
+        }
+    }
+    octets.len() - start <= LINE_OCTETS_MAX
 }
 
 /// True when CR and LF stand in pairs only.
@@ -230,6 +249,26 @@ mod tests {
         for (text, lines) in cases {
             assert_eq!(canonical_lines(text), lines);
         }
+    }
+
+    #[test]
+    fn one_pass_finds_what_three_did() {
+        let long = |octets: usize| [vec![b'a'; octets], b"\r\nb".to_vec()].concat();
+        let last = |octets: usize| [b"b\r\n".to_vec(), vec![b'a'; octets]].concat();
+        let texts: [&[u8]; 10] =
+            [b"", b"\r\n", b"\n", b"\r", b"a\r\n\r\nb", b"a\r\r\n", b"a\n\r\n", b"a\0", b"\xff", b"a\r\nb\r"];
+        let longs = [LINE_OCTETS_MAX, LINE_OCTETS_MAX + 1].into_iter().flat_map(|octets| [long(octets), last(octets)]);
+        let all = texts.into_iter().map(<[u8]>::to_vec).chain(longs);
+        let found: Vec<bool> = all
+            .map(|text| {
+                let slowly = text.iter().all(|&b| b.is_ascii() && b != 0)
+                    && has_canonical_line_ends(&text)
+                    && longest_line(&text) <= LINE_OCTETS_MAX;
+                assert_eq!(is_clean(&text), slowly, "{}", text.escape_ascii());
+                slowly
+            })
+            .collect();
+        assert_eq!(found.iter().filter(|clean| **clean).count(), 5);
     }
 
     #[test]

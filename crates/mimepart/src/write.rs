@@ -24,7 +24,12 @@ impl MimePart {
         let multipart = match &self.body {
             Body::Multipart(multipart) => multipart,
             Body::Leaf(written) => {
-                out.extend_from_slice(&self.headers.to_bytes());
+                let head = self.headers.to_bytes();
+                if out.is_empty() {
+                    // Just as much as it takes: it may be kept long.
+                    out.reserve_exact(head.len() + SEPARATOR_OCTETS_MAX + written.len());
+                }
+                out.extend_from_slice(&head);
                 push_separator(self, out);
                 out.extend_from_slice(written);
                 return;
@@ -179,3 +184,5 @@ fn end_line(out: &mut Vec<u8>) {
 
 /// Octets of a boundary kept when a number is put behind it.
 const BOUNDARY_STEM_MAX: usize = 60;
+/// A line end that the header lacks, and the blank line.
+const SEPARATOR_OCTETS_MAX: usize = 4;

@@ -22,6 +22,7 @@ mod explain;
 mod feedback;
 mod grants;
 mod inspect;
+pub mod keyed;
 mod line;
 mod messages;
 pub mod name;

@@ -9,7 +9,7 @@ use config::Scheduling;
 use message::{Envelope, Message, Meta, TlsDemand};
 
 use crate::name::{QueueName, QueueNameError};
-use crate::xfer;
+use crate::{keyed, xfer};
 
 /// The constraints of a message; none when it has none.
 pub fn of(meta: &Meta) -> Option<Scheduling> {
@@ -71,6 +71,9 @@ pub struct Belonging<'a> {
 pub fn label_for(envelope: &Envelope, meta: &Meta) -> Result<String, QueueNameError> {
     if let Some(origin) = xfer::arriving(meta) {
         return Ok(xfer::arrival_label(origin));
+    }
+    if let Some(label) = keyed::label(meta) {
+        return Ok(label);
     }
     let mut label = QueueName::text_for(envelope, meta)?;
     if let Some(end) = of(meta).as_ref().and_then(end) {

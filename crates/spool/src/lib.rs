@@ -55,7 +55,7 @@ pub use maintain::{Maintenance, Work};
 pub use mark::Mark;
 pub use page::{PAGE_OCTETS, Page, octets, octets_mut};
 pub use read::read_message;
-pub use receipt::{Discarded, Durable, Receipt, Volatile};
+pub use receipt::{Discarded, Durable, Earlier, Receipt, Volatile};
 #[doc(hidden)]
 pub use record::read_any;
 pub use recovery::{Damage, Recovered, RecoveredMessage, Recovering, Recovery};

@@ -16,6 +16,8 @@ pub enum Receipt {
     Discarded(Discarded),
     /// The operator chose `deferred_spool`: in memory only.
     Volatile(Volatile),
+    /// The same was answered before, and the record of that is synced.
+    Earlier(Earlier),
 }
 
 /// A message whose record is synced. Private constructor: only the spool can say so.
@@ -37,6 +39,12 @@ pub struct Volatile {
     id: MessageId,
 }
 
+/// A message that an earlier answer took responsibility for; it may be delivered by now.
+#[derive(Debug)]
+pub struct Earlier {
+    id: MessageId,
+}
+
 impl Receipt {
     /// The message it is for.
     pub fn id(&self) -> MessageId {
@@ -44,6 +52,7 @@ impl Receipt {
             Receipt::Durable(d) => d.id,
             Receipt::Discarded(d) => d.id,
             Receipt::Volatile(v) => v.id,
+            Receipt::Earlier(e) => e.id,
         }
     }
 }
@@ -76,5 +85,12 @@ impl Volatile {
     /// A receipt for a message the operator allows to be lost (`deferred_spool = true`).
     pub fn by_operator_choice(id: MessageId) -> Volatile {
         Volatile { id }
+    }
+}
+
+impl Earlier {
+    /// A receipt for a message that the durable record of an earlier answer names (`Idempotency-Key`).
+    pub fn by_record(id: MessageId) -> Earlier {
+        Earlier { id }
     }
 }

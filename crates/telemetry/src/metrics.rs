@@ -73,6 +73,8 @@ pub struct Families {
     pub spool_set_aside: IntCounter,
     /// Messages of other nodes that these have not let go yet.
     pub xfer_arrivals: IntGauge,
+    /// Keys of requests that are remembered.
+    pub idempotency_keys: IntGauge,
     /// 1 while messages of earlier runs are on their way back to their queues.
     pub spool_recovering: IntGauge,
     /// Spool: octets written.
@@ -139,6 +141,7 @@ impl Metrics {
             spool_commits: gauge(r, "postrider_spool_commits", "spool batches made durable")?,
             spool_syncs: gauge(r, "postrider_spool_syncs", "spool sync calls")?,
             spool_set_aside: counter(r, "postrider_spool_set_aside_total", "messages that did not read, set aside")?,
+            idempotency_keys: gauge(r, "postrider_idempotency_keys", "keys of requests that are remembered")?,
             xfer_arrivals: gauge(r, "postrider_xfer_arrivals", "messages other nodes have not let go yet")?,
             spool_recovering: gauge(r, "postrider_spool_recovering", "1 while earlier mail returns to its queues")?,
             spool_bytes_written: gauge(r, "postrider_spool_bytes_written", "bytes written to the spool")?,

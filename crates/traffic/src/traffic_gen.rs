@@ -11,6 +11,7 @@ mod body;
 mod client;
 mod histogram;
 mod http;
+mod http_bulk;
 mod letter;
 mod options;
 mod parse;

@@ -99,6 +99,7 @@ impl Generator {
                 "--http-batch-size",
                 &recipients.to_string(),
             ]),
+            Over::Bulk => command.args(["--http", "--http-bulk", "--target", &format!("http://{target}")]),
         };
         command.args(["--body-size", &order.octets.to_string()]);
         command.args(["--message-count", &order.messages.to_string()]);

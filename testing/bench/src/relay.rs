@@ -122,7 +122,7 @@ impl Subject for Relay {
     fn address(&self, over: Over) -> SocketAddr {
         match over {
             Over::Smtp => self.smtp,
-            Over::Http(_) => self.http,
+            Over::Http(_) | Over::Bulk => self.http,
         }
     }
 

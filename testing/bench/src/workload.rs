@@ -66,6 +66,8 @@ pub enum Over {
     Smtp,
     /// The injection API, a request for so many recipients, each of whom gets a message.
     Http(u32),
+    /// The same in streams, a line for each message.
+    Bulk,
 }
 
 /// One row of the benchmark.
@@ -131,6 +133,7 @@ impl Workload {
         let over = match self.over {
             Over::Smtp => String::new(),
             Over::Http(recipients) => format!(" over HTTP for {recipients} at once"),
+            Over::Bulk => " over HTTP in bulk".to_owned(),
         };
         let singly = if self.pipelined { "" } else { ", no pipelining" };
         let kind = self.kind.map(|kind| format!(", {kind}")).unwrap_or_default();
@@ -180,6 +183,7 @@ pub fn all() -> Vec<Workload> {
     }
     let plain = Workload::relay(10, Signing::Unsigned, 40_000);
     all.extend([1, 100].map(|recipients| Workload { over: Over::Http(recipients), ..plain.clone() }));
+    all.push(Workload { over: Over::Bulk, concurrency: 4, ..plain.clone() });
     all.push(Workload { kind: Some("LocalDisk"), ..plain });
     all
 }
@@ -201,7 +205,7 @@ mod tests {
     #[test]
     fn every_combination_once() {
         let names: Vec<String> = all().iter().map(Workload::name).collect();
-        assert_eq!(names.len(), 17);
+        assert_eq!(names.len(), 18);
         assert!(names.contains(&"10 KB unsigned, 100 connections".to_owned()), "{names:?}");
         assert!(names.contains(&"100 KB Ed25519, 2000 connections".to_owned()), "{names:?}");
         assert!(names.contains(&"100 KB discarded, 100 connections".to_owned()), "{names:?}");

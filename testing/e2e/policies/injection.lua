@@ -1,6 +1,6 @@
 -- Mail by requests, into Maildirs named after the local part.
 --   INJECT_DIR
---   INJECT_HTTP (options of the listener, as Lua), INJECT_RATE (recipients a time)
+--   INJECT_HTTP, INJECT_ESMTP (options of the listeners, as Lua), INJECT_RATE (recipients a time), INJECT_KIND (of the spool)
 local kumo = require 'kumo'
 local base = require 'base'
 local DIR = os.getenv 'INJECT_DIR'
@@ -12,6 +12,8 @@ end)
 kumo.on('init', function()
   base.serve(DIR, {
     logs = { meta = { 'http_auth', 'extra', 'auth', 'reception_protocol', 'received_from', 'received_via', 'hostname' } },
+    spool = { kind = os.getenv 'INJECT_KIND' },
+    esmtp = { base.table_of(os.getenv 'INJECT_ESMTP') },
     http = base.over({ hostname = 'inject.test' }, base.table_of(os.getenv 'INJECT_HTTP')),
   })
 end)

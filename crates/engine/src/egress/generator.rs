@@ -22,10 +22,8 @@ impl GeneratorCarrier {
                     let text = format!("{} messages generated, {} failed", outcome.success_count, outcome.fail_count);
                     (Verdict::Delivered, Reply::new(200, &text))
                 }
-                Err(error @ (NotInjected::Later(_) | NotInjected::CutShort)) => {
-                    (Verdict::Transient, Reply::new(451, &format!("4.3.0 {error}")))
-                }
                 Err(NotInjected::Wrong(why)) => (Verdict::Permanent, Reply::new(550, &format!("5.6.0 {why}"))),
+                Err(error) => (Verdict::Transient, Reply::new(451, &format!("4.3.0 {error}"))),
             };
             answers.push(vec![answer; recipients]);
         }

@@ -6,6 +6,7 @@
 
 use crate::egress::deferred::defer;
 use crate::engine::Engine;
+use crate::ingress::keyed::{self, Turn};
 use crate::ingress::listener::Profile;
 use crate::ingress::reports::Report;
 use crate::ingress::trace::{self, Hop};
@@ -15,7 +16,7 @@ use crate::watching::{Seen, Side};
 use ::clock::Instant;
 use bytes::Bytes;
 use config::BatchHandling;
-use message::{Draft, Envelope, Message, Sealed};
+use message::{Draft, Envelope, Message, MessageId, Sealed};
 use policy::{ConnMeta, Disconnect, Event, PolicyError};
 use queue::schedule::Belonging;
 use queue::{NULL_QUEUE, QueueName, Why, schedule};
@@ -58,15 +59,40 @@ pub(crate) struct Prepared {
     deferred: bool,
 }
 
+impl Prepared {
+    /// A record, which is stored and in no queue (`injection::keyed`).
+    pub(crate) fn record(sealed: Sealed) -> Prepared {
+        Prepared { sealed, queue: NO_QUEUE.to_owned(), report: None, deferred: false }
+    }
+
+    /// The message's.
+    pub(crate) fn id(&self) -> MessageId {
+        self.sealed.id
+    }
+
+    /// In memory is not enough, whatever the operator says.
+    pub(crate) fn on_disk(&mut self) {
+        self.deferred = false;
+    }
+}
+
 impl Engine {
     /// Takes responsibility for every message of a transaction, or for none.
     pub(crate) async fn accept(&self, arrival: Arrival<'_>) -> Result<Vec<Receipt>, Refusal> {
-        let prepared = tokio::select! {
+        let preparing = async {
+            let turn = self.turn_of(&arrival).await?;
+            let prepared = if let Turn::Before(_) = turn { Vec::new() } else { self.prepare_all(&arrival).await? };
+            Ok((turn, prepared))
+        };
+        let (turn, prepared) = tokio::select! {
             biased;
-            prepared = self.prepare_all(&arrival) => prepared?,
+            prepared = preparing => prepared?,
             // Nothing was promised yet, so nothing is lost.
             () = self.clock.sleep_until(arrival.deadline) => return Err(too_late()),
         };
+        if let Turn::Before(receipts) = turn {
+            return Ok(receipts);
+        }
         while self.logs_are_full() && self.clock.mono() <= arrival.deadline {
             tokio::time::sleep(LOGS_PAUSE).await;
         }
@@ -74,6 +100,7 @@ impl Engine {
             return Err(too_late());
         }
         let fates: Vec<_> = if self.watchers.is_watched() { prepared.iter().map(shown).collect() } else { Vec::new() };
+        let prepared = if let Turn::Ours(hand) = &turn { self.with_record(prepared, hand)? } else { prepared };
         let receipts = self.commit(prepared).await?;
         for fate in fates {
             let meta = || arrival.conn.snapshot().as_map().clone();
@@ -127,6 +154,11 @@ impl Engine {
             whole = answer.map_err(|e| self.refuse(arrival.profile, &e))?;
         }
         check_recipients(&whole)?;
+        if arrival.profile.params.idempotency_window.is_some() {
+            // It is between this client and this listener.
+            let (block, raw) = whole.edit_headers();
+            block.remove_all(raw, keyed::FIELD);
+        }
         let mut split = None;
         if self.interest.has(Event::SplitTransaction) {
             let answer = self.policy.smtp_server_split_transaction(whole, arrival.conn.clone()).await;
@@ -237,6 +269,10 @@ impl Engine {
             }
         };
         for ((sealed, durable), (queue, report)) in appended.sealed.into_iter().zip(appended.durable).zip(queues) {
+            if queue == NO_QUEUE {
+                self.keep_record(&sealed.meta, sealed.id, durable.place());
+                continue;
+            }
             self.take_in(Message::resident(sealed, Some(durable.place())), &queue, report);
             receipts.push(Receipt::Durable(durable));
         }
@@ -416,6 +452,8 @@ fn header_refusal(error: &mime::HeaderError) -> Refusal {
     refusal(Reply::enhanced(550, EnhancedCode::new(5, 6, 0), error.to_string()))
 }
 
+/// That of records; no message has it.
+const NO_QUEUE: &str = "\u{0}answered";
 /// Pause before looking again whether the logs take records.
 const LOGS_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 /// Recipients of one transaction: their indices are 16 bits wide in marks and outcomes.

@@ -2,6 +2,7 @@
 
 pub(crate) mod accept;
 pub(crate) mod buffer;
+mod keyed;
 pub(crate) mod listener;
 mod relay;
 mod reports;

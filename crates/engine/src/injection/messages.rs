@@ -88,14 +88,14 @@ impl Engine {
     }
 
     /// Where the boundaries of a request begin to be counted.
-    fn boundary_seed(&self) -> u64 {
+    pub(super) fn boundary_seed(&self) -> u64 {
         let id = self.next_id();
         let (time, _) = id.as_bytes().split_at(size_of::<u64>());
         time.iter().fold(0, |seed, octet| seed << 8 | u64::from(*octet))
     }
 
     /// A message that only waits for its commit, and its size.
-    async fn made(
+    pub(super) async fn made(
         &self,
         generator: &Generator<'_>,
         number: usize,

@@ -4,11 +4,21 @@
 //! `http_message_generated` and the one door for new mail; those of a request are committed together, some hundred at a time,
 //! so that what is held does not grow with the request. A request that cannot be taken now leaves nothing behind.
 
+mod batch;
+mod bulk;
 mod carriers;
+mod keyed;
+mod keys;
 mod messages;
 mod rate;
 
+pub(crate) use bulk::slots;
+pub use bulk::{BulkAnswer, BulkError, BulkInput, ReadLine};
 pub(crate) use carriers::GENERATOR;
+pub(crate) use keyed::Claimed;
+pub use keyed::KeyedOutcome;
+pub use keys::{Door, RequestKey};
+pub(crate) use keys::{Hand, Keys};
 pub(crate) use rate::InjectionRate;
 
 use crate::engine::Engine;
@@ -44,6 +54,14 @@ pub enum NotInjected {
     /// It was cut short.
     #[error("the request was cut short: some of its messages may be queued")]
     CutShort,
+    /// Its key belongs to another request.
+    #[error("the idempotency key was used for another request: expected the same request, or another key")]
+    Conflict,
+    /// It was carried out before.
+    #[error(
+        "the request of this idempotency key was carried out, and its answer does not read any more: do not send it again"
+    )]
+    AnswerLost,
 }
 
 impl Engine {

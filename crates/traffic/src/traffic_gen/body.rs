@@ -16,6 +16,8 @@ pub(super) struct Body {
     pub json: Box<[u8]>,
     /// CRC-32 of the unstuffed content after the header block.
     pub check: u32,
+    /// Octets that it is the checksum of.
+    pub checked_octets: u64,
     /// The content brings its own header block, so that only our two marks go above it.
     pub has_header: bool,
     /// It has bytes above 127.
@@ -49,6 +51,7 @@ impl Body {
             smtp: stuff(&content),
             json: json(&String::from_utf8_lossy(&content)),
             check: crc32fast::hash(&content),
+            checked_octets: content.len() as u64,
             has_header: false,
             is_8bit: false,
         }
@@ -76,6 +79,7 @@ impl Body {
             smtp: stuff(&content),
             json,
             check: crc32fast::hash(below_header),
+            checked_octets: below_header.len() as u64,
             has_header,
             is_8bit: !content.is_ascii(),
         })

@@ -126,8 +126,11 @@ impl Client {
 
     async fn one_connection(&mut self) -> Result<Ending, ClientError> {
         self.under_way = 0;
-        if self.run.plan.http.is_some() {
+        if let Some(http) = self.run.plan.http {
             let mut session = HttpSession::open(&self.run, self.shard()).await?;
+            if http.bulk {
+                return self.converse_bulk(&mut session).await;
+            }
             return self.converse_http(&mut session).await;
         }
         let mut session = SmtpSession::open(&self.run, self.shard()).await?;
@@ -218,6 +221,12 @@ impl Client {
     pub(super) fn write_head(&mut self, letter: Letter) {
         self.head.clear();
         self.run.stationery.header(&mut self.head, letter, self.date.at(SystemTime::now()));
+    }
+
+    /// The same with a line of the body that is the letter's own.
+    pub(super) fn write_own_head(&mut self, letter: Letter) {
+        self.head.clear();
+        self.run.stationery.header_and_own_line(&mut self.head, letter, self.date.at(SystemTime::now()));
     }
 
     /// `messages` of the letter were answered 250, whose last part was sent at `sent_at`. On a timetable the time counts

@@ -6,7 +6,7 @@
 //! string form of `content`; the body's JSON is made once a run.
 
 use super::client::{Client, ClientError, Ending, Run};
-use super::letter::Letter;
+use super::letter::{Letter, Stationery};
 use super::options::HttpPlan;
 use super::tally::Shard;
 use super::wire::Wire;
@@ -14,8 +14,8 @@ use std::io::IoSlice;
 
 /// A kept-alive connection.
 pub(super) struct HttpSession {
-    wire: Wire,
-    requests: u64,
+    pub wire: Wire,
+    pub requests: u64,
 }
 
 struct Answer {
@@ -97,7 +97,7 @@ impl Client {
         batch: u64,
     ) -> Result<Answer, ClientError> {
         self.write_head(letter);
-        let opening = self.opening(letter, http, batch);
+        let opening = opening(&self.run.stationery, &self.head, letter, http, batch);
         let body = &self.run.stationery.body.json;
         let content_length = opening.len() + body.len() + CLOSING.len();
         let request = format!(
@@ -129,35 +129,33 @@ impl Client {
         }
         Ok(answer)
     }
-
-    /// The request's JSON from its first brace into the content string, up to where the shared body begins.
-    fn opening(&self, letter: Letter, http: HttpPlan, batch: u64) -> Vec<u8> {
-        let stationery = &self.run.stationery;
-        let mut json = b"{\"envelope_sender\":".to_vec();
-        let sender = serde_json::Value::from(stationery.sender(letter));
-        json.extend_from_slice(sender.to_string().as_bytes());
-        if http.defer_spool {
-            json.extend_from_slice(b",\"deferred_spool\":true");
-        }
-        if http.defer_generation {
-            json.extend_from_slice(b",\"deferred_generation\":true");
-        }
-        json.extend_from_slice(b",\"recipients\":[");
-        for at in 0..batch {
-            if at > 0 {
-                json.push(b',');
-            }
-            json.extend_from_slice(b"{\"email\":\"");
-            stationery.recipient_of(&mut json, letter, at);
-            json.extend_from_slice(b"\"}");
-        }
-        json.extend_from_slice(b"],\"content\":");
-        let head = serde_json::Value::from(String::from_utf8_lossy(&self.head)).to_string();
-        json.extend_from_slice(&head.as_bytes()[..head.len() - 1]);
-        json
-    }
 }
 
+/// The request's JSON from its first brace into the content string, up to where the shared body begins.
+pub(super) fn opening(stationery: &Stationery, head: &[u8], letter: Letter, http: HttpPlan, batch: u64) -> Vec<u8> {
+    let mut json = b"{\"envelope_sender\":".to_vec();
+    let sender = serde_json::Value::from(stationery.sender(letter));
+    json.extend_from_slice(sender.to_string().as_bytes());
+    if http.defer_spool {
+        json.extend_from_slice(b",\"deferred_spool\":true");
+    }
+    if http.defer_generation {
+        json.extend_from_slice(b",\"deferred_generation\":true");
+    }
+    json.extend_from_slice(b",\"recipients\":[");
+    for at in 0..batch {
+        if at > 0 {
+            json.push(b',');
+        }
+        json.extend_from_slice(b"{\"email\":\"");
+        stationery.recipient_of(&mut json, letter, at);
+        json.extend_from_slice(b"\"}");
+    }
+    json.extend_from_slice(b"],\"content\":");
+    let head = serde_json::Value::from(String::from_utf8_lossy(head)).to_string();
+    json.extend_from_slice(&head.as_bytes()[..head.len() - 1]);
+    json
+}
 /// How many messages of the batch the server took. With deferred generation it counts none, but has taken them all.
 fn accepted(answer: &Answer, http: HttpPlan, batch: u64) -> u64 {
     if answer.status != 200 {
@@ -178,6 +176,6 @@ fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 }
 
 /// Ends the content string and the request.
-const CLOSING: &[u8] = b"\"}";
-const HEADER_LINES_MAX: usize = 100;
+pub(super) const CLOSING: &[u8] = b"\"}";
+pub(super) const HEADER_LINES_MAX: usize = 100;
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;

@@ -150,10 +150,30 @@ impl Stationery {
 
     /// Appends the header block made for this letter; it has no line that begins with a dot.
     pub(super) fn header(&self, out: &mut Vec<u8>, letter: Letter, date: &str) {
+        self.header_for(out, letter, date, self.body.check);
+    }
+
+    /// As [`Stationery::header`], and a first line of the body that no other letter has: a spool may store a body that
+    /// several share once. A body with a header of its own stays as it is.
+    pub(super) fn header_and_own_line(&self, out: &mut Vec<u8>, letter: Letter, date: &str) {
+        if self.body.has_header {
+            return self.header(out, letter, date);
+        }
+        let mut line = Vec::new();
+        self.id(&mut line, letter);
+        line.extend_from_slice(b"\r\n");
+        let mut check = crc32fast::Hasher::new();
+        check.update(&line);
+        check.combine(&crc32fast::Hasher::new_with_initial_len(self.body.check, self.body.checked_octets));
+        self.header_for(out, letter, date, check.finalize());
+        out.extend_from_slice(&line);
+    }
+
+    fn header_for(&self, out: &mut Vec<u8>, letter: Letter, date: &str, check: u32) {
         out.extend_from_slice(b"X-Postrider-Id: ");
         self.id(out, letter);
         out.extend_from_slice(b"\r\nX-Postrider-Check: ");
-        hexadecimal(out, self.body.check);
+        hexadecimal(out, check);
         out.extend_from_slice(b"\r\n");
         if self.body.has_header {
             return;
@@ -302,6 +322,21 @@ mod tests {
         }
         assert_eq!(text.matches("Subject").count(), 1);
         assert_eq!(text.find("\r\n\r\n"), Some(text.len() - 4));
+    }
+
+    #[test]
+    fn a_line_of_its_own_is_checked_with_the_body() {
+        let stationery = stationery(&["--body-size", "3000"]);
+        let letter = stationery.next(&mut fastrand::Rng::with_seed(1));
+        let mut out = Vec::new();
+        stationery.header_and_own_line(&mut out, letter, "Thu, 01 Jan 1970 00:00:00 +0000");
+        let text = String::from_utf8(out).expect("ASCII");
+        let (head, line) = text.split_once("\r\n\r\n").expect("a header");
+        assert_eq!(line, format!("{}-1\r\n", stationery.run()));
+        let body: String =
+            serde_json::from_str(&format!("\"{}\"", String::from_utf8_lossy(&stationery.body.json))).expect("JSON");
+        let check = crc32fast::hash(format!("{line}{body}").as_bytes());
+        assert!(head.contains(&format!("X-Postrider-Check: {check:08x}\r\n")), "{head}");
     }
 
     #[test]

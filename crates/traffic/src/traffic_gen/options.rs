@@ -83,6 +83,10 @@ pub struct Options {
     #[arg(long, requires = "http")]
     http_defer_generation: bool,
 
+    /// Inject in streams (POST /api/inject/bulk/v1), a line for each message
+    #[arg(long, requires = "http", conflicts_with = "http_batch_size")]
+    http_bulk: bool,
+
     /// Recipients of a request; it is the same address each time
     #[arg(long, value_name = "N", default_value_t = 1, requires = "http", value_parser = clap::value_parser!(u32).range(1..=BATCH_MAX))]
     http_batch_size: u32,
@@ -188,6 +192,8 @@ pub struct HttpPlan {
     pub defer_generation: bool,
     /// Recipients of a request.
     pub batch: u64,
+    /// A stream of requests over each connection.
+    pub bulk: bool,
 }
 
 /// Why no plan can be made of the options.
@@ -257,6 +263,7 @@ impl Options {
                 defer_spool: self.http_defer_spool,
                 defer_generation: self.http_defer_generation,
                 batch: u64::from(self.http_batch_size),
+                bulk: self.http_bulk,
             }),
             keep_going: self.keep_going,
             reconnect_forever: self.reconnect_forever,

@@ -1,0 +1,62 @@
+//! A request for mail as it is read: straight into what it means, or a word about what is wrong with it.
+//!
+//! Most requests are right, so they are read in one go; one that is not is read again slowly, by the reader of options, who
+//! names the place and forgives a little more (a list where an empty table stands, a whole number with a point).
+
+use engine::BulkError;
+use injection::{Injection, InjectionError};
+
+/// The request in these octets.
+///
+/// # Errors
+/// [`BulkError::NotJson`], or [`BulkError::Wrong`] with a JSON pointer.
+pub(crate) fn read(octets: &[u8]) -> Result<Injection, BulkError> {
+    if let Ok(injection) = serde_json::from_slice(octets) {
+        return Ok(injection);
+    }
+    let value = serde_json::from_slice(octets).map_err(|error| BulkError::NotJson(error.to_string()))?;
+    config::parse("request", value).map_err(|error| {
+        BulkError::Wrong(InjectionError { pointer: pointer(&error.path), why: error.fault.to_string() })
+    })
+}
+
+/// A path as the reader of options has it, `recipients[0].email`, as a JSON pointer (RFC 6901).
+fn pointer(path: &str) -> String {
+    let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']')).filter(|step| !step.is_empty());
+    steps.map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_pointers() {
+        assert_eq!(pointer("recipients[0].email"), "/recipients/0/email");
+        assert_eq!(pointer("content.headers.a/b"), "/content/headers/a~1b");
+        assert_eq!(pointer(""), "");
+    }
+
+    #[test]
+    fn both_readers_read_the_same() {
+        let quick = r#"{"envelope_sender": "a@b.test", "recipients": [{"email": "x@y.test"}], "content": "Subject: é\r\n\r\n\u00fc"}"#;
+        // A member that stands twice is for the slow one, who takes the last.
+        let slow = quick.replacen('{', r#"{"envelope_sender": "other", "#, 1);
+        let [quick, slow] = [quick, &slow].map(|text| read(text.as_bytes()).expect("sound"));
+        let json = |injection: &Injection| serde_json::to_string(injection).expect("JSON");
+        assert_eq!(json(&quick), json(&slow));
+    }
+
+    #[test]
+    fn what_is_wrong_has_a_place() {
+        let place = |text: &str| match read(text.as_bytes()).expect_err("wrong") {
+            BulkError::Wrong(error) => error.pointer,
+            error => error.to_string(),
+        };
+        assert_eq!(
+            place(r#"{"envelope_sender": "", "recipients": [{"email": 7}], "content": ""}"#),
+            "/recipients/0/email"
+        );
+        assert!(place("{").starts_with("the line is not JSON: "));
+    }
+}

@@ -1,0 +1,305 @@
+//! Keys of requests: which were answered, and which are being carried out.
+//!
+//! Owns a place for each key, bounded: a request under way, or the record of one that was answered, which the spool holds.
+//! Nothing else of a record is in memory. A place under way is in one [`Hand`]; when that is dropped the key is free, unless
+//! the record was kept meanwhile. Who comes second waits for the hand to go.
+
+use aws_lc_rs::digest::{Context, SHA256};
+use clock::WallTime;
+use message::{MessageId, Place};
+use policy::AuthInfo;
+use queue::keyed::Stamp;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// What a key came by: those of one are not those of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// A request over HTTP.
+    Http,
+    /// A message over SMTP.
+    Smtp,
+}
+
+/// A key as a client sent it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestKey {
+    key: [u8; 16],
+    body: [u8; 16],
+    window: Duration,
+}
+
+impl RequestKey {
+    /// Of what somebody sent, these octets, remembered for so long.
+    ///
+    /// # Errors
+    /// What is wrong with the text, and what was expected.
+    pub fn new(
+        door: Door,
+        text: &str,
+        from: &AuthInfo,
+        body: &[&[u8]],
+        window: Duration,
+    ) -> Result<RequestKey, String> {
+        if text.is_empty() || text.len() > KEY_OCTETS_MAX || !text.bytes().all(|b| matches!(b, b' '..=b'~')) {
+            let shown: String = text.chars().take(KEY_OCTETS_MAX).collect();
+            return Err(format!("{shown:?}: expected 1 to {KEY_OCTETS_MAX} characters of ASCII"));
+        }
+        if window.is_zero() {
+            return Err("this listener takes none: its idempotency_window is 0".to_owned());
+        }
+        // Who is proven has keys of his own wherever he comes from; others have those of their address.
+        let is_proven = from.identities.iter().any(|one| !one.identity.is_empty());
+        let scope = from.summary();
+        let kind: &[u8] = match (door, is_proven) {
+            (Door::Http, true) => b"http identity\0",
+            (Door::Http, false) => b"http peer\0",
+            (Door::Smtp, true) => b"smtp identity\0",
+            (Door::Smtp, false) => b"smtp peer\0",
+        };
+        let key = fingerprint(&[kind, scope.as_bytes(), b"\0", text.as_bytes()]);
+        Ok(RequestKey { key, body: fingerprint(body), window })
+    }
+}
+
+fn fingerprint(parts: &[&[u8]]) -> [u8; 16] {
+    let mut context = Context::new(&SHA256);
+    parts.iter().for_each(|part| context.update(part));
+    let digest = context.finish();
+    let mut first = [0; 16];
+    first.copy_from_slice(&digest.as_ref()[..16]);
+    first
+}
+
+/// All of them; clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Keys(Arc<Mutex<Table>>);
+
+#[derive(Default)]
+struct Table {
+    places: HashMap<[u8; 16], Kept>,
+    /// Those of records, by when they are forgotten.
+    ends: BTreeSet<(WallTime, [u8; 16])>,
+}
+
+enum Kept {
+    UnderWay { body: [u8; 16], over: watch::Receiver<()> },
+    Answered(Record),
+}
+
+/// A record in the spool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub body: [u8; 16],
+    pub until: WallTime,
+    pub id: MessageId,
+    pub place: Place,
+}
+
+/// What there is under a key.
+pub(crate) enum Claim {
+    /// Nothing: who asked carries it out.
+    Free(Hand),
+    /// The same request was answered.
+    Answered(Record),
+    /// Somebody carries the same out.
+    UnderWay(watch::Receiver<()>),
+    /// Another request has the key.
+    Other,
+    /// Nothing, and there is no room for more.
+    Full,
+}
+
+/// A request under way. When it is dropped the key is free, unless there is a record.
+pub(crate) struct Hand {
+    keys: Keys,
+    pub stamp: Stamp,
+    /// A record that was over.
+    pub older: Option<MessageId>,
+    /// Dropped with it: who waits looks again.
+    _over: watch::Sender<()>,
+}
+
+impl Drop for Hand {
+    fn drop(&mut self) {
+        let mut table = self.keys.table();
+        if matches!(table.places.get(&self.stamp.key), Some(Kept::UnderWay { .. })) {
+            table.places.remove(&self.stamp.key);
+        }
+    }
+}
+
+impl Keys {
+    /// Looks for a key, and takes it where it is free.
+    pub fn claim(&self, key: &RequestKey, now: WallTime) -> Claim {
+        let mut table = self.table();
+        match table.places.get(&key.key) {
+            Some(Kept::UnderWay { body, over }) if *body == key.body => return Claim::UnderWay(over.clone()),
+            Some(Kept::Answered(record)) if record.until <= now => {}
+            Some(Kept::Answered(record)) if record.body == key.body => return Claim::Answered(*record),
+            Some(_) => return Claim::Other,
+            None if table.places.len() >= KEYS_MAX => return Claim::Full,
+            None => {}
+        }
+        let (tell, over) = watch::channel(());
+        let stamp = Stamp { key: key.key, body: key.body, until: now + key.window };
+        let mut older = None;
+        if let Some(Kept::Answered(record)) = table.places.insert(key.key, Kept::UnderWay { body: key.body, over }) {
+            table.ends.remove(&(record.until, key.key));
+            older = Some(record.id);
+        }
+        Claim::Free(Hand { keys: self.clone(), stamp, older, _over: tell })
+    }
+
+    /// There is a record now; the one it takes the place of.
+    pub fn keep(&self, stamp: Stamp, id: MessageId, place: Place) -> Option<MessageId> {
+        let record = Record { body: stamp.body, until: stamp.until, id, place };
+        let mut table = self.table();
+        table.ends.insert((stamp.until, stamp.key));
+        match table.places.insert(stamp.key, Kept::Answered(record)) {
+            Some(Kept::Answered(older)) => {
+                if older.until != stamp.until {
+                    table.ends.remove(&(older.until, stamp.key));
+                }
+                (older.id != id).then_some(older.id)
+            }
+            Some(Kept::UnderWay { .. }) | None => None,
+        }
+    }
+
+    /// Records that are over, some at a time; nobody is answered from them any more.
+    pub fn expired(&self, now: WallTime) -> Vec<MessageId> {
+        let mut table = self.table();
+        let mut gone = Vec::new();
+        while let Some(&(until, key)) =
+            table.ends.first().filter(|(until, _)| *until <= now && gone.len() < EXPIRED_MAX)
+        {
+            table.ends.remove(&(until, key));
+            if let Some(Kept::Answered(record)) = table.places.get(&key) {
+                gone.push(record.id);
+                table.places.remove(&key);
+            }
+        }
+        gone
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.table().places.len()
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keys that are remembered; each takes some 450 octets here and in the spool's index.
+const KEYS_MAX: usize = 1 << 20;
+/// Octets of a key.
+const KEY_OCTETS_MAX: usize = 255;
+/// Records that are forgotten at once.
+const EXPIRED_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    fn key(number: u32, body: &str) -> RequestKey {
+        let from = AuthInfo { peer_address: Some(Ipv4Addr::LOCALHOST.into()), ..AuthInfo::default() };
+        RequestKey::new(Door::Http, &number.to_string(), &from, &[body.as_bytes()], Duration::from_secs(10))
+            .expect("sound")
+    }
+
+    fn at(secs: i64) -> WallTime {
+        WallTime::from_unix_secs(secs)
+    }
+
+    fn id(number: u8) -> MessageId {
+        MessageId::from_bytes([number; 16])
+    }
+
+    fn hand(claim: Claim) -> Hand {
+        let Claim::Free(hand) = claim else { panic!("somebody has it") };
+        hand
+    }
+
+    const PLACE: Place = Place { segment: 1, offset: 0, index: 0 };
+
+    #[test]
+    fn a_key_has_a_form_and_belongs_to_somebody() {
+        let of =
+            |text: &str, from: &AuthInfo| RequestKey::new(Door::Http, text, from, &[b"body"], Duration::from_secs(1));
+        let (ann, bob) = (AuthInfo::by_password("ann"), AuthInfo::by_password("bob"));
+        for text in ["", "a\nb", "\u{fc}", &"x".repeat(KEY_OCTETS_MAX + 1)] {
+            assert!(of(text, &ann).expect_err("no key").contains("1 to 255"), "{text:?}");
+        }
+        let none = RequestKey::new(Door::Http, "a", &ann, &[], Duration::ZERO);
+        assert!(none.expect_err("none are taken").contains("idempotency_window"));
+        let longest = "x".repeat(KEY_OCTETS_MAX);
+        assert!(of(&longest, &ann).is_ok());
+        assert_eq!(of("a", &ann), of("a", &ann));
+        assert_ne!(of("a", &ann).map(|key| key.key), of("a", &bob).map(|key| key.key));
+        // A name that looks like an address is not the address.
+        let peer = AuthInfo { peer_address: Some(Ipv4Addr::LOCALHOST.into()), ..AuthInfo::default() };
+        assert_ne!(of("a", &AuthInfo::by_password("127.0.0.1")), of("a", &peer));
+    }
+
+    #[test]
+    fn one_hand_at_a_time_is_on_a_key_and_leaves_it_free_or_answered() {
+        let keys = Keys::default();
+        let first = hand(keys.claim(&key(1, "a"), at(0)));
+        let Claim::UnderWay(over) = keys.claim(&key(1, "a"), at(0)) else { panic!("it is under way") };
+        assert!(matches!(keys.claim(&key(1, "b"), at(0)), Claim::Other), "another request");
+        assert!(over.has_changed().is_ok());
+        drop(first);
+        assert!(over.has_changed().is_err(), "who waits hears of the end");
+        let second = hand(keys.claim(&key(1, "b"), at(0)));
+        assert_eq!(keys.keep(second.stamp, id(1), PLACE), None);
+        drop(second);
+        assert!(matches!(keys.claim(&key(1, "b"), at(9)), Claim::Answered(record) if record.id == id(1)));
+        assert!(matches!(keys.claim(&key(1, "a"), at(9)), Claim::Other));
+        assert_eq!(keys.len(), 1);
+    }
+
+    #[test]
+    fn a_record_is_forgotten_at_its_end() {
+        let keys = Keys::default();
+        let first = hand(keys.claim(&key(1, "a"), at(0)));
+        keys.keep(first.stamp, id(1), PLACE);
+        drop(first);
+        assert!(matches!(keys.claim(&key(1, "a"), at(9)), Claim::Answered(_)));
+        let later = hand(keys.claim(&key(1, "b"), at(10)));
+        assert_eq!(later.older, Some(id(1)), "the old one goes");
+        keys.keep(later.stamp, id(2), PLACE);
+        drop(later);
+        assert_eq!(keys.expired(at(19)), []);
+        assert_eq!(keys.expired(at(20)), [id(2)]);
+        assert_eq!((keys.len(), keys.expired(at(99)).len()), (0, 0));
+    }
+
+    #[test]
+    fn of_two_records_one_stays() {
+        let keys = Keys::default();
+        let stamp = Stamp { key: [1; 16], body: [2; 16], until: at(10) };
+        assert_eq!(keys.keep(stamp, id(1), PLACE), None);
+        assert_eq!(keys.keep(stamp, id(1), PLACE), None, "the same again");
+        assert_eq!(keys.keep(stamp, id(2), PLACE), Some(id(1)));
+        assert_eq!(keys.keep(Stamp { until: at(11), ..stamp }, id(3), PLACE), Some(id(2)));
+        assert_eq!((keys.expired(at(10)), keys.expired(at(11))), (vec![], vec![id(3)]));
+    }
+
+    #[test]
+    fn only_so_many_are_remembered() {
+        let keys = Keys::default();
+        for number in 0..KEYS_MAX as u128 {
+            let stamp = Stamp { key: number.to_be_bytes(), body: [0; 16], until: at(10) };
+            assert_eq!(keys.keep(stamp, id(1), PLACE), None);
+        }
+        assert!(matches!(keys.claim(&key(1, "a"), at(0)), Claim::Full));
+        assert_eq!(keys.expired(at(10)).len(), EXPIRED_MAX);
+        assert!(matches!(keys.claim(&key(1, "a"), at(0)), Claim::Free(_)));
+    }
+}
