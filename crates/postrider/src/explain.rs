@@ -5,7 +5,7 @@
 
 use config::{
     AcctLog, BounceClassifier, CONSTRUCTORS, CidrMap, CidrSet, EsmtpListener, HostPort, HttpListener, KeySource,
-    ListenerOverlay, LocalLogs, LogDispositionHook, LogHook, MemoryLimits, OptionInfo, RedisThrottles, SpoolOptions,
+    EventStream, ListenerOverlay, LocalLogs, LogDispositionHook, LogHook, MemoryLimits, OptionInfo, RedisThrottles, SpoolOptions,
     options_of, show_cidr,
 };
 use policy::Startup;
@@ -38,6 +38,12 @@ pub fn settings(startup: &Startup) -> Vec<String> {
     for hook in &startup.log_hooks {
         lines.push(format!("kumo.configure_log_hook `{}`", hook.name));
         lines.extend(changed("configure_log_hook", hook, &LogHook::default()));
+    }
+    for stream in &startup.event_streams {
+        let EventStream { name, log_dir, suffix, url, .. } = stream;
+        let segments = log_dir.join(format!("*{suffix}"));
+        lines.push(format!("kumo.configure_event_stream `{name}`: {} is read and posted to {url}", segments.display()));
+        lines.extend(changed("configure_event_stream", stream, &EventStream::default()));
     }
     lines.extend(of_the_program(startup));
     lines
@@ -107,6 +113,10 @@ fn shown(name: &str, value: &Value) -> Value {
         Value::Null => Value::Null,
         // An address may have a password in it.
         _ if is_secret(name) || name == "node" => Value::from("(given)"),
+        // Of requests: one may say who asks.
+        Value::Object(fields) if name == "headers" => {
+            fields.keys().map(|field| (field.clone(), Value::from("(given)"))).collect()
+        }
         Value::Object(table) => {
             let given = table.iter().filter(|(_, value)| !value.is_null());
             given.map(|(name, value)| (name.clone(), shown(name, value))).collect()
