@@ -1,8 +1,8 @@
 //! What `init` asks to be started, collected option struct by option struct.
 
 use config::{
-    AcctLog, BounceClassifier, EsmtpListener, EventStream, HttpListener, LocalLogs, LogDispositionHook, LogHook, RedisThrottles,
-    SpawnTask, SpoolOptions,
+    AcctLog, BounceClassifier, EsmtpListener, EventStream, HttpListener, LocalLogs, LogDispositionHook, LogHook,
+    RedisThrottles, SpawnTask, SpoolOptions,
 };
 use policy::Startup;
 

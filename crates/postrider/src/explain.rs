@@ -4,9 +4,9 @@
 //! In: what is to be started. Out: lines for people. Decides nothing; what is an error was refused before.
 
 use config::{
-    AcctLog, BounceClassifier, CONSTRUCTORS, CidrMap, CidrSet, EsmtpListener, HostPort, HttpListener, KeySource,
-    EventStream, ListenerOverlay, LocalLogs, LogDispositionHook, LogHook, MemoryLimits, OptionInfo, RedisThrottles, SpoolOptions,
-    options_of, show_cidr,
+    AcctLog, BounceClassifier, CONSTRUCTORS, CidrMap, CidrSet, EsmtpListener, EventStream, HostPort, HttpListener,
+    KeySource, ListenerOverlay, LocalLogs, LogDispositionHook, LogHook, MemoryLimits, OptionInfo, RedisThrottles,
+    SpoolOptions, options_of, show_cidr,
 };
 use policy::Startup;
 use serde::Serialize;
@@ -162,7 +162,25 @@ pub fn remarks(startup: &Startup) -> Vec<String> {
             spool.name
         ));
     }
+    said.extend(startup.event_streams.iter().filter_map(|stream| about_stream(stream, &startup.local_logs)));
     said
+}
+
+/// A stream whose segments nobody writes.
+fn about_stream(stream: &EventStream, logs: &[LocalLogs]) -> Option<String> {
+    let EventStream { name, log_dir, suffix, .. } = stream;
+    let is_written = logs.iter().any(|logs| {
+        let mut entries = logs.per_record.values();
+        (logs.log_dir == *log_dir && suffix.is_empty())
+            || entries.any(|entry| {
+                entry.log_dir.as_ref().unwrap_or(&logs.log_dir) == log_dir
+                    && entry.suffix.as_deref().unwrap_or_default() == suffix
+            })
+    });
+    let place = log_dir.display();
+    (!is_written).then(|| {
+        format!("configure_event_stream `{name}`: no logger writes to {place} with the suffix {suffix:?}: nothing comes of it")
+    })
 }
 
 /// Folders that two calls of one function name.
