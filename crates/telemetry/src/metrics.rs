@@ -160,9 +160,24 @@ impl Metrics {
                 "records that found a log hook full",
                 &["logger"],
             )?,
-            event_stream_records: counters(r, "postrider_event_stream_records_total", "records delivered", &["stream"])?,
-            event_stream_batches: counters(r, "postrider_event_stream_batches_total", "batches delivered", &["stream"])?,
-            event_stream_failures: counters(r, "postrider_event_stream_failures_total", "attempts failed", &["stream"])?,
+            event_stream_records: counters(
+                r,
+                "postrider_event_stream_records_total",
+                "records delivered",
+                &["stream"],
+            )?,
+            event_stream_batches: counters(
+                r,
+                "postrider_event_stream_batches_total",
+                "batches delivered",
+                &["stream"],
+            )?,
+            event_stream_failures: counters(
+                r,
+                "postrider_event_stream_failures_total",
+                "attempts failed",
+                &["stream"],
+            )?,
             event_stream_gaps: counters(
                 r,
                 "postrider_event_stream_gaps_total",
