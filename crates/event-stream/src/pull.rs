@@ -2,7 +2,7 @@
 //!
 //! Owns [`Pulls`]. In: which log, a cursor or where to begin, which types, how many, how long to wait. Out: records and the cursor
 //! behind them, as a body of JSON. Reading happens on blocking threads, in portions; what is in memory is bounded by
-//! [`PULLS_MAX`] times [`OCTETS_MAX`] and a record. A log that was read to some place is kept open for a while, so that who asks
+//! [`PULLS_MAX`] times [`OCTETS_MAX`], a record, and what zstd needs. A log that was read to some place is kept open for a while, so that who asks
 //! on with that cursor need not have the segment read again from its beginning.
 
 use crate::cursor::Cursor;

@@ -10,13 +10,14 @@ use crate::batch::{self, Batch, Limits};
 use crate::checkpoint::{Checkpoint, Progress};
 use crate::cursor::Cursor;
 use crate::error::EventError;
-use crate::poster::{Parcel, Poster};
+use crate::poster::{Parcel, Poster, Refusal};
 use crate::source::{Got, Source, Start};
 use crate::streams::Folder;
 use crate::wanted::Wanted;
 use config::EventStream;
 use jsonl::{Notices, Position};
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use telemetry::Metrics;
@@ -56,18 +57,24 @@ struct Stopped;
 impl Push {
     /// Runs until it is told to stop.
     pub async fn run(mut self) {
-        // Ended by the stop alone.
-        let Ok(mut hand) = self.persist(|push| push.begin()).await else { return };
-        loop {
-            let Ok(ready) = self.gather(&mut hand).await else { break };
-            if self.deliver(&mut hand, ready).await.is_err() {
-                break;
+        if let Ok(mut hand) = self.persist(|push| push.begin()).await {
+            self.serve(&mut hand).await;
+            if hand.is_unsaved
+                && let Err(error) = hand.save()
+            {
+                tracing::error!("{}: {error}; its last batch comes again", self.named());
             }
         }
-        if hand.is_unsaved
-            && let Err(error) = hand.save()
-        {
-            tracing::error!("{}: {error}; its last batch comes again", self.named());
+        // Of a stream that is no more nobody can say how far it is behind. It is not there when nothing was ever read.
+        _ = self.metrics.event_stream_behind.remove_label_values(&[&self.options.name]);
+    }
+
+    /// Sends batch after batch until it is told to stop.
+    async fn serve(&mut self, hand: &mut Hand) {
+        while let Ok(ready) = self.gather(hand).await {
+            if self.deliver(hand, ready).await.is_err() {
+                return;
+            }
         }
     }
 
@@ -84,12 +91,15 @@ impl Push {
         let notices = Notices::of(log_dir, move || wake.notify_one());
         let notices = notices.map_err(|error| tracing::warn!("{}: {error}; it looks every second", self.named())).ok();
         let source = Source::open(&folder, &start, Wanted::of(types))?;
-        // The end of today is not the end of tomorrow: where it began is remembered, but not where it looks for a time.
-        let is_unsaved = found.is_none() && !source.is_seeking();
+        let is_new = found.is_none();
         let progress = found.unwrap_or_else(|| Progress { done: source.at().clone(), sending: None });
+        // The end of today is not the end of tomorrow: where it began is remembered, but not where it looks for a time.
+        if is_new && !source.is_seeking() {
+            checkpoint.write(&progress)?;
+        }
         let saved_at = Instant::now();
         tracing::info!("{}: begins behind line {} of {:?}", self.named(), progress.done.line, progress.done.file);
-        Ok(Hand { source, checkpoint, progress, is_unsaved, saved_at, news, _notices: notices })
+        Ok(Hand { source, checkpoint, progress, is_unsaved: false, saved_at, news, _notices: notices })
     }
 
     /// The next batch; waits for it.
@@ -180,12 +190,7 @@ impl Push {
         hand.progress.sending = Some(to.clone());
         self.persist(|_| hand.save()).await?;
         let mut backoff = Backoff::default();
-        loop {
-            self.behind(oldest);
-            let stopped = stopping(&mut self.stop, STOP_GRACE);
-            let posted =
-                tokio::select! { posted = self.poster.post(&parcel) => posted, () = stopped => return Err(Stopped) };
-            let Err(refusal) = posted else { break };
+        while let Err(refusal) = self.post(hand, &parcel, oldest).await? {
             self.metrics.event_stream_failures.with_label_values(&[&self.options.name]).inc();
             let wait = backoff.failed(refusal.retry_after);
             if backoff.failures().is_power_of_two() {
@@ -194,7 +199,7 @@ impl Push {
                     "{named}: a batch of {records} records was not taken ({failures} times now): {why}; again in {wait:?}"
                 );
             }
-            self.pause(hand, wait).await?;
+            self.pause(hand, wait, oldest).await?;
         }
         if backoff.succeeded() {
             tracing::info!("{}: batches are taken again", self.named());
@@ -206,17 +211,43 @@ impl Push {
         Ok(())
     }
 
-    /// Waits before another attempt, and sees meanwhile which segments come.
-    async fn pause(&mut self, hand: &mut Hand, wait: Duration) -> Result<(), Stopped> {
+    /// Sends a batch once.
+    async fn post(
+        &self,
+        hand: &mut Hand,
+        parcel: &Parcel,
+        oldest: Option<i64>,
+    ) -> Result<Result<(), Refusal>, Stopped> {
+        let mut stop = self.stop.clone();
+        let mut stopped = pin!(stopping(&mut stop, STOP_GRACE));
+        let mut posted = pin!(self.poster.post(parcel));
+        loop {
+            self.look(hand, oldest);
+            tokio::select! {
+                posted = &mut posted => return Ok(posted),
+                () = &mut stopped => return Err(Stopped),
+                () = sleep(LOOK_EVERY) => {}
+            }
+        }
+    }
+
+    /// Waits before another attempt.
+    async fn pause(&mut self, hand: &mut Hand, wait: Duration, oldest: Option<i64>) -> Result<(), Stopped> {
         let end = Instant::now() + wait;
         while Instant::now() < end {
             let part = end.min(Instant::now() + LOOK_EVERY);
             unless_stopped(&mut self.stop, sleep_until(part)).await?;
-            if let Err(error) = hand.source.look_ahead() {
-                tracing::debug!("{}: {error}", self.named());
-            }
+            self.look(hand, oldest);
         }
         Ok(())
+    }
+
+    /// While a batch is not taken: how old it is by now, and which segment comes next, which may be gone later.
+    fn look(&self, hand: &mut Hand, oldest: Option<i64>) {
+        self.behind(oldest);
+        if let Err(error) = hand.source.look_ahead() {
+            tracing::debug!("{}: {error}", self.named());
+        }
     }
 
     /// Waits for news of the log, or until a batch is due.

@@ -46,6 +46,8 @@ pub struct Change {
 
 struct Running {
     streams: Vec<Stream>,
+    /// Those that nobody wants any more and that have not ended yet.
+    leaving: Vec<Stream>,
     /// Each thread has one; `ended` is over when all are gone.
     alive: Option<Sender<()>>,
     ended: Receiver<()>,
@@ -61,7 +63,7 @@ impl EventStreams {
     /// None yet.
     pub fn new(metrics: Metrics, connectors: Connectors) -> EventStreams {
         let (alive, ended) = channel();
-        let running = Running { streams: Vec::new(), alive: Some(alive), ended };
+        let running = Running { streams: Vec::new(), leaving: Vec::new(), alive: Some(alive), ended };
         EventStreams { metrics, connectors, running: Mutex::new(running), pulls: Pulls::default() }
     }
 
@@ -72,7 +74,11 @@ impl EventStreams {
     pub fn prepare(&self, streams: &[EventStream], logs: &[LocalLogs]) -> Result<Change, String> {
         let folders = folders(logs);
         let mut new = Vec::new();
-        let running = self.running();
+        let mut running = self.running();
+        running.leaving.extract_if(.., |stream| stream.thread.is_finished()).for_each(Stream::end);
+        if running.leaving.len() > LEAVING_MAX {
+            return Err("event streams of earlier policies have not ended yet".to_owned());
+        }
         for options in streams.iter().filter(|options| !running.has(options)) {
             let failed = |error: String| format!("kumo.configure_event_stream `{}`: {error}", options.name);
             let EventStream { name, log_dir, checkpoint_dir, .. } = options;
@@ -117,6 +123,7 @@ impl EventStreams {
                 Err(error) => tracing::error!("event stream `{}` cannot be started: {error}", options.name),
             }
         }
+        running.leaving.extend(leaving);
     }
 
     /// Tells all to stop: nothing more is begun. Does not wait.
@@ -137,11 +144,8 @@ impl EventStreams {
                 return;
             }
         }
-        for stream in running.streams.drain(..) {
-            if stream.thread.join().is_err() {
-                tracing::error!("event stream `{}` has panicked", stream.options.name);
-            }
-        }
+        let Running { streams, leaving, .. } = &mut *running;
+        streams.drain(..).chain(leaving.drain(..)).for_each(Stream::end);
     }
 
     /// Records for who keeps the cursor himself; waits for the first, as long as he asked for.
@@ -161,6 +165,15 @@ impl Running {
     /// Whether a stream runs as it is wanted. One whose thread has ended does not.
     fn has(&self, options: &EventStream) -> bool {
         self.streams.iter().any(|stream| stream.options == *options)
+    }
+}
+
+impl Stream {
+    /// It has ended: says so when it panicked.
+    fn end(self) {
+        if self.thread.join().is_err() {
+            tracing::error!("event stream `{}` has panicked", self.options.name);
+        }
     }
 }
 
@@ -214,6 +227,8 @@ fn run(push: Push, former: Option<JoinHandle<()>>) {
 
 /// As the system shows the threads of streams.
 const THREAD: &str = "event stream";
+/// Streams of earlier policies that may be ending when another policy comes.
+const LEAVING_MAX: usize = 64;
 /// How long all streams have to end: a request in flight, and a checkpoint.
 const CLOSE_MAX: Duration = STOP_GRACE.saturating_add(Duration::from_secs(1));
 
