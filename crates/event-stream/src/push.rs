@@ -65,8 +65,7 @@ impl Push {
                 tracing::error!("{}: {error}; its last batch comes again", self.named());
             }
         }
-        // Of a stream that is no more nobody can say how far it is behind. It is not there when nothing was ever read.
-        _ = self.metrics.event_stream_behind.remove_label_values(&[&self.options.name]);
+        self.metrics.event_streams.ended(&self.options.name);
     }
 
     /// Sends batch after batch until it is told to stop.
@@ -191,7 +190,7 @@ impl Push {
         self.persist(|_| hand.save()).await?;
         let mut backoff = Backoff::default();
         while let Err(refusal) = self.post(hand, &parcel, oldest).await? {
-            self.metrics.event_stream_failures.with_label_values(&[&self.options.name]).inc();
+            self.metrics.event_streams.failures(&self.options.name).inc();
             let wait = backoff.failed(refusal.retry_after);
             if backoff.failures().is_power_of_two() {
                 let (named, why, failures) = (self.named(), refusal.why, backoff.failures());
@@ -204,9 +203,9 @@ impl Push {
         if backoff.succeeded() {
             tracing::info!("{}: batches are taken again", self.named());
         }
-        let of = [self.options.name.as_str()];
-        self.metrics.event_stream_records.with_label_values(&of).inc_by(records as u64);
-        self.metrics.event_stream_batches.with_label_values(&of).inc();
+        let counts = &self.metrics.event_streams;
+        counts.records(&self.options.name).inc_by(records as u64);
+        counts.batches(&self.options.name).inc();
         hand.passed(to);
         Ok(())
     }
@@ -287,12 +286,12 @@ impl Push {
     fn behind(&self, oldest: Option<i64>) {
         let now = OffsetDateTime::now_utc().unix_timestamp();
         let seconds = oldest.map_or(0, |oldest| now.saturating_sub(oldest).max(0));
-        self.metrics.event_stream_behind.with_label_values(&[&self.options.name]).set(seconds);
+        self.metrics.event_streams.behind(&self.options.name).set(seconds);
     }
 
     fn count_skipped(&self, count: u64) {
         if count > 0 {
-            self.metrics.event_stream_gaps.with_label_values(&[&self.options.name]).inc_by(count);
+            self.metrics.event_streams.gaps(&self.options.name).inc_by(count);
         }
     }
 

@@ -4,6 +4,7 @@
 //! are handles that live with whoever counts; gauges that mirror queues are filled in when
 //! somebody scrapes, so that they cost the mail path nothing.
 
+use crate::event_counts::EventCounts;
 use crate::event_times::EventTimes;
 use crate::script_times::ScriptTimes;
 use crate::tallies::Tallies;
@@ -83,16 +84,8 @@ pub struct Families {
     pub log_submit_full: IntCounterVec,
     /// Records that found a hook full, by its name.
     pub log_hook_backlog_count: IntCounterVec,
-    /// Records that a receiver of an event stream took, by stream.
-    pub event_stream_records: IntCounterVec,
-    /// Batches that it took.
-    pub event_stream_batches: IntCounterVec,
-    /// Attempts that it did not.
-    pub event_stream_failures: IntCounterVec,
-    /// Segments that were gone before an event stream had read them, and lines that it could not read.
-    pub event_stream_gaps: IntCounterVec,
-    /// Age of the oldest record that an event stream has not delivered, in seconds; 0 when it is level.
-    pub event_stream_behind: IntGaugeVec,
+    /// What event streams delivered.
+    pub event_streams: EventCounts,
     /// Time to find the class of one reply, in seconds.
     pub bounce_classify_latency: Histogram,
     /// What scripts measure of themselves.
@@ -160,36 +153,7 @@ impl Metrics {
                 "records that found a log hook full",
                 &["logger"],
             )?,
-            event_stream_records: counters(
-                r,
-                "postrider_event_stream_records_total",
-                "records delivered",
-                &["stream"],
-            )?,
-            event_stream_batches: counters(
-                r,
-                "postrider_event_stream_batches_total",
-                "batches delivered",
-                &["stream"],
-            )?,
-            event_stream_failures: counters(
-                r,
-                "postrider_event_stream_failures_total",
-                "attempts failed",
-                &["stream"],
-            )?,
-            event_stream_gaps: counters(
-                r,
-                "postrider_event_stream_gaps_total",
-                "segments gone or damaged before they were read",
-                &["stream"],
-            )?,
-            event_stream_behind: gauges(
-                r,
-                "postrider_event_stream_behind_seconds",
-                "age of the oldest record not delivered",
-                &["stream"],
-            )?,
+            event_streams: EventCounts::new(r)?,
             script_times: ScriptTimes::new(r)?,
             event_times: EventTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,
@@ -216,13 +180,18 @@ impl std::ops::Deref for Metrics {
     }
 }
 
-fn counters(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
+pub(crate) fn counters(
+    r: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> Result<IntCounterVec, prometheus::Error> {
     let family = IntCounterVec::new(Opts::new(name, help), labels)?;
     r.register(Box::new(family.clone()))?;
     Ok(family)
 }
 
-fn gauges(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, prometheus::Error> {
+pub(crate) fn gauges(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, prometheus::Error> {
     let family = IntGaugeVec::new(Opts::new(name, help), labels)?;
     r.register(Box::new(family.clone()))?;
     Ok(family)

@@ -340,7 +340,6 @@ fn a_policy_is_checked_and_says_what_streams_do() {
 
 /// Prints how fast a log is read and posted, and what of the processor it takes.
 #[test]
-#[ignore = "measures"]
 fn throughput() {
     const RECORDS: usize = 200_000;
     let setup = Setup::new();
