@@ -168,6 +168,10 @@ impl Push {
                     if is_beyond || !batch.has_room(hand.source.text().len()) {
                         return Ok(Filled::Full);
                     }
+                    if batch.records() == 0 && until.is_none() {
+                        // What was passed over is none of the batch: it begins here when it comes again.
+                        hand.progress.done = hand.source.at().clone();
+                    }
                     batch.push(hand.source.text(), event.timestamp);
                     hand.source.take();
                     if batch.is_full() {

@@ -119,6 +119,24 @@ fn a_batch_that_was_not_taken_comes_again_and_one_that_was_does_not() {
 }
 
 #[test]
+fn a_replay_that_is_cut_off_goes_on_as_it_was() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let line = |n: u32, time: u32| format!("{{\"n\":{n},\"timestamp\":{time}}}\n");
+    let text: String = [(0, 10), (1, 20), (2, 10), (3, 30)].into_iter().map(|(n, time)| line(n, time)).collect();
+    fs::write(dir.path().join(FIRST), zstd::encode_all(text.as_bytes(), 1).expect("encodes")).expect("writes");
+    let (to, posted) = receiver(&["500 No"]);
+    let options = options(dir.path(), to, &json!({"from": "1970-01-01T00:00:20Z", "batch_size": 2}));
+    let streams = start(&options);
+    let first = posted.recv_timeout(PATIENCE).expect("a batch");
+    streams.close();
+    let streams = start(&options);
+    let again = posted.recv_timeout(PATIENCE).expect("a batch");
+    assert_eq!((numbers(&first.1), &first), (vec![1, 2], &again), "nothing of before its time");
+    assert_eq!(numbers(&posted.recv_timeout(PATIENCE).expect("a batch").1), [3]);
+    streams.close();
+}
+
+#[test]
 fn the_end_where_a_stream_began_is_remembered() {
     let dir = tempfile::tempdir().expect("scratch");
     segment(dir.path(), FIRST, 0..2);
