@@ -35,7 +35,7 @@ pub(crate) async fn events(State(engine): State<Engine>, Query(asked): Query<OfE
     match engine.events().pull(asked).await {
         Ok(pulled) => Ok(([(header::CONTENT_TYPE, "application/json")], pulled.body).into_response()),
         Err(gone @ EventError::Gone { .. }) => Ok(told(&gone)),
-        Err(error @ EventError::Busy { .. }) => Err(Failed::unavailable(error.to_string())),
+        Err(error @ (EventError::Busy { .. } | EventError::Ending)) => Err(Failed::unavailable(error.to_string())),
         Err(error @ EventError::Folder { .. }) => Err(Failed::unprocessable(error.to_string())),
         Err(error) => Err(Failed::internal(error.to_string())),
     }

@@ -59,6 +59,9 @@ pub enum EventError {
         /// Where the oldest record stands that is left.
         oldest: Cursor,
     },
+    /// The first record of a time was still looked for when the program was told to end.
+    #[error("the program ends")]
+    Ending,
     /// Too many ask at once.
     #[error("{max} ask for events already: expected fewer at once")]
     Busy {

@@ -126,8 +126,9 @@ impl Pulls {
             let is_over = *stop.borrow() || tokio::time::Instant::now() >= until;
             match filled {
                 Filled::Full => break,
-                // The first record of a time is looked for to the end.
-                Filled::Some if work.source.is_seeking() && !*stop.borrow() => {}
+                // The first record of a time is looked for to the end; a cursor on the way there would have those of before.
+                Filled::Some if work.source.is_seeking() && *stop.borrow() => return Err(EventError::Ending),
+                Filled::Some if work.source.is_seeking() => {}
                 Filled::Some | Filled::All if is_over || work.count > 0 => break,
                 Filled::Some => {}
                 Filled::All => {

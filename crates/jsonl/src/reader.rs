@@ -1,8 +1,8 @@
 //! The segments of a directory as one sequence of records.
 //!
-//! Owns [`Reader`]. In: a directory, a glob, and where to begin. Out: lines ([`Found`]), or [`Item`]s, records and faults, in the order of the
-//! segments' names; nothing when there is nothing more for now. It reads files and waits for the disk, so it is called on
-//! blocking threads.
+//! Owns [`Reader`]. In: a directory, a glob, and where to begin. Out: lines ([`Found`]), or [`Item`]s, records and faults,
+//! in the order of the segments' names; nothing when there is nothing more for now. It reads files and waits for the disk,
+//! so it is called on blocking threads.
 //!
 //! A segment is over, and the next one is begun, when its end is reached and
 //! - it is read-only: its writer finished it; or
@@ -262,6 +262,7 @@ impl Reader {
             Next::Line | Next::End => Found::Passed,
         }
     }
+
     /// Opens the next segment; false when there is none yet.
     fn open_next(&mut self) -> Result<bool, JsonlError> {
         let after = match (&self.done, &self.start) {
