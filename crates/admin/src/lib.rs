@@ -9,6 +9,7 @@ mod answer;
 mod bulk;
 mod credentials;
 mod epoch;
+mod events;
 mod front;
 mod inject;
 mod inspect;
@@ -115,6 +116,7 @@ pub(crate) fn administration() -> Vec<Route<Engine>> {
         ("/api/machine-info", get(machine::info)),
         ("/api/admin/trace-smtp-server/v1", get(trace::server)),
         ("/api/admin/trace-smtp-client/v1", get(trace::client)),
+        ("/api/admin/events/v1", get(events::events)),
         ("/api/admin/flush/v1", get(orders::flushes).post(orders::flush).delete(orders::withdraw)),
     ]
 }

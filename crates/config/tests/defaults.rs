@@ -281,6 +281,15 @@ fn logs() {
     });
     assert_eq!(shown(&hook), want);
     names::<LogHook>("configure_log_hook");
+    let stream: EventStream =
+        parse("kumo.configure_event_stream", json!({"name": "s", "log_dir": "/l", "url": "http://a.test/"})).unwrap();
+    let want = json!({
+        "name": "s", "log_dir": "/l", "suffix": "", "url": "http://a.test/", "secret": null, "types": [],
+        "batch_size": 1000, "max_batch_bytes": 4_194_304, "max_batch_latency": "1s", "timeout": "30s", "from": "end",
+        "headers": {}, "format": "json", "checkpoint_dir": null,
+    });
+    assert_eq!(shown(&stream), want);
+    names::<EventStream>("configure_event_stream");
     names::<LogDispositionHook>("configure_log_disposition_hook");
     let classifier: BounceClassifier =
         parse("kumo.configure_bounce_classifier", json!({"files": ["/etc/iana.toml"]})).unwrap();

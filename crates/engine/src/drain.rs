@@ -82,6 +82,7 @@ impl Engine {
     /// `system_shutdown_timeout` says; then spool and logs are flushed and closed.
     pub async fn drain(&self, grace: Duration) {
         self.stop.begin();
+        self.events.stop();
         let for_sessions = grace.mul_f32(SESSIONS_SHARE);
         let asked_for = self.longest_shutdown().min(SHUTDOWN_TIMEOUT_MAX);
         let for_deliveries = for_sessions.max(asked_for + SETTLING);
@@ -105,7 +106,9 @@ impl Engine {
         }
         let logs = self.all_logs();
         let accounts = self.gate.accounts().clone();
+        let engine = self.clone();
         let close = move || {
+            engine.events.close();
             logs.iter().for_each(telemetry::LogWriter::close);
             accounts.close();
         };

@@ -27,6 +27,7 @@ use ::clock::Now;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bounce::Classifier;
 use config::BounceClassifier;
+use event_stream::EventStreams;
 use message::IdGenerator;
 use net::dns::MxCache;
 use net::tls::Connectors;
@@ -109,6 +110,10 @@ pub struct Shared {
     pub(crate) recorders: ArcSwap<Recorders>,
     /// Who did under earlier policies.
     pub(crate) leaving: Mutex<Leaving>,
+    /// Who sends to other systems what the log's segments hold.
+    pub(crate) events: EventStreams,
+    /// What of them begins with the engine.
+    events_at_start: Mutex<Option<event_stream::Change>>,
     pub(crate) metrics: Metrics,
     pub(crate) pressure: Pressure,
     pub(crate) settings: EngineSettings,
@@ -172,6 +177,8 @@ impl Engine {
     /// A log directory or its thread cannot be had.
     pub fn new(parts: EngineParts) -> Result<Engine, String> {
         let recorders = Recorders::open(&parts.startup)?;
+        let events = EventStreams::new(parts.metrics.clone(), parts.connectors.clone());
+        let events_at_start = events.prepare(&parts.startup.event_streams, &parts.startup.local_logs)?;
         let accounts = Accounts::open(parts.startup.acct_log.as_ref());
         let accounts = accounts.map_err(|error| format!("kumo.aaa.configure_acct_log: {error}"))?;
         let clock = Clock::start();
@@ -193,6 +200,8 @@ impl Engine {
             connectors: parts.connectors,
             recorders: ArcSwap::from_pointee(recorders),
             leaving: Mutex::default(),
+            events,
+            events_at_start: Mutex::new(Some(events_at_start)),
             classifier: ArcSwapOption::new(parts.classifier.map(Arc::new)),
             read_rules: parts.read_rules,
             listening: Mutex::default(),
@@ -238,6 +247,8 @@ impl Engine {
         self.serve_policy();
         self.all_filters().into_iter().for_each(|filter| self.start_filter(filter));
         self.all_hooks().into_iter().for_each(|hook| self.start_hook(hook));
+        let streams = self.events_at_start.lock().unwrap_or_else(PoisonError::into_inner).take();
+        streams.into_iter().for_each(|streams| self.events.change(streams));
         let engine = self.clone();
         self.sessions.spawn(async move { engine.tick().await });
         let engine = self.clone();
@@ -287,6 +298,11 @@ impl Engine {
     /// The metrics registry.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Who sends to other systems what the log's segments hold.
+    pub fn events(&self) -> &EventStreams {
+        &self.events
     }
 
     /// Who decides what the operator decides.

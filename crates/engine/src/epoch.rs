@@ -21,6 +21,7 @@ struct Prepared {
     listeners: Vec<(Arc<ArcSwap<Current>>, Current)>,
     classifier: Option<Classifier>,
     recorders: Recorders,
+    events: event_stream::Change,
     volumes: Vec<Volume>,
     delivers_when_spool_unhealthy: bool,
     injection_rate: Option<ThrottleSpec>,
@@ -74,6 +75,7 @@ impl Engine {
             }
         }
         let sockets = self.sockets.get().map(|sockets| sockets.prepare(self, &startup, interest)).transpose()?;
+        let events = self.events.prepare(&startup.event_streams, &startup.local_logs)?;
         // Last, for it begins something; and behind it nothing fails.
         let recorders = self.prepare_recorders(&startup)?;
         self.announce_recorders(&recorders);
@@ -83,6 +85,7 @@ impl Engine {
             listeners,
             classifier,
             recorders,
+            events,
             volumes,
             delivers_when_spool_unhealthy,
             injection_rate: startup.injection_rate,
@@ -100,6 +103,7 @@ impl Engine {
             }
             self.injection_rate.set(prepared.injection_rate);
             self.change_recorders(prepared.recorders);
+            self.events.change(prepared.events);
             self.change_pressure(prepared.delivers_when_spool_unhealthy, prepared.volumes);
             self.classifier.store(prepared.classifier.map(Arc::new));
             prepared.sockets.into_iter().for_each(|change| change());

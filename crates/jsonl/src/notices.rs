@@ -9,12 +9,14 @@ use notify::{Config, Event, RecommendedWatcher, RecursiveMode, Watcher};
 use std::path::Path;
 
 /// A watched directory.
-pub(crate) struct Notices {
+pub struct Notices {
     _watcher: RecommendedWatcher,
 }
 
 impl Notices {
     /// Calls `wake`, on a thread of its own, whenever something in `directory` changed.
+    ///
+    /// Errors: [`JsonlError::Watch`].
     pub fn of(directory: &Path, wake: impl Fn() + Send + 'static) -> Result<Notices, JsonlError> {
         let failed = |error: notify::Error| {
             let cause = error.to_string();

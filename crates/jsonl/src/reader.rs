@@ -1,8 +1,8 @@
 //! The segments of a directory as one sequence of records.
 //!
-//! Owns [`Reader`]. In: a directory, a glob, and where to begin. Out: [`Item`]s, records and faults, in the order of the
-//! segments' names; nothing when there is nothing more for now. It reads files and waits for the disk, so it is called on
-//! blocking threads.
+//! Owns [`Reader`]. In: a directory, a glob, and where to begin. Out: lines ([`Found`]), or [`Item`]s, records and faults,
+//! in the order of the segments' names; nothing when there is nothing more for now. It reads files and waits for the disk,
+//! so it is called on blocking threads.
 //!
 //! A segment is over, and the next one is begun, when its end is reached and
 //! - it is read-only: its writer finished it; or
@@ -24,6 +24,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 /// What was read.
 pub(crate) enum Item {
@@ -40,6 +41,18 @@ pub(crate) enum Item {
     Fault(JsonlError),
 }
 
+/// What a step comes to.
+pub(crate) enum Found {
+    /// A line: [`Reader::text`].
+    Line(Position),
+    /// Nothing that is wanted; more may be there.
+    Passed,
+    /// Something that cannot be read, and was passed over.
+    Fault(JsonlError),
+    /// Nothing, for now.
+    End,
+}
+
 /// Reads the segments of a directory.
 pub(crate) struct Reader {
     directory: PathBuf,
@@ -49,6 +62,12 @@ pub(crate) struct Reader {
     current: Option<Current>,
     /// The last segment that is over.
     done: Option<Arc<str>>,
+    /// Behind what was read.
+    at: Option<Position>,
+    /// The segment behind the current one, once it was seen.
+    awaited: Option<Arc<str>>,
+    /// A segment that was gone when it was wanted.
+    gap: Option<Arc<str>>,
 }
 
 struct Current {
@@ -69,6 +88,9 @@ impl Reader {
             start: None,
             current: None,
             done: None,
+            at: None,
+            awaited: None,
+            gap: None,
         };
         reader.segment(Bound::Unbounded, Wanted::First)?;
         Ok(reader)
@@ -76,6 +98,7 @@ impl Reader {
 
     /// Begins behind `start` instead of at the beginning.
     pub fn start_behind(&mut self, start: Option<Position>) {
+        self.at.clone_from(&start);
         self.start = start;
     }
 
@@ -102,6 +125,35 @@ impl Reader {
         Ok(self.segment(Bound::Unbounded, Wanted::Last)?.map(|file| Position { file, line: 0 }))
     }
 
+    /// The first segment there is.
+    pub fn oldest(&self) -> Result<Option<Arc<str>>, JsonlError> {
+        self.segment(Bound::Unbounded, Wanted::First)
+    }
+
+    /// Before the first line of the first segment that is not finished, or was written to at `since` or later; of the last
+    /// there is when all ended before.
+    ///
+    /// Errors: [`JsonlError::Directory`].
+    pub fn since(&self, since: SystemTime) -> Result<Option<Position>, JsonlError> {
+        let failed = |cause| JsonlError::Directory { dir: self.directory.clone(), cause };
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.directory).map_err(failed)? {
+            let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
+            if !name.starts_with('.') && self.pattern.matches(&name) {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        let has_ended = |name: &String| {
+            // One that is gone by now is none.
+            fs::metadata(self.directory.join(name)).map_or(true, |found| {
+                found.permissions().readonly() && found.modified().is_ok_and(|written| written < since)
+            })
+        };
+        let first = names.iter().find(|name| !has_ended(name)).or(names.last());
+        Ok(first.map(|name| Position { file: name.as_str().into(), line: 0 }))
+    }
+
     /// Appends to `items` what there is, some of it at least: nothing means there is nothing for now. Stops early when it
     /// is told to.
     ///
@@ -109,40 +161,106 @@ impl Reader {
     pub fn fill(&mut self, items: &mut VecDeque<Item>, stop: &AtomicBool) -> Result<(), JsonlError> {
         let mut octets_left = FILL_OCTETS_MAX;
         while octets_left > 0 && items.len() < FILL_ITEMS_MAX && !stop.load(Ordering::Relaxed) {
-            let Some(current) = &mut self.current else {
-                if !self.open_next()? {
-                    return Ok(());
-                }
-                continue;
-            };
-            match current.stream.next_line() {
-                Ok(Next::End) if current.is_over => self.leave(items),
-                Ok(Next::End) => {
-                    if !self.is_over()? {
-                        return Ok(());
-                    }
-                    // What came since the end was reached is read first.
-                    self.current.as_mut().into_iter().for_each(|current| current.is_over = true);
-                }
-                Ok(next) => {
-                    // What is passed over does not count: nothing in `items` means that nothing is there.
-                    if let Some(item) = item(&self.directory, self.start.as_ref(), current, &next) {
-                        octets_left = octets_left.saturating_sub(current.stream.line().len());
-                        items.push_back(item);
-                    }
-                }
-                Err(Broken::File(cause)) => {
-                    let file = self.directory.join(&*current.name);
-                    return Err(JsonlError::Read { file, cause });
-                }
-                Err(Broken::Frame(cause)) => {
-                    let (file, line) = (self.directory.join(&*current.name), current.stream.lines());
-                    items.push_back(Item::Fault(JsonlError::Damaged { file, line, cause }));
-                    self.done = self.current.take().map(|current| current.name);
+            match self.next_line()? {
+                Found::End => return Ok(()),
+                // What is passed over does not count: nothing in `items` means that nothing is there.
+                Found::Passed => {}
+                Found::Fault(fault) => items.push_back(Item::Fault(fault)),
+                Found::Line(at) => {
+                    let text = self.text();
+                    let octets = text.len();
+                    octets_left = octets_left.saturating_sub(octets);
+                    items.push_back(match serde_json::from_slice(text) {
+                        Ok(record) => Item::Record { at, record: Arc::new(record), octets },
+                        Err(cause) => {
+                            let (file, line) = (self.directory.join(&*at.file), at.line);
+                            Item::Fault(JsonlError::NotJson { file, line, cause })
+                        }
+                    });
                 }
             }
         }
         Ok(())
+    }
+
+    /// Goes one step on: to the next line, or past something that is none.
+    ///
+    /// Errors: as [`Reader::fill`].
+    pub fn next_line(&mut self) -> Result<Found, JsonlError> {
+        let Some(current) = &mut self.current else {
+            return Ok(if self.open_next()? { Found::Passed } else { Found::End });
+        };
+        match current.stream.next_line() {
+            Ok(Next::End) if current.is_over => {
+                let rest = if current.stream.in_frame() { Next::End } else { current.stream.last_line() };
+                match rest {
+                    Next::End => self.leave(),
+                    rest => return Ok(self.found(&rest)),
+                }
+                Ok(Found::Passed)
+            }
+            Ok(Next::End) => {
+                if !self.is_over()? {
+                    return Ok(Found::End);
+                }
+                // What came since the end was reached is read first.
+                self.current.as_mut().into_iter().for_each(|current| current.is_over = true);
+                Ok(Found::Passed)
+            }
+            Ok(next) => Ok(self.found(&next)),
+            Err(Broken::File(cause)) => {
+                let file = self.directory.join(&*current.name);
+                Err(JsonlError::Read { file, cause })
+            }
+            Err(Broken::Frame(cause)) => {
+                let (file, line) = (self.directory.join(&*current.name), current.stream.lines());
+                self.done = self.current.take().map(|current| current.name);
+                Ok(Found::Fault(JsonlError::Damaged { file, line, cause }))
+            }
+        }
+    }
+
+    /// The line that [`Found::Line`] spoke of, without its newline.
+    pub fn text(&self) -> &[u8] {
+        self.current.as_ref().map_or(&[], |current| current.stream.line())
+    }
+
+    /// Behind what was read or passed over; before the first line of a segment that was just begun.
+    pub fn at(&self) -> Option<&Position> {
+        self.at.as_ref()
+    }
+
+    /// Looks which segment comes next, so that it is noticed when it is gone by the time it is wanted.
+    ///
+    /// Errors: [`JsonlError::Directory`].
+    pub fn look_ahead(&mut self) -> Result<(), JsonlError> {
+        if let (Some(current), None) = (&self.current, &self.awaited) {
+            self.awaited = self.segment(Bound::Excluded(&current.name), Wanted::First)?;
+        }
+        Ok(())
+    }
+
+    /// The segment that should have been read before the current one and was gone, once.
+    pub fn take_gap(&mut self) -> Option<Arc<str>> {
+        self.gap.take()
+    }
+
+    /// What the line that was just read is.
+    fn found(&mut self, next: &Next) -> Found {
+        let Some(current) = &self.current else { return Found::Passed };
+        let at = Position { file: current.name.clone(), line: current.stream.lines() };
+        if self.start.as_ref().is_some_and(|start| at <= *start) {
+            return Found::Passed;
+        }
+        self.at = Some(at.clone());
+        match next {
+            Next::TooLong => {
+                let (file, line) = (self.directory.join(&*at.file), at.line);
+                Found::Fault(JsonlError::ReadTooLong { file, line, octets_max: LINE_OCTETS_MAX })
+            }
+            Next::Line if !current.stream.line().iter().all(u8::is_ascii_whitespace) => Found::Line(at),
+            Next::Line | Next::End => Found::Passed,
+        }
     }
 
     /// Opens the next segment; false when there is none yet.
@@ -153,11 +271,23 @@ impl Reader {
             (None, None) => Bound::Unbounded,
         };
         let Some(name) = self.segment(after, Wanted::First)? else { return Ok(false) };
+        let expected = match (&self.done, &self.start) {
+            (Some(_), _) => self.awaited.take(),
+            (None, start) => start.as_ref().map(|start| start.file.clone()).filter(|file| !file.is_empty()),
+        };
+        self.gap = expected.filter(|expected| *expected < name).or(self.gap.take());
         let path = self.directory.join(&*name);
         match Stream::open(&path) {
-            Ok(stream) => self.current = Some(Current { name, stream, is_over: false }),
+            Ok(stream) => {
+                let begin = Position { file: name.clone(), line: 0 };
+                self.at = self.start.clone().filter(|start| *start > begin && start.file == name).or(Some(begin));
+                self.current = Some(Current { name, stream, is_over: false });
+            }
             // Removed since it was seen.
-            Err(cause) if cause.kind() == io::ErrorKind::NotFound => self.done = Some(name),
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => {
+                self.gap = Some(name.clone());
+                self.done = Some(name);
+            }
             Err(cause) => return Err(JsonlError::Read { file: path, cause }),
         }
         Ok(true)
@@ -178,15 +308,12 @@ impl Reader {
     }
 
     /// Leaves the current segment, which is over.
-    fn leave(&mut self, items: &mut VecDeque<Item>) {
-        let Some(mut current) = self.current.take() else { return };
+    fn leave(&mut self) {
+        let Some(current) = self.current.take() else { return };
         if current.stream.in_frame() {
             let file = self.directory.join(&*current.name);
             let lines = current.stream.lines();
             tracing::warn!("{} was not finished by its writer: read {lines} lines and go on", file.display());
-        } else {
-            let next = current.stream.last_line();
-            items.extend(item(&self.directory, self.start.as_ref(), &current, &next));
         }
         self.done = Some(current.name);
     }
@@ -223,25 +350,6 @@ impl Reader {
 enum Wanted {
     First,
     Last,
-}
-
-/// What the line that was just read is; nothing when it is not wanted or empty.
-fn item(directory: &Path, start: Option<&Position>, current: &Current, next: &Next) -> Option<Item> {
-    let at = Position { file: current.name.clone(), line: current.stream.lines() };
-    if start.is_some_and(|start| at <= *start) {
-        return None;
-    }
-    let (file, line) = (|| directory.join(&*current.name), at.line);
-    let text = current.stream.line();
-    match next {
-        Next::End => None,
-        Next::TooLong => Some(Item::Fault(JsonlError::ReadTooLong { file: file(), line, octets_max: LINE_OCTETS_MAX })),
-        Next::Line if text.iter().all(u8::is_ascii_whitespace) => None,
-        Next::Line => Some(match serde_json::from_slice(text) {
-            Ok(record) => Item::Record { at, record: Arc::new(record), octets: text.len() },
-            Err(cause) => Item::Fault(JsonlError::NotJson { file: file(), line, cause }),
-        }),
-    }
 }
 
 /// True when a writer has the file open. A shared lock: other tailers ask too.

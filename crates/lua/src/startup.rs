@@ -1,8 +1,8 @@
 //! What `init` asks to be started, collected option struct by option struct.
 
 use config::{
-    AcctLog, BounceClassifier, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook, LogHook, RedisThrottles,
-    SpawnTask, SpoolOptions,
+    AcctLog, BounceClassifier, EsmtpListener, EventStream, HttpListener, LocalLogs, LogDispositionHook, LogHook,
+    RedisThrottles, SpawnTask, SpoolOptions,
 };
 use policy::Startup;
 
@@ -59,6 +59,19 @@ impl StartupEntry for LogHook {
     }
 }
 
+impl StartupEntry for EventStream {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
+        if startup.event_streams.iter().any(|stream| stream.name == self.name) {
+            return Err("a stream of that name was configured before");
+        }
+        if startup.event_streams.len() >= EVENT_STREAMS_MAX {
+            return Err("64 streams were configured before: expected at most so many");
+        }
+        startup.event_streams.push(self);
+        Ok(())
+    }
+}
+
 impl StartupEntry for LogDispositionHook {
     fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
         if startup.log_disposition_hooks.iter().any(|hook| hook.name == self.name) {
@@ -93,3 +106,6 @@ impl StartupEntry for RedisThrottles {
         }
     }
 }
+
+/// Most event streams: each has a thread.
+const EVENT_STREAMS_MAX: usize = 64;

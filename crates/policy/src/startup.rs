@@ -1,8 +1,8 @@
 //! What a policy asks to be started, as `init` collected it.
 
 use config::{
-    AcctLog, AclSettings, BounceClassifier, DnsSettings, EsmtpListener, HttpListener, LocalLogs, LogDispositionHook,
-    LogHook, MemoryLimits, MinFree, RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec,
+    AcctLog, AclSettings, BounceClassifier, DnsSettings, EsmtpListener, EventStream, HttpListener, LocalLogs,
+    LogDispositionHook, LogHook, MemoryLimits, MinFree, RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec,
 };
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
@@ -22,6 +22,8 @@ pub struct Startup {
     pub acls: AclSettings,
     /// `kumo.configure_log_hook`.
     pub log_hooks: Vec<LogHook>,
+    /// `kumo.configure_event_stream`.
+    pub event_streams: Vec<EventStream>,
     /// `kumo.configure_log_disposition_hook`.
     pub log_disposition_hooks: Vec<LogDispositionHook>,
     /// `kumo.configure_bounce_classifier`.
@@ -72,6 +74,7 @@ impl Startup {
             ("start_esmtp_listener", !self.esmtp_listeners.is_empty()),
             ("configure_local_logs", !self.local_logs.is_empty()),
             ("configure_log_hook", !self.log_hooks.is_empty()),
+            ("configure_event_stream", !self.event_streams.is_empty()),
             ("configure_log_disposition_hook", !self.log_disposition_hooks.is_empty()),
             ("configure_bounce_classifier", self.bounce_classifier.is_some()),
             ("configure_redis_throttles", self.redis_throttles.is_some()),

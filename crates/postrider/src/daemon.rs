@@ -141,6 +141,10 @@ fn validate(file: &Path) -> anyhow::Result<ExitCode> {
     serve::check_names(&startup.dns)?;
     startup.bounce_classifier.as_ref().map(serve::classifier_of).transpose()?;
     serve::log_hooks(&startup.log_hooks)?;
+    for stream in &startup.event_streams {
+        let of = || format!("kumo.configure_event_stream `{}`", stream.name);
+        event_stream::check(stream).with_context(of)?;
+    }
     startup.local_logs.iter().try_for_each(|logs| Lines::of(&logs.per_record).map(|_| ()))?;
     explain::settings(&startup).iter().for_each(|line| println!("{line}"));
     warnings.iter().chain(&explain::remarks(&startup)).for_each(|line| println!("warning: {line}"));

@@ -4,9 +4,9 @@
 //! In: what is to be started. Out: lines for people. Decides nothing; what is an error was refused before.
 
 use config::{
-    AcctLog, BounceClassifier, CONSTRUCTORS, CidrMap, CidrSet, EsmtpListener, HostPort, HttpListener, KeySource,
-    ListenerOverlay, LocalLogs, LogDispositionHook, LogHook, MemoryLimits, OptionInfo, RedisThrottles, SpoolOptions,
-    options_of, show_cidr,
+    AcctLog, BounceClassifier, CONSTRUCTORS, CidrMap, CidrSet, EsmtpListener, EventStream, HostPort, HttpListener,
+    KeySource, ListenerOverlay, LocalLogs, LogDispositionHook, LogHook, MemoryLimits, OptionInfo, RedisThrottles,
+    SpoolOptions, options_of, show_cidr,
 };
 use policy::Startup;
 use serde::Serialize;
@@ -38,6 +38,12 @@ pub fn settings(startup: &Startup) -> Vec<String> {
     for hook in &startup.log_hooks {
         lines.push(format!("kumo.configure_log_hook `{}`", hook.name));
         lines.extend(changed("configure_log_hook", hook, &LogHook::default()));
+    }
+    for stream in &startup.event_streams {
+        let EventStream { name, log_dir, suffix, url, .. } = stream;
+        let segments = log_dir.join(format!("*{suffix}"));
+        lines.push(format!("kumo.configure_event_stream `{name}`: {} is read and posted to {url}", segments.display()));
+        lines.extend(changed("configure_event_stream", stream, &EventStream::default()));
     }
     lines.extend(of_the_program(startup));
     lines
@@ -107,6 +113,10 @@ fn shown(name: &str, value: &Value) -> Value {
         Value::Null => Value::Null,
         // An address may have a password in it.
         _ if is_secret(name) || name == "node" => Value::from("(given)"),
+        // Of requests: one may say who asks.
+        Value::Object(fields) if name == "headers" => {
+            fields.keys().map(|field| (field.clone(), Value::from("(given)"))).collect()
+        }
         Value::Object(table) => {
             let given = table.iter().filter(|(_, value)| !value.is_null());
             given.map(|(name, value)| (name.clone(), shown(name, value))).collect()
@@ -152,7 +162,25 @@ pub fn remarks(startup: &Startup) -> Vec<String> {
             spool.name
         ));
     }
+    said.extend(startup.event_streams.iter().filter_map(|stream| about_stream(stream, &startup.local_logs)));
     said
+}
+
+/// A stream whose segments nobody writes.
+fn about_stream(stream: &EventStream, logs: &[LocalLogs]) -> Option<String> {
+    let EventStream { name, log_dir, suffix, .. } = stream;
+    let is_written = logs.iter().any(|logs| {
+        let mut entries = logs.per_record.values();
+        (logs.log_dir == *log_dir && suffix.is_empty())
+            || entries.any(|entry| {
+                entry.log_dir.as_ref().unwrap_or(&logs.log_dir) == log_dir
+                    && entry.suffix.as_deref().unwrap_or_default() == suffix
+            })
+    });
+    let place = log_dir.display();
+    (!is_written).then(|| {
+        format!("configure_event_stream `{name}`: no logger writes to {place} with the suffix {suffix:?}: nothing comes of it")
+    })
 }
 
 /// Folders that two calls of one function name.

@@ -9,6 +9,7 @@
 //! Deliberately absent: what is logged, and log hooks (engine).
 
 mod accounts;
+mod event_counts;
 mod event_times;
 mod exposition;
 mod json;
@@ -23,6 +24,7 @@ mod stream;
 mod tallies;
 
 pub use accounts::Accounts;
+pub use event_counts::EventCounts;
 pub use event_times::EventTime;
 pub use exposition::{Exposition, Kind};
 pub use json::json_of;

@@ -4,6 +4,7 @@
 //! are handles that live with whoever counts; gauges that mirror queues are filled in when
 //! somebody scrapes, so that they cost the mail path nothing.
 
+use crate::event_counts::EventCounts;
 use crate::event_times::EventTimes;
 use crate::script_times::ScriptTimes;
 use crate::tallies::Tallies;
@@ -85,6 +86,8 @@ pub struct Families {
     pub log_submit_full: IntCounterVec,
     /// Records that found a hook full, by its name.
     pub log_hook_backlog_count: IntCounterVec,
+    /// What event streams delivered.
+    pub event_streams: EventCounts,
     /// Time to find the class of one reply, in seconds.
     pub bounce_classify_latency: Histogram,
     /// What scripts measure of themselves.
@@ -153,6 +156,7 @@ impl Metrics {
                 "records that found a log hook full",
                 &["logger"],
             )?,
+            event_streams: EventCounts::new(r)?,
             script_times: ScriptTimes::new(r)?,
             event_times: EventTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,
@@ -179,13 +183,18 @@ impl std::ops::Deref for Metrics {
     }
 }
 
-fn counters(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntCounterVec, prometheus::Error> {
+pub(crate) fn counters(
+    r: &Registry,
+    name: &str,
+    help: &str,
+    labels: &[&str],
+) -> Result<IntCounterVec, prometheus::Error> {
     let family = IntCounterVec::new(Opts::new(name, help), labels)?;
     r.register(Box::new(family.clone()))?;
     Ok(family)
 }
 
-fn gauges(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, prometheus::Error> {
+pub(crate) fn gauges(r: &Registry, name: &str, help: &str, labels: &[&str]) -> Result<IntGaugeVec, prometheus::Error> {
     let family = IntGaugeVec::new(Opts::new(name, help), labels)?;
     r.register(Box::new(family.clone()))?;
     Ok(family)

@@ -42,6 +42,14 @@ impl Client {
         Client::with(options, connectors, Policy::custom(stays))
     }
 
+    /// The same, but no redirection is followed: most make a GET of what was a POST, and so lose what it carried.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn without_redirections(options: &HttpClientOptions, connectors: &Connectors) -> Result<Client, WebError> {
+        Client::with(options, connectors, Policy::none())
+    }
+
     fn with(options: &HttpClientOptions, connectors: &Connectors, redirections: Policy) -> Result<Client, WebError> {
         let tls = connectors.web(options.accept_invalid_certs)?;
         let timeout = options.timeout.get();
@@ -120,6 +128,14 @@ impl Answer {
     /// It breaks off, or is longer than [`ANSWER_OCTETS_MAX`].
     pub async fn content(self) -> Result<Bytes, WebError> {
         content(self.rest, ANSWER_OCTETS_MAX).await
+    }
+
+    /// Waits for its content, which is not wanted.
+    ///
+    /// # Errors
+    /// It breaks off, or is longer than so many octets.
+    pub async fn end(self, octets_max: usize) -> Result<(), WebError> {
+        content(self.rest, octets_max).await.map(|_| ())
     }
 }
 

@@ -16,6 +16,7 @@ pub mod certificate;
 pub mod corpus;
 pub mod dns;
 pub mod dump;
+pub mod event_receiver;
 pub mod http;
 pub mod kafka;
 pub mod kumod;

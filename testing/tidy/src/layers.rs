@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 40] = [
+pub const LAYERS: [(&str, u8); 41] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -43,6 +43,7 @@ pub const LAYERS: [(&str, u8); 40] = [
     ("throttle", FIRST_DRIVER_LAYER),
     ("web", FIRST_DRIVER_LAYER),
     ("brokers", FIRST_DRIVER_LAYER),
+    ("event-stream", FIRST_DRIVER_LAYER),
     ("engine", FIRST_DRIVER_LAYER),
     ("traffic", FIRST_DRIVER_LAYER),
     // 5: faces.
@@ -61,7 +62,7 @@ pub const LAYERS: [(&str, u8); 40] = [
 ];
 
 /// Edges inside a layer: from, to, why.
-pub const SIDEWAYS: [(&str, &str, &str); 10] = [
+pub const SIDEWAYS: [(&str, &str, &str); 15] = [
     ("spool", "message", "what is stored is a Sealed; the codec of its envelope is message's"),
     ("jsonl", "telemetry", "segments of scripts are written as those of the log are"),
     ("injection", "mimepart", "what is injected is built as scripts build"),
@@ -70,6 +71,11 @@ pub const SIDEWAYS: [(&str, &str, &str); 10] = [
     ("engine", "telemetry", "the engine reports what it did"),
     ("web", "net", "one way to verify certificates"),
     ("brokers", "net", "one way to verify certificates"),
+    ("event-stream", "jsonl", "one way to read segments, also of those that are still written"),
+    ("event-stream", "telemetry", "streams count what they deliver"),
+    ("event-stream", "web", "one way to ask over HTTP"),
+    ("event-stream", "net", "one way to verify certificates"),
+    ("engine", "event-stream", "streams come and go with the policy, as logs do"),
     ("tsa", "admin", "one way to serve HTTP, and to say who may ask"),
     ("engine", "throttle", "the engine asks Redis for what the cluster counts"),
 ];

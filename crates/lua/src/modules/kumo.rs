@@ -16,8 +16,8 @@ use crate::types::config_object::ConfigObject;
 use crate::types::throttle::LuaThrottle;
 use ::serde::de::DeserializeOwned;
 use config::{
-    BounceClassifier, EgressPath, EgressPool, EgressSource, EsmtpListener, HttpListener, ListenerDomain, LocalLogs,
-    LogDispositionHook, LogHook, QueueConfig, RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec,
+    BounceClassifier, EgressPath, EgressPool, EgressSource, EsmtpListener, EventStream, HttpListener, ListenerDomain,
+    LocalLogs, LogDispositionHook, LogHook, QueueConfig, RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec,
 };
 use mlua::{Lua, Table, Value};
 
@@ -97,6 +97,15 @@ const FUNCTIONS: &[Function] = &[
          way. `policy-extras.log_hooks` does the whole.",
         Test("testing/e2e/tests/log_hooks.rs::records_become_messages"),
         |lua, options: Value| starts::<LogHook>(lua, "kumo.configure_log_hook", &options)
+    ),
+    function!(
+        "kumo",
+        "configure_event_stream",
+        "{options}",
+        "In `pre_init` or `init`: has what a log's segments hold posted to a web server, in order and in batches, with a checkpoint \
+         of its own; the delivery path has no part in it.",
+        Test("testing/e2e/tests/event_stream.rs::every_record_arrives_in_order_whatever_the_receiver_does"),
+        |lua, options: Value| starts_with_keys::<EventStream>(lua, "kumo.configure_event_stream", &options)
     ),
     function!(
         "kumo",

@@ -9,7 +9,7 @@ use crate::files;
 use crate::modules::memoize::commons;
 use crate::waiting::wait;
 use brokers::Certificates;
-use config::{EgressPath, EgressSource, EsmtpListener, HttpListener, KeySource};
+use config::{EgressPath, EgressSource, EsmtpListener, EventStream, HttpListener, KeySource};
 use mlua::{Lua, LuaString, MultiValue, Value};
 use std::collections::HashMap;
 use std::future::Future;
@@ -112,6 +112,12 @@ impl HasKeys for EgressPath {
 impl HasKeys for EgressSource {
     fn keys(&mut self) -> impl Iterator<Item = &mut KeySource> {
         self.socks5_proxy_password.iter_mut()
+    }
+}
+
+impl HasKeys for EventStream {
+    fn keys(&mut self) -> impl Iterator<Item = &mut KeySource> {
+        self.secret.iter_mut()
     }
 }
 

@@ -1,0 +1,118 @@
+//! `GET /api/admin/events/v1`: log records as they come, for who keeps the cursor himself.
+//!
+//! In: a cursor, or `from`; which types, how many, how long the first may be waited for. Out: `{"events": [...], "next": CURSOR}`. A
+//! cursor whose segment is gone is 410 with the oldest there is; one reader too many is 503. The segments are read, so nobody
+//! who carries mail is asked.
+
+use crate::answer::Failed;
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use config::{BadText, RecordKey, StreamFrom};
+use engine::Engine;
+use event_stream::{Asked, Cursor, EventError, LIMIT_MAX, WAIT_MAX};
+use serde::Deserialize;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What may be asked.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct OfEvents {
+    log_dir: Option<PathBuf>,
+    suffix: String,
+    cursor: Option<String>,
+    from: Option<String>,
+    types: String,
+    limit: Option<usize>,
+    wait: u64,
+}
+
+pub(crate) async fn events(State(engine): State<Engine>, Query(asked): Query<OfEvents>) -> Result<Response, Failed> {
+    let asked = asked.understood().map_err(Failed::unprocessable)?;
+    match engine.events().pull(asked).await {
+        Ok(pulled) => Ok(([(header::CONTENT_TYPE, "application/json")], pulled.body).into_response()),
+        Err(gone @ EventError::Gone { .. }) => Ok(told(&gone)),
+        Err(error @ (EventError::Busy { .. } | EventError::Ending)) => Err(Failed::unavailable(error.to_string())),
+        Err(error @ EventError::Folder { .. }) => Err(Failed::unprocessable(error.to_string())),
+        Err(error) => Err(Failed::internal(error.to_string())),
+    }
+}
+
+impl OfEvents {
+    /// The same, checked; an error names the field, its value and what was expected.
+    fn understood(self) -> Result<Asked, String> {
+        let OfEvents { log_dir, suffix, cursor, from, types, limit, wait } = self;
+        if cursor.is_some() && from.is_some() {
+            return Err("cursor and from are both given: expected one of them".to_owned());
+        }
+        let from = from.map(|from| from.parse().map_err(|error: BadText| error.to_string())).transpose()?;
+        let cursor = cursor.map(|cursor| cursor.parse::<Cursor>().map_err(|error| error.to_string())).transpose()?;
+        let limit = limit.unwrap_or(LIMIT_DEFAULT);
+        if !(1..=LIMIT_MAX).contains(&limit) {
+            return Err(format!("invalid limit {limit}: expected an integer from 1 to {LIMIT_MAX}"));
+        }
+        if wait > WAIT_MAX.as_secs() {
+            return Err(format!("invalid wait {wait}: expected seconds from 0 to {}", WAIT_MAX.as_secs()));
+        }
+        let named = types.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let types = named.map(kind).collect::<Result<_, _>>()?;
+        let (from, wait) = (from.unwrap_or(StreamFrom::End), Duration::from_secs(wait));
+        Ok(Asked { log_dir, suffix, cursor, from, types, limit, wait })
+    }
+}
+
+fn kind(name: &str) -> Result<RecordKey, String> {
+    RecordKey::ALL.iter().find(|kind| kind.as_str() == name).copied().ok_or_else(|| {
+        let known: Vec<&str> = RecordKey::ALL.iter().map(|kind| kind.as_str()).collect();
+        format!("invalid type {name:?}: expected one of {}", known.join(", "))
+    })
+}
+
+/// 410, for people and programs.
+fn told(gone: &EventError) -> Response {
+    let oldest = match gone {
+        EventError::Gone { oldest, .. } => oldest.to_string(),
+        _ => String::new(),
+    };
+    (StatusCode::GONE, Json(json!({"error": gone.to_string(), "oldest": oldest}))).into_response()
+}
+
+/// Events of an answer when nothing is said.
+const LIMIT_DEFAULT: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(query: &str) -> Result<Asked, String> {
+        let uri = format!("/?{query}").parse().expect("a path");
+        let Query(asked) = Query::<OfEvents>::try_from_uri(&uri).map_err(|error| error.body_text())?;
+        asked.understood()
+    }
+
+    #[test]
+    fn questions_are_checked_field_by_field() {
+        let plain = of("").expect("sound");
+        assert_eq!((plain.limit, plain.wait, plain.from), (1000, Duration::ZERO, StreamFrom::End));
+        let full = of("types=Delivery,Bounce&limit=10000&wait=60&from=2026-11-25T03:00:00Z&suffix=-x&log_dir=/l")
+            .expect("sound");
+        assert_eq!(full.types, [RecordKey::Delivery, RecordKey::Bounce]);
+        assert_eq!((full.limit, full.wait, full.from), (10_000, WAIT_MAX, StreamFrom::Time(1_795_575_600)));
+        for (query, says) in [
+            ("limit=0", "invalid limit 0: expected an integer from 1 to 10000"),
+            ("limit=10001", "invalid limit 10001"),
+            ("wait=61", "invalid wait 61: expected seconds from 0 to 60"),
+            ("types=Deliverie", "invalid type \"Deliverie\": expected one of "),
+            ("from=soon", "invalid from \"soon\""),
+            ("cursor=soon", "invalid cursor \"soon\""),
+            ("cursor=MTowOg&from=end", "expected one of them"),
+            ("curser=x", "curser"),
+        ] {
+            let error = of(query).expect_err(query);
+            assert!(error.contains(says), "{query}: {error}");
+        }
+    }
+}
