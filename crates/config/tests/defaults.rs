@@ -167,6 +167,7 @@ fn listeners() {
         "tls_required_client_ca": null,
         "deferred_spool": false,
         "deferred_queue": false,
+        "idempotency_window": null,
         "trace_headers": {
             "received_header": true,
             "supplemental_header": true,
@@ -199,6 +200,7 @@ fn listeners() {
         "tls_certificate": null,
         "tls_private_key": null,
         "request_body_limit": null,
+        "idempotency_window": "1day",
     });
     defaults::<HttpListener>("kumo.start_http_listener", http);
     assert_eq!(HttpListener::default().request_body_bytes_max(), 2_097_152);

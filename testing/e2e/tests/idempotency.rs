@@ -335,7 +335,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Letters one after the other, each sent until it is answered; how often each was.
+    /// Letters one after the other, each sent until it is answered; how often each was, not counting when nobody was there.
     fn send_letters(&self, client: usize) -> Vec<(String, usize)> {
         let mut sent = Vec::new();
         for number in 0.. {
@@ -344,8 +344,8 @@ impl Stage {
             }
             let user = format!("c{client}n{number}");
             let mut times = 1;
-            while !self.is_answered(client, &user) {
-                times += 1;
+            while let Some(is_there) = self.what_failed(client, &user) {
+                times += usize::from(is_there);
                 // It is on its way up again, or reads what it had.
                 std::thread::sleep(Duration::from_millis(2));
             }
@@ -355,22 +355,23 @@ impl Stage {
         sent
     }
 
-    fn is_answered(&self, client: usize, user: &str) -> bool {
+    /// Sends a letter. `None` when it was answered; else whether somebody took the connection.
+    fn what_failed(&self, client: usize, user: &str) -> Option<bool> {
         let (http, smtp) = *self.at.lock().expect("no panic");
-        let answer = match client % 3 {
-            0 => exchange(http, &post(INJECT, "application/json", user, &request(&[user]).to_string())),
+        let Ok(stream) = TcpStream::connect(if client % 3 == 2 { smtp } else { http }) else { return Some(false) };
+        stream.set_read_timeout(Some(LATER)).expect("a socket");
+        let text = match client % 3 {
+            0 => exchange(stream, &post(INJECT, "application/json", user, &request(&[user]).to_string())),
             1 => {
                 let mut line = request(&[user]);
                 line["idempotency_key"] = json!(user);
-                exchange(http, &post(BULK, "application/x-ndjson", user, &format!("{line}\n")))
+                exchange(stream, &post(BULK, "application/x-ndjson", user, &format!("{line}\n")))
             }
-            _ => return submitted(smtp, user).is_some(),
+            _ => return submitted(stream, user).is_none().then_some(true),
         };
-        let text = answer.filter(|text| text.contains("\"success_count\":1"));
-        let is_replayed =
-            |text: &String| ["idempotency-replayed: true", "\"replayed\":true"].iter().any(|mark| text.contains(mark));
-        self.replayed.fetch_add(usize::from(text.as_ref().is_some_and(is_replayed)), Ordering::SeqCst);
-        text.is_some()
+        let is_replayed = ["idempotency-replayed: true", "\"replayed\":true"].iter().any(|mark| text.contains(mark));
+        self.replayed.fetch_add(usize::from(is_replayed), Ordering::SeqCst);
+        (!text.contains("\"success_count\":1")).then_some(true)
     }
 }
 
@@ -383,9 +384,7 @@ fn post(path: &str, content_type: &str, key: &str, body: &str) -> String {
 }
 
 /// A message over SMTP; none when something goes wrong on the way.
-fn submitted(server: SocketAddr, user: &str) -> Option<()> {
-    let stream = TcpStream::connect(server).ok()?;
-    stream.set_read_timeout(Some(LATER)).ok()?;
+fn submitted(stream: TcpStream, user: &str) -> Option<()> {
     let mut reader = BufReader::new(stream);
     let mut expect = |said: &str, wanted: &str| {
         reader.get_mut().write_all(said.as_bytes()).ok()?;
@@ -406,15 +405,14 @@ fn submitted(server: SocketAddr, user: &str) -> Option<()> {
 }
 
 /// What is heard until the other side ends it; whatever goes wrong, what was heard until then.
-fn exchange(server: SocketAddr, said: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(server).ok()?;
-    stream.set_read_timeout(Some(LATER)).ok()?;
-    stream.write_all(said.as_bytes()).ok()?;
+fn exchange(mut stream: TcpStream, said: &str) -> String {
     let (mut heard, mut buffer) = (Vec::new(), [0; 4096]);
-    while let Ok(count @ 1..) = stream.read(&mut buffer) {
-        heard.extend_from_slice(&buffer[..count]);
+    if stream.write_all(said.as_bytes()).is_ok() {
+        while let Ok(count @ 1..) = stream.read(&mut buffer) {
+            heard.extend_from_slice(&buffer[..count]);
+        }
     }
-    Some(String::from_utf8_lossy(&heard).into_owned())
+    String::from_utf8_lossy(&heard).into_owned()
 }
 
 /// Of the server with a log; half of it with message files.
