@@ -82,7 +82,7 @@ impl Poster {
         let now = OffsetDateTime::now_utc();
         let refused = |why: String| Refusal { why, retry_after: None };
         let request = self.request(parcel, now.unix_timestamp()).map_err(|error| refused(error.to_string()))?;
-        let answer = self.client.send(request).await.map_err(|error| refused(error.to_string()))?;
+        let answer = self.client.send(request).await.map_err(|error| refused(without_url(&error.to_string())))?;
         let status = answer.status;
         if !status.is_success() {
             let asked = answer.headers.get("retry-after").and_then(|field| field.to_str().ok());
@@ -90,7 +90,7 @@ impl Poster {
             return Err(Refusal { why: format!("it answered {status}"), retry_after });
         }
         // One that breaks off may be that of a receiver that died before it was done.
-        answer.end(ANSWER_OCTETS_MAX).await.map_err(|error| refused(format!("{status}, but {error}")))
+        answer.end(ANSWER_OCTETS_MAX).await.map_err(|error| refused(without_url(&format!("{status}, but {error}"))))
     }
 
     fn request(&self, parcel: &Parcel, now: i64) -> Result<Request, EventError> {
@@ -108,11 +108,20 @@ impl Poster {
             request.add_header(name, value.as_bytes())?;
         }
         if let Some(secret) = &self.secret {
-            let signed = signature(&key(secret).map_err(EventError::Secret)?, now, &parcel.body);
+            let fields = [&*timestamp, &self.name, &parcel.id, &parcel.cursor];
+            let signed = signature(&key(secret).map_err(EventError::Secret)?, fields, &parcel.body);
             request.add_header(SIGNATURE, signed.as_bytes())?;
         }
         request.content = Content::Octets(parcel.body.clone());
         Ok(request)
+    }
+}
+
+/// An error of the client without the URL in it, in which receivers have their passwords.
+fn without_url(error: &str) -> String {
+    match error.split_once(" for url (").and_then(|(before, rest)| Some((before, rest.split_once(')')?.1))) {
+        Some((before, behind)) => format!("{before}{behind}"),
+        None => error.to_owned(),
     }
 }
 
@@ -137,7 +146,8 @@ fn key(secret: &KeySource) -> Result<Vec<u8>, String> {
             let reading = File::open(file).and_then(|file| file.take(KEY_OCTETS_MAX + 1).read_to_end(&mut read));
             reading.map_err(|error| format!("cannot read `{file}`: {error}"))?;
             // Editors end a file with a line end; it is no part of the key.
-            read.trim_ascii_end().to_vec()
+            let end = read.strip_suffix(b"\n").map(|rest| rest.strip_suffix(b"\r").unwrap_or(rest));
+            end.unwrap_or(&read).to_vec()
         }
         // Policy fetches what is elsewhere before it hands an option over.
         other => return Err(format!("{other:?} was not fetched")),
@@ -204,7 +214,7 @@ mod tests {
         let parcel = Parcel { id: "id".to_owned(), cursor: "cursor".to_owned(), body: b"{}\n".to_vec() };
         let request = poster.request(&parcel, 7).expect("made");
         let field = |name: &str| request.headers[name].to_str().expect("ASCII").to_owned();
-        let signed = signature(b"s3cret", 7, b"{}\n");
+        let signed = signature(b"s3cret", ["7", "n", "id", "cursor"], b"{}\n");
         for (name, value) in [
             (STREAM, "n"),
             (BATCH_ID, "id"),
@@ -220,11 +230,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_logged_has_no_url() {
+        let shown =
+            without_url("error sending request for url (https://u:p@a.test/?token=x): client error (Connect): no");
+        assert_eq!(shown, "error sending request: client error (Connect): no");
+        assert_eq!(without_url("it is (a) late"), "it is (a) late");
+    }
+
+    #[test]
     fn a_key_in_a_file_ends_before_its_line_end() {
         let dir = tempfile::tempdir().expect("scratch");
         let file = dir.path().join("key");
         std::fs::write(&file, "s3cret\n").expect("written");
         assert_eq!(key(&KeySource::File(file.display().to_string())), Ok(b"s3cret".to_vec()));
+        std::fs::write(&file, b"\x01 \r\n").expect("written");
+        assert_eq!(key(&KeySource::File(file.display().to_string())), Ok(b"\x01 ".to_vec()), "octets of any kind");
         assert_eq!(key(&KeySource::Data(b"s3cret\n".to_vec())), Ok(b"s3cret\n".to_vec()), "as policy gives it");
     }
 }

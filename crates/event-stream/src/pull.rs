@@ -126,9 +126,10 @@ impl Pulls {
             let is_over = *stop.borrow() || tokio::time::Instant::now() >= until;
             match filled {
                 Filled::Full => break,
-                // The first record of a time is looked for to the end; a cursor on the way there would have those of before.
-                Filled::Some if work.source.is_seeking() && *stop.borrow() => return Err(EventError::Ending),
-                Filled::Some if work.source.is_seeking() => {}
+                // The first record of a time is looked for to the end; a cursor on the way there would have those of before. Who was
+                // told nothing but his own cursor on the way to it would never come there.
+                Filled::Some if work.is_on_its_way() && *stop.borrow() => return Err(EventError::Ending),
+                Filled::Some if work.is_on_its_way() => {}
                 Filled::Some | Filled::All if is_over || work.count > 0 => break,
                 Filled::Some => {}
                 Filled::All => {
@@ -226,6 +227,11 @@ impl Work {
         };
         let limit = asked.limit.clamp(1, LIMIT_MAX);
         Ok(Work { source, events: Vec::new(), count: 0, skipped: 0, limit, _place: place })
+    }
+
+    /// Nothing that is asked for was come to yet.
+    fn is_on_its_way(&self) -> bool {
+        self.source.is_seeking() || self.source.is_returning()
     }
 
     /// Reads what there is, or a portion of it.
@@ -366,6 +372,20 @@ mod tests {
             answer(&kept, asked(None, 2)).await;
         }
         assert_eq!(locked(&kept.parked).len(), PARKED_MAX);
+    }
+
+    #[tokio::test]
+    async fn who_asks_seldom_goes_on_in_a_long_segment_too() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let last = 2 * STEPS_MAX as u64 + 5;
+        let lines: String = (1..=last).map(|n| format!("{{\"n\":{n}}}\n")).collect();
+        segment(dir.path(), FIRST, &lines);
+        let behind = |line| Cursor(jsonl::Position { file: FIRST.into(), line }).to_string();
+        let (events, next) = answer(&pulls(dir.path()), asked(Some(&behind(last - 3)), 2)).await;
+        assert_eq!(events, [last - 2, last - 1]);
+        let (events, next) = answer(&pulls(dir.path()), asked(Some(&next), 9)).await;
+        assert_eq!(events, [last]);
+        assert_eq!(answer(&pulls(dir.path()), asked(Some(&next), 9)).await.0, [0; 0], "and no more");
     }
 
     #[tokio::test]

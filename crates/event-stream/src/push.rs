@@ -118,24 +118,26 @@ impl Push {
         let EventStream { batch_size, max_batch_bytes, format, max_batch_latency, .. } = &self.options;
         let latency = max_batch_latency.get();
         let limits = Limits { records_max: *batch_size, octets_max: *max_batch_bytes, format: *format };
-        // After a crash: the batch that was in hand, to its end and not beyond.
+        // After a crash: the batch that was in hand, to its end and not beyond; less of it where the limits are lower now, which
+        // helps a receiver for whom it was too large.
         let until = hand.progress.sending.clone();
-        let whole = Limits { records_max: usize::MAX, octets_max: AGAIN_OCTETS_MAX, ..limits };
-        let limits = if until.is_some() { whole } else { limits };
         let mut batch = Batch::new(limits);
         let mut due = None;
         loop {
             let filled = self.persist(|push| push.fill(hand, &mut batch, until.as_ref())).await?;
             let is_due = due.is_some_and(|due| due <= Instant::now());
             match filled {
-                Filled::Some => continue,
+                Filled::Some if !is_due => {
+                    due = due.or_else(|| (batch.records() > 0).then(|| Instant::now() + latency));
+                    self.persist(|_| hand.save_before_waiting(batch.records() == 0)).await?;
+                }
                 Filled::All if !is_due => {
                     due = due.or_else(|| (batch.records() > 0).then(|| Instant::now() + latency));
                     self.behind(batch.oldest());
                     self.persist(|_| hand.save_before_waiting(batch.records() == 0)).await?;
                     self.wait(hand, due).await?;
                 }
-                Filled::Full | Filled::All => return Ok(Ready { batch, to: hand.source.at().clone() }),
+                Filled::Full | Filled::Some | Filled::All => return Ok(Ready { batch, to: hand.source.at().clone() }),
             }
         }
     }
@@ -351,8 +353,6 @@ async fn stopping(stop: &mut watch::Receiver<bool>, grace: Duration) {
 
 /// How long a request in flight may take once the stream is to stop.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(3);
-/// Octets of a batch that is sent again as it was: the most that `max_batch_bytes` may be.
-const AGAIN_OCTETS_MAX: usize = 64 << 20;
 /// Steps of reading between two looks whether it is to stop.
 const STEPS_MAX: usize = 10_000;
 /// How often it is looked for news that nobody gave.

@@ -20,7 +20,7 @@ pub(crate) struct Source {
     at: Position,
     next: Option<Event>,
     gap: Option<Arc<str>>,
-    /// Records of before are passed over until one is not.
+    /// Records of before are passed over until one is not; one that has no time is not.
     since: Option<i64>,
     skipped: u64,
     /// The segment of the last fault that was said.
@@ -88,7 +88,7 @@ impl Source {
             Read::Fault(fault) => self.skip(&fault),
             Read::Line(at) => match Head::read(self.lines.text()) {
                 Ok(head) => {
-                    let is_early = self.since.is_some_and(|since| head.timestamp.is_none_or(|time| time < since));
+                    let is_early = self.since.is_some_and(|since| head.timestamp.is_some_and(|time| time < since));
                     if !is_early && self.wanted.has(&head) {
                         self.since = None;
                         let event = Event { at, timestamp: head.timestamp };
@@ -132,6 +132,11 @@ impl Source {
     /// Whether it still looks for the first record of its time.
     pub fn is_seeking(&self) -> bool {
         self.since.is_some()
+    }
+
+    /// Whether it reads over what it had.
+    pub fn is_returning(&self) -> bool {
+        self.lines.is_returning()
     }
 
     /// Lines that could not be read since the last call.

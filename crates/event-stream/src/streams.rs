@@ -105,12 +105,17 @@ impl EventStreams {
         self.pulls.set_folders(folders);
         let mut running = self.running();
         let Some(alive) = running.alive.clone() else { return };
-        let mut leaving: Vec<Stream> =
-            running.streams.extract_if(.., |stream| !wanted.contains(&stream.options)).collect();
+        let is_over = |stream: &mut Stream| {
+            !wanted.contains(&stream.options) || new.iter().any(|(options, _)| *options == stream.options)
+        };
+        let mut leaving: Vec<Stream> = running.streams.extract_if(.., is_over).collect();
         leaving.iter().for_each(|stream| _ = stream.stop.send_replace(true));
         for (options, poster) in new {
-            let former = leaving.iter().position(|stream| stream.options.name == options.name);
-            let former = former.map(|at| leaving.swap_remove(at).thread);
+            // That of an earlier policy may not have ended yet.
+            let is_it = |stream: &Stream| stream.options.name == options.name;
+            let former = leaving.iter().position(is_it).map(|at| leaving.swap_remove(at));
+            let before = || running.leaving.iter().rposition(is_it).map(|at| running.leaving.swap_remove(at));
+            let former = former.or_else(before).map(|stream| stream.thread);
             let (stop, stopped) = watch::channel(false);
             let push = Push { options: options.clone(), poster, metrics: self.metrics.clone(), stop: stopped };
             let alive = alive.clone();
@@ -164,7 +169,7 @@ impl EventStreams {
 impl Running {
     /// Whether a stream runs as it is wanted. One whose thread has ended does not.
     fn has(&self, options: &EventStream) -> bool {
-        self.streams.iter().any(|stream| stream.options == *options)
+        self.streams.iter().any(|stream| stream.options == *options && !stream.thread.is_finished())
     }
 }
 

@@ -84,21 +84,28 @@ const SECOND: &str = "20261125-030000.000000002";
 
 #[test]
 fn after_a_crash_the_batch_in_hand_comes_again_as_it_was() {
-    let dir = tempfile::tempdir().expect("scratch");
-    segment(dir.path(), FIRST, 0..3);
-    segment(dir.path(), SECOND, 3..9);
-    let checkpoint = dir.path().join(".event-stream-s");
-    let text = json!({"version": 1, "file": FIRST, "line": 1, "sending": {"file": SECOND, "line": 2}});
-    fs::write(&checkpoint, text.to_string()).expect("written");
-    let (to, posted) = receiver(&[]);
-    let streams = start(&options(dir.path(), to, &json!({"batch_size": 3})));
-    let bodies: Vec<Vec<u64>> = (0..3).map(|_| numbers(&posted.recv_timeout(PATIENCE).expect("a batch").1)).collect();
-    assert_eq!(bodies, [vec![1, 2, 3, 4], vec![5, 6, 7], vec![8]], "the first as it was, then as configured");
-    streams.close();
-    assert_eq!(
-        fs::read_to_string(&checkpoint).expect("there"),
-        format!("{{\"version\":1,\"file\":\"{SECOND}\",\"line\":6}}\n")
-    );
+    for (batch_size, expected) in [
+        (5, vec![vec![1, 2, 3, 4], vec![5, 6, 7, 8]]),
+        // Somebody has made batches smaller, as they were too large for the receiver.
+        (3, vec![vec![1, 2, 3], vec![4, 5, 6], vec![7, 8]]),
+    ] {
+        let dir = tempfile::tempdir().expect("scratch");
+        segment(dir.path(), FIRST, 0..3);
+        segment(dir.path(), SECOND, 3..9);
+        let checkpoint = dir.path().join(".event-stream-s");
+        let text = json!({"version": 1, "file": FIRST, "line": 1, "sending": {"file": SECOND, "line": 2}});
+        fs::write(&checkpoint, text.to_string()).expect("written");
+        let (to, posted) = receiver(&[]);
+        let streams = start(&options(dir.path(), to, &json!({"batch_size": batch_size})));
+        let taken = || numbers(&posted.recv_timeout(PATIENCE).expect("a batch").1);
+        let bodies: Vec<Vec<u64>> = expected.iter().map(|_| taken()).collect();
+        assert_eq!(bodies, expected);
+        streams.close();
+        assert_eq!(
+            fs::read_to_string(&checkpoint).expect("there"),
+            format!("{{\"version\":1,\"file\":\"{SECOND}\",\"line\":6}}\n")
+        );
+    }
 }
 
 #[test]

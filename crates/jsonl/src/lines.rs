@@ -88,6 +88,12 @@ impl Lines {
         self.0.look_ahead()
     }
 
+    /// Whether it is still on its way to where reading was to begin: what is before it is read over, and [`Lines::at`] is there
+    /// already.
+    pub fn is_returning(&self) -> bool {
+        self.0.is_returning()
+    }
+
     /// The name of a segment that was gone when it was wanted, or in which reading was to go on; told once. What is read
     /// next comes from the first segment behind it.
     pub fn take_gap(&mut self) -> Option<Arc<str>> {

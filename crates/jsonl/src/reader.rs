@@ -234,10 +234,19 @@ impl Reader {
     ///
     /// Errors: [`JsonlError::Directory`].
     pub fn look_ahead(&mut self) -> Result<(), JsonlError> {
-        if let (Some(current), None) = (&self.current, &self.awaited) {
-            self.awaited = self.segment(Bound::Excluded(&current.name), Wanted::First)?;
+        let behind = self.current.as_ref().map(|current| &current.name).or(self.done.as_ref());
+        if let (Some(behind), None) = (behind, &self.awaited) {
+            self.awaited = self.segment(Bound::Excluded(behind), Wanted::First)?;
         }
         Ok(())
+    }
+
+    /// Whether it reads over what is before its start.
+    pub fn is_returning(&self) -> bool {
+        let before = |start: &Position| {
+            self.current.as_ref().is_some_and(|now| now.name == start.file && now.stream.lines() < start.line)
+        };
+        self.start.as_ref().is_some_and(before)
     }
 
     /// The segment that should have been read before the current one and was gone, once.

@@ -42,11 +42,22 @@ pub fn settings(startup: &Startup) -> Vec<String> {
     for stream in &startup.event_streams {
         let EventStream { name, log_dir, suffix, url, .. } = stream;
         let segments = log_dir.join(format!("*{suffix}"));
-        lines.push(format!("kumo.configure_event_stream `{name}`: {} is read and posted to {url}", segments.display()));
+        lines.push(format!(
+            "kumo.configure_event_stream `{name}`: {} is read and posted to {}",
+            segments.display(),
+            host_of(url)
+        ));
         lines.extend(changed("configure_event_stream", stream, &EventStream::default()));
     }
     lines.extend(of_the_program(startup));
     lines
+}
+
+/// Scheme and host of a URL: what is behind them may be a password.
+fn host_of(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    format!("{scheme}://{}", authority.rsplit_once('@').map_or(authority, |(_, host)| host))
 }
 
 /// Settings that are about the program as a whole.

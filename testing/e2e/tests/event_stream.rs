@@ -314,7 +314,7 @@ fn a_policy_is_checked_and_says_what_streams_do() {
     );
     let text = good.success().stdout;
     assert!(
-        text.contains("kumo.configure_event_stream `crm`: ") && text.contains("posted to https://a.test/in"),
+        text.contains("kumo.configure_event_stream `crm`: ") && text.contains("posted to https://a.test\n"),
         "{text}"
     );
     assert!(

@@ -4,6 +4,7 @@
 //! not looked at.
 
 use super::finding::Finding;
+use std::path::Path;
 
 /// Who the server runs as.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +83,7 @@ pub(super) fn judge(place: &Place, who: &Who) -> Finding {
 
 /// What helps him who may not enter a folder. Those of people are theirs: nobody opens them for a server.
 fn way_in(folder: &str, place: &Place, who: &Who) -> String {
-    let is_home = folder == "/root" || folder.strip_prefix("/home/").is_some_and(|name| !name.contains('/'));
+    let is_home = folder == "/root" || Path::new(folder).parent() == Some(Path::new("/home"));
     match is_home {
         true => format!("keep {} elsewhere, as below /opt/kumomta/etc or /var, and name that place", place.path),
         false => format!("chmod o+x {folder}, or chgrp {} {folder}", who.name),
@@ -162,8 +163,8 @@ mod tests {
         hidden.own = Err("Permission denied".to_owned());
         hidden.above[1].1 = owned(0, 0, 0o700);
         assert!(judge(&hidden, &who(5)).what.contains("may not enter /x"), "whatever is behind");
-        for (home, is_opened) in [("/root", false), ("/home/ann", false), ("/home/ann/x", true), ("/srv", true)] {
-            hidden.above[1].0 = home.to_owned();
+        for (home, is_opened) in [("/root", false), ("/home", true), ("/srv", true), ("/home!ann", false)] {
+            hidden.above[1].0 = home.replace('!', "/");
             let fix = judge(&hidden, &who(5)).fix.unwrap_or_default();
             assert_eq!(fix.contains("chmod"), is_opened, "{home}: {fix}");
         }
