@@ -28,7 +28,9 @@ impl Tree {
     /// # Errors
     /// When a folder or file does not read.
     pub fn read() -> io::Result<Tree> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
+        // Where cargo runs this, not where it was compiled: checkouts that share a build folder share this program.
+        let here = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let root = Path::new(&here).join("../..").canonicalize()?;
         let mut files = BTreeMap::new();
         collect(&root, "", &mut files)?;
         Ok(Tree { root, files })
