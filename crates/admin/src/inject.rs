@@ -51,7 +51,7 @@ pub(crate) async fn inject(
     let Some(text) = text else {
         return engine.inject_request(injection, from).await.map(|o| Json(o).into_response()).map_err(failed);
     };
-    let key = RequestKey::new(Door::Http, &text, &from.auth, &[&body[..]], window);
+    let key = RequestKey::new(Door::Http, (&text, &[]), &from.auth, &[&body[..]], window);
     let key = key.map_err(|why| Failed::unprocessable(format!("{KEY_FIELD}: {why}")))?;
     let KeyedOutcome { outcome, is_replayed } = engine.inject_keyed(injection, from, key).await.map_err(failed)?;
     let mut answer = Json(outcome).into_response();

@@ -14,8 +14,8 @@
 use crate::error::EventError;
 use jsonl::Position;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -86,12 +86,7 @@ impl Checkpoint {
         let text = Text { version: VERSION, file: done.file.clone(), line: done.line, sending: sending.clone() };
         let mut text = serde_json::to_vec(&text)?;
         text.push(b'\n');
-        let mut spare = self.path.as_os_str().to_owned();
-        spare.push(".new");
-        let mut file = File::create(&spare)?;
-        file.write_all(&text)?;
-        file.sync_data()?;
-        fs::rename(&spare, &self.path)?;
+        jsonl::replace(&self.path, &text)?;
         File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
     }
 
@@ -107,6 +102,7 @@ const TEXT_OCTETS_MAX: u64 = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn at(file: &str, line: u64) -> Position {
         Position { file: file.into(), line }

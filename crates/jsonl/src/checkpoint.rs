@@ -87,10 +87,18 @@ fn read(path: &Path) -> io::Result<Option<Position>> {
 fn write(path: &Path, at: &Position) -> io::Result<()> {
     let mut text = serde_json::to_vec(&Text { version: VERSION, file: at.file.clone(), line: at.line })?;
     text.push(b'\n');
+    replace(path, &text)
+}
+
+/// Gives a file other content, all or none; on disk when the folder is synced.
+///
+/// # Errors
+/// It cannot be written; then it is as it was.
+pub fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut spare = path.as_os_str().to_owned();
     spare.push(".new");
     let mut file = fs::File::create(&spare)?;
-    file.write_all(&text)?;
+    file.write_all(text)?;
     file.sync_data()?;
     fs::rename(&spare, path)
 }

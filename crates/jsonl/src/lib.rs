@@ -25,7 +25,7 @@ mod tailer;
 mod writer;
 
 pub use batch::Batch;
-pub use checkpoint::Position;
+pub use checkpoint::{Position, replace};
 pub use consumer::BATCH_OCTETS_MAX;
 pub use error::JsonlError;
 pub use lines::{Begin, Lines, Read};

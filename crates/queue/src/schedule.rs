@@ -72,7 +72,7 @@ pub fn label_for(envelope: &Envelope, meta: &Meta) -> Result<String, QueueNameEr
     if let Some(origin) = xfer::arriving(meta) {
         return Ok(xfer::arrival_label(origin));
     }
-    if let Some(label) = keyed::label(meta) {
+    if let Some(label) = keyed::label(envelope, meta) {
         return Ok(label);
     }
     let mut label = QueueName::text_for(envelope, meta)?;

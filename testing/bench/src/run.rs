@@ -166,12 +166,12 @@ mod tests {
 
     #[test]
     fn workloads_are_chosen_by_name() {
-        assert_eq!(chosen(&options(&[])).expect("all").len(), 17);
-        let unsigned = chosen(&options(&["--only", "10 KB unsigned", "--quick"])).expect("five");
+        assert_eq!(chosen(&options(&[])).expect("all").len(), 18);
+        let unsigned = chosen(&options(&["--only", "10 KB unsigned", "--quick"])).expect("six");
         let counts: Vec<u64> = unsigned.iter().map(|workload| workload.messages).collect();
         assert_eq!(
-            counts, [10_000; 5],
-            "over 100 and 2000 connections, by requests for 1 and for 100, into message files"
+            counts, [10_000; 6],
+            "over 100 and 2000 connections, by requests for 1 and for 100 and in streams, into message files"
         );
         let few = chosen(&options(&["--only", "2000", "--messages", "5"])).expect("six");
         assert!(few.iter().all(|workload| workload.messages == 2000), "at least one for each connection");

@@ -12,8 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex};
 
 const INJECT: &str = "/api/inject/v1";
 const BULK: &str = "/api/inject/bulk/v1";
@@ -197,6 +196,11 @@ fn a_message_over_smtp_is_accepted_once_where_the_listener_looks_at_its_key() {
     assert_eq!(smtp(&node, "k", "ann", "hello"), first, "the same id");
     let other = smtp(&node, "k", "ann", "something else");
     assert!(other.code == 550 && other.lines[0].starts_with("5.7.1 the idempotency key"), "{other:?}");
+    let cid = smtp(&node, "k", "cid", "hello");
+    assert!(
+        cid.code == 250 && cid != first,
+        "the other recipients of a message, in a transaction of their own: {cid:?}"
+    );
     let bad = smtp(&node, "", "ann", "hello");
     assert!(bad.code == 550 && bad.lines[0].contains("1 to 255"), "{bad:?}");
     assert_eq!(Client::connect(node.smtp()).submit("a@from.test", "bob@to.test", "no key").code, 250);
@@ -205,7 +209,10 @@ fn a_message_over_smtp_is_accepted_once_where_the_listener_looks_at_its_key() {
     let node = launch.start();
     assert_eq!(smtp(&node, "k", "ann", "hello"), first, "the same id after a kill");
     node.await_empty(LATER);
-    assert_eq!(mail(&scratch), [("ann".to_owned(), 1), ("bob".to_owned(), 2)].into());
+    assert_eq!(
+        mail(&scratch),
+        [("ann", 1), ("bob", 2), ("cid", 1)].map(|(user, count)| (user.to_owned(), count)).into()
+    );
     let path =
         std::fs::read_dir(scratch.join("mail/ann/new")).expect("a folder").next().expect("one").expect("an entry");
     let text = std::fs::read_to_string(path.path()).expect("a message");
@@ -282,6 +289,7 @@ fn nothing_is_lost_or_doubled_however_it_is_killed() {
         let order = http::json(node.http(), "POST", "/api/admin/suspend/v1", &order);
         let stage = Arc::new(Stage {
             at: Mutex::new((node.http(), node.smtp())),
+            moved: Condvar::new(),
             answered: AtomicUsize::new(0),
             replayed: AtomicUsize::new(0),
             left: AtomicUsize::new(1),
@@ -299,6 +307,7 @@ fn nothing_is_lost_or_doubled_however_it_is_killed() {
             node.process.kill();
             node = launch.start();
             *stage.at.lock().expect("no panic") = (node.http(), node.smtp());
+            stage.moved.notify_all();
         }
         stage.left.store(0, Ordering::SeqCst);
         let sent: Vec<(String, usize)> =
@@ -327,6 +336,8 @@ fn nothing_is_lost_or_doubled_however_it_is_killed() {
 /// What clients share while the server comes and goes.
 struct Stage {
     at: Mutex<(SocketAddr, SocketAddr)>,
+    /// When that is elsewhere.
+    moved: Condvar,
     answered: AtomicUsize,
     /// Answers over HTTP that were those of an earlier try.
     replayed: AtomicUsize,
@@ -346,8 +357,6 @@ impl Stage {
             let mut times = 1;
             while let Some(is_there) = self.what_failed(client, &user) {
                 times += usize::from(is_there);
-                // It is on its way up again, or reads what it had.
-                std::thread::sleep(Duration::from_millis(2));
             }
             self.answered.fetch_add(1, Ordering::SeqCst);
             sent.push((user, times));
@@ -358,7 +367,13 @@ impl Stage {
     /// Sends a letter. `None` when it was answered; else whether somebody took the connection.
     fn what_failed(&self, client: usize, user: &str) -> Option<bool> {
         let (http, smtp) = *self.at.lock().expect("no panic");
-        let Ok(stream) = TcpStream::connect(if client % 3 == 2 { smtp } else { http }) else { return Some(false) };
+        let Ok(stream) = TcpStream::connect(if client % 3 == 2 { smtp } else { http }) else {
+            // It is on its way up again, on other ports.
+            let at = self.at.lock().expect("no panic");
+            let (_at, waited) = self.moved.wait_timeout_while(at, LATER, |at| *at == (http, smtp)).expect("no panic");
+            assert!(!waited.timed_out(), "nobody listens at {http} and {smtp}, and nowhere else");
+            return Some(false);
+        };
         stream.set_read_timeout(Some(LATER)).expect("a socket");
         let text = match client % 3 {
             0 => exchange(stream, &post(INJECT, "application/json", user, &request(&[user]).to_string())),

@@ -47,10 +47,11 @@ impl Engine {
         let mut auth = arrival.conn.auth();
         auth.peer_address = Some(arrival.hop.peer.ip());
         let sender = arrival.envelope.sender.as_str();
+        // A server may send a message to some recipients in one transaction and to others in the next: these are two.
         let recipients = arrival.envelope.recipients.iter().flat_map(|to| [to.as_str().as_bytes(), b"\0"]);
-        let body: Vec<&[u8]> =
-            [sender.as_bytes(), b"\0"].into_iter().chain(recipients).chain([&arrival.content[..]]).collect();
-        let key = RequestKey::new(Door::Smtp, text, &auth, &body, window.into()).map_err(|why| refused(&why))?;
+        let scope: Vec<&[u8]> = [sender.as_bytes(), b"\0"].into_iter().chain(recipients).collect();
+        let key = RequestKey::new(Door::Smtp, (text, &scope), &auth, &[&arrival.content[..]], window.into());
+        let key = key.map_err(|why| refused(&why))?;
         match self.claim::<Answer>(&key).await {
             Ok(Claimed::Hand(hand)) => Ok(Turn::Ours(hand)),
             Ok(Claimed::Before(answer)) => Ok(Turn::Before(answer.receipts()?)),
@@ -64,9 +65,9 @@ impl Engine {
     /// The messages of a keyed transaction, and the record of its answer.
     pub(super) fn with_record(&self, mut prepared: Vec<Prepared>, hand: &Hand) -> Result<Vec<Prepared>, Refusal> {
         let ids = prepared.iter().map(|one| one.id().to_string()).collect();
-        let record = self.record_of(&hand.stamp, &Answer { ids });
+        let record = self.record_of(hand, &Answer { ids });
         prepared.iter_mut().for_each(Prepared::on_disk);
-        prepared.push(record.map_err(|why| refusal(451, EnhancedCode::new(4, 3, 0), why))?);
+        prepared.insert(0, record.map_err(|why| refusal(451, EnhancedCode::new(4, 3, 0), why))?);
         Ok(prepared)
     }
 }

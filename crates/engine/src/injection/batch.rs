@@ -53,8 +53,8 @@ pub(super) struct Batch {
 struct Part {
     line: u64,
     said: Said,
-    /// Messages of the batch before it.
-    first: usize,
+    /// Messages of the batch before it, and their octets.
+    first: (usize, usize),
     /// It has a key: its record is committed with it.
     hand: Option<Hand>,
     /// The rest of it is in the next batch.
@@ -104,7 +104,7 @@ impl Batch {
     }
 
     fn say(&mut self, line: u64, said: Said) {
-        self.parts.push(Part { line, said, first: self.prepared.len(), hand: None, goes_on: false });
+        self.parts.push(Part { line, said, first: (self.prepared.len(), self.octets), hand: None, goes_on: false });
     }
 
     /// The line is through, and its key is kept with it.
@@ -118,8 +118,10 @@ impl Batch {
     pub fn give_up(&mut self, error: BulkError) {
         if let Some(part) = self.parts.last_mut() {
             part.said = Said::Failed(error);
-            self.prepared.truncate(part.first);
-            self.rooms.truncate(part.first);
+            let (first, octets) = part.first;
+            self.prepared.truncate(first);
+            self.rooms.truncate(first);
+            self.octets = octets;
         }
     }
 
@@ -237,7 +239,7 @@ pub(super) async fn commit(engine: &Engine, batch: Batch, begun: &mut Option<Mad
     let records: Result<Vec<Prepared>, String> = parts.iter().filter_map(|part| record(engine, part)).collect();
     let mut refused = None;
     match records {
-        Ok(records) => prepared.extend(records),
+        Ok(records) => prepared.splice(..0, records).for_each(drop),
         Err(why) => refused = Some(why),
     }
     if !prepared.is_empty() && refused.is_none() {
@@ -275,7 +277,7 @@ pub(super) async fn commit(engine: &Engine, batch: Batch, begun: &mut Option<Mad
 /// The record of a line that has a key, if something of it is accepted.
 fn record(engine: &Engine, part: &Part) -> Option<Result<Prepared, String>> {
     match (&part.hand, &part.said) {
-        (Some(hand), Said::Made(made)) if !made.emails.is_empty() => Some(engine.record_of(&hand.stamp, &made.hoped())),
+        (Some(hand), Said::Made(made)) if !made.emails.is_empty() => Some(engine.record_of(hand, &made.hoped())),
         _ => None,
     }
 }

@@ -207,10 +207,15 @@ impl Gatherer {
             let input = tokio::select! {
                 biased;
                 () = &mut draining => return Err(Over::From(next, "shutting down".to_owned())),
+                // Who takes no answers is let go, also while nothing is gathered.
+                () = self.give.closed() => return Err(Over::Unheard),
                 input = lines.next() => input,
                 permit = self.turn.clone().acquire_owned(), if !self.batch.is_empty() => {
                     self.hand_over_in(permit.map_err(|_| Over::Unheard)?).await?;
                     continue;
+                }
+                () = tokio::time::sleep(IDLE_MAX) => {
+                    return Err(Over::From(next, format!("no line came for {IDLE_MAX:?}")));
                 }
             };
             match input {
@@ -281,7 +286,7 @@ impl Gatherer {
         text: &str,
         (octets, injection): (&[u8], &Injection),
     ) -> Result<Option<Hand>, Over> {
-        let key = RequestKey::new(Door::Http, text, &self.from.auth, &[octets], self.window);
+        let key = RequestKey::new(Door::Http, (text, &[]), &self.from.auth, &[octets], self.window);
         let key = key.map_err(|why| InjectionError { pointer: "/idempotency_key".to_owned(), why }.into());
         let key = match key.and_then(|key| keyed::check(injection).map(|()| key).map_err(BulkError::from)) {
             Ok(key) => key,
@@ -302,6 +307,8 @@ impl Gatherer {
         match claimed {
             Ok(Claimed::Hand(hand)) => return Ok(Some(hand)),
             Ok(Claimed::Before(outcome)) => self.batch.replayed(line, outcome),
+            // The next would wait as long.
+            Err(NotInjected::Later(why)) if engine.is_recovering() => return Err(Over::From(line, why)),
             Err(error) => self.batch.failed(line, error.into()),
         }
         Ok(None)
@@ -390,5 +397,7 @@ impl Gatherer {
 
 /// Bulk requests at once: each may hold two batches and a line.
 pub const STREAMS_MAX: usize = 256;
+/// How long the next line may take: a stream holds a place.
+const IDLE_MAX: Duration = Duration::from_secs(600);
 /// How long what a client still sends is read over behind the last answer.
 const LINGER: Duration = Duration::from_secs(2);

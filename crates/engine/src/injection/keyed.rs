@@ -10,10 +10,11 @@ use crate::injection::batch::{Batch, commit};
 use crate::injection::bulk::{BulkAnswer, BulkError};
 use crate::injection::keys::{Claim, Hand, Record, RequestKey};
 use crate::injection::{NotInjected, Requester};
+use crate::recovery::RecoveryState;
 use bytes::Bytes;
 use injection::{Generator, Injection, InjectionError, Outcome};
 use message::{Draft, Envelope, Message, MessageId, Meta, Place, TlsDemand};
-use queue::keyed::{self, Stamp, set_stamp};
+use queue::keyed::{self, set_stamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use smtp_wire::{Mailbox, ReversePath};
@@ -48,10 +49,17 @@ impl Engine {
         key: RequestKey,
     ) -> Result<KeyedOutcome, NotInjected> {
         self.takes_requests().map_err(NotInjected::Later)?;
+        check(&injection)?;
+        // As long as it waits it ends with who asks, and the key is free.
+        let hand = match self.claim::<Outcome>(&key).await? {
+            Claimed::Hand(hand) => hand,
+            Claimed::Before(outcome) => return Ok(KeyedOutcome { outcome, is_replayed: true }),
+        };
+        self.wait_for_turn(&injection).await?;
         let (engine, (tell, told)) = (self.clone(), oneshot::channel());
         self.sessions.spawn(async move {
             // Nobody listens any more: what was done stays done.
-            let _: Result<(), _> = tell.send(engine.carry_out_keyed(&injection, &from, &key).await);
+            let _: Result<(), _> = tell.send(engine.carry_out_keyed(&injection, &from, hand).await);
         });
         told.await.unwrap_or(Err(NotInjected::CutShort))
     }
@@ -60,14 +68,8 @@ impl Engine {
         &self,
         injection: &Injection,
         from: &Requester,
-        key: &RequestKey,
+        hand: Hand,
     ) -> Result<KeyedOutcome, NotInjected> {
-        check(injection)?;
-        let hand = match self.claim::<Outcome>(key).await? {
-            Claimed::Hand(hand) => hand,
-            Claimed::Before(outcome) => return Ok(KeyedOutcome { outcome, is_replayed: true }),
-        };
-        self.wait_for_turn(injection).await?;
         let received = self.metrics.total_messages_received.with_label_values(&["http_listener"]);
         received.inc_by(injection.recipients.len() as u64);
         let generator = Generator::new(injection, self.boundary_seed())?;
@@ -86,10 +88,15 @@ impl Engine {
     pub(crate) async fn claim<A: DeserializeOwned>(&self, key: &RequestKey) -> Result<Claimed<A>, NotInjected> {
         let claiming = async {
             loop {
-                if self.is_recovering() {
+                match self.recovery_state() {
+                    RecoveryState::Done => {}
                     // What was answered before this start is not known yet.
-                    tokio::time::sleep(RECOVERY_PAUSE).await;
-                    continue;
+                    RecoveryState::Pending => {
+                        tokio::time::sleep(RECOVERY_PAUSE).await;
+                        continue;
+                    }
+                    // Nor ever will be.
+                    RecoveryState::Failed(why) => return Err(NotInjected::Later(format!("spool unhealthy: {why}"))),
                 }
                 match self.keys.claim(key, self.clock.now().wall) {
                     Claim::Free(mut hand) => {
@@ -111,9 +118,10 @@ impl Engine {
         };
         let claimed = self.stop.unless_requested(tokio::time::timeout(KEY_WAIT_MAX, claiming)).await;
         let waited = || {
-            NotInjected::Later(format!(
-                "the request of this idempotency_key is still under way, after {KEY_WAIT_MAX:?}"
-            ))
+            NotInjected::Later(match self.is_recovering() {
+                true => "the spool is still being read, and with it which keys were answered".to_owned(),
+                false => format!("the request of this idempotency_key is still under way, after {KEY_WAIT_MAX:?}"),
+            })
         };
         claimed.ok_or_else(|| NotInjected::Later("shutting down".to_owned()))?.unwrap_or_else(|_| Err(waited()))
     }
@@ -161,14 +169,16 @@ impl Engine {
         Ok(())
     }
 
-    /// The record of an answer, to be committed with what it is about.
-    pub(crate) fn record_of(&self, stamp: &Stamp, answer: &impl Serialize) -> Result<Prepared, String> {
+    /// The record of an answer, to be committed with what it is about: before it. Where what was committed is taken back, as
+    /// nobody waits for it any more, a record must not outlast its messages.
+    pub(crate) fn record_of(&self, hand: &Hand, answer: &impl Serialize) -> Result<Prepared, String> {
+        let stamp = hand.stamp(self.clock.now().wall);
         let mut meta = Meta::new();
-        set_stamp(&mut meta, stamp);
+        set_stamp(&mut meta, &stamp);
         let mut content = HEAD.to_vec();
         serde_json::to_writer(&mut content, answer).map_err(|error| error.to_string())?;
         content.extend_from_slice(b"\r\n");
-        let recipients = vec![Mailbox::parse(ADDRESS).map_err(|error| error.to_string())?];
+        let recipients = vec![Mailbox::parse(keyed::ADDRESS).map_err(|error| error.to_string())?];
         let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None, tls: TlsDemand::Usual };
         let draft = Draft::new(self.next_id(), envelope, meta, Bytes::from(content).into(), stamp.until);
         Ok(Prepared::record(draft.seal()))
@@ -235,8 +245,6 @@ fn wrong(pointer: &str, why: String) -> NotInjected {
     NotInjected::Wrong(InjectionError { pointer: pointer.to_owned(), why })
 }
 
-/// Whom a record is to; nobody has this address.
-const ADDRESS: &str = "answered-request@generator.kumomta.internal";
 /// Its header.
 const HEAD: &[u8] = b"Content-Type: application/json\r\n\r\n";
 /// Recipients of a keyed request.

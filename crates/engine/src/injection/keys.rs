@@ -32,13 +32,14 @@ pub struct RequestKey {
 }
 
 impl RequestKey {
-    /// Of what somebody sent, these octets, remembered for so long.
+    /// Of what somebody sent, these octets, remembered for so long. `scope`: what belongs to the key besides its text, so that
+    /// the same text with other ones is another key.
     ///
     /// # Errors
     /// What is wrong with the text, and what was expected.
     pub fn new(
         door: Door,
-        text: &str,
+        (text, scope): (&str, &[&[u8]]),
         from: &AuthInfo,
         body: &[&[u8]],
         window: Duration,
@@ -50,16 +51,21 @@ impl RequestKey {
         if window.is_zero() {
             return Err("this listener takes none: its idempotency_window is 0".to_owned());
         }
-        // Who is proven has keys of his own wherever he comes from; others have those of their address.
+        // Who is proven has keys of his own wherever he comes from; others have those of their address. All that is said of him
+        // counts: whom somebody wants to act as is no proof.
         let is_proven = from.identities.iter().any(|one| !one.identity.is_empty());
-        let scope = from.summary();
+        let owner = match is_proven {
+            true => from.identities.iter().map(|one| format!("{}\0{}\0", one.context, one.identity)).collect(),
+            false => from.summary(),
+        };
         let kind: &[u8] = match (door, is_proven) {
             (Door::Http, true) => b"http identity\0",
             (Door::Http, false) => b"http peer\0",
             (Door::Smtp, true) => b"smtp identity\0",
             (Door::Smtp, false) => b"smtp peer\0",
         };
-        let key = fingerprint(&[kind, scope.as_bytes(), b"\0", text.as_bytes()]);
+        let key = [&[kind, owner.as_bytes(), b"\0", text.as_bytes(), b"\0"], scope].concat();
+        let key = fingerprint(&key);
         Ok(RequestKey { key, body: fingerprint(body), window })
     }
 }
@@ -115,18 +121,26 @@ pub(crate) enum Claim {
 /// A request under way. When it is dropped the key is free, unless there is a record.
 pub(crate) struct Hand {
     keys: Keys,
-    pub stamp: Stamp,
+    /// Whose key, and what is asked.
+    key: RequestKey,
     /// A record that was over.
     pub older: Option<MessageId>,
     /// Dropped with it: who waits looks again.
     _over: watch::Sender<()>,
 }
 
+impl Hand {
+    /// What its record says that is made now: the window begins when there is an answer.
+    pub fn stamp(&self, now: WallTime) -> Stamp {
+        Stamp { key: self.key.key, body: self.key.body, until: now + self.key.window }
+    }
+}
+
 impl Drop for Hand {
     fn drop(&mut self) {
         let mut table = self.keys.table();
-        if matches!(table.places.get(&self.stamp.key), Some(Kept::UnderWay { .. })) {
-            table.places.remove(&self.stamp.key);
+        if matches!(table.places.get(&self.key.key), Some(Kept::UnderWay { .. })) {
+            table.places.remove(&self.key.key);
         }
     }
 }
@@ -144,13 +158,12 @@ impl Keys {
             None => {}
         }
         let (tell, over) = watch::channel(());
-        let stamp = Stamp { key: key.key, body: key.body, until: now + key.window };
         let mut older = None;
         if let Some(Kept::Answered(record)) = table.places.insert(key.key, Kept::UnderWay { body: key.body, over }) {
             table.ends.remove(&(record.until, key.key));
             older = Some(record.id);
         }
-        Claim::Free(Hand { keys: self.clone(), stamp, older, _over: tell })
+        Claim::Free(Hand { keys: self.clone(), key: *key, older, _over: tell })
     }
 
     /// There is a record now; the one it takes the place of.
@@ -209,7 +222,7 @@ mod tests {
 
     fn key(number: u32, body: &str) -> RequestKey {
         let from = AuthInfo { peer_address: Some(Ipv4Addr::LOCALHOST.into()), ..AuthInfo::default() };
-        RequestKey::new(Door::Http, &number.to_string(), &from, &[body.as_bytes()], Duration::from_secs(10))
+        RequestKey::new(Door::Http, (&number.to_string(), &[]), &from, &[body.as_bytes()], Duration::from_secs(10))
             .expect("sound")
     }
 
@@ -230,18 +243,27 @@ mod tests {
 
     #[test]
     fn a_key_has_a_form_and_belongs_to_somebody() {
-        let of =
-            |text: &str, from: &AuthInfo| RequestKey::new(Door::Http, text, from, &[b"body"], Duration::from_secs(1));
+        let of = |text: &str, from: &AuthInfo| {
+            RequestKey::new(Door::Http, (text, &[]), from, &[b"body"], Duration::from_secs(1))
+        };
         let (ann, bob) = (AuthInfo::by_password("ann"), AuthInfo::by_password("bob"));
         for text in ["", "a\nb", "\u{fc}", &"x".repeat(KEY_OCTETS_MAX + 1)] {
             assert!(of(text, &ann).expect_err("no key").contains("1 to 255"), "{text:?}");
         }
-        let none = RequestKey::new(Door::Http, "a", &ann, &[], Duration::ZERO);
+        let none = RequestKey::new(Door::Http, ("a", &[]), &ann, &[], Duration::ZERO);
         assert!(none.expect_err("none are taken").contains("idempotency_window"));
         let longest = "x".repeat(KEY_OCTETS_MAX);
         assert!(of(&longest, &ann).is_ok());
         assert_eq!(of("a", &ann), of("a", &ann));
         assert_ne!(of("a", &ann).map(|key| key.key), of("a", &bob).map(|key| key.key));
+        let to = |whom: &[u8]| {
+            let key = RequestKey::new(Door::Smtp, ("a", &[whom]), &ann, &[b"body"], Duration::from_secs(1));
+            key.expect("sound").key
+        };
+        assert!(to(b"x") == to(b"x") && to(b"x") != to(b"y") && to(b"x") != to(b""), "to others it is another");
+        let acting = |authz, authc| of("a", &AuthInfo::by_smtp(authz, authc)).map(|key| key.key);
+        assert_eq!(acting("ann", "ann"), acting("ann", "ann"));
+        assert_ne!(acting("ann", "mallory"), acting("ann", "ann"), "whoever says he acts for ann");
         // A name that looks like an address is not the address.
         let peer = AuthInfo { peer_address: Some(Ipv4Addr::LOCALHOST.into()), ..AuthInfo::default() };
         assert_ne!(of("a", &AuthInfo::by_password("127.0.0.1")), of("a", &peer));
@@ -257,7 +279,7 @@ mod tests {
         drop(first);
         assert!(over.has_changed().is_err(), "who waits hears of the end");
         let second = hand(keys.claim(&key(1, "b"), at(0)));
-        assert_eq!(keys.keep(second.stamp, id(1), PLACE), None);
+        assert_eq!(keys.keep(second.stamp(at(0)), id(1), PLACE), None);
         drop(second);
         assert!(matches!(keys.claim(&key(1, "b"), at(9)), Claim::Answered(record) if record.id == id(1)));
         assert!(matches!(keys.claim(&key(1, "a"), at(9)), Claim::Other));
@@ -268,16 +290,25 @@ mod tests {
     fn a_record_is_forgotten_at_its_end() {
         let keys = Keys::default();
         let first = hand(keys.claim(&key(1, "a"), at(0)));
-        keys.keep(first.stamp, id(1), PLACE);
+        keys.keep(first.stamp(at(0)), id(1), PLACE);
         drop(first);
         assert!(matches!(keys.claim(&key(1, "a"), at(9)), Claim::Answered(_)));
         let later = hand(keys.claim(&key(1, "b"), at(10)));
         assert_eq!(later.older, Some(id(1)), "the old one goes");
-        keys.keep(later.stamp, id(2), PLACE);
+        keys.keep(later.stamp(at(10)), id(2), PLACE);
         drop(later);
         assert_eq!(keys.expired(at(19)), []);
         assert_eq!(keys.expired(at(20)), [id(2)]);
         assert_eq!((keys.len(), keys.expired(at(99)).len()), (0, 0));
+    }
+
+    #[test]
+    fn a_window_begins_with_the_answer() {
+        let keys = Keys::default();
+        let slow = hand(keys.claim(&key(1, "a"), at(0)));
+        keys.keep(slow.stamp(at(60)), id(1), PLACE);
+        drop(slow);
+        assert!(matches!(keys.claim(&key(1, "a"), at(69)), Claim::Answered(_)), "however long it took");
     }
 
     #[test]
