@@ -137,6 +137,7 @@ pub(crate) async fn json_octets<S: Send + Sync>(request: Request, state: &S) -> 
 }
 
 /// A message's id as people write it: 32 hexadecimal digits, with or without dashes.
+#[derive(Debug)]
 pub(crate) struct Id(pub MessageId);
 
 impl FromStr for Id {

@@ -121,7 +121,7 @@ fn entry(found: Inspected, want_body: bool) -> Entry {
     }
 }
 
-fn name(place: Place) -> &'static str {
+pub(crate) fn name(place: Place) -> &'static str {
     match place {
         Place::Waiting => "waiting",
         Place::Due => "due",

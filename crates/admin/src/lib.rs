@@ -21,6 +21,7 @@ mod metrics;
 mod orders;
 mod ready;
 mod request;
+mod search;
 mod secrets;
 mod socket;
 mod trace;
@@ -98,6 +99,8 @@ pub(crate) fn administration() -> Vec<Route<Engine>> {
         ("/api/admin/hold/v1", get(orders::holds).post(orders::hold).delete(orders::withdraw)),
         ("/api/admin/inspect-message/v1", get(inspect::message)),
         ("/api/admin/inspect-sched-q/v1", get(inspect::scheduled)),
+        ("/api/admin/search/v1", get(search::search)),
+        ("/api/admin/timeline/v1", get(search::timeline)),
         ("/api/admin/suspend-ready-q/v1", ready_suspensions),
         ("/api/admin/rebind/v1", get(orders::rebindings).post(orders::rebind).delete(orders::withdraw)),
         ("/api/admin/xfer/v1", get(orders::xfers).post(orders::xfer).delete(orders::withdraw)),

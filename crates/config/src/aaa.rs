@@ -62,6 +62,8 @@ impl AcctLog {
             max_segment_duration: self.max_segment_duration,
             min_free_space: self.min_free_space,
             min_free_inodes: self.min_free_inodes,
+            // Nobody looks for mail there.
+            index: false,
             ..LocalLogs::default()
         }
     }

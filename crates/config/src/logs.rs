@@ -24,6 +24,8 @@ options! {
         retain_for: Option<Duration> = None;
         /// Remove the oldest finished segments while those of one kind have more octets than this; never when absent.
         retain_bytes: Option<u64> = None;
+        /// Write an index beside each segment, by which a message, a recipient or a sender is found.
+        index: bool = true;
         /// zstd level 1-21; 0 is the library's default.
         compression_level: i32 = 0;
         /// Records waiting before those who log must wait too.

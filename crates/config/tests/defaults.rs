@@ -265,6 +265,7 @@ fn logs() {
         "max_file_size": 1000000000,
         "retain_for": null,
         "retain_bytes": null,
+        "index": true,
         "compression_level": 0,
         "back_pressure": 128000,
         "meta": [],

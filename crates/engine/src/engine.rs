@@ -19,6 +19,7 @@ use crate::program::Administration;
 use crate::recorders::{Leaving, Recorders};
 use crate::recovery::RecoveryState;
 use crate::requeue::Questions;
+use crate::search::SEARCHES_MAX;
 use crate::sockets::Sockets;
 use crate::tasks::Tasks;
 use crate::watching::Watchers;
@@ -155,6 +156,8 @@ pub struct Shared {
     pub(crate) injection_rate: InjectionRate,
     /// Bulk requests that may be under way.
     pub(crate) bulk_slots: Arc<Semaphore>,
+    /// Searches of the log that may be under way.
+    pub(crate) search_slots: Arc<Semaphore>,
     /// Keys of requests that were answered, or are under way.
     pub(crate) keys: Keys,
     /// Who watches sessions.
@@ -230,6 +233,7 @@ impl Engine {
             sockets: OnceLock::new(),
             injection_rate: InjectionRate::new(parts.startup.injection_rate),
             bulk_slots: injection::slots(),
+            search_slots: Arc::new(Semaphore::new(SEARCHES_MAX)),
             keys: Keys::default(),
             startup: parts.startup,
             watchers: Watchers::default(),

@@ -82,12 +82,11 @@ impl Engine {
         self.with_queue(|queue, _| queue.has_queue(name))
     }
 
-    async fn inspected(&self, found: Listed) -> Result<Inspected, SpoolError> {
-        let Listed { message, queue, place, wait } = found;
-        self.with_content(Inspected { message, queue, state: State::Queued(place, wait), content: None }).await
+    pub(crate) async fn inspected(&self, found: Listed) -> Result<Inspected, SpoolError> {
+        self.with_content(Inspected::from(found)).await
     }
 
-    async fn with_content(&self, found: Inspected) -> Result<Inspected, SpoolError> {
+    pub(crate) async fn with_content(&self, found: Inspected) -> Result<Inspected, SpoolError> {
         let Message { id, place, .. } = found.message;
         let read = self.spool.load(id, place.unwrap_or(NOWHERE)).await;
         let content = match read {
@@ -106,6 +105,14 @@ impl Engine {
         let (message, key) = queued?;
         let queue = self.with_queue(|queue, _| queue.queue_name(key));
         Some(Inspected { message, queue, state: State::InDelivery, content: None })
+    }
+}
+
+impl From<Listed> for Inspected {
+    /// Without content.
+    fn from(found: Listed) -> Inspected {
+        let Listed { message, queue, place, wait } = found;
+        Inspected { message, queue, state: State::Queued(place, wait), content: None }
     }
 }
 

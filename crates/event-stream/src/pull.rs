@@ -101,6 +101,11 @@ impl Pulls {
         *locked(&self.folders) = folders;
     }
 
+    /// They.
+    pub fn folders(&self) -> Vec<Folder> {
+        locked(&self.folders).clone()
+    }
+
     /// Whoever waits is answered now.
     pub fn stop(&self) {
         self.stop.send_replace(true);

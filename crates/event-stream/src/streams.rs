@@ -161,6 +161,11 @@ impl EventStreams {
         self.pulls.pull(asked).await
     }
 
+    /// The logs that are written.
+    pub fn folders(&self) -> Vec<Folder> {
+        self.pulls.folders()
+    }
+
     fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -184,7 +189,7 @@ impl Stream {
 
 impl Folder {
     /// What the names of its segments look like.
-    pub(crate) fn pattern(&self) -> String {
+    pub fn pattern(&self) -> String {
         let digits = |count: usize| "[0-9]".repeat(count);
         format!("{}-{}.{}{}", digits(8), digits(6), digits(9), escaped(&self.suffix))
     }

@@ -3,7 +3,7 @@
 //! Owns [`Writer`], which writes zstd segments as the log does (`telemetry::Segment`), and [`Tailer`], which follows the
 //! segments of a directory, whoever writes them, and gives out their records in [`Batch`]es to one consumer or many, each
 //! with a checkpoint of its own. [`Lines`] is
-//! the same reading without threads, consumers and JSON, for programs that have their own. In: the options of `config` and lines. Out: files, records, checkpoint files. Fails with
+//! the same reading without threads, consumers and JSON, for programs that have their own; a [`Part`] is some frames of one segment. In: the options of `config` and lines. Out: files, records, checkpoint files. Fails with
 //! one enum, [`JsonlError`].
 //!
 //! Nothing here blocks a thread of the runtime: a writer has a thread of its own, a tailer reads on blocking threads. The
@@ -18,6 +18,7 @@ mod consumer;
 mod error;
 mod lines;
 mod notices;
+mod part;
 mod pen;
 mod reader;
 mod stream;
@@ -30,6 +31,8 @@ pub use consumer::BATCH_OCTETS_MAX;
 pub use error::JsonlError;
 pub use lines::{Begin, Lines, Read};
 pub use notices::Notices;
+pub use part::Part;
+pub use reader::segments;
 pub use stream::LINE_OCTETS_MAX;
 pub use tailer::{Closer, Offered, Step, Tailer};
 pub use writer::{WAITING_LINES_MAX, Writer};

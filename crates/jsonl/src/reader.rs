@@ -80,11 +80,9 @@ struct Current {
 impl Reader {
     /// A reader of what `pattern` matches in `directory`.
     pub fn new(directory: &Path, pattern: &str) -> Result<Reader, JsonlError> {
-        let failed =
-            |cause: glob::PatternError| JsonlError::Pattern { pattern: pattern.to_owned(), cause: cause.to_string() };
         let reader = Reader {
             directory: directory.to_owned(),
-            pattern: Pattern::new(pattern).map_err(failed)?,
+            pattern: compiled(pattern)?,
             start: None,
             current: None,
             done: None,
@@ -135,15 +133,7 @@ impl Reader {
     ///
     /// Errors: [`JsonlError::Directory`].
     pub fn since(&self, since: SystemTime) -> Result<Option<Position>, JsonlError> {
-        let failed = |cause| JsonlError::Directory { dir: self.directory.clone(), cause };
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.directory).map_err(failed)? {
-            let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
-            if !name.starts_with('.') && self.pattern.matches(&name) {
-                names.push(name);
-            }
-        }
-        names.sort_unstable();
+        let names = names(&self.directory, &self.pattern)?;
         let has_ended = |name: &String| {
             // One that is gone by now is none.
             fs::metadata(self.directory.join(name)).map_or(true, |found| {
@@ -353,6 +343,33 @@ impl Reader {
         }
         Ok(best.map(Arc::from))
     }
+}
+
+/// The names of the segments that `pattern` matches in `directory`, in order.
+///
+/// Errors: [`JsonlError::Directory`] when it is not there, [`JsonlError::Pattern`].
+pub fn segments(directory: &Path, pattern: &str) -> Result<Vec<String>, JsonlError> {
+    names(directory, &compiled(pattern)?)
+}
+
+fn compiled(pattern: &str) -> Result<Pattern, JsonlError> {
+    let failed =
+        |cause: glob::PatternError| JsonlError::Pattern { pattern: pattern.to_owned(), cause: cause.to_string() };
+    Pattern::new(pattern).map_err(failed)
+}
+
+/// Hidden files are checkpoints and the like.
+fn names(directory: &Path, pattern: &Pattern) -> Result<Vec<String>, JsonlError> {
+    let failed = |cause| JsonlError::Directory { dir: directory.to_owned(), cause };
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).map_err(failed)? {
+        let Ok(name) = entry.map_err(failed)?.file_name().into_string() else { continue };
+        if !name.starts_with('.') && pattern.matches(&name) {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
 }
 
 #[derive(Clone, Copy)]

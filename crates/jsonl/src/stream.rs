@@ -1,11 +1,11 @@
 //! One segment as lines: read, decompressed and cut, as far as it has been written.
 //!
-//! Owns [`Stream`]. In: a file that may still grow. Out: one line at a time; [`Next::End`] for now, after which it may be
+//! Owns [`Stream`]. In: a file that may still grow, or a part of it that begins with a frame. Out: one line at a time; [`Next::End`] for now, after which it may be
 //! asked again. Holds one line ([`LINE_OCTETS_MAX`]), two buffers and zstd's window (128 MiB at most, by zstd's own
 //! default). Fails on what the system or zstd refuses. It does not know whether more will come.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
@@ -16,6 +16,8 @@ pub const LINE_OCTETS_MAX: usize = 64 * 1024 * 1024;
 /// An open segment.
 pub(crate) struct Stream {
     file: File,
+    /// Octets of the file that are to be read yet.
+    left: u64,
     decoder: Decoder<'static>,
     input: Box<[u8]>,
     /// What of `input` zstd has not taken.
@@ -60,9 +62,18 @@ impl Stream {
         Stream::with_line_max(path, LINE_OCTETS_MAX)
     }
 
+    /// Opens a part of it: whole frames, or frames up to the end of the file.
+    pub fn open_part(path: &Path, part: Range<u64>) -> io::Result<Stream> {
+        let mut stream = Stream::open(path)?;
+        stream.file.seek(SeekFrom::Start(part.start))?;
+        stream.left = part.end.saturating_sub(part.start);
+        Ok(stream)
+    }
+
     fn with_line_max(path: &Path, line_octets_max: usize) -> io::Result<Stream> {
         Ok(Stream {
             file: File::open(path)?,
+            left: u64::MAX,
             decoder: Decoder::new()?,
             input: vec![0; BUFFER_OCTETS].into(),
             unread: 0..0,
@@ -143,10 +154,12 @@ impl Stream {
     fn decompress(&mut self) -> Result<bool, Broken> {
         loop {
             if self.unread.is_empty() && !self.is_clogged {
-                let count = self.file.read(&mut self.input).map_err(Broken::File)?;
+                let wanted = usize::try_from(self.left).unwrap_or(usize::MAX).min(self.input.len());
+                let count = self.file.read(&mut self.input[..wanted]).map_err(Broken::File)?;
                 if count == 0 {
                     return Ok(false);
                 }
+                self.left -= count as u64;
                 self.unread = 0..count;
             }
             let mut from = InBuffer::around(&self.input[self.unread.clone()]);

@@ -19,6 +19,7 @@ mod queue_summary;
 mod ready_name;
 mod record_filter;
 mod screen;
+mod search;
 mod server;
 mod tailer;
 mod times;

@@ -6,7 +6,7 @@
 use crate::orders::{self, Kind};
 use crate::output::Out;
 use crate::server::Server;
-use crate::{inspect, moving, pages, provider_summary, queue_summary, top, trace, upkeep, why};
+use crate::{inspect, moving, pages, provider_summary, queue_summary, search, top, trace, upkeep, why};
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
@@ -87,6 +87,10 @@ enum Verb {
     AbortReadyQConn(inspect::Abort),
     /// What a message, a queue or a domain's mail waits for, and what would change it.
     Why(why::Options),
+    /// Messages by recipient, sender, queue or state, also those that have ended.
+    Search(search::Search),
+    /// All that happened to a message.
+    Timeline(search::Timeline),
     /// All queues, a line each.
     QueueSummary(queue_summary::Options),
     /// All providers, a line each.
@@ -179,6 +183,8 @@ async fn carry_out(verb: &Verb, server: &Server, out: &mut Out<'_>) -> Result<()
         Verb::AbortReadyQConn(given) => inspect::abort(server, out, given).await,
         Verb::QueueSummary(given) => queue_summary::run(server, out, given).await,
         Verb::ProviderSummary(given) => provider_summary::run(server, out, given).await,
+        Verb::Search(given) => search::search(server, out, given).await,
+        Verb::Timeline(given) => search::timeline(server, out, given).await,
         Verb::Why(given) => why::run(server, out, given).await,
         Verb::Top(given) => top::run(server, out, given).await,
         Verb::TraceSmtpServer(given) => trace::server(server, out, given).await,

@@ -80,7 +80,7 @@ async fn explain(server: &Server, what: &str) -> Result<Vec<Found>> {
 async fn of_message(server: &Server, orders: &Orders, id: &str) -> Result<Found> {
     let Some(message) = server.find(MESSAGE, &[("id", id)]).await? else {
         bail!(
-            "there is no message {id}: it has ended, or was never here. The log knows: tailer --no-follow --id {} LOG_DIR",
+            "there is no message {id}: it has ended, or was never here. The log knows: kcli timeline {}",
             plain_id(id)
         );
     };

@@ -73,6 +73,11 @@ impl Message {
         }
     }
 
+    /// The same message without its content.
+    pub fn bare_copy(&self) -> Message {
+        Message { resident: None, place: self.place, settled: self.settled.clone(), ..*self }
+    }
+
     /// Numbers of the recipients not yet settled.
     pub fn pending(&self) -> impl Iterator<Item = u16> {
         (0..self.recipients).filter(|recipient| !self.settled.contains(*recipient))

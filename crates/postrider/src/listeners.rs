@@ -7,6 +7,7 @@
 //! in between is refused. Only who is in the middle of a TLS handshake then is cut off.
 
 use crate::choices;
+use crate::handover::{Inherited, Kept, name_of};
 use crate::privileges::{self, Files};
 use admin::HttpService;
 use anyhow::Context;
@@ -28,14 +29,19 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Binds every listener of `startup`, and raises the limit of open files.
+    /// Binds every listener of `startup`, unless its socket was handed over, and raises the limit of open files.
     ///
     /// # Errors
     /// An address is none, or is in use.
     pub fn new(startup: &Startup) -> anyhow::Result<Bound> {
+        let mut inherited = Inherited::found()?;
+        let mut socket = |protocol, at: &HostPort| match inherited.take(protocol, at) {
+            Some(socket) => Ok(socket),
+            None => bind(at),
+        };
         Ok(Bound {
-            smtp: startup.esmtp_listeners.iter().map(|l| bind(&l.listen)).collect::<Result<_, _>>()?,
-            http: startup.http_listeners.iter().map(|l| bind(&l.listen)).collect::<Result<_, _>>()?,
+            smtp: startup.esmtp_listeners.iter().map(|l| socket(SMTP, &l.listen)).collect::<Result<_, _>>()?,
+            http: startup.http_listeners.iter().map(|l| socket(HTTP, &l.listen)).collect::<Result<_, _>>()?,
             files: privileges::raise_file_limit()?,
         })
     }
@@ -67,11 +73,17 @@ pub struct Listeners {
     runtime: Handle,
 }
 
+/// The sockets of the listeners there are, to be handed over.
+#[derive(Clone)]
+pub struct Held(Arc<Mutex<Vec<Open>>>);
+
 /// One of them; it ends when this does.
 struct Open {
     at: HostPort,
-    /// Of an HTTP listener: its options, and a second handle of its socket.
-    http: Option<Box<(HttpListener, TcpListener)>>,
+    /// The options of an HTTP listener.
+    http: Option<Box<HttpListener>>,
+    /// A second handle of its socket, until the program ends.
+    second: Option<TcpListener>,
     _open: oneshot::Sender<()>,
 }
 
@@ -80,12 +92,13 @@ struct Ready {
     at: HostPort,
     service: Service,
     socket: tokio::net::TcpListener,
+    second: TcpListener,
 }
 
 enum Service {
     Smtp(EsmtpService),
-    /// With its options, and a second handle of its socket.
-    Http(Box<(HttpListener, TcpListener)>, HttpService),
+    /// With its options.
+    Http(Box<HttpListener>, HttpService),
 }
 
 /// What becomes of those there are, by their place, and those to come.
@@ -116,9 +129,14 @@ impl Listeners {
         runtime.spawn(async move {
             draining.draining().await;
             // The second handles go, so that nobody connects to a program that ends.
-            held.lock().unwrap_or_else(PoisonError::into_inner).retain(|open| open.http.is_none());
+            held.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(|open| open.second = None);
         });
         Ok(Listeners { open, files: bound.files, runtime })
+    }
+
+    /// Their sockets.
+    pub fn held(&self) -> Held {
+        Held(self.open.clone())
     }
 
     fn plan(&self, engine: &Engine, startup: &Startup, interest: Interest) -> anyhow::Result<Plan> {
@@ -146,19 +164,32 @@ impl Listeners {
                 |place: &usize| !plan.kept.contains(place) && !replaced.contains(place) && open[*place].at == at;
             let there = (0..open.len()).filter(there).find_map(|place| Some((place, open[place].http.as_deref()?)));
             let socket = match there {
-                Some((place, (before, _))) if before == options && !options.use_tls => {
+                Some((place, before)) if before == options && !options.use_tls => {
                     plan.kept.push(place);
                     continue;
                 }
-                Some((place, (_, socket))) => {
+                Some((place, _)) => {
                     replaced.push(place);
-                    socket.try_clone().context("a listener's socket")?
+                    let second = open[place].second.as_ref().context("a listener's socket: the program ends")?;
+                    second.try_clone().context("a listener's socket")?
                 }
                 None => bind(&at)?,
             };
             plan.new.push(Ready::http(engine, options, socket)?);
         }
         Ok(plan)
+    }
+}
+
+impl Held {
+    /// All of them: they stay open though the listeners end.
+    pub fn take(&self) -> Vec<Kept> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = open.iter_mut().filter_map(|open| {
+            let protocol = if open.http.is_some() { HTTP } else { SMTP };
+            Some(Kept { name: name_of(protocol, &open.at), socket: open.second.take()? })
+        });
+        named.collect()
     }
 }
 
@@ -197,38 +228,45 @@ impl Ready {
     fn smtp(engine: &Engine, options: EsmtpListener, interest: Interest, socket: TcpListener) -> anyhow::Result<Ready> {
         let at = options.listen.clone();
         let service = Service::Smtp(EsmtpService::new(engine.clone(), options, interest)?);
-        Ok(Ready { at, service, socket: listen::into_tokio(socket)? })
+        Ready::over(socket, at, service)
     }
 
     fn http(engine: &Engine, options: &HttpListener, socket: TcpListener) -> anyhow::Result<Ready> {
-        let service = HttpService::new(engine.clone(), options)?;
+        let service = Service::Http(Box::new(options.clone()), HttpService::new(engine.clone(), options)?);
+        Ready::over(socket, options.listen.clone(), service)
+    }
+
+    fn over(socket: TcpListener, at: HostPort, service: Service) -> anyhow::Result<Ready> {
         let second = socket.try_clone().context("a listener's socket")?;
-        let service = Service::Http(Box::new((options.clone(), second)), service);
-        Ok(Ready { at: options.listen.clone(), service, socket: listen::into_tokio(socket)? })
+        Ok(Ready { at, service, socket: listen::into_tokio(socket)?, second })
     }
 
     /// Serves it until what is returned is gone, or the program ends.
     fn serve(self, runtime: &Handle) -> Open {
-        let Ready { at, service, socket } = self;
+        let Ready { at, service, socket, second } = self;
         let (open, closed) = oneshot::channel::<()>();
         // Nothing is ever sent: it ends when the sender is gone.
         let closed = async move { _ = closed.await };
         let http = match service {
             Service::Smtp(service) => {
-                announce("smtp", &socket);
+                announce(SMTP, &socket);
                 service.register();
                 runtime.spawn(service.serve(socket, closed));
                 None
             }
             Service::Http(options, service) => {
-                announce("http", &socket);
+                announce(HTTP, &socket);
                 runtime.spawn(service.serve(socket, closed));
                 Some(options)
             }
         };
-        Open { at, http, _open: open }
+        Open { at, http, second: Some(second), _open: open }
     }
 }
+
+/// Names of what is listened for.
+const SMTP: &str = "smtp";
+const HTTP: &str = "http";
 
 fn bind(at: &HostPort) -> anyhow::Result<TcpListener> {
     Ok(listen::bind(address(at)?)?)

@@ -9,6 +9,7 @@ mod daemon;
 mod defaults;
 mod diagnostics;
 mod explain;
+mod handover;
 mod identity;
 mod listeners;
 mod memory;

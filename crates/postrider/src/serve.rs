@@ -4,7 +4,8 @@
 //! drop privileges; then spool and logs are opened and listeners are served until the process is
 //! told to stop. Mail found in the spool goes back to its queues beside that.
 
-use crate::listeners::{Bound, Listeners};
+use crate::handover::{Kept, Program};
+use crate::listeners::{Bound, Held, Listeners};
 use crate::privileges::Files;
 use crate::reload::{self, Watched};
 use crate::supervisor::Supervisor;
@@ -102,7 +103,18 @@ pub fn serve(policy: Arc<dyn Policy>, mut shared: Shared, startup: Startup, boun
     });
     // A thread stuck in a system call must not keep the process.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    ended
+    match ended? {
+        Ended::With(code) => Ok(code),
+        Ended::ToBeReplaced(program, kept) => Err(program.become_it(kept)),
+    }
+}
+
+/// How serving ended.
+enum Ended {
+    /// The program is over.
+    With(ExitCode),
+    /// Another one takes its place and its sockets.
+    ToBeReplaced(Program, Vec<Kept>),
 }
 
 async fn serve_async(
@@ -110,7 +122,7 @@ async fn serve_async(
     shared: &mut Shared,
     mut startup: Startup,
     bound: Bound,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Ended> {
     let as_written = startup.clone();
     let supervisor = Supervisor::found();
     let plan = spools::Plan::new(&startup.spools)?;
@@ -125,12 +137,7 @@ async fn serve_async(
         resident_bytes_max: resident_bytes_max(&limits),
         seed: identity::seed()?,
     };
-    let pressure = PressureSettings {
-        memory: Arc::new(memory::Probe::new(&limits)?),
-        limits: limits.limits,
-        volumes: Volume::all(&startup, &plan.dir),
-        delivers_when_spool_unhealthy: startup.delivers_when_spool_unhealthy,
-    };
+    let pressure = pressure_of(&startup, &limits, &plan)?;
     // The variable OpenSSL's programs know; set, it replaces the host's trust roots.
     let connectors = net::tls::Connectors::of_system().context("SSL_CERT_FILE")?;
     let classifier = startup.bounce_classifier.as_ref().map(classifier_of).transpose()?;
@@ -160,7 +167,9 @@ async fn serve_async(
     let hangup = signal(SignalKind::hangup())?;
     let watched = Watched::new(shared.policy_file.clone(), as_written.config_monitor_globs);
     let tasks = std::mem::take(&mut startup.tasks);
-    engine.set_sockets(Box::new(Listeners::open(&engine, &startup, bound).await?));
+    let listeners = Listeners::open(&engine, &startup, bound).await?;
+    let held = listeners.held();
+    engine.set_sockets(Box::new(listeners));
     engine.set_administration(Box::new(Local));
     engine.start(recovering);
     let tasks = tasks::start(&policy, &engine, tasks);
@@ -169,11 +178,21 @@ async fn serve_async(
     let life = tokio::spawn(supervisor.clone().watch(move || watched_engine.pulse()));
     eprintln!("initialization complete");
     supervisor.ready();
-    let ended = stops.run(&engine, &supervisor).await;
+    let ended = stops.run(&engine, &supervisor, &held).await;
     reloads.abort();
     life.abort();
     tasks.end();
     ended
+}
+
+/// Memory and disks as they are looked after.
+fn pressure_of(startup: &Startup, limits: &memory::Found, plan: &spools::Plan) -> anyhow::Result<PressureSettings> {
+    Ok(PressureSettings {
+        memory: Arc::new(memory::Probe::new(limits)?),
+        limits: limits.limits,
+        volumes: Volume::all(startup, &plan.dir),
+        delivers_when_spool_unhealthy: startup.delivers_when_spool_unhealthy,
+    })
 }
 
 /// Says what is wrong with the policy's resolver or its MTA-STS policies, if anything is. Asks nobody.
@@ -268,20 +287,39 @@ fn resolver() -> anyhow::Result<Arc<dyn Resolver>> {
 struct Stops {
     terminate: Signal,
     interrupt: Signal,
+    replace: Signal,
+    program: Program,
 }
 
 impl Stops {
     fn new() -> anyhow::Result<Stops> {
-        Ok(Stops { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Stops {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            replace: signal(SignalKind::user_defined2())?,
+            program: Program::this().context("the program's own file")?,
+        })
     }
 
     /// The first signal drains, a second one stops now. An engine that stops by itself has failed.
-    async fn run(mut self, engine: &Engine, supervisor: &Supervisor) -> anyhow::Result<ExitCode> {
-        let failed = tokio::select! {
-            () = self.next() => false,
-            () = engine.draining() => true,
+    async fn run(mut self, engine: &Engine, supervisor: &Supervisor, held: &Held) -> anyhow::Result<Ended> {
+        let ended = loop {
+            tokio::select! {
+                _ = self.terminate.recv() => break Ended::With(ExitCode::SUCCESS),
+                _ = self.interrupt.recv() => break Ended::With(ExitCode::SUCCESS),
+                () = engine.draining() => break Ended::With(ExitCode::FAILURE),
+                _ = self.replace.recv() => {}
+            }
+            match self.try_out().await {
+                Ok(()) => break Ended::ToBeReplaced(self.program.clone(), held.take()),
+                Err(error) => tracing::error!("no restart: {error:#}"),
+            }
         };
-        supervisor.stopping();
+        match ended {
+            Ended::With(_) => supervisor.stopping(),
+            // The process stays, and will say that it is ready again.
+            Ended::ToBeReplaced(..) => supervisor.reloading(),
+        }
         tracing::info!("stopping: finishing what is in hand; a second signal stops at once");
         tokio::select! {
             () = engine.drain(DRAIN_GRACE) => {}
@@ -290,7 +328,12 @@ impl Stops {
                 std::process::exit(1);
             }
         }
-        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(ended)
+    }
+
+    async fn try_out(&self) -> anyhow::Result<()> {
+        let program = self.program.clone();
+        tokio::task::spawn_blocking(move || program.try_out()).await.context("trying the new program out")?
     }
 
     async fn next(&mut self) {

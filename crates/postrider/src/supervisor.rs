@@ -6,7 +6,7 @@
 //! A sign of life is sent when a task of the server's own runtime came to its turn and [`Supervisor::watch`]'s `pulse` came back,
 //! so that neither a runtime that stands still nor a lock that nobody gives back looks alive.
 //!
-//! Deliberately absent: a library (it is one datagram), sockets handed over, and `fork`.
+//! Deliberately absent: a library (it is one datagram), and `fork`. Sockets handed over are `handover`'s.
 
 use nix::time::{ClockId, clock_gettime};
 use std::ffi::{OsStr, OsString};

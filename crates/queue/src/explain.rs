@@ -85,15 +85,21 @@ impl QueueCore {
     /// Where a message is, looking at some thousand messages from step `from` on; and the step to go on with.
     pub fn find(&self, now: Now, id: MessageId, from: usize) -> (Option<Listed>, Option<usize>) {
         let (found, next) = self.messages.find(from, LOOKED_AT, id);
-        let Some(slot) = found else { return (None, next) };
-        let Some(message) = self.messages.get(slot) else { return (None, next) };
-        let queue = self.messages.queue_of(slot).and_then(|key| Some((key, self.scheduled.get(&key)?)));
-        let Some((key, queue)) = queue else { return (None, next) };
-        let found = match self.messages.waits(slot) {
+        match found.and_then(|slot| self.listed_at(now, slot)) {
+            Some(found) => (Some(found), None),
+            None => (None, next),
+        }
+    }
+
+    /// The message in a slot.
+    pub(crate) fn listed_at(&self, now: Now, slot: SlotNumber) -> Option<Listed> {
+        let message = self.messages.get(slot)?;
+        let key = self.messages.queue_of(slot)?;
+        let queue = self.scheduled.get(&key)?;
+        Some(match self.messages.waits(slot) {
             true => listed(queue, message, Place::Waiting, waits(queue, message)),
             false => self.find_in_lists(now, (key, queue), slot, message),
-        };
-        (Some(found), None)
+        })
     }
 
     fn find_in_lists(

@@ -297,6 +297,32 @@ impl Messages {
         (found.map(|(number, _)| number as SlotNumber), (to < self.chunks.len()).then_some(to))
     }
 
+    /// Shows each message from slot `from` on, until `slots_max` slots were looked at or `show` says that it has enough; the slot
+    /// to go on with, or `None` at the end.
+    pub fn walk(
+        &self,
+        from: SlotNumber,
+        slots_max: usize,
+        mut show: impl FnMut(SlotNumber, QueueKey, &Message) -> bool,
+    ) -> Option<SlotNumber> {
+        let all = self.chunks.len() * CHUNK_SLOTS;
+        let to = (from as usize + slots_max).min(all);
+        let mut number = from as usize;
+        while number < to {
+            let chunk = &self.chunks[number / CHUNK_SLOTS].slots;
+            let end = to.min((number / CHUNK_SLOTS + 1) * CHUNK_SLOTS);
+            // One without memory has nobody.
+            for (number, slot) in (number..end).zip(chunk.iter().skip(number % CHUNK_SLOTS)) {
+                let goes_on = slot.message.as_ref().is_none_or(|m| show(number as SlotNumber, slot.queue, m));
+                if !goes_on {
+                    return (number + 1 < all).then_some(number as SlotNumber + 1);
+                }
+            }
+            number = end;
+        }
+        (to < all).then_some(to as SlotNumber)
+    }
+
     /// The messages that wait for their time, in no particular order.
     pub fn waiting(&self) -> impl Iterator<Item = &Message> {
         let all = self.chunks.iter().flat_map(|chunk| chunk.slots.iter());
@@ -470,6 +496,28 @@ mod tests {
         id[..4].copy_from_slice(&number.to_le_bytes());
         let place = (!number.is_multiple_of(3)).then_some(Place { segment: 1, offset: 0, index: 0 });
         Message { place, ..Message::bare(MessageId::from_bytes(id), WallTime::EPOCH) }
+    }
+
+    #[test]
+    fn a_walk_goes_on_where_it_stopped_and_over_what_is_empty() {
+        let mut messages = Messages::default();
+        let slots: Vec<SlotNumber> =
+            (0..3 * CHUNK_SLOTS as u32).map(|n| messages.insert(QueueKey::of_test(n), message(n))).collect();
+        slots[10..2 * CHUNK_SLOTS + 5].iter().for_each(|slot| _ = messages.remove(*slot));
+        for (slots_max, limit) in [(CHUNK_SLOTS, 1), (7, usize::MAX), (usize::MAX / 2, usize::MAX), (8192, 100)] {
+            let (mut seen, mut from) = (Vec::new(), Some(0));
+            while let Some(at) = from {
+                let mut count = 0;
+                from = messages.walk(at, slots_max, |slot, _, _| {
+                    count += 1;
+                    seen.push(slot);
+                    count < limit
+                });
+                assert!(count <= limit);
+            }
+            let left: Vec<SlotNumber> = slots.iter().copied().filter(|slot| messages.get(*slot).is_some()).collect();
+            assert_eq!(seen, left, "{slots_max} {limit}");
+        }
     }
 
     #[test]

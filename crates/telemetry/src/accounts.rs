@@ -111,7 +111,7 @@ impl Accounts {
         match serde_json::to_vec(&entry) {
             Ok(mut line) => {
                 line.push(b'\n');
-                opened.stream.push(&line);
+                opened.stream.push(&line, &[]);
             }
             Err(error) => tracing::error!("accounting log: {error}"),
         }

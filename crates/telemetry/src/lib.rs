@@ -1,7 +1,7 @@
 //! What the program tells about itself: log segments and metrics.
 //!
-//! Owns [`LogWriter`] (KumoMTA's zstd segments of JSON records, written by a thread of its own)
-//! [`Accounts`] (the accounting log)
+//! Owns [`LogWriter`] (KumoMTA's zstd segments of JSON records, written by a thread of its own,
+//! with an index beside each, [`Blocks`]), [`Accounts`] (the accounting log)
 //! and [`Metrics`] (a registry with KumoMTA's names; what has a series a queue is [`Tallies`] and [`Exposition`]). In: records and counts; out: files and the
 //! text of `/metrics`. Logging never blocks a delivery unless the disk is so slow that the
 //! configured back pressure is reached.
@@ -12,6 +12,8 @@ mod accounts;
 mod event_counts;
 mod event_times;
 mod exposition;
+mod index;
+mod index_file;
 mod json;
 pub mod lines;
 pub mod log;
@@ -27,6 +29,7 @@ pub use accounts::Accounts;
 pub use event_counts::EventCounts;
 pub use event_times::EventTime;
 pub use exposition::{Exposition, Kind};
+pub use index::{Block, Blocks, Key, index_name};
 pub use json::json_of;
 pub use lines::{Lines, TemplateError};
 pub use log::{LogError, LogWriter};

@@ -45,9 +45,11 @@ impl Lines {
         Ok(Lines { templates, has_templates })
     }
 
-    /// Appends what a record becomes.
-    pub fn write(&self, record: &LogRecord, out: &mut Vec<u8>) {
-        match self.rendered(record) {
+    /// Appends what a record becomes. True when that is its JSON.
+    pub fn write(&self, record: &LogRecord, out: &mut Vec<u8>) -> bool {
+        let rendered = self.rendered(record);
+        let is_json = rendered.is_none();
+        match rendered {
             Some(text) => {
                 out.extend_from_slice(text.as_bytes());
                 if !text.ends_with('\n') {
@@ -56,6 +58,7 @@ impl Lines {
             }
             None => record.write_json_line(out),
         }
+        is_json
     }
 
     fn rendered(&self, record: &LogRecord) -> Option<String> {

@@ -4,6 +4,7 @@
 //! directory and one suffix of names; types that share both share it, and its header is that of the first of them. Logging never
 //! waits.
 
+use crate::index::Key;
 use crate::lines::{Lines, TemplateError, entry};
 use crate::segment::mark_leftovers_done;
 use crate::stream::{Form, Stream};
@@ -88,9 +89,14 @@ impl LogWriter {
     pub fn log(&self, record: &LogRecord) {
         // Written before the stream's lock is taken, which all who log share.
         let mut line = Vec::with_capacity(LINE_BYTES);
-        self.0.lines.write(record, &mut line);
+        let is_json = self.0.lines.write(record, &mut line);
         let stream = self.0.stream_of.get(record.kind as usize).and_then(|stream| self.0.streams.get(*stream));
-        stream.into_iter().for_each(|stream| stream.push(&line));
+        let Some(stream) = stream else { return };
+        let mut keys = Vec::new();
+        if is_json && stream.is_indexed() {
+            Key::all_of(record, &mut keys);
+        }
+        stream.push(&line, &keys);
     }
 
     /// Nothing more will come: segments and threads end once all is written, and nobody waits for that.

@@ -4,6 +4,7 @@
 //! Files of other names, of other streams, and segments that are being written are left alone. A file that cannot be removed is
 //! tried again the next time.
 
+use crate::index_file::remove_index;
 use config::LocalLogs;
 use std::fs;
 use std::io;
@@ -64,7 +65,10 @@ impl Retention {
             match fs::remove_file(&path) {
                 // Whoever ships segments was faster.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Ok(()) => tracing::debug!("log segment {} was kept long enough", path.display()),
+                Ok(()) => {
+                    tracing::debug!("log segment {} was kept long enough", path.display());
+                    done = done.and(remove_index(&path));
+                }
                 failed => done = done.and(failed),
             }
         }

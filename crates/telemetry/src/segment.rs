@@ -4,11 +4,15 @@
 //! write permission as "complete". A write that failed can be tried again: it goes on behind the last
 //! octet the file took, so a full disk neither cuts the stream nor doubles a record.
 //!
+//! It is a row of frames, each of which can be read without those before it; who writes says where one ends, so that an
+//! index can point to them.
+//!
 //! While a segment is open its file is locked (`flock`), so that a reader can tell one that is being written from one
 //! that was left behind: a lock ends with its process.
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use time::OffsetDateTime;
@@ -21,11 +25,23 @@ type Out = Box<dyn Write + Send>;
 /// An open segment.
 pub struct Segment {
     path: PathBuf,
-    encoder: Encoder<'static, Out>,
+    /// Missing only after zstd could not be begun again.
+    encoder: Option<Encoder<'static, Counted>>,
+    level: i32,
     /// Octets of the lines written.
     pub uncompressed_bytes: u64,
+    /// Of these, those of frames that are over.
+    before_frame: u64,
+    /// Where the frame begins in the file.
+    frame_start: u64,
     /// Octets of the lines being written that the encoder has.
     taken: usize,
+}
+
+/// Counts what the file takes.
+struct Counted {
+    out: Out,
+    octets: u64,
 }
 
 impl Segment {
@@ -37,22 +53,36 @@ impl Segment {
             // Only readers lose by it, and only after a crash.
             tracing::debug!("cannot lock the segment {}: {error}", path.display());
         }
-        Segment::over(path, Box::new(file), level)
+        // One of that name can hardly be there; were it, ours would be behind it.
+        let octets = file.metadata()?.len();
+        Segment::begin(path, Counted { out: Box::new(file), octets }, level)
     }
 
     /// A segment whose octets go to `out`.
+    #[cfg(test)]
     pub(crate) fn over(path: PathBuf, out: Out, level: i32) -> io::Result<Segment> {
-        let encoder = Encoder::new(out, level)?;
-        Ok(Segment { path, encoder, uncompressed_bytes: 0, taken: 0 })
+        Segment::begin(path, Counted { out, octets: 0 }, level)
+    }
+
+    fn begin(path: PathBuf, out: Counted, level: i32) -> io::Result<Segment> {
+        let frame_start = out.octets;
+        let encoder = Some(Encoder::new(out, level)?);
+        Ok(Segment { path, encoder, level, uncompressed_bytes: 0, before_frame: 0, frame_start, taken: 0 })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Appends whole lines. After an error it may be called again with the same lines.
     pub fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+        let encoder = self.encoder.as_mut().ok_or_else(no_encoder)?;
         while let Some(rest) = lines.get(self.taken..).filter(|rest| !rest.is_empty()) {
-            self.taken += self.encoder.write(rest)?;
+            self.taken += encoder.write(rest)?;
         }
         // Flushed so that success means "in the file", and so that a reader can follow it.
-        self.encoder.flush()?;
+        encoder.flush()?;
         self.uncompressed_bytes += lines.len() as u64;
         self.taken = 0;
         Ok(())
@@ -67,11 +97,51 @@ impl Segment {
         }
     }
 
+    /// Octets of the lines of the frame that is not over.
+    pub(crate) fn frame_bytes(&self) -> u64 {
+        self.uncompressed_bytes - self.before_frame
+    }
+
+    /// Ends the zstd frame, and tells where it stands in the file; what is written next is another one. Nothing was written
+    /// to it: nothing happens. After an error it may be called again.
+    pub(crate) fn end_frame(&mut self) -> io::Result<Range<u64>> {
+        if self.frame_bytes() == 0 {
+            return Ok(self.frame_start..self.frame_start);
+        }
+        self.encoder.as_mut().ok_or_else(no_encoder)?.do_finish()?;
+        // All of it is in the file: nothing is left that could fail.
+        let Some(out) = self.encoder.take().map(Encoder::finish).transpose()? else { return Err(no_encoder()) };
+        let frame = self.frame_start..out.octets;
+        (self.frame_start, self.before_frame) = (out.octets, self.uncompressed_bytes);
+        self.encoder = Some(Encoder::new(out, self.level)?);
+        Ok(frame)
+    }
+
     /// Ends the zstd frame and marks the file complete. After an error it may be called again.
     pub fn finish(&mut self) -> io::Result<()> {
-        self.encoder.do_finish()?;
+        if self.uncompressed_bytes == 0 {
+            // What was never written to is a whole stream of nothing.
+            self.encoder.as_mut().ok_or_else(no_encoder)?.do_finish()?;
+        }
+        self.end_frame()?;
         mark_done(&self.path)
     }
+}
+
+impl Write for Counted {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        let taken = self.out.write(octets)?;
+        self.octets += taken as u64;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn no_encoder() -> io::Error {
+    io::Error::other("zstd cannot begin another frame")
 }
 
 /// Marks what an earlier process left open as complete. What a logger of this one is writing stays as it is.

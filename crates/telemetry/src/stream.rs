@@ -6,8 +6,11 @@
 //! takes up work holds back, so that the buffer can only grow by what is in hand. A segment
 //! ends at its size, at its age, and when the writer is closed. A full disk is first met with the
 //! [`Reserve`]; then, as after any disk error, the batch is kept and tried again each second,
-//! saying so; only closing gives such records up, saying so.
+//! saying so; only closing gives such records up, saying so. A frame of the segment ends when it is large enough to be worth
+//! a block of the index; then whoever searches reads it alone.
 
+use crate::index::Key;
+use crate::index_file::{IndexFile, remove_orphans};
 use crate::reserve::Reserve;
 use crate::retention::Retention;
 use crate::segment::Segment;
@@ -47,6 +50,8 @@ struct Shared {
 #[derive(Default)]
 struct State {
     lines: Vec<u8>,
+    /// By which those lines are found.
+    keys: Vec<Key>,
     records: usize,
     ending: Ending,
     sleeping: bool,
@@ -79,10 +84,16 @@ impl Stream {
         self.shared.lock().records >= self.shared.form.options.back_pressure
     }
 
-    /// Queues the line of one record; never waits.
-    pub fn push(&self, line: &[u8]) {
+    /// Whether it wants keys.
+    pub fn is_indexed(&self) -> bool {
+        self.shared.form.options.index
+    }
+
+    /// Queues the line of one record, and what it is found by; never waits.
+    pub fn push(&self, line: &[u8], keys: &[Key]) {
         let mut state = self.shared.lock();
         state.lines.extend_from_slice(line);
+        state.keys.extend_from_slice(keys);
         state.records += 1;
         if state.sleeping && (state.lines.len() >= WAKE_BYTES || state.records == 1) {
             self.shared.filled.notify_one();
@@ -127,6 +138,10 @@ impl Shared {
 struct Writer {
     shared: Arc<Shared>,
     segment: Option<Segment>,
+    /// Its index.
+    index: Option<IndexFile>,
+    /// Of the lines being written.
+    keys: Vec<Key>,
     /// The open segment has its header.
     headed: bool,
     opened: Instant,
@@ -140,7 +155,8 @@ impl Writer {
         let now = Instant::now();
         let reserve = Reserve::of(&shared.form.options.log_dir, now);
         let retention = Retention::of(&shared.form.options, now);
-        Writer { shared, segment: None, headed: false, opened: now, reserve, retention, complained: false }
+        let (segment, index, keys) = (None, None, Vec::new());
+        Writer { shared, segment, index, keys, headed: false, opened: now, reserve, retention, complained: false }
     }
 
     fn run(mut self) {
@@ -154,6 +170,7 @@ impl Writer {
                     Ok(()) => {
                         lines.drain(..part);
                         self.rejoice();
+                        self.end_frame();
                         if self.is_over() {
                             self.finish();
                         }
@@ -210,6 +227,8 @@ impl Writer {
             state.sleeping = false;
         }
         std::mem::swap(&mut state.lines, lines);
+        self.keys.clear();
+        std::mem::swap(&mut state.keys, &mut self.keys);
         state.records = 0;
         state.ending
     }
@@ -230,6 +249,7 @@ impl Writer {
             let Form { options, prefix, suffix, .. } = &self.shared.form;
             let now = OffsetDateTime::now_utc();
             let segment = Segment::create(&options.log_dir, (prefix, suffix), options.compression_level, now)?;
+            self.index = options.index.then(|| IndexFile::beside(segment.path()));
             (self.segment, self.opened, self.headed) = (Some(segment), Instant::now(), false);
         }
         let Some(segment) = &mut self.segment else { return Ok(()) };
@@ -237,7 +257,22 @@ impl Writer {
             segment.write(&self.shared.form.header)?;
         }
         self.headed = true;
-        segment.write(lines)
+        segment.write(lines)?;
+        // Of lines that a segment has no room for too: who finds one there reads a frame for nothing.
+        self.index.iter_mut().for_each(|index| index.note(&self.keys));
+        Ok(())
+    }
+
+    /// Ends the frame if it is large enough. What cannot be written now is written with the next lines.
+    fn end_frame(&mut self) {
+        let Some(index) = &mut self.index else { return };
+        let Some(segment) = self.segment.as_mut().filter(|segment| segment.frame_bytes() >= FRAME_BYTES) else {
+            return;
+        };
+        match segment.end_frame() {
+            Ok(frame) => index.end_frame(&frame),
+            Err(error) => tracing::debug!("{}: a frame goes on: {error}", segment.path().display()),
+        }
     }
 
     fn time_left(&self) -> Option<Duration> {
@@ -253,13 +288,22 @@ impl Writer {
 
     fn finish(&mut self) {
         let Some(mut segment) = self.segment.take() else { return };
-        while let Err(error) = segment.finish() {
-            if !self.makes_room(&error) {
-                tracing::error!(
-                    "log_dir {}: cannot finish a segment: {error}",
-                    self.shared.form.options.log_dir.display()
-                );
-                return;
+        let index = self.index.take();
+        let log_dir = self.shared.form.options.log_dir.clone();
+        let frame = loop {
+            match segment.end_frame().and_then(|frame| segment.finish().map(|()| frame)) {
+                Ok(frame) => break frame,
+                Err(error) if self.makes_room(&error) => {}
+                Err(error) => {
+                    tracing::error!("log_dir {}: cannot finish a segment: {error}", log_dir.display());
+                    return;
+                }
+            }
+        };
+        if let Some(mut index) = index {
+            index.end_frame(&frame);
+            if let Err(error) = remove_orphans(&log_dir) {
+                tracing::warn!("log_dir {}: indexes of removed segments stay: {error}", log_dir.display());
             }
         }
     }
@@ -300,6 +344,9 @@ fn is_full(error: &io::Error) -> bool {
 
 /// Lines that wake the thread at once, in octets.
 const WAKE_BYTES: usize = 256 * 1024;
+/// A frame ends behind the batch with which it reaches so many octets of text: some thousand records, which are read in some
+/// milliseconds.
+const FRAME_BYTES: u64 = 2 * 1024 * 1024;
 /// How long a batch may gather.
 const BATCH_WAIT: Duration = Duration::from_millis(20);
 /// How long the thread sleeps when nothing is to be timed.

@@ -104,6 +104,27 @@ impl Client {
         self.say(&format!("From: <{from}>\r\nTo: <{to}>\r\nSubject: {subject}\r\n\r\nHello.\r\n."))
     }
 
+    /// Sends a message, from the greeting on; false as soon as the peer says anything but that it goes on, or has closed.
+    pub fn try_submit(mut self, from: &str, to: &str) -> bool {
+        let goes_on = |client: &mut Client, code| client.try_reply().is_some_and(|reply| reply.code == code);
+        if !goes_on(&mut self, 220) {
+            return false;
+        }
+        let words = ["EHLO client.test".to_owned(), format!("MAIL FROM:<{from}>"), format!("RCPT TO:<{to}>")];
+        for word in words {
+            self.send(format!("{word}\r\n"));
+            if !goes_on(&mut self, 250) {
+                return false;
+            }
+        }
+        self.send("DATA\r\n");
+        if !goes_on(&mut self, 354) {
+            return false;
+        }
+        self.send("Subject: x\r\n\r\nHello.\r\n.\r\n");
+        goes_on(&mut self, 250)
+    }
+
     /// True when the peer closes without another word.
     pub fn is_closed_silently(&mut self) -> bool {
         let mut octet = [0];

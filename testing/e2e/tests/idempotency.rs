@@ -47,6 +47,18 @@ fn smtp(node: &Kumod, key: &str, user: &str, text: &str) -> Reply {
     client.say(&format!("Idempotency-Key: {key}\r\nSubject: x\r\n\r\n{text}\r\n."))
 }
 
+/// Lets all mail wait, over restarts too: what is delivered just before a kill may be delivered again. Returns the order's id.
+fn suspend(node: &Kumod) -> Value {
+    let order = json!({"reason": "to be counted", "duration": "1h"});
+    json!({"id": http::json(node.http(), "POST", "/api/admin/suspend/v1", &order)["id"]})
+}
+
+/// Lets it go, and waits until all of it has arrived.
+fn resume(node: &Kumod, id: &Value) {
+    http::send(node.http(), "DELETE", "/api/admin/suspend/v1", "application/json", &id.to_string());
+    node.await_empty(LATER);
+}
+
 /// How many messages each user has.
 fn mail(scratch: &Scratch) -> BTreeMap<String, usize> {
     let users = std::fs::read_dir(scratch.join("mail")).into_iter().flatten().map(|entry| entry.expect("an entry"));
@@ -64,6 +76,7 @@ fn the_same_request_has_the_same_answer_and_is_carried_out_once() {
         let scratch = Scratch::new();
         let launch = launch(&scratch).env("INJECT_KIND", kind);
         let mut node = launch.start();
+        let order = suspend(&node);
         let body = request(&["ann", "refused", "bob"]);
         let first = keyed(&node, "k1", &body);
         assert_eq!(first.0, 200);
@@ -77,7 +90,7 @@ fn the_same_request_has_the_same_answer_and_is_carried_out_once() {
         let node = launch.start();
         assert_eq!(keyed(&node, "k1", &body), first, "{kind}: known after a kill");
         assert_eq!(keyed(&node, "k1", &request(&["cid"])).0, 409);
-        node.await_empty(LATER);
+        resume(&node, &order);
         let expected: BTreeMap<String, usize> = ["ann", "bob", "cid"].map(|user| (user.to_owned(), 1)).into();
         assert_eq!(mail(&scratch), expected, "{kind}");
         assert_eq!(node.metric("postrider_idempotency_keys"), 2.0);
@@ -191,6 +204,7 @@ fn a_message_over_smtp_is_accepted_once_where_the_listener_looks_at_its_key() {
     let scratch = Scratch::new();
     let launch = launch(&scratch);
     let mut node = launch.start();
+    let order = suspend(&node);
     let first = smtp(&node, "k", "ann", "hello");
     assert_eq!(first.code, 250);
     assert_eq!(smtp(&node, "k", "ann", "hello"), first, "the same id");
@@ -208,7 +222,7 @@ fn a_message_over_smtp_is_accepted_once_where_the_listener_looks_at_its_key() {
     node.process.kill();
     let node = launch.start();
     assert_eq!(smtp(&node, "k", "ann", "hello"), first, "the same id after a kill");
-    node.await_empty(LATER);
+    resume(&node, &order);
     assert_eq!(
         mail(&scratch),
         [("ann", 1), ("bob", 2), ("cid", 1)].map(|(user, count)| (user.to_owned(), count)).into()
@@ -285,8 +299,7 @@ fn nothing_is_lost_or_doubled_however_it_is_killed() {
         let scratch = Scratch::new();
         let launch = launch(&scratch).env("INJECT_KIND", kind);
         let mut node = launch.start();
-        let order = json!({"reason": "to be counted", "duration": "1h"});
-        let order = http::json(node.http(), "POST", "/api/admin/suspend/v1", &order);
+        let order = suspend(&node);
         let stage = Arc::new(Stage {
             at: Mutex::new((node.http(), node.smtp())),
             moved: Condvar::new(),
@@ -321,9 +334,7 @@ fn nothing_is_lost_or_doubled_however_it_is_killed() {
         assert!(again >= kills, "kills hit nothing: {again}");
         await_recovery(&node);
         assert_eq!(node.metric("message_count"), sent.len() as f64, "{kind}: what was answered is queued, once");
-        let id = json!({"id": order["id"]});
-        http::send(node.http(), "DELETE", "/api/admin/suspend/v1", "application/json", &id.to_string());
-        node.await_empty(LATER);
+        resume(&node, &order);
         let arrived = mail(&scratch);
         let doubled: Vec<_> = arrived.iter().filter(|(_, count)| **count != 1).collect();
         let lost: Vec<_> = sent.iter().filter(|(user, _)| !arrived.contains_key(user)).collect();

@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 41] = [
+pub const LAYERS: [(&str, u8); 42] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -44,6 +44,7 @@ pub const LAYERS: [(&str, u8); 41] = [
     ("web", FIRST_DRIVER_LAYER),
     ("brokers", FIRST_DRIVER_LAYER),
     ("event-stream", FIRST_DRIVER_LAYER),
+    ("log-search", FIRST_DRIVER_LAYER),
     ("engine", FIRST_DRIVER_LAYER),
     ("traffic", FIRST_DRIVER_LAYER),
     // 5: faces.
@@ -62,7 +63,7 @@ pub const LAYERS: [(&str, u8); 41] = [
 ];
 
 /// Edges inside a layer: from, to, why.
-pub const SIDEWAYS: [(&str, &str, &str); 15] = [
+pub const SIDEWAYS: [(&str, &str, &str); 19] = [
     ("spool", "message", "what is stored is a Sealed; the codec of its envelope is message's"),
     ("jsonl", "telemetry", "segments of scripts are written as those of the log are"),
     ("injection", "mimepart", "what is injected is built as scripts build"),
@@ -75,6 +76,10 @@ pub const SIDEWAYS: [(&str, &str, &str); 15] = [
     ("event-stream", "telemetry", "streams count what they deliver"),
     ("event-stream", "web", "one way to ask over HTTP"),
     ("event-stream", "net", "one way to verify certificates"),
+    ("log-search", "jsonl", "one way to read segments, also of those that are still written"),
+    ("log-search", "telemetry", "the form of an index is that of its writer"),
+    ("engine", "log-search", "what is not in queues any more, the log knows"),
+    ("engine", "jsonl", "its errors are those of searches"),
     ("engine", "event-stream", "streams come and go with the policy, as logs do"),
     ("tsa", "admin", "one way to serve HTTP, and to say who may ask"),
     ("engine", "throttle", "the engine asks Redis for what the cluster counts"),

@@ -1,0 +1,342 @@
+//! Messages for operators who look for them: by recipient, sender, queue or id, and what happened to one.
+//!
+//! What is in queues is asked of the queues, in steps; who received what, and what became of it, of the log's segments and
+//! their indexes (`log_search`), on blocking threads, [`SEARCHES_MAX`] at a time. Deliveries are not asked. An answer takes about
+//! [`SEARCH_TIME_MAX`]: what there is by then is told, and where to go on. Everything was true when it was looked at.
+
+use crate::engine::Engine;
+use crate::inspect::{Inspected, State};
+use log_search::{BadCursor, Cursor, Place, Reception, Record, Timeline};
+use message::MessageId;
+use queue::{Criteria, Search};
+use spool::SpoolError;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use thiserror::Error;
+use time::OffsetDateTime;
+
+/// What is looked for; all of it must agree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sought {
+    /// The queue, or ids.
+    pub criteria: Criteria,
+    /// A recipient's address, in any case.
+    pub recipient: Option<String>,
+    /// The sender's address, in any case.
+    pub sender: Option<String>,
+    /// Of messages in queues, those that wait for their time, or those that do not.
+    pub waits: Option<bool>,
+    /// Where is looked; when it is not said, where it can be found.
+    pub among: Option<Among>,
+    /// How many messages at most.
+    pub limit: usize,
+}
+
+/// Where messages are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Among {
+    /// Everything that is ours now. Recipients and senders are read from the spool, message by message.
+    Queues,
+    /// Everything that was received, as the log knows it.
+    Logs,
+}
+
+/// Where a search goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SearchCursor {
+    /// Among the messages in queues.
+    Queues(u32),
+    /// In the log.
+    Logs(Cursor),
+}
+
+/// A message.
+#[derive(Debug)]
+pub struct FoundMessage {
+    /// Its id, 32 hexadecimal digits.
+    pub id: String,
+    /// Who it is from, unless nobody knows any more.
+    pub sender: Option<String>,
+    /// Who it is for.
+    pub recipients: Vec<String>,
+    /// The queue it is in, or was received for.
+    pub queue: Arc<str>,
+    /// Where it is now; none when it is not ours any more.
+    pub now: Option<Inspected>,
+    /// The record of its end, when the log has one.
+    pub end: Option<Record>,
+}
+
+/// Messages.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// They.
+    pub found: Vec<FoundMessage>,
+    /// Where to go on; none at the end.
+    pub next: Option<SearchCursor>,
+    /// Log segments that were not read.
+    pub unread: Vec<String>,
+}
+
+/// Why nothing can be said.
+#[derive(Debug, Error)]
+pub enum SearchError {
+    /// The spool cannot be read.
+    #[error("{0}")]
+    Spool(#[from] SpoolError),
+    /// The log cannot be read.
+    #[error("{0}")]
+    Log(#[from] jsonl::JsonlError),
+    /// Nothing is logged.
+    #[error("there is no log to search: kumo.configure_local_logs is not called")]
+    NoLog,
+    /// Too many search.
+    #[error("{max} search the log already: expected fewer at once")]
+    Busy {
+        /// How many may.
+        max: usize,
+    },
+    /// A thread stopped working.
+    #[error("a thread for searches: {0}")]
+    Thread(io::Error),
+}
+
+impl Engine {
+    /// Messages, at most so many as are wanted, from `from` on.
+    ///
+    /// # Errors
+    /// The log or the spool cannot be read, or too many search.
+    pub async fn search(&self, sought: Sought, from: Option<SearchCursor>) -> Result<Page, SearchError> {
+        if let ([id], None, None) = (&*sought.criteria.messages, &sought.recipient, &sought.sender) {
+            return self.search_id(*id, &sought.criteria).await;
+        }
+        let is_addressed = sought.recipient.is_some() || sought.sender.is_some();
+        let among = sought.among.unwrap_or(match is_addressed && !self.log_places().is_empty() {
+            true => Among::Logs,
+            false => Among::Queues,
+        });
+        match (from, among) {
+            (Some(SearchCursor::Logs(before)), _) => self.search_logs(sought, Some(before)).await,
+            (Some(SearchCursor::Queues(place)), _) => self.search_queues(sought, Some(place)).await,
+            (None, Among::Logs) => self.search_logs(sought, None).await,
+            (None, Among::Queues) => self.search_queues(sought, None).await,
+        }
+    }
+
+    /// Everything the log has about a message, in the order of time.
+    ///
+    /// # Errors
+    /// The log cannot be read, or too many search.
+    pub async fn timeline(&self, id: MessageId) -> Result<Timeline, SearchError> {
+        // The id of another node's making may tell nonsense; logs before it are looked at when it tells the future.
+        let created = id.created();
+        let is_past = created <= self.wall_time();
+        let created =
+            is_past.then(|| OffsetDateTime::from_unix_timestamp_nanos(i128::from(created.unix_micros()) * 1000));
+        let created = created.and_then(Result::ok);
+        let id = id.to_string();
+        self.reading(move |places| log_search::timeline(places, &id, created)).await
+    }
+
+    async fn search_id(&self, id: MessageId, criteria: &Criteria) -> Result<Page, SearchError> {
+        let now = self.inspect_message(id).await?;
+        let logged = match self.timeline(id).await {
+            Err(SearchError::NoLog) => Timeline::default(),
+            logged => logged?,
+        };
+        let received = logged.records.iter().find_map(Record::reception);
+        let end = logged.records.into_iter().rev().find(Record::is_end);
+        let found = match (now, received) {
+            (Some(now), _) => Some(FoundMessage::from(now)),
+            (None, received) => received.map(|received| FoundMessage::received(received, end)),
+        };
+        let found = found.filter(|found| Search::new(criteria.clone(), None).wants(&found.queue, id));
+        Ok(Page { found: found.into_iter().collect(), next: None, unread: logged.unread })
+    }
+
+    async fn search_logs(&self, sought: Sought, before: Option<Cursor>) -> Result<Page, SearchError> {
+        let Sought { criteria, recipient, sender, limit, .. } = sought;
+        let asked = log_search::Asked { recipient, sender, limit, before };
+        let told = self.reading(move |places| log_search::receptions(places, &asked)).await?;
+        let search = Search::new(criteria, None);
+        let ids = told.found.iter().filter_map(|received| Some((received.id.parse::<MessageId>().ok()?, received)));
+        let received: Vec<(MessageId, Reception)> =
+            ids.filter(|(id, received)| search.wants(&received.queue, *id)).map(|(id, r)| (id, r.clone())).collect();
+        let mut here = self.locate(received.iter().map(|(id, _)| *id).collect()).await;
+        let gone = received.iter().filter(|(id, _)| !here.contains_key(id));
+        let gone: Vec<(String, OffsetDateTime)> =
+            gone.map(|(_, received)| (received.id.clone(), received.at)).collect();
+        let mut ends = match gone.is_empty() {
+            true => BTreeMap::new(),
+            false => self.reading(move |places| log_search::ends(places, &gone)).await?,
+        };
+        let found = received.into_iter().map(|(id, received)| {
+            let now = here.remove(&id);
+            let end = ends.remove(&received.id);
+            let found = FoundMessage::received(received, end);
+            let queue = now.as_ref().map_or(found.queue.clone(), |now| now.queue.clone());
+            FoundMessage { queue, now, ..found }
+        });
+        Ok(Page { found: found.collect(), next: told.next.map(SearchCursor::Logs), unread: told.unread })
+    }
+
+    async fn search_queues(&self, sought: Sought, from: Option<u32>) -> Result<Page, SearchError> {
+        let Sought { criteria, recipient, sender, waits, limit, .. } = sought;
+        let until = Instant::now() + SEARCH_TIME_MAX;
+        let mut search = Search::new(criteria, waits);
+        // What a connection has in hand has no place in the walk: it comes first.
+        let mut page = Page::default();
+        if from.is_none() && waits != Some(true) {
+            for found in self.all_in_delivery(&search) {
+                page.found.extend(self.addressed(found, &recipient, &sender).await?);
+            }
+        }
+        let mut place = Some(from.unwrap_or_default());
+        while let Some(from) = place.filter(|_| page.found.len() < limit && Instant::now() < until) {
+            let step = self.with_queue(|queue, _| queue.search(&mut search, from, limit));
+            place = step.next;
+            for sighting in step.found {
+                if page.found.len() >= limit || Instant::now() >= until {
+                    place = Some(sighting.place());
+                    break;
+                }
+                let Some(found) = self.with_queue(|queue, now| queue.sighted(now, sighting)) else { continue };
+                let found = self.inspected(found).await?;
+                page.found.extend(addressed(found, &recipient, &sender));
+            }
+            tokio::task::yield_now().await;
+        }
+        page.next = place.map(SearchCursor::Queues);
+        Ok(page)
+    }
+
+    /// With its content, when it has this recipient and this sender.
+    async fn addressed(
+        &self,
+        found: Inspected,
+        recipient: &Option<String>,
+        sender: &Option<String>,
+    ) -> Result<Option<FoundMessage>, SpoolError> {
+        Ok(addressed(self.with_content(found).await?, recipient, sender))
+    }
+
+    /// Those of some messages that are ours, without content.
+    async fn locate(&self, ids: Vec<MessageId>) -> HashMap<MessageId, Inspected> {
+        let mut here = HashMap::new();
+        if ids.is_empty() {
+            return here;
+        }
+        let count = ids.len();
+        let mut search = Search::new(Criteria { messages: ids, ..Criteria::default() }, None);
+        let mut place = Some(0);
+        while let Some(from) = place.filter(|_| here.len() < count) {
+            let step = self.with_queue(|queue, _| queue.search(&mut search, from, count));
+            place = step.next;
+            for sighting in step.found {
+                let listed = self.with_queue(|queue, now| queue.sighted(now, sighting));
+                here.extend(listed.map(|listed| (sighting.id, Inspected::from(listed))));
+            }
+            tokio::task::yield_now().await;
+        }
+        here.extend(self.all_in_delivery(&search).into_iter().map(|found| (found.message.id, found)));
+        here
+    }
+
+    /// What connections have in hand, without content.
+    fn all_in_delivery(&self, search: &Search) -> Vec<Inspected> {
+        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let in_hand =
+            connections.values().flat_map(|held| held.in_hand.map(|queued| (queued.message.bare_copy(), queued.queue)));
+        let in_hand: Vec<_> = in_hand.collect();
+        drop(connections);
+        let named =
+            in_hand.into_iter().map(|(message, key)| (message, self.with_queue(|queue, _| queue.queue_name(key))));
+        let wanted = named.filter(|(message, queue)| search.wants(queue, message.id));
+        wanted.map(|(message, queue)| Inspected { message, queue, state: State::InDelivery, content: None }).collect()
+    }
+
+    /// Where this policy's loggers write.
+    fn log_places(&self) -> Vec<Place> {
+        let folders = self.events.folders().into_iter();
+        folders.map(|folder| Place { pattern: folder.pattern(), dir: folder.log_dir }).collect()
+    }
+
+    /// Work that reads segments.
+    async fn reading<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&[Place]) -> Result<T, jsonl::JsonlError> + Send + 'static,
+    ) -> Result<T, SearchError> {
+        let places = self.log_places();
+        if places.is_empty() {
+            return Err(SearchError::NoLog);
+        }
+        let slot = self.search_slots.clone().try_acquire_owned();
+        let slot = slot.map_err(|_| SearchError::Busy { max: SEARCHES_MAX })?;
+        let read = tokio::task::spawn_blocking(move || {
+            let read = work(&places);
+            drop(slot);
+            read
+        });
+        Ok(read.await.map_err(|error| SearchError::Thread(io::Error::other(error)))??)
+    }
+}
+
+impl FoundMessage {
+    fn received(received: Reception, end: Option<Record>) -> FoundMessage {
+        let Reception { id, sender, recipients, queue, .. } = received;
+        FoundMessage { id, sender: Some(sender), recipients, queue: queue.into(), now: None, end }
+    }
+}
+
+impl From<Inspected> for FoundMessage {
+    /// One that is ours, with what is known of its content.
+    fn from(found: Inspected) -> FoundMessage {
+        let envelope = found.content.as_ref().map(|content| &content.envelope);
+        let recipients = envelope.into_iter().flat_map(|envelope| &envelope.recipients);
+        FoundMessage {
+            id: found.message.id.to_string(),
+            sender: envelope.map(|envelope| envelope.sender.as_str().to_owned()),
+            recipients: recipients.map(|recipient| recipient.as_str().to_owned()).collect(),
+            queue: found.queue.clone(),
+            now: Some(found),
+            end: None,
+        }
+    }
+}
+
+fn addressed(found: Inspected, recipient: &Option<String>, sender: &Option<String>) -> Option<FoundMessage> {
+    let found = FoundMessage::from(found);
+    let is_for = |wanted: &String| found.recipients.iter().any(|recipient| recipient.eq_ignore_ascii_case(wanted));
+    let is_from = |wanted: &String| found.sender.as_ref().is_some_and(|from| from.eq_ignore_ascii_case(wanted));
+    (recipient.as_ref().is_none_or(is_for) && sender.as_ref().is_none_or(is_from)).then_some(found)
+}
+
+impl fmt::Display for SearchCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SearchCursor::Queues(place) => write!(f, "q{place}"),
+            SearchCursor::Logs(cursor) => write!(f, "l{cursor}"),
+        }
+    }
+}
+
+impl FromStr for SearchCursor {
+    type Err = BadCursor;
+
+    fn from_str(text: &str) -> Result<SearchCursor, BadCursor> {
+        let queues = text.strip_prefix('q').and_then(|place| place.parse().ok()).map(SearchCursor::Queues);
+        match (queues, text.strip_prefix('l')) {
+            (Some(queues), _) => Ok(queues),
+            (None, cursor) => cursor.unwrap_or_default().parse().map(SearchCursor::Logs),
+        }
+    }
+}
+
+/// Searches that read the log at once.
+pub const SEARCHES_MAX: usize = 4;
+/// How long one answer is looked for in queues.
+const SEARCH_TIME_MAX: Duration = Duration::from_millis(200);

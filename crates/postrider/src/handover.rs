@@ -1,0 +1,187 @@
+//! Hot restart: the program gives its place to another one, usually its own next version, and keeps the sockets open.
+//!
+//! In: SIGUSR2. The program is tried out first (its policy is read by the new program, as `--validate` does); one that is wrong
+//! changes nothing. Then work in hand is finished as at any stop, while who connects waits in the sockets' queues, and the
+//! process becomes the new program (`exec`): it stays the same process, so a service manager sees no end. Sockets go over as
+//! systemd hands them (`LISTEN_FDS`), with a list of what each is for; without that list they are a service manager's own, and are
+//! known by their addresses. What cannot be used is closed. Fails by saying so and serving on, but for the last step: a program
+//! that cannot be started then ends this one with an error.
+
+use anyhow::{Context, bail};
+use command_fds::{CommandFdExt, FdMapping};
+use config::HostPort;
+use listenfd::ListenFd;
+use std::ffi::OsString;
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A listening socket and what it is for.
+#[derive(Debug)]
+pub struct Kept {
+    /// `smtp` or `http`, and the listener's address as the policy has it.
+    pub name: String,
+    /// The socket.
+    pub socket: TcpListener,
+}
+
+/// Sockets that were there when the program was started.
+#[derive(Debug, Default)]
+pub struct Inherited {
+    kept: Vec<Kept>,
+}
+
+/// The program as it was started.
+#[derive(Clone, Debug)]
+pub struct Program {
+    file: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Inherited {
+    /// What the environment says was handed over.
+    ///
+    /// # Errors
+    /// A socket that was is none that listens.
+    pub fn found() -> anyhow::Result<Inherited> {
+        let names = std::env::var(NAMES).unwrap_or_default();
+        let mut names = names.split(',').filter(|name| !name.is_empty());
+        let mut handed = ListenFd::from_env();
+        let mut kept = Vec::new();
+        for number in 0..handed.len() {
+            let socket = handed.take_tcp_listener(number).context("LISTEN_FDS")?;
+            // A copy, which is not handed to other programs that are started.
+            let Some(socket) = socket.map(|socket| socket.try_clone()).transpose().context("LISTEN_FDS")? else {
+                continue;
+            };
+            socket.set_nonblocking(true).context("LISTEN_FDS")?;
+            kept.push(Kept { name: names.next().unwrap_or_default().to_owned(), socket });
+        }
+        Ok(Inherited { kept })
+    }
+
+    /// The socket of a listener, once.
+    pub fn take(&mut self, protocol: &str, at: &HostPort) -> Option<TcpListener> {
+        let name = name_of(protocol, at);
+        let is_at = |kept: &Kept| {
+            let address = kept.socket.local_addr().ok();
+            kept.name.is_empty() && address.is_some() && address == at.socket_addr()
+        };
+        let place = self.kept.iter().position(|kept| kept.name == name || is_at(kept))?;
+        Some(self.kept.remove(place).socket)
+    }
+}
+
+impl Program {
+    /// This one.
+    ///
+    /// # Errors
+    /// The system does not tell its file.
+    pub fn this() -> io::Result<Program> {
+        // Asked for at the start: once a new version is installed the system tells the removed file.
+        Ok(Program { file: std::env::current_exe()?, arguments: std::env::args_os().collect() })
+    }
+
+    /// Has the program that is there now read its configuration, and start nothing.
+    ///
+    /// # Errors
+    /// What it said against it, or that it did not end within [`TRIAL_MAX`].
+    pub fn try_out(&self) -> anyhow::Result<()> {
+        let has_policy = self.arguments.iter().take(2).any(|word| word.to_string_lossy().ends_with("kumod"));
+        let mut command = self.command();
+        match has_policy {
+            true => command.args(&self.arguments[1..]).arg("--validate"),
+            false => command.arg("--help"),
+        };
+        command.env_remove(NAMES).env_remove("LISTEN_FDS").env_remove("LISTEN_PID").env_remove("NOTIFY_SOCKET");
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        let stderr = child.stderr.take();
+        // Read beside, so that it cannot fill up and be waited for.
+        let said = std::thread::spawn(move || stderr.map(io::read_to_string).transpose());
+        let until = Instant::now() + TRIAL_MAX;
+        let status = loop {
+            match child.try_wait()? {
+                Some(status) => break status,
+                None if Instant::now() >= until => {
+                    child.kill()?;
+                    child.wait()?;
+                    bail!("{}: did not read its configuration within {TRIAL_MAX:?}", self.file.display());
+                }
+                None => std::thread::sleep(LOOK_EVERY),
+            }
+        };
+        let said = said.join().ok().and_then(Result::ok).flatten().unwrap_or_default();
+        if !status.success() {
+            bail!("{}: {status}: {}", self.file.display(), said.trim());
+        }
+        Ok(())
+    }
+
+    /// Becomes the program that is there now, with these sockets. Returns only when that is not possible.
+    pub fn become_it(&self, kept: Vec<Kept>) -> anyhow::Error {
+        let names: Vec<String> = kept.iter().map(|kept| kept.name.clone()).collect();
+        let sockets = kept.into_iter().zip(FIRST_SOCKET..);
+        let mappings: Vec<FdMapping> =
+            sockets.map(|(kept, child_fd)| FdMapping { parent_fd: kept.socket.into(), child_fd }).collect();
+        let mut command = self.command();
+        command.args(&self.arguments[1..]);
+        command.env(NAMES, names.join(",")).env("LISTEN_FDS", mappings.len().to_string());
+        command.env("LISTEN_PID", std::process::id().to_string());
+        if let Err(error) = command.fd_mappings(mappings) {
+            return anyhow::Error::new(error).context("handing sockets over");
+        }
+        let error = command.exec();
+        anyhow::Error::new(error).context(format!("cannot become {}", self.file.display()))
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.file);
+        // The name it was started under says what it is.
+        command.arg0(&self.arguments[0]);
+        command
+    }
+}
+
+/// What a listener's socket is called when it is handed over.
+pub fn name_of(protocol: &str, at: &HostPort) -> String {
+    format!("{protocol} {at}")
+}
+
+/// The sockets' names, in their order.
+const NAMES: &str = "POSTRIDER_SOCKETS";
+/// Where systemd puts the first socket.
+const FIRST_SOCKET: i32 = 3;
+/// How long a program may take to read its configuration.
+const TRIAL_MAX: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> HostPort {
+        config::parse("test", serde_json::json!(text)).expect("sound")
+    }
+
+    fn kept(name: &str) -> Kept {
+        Kept { name: name.to_owned(), socket: TcpListener::bind("127.0.0.1:0").expect("a port") }
+    }
+
+    #[test]
+    fn a_socket_is_known_by_its_name_or_by_its_address() {
+        let of_manager = kept("");
+        let address = of_manager.socket.local_addr().expect("bound");
+        let mut inherited = Inherited { kept: vec![kept("smtp 127.0.0.1:0"), kept("http 127.0.0.1:0"), of_manager] };
+        assert!(inherited.take("smtp", &at("127.0.0.1:25")).is_none());
+        let http = inherited.kept[1].socket.local_addr().expect("bound");
+        let taken = inherited.take("http", &at("127.0.0.1:0")).expect("there is one");
+        assert_eq!(taken.local_addr().expect("bound"), http);
+        assert!(inherited.take("http", &at("127.0.0.1:0")).is_none(), "once");
+        let taken = inherited.take("smtp", &at(&address.to_string())).expect("of that address");
+        assert_eq!(taken.local_addr().expect("bound"), address);
+        assert_eq!(inherited.kept.len(), 1);
+    }
+}

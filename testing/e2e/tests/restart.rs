@@ -1,0 +1,119 @@
+//! Hot restart: nobody who connects is refused while the program gives its place to another, and nothing acknowledged is lost.
+
+use e2e::kumod::{Kumod, Launch, policy_file};
+use e2e::scratch::Scratch;
+use e2e::sink::Sink;
+use e2e::until::{LATER, SOON, until};
+use e2e::{http, wire::Client};
+use nix::sys::signal::Signal;
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+
+/// Clients that send without a pause until they are told to stop; what each had acknowledged.
+struct Clients {
+    stop: Arc<AtomicBool>,
+    acknowledged: Arc<AtomicUsize>,
+    threads: Vec<JoinHandle<Vec<String>>>,
+}
+
+impl Clients {
+    fn start(smtp: SocketAddr, count: usize) -> Clients {
+        let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let threads = (0..count).map(|number| {
+            let (stop, acknowledged) = (stop.clone(), acknowledged.clone());
+            std::thread::spawn(move || {
+                let mut sent = Vec::new();
+                for letter in 0.. {
+                    if stop.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    // Panics when it is refused.
+                    drop(TcpStream::connect(smtp).unwrap_or_else(|error| panic!("refused: {error}")));
+                    let to = format!("c{number}-{letter}@to.test");
+                    if Client::connect_mute(smtp).try_submit("a@from.test", &to) {
+                        sent.push(to);
+                        acknowledged.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+                sent
+            })
+        });
+        Clients { threads: threads.collect(), stop, acknowledged }
+    }
+
+    /// Waits until so many more were acknowledged.
+    fn await_more(&self, count: usize) {
+        let enough = self.acknowledged.load(Ordering::SeqCst) + count;
+        until(LATER, "letters", || (self.acknowledged.load(Ordering::SeqCst) >= enough).then_some(()));
+    }
+
+    fn stop(self) -> Vec<String> {
+        self.stop.store(true, Ordering::SeqCst);
+        self.threads.into_iter().flat_map(|thread| thread.join().expect("nobody was refused")).collect()
+    }
+}
+
+/// How often it has said that it serves.
+fn begun(relay: &Kumod) -> usize {
+    relay.process.stderr().matches("initialization complete").count()
+}
+
+fn restart(relay: &Kumod) {
+    let before = begun(relay);
+    relay.process.signal(Signal::SIGUSR2);
+    until(LATER, "the other program", || (begun(relay) > before).then_some(()));
+}
+
+#[test]
+fn nobody_is_refused_and_nothing_is_lost_while_it_restarts_again_and_again() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let relay = Launch::relay(&scratch, sink.address).start();
+    let pid = relay.process.pid();
+    let clients = Clients::start(relay.smtp(), 8);
+    for _ in 0..3 {
+        clients.await_more(50);
+        restart(&relay);
+    }
+    clients.await_more(50);
+    let sent = clients.stop();
+    assert_eq!(relay.process.pid(), pid, "a service manager sees one process");
+    assert_eq!(http::get(relay.http(), "/api/check-liveness/v1").0, 200, "on the same port");
+    relay.await_empty(LATER);
+    let arrived = sink.await_arrivals(sent.len(), SOON);
+    let arrived: std::collections::BTreeSet<String> = arrived.into_iter().flat_map(|a| a.recipients).collect();
+    let lost: Vec<&String> = sent.iter().filter(|to| !arrived.contains(*to)).collect();
+    assert!(sent.len() >= 200 && lost.is_empty(), "lost {lost:?} of {}", sent.len());
+    relay.stop();
+}
+
+#[test]
+fn a_policy_that_is_wrong_restarts_nothing() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let policy = scratch.join("init.lua");
+    let sound = fs::read_to_string(policy_file("relay.lua")).expect("readable");
+    fs::write(&policy, &sound).expect("writes");
+    let relay = Launch::policy(&policy)
+        .env("RELAY_PORT", "0")
+        .env("RELAY_HTTP", "127.0.0.1:0")
+        .env("RELAY_DIR", scratch.join("relay"))
+        .env("RELAY_TO", sink.address.to_string())
+        .start();
+    fs::write(&policy, sound.replace("log_dir", "log_dirr")).expect("writes");
+    relay.process.signal(Signal::SIGUSR2);
+    let said = relay
+        .process
+        .await_stderr("why there is no restart", LATER, |line| line.contains("no restart: ").then(|| line.to_owned()));
+    assert!(said.contains("log_dirr") || relay.process.stderr().contains("log_dirr"), "{said}");
+    assert_eq!(Client::connect(relay.smtp()).submit("a@from.test", "b@to.test", "still here").code, 250);
+    sink.await_arrivals(1, SOON);
+    fs::write(&policy, &sound).expect("writes");
+    restart(&relay);
+    assert_eq!(Client::connect(relay.smtp()).submit("a@from.test", "b@to.test", "the next one").code, 250);
+    sink.await_arrivals(2, SOON);
+    relay.stop();
+}
