@@ -1,18 +1,23 @@
 //! Bodies in and out: JSON that is checked field by field, and refusals as KumoMTA words them.
 //!
-//! A body that is not JSON is 400, one without the right content type 415, one of the wrong shape 422 and says which
-//! field, which value and what was expected.
+//! A body that is not JSON is 400, one without the right content type 415, one of the wrong shape 422 with a JSON pointer
+//! (RFC 6901) to the place, the value there and what was expected.
+
+use crate::describe::{Content, Input, JsonOf, Operation, Output, Schemas, Way};
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use clock::WallTime;
+use core::fmt::Display;
 use core::str::FromStr;
 use message::MessageId;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use time::OffsetDateTime;
 
 /// A JSON body.
@@ -62,6 +67,12 @@ impl Failed {
         Failed(StatusCode::UNPROCESSABLE_ENTITY, text)
     }
 
+    /// 422, of a place in the body; the body itself has no pointer.
+    pub(crate) fn at(pointer: &str, fault: impl Display) -> Failed {
+        let place = if pointer.is_empty() { "the body" } else { pointer };
+        Failed::unprocessable(format!("{place}: {fault}"))
+    }
+
     /// 401.
     pub fn unauthorized(text: String) -> Failed {
         Failed(StatusCode::UNAUTHORIZED, text)
@@ -108,7 +119,13 @@ impl<S: Send + Sync, A: Common, B: DeserializeOwned> FromRequest<S> for Both<A, 
 }
 
 fn parse<T: DeserializeOwned>(value: Value) -> Result<T, Failed> {
-    config::parse("request", value).map_err(|error| Failed(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
+    config::parse("request", value).map_err(|error| Failed::at(&pointer(&error.path), error.fault))
+}
+
+/// A path as the reader of options has it, `recipients[0].email`, as a JSON pointer (RFC 6901).
+pub(crate) fn pointer(path: &str) -> String {
+    let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']')).filter(|step| !step.is_empty());
+    steps.map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
 /// The body, which must say that it is JSON.
@@ -136,6 +153,33 @@ pub(crate) async fn json_octets<S: Send + Sync>(request: Request, state: &S) -> 
     body.map_err(|error| Failed(error.status(), error.body_text()))
 }
 
+impl<T: JsonSchema> Input for Json<T> {
+    fn describe(operation: &mut Operation, schemas: &mut Schemas) {
+        operation.takes::<JsonOf<T>>(schemas);
+    }
+}
+
+impl<A: JsonSchema, B: JsonSchema> Input for Both<A, B> {
+    fn describe(operation: &mut Operation, schemas: &mut Schemas) {
+        let (mut form, more) = (schemas.inline::<A>(Way::In), schemas.inline::<B>(Way::In));
+        for part in ["properties", "required"] {
+            match (form.get_mut(part), more.get(part).cloned()) {
+                (Some(Value::Object(some)), Some(Value::Object(others))) => some.extend(others),
+                (Some(Value::Array(some)), Some(Value::Array(others))) => some.extend(others),
+                (None, Some(others)) => form[part] = others,
+                _ => {}
+            }
+        }
+        operation.takes_form(JsonOf::<A>::MEDIA, form);
+    }
+}
+
+impl<T: JsonSchema> Output for Json<T> {
+    fn describe(operation: &mut Operation, schemas: &mut Schemas) {
+        operation.gives::<JsonOf<T>>(200, schemas);
+    }
+}
+
 /// A message's id as people write it: 32 hexadecimal digits, with or without dashes.
 pub(crate) struct Id(pub MessageId);
 
@@ -151,6 +195,20 @@ impl FromStr for Id {
 impl<'de> Deserialize<'de> for Id {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for Id {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Id".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^([0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$"})
     }
 }
 
@@ -173,3 +231,15 @@ pub(crate) fn timestamp(at: WallTime) -> Option<OffsetDateTime> {
 
 /// The last moment that can be written.
 const LAST: OffsetDateTime = time::macros::datetime!(9999-12-31 23:59:59 UTC);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_pointers() {
+        assert_eq!(pointer("recipients[0].email"), "/recipients/0/email");
+        assert_eq!(pointer("content.headers.a/b"), "/content/headers/a~1b");
+        assert_eq!(pointer(""), "");
+    }
+}

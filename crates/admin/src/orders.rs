@@ -6,6 +6,7 @@
 //! `messages`, `survives_restart`, `pending` and `under_way` are additions.
 
 use crate::answer::{Both, Common, Failed, Id, Json, civil};
+use crate::describe::{Moment, Span};
 use axum::extract::State;
 use clock::WallTime;
 use config::Duration;
@@ -13,25 +14,33 @@ use engine::{Engine, Lasts, NewOrder, OrderError};
 use message::MessageId;
 use policy::Event;
 use queue::{Action, Change, Criteria, OrderId, OrderState, Rebinding, xfer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// Which messages an order is about, and why: what all orders about scheduled queues have.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct About {
+    /// Only messages of this campaign.
     campaign: Option<String>,
+    /// Only messages of this tenant.
     tenant: Option<String>,
+    /// Only messages for this domain.
     domain: Option<String>,
+    /// Only messages that are routed to this domain.
     routing_domain: Option<String>,
+    /// Only these scheduled queues; campaign, tenant and domain are not looked at then.
     #[serde(default)]
     queue_names: Vec<String>,
     /// Only these messages.
     #[serde(default)]
     messages: Vec<Id>,
+    /// For people, and for the log.
     reason: String,
+    /// It is in force after a restart too.
     #[serde(default = "yes")]
     survives_restart: bool,
 }
@@ -42,32 +51,40 @@ impl Common for About {
 }
 
 /// How long it lasts.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Lasting {
+    /// How long it is in force.
+    #[schemars(with = "Option<Span>")]
     duration: Option<Duration>,
+    /// Until when; wins over `duration`.
     #[serde(default, with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<Moment>")]
     expires: Option<OffsetDateTime>,
+    /// What it does to messages is not logged.
     #[serde(default)]
     suppress_logging: bool,
 }
 
 /// How messages are moved.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Moving {
     /// Metadata to set, or what `rebind_message` is told.
     data: BTreeMap<String, String>,
+    /// What it does to messages is not logged.
     #[serde(default)]
     suppress_logging: bool,
+    /// Messages are due at once, whether their queue changes or not.
     #[serde(default)]
     always_flush: bool,
+    /// The event `rebind_message` decides what becomes of each message.
     #[serde(default)]
     trigger_rebind_event: bool,
 }
 
 /// Where messages are transferred.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Transfer {
     /// The other node's URL.
@@ -75,36 +92,47 @@ pub(crate) struct Transfer {
 }
 
 /// What ends the transfers of a queue.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CancelRequest {
+    /// A queue of messages to another node, as `inspect-sched-q` names it.
     queue_name: String,
+    /// For people, and for the log.
     reason: String,
 }
 
 /// What suspends a ready queue.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReadyRequest {
+    /// The ready queue.
     name: String,
+    /// For people, and for the log.
     reason: String,
+    /// How long it is in force.
+    #[schemars(with = "Option<Span>")]
     duration: Option<Duration>,
+    /// Until when; wins over `duration`.
     #[serde(default, with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<Moment>")]
     expires: Option<OffsetDateTime>,
+    /// It is in force after a restart too.
     #[serde(default = "yes")]
     survives_restart: bool,
 }
 
 /// What takes an order back.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Withdrawal {
+    /// Of the order.
     id: Uuid,
 }
 
 /// What became of a request.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Given {
+    /// Of the order: DELETE takes it.
     id: Uuid,
     /// Messages it is about now.
     messages: usize,
@@ -116,7 +144,8 @@ pub(crate) struct Given {
 }
 
 /// An order in force.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Order")]
 pub(crate) struct Entry {
     id: Uuid,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,13 +169,15 @@ pub(crate) struct Entry {
     #[serde(flatten)]
     bounce: Option<Bounced>,
     /// What is left of it.
+    #[schemars(with = "Span")]
     duration: Duration,
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "Moment")]
     expires: OffsetDateTime,
     survives_restart: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Bounced {
     bounced: BTreeMap<String, u64>,
     total_bounced: u64,

@@ -3,19 +3,24 @@
 use crate::answer::{Failed, Json};
 use axum::extract::State;
 use engine::Engine;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// What of the diagnostic log is written, in the language of `KUMOD_LOG`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "DiagnosticFilter")]
 pub(crate) struct Filter {
+    /// As `KUMOD_LOG` has it.
     filter: String,
 }
 
 /// Which spool.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "NamedSpool")]
 pub(crate) struct Named {
+    /// Of the spool.
     name: String,
 }
 
