@@ -3,7 +3,8 @@
 //! A body that is not JSON is 400, one without the right content type 415, one of the wrong shape 422 with a JSON pointer
 //! (RFC 6901) to the place, the value there and what was expected.
 
-use crate::describe::{Content, Input, JsonOf, Operation, Output, Schemas, Way};
+use crate::describe::{Input, Operation, Output};
+use crate::forms::{Content, JsonOf, Schemas, Way};
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
@@ -69,8 +70,12 @@ impl Failed {
 
     /// 422, of a place in the body; the body itself has no pointer.
     pub(crate) fn at(pointer: &str, fault: impl Display) -> Failed {
-        let place = if pointer.is_empty() { "the body" } else { pointer };
-        Failed::unprocessable(format!("{place}: {fault}"))
+        Failed::unprocessable(placed(pointer, fault))
+    }
+
+    /// The same as 400: KumoMTA's answer to a value that only other values, or the server, make wrong.
+    pub(crate) fn bad_at(pointer: &str, fault: impl Display) -> Failed {
+        Failed::bad(placed(pointer, fault))
     }
 
     /// 401.
@@ -116,6 +121,11 @@ impl<S: Send + Sync, A: Common, B: DeserializeOwned> FromRequest<S> for Both<A, 
         }
         Ok(Both(parse(common)?, parse(rest)?))
     }
+}
+
+fn placed(pointer: &str, fault: impl Display) -> String {
+    let place = if pointer.is_empty() { "the body" } else { pointer };
+    format!("{place}: {fault}")
 }
 
 fn parse<T: DeserializeOwned>(value: Value) -> Result<T, Failed> {

@@ -3,9 +3,10 @@
 //! KumoMTA's paths; the page is our own. It is one file without anything from elsewhere, so that it works where there is no network,
 //! and its policy says so: the browser runs this script alone and asks this server alone.
 
-use crate::describe::{Operation, Output, Schemas};
+use crate::describe::{Operation, Output};
 use crate::document::document;
 use crate::endpoint::Endpoint;
+use crate::forms::Schemas;
 use axum::Extension;
 use axum::body::Bytes;
 use axum::http::header;

@@ -5,7 +5,8 @@
 
 use crate::access::{Proven, Via};
 use crate::answer::Failed;
-use crate::describe::{Content, LinesOf, Operation, Output, Schemas, Takes};
+use crate::describe::{Operation, Output, Takes};
+use crate::forms::{Content, LinesOf, Schemas};
 use crate::inject::{Name, Window};
 use crate::lines::Lines;
 use crate::request;

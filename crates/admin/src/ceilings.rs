@@ -27,6 +27,7 @@ pub(crate) struct Ceilings {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
 struct Ceiling<T> {
     value: T,
     source: Source,

@@ -2,8 +2,9 @@
 //!
 //! In: rows. Out: JSON. Who may ask is read from the built-in rules; a policy may have others, which the document does not know.
 
-use crate::describe::{Operation, Schemas};
+use crate::describe::Operation;
 use crate::endpoint::{Endpoint, Row};
+use crate::forms::Schemas;
 use access::{IdentityKind, TRUSTED_PEERS};
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};

@@ -4,7 +4,8 @@
 //! and answers is read from the types of its handler's arguments and result ([`crate::describe`]), so that neither can say what the
 //! other does not do. What types cannot say, which refusals there are besides, stands in the row.
 
-use crate::describe::{Described, Operation, Schemas};
+use crate::describe::{Described, Operation};
+use crate::forms::Schemas;
 use axum::handler::Handler;
 use axum::routing::MethodFilter;
 use axum::routing::{MethodRouter, on};

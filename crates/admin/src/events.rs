@@ -5,7 +5,8 @@
 //! who carries mail is asked.
 
 use crate::answer::Failed;
-use crate::describe::{JsonOf, Operation, Output, Schemas};
+use crate::describe::{Operation, Output};
+use crate::forms::{JsonOf, Schemas};
 use crate::query::Query;
 use axum::Json;
 use axum::extract::State;

@@ -6,7 +6,8 @@
 
 use crate::access::{Proven, Via};
 use crate::answer::{self, Failed, Json};
-use crate::describe::{Input, JsonOf, Operation, Schemas, Takes};
+use crate::describe::{Input, Operation, Takes};
+use crate::forms::{JsonOf, Schemas};
 use crate::request;
 use axum::Extension;
 use axum::extract::{FromRequestParts, Request, State};
@@ -48,6 +49,7 @@ pub(crate) async fn inject(
         error => Failed::unprocessable(error.to_string()),
     })?;
     let from = Requester { auth, via: Some(via.ip()), hostname };
+    let place = if field.is_some() { KEY_FIELD } else { "/idempotency_key" };
     let text = match (field, injection.idempotency_key.take()) {
         (Some(field), Some(member)) if field != member => {
             let text = format!("{KEY_FIELD} is {field:?} and idempotency_key {member:?}: expected one of them");
@@ -60,7 +62,7 @@ pub(crate) async fn inject(
         return Ok((HeaderMap::new(), Json(outcome)));
     };
     let key = RequestKey::new(Door::Http, (&text, &[]), &from.auth, &[&body[..]], window);
-    let key = key.map_err(|why| Failed::unprocessable(format!("{KEY_FIELD}: {why}")))?;
+    let key = key.map_err(|why| Failed::unprocessable(format!("{place}: {why}")))?;
     let KeyedOutcome { outcome, is_replayed } = engine.inject_keyed(injection, from, key).await.map_err(failed)?;
     let mut headers = HeaderMap::new();
     if is_replayed {
@@ -88,7 +90,8 @@ impl<S: Sync> FromRequestParts<S> for Key {
 
 impl Input for Key {
     fn describe(operation: &mut Operation, _: &mut Schemas) {
-        let schema = json!({"type": "string", "description": "Sent again with the same, it is carried out once."});
+        let about = "Sent again with the same, it is carried out once.";
+        let schema = json!({"type": "string", "pattern": "^[!-~]{1,255}$", "description": about});
         operation.parameter("header", KEY_FIELD, false, schema);
         operation.refusals.push(400);
     }

@@ -3,7 +3,7 @@
 //! KumoMTA's fields, and beside them `queue_name`, `state`, `why`, `until` and `what` of each message.
 
 use crate::answer::{Failed, Id, Json, civil, timestamp};
-use crate::describe::Moment;
+use crate::forms::Moment;
 use crate::query::Query;
 use axum::extract::State;
 use engine::{Engine, Inspected, State as Whereabouts};

@@ -1,7 +1,8 @@
 //! `GET /metrics`: Prometheus text, and `GET /metrics.json`; `?prefix=` filters by name.
 
 use crate::answer::{Failed, Json};
-use crate::describe::{Operation, Output, Schemas};
+use crate::describe::{Operation, Output};
+use crate::forms::Schemas;
 use crate::query::Query;
 use axum::extract::State;
 use axum::http::header;

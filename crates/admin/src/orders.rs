@@ -6,7 +6,7 @@
 //! `messages`, `survives_restart`, `pending` and `under_way` are additions.
 
 use crate::answer::{Both, Common, Failed, Id, Json, civil};
-use crate::describe::{Moment, Span};
+use crate::forms::{Moment, Span};
 use axum::extract::State;
 use clock::WallTime;
 use config::Duration;
@@ -37,6 +37,7 @@ pub(crate) struct About {
     queue_names: Vec<String>,
     /// Only these messages.
     #[serde(default)]
+    #[schemars(length(max = MESSAGES_MAX))]
     messages: Vec<Id>,
     /// For people, and for the log.
     reason: String,
@@ -226,9 +227,8 @@ pub(crate) async fn rebind(
 ) -> Result<Json<Given>, Failed> {
     let Moving { data, suppress_logging, always_flush, trigger_rebind_event } = moving;
     if trigger_rebind_event && !engine.handles(Event::RebindMessage) {
-        return Err(Failed::bad(
-            "trigger_rebind_event is true: expected a policy that handles the event rebind_message".to_owned(),
-        ));
+        let fault = "true: expected a policy that handles the event rebind_message, or false";
+        return Err(Failed::bad_at("/trigger_rebind_event", fault));
     }
     let change = if trigger_rebind_event { Change::Ask(data) } else { Change::Set(data) };
     let action = |criteria| Action::Rebind(Rebinding { criteria, change, always_flush });
@@ -239,7 +239,7 @@ pub(crate) async fn xfer(
     State(engine): State<Engine>,
     Both(about, transfer): Both<About, Transfer>,
 ) -> Result<Json<Given>, Failed> {
-    let target = xfer::check_target(&transfer.target).map_err(Failed::bad)?.to_owned();
+    let target = xfer::check_target(&transfer.target).map_err(|fault| Failed::bad_at("/target", fault))?.to_owned();
     let change = Change::Xfer(target);
     let action = |criteria| Action::Rebind(Rebinding { criteria, change, always_flush: false });
     give_once(engine, about, false, action).await.map(Json)
@@ -251,7 +251,8 @@ pub(crate) async fn cancel_xfer(
 ) -> Result<Json<Given>, Failed> {
     let CancelRequest { queue_name, reason } = body;
     if xfer::target_of(&queue_name).is_none() {
-        return Err(Failed::bad(format!("queue_name {queue_name:?}: expected a queue of messages to another node")));
+        let fault = format!("{queue_name:?}: expected a queue of messages to another node");
+        return Err(Failed::bad_at("/queue_name", fault));
     }
     if !engine.has_queue(&queue_name) {
         return Err(Failed::not_found(format!("no such queue: {queue_name}")));
@@ -346,7 +347,7 @@ async fn give_for(
     let messages: Vec<MessageId> = messages.into_iter().map(|id| id.0).collect();
     if messages.len() > MESSAGES_MAX {
         let count = messages.len();
-        return Err(Failed::bad(format!("messages has {count} ids: expected at most {MESSAGES_MAX}")));
+        return Err(Failed::bad_at("/messages", format!("{count} ids: expected at most {MESSAGES_MAX}")));
     }
     let action = action(Criteria { campaign, tenant, domain, routing_domain, queue_names, messages });
     order(engine, NewOrder { action, reason, lasts, suppress_logging, survives_restart }).await

@@ -4,7 +4,8 @@
 //! member that is there several times; of any other, one is expected.
 
 use crate::answer::Failed;
-use crate::describe::{Input, Operation, Schemas, Way};
+use crate::describe::{Input, Operation};
+use crate::forms::{Schemas, Way};
 use axum::extract::{FromRequestParts, Query as Pairs};
 use axum::http::Uri;
 use axum::http::request::Parts;

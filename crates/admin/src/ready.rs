@@ -5,7 +5,7 @@
 
 use crate::answer::{Failed, Json, civil};
 use crate::ceilings::Ceilings;
-use crate::describe::{Moment, Span};
+use crate::forms::{Moment, Span};
 use crate::query::Query;
 use crate::secrets::without_secrets;
 use axum::extract::State;
@@ -38,6 +38,7 @@ pub(crate) struct OfReady {
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfPath {
     /// Where mail would go.
+    #[schemars(length(min = 1))]
     domain: String,
     /// The egress source; `unspecified` without one.
     source: Option<String>,
@@ -208,7 +209,7 @@ pub(crate) async fn resolve(
     Query(OfPath { domain, source }): Query<OfPath>,
 ) -> Result<Json<Path>, Failed> {
     if domain.is_empty() {
-        return Err(Failed::bad("domain is empty: expected a domain".to_owned()));
+        return Err(Failed::bad("domain: \"\": expected a domain".to_owned()));
     }
     let source = source.unwrap_or_else(|| UNSPECIFIED.to_owned());
     let found = engine.resolve_path(&domain, &source).await;

@@ -26,7 +26,7 @@ pub(crate) struct Named {
 
 /// 200 and nothing; 422 and what is wrong with it.
 pub(crate) async fn filter(State(engine): State<Engine>, Json(asked): Json<Filter>) -> Result<(), Failed> {
-    engine.filter_diagnostics(&asked.filter).map_err(Failed::unprocessable)
+    engine.filter_diagnostics(&asked.filter).map_err(|fault| Failed::at("/filter", fault))
 }
 
 /// 200 and nothing: the log of messages compacts itself as it is written, and message files have nothing to compact. 404 where no

@@ -6,7 +6,8 @@
 
 use crate::access::Via;
 use crate::answer::{Failed, Json, civil};
-use crate::describe::{Moment, Octets, Takes};
+use crate::describe::Takes;
+use crate::forms::{Moment, Octets};
 use crate::socket::Peer;
 use axum::Extension;
 use axum::body::{Body, Bytes, to_bytes};

@@ -13,6 +13,8 @@ kumo.on('get_queue_config', function()
   return kumo.make_queue_config { protocol = { maildir_path = DIR .. '/mail' } }
 end)
 
+kumo.on('rebind_message', function() end)
+
 kumo.on('http_server_validate_auth_basic', function(user, password)
   return user == 'ann' and password == 'secret'
 end)
