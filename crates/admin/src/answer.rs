@@ -6,6 +6,7 @@
 use crate::describe::{Input, Operation, Output};
 use crate::forms::{Content, JsonOf, Schemas, Way};
 
+use crate::pointer;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
@@ -129,13 +130,17 @@ fn placed(pointer: &str, fault: impl Display) -> String {
 }
 
 fn parse<T: DeserializeOwned>(value: Value) -> Result<T, Failed> {
-    config::parse("request", value).map_err(|error| Failed::at(&pointer(&error.path), error.fault))
+    // Bodies of orders are small, and what is wrong is looked for in them.
+    let given = value.clone();
+    config::parse("request", value).map_err(|error| Failed::at(&pointer::of_text(&error.path, &given), error.fault))
 }
 
-/// A path as the reader of options has it, `recipients[0].email`, as a JSON pointer (RFC 6901).
-pub(crate) fn pointer(path: &str) -> String {
-    let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']')).filter(|step| !step.is_empty());
-    steps.map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
+/// What a body means, read as strictly as JSON is.
+///
+/// # Errors
+/// 422 with a JSON pointer.
+pub fn read<T: DeserializeOwned>(value: Value) -> Result<T, Failed> {
+    serde_path_to_error::deserialize(value).map_err(|error| Failed::at(&pointer::of_path(error.path()), error.inner()))
 }
 
 /// The body, which must say that it is JSON.
@@ -241,15 +246,3 @@ pub(crate) fn timestamp(at: WallTime) -> Option<OffsetDateTime> {
 
 /// The last moment that can be written.
 const LAST: OffsetDateTime = time::macros::datetime!(9999-12-31 23:59:59 UTC);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_become_pointers() {
-        assert_eq!(pointer("recipients[0].email"), "/recipients/0/email");
-        assert_eq!(pointer("content.headers.a/b"), "/content/headers/a~1b");
-        assert_eq!(pointer(""), "");
-    }
-}

@@ -193,12 +193,14 @@ impl JsonSchema for Span {
             return json_schema!({"type": "string"});
         }
         json_schema!({
-            "anyOf": [{"type": "string", "pattern": SPAN}, {"type": "integer", "minimum": 0, "maximum": u64::MAX}],
+            "anyOf": [{"type": "string", "pattern": SPAN}, {"type": "number", "minimum": 0, "exclusiveMaximum": SECONDS_END}],
             "examples": ["5m", "1h 30m", 300],
         })
     }
 }
 
+/// Seconds are counted in 64 bits.
+const SECONDS_END: f64 = 18_446_744_073_709_551_616.0;
 /// A length of time in text.
 const SPAN: &str = "^[0-9]{1,9} ?(ms|s|m|h|days?)( [0-9]{1,9} ?(ms|s|m|h|days?))*$";
 

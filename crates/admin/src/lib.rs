@@ -25,6 +25,7 @@ mod local;
 mod machine;
 mod metrics;
 mod orders;
+mod pointer;
 mod query;
 mod ready;
 mod request;
@@ -34,7 +35,7 @@ mod trace;
 mod upkeep;
 mod xfer;
 
-pub use answer::{Failed, value as json_body};
+pub use answer::{Failed, read as read_json, value as json_body};
 use axum::{Extension, Router};
 use config::HttpListener;
 pub use describe::{Input, Operation, Output, Takes};

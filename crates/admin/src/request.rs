@@ -3,9 +3,10 @@
 //! Most requests are right, so they are read in one go; one that is not is read again slowly, by the reader of options, who
 //! names the place and forgives a little more (a list where an empty table stands, a whole number with a point).
 
-use crate::answer::pointer;
+use crate::pointer;
 use engine::BulkError;
 use injection::{Injection, InjectionError};
+use serde_json::Value;
 
 /// The request in these octets.
 ///
@@ -15,9 +16,11 @@ pub(crate) fn read(octets: &[u8]) -> Result<Injection, BulkError> {
     if let Ok(injection) = serde_json::from_slice(octets) {
         return Ok(injection);
     }
-    let value = serde_json::from_slice(octets).map_err(|error| BulkError::NotJson(error.to_string()))?;
+    let value: Value = serde_json::from_slice(octets).map_err(|error| BulkError::NotJson(error.to_string()))?;
+    let given = value.clone();
     config::parse("request", value).map_err(|error| {
-        BulkError::Wrong(InjectionError { pointer: pointer(&error.path), why: error.fault.to_string() })
+        let pointer = pointer::of_text(&error.path, &given);
+        BulkError::Wrong(InjectionError { pointer, why: error.fault.to_string() })
     })
 }
 

@@ -3,7 +3,9 @@
 use crate::Keeper;
 use crate::answers::{Suspended, bounced};
 use crate::subscription::{self, Form};
-use admin::{AdminError, Content, Endpoint, Failed, Front, Operation, Output, Schemas, Takes, Way, json_body};
+use admin::{
+    AdminError, Content, Endpoint, Failed, Front, Operation, Output, Schemas, Takes, Way, json_body, read_json,
+};
 use automation::overlay;
 use axum::Router;
 use axum::extract::ws::WebSocketUpgrade;
@@ -101,8 +103,7 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
 /// Takes a log record.
 async fn publish(State(shared): State<Shared>, _: Takes<Record>, request: Request) -> Result<(), Failed> {
     let body = json_body(request, &()).await?;
-    let record: LogRecord =
-        serde_json::from_value(body).map_err(|error| Failed::unprocessable(format!("no log record: {error}")))?;
+    let record: LogRecord = read_json(body)?;
     match shared.keeper.observe(&record) {
         true => Ok(()),
         false => Err(Failed::unavailable("shaping data could not be loaded yet".to_owned())),

@@ -152,8 +152,7 @@ fn nothing_a_stranger_says_of_himself_or_of_the_path_opens_it() {
     for path in tricks("/api/admin/bounce/v1").into_iter().chain(tricks("/metrics")) {
         for method in ["GET", "HEAD", "POST", "DELETE"] {
             let answer = raw(closed, &request(method, &path, ""));
-            let is_public = path.starts_with(LIVENESS) && !path.contains("..");
-            assert!(!is_public && !matches!(status(&answer), Some(200..=399)), "{method} {path}: {answer}");
+            assert!(!matches!(status(&answer), Some(200..=399)), "{method} {path}: {answer}");
         }
     }
     // One request in another: what comes second is judged by itself.
@@ -218,7 +217,7 @@ fn a_malformed_body_is_answered_with_a_pointer_to_the_fault() {
         (bounce, json!({"reason": "x", "messages": ["zz"]}), "/messages/0: \"zz\": expected a message id"),
         (bounce, json!({"reason": "x", "duration": "soon"}), "/duration: invalid duration \"soon\": expected"),
         (bounce, json!({"reason": "x", "resaon": "y"}), "unknown field `resaon`"),
-        (bounce, json!([]), "the body: invalid type: sequence, expected struct"),
+        (bounce, json!(7), "the body: invalid type: integer `7`, expected struct"),
         ("/api/admin/rebind/v1", json!({"reason": "x", "data": {"a/b": 5}}), "/data/a~1b: invalid type: integer `5`"),
         ("/api/admin/xfer/v1", json!({"reason": "x", "target": "ftp://b"}), "/target: "),
         (
