@@ -21,7 +21,7 @@ REFUSED = {
     "/api/admin/trace-smtp-client/v1": r"header did not include",
     "/api/admin/trace-smtp-server/v1": r"header did not include",
     "/api/admin/xfer/cancel/v1": r"Error: /queue_name: .* expected a queue of messages to another node",
-    "/api/inject/v1": r"Error: (Idempotency-Key|/idempotency_key|/deferred_generation): ",
+    "/api/inject/v1": r"Error: (Idempotency-Key|/\S*: (?!invalid type|missing field|unknown field))",
     "/api/xfer/inject/v1": r"Error: the content does not begin with",
     "/publish_log_v1": r"Error: (the body|/.*): (missing field|invalid|unknown variant)",
     "/subscribe_event_v1": r"header did not include",

@@ -48,7 +48,7 @@ fn schemathesis(server: SocketAddr, checks: &str, open: &[&str], more: &[&str]) 
 fn who_is_trusted_is_answered_as_the_document_says() {
     let scratch = Scratch::new();
     let node = start(&scratch);
-    schemathesis(node.http(), CONFORMANCE, &[], &["--max-examples", "20"]);
+    schemathesis(node.http(), CONFORMANCE, &[], &["--max-examples", "15"]);
     assert_eq!(http::get(node.http(), LIVENESS), (200, "OK".to_owned()));
     node.stop();
 }
@@ -59,7 +59,7 @@ fn who_proves_who_he_is_may_inject_and_nothing_else() {
     let node = start(&scratch);
     let open = [&PUBLIC[..], &["/api/inject/v1", "/api/inject/bulk/v1"]].concat();
     let checks = "closed,not_a_server_error,status_code_conformance,content_type_conformance";
-    schemathesis(closed(&node), checks, &open, &["--auth", "ann:secret", "--max-examples", "10"]);
+    schemathesis(closed(&node), checks, &open, &["--auth", "ann:secret", "--max-examples", "5"]);
     node.stop();
 }
 
@@ -68,7 +68,7 @@ fn a_stranger_gets_nothing() {
     let scratch = Scratch::new();
     let node = start(&scratch);
     let checks = "closed,not_a_server_error,status_code_conformance,content_type_conformance";
-    schemathesis(closed(&node), checks, &PUBLIC, &["--max-examples", "10"]);
+    schemathesis(closed(&node), checks, &PUBLIC, &["--max-examples", "5"]);
     node.stop();
 }
 
