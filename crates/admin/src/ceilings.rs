@@ -95,13 +95,13 @@ mod tests {
     #[test]
     fn it_is_written_as_config_writes_it() {
         let path = json!({
-            "max_message_rate": "10/s", "max_connection_rate": "2/s", "connection_limit": 7,
+            "max_message_rate": "10/s", "max_connection_rate": "2/s", "connection_limit": 7, "max_deliveries_per_connection": 1,
             "additional_message_rate_throttles": {"shared": "5/s"}, "source_selection_rate": "1/s",
         });
         let path: EgressPath = config::parse("kumo.make_egress_path", path).expect("sound");
         let found = path.constraints();
         let expected = serde_json::to_value(&found).expect("JSON");
         assert_eq!(serde_json::to_value(Ceilings::from(found)).expect("JSON"), expected);
-        assert_eq!(expected["max_message_rate"]["source"], json!({"kind": "additional", "name": "shared"}));
+        assert_eq!(expected["max_message_rate"]["source"], json!({"kind": "reconnect_cycling"}));
     }
 }
