@@ -1,7 +1,8 @@
 """What the tests of the OpenAPI document add to Schemathesis (see schemathesis.sh).
 
 Checks of our own, named on the command line: `closed`, by which nobody gets an answer but from the paths in OPENAPI_OPEN, and
-`pointed`, by which a refused body is answered with a JSON pointer to the fault. And what keeps a run short and harmless: nothing is
+`pointed`, by which a refused body is answered with a JSON pointer to the fault, and `found`, by which what OPENAPI_KNOWN names is there.
+And what keeps a run short and harmless: nothing is
 waited for, and no order sends mail to another host.
 """
 
@@ -12,6 +13,8 @@ import re
 import schemathesis
 
 OPEN = set(os.environ.get("OPENAPI_OPEN", "").split())
+# What is there to be asked about: by path, members of a query; null takes one away.
+KNOWN = json.loads(os.environ.get("OPENAPI_KNOWN", "{}"))
 # A pointer to a member, or the body itself, or the header field that goes with it; and what is wrong there.
 POINTED = re.compile(r"^Error: (the body|(/[^/\s]*)+|Idempotency-Key): .+", re.DOTALL)
 # Values of the right form that something else than their form makes wrong: whose words these are, by path.
@@ -43,6 +46,12 @@ def pointed(ctx, response, case):
         raise AssertionError(f"no JSON pointer: {response.text!r}")
 
 
+@schemathesis.check
+def found(ctx, response, case):
+    if case.operation.path in KNOWN and response.status_code != 200:
+        raise AssertionError(f"{response.status_code}: {response.text!r}")
+
+
 @schemathesis.hook
 def filter_failure(context, failure, case, response):
     kind, path = type(failure).__name__, case.operation.path
@@ -63,6 +72,9 @@ def has_empty_other(value):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
+    if case.operation.path in KNOWN:
+        case.query = {**(case.query or {}), **KNOWN[case.operation.path]}
+        case.query = {name: value for name, value in case.query.items() if value is not None}
     query, body = case.query, case.body
     if isinstance(query, dict) and str(query.get("wait")).isdigit() and int(query["wait"]) <= 60:
         query["wait"] = 0

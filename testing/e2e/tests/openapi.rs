@@ -8,6 +8,9 @@ use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::peers;
 use e2e::process::run;
 use e2e::scratch::Scratch;
+use e2e::sink::Sink;
+use e2e::until::{SOON, until};
+use e2e::wire::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -32,8 +35,12 @@ fn closed(node: &Kumod) -> SocketAddr {
 
 /// Everything the document allows and much that it does not; a panic of the server is an answer too few, and an error.
 fn schemathesis(server: SocketAddr, checks: &str, open: &[&str], more: &[&str]) {
+    run_schemathesis(server, checks, &[("OPENAPI_OPEN", open.join(" "))], more);
+}
+
+fn run_schemathesis(server: SocketAddr, checks: &str, env: &[(&str, String)], more: &[&str]) {
     let mut command = Command::new(peers::file("schemathesis/bin/st", "schemathesis.sh"));
-    command.env("SCHEMATHESIS_HOOKS", peers::own("schemathesis_hooks.py")).env("OPENAPI_OPEN", open.join(" "));
+    command.env("SCHEMATHESIS_HOOKS", peers::own("schemathesis_hooks.py")).envs(env.iter().cloned());
     command.args(["run", &format!("http://{server}{DOCUMENT}"), "--checks", checks, "--seed", "1", "--no-color"]);
     command.args(["--phases", "examples,coverage,fuzzing", "--generation-database", "none", "--request-timeout", "10"]);
     command.args(["--continue-on-failure", "--warnings", "off"]).args(more);
@@ -51,6 +58,45 @@ fn who_is_trusted_is_answered_as_the_document_says() {
     schemathesis(node.http(), CONFORMANCE, &[], &["--max-examples", "15"]);
     assert_eq!(http::get(node.http(), LIVENESS), (200, "OK".to_owned()));
     node.stop();
+}
+
+/// Lists that are not empty, a queue with messages in it, a connection that delivers.
+#[test]
+fn what_is_there_is_told_as_the_document_says() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.join("ready")).expect("a directory");
+    std::fs::write(scratch.join("ready/path"), "connection_limit = 1, max_message_rate = '600/m'").expect("options");
+    let sink = Sink::start(&scratch, "slow", &["--delay-ms", "60000"]);
+    let launch = Launch::policy(policy_file("ready.lua")).env("READY_DIR", scratch.join("ready"));
+    let node = launch.env("READY_TO", sink.address.to_string()).start();
+    for kind in ["suspend", "bounce", "hold", "suspend-ready-q", "rebind", "flush"] {
+        let criteria = match kind {
+            "suspend-ready-q" => json!({"name": "a->b@smtp_client", "reason": "r"}),
+            "rebind" => json!({"domain": "none.test", "reason": "r", "data": {}}),
+            _ => json!({"domain": "held.test", "reason": "r", "duration": "1h"}),
+        };
+        // Nobody's mail is bounced.
+        let criteria = if kind == "bounce" { json!({"domain": "none.test", "reason": "r"}) } else { criteria };
+        http::json(node.http(), "POST", &format!("/api/admin/{kind}/v1"), &criteria);
+    }
+    for to in ["one@a.test", "two@a.test", "one@held.test"] {
+        assert_eq!(Client::connect(node.smtp()).submit("s@source.test", to, "x").code, 250);
+    }
+    let ready = "unspecified->mx_list:mx.a.test@smtp_client";
+    let path = format!("/api/admin/inspect-ready-q/v1?queue_name={}", ready.replace('>', "%3E"));
+    until(SOON, "a delivery", || http::get(node.http(), &path).1.contains("DeliveringMessage").then_some(()));
+    let held = http::get(node.http(), "/api/admin/inspect-sched-q/v1?queue_name=held.test").1;
+    let held: Value = serde_json::from_str(&held).expect("JSON");
+    let id = held["messages"][0]["id"].as_str().expect("a message");
+    let known = json!({
+        "/api/admin/inspect-ready-q/v1": {"queue_name": ready},
+        "/api/admin/inspect-sched-q/v1": {"queue_name": "held.test"},
+        "/api/admin/inspect-message/v1": {"id": id},
+        "/api/admin/resolve-egress-path/v1": {"domain": "a.test", "source": "unspecified"},
+        "/api/admin/events/v1": {"from": "start", "cursor": null, "types": null, "log_dir": null, "suffix": null},
+    });
+    let only = ["--mode", "positive", "--include-method", "GET", "--max-examples", "5"];
+    run_schemathesis(node.http(), &format!("found,{CONFORMANCE}"), &[("OPENAPI_KNOWN", known.to_string())], &only);
 }
 
 #[test]
