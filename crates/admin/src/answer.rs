@@ -1,18 +1,25 @@
 //! Bodies in and out: JSON that is checked field by field, and refusals as KumoMTA words them.
 //!
-//! A body that is not JSON is 400, one without the right content type 415, one of the wrong shape 422 and says which
-//! field, which value and what was expected.
+//! A body that is not JSON is 400, one without the right content type 415, one of the wrong shape 422 with a JSON pointer
+//! (RFC 6901) to the place, the value there and what was expected.
 
+use crate::describe::{Input, Operation, Output};
+use crate::forms::{Content, JsonOf, Schemas, Way};
+
+use crate::pointer;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use clock::WallTime;
+use core::fmt::Display;
 use core::str::FromStr;
 use message::MessageId;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 use time::OffsetDateTime;
 
 /// A JSON body.
@@ -62,6 +69,16 @@ impl Failed {
         Failed(StatusCode::UNPROCESSABLE_ENTITY, text)
     }
 
+    /// 422, of a place in the body; the body itself has no pointer.
+    pub(crate) fn at(pointer: &str, fault: impl Display) -> Failed {
+        Failed::unprocessable(placed(pointer, fault))
+    }
+
+    /// The same as 400: KumoMTA's answer to a value that only other values, or the server, make wrong.
+    pub(crate) fn bad_at(pointer: &str, fault: impl Display) -> Failed {
+        Failed::bad(placed(pointer, fault))
+    }
+
     /// 401.
     pub fn unauthorized(text: String) -> Failed {
         Failed(StatusCode::UNAUTHORIZED, text)
@@ -107,8 +124,23 @@ impl<S: Send + Sync, A: Common, B: DeserializeOwned> FromRequest<S> for Both<A, 
     }
 }
 
+fn placed(pointer: &str, fault: impl Display) -> String {
+    let place = if pointer.is_empty() { "the body" } else { pointer };
+    format!("{place}: {fault}")
+}
+
 fn parse<T: DeserializeOwned>(value: Value) -> Result<T, Failed> {
-    config::parse("request", value).map_err(|error| Failed(StatusCode::UNPROCESSABLE_ENTITY, error.to_string()))
+    // Bodies of orders are small, and what is wrong is looked for in them.
+    let given = value.clone();
+    config::parse("request", value).map_err(|error| Failed::at(&pointer::of_text(&error.path, &given), error.fault))
+}
+
+/// What a body means, read as strictly as JSON is.
+///
+/// # Errors
+/// 422 with a JSON pointer.
+pub fn read<T: DeserializeOwned>(value: Value) -> Result<T, Failed> {
+    serde_path_to_error::deserialize(value).map_err(|error| Failed::at(&pointer::of_path(error.path()), error.inner()))
 }
 
 /// The body, which must say that it is JSON.
@@ -136,6 +168,33 @@ pub(crate) async fn json_octets<S: Send + Sync>(request: Request, state: &S) -> 
     body.map_err(|error| Failed(error.status(), error.body_text()))
 }
 
+impl<T: JsonSchema> Input for Json<T> {
+    fn describe(operation: &mut Operation, schemas: &mut Schemas) {
+        operation.takes::<JsonOf<T>>(schemas);
+    }
+}
+
+impl<A: JsonSchema, B: JsonSchema> Input for Both<A, B> {
+    fn describe(operation: &mut Operation, schemas: &mut Schemas) {
+        let (mut form, more) = (schemas.inline::<A>(Way::In), schemas.inline::<B>(Way::In));
+        for part in ["properties", "required"] {
+            match (form.get_mut(part), more.get(part).cloned()) {
+                (Some(Value::Object(some)), Some(Value::Object(others))) => some.extend(others),
+                (Some(Value::Array(some)), Some(Value::Array(others))) => some.extend(others),
+                (None, Some(others)) => form[part] = others,
+                _ => {}
+            }
+        }
+        operation.takes_form(JsonOf::<A>::MEDIA, form);
+    }
+}
+
+impl<T: JsonSchema> Output for Json<T> {
+    fn describe(operation: &mut Operation, schemas: &mut Schemas) {
+        operation.gives::<JsonOf<T>>(200, schemas);
+    }
+}
+
 /// A message's id as people write it: 32 hexadecimal digits, with or without dashes.
 #[derive(Debug)]
 pub(crate) struct Id(pub MessageId);
@@ -152,6 +211,20 @@ impl FromStr for Id {
 impl<'de> Deserialize<'de> for Id {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl JsonSchema for Id {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Id".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "pattern": "^([0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$"})
     }
 }
 

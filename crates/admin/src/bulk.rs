@@ -5,17 +5,20 @@
 
 use crate::access::{Proven, Via};
 use crate::answer::Failed;
+use crate::describe::{Operation, Output, Takes};
+use crate::forms::{Content, LinesOf, Schemas};
 use crate::inject::{Name, Window};
 use crate::lines::Lines;
 use crate::request;
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use engine::{BulkAnswer, BulkError, Engine, NotInjected, Requester};
 use futures_util::stream;
-use injection::Outcome;
+use injection::{Injection, Outcome};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::convert::Infallible;
 
@@ -30,8 +33,9 @@ pub(crate) async fn inject(
     Extension(Name(hostname)): Extension<Name>,
     Extension(LineMax(octets_max)): Extension<LineMax>,
     Extension(Window(window)): Extension<Window>,
+    _: Takes<LinesOf<Injection>>,
     request: Request,
-) -> Result<Response, Failed> {
+) -> Result<Answers, Failed> {
     let field = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
     if let Some(encoding) = request.headers().get(header::CONTENT_ENCODING) {
         return Err(Failed::bad(format!("Content-Encoding is {encoding:?}: expected none")));
@@ -47,7 +51,19 @@ pub(crate) async fn inject(
         let batch = answers.recv().await?;
         Some((Ok::<Bytes, Infallible>(written(&batch)), answers))
     });
-    Ok((StatusCode::OK, [(header::CONTENT_TYPE, NDJSON)], Body::from_stream(written)).into_response())
+    Ok(Answers(Body::from_stream(written)))
+}
+
+impl IntoResponse for Answers {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, NDJSON)], self.0).into_response()
+    }
+}
+
+impl Output for Answers {
+    fn describe(operation: &mut Operation, schemas: &mut Schemas) {
+        operation.gives::<LinesOf<Answer<'_>>>(200, schemas);
+    }
 }
 
 /// Answers as they are sent.
@@ -73,7 +89,21 @@ fn written(answers: &[BulkAnswer]) -> Bytes {
     out.into()
 }
 
-#[derive(Serialize)]
+/// A stream of answers.
+pub(crate) struct Answers(Body);
+
+/// One of them.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[schemars(rename = "BulkAnswer")]
+#[expect(dead_code, reason = "only its form counts")]
+enum Answer<'a> {
+    Done(Done<'a>),
+    Fault(Fault),
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BulkDone")]
 struct Done<'a> {
     line: u64,
     #[serde(flatten)]
@@ -83,7 +113,8 @@ struct Done<'a> {
     replayed: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "BulkFault")]
 struct Fault {
     line: u64,
     status: u16,
@@ -110,7 +141,7 @@ impl Fault {
 }
 
 /// What comes in and what goes out.
-const NDJSON: &str = "application/x-ndjson";
+const NDJSON: &str = <LinesOf<Injection> as Content>::MEDIA;
 /// An answer in which all is well.
 const ANSWER_OCTETS_EXPECTED: usize = 80;
 

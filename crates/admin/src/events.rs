@@ -5,39 +5,88 @@
 //! who carries mail is asked.
 
 use crate::answer::Failed;
+use crate::describe::{Operation, Output};
+use crate::forms::{JsonOf, Schemas};
+use crate::query::Query;
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use config::{BadText, RecordKey, StreamFrom};
 use engine::Engine;
 use event_stream::{Asked, Cursor, EventError, LIMIT_MAX, WAIT_MAX};
-use serde::Deserialize;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// What may be asked.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct OfEvents {
+    /// Of which log; without it, of the only one.
     log_dir: Option<PathBuf>,
+    /// Of segments with this suffix.
     suffix: String,
+    /// Where to go on: `next` of an answer.
     cursor: Option<String>,
+    /// Where to begin: `start`, `end`, or a moment, RFC 3339.
     from: Option<String>,
+    /// Only these types of records, with commas between.
     types: String,
+    /// How many at most.
+    #[schemars(range(min = 1, max = LIMIT_MAX))]
     limit: Option<usize>,
+    /// Seconds that the first may be waited for.
+    #[schemars(range(max = WAIT_MAX.as_secs()))]
     wait: u64,
 }
 
-pub(crate) async fn events(State(engine): State<Engine>, Query(asked): Query<OfEvents>) -> Result<Response, Failed> {
+/// An answer.
+pub(crate) struct Answer(Response);
+
+/// Its form, of which `event_stream` makes the octets.
+#[derive(JsonSchema)]
+#[schemars(rename = "Events")]
+#[expect(dead_code, reason = "only its form counts")]
+struct Batch {
+    /// Log records, as segments have them.
+    events: Vec<Map<String, Value>>,
+    /// The cursor to go on with.
+    next: String,
+}
+
+/// The form of an answer to who comes too late.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EventsGone")]
+struct Gone {
+    error: String,
+    /// The cursor of the oldest that is still there.
+    oldest: String,
+}
+
+pub(crate) async fn events(State(engine): State<Engine>, Query(asked): Query<OfEvents>) -> Result<Answer, Failed> {
     let asked = asked.understood().map_err(Failed::unprocessable)?;
     match engine.events().pull(asked).await {
-        Ok(pulled) => Ok(([(header::CONTENT_TYPE, "application/json")], pulled.body).into_response()),
-        Err(gone @ EventError::Gone { .. }) => Ok(told(&gone)),
+        Ok(pulled) => Ok(Answer(([(header::CONTENT_TYPE, "application/json")], pulled.body).into_response())),
+        Err(gone @ EventError::Gone { .. }) => Ok(Answer(told(&gone))),
         Err(error @ (EventError::Busy { .. } | EventError::Ending)) => Err(Failed::unavailable(error.to_string())),
         Err(error @ EventError::Folder { .. }) => Err(Failed::unprocessable(error.to_string())),
         Err(error) => Err(Failed::internal(error.to_string())),
+    }
+}
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        self.0
+    }
+}
+
+impl Output for Answer {
+    fn describe(operation: &mut Operation, schemas: &mut Schemas) {
+        operation.gives::<JsonOf<Batch>>(200, schemas);
+        operation.gives::<JsonOf<Gone>>(410, schemas);
     }
 }
 
@@ -77,7 +126,7 @@ fn told(gone: &EventError) -> Response {
         EventError::Gone { oldest, .. } => oldest.to_string(),
         _ => String::new(),
     };
-    (StatusCode::GONE, Json(json!({"error": gone.to_string(), "oldest": oldest}))).into_response()
+    (StatusCode::GONE, Json(Gone { error: gone.to_string(), oldest })).into_response()
 }
 
 /// Events of an answer when nothing is said.
@@ -86,11 +135,11 @@ const LIMIT_DEFAULT: usize = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::Uri;
 
     fn of(query: &str) -> Result<Asked, String> {
-        let uri = format!("/?{query}").parse().expect("a path");
-        let Query(asked) = Query::<OfEvents>::try_from_uri(&uri).map_err(|error| error.body_text())?;
-        asked.understood()
+        let uri: Uri = format!("/?{query}").parse().expect("a path");
+        Query::<OfEvents>::of(&uri)?.0.understood()
     }
 
     #[test]

@@ -5,10 +5,11 @@
 
 use crate::AdminError;
 use crate::access::{self, Access, Via};
+use crate::browser::{self, Document};
+use crate::endpoint::Endpoint;
 use crate::socket::{Peer, Socket};
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
-use axum::routing::MethodRouter;
 use axum::{Extension, Router};
 use config::HttpListener;
 use engine::Gate;
@@ -16,9 +17,6 @@ use net::identity::Identity;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tokio::net::TcpListener;
-
-/// A path, and what answers there.
-pub type Route<S> = (&'static str, MethodRouter<S>);
 
 /// TLS and guards of a listener.
 pub struct Front {
@@ -46,12 +44,19 @@ impl Front {
         self.body_octets_max
     }
 
-    /// Routes for those whom the rules let. A method that a path does not have is 405 for everybody.
-    pub fn guarded<S: Clone + Send + Sync + 'static>(&self, routes: impl IntoIterator<Item = Route<S>>) -> Router<S> {
-        routes.into_iter().fold(Router::new(), |router, (path, methods)| {
+    /// Routes for those whom the rules let, and what describes them; `title` is what the program calls itself. A method that a path
+    /// does not have is 405 for everybody.
+    pub fn guarded<S>(&self, title: &str, mut endpoints: Vec<Endpoint<S>>) -> Router<S>
+    where
+        S: Clone + Send + Sync + 'static,
+    {
+        endpoints.extend(browser::endpoints());
+        let document = Document::of(title, &endpoints);
+        let guarded = |router: Router<S>, endpoint: Endpoint<S>| {
             let guard = middleware::from_fn_with_state(self.access.clone(), access::check);
-            router.route(path, methods.route_layer(guard))
-        })
+            router.route(endpoint.path, endpoint.methods.route_layer(guard))
+        };
+        endpoints.into_iter().fold(Router::new(), guarded).layer(Extension(document))
     }
 
     /// Serves until `stop`.

@@ -6,13 +6,16 @@
 
 use crate::access::{Proven, Via};
 use crate::answer::{self, Failed, Json};
+use crate::describe::{Input, Operation, Takes};
+use crate::forms::{JsonOf, Schemas};
 use crate::request;
-
 use axum::Extension;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
 use engine::{BulkError, Door, Engine, KeyedOutcome, NotInjected, RequestKey, Requester};
+use injection::{Injection, Outcome};
+use serde_json::json;
 use std::time::Duration;
 
 /// What the listener calls this machine, where it says so.
@@ -23,24 +26,30 @@ pub(crate) struct Name(pub Option<String>);
 #[derive(Clone, Copy)]
 pub(crate) struct Window(pub Duration);
 
+/// The key of a request, if its header has one.
+pub(crate) struct Key(Option<String>);
+
 pub(crate) async fn inject(
     State(engine): State<Engine>,
     Extension(Proven(auth)): Extension<Proven>,
     Extension(Via(via)): Extension<Via>,
     Extension(Name(hostname)): Extension<Name>,
     Extension(Window(window)): Extension<Window>,
+    _: Takes<JsonOf<Injection>>,
+    Key(field): Key,
     request: Request,
-) -> Result<Response, Failed> {
+) -> Result<(HeaderMap, Json<Outcome>), Failed> {
     if let Some(encoding) = request.headers().get(header::CONTENT_ENCODING) {
         return Err(Failed::bad(format!("Content-Encoding is {encoding:?}: expected none")));
     }
-    let field = key_field(request.headers())?;
     let body = answer::json_octets(request, &engine).await?;
     let mut injection = request::read(&body).map_err(|error| match error {
         BulkError::NotJson(why) => Failed::bad(format!("the body is not JSON: {why}")),
+        BulkError::Wrong(wrong) => Failed::at(&wrong.pointer, wrong.why),
         error => Failed::unprocessable(error.to_string()),
     })?;
     let from = Requester { auth, via: Some(via.ip()), hostname };
+    let place = if field.is_some() { KEY_FIELD } else { "/idempotency_key" };
     let text = match (field, injection.idempotency_key.take()) {
         (Some(field), Some(member)) if field != member => {
             let text = format!("{KEY_FIELD} is {field:?} and idempotency_key {member:?}: expected one of them");
@@ -49,24 +58,42 @@ pub(crate) async fn inject(
         (field, member) => field.or(member),
     };
     let Some(text) = text else {
-        return engine.inject_request(injection, from).await.map(|o| Json(o).into_response()).map_err(failed);
+        let outcome = engine.inject_request(injection, from).await.map_err(failed)?;
+        return Ok((HeaderMap::new(), Json(outcome)));
     };
     let key = RequestKey::new(Door::Http, (&text, &[]), &from.auth, &[&body[..]], window);
-    let key = key.map_err(|why| Failed::unprocessable(format!("{KEY_FIELD}: {why}")))?;
+    let key = key.map_err(|why| Failed::unprocessable(format!("{place}: {why}")))?;
     let KeyedOutcome { outcome, is_replayed } = engine.inject_keyed(injection, from, key).await.map_err(failed)?;
-    let mut answer = Json(outcome).into_response();
+    let mut headers = HeaderMap::new();
     if is_replayed {
-        answer.headers_mut().insert(REPLAYED_FIELD, HeaderValue::from_static("true"));
+        headers.insert(REPLAYED_FIELD, HeaderValue::from_static("true"));
     }
-    Ok(answer)
+    Ok((headers, Json(outcome)))
 }
 
 fn failed(error: NotInjected) -> Failed {
     match error {
-        NotInjected::Wrong(error) => Failed::unprocessable(error.to_string()),
+        NotInjected::Wrong(error) => Failed::at(&error.pointer, error.why),
         NotInjected::Later(why) => Failed::unavailable(why),
         NotInjected::Conflict => Failed::conflict(error.to_string()),
         NotInjected::CutShort | NotInjected::AnswerLost => Failed::internal(error.to_string()),
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Key {
+    type Rejection = Failed;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Key, Failed> {
+        key_field(&parts.headers).map(Key)
+    }
+}
+
+impl Input for Key {
+    fn describe(operation: &mut Operation, _: &mut Schemas) {
+        let about = "Sent again with the same, it is carried out once.";
+        let schema = json!({"type": "string", "pattern": "^[!-~]{1,255}$", "description": about});
+        operation.parameter("header", KEY_FIELD, false, schema);
+        operation.refusals.push(400);
     }
 }
 

@@ -3,33 +3,43 @@
 //! KumoMTA's fields, and beside them `queue_name`, `state`, `why`, `until` and `what` of each message.
 
 use crate::answer::{Failed, Id, Json, civil, timestamp};
-use axum::extract::{Query, State};
+use crate::forms::Moment;
+use crate::query::Query;
+use axum::extract::State;
 use engine::{Engine, Inspected, State as Whereabouts};
 use queue::Place;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 /// Which message.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfMessage {
+    /// Of the message: 32 hexadecimal digits, with or without dashes.
     id: Id,
+    /// Its content too.
     #[serde(default)]
     want_body: bool,
 }
 
 /// Which queue.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfQueue {
+    /// The scheduled queue.
     queue_name: String,
+    /// Their contents too.
     #[serde(default)]
     want_body: bool,
+    /// How many messages at most.
     limit: Option<usize>,
 }
 
-#[derive(Serialize)]
+/// A message, and where it is.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "InspectedMessage")]
 pub(crate) struct Entry {
     id: String,
     message: Content,
@@ -39,12 +49,14 @@ pub(crate) struct Entry {
     why: Option<&'static str>,
     /// When that ends by itself.
     #[serde(with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<Moment>")]
     until: Option<OffsetDateTime>,
     /// The ready queue, or the reason of the order.
     what: Option<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MessageContent")]
 struct Content {
     sender: Option<String>,
     /// One as text, several as a list (KumoMTA behaviour).
@@ -52,16 +64,20 @@ struct Content {
     meta: Map<String, Value>,
     data: Option<String>,
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "Moment")]
     due: OffsetDateTime,
     num_attempts: u16,
 }
 
-#[derive(Serialize)]
+/// A scheduled queue.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ScheduledQueue")]
 pub(crate) struct Queue {
     queue_name: String,
     messages: Vec<Entry>,
     num_scheduled: usize,
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "Moment")]
     now: OffsetDateTime,
 }
 

@@ -6,10 +6,16 @@
 
 mod access;
 mod answer;
+mod browser;
 mod bulk;
+mod ceilings;
 mod credentials;
+mod describe;
+mod document;
+mod endpoint;
 mod epoch;
 mod events;
+mod forms;
 mod front;
 mod inject;
 mod inspect;
@@ -19,6 +25,8 @@ mod local;
 mod machine;
 mod metrics;
 mod orders;
+mod pointer;
+mod query;
 mod ready;
 mod request;
 mod search;
@@ -28,12 +36,14 @@ mod trace;
 mod upkeep;
 mod xfer;
 
-pub use answer::{Failed, value as json_body};
-use axum::routing::{get, post};
+pub use answer::{Failed, read as read_json, value as json_body};
 use axum::{Extension, Router};
 use config::HttpListener;
+pub use describe::{Input, Operation, Output, Takes};
+pub use endpoint::Endpoint;
 use engine::Engine;
-pub use front::{Front, Route};
+pub use forms::{Content, JsonOf, Schemas, Way};
+pub use front::Front;
 pub use local::Local;
 use net::tls::TlsError;
 use thiserror::Error;
@@ -61,15 +71,10 @@ impl HttpService {
     /// As [`Front::new`].
     pub fn new(engine: Engine, options: &HttpListener) -> Result<HttpService, AdminError> {
         let front = Front::new(engine.gate().clone(), options, engine.hostname())?;
-        let others = [
-            ("/api/inject/v1", post(inject::inject)),
-            ("/api/inject/bulk/v1", post(bulk::inject)),
-            (access::LIVENESS, get(liveness::check)),
-        ];
         let name = inject::Name(options.hostname.clone());
         let window = inject::Window(options.idempotency_window.into());
         let line_max = bulk::LineMax(front.body_octets_max());
-        let routes = front.guarded(administration().into_iter().chain(others));
+        let routes = front.guarded("Postrider", endpoints());
         let routes = routes
             .layer(Extension(name))
             .layer(Extension(line_max))
@@ -88,38 +93,165 @@ impl HttpService {
     }
 }
 
-/// What operators ask, and other nodes.
-pub(crate) fn administration() -> Vec<Route<Engine>> {
-    let ready_suspensions = get(orders::ready_suspensions).post(orders::suspend_ready).delete(orders::withdraw);
+/// All that a listener answers, but for what every listener has.
+pub(crate) fn endpoints() -> Vec<Endpoint<Engine>> {
+    let mut all = vec![
+        Endpoint::at("/api/inject/v1", INJECTION).post(inject::inject, "Queues one text for many recipients.", &[409]),
+        Endpoint::at("/api/inject/bulk/v1", INJECTION).post(
+            bulk::inject,
+            "Queues a stream of such requests, one a line.",
+            &[],
+        ),
+        Endpoint::at(access::LIVENESS, STATE).get(liveness::check, "Whether new mail is taken.", &[]),
+    ];
+    all.extend(administration());
+    all
+}
+
+/// What operators ask, and other nodes: the table of endpoints. A row has the path and its heading, and for each method the
+/// handler, what it is for, and the refusals that do not follow from what it takes.
+pub(crate) fn administration() -> Vec<Endpoint<Engine>> {
+    [orders_endpoints(), queue_endpoints(), transfer_endpoints(), state_endpoints()].into_iter().flatten().collect()
+}
+
+fn orders_endpoints() -> Vec<Endpoint<Engine>> {
     vec![
-        ("/metrics", get(metrics::text)),
-        ("/metrics.json", get(metrics::json)),
-        ("/api/admin/bounce/v1", get(orders::bounces).post(orders::bounce).delete(orders::withdraw)),
-        ("/api/admin/suspend/v1", get(orders::suspensions).post(orders::suspend).delete(orders::withdraw)),
-        ("/api/admin/hold/v1", get(orders::holds).post(orders::hold).delete(orders::withdraw)),
-        ("/api/admin/inspect-message/v1", get(inspect::message)),
-        ("/api/admin/inspect-sched-q/v1", get(inspect::scheduled)),
-        ("/api/admin/search/v1", get(search::search)),
-        ("/api/admin/timeline/v1", get(search::timeline)),
-        ("/api/admin/suspend-ready-q/v1", ready_suspensions),
-        ("/api/admin/rebind/v1", get(orders::rebindings).post(orders::rebind).delete(orders::withdraw)),
-        ("/api/admin/xfer/v1", get(orders::xfers).post(orders::xfer).delete(orders::withdraw)),
-        ("/api/admin/xfer/cancel/v1", post(orders::cancel_xfer)),
-        ("/api/xfer/inject/v1", post(xfer::inject)),
-        ("/api/xfer/release/v1", post(xfer::release)),
-        ("/api/xfer/drop/v1", post(xfer::forget)),
-        ("/api/xfer/arrivals/v1", get(xfer::arrivals)),
-        ("/api/admin/bump-config-epoch", post(epoch::bump)),
-        ("/api/admin/set_diagnostic_log_filter/v1", post(upkeep::filter)),
-        ("/api/admin/spool-compact/v1", post(upkeep::compact)),
-        ("/api/admin/inspect-ready-q/v1", get(ready::inspect)),
-        ("/api/admin/ready-q-states/v1", get(ready::states)),
-        ("/api/admin/resolve-egress-path/v1", get(ready::resolve)),
-        ("/api/admin/abort-ready-q-conn/v1", post(ready::abort)),
-        ("/api/machine-info", get(machine::info)),
-        ("/api/admin/trace-smtp-server/v1", get(trace::server)),
-        ("/api/admin/trace-smtp-client/v1", get(trace::client)),
-        ("/api/admin/events/v1", get(events::events)),
-        ("/api/admin/flush/v1", get(orders::flushes).post(orders::flush).delete(orders::withdraw)),
+        Endpoint::at("/api/admin/bounce/v1", ORDERS)
+            .get(orders::bounces, "Bounces in force, and what they have done.", &[])
+            .post(orders::bounce, "Ends messages as bounced, now and while it is in force.", &[409])
+            .delete(orders::withdraw, "Takes a bounce back.", &[404]),
+        Endpoint::at("/api/admin/suspend/v1", ORDERS)
+            .get(orders::suspensions, "Suspensions of scheduled queues in force.", &[])
+            .post(orders::suspend, "Holds up scheduled queues.", &[409])
+            .delete(orders::withdraw, "Takes a suspension back.", &[404]),
+        Endpoint::at("/api/admin/suspend-ready-q/v1", ORDERS)
+            .get(orders::ready_suspensions, "Suspensions of ready queues in force.", &[])
+            .post(orders::suspend_ready, "Holds up a ready queue.", &[409])
+            .delete(orders::withdraw, "Takes a suspension of a ready queue back.", &[404]),
+        Endpoint::at("/api/admin/hold/v1", ORDERS)
+            .get(orders::holds, "Messages that are held.", &[])
+            .post(orders::hold, "Holds messages until they are let go.", &[409])
+            .delete(orders::withdraw, "Lets held messages go.", &[404]),
+        Endpoint::at("/api/admin/flush/v1", ORDERS)
+            .get(orders::flushes, "Flushes that are under way.", &[])
+            .post(orders::flush, "Makes messages due at once.", &[409])
+            .delete(orders::withdraw, "Ends a flush that is under way.", &[404]),
+        Endpoint::at("/api/admin/rebind/v1", ORDERS)
+            .get(orders::rebindings, "Rebindings that are under way.", &[])
+            .post(orders::rebind, "Changes metadata of messages, and so their queues.", &[409])
+            .delete(orders::withdraw, "Ends a rebinding that is under way.", &[404]),
+        Endpoint::at("/api/admin/xfer/v1", ORDERS)
+            .get(orders::xfers, "Transfers that are under way.", &[])
+            .post(orders::xfer, "Transfers messages to another node.", &[409])
+            .delete(orders::withdraw, "Ends an order to transfer that is under way.", &[404]),
+        Endpoint::at("/api/admin/xfer/cancel/v1", ORDERS).post(
+            orders::cancel_xfer,
+            "Takes messages back that are queued for another node.",
+            &[404, 409],
+        ),
     ]
 }
+
+fn queue_endpoints() -> Vec<Endpoint<Engine>> {
+    vec![
+        Endpoint::at("/api/admin/inspect-message/v1", QUEUES).get(
+            inspect::message,
+            "A message: where it is, and why it waits.",
+            &[404],
+        ),
+        Endpoint::at("/api/admin/search/v1", QUEUES).get(
+            search::search,
+            "Messages by what is known of them, those that have ended too.",
+            &[422],
+        ),
+        Endpoint::at("/api/admin/timeline/v1", QUEUES).get(
+            search::timeline,
+            "All that happened to a message.",
+            &[404],
+        ),
+        Endpoint::at("/api/admin/inspect-sched-q/v1", QUEUES).get(
+            inspect::scheduled,
+            "The messages of a scheduled queue.",
+            &[404],
+        ),
+        Endpoint::at("/api/admin/inspect-ready-q/v1", QUEUES).get(
+            ready::inspect,
+            "A ready queue: its state, its options, its connections.",
+            &[404],
+        ),
+        Endpoint::at("/api/admin/ready-q-states/v1", QUEUES).get(
+            ready::states,
+            "What ready queues wait for with connections that they want.",
+            &[],
+        ),
+        Endpoint::at("/api/admin/resolve-egress-path/v1", QUEUES).get(
+            ready::resolve,
+            "How mail to a domain would go out.",
+            &[],
+        ),
+        Endpoint::at("/api/admin/abort-ready-q-conn/v1", QUEUES).post(
+            ready::abort,
+            "Ends a connection of a ready queue.",
+            &[404],
+        ),
+    ]
+}
+
+fn transfer_endpoints() -> Vec<Endpoint<Engine>> {
+    vec![
+        Endpoint::at("/api/xfer/inject/v1", TRANSFERS).post(xfer::inject, "Keeps a message of another node.", &[409]),
+        Endpoint::at("/api/xfer/release/v1", TRANSFERS).post(
+            xfer::release,
+            "Delivers a message that was kept.",
+            &[409],
+        ),
+        Endpoint::at("/api/xfer/drop/v1", TRANSFERS).post(xfer::forget, "Forgets a message that was kept.", &[409]),
+        Endpoint::at("/api/xfer/arrivals/v1", TRANSFERS).get(
+            xfer::arrivals,
+            "Messages that are kept and whose nodes said nothing more.",
+            &[],
+        ),
+    ]
+}
+
+fn state_endpoints() -> Vec<Endpoint<Engine>> {
+    vec![
+        Endpoint::at("/metrics", STATE).get(metrics::text, "Metrics, as Prometheus reads them.", &[]),
+        Endpoint::at("/metrics.json", STATE).get(metrics::json, "Metrics as JSON.", &[]),
+        Endpoint::at("/api/machine-info", STATE).get(machine::info, "What this server runs on.", &[]),
+        Endpoint::at("/api/admin/events/v1", STATE).get(events::events, "Log records as they come.", &[422]),
+        Endpoint::at("/api/admin/trace-smtp-server/v1", STATE).get(
+            trace::server,
+            "A websocket: sessions of clients as they happen.",
+            &[403],
+        ),
+        Endpoint::at("/api/admin/trace-smtp-client/v1", STATE).get(
+            trace::client,
+            "A websocket: sessions with other servers as they happen.",
+            &[403],
+        ),
+        Endpoint::at("/api/admin/bump-config-epoch", UPKEEP).post(
+            epoch::bump,
+            "Has the configuration read again.",
+            &[],
+        ),
+        Endpoint::at("/api/admin/set_diagnostic_log_filter/v1", UPKEEP).post(
+            upkeep::filter,
+            "Sets what of the diagnostic log is written.",
+            &[],
+        ),
+        Endpoint::at("/api/admin/spool-compact/v1", UPKEEP).post(
+            upkeep::compact,
+            "Does nothing: spools compact themselves.",
+            &[404],
+        ),
+    ]
+}
+
+/// Headings of the document.
+const INJECTION: &str = "Injection";
+const ORDERS: &str = "Orders";
+const QUEUES: &str = "Queues and messages";
+const TRANSFERS: &str = "Transfers between nodes";
+const STATE: &str = "State";
+const UPKEEP: &str = "Upkeep";

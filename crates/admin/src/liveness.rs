@@ -5,20 +5,22 @@
 
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
-use axum::response::{IntoResponse, Response};
 use engine::{Engine, RecoveryState};
 
-pub(crate) async fn check(State(engine): State<Engine>) -> Response {
+/// Why not.
+type Refusal = (StatusCode, Option<[(HeaderName, &'static str); 1]>, String);
+
+pub(crate) async fn check(State(engine): State<Engine>) -> Result<&'static str, Refusal> {
     if !engine.is_serving() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down").into_response();
+        return Err((StatusCode::SERVICE_UNAVAILABLE, None, "shutting down".to_owned()));
     }
     let of_recovery = match engine.recovery_state() {
         RecoveryState::Failed(why) => Some(format!("spool unhealthy: {why}")),
         RecoveryState::Pending | RecoveryState::Done => None,
     };
     match engine.pressure().reason().or(of_recovery) {
-        None => (StatusCode::OK, "OK").into_response(),
-        Some(reason) => (StatusCode::SERVICE_UNAVAILABLE, RETRY_AFTER, reason).into_response(),
+        None => Ok("OK"),
+        Some(reason) => Err((StatusCode::SERVICE_UNAVAILABLE, Some(RETRY_AFTER), reason)),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The administrative API for policy itself (`kumo.api.admin`): the same endpoints, without a listener and without a guard.
 
+use crate::endpoint::Endpoint;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, header};
@@ -13,7 +14,7 @@ pub struct Local;
 impl Administration for Local {
     fn answer(&self, engine: Engine, method: &'static str, path: &'static str, request: Value) -> Asked {
         Box::pin(async move {
-            let add = |router: Router<Engine>, (path, methods)| router.route(path, methods);
+            let add = |router: Router<Engine>, row: Endpoint<Engine>| router.route(row.path, row.methods);
             let router: Router = crate::administration().into_iter().fold(Router::new(), add).with_state(engine);
             let made = Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, "application/json");
             let made = made.body(Body::from(request.to_string())).map_err(|error| error.to_string())?;

@@ -3,9 +3,10 @@
 //! In: what the kernel and the system say of themselves. Out: one object with KumoMTA's fields; what the system does not say is
 //! null, or empty where KumoMTA has no null. The fingerprint is the same as long as host name, network card and processor are.
 
-use axum::Json;
+use crate::answer::Json;
 use axum::extract::State;
 use engine::Engine;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,7 +15,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 /// What is known.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct MachineInfo {
     hostname: String,
     mac_address: String,

@@ -1,30 +1,59 @@
 //! `GET /metrics`: Prometheus text, and `GET /metrics.json`; `?prefix=` filters by name.
 
-use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use crate::answer::{Failed, Json};
+use crate::describe::{Operation, Output};
+use crate::forms::Schemas;
+use crate::query::Query;
+use axum::extract::State;
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use engine::Engine;
-use std::collections::HashMap;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use telemetry::json_of;
 
-pub(crate) async fn text(State(engine): State<Engine>, Query(query): Query<HashMap<String, String>>) -> Response {
-    match asked_for(&engine, &query) {
-        Ok(text) => ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response(),
-        Err(refusal) => refusal.into_response(),
+/// Which.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfMetrics {
+    /// Only those whose names begin so.
+    #[serde(default)]
+    prefix: String,
+}
+
+/// All of them as text.
+pub(crate) struct Page(String);
+
+pub(crate) async fn text(State(engine): State<Engine>, Query(asked): Query<OfMetrics>) -> Result<Page, Failed> {
+    asked_for(&engine, &asked).map(Page)
+}
+
+pub(crate) async fn json(
+    State(engine): State<Engine>,
+    Query(asked): Query<OfMetrics>,
+) -> Result<Json<Map<String, Value>>, Failed> {
+    match json_of(&asked_for(&engine, &asked)?) {
+        Value::Object(families) => Ok(Json(families)),
+        other => Err(Failed::internal(format!("metrics are {other}: expected an object"))),
     }
 }
 
-pub(crate) async fn json(State(engine): State<Engine>, Query(query): Query<HashMap<String, String>>) -> Response {
-    match asked_for(&engine, &query) {
-        Ok(text) => axum::Json(json_of(&text)).into_response(),
-        Err(refusal) => refusal.into_response(),
+fn asked_for(engine: &Engine, OfMetrics { prefix }: &OfMetrics) -> Result<String, Failed> {
+    engine.metrics_text(prefix).map_err(|error| Failed::internal(error.to_string()))
+}
+
+impl IntoResponse for Page {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, MEDIA)], self.0).into_response()
     }
 }
 
-fn asked_for(engine: &Engine, query: &HashMap<String, String>) -> Result<String, (StatusCode, String)> {
-    if let Some(unknown) = query.keys().find(|k| *k != "prefix") {
-        return Err((StatusCode::BAD_REQUEST, format!("unknown parameter `{unknown}`: expected prefix\n")));
+impl Output for Page {
+    fn describe(operation: &mut Operation, _: &mut Schemas) {
+        operation.answers(200, MEDIA, json!({"type": "string"}));
     }
-    let text = engine.metrics_text(query.get("prefix").map_or("", String::as_str));
-    text.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
 }
+
+/// The text form of Prometheus.
+const MEDIA: &str = "text/plain; version=0.0.4";

@@ -6,6 +6,7 @@
 //! `messages`, `survives_restart`, `pending` and `under_way` are additions.
 
 use crate::answer::{Both, Common, Failed, Id, Json, civil};
+use crate::forms::{Moment, Span};
 use axum::extract::State;
 use clock::WallTime;
 use config::Duration;
@@ -13,25 +14,34 @@ use engine::{Engine, Lasts, NewOrder, OrderError};
 use message::MessageId;
 use policy::Event;
 use queue::{Action, Change, Criteria, OrderId, OrderState, Rebinding, xfer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// Which messages an order is about, and why: what all orders about scheduled queues have.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct About {
+    /// Only messages of this campaign.
     campaign: Option<String>,
+    /// Only messages of this tenant.
     tenant: Option<String>,
+    /// Only messages for this domain.
     domain: Option<String>,
+    /// Only messages that are routed to this domain.
     routing_domain: Option<String>,
+    /// Only these scheduled queues; campaign, tenant and domain are not looked at then.
     #[serde(default)]
     queue_names: Vec<String>,
     /// Only these messages.
     #[serde(default)]
+    #[schemars(length(max = MESSAGES_MAX))]
     messages: Vec<Id>,
+    /// For people, and for the log.
     reason: String,
+    /// It is in force after a restart too.
     #[serde(default = "yes")]
     survives_restart: bool,
 }
@@ -42,32 +52,40 @@ impl Common for About {
 }
 
 /// How long it lasts.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Lasting {
+    /// How long it is in force.
+    #[schemars(with = "Option<Span>")]
     duration: Option<Duration>,
+    /// Until when; wins over `duration`.
     #[serde(default, with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<Moment>")]
     expires: Option<OffsetDateTime>,
+    /// What it does to messages is not logged.
     #[serde(default)]
     suppress_logging: bool,
 }
 
 /// How messages are moved.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Moving {
     /// Metadata to set, or what `rebind_message` is told.
     data: BTreeMap<String, String>,
+    /// What it does to messages is not logged.
     #[serde(default)]
     suppress_logging: bool,
+    /// Messages are due at once, whether their queue changes or not.
     #[serde(default)]
     always_flush: bool,
+    /// The event `rebind_message` decides what becomes of each message.
     #[serde(default)]
     trigger_rebind_event: bool,
 }
 
 /// Where messages are transferred.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Transfer {
     /// The other node's URL.
@@ -75,36 +93,47 @@ pub(crate) struct Transfer {
 }
 
 /// What ends the transfers of a queue.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CancelRequest {
+    /// A queue of messages to another node, as `inspect-sched-q` names it.
     queue_name: String,
+    /// For people, and for the log.
     reason: String,
 }
 
 /// What suspends a ready queue.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReadyRequest {
+    /// The ready queue.
     name: String,
+    /// For people, and for the log.
     reason: String,
+    /// How long it is in force.
+    #[schemars(with = "Option<Span>")]
     duration: Option<Duration>,
+    /// Until when; wins over `duration`.
     #[serde(default, with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<Moment>")]
     expires: Option<OffsetDateTime>,
+    /// It is in force after a restart too.
     #[serde(default = "yes")]
     survives_restart: bool,
 }
 
 /// What takes an order back.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Withdrawal {
+    /// Of the order.
     id: Uuid,
 }
 
 /// What became of a request.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Given {
+    /// Of the order: DELETE takes it.
     id: Uuid,
     /// Messages it is about now.
     messages: usize,
@@ -116,7 +145,8 @@ pub(crate) struct Given {
 }
 
 /// An order in force.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Order")]
 pub(crate) struct Entry {
     id: Uuid,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -140,13 +170,15 @@ pub(crate) struct Entry {
     #[serde(flatten)]
     bounce: Option<Bounced>,
     /// What is left of it.
+    #[schemars(with = "Span")]
     duration: Duration,
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "Moment")]
     expires: OffsetDateTime,
     survives_restart: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Bounced {
     bounced: BTreeMap<String, u64>,
     total_bounced: u64,
@@ -195,9 +227,8 @@ pub(crate) async fn rebind(
 ) -> Result<Json<Given>, Failed> {
     let Moving { data, suppress_logging, always_flush, trigger_rebind_event } = moving;
     if trigger_rebind_event && !engine.handles(Event::RebindMessage) {
-        return Err(Failed::bad(
-            "trigger_rebind_event is true: expected a policy that handles the event rebind_message".to_owned(),
-        ));
+        let fault = "true: expected a policy that handles the event rebind_message, or false";
+        return Err(Failed::bad_at("/trigger_rebind_event", fault));
     }
     let change = if trigger_rebind_event { Change::Ask(data) } else { Change::Set(data) };
     let action = |criteria| Action::Rebind(Rebinding { criteria, change, always_flush });
@@ -208,7 +239,7 @@ pub(crate) async fn xfer(
     State(engine): State<Engine>,
     Both(about, transfer): Both<About, Transfer>,
 ) -> Result<Json<Given>, Failed> {
-    let target = xfer::check_target(&transfer.target).map_err(Failed::bad)?.to_owned();
+    let target = xfer::check_target(&transfer.target).map_err(|fault| Failed::bad_at("/target", fault))?.to_owned();
     let change = Change::Xfer(target);
     let action = |criteria| Action::Rebind(Rebinding { criteria, change, always_flush: false });
     give_once(engine, about, false, action).await.map(Json)
@@ -220,7 +251,8 @@ pub(crate) async fn cancel_xfer(
 ) -> Result<Json<Given>, Failed> {
     let CancelRequest { queue_name, reason } = body;
     if xfer::target_of(&queue_name).is_none() {
-        return Err(Failed::bad(format!("queue_name {queue_name:?}: expected a queue of messages to another node")));
+        let fault = format!("{queue_name:?}: expected a queue of messages to another node");
+        return Err(Failed::bad_at("/queue_name", fault));
     }
     if !engine.has_queue(&queue_name) {
         return Err(Failed::not_found(format!("no such queue: {queue_name}")));
@@ -315,7 +347,7 @@ async fn give_for(
     let messages: Vec<MessageId> = messages.into_iter().map(|id| id.0).collect();
     if messages.len() > MESSAGES_MAX {
         let count = messages.len();
-        return Err(Failed::bad(format!("messages has {count} ids: expected at most {MESSAGES_MAX}")));
+        return Err(Failed::bad_at("/messages", format!("{count} ids: expected at most {MESSAGES_MAX}")));
     }
     let action = action(Criteria { campaign, tenant, domain, routing_domain, queue_names, messages });
     order(engine, NewOrder { action, reason, lasts, suppress_logging, survives_restart }).await

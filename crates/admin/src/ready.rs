@@ -4,13 +4,17 @@
 //! KumoMTA's fields; what is not known here is absent. Secrets of a configuration are not told.
 
 use crate::answer::{Failed, Json, civil};
+use crate::ceilings::Ceilings;
+use crate::forms::{Moment, Span};
+use crate::query::Query;
 use crate::secrets::without_secrets;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use clock::WallTime;
-use config::{Constraints, Duration, UNSPECIFIED};
+use config::{Duration, UNSPECIFIED};
 use engine::{DispatcherPhase, DispatcherView, Engine, InspectedReady, NotEnded, protocol_of};
 use queue::{Limited, Order};
 use route::{MailExchangers, RouteKind};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -19,31 +23,49 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 /// Which ready queue.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfReady {
+    /// The ready queue.
     queue_name: String,
+    /// Which scheduled queues feed it too.
     #[serde(default)]
     include_scheduled_queues: bool,
 }
 
 /// Which way.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfPath {
+    /// Where mail would go.
+    #[schemars(length(min = 1))]
     domain: String,
+    /// The egress source; `unspecified` without one.
     source: Option<String>,
 }
 
+/// Which ready queues.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct OfStates {
+    /// Only these; of several in one, commas stand between.
+    #[serde(default)]
+    queues: Vec<String>,
+}
+
 /// Which connection.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfConnection {
+    /// The ready queue.
     queue_name: String,
+    /// Of the connection, as `inspect-ready-q` names it.
     session_id: Uuid,
 }
 
-#[derive(Serialize)]
+/// A ready queue.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ReadyQueue")]
 pub(crate) struct Ready {
     queue_name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,15 +75,16 @@ pub(crate) struct Ready {
     protocol: &'static str,
     state: ReadyState,
     path_config: Value,
-    constraints: Constraints,
+    constraints: Ceilings,
     #[serde(skip_serializing_if = "Option::is_none")]
     scheduled_queue_names: Option<Vec<Arc<str>>>,
     dispatchers: Vec<Dispatcher>,
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "Moment")]
     now: OffsetDateTime,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Exchangers {
     site_name: String,
     by_preference: BTreeMap<u16, Vec<String>>,
@@ -70,7 +93,7 @@ struct Exchangers {
     is_secure: bool,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ReadyState {
     ready_count: usize,
     connection_count: usize,
@@ -78,11 +101,12 @@ struct ReadyState {
     limits: Limits,
     #[serde(skip_serializing_if = "Option::is_none")]
     suspended: Option<Since>,
+    #[schemars(with = "Span")]
     watchdog_threshold: Duration,
 }
 
 /// What a ready queue waits for with connections it wants.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Limits {
     #[serde(skip_serializing_if = "Option::is_none")]
     connection_rate_throttled: Option<Since>,
@@ -90,22 +114,26 @@ struct Limits {
     connection_limited: Option<Since>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Since {
     context: String,
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "Moment")]
     since: OffsetDateTime,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Dispatcher {
     session_id: Uuid,
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "Moment")]
     started_at: OffsetDateTime,
+    #[schemars(with = "Span")]
     age: Duration,
     phase: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<Arc<str>>,
+    #[schemars(with = "Span")]
     time_in_current_phase: Duration,
     messages_delivered: u64,
     messages_transfailed: u64,
@@ -115,12 +143,14 @@ struct Dispatcher {
     overall_rate_per_sec: f64,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct States {
     states_by_ready_queue: BTreeMap<Arc<str>, Limits>,
 }
 
-#[derive(Serialize)]
+/// A way to a domain.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "EgressPath")]
 pub(crate) struct Path {
     domain: String,
     source: String,
@@ -129,7 +159,7 @@ pub(crate) struct Path {
     queue_name: String,
     queue_config: Value,
     path_config: Value,
-    constraints: Constraints,
+    constraints: Ceilings,
 }
 
 pub(crate) async fn inspect(
@@ -159,7 +189,7 @@ pub(crate) async fn inspect(
             watchdog_threshold: path.smtp_progress_timeout().into(),
         },
         path_config: without_secrets(&**path)?,
-        constraints: path.constraints(),
+        constraints: path.constraints().into(),
         scheduled_queue_names,
         dispatchers: dispatchers.into_iter().map(Dispatcher::from).collect(),
         now: civil(now.wall),
@@ -167,17 +197,11 @@ pub(crate) async fn inspect(
 }
 
 /// KumoMTA leaves out the queues that are named; here these alone are shown. Names may hold commas.
-pub(crate) async fn states(
-    State(engine): State<Engine>,
-    Query(query): Query<Vec<(String, String)>>,
-) -> Result<Json<States>, Failed> {
-    if let Some((unknown, _)) = query.iter().find(|(key, _)| key != "queues") {
-        return Err(Failed::bad(format!("unknown parameter `{unknown}`: expected queues")));
-    }
-    let named = |name: &str| query.iter().any(|(_, list)| list == name || list.split(',').any(|one| one == name));
+pub(crate) async fn states(State(engine): State<Engine>, Query(OfStates { queues }): Query<OfStates>) -> Json<States> {
+    let named = |name: &str| queues.iter().any(|list| list == name || list.split(',').any(|one| one == name));
     let all = engine.limited_ready().into_iter();
-    let wanted = all.filter(|(name, _)| query.is_empty() || named(name));
-    Ok(Json(States { states_by_ready_queue: wanted.map(|(name, limits)| (name, limits.into())).collect() }))
+    let wanted = all.filter(|(name, _)| queues.is_empty() || named(name));
+    Json(States { states_by_ready_queue: wanted.map(|(name, limits)| (name, limits.into())).collect() })
 }
 
 pub(crate) async fn resolve(
@@ -185,7 +209,7 @@ pub(crate) async fn resolve(
     Query(OfPath { domain, source }): Query<OfPath>,
 ) -> Result<Json<Path>, Failed> {
     if domain.is_empty() {
-        return Err(Failed::bad("domain is empty: expected a domain".to_owned()));
+        return Err(Failed::bad("domain: \"\": expected a domain".to_owned()));
     }
     let source = source.unwrap_or_else(|| UNSPECIFIED.to_owned());
     let found = engine.resolve_path(&domain, &source).await;
@@ -195,7 +219,7 @@ pub(crate) async fn resolve(
         queue_name: found.ready_name,
         queue_config: without_secrets(&*found.queue_config)?,
         path_config: without_secrets(&found.path)?,
-        constraints: found.path.constraints(),
+        constraints: found.path.constraints().into(),
         domain,
         source,
     }))

@@ -3,8 +3,10 @@
 //! Most requests are right, so they are read in one go; one that is not is read again slowly, by the reader of options, who
 //! names the place and forgives a little more (a list where an empty table stands, a whole number with a point).
 
+use crate::pointer;
 use engine::BulkError;
 use injection::{Injection, InjectionError};
+use serde_json::Value;
 
 /// The request in these octets.
 ///
@@ -14,28 +16,17 @@ pub(crate) fn read(octets: &[u8]) -> Result<Injection, BulkError> {
     if let Ok(injection) = serde_json::from_slice(octets) {
         return Ok(injection);
     }
-    let value = serde_json::from_slice(octets).map_err(|error| BulkError::NotJson(error.to_string()))?;
+    let value: Value = serde_json::from_slice(octets).map_err(|error| BulkError::NotJson(error.to_string()))?;
+    let given = value.clone();
     config::parse("request", value).map_err(|error| {
-        BulkError::Wrong(InjectionError { pointer: pointer(&error.path), why: error.fault.to_string() })
+        let pointer = pointer::of_text(&error.path, &given);
+        BulkError::Wrong(InjectionError { pointer, why: error.fault.to_string() })
     })
-}
-
-/// A path as the reader of options has it, `recipients[0].email`, as a JSON pointer (RFC 6901).
-fn pointer(path: &str) -> String {
-    let steps = path.split(['.', '[']).map(|step| step.trim_end_matches(']')).filter(|step| !step.is_empty());
-    steps.map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_become_pointers() {
-        assert_eq!(pointer("recipients[0].email"), "/recipients/0/email");
-        assert_eq!(pointer("content.headers.a/b"), "/content/headers/a~1b");
-        assert_eq!(pointer(""), "");
-    }
 
     #[test]
     fn both_readers_read_the_same() {

@@ -5,43 +5,63 @@
 //! Additions of ours; docs/search.md.
 
 use crate::answer::{Failed, Id, Json, civil, timestamp};
+use crate::forms::Moment;
 use crate::inspect;
-use axum::extract::{Query, State};
+use crate::query::Query;
+use axum::extract::State;
 use engine::{Among, Engine, FoundMessage, SearchCursor, SearchError, Sought, State as Whereabouts};
 use message::MessageId;
 use queue::Criteria;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use time::OffsetDateTime;
 
 /// What is known of a message.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct OfSearch {
+    /// Of the message: 32 hexadecimal digits, with or without dashes.
     id: Option<Id>,
+    /// The address of a recipient.
     recipient: Option<String>,
+    /// The address of the sender.
     sender: Option<String>,
+    /// The whole name of a scheduled queue.
     queue: Option<String>,
+    /// Of the queue's name.
     campaign: Option<String>,
+    /// Of the queue's name.
     tenant: Option<String>,
+    /// Of the queue's name.
     domain: Option<String>,
+    /// Of the queue's name.
     routing_domain: Option<String>,
+    /// Where it is, or what became of it.
+    #[schemars(extend("enum" = STATES))]
     state: Option<String>,
+    /// Where to look; without it, in the log when there is one and an address is given.
+    #[schemars(extend("enum" = ["queues", "logs"]))]
     among: Option<String>,
+    /// How many at most.
+    #[schemars(range(min = 1, max = LIMIT_MAX))]
     limit: Option<usize>,
+    /// Where to go on: `next` of an answer.
     cursor: Option<String>,
 }
 
 /// Which message.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OfTimeline {
+    /// Of the message: 32 hexadecimal digits, with or without dashes.
     id: Id,
 }
 
 /// Messages.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FoundMessages")]
 pub(crate) struct Found {
     messages: Vec<Entry>,
     /// The cursor of the next page; none at the end.
@@ -51,7 +71,8 @@ pub(crate) struct Found {
 }
 
 /// A message.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FoundMessage")]
 pub(crate) struct Entry {
     id: String,
     queue_name: String,
@@ -61,23 +82,29 @@ pub(crate) struct Entry {
     /// One as text, several as a list.
     recipient: Value,
     #[serde(with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<Moment>")]
     created: Option<OffsetDateTime>,
     #[serde(with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<Moment>")]
     due: Option<OffsetDateTime>,
     num_attempts: Option<u16>,
     why: Option<&'static str>,
     #[serde(with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<Moment>")]
     until: Option<OffsetDateTime>,
     what: Option<String>,
     /// When it ended.
     #[serde(with = "time::serde::rfc3339::option")]
+    #[schemars(with = "Option<Moment>")]
     ended: Option<OffsetDateTime>,
     /// What was answered then.
+    #[schemars(with = "Option<Map<String, Value>>")]
     response: Option<Box<RawValue>>,
 }
 
 /// All that happened to a message.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Timeline")]
 pub(crate) struct Told {
     id: String,
     /// Where it is; null when it is not ours any more.
@@ -89,12 +116,15 @@ pub(crate) struct Told {
 }
 
 /// A record of the log.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TimelineEvent")]
 pub(crate) struct Happened {
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "Moment")]
     at: OffsetDateTime,
     #[serde(rename = "type")]
     kind: String,
+    #[schemars(with = "Map<String, Value>")]
     record: Box<RawValue>,
 }
 
@@ -277,11 +307,11 @@ const LIMIT_MAX: usize = 1000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use axum::http::Uri;
 
     fn of(query: &str) -> Result<(Sought, Option<SearchCursor>, Option<String>), String> {
-        let uri = format!("/?{query}").parse().expect("a path");
-        let Query(asked) = Query::<OfSearch>::try_from_uri(&uri).map_err(|error| error.body_text())?;
-        asked.understood()
+        let uri: Uri = format!("/?{query}").parse().expect("a path");
+        Query::<OfSearch>::of(&uri)?.0.understood()
     }
 
     #[test]

@@ -3,25 +3,30 @@
 use crate::answer::{Failed, Json};
 use axum::extract::State;
 use engine::Engine;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 /// What of the diagnostic log is written, in the language of `KUMOD_LOG`.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "DiagnosticFilter")]
 pub(crate) struct Filter {
+    /// As `KUMOD_LOG` has it.
     filter: String,
 }
 
 /// Which spool.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "NamedSpool")]
 pub(crate) struct Named {
+    /// Of the spool.
     name: String,
 }
 
 /// 200 and nothing; 422 and what is wrong with it.
 pub(crate) async fn filter(State(engine): State<Engine>, Json(asked): Json<Filter>) -> Result<(), Failed> {
-    engine.filter_diagnostics(&asked.filter).map_err(Failed::unprocessable)
+    engine.filter_diagnostics(&asked.filter).map_err(|fault| Failed::at("/filter", fault))
 }
 
 /// 200 and nothing: the log of messages compacts itself as it is written, and message files have nothing to compact. 404 where no

@@ -6,6 +6,8 @@
 
 use crate::access::Via;
 use crate::answer::{Failed, Json, civil};
+use crate::describe::Takes;
+use crate::forms::{Moment, Octets};
 use crate::socket::Peer;
 use axum::Extension;
 use axum::body::{Body, Bytes, to_bytes};
@@ -13,13 +15,15 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, header};
 use engine::{Arrival, Came, Engine, XferError};
 use queue::xfer::Kept;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use time::OffsetDateTime;
 
 /// Which message.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Arrival")]
 pub(crate) struct Which {
     /// As `inject/v1` and `arrivals/v1` name it.
     origin: String,
@@ -28,30 +32,46 @@ pub(crate) struct Which {
 }
 
 /// What became of it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ArrivalDone")]
 pub(crate) struct Answer {
     /// False when there was nothing to do any more.
     done: bool,
 }
 
 /// A message that waits for its sender.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WaitingArrival")]
 pub(crate) struct Entry {
     origin: String,
     id: String,
     /// When it came.
     #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "Moment")]
     since: OffsetDateTime,
     size: u32,
 }
 
+/// How this node knows a message that it keeps.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "KeptArrival")]
+pub(crate) struct Held {
+    /// Its id here.
+    id: String,
+    /// This node.
+    node: String,
+    /// The origin under which it is kept.
+    origin: String,
+}
+
 pub(crate) async fn inject(
+    _: Takes<Octets>,
     State(engine): State<Engine>,
     ConnectInfo(Peer(from)): ConnectInfo<Peer>,
     Extension(Via(via)): Extension<Via>,
     headers: HeaderMap,
     body: Body,
-) -> Result<Json<Kept>, Failed> {
+) -> Result<Json<Held>, Failed> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let length = length.ok_or_else(|| Failed::bad("no Content-Length: expected the number of octets".to_owned()))?;
     if length > PARCEL_OCTETS_MAX {
@@ -61,7 +81,8 @@ pub(crate) async fn inject(
     let reading = tokio::time::timeout(BODY_TIME_MAX, to_bytes(body, PARCEL_OCTETS_MAX as usize)).await;
     let octets = reading.map_err(|_| Failed::bad(format!("the content did not come within {BODY_TIME_MAX:?}")))?;
     let octets: Bytes = octets.map_err(|error| Failed::bad(error.to_string()))?;
-    engine.keep_arrival(octets, room, from, via).await.map(Json).map_err(Failed::from)
+    let Kept { id, node, origin } = engine.keep_arrival(octets, room, from, via).await?;
+    Ok(Json(Held { id, node, origin }))
 }
 
 pub(crate) async fn release(State(engine): State<Engine>, Json(which): Json<Which>) -> Result<Json<Answer>, Failed> {

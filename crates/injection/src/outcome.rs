@@ -1,10 +1,11 @@
 //! What became of a request, as clients read it.
 
 use crate::RecipientError;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How many messages are queued, and for whom there is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
     /// Messages that are on their way.

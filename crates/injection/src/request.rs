@@ -1,6 +1,7 @@
 //! The request, as clients write it; unknown fields are refused on every level.
 
 use core::fmt;
+use schemars::JsonSchema;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -10,7 +11,7 @@ use template::Dialect;
 use thiserror::Error;
 
 /// One text for many recipients.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Injection {
     /// Sender of the envelope; empty for the null sender.
@@ -40,7 +41,7 @@ pub struct Injection {
 }
 
 /// Who gets a message, and what is particular to it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Recipient {
     /// The address.
@@ -57,7 +58,7 @@ pub struct Recipient {
 }
 
 /// What is sent.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Content {
     /// A whole message (RFC 5322), a template itself.
@@ -67,7 +68,7 @@ pub enum Content {
 }
 
 /// A message by its parts.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StructuredContent {
     /// text/plain.
@@ -97,7 +98,7 @@ pub struct StructuredContent {
 }
 
 /// A mailbox with or without a display name.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NamedAddress {
     /// The address.
@@ -108,7 +109,7 @@ pub struct NamedAddress {
 }
 
 /// A file that goes with the message.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Attachment {
     /// Text, or base64 of anything.
@@ -127,7 +128,7 @@ pub struct Attachment {
 }
 
 /// As a listener's `trace_headers`, but that Received is to be asked for (KumoMTA behaviour).
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct InjectionTrace {
     /// Prepend a Received header.

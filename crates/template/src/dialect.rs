@@ -2,10 +2,11 @@
 
 use core::fmt;
 use core::str::FromStr;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A language of templates (KumoMTA's `template_dialect`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Dialect {
     /// That of minijinja, with the filters of its contrib package.
     #[default]

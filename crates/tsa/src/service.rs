@@ -3,18 +3,19 @@
 use crate::Keeper;
 use crate::answers::{Suspended, bounced};
 use crate::subscription::{self, Form};
-use admin::{AdminError, Failed, Front, json_body};
+use admin::{
+    AdminError, Content, Endpoint, Failed, Front, Operation, Output, Schemas, Takes, Way, json_body, read_json,
+};
 use automation::overlay;
 use axum::Router;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use config::HttpListener;
 use engine::Gate;
 use record::LogRecord;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -25,6 +26,15 @@ pub struct TsaService {
     routes: Router,
     stop: watch::Receiver<bool>,
 }
+
+/// A log record; what is in it, [`LogRecord`] knows.
+struct Record;
+
+/// A shaping file.
+struct Toml(String);
+
+/// A list, in KumoMTA's form.
+struct List(Value);
 
 #[derive(Clone)]
 struct Shared {
@@ -46,18 +56,9 @@ impl TsaService {
         stop: watch::Receiver<bool>,
     ) -> Result<TsaService, AdminError> {
         let front = Front::new(gate, options, hostname)?;
-        let served = [
-            ("/publish_log_v1", post(publish)),
-            ("/get_config_v1/shaping.toml", get(shaping_file)),
-            ("/get_suspension_v1/suspended.json", get(suspended_list)),
-            ("/get_bounce_v1/bounced.json", get(bounced_list)),
-            ("/subscribe_event_v1", get(events)),
-            ("/subscribe_suspension_v1", get(suspensions)),
-            ("/tsa/status", get(|| async { "TSA Daemon OK" })),
-        ];
         let subscribers = Arc::new(Semaphore::new(SUBSCRIBERS_MAX));
         let shared = Shared { keeper, subscribers, stop: stop.clone() };
-        let routes = front.guarded(served).with_state(shared);
+        let routes = front.guarded("Postrider TSA daemon", endpoints()).with_state(shared);
         Ok(TsaService { front, routes, stop })
     }
 
@@ -68,6 +69,31 @@ impl TsaService {
     }
 }
 
+/// The table of endpoints.
+fn endpoints() -> Vec<Endpoint<Shared>> {
+    vec![
+        Endpoint::at("/publish_log_v1", SHAPING).post(publish, "Takes a log record: rules decide what follows.", &[]),
+        Endpoint::at("/get_config_v1/shaping.toml", SHAPING).get(
+            shaping_file,
+            "Options in force that rules have set, as a shaping file.",
+            &[],
+        ),
+        Endpoint::at("/get_suspension_v1/suspended.json", SHAPING).get(suspended_list, "Suspensions in force.", &[]),
+        Endpoint::at("/get_bounce_v1/bounced.json", SHAPING).get(bounced_list, "Bounces in force.", &[]),
+        Endpoint::at("/subscribe_event_v1", SHAPING).get(
+            events,
+            "A websocket: suspensions and bounces in force, and those that come.",
+            &[],
+        ),
+        Endpoint::at("/subscribe_suspension_v1", SHAPING).get(
+            suspensions,
+            "A websocket: suspensions in force, and those that come.",
+            &[],
+        ),
+        Endpoint::at("/tsa/status", SHAPING).get(status, "Whether the daemon runs.", &[]),
+    ]
+}
+
 /// Waits for the time to stop.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     // An error means that nobody can say so any more.
@@ -75,26 +101,29 @@ pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
 }
 
 /// Takes a log record.
-async fn publish(State(shared): State<Shared>, request: Request) -> Result<StatusCode, Failed> {
+async fn publish(State(shared): State<Shared>, _: Takes<Record>, request: Request) -> Result<(), Failed> {
     let body = json_body(request, &()).await?;
-    let record: LogRecord =
-        serde_json::from_value(body).map_err(|error| Failed::unprocessable(format!("no log record: {error}")))?;
+    let record: LogRecord = read_json(body)?;
     match shared.keeper.observe(&record) {
-        true => Ok(StatusCode::OK),
+        true => Ok(()),
         false => Err(Failed::unavailable("shaping data could not be loaded yet".to_owned())),
     }
 }
 
-async fn shaping_file(State(shared): State<Shared>) -> Response {
-    ([(header::CONTENT_TYPE, "application/toml")], shared.keeper.in_force(|effects| overlay(effects))).into_response()
+async fn shaping_file(State(shared): State<Shared>) -> Toml {
+    Toml(shared.keeper.in_force(|effects| overlay(effects)))
 }
 
-async fn suspended_list(State(shared): State<Shared>) -> Response {
-    json(shared.keeper.in_force(|effects| serde_json::to_value(Suspended::of(effects))))
+async fn suspended_list(State(shared): State<Shared>) -> Result<List, Failed> {
+    list(shared.keeper.in_force(|effects| serde_json::to_value(Suspended::of(effects))))
 }
 
-async fn bounced_list(State(shared): State<Shared>) -> Response {
-    json(shared.keeper.in_force(|effects| serde_json::to_value(bounced(effects))))
+async fn bounced_list(State(shared): State<Shared>) -> Result<List, Failed> {
+    list(shared.keeper.in_force(|effects| serde_json::to_value(bounced(effects))))
+}
+
+async fn status() -> &'static str {
+    "TSA Daemon OK"
 }
 
 async fn events(State(shared): State<Shared>, upgrade: WebSocketUpgrade) -> Response {
@@ -116,13 +145,45 @@ fn subscribe(shared: Shared, upgrade: WebSocketUpgrade, form: Form) -> Response 
     })
 }
 
-fn json(value: Result<Value, serde_json::Error>) -> Response {
-    match value {
-        Ok(value) => axum::Json(value).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("Error: {error}\n")).into_response(),
+fn list(value: Result<Value, serde_json::Error>) -> Result<List, Failed> {
+    value.map(List).map_err(|error| Failed::internal(error.to_string()))
+}
+
+impl Content for Record {
+    const MEDIA: &'static str = "application/json";
+
+    fn form(_: &mut Schemas, _: Way) -> Value {
+        json!({"type": "object"})
     }
 }
 
+impl IntoResponse for Toml {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, TOML)], self.0).into_response()
+    }
+}
+
+impl Output for Toml {
+    fn describe(operation: &mut Operation, _: &mut Schemas) {
+        operation.answers(200, TOML, json!({"type": "string"}));
+    }
+}
+
+impl IntoResponse for List {
+    fn into_response(self) -> Response {
+        axum::Json(self.0).into_response()
+    }
+}
+
+impl Output for List {
+    fn describe(operation: &mut Operation, _: &mut Schemas) {
+        operation.answers(200, "application/json", json!({"type": ["object", "array"]}));
+    }
+}
+
+/// The heading of all of them.
+const SHAPING: &str = "Traffic shaping";
+const TOML: &str = "application/toml";
 /// Subscribers at once.
 const SUBSCRIBERS_MAX: usize = 1024;
 /// Octets of what a subscriber may say at once; it means nothing.

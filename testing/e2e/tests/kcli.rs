@@ -219,7 +219,7 @@ fn a_transfer_brings_mail_to_the_other_node() {
     assert_eq!(sink.await_arrivals(1, LATER)[0].recipients, ["one@x.test"]);
     relay.await_metric("message_count", 0.0, SOON);
     let refused = kcli(&relay, &["xfer-cancel", "x.test", "--reason", "a change of mind"]);
-    assert!(refused.stderr.contains("400: queue_name \"x.test\""), "{}", refused.stderr);
+    assert!(refused.stderr.contains("400: /queue_name: \"x.test\""), "{}", refused.stderr);
     target.stop();
     relay.stop();
 }

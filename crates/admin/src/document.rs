@@ -1,0 +1,254 @@
+//! The OpenAPI 3.1 document of a listener, made of its table of endpoints.
+//!
+//! In: rows. Out: JSON. Who may ask is read from the built-in rules; a policy may have others, which the document does not know.
+
+use crate::describe::Operation;
+use crate::endpoint::{Endpoint, Row};
+use crate::forms::Schemas;
+use access::{IdentityKind, TRUSTED_PEERS};
+use axum::http::StatusCode;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// Whom the built-in rules let.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Who {
+    /// Whoever asks.
+    Anybody,
+    /// Peers in `trusted_hosts`, and who proves who he is.
+    Proven,
+    /// Peers in `trusted_hosts`.
+    Trusted,
+    /// Nobody: no rule is about it.
+    Nobody,
+}
+
+/// The document; `title` is what the program calls itself.
+pub(crate) fn document<S>(title: &str, endpoints: &[Endpoint<S>]) -> Value {
+    let (mut schemas, mut paths, mut statuses) = (Schemas::default(), Map::new(), BTreeSet::new());
+    for endpoint in endpoints {
+        let mut methods = Map::new();
+        for row in &endpoint.rows {
+            let described = described(endpoint.path, endpoint.group, row, &mut schemas, &mut statuses);
+            methods.insert(row.method.to_ascii_lowercase(), described);
+        }
+        paths.insert(endpoint.path.to_owned(), methods.into());
+    }
+    let refusals = statuses.into_iter().map(|status| (status.to_string(), refusal(status)));
+    json!({
+        "openapi": "3.1.0",
+        "info": {"title": title, "version": env!("CARGO_PKG_VERSION"), "description": ABOUT},
+        "servers": [{"url": "/"}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas.finish(),
+            "responses": refusals.collect::<Map<_, _>>(),
+            "securitySchemes": {
+                "basic": {"type": "http", "scheme": "basic"},
+                "bearer": {"type": "http", "scheme": "bearer"},
+            },
+        },
+    })
+}
+
+fn described(path: &str, group: &str, row: &Row, schemas: &mut Schemas, statuses: &mut BTreeSet<u16>) -> Value {
+    let mut operation = Operation::default();
+    (row.describe)(&mut operation, schemas);
+    let Operation { parameters, body, answers, refusals, upgrades } = operation;
+    let who = who_may(path, row.method);
+    // Whatever is asked: an Authorization that is none, one that policy does not know, no room in the accounting log.
+    let refusals = refusals.into_iter().chain(row.refusals.iter().copied()).chain([400, 401, 500, 503]);
+    let mut said: BTreeMap<u16, Value> = BTreeMap::new();
+    for status in refusals {
+        statuses.insert(status);
+        said.insert(status, json!({"$ref": format!("#/components/responses/{status}")}));
+    }
+    for (status, content) in answers {
+        let content = content.map(|(media, schema)| json!({(media): {"schema": schema}}));
+        let mut answer = json!({"description": reason(status)});
+        content.into_iter().for_each(|content| answer["content"] = content);
+        said.insert(status, answer);
+    }
+    let said: Map<String, Value> = said.into_iter().map(|(status, answer)| (status.to_string(), answer)).collect();
+    let mut described = json!({
+        "operationId": operation_id(row.method, path),
+        "summary": row.about,
+        "tags": [group],
+        "security": who.security(),
+        "x-who": who.words(),
+        "responses": said,
+    });
+    if upgrades {
+        described["x-websocket"] = Value::Bool(true);
+    }
+    if !parameters.is_empty() {
+        described["parameters"] = parameters.into();
+    }
+    if let Some((media, schema)) = body {
+        described["requestBody"] = json!({"required": true, "content": {(media): {"schema": schema}}});
+    }
+    described
+}
+
+/// Whom the built-in rules let ask.
+pub(crate) fn who_may(path: &str, method: &str) -> Who {
+    let resources = access::http_resources(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), path);
+    let Some(list) = resources.iter().find_map(|resource| access::built_in(resource)) else { return Who::Nobody };
+    let rules = list.rules.iter().filter(|rule| rule.privilege == method);
+    let kinds: Vec<_> = rules.map(|rule| &rule.criteria).collect();
+    let is = |kind: IdentityKind| kinds.contains(&&access::Criteria::Identity(kind));
+    match () {
+        () if is(IdentityKind::Any) => Who::Anybody,
+        () if is(IdentityKind::Authenticated) => Who::Proven,
+        () if is(IdentityKind::Group(TRUSTED_PEERS.to_owned())) => Who::Trusted,
+        () => Who::Nobody,
+    }
+}
+
+impl Who {
+    /// As OpenAPI has it, which knows nothing of addresses: policy may let in by credentials whom an address does not.
+    fn security(self) -> Value {
+        match self {
+            Who::Anybody => json!([]),
+            Who::Proven | Who::Trusted | Who::Nobody => json!([{}, {"basic": []}, {"bearer": []}]),
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Who::Anybody => "anybody",
+            Who::Proven => "trusted hosts, and with credentials",
+            Who::Trusted => "trusted hosts",
+            Who::Nobody => "whom policy lets",
+        }
+    }
+}
+
+fn operation_id(method: &str, path: &str) -> String {
+    let words = path.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    std::iter::once(method.to_ascii_lowercase()).chain(words.map(str::to_owned)).collect::<Vec<_>>().join("_")
+}
+
+fn refusal(status: u16) -> Value {
+    let about = match status {
+        400 => "The request is malformed: which part, what it says and what was expected.",
+        401 => "No rule lets you ask that, or the credentials are wrong.",
+        404 => "There is nothing of that name.",
+        409 => "It is at odds with what is there.",
+        413 => "The body is longer than `request_body_limit`.",
+        415 => "The body has another media type than is taken.",
+        422 => "The body is not what is taken: a JSON pointer to the place, what stands there and what was expected.",
+        500 => "Policy failed, or the server itself.",
+        503 => "Not now: the text says why.",
+        other => reason(other),
+    };
+    json!({"description": about, "content": {"text/plain; charset=utf-8": {"schema": {"type": "string"}}}})
+}
+
+fn reason(status: u16) -> &'static str {
+    StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
+}
+
+/// What holds for all.
+const ABOUT: &str = "Bodies are JSON where nothing else is said. A refusal is text: `Error:` and what is wrong; of a body, a JSON \
+                     pointer (RFC 6901) to the place comes first. Who may ask is what the built-in rules say; policy may say otherwise.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Router;
+
+    /// Paths and methods as axum's router has them.
+    fn routed() -> BTreeSet<(String, String)> {
+        let add = |router: Router<engine::Engine>, row: Endpoint<engine::Engine>| router.route(row.path, row.methods);
+        let text = format!("{:?}", all().into_iter().fold(Router::new(), add));
+        let (routes, _) = text.split_once("fallback_router").expect("axum's form");
+        let (routes, paths) = routes.split_once("node: Node").expect("axum's form");
+        let ids = paths.split("RouteId(").skip(1).map(|part| {
+            let (id, path) = part.split_once("): \"").expect("axum's form");
+            (id, path.split('"').next().unwrap_or_default())
+        });
+        let path_of: BTreeMap<&str, &str> = ids.collect();
+        let mut found = BTreeSet::new();
+        for part in routes.split("RouteId(").skip(1) {
+            let (id, part) = part.split_once(')').expect("axum's form");
+            let allowed = part.split("allow_header: Bytes(b\"").nth(1).and_then(|part| part.split('"').next());
+            for method in allowed.expect("axum's form").split(',').filter(|method| *method != "HEAD") {
+                found.insert((path_of[id].to_owned(), method.to_owned()));
+            }
+        }
+        found
+    }
+
+    fn all() -> Vec<Endpoint<engine::Engine>> {
+        crate::endpoints().into_iter().chain(crate::browser::endpoints()).collect()
+    }
+
+    fn operations(document: &Value) -> Vec<(String, String, Value)> {
+        let mut found = Vec::new();
+        for (path, methods) in document["paths"].as_object().expect("paths") {
+            for (method, operation) in methods.as_object().expect("methods") {
+                found.push((path.clone(), method.to_ascii_uppercase(), operation.clone()));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn what_is_routed_is_described_and_nothing_else() {
+        let described = operations(&document("t", &all())).into_iter().map(|(path, method, _)| (path, method));
+        let (described, routed): (BTreeSet<_>, _) = (described.collect(), routed());
+        assert_eq!(described, routed);
+        assert!(routed.len() > 40 && routed.contains(&("/metrics".to_owned(), "GET".to_owned())), "{routed:?}");
+    }
+
+    #[test]
+    fn every_operation_is_whole() {
+        let document = document("t", &all());
+        let mut ids = BTreeSet::new();
+        for (path, method, operation) in operations(&document) {
+            let what = format!("{method} {path}");
+            assert!(ids.insert(operation["operationId"].to_string()), "{what}: its id is another's");
+            let about = operation["summary"].as_str().expect("a summary");
+            assert!(about.ends_with('.') && !about.contains('\n'), "{what}: {about}");
+            let statuses: Vec<&String> = operation["responses"].as_object().expect("answers").keys().collect();
+            assert!(statuses.iter().any(|status| ["200", "101"].contains(&status.as_str())), "{what}: {statuses:?}");
+            assert_ne!(who_may(&path, &method), Who::Nobody, "{what}: no built-in rule is about it");
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                assert!(parameter["description"].is_string(), "{what}: {parameter}");
+            }
+            let body = &operation["requestBody"]["content"];
+            assert_eq!(body.is_object(), !operation["requestBody"].is_null(), "{what}");
+            for (name, member) in body["application/json"]["schema"]["properties"].as_object().into_iter().flatten() {
+                assert!(member["description"].is_string(), "{what}: {name} says nothing of itself");
+            }
+        }
+    }
+
+    #[test]
+    fn references_lead_somewhere_and_names_are_not_shared() {
+        fn references(value: &Value, found: &mut BTreeSet<String>) {
+            match value {
+                Value::Array(list) => list.iter().for_each(|one| references(one, found)),
+                Value::Object(members) => {
+                    found.extend(members.get("$ref").and_then(Value::as_str).map(str::to_owned));
+                    members.values().for_each(|one| references(one, found));
+                }
+                _ => {}
+            }
+        }
+        let (document, mut found) = (document("t", &all()), BTreeSet::new());
+        references(&document, &mut found);
+        assert!(found.len() > 20);
+        for reference in &found {
+            let pointer = reference.strip_prefix('#').expect("in this document");
+            assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
+        }
+        let schemas = document["components"]["schemas"].as_object().expect("schemas");
+        for (name, schema) in schemas {
+            assert!(!name.ends_with(|c: char| c.is_ascii_digit()), "{name}: two types have this name");
+            assert!(found.contains(&format!("#/components/schemas/{name}")), "{name} is nowhere used: {schema}");
+        }
+    }
+}

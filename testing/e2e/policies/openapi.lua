@@ -1,0 +1,20 @@
+-- Two HTTP listeners, one that trusts this machine and one that trusts nobody, and mail that goes nowhere: into Maildirs.
+--   OPENAPI_DIR
+local kumo = require 'kumo'
+local base = require 'base'
+local DIR = os.getenv 'OPENAPI_DIR'
+
+kumo.on('init', function()
+  base.serve(DIR)
+  kumo.start_http_listener { listen = '127.0.0.1:0', trusted_hosts = { '192.0.2.1' } }
+end)
+
+kumo.on('get_queue_config', function()
+  return kumo.make_queue_config { protocol = { maildir_path = DIR .. '/mail' } }
+end)
+
+kumo.on('rebind_message', function() end)
+
+kumo.on('http_server_validate_auth_basic', function(user, password)
+  return user == 'ann' and password == 'secret'
+end)
