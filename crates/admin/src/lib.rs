@@ -164,11 +164,7 @@ fn queue_endpoints() -> Vec<Endpoint<Engine>> {
             "Messages by what is known of them, those that have ended too.",
             &[422],
         ),
-        Endpoint::at("/api/admin/timeline/v1", QUEUES).get(
-            search::timeline,
-            "All that happened to a message.",
-            &[404],
-        ),
+        Endpoint::at("/api/admin/timeline/v1", QUEUES).get(search::timeline, "All that happened to a message.", &[404]),
         Endpoint::at("/api/admin/inspect-sched-q/v1", QUEUES).get(
             inspect::scheduled,
             "The messages of a scheduled queue.",

@@ -26,21 +26,21 @@ pub(crate) struct OfMetrics {
 pub(crate) struct Page(String);
 
 pub(crate) async fn text(State(engine): State<Engine>, Query(asked): Query<OfMetrics>) -> Result<Page, Failed> {
-    asked_for(&engine, &asked).map(Page)
+    asked_for(&engine, &asked).await.map(Page)
 }
 
 pub(crate) async fn json(
     State(engine): State<Engine>,
     Query(asked): Query<OfMetrics>,
 ) -> Result<Json<Map<String, Value>>, Failed> {
-    match json_of(&asked_for(&engine, &asked)?) {
+    match json_of(&asked_for(&engine, &asked).await?) {
         Value::Object(families) => Ok(Json(families)),
         other => Err(Failed::internal(format!("metrics are {other}: expected an object"))),
     }
 }
 
-fn asked_for(engine: &Engine, OfMetrics { prefix }: &OfMetrics) -> Result<String, Failed> {
-    engine.metrics_text(prefix).map_err(|error| Failed::internal(error.to_string()))
+async fn asked_for(engine: &Engine, OfMetrics { prefix }: &OfMetrics) -> Result<String, Failed> {
+    engine.metrics_text(prefix).await.map_err(|error| Failed::internal(error.to_string()))
 }
 
 impl IntoResponse for Page {

@@ -16,6 +16,7 @@ use crate::ingress::listener::Listening;
 use crate::injection::{self, InjectionRate, Keys};
 use crate::pressure::Pressure;
 use crate::program::Administration;
+use crate::queue_census::LastCensus;
 use crate::recorders::{Leaving, Recorders};
 use crate::recovery::RecoveryState;
 use crate::requeue::Questions;
@@ -156,6 +157,8 @@ pub struct Shared {
     pub(crate) injection_rate: InjectionRate,
     /// Bulk requests that may be under way.
     pub(crate) bulk_slots: Arc<Semaphore>,
+    /// The last census of very many queues.
+    pub(crate) last_census: LastCensus,
     /// Searches of the log that may be under way.
     pub(crate) search_slots: Arc<Semaphore>,
     /// Keys of requests that were answered, or are under way.
@@ -233,6 +236,7 @@ impl Engine {
             sockets: OnceLock::new(),
             injection_rate: InjectionRate::new(parts.startup.injection_rate),
             bulk_slots: injection::slots(),
+            last_census: LastCensus::default(),
             search_slots: Arc::new(Semaphore::new(SEARCHES_MAX)),
             keys: Keys::default(),
             startup: parts.startup,

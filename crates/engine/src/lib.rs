@@ -30,6 +30,7 @@ mod memory;
 mod orders;
 pub mod pressure;
 mod program;
+mod queue_census;
 mod rebind;
 mod recorders;
 mod records;

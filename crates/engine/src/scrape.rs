@@ -1,12 +1,13 @@
 //! The text of `/metrics`: counters as they stand, and what mirrors queues and spool read at this moment.
 //!
-//! The queues are asked once, for copies of names and numbers; the text is written after their lock is free. Fails only
-//! if the registry cannot be written as text.
+//! Ready queues are asked once, for copies of names and numbers, scheduled queues are counted by `queue_census`; the text is written
+//! after their lock is free. Fails only if the registry cannot be written as text.
 
 use crate::egress::service::{PROTOCOLS, protocol_of, provider_of, service};
 use crate::engine::Engine;
-use config::{EgressPath, QueueConfig};
-use queue::{QueueCore, QueueName};
+use crate::queue_census::QueueCensus;
+use config::EgressPath;
+use queue::QueueCore;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use telemetry::{Exposition, Kind};
@@ -16,9 +17,10 @@ impl Engine {
     ///
     /// # Errors
     /// A metric of the registry cannot be written.
-    pub fn metrics_text(&self, prefix: &str) -> Result<String, telemetry::metrics::Error> {
-        let queues = self.with_queue(|queue, _| Queues::of(queue));
-        self.refresh_gauges(&queues);
+    pub async fn metrics_text(&self, prefix: &str) -> Result<String, telemetry::metrics::Error> {
+        let census = self.census().await;
+        let queues = self.with_queue(|queue, _| Queues::of(queue, census));
+        self.refresh_gauges(&queues.census);
         let mut text = Exposition::after(self.metrics.text(prefix)?, prefix);
         self.metrics.tallies.expose(&mut text, service);
         queues.expose(&mut text, self.metrics.open_sessions.get());
@@ -26,12 +28,11 @@ impl Engine {
     }
 
     /// Fills the gauges of the registry that mirror queues and spool.
-    fn refresh_gauges(&self, queues: &Queues) {
+    fn refresh_gauges(&self, census: &QueueCensus) {
         let metrics = &self.metrics;
-        let counts = &queues.counts;
-        metrics.scheduled_count_total.set(counts.scheduled as i64);
-        metrics.scheduled_queue_count.set(counts.scheduled_queues as i64);
-        metrics.message_count.set((counts.scheduled + counts.out) as i64);
+        metrics.scheduled_count_total.set(census.messages.cast_signed());
+        metrics.scheduled_queue_count.set(census.queues.cast_signed());
+        metrics.message_count.set((census.messages + census.out).cast_signed());
         metrics.xfer_arrivals.set(self.arrivals.len() as i64);
         metrics.idempotency_keys.set(self.keys.len() as i64);
         let spool = self.spool.stats();
@@ -44,11 +45,8 @@ impl Engine {
 
 /// What the queues said.
 struct Queues {
-    scheduled: Vec<(Arc<str>, u64)>,
+    census: Arc<QueueCensus>,
     ready: Vec<Ready>,
-    /// Configurations that name a provider, and how many messages wait under each.
-    provided: Vec<(Arc<QueueConfig>, u64)>,
-    counts: queue::Counts,
 }
 
 struct Ready {
@@ -60,7 +58,7 @@ struct Ready {
 }
 
 impl Queues {
-    fn of(queue: &QueueCore) -> Queues {
+    fn of(queue: &QueueCore, census: Arc<QueueCensus>) -> Queues {
         let ready = queue.legs().map(|(name, leg, messages, connections)| Ready {
             name: name.clone(),
             pool: leg.pool.clone(),
@@ -68,18 +66,12 @@ impl Queues {
             messages: messages as u64,
             connections: connections as u64,
         });
-        Queues {
-            scheduled: queue.scheduled_counts().map(|(name, messages)| (name.clone(), messages as u64)).collect(),
-            ready: ready.collect(),
-            provided: queue.provided().map(|(config, messages)| (config.clone(), messages as u64)).collect(),
-            counts: queue.counts(),
-        }
+        Queues { census, ready: ready.collect() }
     }
 
     fn expose(&self, text: &mut Exposition, sessions: i64) {
-        let scheduled = summed(self.scheduled.iter().map(|(name, messages)| (name, *messages)));
-        let series = scheduled.into_iter().map(|(name, messages)| ([name], messages));
-        text.family(("scheduled_count", "messages in a scheduled queue", Kind::Gauge), ["queue"], series);
+        let scheduled = self.census.scheduled.iter().map(|([name], messages)| ([name], *messages));
+        text.family(("scheduled_count", "messages in a scheduled queue", Kind::Gauge), ["queue"], scheduled);
         self.expose_owners(text);
         let of_messages = self.by_service(|ready| ready.messages);
         text.family(("ready_count", "messages in ready queues", Kind::Gauge), ["service"], of_messages);
@@ -103,27 +95,20 @@ impl Queues {
 
     /// What waits by whom it is for and whose it is.
     fn expose_owners(&self, text: &mut Exposition) {
-        let (mut domains, mut tenants, mut campaigns) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        for (name, messages) in &self.scheduled {
-            let QueueName { campaign, tenant, domain, .. } = QueueName::parse(name);
-            *domains.entry([domain]).or_default() += messages;
-            let Some(tenant) = tenant else { continue };
-            *tenants.entry([tenant.clone()]).or_default() += messages;
-            let Some(campaign) = campaign else { continue };
-            *campaigns.entry([tenant, campaign]).or_default() += messages;
-        }
         let help = "messages in scheduled queues";
+        let domains = self.census.domains.iter().map(|([domain], sum)| ([domain], *sum));
         text.family(("scheduled_by_domain", help, Kind::Gauge), ["domain"], domains);
+        let tenants = self.census.tenants.iter().map(|([tenant], sum)| ([tenant], *sum));
         text.family(("scheduled_by_tenant", help, Kind::Gauge), ["tenant"], tenants);
+        let campaigns = self.census.campaigns.iter().map(|([tenant, campaign], sum)| ([tenant, campaign], *sum));
         text.family(("scheduled_by_tenant_campaign", help, Kind::Gauge), ["tenant", "campaign"], campaigns);
     }
 
     /// Messages and connections by provider and pool.
     fn by_provider(&self) -> BTreeMap<(&str, &str), [u64; 2]> {
         let mut sums: BTreeMap<(&str, &str), [u64; 2]> = BTreeMap::new();
-        for (config, messages) in &self.provided {
-            let provider = config.provider_name.as_deref().unwrap_or_default();
-            sums.entry((provider, config.egress_pool())).or_default()[0] += messages;
+        for ((provider, pool), messages) in &self.census.provided {
+            sums.entry((provider, pool)).or_default()[0] += messages;
         }
         for ready in &self.ready {
             let both = sums.entry((provider_of(&ready.name, &ready.path), &ready.pool)).or_default();

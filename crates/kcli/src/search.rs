@@ -201,7 +201,7 @@ fn unread(out: &mut Out<'_>, segments: &[Value]) -> Result<()> {
     }
 }
 
-const SEARCH: &str = "/api/admin/search/v1";
+pub(crate) const SEARCH: &str = "/api/admin/search/v1";
 const TIMELINE: &str = "/api/admin/timeline/v1";
 /// Messages of a page at most.
 const PAGE_MAX: usize = 1000;

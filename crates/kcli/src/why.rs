@@ -8,6 +8,7 @@ use crate::criteria::plain_id;
 use crate::inspect::{MESSAGE, READY, SCHEDULED};
 use crate::metrics::Metrics;
 use crate::output::{Out, plain, shown};
+use crate::search::SEARCH;
 use crate::server::Server;
 use crate::times::moment;
 use crate::why_facts::{About, Orders, Ways};
@@ -114,7 +115,16 @@ async fn of_domain(server: &Server, orders: &Orders, domain: &str) -> Result<Vec
         let name = QueueName::parse(name);
         name.effective_domain().eq_ignore_ascii_case(domain) || name.domain.eq_ignore_ascii_case(domain)
     };
-    let names: Vec<&String> = counts.keys().filter(is_of).collect();
+    let mut names: Vec<String> = counts.keys().filter(is_of).cloned().collect();
+    if names.is_empty() {
+        // Metrics have the largest queues only.
+        let query = [("domain", domain), ("among", "queues"), ("limit", LISTED)];
+        let found = server.get(SEARCH, &query).await?;
+        names =
+            found["messages"].as_array().into_iter().flatten().map(|message| plain(&message["queue_name"])).collect();
+        names.sort();
+        names.dedup();
+    }
     let mut all = Vec::new();
     for name in names.iter().take(QUEUES_MAX) {
         // One that has ended meanwhile waits for nothing.

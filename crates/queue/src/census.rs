@@ -58,7 +58,37 @@ pub struct Footprint {
     pub caught: usize,
 }
 
+/// What of a scheduled queue is counted.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// Its name; a name comes once for each demand about TLS.
+    pub name: Arc<str>,
+    /// Messages that wait or are due.
+    pub messages: usize,
+    /// Messages that it expects back.
+    pub out: usize,
+    /// Its configuration, when that names a provider.
+    pub provider: Option<Arc<QueueConfig>>,
+}
+
 impl QueueCore {
+    /// All scheduled queues there are.
+    pub fn scheduled_keys(&self) -> Vec<QueueKey> {
+        self.scheduled.keys().copied().collect()
+    }
+
+    /// What is counted of these, as far as they are still there.
+    pub fn counted(&self, keys: &[QueueKey]) -> Vec<Counted> {
+        let queues = keys.iter().filter_map(|key| self.scheduled.get(key));
+        let counted = queues.map(|queue| Counted {
+            name: queue.name.clone(),
+            messages: queue.len(),
+            out: queue.out,
+            provider: queue.config.clone().filter(|config| config.provider_name.is_some()),
+        });
+        counted.collect()
+    }
+
     /// Messages in scheduled queues, in ready queues, and queues of either kind.
     pub fn counts(&self) -> Counts {
         Counts {
@@ -98,12 +128,6 @@ impl QueueCore {
     /// The same, with its way out.
     pub fn legs(&self) -> impl Iterator<Item = (&Arc<str>, &Leg, usize, usize)> {
         self.ready.values().map(|r| (&r.name, &r.leg, r.messages.len(), r.connections.len()))
-    }
-
-    /// Configurations of scheduled queues that name a provider, and how many messages wait there.
-    pub fn provided(&self) -> impl Iterator<Item = (&Arc<QueueConfig>, usize)> {
-        let configured = self.scheduled.values().filter_map(|queue| Some((queue.config.as_ref()?, queue.len())));
-        configured.filter(|(config, _)| config.provider_name.is_some())
     }
 
     /// Every message the manager holds, in no particular order.

@@ -43,7 +43,7 @@ mod volatile;
 mod why;
 pub mod xfer;
 
-pub use crate::census::{Footprint, Place};
+pub use crate::census::{Counted, Footprint, Place};
 pub use crate::core::{ConnKey, Counts, QueueCore, QueueKey, QueueSettings, Queued, ReadyKey, Take};
 pub use effect::{Effect, Opening};
 pub use ending::{Ending, Failure};
