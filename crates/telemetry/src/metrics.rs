@@ -22,10 +22,8 @@ pub struct Families {
     registry: Registry,
     /// Messages received, by listener service.
     pub total_messages_received: IntCounterVec,
-    /// What became of messages, by ready queue.
+    /// What became of messages, and connections that were opened, by ready queue.
     pub tallies: Tallies,
-    /// Connections ever opened, either way.
-    pub total_connection_count: IntCounterVec,
     /// Outbound connections ended because nothing went on, by service.
     pub dispatcher_watchdog_aborted_total: IntCounterVec,
     /// Inbound connections refused.
@@ -106,7 +104,6 @@ impl Metrics {
         let families = Families {
             total_messages_received: counters(r, "total_messages_received", "messages received", &["service"])?,
             tallies: Tallies::default(),
-            total_connection_count: counters(r, "total_connection_count", "connections ever opened", &["service"])?,
             dane_result_count: counters(r, "dane_result_count", "hosts looked at for DANE", &["result"])?,
             dispatcher_watchdog_aborted_total: counters(
                 r,

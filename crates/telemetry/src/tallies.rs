@@ -1,9 +1,9 @@
-//! What became of recipients: a tally a ready queue, one a protocol that is the sum of its ready queues, and one for what went to
+//! What became of recipients, and how many connections were opened: a tally a ready queue, one a protocol that is the sum of its ready queues, and one for what went to
 //! a provider from a source of a pool.
 //!
-//! A tally is three numbers that deliveries add to without a lock; whoever holds one keeps it. In: names and outcomes. Out:
-//! the families `total_messages_delivered`, `total_messages_transfail` and `total_messages_fail`, and those `_by_provider`
-//! (KumoMTA's names and labels). One tally a ready queue until that is forgotten. Those of providers stay, as counters have to;
+//! A tally is some numbers that deliveries add to without a lock; whoever holds one keeps it. In: names and outcomes. Out:
+//! the families `total_messages_delivered`, `total_messages_transfail` and `total_messages_fail`, those `_by_provider`, and
+//! `total_connection_count` (KumoMTA's names and labels). One tally a ready queue until that is forgotten. Those of providers stay, as counters have to;
 //! at most [`PROVIDERS_MAX`] of either kind, the rest counts for [`OTHER`]. Nothing can fail.
 
 use crate::exposition::{Exposition, Kind};
@@ -20,11 +20,17 @@ pub struct Tally {
     pub transfail: AtomicU64,
     /// Permanent failures.
     pub fail: AtomicU64,
+    /// Connections opened; of providers they are not counted.
+    pub connections: AtomicU64,
 }
 
 /// All of them.
 #[derive(Debug, Default)]
-pub struct Tallies(Mutex<All>);
+pub struct Tallies {
+    /// Connections of clients, ever.
+    pub inbound: AtomicU64,
+    all: Mutex<All>,
+}
 
 #[derive(Debug, Default)]
 struct All {
@@ -76,6 +82,10 @@ impl Tallies {
         };
         let protocols = protocols.into_iter().map(|(name, tally)| (name.to_owned(), tally));
         let series: Vec<_> = protocols.chain(queues.into_iter().map(|(name, tally)| (service(&name), tally))).collect();
+        let of_clients = ("esmtp_listener", self.inbound.load(Ordering::Relaxed));
+        let opened = series.iter().map(|(service, tally)| (&**service, tally.connections.load(Ordering::Relaxed)));
+        let opened = std::iter::once(of_clients).chain(opened).map(|(service, number)| ([service], number));
+        text.family(("total_connection_count", "connections ever opened", Kind::Counter), ["service"], opened);
         for (name, help, of) in OUTCOMES {
             let number = |tally: &Tally| of(tally).load(Ordering::Relaxed);
             let all = series.iter().map(|(service, tally)| ([service], number(tally)));
@@ -91,7 +101,7 @@ impl Tallies {
     }
 
     fn all(&self) -> MutexGuard<'_, All> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -133,6 +143,21 @@ mod tests {
         tallies.forget(&name);
         let rest = text(&tallies);
         assert!(!rest.contains(own) && rest.contains("{service=\"smtp_client\"} 2\n"), "{rest}");
+    }
+
+    #[test]
+    fn connections_are_those_of_clients_of_protocols_and_of_queues() {
+        let tallies = Tallies::default();
+        tallies.inbound.fetch_add(3, Ordering::Relaxed);
+        for tally in [tallies.of_protocol("smtp_client"), tallies.of_queue(&"q".into())] {
+            tally.connections.fetch_add(2, Ordering::Relaxed);
+        }
+        let mut text = Exposition::after(String::new(), "total_connection");
+        tallies.expose(&mut text, |name| format!("smtp_client:{name}"));
+        let expected = "# HELP total_connection_count connections ever opened\n# TYPE total_connection_count counter\n\
+            total_connection_count{service=\"esmtp_listener\"} 3\ntotal_connection_count{service=\"smtp_client\"} 2\n\
+            total_connection_count{service=\"smtp_client:q\"} 2\n";
+        assert_eq!(text.into_text(), expected);
     }
 
     #[test]

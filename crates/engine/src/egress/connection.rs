@@ -25,6 +25,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -249,7 +250,7 @@ impl Engine {
                 };
             }
         };
-        self.metrics.total_connection_count.with_label_values(&["smtp_client"]).inc();
+        let counts = self.counts_of_opened(&opening.ready_name, &opening.leg);
         let facts = AttemptFacts {
             site: opening.ready_name.clone(),
             pool: Some(opening.leg.pool.clone()),
@@ -263,7 +264,7 @@ impl Engine {
             tls: None,
             provider: path.provider_name.as_deref().map(Into::into),
             session_id: Some(held.dispatcher.session_id().to_string().into()),
-            counts: Some(self.counts(&opening.ready_name, &opening.leg)),
+            counts: Some(counts),
             handover: Handover::default(),
             delivery_protocol: Some("ESMTP"),
             retry_interval: None,
@@ -310,6 +311,14 @@ impl Engine {
         let connections = self.connections();
         let busy = connections.values().filter(|held| !held.in_hand.is_empty());
         busy.filter_map(|held| held.shutdown_timeout).max().unwrap_or_default()
+    }
+
+    /// The tallies of a connection that was just opened, in which it is counted.
+    pub(crate) fn counts_of_opened(&self, ready_name: &Arc<str>, leg: &Leg) -> [Arc<Tally>; 3] {
+        let counts = self.counts(ready_name, leg);
+        let [protocol, queue, _] = &counts;
+        [protocol, queue].iter().for_each(|tally| _ = tally.connections.fetch_add(1, Ordering::Relaxed));
+        counts
     }
 
     /// Tallies of outcomes: of all ready queues of that protocol, of this one, and of its provider, source and pool.

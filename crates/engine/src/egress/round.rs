@@ -10,7 +10,6 @@ use crate::egress::connection::{Held, Unreached};
 use crate::egress::delivery::{LOGS_PAUSE, interruption, stuck};
 use crate::egress::dispatcher::DispatcherPhase;
 use crate::egress::lent::draft_of;
-use crate::egress::service::protocol_of;
 use crate::engine::Engine;
 use crate::settle::AttemptFacts;
 use ::clock::Instant;
@@ -49,14 +48,14 @@ impl Engine {
         let Some(opened) = self.unless_over(held, opened).await else { return Ok(()) };
         let late = || Reply::new(400, &format!("KumoMTA internal: no session within {within:?}"));
         let carrier = opened.unwrap_or_else(|_| Err(late())).map_err(Unreached::Hosts)?;
-        self.metrics.total_connection_count.with_label_values(&[protocol_of(&opening.ready_name)]).inc();
+        let counts = self.counts_of_opened(&opening.ready_name, &opening.leg);
         let facts = AttemptFacts {
             site: opening.ready_name.clone(),
             pool: Some(opening.leg.pool.clone()),
             source: Some(opening.leg.source.name.as_str().into()),
             provider: path.provider_name.as_deref().map(Into::into),
             session_id: Some(held.dispatcher.session_id().to_string().into()),
-            counts: Some(self.counts(&opening.ready_name, &opening.leg)),
+            counts: Some(counts),
             handover: carrier.handover(),
             delivery_protocol: Some(carrier.delivery_protocol()),
             retry_interval: carrier.retry_interval(),

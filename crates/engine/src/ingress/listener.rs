@@ -138,7 +138,7 @@ impl EsmtpService {
 
     fn start_session(&self, tcp: TcpStream, peer: SocketAddr) {
         let metrics = &self.engine.metrics;
-        metrics.total_connection_count.with_label_values(&["esmtp_listener"]).inc();
+        metrics.tallies.inbound.fetch_add(1, Ordering::Relaxed);
         let open = self.sessions.fetch_add(1, Ordering::Relaxed);
         let slot = SessionSlot::take(self.sessions.clone(), metrics.open_sessions.clone());
         let engine = self.engine.clone();
