@@ -36,7 +36,7 @@ low: ## tests of the low layers, with overflow checks, and of the tree itself
 	cargo test --locked $(addprefix -p ,$(LOW_LAYERS)) -p tidy
 
 whole: build peers ## unit, sim and e2e without the low layers in one go: apart from each other each would build its own
-	cargo test --release --locked --workspace --exclude tidy $(addprefix --exclude ,$(LOW_LAYERS))
+	cargo test --no-fail-fast --release --locked --workspace --exclude tidy $(addprefix --exclude ,$(LOW_LAYERS))
 
 unit: low build peers
 	cargo test --release --locked --workspace --exclude e2e --exclude sim --exclude tidy $(addprefix --exclude ,$(LOW_LAYERS))
