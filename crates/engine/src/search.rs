@@ -1,11 +1,13 @@
 //! Messages for operators who look for them: by recipient, sender, queue or id, and what happened to one.
 //!
 //! What is in queues is asked of the queues, in steps; who received what, and what became of it, of the log's segments and
-//! their indexes (`log_search`), on blocking threads, [`SEARCHES_MAX`] at a time. Deliveries are not asked. An answer takes about
+//! their indexes (`log_search`), on blocking threads; [`SEARCHES_MAX`] search at a time. Deliveries are not asked. An answer takes about
 //! [`SEARCH_TIME_MAX`]: what there is by then is told, and where to go on. Everything was true when it was looked at.
 
 use crate::engine::Engine;
 use crate::inspect::{Inspected, State};
+use config::{LocalLogs, RecordKey};
+use event_stream::Folder;
 use log_search::{BadCursor, Cursor, Place, Reception, Record, Timeline};
 use message::MessageId;
 use queue::{Criteria, Search};
@@ -16,8 +18,10 @@ use std::io;
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
+use telemetry::LogWriter;
 use thiserror::Error;
 use time::OffsetDateTime;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// What is looked for; all of it must agree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -95,7 +99,7 @@ pub enum SearchError {
     #[error("there is no log to search: kumo.configure_local_logs is not called")]
     NoLog,
     /// Too many search.
-    #[error("{max} search the log already: expected fewer at once")]
+    #[error("{max} search already: expected fewer at once")]
     Busy {
         /// How many may.
         max: usize,
@@ -111,18 +115,19 @@ impl Engine {
     /// # Errors
     /// The log or the spool cannot be read, or too many search.
     pub async fn search(&self, sought: Sought, from: Option<SearchCursor>) -> Result<Page, SearchError> {
+        let slot = self.search_slot()?;
         if let ([id], None, None) = (&*sought.criteria.messages, &sought.recipient, &sought.sender) {
-            return self.search_id(*id, &sought.criteria).await;
+            return self.search_id(&slot, *id, &sought.criteria).await;
         }
         let is_addressed = sought.recipient.is_some() || sought.sender.is_some();
-        let among = sought.among.unwrap_or(match is_addressed && !self.log_places().is_empty() {
+        let among = sought.among.unwrap_or(match is_addressed && !self.reception_places().is_empty() {
             true => Among::Logs,
             false => Among::Queues,
         });
         match (from, among) {
-            (Some(SearchCursor::Logs(before)), _) => self.search_logs(sought, Some(before)).await,
+            (Some(SearchCursor::Logs(before)), _) => self.search_logs(&slot, sought, Some(before)).await,
             (Some(SearchCursor::Queues(place)), _) => self.search_queues(sought, Some(place)).await,
-            (None, Among::Logs) => self.search_logs(sought, None).await,
+            (None, Among::Logs) => self.search_logs(&slot, sought, None).await,
             (None, Among::Queues) => self.search_queues(sought, None).await,
         }
     }
@@ -132,6 +137,11 @@ impl Engine {
     /// # Errors
     /// The log cannot be read, or too many search.
     pub async fn timeline(&self, id: MessageId) -> Result<Timeline, SearchError> {
+        let slot = self.search_slot()?;
+        self.timeline_of(&slot, id).await
+    }
+
+    async fn timeline_of(&self, slot: &Slot, id: MessageId) -> Result<Timeline, SearchError> {
         // The id of another node's making may tell nonsense; logs before it are looked at when it tells the future.
         let created = id.created();
         let is_past = created <= self.wall_time();
@@ -139,12 +149,12 @@ impl Engine {
             is_past.then(|| OffsetDateTime::from_unix_timestamp_nanos(i128::from(created.unix_micros()) * 1000));
         let created = created.and_then(Result::ok);
         let id = id.to_string();
-        self.reading(move |places| log_search::timeline(places, &id, created)).await
+        self.reading(slot, self.log_places(), move |places| log_search::timeline(places, &id, created)).await
     }
 
-    async fn search_id(&self, id: MessageId, criteria: &Criteria) -> Result<Page, SearchError> {
+    async fn search_id(&self, slot: &Slot, id: MessageId, criteria: &Criteria) -> Result<Page, SearchError> {
         let now = self.inspect_message(id).await?;
-        let logged = match self.timeline(id).await {
+        let logged = match self.timeline_of(slot, id).await {
             Err(SearchError::NoLog) => Timeline::default(),
             logged => logged?,
         };
@@ -158,10 +168,11 @@ impl Engine {
         Ok(Page { found: found.into_iter().collect(), next: None, unread: logged.unread })
     }
 
-    async fn search_logs(&self, sought: Sought, before: Option<Cursor>) -> Result<Page, SearchError> {
+    async fn search_logs(&self, slot: &Slot, sought: Sought, before: Option<Cursor>) -> Result<Page, SearchError> {
         let Sought { criteria, recipient, sender, limit, .. } = sought;
         let asked = log_search::Asked { recipient, sender, limit, before };
-        let told = self.reading(move |places| log_search::receptions(places, &asked)).await?;
+        let places = self.reception_places();
+        let told = self.reading(slot, places, move |places| log_search::receptions(places, &asked)).await?;
         let search = Search::new(criteria, None);
         let ids = told.found.iter().filter_map(|received| Some((received.id.parse::<MessageId>().ok()?, received)));
         let received: Vec<(MessageId, Reception)> =
@@ -170,10 +181,15 @@ impl Engine {
         let gone = received.iter().filter(|(id, _)| !here.contains_key(id));
         let gone: Vec<(String, OffsetDateTime)> =
             gone.map(|(_, received)| (received.id.clone(), received.at)).collect();
-        let mut ends = match gone.is_empty() {
-            true => BTreeMap::new(),
-            false => self.reading(move |places| log_search::ends(places, &gone)).await?,
-        };
+        let (mut ends, mut unread) = (BTreeMap::new(), told.unread);
+        if !gone.is_empty() {
+            let (found, not_read) =
+                self.reading(slot, self.log_places(), move |places| log_search::ends(places, &gone)).await?;
+            ends = found;
+            unread.extend(not_read);
+            unread.sort();
+            unread.dedup();
+        }
         let found = received.into_iter().map(|(id, received)| {
             let now = here.remove(&id);
             let end = ends.remove(&received.id);
@@ -181,17 +197,20 @@ impl Engine {
             let queue = now.as_ref().map_or(found.queue.clone(), |now| now.queue.clone());
             FoundMessage { queue, now, ..found }
         });
-        Ok(Page { found: found.collect(), next: told.next.map(SearchCursor::Logs), unread: told.unread })
+        Ok(Page { found: found.collect(), next: told.next.map(SearchCursor::Logs), unread })
     }
 
     async fn search_queues(&self, sought: Sought, from: Option<u32>) -> Result<Page, SearchError> {
         let Sought { criteria, recipient, sender, waits, limit, .. } = sought;
         let until = Instant::now() + SEARCH_TIME_MAX;
         let mut search = Search::new(criteria, waits);
-        // What a connection has in hand has no place in the walk: it comes first.
+        // What a connection has in hand has no place in the walk: it comes first, as much of it as is asked for.
         let mut page = Page::default();
         if from.is_none() && waits != Some(true) {
             for found in self.all_in_delivery(&search) {
+                if page.found.len() >= limit || Instant::now() >= until {
+                    break;
+                }
                 page.found.extend(self.addressed(found, &recipient, &sender).await?);
             }
         }
@@ -207,6 +226,8 @@ impl Engine {
                 let Some(found) = self.with_queue(|queue, now| queue.sighted(now, sighting)) else { continue };
                 let found = self.inspected(found).await?;
                 page.found.extend(addressed(found, &recipient, &sender));
+                // Whoever wants the queues has his turn: finding out where a message is may have walked a list.
+                tokio::task::yield_now().await;
             }
             tokio::task::yield_now().await;
         }
@@ -232,6 +253,8 @@ impl Engine {
         }
         let count = ids.len();
         let mut search = Search::new(Criteria { messages: ids, ..Criteria::default() }, None);
+        // One that is put back behind the walk's place was with a connection before.
+        let before = self.all_in_delivery(&search);
         let mut place = Some(0);
         while let Some(from) = place.filter(|_| here.len() < count) {
             let step = self.with_queue(|queue, _| queue.search(&mut search, from, count));
@@ -239,10 +262,12 @@ impl Engine {
             for sighting in step.found {
                 let listed = self.with_queue(|queue, now| queue.sighted(now, sighting));
                 here.extend(listed.map(|listed| (sighting.id, Inspected::from(listed))));
+                tokio::task::yield_now().await;
             }
             tokio::task::yield_now().await;
         }
         here.extend(self.all_in_delivery(&search).into_iter().map(|found| (found.message.id, found)));
+        before.into_iter().for_each(|found| _ = here.entry(found.message.id).or_insert(found));
         here
     }
 
@@ -261,21 +286,41 @@ impl Engine {
 
     /// Where this policy's loggers write.
     fn log_places(&self) -> Vec<Place> {
-        let folders = self.events.folders().into_iter();
-        folders.map(|folder| Place { pattern: folder.pattern(), dir: folder.log_dir }).collect()
+        self.events.folders().into_iter().map(place).collect()
     }
 
-    /// Work that reads segments.
+    /// Where receptions are looked for: in the first log that has them, as each has all.
+    fn reception_places(&self) -> Vec<Place> {
+        let recorders = self.recorders();
+        let of_log = |log: &LogWriter| {
+            let LocalLogs { log_dir, per_record, .. } = log.options();
+            let entry = config::per_record(per_record, RecordKey::Reception);
+            let is_there = entry.is_none_or(|entry| entry.enable && entry.template.is_none());
+            is_there.then(|| Folder {
+                log_dir: entry.and_then(|entry| entry.log_dir.clone()).unwrap_or_else(|| log_dir.clone()),
+                suffix: entry.and_then(|entry| entry.suffix.clone()).unwrap_or_default(),
+            })
+        };
+        recorders.logs.iter().find_map(of_log).into_iter().map(place).collect()
+    }
+
+    /// A turn to search.
+    fn search_slot(&self) -> Result<Slot, SearchError> {
+        let slot = self.search_slots.clone().try_acquire_owned();
+        slot.map(Arc::new).map_err(|_| SearchError::Busy { max: SEARCHES_MAX })
+    }
+
+    /// Work that reads segments; it has its turn until it is done, also when nobody waits for it any more.
     async fn reading<T: Send + 'static>(
         &self,
+        slot: &Slot,
+        places: Vec<Place>,
         work: impl FnOnce(&[Place]) -> Result<T, jsonl::JsonlError> + Send + 'static,
     ) -> Result<T, SearchError> {
-        let places = self.log_places();
         if places.is_empty() {
             return Err(SearchError::NoLog);
         }
-        let slot = self.search_slots.clone().try_acquire_owned();
-        let slot = slot.map_err(|_| SearchError::Busy { max: SEARCHES_MAX })?;
+        let slot = slot.clone();
         let read = tokio::task::spawn_blocking(move || {
             let read = work(&places);
             drop(slot);
@@ -284,6 +329,13 @@ impl Engine {
         Ok(read.await.map_err(|error| SearchError::Thread(io::Error::other(error)))??)
     }
 }
+
+fn place(folder: Folder) -> Place {
+    Place { pattern: folder.pattern(), dir: folder.log_dir }
+}
+
+/// A turn to search.
+type Slot = Arc<OwnedSemaphorePermit>;
 
 impl FoundMessage {
     fn received(received: Reception, end: Option<Record>) -> FoundMessage {
@@ -302,7 +354,8 @@ impl From<Inspected> for FoundMessage {
             sender: envelope.map(|envelope| envelope.sender.as_str().to_owned()),
             recipients: recipients.map(|recipient| recipient.as_str().to_owned()).collect(),
             queue: found.queue.clone(),
-            now: Some(found),
+            // What it says is not told: no need to keep it.
+            now: Some(Inspected { content: None, ..found }),
             end: None,
         }
     }
@@ -336,7 +389,7 @@ impl FromStr for SearchCursor {
     }
 }
 
-/// Searches that read the log at once.
+/// Searches that are under way at once.
 pub const SEARCHES_MAX: usize = 4;
 /// How long one answer is looked for in queues.
 const SEARCH_TIME_MAX: Duration = Duration::from_millis(200);

@@ -6,9 +6,9 @@ use crate::bound::Bound;
 use crate::cursor::Cursor;
 use crate::head::Head;
 use crate::places::{Found, Place, parts, segments};
-use crate::timeline::{Record, records};
+use crate::timeline::{Record, read_records};
 use jsonl::{JsonlError, Part};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use telemetry::{Block, Key};
 use time::OffsetDateTime;
@@ -82,21 +82,24 @@ pub fn receptions(places: &[Place], asked: &Asked) -> Result<Receptions, JsonlEr
         {
             continue;
         }
+        if bound.is_over() {
+            // All of it is before this.
+            told.next =
+                Some(Cursor { segment: segment.name.clone(), place: segment.place, frame: u64::MAX, offset: 0 });
+            break;
+        }
         let has_all = |block: &Block<'_>| keys.iter().all(|key| block.may_have(*key));
         for part in parts(segment, has_all, &mut bound).into_iter().rev() {
             let Some(offset_max) = offset_max(asked, segment, &part) else { continue };
             frames += 1;
-            let read = match read(segment, part.clone(), asked, offset_max) {
-                Ok(read) => read,
-                Err(error) => {
-                    tracing::debug!("{error}");
-                    bound.pass_over(&segment.name);
-                    continue;
-                }
-            };
+            let (found, whole) = read(segment, part.clone(), (asked, offset_max), asked.limit - told.found.len());
+            if let Err(error) = whole {
+                tracing::debug!("{error}");
+                bound.pass_over(&segment.name);
+            }
             let here =
                 |offset| Cursor { segment: segment.name.clone(), place: segment.place, frame: part.start, offset };
-            for (offset, reception) in read.into_iter().rev() {
+            for (offset, reception) in found.into_iter().rev() {
                 told.found.push(reception);
                 told.next = Some(here(offset));
                 if told.found.len() >= asked.limit {
@@ -115,22 +118,27 @@ pub fn receptions(places: &[Place], asked: &Asked) -> Result<Receptions, JsonlEr
     Ok(told)
 }
 
-/// What became of messages, given when they were received: of each the last record of an end, by its id.
+/// What became of messages, given when they were received: of each the last record of an end, by its id; and the segments that
+/// were not read.
 ///
 /// # Errors
 /// As [`receptions`].
-pub fn ends(places: &[Place], ids: &[(String, OffsetDateTime)]) -> Result<BTreeMap<String, Record>, JsonlError> {
+pub fn ends(
+    places: &[Place],
+    ids: &[(String, OffsetDateTime)],
+) -> Result<(BTreeMap<String, Record>, Vec<String>), JsonlError> {
     let since = ids.iter().map(|(_, at)| *at).min();
     let ids = ids.iter().map(|(id, _)| id.as_str()).collect();
-    let is_end = |head: &Head<'_>| ENDS.contains(&&*head.kind);
-    let (found, _) = records(places, (&ids, since), &mut Bound::new(), is_end)?;
+    let mut bound = Bound::new();
     let mut ends: BTreeMap<String, Record> = BTreeMap::new();
-    for (id, record) in found {
-        if ends.get(&id).is_none_or(|former| former.at <= record.at) {
-            ends.insert(id, record);
+    read_records(places, (&ids, since), &mut bound, |head, line| {
+        let is_later = || ends.get(&*head.id).is_none_or(|former| former.at <= head.at());
+        if ENDS.contains(&&*head.kind) && is_later() {
+            ends.insert(head.id.clone().into_owned(), Record::of(head, line));
         }
-    }
-    Ok(ends)
+        true
+    })?;
+    Ok((ends, bound.unread()))
 }
 
 /// Up to where records of a part are wanted, in octets of its text; none when none of it is.
@@ -148,16 +156,25 @@ fn offset_max(asked: &Asked, segment: &Found, part: &Range<u64>) -> Option<u64> 
     }
 }
 
+/// The last `count_max` of a part that are wanted, each with its place; and whether all of it could be read.
 fn read(
     segment: &Found,
     part: Range<u64>,
-    asked: &Asked,
-    offset_max: u64,
-) -> Result<Vec<(u64, Reception)>, JsonlError> {
+    (asked, offset_max): (&Asked, u64),
+    count_max: usize,
+) -> (VecDeque<(u64, Reception)>, Result<(), JsonlError>) {
     let finder = memchr::memmem::Finder::new(br#""Reception""#);
-    let mut part = Part::open(&segment.path, part)?;
-    let mut found = Vec::new();
-    while let Some((offset, line)) = part.next_line()?.filter(|(offset, _)| *offset < offset_max) {
+    let mut found = VecDeque::new();
+    let mut part = match Part::open(&segment.path, part) {
+        Ok(part) => part,
+        Err(error) => return (found, Err(error)),
+    };
+    loop {
+        let (offset, line) = match part.next_line() {
+            Ok(Some((offset, line))) if offset < offset_max => (offset, line),
+            Ok(_) => return (found, Ok(())),
+            Err(error) => return (found, Err(error)),
+        };
         let head = finder.find(line).and_then(|_| Head::read(line));
         let is_wanted = |head: &Head<'_>| {
             head.kind == "Reception"
@@ -165,9 +182,11 @@ fn read(
                 && asked.sender.as_ref().is_none_or(|sender| head.sender.eq_ignore_ascii_case(sender))
         };
         let Some(head) = head.filter(is_wanted) else { continue };
-        found.push((offset, Reception::of(&head)));
+        found.push_back((offset, Reception::of(&head)));
+        if found.len() > count_max {
+            found.pop_front();
+        }
     }
-    Ok(found)
 }
 
 /// Frames that a question reads at most.

@@ -33,6 +33,11 @@ pub struct Timeline {
 }
 
 impl Record {
+    pub(crate) fn of(head: &Head<'_>, line: &[u8]) -> Record {
+        let kind = head.kind.clone().into_owned();
+        Record { at: head.at(), kind, line: String::from_utf8_lossy(line).into_owned() }
+    }
+
     /// Whether it says that the message is no longer ours.
     pub fn is_end(&self) -> bool {
         ENDS.contains(&self.kind.as_str())
@@ -50,43 +55,53 @@ impl Record {
 /// A directory cannot be read. A segment that cannot is passed over and named.
 pub fn timeline(places: &[Place], id: &str, created: Option<OffsetDateTime>) -> Result<Timeline, JsonlError> {
     let mut bound = Bound::new();
-    let (found, is_cut) = records(places, (&BTreeSet::from([id]), created), &mut bound, |_| true)?;
-    let mut records: Vec<Record> = found.into_iter().map(|(_, record)| record).collect();
+    let mut records: Vec<Record> = Vec::new();
+    read_records(places, (&BTreeSet::from([id]), created), &mut bound, |head, line| {
+        records.push(Record::of(head, line));
+        records.len() <= RECORDS_MAX
+    })?;
+    let is_cut = records.len() > RECORDS_MAX;
+    records.truncate(RECORDS_MAX);
     records.sort_by_key(|record| record.at);
+    // Two loggers may have written the same.
+    records.dedup();
     Ok(Timeline { records, is_cut, unread: bound.unread() })
 }
 
-/// Records about any of some messages that are wanted, each with its message's id, in no order; and whether there are more.
-pub(crate) fn records(
+/// Shows each record about any of some messages, in no order, until it is told to stop. What it had no time for is unread.
+pub(crate) fn read_records(
     places: &[Place],
     (ids, since): (&BTreeSet<&str>, Option<OffsetDateTime>),
     bound: &mut Bound,
-    is_wanted: impl Fn(&Head<'_>) -> bool,
-) -> Result<(Vec<(String, Record)>, bool), JsonlError> {
+    mut show: impl FnMut(&Head<'_>, &[u8]) -> bool,
+) -> Result<(), JsonlError> {
     let keys: Vec<Key> = ids.iter().map(|id| Key::id(id)).collect();
     let has_any = |block: &Block<'_>| keys.iter().any(|key| block.may_have(*key));
-    let records_max = RECORDS_MAX.saturating_mul(ids.len());
-    let mut records = Vec::new();
+    let mut goes_on = true;
     for segment in segments(places, since.map(|since| since - CLOCKS_DIFFER))? {
+        if bound.is_over() {
+            bound.pass_over(&segment.name);
+            continue;
+        }
         for part in parts(&segment, has_any, bound) {
             let read = read(&segment, part, ids, |head, line| {
-                if is_wanted(head) {
-                    let (kind, line) = (head.kind.clone().into_owned(), String::from_utf8_lossy(line).into_owned());
-                    records.push((head.id.clone().into_owned(), Record { at: head.at(), kind, line }));
-                }
-                records.len() <= records_max
+                goes_on = show(head, line);
+                goes_on
             });
             if let Err(error) = read {
                 tracing::debug!("{error}");
                 bound.pass_over(&segment.name);
             }
-            if records.len() > records_max {
-                records.truncate(records_max);
-                return Ok((records, true));
+            if !goes_on {
+                return Ok(());
+            }
+            if bound.is_over() {
+                bound.pass_over(&segment.name);
+                break;
             }
         }
     }
-    Ok((records, false))
+    Ok(())
 }
 
 /// Shows each record of a part that is about one of the messages, until it is told to stop.

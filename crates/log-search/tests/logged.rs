@@ -214,8 +214,27 @@ fn what_became_of_messages_is_their_last_end() {
     settled(dir.path(), 3);
     let at = OffsetDateTime::now_utc();
     let ids = [1, 2, 3, 4].map(|number| (id(number), at));
-    let ends = log_search::ends(&place(dir.path()), &ids).expect("readable");
+    let (ends, unread) = log_search::ends(&place(dir.path()), &ids).expect("readable");
+    assert!(unread.is_empty());
     let told: Vec<(&str, &str)> = ends.iter().map(|(id, end)| (id.as_str(), end.kind.as_str())).collect();
     assert_eq!(told, [(id(1).as_str(), "Bounce"), (id(3).as_str(), "Expiration")]);
     log.close();
+}
+
+#[test]
+fn what_was_found_before_a_damaged_place_is_told() {
+    let dir = tempfile::tempdir().expect("scratch");
+    log(dir.path(), 3000).close();
+    let name = names(dir.path()).pop().expect("a segment");
+    fs::remove_file(index(dir.path(), &name)).expect("removes");
+    let path = dir.path().join(&name);
+    let mut octets = fs::read(&path).expect("readable");
+    // The tail of a file whose last octets never came to the disk.
+    let len = octets.len();
+    octets[len - 1000..].fill(0);
+    fs::remove_file(&path).expect("removes");
+    fs::write(&path, octets).expect("writes");
+    let asked = Asked { recipient: Some("r7@example.test".to_owned()), limit: 10, ..Asked::default() };
+    let told = receptions(&place(dir.path()), &asked).expect("readable");
+    assert_eq!((told.unread, told.found.is_empty()), (vec![name], false));
 }

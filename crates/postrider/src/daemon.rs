@@ -62,6 +62,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         options.user.as_deref().map(privileges::become_user).transpose()?;
         return command(&options.policy, [options.script_args, options.arguments].concat());
     }
+    privileges::hold_early_signals().context("signals")?;
     let (policy, startup) = LuaPolicy::load_on(&options.policy, memory::found()?.limits)?;
     let bound = Bound::new(&startup)?;
     if let Some(user) = &options.user {

@@ -63,14 +63,13 @@ impl Inherited {
         Ok(Inherited { kept })
     }
 
-    /// The socket of a listener, once.
+    /// The socket of a listener, once: by its name, or else by its address.
     pub fn take(&mut self, protocol: &str, at: &HostPort) -> Option<TcpListener> {
         let name = name_of(protocol, at);
-        let is_at = |kept: &Kept| {
-            let address = kept.socket.local_addr().ok();
-            kept.name.is_empty() && address.is_some() && address == at.socket_addr()
-        };
-        let place = self.kept.iter().position(|kept| kept.name == name || is_at(kept))?;
+        let address = crate::listeners::address(at).ok().filter(|address| address.port() != 0);
+        let is_at = |kept: &Kept| address.is_some() && kept.socket.local_addr().ok() == address;
+        let named = self.kept.iter().position(|kept| kept.name == name);
+        let place = named.or_else(|| self.kept.iter().position(is_at))?;
         Some(self.kept.remove(place).socket)
     }
 }
@@ -81,8 +80,12 @@ impl Program {
     /// # Errors
     /// The system does not tell its file.
     pub fn this() -> io::Result<Program> {
-        // Asked for at the start: once a new version is installed the system tells the removed file.
-        Ok(Program { file: std::env::current_exe()?, arguments: std::env::args_os().collect() })
+        let arguments: Vec<OsString> = std::env::args_os().collect();
+        // As it was called, so that a link to another version is followed. Else what the system says now: once a new version is
+        // installed it tells the removed file.
+        let called = arguments.first().map(PathBuf::from).filter(|file| file.is_absolute());
+        let file = called.map_or_else(std::env::current_exe, Ok)?;
+        Ok(Program { file, arguments })
     }
 
     /// Has the program that is there now read its configuration, and start nothing.
@@ -183,5 +186,7 @@ mod tests {
         let taken = inherited.take("smtp", &at(&address.to_string())).expect("of that address");
         assert_eq!(taken.local_addr().expect("bound"), address);
         assert_eq!(inherited.kept.len(), 1);
+        let smtp = inherited.kept[0].socket.local_addr().expect("bound");
+        assert!(inherited.take("http", &at(&smtp.to_string())).is_some(), "what it was for before does not matter");
     }
 }

@@ -35,15 +35,15 @@ impl Bound {
     /// An address is none, or is in use.
     pub fn new(startup: &Startup) -> anyhow::Result<Bound> {
         let mut inherited = Inherited::found()?;
-        let mut socket = |protocol, at: &HostPort| match inherited.take(protocol, at) {
-            Some(socket) => Ok(socket),
-            None => bind(at),
-        };
-        Ok(Bound {
-            smtp: startup.esmtp_listeners.iter().map(|l| socket(SMTP, &l.listen)).collect::<Result<_, _>>()?,
-            http: startup.http_listeners.iter().map(|l| socket(HTTP, &l.listen)).collect::<Result<_, _>>()?,
-            files: privileges::raise_file_limit()?,
-        })
+        let smtp = startup.esmtp_listeners.iter().map(|listener| (SMTP, &listener.listen));
+        let http = startup.http_listeners.iter().map(|listener| (HTTP, &listener.listen));
+        let taken: Vec<_> = smtp.chain(http).map(|(protocol, at)| (at, inherited.take(protocol, at))).collect();
+        // What nobody listens to any more may stand where others are to.
+        drop(inherited);
+        let sockets = taken.into_iter().map(|(at, socket)| socket.map_or_else(|| bind(at), Ok));
+        let mut smtp = sockets.collect::<anyhow::Result<Vec<TcpListener>>>()?;
+        let http = smtp.split_off(startup.esmtp_listeners.len());
+        Ok(Bound { smtp, http, files: privileges::raise_file_limit()? })
     }
 }
 

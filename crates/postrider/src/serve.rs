@@ -66,6 +66,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     };
     let diagnostics = Some(diagnostics::start(diagnostics::Format::Full, "info")?);
     let state = options.state.unwrap_or_else(|| defaults::state_dir(privileges::is_root()));
+    privileges::hold_early_signals().context("signals")?;
     let startup = defaults::startup(&state, &options.listen, &options.http)?;
     let bound = Bound::new(&startup)?;
     if let Some(user) = &options.user {
@@ -163,8 +164,8 @@ async fn serve_async(
         engine.filter_diagnostics(filter).map_err(|error| anyhow!("kumo.set_diagnostic_log_filter: {error}"))?;
     }
     // Everything that can fail comes before the first message moves.
-    let stops = Stops::new()?;
     let hangup = signal(SignalKind::hangup())?;
+    let stops = Stops::new()?;
     let watched = Watched::new(shared.policy_file.clone(), as_written.config_monitor_globs);
     let tasks = std::mem::take(&mut startup.tasks);
     let listeners = Listeners::open(&engine, &startup, bound).await?;
@@ -296,44 +297,62 @@ impl Stops {
         Ok(Stops {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
-            replace: signal(SignalKind::user_defined2())?,
+            replace: {
+                let replace = signal(SignalKind::user_defined2())?;
+                privileges::hear_early_signals().context("signals")?;
+                replace
+            },
             program: Program::this().context("the program's own file")?,
         })
     }
 
-    /// The first signal drains, a second one stops now. An engine that stops by itself has failed.
+    /// The first signal drains, a second one stops now; one that stops a restart counts as the first. An engine that stops by itself has failed.
     async fn run(mut self, engine: &Engine, supervisor: &Supervisor, held: &Held) -> anyhow::Result<Ended> {
-        let ended = loop {
-            tokio::select! {
-                _ = self.terminate.recv() => break Ended::With(ExitCode::SUCCESS),
-                _ = self.interrupt.recv() => break Ended::With(ExitCode::SUCCESS),
-                () = engine.draining() => break Ended::With(ExitCode::FAILURE),
-                _ = self.replace.recv() => {}
-            }
-            match self.try_out().await {
-                Ok(()) => break Ended::ToBeReplaced(self.program.clone(), held.take()),
-                Err(error) => tracing::error!("no restart: {error:#}"),
-            }
-        };
+        let mut ended = self.end(engine, held).await;
         match ended {
             Ended::With(_) => supervisor.stopping(),
             // The process stays, and will say that it is ready again.
             Ended::ToBeReplaced(..) => supervisor.reloading(),
         }
         tracing::info!("stopping: finishing what is in hand; a second signal stops at once");
-        tokio::select! {
-            () = engine.drain(DRAIN_GRACE) => {}
-            () = self.next() => {
+        let drained = engine.drain(DRAIN_GRACE);
+        tokio::pin!(drained);
+        loop {
+            tokio::select! {
+                () = &mut drained => return Ok(ended),
+                () = self.next() => {}
+            }
+            if let Ended::With(_) = ended {
                 tracing::warn!("stopped at once");
                 std::process::exit(1);
             }
+            tracing::info!("stopping: no other program takes this one's place");
+            ended = Ended::With(ExitCode::SUCCESS);
         }
-        Ok(ended)
     }
 
-    async fn try_out(&self) -> anyhow::Result<()> {
-        let program = self.program.clone();
-        tokio::task::spawn_blocking(move || program.try_out()).await.context("trying the new program out")?
+    /// How serving ends: waits for it.
+    async fn end(&mut self, engine: &Engine, held: &Held) -> Ended {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return Ended::With(ExitCode::SUCCESS),
+                _ = self.interrupt.recv() => return Ended::With(ExitCode::SUCCESS),
+                () = engine.draining() => return Ended::With(ExitCode::FAILURE),
+                _ = self.replace.recv() => {}
+            }
+            let program = self.program.clone();
+            let trial = tokio::task::spawn_blocking(move || program.try_out());
+            let tried = tokio::select! {
+                tried = trial => tried.context("trying the new program out").flatten(),
+                _ = self.terminate.recv() => return Ended::With(ExitCode::SUCCESS),
+                _ = self.interrupt.recv() => return Ended::With(ExitCode::SUCCESS),
+                () = engine.draining() => return Ended::With(ExitCode::FAILURE),
+            };
+            match tried {
+                Ok(()) => return Ended::ToBeReplaced(self.program.clone(), held.take()),
+                Err(error) => tracing::error!("no restart: {error:#}"),
+            }
+        }
     }
 
     async fn next(&mut self) {

@@ -34,6 +34,8 @@ pub struct Segment {
     before_frame: u64,
     /// Where the frame begins in the file.
     frame_start: u64,
+    /// The frame is to end, and not all of its end is in the file yet: nothing more can be written to it.
+    is_ending: bool,
     /// Octets of the lines being written that the encoder has.
     taken: usize,
 }
@@ -67,7 +69,16 @@ impl Segment {
     fn begin(path: PathBuf, out: Counted, level: i32) -> io::Result<Segment> {
         let frame_start = out.octets;
         let encoder = Some(Encoder::new(out, level)?);
-        Ok(Segment { path, encoder, level, uncompressed_bytes: 0, before_frame: 0, frame_start, taken: 0 })
+        Ok(Segment {
+            path,
+            encoder,
+            level,
+            uncompressed_bytes: 0,
+            before_frame: 0,
+            frame_start,
+            is_ending: false,
+            taken: 0,
+        })
     }
 
     /// Where it is.
@@ -97,6 +108,11 @@ impl Segment {
         }
     }
 
+    /// Whether the end of a frame must be written before anything else.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.is_ending
+    }
+
     /// Octets of the lines of the frame that is not over.
     pub(crate) fn frame_bytes(&self) -> u64 {
         self.uncompressed_bytes - self.before_frame
@@ -105,14 +121,18 @@ impl Segment {
     /// Ends the zstd frame, and tells where it stands in the file; what is written next is another one. Nothing was written
     /// to it: nothing happens. After an error it may be called again.
     pub(crate) fn end_frame(&mut self) -> io::Result<Range<u64>> {
-        if self.frame_bytes() == 0 {
+        let has_lines = self.frame_bytes() > 0 || self.taken > 0;
+        let encoder = self.encoder.as_mut().ok_or_else(no_encoder)?;
+        let is_empty = !has_lines && encoder.get_ref().octets == self.frame_start;
+        if is_empty && !self.is_ending {
             return Ok(self.frame_start..self.frame_start);
         }
-        self.encoder.as_mut().ok_or_else(no_encoder)?.do_finish()?;
+        self.is_ending = true;
+        encoder.do_finish()?;
         // All of it is in the file: nothing is left that could fail.
         let Some(out) = self.encoder.take().map(Encoder::finish).transpose()? else { return Err(no_encoder()) };
         let frame = self.frame_start..out.octets;
-        (self.frame_start, self.before_frame) = (out.octets, self.uncompressed_bytes);
+        (self.frame_start, self.before_frame, self.is_ending) = (out.octets, self.uncompressed_bytes, false);
         self.encoder = Some(Encoder::new(out, self.level)?);
         Ok(frame)
     }

@@ -142,6 +142,8 @@ struct Writer {
     index: Option<IndexFile>,
     /// Of the lines being written.
     keys: Vec<Key>,
+    /// A frame ends with the lines that bring it to so many octets.
+    frame_bytes_max: u64,
     /// The open segment has its header.
     headed: bool,
     opened: Instant,
@@ -155,8 +157,18 @@ impl Writer {
         let now = Instant::now();
         let reserve = Reserve::of(&shared.form.options.log_dir, now);
         let retention = Retention::of(&shared.form.options, now);
-        let (segment, index, keys) = (None, None, Vec::new());
-        Writer { shared, segment, index, keys, headed: false, opened: now, reserve, retention, complained: false }
+        Writer {
+            shared,
+            segment: None,
+            index: None,
+            keys: Vec::new(),
+            frame_bytes_max: FRAME_BYTES,
+            headed: false,
+            opened: now,
+            reserve,
+            retention,
+            complained: false,
+        }
     }
 
     fn run(mut self) {
@@ -253,6 +265,10 @@ impl Writer {
             (self.segment, self.opened, self.headed) = (Some(segment), Instant::now(), false);
         }
         let Some(segment) = &mut self.segment else { return Ok(()) };
+        if segment.is_ending() {
+            let frame = segment.end_frame()?;
+            self.index.iter_mut().for_each(|index| index.end_frame(&frame));
+        }
         if !self.headed && !self.shared.form.header.is_empty() {
             segment.write(&self.shared.form.header)?;
         }
@@ -263,15 +279,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the frame if it is large enough. What cannot be written now is written with the next lines.
+    /// Ends the frame if it is large enough. What of its end cannot be written now is written before the next lines.
     fn end_frame(&mut self) {
-        let Some(index) = &mut self.index else { return };
-        let Some(segment) = self.segment.as_mut().filter(|segment| segment.frame_bytes() >= FRAME_BYTES) else {
-            return;
-        };
-        match segment.end_frame() {
-            Ok(frame) => index.end_frame(&frame),
-            Err(error) => tracing::debug!("{}: a frame goes on: {error}", segment.path().display()),
+        while let (Some(segment), Some(index)) = (&mut self.segment, &mut self.index) {
+            if segment.frame_bytes() < self.frame_bytes_max {
+                return;
+            }
+            match segment.end_frame() {
+                Ok(frame) => index.end_frame(&frame),
+                Err(error) if self.makes_room(&error) => {}
+                Err(_) => return,
+            }
         }
     }
 
@@ -414,9 +432,19 @@ mod tests {
             assert!(reserve.exists());
             let out = FullDisk { reserve: reserve.clone(), octets_left, file };
             writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
-            write_all(&mut writer, &lines).expect("the reserve makes room");
+            writer.index = Some(IndexFile::beside(&path));
+            // Also at the ends of frames.
+            writer.frame_bytes_max = 1000;
+            for part in lines.chunks(700) {
+                write_all(&mut writer, part).expect("the reserve makes room");
+                writer.end_frame();
+            }
             write_all(&mut writer, b"last\n").expect("room");
             writer.finish();
+            let index = std::fs::read(path.with_file_name(".20261121-000000.000000000.index")).expect("an index");
+            let mut blocks = crate::Blocks::of(&index);
+            assert!(blocks.by_ref().count() > 4, "a block for each frame");
+            assert_eq!(blocks.end(), std::fs::metadata(&path).expect("there").len());
             let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
             assert!(text == [&lines[..], b"last\n"].concat(), "full behind {octets_left} octets");
             released += usize::from(!reserve.exists());
@@ -444,5 +472,42 @@ mod tests {
         writer.finish();
         let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
         assert!(text == b"one\n" && !writer.complained);
+    }
+
+    #[test]
+    fn the_end_of_a_frame_that_finds_no_room_waits_for_it() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let mut ends_waited = 0;
+        for octets_left in 1..60 {
+            let mut writer = writer(dir.path());
+            let path = dir.path().join(format!("20261121-000000.{octets_left:09}"));
+            let full = dir.path().join("full");
+            std::fs::write(&full, b"").expect("writes");
+            let file = std::fs::File::create(&path).expect("creates");
+            let out = FullDisk { reserve: full.clone(), octets_left, file };
+            writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
+            writer.index = Some(IndexFile::beside(&path));
+            writer.frame_bytes_max = 1;
+            writer.reserve.release(Instant::now());
+            let mut left: Vec<&[u8]> = vec![b"two\n", b"one\n"];
+            while let Some(line) = left.last() {
+                match writer.write(line) {
+                    Ok(()) => {
+                        left.pop();
+                        writer.end_frame();
+                        ends_waited += usize::from(writer.segment.as_ref().is_some_and(Segment::is_ending));
+                    }
+                    Err(error) => {
+                        assert!(is_full(&error), "as a full disk is, so that it waits: {error}");
+                        std::fs::remove_file(&full).expect("removes");
+                    }
+                }
+            }
+            _ = std::fs::remove_file(&full);
+            writer.finish();
+            let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("whole frames");
+            assert_eq!(text, b"one\ntwo\n", "full behind {octets_left} octets");
+        }
+        assert!(ends_waited > 0, "some disks were full at the end of a frame");
     }
 }
