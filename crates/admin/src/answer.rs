@@ -62,6 +62,21 @@ impl Failed {
         Failed(StatusCode::UNPROCESSABLE_ENTITY, text)
     }
 
+    /// 403.
+    pub fn forbidden(text: String) -> Failed {
+        Failed(StatusCode::FORBIDDEN, text)
+    }
+
+    /// 421.
+    pub fn misdirected(text: String) -> Failed {
+        Failed(StatusCode::MISDIRECTED_REQUEST, text)
+    }
+
+    /// Its status.
+    pub fn status(&self) -> StatusCode {
+        self.0
+    }
+
     /// 401.
     pub fn unauthorized(text: String) -> Failed {
         Failed(StatusCode::UNAUTHORIZED, text)

@@ -6,7 +6,9 @@
 
 mod access;
 mod answer;
+mod browser;
 mod bulk;
+mod console;
 mod credentials;
 mod epoch;
 mod events;
@@ -19,6 +21,8 @@ mod local;
 mod machine;
 mod metrics;
 mod orders;
+mod overview;
+mod queues;
 mod ready;
 mod request;
 mod secrets;
@@ -64,6 +68,8 @@ impl HttpService {
             ("/api/inject/v1", post(inject::inject)),
             ("/api/inject/bulk/v1", post(bulk::inject)),
             (access::LIVENESS, get(liveness::check)),
+            ("/console", get(console::page)),
+            ("/console/{file}", get(console::file)),
         ];
         let name = inject::Name(options.hostname.clone());
         let window = inject::Window(options.idempotency_window.into());
@@ -114,6 +120,8 @@ pub(crate) fn administration() -> Vec<Route<Engine>> {
         ("/api/admin/resolve-egress-path/v1", get(ready::resolve)),
         ("/api/admin/abort-ready-q-conn/v1", post(ready::abort)),
         ("/api/machine-info", get(machine::info)),
+        ("/api/admin/overview/v1", get(overview::overview)),
+        ("/api/admin/queues/v1", get(queues::queues)),
         ("/api/admin/trace-smtp-server/v1", get(trace::server)),
         ("/api/admin/trace-smtp-client/v1", get(trace::client)),
         ("/api/admin/events/v1", get(events::events)),
