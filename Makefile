@@ -51,6 +51,7 @@ peers:
 	testing/e2e/peers/cell.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/sender_check.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/schemathesis.sh $(POSTRIDER_PEERS)
+	testing/e2e/peers/chromium.sh $(POSTRIDER_PEERS)
 
 instructions: build ## what a message costs in instructions, against bench/instructions.json
 	tools/needs.sh test

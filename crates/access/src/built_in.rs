@@ -12,6 +12,8 @@ pub fn built_in(resource: &str) -> Option<AccessControlList> {
         "api/inject" => allow(&["POST"], &[trusted(), IdentityKind::Authenticated]),
         "api/admin" => allow(&["GET", "POST", "DELETE"], &[trusted()]),
         "metrics" | "metrics.json" | "api/machine-info" => allow(&["GET"], &[trusted()]),
+        // Ours; what it shows and does are the endpoints above.
+        "console" => allow(&["GET"], &[trusted()]),
         // GET, of arrivals, is ours.
         "api/xfer" => allow(&["GET", "POST"], &[trusted()]),
         "publish_log_v1" => allow(&["POST"], &[trusted()]),
@@ -51,6 +53,7 @@ mod tests {
             ("api/admin", "DELETE", [true, false, false]),
             ("metrics", "GET", [true, false, false]),
             ("metrics", "POST", [false, false, false]),
+            ("console", "GET", [true, false, false]),
             ("api/xfer", "POST", [true, false, false]),
         ] {
             let list = built_in(&format!("http_listener/*/{resource}")).expect("there");

@@ -6,6 +6,7 @@
 
 use crate::answer::Failed;
 use crate::credentials::{Credentials, Remembered};
+use crate::own_names::OwnNames;
 use crate::socket::Peer;
 use access::{TRUSTED_PEERS, http_resources};
 use axum::Extension;
@@ -27,6 +28,7 @@ struct Inner {
     gate: Gate,
     trusted: CidrSet,
     remembered: Remembered,
+    names: OwnNames,
 }
 
 /// Who asks.
@@ -38,14 +40,16 @@ pub(crate) struct Proven(pub AuthInfo);
 pub(crate) struct Via(pub SocketAddr);
 
 impl Access {
-    pub fn new(gate: Gate, options: &HttpListener) -> Access {
+    /// `hostname` is what the listener is called where its options name nothing.
+    pub fn new(gate: Gate, options: &HttpListener, hostname: &str) -> Access {
         let trusted = options.trusted_hosts.clone();
-        Access(Arc::new(Inner { gate, trusted, remembered: Remembered::default() }))
+        let names = OwnNames::new(options, hostname);
+        Access(Arc::new(Inner { gate, trusted, remembered: Remembered::default(), names }))
     }
 
     /// Who asks; of wrong credentials, an error.
     async fn proven(&self, peer: SocketAddr, header: Option<&str>) -> Result<AuthInfo, Failed> {
-        let Inner { gate, trusted, remembered } = &*self.0;
+        let Inner { gate, trusted, remembered, .. } = &*self.0;
         let mut auth = match header.map(Credentials::parse).transpose().map_err(Failed::bad)? {
             Some(credentials) => remembered.ask(gate, credentials, peer.ip()).await?,
             None => AuthInfo::default(),
@@ -89,6 +93,9 @@ pub(crate) async fn check(
 ) -> Result<Response, Failed> {
     if access.0.gate.accounts().is_full() && request.uri().path() != LIVENESS {
         return Err(Failed::unavailable("the accounting log has no room for more records".to_owned()));
+    }
+    if request.uri().path() != LIVENESS {
+        access.0.names.check(request.method(), request.headers())?;
     }
     let auth = access.proven(peer, authorization(request.headers())?).await?;
     access.allow(&auth, via, request.method(), request.uri().path()).await?;

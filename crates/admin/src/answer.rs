@@ -79,6 +79,21 @@ impl Failed {
         Failed::bad(placed(pointer, fault))
     }
 
+    /// 403.
+    pub fn forbidden(text: String) -> Failed {
+        Failed(StatusCode::FORBIDDEN, text)
+    }
+
+    /// 421.
+    pub fn misdirected(text: String) -> Failed {
+        Failed(StatusCode::MISDIRECTED_REQUEST, text)
+    }
+
+    /// Its status.
+    pub fn status(&self) -> StatusCode {
+        self.0
+    }
+
     /// 401.
     pub fn unauthorized(text: String) -> Failed {
         Failed(StatusCode::UNAUTHORIZED, text)

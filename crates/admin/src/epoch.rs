@@ -8,5 +8,8 @@ use axum::extract::State;
 use engine::Engine;
 
 pub(crate) async fn bump(State(engine): State<Engine>) -> Result<(), Failed> {
-    engine.bump_config_epoch().await.map_err(|error| Failed::internal(error.to_string()))
+    engine
+        .bump_config_epoch("POST /api/admin/bump-config-epoch")
+        .await
+        .map_err(|error| Failed::internal(error.to_string()))
 }

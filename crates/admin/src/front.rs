@@ -34,7 +34,7 @@ impl Front {
         let hostname = options.hostname.as_deref().unwrap_or(hostname);
         let pair = (options.tls_certificate.as_ref(), options.tls_private_key.as_ref());
         let identity = options.use_tls.then(|| Identity::new(pair, None, hostname)).transpose()?;
-        let access = Access::new(gate, options);
+        let access = Access::new(gate, options, hostname);
         let body_octets_max = usize::try_from(options.request_body_bytes_max()).unwrap_or(usize::MAX);
         Ok(Front { identity, access, body_octets_max })
     }

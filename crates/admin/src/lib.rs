@@ -9,6 +9,7 @@ mod answer;
 mod browser;
 mod bulk;
 mod ceilings;
+mod console;
 mod credentials;
 mod describe;
 mod document;
@@ -25,8 +26,11 @@ mod local;
 mod machine;
 mod metrics;
 mod orders;
+mod overview;
+mod own_names;
 mod pointer;
 mod query;
+mod queues;
 mod ready;
 mod request;
 mod search;
@@ -159,6 +163,7 @@ fn queue_endpoints() -> Vec<Endpoint<Engine>> {
             "A message: where it is, and why it waits.",
             &[404],
         ),
+        Endpoint::at("/api/admin/queues/v1", QUEUES).get(queues::queues, "Sums of queues, the largest first.", &[422]),
         Endpoint::at("/api/admin/search/v1", QUEUES).get(
             search::search,
             "Messages by what is known of them, those that have ended too.",
@@ -212,6 +217,9 @@ fn transfer_endpoints() -> Vec<Endpoint<Engine>> {
 
 fn state_endpoints() -> Vec<Endpoint<Engine>> {
     vec![
+        Endpoint::at("/console", CONSOLE).get(console::page, "A page for browsers.", &[]),
+        Endpoint::at("/console/{file}", CONSOLE).get(console::file, "What it is made of.", &[404]),
+        Endpoint::at("/api/admin/overview/v1", STATE).get(overview::overview, "Rates, counts and times in short.", &[]),
         Endpoint::at("/metrics", STATE).get(metrics::text, "Metrics, as Prometheus reads them.", &[]),
         Endpoint::at("/metrics.json", STATE).get(metrics::json, "Metrics as JSON.", &[]),
         Endpoint::at("/api/machine-info", STATE).get(machine::info, "What this server runs on.", &[]),
@@ -251,3 +259,4 @@ const QUEUES: &str = "Queues and messages";
 const TRANSFERS: &str = "Transfers between nodes";
 const STATE: &str = "State";
 const UPKEEP: &str = "Upkeep";
+const CONSOLE: &str = "Console";

@@ -51,6 +51,15 @@ async fn metrics_are_for_trusted_hosts_and_liveness_for_all() {
             assert!(!answer.starts_with("HTTP/1.1 2") && !answer.contains("total_"), "{path} {header}: {answer}");
         }
     }
+    for path in ["/console", "/console/app.js", "/api/admin/overview/v1", "/api/admin/queues/v1?by=domain"] {
+        assert!(get(closed, path, "").await.starts_with("HTTP/1.1 401"), "{path}");
+        assert!(get(open, path, "").await.starts_with("HTTP/1.1 200"), "{path}");
+        assert!(
+            get(open, path, "Accept-Language: en\r\n").await.starts_with("HTTP/1.1 421"),
+            "a browser that calls us x"
+        );
+    }
+    assert!(get(open, "/console/../access.rs", "").await.starts_with("HTTP/1.1 404"));
     assert!(get(closed, "/api/check-liveness/v1", "").await.starts_with("HTTP/1.1 200"));
     engine.drain(Duration::from_secs(10)).await;
     assert!(!engine.is_serving());

@@ -28,6 +28,8 @@ options! {
         request_body_limit: Option<u64> = None, min 1;
         /// How long a request for mail with an `Idempotency-Key` is remembered; such requests are refused when it is 0. An addition to KumoMTA's options.
         idempotency_window: Duration = Duration::from_secs(86_400);
+        /// Names, with a port where it is not that of the scheme, by which browsers may call this listener besides its host name, `localhost` and addresses. An addition to KumoMTA's options.
+        browser_hosts: Vec<String> = Vec::new();
     }
 }
 

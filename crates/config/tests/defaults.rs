@@ -201,6 +201,7 @@ fn listeners() {
         "tls_private_key": null,
         "request_body_limit": null,
         "idempotency_window": "1day",
+        "browser_hosts": [],
     });
     defaults::<HttpListener>("kumo.start_http_listener", http);
     assert_eq!(HttpListener::default().request_body_bytes_max(), 2_097_152);

@@ -10,6 +10,7 @@ use crate::egress::broken_tls::BrokenTls;
 use crate::egress::common::InCommon;
 use crate::egress::connection::Held;
 use crate::egress::maildir::Maildirs;
+use crate::epoch_notes::EpochNotes;
 use crate::gate::Gate;
 use crate::ingress::buffer::BufferPool;
 use crate::ingress::listener::Listening;
@@ -19,6 +20,7 @@ use crate::program::Administration;
 use crate::queue_census::LastCensus;
 use crate::recorders::{Leaving, Recorders};
 use crate::recovery::RecoveryState;
+use crate::refusals::Refusals;
 use crate::requeue::Questions;
 use crate::search::SEARCHES_MAX;
 use crate::sockets::Sockets;
@@ -165,6 +167,12 @@ pub struct Shared {
     pub(crate) keys: Keys,
     /// Who watches sessions.
     pub(crate) watchers: Watchers,
+    /// What destinations refused lately.
+    pub(crate) refusals: Refusals,
+    /// Which configuration epochs there were.
+    pub(crate) epochs: EpochNotes,
+    /// Who sums up the queues; one at a time.
+    pub(crate) surveying: Semaphore,
     /// The policy wants a new configuration epoch.
     pub(crate) epoch_is_wanted: AtomicBool,
     /// Held by who begins a new configuration epoch.
@@ -188,6 +196,7 @@ impl Engine {
         let accounts = Accounts::open(parts.startup.acct_log.as_ref());
         let accounts = accounts.map_err(|error| format!("kumo.aaa.configure_acct_log: {error}"))?;
         let clock = Clock::start();
+        let clock_now = clock.now().wall;
         let EngineSettings { resident_bytes_max, seed, .. } = parts.settings;
         let mut node = [0; 6];
         node.copy_from_slice(&parts.settings.node_id.as_bytes()[10..]);
@@ -241,6 +250,9 @@ impl Engine {
             keys: Keys::default(),
             startup: parts.startup,
             watchers: Watchers::default(),
+            refusals: Refusals::default(),
+            epochs: EpochNotes::begun(clock_now),
+            surveying: Semaphore::new(1),
             epoch_is_wanted: AtomicBool::new(false),
             reloading: Mutex::default(),
             ids: Mutex::new(IdGenerator::new(node, seed as u16)),

@@ -30,20 +30,24 @@ struct Prepared {
 }
 
 impl Engine {
-    /// Begins a new configuration epoch.
+    /// Begins a new configuration epoch; `origin` says who wants it.
     ///
     /// # Errors
     /// The policy's, when what it reads now cannot be used.
-    pub async fn bump_config_epoch(&self) -> Result<(), PolicyError> {
+    pub async fn bump_config_epoch(&self, origin: &str) -> Result<(), PolicyError> {
         self.epoch_is_wanted.store(false, Ordering::Release);
-        let engine = self.clone();
-        match tokio::task::spawn_blocking(move || engine.read_and_begin()).await {
+        let (engine, of) = (self.clone(), origin.to_owned());
+        let read = match tokio::task::spawn_blocking(move || engine.read_and_begin(&of)).await {
             Ok(read) => read,
             Err(error) => Err(PolicyError::Script { event: RELOAD, text: error.to_string() }),
+        };
+        if let Err(error) = &read {
+            self.epochs.note_failure(self.clock.now().wall, origin, error.to_string());
         }
+        read
     }
 
-    fn read_and_begin(&self) -> Result<(), PolicyError> {
+    fn read_and_begin(&self, origin: &str) -> Result<(), PolicyError> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         if self.stop.is_draining() {
             return Err(PolicyError::Script { event: RELOAD, text: "the program ends".to_owned() });
@@ -54,7 +58,7 @@ impl Engine {
             Ok(())
         };
         self.policy.reload(&mut check)?;
-        self.begin_epoch(prepared);
+        self.begin_epoch(prepared, origin);
         Ok(())
     }
 
@@ -94,7 +98,8 @@ impl Engine {
         })
     }
 
-    fn begin_epoch(&self, prepared: Option<Prepared>) {
+    fn begin_epoch(&self, prepared: Option<Prepared>, origin: &str) {
+        let mut needs_restart = Vec::new();
         // Before listeners change: who comes in between is asked about by the new handlers.
         self.interest.set(self.policy.interest());
         if let Some(prepared) = prepared {
@@ -107,15 +112,18 @@ impl Engine {
             self.change_pressure(prepared.delivers_when_spool_unhealthy, prepared.volumes);
             self.classifier.store(prepared.classifier.map(Arc::new));
             prepared.sockets.into_iter().for_each(|change| change());
-            for part in prepared.needs_restart {
+            needs_restart = prepared.needs_restart;
+            for part in &needs_restart {
                 tracing::warn!("the policy's {part} differs from what the program began with: that takes a restart");
             }
         }
         let is_asked = self.interest.has(Event::ThrottleInsertReadyQueue);
-        self.with_queue(|queue, _| {
+        let (epoch, now) = self.with_queue(|queue, now| {
             queue.ask_before_ready(is_asked);
             queue.begin_epoch();
+            (queue.epoch(), now.wall)
         });
+        self.epochs.note(epoch, now, origin, needs_restart);
     }
 
     /// Once this is over nothing is read again: the program is draining.
@@ -134,7 +142,7 @@ impl Engine {
         }
         let engine = self.clone();
         self.deliveries.spawn(async move {
-            if let Err(error) = engine.bump_config_epoch().await {
+            if let Err(error) = engine.bump_config_epoch("kumo.bump_config_epoch").await {
                 tracing::error!("kumo.bump_config_epoch: {error}");
             }
         });

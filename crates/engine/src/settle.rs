@@ -7,6 +7,7 @@
 
 use crate::engine::Engine;
 use crate::records;
+use crate::refusals::Refusal;
 use crate::selection::Subject;
 use clock::WallTime;
 use config::QueueConfig;
@@ -211,11 +212,27 @@ impl Engine {
 
     pub(crate) fn log_entry(&self, queued: &Queued, queue: &str, entry: &Entry, facts: &AttemptFacts) {
         count(entry, facts);
+        self.note_outcome(&queued.message, queue, entry, facts);
         if !self.logs_nothing()
             && let Some(record) = self.entry_record(queued, queue, entry, facts)
             && let Some(resident) = queued.message.resident.as_deref()
         {
             self.log(record, Subject::of(&queued.message, resident));
+        }
+    }
+
+    /// How long a delivery took, or what a destination refused.
+    fn note_outcome(&self, message: &Message, queue: &str, entry: &Entry, facts: &AttemptFacts) {
+        let now = self.clock.now().wall;
+        match entry.kind {
+            RecordType::Delivery => {
+                let took = now.saturating_since(message.created());
+                self.metrics.delivery_seconds.observe(took.as_secs_f64());
+            }
+            RecordType::TransientFailure | RecordType::Bounce => {
+                self.refusals.note(Refusal::of(now, entry, queue, &facts.site));
+            }
+            _ => {}
         }
     }
 

@@ -5,8 +5,8 @@
 
 use crate::supervisor::Supervisor;
 use engine::Engine;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::Signal;
@@ -24,21 +24,35 @@ impl Watched {
         Watched { policy_file, globs }
     }
 
-    /// What all of it comes to; differs when something changed, came or went.
-    fn fingerprint(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        let Some(policy_file) = &self.policy_file else { return 0 };
+    /// What each file comes to; differs when something changed, came or went.
+    fn fingerprints(&self) -> Fingerprints {
+        let Some(policy_file) = &self.policy_file else { return Fingerprints::new() };
         let found = lua::monitored(self.globs.as_deref()).unwrap_or_else(|error| {
             tracing::warn!("kumo.set_config_monitor_globs: {error}");
             Vec::new()
         });
-        for file in found.into_iter().map(PathBuf::from).chain([policy_file.clone()]) {
-            file.hash(&mut hasher);
+        let files = found.into_iter().map(PathBuf::from).chain([policy_file.clone()]);
+        let each = files.map(|file| {
+            let mut hasher = DefaultHasher::new();
             // One that cannot be read, now or any more, is something else than one that can.
             std::fs::read(&file).map_err(|error| error.kind()).hash(&mut hasher);
-        }
-        hasher.finish()
+            (file, hasher.finish())
+        });
+        each.collect()
     }
+}
+
+/// What files come to, by name.
+type Fingerprints = BTreeMap<PathBuf, u64>;
+
+/// Names of files that came, went or changed, the first few.
+fn changed(before: &Fingerprints, now: &Fingerprints) -> String {
+    let differs = |file: &&PathBuf| before.get(*file) != now.get(*file);
+    let names: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).filter(differs).collect();
+    let shown: Vec<String> = names.iter().take(NAMES_MAX).map(|file| file.display().to_string()).collect();
+    let rest = names.len().saturating_sub(NAMES_MAX);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    format!("{}{more}", shown.join(", "))
 }
 
 /// Reads configuration again when there is reason to; never ends.
@@ -48,7 +62,7 @@ pub async fn watch(engine: Engine, watched: Watched, mut hangup: Signal, supervi
     loop {
         let reason = tokio::select! {
             _ = hangup.recv() => HANGUP,
-            () = tokio::time::sleep(INTERVAL) => "a file changed",
+            () = tokio::time::sleep(INTERVAL) => CHANGED,
         };
         let now = look(&watched).await;
         if seen == now && reason != HANGUP {
@@ -57,7 +71,9 @@ pub async fn watch(engine: Engine, watched: Watched, mut hangup: Signal, supervi
         // The manager asked for it, and waits.
         let asked_by = (reason == HANGUP).then_some(&supervisor);
         asked_by.inspect(|manager| manager.reloading());
-        let read = engine.bump_config_epoch().await;
+        let files = changed(&seen, &now);
+        let origin = if files.is_empty() { reason.to_owned() } else { format!("{reason}: {files}") };
+        let read = engine.bump_config_epoch(&origin).await;
         asked_by.inspect(|manager| manager.reloaded(read.as_ref().err().map(ToString::to_string).as_deref()));
         match read {
             Ok(()) => {
@@ -65,7 +81,7 @@ pub async fn watch(engine: Engine, watched: Watched, mut hangup: Signal, supervi
                 (seen, said) = (now, None);
             }
             // What changed is still to be read: what is in its way may pass.
-            Err(error) if reason != HANGUP && said.as_ref() == Some(&(now, error.to_string())) => {
+            Err(error) if reason != HANGUP && said.as_ref() == Some(&(now.clone(), error.to_string())) => {
                 tracing::debug!("configuration stays as it was ({reason}): {error}");
             }
             Err(error) => {
@@ -76,15 +92,19 @@ pub async fn watch(engine: Engine, watched: Watched, mut hangup: Signal, supervi
     }
 }
 
-async fn look(watched: &Watched) -> u64 {
+async fn look(watched: &Watched) -> Fingerprints {
     let watched = watched.clone();
-    let looked = tokio::task::spawn_blocking(move || watched.fingerprint()).await;
+    let looked = tokio::task::spawn_blocking(move || watched.fingerprints()).await;
     looked.unwrap_or_else(|error| {
         tracing::error!("looking at configuration files: {error}");
-        0
+        Fingerprints::new()
     })
 }
 
+/// What asks for it by itself.
+const CHANGED: &str = "a file changed";
+/// Names of files that are told.
+const NAMES_MAX: usize = 5;
 /// What asks for it at once.
 const HANGUP: &str = "SIGHUP";
 /// Time between two looks (KumoMTA behaviour).

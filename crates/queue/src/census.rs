@@ -72,11 +72,6 @@ pub struct Counted {
 }
 
 impl QueueCore {
-    /// All scheduled queues there are.
-    pub fn scheduled_keys(&self) -> Vec<QueueKey> {
-        self.scheduled.keys().copied().collect()
-    }
-
     /// What is counted of these, as far as they are still there.
     pub fn counted(&self, keys: &[QueueKey]) -> Vec<Counted> {
         let queues = keys.iter().filter_map(|key| self.scheduled.get(key));

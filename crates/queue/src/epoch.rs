@@ -15,6 +15,13 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epoch(u64);
 
+impl Epoch {
+    /// How many began before it.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
 impl QueueCore {
     /// Configuration has changed: what has `refresh_strategy = 'Epoch'` is asked for again.
     pub fn begin_epoch(&mut self) {

@@ -19,6 +19,19 @@ pub struct QueueName {
     pub routing_domain: Option<String>,
 }
 
+/// The same as it stands in the text: nothing is copied, and the domain is in the case in which it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NameParts<'a> {
+    /// `c` of `c:t@d`.
+    pub campaign: Option<&'a str>,
+    /// `t` of `t@d`.
+    pub tenant: Option<&'a str>,
+    /// Recipient domain.
+    pub domain: &'a str,
+    /// Where to route instead.
+    pub routing_domain: Option<&'a str>,
+}
+
 /// Metadata that should name a queue but cannot.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum QueueNameError {
@@ -39,22 +52,34 @@ pub enum QueueNameError {
 pub const NULL_QUEUE: &str = "null";
 
 impl QueueName {
-    /// Splits at the first `@`, then the first `:`, then the first `!`.
+    /// Reads a name.
     pub fn parse(text: &str) -> QueueName {
+        let NameParts { campaign, tenant, domain, routing_domain } = QueueName::split(text);
+        let owned = |part: Option<&str>| part.map(str::to_owned);
+        QueueName {
+            campaign: owned(campaign),
+            tenant: owned(tenant),
+            domain: domain.to_ascii_lowercase(),
+            routing_domain: owned(routing_domain),
+        }
+    }
+
+    /// Splits at the first `@`, then the first `:`, then the first `!`.
+    pub fn split(text: &str) -> NameParts<'_> {
         let (prefix, rest) = match text.split_once('@') {
             Some((prefix, rest)) => (Some(prefix), rest),
             None => (None, text),
         };
         let (campaign, tenant) = match prefix.map(|p| p.split_once(':')) {
             None => (None, None),
-            Some(None) => (None, prefix.map(str::to_owned)),
-            Some(Some((campaign, tenant))) => (Some(campaign.to_owned()), Some(tenant.to_owned())),
+            Some(None) => (None, prefix),
+            Some(Some((campaign, tenant))) => (Some(campaign), Some(tenant)),
         };
         let (domain, routing_domain) = match rest.split_once('!') {
-            Some((domain, routing)) => (domain, Some(routing.to_owned())),
+            Some((domain, routing)) => (domain, Some(routing)),
             None => (rest, None),
         };
-        QueueName { campaign, tenant, domain: domain.to_ascii_lowercase(), routing_domain }
+        NameParts { campaign, tenant, domain, routing_domain }
     }
 
     /// The text of the queue a message belongs to: meta `queue` verbatim, else built from

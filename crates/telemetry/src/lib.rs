@@ -18,6 +18,7 @@ mod json;
 pub mod lines;
 pub mod log;
 pub mod metrics;
+pub mod reading;
 mod reserve;
 mod retention;
 mod script_times;

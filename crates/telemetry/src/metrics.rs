@@ -8,10 +8,10 @@ use crate::event_counts::EventCounts;
 use crate::event_times::EventTimes;
 use crate::script_times::ScriptTimes;
 use crate::tallies::Tallies;
-use prometheus::{Encoder, Histogram, HistogramOpts, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{Encoder, Histogram, HistogramOpts, Opts, Registry, TextEncoder};
 use std::sync::Arc;
 
-pub use prometheus::{Error, IntCounter, IntCounterVec, IntGauge};
+pub use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 /// The registry and every family in it.
 #[derive(Clone)]
@@ -94,6 +94,8 @@ pub struct Families {
     pub event_times: EventTimes,
     /// Time from the end of DATA to our reply, in seconds.
     pub smtpsrv_process_data_duration: Histogram,
+    /// Time from reception to delivery, in seconds; each entry about delivered recipients once.
+    pub delivery_seconds: Histogram,
 }
 
 impl Metrics {
@@ -158,6 +160,7 @@ impl Metrics {
             event_times: EventTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,
             smtpsrv_process_data_duration: histogram(r, "smtpsrv_process_data_duration", "seconds to process DATA")?,
+            delivery_seconds: long_histogram(r, "postrider_delivery_seconds", "seconds from reception to delivery")?,
             registry,
         };
         Ok(Metrics(Arc::new(families)))
@@ -215,6 +218,19 @@ fn histogram(r: &Registry, name: &str, help: &str) -> Result<Histogram, promethe
     r.register(Box::new(histogram.clone()))?;
     Ok(histogram)
 }
+
+/// For what takes from milliseconds to days.
+fn long_histogram(r: &Registry, name: &str, help: &str) -> Result<Histogram, prometheus::Error> {
+    let histogram = Histogram::with_opts(HistogramOpts::new(name, help).buckets(LONG_SECONDS.to_vec()))?;
+    r.register(Box::new(histogram.clone()))?;
+    Ok(histogram)
+}
+
+/// Upper bounds: three steps a decade while people wait, then what retry intervals are.
+const LONG_SECONDS: [f64; 20] = [
+    0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 43_200.0,
+    86_400.0, 259_200.0,
+];
 
 #[cfg(test)]
 mod tests {

@@ -68,6 +68,21 @@ impl Tallies {
         all.providers.entry(way).or_default().clone()
     }
 
+    /// What was counted for a ready queue so far: delivered, transient failures, permanent ones. None for one that is not known.
+    pub fn so_far(&self, ready_name: &str) -> Option<[u64; 3]> {
+        self.all().queues.get(ready_name).map(|tally| numbers(tally))
+    }
+
+    /// The same of all protocols together: of everything.
+    pub fn total(&self) -> [u64; 3] {
+        let all = self.all();
+        let add = |sums: [u64; 3], tally: &Arc<Tally>| {
+            let of = numbers(tally);
+            [0, 1, 2].map(|outcome| sums[outcome] + of[outcome])
+        };
+        all.protocols.values().fold([0; 3], add)
+    }
+
     /// A ready queue is gone: its series end (KumoMTA behaviour). The protocol's go on.
     pub fn forget(&self, ready_name: &str) {
         self.all().queues.remove(ready_name);
@@ -105,6 +120,10 @@ impl Tallies {
     }
 }
 
+fn numbers(tally: &Tally) -> [u64; 3] {
+    OUTCOMES.map(|(.., of)| of(tally).load(Ordering::Relaxed))
+}
+
 /// Family, what it tells, and where it is counted.
 type Outcome = (&'static str, &'static str, fn(&Tally) -> &AtomicU64);
 /// All of them.
@@ -140,7 +159,9 @@ mod tests {
         let own = "{service=\"smtp_client:src->site@smtp_client\"}";
         assert!(both.contains(&format!("\ntotal_messages_delivered{own} 4\n")), "{both}");
         assert!(both.contains(&format!("\ntotal_messages_fail{own} 0\n")), "{both}");
+        assert_eq!((tallies.so_far(&name), tallies.total()), (Some([4, 0, 0]), [2, 0, 0]));
         tallies.forget(&name);
+        assert_eq!((tallies.so_far(&name), tallies.total()), (None, [2, 0, 0]));
         let rest = text(&tallies);
         assert!(!rest.contains(own) && rest.contains("{service=\"smtp_client\"} 2\n"), "{rest}");
     }

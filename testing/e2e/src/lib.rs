@@ -12,6 +12,7 @@
 //! handle goes, every folder is a scratch folder.
 
 pub mod brokers;
+pub mod browser;
 pub mod certificate;
 pub mod corpus;
 pub mod dns;
@@ -36,6 +37,7 @@ pub mod rabbitmq;
 pub mod redis;
 pub mod scratch;
 pub mod sink;
+pub mod stage;
 pub mod sts_server;
 pub mod tls_server;
 pub mod torture;

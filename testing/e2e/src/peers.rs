@@ -1,4 +1,4 @@
-//! Where the real mail programs are, as `peers/fetch.sh` and `peers/dns.sh` left them.
+//! Where the real mail programs are, as `peers/fetch.sh`, `peers/dns.sh` and their like left them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

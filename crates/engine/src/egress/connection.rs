@@ -294,6 +294,7 @@ impl Engine {
         let service = service(ready_name);
         let metrics = &self.metrics;
         metrics.tallies.forget(ready_name);
+        self.refusals.forget(ready_name);
         // Absent when none of its connections was ever ended so.
         let _ = metrics.dispatcher_watchdog_aborted_total.remove_label_values(&[&service]);
     }

@@ -1,0 +1,96 @@
+//! Which configuration epochs there were: when each began, who wanted it, what of it takes a restart; and what failed to begin.
+//!
+//! The last few, in memory: for operators who ask what changed. What was in force before is not kept.
+
+use clock::WallTime;
+use queue::Epoch;
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One epoch, or a failure to begin one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EpochNote {
+    /// Which; that of the start is 0. `None` where none began.
+    pub number: Option<u64>,
+    /// When.
+    pub at: WallTime,
+    /// Who wanted it.
+    pub origin: String,
+    /// Parts of the policy that differ from what the program began with and take a restart.
+    pub needs_restart: Vec<String>,
+    /// Why it did not begin.
+    pub error: Option<String>,
+}
+
+/// All that are kept, the latest first.
+#[derive(Debug)]
+pub(crate) struct EpochNotes(Mutex<VecDeque<EpochNote>>);
+
+impl EpochNotes {
+    /// The program has started.
+    pub fn begun(at: WallTime) -> EpochNotes {
+        let notes = EpochNotes(Mutex::default());
+        notes.note(Epoch::default(), at, "the start of the program", Vec::new());
+        notes
+    }
+
+    /// An epoch began.
+    pub fn note(&self, epoch: Epoch, at: WallTime, origin: &str, needs_restart: Vec<String>) {
+        let number = Some(epoch.number());
+        self.push(EpochNote { number, at, origin: origin.to_owned(), needs_restart, error: None });
+    }
+
+    /// One did not begin. The same failure again is one note: a file that is wrong is tried every few seconds.
+    pub fn note_failure(&self, at: WallTime, origin: &str, error: String) {
+        let mut notes = self.notes();
+        if let Some(last) =
+            notes.front_mut().filter(|last| last.origin == origin && last.error.as_ref() == Some(&error))
+        {
+            last.at = at;
+            return;
+        }
+        drop(notes);
+        let note =
+            EpochNote { number: None, at, origin: origin.to_owned(), needs_restart: Vec::new(), error: Some(error) };
+        self.push(note);
+    }
+
+    /// The latest first.
+    pub fn all(&self) -> Vec<EpochNote> {
+        self.notes().iter().cloned().collect()
+    }
+
+    fn push(&self, note: EpochNote) {
+        let mut notes = self.notes();
+        notes.push_front(note);
+        notes.truncate(KEPT_MAX);
+    }
+
+    fn notes(&self) -> MutexGuard<'_, VecDeque<EpochNote>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Notes that are kept.
+const KEPT_MAX: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_few_are_kept_and_one_failure_is_one_note() {
+        let at = WallTime::from_unix_secs;
+        let notes = EpochNotes::begun(at(1));
+        for second in [10, 20, 30] {
+            notes.note_failure(at(second), "a file changed", "wrong".to_owned());
+        }
+        let all = notes.all();
+        assert_eq!(all.len(), 2, "{all:?}");
+        assert_eq!((all[0].number, all[0].at, all[1].number), (None, at(30), Some(0)));
+        for _ in 0..=KEPT_MAX {
+            notes.note(Epoch::default(), at(40), "SIGHUP", Vec::new());
+        }
+        assert_eq!(notes.all().len(), KEPT_MAX);
+    }
+}
