@@ -198,8 +198,7 @@ impl Engine {
         let clock = Clock::start();
         let clock_now = clock.now().wall;
         let EngineSettings { resident_bytes_max, seed, .. } = parts.settings;
-        let mut node = [0; 6];
-        node.copy_from_slice(&parts.settings.node_id.as_bytes()[10..]);
+        let ids = ids_of(&parts.settings);
         let mut queue = QueueCore::new(clock.mono(), QueueSettings { resident_bytes_max, seed });
         let (orders_file, orders) = parts.orders;
         queue.set_restoring(true);
@@ -255,7 +254,7 @@ impl Engine {
             surveying: Semaphore::new(1),
             epoch_is_wanted: AtomicBool::new(false),
             reloading: Mutex::default(),
-            ids: Mutex::new(IdGenerator::new(node, seed as u16)),
+            ids: Mutex::new(ids),
             queue: Mutex::new(queue),
             timer: Notify::new(),
             timer_at: AtomicU64::new(u64::MAX),
@@ -411,6 +410,13 @@ impl Engine {
             }
         }
     }
+}
+
+/// Makes ids that no other node makes.
+fn ids_of(EngineSettings { node_id, seed, .. }: &EngineSettings) -> IdGenerator {
+    let mut node = [0; 6];
+    node.copy_from_slice(&node_id.as_bytes()[10..]);
+    IdGenerator::new(node, *seed as u16)
 }
 
 impl Deref for Engine {
