@@ -193,18 +193,17 @@ impl Engine {
         let recorders = Recorders::open(&parts.startup)?;
         let events = EventStreams::new(parts.metrics.clone(), parts.connectors.clone());
         let events_at_start = events.prepare(&parts.startup.event_streams, &parts.startup.local_logs)?;
-        let accounts = Accounts::open(parts.startup.acct_log.as_ref());
-        let accounts = accounts.map_err(|error| format!("kumo.aaa.configure_acct_log: {error}"))?;
+        let no_accounts = |error| format!("kumo.aaa.configure_acct_log: {error}");
+        let accounts = Accounts::open(parts.startup.acct_log.as_ref()).map_err(no_accounts)?;
         let clock = Clock::start();
         let clock_now = clock.now().wall;
         let EngineSettings { resident_bytes_max, seed, .. } = parts.settings;
         let ids = ids_of(&parts.settings);
         let mut queue = QueueCore::new(clock.mono(), QueueSettings { resident_bytes_max, seed });
-        let (orders_file, orders) = parts.orders;
         queue.set_restoring(true);
         let interest = parts.policy.interest();
         queue.ask_before_ready(interest.has(Event::ThrottleInsertReadyQueue));
-        orders.into_iter().for_each(|order| _ = queue.order(clock.now(), order));
+        parts.orders.1.into_iter().for_each(|order| _ = queue.order(clock.now(), order));
         Ok(Engine(Arc::new(Shared {
             interest: Interests::new(interest),
             gate: Gate::new(parts.policy.clone(), accounts),
@@ -231,7 +230,7 @@ impl Engine {
             spoolers: Tasks::default(),
             hook_tasks: Tasks::default(),
             connections: Mutex::default(),
-            orders_file: Mutex::new(orders_file),
+            orders_file: Mutex::new(parts.orders.0),
             broken_tls: Mutex::default(),
             questions: Questions::default(),
             arrivals: Arrivals::default(),
