@@ -7,7 +7,7 @@ use crate::access::{Proven, Via};
 use crate::answer::Failed;
 use crate::describe::{Operation, Output, Takes};
 use crate::forms::{Content, LinesOf, Schemas};
-use crate::inject::{Name, Window};
+use crate::inject::Listener;
 use crate::lines::Lines;
 use crate::request;
 use axum::Extension;
@@ -22,17 +22,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::convert::Infallible;
 
-/// The longest line of this listener.
-#[derive(Clone, Copy)]
-pub(crate) struct LineMax(pub usize);
-
 pub(crate) async fn inject(
     State(engine): State<Engine>,
     Extension(Proven(auth)): Extension<Proven>,
     Extension(Via(via)): Extension<Via>,
-    Extension(Name(hostname)): Extension<Name>,
-    Extension(LineMax(octets_max)): Extension<LineMax>,
-    Extension(Window(window)): Extension<Window>,
+    Extension(Listener { hostname, window, line_octets_max }): Extension<Listener>,
     _: Takes<LinesOf<Injection>>,
     request: Request,
 ) -> Result<Answers, Failed> {
@@ -45,7 +39,7 @@ pub(crate) async fn inject(
         return Err(Failed::unsupported(format!("Content-Type is {content_type:?}: expected {NDJSON}")));
     }
     let from = Requester { auth, via: Some(via.ip()), hostname };
-    let lines = Lines::new(request.into_body(), octets_max);
+    let lines = Lines::new(request.into_body(), line_octets_max);
     let answers = engine.inject_bulk(from, lines, request::read, window).map_err(Failed::unavailable)?;
     let written = stream::unfold(answers, |mut answers| async move {
         let batch = answers.recv().await?;

@@ -18,13 +18,16 @@ use injection::{Injection, Outcome};
 use serde_json::json;
 use std::time::Duration;
 
-/// What the listener calls this machine, where it says so.
+/// What a listener's options say about requests for mail.
 #[derive(Clone)]
-pub(crate) struct Name(pub Option<String>);
-
-/// How long requests with a key are remembered.
-#[derive(Clone, Copy)]
-pub(crate) struct Window(pub Duration);
+pub(crate) struct Listener {
+    /// What it calls this machine, where it says so.
+    pub hostname: Option<String>,
+    /// How long requests with a key are remembered.
+    pub window: Duration,
+    /// The longest line of a stream.
+    pub line_octets_max: usize,
+}
 
 /// The key of a request, if its header has one.
 pub(crate) struct Key(Option<String>);
@@ -33,8 +36,7 @@ pub(crate) async fn inject(
     State(engine): State<Engine>,
     Extension(Proven(auth)): Extension<Proven>,
     Extension(Via(via)): Extension<Via>,
-    Extension(Name(hostname)): Extension<Name>,
-    Extension(Window(window)): Extension<Window>,
+    Extension(Listener { hostname, window, .. }): Extension<Listener>,
     _: Takes<JsonOf<Injection>>,
     Key(field): Key,
     request: Request,

@@ -75,15 +75,12 @@ impl HttpService {
     /// As [`Front::new`].
     pub fn new(engine: Engine, options: &HttpListener) -> Result<HttpService, AdminError> {
         let front = Front::new(engine.gate().clone(), options, engine.hostname())?;
-        let name = inject::Name(options.hostname.clone());
-        let window = inject::Window(options.idempotency_window.into());
-        let line_max = bulk::LineMax(front.body_octets_max());
-        let routes = front.guarded("Postrider", endpoints());
-        let routes = routes
-            .layer(Extension(name))
-            .layer(Extension(line_max))
-            .layer(Extension(window))
-            .with_state(engine.clone());
+        let listener = inject::Listener {
+            hostname: options.hostname.clone(),
+            window: options.idempotency_window.into(),
+            line_octets_max: front.body_octets_max(),
+        };
+        let routes = front.guarded("Postrider", endpoints()).layer(Extension(listener)).with_state(engine.clone());
         Ok(HttpService { front, routes, engine })
     }
 

@@ -15,8 +15,8 @@ import schemathesis
 OPEN = set(os.environ.get("OPENAPI_OPEN", "").split())
 # What is there to be asked about: by path, members of a query; null takes one away.
 KNOWN = json.loads(os.environ.get("OPENAPI_KNOWN", "{}"))
-# A pointer to a member, or the body itself, or the header field that goes with it; and what is wrong there.
-POINTED = re.compile(r"^Error: (the body|(/[^/\s]*)+|Idempotency-Key): .+", re.DOTALL)
+# A pointer to a member, whose name may hold anything, or the body itself, or the header field that goes with it; and what is wrong.
+POINTED = re.compile(r"Error: (the body|/.*|Idempotency-Key): .+", re.DOTALL)
 # Values of the right form that something else than their form makes wrong: whose words these are, by path.
 REFUSED = {
     "/api/admin/events/v1": r"cursor and from are both given|invalid (cursor|from|type) |log_dir|suffix",

@@ -55,7 +55,7 @@ fn run_schemathesis(server: SocketAddr, checks: &str, env: &[(&str, String)], mo
 fn who_is_trusted_is_answered_as_the_document_says() {
     let scratch = Scratch::new();
     let node = start(&scratch);
-    schemathesis(node.http(), CONFORMANCE, &[], &["--max-examples", "15"]);
+    schemathesis(node.http(), CONFORMANCE, &[], &["--max-examples", "8"]);
     assert_eq!(http::get(node.http(), LIVENESS), (200, "OK".to_owned()));
     node.stop();
 }
@@ -131,7 +131,7 @@ fn the_traffic_shaping_daemon_is_described_too() {
             .env("TSA_TRUSTED", trusted)
     };
     let daemon = launch("127.0.0.1").start();
-    schemathesis(daemon.http(), CONFORMANCE, &[], &["--max-examples", "10"]);
+    schemathesis(daemon.http(), CONFORMANCE, &[], &["--max-examples", "4"]);
     daemon.stop();
     let daemon = launch("192.0.2.1").start();
     schemathesis(
