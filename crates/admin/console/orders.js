@@ -16,21 +16,22 @@ const FOREVER_DAYS = 3650;
 
 /** An order's target: `of` are the criteria of the order, `asks` the question that counts it, `name` what it is called. */
 export const target = {
-  group: (by, name) => ({ of: { [by]: name }, asks: { by: 'domain', [by]: name }, name: `${by} ${name}` }),
   queue: name => ({ of: { queue_names: [name] }, asks: { by: 'queue', name }, name: `queue ${name}` }),
   ready: name => ({ of: { name }, asks: { by: 'ready', name }, name: `ready queue ${name}`, isReady: true }),
   message: id => ({ of: { messages: [id] }, name: `message ${id}`, isOne: true }),
 };
 
 const dialog = () => document.getElementById('dialog');
+/** Counts dialogs: what comes late for one must not be drawn into the next. */
+let opening = 0;
 
 /** Asks what is to be done, with a reason, and does it. */
 export async function act(to, chosen, again) {
   const kinds = to.isReady ? ['ready'] : to.isOne ? ['hold', 'flush', 'bounce'] : ['suspend', 'hold', 'flush', 'bounce'];
   const state = { kind: chosen ?? kinds[0], concern: to.isOne ? { count: 1, queues: 1 } : null, trouble: '' };
-  const box = dialog();
+  const box = dialog(), mine = ++opening;
   const back = document.activeElement;
-  const show = () => draw(box, form());
+  const show = () => { if (mine === opening && (box.open || !state.shown)) draw(box, form()); state.shown = true; };
   const concern = () => {
     if (!state.concern) return state.uncounted ? `How many messages that are could not be found out: ${state.uncounted}` : 'Counting …';
     return to.isOne ? 'It concerns this message.' : `It concerns ${many(state.concern.count, 'message')} now, in ${many(state.concern.queues, 'queue')}.`;
@@ -41,7 +42,7 @@ export async function act(to, chosen, again) {
     const number = to.isOne ? '' : state.concern ? ` ${many(state.concern.count, 'message')}` : ' …';
     // The others would end as soon as they begin.
     const lasts = state.kind === 'bounce' ? LASTS : LASTS.slice(1);
-    return h('form', { key: to.name, onsubmit: submit },
+    return h('form', { key: mine, onsubmit: submit },
       h('h2', { id: 'dialog-title' }, `${kind.verb}: ${to.name}`),
       kinds.length > 1 && h('fieldset', { 'aria-label': 'What is to be done' }, kinds.map(name => h('label', null,
         h('input', { type: 'radio', name: 'kind', value: name, checked: name === state.kind, onchange: choose(name) }), ` ${KINDS[name].verb}`))),
@@ -51,13 +52,13 @@ export async function act(to, chosen, again) {
         lasts.map(([value, text]) => h('option', { value, selected: value === kind.lasts }, text)))),
       state.trouble && h('p', { class: 'bad', role: 'alert' }, state.trouble),
       h('div', { class: 'ends' }, button('Cancel', () => box.close()),
-        h('button', { type: 'submit', class: kind.danger ? 'danger' : 'main' }, `${kind.verb}${number}`)));
+        h('button', { type: 'submit', class: kind.danger ? 'danger' : 'main', disabled: state.isSending || !(state.concern || state.uncounted) }, `${kind.verb}${number}`)));
   };
   async function submit(event) {
     event.preventDefault();
     const given = new FormData(event.target);
     const reason = given.get('reason').trim();
-    if (!reason) return;
+    if (!reason || state.isSending) return;
     const kind = KINDS[state.kind];
     const body = { ...to.of, reason, ...lasting(kind.lasts === undefined ? undefined : given.get('lasts')) };
     const order = { kind, body, to, what: to.isOne ? to.name : `${state.concern ? many(state.concern.count, 'message') : 'the messages'} of ${to.name}`, again };
@@ -65,12 +66,15 @@ export async function act(to, chosen, again) {
       box.close();
       return later(order);
     }
+    state.isSending = true;
+    show();
     try {
       const toast = await give(order);
-      box.close();
+      if (mine === opening) box.close();
       toast.focus();
     } catch (error) {
-      state.trouble = `It was not done: ${error.message}`;
+      state.isSending = false;
+      state.trouble = undone(error);
       show();
     }
   }
@@ -88,8 +92,11 @@ export async function act(to, chosen, again) {
   } catch (error) {
     state.uncounted = error.message;
   }
-  if (box.open) show();
+  show();
 }
+
+/** What can be said of an order that was not answered as it should be. */
+const undone = error => error.status ? `It was not done: ${error.message}` : `It is not known whether it was done (${error.message}): look at the orders in force.`;
 
 function lasting(duration) {
   if (duration === undefined) return {};
@@ -126,25 +133,44 @@ function later(order) {
   const left = () => Math.max(0, Math.ceil((until - Date.now()) / 1000));
   const stop = () => { clearInterval(ticking); pending.delete(one); };
   const undo = () => { stop(); one.say(`Nothing was done to ${to.name}.`, []); one.fade(); };
+  let isSent = false;
   const now = async () => {
-    stop();
+    if (isSent) return;
+    isSent = true;
+    clearInterval(ticking);
+    // It stays among what is pending until it is answered; there is no way back from here.
+    one.say(`${kind.verb}: ${what}: sending …`, []);
     try {
       const next = await give(order);
       if (one.has(document.activeElement)) next.focus();
+      pending.delete(one);
       one.end();
     } catch (error) {
-      one.say(`It was not done: ${error.message}`, [], true);
+      pending.delete(one);
+      one.say(undone(error), [], true);
+      order.again?.();
     }
   };
   const show = () => one.say([h('b', null, `${kind.verb}: ${what}`), ' in ', h('span', { class: 'when' }, `${left()} s`), '. Nothing is done yet; closing this page undoes it.',
     h('progress', { max: kind.grace * 1000, value: kind.grace * 1000 - (until - Date.now()), 'aria-hidden': 'true', key: left() })], [['Undo', undo], ['Do it now', now]]);
-  const ticking = setInterval(() => left() ? show() : now(), 250);
+  // A page that slept must not wake up and do it.
+  let seen = Date.now();
+  const tick = () => {
+    const late = Date.now() - seen > SLEPT_MS;
+    seen = Date.now();
+    if (late) return undo();
+    return left() ? show() : now();
+  };
+  const ticking = setInterval(tick, 250);
+  addEventListener('pagehide', () => { if (!isSent) stop(); }, { once: true });
   pending.add(one);
   show();
   one.focus();
 }
 
 const pending = new Set();
+/** A tick that comes so late comes after a sleep; browsers let those of hidden pages wait a second. */
+const SLEPT_MS = 3000;
 addEventListener('beforeunload', event => { if (pending.size) event.preventDefault(); });
 
 /** Words at the foot of the page, until they are put away or others come. */
@@ -189,6 +215,7 @@ const criteria = order => {
 
 /** Asks once more, then takes an order back; a suspension or hold can be given again. */
 function lift(order, again) {
+  opening++;
   const box = dialog(), back = document.activeElement, name = criteria(order);
   const { reason, expires, campaign, tenant, domain, routing_domain, queue_names, messages, survives_restart } = order;
   const body = order.name !== undefined ? { name: order.name, reason, expires, survives_restart }

@@ -21,11 +21,12 @@ function down(by, name, params) {
   return link('queues', { by: next, ...narrowed, [by]: name }, name);
 }
 
-function aim(by, name) {
+function aim(by, name, params) {
   if (name === null) return null;
   if (by === 'queue') return target.queue(name);
   if (by === 'ready') return target.ready(name);
-  return OF_READY.includes(by) ? null : target.group(by, name);
+  // What the view is narrowed to narrows the order too.
+  return OF_READY.includes(by) ? null : narrowed({ ...params, [by]: name });
 }
 
 /** The target of what a view is narrowed to, if an order can name it. */
@@ -42,7 +43,7 @@ const OF_SCHEDULED = [['suspend', 'Suspend'], ['hold', 'Hold'], ['flush', 'Try n
 const held = ({ suspended, queues }) => suspended ? h('span', { class: 'tag warn' }, queues > 1 ? `${count(suspended)} suspended` : 'suspended') : null;
 
 function row(by, group, params, again) {
-  const to = aim(by, group.name);
+  const to = aim(by, group.name, params);
   const why = OF_READY.includes(by) ? Object.entries(group.why).sort((a, b) => b[1] - a[1]).map(([code, number]) => [words(code), number, code]) : reasons(group);
   const first = why[0] && h('span', { class: 'dim' }, why.length > 1 ? `${count(why[0][1])} ${why[0][0]}` : why[0][0]);
   const act_ = to && button('Act…', () => act(to, null, again), { 'aria-label': `Act on ${to.name}` });
@@ -75,7 +76,8 @@ export const queues = {
   show({ params, data, again }) {
     const by = data.by;
     const given = NARROWS.filter(key => params[key]);
-    const to = narrowed(params);
+    // An order cannot say how names begin.
+    const to = params.prefix ? null : narrowed(params);
     const tabs = KINDS.filter(([kind]) => given.every(key => OF_READY.includes(kind) === OF_READY.includes(key)));
     const filter = event => {
       event.preventDefault();

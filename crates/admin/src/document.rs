@@ -57,8 +57,11 @@ fn described(path: &str, group: &str, row: &Row, schemas: &mut Schemas, statuses
     (row.describe)(&mut operation, schemas);
     let Operation { parameters, body, answers, refusals, upgrades } = operation;
     let who = who_may(path, row.method);
-    // Whatever is asked: an Authorization that is none, one that policy does not know, no room in the accounting log.
-    let refusals = refusals.into_iter().chain(row.refusals.iter().copied()).chain([400, 401, 500, 503]);
+    // Whatever is asked: an Authorization that is none, one that policy does not know, a browser that calls us by another's name,
+    // no room in the accounting log; of what changes anything, a page of another site.
+    let of_pages = (row.method != "GET").then_some(403);
+    let refusals =
+        refusals.into_iter().chain(row.refusals.iter().copied()).chain([400, 401, 421, 500, 503]).chain(of_pages);
     let mut said: BTreeMap<u16, Value> = BTreeMap::new();
     for status in refusals {
         statuses.insert(status);

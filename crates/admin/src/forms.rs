@@ -202,7 +202,7 @@ impl JsonSchema for Span {
 /// Seconds are counted in 64 bits.
 const SECONDS_END: f64 = 18_446_744_073_709_551_616.0;
 /// A length of time in text.
-const SPAN: &str = "^[0-9]{1,9} ?(ms|s|m|h|days?)( [0-9]{1,9} ?(ms|s|m|h|days?))*$";
+const SPAN: &str = "^[0-9]{1,9} ?(ms|s|sec|m|min|h|hours?|d|days?)( ?[0-9]{1,9} ?(ms|s|sec|m|min|h|hours?|d|days?))*$";
 
 #[cfg(test)]
 mod tests {

@@ -47,7 +47,9 @@ impl OwnNames {
         let speaks = headers.contains_key(header::ACCEPT_LANGUAGE) && !headers.contains_key(FETCH_MODE);
         // In some browsers a page may give another name, but none that lets it leaves out the language.
         let is_named = text(header::USER_AGENT.as_str()).is_some_and(|name| name.starts_with(BROWSERS));
-        let is_browser = origin.is_some() || site.is_some() || speaks || is_named;
+        // A page whose name was made to be ours has no right words to say here, and wrong ones are refused.
+        let is_proving = headers.contains_key(header::AUTHORIZATION);
+        let is_browser = !is_proving && (origin.is_some() || site.is_some() || speaks || is_named);
         let host = host.unwrap_or_default();
         if self.is_tls || !is_browser || self.is_own_name(host) {
             return Ok(());
@@ -172,6 +174,8 @@ mod tests {
             assert_eq!(get(&[("host", host), language]), 421, "{host}");
             assert_eq!(get(&[("host", host), ("user-agent", "Mozilla/5.0 (X11)")]), 421, "{host}");
             assert_eq!(get(&[("host", host), ("user-agent", "curl/8.0")]), FINE, "{host}: a program");
+            let proving = [("host", host), ("user-agent", "Mozilla/5.0 (X11)"), ("authorization", "Basic x")];
+            assert_eq!(get(&proving), FINE, "{host}: a program that calls itself a browser and says who it is");
             let node = [("host", host), ("accept-language", "*"), ("sec-fetch-mode", "cors")];
             assert_eq!(get(&node), FINE, "{host}: a program that says less than browsers");
         }

@@ -8,7 +8,9 @@ use crate::engine::Engine;
 use config::QueueConfig;
 use queue::{Counted, QueueKey, QueueName};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedMutexGuard, oneshot, watch};
 
 /// What was counted.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,12 +38,10 @@ pub(crate) type Series<const N: usize> = Vec<([String; N], u64)>;
 
 /// The last census of more queues than are counted at once.
 #[derive(Debug, Default)]
-pub(crate) struct LastCensus(Mutex<Last>);
-
-#[derive(Debug, Default)]
-struct Last {
-    census: Option<Arc<QueueCensus>>,
-    is_being_taken: bool,
+pub(crate) struct LastCensus {
+    last: watch::Sender<Option<(Instant, Arc<QueueCensus>)>>,
+    /// Held by who takes one.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// A census in the making.
@@ -67,49 +67,73 @@ impl Engine {
     pub(crate) async fn census(&self) -> Arc<QueueCensus> {
         let keys = self.with_queue(|queue, _| queue.scheduled_keys());
         if keys.len() <= FRESH_MAX {
-            return Arc::new(self.take_census(&keys).await);
+            return self.take_census(&keys).await;
         }
-        let (last, is_being_taken) = self.last_census.begin();
-        if is_being_taken {
-            return last.unwrap_or_default();
+        let last = self.last_census.recent();
+        // Whoever asked may be gone before it is taken; it is taken all the same.
+        let (told, taken) = oneshot::channel();
+        if let Some(turn) = self.last_census.begin() {
+            let engine = self.clone();
+            self.sessions.spawn(async move {
+                let census = engine.take_census(&keys).await;
+                engine.last_census.put(census.clone());
+                drop(turn);
+                _ = told.send(census);
+            });
         }
         match last {
-            Some(last) => {
-                let engine = self.clone();
-                self.sessions.spawn(async move {
-                    let census = engine.take_census(&keys).await;
-                    engine.last_census.put(Arc::new(census));
-                });
-                last
-            }
-            None => {
-                let census = Arc::new(self.take_census(&keys).await);
-                self.last_census.put(census.clone());
-                census
-            }
+            Some(last) => last,
+            None => match taken.await {
+                Ok(census) => census,
+                // Another one takes it, or it is too old: what there is.
+                Err(_) => self.last_census.wait().await,
+            },
         }
     }
 
-    async fn take_census(&self, keys: &[QueueKey]) -> QueueCensus {
+    async fn take_census(&self, keys: &[QueueKey]) -> Arc<QueueCensus> {
         let mut taking = Taking::default();
         for keys in keys.chunks(QUEUES_A_STEP) {
             let counted = self.with_queue(|queue, _| queue.counted(keys));
             counted.into_iter().for_each(|counted| taking.add(counted));
             tokio::task::yield_now().await;
         }
-        taking.done(SERIES_MAX)
+        if taking.queues.len() <= FRESH_MAX {
+            return Arc::new(taking.done(SERIES_MAX));
+        }
+        // Putting a million names in order takes its time.
+        let done = tokio::task::spawn_blocking(|| taking.done(SERIES_MAX)).await;
+        Arc::new(done.unwrap_or_else(|error| {
+            tracing::error!("counting queues: {error}");
+            QueueCensus::default()
+        }))
     }
 }
 
 impl LastCensus {
-    /// The last one, and whether somebody takes one; if not, the caller does from now on.
-    fn begin(&self) -> (Option<Arc<QueueCensus>>, bool) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (last.census.clone(), std::mem::replace(&mut last.is_being_taken, true))
+    /// The last one, if it is not too old.
+    fn recent(&self) -> Option<Arc<QueueCensus>> {
+        let last = self.last.borrow();
+        last.as_ref().filter(|(at, _)| at.elapsed() < AGE_MAX).map(|(_, census)| census.clone())
+    }
+
+    /// The turn to take one, unless somebody has it; it ends with what is returned.
+    fn begin(&self) -> Option<OwnedMutexGuard<()>> {
+        self.turn.clone().try_lock_owned().ok()
     }
 
     fn put(&self, census: Arc<QueueCensus>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Last { census: Some(census), is_being_taken: false };
+        self.last.send_replace(Some((Instant::now(), census)));
+    }
+
+    /// The next one, from who takes it.
+    async fn wait(&self) -> Arc<QueueCensus> {
+        let mut last = self.last.subscribe();
+        let is_recent =
+            |last: &Option<(Instant, Arc<QueueCensus>)>| last.as_ref().is_some_and(|(at, _)| at.elapsed() < AGE_MAX);
+        // The sender lives as long as the engine.
+        let found = tokio::time::timeout(WAIT_MAX, last.wait_for(is_recent)).await;
+        found.ok().and_then(Result::ok).and_then(|last| Some(last.as_ref()?.1.clone())).unwrap_or_default()
     }
 }
 
@@ -205,6 +229,10 @@ const LABELS_MAX: usize = 100_000;
 const OTHER: &str = "other";
 /// Queues that are counted for each scrape: some milliseconds' work.
 const FRESH_MAX: usize = 20_000;
+/// An older census is not told: who asks seldom waits for a new one.
+const AGE_MAX: Duration = Duration::from_secs(120);
+/// How long a census is waited for that another scrape has begun.
+const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Queues that are counted in one visit.
 const QUEUES_A_STEP: usize = 4096;
 

@@ -151,13 +151,13 @@ mod tests {
     #[test]
     fn frames_are_found_by_the_keys_of_their_records() {
         let octets = index();
-        let frames = |key| -> Vec<Range<u64>> {
-            Blocks::of(&octets).filter(|block| block.may_have(key)).map(|block| block.frame).collect()
+        let frames = |key| -> Vec<u64> {
+            Blocks::of(&octets).filter(|block| block.may_have(key)).map(|block| block.frame.end).collect()
         };
-        assert_eq!(frames(Key::id("b")), [0..700]);
-        assert_eq!(frames(Key::recipient("a@X.test")), [0..700], "case does not count");
-        assert_eq!(frames(Key::sender("s@x.test")), [700..1000]);
-        assert_eq!(frames(Key::sender("a@x.test")), [], "a recipient is no sender");
+        assert_eq!(frames(Key::id("b")), [700]);
+        assert_eq!(frames(Key::recipient("a@X.test")), [700], "case does not count");
+        assert_eq!(frames(Key::sender("s@x.test")), [1000]);
+        assert!(frames(Key::sender("a@x.test")).is_empty(), "a recipient is no sender");
         assert_eq!(octets.len(), 8 + (20 + 8 + 4) + (20 + 4 + 4), "each key once");
     }
 
