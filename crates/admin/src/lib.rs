@@ -215,6 +215,7 @@ fn transfer_endpoints() -> Vec<Endpoint<Engine>> {
 fn state_endpoints() -> Vec<Endpoint<Engine>> {
     vec![
         Endpoint::at("/console", CONSOLE).get(console::page, "A page for browsers.", &[]),
+        Endpoint::at("/console/style.css", CONSOLE).get(console::style, "Its style.", &[]),
         Endpoint::at("/console/{file}", CONSOLE).get(console::file, "What it is made of.", &[404]),
         Endpoint::at("/api/admin/overview/v1", STATE).get(overview::overview, "Rates, counts and times in short.", &[]),
         Endpoint::at("/metrics", STATE).get(metrics::text, "Metrics, as Prometheus reads them.", &[]),

@@ -19,6 +19,8 @@ KNOWN = json.loads(os.environ.get("OPENAPI_KNOWN", "{}"))
 POINTED = re.compile(r"Error: (the body|/.*|Idempotency-Key): .+", re.DOTALL)
 # Values of the right form that something else than their form makes wrong: whose words these are, by path.
 REFUSED = {
+    "/api/admin/queues/v1": r"by \w+ is narrowed by|invalid cursor",
+    "/api/admin/search/v1": r"queue is given beside|state \S+ is of messages|among=logs: expected|invalid cursor|there is no log to search",
     "/api/admin/events/v1": r"cursor and from are both given|invalid (cursor|from|type) |log_dir|suffix",
     "/api/admin/set_diagnostic_log_filter/v1": r"Error: /filter: ",
     "/api/admin/trace-smtp-client/v1": r"header did not include",

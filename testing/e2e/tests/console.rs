@@ -114,6 +114,7 @@ fn a_suspension_is_confirmed_given_and_undone() {
     stage.go("#/queues?by=ready");
     stage.browser.click(&format!("button[aria-label='Act on ready queue {}']", name.as_str().expect("a name")), "Act");
     stage.browser.until_text("It sends nothing");
+    stage.browser.until_text("It concerns");
     stage.browser.write("a look at it");
     stage.browser.click("dialog button[type=submit]", "Suspend");
     until(SOON, "its suspension", || (get(&stage.relay, SUSPEND_READY)[0]["name"] == name).then_some(()));
