@@ -36,7 +36,12 @@ pub(crate) async fn style() -> Style {
 
 impl Input for Path<String> {
     fn describe(operation: &mut Operation, _: &mut Schemas) {
-        operation.parameter("path", "file", true, json!({"type": "string", "enum": FILES.map(|(name, _)| name)}));
+        operation.parameter(
+            "path",
+            "file",
+            true,
+            json!({"type": "string", "enum": FILES.map(|(name, _)| name), "description": "Its name."}),
+        );
     }
 }
 
