@@ -2,7 +2,7 @@
 --
 -- http POST /api/admin/set_diagnostic_log_filter/v1
 -- | {"filter": "lua=sometimes"}
--- < 422 Error: filter `lua=sometimes`: *
+-- < 422 Error: /filter: filter `lua=sometimes`: *
 -- > EHLO quiet.test
 -- < 250 *
 -- > EHLO loud.test
