@@ -106,10 +106,7 @@ fn a_queue_a_domain_and_a_ready_queue() {
 fn what_is_not_there_is_said() {
     let server = Fixture::new(&[]);
     let error = server.run(&["why", ID]).failed();
-    assert!(
-        error.contains(&format!("there is no message {ID}")) && error.contains("tailer --no-follow --id"),
-        "{error}"
-    );
+    assert!(error.contains(&format!("there is no message {ID}")) && error.contains("kcli timeline"), "{error}");
     let error = server.run(&["why", "x->y@smtp_client"]).failed();
     assert!(error.contains("there is no ready queue \"x->y@smtp_client\""), "{error}");
     let server = Fixture::new(&[("GET /api/admin/bounce/v1", 401, json!("Error: denied\n"))]);
