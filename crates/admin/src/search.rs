@@ -66,7 +66,7 @@ pub(crate) struct Found {
     messages: Vec<Entry>,
     /// The cursor of the next page; none at the end.
     next: Option<String>,
-    /// Log segments that have no index and were too many to be read.
+    /// Log segments that were not read, or not to their ends: they cannot be, have no index and are large, or it took too long.
     not_searched: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
 //! `kumod`: the mail server with KumoMTA's command line.
 
 use crate::listeners::{self, Bound};
-use crate::{diagnostics, explain, memory, privileges, serve};
+use crate::{diagnostics, early_signals, explain, memory, privileges, serve};
 use anyhow::{Context, bail};
 use clap::Parser;
 use lua::LuaPolicy;
@@ -62,7 +62,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         options.user.as_deref().map(privileges::become_user).transpose()?;
         return command(&options.policy, [options.script_args, options.arguments].concat());
     }
-    privileges::hold_early_signals().context("signals")?;
+    early_signals::hold().context("signals")?;
     let (policy, startup) = LuaPolicy::load_on(&options.policy, memory::found()?.limits)?;
     let bound = Bound::new(&startup)?;
     if let Some(user) = &options.user {

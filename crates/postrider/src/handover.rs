@@ -17,7 +17,8 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 /// A listening socket and what it is for.
 #[derive(Debug)]
@@ -102,23 +103,17 @@ impl Program {
         command.env_remove(NAMES).env_remove("LISTEN_FDS").env_remove("LISTEN_PID").env_remove("NOTIFY_SOCKET");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let stderr = child.stderr.take();
-        // Read beside, so that it cannot fill up and be waited for.
-        let said = std::thread::spawn(move || stderr.map(io::read_to_string).transpose());
-        let until = Instant::now() + TRIAL_MAX;
-        let status = loop {
-            match child.try_wait()? {
-                Some(status) => break status,
-                None if Instant::now() >= until => {
-                    child.kill()?;
-                    child.wait()?;
-                    bail!("{}: did not read its configuration within {TRIAL_MAX:?}", self.file.display());
-                }
-                None => std::thread::sleep(LOOK_EVERY),
-            }
+        let (tells, told) = channel();
+        // What it says is over when it is.
+        std::thread::spawn(move || tells.send(stderr.map(io::read_to_string).transpose()));
+        let Ok(said) = told.recv_timeout(TRIAL_MAX) else {
+            child.kill()?;
+            child.wait()?;
+            bail!("{}: did not read its configuration within {TRIAL_MAX:?}", self.file.display());
         };
-        let said = said.join().ok().and_then(Result::ok).flatten().unwrap_or_default();
+        let status = child.wait()?;
         if !status.success() {
-            bail!("{}: {status}: {}", self.file.display(), said.trim());
+            bail!("{}: {status}: {}", self.file.display(), said?.unwrap_or_default().trim());
         }
         Ok(())
     }
@@ -159,7 +154,6 @@ const NAMES: &str = "POSTRIDER_SOCKETS";
 const FIRST_SOCKET: i32 = 3;
 /// How long a program may take to read its configuration.
 const TRIAL_MAX: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@ mod choices;
 mod daemon;
 mod defaults;
 mod diagnostics;
+mod early_signals;
 mod explain;
 mod handover;
 mod identity;

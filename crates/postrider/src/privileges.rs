@@ -1,8 +1,7 @@
-//! Giving up root: after listeners are bound, before mail is touched; and what of the process is set before anything else.
+//! Giving up root: after listeners are bound, before mail is touched.
 
 use anyhow::{Context, anyhow, bail};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{Uid, User, geteuid, setgid, setgroups, setuid};
 
 /// True when started with root's rights.
@@ -39,27 +38,6 @@ pub fn become_reader(given: Option<&str>) -> anyhow::Result<()> {
         Some(name) => become_user(&name),
         None => Ok(()),
     }
-}
-
-/// Lets signals wait that would end a program that does not hear them yet: to be called before other threads begin.
-///
-/// # Errors
-/// The kernel refuses.
-pub fn hold_early_signals() -> nix::Result<()> {
-    early_signals().thread_block()
-}
-
-/// They are heard: to be called on the same thread.
-///
-/// # Errors
-/// The kernel refuses.
-pub fn hear_early_signals() -> nix::Result<()> {
-    early_signals().thread_unblock()
-}
-
-/// What asks for a hot restart, and for a reload.
-fn early_signals() -> SigSet {
-    [Signal::SIGUSR2, Signal::SIGHUP].into_iter().collect()
 }
 
 /// KumoMTA's name for the server's user.

@@ -9,7 +9,7 @@ use crate::listeners::{Bound, Held, Listeners};
 use crate::privileges::Files;
 use crate::reload::{self, Watched};
 use crate::supervisor::Supervisor;
-use crate::{choices, defaults, diagnostics, identity, memory, privileges, spools, tasks};
+use crate::{choices, defaults, diagnostics, early_signals, identity, memory, privileges, spools, tasks};
 use admin::Local;
 use anyhow::{Context, anyhow};
 use bounce::{Classifier, Remembered};
@@ -66,7 +66,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     };
     let diagnostics = Some(diagnostics::start(diagnostics::Format::Full, "info")?);
     let state = options.state.unwrap_or_else(|| defaults::state_dir(privileges::is_root()));
-    privileges::hold_early_signals().context("signals")?;
+    early_signals::hold().context("signals")?;
     let startup = defaults::startup(&state, &options.listen, &options.http)?;
     let bound = Bound::new(&startup)?;
     if let Some(user) = &options.user {
@@ -299,7 +299,7 @@ impl Stops {
             interrupt: signal(SignalKind::interrupt())?,
             replace: {
                 let replace = signal(SignalKind::user_defined2())?;
-                privileges::hear_early_signals().context("signals")?;
+                early_signals::hear().context("signals")?;
                 replace
             },
             program: Program::this().context("the program's own file")?,

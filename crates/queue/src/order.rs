@@ -125,15 +125,16 @@ impl Criteria {
         if !self.queue_names.is_empty() {
             return self.queue_names.iter().any(|name| name == queue);
         }
-        let name = QueueName::parse(queue);
+        // Asked of each of a million queues.
+        let name = QueueName::split(queue);
         let is = |wanted: &Option<String>, has: Option<&str>| wanted.as_deref().is_none_or(|w| Some(w) == has);
         let is_domain = |wanted: &Option<String>, has: Option<&str>| {
             wanted.as_deref().is_none_or(|w| has.is_some_and(|has| has.eq_ignore_ascii_case(w)))
         };
-        is(&self.campaign, name.campaign.as_deref())
-            && is(&self.tenant, name.tenant.as_deref())
-            && is_domain(&self.domain, Some(&name.domain))
-            && is_domain(&self.routing_domain, name.routing_domain.as_deref())
+        is(&self.campaign, name.campaign)
+            && is(&self.tenant, name.tenant)
+            && is_domain(&self.domain, Some(name.domain))
+            && is_domain(&self.routing_domain, name.routing_domain)
     }
 }
 

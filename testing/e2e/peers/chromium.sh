@@ -18,23 +18,12 @@ main() {
     peers=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/postrider/peers}/chromium
     mkdir -p "$peers/bin"
     peers=$(cd "$peers" && pwd)
-    need apt-get apt-cache dpkg dpkg-query flock
-    # Two test runs may start at once; the second waits and then finds everything done.
-    exec 9>"$peers/lock"
-    flock 9
-    if [ -f "$peers/stamp" ] && [ "$(head -n 1 "$peers/stamp")" = "$(wanted_line)" ] && works quiet; then
-        say "already in $peers"
-        return
-    fi
-    rm -f "$peers/stamp"
-    temp=$(mktemp -d "$peers/fetch.XXXXXX")
-    trap 'rm -rf "$temp"' EXIT
+    once
+}
+
+build() {
     fetch_debs
     write_wrapper
-    works loud || die "chromium under $peers does not run (see above)"
-    { wanted_line; cat "$temp/versions"; } >"$temp/stamp"
-    mv "$temp/stamp" "$peers/stamp"
-    say "ready in $peers"
 }
 
 wanted_line() {

@@ -1,6 +1,27 @@
 # Debian packages unpacked, not installed: what the scripts here that fetch some have in common. To be sourced.
 #
-# The caller has set DEB_WANTED, the packages, $peers, the folder that all goes below, and $temp, one that goes when it is done.
+# For fetch_debs the caller has set DEB_WANTED, the packages, $peers, the folder that all goes below, and $temp, one that goes when it
+# is done.
+
+# Has `build` make what belongs below $peers, unless what is there is as `wanted_line` says, and `works`: the caller's functions.
+once() {
+    need apt-get apt-cache dpkg dpkg-query flock
+    # Two test runs may start at once; the second waits and then finds everything done.
+    exec 9>"$peers/lock"
+    flock 9
+    if [ -f "$peers/stamp" ] && [ "$(head -n 1 "$peers/stamp")" = "$(wanted_line)" ] && works quiet; then
+        say "already in $peers"
+        return
+    fi
+    rm -f "$peers/stamp"
+    temp=$(mktemp -d "$peers/fetch.XXXXXX")
+    trap 'rm -rf "$temp"' EXIT
+    build
+    works loud || die "what is in $peers does not run (see above)"
+    { wanted_line; cat "$temp/versions"; } >"$temp/stamp"
+    mv "$temp/stamp" "$peers/stamp"
+    say "ready in $peers"
+}
 
 fetch_debs() {
     refresh_lists_if_missing

@@ -36,6 +36,8 @@
 #   timeout.test        the question is dropped: no answer at all
 #   mx-to-timeout.test  MX 10 mx.timeout.test, 20 mx.loopback.test
 set -euo pipefail
+# shellcheck source=debs.sh
+. "$(dirname "${BASH_SOURCE[0]}")/debs.sh"
 
 # Raise this when anything below changes, so that an older tree is replaced.
 LAYOUT=2
@@ -93,26 +95,6 @@ download() {
     (cd "$dns/debs" && apt-get -q -q "${sandbox[@]}" download "$@" </dev/null >&2) || return 1
     local deb
     for deb in "$dns"/debs/*.deb; do dpkg -x "$deb" "$dns/root"; done
-}
-
-is_installed() {
-    [ "$(dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | head -n 1)" = installed ]
-}
-
-has_candidate() {
-    # Captured, not piped: `grep -q` hangs up early and pipefail would call that a failure.
-    local policy
-    policy=$(apt-cache policy "$1" 2>/dev/null) && grep -q '^  Candidate: [^(]' <<<"$policy"
-}
-
-refresh_lists() {
-    local -a as_root=()
-    if [ "$(id -u)" -ne 0 ]; then
-        command -v sudo >/dev/null || die "package lists must be refreshed: run 'apt-get update' as root"
-        as_root=(sudo)
-    fi
-    say "running ${as_root[*]:+sudo }apt-get update"
-    "${as_root[@]}" apt-get -q -q update </dev/null >&2
 }
 
 works() { PORT=5300 "$dns/bin/dns-server" -V >/dev/null 2>&1 && "$dns/bin/ldns-signzone" -v >/dev/null 2>&1; }
@@ -247,6 +229,5 @@ ZONE
 }
 
 say() { echo "dns: $*" >&2; }
-die() { say "error: $*"; exit 1; }
 
 main "$@"

@@ -32,26 +32,14 @@ main() {
     peers=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/postrider/peers}
     mkdir -p "$peers"
     peers=$(cd "$peers" && pwd)
-    need apt-get apt-cache dpkg dpkg-query flock ldd
-    # Two test runs may start at once; the second waits and then finds everything done.
-    exec 9>"$peers/lock"
-    flock 9
+    need ldd
+    once
+}
 
-    if [ -f "$peers/stamp" ] && [ "$(head -n 1 "$peers/stamp")" = "$(wanted_line)" ] && works quiet; then
-        say "already in $peers"
-        return
-    fi
-    rm -f "$peers/stamp"
-    temp=$(mktemp -d "$peers/fetch.XXXXXX")
-    trap 'rm -rf "$temp"' EXIT
-
+build() {
     fetch_debs
     fetch_python
     write_wrappers
-    works loud || die "the programs under $peers do not run (see above)"
-    { wanted_line; cat "$temp/versions"; } >"$temp/stamp"
-    mv "$temp/stamp" "$peers/stamp"
-    say "ready in $peers"
 }
 
 # What makes a finished tree out of date: another wish list, another layout, another release of the host.

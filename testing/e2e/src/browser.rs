@@ -241,13 +241,9 @@ impl Drop for Browser {
     fn drop(&mut self) {
         // Asked first, so that its own children go with it.
         let _ = self.requests.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
-        let begun = Instant::now();
-        while begun.elapsed() < CLOSING_MAX {
-            if self.child.try_wait().is_ok_and(|status| status.is_some()) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        // Its answers end when the last of them is gone.
+        let deadline = Instant::now() + CLOSING_MAX;
+        while self.answers.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok() {}
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -117,3 +117,28 @@ fn a_policy_that_is_wrong_restarts_nothing() {
     sink.await_arrivals(2, SOON);
     relay.stop();
 }
+
+/// Does what systemd does for a `.socket` unit: binds, and becomes the program with the socket.
+const SERVICE_MANAGER: &str = r#"
+import os, socket, sys
+listener = socket.socket()
+listener.bind(('127.0.0.1', 0))
+listener.listen()
+os.dup2(listener.fileno(), 3)
+os.set_inheritable(3, True)
+os.environ.update(RELAY_PORT=str(listener.getsockname()[1]), LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
+
+#[test]
+fn a_socket_of_a_service_manager_is_taken_and_kept_over_a_restart() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let manager = ["python3", "-c", SERVICE_MANAGER].map(Into::into).to_vec();
+    let relay = Launch::relay(&scratch, sink.address).under(manager).start();
+    assert_eq!(Client::connect(relay.smtp()).submit("a@from.test", "b@to.test", "by its socket").code, 250);
+    restart(&relay);
+    assert_eq!(Client::connect(relay.smtp()).submit("a@from.test", "b@to.test", "and again").code, 250);
+    sink.await_arrivals(2, SOON);
+    relay.stop();
+}

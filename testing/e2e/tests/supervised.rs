@@ -37,6 +37,18 @@ fn the_manager_hears_when_it_serves_lives_reloads_and_stops() {
     assert!(word.contains("\nSTATUS=serving; configuration stays as it was: "), "{word}");
     manager.await_word("WATCHDOG=1");
 
+    // The policy must be sound for that, and is not.
+    server.signal(Signal::SIGUSR2);
+    server.await_stderr("no restart", SOON, |line| line.contains("no restart: ").then_some(()));
+    scratch.write("init.lua", self::policy(&scratch));
+    let pid = server.pid();
+    server.signal(Signal::SIGUSR2);
+    manager.await_word("RELOADING=1");
+    assert_eq!(manager.await_word("READY=1"), "READY=1\nSTATUS=serving");
+    manager.await_word("WATCHDOG=1");
+    assert_eq!((server.pid(), server.is_running()), (pid, true), "the same process");
+    assert_eq!(Client::connect(listener).submit("a@from.test", "b@to.invalid", "second").code, 250);
+
     server.signal(Signal::SIGTERM);
     manager.await_word("STOPPING=1");
     server.finish(SOON).success();
