@@ -118,12 +118,19 @@ fn a_policy_that_is_wrong_restarts_nothing() {
     relay.stop();
 }
 
-/// Does what systemd does for a `.socket` unit: binds, and becomes the program with the socket.
+/// Does what systemd does for a `.socket` unit: binds, and becomes the program with the socket, to which somebody has connected by then.
 const SERVICE_MANAGER: &str = r#"
 import os, socket, sys
 listener = socket.socket()
 listener.bind(('127.0.0.1', 0))
 listener.listen()
+client = socket.create_connection(listener.getsockname())
+if os.fork() == 0:
+    listener.close()
+    with open(os.environ['GREETED'], 'wb') as greeted:
+        greeted.write(client.recv(1000))
+    os._exit(0)
+client.close()
 os.dup2(listener.fileno(), 3)
 os.set_inheritable(3, True)
 os.environ.update(RELAY_PORT=str(listener.getsockname()[1]), LISTEN_FDS='1', LISTEN_PID=str(os.getpid()))
@@ -135,7 +142,12 @@ fn a_socket_of_a_service_manager_is_taken_and_kept_over_a_restart() {
     let scratch = Scratch::new();
     let sink = Sink::start(&scratch, "sink", &[]);
     let manager = ["python3", "-c", SERVICE_MANAGER].map(Into::into).to_vec();
-    let relay = Launch::relay(&scratch, sink.address).under(manager).start();
+    let greeted = scratch.join("greeted");
+    let relay = Launch::relay(&scratch, sink.address).env("GREETED", &greeted).under(manager).start();
+    let greeting = until(SOON, "a greeting to who came before the program", || {
+        fs::read_to_string(&greeted).ok().filter(|text| !text.is_empty())
+    });
+    assert!(greeting.starts_with("220 "), "{greeting}");
     assert_eq!(Client::connect(relay.smtp()).submit("a@from.test", "b@to.test", "by its socket").code, 250);
     restart(&relay);
     assert_eq!(Client::connect(relay.smtp()).submit("a@from.test", "b@to.test", "and again").code, 250);

@@ -7,6 +7,7 @@ use e2e::wire::Client;
 use nix::sys::signal::Signal;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Instant;
 
 #[test]
 fn the_manager_hears_when_it_serves_lives_reloads_and_stops() {
@@ -60,7 +61,10 @@ struct Manager(UnixDatagram);
 impl Manager {
     /// The next word that begins so.
     fn await_word(&self, start: &str) -> String {
+        let deadline = Instant::now() + SOON;
         loop {
+            // Others may come for ever.
+            assert!(Instant::now() < deadline, "no {start} within {SOON:?}");
             let mut octets = [0; 1024];
             let count = self.0.recv(&mut octets).unwrap_or_else(|error| panic!("no {start}: {error}"));
             let word = String::from_utf8_lossy(&octets[..count]).into_owned();
