@@ -25,6 +25,7 @@ mod injection;
 mod inspect;
 mod inspect_ready;
 mod load;
+mod held_records;
 mod log_filters;
 mod log_hooks;
 mod memory;

@@ -38,7 +38,7 @@ impl Engine {
     /// Takes responsibility for a message that policy made: the same limits as for any other, and the same way in.
     async fn inject(&self, mut draft: Draft, deferred: bool) -> Result<(), String> {
         let _room = self.pressure.room_or_reason(draft.size() as u64)?;
-        self.wait_for_logs().await;
+        self.wait_for_records().await;
         self.accept_own(draft, deferred).await.map_err(|refusal| refusal.reply.to_single_line())
     }
 }
