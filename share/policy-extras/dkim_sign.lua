@@ -9,6 +9,7 @@
 
 local kumo = require 'kumo'
 local each_message = require 'policy-extras.each_message'
+local utils = require 'policy-extras.policy_utils'
 
 local mod = { CONFIGURED = nil }
 
@@ -31,6 +32,7 @@ function mod:setup(files)
   if mod.CONFIGURED then
     error('policy-extras.dkim_sign module has already been configured', 2)
   end
+  utils.check_files('dkim_sign', files)
   local get_data = kumo.memoize(function()
     local data = require('policy-extras.dkim_files').load(files)
     local domains = {}
