@@ -1,10 +1,12 @@
 //! All option tables by the name of their constructor.
 //!
-//! Owns [`CONSTRUCTORS`], [`option_names`] and [`options_of`]: what the reference manual is made from and what
+//! Owns [`CONSTRUCTORS`], [`option_names`], [`options_of`] and [`default_of`]: what the reference manual is made from and what
 //! suggestions draw on. In: a name, with or without `kumo.`. Out: names and facts of options; nothing when the name is
 //! unknown. Nested tables are listed as `constructor.option`.
 
 use crate::options::{OptionInfo, Options};
+use serde::Serialize;
+use serde_json::Value;
 
 /// Every constructor and nested table that has options.
 pub const CONSTRUCTORS: &[&str] = &[
@@ -64,15 +66,20 @@ pub const CONSTRUCTORS: &[&str] = &[
 
 /// The names of the options of `constructor`, in order; empty when it is not in [`CONSTRUCTORS`].
 pub fn option_names(constructor: &str) -> &'static [&'static str] {
-    table(constructor).map_or(&[], |(names, _)| names)
+    table(constructor).map_or(&[], |(names, ..)| names)
 }
 
 /// The options of `constructor` with type and documentation; empty when it is not in [`CONSTRUCTORS`].
 pub fn options_of(constructor: &str) -> &'static [OptionInfo] {
-    table(constructor).map_or(&[], |(_, info)| info)
+    table(constructor).map_or(&[], |(_, info, _)| info)
 }
 
-type Table = (&'static [&'static str], &'static [OptionInfo]);
+/// What an option is when it is not given, as it would be written; null when it is absent then.
+pub fn default_of(constructor: &str, option: &str) -> Value {
+    table(constructor).map(|(.., default)| default()[option].take()).unwrap_or_default()
+}
+
+type Table = (&'static [&'static str], &'static [OptionInfo], fn() -> Value);
 
 fn table(constructor: &str) -> Option<Table> {
     Some(match constructor.strip_prefix("kumo.").unwrap_or(constructor) {
@@ -89,7 +96,7 @@ fn table(constructor: &str) -> Option<Table> {
         "make_egress_pool" => of::<crate::EgressPool>(),
         "make_egress_pool.entries" => of::<crate::EgressPoolEntry>(),
         "make_listener_domain" => of::<crate::ListenerDomain>(),
-        "start_esmtp_listener" => (crate::EsmtpListener::NAMES, crate::EsmtpListener::INFO),
+        "start_esmtp_listener" => (crate::EsmtpListener::NAMES, crate::EsmtpListener::INFO, default::<crate::EsmtpListener>),
         "start_esmtp_listener.peer" => of::<crate::ListenerOverlay>(),
         "start_esmtp_listener.trace_headers" => of::<crate::TraceHeaders>(),
         "start_http_listener" => of::<crate::HttpListener>(),
@@ -131,8 +138,12 @@ fn table(constructor: &str) -> Option<Table> {
     })
 }
 
-fn of<T: Options>() -> Table {
-    (T::NAMES, T::INFO)
+fn of<T: Options + Serialize>() -> Table {
+    (T::NAMES, T::INFO, default::<T>)
+}
+
+fn default<T: Default + Serialize>() -> Value {
+    serde_json::to_value(T::default()).unwrap_or_default()
 }
 
 #[cfg(test)]

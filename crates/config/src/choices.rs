@@ -27,7 +27,16 @@ macro_rules! choices {
                 f.write_str(self.as_str())
             }
         }
-    )+ };
+    )+
+
+        /// The words that a choice of this name has; none when there is no such choice.
+        pub fn words_of(choice: &str) -> Vec<&'static str> {
+            match choice {
+                $( stringify!($name) => $name::ALL.iter().map(|word| word.as_str()).collect(), )+
+                _ => Vec::new(),
+            }
+        }
+    };
 }
 
 choices! {

@@ -62,7 +62,8 @@ mod zone;
 pub use aaa::{AcctLog, AclSettings};
 pub use amqp::{AmqpConnection, AmqpMessage, AmqpPublish, NumberOrText, TextOrSource};
 pub use aws_signing::{AwsRequestSigning, AwsSigning};
-pub use catalog::{CONSTRUCTORS, option_names, options_of};
+pub use catalog::{CONSTRUCTORS, default_of, option_names, options_of};
+pub use choices::words_of;
 pub use choices::{
     AtpsHash, BatchHandling, Canonicalization, EnableTls, EnclosedMessage, HostIpStrategy, HostsFile,
     InvalidLineEndings, IpLookupStrategy, LogReport, MemoryReductionPolicy, QueueStrategy, ReconnectStrategy,

@@ -5,7 +5,8 @@
 use crate::api::{Member, Module, Proof, Type};
 use crate::event_names::EVENTS;
 use crate::modules::submodules::{ALIASES, MODULES};
-use config::{CONSTRUCTORS, OptionInfo, options_of};
+use config::{CONSTRUCTORS, OptionInfo, default_of, options_of, words_of};
+use serde_json::Value;
 use std::fmt::Write as _;
 
 /// Name and text of every page.
@@ -83,14 +84,34 @@ fn options() -> String {
     let mut text = format!("{NOTICE}# Options\n\nUnknown options are errors that name the nearest one there is.\n");
     for constructor in CONSTRUCTORS {
         let full = format!("kumo.{constructor}");
-        let _ = write!(text, "\n## {full}\n\n| option | type | | what |\n|---|---|---|---|\n");
+        let _ = write!(text, "\n## {full}\n\n| option | type | default | what |\n|---|---|---|---|\n");
         for OptionInfo { name, kind, required, doc } in options_of(constructor) {
-            let must = if *required { "required" } else { "" };
-            let doc = doc.split_whitespace().collect::<Vec<_>>().join(" ");
-            row(&mut text, &[&format!("`{name}`"), &format!("`{}`", kind_text(kind)), must, &doc]);
+            let default = if *required { "required".to_owned() } else { shown(&default_of(constructor, name)) };
+            let doc = doc.split_whitespace().collect::<Vec<_>>().join(" ") + &words(kind);
+            row(&mut text, &[&format!("`{name}`"), &format!("`{}`", kind_text(kind)), &default, &doc]);
         }
     }
     text
+}
+
+/// A default as a script would say it; nothing where the option is absent.
+fn shown(default: &Value) -> String {
+    match default {
+        Value::Null => String::new(),
+        Value::Array(list) if list.is_empty() => "none".to_owned(),
+        Value::Object(table) if table.values().all(Value::is_null) => "none".to_owned(),
+        // The options of a table within have a table of their own.
+        Value::Object(_) => "its own defaults".to_owned(),
+        plain => format!("`{plain}`"),
+    }
+}
+
+/// The words that may stand there, where there are only some.
+fn words(kind: &str) -> String {
+    let plain = kind.strip_prefix("Option<").and_then(|rest| rest.strip_suffix('>')).unwrap_or(kind);
+    let of = plain.strip_prefix("Vec<").and_then(|rest| rest.strip_suffix('>')).unwrap_or(plain);
+    let words: Vec<String> = words_of(of).iter().map(|word| format!("`{word}`")).collect();
+    if words.is_empty() { String::new() } else { format!(" {}.", words.join(", ")) }
 }
 
 /// A type of a field as operators know it.

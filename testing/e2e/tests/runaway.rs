@@ -12,8 +12,14 @@ use std::time::{Duration, Instant};
 /// What the handler of MAIL makes of a client whose sender is called so.
 const AWAY: [&str; 5] = ["loop", "stubborn", "grow", "hoard", "fail"];
 
+/// One after the other: each takes all the processors there are.
 #[test]
 fn a_runaway_handler_changes_nobody_elses_outcome() {
+    in_one_event_again_and_again();
+    in_every_event_in_any_order();
+}
+
+fn in_one_event_again_and_again() {
     let scratch = Scratch::new();
     let sink = Sink::start(&scratch, "sink", &[]);
     let server = Launch::policy(policy_file("runaway.lua"))
@@ -50,6 +56,85 @@ fn a_runaway_handler_changes_nobody_elses_outcome() {
     server.stop();
 }
 
+/// Whatever a handler of whatever event does, in whatever order: its own client or message has the outcome of an error, and
+/// every other message its 250 and its delivery.
+fn in_every_event_in_any_order() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let server = Launch::policy(policy_file("runaway.lua"))
+        .env("RUNAWAY_DIR", scratch.join("server"))
+        .env("RUNAWAY_TO", sink.address.to_string())
+        .env("KUMOD_MEMORY_HARD_LIMIT", (1u64 << 30).to_string())
+        .start();
+    let seed = std::time::UNIX_EPOCH.elapsed().map_or(1, |since| since.subsec_nanos());
+    println!("seed {seed}");
+    let all: Vec<(&str, &str)> = EVENTS.iter().flat_map(|event| AWAY.map(|what| (what, *event))).collect();
+    let order = shuffled(all, seed);
+    let over = AtomicBool::new(false);
+    let sent = scope(|scope| {
+        let bystander = scope.spawn(|| {
+            let _end = Ends(&over);
+            let mut slowest = (0, Duration::ZERO);
+            while !over.load(Ordering::Relaxed) {
+                slowest = (slowest.0 + 1, slowest.1.max(send_one(&server)));
+            }
+            slowest
+        });
+        let _end = Ends(&over);
+        let halves = order.chunks(order.len().div_ceil(2)).map(|half| {
+            let server = &server;
+            scope.spawn(move || half.iter().for_each(|(what, event)| misbehaves(server, what, event)))
+        });
+        halves.collect::<Vec<_>>().into_iter().for_each(|half| half.join().expect("outcomes as they are due"));
+        over.store(true, Ordering::Relaxed);
+        let (sent, slowest) = bystander.join().expect("a bystander is served");
+        assert!(slowest < Duration::from_secs(10), "a message took {slowest:?}");
+        sent
+    });
+    // A handler that hears of a record cannot hold up its message.
+    sink.await_arrivals(sent + AWAY.len(), LATER);
+    assert_eq!(sink.arrivals().len(), sent + AWAY.len());
+    // Those that were accepted, and about which policy has no answer, wait.
+    assert_eq!(server.metric("message_count"), 2.0 * AWAY.len() as f64);
+    server.stop();
+}
+
+/// One client whose handler of that event runs away.
+fn misbehaves(server: &Kumod, what: &str, event: &str) {
+    let name = format!("{what}-{event}");
+    let mut client = Client::connect(server.smtp());
+    let is_away = |client: &mut Client, command: &str| {
+        client.expect(command, 421);
+        assert!(client.is_closed_silently(), "{name}");
+    };
+    if event == "ehlo" {
+        return is_away(&mut client, &format!("EHLO {name}"));
+    }
+    client.expect("EHLO client.test", 250);
+    if event == "mail" {
+        return is_away(&mut client, &format!("MAIL FROM:<{name}@a.test>"));
+    }
+    client.expect("MAIL FROM:<someone@a.test>", 250);
+    if event == "rcpt" {
+        return is_away(&mut client, &format!("RCPT TO:<{name}@target.test>"));
+    }
+    let domain = if event == "path" { format!("{name}.test") } else { "target.test".to_owned() };
+    client.expect(&format!("RCPT TO:<{name}@{domain}>"), 250);
+    client.expect("DATA", 354);
+    let is_accepted = ["throttle", "path", "logged"].contains(&event);
+    client.expect("Subject: x\r\n\r\nHello.\r\n.", if is_accepted { 250 } else { 421 });
+}
+
+/// Fisher and Yates, by a generator that the seed begins.
+fn shuffled<T>(mut list: Vec<T>, seed: u32) -> Vec<T> {
+    let mut state = u64::from(seed) | 1;
+    for last in (1..list.len()).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        list.swap(last, (state >> 33) as usize % (last + 1));
+    }
+    list
+}
+
 fn greeted(server: &Kumod) -> Client {
     let mut client = Client::connect(server.smtp());
     client.expect("EHLO client.test", 250);
@@ -81,5 +166,7 @@ fn send_one(server: &Kumod) -> Duration {
     begun.elapsed()
 }
 
+/// Events whose handlers misbehave, as `runaway.lua` calls them.
+const EVENTS: [&str; 8] = ["ehlo", "mail", "rcpt", "received", "queue", "throttle", "path", "logged"];
 /// Messages of the bystander, all of them beside handlers that run away.
 const SENT: usize = 10;

@@ -1,6 +1,6 @@
 //! Tables of options as scripts give them: from JSON to typed values and back.
 //!
-//! Input: an octet that chooses the constructor, then octets from which a table is grown: keys are names of options, of any
+//! Input: an octet that chooses the constructor and with it the type, then octets from which a table is grown: keys are names of options, of any
 //! constructor or made up, values texts that options take or nearly take, numbers of every size, lists and tables. Checked:
 //! reading never panics; an error names the constructor, says what was processed, and shows no key; what is read is written
 //! as a table that reads as the same.
@@ -16,21 +16,42 @@ use std::fmt::Debug;
 
 fuzz_target!(|data: &[u8]| {
     let [which, rest @ ..] = data else { return };
-    let constructor = CONSTRUCTORS[usize::from(*which) % CONSTRUCTORS.len()];
+    let (constructor, check) = TYPES[usize::from(*which) % TYPES.len()];
     let mut octets = rest.iter().copied();
-    let table = Value::Object(table(constructor, &mut octets, DEPTH_MAX));
-    match which % 9 {
-        0 => check::<config::QueueConfig>(table),
-        1 => check::<config::EgressPath>(table),
-        2 => check::<config::EgressSource>(table),
-        3 => check::<config::EgressPool>(table),
-        4 => check::<config::ListenerDomain>(table),
-        5 => check::<config::EsmtpListener>(table),
-        6 => check::<config::HttpListener>(table),
-        7 => check::<config::SpoolOptions>(table),
-        _ => check::<config::LocalLogs>(table),
-    }
+    check(Value::Object(table(constructor, &mut octets, DEPTH_MAX)));
 });
+
+/// Constructors, each with what reads its table.
+const TYPES: [(&str, fn(Value)); 28] = [
+    ("make_queue_config", check::<config::QueueConfig>),
+    ("make_egress_path", check::<config::EgressPath>),
+    ("make_egress_source", check::<config::EgressSource>),
+    ("make_egress_pool", check::<config::EgressPool>),
+    ("make_listener_domain", check::<config::ListenerDomain>),
+    ("start_esmtp_listener", check::<config::EsmtpListener>),
+    ("start_esmtp_listener.peer", check::<config::ListenerOverlay>),
+    ("start_http_listener", check::<config::HttpListener>),
+    ("define_spool", check::<config::SpoolOptions>),
+    ("configure_local_logs", check::<config::LocalLogs>),
+    ("configure_log_hook", check::<config::LogHook>),
+    ("configure_log_disposition_hook", check::<config::LogDispositionHook>),
+    ("configure_event_stream", check::<config::EventStream>),
+    ("configure_bounce_classifier", check::<config::BounceClassifier>),
+    ("configure_redis_throttles", check::<config::RedisThrottles>),
+    ("generate_rfc3464_message", check::<config::NonDeliveryReport>),
+    ("spawn_task", check::<config::SpawnTask>),
+    ("memoize", check::<config::MemoizeOptions>),
+    ("counter_series.define", check::<config::CounterSeriesOptions>),
+    ("http.build_client", check::<config::HttpClientOptions>),
+    ("amqp.basic_publish", check::<config::AmqpPublish>),
+    ("nats.connect", check::<config::NatsOptions>),
+    ("jsonl.new_writer", check::<config::JsonlWriterOptions>),
+    ("jsonl.new_tailer", check::<config::JsonlTailerOptions>),
+    ("aaa.configure_acct_log", check::<config::AcctLog>),
+    ("redis.open", check::<config::RedisClientOptions>),
+    ("dkim.rsa_sha256_signer", check::<config::SignerOptions>),
+    ("dns.configure_resolver", check::<config::ResolverOptions>),
+];
 
 fn check<T: DeserializeOwned + Serialize + PartialEq + Debug>(table: Value) {
     match config::parse::<T>("kumo.fuzzed", table) {
@@ -64,7 +85,11 @@ fn table(constructor: &str, octets: &mut impl Iterator<Item = u8>, depth: u8) ->
             (1, _) | (_, None) => TEXTS[usize::from(number) % TEXTS.len()].to_owned(),
             (_, Some(option)) => option.name.to_owned(),
         };
-        table.insert(name, value(constructor, octets, depth));
+        // A table within has options of its own.
+        let within = format!("{constructor}.{name}");
+        let of = if options_of(&within).is_empty() { constructor } else { &within };
+        let value = value(of, octets, depth);
+        table.insert(name, value);
     }
     table
 }
