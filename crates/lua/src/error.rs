@@ -77,3 +77,12 @@ fn rejection(error: &mlua::Error) -> Option<&Rejection> {
         _ => None,
     }
 }
+
+/// An error of something that a method leaned on, as that method's own: it names who was called.
+pub(crate) fn of_method(name: &str, error: mlua::Error) -> mlua::Error {
+    match error {
+        mlua::Error::RuntimeError(text) => mlua::Error::runtime(format!("{name}: {text}")),
+        // A rejection is what it is, whoever made it.
+        other => other,
+    }
+}

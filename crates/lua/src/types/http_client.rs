@@ -9,18 +9,18 @@ use web::{Client, Method, Request};
 pub(crate) struct LuaHttpClient(pub Option<Client>);
 
 impl LuaHttpClient {
-    fn request(&self, method: Method, url: &str) -> mlua::Result<LuaRequest> {
-        let client = self.0.clone().ok_or_else(|| mlua::Error::runtime("client was closed"))?;
-        let request = Request::new(method, url).map_err(mlua::Error::runtime)?;
+    fn request(&self, name: &str, method: Method, url: &str) -> mlua::Result<LuaRequest> {
+        let client = self.0.clone().ok_or_else(|| mlua::Error::runtime(format!("{name}: client was closed")))?;
+        let request = Request::new(method, url).map_err(|why| mlua::Error::runtime(format!("{name}: {why}")))?;
         Ok(LuaRequest { client, request: Some(request) })
     }
 }
 
 impl UserData for LuaHttpClient {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
-        methods.add_method("get", |_, this, url: String| this.request(Method::GET, &url));
-        methods.add_method("post", |_, this, url: String| this.request(Method::POST, &url));
-        methods.add_method("put", |_, this, url: String| this.request(Method::PUT, &url));
+        methods.add_method("get", |_, this, url: String| this.request("get", Method::GET, &url));
+        methods.add_method("post", |_, this, url: String| this.request("post", Method::POST, &url));
+        methods.add_method("put", |_, this, url: String| this.request("put", Method::PUT, &url));
         methods.add_method_mut("close", |_, this, ()| {
             this.0 = None;
             Ok(())

@@ -1,5 +1,6 @@
 //! The methods of `msg` that read, edit and import header fields.
 
+use crate::error::of_method;
 use crate::types::address_header::LuaAddressHeader;
 use crate::types::header_import;
 use crate::types::message::LuaMessage;
@@ -23,7 +24,9 @@ fn readers<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
     methods.add_method_mut("get_all_headers", |_, this, ()| {
         Ok(this.draft()?.headers().all().into_iter().map(|(name, value)| [name, value]).collect::<Vec<_>>())
     });
-    methods.add_method_mut("get_address_header", |_, this, name: String| address_header(this, &name));
+    methods.add_method_mut("get_address_header", |_, this, name: String| {
+        address_header(this, &name).map_err(|error| of_method("get_address_header", error))
+    });
     methods.add_method_mut("from_header", |_, this, ()| address_header(this, "From"));
     methods.add_method_mut("to_header", |_, this, ()| address_header(this, "To"));
 }

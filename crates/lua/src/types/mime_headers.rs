@@ -3,6 +3,7 @@
 //! A header map is a view: what is changed in it is changed in its part. A header is a copy.
 
 use crate::convert;
+use crate::error::of_method;
 use crate::types::mime_part::{Tree, failed};
 use mimepart::{FIELDS, FieldKind, FieldValue, Header, Headers, PartError, PartId};
 use mlua::{Lua, MetaMethod, UserData, UserDataFields, UserDataMethods, Value};
@@ -55,8 +56,9 @@ impl UserData for LuaHeaderMap {
                 value.map_or(Ok(Value::Nil), |value| give(lua, &value))
             });
             methods.add_method(format!("set_{accessor}"), move |lua, this, value: Value| {
-                let value = take(lua, field.name, field.kind, &value)?;
-                this.with(|headers| headers.set_typed(field, &value))
+                let taken = take(lua, field.name, field.kind, &value);
+                let set = taken.and_then(|value| this.with(|headers| headers.set_typed(field, &value)));
+                set.map_err(|error| of_method(&format!("set_{accessor}"), error))
             });
         }
         methods.add_meta_method(MetaMethod::ToString, |lua, this, ()| {

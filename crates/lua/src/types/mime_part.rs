@@ -4,6 +4,7 @@
 //! the whole back: `msg:set_data(tostring(part))`.
 
 use crate::convert;
+use crate::error::of_method;
 use crate::types::message::now;
 use crate::types::mime_headers::LuaHeaderMap;
 use clock::WallTime;
@@ -96,7 +97,8 @@ impl UserData for LuaMimePart {
     fn add_methods<M: UserDataMethods<Self>>(methods: &mut M) {
         methods.add_method("get_simple_structure", |lua, this, ()| this.simple_structure(lua));
         methods.add_method("replace_body", |_, this, (content, kind): (LuaString, Option<String>)| {
-            this.tree.with(&this.at, |part| part.replace_body(&content.as_bytes(), kind.as_deref()))
+            let replaced = this.tree.with(&this.at, |part| part.replace_body(&content.as_bytes(), kind.as_deref()));
+            replaced.map_err(|error| of_method("replace_body", error))
         });
         methods.add_method("append_part", |_, this, part: UserDataRef<LuaMimePart>| {
             let part = part.copy()?;
