@@ -6,6 +6,7 @@
 
 use crate::event_counts::EventCounts;
 use crate::event_times::EventTimes;
+use crate::report_counts::ReportCounts;
 use crate::script_times::ScriptTimes;
 use crate::tallies::Tallies;
 use prometheus::{Encoder, Histogram, HistogramOpts, Opts, Registry, TextEncoder};
@@ -86,6 +87,8 @@ pub struct Families {
     pub log_hook_backlog_count: IntCounterVec,
     /// What event streams delivered.
     pub event_streams: EventCounts,
+    /// What was counted for reports to other domains, and what became of these.
+    pub domain_reports: ReportCounts,
     /// Time to find the class of one reply, in seconds.
     pub bounce_classify_latency: Histogram,
     /// What scripts measure of themselves.
@@ -156,6 +159,7 @@ impl Metrics {
                 &["logger"],
             )?,
             event_streams: EventCounts::new(r)?,
+            domain_reports: ReportCounts::new(r)?,
             script_times: ScriptTimes::new(r)?,
             event_times: EventTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,
