@@ -115,13 +115,15 @@ fn is_text(text: &str) -> bool {
 
 fn is_address(address: &str) -> bool {
     let local_is_plain = |local: &str| {
-        (1..=64).contains(&local.len()) && local.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~.".contains(&b))
+        (1..=64).contains(&local.len())
+            && local.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~.".contains(&b))
     };
     address.rsplit_once('@').is_some_and(|(local, domain)| local_is_plain(local) && is_domain(domain))
 }
 
 fn is_domain(domain: &str) -> bool {
-    let is_label = |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    let is_label =
+        |label: &str| (1..=63).contains(&label.len()) && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     domain.len() <= 253 && domain.split('.').all(is_label)
 }
 
@@ -163,6 +165,7 @@ mod tests {
             let error = parse(more.clone()).expect_err("refused");
             assert!(error.contains(why), "{more}: {error}");
         }
-        parse(json!({"org_name": "x".repeat(TEXT_CHARS_MAX), "interval": "1h", "spread": "1h", "submitter": "mx"})).expect("sound");
+        parse(json!({"org_name": "x".repeat(TEXT_CHARS_MAX), "interval": "1h", "spread": "1h", "submitter": "mx"}))
+            .expect("sound");
     }
 }

@@ -109,6 +109,7 @@ impl Engine {
         let engine = self.clone();
         let close = move || {
             engine.events.close();
+            engine.domain_reports.close();
             logs.iter().for_each(telemetry::LogWriter::close);
             accounts.close();
         };

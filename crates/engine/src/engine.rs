@@ -37,6 +37,7 @@ use net::dns::MxCache;
 use net::tls::Connectors;
 use policy::{Event, Interest, Interests, Policy, Startup};
 use queue::{ConnKey, Effect, Order, QueueCore, QueueSettings};
+use report_sender::DomainReports;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -118,6 +119,8 @@ pub struct Shared {
     pub(crate) events: EventStreams,
     /// What of them begins with the engine.
     events_at_start: Mutex<Option<event_stream::Change>>,
+    /// Who reports to other domains about DMARC and TLS.
+    pub(crate) domain_reports: DomainReports,
     pub(crate) metrics: Metrics,
     pub(crate) pressure: Pressure,
     pub(crate) settings: EngineSettings,
@@ -193,6 +196,10 @@ impl Engine {
         let recorders = Recorders::open(&parts.startup)?;
         let events = EventStreams::new(parts.metrics.clone(), parts.connectors.clone());
         let events_at_start = events.prepare(&parts.startup.event_streams, &parts.startup.local_logs)?;
+        let Startup { dmarc_reports, tls_reports, .. } = &parts.startup;
+        let hostname = &parts.settings.hostname;
+        let domain_reports =
+            DomainReports::open(dmarc_reports.as_ref(), tls_reports.as_ref(), hostname, parts.metrics.clone())?;
         let no_accounts = |error| format!("kumo.aaa.configure_acct_log: {error}");
         let accounts = Accounts::open(parts.startup.acct_log.as_ref()).map_err(no_accounts)?;
         let clock = Clock::start();
@@ -215,6 +222,7 @@ impl Engine {
             leaving: Mutex::default(),
             events,
             events_at_start: Mutex::new(Some(events_at_start)),
+            domain_reports,
             classifier: ArcSwapOption::new(parts.classifier.map(Arc::new)),
             read_rules: parts.read_rules,
             listening: Mutex::default(),
@@ -273,6 +281,8 @@ impl Engine {
         self.sessions.spawn(async move { engine.recover(recovering).await });
         let engine = self.clone();
         self.sessions.spawn(async move { engine.forget_records().await });
+        let engine = self.clone();
+        self.sessions.spawn(async move { engine.send_domain_reports().await });
     }
 
     /// Runs `f` on the queues, then carries out what it asked for.

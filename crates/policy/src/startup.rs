@@ -1,8 +1,9 @@
 //! What a policy asks to be started, as `init` collected it.
 
 use config::{
-    AcctLog, AclSettings, BounceClassifier, DmarcReports, DnsSettings, EsmtpListener, EventStream, HttpListener, LocalLogs,
-    LogDispositionHook, LogHook, MemoryLimits, MinFree, RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec, TlsReports,
+    AcctLog, AclSettings, BounceClassifier, DmarcReports, DnsSettings, EsmtpListener, EventStream, HttpListener,
+    LocalLogs, LogDispositionHook, LogHook, MemoryLimits, MinFree, RedisThrottles, SpawnTask, SpoolOptions,
+    ThrottleSpec, TlsReports,
 };
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.

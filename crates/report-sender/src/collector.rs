@@ -54,12 +54,7 @@ struct Counting<K: Kind> {
 
 impl<K: Kind> Collector<K> {
     /// Opens the journal of the period that is now, and begins.
-    pub(crate) fn start(
-        dir: PathBuf,
-        length_secs: u32,
-        bounds: Bounds,
-        metrics: &Metrics,
-    ) -> io::Result<Collector<K>> {
+    pub(crate) fn start(dir: PathBuf, length_secs: u32, bounds: Bounds, metrics: &Metrics) -> io::Result<Collector<K>> {
         let counter = |outcome: &str| metrics.domain_reports.seen(K::NAME, outcome);
         let outcomes =
             [(Added::Counted, counter("counted")), (Added::Over, counter("over")), (Added::Lost, counter("lost"))];
@@ -256,7 +251,10 @@ mod tests {
             // Nobody is there any more.
             collector.saw("a.test".to_owned(), (), row("a.test"));
             let seen = |outcome| metrics.domain_reports.seen("tls", outcome).get();
-            assert_eq!([seen("counted"), seen("over"), seen("lost"), seen("dropped")], [3 * times, times, times, times]);
+            assert_eq!(
+                [seen("counted"), seen("over"), seen("lost"), seen("dropped")],
+                [3 * times, times, times, times]
+            );
         }
     }
 
@@ -267,7 +265,8 @@ mod tests {
         let dir = tempfile::tempdir().expect("scratch");
         let metrics = Metrics::new().expect("metrics");
         let bounds = Bounds { domains_max: 1000, rows_max: 10_000, rows_per_domain_max: 100 };
-        let collector: Collector<Tls> = Collector::start(dir.path().to_owned(), 86_400, bounds, &metrics).expect("started");
+        let collector: Collector<Tls> =
+            Collector::start(dir.path().to_owned(), 86_400, bounds, &metrics).expect("started");
         let rounds = 2000u32;
         let mut took = Duration::ZERO;
         for _ in 0..rounds {

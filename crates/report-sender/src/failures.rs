@@ -106,7 +106,7 @@ const DOMAINS_MAX: usize = 10_000;
 mod tests {
     use super::*;
     use crate::courier::tests::{World, courier};
-    use reports::{Alignment, DmarcRow, DmarcSeen, Disposition, PublishedPolicy, SpfSeen};
+    use reports::{Alignment, Disposition, DmarcRow, DmarcSeen, PublishedPolicy, SpfSeen};
 
     fn failure(domain: &str, ruf: &str) -> FailureSeen {
         let policy = PublishedPolicy {

@@ -263,7 +263,8 @@ mod tests {
         let mut tally = Tally::new(bounds());
         let mut journal: Journal<Tls> = Journal::open(dir.path(), day, &mut tally).expect("opened");
         let shown = |tally: &Tally<(), TlsRow>| {
-            let of = |domain: &str| tally.accounts().get(domain).map(|account| (account.rows[&row(domain)], account.over));
+            let of =
+                |domain: &str| tally.accounts().get(domain).map(|account| (account.rows[&row(domain)], account.over));
             (of("a.test"), of("b.test"))
         };
         assert_eq!(shown(&tally), (Some((3, 7)), Some((1, 0))));
@@ -288,7 +289,9 @@ mod tests {
         let mut torn = OpenOptions::new().append(true).open(dir.path().join("tls-0-60.sent")).expect("opened");
         torn.write_all(b"[\"b.test\"").expect("written");
         let mut again = Sent::open::<Tls>(dir.path(), day).expect("opened");
-        assert!(again.has("a.test", "r@a.test") && !again.has("a.test", "x@a.test") && !again.has("b.test", "r@a.test"));
+        assert!(
+            again.has("a.test", "r@a.test") && !again.has("a.test", "x@a.test") && !again.has("b.test", "r@a.test")
+        );
         again.add("b.test", "r@a.test").expect("noted");
         assert!(Sent::open::<Tls>(dir.path(), day).expect("opened").has("b.test", "r@a.test"));
         assert!(periods::<Tls>(dir.path()).expect("listed").is_empty(), "a list alone is no count");

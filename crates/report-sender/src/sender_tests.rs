@@ -3,7 +3,9 @@
 use super::*;
 use crate::courier::tests::{World, courier};
 use crate::journal::Journal;
-use reports::{Alignment, Bounds, DmarcRow, Disposition, PublishedPolicy, SpfSeen, Tally, TlsPolicy, TlsPolicyType, TlsRow};
+use reports::{
+    Alignment, Bounds, Disposition, DmarcRow, PublishedPolicy, SpfSeen, Tally, TlsPolicy, TlsPolicyType, TlsRow,
+};
 use std::sync::atomic::Ordering;
 
 struct Setup {
@@ -34,8 +36,7 @@ impl Setup {
 
     fn counted<K: Kind>(&self, period: Period, domain: &str, policy: &K::Policy, row: &K::Row) {
         let bounds = Bounds { domains_max: 10, rows_max: 10, rows_per_domain_max: 10 };
-        let mut journal: Journal<K> =
-            Journal::open(self.dir.path(), period, &mut Tally::new(bounds)).expect("opened");
+        let mut journal: Journal<K> = Journal::open(self.dir.path(), period, &mut Tally::new(bounds)).expect("opened");
         journal.append([(domain, policy, Some(row), 1)].into_iter()).expect("written");
     }
 

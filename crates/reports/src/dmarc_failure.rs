@@ -5,7 +5,7 @@
 //! back, at most [`FAILURE_HEADER_OCTETS_MAX`] of it and never its body: addresses of recipients are left out unless the operator
 //! says otherwise, and what is in bodies is nobody's who only owns a domain.
 
-use crate::dmarc::{Alignment, DmarcSeen, Disposition};
+use crate::dmarc::{Alignment, Disposition, DmarcSeen};
 use crate::mail::{Letter, Reporter, domain_of, one_line};
 use crate::period::rfc5322;
 
@@ -109,7 +109,9 @@ fn header(raw: &[u8], redacts: bool) -> Vec<u8> {
         }
         // What begins as the line between parts does is no field.
         if !is_hidden && !line.starts_with(b"--") {
-            out.extend(line.iter().take(LINE_OCTETS_MAX).map(|octet| if matches!(octet, 0 | b'\r') { b'?' } else { *octet }));
+            out.extend(
+                line.iter().take(LINE_OCTETS_MAX).map(|octet| if matches!(octet, 0 | b'\r') { b'?' } else { *octet }),
+            );
             out.extend_from_slice(b"\r\n");
         }
     }
@@ -117,9 +119,8 @@ fn header(raw: &[u8], redacts: bool) -> Vec<u8> {
 }
 
 /// Fields that say whom a message is for.
-const NAMING_RECIPIENTS: [&str; 9] = [
-    "To", "Cc", "Bcc", "Received", "Delivered-To", "X-Original-To", "Envelope-To", "X-Envelope-To", "Resent-To",
-];
+const NAMING_RECIPIENTS: [&str; 9] =
+    ["To", "Cc", "Bcc", "Received", "Delivered-To", "X-Original-To", "Envelope-To", "X-Envelope-To", "Resent-To"];
 /// Octets of a message's header that a report gives back.
 pub const FAILURE_HEADER_OCTETS_MAX: usize = 32 * 1024;
 /// Octets of a line.

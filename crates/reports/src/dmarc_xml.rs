@@ -32,7 +32,8 @@ pub fn aggregate_xml(
     xml.leaf("end", &period.last_secs().to_string());
     xml.close("date_range");
     if account.over > 0 {
-        let text = format!("{} more messages are not shown: there were more kinds of them than are counted", account.over);
+        let text =
+            format!("{} more messages are not shown: there were more kinds of them than are counted", account.over);
         xml.leaf("error", &text);
     }
     xml.close("report_metadata");
@@ -45,7 +46,14 @@ pub fn aggregate_xml(
 }
 
 /// The report as a message to one of those who asked for it.
-pub fn aggregate_mail(reporter: &Reporter, domain: &str, period: Period, to: &str, xml: &[u8], now_secs: i64) -> Vec<u8> {
+pub fn aggregate_mail(
+    reporter: &Reporter,
+    domain: &str,
+    period: Period,
+    to: &str,
+    xml: &[u8],
+    now_secs: i64,
+) -> Vec<u8> {
     let id = format!("{}@{}", report_id(domain, period), domain_of(&reporter.email));
     let subject = format!("Report Domain: {domain} Submitter: {} Report-ID: <{id}>", reporter.submitter);
     let mut letter = Letter::new(reporter, to, &subject, &format!("dmarc.{id}"), now_secs);
@@ -221,7 +229,8 @@ mod tests {
     fn its_message_is_as_receivers_expect() {
         let day = Period::at(86_400, 86_400);
         let xml = aggregate_xml(&reporter(), "a.test", day, &account());
-        let mail = String::from_utf8(aggregate_mail(&reporter(), "a.test", day, "r@b.test", &xml, 172_800)).expect("ASCII");
+        let mail =
+            String::from_utf8(aggregate_mail(&reporter(), "a.test", day, "r@b.test", &xml, 172_800)).expect("ASCII");
         let unfolded = mail.replace("\r\n ", " ");
         for part in [
             "Subject: Report Domain: a.test Submitter: mx.rcv.test Report-ID: <a.test.86400.86400@rcv.test>\r\n",

@@ -21,7 +21,7 @@ mod uri;
 mod wanted;
 
 pub use dmarc::{
-    Alignment, DkimSeen, DmarcRow, DmarcSeen, Disposition, Override, PublishedPolicy, SpfSeen, DKIM_RESULTS_MAX,
+    Alignment, DKIM_RESULTS_MAX, Disposition, DkimSeen, DmarcRow, DmarcSeen, Override, PublishedPolicy, SpfSeen,
 };
 pub use dmarc_failure::{FAILURE_HEADER_OCTETS_MAX, FailureSeen, failure_mail};
 pub use dmarc_xml::{aggregate_mail, aggregate_xml};

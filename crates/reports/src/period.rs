@@ -73,10 +73,10 @@ mod tests {
     #[test]
     fn days_are_those_of_utc() {
         let day = Period::at(1_795_600_000, 86_400);
-        assert_eq!((rfc3339(day.begin_secs()), rfc3339(day.last_secs())), (
-            "2026-11-25T00:00:00Z".to_owned(),
-            "2026-11-25T23:59:59Z".to_owned()
-        ));
+        assert_eq!(
+            (rfc3339(day.begin_secs()), rfc3339(day.last_secs())),
+            ("2026-11-25T00:00:00Z".to_owned(), "2026-11-25T23:59:59Z".to_owned())
+        );
         assert_eq!(Period::at(day.end_secs(), 86_400).begin_secs(), day.end_secs());
         assert_eq!(Period::at(day.last_secs(), 86_400), day);
         assert_eq!(rfc5322(day.begin_secs()), "Wed, 25 Nov 2026 00:00:00 +0000");

@@ -129,7 +129,8 @@ mod tests {
             receiving_ip: Some([192, 0, 2, 2].into()),
             reason: "\"old\"".to_owned(),
         };
-        let other = SessionFailure { result: TlsResult::StarttlsNotSupported, reason: String::new(), ..failure.clone() };
+        let other =
+            SessionFailure { result: TlsResult::StarttlsNotSupported, reason: String::new(), ..failure.clone() };
         let none = TlsPolicy { kind: TlsPolicyType::NoPolicyFound, text: vec![], mx_hosts: vec![], ..policy.clone() };
         let rows = [
             (TlsRow { policy: policy.clone(), failure: None }, 5),
@@ -144,7 +145,10 @@ mod tests {
     fn sessions_are_summed_by_policy() {
         let day = Period::at(86_400, 86_400);
         let report: Value = serde_json::from_slice(&tls_json(&reporter(), "a.test", day, &account())).expect("JSON");
-        assert_eq!(report["date-range"], json!({"start-datetime": "1970-01-02T00:00:00Z", "end-datetime": "1970-01-02T23:59:59Z"}));
+        assert_eq!(
+            report["date-range"],
+            json!({"start-datetime": "1970-01-02T00:00:00Z", "end-datetime": "1970-01-02T23:59:59Z"})
+        );
         assert_eq!(report["report-id"], "a.test.86400.86400@snd.test");
         let policies = report["policies"].as_array().expect("an array");
         assert_eq!(policies.len(), 2);
@@ -153,10 +157,10 @@ mod tests {
         let sums = json!({"total-successful-session-count": 5, "total-failure-session-count": 3});
         assert_eq!(policies[0]["summary"], sums);
         let details = policies[0]["failure-details"].as_array().expect("an array");
-        assert_eq!((details[0]["result-type"].as_str(), details[1]["result-type"].as_str()), (
-            Some("starttls-not-supported"),
-            Some("certificate-expired")
-        ));
+        assert_eq!(
+            (details[0]["result-type"].as_str(), details[1]["result-type"].as_str()),
+            (Some("starttls-not-supported"), Some("certificate-expired"))
+        );
         assert_eq!(details[1]["failed-session-count"], 2);
         assert_eq!(details[1]["failure-reason-code"], "\"old\"");
         assert!(details[0].get("failure-reason-code").is_none());

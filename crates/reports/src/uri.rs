@@ -43,10 +43,15 @@ impl ReportUri {
         }
         let (scheme, rest) = text.split_once(':')?;
         if scheme.eq_ignore_ascii_case("https") {
-            let is_plain = rest.starts_with("//") && rest.bytes().all(|b| b.is_ascii_graphic() && !b"<>\"\\^`{|}".contains(&b));
+            let is_plain =
+                rest.starts_with("//") && rest.bytes().all(|b| b.is_ascii_graphic() && !b"<>\"\\^`{|}".contains(&b));
             let host = rest.get(2..)?.split(['/', '?', '#']).next()?;
             let is_sound = is_plain && !host.is_empty() && !host.contains('@');
-            return is_sound.then(|| ReportUri { scheme: Scheme::Https, target: format!("https:{rest}"), octets_max: None });
+            return is_sound.then(|| ReportUri {
+                scheme: Scheme::Https,
+                target: format!("https:{rest}"),
+                octets_max: None,
+            });
         }
         if !scheme.eq_ignore_ascii_case("mailto") {
             return None;
@@ -139,15 +144,35 @@ mod tests {
     #[test]
     fn what_is_no_use_is_left_out() {
         for bad in [
-            "", "a@b.test", "mailto:", "mailto:a", "mailto:a@b", "mailto:a@b.test!", "mailto:a@b.test!10x", "mailto:a@b.test!1m2",
-            "mailto:a%0d%0aBcc:x@b.test", "mailto:a%zz@b.test", "mailto:<a>@b.test", "mailto:\"a b\"@b.test", "mailto:a b@c.test",
-            "mailto:a@b..test", "http://a.test/", "https:a", "https://", "https://u:p@a.test/", "https://a.test/\r\nx", "ftp://a.test",
-            "mailto:a@-", "mailto:é@b.test",
+            "",
+            "a@b.test",
+            "mailto:",
+            "mailto:a",
+            "mailto:a@b",
+            "mailto:a@b.test!",
+            "mailto:a@b.test!10x",
+            "mailto:a@b.test!1m2",
+            "mailto:a%0d%0aBcc:x@b.test",
+            "mailto:a%zz@b.test",
+            "mailto:<a>@b.test",
+            "mailto:\"a b\"@b.test",
+            "mailto:a b@c.test",
+            "mailto:a@b..test",
+            "http://a.test/",
+            "https:a",
+            "https://",
+            "https://u:p@a.test/",
+            "https://a.test/\r\nx",
+            "ftp://a.test",
+            "mailto:a@-",
+            "mailto:é@b.test",
         ] {
             assert_eq!(ReportUri::parse(bad), None, "{bad}");
         }
         let long = |octets: usize| format!("https://a.test/{}", "x".repeat(octets - 15));
-        assert!(ReportUri::parse(&long(URI_OCTETS_MAX)).is_some() && ReportUri::parse(&long(URI_OCTETS_MAX + 1)).is_none());
+        assert!(
+            ReportUri::parse(&long(URI_OCTETS_MAX)).is_some() && ReportUri::parse(&long(URI_OCTETS_MAX + 1)).is_none()
+        );
         let many: Vec<String> = (0..=REPORT_URIS_MAX).map(|n| format!("mailto:a{n}@b.test")).collect();
         assert_eq!(parse_list(&many.join(",")).len(), REPORT_URIS_MAX);
     }

@@ -91,9 +91,10 @@ impl TlsWants {
     fn parse(record: &[u8]) -> Option<TlsWants> {
         let text = std::str::from_utf8(record.get(..record.len().min(RECORD_OCTETS_MAX))?).ok()?;
         let mut tags = text.split(';').map(str::trim);
-        let is_version = tags.next().and_then(|tag| tag.split_once('=')).is_some_and(|(name, value)| {
-            name.trim() == "v" && value.trim() == "TLSRPTv1"
-        });
+        let is_version = tags
+            .next()
+            .and_then(|tag| tag.split_once('='))
+            .is_some_and(|(name, value)| name.trim() == "v" && value.trim() == "TLSRPTv1");
         if !is_version {
             return None;
         }
@@ -111,7 +112,8 @@ mod tests {
 
     #[test]
     fn tlsrpt_records_are_read() {
-        let record = TlsWants::find(&["x", "v=TLSRPTv1; rua=mailto:r@a.test,https://a.test/v1;ext=1;"]).expect("a record");
+        let record =
+            TlsWants::find(&["x", "v=TLSRPTv1; rua=mailto:r@a.test,https://a.test/v1;ext=1;"]).expect("a record");
         let targets: Vec<&str> = record.reports_to.iter().map(|uri| uri.target.as_str()).collect();
         assert_eq!(targets, ["r@a.test", "https://a.test/v1"]);
         for none in [&["v=TLSRPTv1"][..], &["v=TLSRPTv2;rua=mailto:a@b.test"], &["rua=mailto:a@b.test;v=TLSRPTv1"]] {
@@ -132,7 +134,8 @@ mod tests {
 
     #[test]
     fn dmarc_reports_go_by_mail_only() {
-        let wants = DmarcWants::new(Some("https://a.test/,mailto:a@b.test"), Some("mailto:f@b.test"), None, Some("iodef"));
+        let wants =
+            DmarcWants::new(Some("https://a.test/,mailto:a@b.test"), Some("mailto:f@b.test"), None, Some("iodef"));
         assert_eq!((wants.aggregate.len(), wants.failure.len()), (1, 0));
         let wants = DmarcWants::new(None, Some("mailto:f@b.test"), Some("s"), Some("iodef:AFRF"));
         assert_eq!((wants.aggregate.len(), wants.failure.len(), wants.failure_options.spf), (0, 1, true));

@@ -17,7 +17,7 @@ mod record;
 pub use author::FROM_MAILBOXES_MAX;
 pub use discover::DMARC_QUESTIONS_MAX;
 pub use judge::IDENTITIES_MAX;
-pub use record::{DmarcPolicy, DmarcRecord};
+pub use record::{DmarcPolicy, DmarcRecord, ReportTags};
 
 use crate::results::{add_prop, result};
 use mime::HeaderView;
@@ -49,6 +49,26 @@ pub struct DmarcCheck {
     pub disposition: DmarcDisposition,
     /// Method `dmarc`, with properties `header.from` and, when there is a record, `policy.dmarc`.
     pub result: AuthenticationResult,
+    /// What reports about it want to know, when there is a record.
+    #[serde(skip)]
+    pub facts: Option<Box<DmarcFacts>>,
+}
+
+/// What a report says of a check.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DmarcFacts {
+    /// The author's domain.
+    pub from: String,
+    /// Where the record is.
+    pub published_by: String,
+    /// The record.
+    pub record: DmarcRecord,
+    /// A signature that is aligned passed.
+    pub has_dkim_passed: bool,
+    /// SPF is aligned and passed.
+    pub has_spf_passed: bool,
+    /// `pct=` or `t=` made the policy milder for this message.
+    pub is_spared: bool,
 }
 
 /// What DMARC is judged from besides the message.
@@ -75,6 +95,14 @@ pub async fn check(resolver: &dyn Resolver, headers: HeaderView<'_>, input: Dmar
             let verdict = judge::judge(&from, &found, input);
             let mut check = made(verdict.disposition, verdict.word, verdict.reason);
             add_prop(&mut check.result, "policy.dmarc", found.policy.word());
+            check.facts = Some(Box::new(DmarcFacts {
+                from: from.clone(),
+                published_by: found.published_by,
+                record: found.record,
+                has_dkim_passed: verdict.passed.0,
+                has_spf_passed: verdict.passed.1,
+                is_spared: verdict.is_spared,
+            }));
             check
         }
     };
@@ -83,5 +111,5 @@ pub async fn check(resolver: &dyn Resolver, headers: HeaderView<'_>, input: Dmar
 }
 
 fn made(disposition: DmarcDisposition, word: &str, reason: String) -> DmarcCheck {
-    DmarcCheck { disposition, result: result("dmarc", word, Some(reason)) }
+    DmarcCheck { disposition, result: result("dmarc", word, Some(reason)), facts: None }
 }

@@ -18,7 +18,8 @@
 //! would mean evaluating a record once for each question in it. What is here stands on aws-lc-rs and on the canonical forms
 //! of `sender-auth`.
 //!
-//! Deliberately does not: decide what happens to mail (policy does), send reports of DMARC, keep answers (the resolver does).
+//! Deliberately does not: decide what happens to mail (policy does), count and send what DMARC reports (`report-sender` does), keep
+//! answers (the resolver does).
 
 pub mod arc;
 pub mod dkim;

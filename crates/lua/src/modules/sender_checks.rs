@@ -5,16 +5,19 @@
 
 use crate::api::Proof::Test;
 use crate::api::{Module, function};
+use crate::context::Host;
 use crate::convert;
+use crate::dmarc_seen::{self, ReportingInfo};
 use crate::types::address::LuaAddress;
 use crate::types::conn_meta::LuaConnMeta;
-use crate::types::message::LuaMessage;
+use crate::types::message::{LuaMessage, now};
 use crate::types::message_checks::{CHECK_MAX, asked, table, unix_secs};
 use crate::types::mime_part::seed;
 use crate::waiting::wait;
+use message::Draft;
 use mlua::{Lua, UserDataRef, UserDataRefMut, Value};
 use sender_check::AuthenticationResult;
-use sender_check::dmarc::{self, DmarcInput};
+use sender_check::dmarc::{self, DmarcCheck, DmarcInput};
 use sender_check::spf::{self, SpfQuery};
 use std::net::{IpAddr, SocketAddr};
 
@@ -55,8 +58,8 @@ pub(crate) const DMARC: Module = Module {
         "kumo.dmarc",
         "check_msg",
         "(msg, dkim_results, resolver or nil, spf_result, use_reporting = false, reporting_info or nil) -> {disposition, result}",
-        "Judges a message by the results of `msg:dkim_verify` and `kumo.spf`. No reports are sent yet: the last two are taken and have no \
-         effect.",
+        "Judges a message by the results of `msg:dkim_verify` and `kumo.spf`. It is counted where `kumo.configure_dmarc_reports` says so, \
+         whatever `use_reporting` is. `reporting_info` is `{ignore = false, disposition, reason, comment}`: what became of it instead.",
         Test("crates/lua/tests/scripts/checks.rs::all_checks_together_make_the_header"),
         check_dmarc
     )]],
@@ -104,7 +107,7 @@ async fn check_msg(
 
 async fn check_dmarc(
     lua: Lua,
-    (mut message, dkim, resolver, spf, _use_reporting, _reporting): (
+    (mut message, dkim, resolver, spf, _use_reporting, reporting): (
         UserDataRefMut<LuaMessage>,
         Value,
         Option<String>,
@@ -119,7 +122,37 @@ async fn check_dmarc(
     let input = DmarcInput { dkim: &dkim, spf: &spf, sample_percent: (seed() % 100) as u8 };
     let headers = message.draft()?.headers();
     let found = wait(&lua, DMARC_MESSAGE, CHECK_MAX, dmarc::check(&resolver, headers, input)).await?;
+    report(&lua, message.draft()?, &found, (&dkim, &spf), &reporting)?;
     table(&lua, &found)
+}
+
+/// Has the check counted, and reported, as the program wants it.
+fn report(
+    lua: &Lua,
+    draft: &mut Draft,
+    found: &DmarcCheck,
+    results: (&[AuthenticationResult], &AuthenticationResult),
+    info: &Value,
+) -> mlua::Result<()> {
+    let info = ReportingInfo::read(info)?;
+    let around = lua.app_data_ref::<Host>().map(|host| host.program.clone());
+    let Some(program) = around.as_ref().and_then(|around| around.program.get()) else { return Ok(()) };
+    let wanted = program.reported();
+    if !wanted.dmarc || info.is_ignored() {
+        return Ok(());
+    }
+    let from = draft.meta.string("received_from").ok().flatten().map(str::to_owned);
+    // What came from nowhere is of no client, and in no report.
+    let Ok(ip) = address(DMARC_MESSAGE, "msg", from) else { return Ok(()) };
+    let seen = dmarc_seen::counted(found, results, ip, draft.envelope.sender.as_str(), info);
+    let Some(seen) = seen else { return Ok(()) };
+    if wanted.failures
+        && let Some(failure) = dmarc_seen::failure(found, results, &seen, draft, now().unix_seconds())
+    {
+        program.saw_failure(failure);
+    }
+    program.saw_dmarc(seen);
+    Ok(())
 }
 
 /// The client's address, with a port or without.

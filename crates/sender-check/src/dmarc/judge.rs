@@ -14,6 +14,10 @@ pub(super) struct Verdict {
     pub(super) disposition: DmarcDisposition,
     pub(super) word: &'static str,
     pub(super) reason: String,
+    /// Signatures, and SPF, that are aligned and passed.
+    pub(super) passed: (bool, bool),
+    /// `pct=` or `t=` made the policy milder.
+    pub(super) is_spared: bool,
 }
 
 /// Passes when something aligned passes; else the policy counts, but not while something aligned may pass later.
@@ -21,11 +25,20 @@ pub(super) fn judge(from: &str, found: &Found, input: DmarcInput<'_>) -> Verdict
     let aligned = aligned(from, found, input);
     if let Some((method, domain, _)) = aligned.iter().find(|(_, _, word)| *word == "pass") {
         let reason = format!("{method} passed for {}", shown(domain));
-        return Verdict { disposition: DmarcDisposition::Pass, word: "pass", reason };
+        let has = |wanted: &str| aligned.iter().any(|(method, _, word)| *method == wanted && *word == "pass");
+        let passed = (has("dkim"), has("spf"));
+        return Verdict { disposition: DmarcDisposition::Pass, word: "pass", reason, passed, is_spared: false };
     }
     if let Some((method, domain, _)) = aligned.iter().find(|(_, _, word)| *word == "temperror") {
         let reason = format!("{method} cannot be checked now for {}", shown(domain));
-        return Verdict { disposition: DmarcDisposition::TempError, word: "temperror", reason };
+        let passed = (false, false);
+        return Verdict {
+            disposition: DmarcDisposition::TempError,
+            word: "temperror",
+            reason,
+            passed,
+            is_spared: false,
+        };
     }
     let is_spared = found.record.is_testing || input.sample_percent >= found.record.percent;
     let policy = if is_spared { found.policy.milder() } else { found.policy };
@@ -37,7 +50,7 @@ pub(super) fn judge(from: &str, found: &Found, input: DmarcInput<'_>) -> Verdict
     let spared = if policy == found.policy { "" } else { ", softened by t= or pct=" };
     let (by, word) = (shown(&found.published_by), found.policy.word());
     let reason = format!("nothing passed that is aligned with {}; policy of {by}: {word}{spared}", shown(from));
-    Verdict { disposition, word: "fail", reason }
+    Verdict { disposition, word: "fail", reason, passed: (false, false), is_spared: policy != found.policy }
 }
 
 /// Method, domain and result of what is aligned.
