@@ -22,6 +22,7 @@ pub(crate) struct Collector<K: Kind> {
     notes: SyncSender<Note<K>>,
     dropped: IntCounter,
     began_secs: Arc<AtomicI64>,
+    length_secs: u32,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -77,7 +78,7 @@ impl<K: Kind> Collector<K> {
         };
         let thread = std::thread::Builder::new().name(format!("{}-reports", K::NAME));
         let thread = thread.spawn(move || counting.run(&receiver))?;
-        Ok(Collector { notes, dropped: counter("dropped"), began_secs, thread: Mutex::new(Some(thread)) })
+        Ok(Collector { notes, dropped: counter("dropped"), began_secs, length_secs, thread: Mutex::new(Some(thread)) })
     }
 
     /// Hands an observation over. Never waits.
@@ -91,6 +92,11 @@ impl<K: Kind> Collector<K> {
     /// When the period began that is counted now: those before are complete.
     pub(crate) fn began_secs(&self) -> i64 {
         self.began_secs.load(Ordering::Acquire)
+    }
+
+    /// How long its periods are.
+    pub(crate) fn length_secs(&self) -> u32 {
+        self.length_secs
     }
 
     /// Writes what is in memory and ends. Waits for it.

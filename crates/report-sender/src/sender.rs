@@ -122,7 +122,9 @@ impl<K: Reported> Sender<K> {
                 tracing::error!("{} reports: {}: {error}", K::NAME, self.dir.display());
             }
             let next = self.open.values().flat_map(|open| open.waiting.iter().map(|item| item.at_secs)).min();
-            let secs = next.map_or(LOOK_EVERY_SECS, |next| next - now_secs()).clamp(1, LOOK_EVERY_SECS);
+            // The thread that counts needs a moment to turn to the next period.
+            let turn = Period::at(now_secs(), self.collector.length_secs()).end_secs() + 1;
+            let secs = (next.map_or(turn, |next| next.min(turn)) - now_secs()).clamp(1, LOOK_EVERY_SECS);
             tokio::time::sleep(Duration::from_secs(secs.unsigned_abs())).await;
         }
     }

@@ -104,7 +104,9 @@ fn header(raw: &[u8], redacts: bool) -> Vec<u8> {
             is_hidden = redacts && NAMING_RECIPIENTS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
             if is_hidden {
                 out.extend_from_slice(name);
-                out.extend_from_slice(b": redacted\r\n");
+                let has_addresses = ADDRESS_FIELDS.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+                // An empty group is what an address list may be.
+                out.extend_from_slice(if has_addresses { b": redacted:;\r\n" } else { b": redacted\r\n" });
             }
         }
         // What begins as the line between parts does is no field.
@@ -118,6 +120,8 @@ fn header(raw: &[u8], redacts: bool) -> Vec<u8> {
     out
 }
 
+/// Those of the next that are lists of addresses.
+const ADDRESS_FIELDS: [&str; 4] = ["To", "Cc", "Bcc", "Resent-To"];
 /// Fields that say whom a message is for.
 const NAMING_RECIPIENTS: [&str; 9] =
     ["To", "Cc", "Bcc", "Received", "Delivered-To", "X-Original-To", "Envelope-To", "X-Envelope-To", "Resent-To"];
@@ -182,7 +186,7 @@ mod tests {
         let header = b"From: x@a.test\r\nTo: secret@c.test,\r\n\tsecret2@c.test\r\nSubject: s\r\n\r\nsecret body";
         let hidden = mail(header, true);
         assert!(!hidden.contains("secret"), "{hidden}");
-        assert!(hidden.contains("To: redacted\r\nSubject: s\r\n--=_dmarc_failure--"), "{hidden}");
+        assert!(hidden.contains("To: redacted:;\r\nSubject: s\r\n--=_dmarc_failure--"), "{hidden}");
         let open = mail(header, false);
         assert!(open.contains("Original-Rcpt-To: <secret@c.test>\r\n") && open.contains("\tsecret2@c.test"), "{open}");
         assert!(!open.contains("secret body"), "{open}");

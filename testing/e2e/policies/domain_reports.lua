@@ -59,5 +59,6 @@ kumo.on('get_egress_path_config', function(routing_domain)
   if routing_domain == 'reports.invalid' then
     return base.path()
   end
-  return base.path { smtp_port = tonumber(os.getenv 'REPORTS_PORT'), enable_tls = 'Opportunistic' }
+  -- A session is counted when it has ended.
+  return base.path { smtp_port = tonumber(os.getenv 'REPORTS_PORT'), enable_tls = 'Opportunistic', idle_timeout = '1s' }
 end)
