@@ -134,26 +134,32 @@ impl<K: Reported> Sender<K> {
         let dir = self.dir.clone();
         let complete_secs = self.collector.began_secs();
         let periods = blocking(move || journal::periods::<K>(&dir)).await?;
+        // One whose files cannot be read keeps none of the others.
+        let mut result = Ok(());
         for period in periods.into_iter().filter(|period| period.end_secs() <= complete_secs) {
-            let mut open = match self.open.remove(&period) {
-                Some(open) => open,
-                None => self.open_period(period).await?,
-            };
-            let done = self.send_due(period, &mut open, now_secs).await;
-            if done.is_ok() && (open.waiting.is_empty() || now_secs >= self.over_secs(period)) {
-                let expired = open.waiting.len() as u64;
-                self.metrics.domain_reports.reports(K::NAME, "expired").inc_by(expired);
-                if expired > 0 {
-                    tracing::warn!("{expired} {} reports could not be sent in a day and are given up", K::NAME);
-                }
-                let dir = self.dir.clone();
-                blocking(move || journal::remove::<K>(&dir, period)).await?;
-            } else {
-                self.open.insert(period, open);
-            }
-            done?;
+            result = result.and(self.pass_over(period, now_secs).await);
         }
-        Ok(())
+        result
+    }
+
+    /// Sends what is due of one period.
+    async fn pass_over(&mut self, period: Period, now_secs: i64) -> io::Result<()> {
+        let mut open = match self.open.remove(&period) {
+            Some(open) => open,
+            None => self.open_period(period).await?,
+        };
+        let done = self.send_due(period, &mut open, now_secs).await;
+        if done.is_err() || !(open.waiting.is_empty() || now_secs >= self.over_secs(period)) {
+            self.open.insert(period, open);
+            return done;
+        }
+        let expired = open.waiting.len() as u64;
+        self.metrics.domain_reports.reports(K::NAME, "expired").inc_by(expired);
+        if expired > 0 {
+            tracing::warn!("{expired} {} reports could not be sent in a day and are given up", K::NAME);
+        }
+        let dir = self.dir.clone();
+        blocking(move || journal::remove::<K>(&dir, period)).await
     }
 
     /// When nothing about a period is tried any more.

@@ -1,4 +1,4 @@
-//! What strangers publish and put on messages to prove who they are: tag lists, key records, SPF and DMARC records, ARC sets.
+//! What strangers publish and put on messages to prove who they are: tag lists, key records, SPF, DMARC and TLSRPT records, ARC sets.
 //!
 //! Input: an octet that chooses, then a record or a message. Checked: nothing panics; of a record, what is read is bounded by
 //! what came in; of a message, which is its own DNS (every TXT question is answered with its body), results can be written into
@@ -9,6 +9,7 @@
 use libfuzzer_sys::fuzz_target;
 use mime::HeaderBlock;
 use mimepart::{AuthenticationResults, FieldKind, FieldValue};
+use reports::{DmarcWants, REPORT_URIS_MAX, ReportUri, TlsWants};
 use route::{BoxFuture, DnsError, IpAnswer, IpStrategy, MxAnswer, Resolver, TxtAnswer};
 use sender_check::dkim::{self, PublicKey};
 use sender_check::dmarc::{self, DmarcInput, DmarcRecord};
@@ -46,7 +47,20 @@ fn records(input: &[u8]) {
     let _ = SpfRecord::parse(input);
     if let Some(record) = DmarcRecord::parse(input) {
         assert!(record.percent <= 100);
+        let tags = &record.reports;
+        let text = |tag: &Option<String>| tag.clone().unwrap_or_default();
+        let (rua, ruf, fo) = (text(&tags.rua), text(&tags.ruf), text(&tags.fo));
+        let wants = DmarcWants::new(Some(&rua), Some(&ruf), Some(&fo), tags.rf.as_deref());
+        check_addresses(&wants.aggregate);
+        check_addresses(&wants.failure);
     }
+    check_addresses(&TlsWants::find(&[input]).unwrap_or_default().reports_to);
+}
+
+/// They can stand in a header field, and in a command.
+fn check_addresses(uris: &[ReportUri]) {
+    assert!(uris.len() <= REPORT_URIS_MAX);
+    assert!(uris.iter().all(|uri| uri.target.bytes().all(|octet| octet.is_ascii_graphic() && !b"<>\"".contains(&octet))));
 }
 
 /// Every domain has this record, and every host the client's address.

@@ -151,7 +151,10 @@ fn report(
     {
         program.saw_failure(failure);
     }
-    program.saw_dmarc(seen);
+    // Who asks for nothing needs no room.
+    if !seen.policy.reports_to.is_empty() {
+        program.saw_dmarc(seen);
+    }
     Ok(())
 }
 
