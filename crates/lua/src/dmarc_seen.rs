@@ -196,3 +196,106 @@ fn refused(why: &str) -> mlua::Error {
 const KEYS: [&str; 4] = ["ignore", "disposition", "reason", "comment"];
 /// Octets of a comment.
 const COMMENT_OCTETS_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clock::WallTime;
+    use message::{Envelope, IdGenerator, Meta, TlsDemand};
+    use mlua::Lua;
+    use sender_check::dmarc::DmarcRecord;
+    use smtp_wire::{Mailbox, ReversePath};
+
+    fn info(text: &str) -> mlua::Result<ReportingInfo> {
+        let lua = Lua::new();
+        ReportingInfo::read(&lua.load(format!("return {text}")).eval()?)
+    }
+
+    fn check(disposition: DmarcDisposition, (dkim, spf): (bool, bool), record: &str) -> DmarcCheck {
+        let facts = DmarcFacts {
+            from: "sub.a.test".to_owned(),
+            published_by: "a.test".to_owned(),
+            record: DmarcRecord::parse(record.as_bytes()).expect("a record"),
+            has_dkim_passed: dkim,
+            has_spf_passed: spf,
+            is_spared: false,
+        };
+        DmarcCheck { disposition, result: result("dmarc", "fail", &[]), facts: Some(Box::new(facts)) }
+    }
+
+    fn result(method: &str, word: &str, props: &[(&str, &str)]) -> AuthenticationResult {
+        let props = props.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        AuthenticationResult { method: method.to_owned(), result: word.to_owned(), props, ..Default::default() }
+    }
+
+    fn draft(head: &str) -> Draft {
+        let recipients = vec![Mailbox::parse("to@b.test").expect("sound")];
+        let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None, tls: TlsDemand::Usual };
+        let id = IdGenerator::new([0; 6], 0).next(WallTime::EPOCH);
+        let raw = format!("{head}\r\nhello\r\n").into_bytes();
+        Draft::new(id, envelope, Meta::new(), raw.into(), WallTime::EPOCH)
+    }
+
+    #[test]
+    fn what_a_script_says_counts_and_is_checked() {
+        let dkim = [result("dkim", "fail", &[("header.d", "a.test"), ("header.s", "s1")]), result("dkim", "none", &[])];
+        let spf = result("spf", "softfail", &[("smtp.mailfrom", "x@B.test")]);
+        let check = check(DmarcDisposition::Reject, (false, false), "v=DMARC1; p=reject; rua=mailto:r@a.test; pct=50");
+        let counted = |text: &str| {
+            let info = info(text).expect("sound");
+            counted(&check, (&dkim, &spf), [192, 0, 2, 1].into(), "x@B.test", info).expect("counted")
+        };
+        let seen = counted("nil");
+        assert_eq!((seen.domain.as_str(), seen.row.header_from.as_str()), ("a.test", "sub.a.test"));
+        assert_eq!((seen.row.disposition, seen.row.overrides.len()), (Disposition::Reject, 0));
+        assert_eq!((seen.row.envelope_from.as_str(), seen.row.spf_result.domain.as_str()), ("b.test", "B.test"));
+        assert_eq!((seen.policy.percent, seen.policy.reports_to.as_str()), (50, "mailto:r@a.test"));
+        let shown: Vec<_> = seen.row.dkim_results.iter().map(|d| (d.domain.as_str(), d.selector.as_str())).collect();
+        assert_eq!(shown, [("a.test", "s1")]);
+        let seen = counted("{ disposition = 'none', comment = 'why' }");
+        assert_eq!(seen.row.disposition, Disposition::None);
+        assert_eq!(seen.row.overrides, [Override { kind: "local_policy".to_owned(), comment: "why".to_owned() }]);
+        assert!(counted("{ disposition = 'reject' }").row.overrides.is_empty(), "it is what the policy asks for");
+        assert_eq!(counted("{ disposition = 'none', reason = 'mailing_list' }").row.overrides[0].kind, "mailing_list");
+        assert!(info("{ ignore = true }").is_ok_and(|info| info.is_ignored()));
+        for (wrong, says) in
+            [("{ disposition = 'x' }", "\"x\""), ("{ reason = 'x' }", "forwarded"), ("{ a = 1 }", "`a`")]
+        {
+            let error = info(wrong).expect_err("refused").to_string();
+            assert!(error.contains(says), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn failures_are_told_as_the_domain_asks() {
+        let asks = |passed, spf: &str, tags: &str, head: &str| {
+            let check = check(DmarcDisposition::None, passed, &format!("v=DMARC1; p=none; {tags}"));
+            let spf = result("spf", spf, &[("smtp.helo", "h.test")]);
+            let dkim = [result("dkim", "pass", &[("header.d", "a.test")])];
+            let results = (&dkim[..], &spf);
+            let seen = counted(&check, results, [192, 0, 2, 1].into(), "", ReportingInfo::default()).expect("counted");
+            failure(&check, results, &seen, &mut draft(head), 7)
+        };
+        let (from, ruf) = ("From: x@a.test\r\n", "ruf=mailto:f@a.test");
+        let told = asks((false, false), "none", ruf, from).expect("a failure");
+        assert_eq!(
+            (told.arrived_secs, told.mail_from.as_str(), told.recipients.as_slice()),
+            (7, "", &["to@b.test".to_owned()][..])
+        );
+        assert_eq!(told.results, ["dmarc=fail", "spf=none smtp.helo=h.test", "dkim=pass header.d=a.test"]);
+        assert!(told.header.starts_with(from.as_bytes()) && !told.header.ends_with(b"hello\r\n"));
+        for (passed, spf, tags, head, is_told) in [
+            ((true, false), "none", ruf, from, false),
+            ((true, false), "none", "ruf=mailto:f@a.test; fo=1", from, true),
+            ((true, true), "pass", "ruf=mailto:f@a.test; fo=1", from, false),
+            ((true, false), "softfail", "ruf=mailto:f@a.test; fo=s", from, true),
+            ((true, false), "fail", "ruf=mailto:f@a.test; fo=d", from, false),
+            ((false, false), "none", "rua=mailto:f@a.test", from, false),
+            ((false, false), "none", "ruf=mailto:f@a.test; psd=y", from, false),
+            ((false, false), "none", "ruf=mailto:f@a.test; rf=iodef", from, false),
+            ((false, false), "none", ruf, "Auto-Submitted: auto-replied\r\n", false),
+        ] {
+            assert_eq!(asks(passed, spf, tags, head).is_some(), is_told, "{passed:?} {spf} {tags} {head}");
+        }
+    }
+}
