@@ -100,7 +100,7 @@ fn check_when(dir: &std::path::Path, interval: Duration, spread: Duration) -> Re
         return Err("invalid dir \"\": expected a directory".to_owned());
     }
     let seconds = interval.get().as_secs();
-    if seconds == 0 || seconds > DAY_SECS || DAY_SECS % seconds != 0 || interval.get().subsec_nanos() != 0 {
+    if seconds == 0 || seconds > DAY_SECS || !DAY_SECS.is_multiple_of(seconds) || interval.get().subsec_nanos() != 0 {
         return Err(format!("invalid interval {interval}: expected whole seconds of which a day is a multiple"));
     }
     match spread.get().as_secs() > seconds {
