@@ -6,14 +6,21 @@
 
 use crate::engine::{Engine, Shared};
 use message::{Draft, Envelope, Meta, TlsDemand};
-use policy::{AuthInfo, Event};
-use report_sender::{Outbox, Outgoing};
+use policy::{AuthInfo, Event, Startup};
+use report_sender::{DomainReports, Outbox, Outgoing};
 use route::BoxFuture;
 use smtp_wire::{Mailbox, ReversePath};
 use std::sync::{Arc, Weak};
+use telemetry::Metrics;
 
 /// The engine's queues, as whoever sends reports knows them.
 struct Queues(Weak<Shared>);
+
+/// Begins to count what policy asks for.
+pub(crate) fn open(startup: &Startup, hostname: &str, metrics: &Metrics) -> Result<DomainReports, String> {
+    let Startup { dmarc_reports, tls_reports, .. } = startup;
+    DomainReports::open(dmarc_reports.as_ref(), tls_reports.as_ref(), hostname, metrics.clone())
+}
 
 impl Engine {
     /// Sends reports until the program ends.

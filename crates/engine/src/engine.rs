@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::diagnostic::Diagnostic;
+use crate::domain_reports;
 use crate::drain::Stop;
 use crate::egress::broken_tls::BrokenTls;
 use crate::egress::common::InCommon;
@@ -196,16 +197,10 @@ impl Engine {
         let recorders = Recorders::open(&parts.startup)?;
         let events = EventStreams::new(parts.metrics.clone(), parts.connectors.clone());
         let events_at_start = events.prepare(&parts.startup.event_streams, &parts.startup.local_logs)?;
-        let Startup { dmarc_reports, tls_reports, .. } = &parts.startup;
-        let hostname = &parts.settings.hostname;
-        let domain_reports =
-            DomainReports::open(dmarc_reports.as_ref(), tls_reports.as_ref(), hostname, parts.metrics.clone())?;
         let no_accounts = |error| format!("kumo.aaa.configure_acct_log: {error}");
         let accounts = Accounts::open(parts.startup.acct_log.as_ref()).map_err(no_accounts)?;
         let clock = Clock::start();
-        let clock_now = clock.now().wall;
         let EngineSettings { resident_bytes_max, seed, .. } = parts.settings;
-        let ids = ids_of(&parts.settings);
         let mut queue = QueueCore::new(clock.mono(), QueueSettings { resident_bytes_max, seed });
         queue.set_restoring(true);
         let interest = parts.policy.interest();
@@ -222,12 +217,13 @@ impl Engine {
             leaving: Mutex::default(),
             events,
             events_at_start: Mutex::new(Some(events_at_start)),
-            domain_reports,
+            domain_reports: domain_reports::open(&parts.startup, &parts.settings.hostname, &parts.metrics)?,
             classifier: ArcSwapOption::new(parts.classifier.map(Arc::new)),
             read_rules: parts.read_rules,
             listening: Mutex::default(),
             metrics: parts.metrics,
             pressure: parts.pressure,
+            ids: Mutex::new(ids_of(&parts.settings)),
             node_id_text: parts.settings.node_id.to_string().into(),
             settings: parts.settings,
             clock,
@@ -257,11 +253,10 @@ impl Engine {
             startup: parts.startup,
             watchers: Watchers::default(),
             refusals: Refusals::default(),
-            epochs: EpochNotes::begun(clock_now),
+            epochs: EpochNotes::begun(clock.now().wall),
             surveying: Semaphore::new(1),
             epoch_is_wanted: AtomicBool::new(false),
             reloading: Mutex::default(),
-            ids: Mutex::new(ids),
             queue: Mutex::new(queue),
             timer: Notify::new(),
             timer_at: AtomicU64::new(u64::MAX),
