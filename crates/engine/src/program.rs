@@ -61,6 +61,15 @@ impl Program for Around {
         self.0.upgrade().into_iter().for_each(|shared| shared.metrics.script_times.observe(label, took));
     }
 
+    fn held_to_rules(&self, tenant: &str, broken: &[&'static str], is_refused: bool) {
+        let shared = self.0.upgrade().into_iter();
+        shared.for_each(|shared| shared.metrics.compliance.held(tenant, broken, is_refused));
+    }
+
+    fn signature_failed(&self) {
+        self.0.upgrade().into_iter().for_each(|shared| shared.metrics.dkim_self_check_failures.inc());
+    }
+
     fn message_id(&self) -> Option<MessageId> {
         self.0.upgrade().map(|shared| Engine(shared).next_id())
     }

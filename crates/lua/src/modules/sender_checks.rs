@@ -14,7 +14,7 @@ use crate::types::mime_part::seed;
 use crate::waiting::wait;
 use mlua::{Lua, UserDataRef, UserDataRefMut, Value};
 use sender_check::AuthenticationResult;
-use sender_check::dmarc::{self, DmarcInput};
+use sender_check::dmarc::{self, DmarcInput, Organisations};
 use sender_check::spf::{self, SpfQuery};
 use std::net::{IpAddr, SocketAddr};
 
@@ -54,9 +54,9 @@ pub(crate) const DMARC: Module = Module {
         waits
         "kumo.dmarc",
         "check_msg",
-        "(msg, dkim_results, resolver or nil, spf_result, use_reporting = false, reporting_info or nil) -> {disposition, result}",
+        "(msg, dkim_results, resolver or nil, spf_result, use_reporting = false, reporting_info or nil, tree_walk = false) -> {disposition, result}",
         "Judges a message by the results of `msg:dkim_verify` and `kumo.spf`. No reports are sent yet: the last two are taken and have no \
-         effect.",
+         effect. With `tree_walk`, an addition, organisations are found as RFC 9989 has it, else by the public suffix list.",
         Test("crates/lua/tests/scripts/checks.rs::all_checks_together_make_the_header"),
         check_dmarc
     )]],
@@ -104,13 +104,14 @@ async fn check_msg(
 
 async fn check_dmarc(
     lua: Lua,
-    (mut message, dkim, resolver, spf, _use_reporting, _reporting): (
+    (mut message, dkim, resolver, spf, _use_reporting, _reporting, tree_walk): (
         UserDataRefMut<LuaMessage>,
         Value,
         Option<String>,
         Value,
         Option<bool>,
         Value,
+        Option<bool>,
     ),
 ) -> mlua::Result<Value> {
     let dkim: Vec<AuthenticationResult> = convert::options(DMARC_MESSAGE, &dkim)?;
@@ -118,7 +119,12 @@ async fn check_dmarc(
     let resolver = asked(&lua, DMARC_MESSAGE, resolver.as_deref())?;
     let input = DmarcInput { dkim: &dkim, spf: &spf, sample_percent: (seed() % 100) as u8 };
     let headers = message.draft()?.headers();
-    let found = wait(&lua, DMARC_MESSAGE, CHECK_MAX, dmarc::check(&resolver, headers, input)).await?;
+    let organisations = match tree_walk {
+        Some(true) => Organisations::TreeWalk,
+        _ => Organisations::PublicSuffixList,
+    };
+    let check = dmarc::check_by(organisations, &resolver, headers, input);
+    let found = wait(&lua, DMARC_MESSAGE, CHECK_MAX, check).await?;
     table(&lua, &found)
 }
 
