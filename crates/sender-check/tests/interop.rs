@@ -9,7 +9,7 @@ mod signing;
 
 use common::{Table, now, peer, with_mail};
 use fastrand::Rng;
-use letters::{altered, letter};
+use letters::altered;
 use sender_auth::Canonicalization::{Relaxed, Simple};
 use sender_auth::{BodyHashes, Scratch, Signer};
 use sender_check::dkim;
@@ -37,7 +37,8 @@ fn we_take_signatures_of_two_others() {
     let mut rng = Rng::with_seed(6_376);
     for (who, kind, key) in [("opendkim", "rsa", RSA), ("mailauth", "rsa", RSA), ("mailauth", "ed25519", ED25519)] {
         let table = peers.publish(&signer(key, &["From"], (Relaxed, Relaxed)).1);
-        let letters: Vec<Vec<u8>> = (0..THEIR_LETTERS).map(|_| letter(&mut rng)).collect();
+        let letters = std::iter::repeat_with(|| letter(&mut rng)).filter(|letter| who != "opendkim" || is_short(letter));
+        let letters: Vec<Vec<u8>> = letters.take(THEIR_LETTERS).collect();
         let name = format!("{who}-{kind}-made");
         let made = peers.signed(who, kind, key, &name, &letters);
         peers.judge(&name, &table, &made, &mut rng);
@@ -79,16 +80,16 @@ impl Peers {
     fn judge(&self, kind: &str, table: &Table, sound: &[Vec<u8>], rng: &mut Rng) {
         let unsound: Vec<Vec<u8>> = sound.iter().map(|letter| altered(rng, letter)).collect();
         for (name, letters, wanted) in [("sound", sound, sound.len()), ("altered", &unsound, 0)] {
-            let file = self.put(&format!("{kind}-{name}"), letters);
             let ours = letters.iter().filter(|letter| we_take(table, letter)).count();
             assert_eq!(ours, wanted, "{kind}, {name}: what we take of {}", letters.len());
-            let theirs = ["opendkim", "mailauth"].map(|who| (who, self.verified(who, &file)));
-            for (who, said) in theirs {
-                let passed = said.lines().filter(|line| *line == "pass").count();
+            let short: Vec<&Vec<u8>> = letters.iter().filter(|letter| is_short(letter)).collect();
+            assert!(short.len() * 100 > letters.len() * 99, "{} of {} are short", short.len(), letters.len());
+            for (who, letters) in [("opendkim", short), ("mailauth", letters.iter().collect())] {
+                let said = self.verified(who, &self.put(&format!("{kind}-{name}-{who}"), &letters));
                 assert_eq!(said.lines().count(), letters.len(), "{kind}, {name}: what {who} says");
-                let other = said.lines().position(|line| (line == "pass") != (name == "sound"));
-                let example = other.map(|at| (said.lines().nth(at), String::from_utf8_lossy(&letters[at]).into_owned()));
-                assert_eq!(passed, wanted, "{kind}, {name}: what {who} takes; the first it should not judge so: {example:?}");
+                let other = said.lines().position(|line| (line == "pass") != (wanted > 0));
+                let example = other.map(|at| (said.lines().nth(at), String::from_utf8_lossy(letters[at])));
+                assert_eq!(example, None, "{kind}, {name}: the first that {who} judges otherwise");
             }
         }
     }
@@ -101,7 +102,8 @@ impl Peers {
 
     /// What one of them makes of the letters.
     fn signed(&self, who: &str, kind: &str, key: &[u8], name: &str, letters: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        let (key, file) = (self.write(&format!("{kind}.pem"), key), self.put(name, letters));
+        let file = self.put(name, &letters.iter().collect::<Vec<_>>());
+        let key = self.write(&format!("{kind}.pem"), key);
         let mut command = self.program(who, "sign");
         if who == "mailauth" {
             command.arg(kind);
@@ -135,8 +137,8 @@ impl Peers {
     }
 
     /// The letters in one file, each behind its length.
-    fn put(&self, name: &str, letters: &[Vec<u8>]) -> PathBuf {
-        let one = |letter: &Vec<u8>| [&u32::try_from(letter.len()).expect("short").to_be_bytes()[..], letter].concat();
+    fn put(&self, name: &str, letters: &[&Vec<u8>]) -> PathBuf {
+        let one = |letter: &&Vec<u8>| [&u32::try_from(letter.len()).expect("short").to_be_bytes()[..], letter.as_slice()].concat();
         self.write(name, &letters.iter().flat_map(one).collect::<Vec<u8>>())
     }
 
@@ -145,6 +147,20 @@ impl Peers {
         std::fs::write(&path, content).expect("a file");
         path
     }
+}
+
+/// A made-up message, but with no octet in its header that mailauth takes for white space: 0xA0, which is none in DKIM.
+fn letter(rng: &mut Rng) -> Vec<u8> {
+    let mut letter = letters::letter(rng);
+    let header = letter.windows(4).position(|four| four == b"\r\n\r\n").expect("a header");
+    letter[..header].iter_mut().filter(|octet| **octet == 0xa0).for_each(|octet| *octet = 0xa1);
+    letter
+}
+
+/// No field has more than libopendkim looks at.
+fn is_short(letter: &[u8]) -> bool {
+    let block = mime::HeaderBlock::parse(letter);
+    block.view(letter).iter().all(|field| field.whole.len() < OPENDKIM_FIELD_BYTES_MAX)
 }
 
 fn we_take(table: &Table, letter: &[u8]) -> bool {
@@ -157,6 +173,9 @@ fn run(command: &mut Command) -> String {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
+
+/// libopendkim 2.11 signs and verifies fields of more than 64 KiB wrongly: of a hundred letters less than one has such.
+const OPENDKIM_FIELD_BYTES_MAX: usize = 65_000;
 
 /// Messages of ours: ten thousand together.
 const RSA_LETTERS: usize = 4_000;
