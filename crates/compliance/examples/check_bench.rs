@@ -26,7 +26,8 @@ fn main() {
         .with_ip("mx.ex.example", "192.0.2.1");
     let with_source = Demands { sources: vec![[192, 0, 2, 1].into()], ..Demands::default() };
     for kb in [1, 10, 100, 1000] {
-        let raw = format!("{HEADER}{}", "The quick brown fox jumps over the lazy dog and runs away.\r\n".repeat(kb * 17));
+        let raw =
+            format!("{HEADER}{}", "The quick brown fox jumps over the lazy dog and runs away.\r\n".repeat(kb * 17));
         for (name, demands) in [("no source", &Demands::default()), ("one source", &with_source)] {
             let run = || {
                 let block = HeaderBlock::parse(black_box(raw.as_bytes()));

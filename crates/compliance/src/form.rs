@@ -103,7 +103,8 @@ fn date(headers: HeaderView<'_>, now_unix_secs: u64) -> Option<String> {
 
 /// Where a line is too long.
 fn long_line(subject: &Subject<'_>) -> Option<String> {
-    let field = subject.headers.iter_all().find(|field| field.whole.len() > LINE_BYTES_MAX && has_long_line(field.whole));
+    let field =
+        subject.headers.iter_all().find(|field| field.whole.len() > LINE_BYTES_MAX && has_long_line(field.whole));
     match field {
         Some(field) => Some(format!("the field {}", shown(&field.name_text()))),
         None => has_long_line(subject.body).then(|| "the body".to_owned()),

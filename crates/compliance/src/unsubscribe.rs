@@ -47,7 +47,8 @@ fn has_https(field: &FieldView<'_>) -> bool {
     field.value.split(|octet| *octet == b'<').skip(1).any(|rest| {
         let Some(end) = rest.iter().position(|octet| *octet == b'>') else { return false };
         let uri: Vec<u8> = rest[..end].iter().copied().filter(|octet| !octet.is_ascii_whitespace()).collect();
-        let host = uri.get(..HTTPS.len()).filter(|start| start.eq_ignore_ascii_case(HTTPS)).map(|_| &uri[HTTPS.len()..]);
+        let host =
+            uri.get(..HTTPS.len()).filter(|start| start.eq_ignore_ascii_case(HTTPS)).map(|_| &uri[HTTPS.len()..]);
         host.and_then(|host| host.first()).is_some_and(|first| first.is_ascii_alphanumeric() || *first == b'[')
     })
 }

@@ -36,8 +36,7 @@ fn demands() -> Demands {
 
 fn held(table: &Table, raw: &[u8], sender: &str, demands: &Demands) -> Report {
     let block = HeaderBlock::parse(raw);
-    let subject =
-        Subject { headers: block.view(raw), body: &raw[block.body_start()..], sender, now_unix_secs: NOW };
+    let subject = Subject { headers: block.view(raw), body: &raw[block.body_start()..], sender, now_unix_secs: NOW };
     now(check(table, &subject, demands))
 }
 

@@ -22,7 +22,8 @@ const HEADER: &str = "From: A <a@sign.example>\r\nTo: b@there.example\r\nSubject
 fn main() {
     spf();
     for kb in [10, 100] {
-        let raw = format!("{HEADER}{}", "The quick brown fox jumps over the lazy dog and runs away.\r\n".repeat(kb * 17));
+        let raw =
+            format!("{HEADER}{}", "The quick brown fox jumps over the lazy dog and runs away.\r\n".repeat(kb * 17));
         for (name, key) in [("Ed25519", signing::ED25519), ("RSA-2048", signing::RSA)] {
             signatures(&format!("{kb} KB, {name}"), key, raw.as_bytes());
         }

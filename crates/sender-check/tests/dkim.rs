@@ -7,10 +7,10 @@ mod signing;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use common::{Table, now, with_mail};
-use sender_check::limits::{KEY_RECORDS_MAX, SIGNATURES_MAX, SIGNED_NAMES_MAX};
 use sender_auth::Canonicalization::{Relaxed, Simple};
 use sender_auth::{BodyHashes, Scratch};
 use sender_check::dkim::{Claim, KeyTrouble, PublicKey, check_own};
+use sender_check::limits::{KEY_RECORDS_MAX, SIGNATURES_MAX, SIGNED_NAMES_MAX};
 use sender_check::{AuthenticationResult, dkim};
 use signing::{ED25519, Forger, RSA, signer};
 
@@ -285,7 +285,9 @@ fn claims_are_read_without_believing_them() {
     assert_eq!((read.domain(), read.selector()), ("ex.example", "s"));
     assert!(read.covers("to") && !read.covers("subject"));
     assert_eq!(now(read.find_key(&published())), Ok(()));
-    assert!(matches!(now(read.find_key(&Table::new())), Err(KeyTrouble::None(why)) if why.contains("there is no key at s._")));
+    assert!(
+        matches!(now(read.find_key(&Table::new())), Err(KeyTrouble::None(why)) if why.contains("there is no key at s._"))
+    );
     assert!(matches!(now(read.find_key(&Table::new().with_silence(PLACE))), Err(KeyTrouble::Unknown(_))));
     for bad in ["v=1;", &TAGS.replace("h=from:to", "h=to"), &format!("{TAGS} t=1; x=2;")] {
         assert!(claim(bad).is_err(), "{bad}");

@@ -37,7 +37,8 @@ fn we_take_signatures_of_two_others() {
     let mut rng = Rng::with_seed(6_376);
     for (who, kind, key) in [("opendkim", "rsa", RSA), ("mailauth", "rsa", RSA), ("mailauth", "ed25519", ED25519)] {
         let table = peers.publish(&signer(key, &["From"], (Relaxed, Relaxed)).1);
-        let letters = std::iter::repeat_with(|| letter(&mut rng)).filter(|letter| who != "opendkim" || is_short(letter));
+        let letters =
+            std::iter::repeat_with(|| letter(&mut rng)).filter(|letter| who != "opendkim" || is_short(letter));
         let letters: Vec<Vec<u8>> = letters.take(THEIR_LETTERS).collect();
         let name = format!("{who}-{kind}-made");
         let made = peers.signed(who, kind, key, &name, &letters);
@@ -138,7 +139,9 @@ impl Peers {
 
     /// The letters in one file, each behind its length.
     fn put(&self, name: &str, letters: &[&Vec<u8>]) -> PathBuf {
-        let one = |letter: &&Vec<u8>| [&u32::try_from(letter.len()).expect("short").to_be_bytes()[..], letter.as_slice()].concat();
+        let one = |letter: &&Vec<u8>| {
+            [&u32::try_from(letter.len()).expect("short").to_be_bytes()[..], letter.as_slice()].concat()
+        };
         self.write(name, &letters.iter().flat_map(one).collect::<Vec<u8>>())
     }
 

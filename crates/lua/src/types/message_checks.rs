@@ -86,7 +86,8 @@ async fn seal(
     let signer = signer.0.clone();
     let draft = this.draft()?;
     let body = draft.body();
-    let input = SealInput { signer: &signer.signer, server_id: &server_id, results: &results, now_unix_secs: unix_secs() };
+    let input =
+        SealInput { signer: &signer.signer, server_id: &server_id, results: &results, now_unix_secs: unix_secs() };
     let mail = Mail::new(draft.headers(), &body);
     let sealing = wait(&lua, SEAL, CHECK_MAX, arc::seal(&resolver, &mail, input)).await?;
     match sealing.map_err(|error| mlua::Error::runtime(format!("msg:{error}")))? {

@@ -106,7 +106,10 @@ fn a_message_that_breaks_rules_is_told_so() {
     assert!(counts.is_empty(), "{counts:?}");
     let (refused, counts) = held("", &check("Reject"));
     let reply = refused.expect_err("refused");
-    assert_has(&reply, &["550", "5.7.20 dkim: the message is not signed; sign with DKIM", "(also: spf_source, unsubscribe"]);
+    assert_has(
+        &reply,
+        &["550", "5.7.20 dkim: the message is not signed; sign with DKIM", "(also: spf_source, unsubscribe"],
+    );
     assert_eq!(counts, [format!("{counted} refused")]);
 }
 
@@ -128,9 +131,8 @@ fn nobody_is_refused_for_advice() {
 
 #[test]
 fn options_that_cannot_be_meant_are_refused() {
-    let error = |options: &str| {
-        held("", &format!("kumo.compliance.check(msg, {{ {options} }})")).0.expect_err("an error")
-    };
+    let error =
+        |options: &str| held("", &format!("kumo.compliance.check(msg, {{ {options} }})")).0.expect_err("an error");
     assert_has(&error("mod = 'Off'"), &["kumo.compliance.check", "unknown field `mod`", "did you mean `mode`?"]);
     assert_has(&error("mode = 'off'"), &["kumo.compliance.check", "Off"]);
     assert_has(&error("sources = { 'mx' }"), &["kumo.compliance.check", "sources"]);
@@ -161,10 +163,15 @@ fn each_tenant_has_its_mode() {
 #[test]
 fn files_of_the_helper_are_read_strictly() {
     let says = |data: &str| {
-        load_error(&format!("local ok, why = pcall(require('policy-extras.compliance_files').load, {{ {data} }}) error(tostring(why), 0)"))
+        load_error(&format!(
+            "local ok, why = pcall(require('policy-extras.compliance_files').load, {{ {data} }}) error(tostring(why), 0)"
+        ))
     };
     assert_has(&says("{ bas = {} }"), &["unknown section `bas`: expected `base` or `tenant`"]);
-    assert_has(&says("{ tenant = { a = { mod = 'Off' } } }"), &["tenant `a`: unknown option `mod`", "did you mean `mode`?"]);
+    assert_has(
+        &says("{ tenant = { a = { mod = 'Off' } } }"),
+        &["tenant `a`: unknown option `mod`", "did you mean `mode`?"],
+    );
     assert_has(&says("{ tenant = { a = { mode = 'Of' } } }"), &["tenant `a`:", "mode"]);
     assert_has(&says("{ base = { ignore = { 'x' } } }"), &["base:", "no rule `x`"]);
 }

@@ -87,7 +87,8 @@ fn signatures_are_checked_before_they_leave() {
 /// A signature that is over before it is made is one that no receiver would take: the only kind our signer makes on purpose.
 #[test]
 fn a_signature_that_does_not_hold_is_not_used() {
-    let signer = |checked: bool| signer(&format!("expiration = 0, self_check = {checked}, key = {{ key_data = '{KEY}' }}"));
+    let signer =
+        |checked: bool| signer(&format!("expiration = 0, self_check = {checked}, key = {{ key_data = '{KEY}' }}"));
     let sign = |checked: bool| {
         let text = format!(
             "local signer = {} kumo.on('smtp_server_message_received', function(msg)
@@ -136,5 +137,8 @@ fn one_switch_signs_with_both_kinds_of_keys() {
     assert_has(&named[1], &["a=ed25519-sha256", "s=e;"]);
     assert_eq!(signed("dual = false").expect("signed").len(), 1);
     assert_has(&signed("").expect_err("no key"), &["s1-ed25519.key", "No such file"]);
-    assert_has(&signed("algo = 'ed25519'").expect_err("which key?"), &["with `dual` the key of the block is the RSA key"]);
+    assert_has(
+        &signed("algo = 'ed25519'").expect_err("which key?"),
+        &["with `dual` the key of the block is the RSA key"],
+    );
 }

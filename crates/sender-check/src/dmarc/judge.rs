@@ -74,10 +74,7 @@ fn aligned<'a>(
 }
 
 /// The domains that may be aligned: method, domain, result, and whether it has to be the author's own.
-fn identities<'a>(
-    found: &Found,
-    input: DmarcInput<'a>,
-) -> impl Iterator<Item = (&'static str, String, &'a str, bool)> {
+fn identities<'a>(found: &Found, input: DmarcInput<'a>) -> impl Iterator<Item = (&'static str, String, &'a str, bool)> {
     let (is_dkim_strict, is_spf_strict) = (found.record.is_dkim_strict, found.record.is_spf_strict);
     let dkim = input.dkim.iter().take(IDENTITIES_MAX).filter(|result| result.method == "dkim");
     let dkim = dkim.map(move |result| ("dkim", result.props.get("header.d").cloned(), result, is_dkim_strict));
