@@ -32,6 +32,7 @@ function mod:setup(files)
   if mod.CONFIGURED then
     error('policy-extras.listener_domains module has already been configured', 2)
   end
+  utils.check_files('listener_domains', files)
   local get_data = kumo.memoize(function()
     local data = require('policy-extras.listener_files').load(files)
     return { maps = data.maps, default = data.default }

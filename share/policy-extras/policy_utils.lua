@@ -11,9 +11,39 @@ local function is_walkable(value)
   return type(value) == 'table' or (type(value) == 'userdata' and (pcall(pairs, value)))
 end
 
+-- Some key of what can be walked; nil when there is none.
+local function next_key(value)
+  for key in pairs(value) do
+    return key
+  end
+end
+
 -- True for a table with items, which is a list to everybody.
 local function is_list(value)
   return is_walkable(value) and value[1] ~= nil
+end
+
+-- What was found where something else was expected, for people.
+local function found(value)
+  if value == nil then
+    return 'nothing'
+  end
+  return type(value) == 'string' and string.format('the text %q', value) or 'a ' .. type(value)
+end
+
+-- Raises, where the helper was called from, unless its files are a list of paths and tables: what is no list has no items, and
+-- a helper without files does nothing, in silence.
+function mod.check_files(helper, files)
+  if not is_walkable(files) or (next_key(files) ~= nil and files[1] == nil) then
+    local what = is_walkable(files) and 'a table without items' or found(files)
+    error(string.format('policy-extras.%s: files: expected a list of paths or tables, found %s', helper, what), 3)
+  end
+  for index, file in ipairs(files) do
+    if type(file) ~= 'string' and not is_walkable(file) then
+      local text = 'policy-extras.%s: files[%d]: expected a path or a table, found %s'
+      error(string.format(text, helper, index, found(file)), 3)
+    end
+  end
 end
 
 -- A value as text for people: names in order, nothing left out. nil for nil.
@@ -130,6 +160,9 @@ end
 -- The content of a `.toml` file or of a JSON file; a table is its own content.
 function mod.load_json_or_toml_file(source)
   if type(source) ~= 'string' then
+    if not is_walkable(source) then
+      error(string.format('load_json_or_toml_file: expected a path or a table, found %s', found(source)), 2)
+    end
     return source
   end
   if mod.ends_with(source, '.toml') then

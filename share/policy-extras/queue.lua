@@ -19,6 +19,8 @@ local mod = { CONFIGURED = nil }
 
 -- The names of rates are these and the tenant's; of campaigns, `-` and the campaign's besides.
 mod.RATE_OF_TENANT = 'queue-helper-tenant-overall_max_message_rate-'
+-- Of `setup_with_options`.
+local OPTIONS = { file_names = true, skip_queue_config_hook = true, invalidate_with_epoch = true }
 local RATE_OF_CAMPAIGN = 'queue-helper-tenant-campaign-overall_max_message_rate-'
 
 -- True when kumo.make_queue_config has an option of this name and takes this value; else false and why not.
@@ -114,7 +116,14 @@ function mod:setup_with_options(options)
   if mod.CONFIGURED then
     error('policy-extras.queue module has already been configured', 2)
   end
+  for name in pairs(options) do
+    if not OPTIONS[name] then
+      local known = require('policy-extras.problems').expected(name, utils.table_keys(OPTIONS))
+      error(string.format('policy-extras.queue: unknown option `%s`: %s', name, known), 2)
+    end
+  end
   local files = options.file_names
+  utils.check_files('queue', files)
   local invalidate = options.invalidate_with_epoch
   -- Whether the rates of tenants and campaigns are asked about: a question about each message.
   local asks = false
@@ -160,6 +169,7 @@ end
 
 -- Has queues be configured by these files, or tables of their shape.
 function mod:setup(files)
+  utils.check_files('queue', files)
   return mod:setup_with_options { file_names = files }
 end
 

@@ -7,6 +7,7 @@
 -- configuration epoch.
 
 local kumo = require 'kumo'
+local utils = require 'policy-extras.policy_utils'
 
 local mod = { CONFIGURED = nil }
 
@@ -15,6 +16,7 @@ function mod:setup(files)
   if mod.CONFIGURED then
     error('policy-extras.sources module has already been configured', 2)
   end
+  utils.check_files('sources', files)
   local get_data = kumo.memoize(function()
     return require('policy-extras.sources_files').load(files)
   end, { name = 'policy-extras.sources', ttl = '5 minutes', capacity = 1, invalidate_with_epoch = true })

@@ -4,7 +4,7 @@
 //! twice. `arrivals/v1` lists those whose senders said nothing more: an operator whose other node is gone for good decides with
 //! the same two. KumoMTA knows `inject/v1` alone, in a form of its own.
 
-use crate::access::Via;
+use crate::access::{Proven, Via};
 use crate::answer::{Failed, Json, civil};
 use crate::describe::Takes;
 use crate::forms::{Moment, Octets};
@@ -13,7 +13,7 @@ use axum::Extension;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, header};
-use engine::{Arrival, Came, Engine, XferError};
+use engine::{Arrival, Came, Engine, OtherNode, XferError};
 use queue::xfer::Kept;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,7 @@ pub(crate) async fn inject(
     State(engine): State<Engine>,
     ConnectInfo(Peer(from)): ConnectInfo<Peer>,
     Extension(Via(via)): Extension<Via>,
+    Extension(Proven(auth)): Extension<Proven>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Held>, Failed> {
@@ -81,7 +82,7 @@ pub(crate) async fn inject(
     let reading = tokio::time::timeout(BODY_TIME_MAX, to_bytes(body, PARCEL_OCTETS_MAX as usize)).await;
     let octets = reading.map_err(|_| Failed::bad(format!("the content did not come within {BODY_TIME_MAX:?}")))?;
     let octets: Bytes = octets.map_err(|error| Failed::bad(error.to_string()))?;
-    let Kept { id, node, origin } = engine.keep_arrival(octets, room, from, via).await?;
+    let Kept { id, node, origin } = engine.keep_arrival(octets, room, OtherNode { address: from, via, auth }).await?;
     Ok(Json(Held { id, node, origin }))
 }
 

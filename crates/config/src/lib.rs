@@ -15,6 +15,7 @@ mod catalog;
 mod choices;
 mod cidr;
 mod cidr_map;
+mod compliance;
 mod concurrency_feedback;
 mod constraints;
 mod dns;
@@ -65,12 +66,13 @@ pub use amqp::{AmqpConnection, AmqpMessage, AmqpPublish, NumberOrText, TextOrSou
 pub use aws_signing::{AwsRequestSigning, AwsSigning};
 pub use catalog::{CONSTRUCTORS, option_names, options_of};
 pub use choices::{
-    AtpsHash, BatchHandling, Canonicalization, EnableTls, EnclosedMessage, HostIpStrategy, HostsFile,
+    AtpsHash, BatchHandling, Canonicalization, ComplianceMode, EnableTls, EnclosedMessage, HostIpStrategy, HostsFile,
     InvalidLineEndings, IpLookupStrategy, LogReport, MemoryReductionPolicy, QueueStrategy, ReconnectStrategy,
     RecordKey, RefreshStrategy, RocksCompression, RocksLogLevel, ServerOrdering, SpoolKind, WakeupStrategy,
 };
 pub use cidr::{CidrSet, canonical_ip, parse_cidr, show_cidr};
 pub use cidr_map::CidrMap;
+pub use compliance::ComplianceOptions;
 pub use concurrency_feedback::ConcurrencyFeedback;
 pub use constraints::{Ceiling, CeilingKind, CeilingSource, Constraints};
 pub use dns::DnsSettings;

@@ -339,6 +339,7 @@ fn signers_and_protocols() {
         "body_canonicalization": "Relaxed",
         "over_sign": false,
         "ttl": "5m",
+        "self_check": false,
         "atps": null,
         "atpsh": null,
         "agent_user_identifier": null,
@@ -347,6 +348,25 @@ fn signers_and_protocols() {
     });
     assert_eq!(shown(&signer), want);
     names::<SignerOptions>("kumo.dkim.ed25519_signer");
+}
+
+#[test]
+fn rules_of_providers() {
+    let want = json!({
+        "mode": "Warn",
+        "tenant": null,
+        "bulk": null,
+        "sources": [],
+        "ignore": [],
+        "max_message_size": 26_214_400,
+        "header": "X-Compliance",
+        "resolver": null,
+    });
+    defaults::<ComplianceOptions>("kumo.compliance.check", want);
+}
+
+#[test]
+fn protocols() {
     names::<SmtpProtocol>("make_queue_config.protocol.smtp");
     names::<MaildirProtocol>("make_queue_config.protocol.maildir");
     names::<CustomLuaProtocol>("make_queue_config.protocol.custom_lua");

@@ -43,6 +43,19 @@ impl<T> Backlog<T> {
         before + 1 >= self.max
     }
 
+    /// Puts in one more, unless it is closed: then nobody may come to take it, and this is false.
+    pub fn push_if_open(&self, item: T) -> bool {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.1 {
+            return false;
+        }
+        self.count.fetch_add(1, Ordering::Relaxed);
+        waiting.0.push_back(item);
+        drop(waiting);
+        self.filled.notify_one();
+        true
+    }
+
     /// True while no new work is to be begun.
     pub fn is_full(&self) -> bool {
         self.len() >= self.max
@@ -113,6 +126,14 @@ mod tests {
         backlog.close();
         assert_eq!(taker.await.expect("ends"), (0..100).collect::<Vec<_>>());
         assert_eq!(backlog.len(), 0);
+    }
+
+    #[test]
+    fn what_is_closed_takes_no_more() {
+        let backlog = Backlog::new(2);
+        assert!(backlog.push_if_open('a'));
+        backlog.close();
+        assert!(!backlog.push_if_open('b') && backlog.len() == 1);
     }
 
     #[test]

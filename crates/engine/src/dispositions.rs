@@ -5,23 +5,105 @@
 //! answered, then the spool forgets. When a crash or the end of the program comes between the two, the message is settled anew
 //! at the next start and policy told again; only what was delivered, or is in memory only, waits for policy at the end too.
 //! Policy that fails, or does not answer in time, loses its say.
+//!
+//! Records that end nothing (Reception, Delayed, AdminRebind, XferIn, OOB, Feedback, and a failure after which the next host is
+//! tried at once) are told behind, in order, with a copy of the message as it was: nobody waits for policy, and a crash loses
+//! what was not told yet. What is told of an end waits for these: a hook hears of a message in order. Records about no message, which are refusals, are not told.
 
 use crate::egress::connection::Guarded;
-use crate::egress::lent::draft_for;
+use crate::egress::lent::{draft_for, draft_of};
 use crate::engine::Engine;
+use crate::held_records::HeldRecords;
 use crate::log_hooks::OF_HOOKS;
+use crate::recorders::Former;
 use crate::requeue::ANSWER_MAX;
-use crate::selection::copy_meta;
+use crate::selection::{Subject, copy_meta};
 use crate::settle::{AttemptFacts, kind_of};
+use config::LogDispositionHook;
+use message::{Draft, Meta};
 use queue::settle::Settlement;
 use queue::{Entry, Queued};
-use record::RecordType;
+use record::{LogRecord, RecordType};
+use std::sync::Arc;
 use telemetry::lines::is_enabled;
 
+/// A disposition hook.
+pub(crate) struct Teller {
+    /// Its name, and what it wants to hear of.
+    pub options: LogDispositionHook,
+    /// What it is to hear behind.
+    behind: HeldRecords,
+    /// Whom it tells once it leaves.
+    pub former: Former,
+}
+
+impl Teller {
+    /// A hook of that configuration.
+    pub fn new(options: LogDispositionHook) -> Arc<Teller> {
+        Arc::new(Teller { options, behind: HeldRecords::new(BEHIND_MAX), former: Former::new() })
+    }
+
+    fn wants(&self, kind: RecordType) -> bool {
+        is_enabled(&self.options.per_record, kind)
+    }
+
+    /// True while no new work is to be begun.
+    pub fn is_full(&self) -> bool {
+        self.behind.is_full()
+    }
+
+    /// Nothing more will come behind.
+    pub fn close(&self) {
+        self.behind.close();
+    }
+}
+
 impl Engine {
+    /// Has a hook hear what is told behind.
+    pub(crate) fn start_teller(&self, teller: Arc<Teller>) {
+        let engine = self.clone();
+        // A panic costs the record in hand, not those to come.
+        self.hook_tasks.spawn(async move {
+            while Guarded(Box::pin(engine.tell_in_order(&teller))).await.is_none() {}
+            engine.teller_is_gone(&teller);
+        });
+    }
+
+    async fn tell_in_order(&self, teller: &Teller) {
+        while let Some((record, draft, _in_hand)) = teller.behind.take().await {
+            let id = draft.id;
+            let Some(record) = told(&record) else { continue };
+            if tokio::time::timeout(ANSWER_MAX, self.tell(teller, draft, record)).await.is_err() {
+                tracing::error!("message {id}: hook {} did not answer within {ANSWER_MAX:?}", teller.options.name);
+            }
+        }
+    }
+
+    /// Has the hooks that want a record hear of it behind.
+    pub(crate) fn tell_behind(&self, record: &LogRecord, subject: Subject<'_>) {
+        let recorders = self.recorders();
+        if recorders.tellers.is_empty() || record.reception_protocol.as_deref() == Some(OF_HOOKS) {
+            return;
+        }
+        for teller in recorders.tellers.iter().filter(|teller| teller.wants(record.kind)) {
+            let Some(draft) = subject.message.and_then(draft_of) else { return };
+            let mut record = record.clone();
+            self.copy_logged_meta(subject.meta, &mut record);
+            teller.behind.push(record, draft);
+        }
+    }
+
+    /// Says what was not told in time.
+    pub(crate) fn say_untold(&self) {
+        for teller in self.all_tellers().iter().filter(|teller| teller.behind.count() > 0) {
+            let (name, count) = (&teller.options.name, teller.behind.count());
+            tracing::error!("log_disposition_{name}: {count} records were not told");
+        }
+    }
+
     /// Whether some hook wants to hear of records of that type.
     pub(crate) fn has_hook_for(&self, kind: RecordType) -> bool {
-        self.recorders().tellers.iter().any(|teller| is_enabled(&teller.options.per_record, kind))
+        self.recorders().tellers.iter().any(|teller| teller.wants(kind))
     }
 
     /// Whether hooks are to be told of a settlement.
@@ -71,26 +153,44 @@ impl Engine {
             return;
         }
         if let Some(resident) = queued.message.resident.as_deref() {
-            self.recorders()
-                .logs
-                .iter()
-                .for_each(|log| copy_meta(&resident.meta, &log.options().meta, &mut record.meta));
+            self.copy_logged_meta(&resident.meta, &mut record);
         }
         self.classify(&mut record);
-        let id = queued.message.id;
-        let record = match serde_json::to_value(&record) {
-            Ok(record) => record,
-            Err(error) => return tracing::error!("message {id}: its record cannot be told: {error}"),
-        };
+        let Some(record) = told(&record) else { return };
         let recipients: Vec<usize> = entry.recipients.iter().map(|r| usize::from(*r)).collect();
         let _room = self.pressure.room_to_load(u64::from(queued.message.size)).await;
         let tellers = self.recorders().tellers.clone();
-        for teller in tellers.iter().filter(|teller| is_enabled(&teller.options.per_record, kind)) {
-            let name = &teller.options.name;
+        for teller in tellers.iter().filter(|teller| teller.wants(kind)) {
             let Some(draft) = draft_for(&queued.message, &recipients) else { return };
-            if let Err(error) = self.policy_of(&teller.former).log_disposition(name, draft, record.clone()).await {
-                tracing::error!("message {id}: log_disposition_{name}: {error}");
-            }
+            // What it is to hear of this message before comes first.
+            teller.behind.pass().await;
+            self.tell(teller, draft, record.clone()).await;
+        }
+    }
+
+    async fn tell(&self, teller: &Teller, draft: Draft, record: serde_json::Value) {
+        let (id, name) = (draft.id, &teller.options.name);
+        if let Err(error) = self.policy_of(&teller.former).log_disposition(name, draft, record).await {
+            tracing::error!("message {id}: log_disposition_{name}: {error}");
+        }
+    }
+
+    /// What any logger keeps of a message's metadata.
+    fn copy_logged_meta(&self, meta: &Meta, record: &mut LogRecord) {
+        self.recorders().logs.iter().for_each(|log| copy_meta(meta, &log.options().meta, &mut record.meta));
+    }
+}
+
+/// A record as policy has it.
+fn told(record: &LogRecord) -> Option<serde_json::Value> {
+    match serde_json::to_value(record) {
+        Ok(record) => Some(record),
+        Err(error) => {
+            tracing::error!("message {}: its record cannot be told: {error}", record.id);
+            None
         }
     }
 }
+
+/// Records that may wait for one hook to hear of them; then no new work is begun.
+const BEHIND_MAX: usize = 16_384;

@@ -268,6 +268,7 @@ impl Engine {
         self.serve_policy();
         self.all_filters().into_iter().for_each(|filter| self.start_filter(filter));
         self.all_hooks().into_iter().for_each(|hook| self.start_hook(hook));
+        self.all_tellers().into_iter().for_each(|teller| self.start_teller(teller));
         let streams = self.events_at_start.lock().unwrap_or_else(PoisonError::into_inner).take();
         streams.into_iter().for_each(|streams| self.events.change(streams));
         let engine = self.clone();

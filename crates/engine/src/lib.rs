@@ -26,6 +26,7 @@ mod injection;
 mod inspect;
 mod inspect_ready;
 mod load;
+mod held_records;
 mod log_filters;
 mod log_hooks;
 mod memory;
@@ -76,5 +77,5 @@ pub use crate::search::{Among, FoundMessage, Page, SearchCursor, SearchError, So
 pub use crate::sockets::{Sockets, SocketsChange};
 pub use crate::survey::{By, Group, Sums, Survey, SurveyPlace, SurveyQuestion};
 pub use crate::watching::{Side, WATCHERS_MAX, Watch, Watching};
-pub use crate::xfer::{Arrival, Came, XferError};
+pub use crate::xfer::{Arrival, Came, OtherNode, XferError};
 pub use diagnostic::Diagnostics;

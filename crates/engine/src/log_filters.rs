@@ -1,20 +1,18 @@
 //! Policy decides record by record whether a logger keeps it (`filter_event` of `kumo.configure_local_logs`).
 //!
 //! In: a record with a copy of its message. Out: the record goes to its logger, or nowhere. As for hooks this happens behind, in
-//! order, bounded by the logger's `back_pressure` and by [`OCTETS_MAX`]. Policy that fails has the record dropped, and that said
+//! order, bounded by the logger's `back_pressure` and in octets ([`HeldRecords`]). Policy that fails has the record dropped, and that said
 //! (KumoMTA behaviour). Records about no message, which are refusals, are not asked about.
 
-use crate::backlog::Backlog;
 use crate::egress::connection::Guarded;
 use crate::egress::lent::draft_for;
 use crate::engine::Engine;
+use crate::held_records::HeldRecords;
 use crate::recorders::Former;
 use crate::requeue::ANSWER_MAX;
 use crate::selection::Subject;
-use message::Draft;
 use record::LogRecord;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use telemetry::LogWriter;
 use tokio::time::timeout;
 
@@ -26,9 +24,7 @@ pub(crate) struct LogFilters(Vec<Arc<Filter>>);
 pub(crate) struct Filter {
     event: String,
     log: LogWriter,
-    waiting: Backlog<(LogRecord, Draft)>,
-    /// Of the messages that wait with their records.
-    octets: AtomicU64,
+    waiting: HeldRecords,
     /// Whom it asks once it leaves.
     pub former: Former,
 }
@@ -38,9 +34,8 @@ impl Filter {
     fn of(log: &LogWriter) -> Option<Arc<Filter>> {
         let options = log.options();
         let event = options.filter_event.clone()?;
-        let waiting = Backlog::new(options.back_pressure);
-        let (octets, former) = (AtomicU64::new(0), Former::new());
-        Some(Arc::new(Filter { event, log: log.clone(), waiting, octets, former }))
+        let waiting = HeldRecords::new(options.back_pressure);
+        Some(Arc::new(Filter { event, log: log.clone(), waiting, former: Former::new() }))
     }
 
     /// Whether it is that logger's.
@@ -50,7 +45,7 @@ impl Filter {
 
     /// Records that wait or are asked about.
     pub fn count(&self) -> usize {
-        self.waiting.len()
+        self.waiting.count()
     }
 
     /// Nothing more will come.
@@ -78,7 +73,7 @@ impl LogFilters {
 
     /// True while new work is to wait for one of them.
     pub fn are_full(&self) -> bool {
-        self.0.iter().any(|f| f.waiting.is_full() || f.octets.load(Ordering::Relaxed) >= OCTETS_MAX)
+        self.0.iter().any(|filter| filter.waiting.is_full())
     }
 }
 
@@ -112,20 +107,13 @@ impl Engine {
             .message
             .and_then(|message| draft_for(message, &(0..usize::from(message.recipients)).collect::<Vec<_>>()));
         match (filter, draft) {
-            (Some(filter), Some(mut draft)) => {
-                filter.octets.fetch_add(draft.size() as u64, Ordering::Relaxed);
-                filter.waiting.push((record.clone(), draft));
-            }
+            (Some(filter), Some(draft)) => filter.waiting.push(record.clone(), draft),
             _ => log.log(record),
         }
     }
 
     async fn sift(&self, filter: &Filter) {
-        loop {
-            let taken = filter.waiting.take(1).await;
-            let Some((record, mut draft)) = taken.into_iter().next() else { return };
-            let _in_hand = filter.waiting.in_hand(1);
-            filter.octets.fetch_sub(draft.size() as u64, Ordering::Relaxed);
+        while let Some((record, draft, _in_hand)) = filter.waiting.take().await {
             let (event, kind, id) = (&filter.event, record.kind, draft.id);
             let answer = self.policy_of(&filter.former).filter_log_record(event.clone(), draft);
             match timeout(ANSWER_MAX, Guarded(Box::pin(answer))).await {
@@ -139,6 +127,3 @@ impl Engine {
         }
     }
 }
-
-/// Content that may wait with its records, in octets; then no new work is begun.
-const OCTETS_MAX: u64 = 64 << 20;

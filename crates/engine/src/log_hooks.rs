@@ -129,15 +129,17 @@ impl Engine {
         self.metrics.log_submit_full.with_label_values(&[&format!("hook-{name}")]).inc();
     }
 
-    /// Works off what waits for filters and hooks, until `end`; nothing more will come.
+    /// Works off what waits for filters and for hooks of both kinds, until `end`; nothing more will come.
     pub(crate) async fn drain_hooks(&self, end: tokio::time::Instant) {
         self.all_filters().iter().for_each(|filter| filter.close());
         self.all_hooks().iter().for_each(|hook| hook.close());
+        self.all_tellers().iter().for_each(|teller| teller.close());
         if tokio::time::timeout_at(end, self.hook_tasks.drain()).await.is_err() {
             for hook in self.all_hooks().iter().filter(|hook| hook.count() > 0) {
                 tracing::error!("log hook {}: {} records are lost", hook.options.name, hook.count());
             }
             self.say_unasked();
+            self.say_untold();
             self.hook_tasks.abort().await;
         }
     }

@@ -39,7 +39,7 @@ impl Engine {
     /// Takes responsibility for a message that policy made: the same limits as for any other, and the same way in.
     async fn inject(&self, mut draft: Draft, deferred: bool) -> Result<(), String> {
         let _room = self.pressure.room_or_reason(draft.size() as u64)?;
-        self.wait_for_logs().await;
+        self.wait_for_records().await;
         self.accept_own(draft, deferred).await.map_err(|refusal| refusal.reply.to_single_line())
     }
 }
@@ -80,6 +80,15 @@ impl Program for Around {
         if let Some(shared) = self.0.upgrade() {
             shared.domain_reports.saw_failure(failure);
         }
+    }
+
+    fn held_to_rules(&self, tenant: &str, broken: &[&'static str], is_refused: bool) {
+        let shared = self.0.upgrade().into_iter();
+        shared.for_each(|shared| shared.metrics.compliance.held(tenant, broken, is_refused));
+    }
+
+    fn signature_failed(&self) {
+        self.0.upgrade().into_iter().for_each(|shared| shared.metrics.dkim_self_check_failures.inc());
     }
 
     fn message_id(&self) -> Option<MessageId> {

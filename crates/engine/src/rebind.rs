@@ -6,7 +6,7 @@
 //! fails or another node has it already, stays as it was.
 
 use crate::engine::Engine;
-use crate::settle::AttemptFacts;
+use crate::settle::{AttemptFacts, Told};
 use clock::WallTime;
 use message::{Message, Meta, Resident, Sealed};
 use queue::schedule::{self, label_for, read_label};
@@ -94,7 +94,7 @@ impl Engine {
         let reply = Reply::new(250, &format!("Rebound from {from} to {to}: {reason}"));
         let recipients = queued.message.pending().collect();
         let entry = Entry { kind: RecordType::AdminRebind, recipients, reply, command: None };
-        self.log_entry(queued, to, &entry, &AttemptFacts::default());
+        self.log_entry(queued, to, &entry, &AttemptFacts::default(), Told::NotYet);
     }
 
     /// Puts a message, as the spool has it now, into the queue it belongs to; into the null queue it vanishes (KumoMTA

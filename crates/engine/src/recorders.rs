@@ -6,9 +6,9 @@
 
 use crate::engine::Engine;
 use crate::log_filters::{Filter, LogFilters};
+use crate::dispositions::Teller;
 use crate::log_hooks::RecordHook;
 use arc_swap::Guard;
-use config::LogDispositionHook;
 use policy::{Policy, Startup};
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -27,20 +27,13 @@ pub(crate) struct Recorders {
     pub tellers: Arc<[Arc<Teller>]>,
 }
 
-/// A disposition hook.
-pub(crate) struct Teller {
-    /// Its name, and what it wants to hear of.
-    pub options: LogDispositionHook,
-    /// Whom it asks once it leaves.
-    pub former: Former,
-}
-
 /// Those of earlier policies, as long as they have something to do.
 #[derive(Default)]
 pub(crate) struct Leaving {
     pub logs: Vec<LogWriter>,
     pub filters: Vec<Arc<Filter>>,
     pub hooks: Vec<Arc<RecordHook>>,
+    pub tellers: Vec<Arc<Teller>>,
 }
 
 /// The policy that one of them asks once it leaves.
@@ -66,11 +59,9 @@ impl Recorders {
             let of = |error| format!("kumo.configure_log_hook `{}`: {error}", options.name);
             hooks.push(kept.map_or_else(|| RecordHook::new(options.clone()).map_err(of), Ok)?);
         }
-        let teller = |options: &LogDispositionHook| {
-            let kept = self.tellers.iter().find(|teller| teller.options == *options).cloned();
-            kept.unwrap_or_else(|| Arc::new(Teller { options: options.clone(), former: Former::new() }))
-        };
-        let tellers = startup.log_disposition_hooks.iter().map(teller).collect();
+        let kept = |options: &config::LogDispositionHook| self.tellers.iter().find(|teller| teller.options == *options).cloned();
+        let tellers = startup.log_disposition_hooks.iter();
+        let tellers = tellers.map(|options| kept(options).unwrap_or_else(|| Teller::new(options.clone()))).collect();
         let mut logs: Vec<LogWriter> = Vec::new();
         for options in &startup.local_logs {
             let is_free = |log: &&LogWriter| log.options() == options && !logs.iter().any(|taken| taken.is(log));
@@ -96,6 +87,7 @@ impl Recorders {
             logs: self.logs.iter().filter(|log| !next.has(log)).cloned().collect(),
             filters: self.filters.iter().filter(|filter| !next.filters.has(filter)).cloned().collect(),
             hooks: self.hooks.iter().filter(|hook| !has(&next.hooks, hook)).cloned().collect(),
+            tellers: self.tellers.iter().filter(|teller| !has(&next.tellers, teller)).cloned().collect(),
         }
     }
 
@@ -109,6 +101,10 @@ impl Recorders {
 }
 
 impl Leaving {
+    fn count(&self) -> usize {
+        self.logs.len() + self.filters.len() + self.hooks.len() + self.tellers.len()
+    }
+
     fn forget_loggers_gone(&mut self) {
         // Those that are over do not wait, and say whether their thread failed.
         self.logs.extract_if(.., |log| log.is_over()).for_each(|log| log.close());
@@ -138,7 +134,7 @@ impl Engine {
     pub(crate) fn prepare_recorders(&self, startup: &Startup) -> Result<Recorders, String> {
         let mut leaving = self.leaving();
         leaving.forget_loggers_gone();
-        if leaving.logs.len() + leaving.filters.len() + leaving.hooks.len() > LEAVING_MAX {
+        if leaving.count() > LEAVING_MAX {
             return Err("loggers and hooks of earlier policies have not worked off their records yet".to_owned());
         }
         drop(leaving);
@@ -163,7 +159,9 @@ impl Engine {
         let leaving = before.leaving(&next);
         let hooks: Vec<_> = next.hooks.iter().filter(|hook| !has(&before.hooks, hook)).cloned().collect();
         let filters: Vec<_> = next.filters.iter().filter(|filter| !before.filters.has(filter)).cloned().collect();
+        let tellers: Vec<_> = next.tellers.iter().filter(|teller| !has(&before.tellers, teller)).cloned().collect();
         drop(before);
+        tellers.into_iter().for_each(|teller| self.start_teller(teller));
         hooks.into_iter().for_each(|hook| self.start_hook(hook));
         filters.into_iter().for_each(|filter| self.start_filter(filter));
         // Before they are replaced: at any time each is in one place at least.
@@ -171,6 +169,7 @@ impl Engine {
         all.logs.extend(leaving.logs.iter().cloned());
         all.filters.extend(leaving.filters.iter().cloned());
         all.hooks.extend(leaving.hooks.iter().cloned());
+        all.tellers.extend(leaving.tellers.iter().cloned());
         drop(all);
         // Who logs holds them for moments; behind this nobody does, and what was logged with them is in their backlogs.
         let mut before = self.recorders.swap(Arc::new(next));
@@ -179,6 +178,7 @@ impl Engine {
         }
         leaving.hooks.iter().for_each(|hook| hook.close());
         leaving.filters.iter().for_each(|filter| filter.close());
+        leaving.tellers.iter().for_each(|teller| teller.close());
         // A filter's logger ends behind it.
         let is_filtered = |log: &LogWriter| leaving.filters.iter().any(|filter| filter.is_of(log));
         leaving.logs.iter().filter(|log| !is_filtered(log)).for_each(LogWriter::retire);
@@ -192,6 +192,11 @@ impl Engine {
     /// As [`Engine::hook_is_gone`].
     pub(crate) fn filter_is_gone(&self, filter: &Arc<Filter>) {
         self.leaving().filters.retain(|other| !Arc::ptr_eq(other, filter));
+    }
+
+    /// As [`Engine::hook_is_gone`].
+    pub(crate) fn teller_is_gone(&self, teller: &Arc<Teller>) {
+        self.leaving().tellers.retain(|other| !Arc::ptr_eq(other, teller));
     }
 
     /// All there are, those of earlier policies too.
@@ -209,13 +214,18 @@ impl Engine {
     pub(crate) fn all_hooks(&self) -> Vec<Arc<RecordHook>> {
         self.recorders().hooks.iter().chain(&self.leaving().hooks).cloned().collect()
     }
+
+    /// As [`Engine::all_logs`].
+    pub(crate) fn all_tellers(&self) -> Vec<Arc<Teller>> {
+        self.recorders().tellers.iter().chain(&self.leaving().tellers).cloned().collect()
+    }
 }
 
 fn has<T>(all: &[Arc<T>], one: &Arc<T>) -> bool {
     all.iter().any(|other| Arc::ptr_eq(other, one))
 }
 
-/// Loggers, filters and hooks of earlier policies that may have something left to do when another policy comes.
+/// Loggers, filters and hooks of every kind of earlier policies that may have something left to do when another policy comes.
 const LEAVING_MAX: usize = 32;
 /// Between two looks whether somebody holds those of before.
 const PAUSE: Duration = Duration::from_millis(1);

@@ -50,11 +50,18 @@ impl Engine {
 
     /// True when nobody wants records.
     pub(crate) fn logs_nothing(&self) -> bool {
-        self.recorders().logs.is_empty() && !self.offers_records()
+        let recorders = self.recorders();
+        recorders.logs.is_empty() && recorders.tellers.is_empty() && !self.offers_records()
     }
 
     /// True while a logger or a hook has all the records it may hold: new work waits.
     pub(crate) fn logs_are_full(&self) -> bool {
+        self.recorders().tellers.iter().any(|teller| teller.is_full()) || self.records_are_full()
+    }
+
+    /// As [`Engine::logs_are_full`], for mail that policy makes: what it is to be told makes it wait no more, as it may be
+    /// telling right now.
+    pub(crate) fn records_are_full(&self) -> bool {
         let Recorders { logs, filters, hooks, .. } = &**self.recorders();
         logs.iter().any(telemetry::LogWriter::is_full) || hooks.iter().any(|hook| hook.is_full()) || filters.are_full()
     }
@@ -62,6 +69,13 @@ impl Engine {
     /// Waits while [`Engine::logs_are_full`].
     pub(crate) async fn wait_for_logs(&self) {
         while self.logs_are_full() && self.is_serving() {
+            tokio::time::sleep(LOGS_PAUSE).await;
+        }
+    }
+
+    /// Waits while [`Engine::records_are_full`].
+    pub(crate) async fn wait_for_records(&self) {
+        while self.records_are_full() && self.is_serving() {
             tokio::time::sleep(LOGS_PAUSE).await;
         }
     }
@@ -74,6 +88,12 @@ impl Engine {
     /// Hands a record to every logger and hook that has its type enabled, with its class and what each keeps of its subject.
     pub(crate) fn log(&self, mut record: LogRecord, subject: Subject<'_>) {
         self.classify(&mut record);
+        self.tell_behind(&record, subject);
+        self.log_told(record, subject);
+    }
+
+    /// The same for a record of which disposition hooks have been told, and which is classed.
+    pub(crate) fn log_told(&self, mut record: LogRecord, subject: Subject<'_>) {
         let recorders = self.recorders();
         for log in &recorders.logs {
             let options = log.options();

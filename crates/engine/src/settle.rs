@@ -57,6 +57,15 @@ pub(crate) enum Handover {
     Xfer,
 }
 
+/// Whether disposition hooks have heard of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// The message was kept until they had.
+    Already,
+    /// They hear of it behind: the message stays.
+    NotYet,
+}
+
 impl Engine {
     /// Notes what a host did to a message that goes on to the next at once, as part of the same attempt; `None` when
     /// nobody is left to deliver to.
@@ -80,7 +89,7 @@ impl Engine {
                 false => {}
             }
         }
-        entries.iter().for_each(|entry| self.log_entry(&queued, &name, entry, facts));
+        entries.iter().for_each(|entry| self.log_entry(&queued, &name, entry, facts, Told::NotYet));
         if is_done {
             self.with_queue(|q, now| q.forget(now.mono, &queued));
             return None;
@@ -132,7 +141,7 @@ impl Engine {
     fn conclude(&self, mut queued: Queued, settlement: Settlement, name: &str, facts: &AttemptFacts) {
         self.note(&queued.message, &settlement, self.clock.now().wall);
         for entry in &settlement.entries {
-            self.log_entry(&queued, name, entry, facts);
+            self.log_entry(&queued, name, entry, facts, Told::Already);
         }
         match settlement.next {
             Next::Done => self.with_queue(|q, now| q.forget(now.mono, &queued)),
@@ -210,14 +219,21 @@ impl Engine {
         }
     }
 
-    pub(crate) fn log_entry(&self, queued: &Queued, queue: &str, entry: &Entry, facts: &AttemptFacts) {
+    pub(crate) fn log_entry(&self, queued: &Queued, queue: &str, entry: &Entry, facts: &AttemptFacts, told: Told) {
         count(entry, facts);
         self.note_outcome(&queued.message, queue, entry, facts);
         if !self.logs_nothing()
-            && let Some(record) = self.entry_record(queued, queue, entry, facts)
+            && let Some(mut record) = self.entry_record(queued, queue, entry, facts)
             && let Some(resident) = queued.message.resident.as_deref()
         {
-            self.log(record, Subject::of(&queued.message, resident));
+            let subject = Subject::of(&queued.message, resident);
+            match told {
+                Told::NotYet => self.log(record, subject),
+                Told::Already => {
+                    self.classify(&mut record);
+                    self.log_told(record, subject);
+                }
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use crate::waiting::Waits;
 use config::{DnsSettings, MemoryLimits};
 use mlua::{Function, Lua, LuaString, Table};
 use policy::{Event, Interest, Observer, Program, Startup};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -123,6 +124,8 @@ pub(crate) struct Host {
     pub diagnostic_filter: Option<String>,
     /// Octets of messages made since the last collection.
     pub made_octets: usize,
+    /// Functions that were called and have nothing to do here, and why not.
+    pub idle: BTreeMap<&'static str, &'static str>,
     /// True once the script called `kumo.validation_failed`.
     pub is_invalid: bool,
     /// Lua's own `next`, whatever the script does to the global.
@@ -153,6 +156,7 @@ impl Host {
             globs: None,
             diagnostic_filter: None,
             made_octets: 0,
+            idle: BTreeMap::new(),
             is_invalid: false,
             next,
         }
@@ -298,6 +302,8 @@ impl Context {
             )
         }));
         lines.extend(self.of_listeners(startup));
+        let idle = self.with_host(|host| host.idle.clone()).unwrap_or_default();
+        lines.extend(idle.iter().map(|(function, why)| format!("{function} has no effect: {why}")));
         lines.extend(tasks.map(|task| format!("kumo.spawn_task: no handler of {}", task.event_name)));
         lines.extend(unheard.map(|event| format!("kumo.configure_log_disposition_hook: no handler of {event}")));
         lines

@@ -202,7 +202,7 @@ pub const EVENTS: &[Event] = &[
     ),
     single(
         "xfer_message_received",
-        "(msg)",
+        "(msg, auth_info)",
         "Another node hands a message over.",
         Test("testing/e2e/tests/xfer.rs::an_order_sends_mail_to_another_node_which_delivers_it"),
     ),

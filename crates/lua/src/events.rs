@@ -171,8 +171,8 @@ impl Policy for LuaPolicy {
         Box::pin(self.lend(Event::RebindMessage, draft, |_| Ok(data)))
     }
 
-    fn xfer_message_received(&self, draft: Draft) -> Answer<'_, Draft> {
-        Box::pin(self.lend(Event::XferMessageReceived, draft, |_| Ok(())))
+    fn xfer_message_received(&self, draft: Draft, auth: AuthInfo) -> Answer<'_, Draft> {
+        Box::pin(self.lend(Event::XferMessageReceived, draft, move |lua| auth_table(lua, &auth)))
     }
 
     fn smtp_client_rewrite_delivery_status(&self, response: String, parts: QueueParts) -> Answer<'_, Option<u16>> {

@@ -238,7 +238,7 @@ pub trait Policy: Send + Sync {
     }
 
     /// Another node hands a message over.
-    fn xfer_message_received(&self, draft: Draft) -> Answer<'_, Draft> {
+    fn xfer_message_received(&self, draft: Draft, _auth: AuthInfo) -> Answer<'_, Draft> {
         ready(draft)
     }
 

@@ -26,6 +26,12 @@ pub trait Program: Send + Sync {
     /// A part of a script that it calls `label` took so long (`kumo.time.start_timer`).
     fn script_took(&self, _label: &str, _took: Duration) {}
 
+    /// A message of a tenant was held against the rules of large providers; it broke these, and may have been refused for it.
+    fn held_to_rules(&self, _tenant: &str, _broken: &[&'static str], _is_refused: bool) {}
+
+    /// A signature that was just made does not hold; its message was not signed.
+    fn signature_failed(&self) {}
+
     /// Who counts its events, if anybody does.
     fn observer(&self) -> Option<Arc<dyn Observer>> {
         None

@@ -1,7 +1,7 @@
 //! `kumod`: the mail server with KumoMTA's command line.
 
 use crate::listeners::{self, Bound};
-use crate::{diagnostics, early_signals, explain, memory, privileges, serve};
+use crate::{certificates, diagnostics, early_signals, explain, memory, privileges, serve};
 use anyhow::{Context, bail};
 use clap::Parser;
 use lua::LuaPolicy;
@@ -129,7 +129,7 @@ pub fn configured(file: Option<&Path>, user: &str) -> anyhow::Result<cli::Config
             (startup, remarks)
         }
     };
-    let resolver = serve::resolver_of(&startup.dns)?;
+    let resolver = net::dns::chosen_resolver(&startup.dns)?;
     Ok(cli::Configured { startup, remarks, resolver })
 }
 
@@ -139,6 +139,7 @@ fn validate(file: &Path) -> anyhow::Result<ExitCode> {
     for listener in &startup.esmtp_listeners {
         listeners::address(&listener.listen)?;
     }
+    certificates::check(&startup)?;
     serve::check_names(&startup.dns)?;
     startup.bounce_classifier.as_ref().map(serve::classifier_of).transpose()?;
     serve::log_hooks(&startup.log_hooks)?;

@@ -104,7 +104,7 @@ fn of_the_program(startup: &Startup) -> Vec<String> {
     }
     lines.extend(startup.dns.named.keys().map(|name| format!("kumo.dns.define_resolver `{name}`: for scripts")));
     if !startup.dns.is_mta_sts_enabled {
-        lines.push("kumo.dns.enable_mta_sts(false): policies of other domains are not looked at".to_owned());
+        lines.push("kumo.dns.set_mta_sts_enabled(false): policies of other domains are not looked at".to_owned());
     }
     if let Some(rate) = &startup.injection_rate {
         lines.push(format!("kumo.set_httpinject_recipient_rate_limit: {rate} recipients"));
@@ -175,20 +175,62 @@ pub fn remarks(startup: &Startup) -> Vec<String> {
     let folders = startup.local_logs.iter().map(|logs| logs.log_dir.display().to_string());
     said.extend(shared("configure_local_logs", folders));
     said.extend(shared("define_spool", startup.spools.iter().map(|spool| spool.path.display().to_string())));
-    for spool in startup.spools.iter().filter(|spool| spool.flush != SpoolOptions::default().flush) {
-        said.push(format!(
-            "define_spool `{}`: flush has no effect: every message is synced before its 250",
-            spool.name
-        ));
-    }
-    for spool in startup.spools.iter().filter(|spool| spool.rocks_params.is_some()) {
-        said.push(format!(
-            "define_spool `{}`: rocks_params has no effect: mail is kept in Postrider's own log",
-            spool.name
-        ));
-    }
+    said.extend(without_effect(startup));
+    said.extend(about_memory(&startup.memory));
     said.extend(startup.event_streams.iter().filter_map(|stream| about_stream(stream, &startup.local_logs)));
     said
+}
+
+/// Options that KumoMTA has a use for, and this program has not.
+fn without_effect(startup: &Startup) -> Vec<String> {
+    let mut said = Vec::new();
+    for spool in &startup.spools {
+        let call = format!("define_spool `{}`", spool.name);
+        said.extend(idle(&call, "define_spool", spool, &SpoolOptions::default()));
+    }
+    for listener in &startup.esmtp_listeners {
+        let call = format!("start_esmtp_listener {}", listener.listen);
+        said.extend(idle(&call, "start_esmtp_listener", listener, &EsmtpListener::default()));
+        let EsmtpListener { params, .. } = listener;
+        if !params.trace_headers.supplemental_header {
+            let of = idle_of_trace(&params.trace_headers);
+            said.extend(of.map(|name| format!("{call}: trace_headers.{name} has no effect: supplemental_header is false")));
+        }
+    }
+    if let Some(classifier) = &startup.bounce_classifier {
+        let name = "configure_bounce_classifier";
+        said.extend(idle(name, name, classifier, &BounceClassifier::default()));
+    }
+    if let Some(redis) = &startup.redis_throttles {
+        let name = "configure_redis_throttles";
+        said.extend(idle(name, name, redis, &RedisThrottles::default()));
+    }
+    said
+}
+
+/// Those of [`NO_EFFECT`] that a call gives another value than the default.
+fn idle<T: Serialize>(call: &str, constructor: &str, given: &T, default: &T) -> Vec<String> {
+    let table = |options: &T| serde_json::to_value(options).unwrap_or(Value::Null);
+    let (given, default) = (table(given), table(default));
+    let of_it = NO_EFFECT.iter().filter(|(of, name, _)| *of == constructor && given[*name] != default[*name]);
+    of_it.map(|(_, name, why)| format!("{call}: {name} has no effect: {why}")).collect()
+}
+
+/// Options of the supplemental header that are set.
+fn idle_of_trace(trace: &config::TraceHeaders) -> impl Iterator<Item = &'static str> {
+    let default = config::TraceHeaders::default();
+    let named = (trace.header_name != default.header_name).then_some("header_name");
+    named.into_iter().chain((trace.include_meta_names != default.include_meta_names).then_some("include_meta_names"))
+}
+
+/// Limits of memory in an order that makes no sense.
+fn about_memory(MemoryLimits { hard, soft, low }: &MemoryLimits) -> Vec<String> {
+    let pairs = [("soft", soft, "hard", hard), ("low", low, "soft", soft), ("low", low, "hard", hard)];
+    let wrong = pairs.iter().filter_map(|(lower, a, upper, b)| {
+        let (a, b) = ((**a)?, (**b)?);
+        (a > b).then(|| format!("the {lower} limit of memory ({a}) is above the {upper} limit ({b}), which comes first"))
+    });
+    wrong.collect()
 }
 
 /// A stream whose segments nobody writes.
@@ -246,9 +288,6 @@ fn about_esmtp(listener: &EsmtpListener, said: &mut Vec<String>) {
     if params.deferred_spool {
         say("deferred_spool: mail that was accepted is lost in a crash");
     }
-    if params.data_buffer_size != config::ListenerParams::default().data_buffer_size {
-        say("data_buffer_size has no effect: receive buffers are shared");
-    }
     if params.max_messages_per_connection < params.max_recipients_per_message {
         say("max_recipients_per_message is never reached: max_messages_per_connection counts recipients and is lower");
     }
@@ -303,6 +342,19 @@ fn is_local(listen: &HostPort) -> bool {
     listen.host == "localhost" || listen.host.parse().is_ok_and(|ip: std::net::IpAddr| ip.is_loopback())
 }
 
+/// Constructor, option, and why nothing comes of it.
+const NO_EFFECT: [(&str, &str, &str); 9] = [
+    ("define_spool", "flush", "every message is synced before its 250"),
+    ("define_spool", "rocks_params", "mail is kept in Postrider's own log"),
+    ("start_esmtp_listener", "data_buffer_size", "receive buffers are shared"),
+    ("configure_bounce_classifier", "pool_size", "an answer takes less time than handing the question to a thread"),
+    ("configure_bounce_classifier", "back_pressure", "nothing waits for the classifier"),
+    ("configure_redis_throttles", "pool_size", "one connection carries all"),
+    ("configure_redis_throttles", "wait_timeout", "nobody waits for a connection"),
+    ("configure_redis_throttles", "recycle_timeout", "the connection is not handed back and forth"),
+    ("configure_redis_throttles", "read_from_replicas", "every question changes what is stored"),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,6 +383,23 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_effect_is_said_of_each_option_that_is_set() {
+        for (constructor, name, why) in NO_EFFECT {
+            let known = options_of(constructor).iter().any(|option| option.name == name);
+            assert!(known && !why.is_empty(), "{constructor}.{name}");
+        }
+        let redis: RedisThrottles =
+            config::parse("configure_redis_throttles", json!({"node": "redis://a", "pool_size": 3})).expect("sound");
+        let memory = MemoryLimits { hard: Some(10), soft: Some(20), low: Some(5) };
+        let said = remarks(&Startup { redis_throttles: Some(redis), memory, ..Startup::default() });
+        let wanted = ["configure_redis_throttles: pool_size has no effect: one", "the soft limit of memory (20) is above the hard"];
+        for wanted in wanted {
+            assert_eq!(said.iter().filter(|line| line.starts_with(wanted)).count(), 1, "{wanted}: {said:?}");
+        }
+        assert!(!said.iter().any(|line| line.contains("wait_timeout")), "{said:?}");
+    }
+
+    #[test]
     fn what_is_probably_not_meant_is_said() {
         let quiet = remarks(&startup(json!({}), json!({})));
         assert_eq!(quiet, ["nothing is logged: kumo.configure_local_logs is not called"]);
@@ -347,6 +416,7 @@ mod tests {
             (json!({"tls_certificate": "a.pem"}), json!({}), "the one without the other"),
             (json!({"deferred_spool": true}), json!({}), "lost in a crash"),
             (json!({"data_buffer_size": 1}), json!({}), "data_buffer_size has no effect"),
+            (json!({"trace_headers": {"supplemental_header": false, "header_name": "X-T"}}), json!({}), "header_name has no effect"),
             (json!({"max_messages_per_connection": 5}), json!({}), "is never reached"),
             (json!({"listen": "127.0.0.1:8000"}), json!({}), "two listeners at 127.0.0.1:8000"),
             (json!({}), json!({"trusted_hosts": ["::/0"]}), "may inject mail and administer"),

@@ -14,20 +14,17 @@ use admin::Local;
 use anyhow::{Context, anyhow};
 use bounce::{Classifier, Remembered};
 use clap::Parser;
-use config::{BounceClassifier, DnsSettings, LogHook, ResolverForm};
+use config::{BounceClassifier, DnsSettings, LogHook};
 use engine::pressure::{Pressure, PressureSettings, Volume};
 use engine::{Diagnostics, Engine, EngineParts, EngineSettings, RecordHook};
 use lua::{Names, Resolvers};
-use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
+use net::dns::MxCache;
 use net::listen;
 use net::mta_sts::{HttpsFetch, PolicyFetch, StsPolicies, TestPolicies};
 use policy::{Policy, Startup, StaticPolicy};
 use queue::schedule;
-use route::Resolver;
 use spool::Settings;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -143,7 +140,7 @@ async fn serve_async(
     let connectors = net::tls::Connectors::of_system().context("SSL_CERT_FILE")?;
     let classifier = startup.bounce_classifier.as_ref().map(classifier_of).transpose()?;
     let mx = Arc::new(mail_names(&startup.dns, &connectors)?);
-    shared.names.set(Resolvers { mail: mx.clone(), named: named(&startup.dns)? });
+    shared.names.set(Resolvers { mail: mx.clone(), named: net::dns::named_resolvers(&startup.dns)? });
     let engine = Engine::new(EngineParts {
         policy: policy.clone(),
         spool,
@@ -198,21 +195,21 @@ fn pressure_of(startup: &Startup, limits: &memory::Found, plan: &spools::Plan) -
 
 /// Says what is wrong with the policy's resolver or its MTA-STS policies, if anything is. Asks nobody.
 pub fn check_names(dns: &DnsSettings) -> anyhow::Result<()> {
-    named(dns)?;
+    net::dns::named_resolvers(dns)?;
     mail_names(dns, &net::tls::Connectors::new(None)?).map(|_| ())
 }
 
 /// Has scripts ask for names as the policy wants it.
 pub fn set_names(names: &Names, dns: &DnsSettings) -> anyhow::Result<()> {
     let connectors = net::tls::Connectors::of_system().context("SSL_CERT_FILE")?;
-    names.set(Resolvers { mail: Arc::new(mail_names(dns, &connectors)?), named: named(dns)? });
+    names.set(Resolvers { mail: Arc::new(mail_names(dns, &connectors)?), named: net::dns::named_resolvers(dns)? });
     Ok(())
 }
 
 /// Look-ups as the policy wants them.
 fn mail_names(dns: &DnsSettings, connectors: &net::tls::Connectors) -> anyhow::Result<MxCache> {
-    let resolver = resolver_of(dns)?;
-    let names = MxCache::new(resolver.clone(), limits(dns));
+    let resolver = net::dns::chosen_resolver(dns)?;
+    let names = MxCache::new(resolver.clone(), net::dns::cache_limits(dns));
     if !dns.is_mta_sts_enabled {
         return Ok(names);
     }
@@ -224,32 +221,6 @@ fn mail_names(dns: &DnsSettings, connectors: &net::tls::Connectors) -> anyhow::R
         ),
     };
     Ok(names.with_mta_sts(StsPolicies::new(fetcher)))
-}
-
-/// Whom the policy wants to be asked, or else the environment, or else the system.
-pub fn resolver_of(dns: &DnsSettings) -> anyhow::Result<Arc<dyn Resolver>> {
-    match &dns.resolver {
-        Some(form) => net::dns::build(form).context("kumo.dns.configure_resolver"),
-        None => resolver(),
-    }
-}
-
-/// The resolvers that scripts ask by name.
-fn named(dns: &DnsSettings) -> anyhow::Result<BTreeMap<String, Arc<MxCache>>> {
-    let build = |(name, form): (&String, &ResolverForm)| {
-        let resolver = net::dns::build(form).with_context(|| format!("kumo.dns.define_resolver `{name}`"))?;
-        Ok((name.clone(), Arc::new(MxCache::new(resolver, limits(dns)))))
-    };
-    dns.named.iter().map(build).collect()
-}
-
-fn limits(dns: &DnsSettings) -> MxCacheLimits {
-    MxCacheLimits {
-        lookups_max: dns.mx_concurrency_limit,
-        lookup_timeout: dns.mx_timeout.get(),
-        negative_ttl: dns.mx_negative_cache_ttl.get(),
-        ..MxCacheLimits::default()
-    }
 }
 
 /// The log hooks a policy configures.
@@ -266,22 +237,6 @@ pub fn log_hooks(options: &[LogHook]) -> anyhow::Result<Vec<Arc<RecordHook>>> {
 pub fn classifier_of(options: &BounceClassifier) -> anyhow::Result<Classifier> {
     let remembered = Remembered { classified: options.cache_size, uncategorized: options.uncategorized_cache_size };
     cli::read_rules(&options.files, remembered).context("kumo.configure_bounce_classifier")
-}
-
-/// The resolver of `POSTRIDER_RESOLVERS` (`ip:port,...`), else the system's; without one, the
-/// local host is asked, as the C library does.
-fn resolver() -> anyhow::Result<Arc<dyn Resolver>> {
-    if let Ok(list) = std::env::var("POSTRIDER_RESOLVERS") {
-        let parse =
-            |text: &str| text.trim().parse().map_err(|_| anyhow!("POSTRIDER_RESOLVERS: `{text}`: expected ip:port"));
-        let servers = list.split(',').map(parse).collect::<anyhow::Result<Vec<SocketAddr>>>()?;
-        return Ok(Arc::new(HickoryResolver::asking(&servers)?));
-    }
-    let found = HickoryResolver::from_system().or_else(|error| {
-        tracing::warn!("{error}; asking 127.0.0.1:53");
-        HickoryResolver::asking(&[SocketAddr::from(([127, 0, 0, 1], 53))])
-    });
-    Ok(Arc::new(found?))
 }
 
 /// The signals that stop the program, caught from before the first listener is announced.

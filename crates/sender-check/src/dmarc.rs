@@ -1,29 +1,36 @@
-//! DMARC (RFC 7489): does what SPF and DKIM prove fit the author's domain, and what does that domain want done when not?
+//! DMARC (RFC 7489, RFC 9989): does what SPF and DKIM prove fit the author's domain, and what does that domain want done when not?
 //!
 //! In: a resolver, the header fields, the results of DKIM and SPF, a number for `pct=`. Out: [`DmarcCheck`]. Cannot fail: what
 //! goes wrong is a result too.
 //! The rooms below: `record` (the record's tags), `discover` (whose record counts), `judge` (alignment, and the verdict),
-//! `author` (the domain of From).
+//! `author` (the domain of From), `walk` (organisations by DNS), `published` (what a domain publishes, without a message).
 //!
-//! Organisational domains come from the public suffix list. Of the revision of RFC 7489 (DMARCbis) the tags `np=`, `psd=` and
-//! `t=` count; its walk up the tree does not: it gives another domain than the list only where `psd=` says so, and asks up to
-//! eight questions for each identifier instead of three for all.
+//! Organisational domains come from the public suffix list, or, when asked so, from the walk up the tree of RFC 9989, which
+//! knows no list and asks up to eight questions for each domain instead of three for all. Its tags `np=`, `psd=` and `t=` count
+//! either way.
 
 mod author;
 mod discover;
 mod judge;
+mod published;
 mod record;
+mod walk;
 
-pub use author::FROM_MAILBOXES_MAX;
+pub use author::{FROM_MAILBOXES_MAX, domain as author_domain};
 pub use discover::DMARC_QUESTIONS_MAX;
-pub use judge::IDENTITIES_MAX;
+pub use judge::{IDENTITIES_MAX, WALKS_MAX};
+pub use published::{Published, published};
 pub use record::{DmarcPolicy, DmarcRecord, ReportTags};
+pub use walk::WALK_QUESTIONS_MAX;
 
 use crate::results::{add_prop, result};
+use discover::Found;
+use judge::{Known, Verdict};
 use mime::HeaderView;
 use mimepart::AuthenticationResult;
 use route::Resolver;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What the author's domain wants done, or why that is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -82,17 +89,45 @@ pub struct DmarcInput<'a> {
     pub sample_percent: u8,
 }
 
-/// Finds the policy of the author's domain and judges the message by it.
+/// How the organisation of a domain is found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Organisations {
+    /// By the public suffix list (RFC 7489 section 3.2).
+    #[default]
+    PublicSuffixList,
+    /// By the walk up the tree (RFC 9989 section 4.10).
+    TreeWalk,
+}
+
+/// Finds the policy of the author's domain and judges the message by it; organisations come from the public suffix list.
 pub async fn check(resolver: &dyn Resolver, headers: HeaderView<'_>, input: DmarcInput<'_>) -> DmarcCheck {
+    check_by(Organisations::PublicSuffixList, resolver, headers, input).await
+}
+
+/// The same, with a choice of how organisations are found.
+pub async fn check_by(
+    organisations: Organisations,
+    resolver: &dyn Resolver,
+    headers: HeaderView<'_>,
+    input: DmarcInput<'_>,
+) -> DmarcCheck {
     let from = match author::domain(headers) {
         Ok(from) => from,
         Err(reason) => return made(DmarcDisposition::PermError, "permerror", reason),
     };
-    let mut check = match discover::policy(resolver, &from).await {
+    let by_walk = organisations == Organisations::TreeWalk;
+    let policy = match by_walk {
+        true => discover::policy_by_walk(resolver, &from).await,
+        false => discover::policy(resolver, &from).await,
+    };
+    let mut check = match policy {
         Err(reason) => made(DmarcDisposition::TempError, "temperror", reason),
         Ok(None) => made(DmarcDisposition::None, "none", format!("{from} has no DMARC record")),
         Ok(Some(found)) => {
-            let verdict = judge::judge(&from, &found, input);
+            let verdict = match by_walk {
+                true => judged_by_walk(resolver, &from, &found, input).await,
+                false => judge::judge(&from, &found, input, Known::ByList),
+            };
             let mut check = made(verdict.disposition, verdict.word, verdict.reason);
             add_prop(&mut check.result, "policy.dmarc", found.policy.word());
             check.facts = Some(Box::new(DmarcFacts {
@@ -108,6 +143,16 @@ pub async fn check(resolver: &dyn Resolver, headers: HeaderView<'_>, input: Dmar
     };
     add_prop(&mut check.result, "header.from", &from);
     check
+}
+
+/// The verdict, once the organisations are known of what may be aligned.
+async fn judged_by_walk(resolver: &dyn Resolver, from: &str, found: &Found, input: DmarcInput<'_>) -> Verdict {
+    let mut known = BTreeMap::new();
+    for domain in judge::to_be_known(from, found, input) {
+        let walked = walk::walk(resolver, &domain).await;
+        known.insert(domain, walked.ok().map(|walk| walk.organisation().to_owned()));
+    }
+    judge::judge(from, found, input, Known::ByWalk(&known))
 }
 
 fn made(disposition: DmarcDisposition, word: &str, reason: String) -> DmarcCheck {

@@ -9,6 +9,7 @@
 //! Deliberately absent: what is logged, and log hooks (engine).
 
 mod accounts;
+mod compliance_counts;
 mod event_counts;
 mod event_times;
 mod exposition;
@@ -28,6 +29,7 @@ mod stream;
 mod tallies;
 
 pub use accounts::Accounts;
+pub use compliance_counts::ComplianceCounts;
 pub use event_counts::EventCounts;
 pub use event_times::EventTime;
 pub use exposition::{Exposition, Kind};

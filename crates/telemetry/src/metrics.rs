@@ -4,6 +4,7 @@
 //! are handles that live with whoever counts; gauges that mirror queues are filled in when
 //! somebody scrapes, so that they cost the mail path nothing.
 
+use crate::compliance_counts::ComplianceCounts;
 use crate::event_counts::EventCounts;
 use crate::event_times::EventTimes;
 use crate::report_counts::ReportCounts;
@@ -91,6 +92,10 @@ pub struct Families {
     pub domain_reports: ReportCounts,
     /// Time to find the class of one reply, in seconds.
     pub bounce_classify_latency: Histogram,
+    /// Messages held against the rules of large providers.
+    pub compliance: ComplianceCounts,
+    /// Signatures that did not hold when they had just been made.
+    pub dkim_self_check_failures: IntCounter,
     /// What scripts measure of themselves.
     pub script_times: ScriptTimes,
     /// How often and how long handlers of events run.
@@ -160,6 +165,12 @@ impl Metrics {
             )?,
             event_streams: EventCounts::new(r)?,
             domain_reports: ReportCounts::new(r)?,
+            compliance: ComplianceCounts::new(r)?,
+            dkim_self_check_failures: counter(
+                r,
+                "postrider_dkim_self_check_failures_total",
+                "signatures that did not hold when made, and were not used",
+            )?,
             script_times: ScriptTimes::new(r)?,
             event_times: EventTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,

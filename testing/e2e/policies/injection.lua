@@ -11,7 +11,7 @@ end)
 
 kumo.on('init', function()
   base.serve(DIR, {
-    logs = { meta = { 'http_auth', 'extra', 'auth', 'reception_protocol', 'received_from', 'received_via', 'hostname' } },
+    logs = { meta = { 'http_auth', 'auth_info', 'extra', 'auth', 'reception_protocol', 'received_from', 'received_via', 'hostname' } },
     spool = { kind = os.getenv 'INJECT_KIND' },
     esmtp = { base.table_of(os.getenv 'INJECT_ESMTP') },
     http = base.over({ hostname = 'inject.test' }, base.table_of(os.getenv 'INJECT_HTTP')),

@@ -26,10 +26,11 @@ kumo.on('smtp_server_message_received', function(msg)
   end
 end)
 
-kumo.on('xfer_message_received', function(msg)
+kumo.on('xfer_message_received', function(msg, auth)
   if msg:recipient().user == 'refused' then
     kumo.reject(550, 'not here')
   end
+  assert(auth.peer_address == '127.0.0.1' and msg:get_meta 'xfer_auth' == '127.0.0.1')
   msg:set_meta('x_came', msg:get_meta 'xfer_from' ~= nil)
 end)
 

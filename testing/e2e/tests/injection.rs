@@ -243,6 +243,8 @@ fn what_is_generated_later_says_who_has_no_message() {
         (&bounces[0]["queue"], &bounces[0]["sender"]),
         (&json!("generator.kumomta.internal"), &json!("s@from.test"))
     );
+    // What waits to be generated remembers who asked.
+    assert_eq!(bounces[0]["meta"]["auth_info"], json!({"peer_address": "127.0.0.1", "identities": [], "groups": []}));
     node.await_empty(SOON);
     let receptions = logs.await_type("Reception", 2, LATER);
     let of = |queue: &str| receptions.iter().filter(|r| r["queue"] == queue).count();

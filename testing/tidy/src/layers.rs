@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 44] = [
+pub const LAYERS: [(&str, u8); 45] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -35,6 +35,7 @@ pub const LAYERS: [(&str, u8); 44] = [
     // 3: what a policy may be asked.
     ("policy", 3),
     ("sender-check", 3),
+    ("compliance", 3),
     ("automation", 3),
     // 4: drivers, the only place that awaits.
     ("net", FIRST_DRIVER_LAYER),
@@ -65,10 +66,11 @@ pub const LAYERS: [(&str, u8); 44] = [
 ];
 
 /// Edges inside a layer: from, to, why.
-pub const SIDEWAYS: [(&str, &str, &str); 23] = [
+pub const SIDEWAYS: [(&str, &str, &str); 24] = [
     ("spool", "message", "what is stored is a Sealed; the codec of its envelope is message's"),
     ("jsonl", "telemetry", "segments of scripts are written as those of the log are"),
     ("injection", "mimepart", "what is injected is built as scripts build"),
+    ("compliance", "sender-check", "what domains publish is asked and read as checks do"),
     ("engine", "net", "the engine drives connections that net opens"),
     ("engine", "store", "the engine waits for commits that store makes"),
     ("engine", "telemetry", "the engine reports what it did"),

@@ -10,4 +10,4 @@ mod receive;
 
 pub use arrivals::Arrival;
 pub(crate) use arrivals::Arrivals;
-pub use receive::{Came, XferError};
+pub use receive::{Came, OtherNode, XferError};

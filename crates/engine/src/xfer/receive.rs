@@ -9,7 +9,7 @@ use crate::selection::Subject;
 use crate::xfer::arrivals::{Arrival, Found};
 use bytes::Bytes;
 use message::{Draft, Message, MessageId, Parcel, ParcelError, Place, Resident, Sealed, Settled};
-use policy::PolicyError;
+use policy::{AuthInfo, PolicyError};
 use queue::schedule::{label_for, read_label};
 use queue::xfer::{self, Kept, bring_back, set_arrived, set_arriving, take_reason};
 use queue::{NULL_QUEUE, QueueName};
@@ -48,6 +48,17 @@ pub enum XferError {
     Spool(#[from] SpoolError),
 }
 
+/// Who hands a message over.
+#[derive(Clone, Debug)]
+pub struct OtherNode {
+    /// Where it connects from.
+    pub address: SocketAddr,
+    /// The listener it connects to.
+    pub via: SocketAddr,
+    /// Who it has proven to be.
+    pub auth: AuthInfo,
+}
+
 /// What became of a request about an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
@@ -75,12 +86,11 @@ impl Engine {
         &self,
         octets: Bytes,
         room: Room,
-        from: SocketAddr,
-        via: SocketAddr,
+        from: OtherNode,
     ) -> Result<Kept, XferError> {
         let engine = self.clone();
         let keeping = async move {
-            let kept = engine.keep(octets, from, via).await;
+            let kept = engine.keep(octets, from).await;
             drop(room);
             kept
         };
@@ -126,7 +136,7 @@ impl Engine {
         Ok(Came::Done)
     }
 
-    async fn keep(&self, octets: Bytes, from: SocketAddr, via: SocketAddr) -> Result<Kept, XferError> {
+    async fn keep(&self, octets: Bytes, from: OtherNode) -> Result<Kept, XferError> {
         self.knows_arrivals()?;
         let fingerprint = format!("{:x}-{:08x}", octets.len(), crc32fast::hash(&octets));
         let parcel = Parcel::decode(octets)?;
@@ -140,7 +150,7 @@ impl Engine {
             Found::InWork => return Err(in_work(&origin)),
             Found::Full => return Err(XferError::Later("too many messages wait for their senders".to_owned())),
             Found::Nothing(hand) => {
-                let message = self.store(parcel, &origin, from, via).await?;
+                let message = self.store(parcel, &origin, from).await?;
                 let id = message.id;
                 hand.leave(message.place.is_some().then_some(message));
                 id
@@ -150,24 +160,20 @@ impl Engine {
     }
 
     /// Everything that can fail, then the spool. A message for the null queue has no place then.
-    async fn store(
-        &self,
-        parcel: Parcel,
-        origin: &str,
-        from: SocketAddr,
-        via: SocketAddr,
-    ) -> Result<Message, XferError> {
+    async fn store(&self, parcel: Parcel, origin: &str, from: OtherNode) -> Result<Message, XferError> {
         let Parcel { envelope, mut meta, head, body, .. } = parcel;
         let now = self.clock.now().wall;
         let saved = bring_back(&mut meta);
         take_reason(&mut meta);
-        meta.set("xfer_from", from.to_string());
+        let OtherNode { address, via, auth } = from;
+        meta.set("xfer_from", address.to_string());
         meta.set("xfer_via", via.to_string());
+        meta.set("xfer_auth", auth.summary());
         let raw = [&head[..], &body[..]].concat().into();
         let due = saved.map_or(now, |saved| saved.due);
         let mut draft = Draft::new(self.next_id(), envelope, meta, raw, due);
         draft.attempts = saved.map_or(0, |saved| saved.attempts);
-        let asked = self.answer_in_time(self.policy.xfer_message_received(draft)).await;
+        let asked = self.answer_in_time(self.policy.xfer_message_received(draft, auth)).await;
         let mut draft = asked.ok_or_else(no_answer)??;
         let queue = QueueName::text_for(&draft.envelope, &draft.meta).map_err(|e| XferError::Queue(e.to_string()))?;
         if queue == NULL_QUEUE {

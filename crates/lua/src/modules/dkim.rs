@@ -33,7 +33,7 @@ const FUNCTIONS: &[Function] = &[
         "ed25519_signer",
         "{options} -> Signer",
         "The same.",
-        Test("testing/e2e/tests/dkim.rs::ed25519"),
+        Test("crates/lua/tests/scripts/checks.rs::signatures_are_verified_by_the_keys_of_dns"),
         |lua: Lua, options: Value| signer(lua, "kumo.dkim.ed25519_signer", options)
     ),
 ];

@@ -19,7 +19,7 @@ use std::path::Path;
 /// The module.
 pub(crate) const DNS: Module = Module {
     name: "kumo.dns",
-    doc: "Who is asked for names, and asking. Settings hold from the start on; names are looked up while the program serves.",
+    doc: "Who is asked for names, and asking. Settings hold from the start on; the top level and `init` ask as the script has chosen so far.",
     functions: &[FUNCTIONS, dns_lookup::FUNCTIONS],
     types: &[],
 };

@@ -1,7 +1,7 @@
 //! `kumo.dns.lookup_*` and `rbl_lookup`: questions to DNS that a handler waits for.
 //!
-//! In: names and addresses as text, and which resolver is asked. Out: plain values. Fails when there is no usable answer,
-//! when the resolver has no such name, and at the top level and in `init`: names are looked up while the program serves.
+//! In: names and addresses as text, and which resolver is asked. Out: plain values. Fails when there is no usable answer
+//! and when no resolver has that name. At the top level and in `init` the thread waits.
 //! The first question makes the policy call handlers so that they can wait; until then one holds its thread. The resolvers
 //! remember answers and limit questions at a time; every question ends within [`LOOKUP_MAX`].
 

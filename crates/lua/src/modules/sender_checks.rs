@@ -17,7 +17,7 @@ use crate::waiting::wait;
 use message::Draft;
 use mlua::{Lua, UserDataRef, UserDataRefMut, Value};
 use sender_check::AuthenticationResult;
-use sender_check::dmarc::{self, DmarcCheck, DmarcInput};
+use sender_check::dmarc::{self, DmarcCheck, DmarcInput, Organisations};
 use sender_check::spf::{self, SpfQuery};
 use std::net::{IpAddr, SocketAddr};
 
@@ -57,9 +57,10 @@ pub(crate) const DMARC: Module = Module {
         waits
         "kumo.dmarc",
         "check_msg",
-        "(msg, dkim_results, resolver or nil, spf_result, use_reporting = false, reporting_info or nil) -> {disposition, result}",
+        "(msg, dkim_results, resolver or nil, spf_result, use_reporting = false, reporting_info or nil, tree_walk = false) -> {disposition, result}",
         "Judges a message by the results of `msg:dkim_verify` and `kumo.spf`. It is counted where `kumo.configure_dmarc_reports` says so, \
-         whatever `use_reporting` is. `reporting_info` is `{ignore = false, disposition, reason, comment}`: what became of it instead.",
+         whatever `use_reporting` is. `reporting_info` is `{ignore = false, disposition, reason, comment}`: what became of it instead. \
+         With `tree_walk`, an addition, organisations are found as RFC 9989 has it, else by the public suffix list.",
         Test("crates/lua/tests/scripts/checks.rs::all_checks_together_make_the_header"),
         check_dmarc
     )]],
@@ -107,13 +108,14 @@ async fn check_msg(
 
 async fn check_dmarc(
     lua: Lua,
-    (mut message, dkim, resolver, spf, _use_reporting, reporting): (
+    (mut message, dkim, resolver, spf, _use_reporting, reporting, tree_walk): (
         UserDataRefMut<LuaMessage>,
         Value,
         Option<String>,
         Value,
         Option<bool>,
         Value,
+        Option<bool>,
     ),
 ) -> mlua::Result<Value> {
     let dkim: Vec<AuthenticationResult> = convert::options(DMARC_MESSAGE, &dkim)?;
@@ -121,7 +123,12 @@ async fn check_dmarc(
     let resolver = asked(&lua, DMARC_MESSAGE, resolver.as_deref())?;
     let input = DmarcInput { dkim: &dkim, spf: &spf, sample_percent: (seed() % 100) as u8 };
     let headers = message.draft()?.headers();
-    let found = wait(&lua, DMARC_MESSAGE, CHECK_MAX, dmarc::check(&resolver, headers, input)).await?;
+    let organisations = match tree_walk {
+        Some(true) => Organisations::TreeWalk,
+        _ => Organisations::PublicSuffixList,
+    };
+    let check = dmarc::check_by(organisations, &resolver, headers, input);
+    let found = wait(&lua, DMARC_MESSAGE, CHECK_MAX, check).await?;
     report(&lua, message.draft()?, &found, (&dkim, &spf), &reporting)?;
     table(&lua, &found)
 }

@@ -4,12 +4,11 @@
 //! domains the files name. Fails with the file and the place in it; what is wrong with destinations is listed by severity.
 
 use crate::api::{Function, Member, Module, Proof::Test, Type, function};
-use crate::context::Host;
 use crate::convert;
 use crate::files;
 use crate::modules::json_comments::blanked;
 use crate::modules::memoize::commons;
-use crate::names::Names;
+use crate::names::resolver_of;
 use crate::types::shaping::LuaShaping;
 use crate::waiting::{GRACE, wait};
 use mlua::{Lua, Value};
@@ -73,9 +72,13 @@ async fn load(lua: Lua, files: Vec<String>, options: Option<Value>) -> mlua::Res
             Err(why) => missing.push((severity, Problem::NotLoaded { file, what: why.to_string() })),
         }
     }
+    let dns_fail = options.dns_fail;
     let mut assembly = Assembly::new(documents, options).map_err(mlua::Error::external)?;
     missing.into_iter().for_each(|(severity, problem)| assembly.report(severity, problem));
-    let sites = sites(&lua, assembly.domains().map(str::to_owned).collect()).await?;
+    let mut sites = sites(&lua, assembly.domains().map(str::to_owned).collect()).await?;
+    if lua.globals().get::<Option<bool>>("_VALIDATING_CONFIG")?.unwrap_or(false) {
+        take_for_sites(&mut sites, &mut assembly, dns_fail);
+    }
     let unknown = || Resolved::Failed("it was not asked for".to_owned());
     let shaping = assembly.build(&|domain| sites.get(domain).cloned().unwrap_or_else(unknown));
     Ok(LuaShaping(Arc::new(shaping)))
@@ -153,21 +156,24 @@ fn plain(file: &str, text: String) -> String {
     if file.ends_with(".toml") { text } else { blanked(&text) }
 }
 
-/// The site of each domain. Under `--validate` nobody is asked, and each domain is a site by itself, so that what is said of it is looked
-/// at; before the program serves otherwise none is known.
+/// Domains about which nobody knows anything are that to whoever judges the files, and sites by themselves, so that what is said of
+/// them is looked at.
+fn take_for_sites(sites: &mut HashMap<String, Resolved>, assembly: &mut Assembly, severity: Severity) {
+    for (domain, resolved) in sites {
+        if let Resolved::Failed(what) = resolved {
+            let problem = Problem::DnsFailed { domain: domain.clone(), what: std::mem::take(what) };
+            assembly.report(severity, problem);
+            *resolved = Resolved::Site(domain.clone());
+        }
+    }
+}
+
+/// The site of each domain.
 async fn sites(lua: &Lua, domains: Vec<String>) -> mlua::Result<HashMap<String, Resolved>> {
-    let names: Option<Arc<Names>> = lua.app_data_ref::<Host>().map(|host| host.names.clone());
-    let Some(cache) = names.as_deref().and_then(Names::get).map(|names| names.mail.clone()) else {
-        let is_judged = lua.globals().get::<Option<bool>>("_VALIDATING_CONFIG")?.unwrap_or(false);
-        let early = |domain: String| match is_judged {
-            true => (domain.clone(), Resolved::Site(domain)),
-            false => (domain, Resolved::Failed("names are looked up while the program serves".to_owned())),
-        };
-        return Ok(domains.into_iter().map(early).collect());
-    };
     if domains.is_empty() {
         return Ok(HashMap::new());
     }
+    let cache = resolver_of(lua, "kumo.shaping.load", None)?;
     wait(lua, "kumo.shaping.load", LOOKUPS_MAX, async move {
         let mut asked = JoinSet::new();
         for domain in domains {

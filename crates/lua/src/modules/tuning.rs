@@ -37,8 +37,9 @@ macro_rules! accepted {
             doc: $why,
             proof: Test("crates/lua/tests/scripts/options.rs::tuning_functions_check_their_arguments"),
             make: |lua, name| {
-                let body = move |_: &Lua, (first, second): (Value, Value)| {
+                let body = move |lua: &Lua, (first, second): (Value, Value)| {
                     $takes.check(&first, &second).map_err(mlua::Error::runtime)?;
+                    lua.app_data_mut::<Host>().map(|mut host| host.idle.insert(concat!($module, ".", $name), $why));
                     tracing::debug!(target: "lua", "{name}: nothing to do: {}", $why);
                     Ok(())
                 };

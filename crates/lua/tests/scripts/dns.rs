@@ -50,6 +50,30 @@ fn settings_made_before_or_in_init_are_what_is_started_with() {
     assert_eq!(load("").startup.dns, DnsSettings::default());
 }
 
+/// As KumoMTA's policies may, and by the resolvers that were chosen by then.
+#[test]
+fn the_top_level_and_init_ask_too() {
+    const ZONE: &str = "{ [[$ORIGIN a.test.
+@ 60 TXT \"of a\"
+@ 60 MX 10 mx
+mx 60 A 192.0.2.7
+]] }";
+    load(&format!(
+        "kumo.dns.configure_test_resolver {ZONE}
+         assert(kumo.dns.lookup_txt('a.test')[1] == 'of a')
+         local ok, why = pcall(kumo.dns.lookup_txt, 'a.test', 'other')
+         assert(not ok and tostring(why):find('no resolver `other` is defined', 1, true), why)
+         kumo.on('init', function()
+           assert(kumo.dns.lookup_mx('a.test').hosts[1] == 'mx.a.test.')
+           kumo.dns.define_resolver('other', {{ Test = {{ '$ORIGIN b.test.\\n@ 60 TXT \"of b\"' }} }})
+           assert(kumo.dns.lookup_txt('b.test', 'other')[1] == 'of b')
+           kumo.dns.configure_test_resolver {{ '$ORIGIN c.test.\\n@ 60 TXT \"of c\"' }}
+           assert(kumo.dns.lookup_txt('c.test')[1] == 'of c')
+           assert(not pcall(kumo.dns.lookup_txt, 'a.test'))
+         end)"
+    ));
+}
+
 #[test]
 fn every_way_to_choose_a_resolver() {
     let chosen = |call: &str| load(&format!("kumo.on('init', function() kumo.dns.{call} end)")).startup.dns.resolver;

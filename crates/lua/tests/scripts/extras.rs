@@ -25,7 +25,9 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
 }
 
 fn script(folder: &Path, text: &str) -> String {
-    format!("local kumo = require 'kumo' local folder = [[{}]] {text}", folder.display())
+    // Nobody's network is asked.
+    const NOBODY: &str = "kumo.dns.configure_test_resolver { '$ORIGIN nobody.test.' }";
+    format!("local kumo = require 'kumo' {NOBODY} local folder = [[{}]] {text}", folder.display())
 }
 
 impl Site {
@@ -409,6 +411,31 @@ fn paths_come_from_shaping_files_and_are_checked() {
     let unknown =
         judged(&[], "require('policy-extras.shaping'):setup_with_automation { publich = {} }").expect("refused");
     assert_has(&unknown.to_string(), &["unknown option `publich`", "(did you mean `publish`?)"]);
+}
+
+/// A text or nothing in place of a list has no items: the helper would do nothing, and say nothing.
+#[test]
+fn helpers_say_what_they_were_given_in_place_of_files() {
+    for (call, wanted) in [
+        ("setup 'a.toml'", "files: expected a list of paths or tables, found the text \"a.toml\""),
+        ("setup()", "files: expected a list of paths or tables, found nothing"),
+        ("setup { file = 'a.toml' }", "files: expected a list of paths or tables, found a table without items"),
+        ("setup { folder .. '/a.toml', 7 }", "files[2]: expected a path or a table, found a number"),
+    ] {
+        for helper in ["sources", "queue", "dkim_sign", "listener_domains"] {
+            let error = judged(&[("a.toml", "")], &format!("require('policy-extras.{helper}'):{call}"));
+            let error = error.expect(helper).to_string();
+            assert_has(&error, &[&format!("policy-extras.{helper}: {wanted}")]);
+        }
+    }
+    let unknown = "require('policy-extras.queue'):setup_with_options { file_name = {} }";
+    let unknown = judged(&[], unknown).expect("refused").to_string();
+    assert_has(&unknown, &["policy-extras.queue: unknown option `file_name`", "(did you mean `file_names`?)"]);
+    for (given, found) in [("7", "a number"), ("nil", "nothing")] {
+        let call = format!("require('policy-extras.policy_utils').load_json_or_toml_file({given})");
+        let error = judged(&[], &call).expect("refused").to_string();
+        assert_has(&error, &[&format!("load_json_or_toml_file: expected a path or a table, found {found}")]);
+    }
 }
 
 #[test]

@@ -105,9 +105,8 @@ fn configuration_objects_can_be_read_and_copied_but_not_written() {
 #[test]
 fn tuning_functions_check_their_arguments() {
     load(
-        "for _, name in ipairs { 'smtpsrv', 'httpinject', 'qmaint', 'ready_qmaint', 'readyq', 'spoolin', 'logging' } do
-           kumo['set_' .. name .. '_threads'](4)
-         end
+        "kumo.set_smtpsrv_threads(4) kumo.set_httpinject_threads(4) kumo.set_qmaint_threads(4) kumo.set_ready_qmaint_threads(4)
+         kumo.set_readyq_threads(4) kumo.set_spoolin_threads(4) kumo.set_logging_threads(4)
          kumo.dkim.set_signing_threads(2) kumo.set_lruttl_cache_capacity('dns_resolver_mx', 1000) kumo.set_lua_gc_on_put(10)
          kumo.set_config_monitor_globs { '/etc/*.lua' } kumo.set_diagnostic_log_filter 'kumod=debug' kumo.set_timeq_spawn_reinsertion(true)
          kumo.enable_memory_callstack_tracking(false) kumo.spawn_thread_pool { name = 'more', num_threads = 4 }

@@ -12,6 +12,7 @@
 //! Deliberately not here: what the answers mean for mail (`route`).
 
 mod build;
+mod chosen;
 mod hickory;
 mod hurried;
 mod join;
@@ -20,6 +21,7 @@ mod setup_error;
 mod zones;
 
 pub use build::build;
+pub use chosen::{cache_limits, chosen_resolver, named_resolvers};
 pub use hickory::{HOST_ADDRESSES_MAX, HickoryResolver, resolv_conf_options};
 pub use hurried::Hurried;
 pub use mx_cache::{MxCache, MxCacheLimits};

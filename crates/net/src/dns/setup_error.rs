@@ -58,10 +58,33 @@ pub enum DnsSetupError {
     /// A resolver made of none.
     #[error("Aggregate: expected at least one resolver")]
     NoResolvers,
+    /// A server that the environment names.
+    #[error("{name}: `{text}`: expected ip:port")]
+    Environment {
+        /// The variable.
+        name: &'static str,
+        /// What stands in it.
+        text: String,
+    },
+    /// What one of the policy's functions set up.
+    #[error("{function}: {cause}")]
+    Of {
+        /// The function, and the resolver's name if it has one.
+        function: String,
+        /// What is wrong with it.
+        cause: Box<DnsSetupError>,
+    },
     /// The library refused.
     #[error("the resolver cannot be set up: {reason}")]
     Library {
         /// The library's words.
         reason: String,
     },
+}
+
+impl DnsSetupError {
+    /// The same, as that of a function of the policy.
+    pub(crate) fn of(self, function: &str) -> DnsSetupError {
+        DnsSetupError::Of { function: function.to_owned(), cause: Box::new(self) }
+    }
 }

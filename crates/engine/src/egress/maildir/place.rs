@@ -46,6 +46,7 @@ impl Template {
     /// Compiles the template.
     pub fn new(protocol: &MaildirProtocol) -> Result<Template, PlaceError> {
         let mut environment = Environment::new();
+        minijinja_contrib::add_to_environment(&mut environment);
         environment.set_fuel(Some(FUEL));
         environment.set_formatter(write_value);
         environment.add_template_owned(NAME, protocol.maildir_path.clone()).map_err(|e| explain(&e))?;
