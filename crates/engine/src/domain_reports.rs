@@ -32,6 +32,14 @@ impl Engine {
         }
     }
 
+    /// Has what was counted written. Before the spool closes: whoever waits for that opens these files too.
+    pub(crate) async fn close_domain_reports(&self) {
+        let engine = self.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || engine.domain_reports.close()).await {
+            tracing::error!("closing what is counted for reports: {error}");
+        }
+    }
+
     async fn take_domain_report(&self, report: Outgoing) -> Result<(), String> {
         let wrong = |error: &dyn std::fmt::Display| error.to_string();
         let recipient = Mailbox::parse(&report.recipient).map_err(|error| wrong(&error))?;
