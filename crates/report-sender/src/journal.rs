@@ -143,10 +143,16 @@ impl Sent {
 
 /// The periods of which there is a count, the oldest first.
 pub(crate) fn periods<K: Kind>(dir: &Path) -> io::Result<Vec<Period>> {
-    let mut found = Vec::new();
+    let (mut found, mut lists) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name();
-        found.extend(name.to_str().and_then(period_of::<K>));
+        let Some(name) = name.to_str() else { continue };
+        found.extend(period_of::<K>(name, COUNTED));
+        lists.extend(period_of::<K>(name, SENT));
+    }
+    // A crash while both are removed leaves a list without its count.
+    for period in lists.into_iter().filter(|period| !found.contains(period)) {
+        remove::<K>(dir, period)?;
     }
     found.sort();
     Ok(found)
@@ -176,8 +182,8 @@ fn name<K: Kind>(period: Period, ending: &str) -> String {
     format!("{}-{}-{}{ending}", K::NAME, period.begin_secs(), period.length_secs())
 }
 
-fn period_of<K: Kind>(name: &str) -> Option<Period> {
-    let numbers = name.strip_prefix(K::NAME)?.strip_prefix('-')?.strip_suffix(COUNTED)?;
+fn period_of<K: Kind>(name: &str, ending: &str) -> Option<Period> {
+    let numbers = name.strip_prefix(K::NAME)?.strip_prefix('-')?.strip_suffix(ending)?;
     let (begin, length) = numbers.split_once('-')?;
     let (begin, length) = (begin.parse::<i64>().ok()?, length.parse::<u32>().ok()?);
     Some(Period::at(begin, length)).filter(|period| (period.begin_secs(), period.length_secs()) == (begin, length))
@@ -295,8 +301,9 @@ mod tests {
         again.add("b.test", "r@a.test").expect("noted");
         assert!(Sent::open::<Tls>(dir.path(), day).expect("opened").has("b.test", "r@a.test"));
         assert!(periods::<Tls>(dir.path()).expect("listed").is_empty(), "a list alone is no count");
+        assert!(!dir.path().join("tls-0-60.sent").exists(), "nobody needs it any more");
         for other in ["dmarc-0-60.jsonl", "tls-1-60.jsonl", "tls-0-60.new", "tls-x-60.jsonl", "tls-0.jsonl"] {
-            assert_eq!(period_of::<Tls>(other), None, "{other}");
+            assert_eq!(period_of::<Tls>(other, COUNTED), None, "{other}");
         }
     }
 }
