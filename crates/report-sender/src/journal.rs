@@ -159,13 +159,16 @@ pub(crate) fn periods<K: Kind>(dir: &Path) -> io::Result<Vec<Period>> {
 }
 
 /// What was counted in a period, whatever the bounds were.
-pub(crate) fn load<K: Kind>(dir: &Path, period: Period) -> io::Result<HashMap<String, Account<K::Policy, K::Row>>> {
+pub(crate) fn load<K: Kind>(dir: &Path, period: Period) -> io::Result<Accounts<K>> {
     let unbounded = Bounds { domains_max: usize::MAX, rows_max: usize::MAX, rows_per_domain_max: usize::MAX };
     let mut tally = Tally::new(unbounded);
     let mut file = File::open(dir.join(name::<K>(period, COUNTED)))?;
     replay::<K>(&mut file, &mut tally)?;
     Ok(tally.take())
 }
+
+/// Domains and what was counted of them.
+pub(crate) type Accounts<K> = HashMap<String, Account<<K as Kind>::Policy, <K as Kind>::Row>>;
 
 /// Removes the files of a period. The count goes first: without it nothing is sent.
 pub(crate) fn remove<K: Kind>(dir: &Path, period: Period) -> io::Result<()> {
