@@ -50,6 +50,9 @@ peers:
 	testing/e2e/peers/dns.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/cell.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/sender_check.sh $(POSTRIDER_PEERS)
+	testing/e2e/peers/report_parsers.sh $(POSTRIDER_PEERS)
+	testing/e2e/peers/opendkim.sh $(POSTRIDER_PEERS)
+	testing/e2e/peers/mailauth.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/schemathesis.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/chromium.sh $(POSTRIDER_PEERS)
 

@@ -22,6 +22,8 @@ case "${1:-build}" in
     want curl curl
     want strace strace
     want valgrind valgrind
+    want node nodejs
+    want npm npm
     ;;
   *) echo "usage: $0 build|test" >&2; exit 2 ;;
 esac

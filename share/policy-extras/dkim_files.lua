@@ -10,11 +10,11 @@ local KEY_FOLDER = '/opt/kumomta/etc/dkim'
 local SECTIONS = { base = true, domain = true, signature = true }
 local SIGNATURE_OPTIONS = {
   'selector', 'headers', 'policy', 'algo', 'expiration', 'filename', 'header_canonicalization', 'body_canonicalization',
-  'over_sign', 'domain',
+  'over_sign', 'domain', 'self_check', 'dual', 'ed25519_selector', 'ed25519_filename',
 }
 local BASE_OPTIONS = {
   'selector', 'headers', 'policy', 'expiration', 'header_canonicalization', 'body_canonicalization', 'over_sign',
-  'additional_signatures', 'vault_mount', 'vault_path_prefix',
+  'additional_signatures', 'vault_mount', 'vault_path_prefix', 'self_check', 'dual',
 }
 
 local function check_options(place, options, known)
@@ -62,12 +62,17 @@ local function key_of(base, options, domain, selector)
   return options.filename or string.format('%s/%s/%s.key', KEY_FOLDER, domain, selector)
 end
 
--- The signer that a block asks for, for mail of `domain`.
-local function make_signer(base, options, domain)
+local function selector_of(base, options, domain)
   local selector = options.selector or base.selector
   if not selector then
     error(string.format('domain `%s`: neither the domain nor base has a selector', domain), 0)
   end
+  return selector
+end
+
+-- The signer that a block asks for, for mail of `domain`.
+local function make_signer(base, options, domain)
+  local selector = selector_of(base, options, domain)
   local function either(name)
     if options[name] ~= nil then
       return options[name]
@@ -83,21 +88,52 @@ local function make_signer(base, options, domain)
     header_canonicalization = either 'header_canonicalization',
     body_canonicalization = either 'body_canonicalization',
     over_sign = either 'over_sign',
+    self_check = either 'self_check',
     key = key_of(base, options, domain, selector),
   }
+end
+
+local function is_dual(base, options)
+  if options.dual ~= nil then
+    return options.dual
+  end
+  return base.dual
+end
+
+-- The signers that a block asks for: with `dual` an Ed25519 one too. That signs first and so comes below: receivers that know
+-- RSA only, or look at one signature, find the other.
+local function make_signers(base, options, domain)
+  local signer = make_signer(base, options, domain)
+  if not is_dual(base, options) then
+    return { signer }
+  elseif options.algo == 'ed25519' then
+    error(string.format('domain `%s`: with `dual` the key of the block is the RSA key: leave `algo` out', domain), 0)
+  end
+  local second = {}
+  for name, value in pairs(options) do
+    second[name] = value
+  end
+  second.algo = 'ed25519'
+  second.selector = options.ed25519_selector or selector_of(base, options, domain) .. '-ed25519'
+  second.filename = options.ed25519_filename
+  return { make_signer(base, second, domain), signer }
 end
 
 -- What signs mail of an author of `domain`, in this order; false if nothing does.
 function mod.signers_of(data, domain)
   local signers = {}
+  local function add(options, of)
+    local made = make_signers(data.base, options, of)
+    table.move(made, 1, #made, #signers + 1, signers)
+  end
   local options = data.domains[domain]
   if options then
-    signers[1] = make_signer(data.base, options, domain)
+    add(options, domain)
   end
   for _, name in ipairs(data.base.additional_signatures or {}) do
     local signature = data.signature[name]
     if signature.policy ~= 'OnlyIfMissingDomainBlock' or not options then
-      signers[#signers + 1] = make_signer(data.base, signature, signature.domain)
+      add(signature, signature.domain)
     end
   end
   return #signers > 0 and signers
@@ -107,14 +143,15 @@ end
 function mod.find_problems(data)
   local found = {}
   local function check(place, options, domain)
-    local ok, why = pcall(make_signer, data.base, options, domain)
+    local ok, why = pcall(make_signers, data.base, options, domain)
     if not ok then
       found[#found + 1] = place .. ': ' .. problems.reason(why)
     end
   end
   for name, options in pairs(data.domain) do
-    -- The key of a wildcard is looked for by the domain of each message.
-    if options.filename or not name:find('*', 1, true) then
+    -- The keys of a wildcard are looked for by the domain of each message.
+    local is_named = options.filename and (options.ed25519_filename or not is_dual(data.base, options))
+    if is_named or not name:find('*', 1, true) then
       check(string.format('domain `%s`', name), options, (name:gsub('%*%.?', '')))
     end
   end

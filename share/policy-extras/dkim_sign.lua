@@ -4,6 +4,9 @@
 --   [domain."sender.test"]    what signs mail from there; names may be `*.sender.test`
 --   [signature."all"]         further signatures, named in base.additional_signatures
 --
+-- With `dual = true`, in base or a block, mail is also signed with an Ed25519 key: selector and file are those of the block with
+-- `-ed25519` behind the selector, unless `ed25519_selector` and `ed25519_filename` say otherwise.
+--
 -- Keys are at /opt/kumomta/etc/dkim/DOMAIN/SELECTOR.key unless `filename` says otherwise, or in Vault if base.vault_mount
 -- is set. Files are read again in a new configuration epoch.
 

@@ -11,6 +11,8 @@ local mod = {}
 
 local CHECKS = { 'dkim', 'spf', 'iprev', 'smtp_auth', 'dmarc', 'arc', 'add_auth_results_header' }
 local NAMED = { 'server_id', 'resolver' }
+-- What is off unless it is asked for.
+local CHOICES = { 'dmarc_tree_walk' }
 -- As many names of an address as SPF looks at.
 local NAMES_MAX = 10
 
@@ -21,10 +23,11 @@ local function options_of(given)
     options[name] = true
   end
   for name, value in pairs(given or {}) do
-    local is_check = utils.table_contains(CHECKS, name)
+    local is_check = utils.table_contains(CHECKS, name) or utils.table_contains(CHOICES, name)
     if not is_check and not utils.table_contains(NAMED, name) then
       local known = { table.unpack(CHECKS) }
       table.move(NAMED, 1, #NAMED, #known + 1, known)
+      table.move(CHOICES, 1, #CHOICES, #known + 1, known)
       error(string.format('mail_auth.check: unknown option `%s`: %s', name, problems.expected(name, known)), 0)
     end
     local wanted = is_check and 'boolean' or 'string'
@@ -132,7 +135,7 @@ function mod.check(msg, given)
     add(found.smtp_auth)
   end
   if options.dmarc and found.dkim and found.spf then
-    found.dmarc = kumo.dmarc.check_msg(msg, found.dkim, resolver, found.spf.result, false, nil)
+    found.dmarc = kumo.dmarc.check_msg(msg, found.dkim, resolver, found.spf.result, false, nil, options.dmarc_tree_walk)
     add(found.dmarc.result)
   end
   if options.arc then

@@ -238,6 +238,18 @@ choices! {
         Sha256,
     }
 
+    /// What becomes of a message that breaks rules of large providers.
+    ComplianceMode {
+        /// It is not looked at.
+        Off,
+        /// It gets a header field and metadata that name the rules.
+        Tag,
+        /// It gets the metadata, and the diagnostic log a line.
+        #[default] Warn,
+        /// It is refused when a provider would refuse or hide it; else as with `Warn`.
+        Reject,
+    }
+
     /// The key of a `per_record` table: a record type, or `Any` for those not listed.
     RecordKey {
         /// A message was accepted.

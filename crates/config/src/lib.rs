@@ -15,10 +15,12 @@ mod catalog;
 mod choices;
 mod cidr;
 mod cidr_map;
+mod compliance;
 mod concurrency_feedback;
 mod constraints;
 mod dns;
 mod domain_map;
+mod domain_reports;
 mod duration;
 mod egress_path;
 mod egress_pool;
@@ -65,16 +67,18 @@ pub use aws_signing::{AwsRequestSigning, AwsSigning};
 pub use catalog::{CONSTRUCTORS, default_of, option_names, options_of};
 pub use choices::words_of;
 pub use choices::{
-    AtpsHash, BatchHandling, Canonicalization, EnableTls, EnclosedMessage, HostIpStrategy, HostsFile,
+    AtpsHash, BatchHandling, Canonicalization, ComplianceMode, EnableTls, EnclosedMessage, HostIpStrategy, HostsFile,
     InvalidLineEndings, IpLookupStrategy, LogReport, MemoryReductionPolicy, QueueStrategy, ReconnectStrategy,
     RecordKey, RefreshStrategy, RocksCompression, RocksLogLevel, ServerOrdering, SpoolKind, WakeupStrategy,
 };
 pub use cidr::{CidrSet, canonical_ip, parse_cidr, show_cidr};
 pub use cidr_map::CidrMap;
+pub use compliance::ComplianceOptions;
 pub use concurrency_feedback::ConcurrencyFeedback;
 pub use constraints::{Ceiling, CeilingKind, CeilingSource, Constraints};
 pub use dns::DnsSettings;
 pub use domain_map::DomainMap;
+pub use domain_reports::{DmarcReports, TlsReports};
 pub use duration::Duration;
 pub use egress_path::EgressPath;
 pub use egress_pool::{EgressPool, EgressPoolEntry};

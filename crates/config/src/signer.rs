@@ -29,6 +29,9 @@ options! {
         over_sign: bool = false;
         /// How long the signer and its key may be cached.
         ttl: Duration = Duration::from_secs(300);
+        /// Hold each signature against the message and the public half of the key before it is put there: one that does not hold
+        /// is an error, and the message stays unsigned.
+        self_check: bool = false;
         /// Not supported; must be absent.
         atps: Option<String> = None;
         /// Not supported; must be absent.

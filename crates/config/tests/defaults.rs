@@ -294,6 +294,23 @@ fn logs() {
     });
     assert_eq!(shown(&stream), want);
     names::<EventStream>("configure_event_stream");
+    let dmarc: DmarcReports =
+        parse("kumo.configure_dmarc_reports", json!({"org_name": "o", "email": "r@a.test"})).unwrap();
+    let want = json!({
+        "org_name": "o", "email": "r@a.test", "extra_contact_info": null, "submitter": null, "sender": null,
+        "dir": "/var/spool/kumomta/reports", "interval": "1day", "spread": "4h", "max_domains": 20_000,
+        "max_rows": 100_000, "max_rows_per_domain": 5_000, "failure_reports": false, "max_failure_reports_per_hour": 10,
+        "redact_recipients": true,
+    });
+    assert_eq!(shown(&dmarc), want);
+    names::<DmarcReports>("configure_dmarc_reports");
+    let tls: TlsReports = parse("kumo.configure_tls_reports", json!({"org_name": "o", "email": "r@a.test"})).unwrap();
+    let want = json!({
+        "org_name": "o", "email": "r@a.test", "submitter": null, "sender": null, "dir": "/var/spool/kumomta/reports",
+        "interval": "1day", "spread": "4h", "max_domains": 50_000, "max_rows": 100_000, "max_rows_per_domain": 1_000,
+    });
+    assert_eq!(shown(&tls), want);
+    names::<TlsReports>("configure_tls_reports");
     names::<LogDispositionHook>("configure_log_disposition_hook");
     let classifier: BounceClassifier =
         parse("kumo.configure_bounce_classifier", json!({"files": ["/etc/iana.toml"]})).unwrap();
@@ -322,6 +339,7 @@ fn signers_and_protocols() {
         "body_canonicalization": "Relaxed",
         "over_sign": false,
         "ttl": "5m",
+        "self_check": false,
         "atps": null,
         "atpsh": null,
         "agent_user_identifier": null,
@@ -330,6 +348,25 @@ fn signers_and_protocols() {
     });
     assert_eq!(shown(&signer), want);
     names::<SignerOptions>("kumo.dkim.ed25519_signer");
+}
+
+#[test]
+fn rules_of_providers() {
+    let want = json!({
+        "mode": "Warn",
+        "tenant": null,
+        "bulk": null,
+        "sources": [],
+        "ignore": [],
+        "max_message_size": 26_214_400,
+        "header": "X-Compliance",
+        "resolver": null,
+    });
+    defaults::<ComplianceOptions>("kumo.compliance.check", want);
+}
+
+#[test]
+fn protocols() {
     names::<SmtpProtocol>("make_queue_config.protocol.smtp");
     names::<MaildirProtocol>("make_queue_config.protocol.maildir");
     names::<CustomLuaProtocol>("make_queue_config.protocol.custom_lua");

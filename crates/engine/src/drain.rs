@@ -101,6 +101,7 @@ impl Engine {
         self.drain_hooks(begun + for_deliveries + (grace - for_sessions) / 2).await;
         self.tell_of_the_end().await;
         self.spool_the_rest(begun + for_deliveries + (grace - for_sessions)).await;
+        self.close_domain_reports().await;
         if let Err(error) = self.spool.close().await {
             tracing::error!("spool: {error}");
         }

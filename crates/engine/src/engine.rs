@@ -5,6 +5,7 @@
 
 use crate::clock::Clock;
 use crate::diagnostic::Diagnostic;
+use crate::domain_reports;
 use crate::drain::Stop;
 use crate::egress::broken_tls::BrokenTls;
 use crate::egress::common::InCommon;
@@ -37,6 +38,7 @@ use net::dns::MxCache;
 use net::tls::Connectors;
 use policy::{Event, Interest, Interests, Policy, Startup};
 use queue::{ConnKey, Effect, Order, QueueCore, QueueSettings};
+use report_sender::DomainReports;
 use std::collections::HashMap;
 use std::ops::Deref;
 use std::path::PathBuf;
@@ -118,6 +120,8 @@ pub struct Shared {
     pub(crate) events: EventStreams,
     /// What of them begins with the engine.
     events_at_start: Mutex<Option<event_stream::Change>>,
+    /// Who reports to other domains about DMARC and TLS.
+    pub(crate) domain_reports: DomainReports,
     pub(crate) metrics: Metrics,
     pub(crate) pressure: Pressure,
     pub(crate) settings: EngineSettings,
@@ -196,9 +200,7 @@ impl Engine {
         let no_accounts = |error| format!("kumo.aaa.configure_acct_log: {error}");
         let accounts = Accounts::open(parts.startup.acct_log.as_ref()).map_err(no_accounts)?;
         let clock = Clock::start();
-        let clock_now = clock.now().wall;
         let EngineSettings { resident_bytes_max, seed, .. } = parts.settings;
-        let ids = ids_of(&parts.settings);
         let mut queue = QueueCore::new(clock.mono(), QueueSettings { resident_bytes_max, seed });
         queue.set_restoring(true);
         let interest = parts.policy.interest();
@@ -215,11 +217,13 @@ impl Engine {
             leaving: Mutex::default(),
             events,
             events_at_start: Mutex::new(Some(events_at_start)),
+            domain_reports: domain_reports::open(&parts.startup, &parts.settings.hostname, &parts.metrics)?,
             classifier: ArcSwapOption::new(parts.classifier.map(Arc::new)),
             read_rules: parts.read_rules,
             listening: Mutex::default(),
             metrics: parts.metrics,
             pressure: parts.pressure,
+            ids: Mutex::new(ids_of(&parts.settings)),
             node_id_text: parts.settings.node_id.to_string().into(),
             settings: parts.settings,
             clock,
@@ -249,11 +253,10 @@ impl Engine {
             startup: parts.startup,
             watchers: Watchers::default(),
             refusals: Refusals::default(),
-            epochs: EpochNotes::begun(clock_now),
+            epochs: EpochNotes::begun(clock.now().wall),
             surveying: Semaphore::new(1),
             epoch_is_wanted: AtomicBool::new(false),
             reloading: Mutex::default(),
-            ids: Mutex::new(ids),
             queue: Mutex::new(queue),
             timer: Notify::new(),
             timer_at: AtomicU64::new(u64::MAX),
@@ -274,6 +277,8 @@ impl Engine {
         self.sessions.spawn(async move { engine.recover(recovering).await });
         let engine = self.clone();
         self.sessions.spawn(async move { engine.forget_records().await });
+        let engine = self.clone();
+        self.sessions.spawn(async move { engine.send_domain_reports().await });
     }
 
     /// Runs `f` on the queues, then carries out what it asked for.

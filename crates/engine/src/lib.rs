@@ -11,6 +11,7 @@ mod clock;
 mod deferred;
 mod diagnostic;
 mod dispositions;
+mod domain_reports;
 mod drain;
 mod egress;
 mod endings;

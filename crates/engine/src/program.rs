@@ -5,7 +5,8 @@ use crate::event_watch::EventWatch;
 use crate::injection::Requester;
 use injection::Injection;
 use message::{Draft, MessageId};
-use policy::{Administered, AuthInfo, Injected, Judged, Observer, Program, Requested};
+use policy::{Administered, AuthInfo, Injected, Judged, Observer, Program, Reported, Requested};
+use reports::{DmarcSeen, FailureSeen};
 use serde_json::Value as Json;
 use std::future::Future;
 use std::pin::Pin;
@@ -59,6 +60,35 @@ impl Program for Around {
 
     fn script_took(&self, label: &str, took: Duration) {
         self.0.upgrade().into_iter().for_each(|shared| shared.metrics.script_times.observe(label, took));
+    }
+
+    fn reported(&self) -> Reported {
+        let reports = self.0.upgrade();
+        Reported {
+            dmarc: reports.as_ref().is_some_and(|shared| shared.domain_reports.counts_dmarc()),
+            failures: reports.as_ref().is_some_and(|shared| shared.domain_reports.reports_failures()),
+        }
+    }
+
+    fn saw_dmarc(&self, seen: DmarcSeen) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.domain_reports.saw_dmarc(seen);
+        }
+    }
+
+    fn saw_failure(&self, failure: FailureSeen) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.domain_reports.saw_failure(failure);
+        }
+    }
+
+    fn held_to_rules(&self, tenant: &str, broken: &[&'static str], is_refused: bool) {
+        let shared = self.0.upgrade().into_iter();
+        shared.for_each(|shared| shared.metrics.compliance.held(tenant, broken, is_refused));
+    }
+
+    fn signature_failed(&self) {
+        self.0.upgrade().into_iter().for_each(|shared| shared.metrics.dkim_self_check_failures.inc());
     }
 
     fn message_id(&self) -> Option<MessageId> {

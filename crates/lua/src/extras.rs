@@ -13,7 +13,9 @@ use std::sync::Arc;
 pub(crate) struct Helpers([Compiled; HELPERS.len()]);
 
 /// Name and text of each.
-const HELPERS: [(&str, &str); 19] = [
+const HELPERS: [(&str, &str); 21] = [
+    ("policy-extras.compliance", include_str!("../../../share/policy-extras/compliance.lua")),
+    ("policy-extras.compliance_files", include_str!("../../../share/policy-extras/compliance_files.lua")),
     ("policy-extras.dkim_files", include_str!("../../../share/policy-extras/dkim_files.lua")),
     ("policy-extras.dkim_sign", include_str!("../../../share/policy-extras/dkim_sign.lua")),
     ("policy-extras.docker_utils", include_str!("../../../share/policy-extras/docker_utils.lua")),

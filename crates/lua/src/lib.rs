@@ -22,6 +22,7 @@ mod context;
 mod convert;
 mod courier;
 mod disposition;
+mod dmarc_seen;
 mod each_message;
 mod error;
 pub mod event_names;

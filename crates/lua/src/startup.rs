@@ -1,8 +1,8 @@
 //! What `init` asks to be started, collected option struct by option struct.
 
 use config::{
-    AcctLog, BounceClassifier, EsmtpListener, EventStream, HttpListener, LocalLogs, LogDispositionHook, LogHook,
-    RedisThrottles, SpawnTask, SpoolOptions,
+    AcctLog, BounceClassifier, DmarcReports, EsmtpListener, EventStream, HttpListener, LocalLogs, LogDispositionHook,
+    LogHook, RedisThrottles, SpawnTask, SpoolOptions, TlsReports,
 };
 use policy::Startup;
 
@@ -69,6 +69,24 @@ impl StartupEntry for EventStream {
         }
         startup.event_streams.push(self);
         Ok(())
+    }
+}
+
+impl StartupEntry for DmarcReports {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
+        match startup.dmarc_reports.replace(self) {
+            None => Ok(()),
+            Some(_) => Err("it was configured before"),
+        }
+    }
+}
+
+impl StartupEntry for TlsReports {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
+        match startup.tls_reports.replace(self) {
+            None => Ok(()),
+            Some(_) => Err("it was configured before"),
+        }
     }
 }
 

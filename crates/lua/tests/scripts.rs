@@ -14,6 +14,8 @@ mod dns;
 mod epochs;
 #[path = "scripts/extras.rs"]
 mod extras;
+#[path = "scripts/compliance.rs"]
+mod gate;
 #[path = "scripts/headers.rs"]
 mod headers;
 #[path = "scripts/limits.rs"]

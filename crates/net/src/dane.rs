@@ -62,6 +62,13 @@ impl TlsaSet {
         (!usable.is_empty()).then_some(TlsaSet { records: usable, names })
     }
 
+    /// The records as zone files have them, as reports about TLS show them (RFC 8460 section 4.4).
+    pub fn texts(&self) -> Vec<String> {
+        let hex = |data: &[u8]| data.iter().map(|octet| format!("{octet:02x}")).collect::<String>();
+        let text = |r: &TlsaRecord| format!("{} {} {} {}", r.usage, r.selector, r.matching, hex(&r.data));
+        self.records.iter().map(text).collect()
+    }
+
     /// Judges the certificates of a handshake.
     pub fn verify(
         &self,

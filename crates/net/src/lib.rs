@@ -9,6 +9,7 @@ pub mod causes;
 pub mod dane;
 pub mod dial;
 pub mod dns;
+pub mod handshake_fault;
 pub mod http_client;
 pub mod identity;
 pub mod listen;

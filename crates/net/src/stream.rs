@@ -1,6 +1,7 @@
 //! One byte stream, with or without TLS, so that sessions need not know.
 
 use crate::subject;
+use rustls::pki_types::CertificateDer;
 use rustls::{CommonState, ProtocolVersion};
 use socket2::SockRef;
 use std::io;
@@ -50,6 +51,14 @@ impl Stream {
         let tls = connector.connect(name, self.into_plain()?).await?;
         let facts = facts(tls.get_ref().1);
         Ok((Stream::Client(Box::new(tls)), facts))
+    }
+
+    /// The certificates that the server showed us, its own first.
+    pub fn server_certificates(&self) -> &[CertificateDer<'static>] {
+        match self {
+            Stream::Client(tls) => tls.get_ref().1.peer_certificates().unwrap_or_default(),
+            Stream::Plain(_) | Stream::Server(_) | Stream::Closed => &[],
+        }
     }
 
     /// True when a peer in clear has sent something already; nothing is taken from the socket.

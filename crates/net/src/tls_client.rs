@@ -178,6 +178,24 @@ impl Connectors {
         Ok(Connectors(Arc::new(Shared { provider, roots: Arc::new(roots), kept: Mutex::default() })))
     }
 
+    /// Whether a server that was let in without a look at its certificates would have been one with [`Verification::Roots`]: for
+    /// reports about domains that want to know, and not yet to have anybody turned away.
+    ///
+    /// # Errors
+    /// It would not; the library says why.
+    pub fn judge(&self, certificates: &[CertificateDer<'_>], name: &str) -> Result<(), rustls::Error> {
+        let Some((own, others)) = certificates.split_first() else {
+            return Err(rustls::Error::NoCertificatesPresented);
+        };
+        let general = |error: String| rustls::Error::General(error);
+        let name = ServerName::try_from(name.trim_end_matches('.')).map_err(|error| general(error.to_string()))?;
+        let provider = Arc::new(self.0.provider.clone());
+        let verifier = WebPkiServerVerifier::builder_with_provider(self.0.roots.clone(), provider)
+            .build()
+            .map_err(|error| general(error.to_string()))?;
+        verifier.verify_server_cert(own, others, &name, &[], UnixTime::now()).map(|_| ())
+    }
+
     /// A kept connector whose files need not be looked at again yet.
     fn fresh(&self, now: Instant, wanted: &ClientTls) -> Option<TlsConnector> {
         let mut kept = self.kept();

@@ -20,7 +20,7 @@ pub use conn_meta::ConnMeta;
 pub use courier::Courier;
 pub use error::{Disconnect, PolicyError};
 pub use interest::{Event, Interest, Interests};
-pub use program::{Administered, Injected, Judged, Observer, Program, Requested};
+pub use program::{Administered, Injected, Judged, Observer, Program, Reported, Requested};
 pub use startup::Startup;
 pub use static_policy::StaticPolicy;
 

@@ -6,6 +6,7 @@ use core::pin::Pin;
 use core::time::Duration;
 use injection::{Injection, Outcome};
 use message::{Draft, MessageId};
+use reports::{DmarcSeen, FailureSeen};
 use serde_json::Value as Json;
 use std::sync::Arc;
 
@@ -25,10 +26,27 @@ pub trait Program: Send + Sync {
     /// A part of a script that it calls `label` took so long (`kumo.time.start_timer`).
     fn script_took(&self, _label: &str, _took: Duration) {}
 
+    /// A message of a tenant was held against the rules of large providers; it broke these, and may have been refused for it.
+    fn held_to_rules(&self, _tenant: &str, _broken: &[&'static str], _is_refused: bool) {}
+
+    /// A signature that was just made does not hold; its message was not signed.
+    fn signature_failed(&self) {}
+
     /// Who counts its events, if anybody does.
     fn observer(&self) -> Option<Arc<dyn Observer>> {
         None
     }
+
+    /// What of DMARC checks is reported to other domains.
+    fn reported(&self) -> Reported {
+        Reported::default()
+    }
+
+    /// A message was checked (`kumo.dmarc.check_msg`). Does not wait.
+    fn saw_dmarc(&self, _seen: DmarcSeen) {}
+
+    /// A message failed a check, and its author's domain wants to know. Does not wait.
+    fn saw_failure(&self, _failure: FailureSeen) {}
 
     /// A fresh identity for a message that policy makes; `None` once the program has ended.
     fn message_id(&self) -> Option<MessageId>;
@@ -48,6 +66,15 @@ pub trait Program: Send + Sync {
 
     /// Asks the administrative API (`kumo.api.admin`), as an operator would: its answer, or in an error what it says.
     fn administer(&self, method: &'static str, path: &'static str, request: Json) -> Administered<'_>;
+}
+
+/// What of DMARC checks is reported.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reported {
+    /// All of them, once a day.
+    pub dmarc: bool,
+    /// Single messages that failed.
+    pub failures: bool,
 }
 
 /// Counts what handlers of events do (KumoMTA's `lua_event_started` and `lua_event_latency`).

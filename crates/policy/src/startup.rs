@@ -1,8 +1,9 @@
 //! What a policy asks to be started, as `init` collected it.
 
 use config::{
-    AcctLog, AclSettings, BounceClassifier, DnsSettings, EsmtpListener, EventStream, HttpListener, LocalLogs,
-    LogDispositionHook, LogHook, MemoryLimits, MinFree, RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec,
+    AcctLog, AclSettings, BounceClassifier, DmarcReports, DnsSettings, EsmtpListener, EventStream, HttpListener,
+    LocalLogs, LogDispositionHook, LogHook, MemoryLimits, MinFree, RedisThrottles, SpawnTask, SpoolOptions,
+    ThrottleSpec, TlsReports,
 };
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
@@ -24,6 +25,10 @@ pub struct Startup {
     pub log_hooks: Vec<LogHook>,
     /// `kumo.configure_event_stream`.
     pub event_streams: Vec<EventStream>,
+    /// `kumo.configure_dmarc_reports`.
+    pub dmarc_reports: Option<DmarcReports>,
+    /// `kumo.configure_tls_reports`.
+    pub tls_reports: Option<TlsReports>,
     /// `kumo.configure_log_disposition_hook`.
     pub log_disposition_hooks: Vec<LogDispositionHook>,
     /// `kumo.configure_bounce_classifier`.
@@ -58,6 +63,8 @@ impl Startup {
         let parts = [
             ("define_spool (but for min_free_space and min_free_inodes)", spools(self) != spools(other)),
             ("aaa.configure_acct_log", self.acct_log != other.acct_log),
+            ("configure_dmarc_reports", self.dmarc_reports != other.dmarc_reports),
+            ("configure_tls_reports", self.tls_reports != other.tls_reports),
             ("configure_redis_throttles", self.redis_throttles != other.redis_throttles),
             ("spawn_task", self.tasks != other.tasks),
             ("set_memory_hard_limit and its sisters", self.memory != other.memory),
@@ -75,6 +82,8 @@ impl Startup {
             ("configure_local_logs", !self.local_logs.is_empty()),
             ("configure_log_hook", !self.log_hooks.is_empty()),
             ("configure_event_stream", !self.event_streams.is_empty()),
+            ("configure_dmarc_reports", self.dmarc_reports.is_some()),
+            ("configure_tls_reports", self.tls_reports.is_some()),
             ("configure_log_disposition_hook", !self.log_disposition_hooks.is_empty()),
             ("configure_bounce_classifier", self.bounce_classifier.is_some()),
             ("configure_redis_throttles", self.redis_throttles.is_some()),

@@ -4,9 +4,9 @@
 //! In: what is to be started. Out: lines for people. Decides nothing; what is an error was refused before.
 
 use config::{
-    AcctLog, BounceClassifier, CONSTRUCTORS, CidrMap, CidrSet, EsmtpListener, EventStream, HostPort, HttpListener,
-    KeySource, ListenerOverlay, LocalLogs, LogDispositionHook, LogHook, MemoryLimits, OptionInfo, RedisThrottles,
-    SpoolOptions, options_of, show_cidr,
+    AcctLog, BounceClassifier, CONSTRUCTORS, CidrMap, CidrSet, DmarcReports, EsmtpListener, EventStream, HostPort,
+    HttpListener, KeySource, ListenerOverlay, LocalLogs, LogDispositionHook, LogHook, MemoryLimits, OptionInfo,
+    RedisThrottles, SpoolOptions, TlsReports, options_of, show_cidr,
 };
 use policy::Startup;
 use serde::Serialize;
@@ -49,7 +49,21 @@ pub fn settings(startup: &Startup) -> Vec<String> {
         ));
         lines.extend(changed("configure_event_stream", stream, &EventStream::default()));
     }
+    lines.extend(of_reports(startup));
     lines.extend(of_the_program(startup));
+    lines
+}
+
+fn of_reports(startup: &Startup) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(reports) = &startup.dmarc_reports {
+        lines.push(format!("kumo.configure_dmarc_reports {}", reports.dir.display()));
+        lines.extend(changed("configure_dmarc_reports", reports, &DmarcReports::default()));
+    }
+    if let Some(reports) = &startup.tls_reports {
+        lines.push(format!("kumo.configure_tls_reports {}", reports.dir.display()));
+        lines.extend(changed("configure_tls_reports", reports, &TlsReports::default()));
+    }
     lines
 }
 

@@ -9,11 +9,12 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use thiserror::Error;
 
 use crate::domain::{RouteHost, RoutingDomain, canonical_name};
-use crate::mta_sts::{StsMode, StsPolicy};
+use crate::mta_sts::{StsFault, StsMode, StsPolicy};
 use crate::mx_list::{MX_LIST_ENTRIES_MAX, MxListEntry, MxListError};
 use crate::reply::LocalReply;
 use crate::resolver::{DnsError, MxAnswer};
@@ -36,6 +37,9 @@ pub struct MailExchangers {
     ttl_secs: u32,
     is_secure: bool,
     sts: StsMode,
+    /// For reports: the policy, or why there is none that is announced.
+    sts_policy: Option<Arc<StsPolicy>>,
+    sts_fault: Option<StsFault>,
 }
 
 /// Where the hosts come from.
@@ -141,6 +145,8 @@ impl MailExchangers {
             ttl_secs: u32::MAX,
             is_secure: false,
             sts: StsMode::None,
+            sts_policy: None,
+            sts_fault: None,
         })
     }
 
@@ -229,6 +235,22 @@ impl MailExchangers {
         }
     }
 
+    /// The same with what reports say of the domain's MTA-STS policy.
+    #[must_use]
+    pub fn reported(self, sts_policy: Option<Arc<StsPolicy>>, sts_fault: Option<StsFault>) -> Self {
+        Self { sts_policy, sts_fault, ..self }
+    }
+
+    /// The domain's MTA-STS policy, whatever its mode.
+    pub fn sts_policy(&self) -> Option<&StsPolicy> {
+        self.sts_policy.as_deref()
+    }
+
+    /// Why a policy that the domain announces cannot be had.
+    pub fn sts_fault(&self) -> Option<StsFault> {
+        self.sts_fault
+    }
+
     fn literal(domain: &RoutingDomain, ip: IpAddr) -> Self {
         let site_name = match (ip, domain.port()) {
             (IpAddr::V6(v6), Some(port)) => format!("[{v6}]:{port}"),
@@ -248,6 +270,8 @@ impl MailExchangers {
             ttl_secs: u32::MAX,
             is_secure: false,
             sts: StsMode::None,
+            sts_policy: None,
+            sts_fault: None,
         }
     }
 
@@ -286,7 +310,8 @@ impl MailExchangers {
         let site_name = roll_up(&names, domain.port());
         let host = |(preference, name)| Exchanger { name, preference, ip: None, port: domain.port() };
         let hosts = records.into_iter().map(host).collect();
-        Self { domain: domain.clone(), kind, hosts, site_name, ttl_secs, is_secure, sts: StsMode::None }
+        let (sts, sts_policy, sts_fault) = (StsMode::None, None, None);
+        Self { domain: domain.clone(), kind, hosts, site_name, ttl_secs, is_secure, sts, sts_policy, sts_fault }
     }
 }
 

@@ -25,7 +25,9 @@ mod site;
 
 pub use domain::{DOMAIN_TEXT_BYTES_MAX, DomainError, RouteHost, RoutingDomain};
 pub use exchangers::{Exchanger, IMPLICIT_MX_TTL_SECS, MX_HOSTS_MAX, MailExchangers, RouteError, RouteKind};
-pub use mta_sts::{STS_MAX_AGE_SECS, STS_PATTERNS_MAX, STS_POLICY_BYTES_MAX, StsError, StsMode, StsPolicy, StsRecord};
+pub use mta_sts::{
+    STS_MAX_AGE_SECS, STS_PATTERNS_MAX, STS_POLICY_BYTES_MAX, StsError, StsFault, StsMode, StsPolicy, StsRecord,
+};
 pub use mx_list::{MX_LIST_ENTRIES_MAX, MxListEntry, MxListError};
 pub use plan::{CANDIDATES_MAX, Candidate, ConnectionPlan, PlanOptions, ResolvedHost};
 pub use reply::{INTERNAL_REPLY_PREFIX, LocalReply};

@@ -34,6 +34,17 @@ pub enum StsMode {
     Enforce,
 }
 
+/// Why a policy that is announced cannot be had, as reports about TLS call it (RFC 8460 section 4.3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StsFault {
+    /// Its server does not give it.
+    Fetch,
+    /// What its server gives is none.
+    Invalid,
+    /// Its server is not who it should be.
+    WebPki,
+}
+
 /// A domain's policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StsPolicy {
@@ -144,6 +155,15 @@ impl StsPolicy {
             true => Err(StsError::Missing { field: "mx" }),
             false => Ok(StsPolicy { mode, max_age_secs, mx }),
         }
+    }
+
+    /// Its lines, as reports about TLS show them (RFC 8460 section 4.4).
+    pub fn lines(&self) -> Vec<String> {
+        let mode = self.mode.as_str().to_ascii_lowercase();
+        let mut lines = vec!["version: STSv1".to_owned(), format!("mode: {mode}")];
+        lines.extend(self.mx.iter().map(|pattern| format!("mx: {pattern}")));
+        lines.push(format!("max_age: {}", self.max_age_secs));
+        lines
     }
 
     /// True when `host` may take mail: it is one of the names, or one label below a `*.` pattern (section 4.1).

@@ -1,6 +1,10 @@
-//! Measures signing: body hashes of canonical and other bodies, and whole signatures. Run with
-//! `--release`; prints microseconds a call, the best of several rounds (the machine has others on it).
+//! Measures signing: body hashes of canonical and other bodies, whole signatures, and the bare RSA operation they stand on. Run
+//! with `--release`; prints microseconds a call, the best of several rounds (the machine has others on it).
 
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use mime::HeaderBlock;
 use sender_auth::{BodyHashes, Canonicalization, Scratch, Signer, SignerParams, SigningKey};
 use std::hint::black_box;
@@ -14,6 +18,7 @@ const HEAD: &str = "Received: from client.test (client.test [192.0.2.1])\r\n by 
 fn main() {
     let ed25519 = key(include_bytes!("../tests/keys/ed25519-pkcs8.pem"));
     let rsa = key(include_bytes!("../tests/keys/rsa2048-pkcs1.pem"));
+    bare_rsa();
     for len in [10 * 1024, 100 * 1024] {
         let clean = body("The quick brown fox jumps over the lazy dog and runs far away from here.\r\n", len);
         let dirty = body("The quick brown fox jumps  over the lazy dog,\tand runs far away from here. \r\n", len);
@@ -25,25 +30,44 @@ fn main() {
             measure(&format!("{kb} KB {tag}, last line not canonical"), || hash(form, &mixed));
             measure(&format!("{kb} KB {tag}, no line canonical"), || hash(form, &dirty));
         }
-        sign(&format!("{kb} KB Ed25519, total"), &ed25519, &clean);
-        sign(&format!("{kb} KB RSA-2048, total"), &rsa, &clean);
+        for (kind, body) in [("canonical", &clean), ("no line canonical", &dirty)] {
+            sign(&format!("{kb} KB Ed25519, total, {kind}"), &[&ed25519], body);
+            sign(&format!("{kb} KB RSA-2048, total, {kind}"), &[&rsa], body);
+            sign(&format!("{kb} KB both, total, {kind}"), &[&rsa, &ed25519], body);
+        }
     }
+}
+
+/// The operation of the crypto library, without anything around it.
+fn bare_rsa() {
+    let pem = include_str!("../tests/keys/rsa2048-pkcs1.pem");
+    let text: String = pem.lines().filter(|line| !line.starts_with('-')).collect();
+    let key = RsaKeyPair::from_der(&STANDARD.decode(text).expect("base64")).expect("a key");
+    let hash = digest(&SHA256, b"text");
+    let mut signature = vec![0; key.public_modulus_len()];
+    measure("the bare RSA-2048 operation", || {
+        key.sign_digest(&RSA_PKCS1_SHA256, black_box(&hash), &mut signature).expect("signs");
+    });
 }
 
 fn hash(form: Canonicalization, body: &str) {
     black_box(BodyHashes::new().get(form, black_box(body.as_bytes())));
 }
 
-fn sign(what: &str, key: &Arc<SigningKey>, body: &str) {
+fn sign(what: &str, keys: &[&Arc<SigningKey>], body: &str) {
     let headers = ["From", "To", "Subject", "Date", "Message-ID"];
-    let signer = Signer::new(SignerParams::new("bench.test", "s1", &headers, Arc::clone(key))).expect("valid options");
+    let params = |key: &&Arc<SigningKey>| SignerParams::new("bench.test", "s1", &headers, Arc::clone(key));
+    let signers: Vec<Signer> = keys.iter().map(|key| Signer::new(params(key)).expect("valid options")).collect();
     let raw = format!("{HEAD}{body}").into_bytes();
     let mut scratch = Scratch::new();
     measure(what, || {
         let block = HeaderBlock::parse(black_box(&raw));
         let body = &raw[block.body_start()..];
-        let field = signer.sign(1_763_000_000, block.view(&raw), body, &BodyHashes::new(), &mut scratch);
-        black_box(field.expect("signs"));
+        let hashes = BodyHashes::new();
+        for signer in &signers {
+            let field = signer.sign(1_763_000_000, block.view(&raw), body, &hashes, &mut scratch);
+            black_box(field.expect("signs"));
+        }
     });
 }
 

@@ -2,12 +2,14 @@
 //!
 //! In: a message, a resolver, the time. Out: one result a signature, those at the top first, at most [`SIGNATURES_MAX`]; of a
 //! message without any, one `none`. Cannot fail: what goes wrong is a result too.
-//! The rooms below: `key` (published keys), `header` (what only DKIM has in its field).
+//! The rooms below: `key` (published keys), `header` (what only DKIM has in its field), `own` (signatures that were just made).
 
 mod header;
 pub(crate) mod key;
+mod own;
 
 pub use key::{KEY_RECORDS_MAX, KeyError, PublicKey, RSA_BITS_MAX, RSA_BITS_MIN};
+pub use own::{Claim, KeyTrouble, check_own};
 
 use crate::mail::Mail;
 use crate::results::{Refusal, add_prop, result};

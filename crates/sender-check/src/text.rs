@@ -3,7 +3,7 @@
 //! In: text from mail and DNS. Out: short printable text; A-labels in lower case. Cannot fail: what is no name is `None`.
 
 /// `text` for a reason: printable, on one line, at most [`SHOWN_CHARS_MAX`] characters.
-pub(crate) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     let mut out: String = text.chars().take(SHOWN_CHARS_MAX).map(|c| if c.is_control() { '?' } else { c }).collect();
     if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
         out.push_str("...");
@@ -13,7 +13,7 @@ pub(crate) fn shown(text: &str) -> String {
 
 /// The name in A-labels and lower case, without a final dot (RFC 1035 section 2.3.4, RFC 5891). `None` when a label is empty
 /// or too long, the whole is too long, or there is a character in it that names of hosts do not have.
-pub(crate) fn domain_name(text: &str) -> Option<String> {
+pub fn domain_name(text: &str) -> Option<String> {
     if text.len() > NAME_TEXT_BYTES_MAX {
         return None;
     }

@@ -7,9 +7,12 @@ mod signing;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use common::{Table, now, with_mail};
+use sender_auth::Canonicalization::{Relaxed, Simple};
+use sender_auth::{BodyHashes, Scratch};
+use sender_check::dkim::{Claim, KeyTrouble, PublicKey, check_own};
 use sender_check::limits::{KEY_RECORDS_MAX, SIGNATURES_MAX, SIGNED_NAMES_MAX};
 use sender_check::{AuthenticationResult, dkim};
-use signing::Forger;
+use signing::{ED25519, Forger, RSA, signer};
 
 const NOW: u64 = 1_700_000_000;
 const RAW: &[u8] = b"From: a@ex.example\r\nTo: b@ex.example\r\nSubject: x\r\n\r\nline\r\n";
@@ -241,4 +244,52 @@ fn signed_names_at_the_bound_and_past_it() {
     let with = |count: usize| forged(&TAGS.replace("from:to", &format!("from:to{}", ":x".repeat(count - 2))));
     assert_eq!(only(&published(), &with(SIGNED_NAMES_MAX)).0, "pass");
     assert_eq!(only(&published(), &with(SIGNED_NAMES_MAX + 1)).0, "permerror");
+}
+
+#[test]
+fn a_signature_of_our_own_is_held_against_its_message() {
+    for key in [RSA, ED25519] {
+        let (signer, record) = signer(key, &["From", "To", "Subject", "Subject"], (Relaxed, Simple));
+        let key = PublicKey::parse(record.as_bytes()).expect("a key");
+        let field = with_mail(RAW, |mail| {
+            let body = b"line\r\n";
+            signer.sign(NOW, mail.headers(), body, &BodyHashes::new(), &mut Scratch::new()).expect("signs")
+        });
+        let held = |field: &[u8], raw: &[u8], key: &PublicKey| {
+            let block = mime::HeaderBlock::parse(field);
+            let field = block.view(field).get(0).expect("a field");
+            with_mail(raw, |mail| check_own(mail, &field, key, NOW))
+        };
+        assert_eq!(held(&field, RAW, &key), Ok(()));
+        let text = String::from_utf8(field.clone()).expect("text");
+        let altered = |from: &str, to: &str| String::from_utf8_lossy(RAW).replace(from, to).into_bytes();
+        assert_eq!(held(&field, &altered("line", "lime"), &key).expect_err("body"), "the body does not fit its hash");
+        let header = "the signature does not fit the header";
+        assert_eq!(held(&field, &altered("Subject: x", "Subject: y"), &key).expect_err("header"), header);
+        assert_eq!(held(&field, &altered("Subject: x", "Subject: x\r\nSubject: x"), &key).expect_err("added"), header);
+        assert_eq!(held(text.replace("s=s1", "s=s2").as_bytes(), RAW, &key).expect_err("its own tags"), header);
+        let other = PublicKey::parse(Forger::new().record().as_bytes()).expect("a key");
+        assert_eq!(held(&field, RAW, &other).expect_err("another key"), header);
+        assert!(held(text.replace("v=1", "v=2").as_bytes(), RAW, &key).is_err());
+    }
+}
+
+#[test]
+fn claims_are_read_without_believing_them() {
+    let claim = |tags: &str| {
+        let raw = format!("DKIM-Signature: {tags} b=AAAA\r\n\r\n");
+        let block = mime::HeaderBlock::parse(raw.as_bytes());
+        Claim::read(&block.view(raw.as_bytes()).get(0).expect("a field"), NOW)
+    };
+    let read = claim(&TAGS.replace("d=ex", "d=EX")).expect("a claim");
+    assert_eq!((read.domain(), read.selector()), ("ex.example", "s"));
+    assert!(read.covers("to") && !read.covers("subject"));
+    assert_eq!(now(read.find_key(&published())), Ok(()));
+    assert!(
+        matches!(now(read.find_key(&Table::new())), Err(KeyTrouble::None(why)) if why.contains("there is no key at s._"))
+    );
+    assert!(matches!(now(read.find_key(&Table::new().with_silence(PLACE))), Err(KeyTrouble::Unknown(_))));
+    for bad in ["v=1;", &TAGS.replace("h=from:to", "h=to"), &format!("{TAGS} t=1; x=2;")] {
+        assert!(claim(bad).is_err(), "{bad}");
+    }
 }

@@ -5,8 +5,8 @@ mod common;
 use common::{Table, now};
 use mime::HeaderBlock;
 use sender_check::AuthenticationResult;
-use sender_check::dmarc::{DmarcCheck, DmarcDisposition, DmarcInput, check};
-use sender_check::limits::{DMARC_QUESTIONS_MAX, IDENTITIES_MAX};
+use sender_check::dmarc::{DmarcCheck, DmarcDisposition, DmarcInput, Organisations, check, check_by, published};
+use sender_check::limits::{DMARC_QUESTIONS_MAX, IDENTITIES_MAX, WALK_QUESTIONS_MAX, WALKS_MAX};
 
 fn result(method: &str, word: &str, prop: &str, value: &str) -> AuthenticationResult {
     let props = [(prop.to_owned(), value.to_owned())].into();
@@ -160,4 +160,77 @@ fn results_at_the_bound_and_past_it() {
     };
     assert_eq!(of(IDENTITIES_MAX - 1), DmarcDisposition::Pass);
     assert_eq!(of(IDENTITIES_MAX), DmarcDisposition::Reject);
+}
+
+/// By the walk up the tree: `records` at these names, a signature of `dkim_domain` that passed.
+fn walked(records: &[(&str, &str)], from: &str, dkim_domain: &str) -> DmarcDisposition {
+    let table = records.iter().fold(Table::new(), |table, (name, text)| {
+        table.with_txt(&format!("_dmarc.{name}"), &format!("v=DMARC1; {text}"))
+    });
+    by_walk(&table, from, &[dkim("pass", dkim_domain)]).disposition
+}
+
+fn by_walk(table: &Table, from: &str, dkim: &[AuthenticationResult]) -> DmarcCheck {
+    let raw = format!("From: {from}\r\n\r\n");
+    let block = HeaderBlock::parse(raw.as_bytes());
+    let input = DmarcInput { dkim, spf: &spf("fail", "a@none.example"), sample_percent: 0 };
+    now(check_by(Organisations::TreeWalk, table, block.view(raw.as_bytes()), input))
+}
+
+#[test]
+fn the_walk_finds_organisations_without_a_list() {
+    use DmarcDisposition::{None, Pass, Quarantine, Reject};
+    let org = [("ex.example", "p=reject; sp=quarantine")];
+    let from = "a@mail.ex.example";
+    assert_eq!(walked(&org, from, "news.ex.example"), Pass);
+    assert_eq!(walked(&org, from, "other.example"), Quarantine);
+    assert_eq!(walked(&org, "a@ex.example", "other.example"), Reject);
+    assert_eq!(walked(&[], from, "mail.ex.example"), None);
+    // What the list calls one organisation may be two, and what it calls two may be one.
+    let two = [("ex.example", "p=reject"), ("mail.ex.example", "p=reject; psd=n")];
+    assert_eq!(walked(&two, from, "x.mail.ex.example"), Pass);
+    assert_eq!(walked(&two, from, "news.ex.example"), Reject);
+    let one = [("com", "p=reject")];
+    assert_eq!(walked(&one, "a@one.com", "two.com"), Pass);
+    let suffix = [("com", "p=none; np=reject; psd=y")];
+    assert_eq!(walked(&suffix, "a@one.com", "two.com"), Reject, "neither exists, each an organisation of its own");
+    assert_eq!(walked(&suffix, "a@one.com", "x.one.com"), Pass);
+    // A record that is neither the author's nor the organisation's does not count.
+    let middle = [("ex.example", "p=reject"), ("b.ex.example", "p=none")];
+    assert_eq!(walked(&middle, "a@a.b.ex.example", "other.example"), Reject);
+    let strict = [("ex.example", "p=reject; adkim=s")];
+    assert_eq!(walked(&strict, "a@ex.example", "x.ex.example"), Reject);
+}
+
+#[test]
+fn walks_are_bounded() {
+    let deep = |number: usize| format!("{}n{number}.ex.example", "d.".repeat(30));
+    let table = Table::new().with_txt("_dmarc.ex.example", "v=DMARC1; p=reject");
+    let results: Vec<_> = (0..=WALKS_MAX).map(|number| dkim("pass", &deep(number))).collect();
+    assert_eq!(by_walk(&table, "a@ex.example", &results[..1]).disposition, DmarcDisposition::Pass);
+    let table = table.with_txt("_dmarc.n.ex.example", "v=DMARC1; p=reject; psd=n");
+    let all = by_walk(&table, "a@n.ex.example", &results);
+    assert_eq!(all.disposition, DmarcDisposition::Reject);
+    let asked = table.questions();
+    assert!(asked <= WALK_QUESTIONS_MAX * (2 + WALKS_MAX), "{asked}");
+}
+
+#[test]
+fn a_walk_that_ends_in_silence_is_no_verdict() {
+    let table = Table::new().with_txt("_dmarc.ex.example", "v=DMARC1; p=reject").with_silence("_dmarc.x.ex.example");
+    let found = by_walk(&table, "a@ex.example", &[dkim("pass", "x.ex.example")]);
+    assert_eq!(found.disposition, DmarcDisposition::TempError);
+    let table = Table::new().with_silence("_dmarc.ex.example");
+    assert_eq!(by_walk(&table, "a@ex.example", &[]).disposition, DmarcDisposition::TempError);
+}
+
+#[test]
+fn what_is_published_says_what_would_be_aligned() {
+    let table = Table::new().with_txt("_dmarc.ex.example", "v=DMARC1; p=none; aspf=s");
+    let found = now(published(&table, "ex.example")).expect("answers");
+    assert!(found.has_record() && found.aligns_dkim("Mail.ex.example") && !found.aligns_dkim("notex.example"));
+    assert!(found.aligns_spf("ex.example") && !found.aligns_spf("mail.ex.example"));
+    let none = now(published(&table, "no.example")).expect("answers");
+    assert!(!none.has_record() && none.aligns_spf("x.no.example"));
+    assert!(now(published(&Table::new().with_silence("_dmarc.ex.example"), "ex.example")).is_err());
 }

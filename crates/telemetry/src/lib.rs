@@ -9,6 +9,7 @@
 //! Deliberately absent: what is logged, and log hooks (engine).
 
 mod accounts;
+mod compliance_counts;
 mod event_counts;
 mod event_times;
 mod exposition;
@@ -19,6 +20,7 @@ pub mod lines;
 pub mod log;
 pub mod metrics;
 pub mod reading;
+mod report_counts;
 mod reserve;
 mod retention;
 mod script_times;
@@ -27,6 +29,7 @@ mod stream;
 mod tallies;
 
 pub use accounts::Accounts;
+pub use compliance_counts::ComplianceCounts;
 pub use event_counts::EventCounts;
 pub use event_times::EventTime;
 pub use exposition::{Exposition, Kind};
@@ -34,7 +37,8 @@ pub use index::{Block, Blocks, Key, index_name};
 pub use json::json_of;
 pub use lines::{Lines, TemplateError};
 pub use log::{LogError, LogWriter};
-pub use metrics::Metrics;
+pub use metrics::{IntCounter, Metrics};
+pub use report_counts::ReportCounts;
 pub use script_times::ScriptTimes;
 pub use segment::Segment;
 pub use tallies::{Tallies, Tally};

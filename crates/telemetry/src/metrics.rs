@@ -4,8 +4,10 @@
 //! are handles that live with whoever counts; gauges that mirror queues are filled in when
 //! somebody scrapes, so that they cost the mail path nothing.
 
+use crate::compliance_counts::ComplianceCounts;
 use crate::event_counts::EventCounts;
 use crate::event_times::EventTimes;
+use crate::report_counts::ReportCounts;
 use crate::script_times::ScriptTimes;
 use crate::tallies::Tallies;
 use prometheus::{Encoder, Histogram, HistogramOpts, Opts, Registry, TextEncoder};
@@ -86,8 +88,14 @@ pub struct Families {
     pub log_hook_backlog_count: IntCounterVec,
     /// What event streams delivered.
     pub event_streams: EventCounts,
+    /// What was counted for reports to other domains, and what became of these.
+    pub domain_reports: ReportCounts,
     /// Time to find the class of one reply, in seconds.
     pub bounce_classify_latency: Histogram,
+    /// Messages held against the rules of large providers.
+    pub compliance: ComplianceCounts,
+    /// Signatures that did not hold when they had just been made.
+    pub dkim_self_check_failures: IntCounter,
     /// What scripts measure of themselves.
     pub script_times: ScriptTimes,
     /// How often and how long handlers of events run.
@@ -156,6 +164,13 @@ impl Metrics {
                 &["logger"],
             )?,
             event_streams: EventCounts::new(r)?,
+            domain_reports: ReportCounts::new(r)?,
+            compliance: ComplianceCounts::new(r)?,
+            dkim_self_check_failures: counter(
+                r,
+                "postrider_dkim_self_check_failures_total",
+                "signatures that did not hold when made, and were not used",
+            )?,
             script_times: ScriptTimes::new(r)?,
             event_times: EventTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,

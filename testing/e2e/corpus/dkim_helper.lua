@@ -30,7 +30,7 @@ end)
 
 local sign = dkim_sign:setup {
   {
-    base = { selector = 'unused', headers = { 'From', 'Subject' } },
+    base = { self_check = true, selector = 'unused', headers = { 'From', 'Subject' } },
     domain = { ['brand.test'] = { selector = 'brand1', algo = 'ed25519', filename = start.dir .. '/sign.pem' } },
   },
 }

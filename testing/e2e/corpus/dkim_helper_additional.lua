@@ -37,7 +37,7 @@ end
 
 local sign = dkim_sign:setup {
   {
-    base = { selector = 'key1', headers = { 'From' }, additional_signatures = { 'all', 'fallback' } },
+    base = { self_check = true, selector = 'key1', headers = { 'From' }, additional_signatures = { 'all', 'fallback' } },
     domain = { ['brand.test'] = with_key {} },
     signature = {
       all = with_key { domain = 'platform.test', policy = 'Always' },

@@ -18,6 +18,7 @@ end)
 
 kumo.on('smtp_server_message_received', function(msg)
   msg:dkim_sign(kumo.dkim.ed25519_signer {
+    self_check = true,
     domain = msg:from_header().domain,
     selector = 'key1',
     headers = { 'From', 'Subject' },

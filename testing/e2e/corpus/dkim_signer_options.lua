@@ -21,6 +21,7 @@ end)
 
 kumo.on('smtp_server_message_received', function(msg)
   msg:dkim_sign(kumo.dkim.ed25519_signer {
+    self_check = true,
     domain = 'source.test',
     selector = 'key1',
     headers = { 'From', 'Subject' },

@@ -7,7 +7,7 @@ Listens on two free ports of 127.0.0.1, with TLS if a certificate is given, and 
 `web listener on 127.0.0.1:PORT 127.0.0.1:PORT`: HTTP, then websockets.
 
 HTTP: `/echo...` answers any method with a JSON object of what was asked; `/status/NNN` with that status; `/move` with a
-redirection to `/echo`; `/elsewhere/...` with one to the same on `localhost`; `/shaping.toml` with a shaping file; `/v1/...` as HashiCorp Vault does for the secrets `secret/dkim/a.test/s1` and `secret/mail/a.test/s1`, the Ed25519 key of RFC 8463, and the token `t0ken`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never; `/hook` keeps what is posted, and answers GET with the list of it, `[media type, content]` each.
+redirection to `/echo`; `/elsewhere/...` with one to the same on `localhost`; `/shaping.toml` with a shaping file; `/v1/...` as HashiCorp Vault does for the secrets `secret/dkim/a.test/s1` and `secret/mail/a.test/s1`, the Ed25519 key of RFC 8463, and the token `t0ken`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never; `/hook` keeps what is posted, and answers GET with the list of it, `[media type, content]` each, what is compressed in base64.
 Websockets: `/three` says three messages, the second binary, and closes; `/quiet` says nothing; all else is 404.
 """
 
@@ -43,7 +43,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif self.path.startswith("/v1/"):
             self.vault()
         elif self.path == "/hook" and self.command == "POST":
-            self.server.posted.append([self.headers["Content-Type"], body.decode()])
+            kind = self.headers["Content-Type"]
+            text = base64.b64encode(body) if kind.endswith("gzip") else body
+            self.server.posted.append([kind, text.decode()])
             self.send(200, b"")
         elif self.path == "/hook":
             self.send(200, json.dumps(self.server.posted).encode())

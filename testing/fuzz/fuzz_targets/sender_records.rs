@@ -1,4 +1,5 @@
-//! What strangers publish and put on messages to prove who they are: tag lists, key records, SPF and DMARC records, ARC sets.
+//! What strangers publish and put on messages to prove who they are: tag lists, key records, SPF, DMARC and TLSRPT records, ARC sets;
+//! and what the rules of providers make of such messages.
 //!
 //! Input: an octet that chooses, then a record or a message. Checked: nothing panics; of a record, what is read is bounded by
 //! what came in; of a message, which is its own DNS (every TXT question is answered with its body), results can be written into
@@ -6,13 +7,17 @@
 
 #![no_main]
 
+use compliance::{Demands, Rule, SOURCES_MAX, Subject};
 use libfuzzer_sys::fuzz_target;
 use mime::HeaderBlock;
 use mimepart::{AuthenticationResults, FieldKind, FieldValue};
+use reports::{DmarcWants, REPORT_URIS_MAX, ReportUri, TlsWants};
 use route::{BoxFuture, DnsError, IpAnswer, IpStrategy, MxAnswer, Resolver, TxtAnswer};
 use sender_check::dkim::{self, PublicKey};
-use sender_check::dmarc::{self, DmarcInput, DmarcRecord};
-use sender_check::limits::{ARC_SETS_MAX, LOOKUP_TERMS_MAX, SIGNATURES_MAX};
+use sender_check::dmarc::{self, DmarcInput, DmarcRecord, Organisations};
+use sender_check::limits::{
+    ARC_SETS_MAX, DMARC_QUESTIONS_MAX, LOOKUP_TERMS_MAX, SIGNATURES_MAX, WALK_QUESTIONS_MAX, WALKS_MAX,
+};
 use sender_check::spf::{SpfQuery, SpfRecord, check_host};
 use sender_check::tags::Tags;
 use sender_check::{Mail, arc};
@@ -46,7 +51,20 @@ fn records(input: &[u8]) {
     let _ = SpfRecord::parse(input);
     if let Some(record) = DmarcRecord::parse(input) {
         assert!(record.percent <= 100);
+        let tags = &record.reports;
+        let text = |tag: &Option<String>| tag.clone().unwrap_or_default();
+        let (rua, ruf, fo) = (text(&tags.rua), text(&tags.ruf), text(&tags.fo));
+        let wants = DmarcWants::new(Some(&rua), Some(&ruf), Some(&fo), tags.rf.as_deref());
+        check_addresses(&wants.aggregate);
+        check_addresses(&wants.failure);
     }
+    check_addresses(&TlsWants::find(&[input]).unwrap_or_default().reports_to);
+}
+
+/// They can stand in a header field, and in a command.
+fn check_addresses(uris: &[ReportUri]) {
+    assert!(uris.len() <= REPORT_URIS_MAX);
+    assert!(uris.iter().all(|uri| uri.target.bytes().all(|octet| octet.is_ascii_graphic() && !b"<>\"".contains(&octet))));
 }
 
 /// Every domain has this record, and every host the client's address.
@@ -77,8 +95,25 @@ fn message(input: &[u8]) {
     assert!(chain.sets <= ARC_SETS_MAX);
     let input = DmarcInput { dkim: &results, spf: &results[0], sample_percent: 50 };
     let dmarc = now(dmarc::check(&answers, mail.headers(), input));
-    results.extend([chain.result, dmarc.result]);
+    let before = answers.questions.load(Ordering::Relaxed);
+    let walked = now(dmarc::check_by(Organisations::TreeWalk, &answers, mail.headers(), input));
+    let asked = answers.questions.load(Ordering::Relaxed) - before;
+    assert!(asked <= WALK_QUESTIONS_MAX * (1 + WALKS_MAX) + DMARC_QUESTIONS_MAX);
+    results.extend([chain.result, dmarc.result, walked.result]);
     check_writable(results);
+    rules(&answers, &mail, body);
+}
+
+/// What is found is said on a line, each rule at most once for each source.
+fn rules(answers: &Answers, mail: &Mail<'_>, body: &[u8]) {
+    let headers = mail.headers();
+    let subject = Subject { headers, body, sender: "a@b.example", now_unix_secs: 1_700_000_000 };
+    let demands = Demands { sources: vec![[192, 0, 2, 1].into()], ..Demands::default() };
+    let report = now(compliance::check(answers, &subject, &demands));
+    assert!(report.findings.len() + report.undecided.len() <= Rule::ALL.len() + SOURCES_MAX);
+    for finding in report.findings {
+        assert!(finding.what.len() <= 2_000 && !finding.what.contains(char::is_control), "{finding:?}");
+    }
 }
 
 fn check_writable(results: Vec<sender_check::AuthenticationResult>) {

@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 42] = [
+pub const LAYERS: [(&str, u8); 45] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -31,9 +31,11 @@ pub const LAYERS: [(&str, u8); 42] = [
     ("mimepart", 2),
     ("injection", 2),
     ("access", 2),
+    ("reports", 2),
     // 3: what a policy may be asked.
     ("policy", 3),
     ("sender-check", 3),
+    ("compliance", 3),
     ("automation", 3),
     // 4: drivers, the only place that awaits.
     ("net", FIRST_DRIVER_LAYER),
@@ -45,6 +47,7 @@ pub const LAYERS: [(&str, u8); 42] = [
     ("brokers", FIRST_DRIVER_LAYER),
     ("event-stream", FIRST_DRIVER_LAYER),
     ("log-search", FIRST_DRIVER_LAYER),
+    ("report-sender", FIRST_DRIVER_LAYER),
     ("engine", FIRST_DRIVER_LAYER),
     ("traffic", FIRST_DRIVER_LAYER),
     // 5: faces.
@@ -63,10 +66,11 @@ pub const LAYERS: [(&str, u8); 42] = [
 ];
 
 /// Edges inside a layer: from, to, why.
-pub const SIDEWAYS: [(&str, &str, &str); 19] = [
+pub const SIDEWAYS: [(&str, &str, &str); 24] = [
     ("spool", "message", "what is stored is a Sealed; the codec of its envelope is message's"),
     ("jsonl", "telemetry", "segments of scripts are written as those of the log are"),
     ("injection", "mimepart", "what is injected is built as scripts build"),
+    ("compliance", "sender-check", "what domains publish is asked and read as checks do"),
     ("engine", "net", "the engine drives connections that net opens"),
     ("engine", "store", "the engine waits for commits that store makes"),
     ("engine", "telemetry", "the engine reports what it did"),
@@ -76,6 +80,10 @@ pub const SIDEWAYS: [(&str, &str, &str); 19] = [
     ("event-stream", "telemetry", "streams count what they deliver"),
     ("event-stream", "web", "one way to ask over HTTP"),
     ("event-stream", "net", "one way to verify certificates"),
+    ("report-sender", "net", "one way to verify certificates"),
+    ("report-sender", "telemetry", "reports are counted"),
+    ("report-sender", "web", "one way to ask over HTTP"),
+    ("engine", "report-sender", "who sends reports has a queue, and sees sessions, through the engine"),
     ("log-search", "jsonl", "one way to read segments, also of those that are still written"),
     ("log-search", "telemetry", "the form of an index is that of its writer"),
     ("engine", "log-search", "what is not in queues any more, the log knows"),

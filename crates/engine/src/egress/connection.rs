@@ -234,7 +234,7 @@ impl Engine {
         let Some(security) = self.unless_over(held, self.security(opening, host)).await else {
             return Ok(Ended::Done);
         };
-        let security = security?;
+        let security = security.inspect_err(|why| self.saw_no_tlsa(opening, host, why))?;
         let timeout = path.connect_timeout.get().min(path.smtp_progress_timeout());
         let way = dialling::way(&opening.leg.source, timeout).await?;
         let auth = auth(path, timeout).await?;

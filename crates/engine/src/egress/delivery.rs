@@ -9,6 +9,7 @@ use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
 use crate::egress::password;
 use crate::egress::security::Security;
 use crate::egress::starttls::SiteTls;
+use crate::egress::tls_reports::TlsWatch;
 use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Handover};
 use crate::watching::{Secret, Seen, Side, TEXT_MAX};
@@ -45,6 +46,8 @@ pub(crate) struct Delivery {
     dispatcher: Arc<Dispatcher>,
     facts: AttemptFacts,
     tls: SiteTls,
+    /// For reports about TLS, where there are any.
+    tls_watch: Option<Box<TlsWatch>>,
     /// Messages begun, by ticket; at most two.
     in_hand: InHand,
     taken: usize,
@@ -93,8 +96,12 @@ impl Delivery {
         facts: AttemptFacts,
         (security, tls_allowed, auth): (Security, bool, Option<AuthPlain>),
     ) -> Delivery {
+        let from = facts.source_address.as_ref().map(|source| source.address.as_str());
+        let mut tls_watch = TlsWatch::new(&engine, opening, host, &security);
         let tls = SiteTls::new(&engine, opening, security);
-        let settings = settings(&engine, opening, tls.mode(tls_allowed), tls.requiretls(), auth);
+        let mode = tls.mode(tls_allowed);
+        tls_watch.iter_mut().for_each(|watch| watch.begins(mode, from));
+        let settings = settings(&engine, opening, mode, tls.requiretls(), auth);
         let now = engine.clock.mono();
         let session = Session::new(now, Arc::new(settings));
         let Held { waker, in_hand, dispatcher, .. } = held;
@@ -108,6 +115,7 @@ impl Delivery {
             dispatcher,
             facts,
             tls,
+            tls_watch,
             in_hand,
             taken: 0,
             was_ready: false,
@@ -142,6 +150,9 @@ impl Delivery {
                 Step::Close(closing) => {
                     self.show(&Seen::Diagnostic("INFO", &format!("{:?}: {}", closing.why, closing.reply)));
                     self.show(&Seen::Closed);
+                    if let Some(watch) = self.tls_watch.take() {
+                        watch.ended(&self.engine, &closing, self.session.tls(), self.was_ready).await;
+                    }
                     return Ok(self.ended(&closing));
                 }
             }
@@ -250,6 +261,7 @@ impl Delivery {
             body,
         };
         self.show_begun(&queued, &job);
+        self.tls_watch.iter_mut().for_each(|watch| watch.carries(&self.engine, queued.queue));
         self.in_hand.put(ticket, queued);
         let now = self.now();
         self.progress_at = now;
@@ -367,10 +379,18 @@ impl Delivery {
                 let text = format!("{} with {}", facts.protocol_version, facts.cipher);
                 self.show(&Seen::Diagnostic("INFO", &text));
                 self.facts.tls = Some(facts);
-                self.session.tls_started(now, self.tls.verifies());
+                let (engine, verifies) = (&self.engine, self.tls.verifies());
+                self.tls_watch.iter_mut().for_each(|watch| watch.secured(engine, &self.stream, verifies));
+                self.session.tls_started(now, verifies);
             }
-            Ok(Err(error)) => self.session.tls_failed(now, &error.to_string()),
-            Err(_) => self.session.tls_failed(now, "TLS handshake timed out"),
+            Ok(Err(error)) => {
+                self.tls_watch.iter_mut().for_each(|watch| watch.broke(&error));
+                self.session.tls_failed(now, &error.to_string());
+            }
+            Err(_) => {
+                self.tls_watch.iter_mut().for_each(|watch| watch.timed_out());
+                self.session.tls_failed(now, "TLS handshake timed out");
+            }
         }
     }
 

@@ -22,4 +22,5 @@ mod routing;
 mod security;
 pub(crate) mod service;
 mod starttls;
+mod tls_reports;
 mod xfer;

@@ -37,6 +37,8 @@ pub(super) struct Security {
     pub is_name_known: bool,
     /// The host must offer REQUIRETLS.
     pub needs_requiretls: bool,
+    /// Below which name TLSA records stand none of which can be used; for reports.
+    pub unusable_tlsa: Option<String>,
 }
 
 impl Security {
@@ -94,6 +96,7 @@ impl Engine {
                 is_secure,
                 is_name_known,
                 needs_requiretls: false,
+                unusable_tlsa: None,
             },
             Dane::Unusable(base) => {
                 let mut security = under_sts(path, sts, is_secure);
@@ -102,6 +105,7 @@ impl Engine {
                     security.verification = Verification::Any;
                     security.demanded_by = Some(format!("DANE (unusable TLSA records of {base})"));
                 }
+                security.unusable_tlsa = Some(base);
                 security
             }
             Dane::NotApplicable | Dane::InsecureChain => under_sts(path, sts, is_secure),
@@ -180,6 +184,7 @@ fn under_sts(path: &EgressPath, sts: StsMode, is_secure: bool) -> Security {
         is_secure,
         is_name_known: false,
         needs_requiretls: false,
+        unusable_tlsa: None,
     }
 }
 

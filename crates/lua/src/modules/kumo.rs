@@ -16,8 +16,9 @@ use crate::types::config_object::ConfigObject;
 use crate::types::throttle::LuaThrottle;
 use ::serde::de::DeserializeOwned;
 use config::{
-    BounceClassifier, EgressPath, EgressPool, EgressSource, EsmtpListener, EventStream, HttpListener, ListenerDomain,
-    LocalLogs, LogDispositionHook, LogHook, QueueConfig, RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec,
+    BounceClassifier, DmarcReports, EgressPath, EgressPool, EgressSource, EsmtpListener, EventStream, HttpListener,
+    ListenerDomain, LocalLogs, LogDispositionHook, LogHook, QueueConfig, RedisThrottles, SpawnTask, SpoolOptions,
+    ThrottleSpec, TlsReports,
 };
 use mlua::{Lua, Table, Value};
 
@@ -106,6 +107,22 @@ const FUNCTIONS: &[Function] = &[
          of its own; the delivery path has no part in it.",
         Test("testing/e2e/tests/event_stream.rs::every_record_arrives_in_order_whatever_the_receiver_does"),
         |lua, options: Value| starts_with_keys::<EventStream>(lua, "kumo.configure_event_stream", &options)
+    ),
+    function!(
+        "kumo",
+        "configure_dmarc_reports",
+        "{options}",
+        "In `init`, once: what `kumo.dmarc.check_msg` finds is counted, and reported to the domains that ask for it. Off without.",
+        Test("testing/e2e/tests/domain_reports.rs::dmarc_reports_go_to_those_who_asked_and_say_what_was_seen"),
+        |lua, options: Value| starts::<DmarcReports>(lua, "kumo.configure_dmarc_reports", &options)
+    ),
+    function!(
+        "kumo",
+        "configure_tls_reports",
+        "{options}",
+        "In `init`, once: how TLS went in outbound sessions is counted, and reported to the domains that ask for it. Off without.",
+        Test("testing/e2e/tests/domain_reports.rs::tls_reports_say_which_sessions_failed_and_how"),
+        |lua, options: Value| starts::<TlsReports>(lua, "kumo.configure_tls_reports", &options)
     ),
     function!(
         "kumo",

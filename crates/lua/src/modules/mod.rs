@@ -4,6 +4,7 @@ mod aaa;
 pub(crate) mod amqp;
 mod api;
 mod ceilings;
+mod compliance;
 mod counter_series;
 pub(crate) mod crypto;
 pub(crate) mod digest;

@@ -5,16 +5,19 @@
 
 use crate::api::Proof::Test;
 use crate::api::{Module, function};
+use crate::context::Host;
 use crate::convert;
+use crate::dmarc_seen::{self, ReportingInfo};
 use crate::types::address::LuaAddress;
 use crate::types::conn_meta::LuaConnMeta;
-use crate::types::message::LuaMessage;
+use crate::types::message::{LuaMessage, now};
 use crate::types::message_checks::{CHECK_MAX, asked, table, unix_secs};
 use crate::types::mime_part::seed;
 use crate::waiting::wait;
+use message::Draft;
 use mlua::{Lua, UserDataRef, UserDataRefMut, Value};
 use sender_check::AuthenticationResult;
-use sender_check::dmarc::{self, DmarcInput};
+use sender_check::dmarc::{self, DmarcCheck, DmarcInput, Organisations};
 use sender_check::spf::{self, SpfQuery};
 use std::net::{IpAddr, SocketAddr};
 
@@ -54,9 +57,10 @@ pub(crate) const DMARC: Module = Module {
         waits
         "kumo.dmarc",
         "check_msg",
-        "(msg, dkim_results, resolver or nil, spf_result, use_reporting = false, reporting_info or nil) -> {disposition, result}",
-        "Judges a message by the results of `msg:dkim_verify` and `kumo.spf`. No reports are sent yet: the last two are taken and have no \
-         effect.",
+        "(msg, dkim_results, resolver or nil, spf_result, use_reporting = false, reporting_info or nil, tree_walk = false) -> {disposition, result}",
+        "Judges a message by the results of `msg:dkim_verify` and `kumo.spf`. It is counted where `kumo.configure_dmarc_reports` says so, \
+         whatever `use_reporting` is. `reporting_info` is `{ignore = false, disposition, reason, comment}`: what became of it instead. \
+         With `tree_walk`, an addition, organisations are found as RFC 9989 has it, else by the public suffix list.",
         Test("crates/lua/tests/scripts/checks.rs::all_checks_together_make_the_header"),
         check_dmarc
     )]],
@@ -104,13 +108,14 @@ async fn check_msg(
 
 async fn check_dmarc(
     lua: Lua,
-    (mut message, dkim, resolver, spf, _use_reporting, _reporting): (
+    (mut message, dkim, resolver, spf, _use_reporting, reporting, tree_walk): (
         UserDataRefMut<LuaMessage>,
         Value,
         Option<String>,
         Value,
         Option<bool>,
         Value,
+        Option<bool>,
     ),
 ) -> mlua::Result<Value> {
     let dkim: Vec<AuthenticationResult> = convert::options(DMARC_MESSAGE, &dkim)?;
@@ -118,8 +123,46 @@ async fn check_dmarc(
     let resolver = asked(&lua, DMARC_MESSAGE, resolver.as_deref())?;
     let input = DmarcInput { dkim: &dkim, spf: &spf, sample_percent: (seed() % 100) as u8 };
     let headers = message.draft()?.headers();
-    let found = wait(&lua, DMARC_MESSAGE, CHECK_MAX, dmarc::check(&resolver, headers, input)).await?;
+    let organisations = match tree_walk {
+        Some(true) => Organisations::TreeWalk,
+        _ => Organisations::PublicSuffixList,
+    };
+    let check = dmarc::check_by(organisations, &resolver, headers, input);
+    let found = wait(&lua, DMARC_MESSAGE, CHECK_MAX, check).await?;
+    report(&lua, message.draft()?, &found, (&dkim, &spf), &reporting)?;
     table(&lua, &found)
+}
+
+/// Has the check counted, and reported, as the program wants it.
+fn report(
+    lua: &Lua,
+    draft: &mut Draft,
+    found: &DmarcCheck,
+    results: (&[AuthenticationResult], &AuthenticationResult),
+    info: &Value,
+) -> mlua::Result<()> {
+    let info = ReportingInfo::read(info)?;
+    let around = lua.app_data_ref::<Host>().map(|host| host.program.clone());
+    let Some(program) = around.as_ref().and_then(|around| around.program.get()) else { return Ok(()) };
+    let wanted = program.reported();
+    if !wanted.dmarc || info.is_ignored() {
+        return Ok(());
+    }
+    let from = draft.meta.string("received_from").ok().flatten().map(str::to_owned);
+    // What came from nowhere is of no client, and in no report.
+    let Ok(ip) = address(DMARC_MESSAGE, "msg", from) else { return Ok(()) };
+    let seen = dmarc_seen::counted(found, results, ip, draft.envelope.sender.as_str(), info);
+    let Some(seen) = seen else { return Ok(()) };
+    if wanted.failures
+        && let Some(failure) = dmarc_seen::failure(found, results, &seen, draft, now().unix_seconds())
+    {
+        program.saw_failure(failure);
+    }
+    // Who asks for nothing needs no room.
+    if !seen.policy.reports_to.is_empty() {
+        program.saw_dmarc(seen);
+    }
+    Ok(())
 }
 
 /// The client's address, with a port or without.

@@ -4,6 +4,7 @@ use crate::api::Module;
 use crate::modules::aaa::AAA;
 use crate::modules::amqp::AMQP;
 use crate::modules::api::{API_BOUNCE, API_INJECT, API_SUSPEND, API_SUSPEND_READY_Q};
+use crate::modules::compliance::COMPLIANCE;
 use crate::modules::counter_series::COUNTER_SERIES;
 use crate::modules::crypto::CRYPTO;
 use crate::modules::digest::DIGEST;
@@ -44,6 +45,7 @@ pub(crate) const MODULES: &[&Module] = &[
     &API_SUSPEND,
     &API_SUSPEND_READY_Q,
     &CIDR,
+    &COMPLIANCE,
     &COUNTER_SERIES,
     &CRYPTO,
     &DIGEST,

@@ -180,7 +180,12 @@ fn dkim_sign(lua: &Lua, this: &mut LuaMessage, signer: &LuaSigner) -> mlua::Resu
     let at = now().unix_seconds().unsigned_abs();
     let mut scratch =
         lua.app_data_mut::<Scratch>().ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))?;
-    let field = signer.0.sign(at, draft.headers(), &body, &hashes, &mut scratch).map_err(mlua::Error::external)?;
+    let made = signer.0.signer.sign(at, draft.headers(), &body, &hashes, &mut scratch);
+    let field = made.map_err(mlua::Error::external)?;
+    drop(scratch);
+    if let Some(key) = &signer.0.public_half {
+        message_checks::check_own(lua, draft, &body, &field, key)?;
+    }
     draft.edit_headers().0.prepend_field(field).map_err(mlua::Error::external)?;
     this.hashes = hashes;
     Ok(())

@@ -2,14 +2,18 @@
 //!
 //! DNS is asked through policy's resolvers, while the program serves. What strangers sent is a result, never an error.
 
+use crate::context::Host;
 use crate::convert;
 use crate::names::resolver_of;
 use crate::types::message::{LuaMessage, now};
 use crate::types::signer::LuaSigner;
 use crate::waiting::wait;
+use message::Draft;
+use mime::HeaderBlock;
 use mlua::{Function, Lua, MetaMethod, Table, UserDataRef, UserDataRefMut, Value};
 use net::dns::Hurried;
 use sender_check::arc::{self, SealInput, Sealing};
+use sender_check::dkim::PublicKey;
 use sender_check::{AuthenticationResult, Mail, dkim};
 use serde::Serialize;
 use std::time::Duration;
@@ -82,7 +86,8 @@ async fn seal(
     let signer = signer.0.clone();
     let draft = this.draft()?;
     let body = draft.body();
-    let input = SealInput { signer: &signer, server_id: &server_id, results: &results, now_unix_secs: unix_secs() };
+    let input =
+        SealInput { signer: &signer.signer, server_id: &server_id, results: &results, now_unix_secs: unix_secs() };
     let mail = Mail::new(draft.headers(), &body);
     let sealing = wait(&lua, SEAL, CHECK_MAX, arc::seal(&resolver, &mail, input)).await?;
     match sealing.map_err(|error| mlua::Error::runtime(format!("msg:{error}")))? {
@@ -96,6 +101,24 @@ async fn seal(
             Ok(())
         }
     }
+}
+
+/// Holds a signature that was just made against the message it is for, as a verifier would; one that does not hold is counted.
+///
+/// # Errors
+/// It does not hold.
+pub(crate) fn check_own(lua: &Lua, draft: &mut Draft, body: &[u8], field: &[u8], key: &PublicKey) -> mlua::Result<()> {
+    let block = HeaderBlock::parse(field);
+    let view = block.view(field);
+    let made = view.get(0).ok_or_else(|| mlua::Error::runtime("msg:dkim_sign: no field was made"))?;
+    let mail = Mail::new(draft.headers(), body);
+    let Err(why) = dkim::check_own(&mail, &made, key, unix_secs()) else { return Ok(()) };
+    let program = lua.app_data_ref::<Host>().map(|host| host.program.clone());
+    if let Some(program) = program.as_ref().and_then(|program| program.program.get()) {
+        program.signature_failed();
+    }
+    tracing::error!("message {}: its DKIM signature does not hold and is not used: {why}", draft.id);
+    Err(mlua::Error::runtime(format!("msg:dkim_sign: the signature that was made does not hold: {why}")))
 }
 
 /// The resolver a check asks; what DNS has not answered in time is a result of the check.

@@ -4,7 +4,7 @@ use crate::support::{Loaded, assert_has, draft_of, load};
 use lua::Resolvers;
 use message::Draft;
 use net::dns::{MxCache, MxCacheLimits, build};
-use policy::{ConnMeta, Policy};
+use policy::{ConnMeta, Policy, Program};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,25 +13,39 @@ const MESSAGE: &[u8] = b"From: One <one@from.test>\r\nTo: a@x.test\r\nSubject: x
 /// The domain of the sender lets one address send, publishes a key, and wants everything else refused; the address has a name.
 const ZONES: &str = "kumo.on('init', function() kumo.dns.configure_test_resolver {
   '$ORIGIN from.test.\\n@ 60 IN TXT \"v=spf1 ip4:192.0.2.5 -all\"\\n' ..
-    's._domainkey 60 IN TXT \"v=DKIM1; k=ed25519; p=PUBLIC\"\\n_dmarc 60 IN TXT \"v=DMARC1; p=reject\"\\n',
+    's._domainkey 60 IN TXT \"v=DKIM1; k=ed25519; p=PUBLIC\"\\n_dmarc 60 IN TXT \"v=DMARC1; p=reject\"\\n' ..
+    '_dmarc.b 60 IN TXT \"v=DMARC1; p=quarantine; psd=n\"\\n',
   '$ORIGIN 2.0.192.in-addr.arpa.\\n5 60 IN PTR mx.from.test.\\n',
   '$ORIGIN mx.from.test.\\n@ 60 IN A 192.0.2.5\\n',
 } end)
 local KEY = '-----BEGIN PRIVATE KEY-----\\nMC4CAQAwBQYDK2VwBCIEILCJGDWOhHS6clpcNd64BBD7jmJ9gx16f7gzxdf39dWG\\n-----END PRIVATE KEY-----\\n'
 local function signer()
-  return kumo.dkim.ed25519_signer { domain = 'from.test', selector = 's', headers = { 'From', 'To', 'Subject' }, key = { key_data = KEY } }
+  return kumo.dkim.ed25519_signer { domain = 'from.test', selector = 's', headers = { 'From', 'To', 'Subject' }, key = { key_data = KEY },
+    self_check = true }
 end
 ";
 
 /// Runs `body` as a handler, for a message from that client.
 fn run(body: &str, client: &str) -> Result<Draft, String> {
+    run_on(MESSAGE, "", body, client, None)
+}
+
+/// The same for another message, behind `top`, in a program.
+pub(crate) fn run_on(
+    raw: &[u8],
+    top: &str,
+    body: &str,
+    client: &str,
+    program: Option<Box<dyn Program>>,
+) -> Result<Draft, String> {
     let zones = ZONES.replace("PUBLIC", "r0Q5YcAujXANGGmTn7ZPCC9Ycn7fvnq9ZJcVVNWsgag=");
-    let script = format!("{zones} kumo.on('smtp_server_message_received', function(msg, conn_meta) {body}\nend)");
+    let script = format!("{zones} {top} kumo.on('smtp_server_message_received', function(msg, conn_meta) {body}\nend)");
     let Loaded { policy, startup, folder: _folder } = load(&script);
+    program.into_iter().for_each(|program| policy.serves_in(program));
     let form = startup.dns.resolver.expect("test zones");
     let mail = Arc::new(MxCache::new(build(&form).expect("zones"), MxCacheLimits::default()));
     policy.names().set(Resolvers { mail, named: BTreeMap::new() });
-    let (mut draft, conn) = (draft_of(MESSAGE), ConnMeta::new());
+    let (mut draft, conn) = (draft_of(raw), ConnMeta::new());
     for (name, value) in [("received_from", client), ("ehlo_domain", "mx.from.test"), ("hostname", "here.test")] {
         draft.meta.set(name, value);
         conn.set(name, value);
@@ -133,4 +147,22 @@ fn all_checks_together_make_the_header() {
          assert(tostring(why):find('unknown option `dmark`', 1, true), why)",
         "192.0.2.6:25",
     );
+}
+
+/// `from.test` is an organisation for the list; for who walks up the tree `b.from.test` says that it is one of its own.
+#[test]
+fn organisations_are_found_by_list_or_by_walk() {
+    let body = "local dkim = { { method = 'dkim', result = 'pass', props = { ['header.d'] = 'from.test' } } }
+         local spf = { method = 'spf', result = 'none' }
+         local function said(walk) return kumo.dmarc.check_msg(msg, dkim, nil, spf, false, nil, walk).disposition end
+         assert(said() == 'pass' and said(false) == 'pass', said())
+         assert(said(true) == 'quarantine', said(true))
+         local check = require('policy-extras.mail_auth').check
+         local function checked(walk)
+           return check(msg, { dmarc_tree_walk = walk, add_auth_results_header = false }).dmarc.disposition
+         end
+         assert(checked() == 'pass' and checked(false) == 'pass', checked())
+         assert(checked(true) == 'quarantine', checked(true))
+         assert(not pcall(check, msg, { dmarc_tree_walk = 'yes' }))";
+    run_on(b"From: <a@b.from.test>\r\n\r\nx\r\n", "", body, "192.0.2.5", None).expect("sound");
 }

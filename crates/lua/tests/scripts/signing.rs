@@ -1,6 +1,7 @@
 //! `msg:dkim_sign` and the signer constructors. Whether signatures verify is proven in
 //! `sender-auth`; here: that scripts reach them.
 
+use crate::gate::Counts;
 use crate::support::{assert_has, draft, error_of, load, load_error, now, received};
 use policy::{ConnMeta, Policy};
 
@@ -74,4 +75,70 @@ fn bad_signers_are_named() {
     assert_has(&error(""), &["missing field `key`"]);
     assert_has(&error_of("msg:dkim_sign('x')"), &["bad argument"]);
     assert_has(&error_of("msg:dkim_sign(conn_meta)"), &["bad argument"]);
+}
+
+#[test]
+fn signatures_are_checked_before_they_leave() {
+    let signer = signer(&format!("self_check = true, key = {{ key_data = '{KEY}' }}"));
+    let mut draft = received(&format!("local signer = {signer} msg:dkim_sign(signer) msg:dkim_sign(signer)"));
+    assert_eq!(draft.headers().all_values("DKIM-Signature").len(), 2);
+}
+
+/// A signature that is over before it is made is one that no receiver would take: the only kind our signer makes on purpose.
+#[test]
+fn a_signature_that_does_not_hold_is_not_used() {
+    let signer =
+        |checked: bool| signer(&format!("expiration = 0, self_check = {checked}, key = {{ key_data = '{KEY}' }}"));
+    let sign = |checked: bool| {
+        let text = format!(
+            "local signer = {} kumo.on('smtp_server_message_received', function(msg)
+               local ok, why = pcall(msg.dkim_sign, msg, signer) msg:set_meta('why', ok and '' or tostring(why)) end)",
+            signer(checked)
+        );
+        let loaded = load(&text);
+        let counts = Counts::default();
+        loaded.policy.serves_in(Box::new(counts.clone()));
+        let mut draft = now(loaded.policy.smtp_server_message_received(draft(), ConnMeta::new())).expect("handled");
+        let why = draft.meta.string("why").expect("text").unwrap_or_default().to_owned();
+        (draft.headers().all_values("DKIM-Signature").len(), why, counts.taken())
+    };
+    assert_eq!(sign(false), (1, String::new(), vec![]));
+    let (signatures, why, counted) = sign(true);
+    assert_has(&why, &["msg:dkim_sign: the signature that was made does not hold: x= is not later than t="]);
+    assert_eq!((signatures, counted), (0, vec!["signature failed".to_owned()]));
+}
+
+#[test]
+fn one_switch_signs_with_both_kinds_of_keys() {
+    let folder = tempfile::tempdir().expect("scratch folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(at("rsa"), include_bytes!("../../../sender-auth/tests/keys/rsa2048-pkcs8.pem")).expect("a key");
+    std::fs::write(at("ed"), KEY.replace("\\n", "\n")).expect("a key");
+    let signed = |block: &str| {
+        let data = format!(
+            "{{ {{ base = {{ selector = 's1', headers = {{ 'From' }}, dual = true, self_check = true }}, \
+             domain = {{ ['from.test'] = {{ filename = '{}', {block} }} }} }} }}",
+            at("rsa")
+        );
+        let text = format!(
+            "local sign = require('policy-extras.dkim_sign'):setup {data}
+             kumo.on('smtp_server_message_received', function(msg) sign(msg) end)"
+        );
+        let loaded = load(&text);
+        let signed = now(loaded.policy.smtp_server_message_received(draft(), ConnMeta::new()));
+        signed.map_err(|error| error.to_string()).map(|mut draft| draft.headers().all_values("DKIM-Signature"))
+    };
+    let both = signed(&format!("ed25519_filename = '{}'", at("ed"))).expect("signed");
+    assert_eq!(both.len(), 2);
+    // The one that everybody knows stands on top.
+    assert_has(&both[0], &["a=rsa-sha256", "s=s1;"]);
+    assert_has(&both[1], &["a=ed25519-sha256", "s=s1-ed25519;"]);
+    let named = signed(&format!("ed25519_filename = '{}', ed25519_selector = 'e'", at("ed"))).expect("signed");
+    assert_has(&named[1], &["a=ed25519-sha256", "s=e;"]);
+    assert_eq!(signed("dual = false").expect("signed").len(), 1);
+    assert_has(&signed("").expect_err("no key"), &["s1-ed25519.key", "No such file"]);
+    assert_has(
+        &signed("algo = 'ed25519'").expect_err("which key?"),
+        &["with `dual` the key of the block is the RSA key"],
+    );
 }

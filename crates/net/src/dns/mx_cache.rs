@@ -234,6 +234,12 @@ impl MxCache {
                     }
                     None => Ok(Arc::clone(exchangers)),
                 };
+                let judged = match found.policy.is_some() || found.fault.is_some() {
+                    true => {
+                        judged.map(|hosts| Arc::new(Arc::unwrap_or_clone(hosts).reported(found.policy, found.fault)))
+                    }
+                    false => judged,
+                };
                 (judged, found.good_for)
             }
             (result, _) => (result.clone(), POSITIVE_TTL_MAX),

@@ -14,13 +14,14 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
-use route::{BoxFuture, DnsError, IpStrategy, Resolver, STS_POLICY_BYTES_MAX, StsError, StsPolicy};
+use route::{BoxFuture, DnsError, IpStrategy, Resolver, STS_POLICY_BYTES_MAX, StsError, StsFault, StsPolicy};
 use rustls_pki_types::ServerName;
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
+use crate::handshake_fault::HandshakeFault;
 use crate::http_client::{HttpError, handshake};
 
 /// Gets policies.
@@ -64,6 +65,17 @@ pub enum FetchError {
     /// The time was up.
     #[error("no policy within {0:?}")]
     TimedOut(Duration),
+}
+
+impl FetchError {
+    /// As reports about TLS have it.
+    pub fn fault(&self) -> StsFault {
+        match self {
+            FetchError::Policy(_) | FetchError::Type(_) => StsFault::Invalid,
+            FetchError::Io(error) if HandshakeFault::of(error).is_about_certificate() => StsFault::WebPki,
+            _ => StsFault::Fetch,
+        }
+    }
 }
 
 /// Asks `https://mta-sts.DOMAIN/.well-known/mta-sts.txt`.

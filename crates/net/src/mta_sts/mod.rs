@@ -17,7 +17,7 @@ pub use fetch::{FetchError, HttpsFetch, PolicyFetch, TestPolicies};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use route::{DnsError, StsPolicy, StsRecord, TxtAnswer};
+use route::{DnsError, StsFault, StsPolicy, StsRecord, TxtAnswer};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -47,6 +47,8 @@ struct Known {
     policy: Option<(Arc<StsPolicy>, String, Instant, Instant)>,
     /// No fetch before this.
     rests_until: Option<Instant>,
+    /// Why the last one came to nothing.
+    fault: Option<StsFault>,
 }
 
 /// What to do about a domain.
@@ -56,6 +58,8 @@ pub struct StsAnswer {
     pub policy: Option<Arc<StsPolicy>>,
     /// When to ask again.
     pub good_for: Duration,
+    /// Why there is none although one is announced.
+    pub fault: Option<StsFault>,
 }
 
 impl StsPolicies {
@@ -75,7 +79,7 @@ impl StsPolicies {
     pub async fn of(&self, domain: &str, records: Result<TxtAnswer, DnsError>) -> StsAnswer {
         let domain = domain.strip_suffix('.').unwrap_or(domain).to_ascii_lowercase();
         if let Some(policy) = self.shared.fetcher.fixed(&domain) {
-            return StsAnswer { policy, good_for: RECORD_TTL_MAX };
+            return StsAnswer { policy, good_for: RECORD_TTL_MAX, fault: None };
         }
         let now = Instant::now();
         let known = self.shared.known().get(&domain).cloned();
@@ -93,15 +97,15 @@ impl StsPolicies {
             }
             (Some(record), live) => {
                 let live = live.map(|live| (live.policy, live.left));
-                if known.is_some_and(|known| known.rests_until.is_some_and(|until| now < until)) {
-                    return answer(live, record_ttl.min(REST));
+                if let Some(known) = known.filter(|known| known.rests_until.is_some_and(|until| now < until)) {
+                    return answer(live, record_ttl.min(REST)).without(known.fault);
                 }
                 match self.shared.fetch(&domain, record.id).await {
-                    Some(fetched) => {
+                    Ok(fetched) => {
                         let left = Duration::from_secs(fetched.max_age_secs);
                         answer(Some((fetched, left)), record_ttl)
                     }
-                    None => answer(live, record_ttl.min(REST)),
+                    Err(fault) => answer(live, record_ttl.min(REST)).without(Some(fault)),
                 }
             }
         }
@@ -115,7 +119,7 @@ impl StsPolicies {
             return;
         }
         // Marked before it begins, so that it is begun once.
-        shared.rest(&domain);
+        shared.rest(&domain, None);
         let mut refreshing = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
         while refreshing.try_join_next().is_some() {}
         refreshing.spawn(async move { _ = shared.fetch(&domain, id).await });
@@ -124,7 +128,7 @@ impl StsPolicies {
 
 impl Shared {
     /// Fetches and remembers, what comes of it and that nothing does.
-    async fn fetch(&self, domain: &str, id: String) -> Option<Arc<StsPolicy>> {
+    async fn fetch(&self, domain: &str, id: String) -> Result<Arc<StsPolicy>, StsFault> {
         let fetching = async {
             // never closed; a permit or an error, the policy is fetched
             let _permit = self.permits.acquire().await;
@@ -134,22 +138,24 @@ impl Shared {
             Ok(policy) => {
                 let (policy, now) = (Arc::new(policy), Instant::now());
                 let until = now + Duration::from_secs(policy.max_age_secs);
-                let entry = Known { policy: Some((Arc::clone(&policy), id, now, until)), rests_until: None };
+                let entry =
+                    Known { policy: Some((Arc::clone(&policy), id, now, until)), rests_until: None, fault: None };
                 self.known().insert(domain.to_owned(), entry);
-                Some(policy)
+                Ok(policy)
             }
             Err(error) => {
                 tracing::warn!("MTA-STS policy of {domain} (id {id}) cannot be had: {error}");
-                self.rest(domain);
-                None
+                let fault = error.fault();
+                self.rest(domain, Some(fault));
+                Err(fault)
             }
         }
     }
 
-    fn rest(&self, domain: &str) {
+    fn rest(&self, domain: &str, fault: Option<StsFault>) {
         let mut known = self.known();
         let policy = known.get(&domain.to_owned()).and_then(|known| known.policy.clone());
-        known.insert(domain.to_owned(), Known { policy, rests_until: Some(Instant::now() + REST) });
+        known.insert(domain.to_owned(), Known { policy, rests_until: Some(Instant::now() + REST), fault });
     }
 
     fn known(&self) -> MutexGuard<'_, TwoGenerations<String, Known>> {
@@ -179,9 +185,16 @@ impl Known {
     }
 }
 
+impl StsAnswer {
+    /// The same, with why there is no policy; not when there is one.
+    fn without(self, fault: Option<StsFault>) -> StsAnswer {
+        StsAnswer { fault: fault.filter(|_| self.policy.is_none()), ..self }
+    }
+}
+
 fn answer(policy: Option<(Arc<StsPolicy>, Duration)>, ask_again: Duration) -> StsAnswer {
     let left = policy.as_ref().map_or(Duration::MAX, |(_, left)| *left);
-    StsAnswer { policy: policy.map(|(policy, _)| policy), good_for: ask_again.min(left) }
+    StsAnswer { policy: policy.map(|(policy, _)| policy), good_for: ask_again.min(left), fault: None }
 }
 
 /// How long all of one fetch may take, its wait for a place included.

@@ -7,7 +7,10 @@ use crate::text::{domain_name, shown};
 use mime::{AddressList, HeaderView};
 
 /// The domain all authors have.
-pub(super) fn domain(headers: HeaderView<'_>) -> Result<String, String> {
+///
+/// # Errors
+/// Why there is no such domain.
+pub fn domain(headers: HeaderView<'_>) -> Result<String, String> {
     let mut fields = headers.named("From");
     let (Some(field), None) = (fields.next(), fields.next()) else {
         return Err("expected exactly one From".to_owned());

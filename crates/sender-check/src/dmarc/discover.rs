@@ -4,6 +4,7 @@
 //! At most [`DMARC_QUESTIONS_MAX`] questions: three for records, two for whether a domain exists when `np=` has to be known.
 
 use super::record::{DmarcPolicy, DmarcRecord};
+use super::walk::walk;
 use crate::questions::{addresses, exchangers, texts};
 use crate::text::shown;
 use route::{IpStrategy, Resolver};
@@ -18,6 +19,23 @@ pub(super) struct Found {
     pub(super) published_by: String,
     /// The organisation the author's domain belongs to.
     pub(super) organisation: String,
+}
+
+/// The same by the walk up the tree (RFC 9989 section 4.10.1).
+pub(super) async fn policy_by_walk(resolver: &dyn Resolver, from: &str) -> Result<Option<Found>, String> {
+    let walk = walk(resolver, from).await?;
+    let organisation = walk.organisation();
+    if let Some(record) = walk.record_of(from).cloned() {
+        let (policy, organisation) = (record.policy, organisation.to_owned());
+        return Ok(Some(Found { record, policy, published_by: from.to_owned(), organisation }));
+    }
+    // That of the organisation, else that of the public suffix above it.
+    let suffix = walk.records.last().filter(|(_, record)| record.is_suffix == Some(true));
+    let above = walk.record_of(organisation).map(|record| (organisation, record));
+    match above.or(suffix.map(|(name, record)| (name.as_str(), record))) {
+        Some((name, record)) => below(resolver, from, organisation, name, record.clone()).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Asks, nearest first.
@@ -69,7 +87,7 @@ async fn below(
 }
 
 /// The one record of a domain; of several none counts.
-async fn record_of(resolver: &dyn Resolver, domain: &str) -> Result<Option<DmarcRecord>, String> {
+pub(super) async fn record_of(resolver: &dyn Resolver, domain: &str) -> Result<Option<DmarcRecord>, String> {
     let texts = texts(resolver, &format!("_dmarc.{domain}")).await;
     let texts = texts.map_err(|error| format!("the policy of {}: {}", shown(domain), shown(&error.to_string())))?;
     let mut records = texts.iter().filter_map(|text| DmarcRecord::parse(text));

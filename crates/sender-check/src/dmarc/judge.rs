@@ -1,12 +1,23 @@
 //! Alignment and the verdict (RFC 7489 sections 3.1 and 6.6).
 //!
-//! In: the author's domain, its policy, the results of DKIM and SPF. Out: the verdict with its reason. Cannot fail, asks nobody.
+//! In: the author's domain, its policy, the results of DKIM and SPF, organisations that were walked to. Out: the verdict with its
+//! reason. Cannot fail, asks nobody.
 
 use super::discover::{Found, organisation_of};
 use super::record::DmarcPolicy;
 use super::{DmarcDisposition, DmarcInput};
 use crate::text::{domain_name, is_within, shown};
 use mimepart::AuthenticationResult;
+use std::collections::BTreeMap;
+
+/// How the organisation of a domain is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Known<'a> {
+    /// By the public suffix list.
+    ByList,
+    /// By walks up the tree: domains and their organisations, none where DNS did not answer. What is not in it is not aligned.
+    ByWalk(&'a BTreeMap<String, Option<String>>),
+}
 
 /// What comes out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,18 +25,31 @@ pub(super) struct Verdict {
     pub(super) disposition: DmarcDisposition,
     pub(super) word: &'static str,
     pub(super) reason: String,
+    /// Signatures, and SPF, that are aligned and passed.
+    pub(super) passed: (bool, bool),
+    /// `pct=` or `t=` made the policy milder.
+    pub(super) is_spared: bool,
 }
 
 /// Passes when something aligned passes; else the policy counts, but not while something aligned may pass later.
-pub(super) fn judge(from: &str, found: &Found, input: DmarcInput<'_>) -> Verdict {
-    let aligned = aligned(from, found, input);
+pub(super) fn judge(from: &str, found: &Found, input: DmarcInput<'_>, known: Known<'_>) -> Verdict {
+    let aligned = aligned(from, found, input, known);
     if let Some((method, domain, _)) = aligned.iter().find(|(_, _, word)| *word == "pass") {
         let reason = format!("{method} passed for {}", shown(domain));
-        return Verdict { disposition: DmarcDisposition::Pass, word: "pass", reason };
+        let has = |wanted: &str| aligned.iter().any(|(method, _, word)| *method == wanted && *word == "pass");
+        let passed = (has("dkim"), has("spf"));
+        return Verdict { disposition: DmarcDisposition::Pass, word: "pass", reason, passed, is_spared: false };
     }
     if let Some((method, domain, _)) = aligned.iter().find(|(_, _, word)| *word == "temperror") {
         let reason = format!("{method} cannot be checked now for {}", shown(domain));
-        return Verdict { disposition: DmarcDisposition::TempError, word: "temperror", reason };
+        let passed = (false, false);
+        return Verdict {
+            disposition: DmarcDisposition::TempError,
+            word: "temperror",
+            reason,
+            passed,
+            is_spared: false,
+        };
     }
     let is_spared = found.record.is_testing || input.sample_percent >= found.record.percent;
     let policy = if is_spared { found.policy.milder() } else { found.policy };
@@ -37,25 +61,53 @@ pub(super) fn judge(from: &str, found: &Found, input: DmarcInput<'_>) -> Verdict
     let spared = if policy == found.policy { "" } else { ", softened by t= or pct=" };
     let (by, word) = (shown(&found.published_by), found.policy.word());
     let reason = format!("nothing passed that is aligned with {}; policy of {by}: {word}{spared}", shown(from));
-    Verdict { disposition, word: "fail", reason }
+    Verdict { disposition, word: "fail", reason, passed: (false, false), is_spared: policy != found.policy }
 }
 
 /// Method, domain and result of what is aligned.
-fn aligned<'a>(from: &str, found: &Found, input: DmarcInput<'a>) -> Vec<(&'static str, String, &'a str)> {
-    let dkim = input.dkim.iter().take(IDENTITIES_MAX).filter(|result| result.method == "dkim");
-    let dkim = dkim.map(|result| ("dkim", result.props.get("header.d").cloned(), result, found.record.is_dkim_strict));
-    let spf = [("spf", spf_domain(input.spf), input.spf, found.record.is_spf_strict)];
-    let spf = spf.into_iter().filter(|(_, _, result, _)| result.method == "spf");
-    dkim.chain(spf)
-        .filter_map(|(method, domain, result, is_strict)| {
-            let domain = domain_name(&domain?)?;
-            is_aligned(from, &found.organisation, &domain, is_strict).then_some((
-                method,
-                domain,
-                result.result.as_str(),
-            ))
+fn aligned<'a>(
+    from: &str,
+    found: &Found,
+    input: DmarcInput<'a>,
+    known: Known<'_>,
+) -> Vec<(&'static str, String, &'a str)> {
+    identities(found, input)
+        .filter_map(|(method, domain, word, is_strict)| {
+            let is_aligned = match known {
+                Known::ByWalk(organisations) if !is_strict && domain != from => match organisations.get(&domain)? {
+                    Some(organisation) => *organisation == found.organisation,
+                    // It may be, once DNS answers.
+                    None => return Some((method, domain, "temperror")),
+                },
+                _ => is_aligned(from, &found.organisation, &domain, is_strict),
+            };
+            is_aligned.then_some((method, domain, word))
         })
         .collect()
+}
+
+/// The domains that may be aligned: method, domain, result, and whether it has to be the author's own.
+fn identities<'a>(found: &Found, input: DmarcInput<'a>) -> impl Iterator<Item = (&'static str, String, &'a str, bool)> {
+    let (is_dkim_strict, is_spf_strict) = (found.record.is_dkim_strict, found.record.is_spf_strict);
+    let dkim = input.dkim.iter().take(IDENTITIES_MAX).filter(|result| result.method == "dkim");
+    let dkim = dkim.map(move |result| ("dkim", result.props.get("header.d").cloned(), result, is_dkim_strict));
+    let spf = [("spf", spf_domain(input.spf), input.spf, is_spf_strict)];
+    let spf = spf.into_iter().filter(|(_, _, result, _)| result.method == "spf");
+    dkim.chain(spf).filter_map(|(method, domain, result, is_strict)| {
+        Some((method, domain_name(&domain?)?, result.result.as_str(), is_strict))
+    })
+}
+
+/// The domains whose organisation has to be known: what passed, or may pass, below that of the author, and is not the author's.
+pub(super) fn to_be_known(from: &str, found: &Found, input: DmarcInput<'_>) -> Vec<String> {
+    let mut wanted: Vec<String> = Vec::new();
+    for (_, domain, word, is_strict) in identities(found, input) {
+        let counts = !is_strict && matches!(word, "pass" | "temperror") && domain != from;
+        if counts && is_within(&domain, &found.organisation) && !wanted.contains(&domain) && wanted.len() < WALKS_MAX {
+            wanted.push(domain);
+        }
+    }
+    wanted
 }
 
 /// The domain SPF was asked about: of the sender, else of HELO.
@@ -67,7 +119,7 @@ fn spf_domain(spf: &AuthenticationResult) -> Option<String> {
 }
 
 /// Strict: the same domain. Relaxed: of the same organisation.
-fn is_aligned(from: &str, organisation: &str, domain: &str, is_strict: bool) -> bool {
+pub(super) fn is_aligned(from: &str, organisation: &str, domain: &str, is_strict: bool) -> bool {
     if is_strict {
         return domain == from;
     }
@@ -80,3 +132,6 @@ fn is_aligned(from: &str, organisation: &str, domain: &str, is_strict: bool) -> 
 
 /// Results of DKIM that are looked at.
 pub const IDENTITIES_MAX: usize = 100;
+
+/// Domains of results whose organisation is walked to.
+pub const WALKS_MAX: usize = 10;

@@ -58,6 +58,21 @@ pub struct DmarcRecord {
     pub is_testing: bool,
     /// `psd=y` is `Some(true)`: domains below are organisations. `psd=n` is `Some(false)`: this is one.
     pub is_suffix: Option<bool>,
+    /// What it says of reports.
+    pub reports: ReportTags,
+}
+
+/// Tags about reports, as they stand in the record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportTags {
+    /// `rua=`.
+    pub rua: Option<String>,
+    /// `ruf=`.
+    pub ruf: Option<String>,
+    /// `fo=`.
+    pub fo: Option<String>,
+    /// `rf=`.
+    pub rf: Option<String>,
 }
 
 impl DmarcRecord {
@@ -75,6 +90,7 @@ impl DmarcRecord {
         let get = |name: &str| tags.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
         let is = |name: &str, value: &str| get(name).is_some_and(|found| found.eq_ignore_ascii_case(value));
         let policy = |name: &str| get(name).and_then(DmarcPolicy::parse);
+        let text = |name: &str| get(name).filter(|value| value.len() <= REPORT_TAG_BYTES_MAX).map(str::to_owned);
         let is_reported = get("rua").is_some_and(|uris| uris.contains(':'));
         Some(DmarcRecord {
             policy: policy("p").or(is_reported.then_some(DmarcPolicy::None))?,
@@ -85,6 +101,7 @@ impl DmarcRecord {
             percent: get("pct").and_then(|text| text.parse().ok()).filter(|percent| *percent <= 100).unwrap_or(100),
             is_testing: is("t", "y"),
             is_suffix: if is("psd", "y") { Some(true) } else { is("psd", "n").then_some(false) },
+            reports: ReportTags { rua: text("rua"), ruf: text("ruf"), fo: text("fo"), rf: text("rf") },
         })
     }
 
@@ -95,6 +112,9 @@ impl DmarcRecord {
     }
 }
 
+/// Longest value of a tag about reports, in octets; a longer one counts as not there.
+const REPORT_TAG_BYTES_MAX: usize = 2048;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,7 +122,7 @@ mod tests {
     #[test]
     fn records_are_read() {
         let record =
-            DmarcRecord::parse(b"v=DMARC1 ; p=Reject;sp=quarantine; np=none; adkim=s; aspf=s; pct=20; t=y; psd=n; x");
+            DmarcRecord::parse(b"v=DMARC1 ; p=Reject;sp=quarantine; np=none; adkim=s; aspf=s; pct=20; t=y; psd=n; x; ruf=mailto:f@a.test; FO=1");
         let expected = DmarcRecord {
             policy: DmarcPolicy::Reject,
             subdomain_policy: Some(DmarcPolicy::Quarantine),
@@ -112,6 +132,11 @@ mod tests {
             percent: 20,
             is_testing: true,
             is_suffix: Some(false),
+            reports: ReportTags {
+                ruf: Some("mailto:f@a.test".to_owned()),
+                fo: Some("1".to_owned()),
+                ..ReportTags::default()
+            },
         };
         assert_eq!(record, Some(expected));
     }

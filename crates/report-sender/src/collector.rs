@@ -1,0 +1,282 @@
+//! The thread that counts: it has the tally of the period and its journal; nobody else has.
+//!
+//! In: observations, by a bounded channel; what finds it full is dropped and counted, so that neither receptions nor deliveries
+//! ever wait for a disk. Out: the journal, once a second, and [`Collector::began_secs`]: periods before it are complete. A disk
+//! that fails keeps what was seen in memory, within the bounds, until it works again.
+
+use crate::journal::Journal;
+use crate::kind::Kind;
+use reports::{Added, Bounds, Period, Tally};
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use telemetry::{IntCounter, Metrics};
+
+/// Who takes observations of one kind.
+pub(crate) struct Collector<K: Kind> {
+    notes: SyncSender<Note<K>>,
+    dropped: IntCounter,
+    began_secs: Arc<AtomicI64>,
+    length_secs: u32,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What is told to the thread.
+enum Note<K: Kind> {
+    Seen(Box<Seen<K>>),
+    Stop,
+}
+
+struct Seen<K: Kind> {
+    domain: String,
+    policy: K::Policy,
+    row: K::Row,
+}
+
+/// What the thread has.
+struct Counting<K: Kind> {
+    dir: PathBuf,
+    bounds: Bounds,
+    length_secs: u32,
+    period: Period,
+    tally: Tally<K::Policy, K::Row>,
+    journal: Option<Journal<K>>,
+    /// Counted, and not in the journal yet.
+    unwritten: HashMap<(String, Option<K::Row>), u64>,
+    outcomes: [(Added, IntCounter); 3],
+    began_secs: Arc<AtomicI64>,
+    has_failed: bool,
+}
+
+impl<K: Kind> Collector<K> {
+    /// Opens the journal of the period that is now, and begins.
+    pub(crate) fn start(dir: PathBuf, length_secs: u32, bounds: Bounds, metrics: &Metrics) -> io::Result<Collector<K>> {
+        let counter = |outcome: &str| metrics.domain_reports.seen(K::NAME, outcome);
+        let outcomes =
+            [(Added::Counted, counter("counted")), (Added::Over, counter("over")), (Added::Lost, counter("lost"))];
+        let period = Period::at(now_secs(), length_secs);
+        let mut tally = Tally::new(bounds);
+        let journal = Some(Journal::open(&dir, period, &mut tally)?);
+        let began_secs = Arc::new(AtomicI64::new(period.begin_secs()));
+        let (notes, receiver) = sync_channel(WAITING_MAX);
+        let counting = Counting {
+            dir,
+            bounds,
+            length_secs,
+            period,
+            tally,
+            journal,
+            unwritten: HashMap::new(),
+            outcomes,
+            began_secs: began_secs.clone(),
+            has_failed: false,
+        };
+        let thread = std::thread::Builder::new().name(format!("{}-reports", K::NAME));
+        let thread = thread.spawn(move || counting.run(&receiver))?;
+        Ok(Collector { notes, dropped: counter("dropped"), began_secs, length_secs, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Hands an observation over. Never waits.
+    pub(crate) fn saw(&self, domain: String, policy: K::Policy, row: K::Row) {
+        match self.notes.try_send(Note::Seen(Box::new(Seen { domain, policy, row }))) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.dropped.inc(),
+        }
+    }
+
+    /// When the period began that is counted now: those before are complete.
+    pub(crate) fn began_secs(&self) -> i64 {
+        self.began_secs.load(Ordering::Acquire)
+    }
+
+    /// How long its periods are.
+    pub(crate) fn length_secs(&self) -> u32 {
+        self.length_secs
+    }
+
+    /// Writes what is in memory and ends. Waits for it.
+    pub(crate) fn close(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // An error means that it has ended.
+            _ = self.notes.send(Note::Stop);
+            _ = thread.join();
+        }
+    }
+}
+
+impl<K: Kind> Counting<K> {
+    fn run(mut self, notes: &Receiver<Note<K>>) {
+        let mut flush_at = Instant::now() + FLUSH_EVERY;
+        loop {
+            match notes.recv_timeout(flush_at.saturating_duration_since(Instant::now())) {
+                Ok(Note::Seen(seen)) => self.count(*seen),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Note::Stop) | Err(RecvTimeoutError::Disconnected) => {
+                    // Whoever closes is the last to send: what came before is behind it in nobody's hands.
+                    return self.flush();
+                }
+            }
+            if Instant::now() >= flush_at {
+                self.flush();
+                self.turn();
+                flush_at = Instant::now() + FLUSH_EVERY;
+            }
+        }
+    }
+
+    fn count(&mut self, Seen { domain, policy, row }: Seen<K>) {
+        if !self.period_holds() {
+            self.flush();
+            self.turn();
+        }
+        let added = self.tally.add(&domain, &policy, Some(row.clone()), 1);
+        self.outcomes.iter().filter(|(outcome, _)| *outcome == added).for_each(|(_, counter)| counter.inc());
+        let row = match added {
+            Added::Counted => Some(row),
+            Added::Over => None,
+            Added::Lost => return,
+        };
+        *self.unwritten.entry((domain, row)).or_default() += 1;
+    }
+
+    fn period_holds(&self) -> bool {
+        Period::at(now_secs(), self.length_secs) == self.period
+    }
+
+    /// Writes what was counted.
+    fn flush(&mut self) {
+        if self.unwritten.is_empty() {
+            return;
+        }
+        match self.write() {
+            Ok(()) => {
+                self.unwritten.clear();
+                self.has_failed = false;
+            }
+            Err(error) if !std::mem::replace(&mut self.has_failed, true) => {
+                tracing::error!("what is counted for {} reports cannot be written: {error}", K::NAME);
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let journal = match &mut self.journal {
+            Some(journal) => journal,
+            // Opening counts what the file has: it goes into a tally of its own, for the true one has it already.
+            none => none.insert(Journal::open(&self.dir, self.period, &mut Tally::new(self.bounds))?),
+        };
+        let accounts = self.tally.accounts();
+        let lines = self.unwritten.iter().filter_map(|((domain, row), count)| {
+            accounts.get(domain).map(|account| (domain.as_str(), &account.policy, row.as_ref(), *count))
+        });
+        journal.append(lines)?;
+        // All is written; that it could be shorter is no reason to write it again.
+        if journal.is_long()
+            && let Err(error) = journal.compact(&self.tally)
+        {
+            tracing::warn!("what is counted for {} reports cannot be written anew: {error}", K::NAME);
+        }
+        Ok(())
+    }
+
+    /// Begins the period that is now, once that before is written: while the disk fails it goes on.
+    fn turn(&mut self) {
+        if self.period_holds() || !self.unwritten.is_empty() {
+            return;
+        }
+        let period = Period::at(now_secs(), self.length_secs);
+        let mut tally = Tally::new(self.bounds);
+        match Journal::open(&self.dir, period, &mut tally) {
+            Ok(journal) => {
+                (self.period, self.tally, self.journal) = (period, tally, Some(journal));
+                self.began_secs.store(period.begin_secs(), Ordering::Release);
+            }
+            Err(error) if !std::mem::replace(&mut self.has_failed, true) => {
+                tracing::error!("what is counted for {} reports has no file: {error}", K::NAME);
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// The time, in seconds since 1970.
+pub(crate) fn now_secs() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// What was counted is on disk after this time.
+pub const FLUSH_EVERY: Duration = Duration::from_secs(1);
+/// Observations on their way to the thread.
+pub const WAITING_MAX: usize = 16_384;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal;
+    use crate::kind::Tls;
+    use reports::{TlsPolicy, TlsPolicyType, TlsRow};
+
+    fn row(domain: &str) -> TlsRow {
+        let policy = TlsPolicy {
+            kind: TlsPolicyType::NoPolicyFound,
+            text: Vec::new(),
+            domain: domain.to_owned(),
+            mx_hosts: Vec::new(),
+        };
+        TlsRow { policy, failure: None }
+    }
+
+    fn start(dir: &std::path::Path, metrics: &Metrics) -> Collector<Tls> {
+        let bounds = Bounds { domains_max: 2, rows_max: 100, rows_per_domain_max: 1 };
+        Collector::start(dir.to_owned(), 86_400, bounds, metrics).expect("started")
+    }
+
+    #[test]
+    fn what_was_seen_is_on_disk_at_the_end_and_counted_on_by_the_next() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let metrics = Metrics::new().expect("metrics");
+        for times in 1..=2 {
+            let collector = start(dir.path(), &metrics);
+            let period = Period::at(collector.began_secs(), 86_400);
+            for domain in ["a.test", "a.test", "b.test", "c.test"] {
+                collector.saw(domain.to_owned(), (), row(domain));
+            }
+            collector.saw("a.test".to_owned(), (), row("other"));
+            collector.close();
+            let loaded = journal::load::<Tls>(dir.path(), period).expect("read");
+            assert_eq!(loaded["a.test"].rows[&row("a.test")], 2 * times);
+            assert_eq!((loaded["a.test"].over, loaded.len()), (times, 2));
+            // Nobody is there any more.
+            collector.saw("a.test".to_owned(), (), row("a.test"));
+            let seen = |outcome| metrics.domain_reports.seen("tls", outcome).get();
+            assert_eq!(
+                [seen("counted"), seen("over"), seen("lost"), seen("dropped")],
+                [3 * times, times, times, times]
+            );
+        }
+    }
+
+    /// 73 ns of an idle AMD EPYC; the bound is that of a busy machine.
+    #[test]
+    fn an_observation_costs_next_to_nothing() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let metrics = Metrics::new().expect("metrics");
+        let collector = start(dir.path(), &metrics);
+        let count = u32::try_from(WAITING_MAX / 2).expect("few");
+        let rows: Vec<TlsRow> = (0..count).map(|n| row(&format!("d{}.test", n % 2))).collect();
+        let since = Instant::now();
+        rows.into_iter().for_each(|row| collector.saw(row.policy.domain.clone(), (), row));
+        let cost = since.elapsed() / count;
+        collector.close();
+        assert!(cost < Duration::from_micros(20), "{cost:?}");
+        assert_eq!(metrics.domain_reports.seen("tls", "dropped").get(), 0, "there is room for all of them");
+    }
+}

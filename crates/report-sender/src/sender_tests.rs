@@ -1,0 +1,153 @@
+//! Reports of periods that are over, with DNS and queues of a table.
+
+use super::*;
+use crate::courier::tests::{World, courier};
+use crate::journal::Journal;
+use reports::{
+    Alignment, Bounds, Disposition, DmarcRow, PublishedPolicy, SpfSeen, Tally, TlsPolicy, TlsPolicyType, TlsRow,
+};
+use std::sync::atomic::Ordering;
+
+struct Setup {
+    dir: tempfile::TempDir,
+    world: Arc<World>,
+    metrics: Metrics,
+}
+
+impl Setup {
+    fn new() -> Setup {
+        let dir = tempfile::tempdir().expect("scratch");
+        Setup { dir, world: Arc::default(), metrics: Metrics::new().expect("metrics") }
+    }
+
+    fn sender<K: Reported>(&self) -> Sender<K> {
+        let bounds = Bounds { domains_max: 10, rows_max: 10, rows_per_domain_max: 10 };
+        let dir = self.dir.path().to_owned();
+        let collector = Collector::start(dir.clone(), 60, bounds, &self.metrics).expect("started");
+        let reporter = Reporter {
+            org_name: "o".to_owned(),
+            email: "d@r.test".to_owned(),
+            extra_contact_info: None,
+            submitter: "r.test".to_owned(),
+        };
+        let courier = Arc::new(courier(&self.world));
+        Sender::new((dir, 0), (reporter, None), Arc::new(collector), courier, self.metrics.clone())
+    }
+
+    fn counted<K: Kind>(&self, period: Period, domain: &str, policy: &K::Policy, row: &K::Row) {
+        let bounds = Bounds { domains_max: 10, rows_max: 10, rows_per_domain_max: 10 };
+        let mut journal: Journal<K> = Journal::open(self.dir.path(), period, &mut Tally::new(bounds)).expect("opened");
+        journal.append([(domain, policy, Some(row), 1)].into_iter()).expect("written");
+    }
+
+    fn count(&self, kind: &str, outcome: &str) -> u64 {
+        self.metrics.domain_reports.reports(kind, outcome).get()
+    }
+
+    fn files(&self, kind: &str) -> usize {
+        let names = std::fs::read_dir(self.dir.path()).expect("listed").flatten();
+        let current = Period::at(now_secs(), 60).begin_secs().to_string();
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter(|name| name.starts_with(kind) && !name.contains(&current)).count()
+    }
+}
+
+fn policy(rua: &str) -> PublishedPolicy {
+    PublishedPolicy {
+        is_dkim_strict: false,
+        is_spf_strict: false,
+        policy: Disposition::None,
+        subdomain_policy: Disposition::None,
+        percent: 100,
+        failure_options: "0".to_owned(),
+        reports_to: rua.to_owned(),
+    }
+}
+
+fn dmarc_row() -> DmarcRow {
+    DmarcRow {
+        source_ip: [192, 0, 2, 1].into(),
+        disposition: Disposition::None,
+        dkim: Alignment::Pass,
+        spf: Alignment::Fail,
+        overrides: Vec::new(),
+        header_from: "a.test".to_owned(),
+        envelope_from: String::new(),
+        dkim_results: Vec::new(),
+        spf_result: SpfSeen { domain: "a.test".to_owned(), is_helo: false, result: "none".to_owned() },
+    }
+}
+
+fn tls_row() -> TlsRow {
+    let policy = TlsPolicy {
+        kind: TlsPolicyType::NoPolicyFound,
+        text: Vec::new(),
+        domain: "a.test".to_owned(),
+        mx_hosts: Vec::new(),
+    };
+    TlsRow { policy, failure: None }
+}
+
+/// Long over, and not so long that it is given up.
+fn ended() -> Period {
+    Period::at(now_secs() - 3600, 60)
+}
+
+#[tokio::test]
+async fn a_report_goes_once_to_each_who_wants_it() {
+    let setup = Setup::new();
+    let period = ended();
+    setup.world.says("a.test._report._dmarc.silent.test", None);
+    let rua = "mailto:r@a.test,mailto:r@stranger.test,mailto:r@silent.test";
+    setup.counted::<Dmarc>(period, "a.test", &policy(rua), &dmarc_row());
+    setup.counted::<Dmarc>(period, "none.test", &policy(""), &dmarc_row());
+    let mut sender = setup.sender::<Dmarc>();
+    sender.pass(now_secs()).await.expect("a pass");
+    let taken = setup.world.taken();
+    assert_eq!(taken.len(), 1);
+    assert_eq!((taken[0].recipient.as_str(), taken[0].kind, &taken[0].sender), ("r@a.test", "dmarc", &None));
+    assert_eq!((setup.count("dmarc", "sent"), setup.count("dmarc", "unverified")), (1, 1));
+    assert_eq!(setup.files("dmarc"), 2, "one waits for DNS");
+    // The program ends here; its successor knows what was sent.
+    setup.world.says("a.test._report._dmarc.silent.test", Some("v=DMARC1"));
+    let mut sender = setup.sender::<Dmarc>();
+    sender.pass(now_secs()).await.expect("a pass");
+    let to: Vec<String> = setup.world.taken().into_iter().map(|message| message.recipient).collect();
+    assert_eq!(to, ["r@silent.test"]);
+    assert_eq!(setup.files("dmarc"), 0, "all is done");
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_is_tried_again_and_given_up_after_a_day() {
+    let setup = Setup::new();
+    let period = ended();
+    setup.world.says("_smtp._tls.a.test", Some("v=TLSRPTv1; rua=mailto:r@a.test"));
+    setup.counted::<Tls>(period, "a.test", &(), &tls_row());
+    setup.counted::<Tls>(period, "silent.test", &(), &tls_row());
+    setup.counted::<Tls>(period, "none.test", &(), &tls_row());
+    setup.world.says("_smtp._tls.silent.test", None);
+    setup.world.is_full.store(true, Ordering::Relaxed);
+    let mut sender = setup.sender::<Tls>();
+    let now = now_secs();
+    sender.pass(now).await.expect("a pass");
+    setup.world.is_full.store(false, Ordering::Relaxed);
+    sender.pass(now + RETRY_SECS - 1).await.expect("a pass");
+    assert!(setup.world.taken().is_empty(), "not yet");
+    sender.pass(now + RETRY_SECS).await.expect("a pass");
+    assert_eq!(setup.world.taken().len(), 1);
+    sender.pass(period.end_secs() + GIVE_UP_SECS - 1).await.expect("a pass");
+    assert_eq!((setup.files("tls"), setup.count("tls", "expired")), (2, 0));
+    sender.pass(period.end_secs() + GIVE_UP_SECS).await.expect("a pass");
+    assert_eq!((setup.files("tls"), setup.count("tls", "expired")), (0, 1));
+}
+
+#[tokio::test]
+async fn nothing_is_sent_of_a_period_that_is_not_over() {
+    let setup = Setup::new();
+    setup.world.says("_smtp._tls.a.test", Some("v=TLSRPTv1; rua=mailto:r@a.test"));
+    let mut sender = setup.sender::<Tls>();
+    let current = Period::at(sender.collector.began_secs(), 60);
+    setup.counted::<Tls>(current, "a.test", &(), &tls_row());
+    sender.pass(current.end_secs() + 30).await.expect("a pass");
+    assert!(setup.world.taken().is_empty(), "the thread may still write to it");
+}
