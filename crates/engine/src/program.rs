@@ -88,7 +88,7 @@ impl Program for Around {
     }
 
     fn signature_failed(&self) {
-        self.0.upgrade().into_iter().for_each(|shared| shared.metrics.dkim_self_check_failures.inc());
+        self.0.upgrade().into_iter().for_each(|shared| shared.metrics.compliance.faulty_signatures.inc());
     }
 
     fn message_id(&self) -> Option<MessageId> {

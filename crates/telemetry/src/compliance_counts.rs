@@ -1,16 +1,18 @@
-//! Messages held against the rules of large providers, by tenant.
+//! What is checked of mail before it leaves: rules of large providers, by tenant, and signatures that do not hold.
 //!
-//! Owns [`ComplianceCounts`]. In: what was found of each message. Out: `postrider_compliance_messages_total{tenant,result}` and
-//! `postrider_compliance_findings_total{tenant,rule}`. Names of rules are the program's own; tenants are the operator's, or his
+//! Owns [`ComplianceCounts`]. In: what was found of each message. Out: `postrider_compliance_messages_total{tenant,result}`,
+//! `postrider_compliance_findings_total{tenant,rule}` and `postrider_dkim_self_check_failures_total`. Names of rules are the program's own; tenants are the operator's, or his
 //! customers', so their number is bounded: those beyond the bound count as [`OTHER`].
 
-use crate::metrics::counters;
-use prometheus::{Error, IntCounterVec, Registry};
+use crate::metrics::{counter, counters};
+use prometheus::{Error, IntCounter, IntCounterVec, Registry};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 /// The counters.
 pub struct ComplianceCounts {
+    /// Signatures that did not hold when they had just been made.
+    pub faulty_signatures: IntCounter,
     messages: IntCounterVec,
     findings: IntCounterVec,
     tenants: Mutex<BTreeSet<String>>,
@@ -20,7 +22,9 @@ impl ComplianceCounts {
     pub(crate) fn new(r: &Registry) -> Result<ComplianceCounts, Error> {
         let messages = "postrider_compliance_messages_total";
         let findings = "postrider_compliance_findings_total";
+        let faulty = "postrider_dkim_self_check_failures_total";
         Ok(ComplianceCounts {
+            faulty_signatures: counter(r, faulty, "signatures that did not hold when made, and were not used")?,
             messages: counters(r, messages, "messages held against rules of providers", &["tenant", "result"])?,
             findings: counters(r, findings, "rules that messages broke", &["tenant", "rule"])?,
             tenants: Mutex::default(),

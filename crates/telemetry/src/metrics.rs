@@ -92,10 +92,8 @@ pub struct Families {
     pub domain_reports: ReportCounts,
     /// Time to find the class of one reply, in seconds.
     pub bounce_classify_latency: Histogram,
-    /// Messages held against the rules of large providers.
+    /// What is checked of mail before it leaves.
     pub compliance: ComplianceCounts,
-    /// Signatures that did not hold when they had just been made.
-    pub dkim_self_check_failures: IntCounter,
     /// What scripts measure of themselves.
     pub script_times: ScriptTimes,
     /// How often and how long handlers of events run.
@@ -166,11 +164,6 @@ impl Metrics {
             event_streams: EventCounts::new(r)?,
             domain_reports: ReportCounts::new(r)?,
             compliance: ComplianceCounts::new(r)?,
-            dkim_self_check_failures: counter(
-                r,
-                "postrider_dkim_self_check_failures_total",
-                "signatures that did not hold when made, and were not used",
-            )?,
             script_times: ScriptTimes::new(r)?,
             event_times: EventTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,
@@ -215,7 +208,7 @@ pub(crate) fn gauges(r: &Registry, name: &str, help: &str, labels: &[&str]) -> R
     Ok(family)
 }
 
-fn counter(r: &Registry, name: &str, help: &str) -> Result<IntCounter, prometheus::Error> {
+pub(crate) fn counter(r: &Registry, name: &str, help: &str) -> Result<IntCounter, prometheus::Error> {
     let metric = IntCounter::new(name, help)?;
     r.register(Box::new(metric.clone()))?;
     Ok(metric)

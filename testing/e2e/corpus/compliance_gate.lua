@@ -34,9 +34,8 @@
 -- logged Reception
 --   recipient: left@target.test
 --   meta.compliance: null
--- logged Delivery
--- logged Delivery
 -- logged Rejection
+--   response.code: 550
 -- file compliance.toml
 -- | [base]
 -- | mode = "Tag"

@@ -106,17 +106,12 @@ async fn check_msg(
     table(&lua, &found)
 }
 
+/// A message, results of DKIM, a resolver, the result of SPF, two of reports, and whether to walk.
+type DmarcArguments = (UserDataRefMut<LuaMessage>, Value, Option<String>, Value, Option<bool>, Value, Option<bool>);
+
 async fn check_dmarc(
     lua: Lua,
-    (mut message, dkim, resolver, spf, _use_reporting, reporting, tree_walk): (
-        UserDataRefMut<LuaMessage>,
-        Value,
-        Option<String>,
-        Value,
-        Option<bool>,
-        Value,
-        Option<bool>,
-    ),
+    (mut message, dkim, resolver, spf, _use_reporting, reporting, tree_walk): DmarcArguments,
 ) -> mlua::Result<Value> {
     let dkim: Vec<AuthenticationResult> = convert::options(DMARC_MESSAGE, &dkim)?;
     let spf: AuthenticationResult = convert::options(DMARC_MESSAGE, &spf)?;

@@ -164,5 +164,5 @@ fn organisations_are_found_by_list_or_by_walk() {
          assert(checked() == 'pass' and checked(false) == 'pass', checked())
          assert(checked(true) == 'quarantine', checked(true))
          assert(not pcall(check, msg, { dmarc_tree_walk = 'yes' }))";
-    run_on(b"From: <a@b.from.test>\r\n\r\nx\r\n", "", body, "192.0.2.5", None).expect("sound");
+    run_on(b"From: <a@c.b.from.test>\r\n\r\nx\r\n", "", body, "192.0.2.5:25", None).expect("sound");
 }
