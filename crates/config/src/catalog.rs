@@ -99,7 +99,9 @@ fn table(constructor: &str) -> Option<Table> {
         "make_egress_pool" => of::<crate::EgressPool>(),
         "make_egress_pool.entries" => of::<crate::EgressPoolEntry>(),
         "make_listener_domain" => of::<crate::ListenerDomain>(),
-        "start_esmtp_listener" => (crate::EsmtpListener::NAMES, crate::EsmtpListener::INFO, default::<crate::EsmtpListener>),
+        "start_esmtp_listener" => {
+            (crate::EsmtpListener::NAMES, crate::EsmtpListener::INFO, default::<crate::EsmtpListener>)
+        }
         "start_esmtp_listener.peer" => of::<crate::ListenerOverlay>(),
         "start_esmtp_listener.trace_headers" => of::<crate::TraceHeaders>(),
         "start_http_listener" => of::<crate::HttpListener>(),

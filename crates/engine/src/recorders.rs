@@ -4,9 +4,9 @@
 //! go on. What the others have not worked off yet they finish, asking the policy they began with ([`Leaving`]), and nothing is
 //! lost in between: a record goes to the old ones or to the new.
 
+use crate::dispositions::Teller;
 use crate::engine::Engine;
 use crate::log_filters::{Filter, LogFilters};
-use crate::dispositions::Teller;
 use crate::log_hooks::RecordHook;
 use arc_swap::Guard;
 use policy::{Policy, Startup};
@@ -59,7 +59,9 @@ impl Recorders {
             let of = |error| format!("kumo.configure_log_hook `{}`: {error}", options.name);
             hooks.push(kept.map_or_else(|| RecordHook::new(options.clone()).map_err(of), Ok)?);
         }
-        let kept = |options: &config::LogDispositionHook| self.tellers.iter().find(|teller| teller.options == *options).cloned();
+        let kept = |options: &config::LogDispositionHook| {
+            self.tellers.iter().find(|teller| teller.options == *options).cloned()
+        };
         let tellers = startup.log_disposition_hooks.iter();
         let tellers = tellers.map(|options| kept(options).unwrap_or_else(|| Teller::new(options.clone()))).collect();
         let mut logs: Vec<LogWriter> = Vec::new();

@@ -83,9 +83,9 @@ pub(crate) fn of_method(name: &str, error: mlua::Error) -> mlua::Error {
     match error {
         mlua::Error::RuntimeError(text) => mlua::Error::runtime(format!("{name}: {text}")),
         // A rejection is what it is, whoever made it, and so is the end of a handler that ran away.
-        rejection @ (mlua::Error::ExternalError(_) | mlua::Error::CallbackError { .. } | mlua::Error::MemoryError(_)) => {
-            rejection
-        }
+        rejection @ (mlua::Error::ExternalError(_)
+        | mlua::Error::CallbackError { .. }
+        | mlua::Error::MemoryError(_)) => rejection,
         other => mlua::Error::runtime(format!("{name}: {other}")),
     }
 }

@@ -195,7 +195,10 @@ fn every_name_is_proven_by_a_test_that_is_there_and_uses_it() {
         let is_there = test.is_empty() || text.contains(&format!("fn {test}("));
         // What whoever writes a policy makes up is nowhere, and a type is what its functions return.
         // Events of a helper's own are said by the helper.
-        let is_word = !name.starts_with("type.") && !name.starts_with("kumo.tsa.") && !name.ends_with("_EVENT") && !name.ends_with('*');
+        let is_word = !name.starts_with("type.")
+            && !name.starts_with("kumo.tsa.")
+            && !name.ends_with("_EVENT")
+            && !name.ends_with('*');
         let word = word_of(&name).trim_end_matches("NAME");
         let is_there = is_there && (!is_word || words(&text).iter().any(|one| *one == word || is_begun(one, word)));
         if !is_there {

@@ -194,7 +194,9 @@ fn without_effect(startup: &Startup) -> Vec<String> {
         let EsmtpListener { params, .. } = listener;
         if !params.trace_headers.supplemental_header {
             let of = idle_of_trace(&params.trace_headers);
-            said.extend(of.map(|name| format!("{call}: trace_headers.{name} has no effect: supplemental_header is false")));
+            said.extend(
+                of.map(|name| format!("{call}: trace_headers.{name} has no effect: supplemental_header is false")),
+            );
         }
     }
     if let Some(classifier) = &startup.bounce_classifier {
@@ -228,7 +230,8 @@ fn about_memory(MemoryLimits { hard, soft, low }: &MemoryLimits) -> Vec<String> 
     let pairs = [("soft", soft, "hard", hard), ("low", low, "soft", soft), ("low", low, "hard", hard)];
     let wrong = pairs.iter().filter_map(|(lower, a, upper, b)| {
         let (a, b) = ((**a)?, (**b)?);
-        (a > b).then(|| format!("the {lower} limit of memory ({a}) is above the {upper} limit ({b}), which comes first"))
+        (a > b)
+            .then(|| format!("the {lower} limit of memory ({a}) is above the {upper} limit ({b}), which comes first"))
     });
     wrong.collect()
 }
@@ -392,7 +395,10 @@ mod tests {
             config::parse("configure_redis_throttles", json!({"node": "redis://a", "pool_size": 3})).expect("sound");
         let memory = MemoryLimits { hard: Some(10), soft: Some(20), low: Some(5) };
         let said = remarks(&Startup { redis_throttles: Some(redis), memory, ..Startup::default() });
-        let wanted = ["configure_redis_throttles: pool_size has no effect: one", "the soft limit of memory (20) is above the hard"];
+        let wanted = [
+            "configure_redis_throttles: pool_size has no effect: one",
+            "the soft limit of memory (20) is above the hard",
+        ];
         for wanted in wanted {
             assert_eq!(said.iter().filter(|line| line.starts_with(wanted)).count(), 1, "{wanted}: {said:?}");
         }
@@ -416,7 +422,11 @@ mod tests {
             (json!({"tls_certificate": "a.pem"}), json!({}), "the one without the other"),
             (json!({"deferred_spool": true}), json!({}), "lost in a crash"),
             (json!({"data_buffer_size": 1}), json!({}), "data_buffer_size has no effect"),
-            (json!({"trace_headers": {"supplemental_header": false, "header_name": "X-T"}}), json!({}), "header_name has no effect"),
+            (
+                json!({"trace_headers": {"supplemental_header": false, "header_name": "X-T"}}),
+                json!({}),
+                "header_name has no effect",
+            ),
             (json!({"max_messages_per_connection": 5}), json!({}), "is never reached"),
             (json!({"listen": "127.0.0.1:8000"}), json!({}), "two listeners at 127.0.0.1:8000"),
             (json!({}), json!({"trusted_hosts": ["::/0"]}), "may inject mail and administer"),

@@ -82,12 +82,7 @@ impl Engine {
     ///
     /// # Errors
     /// See [`XferError`]; nothing is kept then.
-    pub async fn keep_arrival(
-        &self,
-        octets: Bytes,
-        room: Room,
-        from: OtherNode,
-    ) -> Result<Kept, XferError> {
+    pub async fn keep_arrival(&self, octets: Bytes, room: Room, from: OtherNode) -> Result<Kept, XferError> {
         let engine = self.clone();
         let keeping = async move {
             let kept = engine.keep(octets, from).await;

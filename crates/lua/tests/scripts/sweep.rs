@@ -94,8 +94,15 @@ end)
 
 /// Methods that do with any arguments what they are for, which is to wait, or to end what they belong to.
 const METHODS_PASSED_OVER: [&str; 9] = [
-    "request:send", "throttle:sleep_if_throttled", "queue:recv", "queue:recv_many", "queue:close", "queue:send",
-    "sqlite_conn:close", "client:close", "message:num_attempts",
+    "request:send",
+    "throttle:sleep_if_throttled",
+    "queue:recv",
+    "queue:recv_many",
+    "queue:close",
+    "queue:send",
+    "sqlite_conn:close",
+    "client:close",
+    "message:num_attempts",
 ];
 
 #[test]
@@ -108,13 +115,19 @@ fn methods_refuse_nonsense_by_name() {
         .filter(|name| name.contains(':') && !METHODS_PASSED_OVER.contains(name))
         .collect();
     let lists = SWEEP.split("LISTS = ").nth(1).and_then(|rest| rest.split("\n\n").next()).expect("the lists");
-    let script = format!("NAMES = [[{}]]\nlocal cycle = {{}} cycle.itself = cycle\nLISTS = {lists}\n{METHODS}", names.join(" "));
+    let script =
+        format!("NAMES = [[{}]]\nlocal cycle = {{}} cycle.itself = cycle\nLISTS = {lists}\n{METHODS}", names.join(" "));
     let loaded = load(&script);
     let swept = now(loaded.policy.smtp_server_message_received(draft(), ConnMeta::new())).expect("carried out");
     let text = |name: &str| swept.meta.get(name).map(|value| value.to_string()).unwrap_or_default();
     assert_eq!(text("wrong").replace("\\n", "\n"), "\"\"", "errors that do not say whose they are");
     let number = |name: &str| text(name).parse::<u64>().expect("a number");
-    assert!(number("swept") > 100 && number("refused") > 400, "{} methods, {} refusals", text("swept"), text("refused"));
+    assert!(
+        number("swept") > 100 && number("refused") > 400,
+        "{} methods, {} refusals",
+        text("swept"),
+        text("refused")
+    );
 }
 
 #[test]
