@@ -101,7 +101,9 @@ impl Engine {
         self.drain_hooks(begun + for_deliveries + (grace - for_sessions) / 2).await;
         self.tell_of_the_end().await;
         self.spool_the_rest(begun + for_deliveries + (grace - for_sessions)).await;
-        self.close_domain_reports().await;
+        if tokio::time::timeout(REPORTS_MAX, self.close_domain_reports()).await.is_err() {
+            tracing::error!("what is counted for reports is not written within {REPORTS_MAX:?}");
+        }
         if let Err(error) = self.spool.close().await {
             tracing::error!("spool: {error}");
         }
@@ -149,5 +151,7 @@ const SESSIONS_SHARE: f32 = 0.8;
 const LAST_WORDS: Duration = Duration::from_secs(2);
 /// For what is settled when a path's `system_shutdown_timeout` is over.
 const SETTLING: Duration = Duration::from_secs(1);
+/// What is counted for reports has so long to be written: a disk that hangs must not keep the spool from closing.
+const REPORTS_MAX: Duration = Duration::from_secs(5);
 /// Longest time a path can hold up the end.
 const SHUTDOWN_TIMEOUT_MAX: Duration = Duration::from_secs(86_400);

@@ -30,6 +30,7 @@ impl ReportingInfo {
         let Value::Table(table) = given else { return Ok(ReportingInfo::default()) };
         for pair in table.pairs::<String, Value>() {
             let (name, _) = pair?;
+            // Who reports is said once, in `init`; KumoMTA's words for it change nothing here.
             if !KEYS.contains(&name.as_str()) {
                 return Err(refused(&format!("unknown field `{name}`, expected one of {}", KEYS.join(", "))));
             }
@@ -193,7 +194,7 @@ fn refused(why: &str) -> mlua::Error {
 }
 
 /// What a script may say.
-const KEYS: [&str; 4] = ["ignore", "disposition", "reason", "comment"];
+const KEYS: [&str; 7] = ["ignore", "disposition", "reason", "comment", "org_name", "email", "extra_contact_info"];
 /// Octets of a comment.
 const COMMENT_OCTETS_MAX: usize = 200;
 

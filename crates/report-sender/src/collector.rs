@@ -61,7 +61,13 @@ impl<K: Kind> Collector<K> {
             [(Added::Counted, counter("counted")), (Added::Over, counter("over")), (Added::Lost, counter("lost"))];
         let period = Period::at(now_secs(), length_secs);
         let mut tally = Tally::new(bounds);
-        let journal = Some(Journal::open(&dir, period, &mut tally)?);
+        let journal = Journal::open(&dir, period, &mut tally);
+        if let Err(error) = &journal {
+            // Mail is served all the same, and what is seen is counted in memory until there is a file.
+            tracing::error!("what is counted for {} reports has no file: {error}", K::NAME);
+            tally = Tally::new(bounds);
+        }
+        let (has_failed, journal) = (journal.is_err(), journal.ok());
         let began_secs = Arc::new(AtomicI64::new(period.begin_secs()));
         let (notes, receiver) = sync_channel(WAITING_MAX);
         let counting = Counting {
@@ -74,7 +80,7 @@ impl<K: Kind> Collector<K> {
             unwritten: HashMap::new(),
             outcomes,
             began_secs: began_secs.clone(),
-            has_failed: false,
+            has_failed,
         };
         let thread = std::thread::Builder::new().name(format!("{}-reports", K::NAME));
         let thread = thread.spawn(move || counting.run(&receiver))?;
@@ -131,7 +137,8 @@ impl<K: Kind> Counting<K> {
     }
 
     fn count(&mut self, Seen { domain, policy, row }: Seen<K>) {
-        if !self.period_holds() {
+        // While the disk fails that is tried once a second, and not for each.
+        if !self.has_failed && !self.period_holds() {
             self.flush();
             self.turn();
         }
@@ -146,7 +153,8 @@ impl<K: Kind> Counting<K> {
     }
 
     fn period_holds(&self) -> bool {
-        Period::at(now_secs(), self.length_secs) == self.period
+        // A clock that is set back opens no period again that others may have read.
+        now_secs() < self.period.end_secs()
     }
 
     /// Writes what was counted.
@@ -169,8 +177,8 @@ impl<K: Kind> Counting<K> {
     fn write(&mut self) -> io::Result<()> {
         let journal = match &mut self.journal {
             Some(journal) => journal,
-            // Opening counts what the file has: it goes into a tally of its own, for the true one has it already.
-            none => none.insert(Journal::open(&self.dir, self.period, &mut Tally::new(self.bounds))?),
+            // Opening counts what the file has, which the tally has not: it was not to be read at the start.
+            none => none.insert(Journal::open(&self.dir, self.period, &mut self.tally)?),
         };
         let accounts = self.tally.accounts();
         let lines = self.unwritten.iter().filter_map(|((domain, row), count)| {

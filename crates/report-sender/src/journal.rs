@@ -110,6 +110,7 @@ impl<K: Kind> Journal<K> {
 /// What became of a period's reports.
 pub(crate) struct Sent {
     file: File,
+    octets: u64,
     done: HashSet<(String, String)>,
 }
 
@@ -122,7 +123,7 @@ impl Sent {
         let octets = lines(&mut file, |line| _ = serde_json::from_slice(line).map(|pair| done.insert(pair)))?;
         file.set_len(octets)?;
         sync_dir(dir)?;
-        Ok(Sent { file, done })
+        Ok(Sent { file, octets, done })
     }
 
     /// True when a report needs nothing more.
@@ -130,14 +131,19 @@ impl Sent {
         self.done.contains(&(domain.to_owned(), target.to_owned()))
     }
 
-    /// Notes that it needs nothing more, and waits for the disk.
+    /// Notes that it needs nothing more, and waits for the disk. It is so whatever becomes of the note.
     pub(crate) fn add(&mut self, domain: &str, target: &str) -> io::Result<()> {
         let pair = (domain.to_owned(), target.to_owned());
         let mut line = serde_json::to_vec(&pair)?;
         line.push(b'\n');
-        self.file.write_all(&line)?;
         self.done.insert(pair);
-        self.file.sync_data()
+        // What a failed write leaves is cut off, so that the next line is one.
+        if let Err(error) = self.file.write_all(&line).and_then(|()| self.file.sync_data()) {
+            self.file.set_len(self.octets)?;
+            return Err(error);
+        }
+        self.octets += line.len() as u64;
+        Ok(())
     }
 }
 

@@ -149,7 +149,8 @@ impl<K: Reported> Sender<K> {
             None => self.open_period(period).await?,
         };
         let done = self.send_due(period, &mut open, now_secs).await;
-        if done.is_err() || !(open.waiting.is_empty() || now_secs >= self.over_secs(period)) {
+        let is_over = now_secs >= self.over_secs(period);
+        if !is_over && (done.is_err() || !open.waiting.is_empty()) {
             self.open.insert(period, open);
             return done;
         }

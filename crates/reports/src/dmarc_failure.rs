@@ -121,10 +121,30 @@ fn header(raw: &[u8], redacts: bool) -> Vec<u8> {
 }
 
 /// Those of the next that are lists of addresses.
-const ADDRESS_FIELDS: [&str; 4] = ["To", "Cc", "Bcc", "Resent-To"];
+const ADDRESS_FIELDS: [&str; 6] = ["To", "Cc", "Bcc", "Resent-To", "Resent-Cc", "Resent-Bcc"];
 /// Fields that say whom a message is for.
-const NAMING_RECIPIENTS: [&str; 9] =
-    ["To", "Cc", "Bcc", "Received", "Delivered-To", "X-Original-To", "Envelope-To", "X-Envelope-To", "Resent-To"];
+const NAMING_RECIPIENTS: [&str; 20] = [
+    "To",
+    "Cc",
+    "Bcc",
+    "Received",
+    "Delivered-To",
+    "X-Delivered-To",
+    "X-Original-To",
+    "Envelope-To",
+    "X-Envelope-To",
+    "X-Rcpt-To",
+    "X-Forwarded-To",
+    "Resent-To",
+    "Resent-Cc",
+    "Resent-Bcc",
+    "Apparently-To",
+    "Original-Recipient",
+    "Final-Recipient",
+    "X-Failed-Recipients",
+    "Return-Path",
+    "List-Unsubscribe",
+];
 /// Octets of a message's header that a report gives back.
 pub const FAILURE_HEADER_OCTETS_MAX: usize = 32 * 1024;
 /// Octets of a line.

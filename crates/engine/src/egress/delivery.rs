@@ -151,7 +151,7 @@ impl Delivery {
                     self.show(&Seen::Diagnostic("INFO", &format!("{:?}: {}", closing.why, closing.reply)));
                     self.show(&Seen::Closed);
                     if let Some(watch) = self.tls_watch.take() {
-                        watch.ended(&self.engine, &closing, self.session.tls(), self.was_ready).await;
+                        watch.ended(&self.engine, &closing, self.session.tls(), self.was_ready);
                     }
                     return Ok(self.ended(&closing));
                 }

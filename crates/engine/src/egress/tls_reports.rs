@@ -19,6 +19,7 @@ use queue::{Opening, QueueKey, QueueName};
 use reports::{SessionFailure, TlsPolicy, TlsPolicyType, TlsResult, TlsRow, TlsSeen};
 use route::{Candidate, MailExchangers, RouteKind, RoutingDomain, StsFault, StsMode};
 use smtp_client::{CloseReason, Closing, TlsMode, TlsStatus};
+use smtp_wire::Reply;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -106,13 +107,13 @@ impl TlsWatch {
     }
 
     /// The session is over: tells whoever counts.
-    pub async fn ended(self, engine: &Engine, closing: &Closing, status: &TlsStatus, was_ready: bool) {
+    pub fn ended(self, engine: &Engine, closing: &Closing, status: &TlsStatus, was_ready: bool) {
         let unsupported = |why: String| Err((TlsResult::StarttlsNotSupported, why));
         let outcome = match self.outcome.clone() {
             Some(outcome) => outcome,
             None if !self.is_wanted => return,
             None => match status {
-                TlsStatus::Refused(reply) => unsupported(reply.to_single_line()),
+                TlsStatus::Refused(reply) => unsupported(in_numbers(reply)),
                 TlsStatus::Clear if was_ready || closing.why == CloseReason::TlsUnavailable => {
                     unsupported(String::new())
                 }
@@ -124,11 +125,15 @@ impl TlsWatch {
             return self.tell(engine, &self.exchangers, &outcome);
         }
         for domain in &self.domains {
-            // From the cache, nearly always: the domain's mail has just been routed by it.
             let Ok(domain) = RoutingDomain::parse(domain) else { continue };
-            match engine.mx.resolve_site(&domain).await {
-                Ok(exchangers) => self.tell(engine, &exchangers, &outcome),
-                Err(error) => tracing::debug!("{domain} is in no report about TLS: {error}"),
+            // Nobody is asked: the session's end waits for nothing, and the domain's mail has just been routed.
+            let known = match domain == *self.exchangers.domain() {
+                true => Some(self.exchangers.clone()),
+                false => engine.mx.known_site(&domain),
+            };
+            match known {
+                Some(exchangers) => self.tell(engine, &exchangers, &outcome),
+                None => tracing::debug!("{domain} is in no report about TLS: nothing is known of its hosts any more"),
             }
         }
     }
@@ -180,7 +185,12 @@ impl TlsWatch {
                 *found = Err(unenforced.clone());
             }
         }
-        TlsPolicy { kind: TlsPolicyType::Sts, text: policy.lines(), mx_hosts: policy.mx.clone(), ..none }
+        let text = policy.lines();
+        // Each row has it: one that is longer than any sound one is named without its text.
+        match text.iter().map(String::len).sum::<usize>() <= POLICY_OCTETS_MAX {
+            true => TlsPolicy { kind: TlsPolicyType::Sts, text, mx_hosts: policy.mx.clone(), ..none },
+            false => TlsPolicy { kind: TlsPolicyType::Sts, ..none },
+        }
     }
 }
 
@@ -234,5 +244,12 @@ fn of_sts(fault: StsFault) -> TlsResult {
     }
 }
 
+/// A refusal without its text, which is the other server's to choose: rows with different reasons are counted apart.
+fn in_numbers(reply: &Reply) -> String {
+    reply.enhanced.map_or_else(|| reply.code.to_string(), |enhanced| format!("{} {enhanced}", reply.code))
+}
+
+/// Octets of a policy that is told whole.
+const POLICY_OCTETS_MAX: usize = 4096;
 /// Domains of one session that are observed; those past it are in no report.
 const DOMAINS_MAX: usize = 100;

@@ -1,6 +1,7 @@
 //! `kumo.mpsc`: queues of values between scripts. Many send, one receives.
 
 use crate::api::{Member, Module, Proof::Example, Type, function};
+use crate::error::of_method;
 use crate::modules::memoize::commons;
 use crate::mpsc::Channel;
 use crate::stored::Stored;
@@ -51,7 +52,8 @@ impl UserData for Queue {
         });
         methods.add_method("try_send", |_, this, value: Value| {
             let sender = this.0.sender().ok_or_else(closed)?;
-            match sender.try_send(Stored::take(&value)?) {
+            let value = Stored::take(&value).map_err(|error| of_method("queue:try_send", error))?;
+            match sender.try_send(value) {
                 Ok(()) => Ok(true),
                 Err(TrySendError::Full(_)) => Ok(false),
                 Err(TrySendError::Closed(_)) => Err(closed()),
@@ -88,7 +90,7 @@ async fn send(lua: Lua, this: UserDataRef<Queue>, value: Value, longest: Duratio
     let channel = this.0.clone();
     drop(this);
     let sender = channel.sender().ok_or_else(closed)?;
-    let value = Stored::take(&value)?;
+    let value = Stored::take(&value).map_err(|error| of_method("queue:send", error))?;
     // Most often there is room, and nobody has to wait.
     let value = match sender.try_send(value) {
         Ok(()) => return Ok(()),

@@ -208,6 +208,12 @@ impl MxCache {
         self.lock().clear();
     }
 
+    /// What is known of a domain's hosts now, however old; asks nobody.
+    pub fn known_site(&self, domain: &RoutingDomain) -> Option<Arc<MailExchangers>> {
+        let slot = self.lock().get(domain).cloned()?;
+        slot.get().and_then(|outcome| outcome.result.as_ref().ok().cloned())
+    }
+
     /// The slot to wait on: the one in the cache, or a new one if there is none or its content has expired.
     fn slot(&self, domain: &RoutingDomain, now: Instant) -> Arc<Slot> {
         let mut slots = self.lock();
