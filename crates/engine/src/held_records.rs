@@ -17,7 +17,7 @@ pub(crate) struct HeldRecords {
 }
 
 enum Held {
-    Record(Box<LogRecord>, Draft),
+    Record(Box<(LogRecord, Draft)>),
     /// Somebody waits for all before this.
     Mark(oneshot::Sender<()>),
 }
@@ -31,7 +31,7 @@ impl HeldRecords {
     /// One more.
     pub fn push(&self, record: LogRecord, mut draft: Draft) {
         self.octets.fetch_add(draft.size() as u64, Ordering::Relaxed);
-        self.waiting.push(Held::Record(Box::new(record), draft));
+        self.waiting.push(Held::Record(Box::new((record, draft))));
     }
 
     /// The next, which counts as waiting until what comes with it is dropped; `None` once they are closed and none is left.
@@ -40,9 +40,10 @@ impl HeldRecords {
             let held = self.waiting.take(1).await.into_iter().next()?;
             let in_hand = self.waiting.in_hand(1);
             match held {
-                Held::Record(record, mut draft) => {
+                Held::Record(held) => {
+                    let (record, mut draft) = *held;
                     self.octets.fetch_sub(draft.size() as u64, Ordering::Relaxed);
-                    return Some((*record, draft, in_hand));
+                    return Some((record, draft, in_hand));
                 }
                 // Whoever waited may be gone.
                 Held::Mark(reached) => _ = reached.send(()),

@@ -315,4 +315,15 @@ mod tests {
             assert_eq!(period_of::<Tls>(other, COUNTED), None, "{other}");
         }
     }
+
+    /// Else a full disk would have it sent again and again.
+    #[test]
+    fn what_was_sent_was_sent_though_the_note_cannot_be_written() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let day = Period::at(0, 86_400);
+        let mut sent = Sent::open::<Tls>(dir.path(), day).expect("opened");
+        sent.file = File::open("/dev/null").expect("a file that is not to be written");
+        sent.add("a.test", "r@a.test").expect_err("not written");
+        assert!(sent.has("a.test", "r@a.test") && !sent.has("a.test", "s@a.test"));
+    }
 }
