@@ -3,7 +3,7 @@
 //! In: a message. Out: findings. Asks nobody, cannot fail.
 
 use crate::{Demands, Report, Rule, Subject};
-use memchr::memrchr;
+use memchr::memrchr2;
 use mime::{AddressList, FieldView, HeaderView};
 use sender_check::shown;
 use time::OffsetDateTime;
@@ -90,7 +90,7 @@ fn date(headers: HeaderView<'_>, now_unix_secs: u64) -> Option<String> {
         Err(count) => return Some(format!("there are {count} Date")),
     };
     let text = String::from_utf8_lossy(field.value);
-    let Ok(date) = OffsetDateTime::parse(text.trim(), &Rfc2822) else {
+    let Some(date) = read_date(text.trim()) else {
         return Some(format!("\"{}\" is no date", shown(&text)));
     };
     let ahead_secs = date.unix_timestamp().saturating_sub_unsigned(now_unix_secs);
@@ -99,6 +99,15 @@ fn date(headers: HeaderView<'_>, now_unix_secs: u64) -> Option<String> {
         secs if secs < -BEHIND_SECS_MAX => Some(format!("Date is {} days ago", -secs / 86_400)),
         _ => None,
     }
+}
+
+/// A zone by a name that nobody knows counts as -0000 (RFC 5322 section 4.3).
+fn read_date(text: &str) -> Option<OffsetDateTime> {
+    OffsetDateTime::parse(text, &Rfc2822).ok().or_else(|| {
+        let (rest, zone) = text.split('(').next()?.trim_end().rsplit_once([' ', '\t'])?;
+        let is_zone = (1..=5).contains(&zone.len()) && zone.bytes().all(|octet| octet.is_ascii_alphabetic());
+        is_zone.then(|| OffsetDateTime::parse(&format!("{rest} +0000"), &Rfc2822).ok())?
+    })
 }
 
 /// Where a line is too long.
@@ -111,12 +120,12 @@ fn long_line(subject: &Subject<'_>) -> Option<String> {
     }
 }
 
-/// From one line end to the last within reach: a step for each thousand octets, whatever the lines.
+/// From one line end to the last within reach: a step for each thousand octets, whatever the lines. A bare CR or LF ends a
+/// line: it leaves as CRLF.
 fn has_long_line(mut rest: &[u8]) -> bool {
     while rest.len() > LINE_BYTES_MAX {
-        let reach = &rest[..rest.len().min(LINE_BYTES_MAX + CRLF.len())];
-        match last_line_end(reach) {
-            Some(end) => rest = &rest[end..],
+        match memrchr2(b'\r', b'\n', &rest[..=LINE_BYTES_MAX]) {
+            Some(end) => rest = &rest[end + 1..],
             // The end of the message ends its last line.
             None => return true,
         }
@@ -124,20 +133,20 @@ fn has_long_line(mut rest: &[u8]) -> bool {
     false
 }
 
-/// Behind the last CRLF; others are content.
-fn last_line_end(octets: &[u8]) -> Option<usize> {
-    let mut upto = octets.len();
-    while let Some(at) = memrchr(b'\n', &octets[..upto]) {
-        if octets[..=at].ends_with(CRLF) {
-            return Some(at + 1);
-        }
-        upto = at;
-    }
-    None
-}
-
-/// Fields that may be there once (RFC 5322 section 3.6), besides those with rules of their own.
-const ONCE: [&str; 8] = ["Sender", "Reply-To", "To", "Cc", "Bcc", "In-Reply-To", "References", "Subject"];
+/// Fields that may be there once (RFC 5322 section 3.6, RFC 2369 section 3, RFC 8058 section 3.1), besides those with rules of
+/// their own. Of two List-Unsubscribe a signature may cover the one and a reader take the other.
+const ONCE: [&str; 10] = [
+    "Sender",
+    "Reply-To",
+    "To",
+    "Cc",
+    "Bcc",
+    "In-Reply-To",
+    "References",
+    "Subject",
+    "List-Unsubscribe",
+    "List-Unsubscribe-Post",
+];
 
 /// Longest line without its CRLF, in octets (RFC 5322 section 2.1.1).
 pub(crate) const LINE_BYTES_MAX: usize = 998;
@@ -147,8 +156,6 @@ const AHEAD_SECS_MAX: i64 = 86_400;
 
 /// What is sent later than this was not written to be sent now, in seconds.
 const BEHIND_SECS_MAX: i64 = 7 * 86_400;
-
-const CRLF: &[u8] = b"\r\n";
 
 #[cfg(test)]
 mod tests {
@@ -175,8 +182,11 @@ mod tests {
             (line(999) + "\r\n", true),
             (format!("a\r\n{}\r\n{}\r\n", line(998), line(998)), false),
             (format!("a\r\n{}\r\n{}\r\n", line(998), line(999)), true),
-            (format!("{}\n{}\r\n", line(500), line(498)), true),
-            (format!("{}\n{}\r\n", line(500), line(497)), false),
+            (format!("{}\n{}\r\n", line(998), line(998)), false),
+            (format!("{}\r{}\r\n", line(998), line(998)), false),
+            (format!("{}\n{}\r\n", line(999), line(1)), true),
+            (format!("{}\n{}\n", line(998), line(999)), true),
+            (format!("{}\r", line(999)), true),
             (format!("{}\r\n\r\n{}", line(998), line(998)), false),
             (format!("{}\r\n", line(400)).repeat(50), false),
         ] {

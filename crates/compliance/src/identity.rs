@@ -31,18 +31,19 @@ pub(crate) fn signatures(subject: &Subject<'_>) -> Signatures {
     found
 }
 
-pub(crate) async fn check(
+/// Gives the signatures whose keys are there, or may be there.
+pub(crate) async fn check<'a>(
     resolver: &dyn Resolver,
     subject: &Subject<'_>,
     demands: &Demands,
-    signatures: &Signatures,
+    signatures: &'a Signatures,
     report: &mut Report,
-) {
-    keys(resolver, signatures, report).await;
+) -> Vec<&'a Claim> {
+    let keys = keys(resolver, signatures, report).await;
     // Without one author's domain nothing can be aligned with it; that is a finding already.
     if let Ok(from) = author_domain(subject.headers) {
         let author = author(resolver, &from, report).await;
-        alignment(subject, &from, &author, signatures, report);
+        alignment(subject, &from, &author, &keys, report);
     }
     if let Some(domain) = sender_domain(subject) {
         spf(resolver, subject, &domain, demands, report).await;
@@ -56,25 +57,46 @@ pub(crate) async fn check(
             _ => report.find(Rule::Ptr, why),
         }
     }
+    keys.usable
 }
 
-/// One key that is published is enough.
-async fn keys(resolver: &dyn Resolver, signatures: &Signatures, report: &mut Report) {
-    let (mut missing, mut unknown) = (None, None);
+/// What became of the keys of signatures.
+#[derive(Debug, Default)]
+struct Keys<'a> {
+    /// Those whose keys are there, or may be there: DNS did not answer.
+    usable: Vec<&'a Claim>,
+    /// Why the first of the others proves nothing.
+    missing: Option<String>,
+}
+
+/// One key that is published is enough, but what has none proves nothing.
+async fn keys<'a>(resolver: &dyn Resolver, signatures: &'a Signatures, report: &mut Report) -> Keys<'a> {
+    let mut keys = Keys::default();
+    let (mut unknown, mut is_published) = (None, false);
     for claim in &signatures.sound {
         let of = |why: String| format!("{} of {}: {why}", shown(claim.selector()), shown(claim.domain()));
         match claim.find_key(resolver).await {
-            Ok(()) => return,
-            Err(KeyTrouble::None(why)) => missing = missing.or(Some(of(why))),
-            Err(KeyTrouble::Unknown(why)) => unknown = unknown.or(Some(of(why))),
+            Ok(()) => {
+                is_published = true;
+                keys.usable.push(claim);
+            }
+            Err(KeyTrouble::None(why)) => keys.missing = keys.missing.or(Some(of(why))),
+            Err(KeyTrouble::Unknown(why)) => {
+                unknown = unknown.or(Some(of(why)));
+                keys.usable.push(claim);
+            }
         }
     }
-    match (unknown, missing, &signatures.trouble) {
+    if is_published {
+        return keys;
+    }
+    match (unknown, &keys.missing, &signatures.trouble) {
         (Some(why), ..) => report.leave_open(Rule::Dkim, why),
-        (None, Some(why), _) => report.find(Rule::Dkim, why),
+        (None, Some(why), _) => report.find(Rule::Dkim, why.as_str()),
         (None, None, Some(why)) => report.find(Rule::Dkim, format!("the signature cannot be used: {why}")),
         (None, None, None) => report.find(Rule::Dkim, "the message is not signed"),
     }
+    keys
 }
 
 async fn author(resolver: &dyn Resolver, from: &str, report: &mut Report) -> Published {
@@ -93,14 +115,18 @@ async fn author(resolver: &dyn Resolver, from: &str, report: &mut Report) -> Pub
 }
 
 /// DMARC wants one of the two aligned; that the other is too is advice.
-fn alignment(subject: &Subject<'_>, from: &str, author: &Published, signatures: &Signatures, report: &mut Report) {
-    let signed = signatures.sound.iter().map(Claim::domain);
+fn alignment(subject: &Subject<'_>, from: &str, author: &Published, keys: &Keys<'_>, report: &mut Report) {
+    let signed = keys.usable.iter().map(|claim| claim.domain());
     let by_dkim = signed.clone().any(|domain| author.aligns_dkim(domain));
     let sender = sender_domain(subject);
     let by_spf = sender.as_deref().is_some_and(|domain| author.aligns_spf(domain));
-    if !by_dkim && !signatures.sound.is_empty() {
+    if !by_dkim && !keys.usable.is_empty() {
         let found: Vec<&str> = signed.collect();
-        let what = format!("d= is {}, From is of {}", shown(&found.join(", ")), shown(from));
+        let mut what = format!("d= is {}, From is of {}", shown(&found.join(", ")), shown(from));
+        // It may be the author's.
+        if let Some(why) = &keys.missing {
+            what.push_str(&format!("; of no use is {}", shown(why)));
+        }
         report.findings.push(Finding { rule: Rule::DkimAlignment, what, is_demanded: !by_spf });
     }
     if let Some(sender) = sender.filter(|_| !by_spf) {
@@ -135,8 +161,10 @@ async fn spf(resolver: &dyn Resolver, subject: &Subject<'_>, domain: &str, deman
             SpfDisposition::TempError => report.leave_open(Rule::Spf, why),
             // One record, one finding, whatever the address.
             SpfDisposition::None | SpfDisposition::PermError => {
-                let word = found.disposition.word();
-                return report.find(Rule::Spf, format!("SPF of {} is {word}: {why}", shown(domain)));
+                let what = format!("SPF of {} is {}: {why}", shown(domain), found.disposition.word());
+                // For the address it leaves from it may never come to what is wrong.
+                let is_demanded = is_known || found.disposition == SpfDisposition::None;
+                return report.findings.push(Finding { rule: Rule::Spf, what, is_demanded });
             }
             _ if !is_known => {}
             other => {

@@ -83,6 +83,14 @@ impl Report {
         self.findings.iter().find(|finding| finding.is_demanded)
     }
 
+    /// The rules that are not kept, each once: two sources without a name break one rule.
+    pub fn broken(&self) -> Vec<Rule> {
+        let mut rules: Vec<Rule> = self.findings.iter().map(|finding| finding.rule).collect();
+        // Findings of a rule stand together.
+        rules.dedup();
+        rules
+    }
+
     fn find(&mut self, rule: Rule, what: impl Into<String>) {
         self.findings.push(Finding { rule, what: what.into(), is_demanded: true });
     }
@@ -99,8 +107,8 @@ pub async fn check(resolver: &dyn Resolver, subject: &Subject<'_>, demands: &Dem
     let mut report = Report::default();
     form::check(subject, demands, &mut report);
     let signatures = identity::signatures(subject);
-    unsubscribe::check(subject, demands, &signatures, &mut report);
-    identity::check(resolver, subject, demands, &signatures, &mut report).await;
+    let usable = identity::check(resolver, subject, demands, &signatures, &mut report).await;
+    unsubscribe::check(subject, demands, &usable, &mut report);
     report.findings.retain(|finding| !demands.ignored.contains(&finding.rule));
     report.undecided.retain(|undecided| !demands.ignored.contains(&undecided.rule));
     report.findings.sort_by_key(|finding| finding.rule);

@@ -1,12 +1,12 @@
 //! One-click unsubscribing of bulk mail (RFC 8058): the two fields, and that a signature covers them.
 //!
-//! In: a message and what its signatures claim. Out: findings. Asks nobody, cannot fail.
+//! In: a message and what those of its signatures claim that have a key. Out: findings. Asks nobody, cannot fail.
 
-use crate::identity::Signatures;
 use crate::{Demands, Report, Rule, Subject};
 use mime::{FieldView, HeaderView};
+use sender_check::dkim::Claim;
 
-pub(crate) fn check(subject: &Subject<'_>, demands: &Demands, signatures: &Signatures, report: &mut Report) {
+pub(crate) fn check(subject: &Subject<'_>, demands: &Demands, signed: &[&Claim], report: &mut Report) {
     let headers = subject.headers;
     if !demands.is_bulk.unwrap_or_else(|| looks_bulk(headers)) {
         return;
@@ -24,7 +24,7 @@ pub(crate) fn check(subject: &Subject<'_>, demands: &Demands, signatures: &Signa
         Some(_) => {}
     }
     let names = [LIST_UNSUBSCRIBE, LIST_UNSUBSCRIBE_POST].map(str::to_ascii_lowercase);
-    let is_signed = signatures.sound.iter().any(|claim| names.iter().all(|name| claim.covers(name)));
+    let is_signed = signed.iter().any(|claim| names.iter().all(|name| claim.covers(name)));
     if !is_signed && names.iter().all(|name| headers.first(name).is_some()) {
         report.find(Rule::UnsubscribeSigned, "no signature covers List-Unsubscribe and List-Unsubscribe-Post");
     }

@@ -117,7 +117,7 @@ pub async fn check_by(
     };
     let by_walk = organisations == Organisations::TreeWalk;
     let policy = match by_walk {
-        true => discover::policy_by_walk(resolver, &from).await,
+        true => discover::policy_by_walk(resolver, &from, input).await,
         false => discover::policy(resolver, &from).await,
     };
     let mut check = match policy {

@@ -14,6 +14,14 @@ pub(crate) async fn texts(resolver: &dyn Resolver, name: &str) -> Result<Vec<Vec
     Ok(texts)
 }
 
+/// DNS knows the name; it may have no record at all (RFC 8020).
+pub(crate) async fn is_in_dns(resolver: &dyn Resolver, name: &str) -> Result<bool, DnsError> {
+    match resolver.txt(name).await {
+        Ok(_) | Err(DnsError::NoData) => Ok(true),
+        Err(error) => known::<()>(name, Err(error)).map(|_| false),
+    }
+}
+
 /// The addresses of a host.
 pub(crate) async fn addresses(
     resolver: &dyn Resolver,

@@ -203,25 +203,85 @@ fn the_walk_finds_organisations_without_a_list() {
 }
 
 #[test]
+fn by_the_walk_a_name_exists_when_dns_knows_it() {
+    use DmarcDisposition::{None, Reject, TempError};
+    let mut table = Table::new()
+        .with_txt("_dmarc.ex.example", "v=DMARC1; p=none; np=reject")
+        .with_txt("texts.ex.example", "x")
+        .with_silence("silent.ex.example");
+    table.add_name("empty.ex.example");
+    for (from, by_list, walked) in [
+        ("a@texts.ex.example", Reject, None),
+        ("a@empty.ex.example", Reject, None),
+        ("a@gone.ex.example", Reject, Reject),
+        ("a@silent.ex.example", TempError, TempError),
+    ] {
+        let found = judge(&table, from, &[], &spf("fail", "a@none.example")).disposition;
+        assert_eq!((found, by_walk(&table, from, &[]).disposition), (by_list, walked), "{from}");
+    }
+}
+
+#[test]
+fn a_record_that_says_what_it_is_stops_the_walk() {
+    use DmarcDisposition::{None, Pass, Reject};
+    for (of_dept, from, dkim_domain, expected) in [
+        ("psd=n", "a@dept.ex.example", "vendor.example", None),
+        ("p=typo; psd=n", "a@dept.ex.example", "ex.example", None),
+        ("psd=n", "a@x.dept.ex.example", "y.dept.ex.example", Pass),
+        ("psd=n", "a@x.dept.ex.example", "ex.example", None),
+        ("psd=u", "a@dept.ex.example", "vendor.example", Reject),
+        ("rua=mailto:r@ex.example", "a@dept.ex.example", "vendor.example", None),
+    ] {
+        let records = [("ex.example", "p=reject"), ("dept.ex.example", of_dept)];
+        assert_eq!(walked(&records, from, dkim_domain), expected, "{of_dept} {from} {dkim_domain}");
+    }
+    // Of two records none counts, though one of them cannot be used.
+    let two = [("dept.ex.example", "p=none; psd=n"), ("dept.ex.example", "p=typo"), ("ex.example", "p=reject")];
+    assert_eq!(walked(&two, "a@dept.ex.example", "vendor.example"), Reject);
+    // RFC 9989 has no pct=.
+    assert_eq!(walked(&[("ex.example", "p=reject; pct=0")], "a@ex.example", "vendor.example"), Reject);
+}
+
+#[test]
 fn walks_are_bounded() {
-    let deep = |number: usize| format!("{}n{number}.ex.example", "d.".repeat(30));
-    let table = Table::new().with_txt("_dmarc.ex.example", "v=DMARC1; p=reject");
-    let results: Vec<_> = (0..=WALKS_MAX).map(|number| dkim("pass", &deep(number))).collect();
-    assert_eq!(by_walk(&table, "a@ex.example", &results[..1]).disposition, DmarcDisposition::Pass);
+    let deep = |number: usize| format!("{}n{number}.n.ex.example", "d.".repeat(30));
+    // All but the last are of organisations of their own.
+    let table = (0..WALKS_MAX).fold(Table::new(), |table, number| {
+        table.with_txt(&format!("_dmarc.n{number}.n.ex.example"), "v=DMARC1; p=none; psd=n")
+    });
     let table = table.with_txt("_dmarc.n.ex.example", "v=DMARC1; p=reject; psd=n");
-    let all = by_walk(&table, "a@n.ex.example", &results);
-    assert_eq!(all.disposition, DmarcDisposition::Reject);
-    let asked = table.questions();
-    assert!(asked <= WALK_QUESTIONS_MAX * (2 + WALKS_MAX), "{asked}");
+    let results: Vec<_> = (0..=WALKS_MAX).map(|number| dkim("pass", &deep(number))).collect();
+    let of = |results: &[AuthenticationResult]| {
+        let before = table.questions();
+        let found = by_walk(&table, "a@n.ex.example", results).disposition;
+        let asked = table.questions() - before;
+        assert!(asked > WALKS_MAX && asked <= WALK_QUESTIONS_MAX * (1 + WALKS_MAX), "{asked}");
+        found
+    };
+    assert_eq!([of(&results[1..]), of(&results)], [DmarcDisposition::Pass, DmarcDisposition::Reject]);
 }
 
 #[test]
 fn a_walk_that_ends_in_silence_is_no_verdict() {
+    use DmarcDisposition::{Pass, Reject, TempError};
     let table = Table::new().with_txt("_dmarc.ex.example", "v=DMARC1; p=reject").with_silence("_dmarc.x.ex.example");
     let found = by_walk(&table, "a@ex.example", &[dkim("pass", "x.ex.example")]);
-    assert_eq!(found.disposition, DmarcDisposition::TempError);
+    assert_eq!(found.disposition, TempError);
     let table = Table::new().with_silence("_dmarc.ex.example");
-    assert_eq!(by_walk(&table, "a@ex.example", &[]).disposition, DmarcDisposition::TempError);
+    assert_eq!(by_walk(&table, "a@ex.example", &[]).disposition, TempError);
+    // What is above the author's domain matters only to other domains.
+    let (own, other) = (dkim("pass", "ex.example"), dkim("pass", "y.ex.example"));
+    let above = |tags: &str, dkim: &[AuthenticationResult]| {
+        let record = format!("v=DMARC1; p=reject; {tags}");
+        let table = Table::new().with_txt("_dmarc.ex.example", &record).with_silence("_dmarc.example");
+        (by_walk(&table, "a@ex.example", dkim).disposition, table.questions())
+    };
+    assert_eq!(above("", std::slice::from_ref(&own)), (Pass, 1));
+    assert_eq!(above("", &[]), (Reject, 1));
+    assert_eq!(above("", &[dkim("fail", "y.ex.example")]), (Reject, 1));
+    assert_eq!(above("adkim=s; aspf=s", std::slice::from_ref(&other)), (Reject, 1));
+    assert_eq!(above("", std::slice::from_ref(&other)).0, TempError);
+    assert_eq!(above("", &[other, own]).0, Pass);
 }
 
 #[test]

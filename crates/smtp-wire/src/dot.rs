@@ -110,8 +110,8 @@ fn stuffed(before: u8, bytes: &[u8]) -> Bytes {
     Bytes::from(out)
 }
 
-/// A copy in which every CR, LF and CRLF is a CRLF.
-fn crlf_only<'a>(bytes: impl Iterator<Item = &'a u8>, capacity: usize) -> Vec<u8> {
+/// A copy in which every CR, LF and CRLF is a CRLF, as content with a bare one leaves; `capacity` is the octets expected.
+pub fn crlf_only<'a>(bytes: impl Iterator<Item = &'a u8>, capacity: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(capacity + capacity / 16 + 2);
     let mut after_cr = false;
     for &octet in bytes {

@@ -102,7 +102,7 @@ fn demands(options: &ComplianceOptions) -> mlua::Result<Demands> {
 
 /// Marks, counts, and refuses.
 fn act(lua: &Lua, message: &mut LuaMessage, options: &ComplianceOptions, report: &Report) -> mlua::Result<()> {
-    let broken: Vec<&'static str> = report.findings.iter().map(|finding| finding.rule.name()).collect();
+    let broken: Vec<&'static str> = report.broken().into_iter().map(Rule::name).collect();
     let draft = message.draft()?;
     let tenant = match &options.tenant {
         Some(tenant) => tenant.clone(),

@@ -16,6 +16,7 @@ use sender_check::arc::{self, SealInput, Sealing};
 use sender_check::dkim::PublicKey;
 use sender_check::{AuthenticationResult, Mail, dkim};
 use serde::Serialize;
+use smtp_wire::dot::{crlf_only, has_bare_line_ends};
 use std::time::Duration;
 
 /// The state has them.
@@ -103,7 +104,8 @@ async fn seal(
     }
 }
 
-/// Holds a signature that was just made against the message it is for, as a verifier would; one that does not hold is counted.
+/// Holds a signature that was just made against the message it is for, as it will be sent, and as a verifier would; one that does
+/// not hold is counted.
 ///
 /// # Errors
 /// It does not hold.
@@ -111,14 +113,31 @@ pub(crate) fn check_own(lua: &Lua, draft: &mut Draft, body: &[u8], field: &[u8],
     let block = HeaderBlock::parse(field);
     let view = block.view(field);
     let made = view.get(0).ok_or_else(|| mlua::Error::runtime("msg:dkim_sign: no field was made"))?;
-    let mail = Mail::new(draft.headers(), body);
-    let Err(why) = dkim::check_own(&mail, &made, key, unix_secs()) else { return Ok(()) };
+    let checked = match as_sent(draft, body) {
+        None => dkim::check_own(&Mail::new(draft.headers(), body), &made, key, unix_secs()),
+        Some(sent) => {
+            let block = HeaderBlock::parse(&sent);
+            let mail = Mail::new(block.view(&sent), &sent[block.body_start()..]);
+            let checked = dkim::check_own(&mail, &made, key, unix_secs());
+            checked.map_err(|why| format!("{why}; there is a bare CR or LF, which is sent as CRLF"))
+        }
+    };
+    let Err(why) = checked else { return Ok(()) };
     let program = lua.app_data_ref::<Host>().map(|host| host.program.clone());
     if let Some(program) = program.as_ref().and_then(|program| program.program.get()) {
         program.signature_failed();
     }
     tracing::error!("message {}: its DKIM signature does not hold and is not used: {why}", draft.id);
     Err(mlua::Error::runtime(format!("msg:dkim_sign: the signature that was made does not hold: {why}")))
+}
+
+/// The message as it is sent, when that is not as it stands: a bare CR or LF becomes CRLF, behind the back of whoever signed it.
+fn as_sent(draft: &mut Draft, body: &[u8]) -> Option<Vec<u8>> {
+    let is_bare = has_bare_line_ends(body) || draft.headers().iter_all().any(|field| has_bare_line_ends(field.whole));
+    is_bare.then(|| {
+        let head = draft.head();
+        crlf_only(head.iter().chain(body.iter()), head.len() + body.len())
+    })
 }
 
 /// The resolver a check asks; what DNS has not answered in time is a result of the check.

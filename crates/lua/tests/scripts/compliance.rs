@@ -130,6 +130,17 @@ fn nobody_is_refused_for_advice() {
 }
 
 #[test]
+fn a_rule_is_named_and_counted_once() {
+    let body = "msg:dkim_sign(signer())
+        local sources = { '192.0.2.6', '192.0.2.7', '192.0.2.8' }
+        local found = kumo.compliance.check(msg, { mode = 'Tag', sources = sources })
+        assert(#found.findings == 6, kumo.serde.json_encode(found))";
+    let (held, counted) = held("", body);
+    let tag = held.expect("taken").headers().first_value("X-Compliance");
+    assert_eq!((tag.as_deref(), counted), (Some("spf_source, ptr"), vec![": spf_source ptr".to_owned()]));
+}
+
+#[test]
 fn options_that_cannot_be_meant_are_refused() {
     let error =
         |options: &str| held("", &format!("kumo.compliance.check(msg, {{ {options} }})")).0.expect_err("an error");

@@ -108,6 +108,31 @@ fn a_signature_that_does_not_hold_is_not_used() {
     assert_eq!((signatures, counted), (0, vec!["signature failed".to_owned()]));
 }
 
+/// What is signed is not what is sent: bare CR and LF leave as CRLF.
+#[test]
+fn a_signature_over_bare_line_ends_is_not_used() {
+    let signer = signer(&format!("self_check = true, key = {{ key_data = '{KEY}' }}"));
+    let sign = |data: &str| {
+        let text = format!(
+            "local signer = {signer} kumo.on('smtp_server_message_received', function(msg)
+               msg:set_data('{data}')
+               local ok, why = pcall(msg.dkim_sign, msg, signer) msg:set_meta('why', ok and '' or tostring(why)) end)"
+        );
+        let loaded = load(&text);
+        let counts = Counts::default();
+        loaded.policy.serves_in(Box::new(counts.clone()));
+        let mut draft = now(loaded.policy.smtp_server_message_received(draft(), ConnMeta::new())).expect("handled");
+        let why = draft.meta.string("why").expect("text").unwrap_or_default().to_owned();
+        (draft.headers().all_values("DKIM-Signature").len(), why, counts.taken())
+    };
+    assert_eq!(sign("From: a@b.test\\r\\n\\r\\nbody\\r\\n"), (1, String::new(), vec![]));
+    for data in ["From: a@b.test\\n\\none\\ntwo\\n", "From: a@b.test\\r\\n\\r\\none\\rtwo\\r\\n"] {
+        let (signatures, why, counted) = sign(data);
+        assert_has(&why, &["the signature that was made does not hold: ", "a bare CR or LF, which is sent as CRLF"]);
+        assert_eq!((signatures, counted), (0, vec!["signature failed".to_owned()]), "{data}");
+    }
+}
+
 #[test]
 fn one_switch_signs_with_both_kinds_of_keys() {
     let folder = tempfile::tempdir().expect("scratch folder");

@@ -3,7 +3,8 @@
 //! In: the body as it will be sent. Out: 32 bytes. Cannot fail.
 //! What is canonical already is hashed where it lies, from one run of white space that changes to the
 //! next; short pieces go through a small buffer. A canonical copy of the whole body is never made.
-//! Only CRLF ends a line here; a bare CR or LF is content, as it is on the wire.
+//! Only CRLF ends a line here; a bare CR or LF is content, as verifiers have it. It leaves as CRLF (`smtp_wire::dot`), so no
+//! signature over one holds: who signs has to mend line ends first.
 //! Signatures made here have no `l=` (body length): it lets others append to a signed message. To verify those of others,
 //! [`limited_body_hash`] hashes the beginning only.
 

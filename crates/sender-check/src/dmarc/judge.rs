@@ -101,13 +101,31 @@ fn identities<'a>(found: &Found, input: DmarcInput<'a>) -> impl Iterator<Item = 
 /// The domains whose organisation has to be known: what passed, or may pass, below that of the author, and is not the author's.
 pub(super) fn to_be_known(from: &str, found: &Found, input: DmarcInput<'_>) -> Vec<String> {
     let mut wanted: Vec<String> = Vec::new();
-    for (_, domain, word, is_strict) in identities(found, input) {
-        let counts = !is_strict && matches!(word, "pass" | "temperror") && domain != from;
-        if counts && is_within(&domain, &found.organisation) && !wanted.contains(&domain) && wanted.len() < WALKS_MAX {
+    for domain in others(from, found, input) {
+        if is_within(&domain, &found.organisation) && !wanted.contains(&domain) && wanted.len() < WALKS_MAX {
             wanted.push(domain);
         }
     }
     wanted
+}
+
+/// Domains that passed, or may pass, are not the author's, and need not be.
+fn others<'a>(from: &'a str, found: &'a Found, input: DmarcInput<'a>) -> impl Iterator<Item = String> + 'a {
+    identities(found, input)
+        .filter(move |(_, domain, word, is_strict)| {
+            !is_strict && matches!(*word, "pass" | "temperror") && domain != from
+        })
+        .map(|(_, domain, ..)| domain)
+}
+
+/// Whether it has to be known which organisation the author's domain is of.
+pub(super) fn has_others(from: &str, found: &Found, input: DmarcInput<'_>) -> bool {
+    others(from, found, input).next().is_some()
+}
+
+/// Something passed for the author's domain itself, which is aligned whatever its organisation.
+pub(super) fn has_own_pass(from: &str, found: &Found, input: DmarcInput<'_>) -> bool {
+    identities(found, input).any(|(_, domain, word, _)| word == "pass" && domain == from)
 }
 
 /// The domain SPF was asked about: of the sender, else of HELO.

@@ -76,31 +76,39 @@ pub struct ReportTags {
 }
 
 impl DmarcRecord {
-    /// Reads a record.
+    /// Reads a record (RFC 7489).
     pub fn parse(record: &[u8]) -> Option<DmarcRecord> {
-        let text = std::str::from_utf8(record.get(..record.len().min(LIST_BYTES_MAX))?).ok()?;
-        let mut tags = text.split(';').take(TAGS_MAX).filter_map(|tag| {
-            let (name, value) = tag.split_once('=')?;
-            Some((name.trim(), value.trim()))
-        });
-        if tags.next() != Some(("v", "DMARC1")) {
-            return None;
-        }
-        let tags: Vec<(&str, &str)> = tags.collect();
+        DmarcRecord::read(record, false)
+    }
+
+    /// Reads a record as RFC 9989 has it: what says whether it is a public suffix needs no `p=`, and `pct=` is no tag.
+    pub(super) fn parse_for_walk(record: &[u8]) -> Option<DmarcRecord> {
+        DmarcRecord::read(record, true).map(|record| DmarcRecord { percent: 100, ..record })
+    }
+
+    /// It says that it is a record; whether it can be used is another question.
+    pub(super) fn is_one(record: &[u8]) -> bool {
+        tags(record).is_some()
+    }
+
+    fn read(record: &[u8], is_policy_spared: bool) -> Option<DmarcRecord> {
+        let tags = tags(record)?;
         let get = |name: &str| tags.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| *value);
         let is = |name: &str, value: &str| get(name).is_some_and(|found| found.eq_ignore_ascii_case(value));
         let policy = |name: &str| get(name).and_then(DmarcPolicy::parse);
         let text = |name: &str| get(name).filter(|value| value.len() <= REPORT_TAG_BYTES_MAX).map(str::to_owned);
-        let is_reported = get("rua").is_some_and(|uris| uris.contains(':'));
+        let is_suffix = if is("psd", "y") { Some(true) } else { is("psd", "n").then_some(false) };
+        let asks_for_nothing =
+            get("rua").is_some_and(|uris| uris.contains(':')) || (is_policy_spared && is_suffix.is_some());
         Some(DmarcRecord {
-            policy: policy("p").or(is_reported.then_some(DmarcPolicy::None))?,
+            policy: policy("p").or(asks_for_nothing.then_some(DmarcPolicy::None))?,
             subdomain_policy: policy("sp"),
             nonexistent_policy: policy("np"),
             is_dkim_strict: is("adkim", "s"),
             is_spf_strict: is("aspf", "s"),
             percent: get("pct").and_then(|text| text.parse().ok()).filter(|percent| *percent <= 100).unwrap_or(100),
             is_testing: is("t", "y"),
-            is_suffix: if is("psd", "y") { Some(true) } else { is("psd", "n").then_some(false) },
+            is_suffix,
             reports: ReportTags { rua: text("rua"), ruf: text("ruf"), fo: text("fo"), rf: text("rf") },
         })
     }
@@ -110,6 +118,16 @@ impl DmarcRecord {
         let of_subdomains = self.subdomain_policy.unwrap_or(self.policy);
         if exists { of_subdomains } else { self.nonexistent_policy.unwrap_or(of_subdomains) }
     }
+}
+
+/// The tags of what says that it is a record, `v=` left out.
+fn tags(record: &[u8]) -> Option<Vec<(&str, &str)>> {
+    let text = std::str::from_utf8(&record[..record.len().min(LIST_BYTES_MAX)]).ok()?;
+    let mut tags = text.split(';').take(TAGS_MAX).filter_map(|tag| {
+        let (name, value) = tag.split_once('=')?;
+        Some((name.trim(), value.trim()))
+    });
+    (tags.next() == Some(("v", "DMARC1"))).then(|| tags.collect())
 }
 
 /// Longest value of a tag about reports, in octets; a longer one counts as not there.
@@ -151,5 +169,22 @@ mod tests {
         }
         let reported = DmarcRecord::parse(b"v=DMARC1; rua=mailto:a@b.example").map(|record| record.policy);
         assert_eq!(reported, Some(DmarcPolicy::None));
+    }
+
+    #[test]
+    fn by_the_walk_psd_needs_no_policy_and_pct_is_no_tag() {
+        for text in ["v=DMARC1; psd=n", "v=DMARC1; p=typo; psd=n"] {
+            let record = DmarcRecord::parse_for_walk(text.as_bytes()).expect("a record");
+            assert_eq!((record.policy, record.is_suffix), (DmarcPolicy::None, Some(false)), "{text}");
+            assert_eq!(DmarcRecord::parse(text.as_bytes()), None, "{text}");
+        }
+        for none in ["v=DMARC1", "v=DMARC1; psd=u", "v=DMARC1; p=x"] {
+            assert_eq!(DmarcRecord::parse_for_walk(none.as_bytes()), None, "{none}");
+            assert!(DmarcRecord::is_one(none.as_bytes()), "{none}");
+        }
+        let percent = |record: Option<DmarcRecord>| record.map(|record| record.percent);
+        let text = b"v=DMARC1; p=reject; pct=20";
+        assert_eq!(percent(DmarcRecord::parse_for_walk(text)), Some(100));
+        assert_eq!(percent(DmarcRecord::parse(text)), Some(20));
     }
 }

@@ -3,6 +3,7 @@
 //! In: a resolver and a domain. Out: [`Walk`], the records on the way up, and what they say of the organisation. Can fail: when
 //! DNS does not answer, with the reason. At most [`WALK_QUESTIONS_MAX`] questions: of a long name the middle is left out.
 
+use super::Organisations::TreeWalk;
 use super::discover::record_of;
 use super::record::DmarcRecord;
 use route::Resolver;
@@ -17,16 +18,22 @@ pub(super) struct Walk {
 
 /// Asks for the record of `domain` and of those above it, until one says whether it is a public suffix.
 pub(super) async fn walk(resolver: &dyn Resolver, domain: &str) -> Result<Walk, String> {
-    let mut records = Vec::new();
-    for name in steps(domain) {
-        let Some(record) = record_of(resolver, name).await? else { continue };
-        let says_it_all = record.is_suffix.is_some();
-        records.push((name.to_owned(), record));
-        if says_it_all {
+    walk_from(resolver, domain, record_of(TreeWalk, resolver, domain).await?).await
+}
+
+/// The same when the record of `domain` is known.
+pub(super) async fn walk_from(resolver: &dyn Resolver, domain: &str, own: Option<DmarcRecord>) -> Result<Walk, String> {
+    let start = domain.to_owned();
+    let mut records: Vec<(String, DmarcRecord)> = own.into_iter().map(|record| (start.clone(), record)).collect();
+    for name in steps(domain).skip(1) {
+        if records.last().is_some_and(|(_, record)| record.is_suffix.is_some()) {
             break;
         }
+        if let Some(record) = record_of(TreeWalk, resolver, name).await? {
+            records.push((name.to_owned(), record));
+        }
     }
-    Ok(Walk { start: domain.to_owned(), records })
+    Ok(Walk { start, records })
 }
 
 impl Walk {
