@@ -8,7 +8,8 @@
 //!
 //! Records that end nothing (Reception, Delayed, AdminRebind, XferIn, OOB, Feedback, and a failure after which the next host is
 //! tried at once) are told behind, in order, with a copy of the message as it was: nobody waits for policy, and a crash loses
-//! what was not told yet. What is told of an end waits for these: a hook hears of a message in order. Records about no message, which are refusals, are not told.
+//! what was not told yet. What is told of an end waits for these for [`ORDER_MAX`]: a
+//! hook that is not further behind hears of a message in order. Records about no message, which are refusals, are not told.
 
 use crate::egress::connection::Guarded;
 use crate::egress::lent::{draft_for, draft_of};
@@ -158,12 +159,14 @@ impl Engine {
         self.classify(&mut record);
         let Some(record) = told(&record) else { return };
         let recipients: Vec<usize> = entry.recipients.iter().map(|r| usize::from(*r)).collect();
-        let _room = self.pressure.room_to_load(u64::from(queued.message.size)).await;
         let tellers = self.recorders().tellers.clone();
         for teller in tellers.iter().filter(|teller| teller.wants(kind)) {
+            // What it is to hear of this message before comes first, unless the hook is far behind or the program ends: then there
+            // is no time for order.
+            let before = tokio::time::timeout(ORDER_MAX, teller.behind.pass());
+            let _: Option<Result<(), _>> = self.stop.unless_requested(before).await;
+            let _room = self.pressure.room_to_load(u64::from(queued.message.size)).await;
             let Some(draft) = draft_for(&queued.message, &recipients) else { return };
-            // What it is to hear of this message before comes first.
-            teller.behind.pass().await;
             self.tell(teller, draft, record.clone()).await;
         }
     }
@@ -192,5 +195,7 @@ fn told(record: &LogRecord) -> Option<serde_json::Value> {
     }
 }
 
+/// How long what a hook hears of an end waits for what it has not heard yet.
+const ORDER_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 /// Records that may wait for one hook to hear of them; then no new work is begun.
 const BEHIND_MAX: usize = 16_384;

@@ -66,9 +66,14 @@ impl Engine {
         logs.iter().any(telemetry::LogWriter::is_full) || hooks.iter().any(|hook| hook.is_full()) || filters.are_full()
     }
 
-    /// Waits while [`Engine::logs_are_full`].
+    /// Waits while [`Engine::logs_are_full`]; for hooks that policy is told by not longer than [`TELLERS_MAX`], as who waits may be
+    /// policy that is being told.
     pub(crate) async fn wait_for_logs(&self) {
+        let since = tokio::time::Instant::now();
         while self.logs_are_full() && self.is_serving() {
+            if since.elapsed() >= TELLERS_MAX && !self.records_are_full() {
+                return;
+            }
             tokio::time::sleep(LOGS_PAUSE).await;
         }
     }
@@ -138,6 +143,9 @@ impl Engine {
 
 /// Pause before looking again whether the logs take more.
 const LOGS_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// How long mail that comes by requests waits for a hook that has all the records it may hold.
+const TELLERS_MAX: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// The client a message came from, as its metadata remembers it.
 pub(crate) fn reception_peer(meta: &Meta) -> Option<PeerAddress> {

@@ -4,6 +4,7 @@
 //! domains the files name. Fails with the file and the place in it; what is wrong with destinations is listed by severity.
 
 use crate::api::{Function, Member, Module, Proof::Test, Type, function};
+use crate::context::Host;
 use crate::convert;
 use crate::files;
 use crate::modules::json_comments::blanked;
@@ -79,7 +80,7 @@ async fn load(lua: Lua, files: Vec<String>, options: Option<Value>) -> mlua::Res
     if lua.globals().get::<Option<bool>>("_VALIDATING_CONFIG")?.unwrap_or(false) {
         take_for_sites(&mut sites, &mut assembly, dns_fail);
     }
-    let unknown = || Resolved::Failed("it was not asked for".to_owned());
+    let unknown = || Resolved::Failed("no answer in time".to_owned());
     let shaping = assembly.build(&|domain| sites.get(domain).cloned().unwrap_or_else(unknown));
     Ok(LuaShaping(Arc::new(shaping)))
 }
@@ -174,14 +175,19 @@ async fn sites(lua: &Lua, domains: Vec<String>) -> mlua::Result<HashMap<String, 
         return Ok(HashMap::new());
     }
     let cache = resolver_of(lua, "kumo.shaping.load", None)?;
-    wait(lua, "kumo.shaping.load", LOOKUPS_MAX, async move {
+    let serves = lua.app_data_ref::<Host>().is_some_and(|host| host.names.get().is_some());
+    // A start does not wait for name servers that are down.
+    let longest = if serves { LOOKUPS_MAX } else { EARLY_LOOKUPS_MAX };
+    wait(lua, "kumo.shaping.load", longest + GRACE, async move {
+        let end = tokio::time::Instant::now() + longest;
         let mut asked = JoinSet::new();
         for domain in domains {
             let cache = cache.clone();
             asked.spawn(async move { (site(&cache, &domain).await, domain) });
         }
         let mut sites = HashMap::new();
-        while let Some(answer) = asked.join_next().await {
+        // What is not known by then has failed, as `dns_fail` says.
+        while let Ok(Some(answer)) = tokio::time::timeout_at(end, asked.join_next()).await {
             if let Ok((site, domain)) = answer {
                 sites.insert(domain, site);
             }
@@ -211,6 +217,8 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 const REMEMBERED_MAX: usize = 64;
 /// Longest time that the look-ups of one call may take together.
 const LOOKUPS_MAX: Duration = Duration::from_secs(120);
+/// The same before the program serves.
+const EARLY_LOOKUPS_MAX: Duration = Duration::from_secs(15);
 
 const TYPE: Type = Type {
     name: "Shaping",
