@@ -1,7 +1,7 @@
 -- The template of a Maildir's path has the filters of every other template.
 --
 -- mail a@source.test to b@target.test
--- wrote box/2026-11/a%2Fb/new/*: *Hello.
+-- wrote box/2026-11/a%20b/new/*: *Hello.
 local kumo = require 'kumo'
 local start = require 'start'
 
@@ -11,7 +11,7 @@ end)
 
 kumo.on('smtp_server_message_received', function(msg)
   msg:set_meta('at', '2026-11-25T12:00:00Z')
-  msg:set_meta('colour', 'a/b')
+  msg:set_meta('colour', 'a b')
 end)
 
 kumo.on('get_queue_config', function()

@@ -244,7 +244,8 @@ fn what_is_generated_later_says_who_has_no_message() {
         (&json!("generator.kumomta.internal"), &json!("s@from.test"))
     );
     // What waits to be generated remembers who asked.
-    assert_eq!(bounces[0]["meta"]["auth_info"], json!({"peer_address": "127.0.0.1", "identities": [], "groups": []}));
+    let auth = json!({"peer_address": "127.0.0.1", "identities": [], "groups": ["kumomta:http-listener-trusted-ip"]});
+    assert_eq!(bounces[0]["meta"]["auth_info"], auth);
     node.await_empty(SOON);
     let receptions = logs.await_type("Reception", 2, LATER);
     let of = |queue: &str| receptions.iter().filter(|r| r["queue"] == queue).count();
