@@ -166,13 +166,13 @@ pub const EVENTS: &[Event] = &[
         "get_egress_pool",
         "(name) -> EgressPool",
         "The sources of a pool. Never asked for `unspecified`.",
-        Test("testing/e2e/tests/production.rs::helpers_choose_tenant_campaign_queue_source_and_signature"),
+        Test("testing/e2e/corpus/pool_weights.lua"),
     ),
     single(
         "get_egress_source",
         "(name) -> EgressSource",
         "One source. Never asked for `unspecified`.",
-        Test("testing/e2e/tests/production.rs::helpers_choose_tenant_campaign_queue_source_and_signature"),
+        Test("testing/e2e/corpus/source_address.lua"),
     ),
     single(
         "get_egress_path_config",

@@ -32,7 +32,7 @@ fn settings_made_before_or_in_init_are_what_is_started_with() {
          kumo.on('pre_init', function()
            kumo.dns.set_mx_concurrency_limit(7)
            kumo.dns.set_mx_negative_cache_ttl(60)
-           kumo.dns.set_mta_sts_enabled(false)
+           kumo.dns.set_mta_sts_enabled(false) kumo.dns.set_mta_sts_port(8443)
          end)
          kumo.on('init', function()
            kumo.dns.configure_resolver { name_servers = { '10.0.0.1:53' }, options = { validate = true } }
@@ -44,6 +44,7 @@ fn settings_made_before_or_in_init_are_what_is_started_with() {
     .dns;
     assert_eq!((dns.mx_timeout, dns.mx_concurrency_limit), (Duration::from_secs(2), 7));
     assert_eq!((dns.mx_negative_cache_ttl, dns.is_mta_sts_enabled), (Duration::from_secs(60), false));
+    assert_eq!(dns.mta_sts_port, 8443);
     assert_eq!(dns.test_mta_sts["a.test"], "version: STSv1");
     let Some(ResolverForm::Hickory(options)) = &dns.resolver else { panic!("{:?}", dns.resolver) };
     assert!(options.options.validate && options.name_servers.len() == 1);
