@@ -19,15 +19,19 @@ fn a_runaway_handler_changes_nobody_elses_outcome() {
     in_every_event_in_any_order();
 }
 
-fn in_one_event_again_and_again() {
-    let scratch = Scratch::new();
-    let sink = Sink::start(&scratch, "sink", &[]);
-    let server = Launch::policy(policy_file("runaway.lua"))
+fn start(scratch: &Scratch, sink: &Sink) -> Kumod {
+    Launch::policy(policy_file("runaway.lua"))
         .env("RUNAWAY_DIR", scratch.join("server"))
         .env("RUNAWAY_TO", sink.address.to_string())
         // A state then has 64 MiB.
         .env("KUMOD_MEMORY_HARD_LIMIT", (1u64 << 30).to_string())
-        .start();
+        .start()
+}
+
+fn in_one_event_again_and_again() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let server = start(&scratch, &sink);
     // From the first that is stopped on it is known what handlers of MAIL are like.
     AWAY.iter().for_each(|user| is_stopped(&server, user));
     let over = AtomicBool::new(false);
@@ -61,11 +65,7 @@ fn in_one_event_again_and_again() {
 fn in_every_event_in_any_order() {
     let scratch = Scratch::new();
     let sink = Sink::start(&scratch, "sink", &[]);
-    let server = Launch::policy(policy_file("runaway.lua"))
-        .env("RUNAWAY_DIR", scratch.join("server"))
-        .env("RUNAWAY_TO", sink.address.to_string())
-        .env("KUMOD_MEMORY_HARD_LIMIT", (1u64 << 30).to_string())
-        .start();
+    let server = start(&scratch, &sink);
     let seed = std::time::UNIX_EPOCH.elapsed().map_or(1, |since| since.subsec_nanos());
     println!("seed {seed}");
     let all: Vec<(&str, &str)> = EVENTS.iter().flat_map(|event| AWAY.map(|what| (what, *event))).collect();
