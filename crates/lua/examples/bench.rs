@@ -1,6 +1,6 @@
 //! What one policy event costs: check-out, call, lending the draft and taking it back.
 //!
-//! `cargo run --release -p lua --example bench [EVENTS]`. Prints a line a handler: microseconds
+//! `cargo run --release -p lua --example bench [EVENTS [PART-OF-NAME]]`. Prints a line a handler: microseconds
 //! a call (best of five rounds) and how much the process grew over all of them. One thread.
 
 use lua::LuaPolicy;
@@ -12,6 +12,10 @@ use std::io::Write;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+
+/// That of the program.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Name and body of `smtp_server_message_received`.
 const RECEIVED: [(&str, &str); 6] = [
@@ -61,6 +65,9 @@ fn main() {
 }
 
 fn report(name: &str, calls: u32, mut call: impl FnMut()) {
+    if std::env::args().nth(2).is_some_and(|part| !name.contains(&part)) {
+        return;
+    }
     let before = resident_kb();
     let mut best = Duration::MAX;
     for _ in 0..ROUNDS {

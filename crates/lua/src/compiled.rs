@@ -15,12 +15,30 @@ pub(crate) struct Compiled(OnceLock<Vec<u8>>);
 impl Compiled {
     /// The function of `text`, which must be the same each time.
     pub fn function(&self, lua: &Lua, name: &str, text: &[u8]) -> mlua::Result<Function> {
-        if let Some(code) = self.0.get() {
-            return lua.load(&code[..]).set_name(name).set_mode(ChunkMode::Binary).into_function();
-        }
-        let function = lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function()?;
-        // Another state may have been faster: the code is the same.
-        let _: Result<(), _> = self.0.set(function.dump(false));
-        Ok(function)
+        self.load(lua, name, text, Lines::Kept)
     }
+
+    /// The same without its lines: an error inside is about the line of the script that called.
+    pub fn without_lines(&self, lua: &Lua, name: &str, text: &[u8]) -> mlua::Result<Function> {
+        self.load(lua, name, text, Lines::Stripped)
+    }
+
+    fn load(&self, lua: &Lua, name: &str, text: &[u8], lines: Lines) -> mlua::Result<Function> {
+        let code = match self.0.get() {
+            Some(code) => code,
+            None => {
+                let function = lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function()?;
+                // Another state may have been faster: the code is the same.
+                self.0.get_or_init(|| function.dump(lines == Lines::Stripped))
+            }
+        };
+        lua.load(&code[..]).set_name(name).set_mode(ChunkMode::Binary).into_function()
+    }
+}
+
+/// Whether the code knows its lines.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lines {
+    Kept,
+    Stripped,
 }

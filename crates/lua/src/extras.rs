@@ -8,9 +8,13 @@ use crate::each_message;
 use mlua::{Lua, Table, Value};
 use std::sync::Arc;
 
-/// What became of their texts, in the order of [`HELPERS`].
+/// What became of the texts, in the order of [`HELPERS`].
 #[derive(Debug, Default)]
-pub(crate) struct Helpers([Compiled; HELPERS.len()]);
+pub(crate) struct Helpers {
+    texts: [Compiled; HELPERS.len()],
+    /// What stands before Lua's functions of patterns.
+    pub patterns: Compiled,
+}
 
 /// Name and text of each.
 const HELPERS: [(&str, &str); 21] = [
@@ -44,7 +48,7 @@ pub(crate) fn add_searcher(lua: &Lua, package: &Table, helpers: Arc<Helpers>) ->
 }
 
 fn search(lua: &Lua, helpers: &Helpers, name: &str) -> mlua::Result<Value> {
-    match HELPERS.iter().zip(&helpers.0).find(|((helper, _), _)| *helper == name) {
+    match HELPERS.iter().zip(&helpers.texts).find(|((helper, _), _)| *helper == name) {
         Some(((helper, text), compiled)) => {
             compiled.function(lua, &format!("={helper}"), text.as_bytes()).map(Value::Function)
         }

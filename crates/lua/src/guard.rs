@@ -5,8 +5,8 @@
 //! between two looks. A handler that runs so long is called like that from then on ([`crate::waiting::Waits`]); only the first
 //! of its kind holds its thread. A state that asks for too much memory gets an error from the allocator. Cost: nothing at all
 //! per event, but a hook makes plain Lua arithmetic about two times slower (7 ns a loop turn became 15 ns), which handlers that
-//! call a few methods cannot feel. Deliberately not guarded: time inside C functions (`os.execute`, `io.read`, a search with a
-//! hostile pattern).
+//! call a few methods cannot feel. A search with a pattern counts its own steps ([`crate::patterns`]). Deliberately not guarded: time
+//! inside C functions (`os.execute`, `io.read`, `table.move` over a range without end).
 
 use crate::waiting;
 use config::MemoryLimits;
@@ -39,6 +39,8 @@ pub(crate) struct Guard {
     /// How long it has waited and held its thread.
     held: Duration,
     main_thread: Thread,
+    /// Most memory the state may hold, in octets.
+    memory_max: usize,
     /// Where the coroutine is that the program itself resumes: it may be left between any two instructions. Not the coroutine: it
     /// must go, with all that it waits for, when whoever drives it is dropped.
     driven: usize,
@@ -46,9 +48,10 @@ pub(crate) struct Guard {
 
 /// Installs the guard in a new state, for its coroutines too.
 pub(crate) fn install(lua: &Lua, budget: Budget, memory: MemoryLimits) -> mlua::Result<()> {
-    lua.set_memory_limit(memory_bytes_max(memory))?;
+    let memory_max = memory_bytes_max(memory);
+    lua.set_memory_limit(memory_max)?;
     let (left, main_thread) = (budget.start, lua.current_thread());
-    lua.set_app_data(Guard { budget, left, begun_with: left, held: Duration::ZERO, main_thread, driven: NOBODY });
+    lua.set_app_data(Guard { budget, left, begun_with: left, held: Duration::ZERO, main_thread, memory_max, driven: NOBODY });
     let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_LOOK);
     lua.set_global_hook(every, look)
 }
@@ -81,6 +84,31 @@ pub(crate) fn restart(lua: &Lua) {
     if let Some(mut guard) = lua.app_data_mut::<Guard>() {
         guard.left = guard.begun_with;
     }
+}
+
+/// Steps that the running function has left, where something counts for itself: a step is an instruction.
+pub(crate) fn steps(lua: &Lua) -> u64 {
+    let guard = lua.app_data_ref::<Guard>();
+    guard.map_or(UNLIMITED, |guard| guard.left.saturating_mul(u64::from(INSTRUCTIONS_PER_LOOK)))
+}
+
+/// The running function took so many steps.
+pub(crate) fn took(lua: &Lua, steps: u64) {
+    if let Some(mut guard) = lua.app_data_mut::<Guard>() {
+        guard.left = guard.left.saturating_sub(steps / u64::from(INSTRUCTIONS_PER_LOOK));
+    }
+}
+
+/// Whether something of so many octets, which is not in the state yet, has room in it.
+///
+/// # Errors
+/// The state would hold more than it may.
+pub(crate) fn room(lua: &Lua, octets: usize) -> mlua::Result<()> {
+    let most = lua.app_data_ref::<Guard>().map_or(usize::MAX, |guard| guard.memory_max);
+    if lua.used_memory().saturating_add(octets) > most {
+        return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
+    }
+    Ok(())
 }
 
 /// From now on its handlers may run for as long as they like.

@@ -37,6 +37,7 @@ mod memos;
 mod modules;
 mod mpsc;
 mod names;
+mod patterns;
 mod pool;
 mod registry;
 mod required;

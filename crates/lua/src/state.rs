@@ -8,6 +8,7 @@ use crate::extras;
 use crate::guard;
 use crate::lua_policy::Shared;
 use crate::modules;
+use crate::patterns;
 use crate::required;
 use mlua::{Function, Lua, LuaOptions, StdLib, Table};
 use sender_auth::Scratch;
@@ -19,6 +20,7 @@ pub(crate) fn new(source: &Source, shared: &Shared) -> mlua::Result<Lua> {
     lua.gc_stop();
     guard::install(&lua, source.budget, source.memory)?;
     let next: Function = lua.globals().get("next")?;
+    patterns::replace(&lua, &shared.helpers.patterns)?;
     lua.set_app_data(Host::new(shared, source, next));
     lua.set_app_data(Scratch::new());
     let package: Table = lua.globals().get("package")?;

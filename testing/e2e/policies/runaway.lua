@@ -36,6 +36,14 @@ function away.hoard()
   end
 end
 
+-- A text and a pattern with which Lua's own search does not come back.
+function away.search()
+  local text = (' '):rep(1000000)
+  while true do
+    pcall(text.match, text, '^(.-)%s*%s*%s*x')
+  end
+end
+
 function away.fail()
   error 'no reason'
 end

@@ -20,9 +20,14 @@ pub struct Dump {
 impl Dump {
     /// Starts one on a free port.
     pub fn start(scratch: &Scratch) -> Dump {
+        Dump::start_on(scratch, 0)
+    }
+
+    /// Starts one on this port; 0 is a free one.
+    pub fn start_on(scratch: &Scratch, port: u16) -> Dump {
         let folder = scratch.folder("dump");
         let mut command = peers::script("dump_sink.py");
-        command.arg(&folder);
+        command.arg(&folder).arg(port.to_string());
         let process = Process::spawn("aiosmtpd", command);
         let address = process.await_stderr("its address", SOON, |line| {
             line.split_once("smtp listener on ").and_then(|(_, address)| address.trim().parse().ok())

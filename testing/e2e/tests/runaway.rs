@@ -10,7 +10,7 @@ use std::thread::scope;
 use std::time::{Duration, Instant};
 
 /// What the handler of MAIL makes of a client whose sender is called so.
-const AWAY: [&str; 5] = ["loop", "stubborn", "grow", "hoard", "fail"];
+const AWAY: [&str; 6] = ["loop", "stubborn", "grow", "hoard", "search", "fail"];
 
 /// One after the other: each takes all the processors there are.
 #[test]

@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 45] = [
+pub const LAYERS: [(&str, u8); 46] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -17,6 +17,7 @@ pub const LAYERS: [(&str, u8); 45] = [
     ("record", 0),
     ("config", 0),
     ("template", 0),
+    ("pattern", 0),
     // 1: nouns with a durable form.
     ("message", 1),
     ("spool", 1),

@@ -64,7 +64,7 @@ pub(crate) fn place(lua: &Lua) -> Option<String> {
 }
 
 /// The same of a caller further up; `None` when there is none, and in it when it is no line of a script.
-pub(super) fn place_at(lua: &Lua, level: usize) -> Option<Option<String>> {
+pub(crate) fn place_at(lua: &Lua, level: usize) -> Option<Option<String>> {
     lua.inspect_stack(level, |frame| {
         let source = frame.source();
         Some(format!("{}:{}", source.short_src.as_deref()?, frame.current_line()?))
