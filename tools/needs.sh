@@ -13,6 +13,9 @@ want() { # command, package
 want cc gcc
 want c++ g++ # libFuzzer, for the fuzz targets
 want make make
+want pkg-config pkg-config
+# librdkafka's TLS
+[ -e /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)
 case "${1:-build}" in
   build) ;;
   test)

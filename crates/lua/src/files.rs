@@ -4,11 +4,11 @@
 //! top level reads at once.
 
 use crate::context::Host;
-use crate::guard;
+use crate::{guard, waiting};
 use mlua::Lua;
 use std::io;
 use std::path::Path;
-use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::runtime::Handle;
 
 /// What `work` comes to, done beside the running handler where that may wait.
 pub(crate) async fn beside<T: Send + 'static>(
@@ -23,8 +23,7 @@ pub(crate) async fn beside<T: Send + 'static>(
             guard::restart(lua);
             done
         }
-        Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
-        _ => work(),
+        _ => waiting::apart(work),
     }
 }
 

@@ -51,7 +51,15 @@ pub(crate) fn install(lua: &Lua, budget: Budget, memory: MemoryLimits) -> mlua::
     let memory_max = memory_bytes_max(memory);
     lua.set_memory_limit(memory_max)?;
     let (left, main_thread) = (budget.start, lua.current_thread());
-    lua.set_app_data(Guard { budget, left, begun_with: left, held: Duration::ZERO, main_thread, memory_max, driven: NOBODY });
+    lua.set_app_data(Guard {
+        budget,
+        left,
+        begun_with: left,
+        held: Duration::ZERO,
+        main_thread,
+        memory_max,
+        driven: NOBODY,
+    });
     let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_LOOK);
     lua.set_global_hook(every, look)
 }

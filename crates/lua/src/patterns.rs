@@ -8,6 +8,7 @@
 use crate::compiled::Compiled;
 use crate::guard;
 use crate::modules::log::place_at;
+use crate::waiting;
 use mlua::{Function, Lua, LuaString, MultiValue, Table, Value};
 use pattern::{Capture, Error, Match, Pattern};
 use std::cell::Cell;
@@ -190,12 +191,20 @@ fn value(lua: &Lua, octets: &[u8], found: &Match, capture: usize) -> mlua::Resul
     }
 }
 
-/// Runs a search within what the handler has left. To look at each octet a few times is allowed however many there are.
-fn search<T>(lua: &Lua, octets: &[u8], run: impl FnOnce(&mut u64) -> Result<T, Error>) -> mlua::Result<T> {
+/// Runs a search within what the handler has left. To look at each octet a few times is allowed however many there are. One that
+/// turns out to be long begins anew where nobody waits for its thread.
+fn search<T>(lua: &Lua, octets: &[u8], run: impl Fn(&mut u64) -> Result<T, Error>) -> mlua::Result<T> {
     let usual = SEARCH_STEPS_MAX.max(STEPS_PER_OCTET * octets.len() as u64);
     let allowed = guard::steps(lua).min(usual);
-    let mut left = allowed;
-    let found = run(&mut left);
+    let (mut left, short) = (allowed, allowed.min(SHORT_STEPS));
+    let mut here = short;
+    let found = match run(&mut here) {
+        Err(Error::TooLong) if short < allowed => waiting::apart(|| run(&mut left)),
+        found => {
+            left -= short - here;
+            found
+        }
+    };
     guard::took(lua, allowed - left);
     found.map_err(|e| said(lua, &e.to_string()))
 }
@@ -227,6 +236,8 @@ fn nothing() -> mlua::Result<MultiValue> {
 const CALLER: usize = 2;
 /// Steps of a search that Lua's own may take unseen: some ten milliseconds.
 const CHEAP_STEPS: u32 = 4_000_000;
+/// Steps that nobody has to wait for: some milliseconds.
+const SHORT_STEPS: u64 = 500_000;
 /// Steps of any search: some tenths of a second.
 const SEARCH_STEPS_MAX: u64 = 30_000_000;
 /// What one that is linear takes.

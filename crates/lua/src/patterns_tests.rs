@@ -61,7 +61,8 @@ fn same(name: &str, rest: impl mlua::IntoLuaMulti) -> Result<(), TestCaseError> 
 
 fn patterns() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
-        "a", ".", "%a", "%s", "[ab]", "[^a]", "*", "+", "-", "?", "(", ")", "()", "(.-)", "%1", "%b()", "%f[%a]", "^", "$", "%", "(a?)",
+        "a", ".", "%a", "%s", "[ab]", "[^a]", "*", "+", "-", "?", "(", ")", "()", "(.-)", "%1", "%b()", "%f[%a]", "^",
+        "$", "%", "(a?)",
     ]);
     prop::collection::vec(piece, 0..6).prop_map(|pieces| pieces.concat())
 }
@@ -141,7 +142,12 @@ fn errors_are_about_the_script() {
 fn a_hostile_search_ends() {
     let lua = state();
     lua.globals().set("blank", " ".repeat(200_000)).expect("set");
-    for search in ["blank:match('^(.-)%s*%s*x')", "blank:find('%s*%s*x')", "blank:gsub('%s*%s*x', '')", "blank:gmatch('%s-%s-x')()"] {
+    for search in [
+        "blank:match('^(.-)%s*%s*x')",
+        "blank:find('%s*%s*x')",
+        "blank:gsub('%s*%s*x', '')",
+        "blank:gmatch('%s-%s-x')()",
+    ] {
         let error = lua.load(search).exec().expect_err(search).to_string();
         assert!(error.contains("the search took too many steps"), "{search}: {error}");
     }

@@ -51,6 +51,14 @@ pub(crate) async fn wait<T>(
     answer.map_err(|_| refused(function, "no answer in time"))
 }
 
+/// Does what takes long and cannot be left; where the program serves, the runtime puts another thread beside this one meanwhile.
+pub(crate) fn apart<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current() {
+        Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
+        _ => work(),
+    }
+}
+
 /// What a handler comes to that may wait, all its waits together, unless it takes longer than any should.
 pub(crate) async fn bounded<T>(run: impl Future<Output = mlua::Result<T>>) -> mlua::Result<T> {
     // Without a runtime nothing is waited for.

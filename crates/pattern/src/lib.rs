@@ -50,7 +50,9 @@ pub enum Error {
     #[error("pattern too complex")]
     TooComplex,
     /// No steps are left.
-    #[error("the search took too many steps and was stopped: the pattern's repetitions can share out this text in too many ways")]
+    #[error(
+        "the search took too many steps and was stopped: the pattern's repetitions can share out this text in too many ways"
+    )]
     TooLong,
 }
 

@@ -36,7 +36,11 @@ impl Match {
     /// There is none of that number, or it was not closed.
     pub fn capture(&self, number: usize) -> Result<Capture, Error> {
         if number >= self.count {
-            return if number == 0 { Ok(Capture::Span(self.start, self.end)) } else { Err(Error::NoCapture(number + 1)) };
+            return if number == 0 {
+                Ok(Capture::Span(self.start, self.end))
+            } else {
+                Err(Error::NoCapture(number + 1))
+            };
         }
         match self.captures[number] {
             Slot::Closed(start, end) => Ok(Capture::Span(start, end)),

@@ -75,7 +75,14 @@ fn compare(subject: &[u8], text: &[u8], from: usize) -> Result<(), TestCaseError
         };
     }
     let theirs = LUA.with(|(lua, find)| of_lua(find, lua, subject, text, from));
-    prop_assert_eq!(ours(subject, text, from, STEPS), theirs, "{:?} in {:?} from {}", shown(text), shown(subject), from);
+    prop_assert_eq!(
+        ours(subject, text, from, STEPS),
+        theirs,
+        "{:?} in {:?} from {}",
+        shown(text),
+        shown(subject),
+        from
+    );
     Ok(())
 }
 
@@ -86,8 +93,9 @@ fn shown(text: &[u8]) -> String {
 /// Pieces of patterns, sound ones and others.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop::sample::select(vec![
-        "a", "b", ".", "%a", "%s", "%D", "%W", "%.", "%%", "[ab]", "[^a]", "[a-c]", "[%s]", "[]a]", "[a-]", "[^%a-]", "*", "+", "-",
-        "?", "(", ")", "()", "(.-)", "%1", "%2", "%b()", "%f[a]", "%f[^%z]", "^", "$", " ", "%", "[", "%b", "%f", "]", "%x", "%p", "\0",
+        "a", "b", ".", "%a", "%s", "%D", "%W", "%.", "%%", "[ab]", "[^a]", "[a-c]", "[%s]", "[]a]", "[a-]", "[^%a-]",
+        "*", "+", "-", "?", "(", ")", "()", "(.-)", "%1", "%2", "%b()", "%f[a]", "%f[^%z]", "^", "$", " ", "%", "[",
+        "%b", "%f", "]", "%x", "%p", "\0",
     ]);
     prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat().into_bytes())
 }
@@ -132,7 +140,10 @@ fn classes_and_errors() {
         }
     }
     let deep = "a?".repeat(300);
-    for wrong in ["%", "[", "[a", "[%", "[a%", "[^", "%b", "%bx", "%f", "%fa", ".)", "%1", "(%1)", "(", "(()", "()%2", "%0", &deep] {
+    for wrong in [
+        "%", "[", "[a", "[%", "[a%", "[^", "%b", "%bx", "%f", "%fa", ".)", "%1", "(%1)", "(", "(()", "()%2", "%0",
+        &deep,
+    ] {
         let answer = ours(&b"aaa".repeat(200), wrong.as_bytes(), 0, STEPS);
         assert!(matches!(answer, Answer::Wrong(_)), "{wrong}: {answer:?}");
         compare(&b"aaa".repeat(200), wrong.as_bytes(), 0).expect("as Lua");

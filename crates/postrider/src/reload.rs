@@ -4,7 +4,6 @@
 //! program). Whatever the reason, the policy is tried out first, and one that is wrong changes nothing but the log.
 
 use crate::supervisor::Supervisor;
-use engine::Engine;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
@@ -55,8 +54,13 @@ fn changed(before: &Fingerprints, now: &Fingerprints) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// Reads configuration again when there is reason to; never ends.
-pub async fn watch(engine: Engine, watched: Watched, mut hangup: Signal, supervisor: Supervisor) {
+/// Has `read` read configuration again when there is reason to, which it is told; never ends.
+pub async fn watch<E: std::fmt::Display>(
+    read: impl AsyncFn(&str) -> Result<(), E>,
+    watched: Watched,
+    mut hangup: Signal,
+    supervisor: Supervisor,
+) {
     let mut seen = look(&watched).await;
     let mut said = None;
     loop {
@@ -73,9 +77,9 @@ pub async fn watch(engine: Engine, watched: Watched, mut hangup: Signal, supervi
         asked_by.inspect(|manager| manager.reloading());
         let files = changed(&seen, &now);
         let origin = if files.is_empty() { reason.to_owned() } else { format!("{reason}: {files}") };
-        let read = engine.bump_config_epoch(&origin).await;
-        asked_by.inspect(|manager| manager.reloaded(read.as_ref().err().map(ToString::to_string).as_deref()));
-        match read {
+        let done = read(&origin).await;
+        asked_by.inspect(|manager| manager.reloaded(done.as_ref().err().map(ToString::to_string).as_deref()));
+        match done {
             Ok(()) => {
                 tracing::info!("configuration was read again: {reason}");
                 (seen, said) = (now, None);

@@ -171,7 +171,9 @@ async fn serve_async(
     engine.set_administration(Box::new(Local));
     engine.start(recovering);
     let tasks = tasks::start(&policy, &engine, tasks);
-    let reloads = tokio::spawn(reload::watch(engine.clone(), watched, hangup, supervisor.clone()));
+    let reloading = engine.clone();
+    let read = async move |origin: &str| reloading.bump_config_epoch(origin).await;
+    let reloads = tokio::spawn(reload::watch(read, watched, hangup, supervisor.clone()));
     let watched_engine = engine.clone();
     let life = tokio::spawn(supervisor.clone().watch(move || watched_engine.pulse()));
     eprintln!("initialization complete");

@@ -1,5 +1,6 @@
 //! `tsa-daemon`: traffic shaping automation with KumoMTA's command line.
 
+use crate::reload::{self, Watched};
 use crate::supervisor::Supervisor;
 use crate::{diagnostics, identity, listeners, memory, serve};
 use anyhow::{Context, bail};
@@ -45,12 +46,12 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     let (policy, startup) = LuaPolicy::load_tsa(&options.policy, memory::found()?.limits)?;
     check(&startup)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")?;
-    let ended = runtime.block_on(run_async(policy, startup));
+    let ended = runtime.block_on(run_async(policy, startup, options.policy));
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
 }
 
-async fn run_async(policy: LuaPolicy, startup: Startup) -> anyhow::Result<ExitCode> {
+async fn run_async(policy: LuaPolicy, startup: Startup, file: PathBuf) -> anyhow::Result<ExitCode> {
     serve::set_names(&policy.names(), &startup.dns)?;
     let database = startup.tsa_db_path.as_deref().unwrap_or(DATABASE);
     let policy: Arc<dyn Policy> = Arc::new(policy);
@@ -59,6 +60,7 @@ async fn run_async(policy: LuaPolicy, startup: Startup) -> anyhow::Result<ExitCo
     let keeper = Keeper::open(policy.clone(), KeptFile::beside(database))?;
     keeper.load_rules().await;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let hangup = signal(SignalKind::hangup())?;
     let (stopping, stop) = watch::channel(false);
     let mut services = JoinSet::new();
     for options in &startup.http_listeners {
@@ -68,8 +70,12 @@ async fn run_async(policy: LuaPolicy, startup: Startup) -> anyhow::Result<ExitCo
         listeners::announce("http", &socket);
         services.spawn(service.serve(socket));
     }
-    eprintln!("initialization complete");
     let supervisor = Supervisor::found();
+    let watched = Watched::new(Some(file), startup.config_monitor_globs.clone());
+    let reading = Reading { policy, keeper: keeper.clone(), startup: Arc::new(startup) };
+    let read = async move |_: &str| reading.again().await;
+    let reloads = tokio::spawn(reload::watch(read, watched, hangup, supervisor.clone()));
+    eprintln!("initialization complete");
     let life = tokio::spawn(supervisor.clone().watch(|| ()));
     supervisor.ready();
     let stopped = async {
@@ -82,9 +88,44 @@ async fn run_async(policy: LuaPolicy, startup: Startup) -> anyhow::Result<ExitCo
         let _ = tokio::time::timeout(STOP_MAX, async { while services.join_next().await.is_some() {} }).await;
     };
     keeper.work(stopped).await;
+    reloads.abort();
     life.abort();
     accounts.close();
     Ok(ExitCode::SUCCESS)
+}
+
+/// What reading the policy again is about.
+struct Reading {
+    policy: Arc<dyn Policy>,
+    keeper: Keeper,
+    /// As it was at the start.
+    startup: Arc<Startup>,
+}
+
+impl Reading {
+    /// Reads policy and rules again. On an error nothing has changed.
+    async fn again(&self) -> anyhow::Result<()> {
+        let (policy, before) = (self.policy.clone(), self.startup.clone());
+        let read = move || policy.reload(&mut |now, _| check_again(&before, &now));
+        tokio::task::spawn_blocking(read).await??;
+        self.keeper.load_rules().await;
+        Ok(())
+    }
+}
+
+/// Refuses what only the mail server has, and what was opened at the start and would be another.
+fn check_again(before: &Startup, now: &Startup) -> Result<(), String> {
+    check(now).map_err(|error| error.to_string())?;
+    let mut parts = before.needs_restart_for(now);
+    let own = [
+        ("tsa.start_http_listener", before.http_listeners != now.http_listeners),
+        ("tsa.configure_tsa_db_path", before.tsa_db_path != now.tsa_db_path),
+    ];
+    parts.extend(own.into_iter().filter(|(_, differs)| *differs).map(|(name, _)| name.to_owned()));
+    match parts.is_empty() {
+        true => Ok(()),
+        false => Err(format!("{} differs from what was opened at the start: restart tsa-daemon", parts.join(", "))),
+    }
 }
 
 /// Refuses what only the mail server has.

@@ -24,7 +24,7 @@ DEB_WANTED=(postfix swaks libnet-ssleay-perl libio-socket-ssl-perl libauthen-sas
     nats-server rabbitmq-server erlang-{base,asn1,crypto,eldap,inets,mnesia,os-mon,parsetools,public-key,runtime-tools,ssl,syntax-tools,tools,xmerl})
 # Pinned with everything they depend on, so that a test that passed today verifies with the same code tomorrow.
 PIP_WANTED=(dkimpy==1.1.8 dnspython==2.7.0 pynacl==1.6.2 cffi==2.0.0 pycparser==2.23 aiosmtpd==1.4.6 attrs==25.4.0 atpublic==5.1 websockets==15.0.1
-    nats-py==2.16.0 pika==1.4.4 confluent-kafka==2.16.1)
+    nats-py==2.16.0 pika==1.4.4 confluent-kafka==2.16.1 scramp==1.5.0 asn1crypto==1.5.1)
 # Raise this when the layout under DIR changes, so that an older tree is replaced.
 LAYOUT=1
 
@@ -176,7 +176,7 @@ works() {
         trouble=1
         [ "$1" = quiet ] || printf '%s\n' "$swaks_says" >&2
     fi
-    if ! output=$("$peers/bin/python" -c 'import dkim, nacl.signing, dns, aiosmtpd.controller, nats, pika, confluent_kafka' 2>&1); then
+    if ! output=$("$peers/bin/python" -c 'import dkim, nacl.signing, dns, aiosmtpd.controller, nats, pika, confluent_kafka, scramp' 2>&1); then
         trouble=1
         [ "$1" = quiet ] || printf '%s\n' "$output" >&2
     fi

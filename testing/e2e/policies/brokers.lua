@@ -1,6 +1,6 @@
 -- A script that publishes to message brokers.
 --   BROKERS_DIR
---   NATS, NATS_CA; AMQP_PORT, AMQP_TLS_PORT, AMQP_CA; KAFKA: where they are and who vouches for them
+--   NATS, NATS_CA; AMQP_PORT, AMQP_TLS_PORT, AMQP_CA; KAFKA, KAFKA_CA, KAFKA_OTHER_CA: where they are and who vouches for them
 --   SILENT: HOST:PORT of somebody who takes connections and says nothing; CLOSED: of nobody
 local kumo = require 'kumo'
 local base = require 'base'
@@ -291,7 +291,7 @@ end
 function ACTS.kafka_wrong()
   fails('no.such.setting: ', producer, { ['no.such.setting'] = 1 })
   fails('build_producer: `acks`: a table: expected a string, a number or a boolean', producer, { acks = {} })
-  fails('OpenSSL not available', producer, { ['security.protocol'] = 'ssl', ['sasl.password'] = 's3cret' })
+  fails('ssl.ca.location', producer, { ['security.protocol'] = 'ssl', ['ssl.ca.location'] = '/nowhere/ca.pem', ['sasl.password'] = 's3cret' })
   local p <close> = producer()
   fails('producer:send: missing field `payload`', p.send, p, { topic = 'mail' })
   fails('did you mean `topic`', p.send, p, { topik = 'mail', payload = '' })
@@ -303,6 +303,34 @@ function ACTS.kafka_wrong()
     many[place] = { topic = 'mail', payload = '' }
   end
   fails('a batch of more than 10000 messages', p.send_batch, p, many)
+end
+
+local function secure(more)
+  return producer(base.over({
+    ['security.protocol'] = 'sasl_ssl',
+    ['ssl.ca.location'] = env 'KAFKA_CA',
+    ['sasl.mechanisms'] = 'SCRAM-SHA-256',
+    ['sasl.username'] = 'mail',
+    ['sasl.password'] = 's3cret',
+    ['message.timeout.ms'] = 20000,
+  }, more or {}))
+end
+
+function ACTS.kafka_secure()
+  local p <close> = secure()
+  local partition, offset = p:send { topic = 'secure', payload = 'in private', partition = 0, timeout = '20s' }
+  assert(partition == 0 and offset == 0)
+end
+
+-- Nobody else is let in, and nothing goes to whom nobody vouches for.
+function ACTS.kafka_stranger()
+  local message = { topic = 'secure', payload = 'nothing', partition = 0, timeout = '3s' }
+  local wrong <close> = secure { ['sasl.password'] = 's3cret2', ['message.timeout.ms'] = 1000 }
+  fails('topic "secure": ', wrong.send, wrong, message)
+  local other <close> = secure { ['ssl.ca.location'] = env 'KAFKA_OTHER_CA', ['message.timeout.ms'] = 1000 }
+  fails('topic "secure": ', other.send, other, message)
+  local clear <close> = producer { ['message.timeout.ms'] = 1000 }
+  fails('topic "secure": ', clear.send, clear, message)
 end
 
 -- The broker is stopped, or there is none.

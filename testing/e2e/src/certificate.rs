@@ -29,6 +29,12 @@ impl Certificate {
     }
 }
 
+/// A name or an address as certificates have it.
+fn alternative(name: &str) -> String {
+    let kind = if name.parse::<std::net::IpAddr>().is_ok() { "IP" } else { "DNS" };
+    format!("{kind}:{name}")
+}
+
 /// A certification authority of a test.
 #[derive(Clone, Debug)]
 pub struct Authority {
@@ -50,7 +56,7 @@ impl Authority {
     pub fn issue(&self, scratch: &Scratch, names: &[&str]) -> Certificate {
         let file = |end: &str| scratch.join(&format!("{}.{end}", names[0]));
         let issued = Certificate { certificate: file("pem"), key: file("key") };
-        let alternatives: Vec<String> = names.iter().map(|name| format!("DNS:{name}")).collect();
+        let alternatives: Vec<String> = names.iter().map(|name| alternative(name)).collect();
         let extensions = format!("subjectAltName={}\nextendedKeyUsage=serverAuth,clientAuth\n", alternatives.join(","));
         std::fs::write(file("ext"), extensions).expect("the extensions");
         let mut command = openssl(&["req", "-newkey", "rsa:2048", "-nodes", "-keyout"]);

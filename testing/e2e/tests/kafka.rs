@@ -1,6 +1,7 @@
 //! `kumo.kafka`, against librdkafka's own broker.
 
 use e2e::brokers::{Away, ask, holds, launch};
+use e2e::certificate::Authority;
 use e2e::kafka::RunningKafka;
 use e2e::scratch::Scratch;
 use nix::sys::signal::Signal;
@@ -29,4 +30,27 @@ fn scripts_produce() {
     let logged = |line: &str| line.contains(" kafka: ") && line.contains("refused");
     assert!(said.lines().any(logged), "librdkafka's complaints are in the log: {said}");
     assert!(!said.contains("%3|"), "and nowhere else: {said}");
+}
+
+/// Over TLS, with a password that is not sent; the other side of both is Python's.
+#[test]
+fn scripts_produce_in_private() {
+    let scratch = Scratch::new();
+    let (authority, other) = (Authority::make(&scratch), Scratch::new());
+    let stranger = Authority::make(&other);
+    let broker = RunningKafka::start();
+    let gate = broker.behind_gate(&authority.issue(&scratch, &["127.0.0.1"]), "mail", "s3cret");
+    let server = launch(&scratch, &Away::new())
+        .env("KAFKA", &gate.address)
+        .env("KAFKA_CA", &authority.own.certificate)
+        .env("KAFKA_OTHER_CA", &stranger.own.certificate)
+        .start();
+    holds(&server, "kafka_secure");
+    holds(&server, "kafka_stranger");
+    assert_eq!(broker.read("secure", 1)[0]["payload"], "aW4gcHJpdmF0ZQ==");
+    assert!(gate.process.stderr().contains("authenticated mail"));
+    let said = server.stop().stderr;
+    for reason in ["SASL authentication error", "certificate verify failed"] {
+        assert!(said.contains(reason), "no {reason:?} in {said}");
+    }
 }

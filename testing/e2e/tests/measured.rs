@@ -47,7 +47,10 @@ fn the_relay_signs_and_asks_again_after_the_interval_it_is_given() {
     let scratch = Scratch::new();
     let (key, record) = DkimKey::Rsa.make(&scratch);
     let port = free_port();
-    let relay = relay(&scratch, SocketAddr::from(([127, 0, 0, 1], port))).env("RELAY_DKIM_KEY", key).env("RELAY_RETRY", "1s").start();
+    let relay = relay(&scratch, SocketAddr::from(([127, 0, 0, 1], port)))
+        .env("RELAY_DKIM_KEY", key)
+        .env("RELAY_RETRY", "1s")
+        .start();
     Traffic::send(&scratch, "made", relay.smtp(), 1, &["--body-size", "10k"]);
     relay.await_metric("total_messages_transfail{service=\"smtp_client\"}", 1.0, SOON);
     let dump = Dump::start_on(&scratch, port);

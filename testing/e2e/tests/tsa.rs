@@ -8,8 +8,10 @@ use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::until::{LATER, SOON, until};
 use e2e::wire::Client;
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::path::Path;
 
 fn daemon(scratch: &Scratch, listen: &str) -> Launch {
     Launch::verb("tsa-daemon")
@@ -124,13 +126,7 @@ fn what_servers_answer_shapes_what_nodes_do() {
 fn effects_outlive_a_restart_and_requests_are_checked() {
     let scratch = Scratch::new();
     let first = daemon(&scratch, "127.0.0.1:0").start();
-    let record = json!({
-        "type": "TransientFailure", "id": "", "sender": "", "recipient": "a@busy.451.test", "queue": "c:t@busy.451.test",
-        "site": "ip-1->mx.busy.451.test@smtp_client", "size": 1, "response": {"code": 451, "enhanced_code": null, "content": "busy", "command": null},
-        "peer_address": null, "timestamp": seconds(), "created": seconds(), "num_attempts": 0, "bounce_classification": "Uncategorized",
-        "egress_pool": null, "egress_source": "ip-1", "feedback_report": null, "meta": {}, "headers": {}, "delivery_protocol": "ESMTP",
-        "reception_protocol": "ESMTP", "nodeid": "00000000-0000-0000-0000-000000000000",
-    });
+    let record = record();
     let publish = |body: &str| http::send(first.http(), "POST", "/publish_log_v1", "application/json", body);
     assert_eq!(publish(&record.to_string()), (200, String::new()));
     for (wrong, expected) in [("", 400), ("{}", 422), ("[1]", 422)] {
@@ -172,6 +168,53 @@ fn a_daemon_that_cannot_keep_its_effects_or_is_none_does_not_start() {
         .expect("scratch");
     let other = refusal(Launch::verb("tsa-daemon").arg("--policy").arg(&mail));
     assert!(other.contains("kumo.start_esmtp_listener") && other.contains("is for kumod"), "{other}");
+}
+
+/// What a node logs when the server is busy.
+fn record() -> Value {
+    json!({
+        "type": "TransientFailure", "id": "", "sender": "", "recipient": "a@busy.451.test", "queue": "c:t@busy.451.test",
+        "site": "ip-1->mx.busy.451.test@smtp_client", "size": 1, "response": {"code": 451, "enhanced_code": null, "content": "busy", "command": null},
+        "peer_address": null, "timestamp": seconds(), "created": seconds(), "num_attempts": 0, "bounce_classification": "Uncategorized",
+        "egress_pool": null, "egress_source": "ip-1", "feedback_report": null, "meta": {}, "headers": {}, "delivery_protocol": "ESMTP",
+        "reception_protocol": "ESMTP", "nodeid": "00000000-0000-0000-0000-000000000000",
+    })
+}
+
+/// On SIGHUP its policy and rules are those of the files; what is wrong, or needs a restart, changes nothing and is said.
+#[test]
+fn a_daemon_reads_its_policy_again() {
+    let scratch = Scratch::new();
+    let (file, none) = (scratch.join("policy.lua"), scratch.join("none.toml"));
+    std::fs::write(&none, "").expect("written");
+    let written = |rules: &Path, database: &str| {
+        let text = std::fs::read_to_string(policy_file("tsa.lua")).expect("a policy");
+        let text = text.replace("os.getenv 'TSA_RULES'", &format!("'{}'", rules.display()));
+        let database = scratch.join(database);
+        std::fs::write(&file, text.replace("os.getenv 'TSA_DB'", &format!("'{}'", database.display())))
+            .expect("written");
+    };
+    written(&none, "tsa.db");
+    let tsa = Launch::verb("tsa-daemon").arg("--policy").arg(&file).env("TSA_LISTEN", "127.0.0.1:0").start();
+    let suspended = || {
+        let sent = http::send(tsa.http(), "POST", "/publish_log_v1", "application/json", &record().to_string());
+        assert_eq!(sent, (200, String::new()));
+        asked(tsa.http(), "/get_suspension_v1/suspended.json")["ready_q"].as_array().map(Vec::len)
+    };
+    let hangup = |expected: &str| {
+        tsa.process.signal(Signal::SIGHUP);
+        tsa.process.await_stderr(expected, SOON, |line| line.contains(expected).then_some(()));
+    };
+    assert_eq!(suspended(), Some(0), "there is no rule");
+    std::fs::write(&file, "error 'not like this'").expect("written");
+    hangup("not like this");
+    written(&policy_file("automation.toml"), "else.db");
+    hangup("tsa.configure_tsa_db_path differs from what was opened at the start");
+    assert_eq!(suspended(), Some(0), "nothing has changed");
+    written(&policy_file("automation.toml"), "tsa.db");
+    hangup("configuration was read again: SIGHUP");
+    assert_eq!(suspended(), Some(1), "the rules are those of the new policy");
+    tsa.stop();
 }
 
 #[test]
