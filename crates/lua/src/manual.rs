@@ -1,10 +1,14 @@
-//! The reference manual, made from what the code says of itself: modules, objects, events, options.
+//! The reference manual, made from what the code says of itself: modules, objects, events, options, helpers and their files,
+//! metadata, types, templates.
 //!
 //! In: nothing. Out: files and their text, Markdown. The tests hold those in docs/reference against it.
 
 use crate::api::{Member, Module, Proof, Type};
 use crate::event_names::EVENTS;
+use crate::helper_names::{HELPERS, Helper};
 use crate::modules::submodules::{ALIASES, MODULES};
+use crate::names_of::{Group, Name, Shape};
+use crate::value_names::{ADDED, PAGES, Page};
 use config::{CONSTRUCTORS, OptionInfo, default_of, options_of, words_of};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -14,6 +18,8 @@ pub fn pages() -> Vec<(String, String)> {
     let mut pages = vec![("README.md".to_owned(), index()), ("events.md".to_owned(), events())];
     pages.extend(MODULES.iter().map(|module| (format!("{}.md", module.name), module_page(module))));
     pages.push(("options.md".to_owned(), options()));
+    pages.extend(HELPERS.iter().map(|helper| (format!("{}.md", helper.name), helper_page(helper))));
+    pages.extend(PAGES.iter().map(|page| (format!("{}.md", page.name), page_of_groups(page))));
     pages
 }
 
@@ -24,7 +30,14 @@ fn index() -> String {
     for module in MODULES {
         row(&mut text, &[&format!("[{0}]({0}.md)", module.name), first_sentence(module.doc)]);
     }
-    text.push_str("| [options](options.md) | of every constructor and `start_*` function |\n\n## Names that moved\n\n");
+    text.push_str("| [options](options.md) | of every constructor and `start_*` function |\n");
+    for helper in HELPERS {
+        row(&mut text, &[&format!("[{0}]({0}.md)", helper.name), first_sentence(helper.doc)]);
+    }
+    for page in PAGES {
+        row(&mut text, &[&format!("[{0}]({0}.md)", page.name), first_sentence(page.doc)]);
+    }
+    text.push_str("\n## Names that moved\n\n");
     text.push_str("These are the same functions under their older names:\n\n| name | is |\n|---|---|\n");
     for (alias, module, function) in ALIASES {
         row(&mut text, &[&format!("`kumo.{alias}`"), &format!("`kumo.{module}.{function}`")]);
@@ -41,6 +54,7 @@ fn events() -> String {
         let _ = write!(text, "\n## {}\n\n`function{}`\n\n{}{class}\n", event.name, event.signature, event.doc);
         proof(&mut text, &event.proof);
     }
+    added(&mut text, "events");
     text
 }
 
@@ -59,8 +73,53 @@ fn module_page(module: &Module) -> String {
         }
         proof(&mut text, &function.proof);
     }
+    added(&mut text, module.name);
     module.types.iter().for_each(|object| type_section(&mut text, object));
     text
+}
+
+fn helper_page(helper: &Helper) -> String {
+    let mut text = format!("{NOTICE}# {}\n\n{}\n", helper.name, helper.doc);
+    helper.functions.iter().for_each(|function| member(&mut text, function));
+    helper.groups.iter().for_each(|group| group_section(&mut text, group));
+    text
+}
+
+fn page_of_groups(page: &Page) -> String {
+    let mut text = format!("{NOTICE}# {}\n\n{}\n", page.title, page.doc);
+    page.groups.iter().for_each(|group| group_section(&mut text, group));
+    text
+}
+
+/// What is said on a page behind its own names.
+fn added(text: &mut String, page: &str) {
+    ADDED.iter().filter(|(name, _)| *name == page).for_each(|(_, group)| group_section(text, group));
+}
+
+fn group_section(text: &mut String, group: &Group) {
+    let _ = write!(text, "\n# {}\n\n{}\n", group.title, group.doc);
+    if let Some(example) = group.example {
+        let _ = write!(text, "\n```toml\n{example}\n```\n");
+    }
+    match group.shape {
+        Shape::Keys => {
+            text.push_str("\n| name | type and default | what |\n|---|---|---|\n");
+            for Name { name, signature, doc, .. } in group.names {
+                row(text, &[&format!("`{name}`"), &format!("`{signature}`"), doc]);
+            }
+        }
+        Shape::Members => group.names.iter().for_each(|name| member(text, name)),
+        Shape::Forms => {
+            for Name { name, signature, doc, .. } in group.names {
+                let _ = write!(text, "\n## {name}\n\n`{signature}`\n\n{doc}\n");
+            }
+        }
+    }
+}
+
+fn member(text: &mut String, Name { name, signature, doc, .. }: &Name) {
+    let joint = if signature.starts_with(['(', '{']) { "" } else { ": " };
+    let _ = write!(text, "\n## {name}\n\n`{name}{joint}{signature}`\n\n{doc}\n");
 }
 
 fn type_section(text: &mut String, object: &Type) {

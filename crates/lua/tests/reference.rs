@@ -2,6 +2,8 @@
 
 use config::{CONSTRUCTORS, option_names};
 use lua::api::Proof;
+use lua::helper_names::HELPERS;
+use lua::names_of;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,16 +11,8 @@ use std::path::{Path, PathBuf};
 /// KumoMTA's names: area, name, kind, tier.
 const NAMES: &str = include_str!("names.tsv");
 
-/// Names that no module describes, of files, metadata and types, and the test that shows what they do.
-const PROOFS: &str = include_str!("proofs.tsv");
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The rows of [`PROOFS`].
-fn proofs() -> impl Iterator<Item = (&'static str, &'static str)> {
-    PROOFS.lines().skip(1).map(|line| line.split_once('\t').unwrap_or_else(|| panic!("proofs.tsv: {line}")))
 }
 
 /// A name and what shows that it does what it should.
@@ -35,9 +29,7 @@ fn described() -> BTreeMap<String, Proof> {
     for event in lua::event_names::EVENTS {
         names.insert(event.name.to_owned(), event.proof);
     }
-    for (name, proof) in HELPERS.iter().copied().chain(proofs()) {
-        names.insert(name.to_owned(), Proof::Test(proof));
-    }
+    names.extend(names_of::names().filter_map(|name| Some((name.name.to_owned(), name.proof?))));
     let moved: Vec<(String, Proof)> = lua::moved_names()
         .iter()
         .filter_map(|(alias, module, function)| {
@@ -58,87 +50,10 @@ fn modules(names: &BTreeMap<String, Proof>) -> BTreeSet<String> {
             name = module;
         }
     }
-    found.extend(HELPERS.iter().map(|(name, _)| {
-        let helper = name.split([':', '.']).next().unwrap_or_default();
-        format!(
-            "policy-extras.{}",
-            if helper == "shaper" {
-                "shaping"
-            } else if helper == "helper" {
-                "queue"
-            } else {
-                helper
-            }
-        )
-    }));
+    let proven = HELPERS.iter().filter(|helper| helper.functions.iter().any(|function| function.proof.is_some()));
+    found.extend(proven.map(|helper| helper.name.to_owned()));
     found
 }
-
-/// The functions of helpers. Their tests are in one file.
-const HELPERS: &[(&str, &str)] = &[
-    ("mail_auth.check", "crates/lua/tests/scripts/checks.rs::all_checks_together_make_the_header"),
-    ("mail_auth.iprev", "crates/lua/tests/scripts/checks.rs::all_checks_together_make_the_header"),
-    ("mail_auth.iprev_msg", "crates/lua/tests/scripts/checks.rs::all_checks_together_make_the_header"),
-    ("queue:setup", "crates/lua/tests/scripts/extras.rs::the_more_specific_block_of_a_queue_wins"),
-    ("queue:setup_with_options", "testing/e2e/corpus/queue_helper_files.lua"),
-    ("queue.is_queue_config_option", "testing/e2e/corpus/helpers_answer.lua"),
-    ("queue:resolve_provider", "crates/lua/tests/scripts/extras.rs::the_provider_of_a_queue_is_that_of_its_path"),
-    ("helper:apply", "crates/lua/tests/scripts/extras.rs::a_message_says_whose_it_is"),
-    ("helper:resolve_config", "crates/lua/tests/scripts/extras.rs::what_a_queue_comes_to_can_be_asked"),
-    ("shaping:setup", "crates/lua/tests/scripts/extras.rs::paths_come_from_shaping_files_and_are_checked"),
-    (
-        "shaping:setup_with_automation",
-        "crates/lua/tests/scripts/extras.rs::paths_come_from_shaping_files_and_are_checked",
-    ),
-    (
-        "shaper.get_egress_path_config",
-        "crates/lua/tests/scripts/extras.rs::paths_come_from_shaping_files_and_are_checked",
-    ),
-    ("shaper.load_shaping_data", "testing/e2e/corpus/helpers_answer.lua"),
-    ("sources:setup", "crates/lua/tests/scripts/extras.rs::sources_and_pools_come_from_files_in_order"),
-    ("dkim_sign:setup", "crates/lua/tests/scripts/extras.rs::signatures_follow_the_from_header"),
-    (
-        "listener_domains:setup",
-        "crates/lua/tests/scripts/extras.rs::listener_domains_know_wildcards_listeners_and_who_authenticated",
-    ),
-    ("rollup.reroute_based_on_mx_host_suffix", ROLLUP),
-    ("rollup.reroute_using_ip_rollup", ROLLUP),
-    ("rollup.apply_ip_rollup_to_queue_config", ROLLUP),
-    ("docker_utils.resolve_docker_name", DOCKER),
-    ("docker_utils.resolve_docker_network", DOCKER),
-    ("docker_utils.resolve_tsa_endpoints", DOCKER),
-    ("typing.record", TYPING),
-    ("typing.list", TYPING),
-    ("typing.map", TYPING),
-    ("typing.option", TYPING),
-    ("typing.default", TYPING),
-    ("typing.enum", TYPING),
-    ("typing.variant", TYPING),
-    ("typing.string", TYPING),
-    ("typing.extract_deserialize_error", TYPING),
-    ("log_hooks:new", LOG_HOOKS),
-    ("log_hooks:new_json", LOG_HOOKS),
-    ("log_hooks:new_disposition_hook", "testing/e2e/corpus/log_disposition.lua"),
-    ("policy_utils.equals", UTILS),
-    ("policy_utils.assert_eq", UTILS),
-    ("policy_utils.assert_ne", UTILS),
-    ("policy_utils.assert_matches", UTILS),
-    ("policy_utils.merge_into", UTILS),
-    ("policy_utils.recursive_merge_into", UTILS),
-    ("policy_utils.table_contains", UTILS),
-    ("policy_utils.table_keys", UTILS),
-    ("policy_utils.table_is_empty", UTILS),
-    ("policy_utils.load_json_or_toml_file", UTILS),
-    ("policy_utils.starts_with", UTILS),
-    ("policy_utils.ends_with", UTILS),
-    ("policy_utils.split_ip_port", UTILS),
-    ("policy_utils.dumps", UTILS),
-];
-const LOG_HOOKS: &str = "testing/e2e/tests/log_hooks.rs::records_become_messages";
-const ROLLUP: &str = "crates/lua/tests/scripts/extras.rs::domains_that_are_hosted_in_one_place_are_routed_there";
-const DOCKER: &str = "crates/lua/tests/scripts/extras.rs::neighbours_of_a_container_are_found_as_the_system_finds_them";
-const TYPING: &str = "crates/lua/tests/scripts/extras.rs::records_check_their_fields";
-const UTILS: &str = "crates/lua/tests/scripts/extras.rs::small_functions_do_what_their_names_say";
 
 /// Which options table an area of KumoMTA's names is about.
 const OPTIONS: &[(&str, &str)] = &[
@@ -333,11 +248,41 @@ fn checklist() -> String {
 }
 
 #[test]
-fn every_row_of_proofs_is_a_name_of_kumomtas() {
+fn names_of_helpers_and_values_are_kumomtas_where_they_say_so() {
     let known: BTreeSet<&str> = NAMES.lines().filter_map(|line| line.split('\t').nth(1)).collect();
-    for (name, _) in proofs() {
-        assert!(known.contains(name), "proofs.tsv: {name} is not in names.tsv");
+    let mut seen = BTreeSet::new();
+    for names_of::Name { name, doc, is_kumomtas, .. } in names_of::names() {
+        assert_eq!(known.contains(name), *is_kumomtas, "{name}: names.tsv has it, or has it not");
+        assert!(seen.insert(*name), "{name} is described twice");
+        assert!(doc.ends_with('.') && !doc.contains('\n'), "{name}: {doc}: sentences are expected, in one line");
     }
+    let is_described_here = |area: &str| {
+        area.starts_with("policy-extras.") || ["shaping_toml", "metadata", "types", "template"].contains(&area)
+    };
+    let rows = NAMES.lines().filter_map(|line| line.split_once('\t'));
+    let wanted = rows.filter(|(area, _)| is_described_here(area)).filter_map(|(_, rest)| rest.split('\t').next());
+    let without: Vec<&str> = wanted.filter(|name| !seen.contains(name)).collect();
+    assert!(without.is_empty(), "these have no row in names_of: {without:?}");
+}
+
+#[test]
+fn every_function_of_a_helper_has_a_row() {
+    let named: BTreeSet<&str> = names_of::names().map(|name| name.name).collect();
+    let mut without = Vec::new();
+    for helper in HELPERS {
+        let file = helper.name.replace("policy-extras.", "");
+        let text = read(&root().join(format!("share/policy-extras/{file}.lua"))).expect("a helper");
+        let defined = text.lines().filter_map(|line| line.strip_prefix("function mod").or(line.strip_prefix("mod")));
+        for rest in defined.filter(|rest| rest.starts_with(['.', ':'])) {
+            let end = rest[1..].find(|c: char| !c.is_alphanumeric() && c != '_').map_or(rest.len(), |end| end + 1);
+            let name = format!("{file}{}", &rest[..end]);
+            // What is in capitals is for the parts of the helper.
+            if rest[..end].contains(char::is_lowercase) && !named.contains(name.as_str()) {
+                without.push(name);
+            }
+        }
+    }
+    assert!(without.is_empty(), "these have no row in names_of: {without:?}");
 }
 
 #[test]

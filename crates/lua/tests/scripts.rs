@@ -20,6 +20,8 @@ mod gate;
 mod headers;
 #[path = "scripts/limits.rs"]
 mod limits;
+#[path = "scripts/manual_files.rs"]
+mod manual_files;
 #[path = "scripts/memory.rs"]
 mod memory;
 #[path = "scripts/message.rs"]
