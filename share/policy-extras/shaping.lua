@@ -11,11 +11,11 @@ local mod = { CONFIGURED = nil }
 local DEFAULT_FILE = '/opt/kumomta/share/policy-extras/shaping.toml'
 local BUILT_IN = 'postrider:shaping.toml'
 local OPTIONS = {
-  publish = 'table', subscribe = 'table', extra_files = 'table', no_default_files = 'boolean', cache_ttl = 'string',
+  publish = 'table', subscribe = 'table', extra_files = 'table', no_default_files = 'boolean', cache_ttl = 'span',
   pre_filter = 'boolean', skip_log_record_types = 'table', additional_skip_log_record_types = 'table',
   tsa_queue_config = 'table', back_pressure = 'number', load_validation_options = 'table', validation_options = 'table',
-  retry_shaping_data_fetch_on_populate_timeout = 'boolean', shaping_data_populate_timeout = 'string',
-  allow_stale_shaping_data = 'boolean', publish_timeout = 'string', publish_pool_idle_timeout = 'string',
+  retry_shaping_data_fetch_on_populate_timeout = 'boolean', shaping_data_populate_timeout = 'span',
+  allow_stale_shaping_data = 'boolean', publish_timeout = 'span', publish_pool_idle_timeout = 'span',
   publish_connection_verbose = 'boolean',
 }
 local function check_options(options)
@@ -25,6 +25,11 @@ local function check_options(options)
       local utils = require 'policy-extras.policy_utils'
       local known = require('policy-extras.problems').expected(name, utils.table_keys(OPTIONS))
       error(string.format('policy-extras.shaping: unknown option `%s`: %s', name, known), 3)
+    elseif expected == 'span' then
+      local ok, why = pcall(kumo.time.parse_duration, value)
+      if not ok then
+        error(string.format('policy-extras.shaping: %s: %s', name, tostring(why)), 3)
+      end
     elseif type(value) ~= expected then
       error(string.format('policy-extras.shaping: %s: expected a %s, found a %s', name, expected, type(value)), 3)
     end

@@ -8,8 +8,8 @@ local utils = require 'policy-extras.policy_utils'
 local mod = {}
 
 local SUFFIX = '.tsa.kumomta'
--- Those that tell nothing about what a server answered, or tell it a second time.
-local SKIPPED = { 'AdminBounce', 'AdminRebind', 'DeferredInjectionRebind', 'Delayed', 'Expiration', 'Reception', 'Rejection', 'XferIn', 'XferOut' }
+-- KumoMTA behaviour.
+local SKIPPED = { 'AdminRebind', 'DeferredInjectionRebind', 'Delayed', 'Reception', 'Rejection', 'XferIn', 'XferOut' }
 
 local function set_of(lists)
   local set = {}

@@ -61,7 +61,7 @@ options! {
         constructor: String;
         /// Most messages a call: 1 calls `send`, more `send_batch`.
         batch_size: usize = 1, min 1;
-        /// Wait for this many, at most `max_batch_latency`.
+        /// A batch goes once it has so many, or `max_batch_latency` is over; 1 waits for a full one.
         min_batch_size: usize = 1, min 1;
         /// How long to gather a batch.
         max_batch_latency: Duration = Duration::from_secs(0);

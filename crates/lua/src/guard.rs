@@ -94,16 +94,16 @@ pub(crate) fn restart(lua: &Lua) {
     }
 }
 
-/// Steps that the running function has left, where something counts for itself: a step is an instruction.
+/// Steps that the running function has left, where something counts for itself.
 pub(crate) fn steps(lua: &Lua) -> u64 {
     let guard = lua.app_data_ref::<Guard>();
-    guard.map_or(UNLIMITED, |guard| guard.left.saturating_mul(u64::from(INSTRUCTIONS_PER_LOOK)))
+    guard.map_or(UNLIMITED, |guard| guard.left.saturating_mul(STEPS_PER_LOOK))
 }
 
 /// The running function took so many steps.
 pub(crate) fn took(lua: &Lua, steps: u64) {
     if let Some(mut guard) = lua.app_data_mut::<Guard>() {
-        guard.left = guard.left.saturating_sub(steps / u64::from(INSTRUCTIONS_PER_LOOK));
+        guard.left = guard.left.saturating_sub(steps / STEPS_PER_LOOK);
     }
 }
 
@@ -213,6 +213,8 @@ fn memory_bytes_max(limits: MemoryLimits) -> usize {
 
 /// Lua instructions between two looks: some milliseconds.
 const INSTRUCTIONS_PER_LOOK: u32 = 1_000_000;
+/// Steps of a search that take as long: each is some instructions.
+const STEPS_PER_LOOK: u64 = 200_000;
 /// A budget that lasts longer than any process.
 const UNLIMITED: u64 = u64::MAX;
 /// The place of no coroutine.

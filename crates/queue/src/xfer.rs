@@ -204,6 +204,7 @@ mod tests {
         assert_eq!(target(&meta), Some("http://b.test:8000"));
         assert_eq!((meta.get("tenant"), schedule::of(&meta)), (None, None));
         assert_eq!(meta.get("x_mine"), Some(&json!("kept")));
+        assert_eq!(meta.get("xfer_queue_info").map(|info| &info["tenant"]), Some(&json!("shop")));
         // A second target: what is remembered is what was before the first.
         send_off(&mut meta, Saved { attempts: 9, due: WallTime::from_unix_micros(0) }, "http://c.test");
         assert_eq!(target(&meta), Some("http://c.test"));

@@ -11,7 +11,9 @@
 //! the loops of Handlebars: whoever writes templates is trusted to mean well.
 
 mod dialect;
+mod normalize;
 mod templates;
 
 pub use dialect::Dialect;
+pub use normalize::normalized;
 pub use templates::{TemplateError, Templates};

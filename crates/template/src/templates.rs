@@ -2,7 +2,7 @@
 //!
 //! Sources are borrowed: whoever has them keeps them as long as what was made of them.
 
-use crate::Dialect;
+use crate::{Dialect, normalized};
 use handlebars::Handlebars;
 use minijinja::Environment;
 use serde_json::Value as Json;
@@ -39,6 +39,8 @@ impl<'a> Templates<'a> {
             Dialect::Jinja => {
                 let mut environment = Environment::new();
                 minijinja_contrib::add_to_environment(&mut environment);
+                // KumoMTA behaviour.
+                environment.add_filter("normalize_smtp_response", |text: String| normalized(&text));
                 environment.set_fuel(Some(FUEL));
                 Engines::Jinja(Box::new(environment))
             }
@@ -50,15 +52,6 @@ impl<'a> Templates<'a> {
             }
         };
         Templates { engines }
-    }
-
-    /// The same with a filter more, where the dialect has filters.
-    #[must_use]
-    pub fn with_filter(mut self, name: &'static str, filter: fn(&str) -> String) -> Templates<'a> {
-        if let Engines::Jinja(environment) = &mut self.engines {
-            environment.add_filter(name, move |text: String| filter(&text));
-        }
-        self
     }
 
     /// Compiles a source; its name tells whether it is HTML.
@@ -202,7 +195,8 @@ mod tests {
         let error = made(Dialect::Jinja, "a", endless).expect_err("without end");
         assert!(error.why.contains("fuel"), "{error}");
         assert!("jinja".parse::<Dialect>().expect_err("case counts").contains("expected Jinja"));
-        let templates = Templates::new(Dialect::Jinja).with_filter("twice", |text| text.repeat(2));
-        assert!(templates.render("a", &json!({})).is_err(), "there is none");
+        assert!(Templates::new(Dialect::Jinja).render("a", &json!({})).is_err(), "there is none");
+        let reply = "{{ '550 no <a@b.test>'|normalize_smtp_response }}";
+        assert_eq!(made(Dialect::Jinja, "a", reply).expect("a filter"), "550 no <{email}>");
     }
 }

@@ -29,7 +29,6 @@ mod mime_objects;
 mod mimepart;
 mod mpsc;
 mod nats;
-mod normalize;
 mod objects;
 mod on;
 pub(crate) mod payload;

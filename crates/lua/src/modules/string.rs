@@ -149,7 +149,7 @@ const FUNCTIONS: &[Function] = &[
              assert(n('rejected 192.0.2.7 (user@a.test) id=5f8b1c52-0f1e-4b6f-9df9-6b0b4c1e7a11') \
                 == 'rejected {ipaddr} ({email}) id={uuid}')"
         ),
-        |_, text: String| Ok(crate::modules::normalize::normalized(&text))
+        |_, text: String| Ok(template::normalized(&text))
     ),
     function!(
         "kumo.string",

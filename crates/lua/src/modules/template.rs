@@ -1,10 +1,8 @@
 //! `kumo.string.eval_template`: templates over values of scripts.
 //!
-//! In: a name, a source and a context. Out: text. Fails with what the engine says of the source. Jinja templates have KumoMTA's
-//! filters too.
+//! In: a name, a source and a context. Out: text. Fails with what the engine says of the source.
 
 use crate::convert;
-use crate::modules::normalize::normalized;
 use mlua::{Lua, Value};
 use template::{Dialect, Templates};
 
@@ -15,7 +13,7 @@ pub(crate) fn eval(
 ) -> mlua::Result<String> {
     let context = convert::to_json(lua, &context)?;
     let dialect = dialect.as_deref().map_or(Ok(Dialect::Jinja), str::parse).map_err(mlua::Error::runtime)?;
-    let mut templates = Templates::new(dialect).with_filter("normalize_smtp_response", normalized);
+    let mut templates = Templates::new(dialect);
     templates.add(&name, &source).map_err(mlua::Error::external)?;
     templates.render(&name, &context).map_err(mlua::Error::external)
 }

@@ -2,7 +2,7 @@
 //!
 //! Facts: `queue` makes names of queues of them, `engine` sets what it knows of a connection, a request or a record.
 
-use crate::names_of::{Group, Name, Shape, own, own_unshown, shown, unshown};
+use crate::names_of::{Group, Name, Shape, own, own_unshown, shown};
 use crate::value_names::Page;
 
 /// The page.
@@ -117,11 +117,12 @@ const WHERE_FROM: &[Name] = &[
 ];
 
 const OTHERS: &[Name] = &[
-    unshown(
+    shown(
         "meta.xfer_queue_info",
         "table",
         "What steered the queue of a message that is on its way to another node: it is given back there, or when \
          the transfer is taken back.",
+        "crates/queue/src/xfer.rs::what_is_sent_off_comes_back_as_it_was",
     ),
     own(
         "meta.compliance",

@@ -89,8 +89,8 @@ const OPTIONS: &[Name] = &[
     ),
     shown(
         "shaping.options.cache_ttl",
-        "string = '1 minute'",
-        "How long shaping data is kept before the files are read again, as a text. A new configuration epoch ends \
+        "duration = '1 minute'",
+        "How long shaping data is kept before the files are read again. A new configuration epoch ends \
          it too.",
         DAEMON,
     ),
@@ -117,8 +117,8 @@ const OPTIONS: &[Name] = &[
     unshown(
         "shaping.options.skip_log_record_types",
         "list<string> or nil",
-        "Types of records that are not published. When absent these are AdminBounce, AdminRebind, \
-         DeferredInjectionRebind, Delayed, Expiration, Reception, Rejection, XferIn and XferOut.",
+        "Types of records that are not published. When absent these are AdminRebind, \
+         DeferredInjectionRebind, Delayed, Reception, Rejection, XferIn and XferOut.",
     ),
     shown(
         "shaping.options.additional_skip_log_record_types",
@@ -152,7 +152,7 @@ const OPTIONS: &[Name] = &[
     ),
     unshown(
         "shaping.options.shaping_data_populate_timeout",
-        "string or nil",
+        "duration or nil",
         "How long a handler waits for another one that is reading the files: `populate_timeout` of \
          [kumo.memoize](options.md#kumomemoize). 120 s when absent.",
     ),
@@ -166,10 +166,10 @@ const OPTIONS: &[Name] = &[
         "boolean = false",
         "While files are read anew, handlers get what was read before: `allow_stale_reads` of the same.",
     ),
-    unshown("shaping.options.publish_timeout", "string = '1 minute'", "Time limit for telling a daemon of a record."),
+    unshown("shaping.options.publish_timeout", "duration = '1 minute'", "Time limit for telling a daemon of a record."),
     unshown(
         "shaping.options.publish_pool_idle_timeout",
-        "string = '90 seconds'",
+        "duration = '90 seconds'",
         "How long an idle connection to a daemon is kept.",
     ),
     unshown(

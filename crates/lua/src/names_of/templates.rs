@@ -69,8 +69,7 @@ const FILTERS: &[Name] = &[
     shown(
         "template.normalize_smtp_response",
         "text|normalize_smtp_response",
-        "What [kumo.string.normalize_smtp_response](kumo.string.md#kumostringnormalize_smtp_response) makes of it. \
-         Templates of `kumo.string.eval_template` alone have it.",
+        "What [kumo.string.normalize_smtp_response](kumo.string.md#kumostringnormalize_smtp_response) makes of it.",
         HAVE,
     ),
 ];

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 /// `text` with what is particular to one message or moment replaced by its kind.
-pub(crate) fn normalized(text: &str) -> String {
+pub fn normalized(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find(|c: char| !c.is_whitespace()) {
