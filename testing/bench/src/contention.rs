@@ -6,7 +6,7 @@
 use crate::machine::cores;
 use crate::measure::Bench;
 use crate::proc_file::{switches, thread_cpu_us};
-use crate::relay::Relay;
+use crate::relay::{Relay, WRITER};
 use crate::round::{Round, Running};
 use crate::series::{Report, Series};
 use crate::sink::Sink;
@@ -91,7 +91,7 @@ impl Sharing {
         let (voluntary, involuntary) = switches(pid)?;
         let threads = thread_cpu_us(pid)?;
         let of = |name: &str| threads.iter().filter(|(is, _)| is == name).map(|(_, us)| us).sum();
-        Ok(Sharing { voluntary, involuntary, writer_us: of("spool-writer"), log_us: of("logs") })
+        Ok(Sharing { voluntary, involuntary, writer_us: of(WRITER), log_us: of("logs") })
     }
 
     /// What happened since then, a message.
@@ -113,6 +113,7 @@ fn cells(size_kib: u32, threads: usize, rounds: &[(Round, Sharing)]) -> Vec<Stri
         format!("{size_kib} KB, {threads} worker threads"),
         figure(middle(&|round, _| round.rate()), 0),
         figure(middle(&|round, _| round.cpu_us), 1),
+        figure(middle(&|round, _| round.clock), 2),
         figure(middle(&|_, of| of.voluntary), 2),
         figure(middle(&|_, of| of.involuntary), 2),
         figure(middle(&|_, of| of.writer_us), 1),
@@ -124,10 +125,11 @@ fn cells(size_kib: u32, threads: usize, rounds: &[(Round, Sharing)]) -> Vec<Stri
 
 /// Of a run whose figures are kept.
 const MESSAGES: u64 = 20_000;
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 10] = [
     "relay, 100 connections",
     "delivered/s",
     "CPU us/msg",
+    "clock factor",
     "waits/msg",
     "pushed off/msg",
     "spool writer us/msg",
@@ -140,7 +142,7 @@ Medians over RUNS run(s) after a warm-up. Worker threads run sessions, deliverie
 writes the spool and one that compresses the log. Generator, server and sink share the cores.
 
 - CPU: user and system time of the server in microseconds a message. If locks or cache lines were fought for, it would rise with
-  the threads.
+  the threads. clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us.
 - waits: times a thread of the server gave its core up, for an event, a lock or the disk; pushed off: times the kernel took it.
 - spool writer, log: CPU of those two threads a message, and their share of the server's. However many cores there are, neither
   can do more than one core's work; the writer waits for the disk's syncs besides.
@@ -152,12 +154,12 @@ mod tests {
 
     #[test]
     fn the_single_threads_have_their_share() {
-        let round = Round { delivered_per_s: Some(9000.0), cpu_us: 80.0, ..Round::default() };
+        let round = Round { delivered_per_s: Some(9000.0), cpu_us: 80.0, clock: 1.5, ..Round::default() };
         let now = Sharing { voluntary: 300.0, involuntary: 40.0, writer_us: 1100.0, log_us: 500.0 };
         let then = Sharing { voluntary: 100.0, involuntary: 20.0, writer_us: 100.0, log_us: 100.0 };
         let cells = cells(10, 4, &[(round, now.since(then, 100))]);
         assert_eq!(cells.len(), COLUMNS.len());
-        let want = ["10 KB, 4 worker threads", "9000", "80.0", "2.00", "0.20", "10.0", "12.5", "4.0", "5.0"];
+        let want = ["10 KB, 4 worker threads", "9000", "80.0", "1.50", "2.00", "0.20", "10.0", "12.5", "4.0", "5.0"];
         assert_eq!(cells, want);
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 
+use crate::clock_factor::factor;
 use crate::injector::Injector;
 use crate::measure::Bench;
 use crate::postfix::{Peers, Postfix};
@@ -33,6 +34,8 @@ pub struct Figures {
     pub spread: f64,
     /// Of the server, a recipient, in microseconds. The kernel counts it in steps of 10 ms.
     pub cpu_us: f64,
+    /// Of the machine beside the runs.
+    pub clock: f64,
 }
 
 impl Mode {
@@ -94,6 +97,7 @@ fn settle(sink: Sink, figures: Figures) -> anyhow::Result<Figures> {
 fn runs(bench: &Bench, subject: &mut dyn Subject, sink: &mut Sink, recipients: u64) -> anyhow::Result<Figures> {
     let mut seconds = Vec::new();
     let mut cpu = Vec::new();
+    let signature_us = bench.clock.signature_us()?;
     for number in 0..=bench.runs {
         let before = subject.reading()?;
         seconds.push(run(subject, sink, number, recipients)?);
@@ -106,6 +110,7 @@ fn runs(bench: &Bench, subject: &mut dyn Subject, sink: &mut Sink, recipients: u
         seconds: median(seconds.iter().copied()).unwrap_or_default(),
         spread: spread(seconds.iter().copied()).unwrap_or_default(),
         cpu_us: median(cpu.iter().copied()).unwrap_or_default(),
+        clock: factor(signature_us, bench.clock.signature_us()?),
     })
 }
 

@@ -21,6 +21,7 @@ mod demo;
 mod destinations;
 mod disk_stat;
 mod disk_watch;
+mod fit;
 mod forgetful;
 mod generator;
 mod injector;

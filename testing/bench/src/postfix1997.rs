@@ -57,6 +57,7 @@ fn lists(bench: &Bench, peers: Option<&Peers>) -> anyhow::Result<Table> {
             figure(Some(recipients as f64 / ours.seconds), 0),
             figure(theirs.as_ref().map(|figures| figures.cpu_us), 0),
             figure(Some(ours.cpu_us), 1),
+            figure(Some(ours.clock), 2),
         ]);
     }
     Ok(table)
@@ -91,6 +92,7 @@ fn relay_cells(name: String, ours: &Row, theirs: Option<&Row>) -> Vec<String> {
         figure(ours.spread(Round::rate), 0),
         figure(theirs.and_then(cpu), 0),
         figure(cpu(ours), 1),
+        figure(ours.middle(|round| round.clock), 2),
         figure(ours.middle(|round| round.latency.p99_ms), 1),
         ours.ledger(),
         ours.limit(),
@@ -108,7 +110,7 @@ const LISTS: [(Mode, u64, f64); 6] = [
 ];
 const PUBLISHED_LIST_S: f64 = 13.0;
 const PUBLISHED_RELAYS_PER_S: f64 = 5.3;
-const LIST_COLUMNS: [&str; 9] = [
+const LIST_COLUMNS: [&str; 10] = [
     "one message to a list",
     "1997 s",
     "Postfix here s",
@@ -118,8 +120,9 @@ const LIST_COLUMNS: [&str; 9] = [
     "recipients/s",
     "Postfix CPU us/recipient",
     "CPU us/recipient",
+    "clock factor",
 ];
-const RELAY_COLUMNS: [&str; 10] = [
+const RELAY_COLUMNS: [&str; 11] = [
     "relay, 1 KB",
     "1997/s",
     "Postfix here/s",
@@ -127,6 +130,7 @@ const RELAY_COLUMNS: [&str; 10] = [
     "spread %",
     "Postfix CPU us/msg",
     "CPU us/msg",
+    "clock factor",
     "p99 ms",
     "lost/doubled/damaged",
     "limited by",
@@ -140,6 +144,7 @@ at most 100 connections to the sink; Postfix with `default_destination_concurren
   in a transaction as the server is used to (ours 100, Postfix 50). singly: one recipient a transaction. Void unless each
   recipient got it once and whole.
 - CPU: user and system time of the server. The kernel counts ours in steps of 10 ms: of 100 messages it says nothing.
+  clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us.
 - relay, /s: from the generator's first connection to the last arrival at the sink.
 - lost/doubled/damaged: from the ledgers of both ends. limited by: what was at work at least 90 % of the time; runs this
   short mostly wait.

@@ -132,6 +132,8 @@ impl Subject for Relay {
             cpu_us: proc_file::cpu_us(self.program.pid())?,
             commits: metrics.value("postrider_spool_commits"),
             spool_octets: metrics.value("postrider_spool_bytes_written"),
+            received: metrics.of_service("total_messages_received", "esmtp_listener"),
+            writer_us: Some(writer_us(self.program.pid())?),
         })
     }
 
@@ -150,6 +152,12 @@ impl Subject for Relay {
     fn last_words(&self) -> String {
         self.program.last_words()
     }
+}
+
+/// CPU of the thread that writes the spool.
+fn writer_us(pid: u32) -> anyhow::Result<f64> {
+    let threads = proc_file::thread_cpu_us(pid)?;
+    Ok(threads.iter().filter(|(name, _)| name == WRITER).map(|(_, us)| us).sum())
 }
 
 fn relay_environment(
@@ -207,6 +215,8 @@ pub fn launch(stage: &Stage, name: &str, command: &mut Command) -> anyhow::Resul
     Ok((program, smtp, http))
 }
 
+/// The thread's name.
+pub const WRITER: &str = "spool-writer";
 /// Environment variables that policies and daemon look at.
 const OWN_PREFIXES: [&str; 5] = ["RELAY_", "SINK_", "BACKLOG_", "KUMOD_", "KUMO_"];
 /// A listener's address when any port will do.

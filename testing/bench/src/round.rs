@@ -45,14 +45,21 @@ pub struct Reading {
     pub commits: Option<f64>,
     /// Octets the spool wrote, whatever for.
     pub spool_octets: Option<f64>,
+    /// Messages it took by SMTP, by its own count.
+    pub received: Option<f64>,
+    /// CPU of the one thread that writes the spool, in microseconds.
+    pub writer_us: Option<f64>,
 }
 
 impl Reading {
     fn minus(self, earlier: Reading) -> Reading {
+        let change = |now: Option<f64>, then: Option<f64>| now.zip(then).map(|(now, then)| now - then);
         Reading {
             cpu_us: self.cpu_us - earlier.cpu_us,
-            commits: self.commits.zip(earlier.commits).map(|(now, then)| now - then),
-            spool_octets: self.spool_octets.zip(earlier.spool_octets).map(|(now, then)| now - then),
+            commits: change(self.commits, earlier.commits),
+            spool_octets: change(self.spool_octets, earlier.spool_octets),
+            received: change(self.received, earlier.received),
+            writer_us: change(self.writer_us, earlier.writer_us),
         }
     }
 }
@@ -68,6 +75,14 @@ pub struct Round {
     pub seconds: f64,
     /// CPU of the server a message.
     pub cpu_us: f64,
+    /// Of that the thread that writes the spool.
+    pub writer_us: Option<f64>,
+    /// CPU of the generator a message.
+    pub generator_us: f64,
+    /// CPU of the sink a message.
+    pub sink_us: f64,
+    /// Messages the server counts above those it acknowledged, where nothing is delivered; fewer are negative.
+    pub surplus: Option<f64>,
     /// Syncs a message.
     pub syncs: Option<f64>,
     /// Octets the spool wrote for an octet of mail.
@@ -207,6 +222,10 @@ impl<'a> Running<'a> {
             delivered_per_s: relays.then(|| sent / elapsed),
             seconds: elapsed,
             cpu_us: used.cpu_us / sent,
+            writer_us: used.writer_us.map(|us| us / sent),
+            generator_us: spent.generator_us / sent,
+            sink_us: spent.sink_us / sent,
+            surplus: used.received.filter(|_| !relays).map(|received| received - sent),
             syncs: used.commits.map(|commits| commits / sent),
             written: used.spool_octets.map(|octets| octets / mail),
             device_written: device_octets.map(|(after, before)| (after - before) as f64 / mail),

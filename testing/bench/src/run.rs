@@ -102,6 +102,8 @@ fn cells(row: &Row) -> Vec<String> {
         figure(row.spread(|round| round.cpu_us / round.clock), 0),
         figure(row.middle(|round| round.latency.p50_ms), 2),
         figure(row.middle(|round| round.latency.p99_ms), 2),
+        figure(row.middle(|round| round.generator_us), 1),
+        figure(row.middle(|round| round.sink_us), 1),
         figure(row.peak_rss_mib, 0),
         figure(row.some(|round| round.syncs), 4),
         figure(row.some(|round| round.written), 3),
@@ -113,7 +115,7 @@ fn cells(row: &Row) -> Vec<String> {
 
 /// A peer gets the same work but a quarter of the messages, as it takes many times as long for each.
 const PEER_SHARE: u64 = 4;
-const COLUMNS: [&str; 16] = [
+const COLUMNS: [&str; 18] = [
     "workload",
     "accepted/s",
     "delivered/s",
@@ -124,6 +126,8 @@ const COLUMNS: [&str; 16] = [
     "spread %",
     "p50 ms",
     "p99 ms",
+    "generator us/msg",
+    "sink us/msg",
     "peak RSS MiB",
     "syncs/msg",
     "WA spool",
@@ -144,7 +148,9 @@ recipient of a request. `LocalDisk` keeps one file per message, the rest one log
 - p50, p99: from the final dot to its 250. peak RSS: over all runs of the workload.
 - WA: octets written for an octet of mail, by the spool's own count (no logs) and by the device's (logs, ledgers and other
   programs included).
-- lost/doubled/damaged: from the ledgers of both ends; a row with another figure than 0 is void.
+- generator, sink: CPU of the two tools a message.
+- lost/doubled/damaged: from the ledgers of both ends; a row with another figure than 0 is void. Where nothing is delivered
+  the server's own count of messages stands for the other end, and damage is not looked for.
 - limited by: what was at work at least 90 % of the time, and the shares of all cores' time and of the disk's.
 ";
 
@@ -189,14 +195,17 @@ mod tests {
             written: Some(1.05),
             latency: Latency { p50_ms: 1.0, p99_ms: 2.0, ..Latency::default() },
             clock: 2.0,
+            generator_us: 17.0,
+            sink_us: 25.0,
             ..Round::default()
         };
         let rounds = vec![round(100.0), round(900.0), round(110.0)];
         let cells = cells(&Row { name: "n".to_owned(), rounds, peak_rss_mib: None, verdict: None });
         assert_eq!(cells.len(), COLUMNS.len());
         let want = [
-            "n", "8000", "7000", "0", "110.0", "2.00", "55.0", "727", "1.00", "2.00", "-", "0.0500", "1.050", "-", "-",
+            "n", "8000", "7000", "0", "110.0", "2.00", "55.0", "727", "1.00", "2.00", "17.0", "25.0", "-", "0.0500",
+            "1.050", "-", "-",
         ];
-        assert_eq!(cells[..15], want);
+        assert_eq!(cells[..17], want);
     }
 }

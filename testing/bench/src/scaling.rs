@@ -5,6 +5,7 @@ use anyhow::{Context as _, bail};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 
+use crate::fit::Fit;
 use crate::latency::latency;
 use crate::measure::{Bench, Row};
 use crate::round::Round;
@@ -48,21 +49,22 @@ pub fn scaling(options: &Options) -> anyhow::Result<()> {
         Report { suffix: "-scaling", title: "Scaling", legend: LEGEND.to_owned(), whole: options.only.is_none() };
     options.series.measure(report, |bench| {
         let parts = PARTS.into_iter().filter(|part| options.only.is_none_or(|only| only == *part));
-        Ok(parts.map(|part| table(bench, part)).collect::<anyhow::Result<Vec<Table>>>()?.into())
+        let tables = parts.map(|part| tables(bench, part)).collect::<anyhow::Result<Vec<Vec<Table>>>>()?;
+        Ok(tables.into_iter().flatten().collect::<Vec<Table>>().into())
     })
 }
 
-fn table(bench: &Bench, part: Part) -> anyhow::Result<Table> {
+fn tables(bench: &Bench, part: Part) -> anyhow::Result<Vec<Table>> {
     match part {
         Part::Cores => cores(bench),
-        Part::Latency => latency(bench),
+        Part::Latency => Ok(vec![latency(bench)?]),
         Part::Connections | Part::Queues | Part::Domains | Part::Sizes => {
             let mut table = Table::new(&COLUMNS);
             for (number, work) in works(part).iter().enumerate() {
                 eprintln!("{part:?}: {}", work.name());
                 table.row(cells(sound(bench.relay(work, &format!("{part:?}-{number}").to_lowercase())?)?));
             }
-            Ok(table)
+            Ok(vec![table])
         }
     }
 }
@@ -92,9 +94,9 @@ fn works(part: Part) -> Vec<Workload> {
     }
 }
 
-/// Generator, server and sink together on one core, and on all.
-fn cores(bench: &Bench) -> anyhow::Result<Table> {
-    let mut table = Table::new(&CORE_COLUMNS);
+/// Generator, server and sink together on one core, and on all; and what a model makes of that.
+fn cores(bench: &Bench) -> anyhow::Result<Vec<Table>> {
+    let (mut table, mut model) = (Table::new(&CORE_COLUMNS), Table::new(&MODEL_COLUMNS));
     let all = sched_getaffinity(SELF).context("the cores of this process")?;
     let first = (0..CpuSet::count()).find(|core| all.is_set(*core).unwrap_or(false)).context("no core")?;
     let mut one = CpuSet::new();
@@ -117,8 +119,9 @@ fn cores(bench: &Bench) -> anyhow::Result<Table> {
         let alone = on(&one, "one")?;
         let together = on(&all, "all")?;
         table.row(core_cells(&work.name(), count, &alone, &together));
+        model.row(model_cells(&work.name(), count, &alone, &together));
     }
-    Ok(table)
+    Ok(vec![table, model])
 }
 
 fn sound(row: Row) -> anyhow::Result<Row> {
@@ -135,11 +138,29 @@ fn cells(row: Row) -> Vec<String> {
         figure(row.some(|round| round.delivered_per_s), 0),
         figure(row.spread(Round::rate), 0),
         figure(row.middle(|round| round.cpu_us), 1),
+        figure(row.middle(|round| round.clock), 2),
         figure(row.middle(|round| round.latency.p50_ms), 2),
         figure(row.middle(|round| round.latency.p99_ms), 2),
         figure(row.peak_rss_mib, 0),
         row.limit(),
     ]
+}
+
+fn model_cells(name: &str, cores: usize, alone: &Row, together: &Row) -> Vec<String> {
+    let cpu = |row: &Row| row.middle(|round| round.cpu_us);
+    let writer = together.some(|round| round.writer_us).filter(|us| *us > 0.0);
+    let fit = cpu(alone).zip(cpu(together)).map(|(one, all)| Fit::of(one, all, cores, writer.unwrap_or_default()));
+    let spread = together.spread(|round| round.cpu_us).zip(alone.spread(|round| round.cpu_us));
+    let mut cells = vec![
+        name.to_owned(),
+        figure(fit.map(|fit| fit.alone_us), 1),
+        figure(fit.map(|fit| fit.sharing * 100.0), 1),
+        figure(spread.map(|(all, one)| all.max(one)), 0),
+        figure(writer, 2),
+        figure(fit.filter(|_| writer.is_some()).map(|fit| fit.bound()), 0),
+    ];
+    cells.extend(MODEL_CORES.map(|cores| figure(fit.map(|fit| fit.rate(cores)), 0)));
+    cells
 }
 
 fn core_cells(name: &str, cores: usize, alone: &Row, together: &Row) -> Vec<String> {
@@ -154,6 +175,7 @@ fn core_cells(name: &str, cores: usize, alone: &Row, together: &Row) -> Vec<Stri
         figure(cpu(alone), 1),
         figure(cpu(together), 1),
         figure(ratio(cpu(together), cpu(alone)), 2),
+        figure(together.middle(|round| round.clock), 2),
         together.limit(),
     ]
 }
@@ -162,18 +184,33 @@ const SELF: Pid = Pid::from_raw(0);
 const PARTS: [Part; 6] = [Part::Cores, Part::Connections, Part::Queues, Part::Domains, Part::Sizes, Part::Latency];
 /// Mail of a run, so that large messages do not take for ever.
 const MAIL_KIB_MAX: u64 = 1_200_000;
-const COLUMNS: [&str; 9] = [
+const COLUMNS: [&str; 10] = [
     "workload",
     "accepted/s",
     "delivered/s",
     "spread %",
     "CPU us/msg",
+    "clock factor",
     "p50 ms",
     "p99 ms",
     "peak RSS MiB",
     "limited by",
 ];
-const CORE_COLUMNS: [&str; 9] = [
+/// Cores that the model is asked about.
+const MODEL_CORES: [f64; 4] = [2.0, 8.0, 32.0, 128.0];
+const MODEL_COLUMNS: [&str; 10] = [
+    "model",
+    "c us/msg",
+    "s %",
+    "spread %",
+    "w us/msg",
+    "1/w /s",
+    "2 cores /s",
+    "8 cores /s",
+    "32 cores /s",
+    "128 cores /s",
+];
+const CORE_COLUMNS: [&str; 10] = [
     "workload",
     "one core: /s",
     "all cores: /s",
@@ -182,6 +219,7 @@ const CORE_COLUMNS: [&str; 9] = [
     "one core: CPU us/msg",
     "all cores: CPU us/msg",
     "ratio",
+    "clock factor",
     "limited by (all cores)",
 ];
 const LEGEND: &str = "\
@@ -189,13 +227,18 @@ Medians over RUNS run(s) after a warm-up; a row whose ledgers do not agree ends 
 the cores, over loopback. Every message is on disk before its 250 (but for `discarded`).
 
 - cores: all three programs on one core, and on all. CPU us/msg: user and system time of the server, a message.
+- model: n cores, all of them the server's, do n / (c (1 + s (n - 1))) messages a second and at most 1 / w. c: its CPU on one core;
+  s: how much more a message costs for each further core, from the runs on all; spread: of the runs these are from, beyond
+  which s says nothing; w: CPU of the one thread that writes the spool. Fitted to two counts of cores, so without a residual.
+- clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us.
 - connections: of the generator. Where they are many and messages few, opening them is most of the run.
 - queues: that many domains, each with a scheduled queue, served by one host over at most 100 connections. domains: each with
   a host, and so a ready queue and connections of its own.
 - delivered/s: from the first connection to the last arrival; spread: from the lowest to the highest run. p50, p99: from the
   final dot to its 250.
 - open loop: sends keep a timetable, and a message's time counts from when it was due, so that a server that stalls is charged
-  for all that had to wait. What is sustained is the median of the rates delivered with 100 connections that do wait. The
+  for all that had to wait. What is sustained is the highest rate on such a timetable of which 99 % are accepted in time, looked
+  for downwards from what 100 connections that do wait get delivered; a row of which less is accepted says `overload`. The
   generator's clock has steps of a millisecond, which are in these times.
 - limited by: what was at work at least 90 % of the time, and the shares of all cores' time and of the disk's.
 ";
@@ -209,6 +252,9 @@ mod tests {
         let round = |rate| Round { delivered_per_s: Some(rate), cpu_us: 60.0, clock: 1.0, ..Round::default() };
         let row = |rate| Row { name: "n".into(), rounds: vec![round(rate)], peak_rss_mib: None, verdict: None };
         assert_eq!(cells(row(5.0)).len(), COLUMNS.len());
+        let model = model_cells("w", 2, &row(1000.0), &row(1900.0));
+        assert_eq!(model.len(), MODEL_COLUMNS.len());
+        assert_eq!(model[..3], ["w", "60.0", "0.0"]);
         let cells = core_cells("w", 2, &row(1000.0), &row(1900.0));
         assert_eq!(cells.len(), CORE_COLUMNS.len());
         assert_eq!(cells[..5], ["w", "1000", "1900", "2", "1.90"]);
