@@ -1,4 +1,4 @@
-//! The same answers as Lua's own functions, for subjects and patterns made at random and for the corners.
+//! The crate `pattern` gives the same answers as Lua's own functions, for subjects and patterns made at random and for the corners.
 
 use mlua::{Function, Lua, MultiValue, Value};
 use pattern::{Capture, Error, Pattern, cheap_length, is_plain};
