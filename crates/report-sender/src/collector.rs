@@ -262,8 +262,8 @@ pub const WAITING_MAX: usize = 16_384;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kind::{Dmarc, Tls};
     use crate::kind::tests::{room, row};
+    use crate::kind::{Dmarc, Tls};
     use reports::TlsRow;
 
     fn start(dir: &std::path::Path, metrics: &Metrics) -> Collector<Tls> {

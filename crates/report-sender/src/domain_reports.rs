@@ -95,12 +95,7 @@ impl DomainReports {
     }
 
     /// Sends reports until it is dropped.
-    pub async fn run(
-        &self,
-        resolver: Arc<dyn Resolver>,
-        outbox: Arc<dyn Outbox>,
-        connectors: &Connectors,
-    ) {
+    pub async fn run(&self, resolver: Arc<dyn Resolver>, outbox: Arc<dyn Outbox>, connectors: &Connectors) {
         let is_allowed = self.tls.as_ref().is_some_and(|tls| tls.options.allow_private_addresses);
         let courier = Arc::new(Courier::new(resolver, outbox, connectors, is_allowed));
         let dmarc = async {
@@ -140,7 +135,8 @@ impl DomainReports {
 
 impl OfDmarc {
     fn open(options: &DmarcReports, metrics: &Metrics) -> Result<OfDmarc, String> {
-        let DmarcReports { dir, max_domains, max_domains_per_organisation, max_rows, max_rows_per_domain, .. } = options;
+        let DmarcReports { dir, max_domains, max_domains_per_organisation, max_rows, max_rows_per_domain, .. } =
+            options;
         let failed = |error: std::io::Error| format!("kumo.configure_dmarc_reports: dir `{}`: {error}", dir.display());
         let bounds = Bounds {
             domains_max: *max_domains,
@@ -254,7 +250,8 @@ mod tests {
         let metrics = Metrics::new().expect("metrics");
         let first = open(dir.path(), &metrics).expect("opened");
         let why = open(dir.path(), &metrics).err().expect("refused");
-        let named = format!("kumo.configure_dmarc_reports: dir `{}`: another program counts here", dir.path().display());
+        let named =
+            format!("kumo.configure_dmarc_reports: dir `{}`: another program counts here", dir.path().display());
         assert!(why.starts_with(&named), "{why}");
         let mut seen = failure("a.test", "mailto:f@a.test");
         seen.arrived_secs = now_secs();

@@ -33,7 +33,8 @@ impl Setup {
     }
 
     fn counted<K: Kind>(&self, period: Period, domain: &str, policy: &K::Policy, row: &K::Row) {
-        let mut journal: Journal<K> = Journal::open(self.dir.path(), period, &mut Tally::new(room(100))).expect("opened");
+        let mut journal: Journal<K> =
+            Journal::open(self.dir.path(), period, &mut Tally::new(room(100))).expect("opened");
         journal.append([(domain, policy, Some(row), 1)].into_iter()).expect("written");
     }
 

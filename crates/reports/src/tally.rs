@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn counts_are_bounded_and_what_is_over_is_counted() {
-        let mut tally = Tally::new(Bounds { domains_max: 2, domains_per_organisation_max: 2, rows_max: 3, rows_per_domain_max: 2 });
+        let mut tally =
+            Tally::new(Bounds { domains_max: 2, domains_per_organisation_max: 2, rows_max: 3, rows_per_domain_max: 2 });
         assert_eq!(tally.add("a", &1, Some("x"), 1), Added::Counted);
         assert_eq!(tally.add("a", &2, Some("x"), 4), Added::Counted);
         assert_eq!(tally.add("a", &2, Some("y"), 1), Added::Counted);
