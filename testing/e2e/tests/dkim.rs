@@ -75,7 +75,7 @@ fn keys_from_files_scripts_events_and_vault_sign() {
     };
     let domains = ["file.test", "inline.test", "event.test", "a.test"];
     assert_eq!(domains.map(send), [250; 4]);
-    assert_eq!(send("none.test"), 451, "Vault has no such key, and nothing leaves unsigned");
+    assert_eq!(send("none.test"), 421, "Vault has no such key, and nothing leaves unsigned");
     let files = dump.await_messages(domains.len(), LATER);
     relay.stop();
     let verify = |of_vault: &str| {

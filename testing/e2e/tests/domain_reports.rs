@@ -137,8 +137,12 @@ fn tls_reports_say_which_sessions_failed_and_how() {
     let mut zone = "$ORIGIN test.\n".to_owned();
     for (number, domain) in DOMAINS.iter().enumerate() {
         zone += &format!("{domain} 60 MX 10 mx.{domain}\nmx.{domain} 60 A 127.0.0.{}\n", number + 2);
-        let post = format!(",https://localhost:{}/hook", web.http.port());
-        let post = if *domain == "good" { post } else { String::new() };
+        let post = |path: &str| format!(",https://localhost:{}/{path}", web.http.port());
+        let post = match *domain {
+            "good" => post("hook"),
+            "clear" => post("move"),
+            _ => String::new(),
+        };
         zone += &format!("_smtp._tls.{domain} 60 TXT \"v=TLSRPTv1; rua=mailto:tls@{domain}.test{post}\"\n");
         zone += &format!("mta-sts.{domain} 60 A 127.0.0.1\n");
     }
@@ -191,6 +195,8 @@ fn tls_reports_say_which_sessions_failed_and_how() {
         assert!(policy["policy_strings"].to_string().contains(mode), "{policy}");
         assert_eq!(failure(&report)["result_type"], "certificate-host-mismatch", "{report}");
     }
+    // Where it is sent on to it would be taken.
+    kumod.await_metric("postrider_reports_total{kind=\"tls\",outcome=\"refused\"}", 1.0, LATER);
     let posted = until(SOON, "a report that was posted", || {
         let listed = fetch(&stage.authority, &web, "/hook");
         listed.as_array().filter(|listed| !listed.is_empty()).cloned()
