@@ -45,9 +45,10 @@ fn one_domain_more_than_there_is_room_for_costs_next_to_nothing() {
 /// All places are taken, by RSA keys, each read from its own text; then one more. Figures: docs/authentication.md.
 #[test]
 fn all_places_are_taken_and_one_more_is_no_cliff() {
-    let keys: [&[u8]; 2] = [RSA, KEY];
+    // One in a hundred is an Ed25519 key.
+    let key_of = |number: usize| if number.is_multiple_of(100) { KEY } else { RSA };
     let inline = |number: usize| -> SignerOptions {
-        let key = String::from_utf8(keys[usize::from(number % 100 == 0)].to_vec()).expect("text");
+        let key = String::from_utf8(key_of(number).to_vec()).expect("text");
         let table = serde_json::json!({"domain": format!("d{number}.test"), "selector": "s", "headers": ["From", "To"],
             "ttl": "1h", "key": {"key_data": key}});
         config::parse("kumo.dkim.rsa_sha256_signer", table).expect("sound options")
@@ -58,7 +59,7 @@ fn all_places_are_taken_and_one_more_is_no_cliff() {
         signers
             .find(&options)
             .map(|signer| (signer, true))
-            .unwrap_or_else(|| (signers.make(&options, keys[usize::from(number % 100 == 0)]).expect("a signer"), false))
+            .unwrap_or_else(|| (signers.make(&options, key_of(number)).expect("a signer"), false))
     };
     let (before, since) = (resident_octets(), Instant::now());
     (0..SIGNERS_MAX).for_each(|number| assert!(!get(number).1));
