@@ -169,7 +169,7 @@ async fn who_never_answers_holds_up_nobody() {
     let (passed, good_after) = tokio::join!(sender.pass(now_secs()), all_good);
     passed.expect("a pass");
     assert!(good_after < Duration::from_secs(10), "{good_after:?}");
-    assert!(begun.elapsed() <= STRANGERS_MAX + Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() <= Duration::from_secs(31), "{:?}", begun.elapsed());
     assert_eq!((setup.count("tls", "sent"), setup.count("tls", "delayed")), (50, 7));
 }
 

@@ -152,7 +152,8 @@ mod tests {
         assert_eq!(waiting.close(dir.path()).expect("written"), 3);
         assert!(!waiting.push(seen(4, 0)), "nobody would send it");
         let waiting = Waiting::open(dir.path());
-        let (first, second) = (waiting.next().await, waiting.next().await);
+        let next = || waiting.begin().expect("it waits");
+        let (first, second) = (next(), next());
         assert_eq!((first.seen.domain.as_str(), second.seen.domain.as_str()), ("d1.test", "d3.test"));
         assert_eq!(*first, *under_way, "all of it");
         [first, second].iter().for_each(|failure| waiting.done(failure));
