@@ -33,7 +33,7 @@ function mod:setup(files)
   end)
 
   return function(msg)
-    return kumo.compliance.check(msg, get_options(msg:get_meta 'tenant' or ''))
+    return kumo.compliance.check(msg, get_options(tostring(msg:get_meta 'tenant' or '')))
   end
 end
 

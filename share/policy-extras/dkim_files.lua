@@ -93,11 +93,24 @@ local function make_signer(base, options, domain)
   }
 end
 
+-- A block whose own key is an Ed25519 one has no use for the `dual` of base.
 local function is_dual(base, options)
   if options.dual ~= nil then
     return options.dual
   end
-  return base.dual
+  return base.dual and options.algo ~= 'ed25519'
+end
+
+-- The block of the Ed25519 signature that stands beside that of a block.
+local function second_of(base, options, domain)
+  local second = {}
+  for name, value in pairs(options) do
+    second[name] = value
+  end
+  second.algo = 'ed25519'
+  second.selector = options.ed25519_selector or selector_of(base, options, domain) .. '-ed25519'
+  second.filename = options.ed25519_filename
+  return second
 end
 
 -- The signers that a block asks for: with `dual` an Ed25519 one too. That signs first and so comes below: receivers that know
@@ -109,14 +122,7 @@ local function make_signers(base, options, domain)
   elseif options.algo == 'ed25519' then
     error(string.format('domain `%s`: with `dual` the key of the block is the RSA key: leave `algo` out', domain), 0)
   end
-  local second = {}
-  for name, value in pairs(options) do
-    second[name] = value
-  end
-  second.algo = 'ed25519'
-  second.selector = options.ed25519_selector or selector_of(base, options, domain) .. '-ed25519'
-  second.filename = options.ed25519_filename
-  return { make_signer(base, second, domain), signer }
+  return { make_signer(base, second_of(base, options, domain), domain), signer }
 end
 
 -- What signs mail of an author of `domain`, in this order; false if nothing does.
@@ -139,21 +145,30 @@ function mod.signers_of(data, domain)
   return #signers > 0 and signers
 end
 
+-- The signers of a wildcard whose keys are named; other keys are looked for by the domain of each message.
+local function make_named(base, options, domain)
+  local is_both = is_dual(base, options)
+  if options.filename and (options.ed25519_filename or not is_both) then
+    return make_signers(base, options, domain)
+  elseif options.filename then
+    return { make_signer(base, options, domain) }
+  elseif options.ed25519_filename and is_both then
+    return { make_signer(base, second_of(base, options, domain), domain) }
+  end
+end
+
 -- What is wrong with them, a line each.
 function mod.find_problems(data)
   local found = {}
-  local function check(place, options, domain)
-    local ok, why = pcall(make_signers, data.base, options, domain)
+  local function check(place, options, domain, make)
+    local ok, why = pcall(make or make_signers, data.base, options, domain)
     if not ok then
       found[#found + 1] = place .. ': ' .. problems.reason(why)
     end
   end
   for name, options in pairs(data.domain) do
-    -- The keys of a wildcard are looked for by the domain of each message.
-    local is_named = options.filename and (options.ed25519_filename or not is_dual(data.base, options))
-    if is_named or not name:find('*', 1, true) then
-      check(string.format('domain `%s`', name), options, (name:gsub('%*%.?', '')))
-    end
+    local make = name:find('*', 1, true) and make_named
+    check(string.format('domain `%s`', name), options, (name:gsub('%*%.?', '')), make)
   end
   for name, options in pairs(data.signature) do
     check(string.format('signature `%s`', name), options, options.domain)

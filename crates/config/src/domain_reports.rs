@@ -28,6 +28,8 @@ options! {
         spread: Duration = Duration::from_secs(14_400);
         /// Most domains about which something is counted at a time.
         max_domains: usize = 20_000, min 1;
+        /// Most of them that are of one organisation (the registrable domain).
+        max_domains_per_organisation: usize = 1_000, min 1;
         /// Most rows of all of them.
         max_rows: usize = 100_000, min 1;
         /// Most rows of one.
@@ -60,10 +62,14 @@ options! {
         spread: Duration = Duration::from_secs(14_400);
         /// Most domains about which something is counted at a time.
         max_domains: usize = 50_000, min 1;
+        /// Most of them that are of one organisation (the registrable domain).
+        max_domains_per_organisation: usize = 1_000, min 1;
         /// Most rows of all of them.
         max_rows: usize = 100_000, min 1;
         /// Most rows of one.
         max_rows_per_domain: usize = 1_000, min 1;
+        /// Whether reports are posted to `https` URLs whose host has an address of a private network, of this machine, or of no one.
+        allow_private_addresses: bool = false;
     }
 }
 

@@ -299,6 +299,7 @@ fn logs() {
     let want = json!({
         "org_name": "o", "email": "r@a.test", "extra_contact_info": null, "submitter": null, "sender": null,
         "dir": "/var/spool/kumomta/reports", "interval": "1day", "spread": "4h", "max_domains": 20_000,
+        "max_domains_per_organisation": 1_000,
         "max_rows": 100_000, "max_rows_per_domain": 5_000, "failure_reports": false, "max_failure_reports_per_hour": 10,
         "redact_recipients": true,
     });
@@ -307,7 +308,8 @@ fn logs() {
     let tls: TlsReports = parse("kumo.configure_tls_reports", json!({"org_name": "o", "email": "r@a.test"})).unwrap();
     let want = json!({
         "org_name": "o", "email": "r@a.test", "submitter": null, "sender": null, "dir": "/var/spool/kumomta/reports",
-        "interval": "1day", "spread": "4h", "max_domains": 50_000, "max_rows": 100_000, "max_rows_per_domain": 1_000,
+        "interval": "1day", "spread": "4h", "max_domains": 50_000,
+        "max_domains_per_organisation": 1_000, "allow_private_addresses": false, "max_rows": 100_000, "max_rows_per_domain": 1_000,
     });
     assert_eq!(shown(&tls), want);
     names::<TlsReports>("configure_tls_reports");

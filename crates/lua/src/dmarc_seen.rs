@@ -68,6 +68,7 @@ pub(crate) fn counted(
     source_ip: IpAddr,
     sender: &str,
     info: ReportingInfo,
+    is_report: bool,
 ) -> Option<DmarcSeen> {
     let facts = check.facts.as_deref()?;
     let wanted = match check.disposition {
@@ -94,7 +95,7 @@ pub(crate) fn counted(
         dkim_results: dkim.iter().filter_map(signature).take(DKIM_RESULTS_MAX).collect(),
         spf_result: spf_seen(spf),
     };
-    Some(DmarcSeen { domain: facts.published_by.clone(), policy: published(facts), row })
+    Some(DmarcSeen { domain: facts.published_by.clone(), policy: published(facts), row, is_report })
 }
 
 /// What a failure report says, when the author's domain wants one about this message.
@@ -109,7 +110,7 @@ pub(crate) fn failure(
     let tags = &facts.record.reports;
     let ruf = tags.ruf.clone()?;
     // For a public suffix it would be other people's mail (RFC 9991).
-    if facts.record.is_suffix == Some(true) || is_automatic(draft) {
+    if facts.record.is_suffix == Some(true) || seen.is_report || is_automatic(draft) {
         return None;
     }
     let wants = DmarcWants::new(None, Some(&ruf), tags.fo.as_deref(), tags.rf.as_deref());
@@ -173,10 +174,24 @@ fn spf_seen(spf: &AuthenticationResult) -> SpfSeen {
     SpfSeen { domain: domain.to_owned(), is_helo: sender.is_none(), result: spf.result.clone() }
 }
 
-/// A message that a program wrote: a report about it may make another one.
+/// A message that a program wrote, or that nobody is to answer: a report about it may make another one.
 fn is_automatic(draft: &mut Draft) -> bool {
+    let is_null = draft.envelope.sender.0.is_none();
     let field = draft.headers().first("Auto-Submitted");
-    field.is_some_and(|field| !field.decoded().trim().eq_ignore_ascii_case("no"))
+    is_null || field.is_some_and(|field| !field.decoded().trim().eq_ignore_ascii_case("no"))
+}
+
+/// A message that is a report about mail or TLS: it says so (RFC 6522, RFC 8460 section 5.3), or its subject is that of all reports
+/// of DMARC and TLS (RFC 7489 section 7.2.1.1).
+pub(crate) fn is_report(draft: &mut Draft) -> bool {
+    let headers = draft.headers();
+    let begins = |name: &str, start: &str| {
+        let text = headers.first(name).map(|field| field.decoded().trim().to_ascii_lowercase());
+        text.is_some_and(|text| text.starts_with(start))
+    };
+    begins("Content-Type", "multipart/report")
+        || begins("Subject", "report domain:")
+        || headers.first("TLS-Report-Domain").is_some()
 }
 
 /// A result as `Authentication-Results` has it.
@@ -231,7 +246,8 @@ mod tests {
 
     fn draft(head: &str) -> Draft {
         let recipients = vec![Mailbox::parse("to@b.test").expect("sound")];
-        let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None, tls: TlsDemand::Usual };
+        let sender = (!head.contains("X-Null")).then(|| Mailbox::parse("x@c.test").expect("sound"));
+        let envelope = Envelope { sender: ReversePath(sender), recipients, dsn: None, tls: TlsDemand::Usual };
         let id = IdGenerator::new([0; 6], 0).next(WallTime::EPOCH);
         let raw = format!("{head}\r\nhello\r\n").into_bytes();
         Draft::new(id, envelope, Meta::new(), raw.into(), WallTime::EPOCH)
@@ -244,7 +260,7 @@ mod tests {
         let check = check(DmarcDisposition::Reject, (false, false), "v=DMARC1; p=reject; rua=mailto:r@a.test; pct=50");
         let counted = |text: &str| {
             let info = info(text).expect("sound");
-            counted(&check, (&dkim, &spf), [192, 0, 2, 1].into(), "x@B.test", info).expect("counted")
+            counted(&check, (&dkim, &spf), [192, 0, 2, 1].into(), "x@B.test", info, false).expect("counted")
         };
         let seen = counted("nil");
         assert_eq!((seen.domain.as_str(), seen.row.header_from.as_str()), ("a.test", "sub.a.test"));
@@ -274,14 +290,17 @@ mod tests {
             let spf = result("spf", spf, &[("smtp.helo", "h.test")]);
             let dkim = [result("dkim", "pass", &[("header.d", "a.test")])];
             let results = (&dkim[..], &spf);
-            let seen = counted(&check, results, [192, 0, 2, 1].into(), "", ReportingInfo::default()).expect("counted");
-            failure(&check, results, &seen, &mut draft(head), 7)
+            let mut draft = draft(head);
+            let is_report = is_report(&mut draft);
+            let info = ReportingInfo::default();
+            let seen = counted(&check, results, [192, 0, 2, 1].into(), "", info, is_report).expect("counted");
+            failure(&check, results, &seen, &mut draft, 7)
         };
         let (from, ruf) = ("From: x@a.test\r\n", "ruf=mailto:f@a.test");
         let told = asks((false, false), "none", ruf, from).expect("a failure");
         assert_eq!(
             (told.arrived_secs, told.mail_from.as_str(), told.recipients.as_slice()),
-            (7, "", &["to@b.test".to_owned()][..])
+            (7, "x@c.test", &["to@b.test".to_owned()][..])
         );
         assert_eq!(told.results, ["dmarc=fail", "spf=none smtp.helo=h.test", "dkim=pass header.d=a.test"]);
         assert!(told.header.starts_with(from.as_bytes()) && !told.header.ends_with(b"hello\r\n"));
@@ -295,6 +314,13 @@ mod tests {
             ((false, false), "none", "ruf=mailto:f@a.test; psd=y", from, false),
             ((false, false), "none", "ruf=mailto:f@a.test; rf=iodef", from, false),
             ((false, false), "none", ruf, "Auto-Submitted: auto-replied\r\n", false),
+            ((false, false), "none", ruf, "Auto-Submitted: no\r\n", true),
+            ((false, false), "none", ruf, "X-Null: 1\r\n", false),
+            ((false, false), "none", ruf, "Content-Type: Multipart/Report; report-type=feedback-report\r\n", false),
+            ((false, false), "none", ruf, "Content-Type: multipart/mixed\r\n", true),
+            ((false, false), "none", ruf, "Subject: Report Domain: a.test Submitter: b.test\r\n", false),
+            ((false, false), "none", ruf, "Subject: About Report Domain: a.test\r\n", true),
+            ((false, false), "none", ruf, "TLS-Report-Domain: a.test\r\n", false),
         ] {
             assert_eq!(asks(passed, spf, tags, head).is_some(), is_told, "{passed:?} {spf} {tags} {head}");
         }

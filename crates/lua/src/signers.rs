@@ -1,12 +1,13 @@
 //! DKIM signers shared by all Lua states, made once per set of options and `ttl`.
 //!
 //! Every state runs the policy's top level, which usually makes its signers there; without
-//! this cache each state would read and check the key again.
+//! this cache each state would read and check the key again. [`SIGNERS_MAX`] are kept; one more takes the place of any other, by lot:
+//! if the oldest went, mail of one domain more than there is room for, in turn, would find no signer at all.
 
 use config::{Canonicalization, KeySource, SignerOptions};
 use sender_auth::{Signer, SignerParams, SigningKey};
 use sender_check::dkim::PublicKey;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use thiserror::Error;
@@ -17,9 +18,17 @@ pub(crate) struct Signers(Mutex<Cached>);
 
 #[derive(Default)]
 struct Cached {
-    made: HashMap<String, (Instant, Arc<Checked>)>,
-    /// Their names, those made first in front: they go first when there are too many.
-    order: VecDeque<String>,
+    /// Where a signer is, by its name.
+    places: HashMap<Arc<str>, usize>,
+    made: Vec<Made>,
+    /// The last number that was drawn.
+    lot: u64,
+}
+
+struct Made {
+    name: Arc<str>,
+    since: Instant,
+    signer: Arc<Checked>,
 }
 
 /// A signer, and what its signatures are checked with.
@@ -44,9 +53,10 @@ pub(crate) enum SignerError {
 impl Signers {
     /// The signer of these options, if there is one that is not too old.
     pub fn find(&self, options: &SignerOptions) -> Option<Arc<Checked>> {
+        let name = name_of(options);
         let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, signer) = cached.made.get(&name_of(options))?;
-        (since.elapsed() < options.ttl.get()).then(|| signer.clone())
+        let made = cached.made.get(*cached.places.get(name.as_str())?)?;
+        (made.since.elapsed() < options.ttl.get()).then(|| made.signer.clone())
     }
 
     /// Makes the signer of these options; `key` is what is behind their key source.
@@ -54,23 +64,36 @@ impl Signers {
         let params = params(options, key)?;
         let public_half = options.self_check.then(|| public_half(&params.key)).transpose()?;
         let made = Arc::new(Checked { signer: Signer::new(params)?, public_half });
-        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        cached.keep(name_of(options), made.clone(), SIGNERS_MAX);
+        let name = name_of(options);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).keep(&name, made.clone(), SIGNERS_MAX);
         Ok(made)
     }
 }
 
 impl Cached {
-    /// Keeps a signer; one more than `most` costs the oldest its place, and nobody else's.
-    fn keep(&mut self, name: String, signer: Arc<Checked>, most: usize) {
-        if self.made.insert(name.clone(), (Instant::now(), signer)).is_none() {
-            self.order.push_back(name);
+    /// Keeps a signer; one more than `most` takes the place of another.
+    fn keep(&mut self, name: &str, signer: Arc<Checked>, most: usize) {
+        let since = Instant::now();
+        if let Some(known) = self.places.get(name).and_then(|place| self.made.get_mut(*place)) {
+            (known.since, known.signer) = (since, signer);
+            return;
         }
-        if self.made.len() > most
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.made.remove(&oldest);
+        let name: Arc<str> = name.into();
+        let made = Made { name: name.clone(), since, signer };
+        let place = if self.made.len() < most { self.made.len() } else { self.draw(most) };
+        match self.made.get_mut(place) {
+            Some(old) => _ = self.places.remove(&std::mem::replace(old, made).name),
+            None => self.made.push(made),
         }
+        self.places.insert(name, place);
+    }
+
+    /// A number below `end`: who knows the numbers before could tell it, which would be of no use to him (splitmix64).
+    fn draw(&mut self, end: usize) -> usize {
+        self.lot = self.lot.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.lot ^ (self.lot >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % end.max(1) as u64) as usize
     }
 }
 
@@ -117,28 +140,5 @@ fn key_digest(source: &KeySource) -> u64 {
 const SIGNERS_MAX: usize = 100_000;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const KEY: &[u8] = include_bytes!("../../sender-auth/tests/keys/ed25519-pkcs8.pem");
-
-    fn options(domain: &str) -> SignerOptions {
-        let table = serde_json::json!({"domain": domain, "selector": "s", "headers": ["From"], "key": "k"});
-        config::parse("kumo.dkim.ed25519_signer", table).expect("sound options")
-    }
-
-    #[test]
-    fn one_too_many_costs_the_oldest_alone() {
-        let signers = Signers::default();
-        let made = signers.make(&options("a.test"), KEY).expect("a signer");
-        assert!(made.public_half.is_none());
-        let mut cached = Cached::default();
-        for name in ["a", "b", "a", "c"] {
-            cached.keep(name.to_owned(), made.clone(), 2);
-        }
-        let mut kept: Vec<&str> = cached.made.keys().map(String::as_str).collect();
-        kept.sort_unstable();
-        assert_eq!((kept, cached.order.len()), (vec!["b", "c"], 2));
-        assert!(signers.find(&options("a.test")).is_some() && signers.find(&options("b.test")).is_none());
-    }
-}
+#[path = "signers_tests.rs"]
+mod tests;

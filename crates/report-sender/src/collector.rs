@@ -4,10 +4,11 @@
 //! ever wait for a disk. Out: the journal, once a second, and [`Collector::began_secs`]: periods before it are complete. A disk
 //! that fails keeps what was seen in memory, within the bounds, until it works again.
 
-use crate::journal::Journal;
+use crate::journal::{self, Journal};
 use crate::kind::Kind;
 use reports::{Added, Bounds, Period, Tally};
 use std::collections::HashMap;
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -23,7 +24,8 @@ pub(crate) struct Collector<K: Kind> {
     dropped: IntCounter,
     began_secs: Arc<AtomicI64>,
     length_secs: u32,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Who counts, and the lock on the files.
+    thread: Mutex<Option<(JoinHandle<()>, Option<File>)>>,
 }
 
 /// What is told to the thread.
@@ -51,11 +53,17 @@ struct Counting<K: Kind> {
     outcomes: [(Added, IntCounter); 3],
     began_secs: Arc<AtomicI64>,
     has_failed: bool,
+    /// Observations of this period whose domain had no room.
+    left_out: u64,
 }
 
 impl<K: Kind> Collector<K> {
     /// Opens the journal of the period that is now, and begins.
+    ///
+    /// # Errors
+    /// Another program counts in that directory, or there is no thread to be had.
     pub(crate) fn start(dir: PathBuf, length_secs: u32, bounds: Bounds, metrics: &Metrics) -> io::Result<Collector<K>> {
+        let lock = journal::lock::<K>(&dir)?;
         let counter = |outcome: &str| metrics.domain_reports.seen(K::NAME, outcome);
         let outcomes =
             [(Added::Counted, counter("counted")), (Added::Over, counter("over")), (Added::Lost, counter("lost"))];
@@ -81,10 +89,12 @@ impl<K: Kind> Collector<K> {
             outcomes,
             began_secs: began_secs.clone(),
             has_failed,
+            left_out: 0,
         };
         let thread = std::thread::Builder::new().name(format!("{}-reports", K::NAME));
         let thread = thread.spawn(move || counting.run(&receiver))?;
-        Ok(Collector { notes, dropped: counter("dropped"), began_secs, length_secs, thread: Mutex::new(Some(thread)) })
+        let thread = Mutex::new(Some((thread, lock)));
+        Ok(Collector { notes, dropped: counter("dropped"), began_secs, length_secs, thread })
     }
 
     /// Hands an observation over. Never waits.
@@ -108,10 +118,11 @@ impl<K: Kind> Collector<K> {
     /// Writes what is in memory and ends. Waits for it.
     pub(crate) fn close(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread {
+        if let Some((thread, lock)) = thread {
             // An error means that it has ended.
             _ = self.notes.send(Note::Stop);
             _ = thread.join();
+            drop(lock);
         }
     }
 }
@@ -125,7 +136,8 @@ impl<K: Kind> Counting<K> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Note::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     // Whoever closes is the last to send: what came before is behind it in nobody's hands.
-                    return self.flush();
+                    self.flush();
+                    return self.say_what_is_missing();
                 }
             }
             if Instant::now() >= flush_at {
@@ -147,9 +159,30 @@ impl<K: Kind> Counting<K> {
         let row = match added {
             Added::Counted => Some(row),
             Added::Over => None,
-            Added::Lost => return,
+            Added::Lost => return self.leave_out(&domain),
         };
         *self.unwritten.entry((domain, row)).or_default() += 1;
+    }
+
+    /// The first is said at once, while somebody can still look at who sends; the others when the period is over.
+    fn leave_out(&mut self, domain: &str) {
+        if self.left_out == 0 {
+            let Bounds { domains_max, domains_per_organisation_max, .. } = self.bounds;
+            tracing::warn!(
+                "{domain} is in no {} report of this period: there are {} domains (max_domains is {domains_max}), or too many of \
+                 its organisation (max_domains_per_organisation is {domains_per_organisation_max})",
+                K::NAME,
+                self.tally.accounts().len(),
+            );
+        }
+        self.left_out += 1;
+    }
+
+    fn say_what_is_missing(&mut self) {
+        let left_out = std::mem::take(&mut self.left_out);
+        if left_out > 0 {
+            tracing::warn!("{left_out} observations are in no {} report: their domains had no room", K::NAME);
+        }
     }
 
     fn period_holds(&self) -> bool {
@@ -203,6 +236,7 @@ impl<K: Kind> Counting<K> {
         let mut tally = Tally::new(self.bounds);
         match Journal::open(&self.dir, period, &mut tally) {
             Ok(journal) => {
+                self.say_what_is_missing();
                 (self.period, self.tally, self.journal) = (period, tally, Some(journal));
                 self.began_secs.store(period.begin_secs(), Ordering::Release);
             }
@@ -228,22 +262,12 @@ pub const WAITING_MAX: usize = 16_384;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal;
-    use crate::kind::Tls;
-    use reports::{TlsPolicy, TlsPolicyType, TlsRow};
-
-    fn row(domain: &str) -> TlsRow {
-        let policy = TlsPolicy {
-            kind: TlsPolicyType::NoPolicyFound,
-            text: Vec::new(),
-            domain: domain.to_owned(),
-            mx_hosts: Vec::new(),
-        };
-        TlsRow { policy, failure: None }
-    }
+    use crate::kind::tests::{room, row};
+    use crate::kind::{Dmarc, Tls};
+    use reports::TlsRow;
 
     fn start(dir: &std::path::Path, metrics: &Metrics) -> Collector<Tls> {
-        let bounds = Bounds { domains_max: 2, rows_max: 100, rows_per_domain_max: 1 };
+        let bounds = Bounds { domains_max: 2, rows_per_domain_max: 1, ..room(100) };
         Collector::start(dir.to_owned(), 86_400, bounds, metrics).expect("started")
     }
 
@@ -270,6 +294,20 @@ mod tests {
                 [3 * times, times, times, times]
             );
         }
+    }
+
+    #[test]
+    fn two_programs_cannot_count_in_one_place() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let metrics = Metrics::new().expect("metrics");
+        let first = start(dir.path(), &metrics);
+        let again = || Collector::<Tls>::start(dir.path().to_owned(), 86_400, room(1), &metrics);
+        let error = again().err().expect("refused").to_string();
+        assert!(error.contains("another program counts here") && error.contains("tls.lock"), "{error}");
+        let other = Collector::<Dmarc>::start(dir.path().to_owned(), 86_400, room(1), &metrics);
+        other.expect("the other kind has files of its own").close();
+        first.close();
+        again().expect("who ended has let go").close();
     }
 
     /// 73 ns of an idle AMD EPYC; the bound is that of a busy machine.

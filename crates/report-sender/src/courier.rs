@@ -4,19 +4,18 @@
 //! anybody: strangers' DNS and strangers' servers do what they like.
 
 use crate::outbox::{Outbox, Outgoing};
-use config::HttpClientOptions;
+use crate::poster::Poster;
 use net::tls::Connectors;
-use reports::{ReportUri, TLS_MEDIA_TYPE, TlsWants, permission};
+use reports::permission::{self, organisation};
+use reports::{ReportUri, TlsWants};
 use route::{DnsError, Resolver};
 use std::sync::Arc;
-use std::time::Duration;
-use web::{Client, Content, Method, Request, WebError};
 
 /// Carries reports.
 pub(crate) struct Courier {
     pub(crate) resolver: Arc<dyn Resolver>,
     pub(crate) outbox: Arc<dyn Outbox>,
-    client: Client,
+    poster: Poster,
 }
 
 /// What became of a report for one address.
@@ -36,23 +35,18 @@ pub(crate) const UNVERIFIED: &str = "unverified";
 pub(crate) const TOO_LARGE: &str = "too_large";
 /// The receiver's server does not want it.
 pub(crate) const REFUSED: &str = "refused";
+/// The receiver's server is said to be where nobody's reports are to go.
+pub(crate) const PRIVATE: &str = "private";
 
 impl Courier {
-    /// Asks nobody yet.
-    ///
-    /// # Errors
-    /// No TLS can be had.
+    /// Asks nobody yet. Posts go to private addresses only where that `is_allowed`.
     pub(crate) fn new(
         resolver: Arc<dyn Resolver>,
         outbox: Arc<dyn Outbox>,
         connectors: &Connectors,
-    ) -> Result<Courier, WebError> {
-        let options = HttpClientOptions {
-            user_agent: Some("postrider".to_owned()),
-            timeout: config::Duration::from_secs(POST_MAX.as_secs()),
-            ..HttpClientOptions::default()
-        };
-        Ok(Courier { resolver, outbox, client: Client::without_redirections(&options, connectors)? })
+        is_allowed: bool,
+    ) -> Courier {
+        Courier { resolver, outbox, poster: Poster::new(connectors, is_allowed) }
     }
 
     /// Whether the owner of an address wants DMARC reports about `domain`; an error when DNS does not say.
@@ -84,23 +78,7 @@ impl Courier {
 
     /// Posts a TLS report, compressed (RFC 8460 section 5.4).
     pub(crate) async fn post(&self, uri: &ReportUri, gzip: Vec<u8>) -> Fate {
-        let request = Request::new(Method::POST, &uri.target).and_then(|mut request| {
-            request.add_header("content-type", TLS_MEDIA_TYPE.as_bytes())?;
-            request.content = Content::Octets(gzip);
-            Ok(request)
-        });
-        let Ok(request) = request else { return Fate::Done(REFUSED) };
-        let answer = match self.client.send(request).await {
-            Ok(answer) => answer,
-            Err(error) => return Fate::Later(error.to_string()),
-        };
-        let status = answer.status;
-        match status.as_u16() {
-            200..=299 => Fate::Done(SENT),
-            // Who sends too many, or is too early, may try again; what else is said of our request stays true.
-            300..=407 | 409..=424 | 426..=428 | 430..=499 => Fate::Done(REFUSED),
-            _ => Fate::Later(format!("it answered {status}")),
-        }
+        self.poster.post(&*self.resolver, uri, gzip).await
     }
 
     /// The TXT records of a name; that there are none is an answer.
@@ -114,20 +92,15 @@ impl Courier {
     }
 }
 
-/// The organisational domain of a name; itself when it has none.
-fn organisation(name: &str) -> &str {
-    psl::domain_str(name).unwrap_or(name)
-}
-
-/// How long an answer to a POST is waited for.
-const POST_MAX: Duration = Duration::from_secs(30);
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use route::{BoxFuture, IpAnswer, IpStrategy, MxAnswer, TxtAnswer};
-    use std::collections::HashMap;
+    use route::{BoxFuture, HostTrust, IpAnswer, IpStrategy, MxAnswer, TxtAnswer};
+    use std::collections::{HashMap, HashSet};
+    use std::net::IpAddr;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::{Mutex, PoisonError};
+    use std::time::Duration;
 
     /// DNS and queues of a test.
     #[derive(Default)]
@@ -135,7 +108,15 @@ pub(crate) mod tests {
         /// TXT records by name; `None` when there is no answer.
         pub(crate) texts: Mutex<HashMap<String, Option<Vec<&'static str>>>>,
         pub(crate) taken: Mutex<Vec<Outgoing>>,
-        pub(crate) is_full: std::sync::atomic::AtomicBool,
+        pub(crate) is_full: AtomicBool,
+        /// Names about which nobody ever says anything, not even that he does not.
+        pub(crate) silent: Mutex<HashSet<String>>,
+        /// Addresses of hosts.
+        pub(crate) hosts: Mutex<HashMap<String, Vec<IpAddr>>>,
+        /// How long the outbox takes for a message, how many it has in hand, and how many it had at most.
+        pub(crate) takes: Mutex<Duration>,
+        pub(crate) in_hand: AtomicUsize,
+        pub(crate) in_hand_max: AtomicUsize,
     }
 
     impl World {
@@ -154,11 +135,16 @@ pub(crate) mod tests {
             Box::pin(std::future::ready(Err(DnsError::NoData)))
         }
 
-        fn ip<'a>(&'a self, _: &'a str, _: IpStrategy) -> BoxFuture<'a, Result<IpAnswer, DnsError>> {
-            Box::pin(std::future::ready(Err(DnsError::NoData)))
+        fn ip<'a>(&'a self, name: &'a str, _: IpStrategy) -> BoxFuture<'a, Result<IpAnswer, DnsError>> {
+            let addresses = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+            let answer = addresses.map(|addresses| IpAnswer { addresses, ttl_secs: 60, trust: HostTrust::default() });
+            Box::pin(std::future::ready(answer.ok_or(DnsError::NoData)))
         }
 
         fn txt<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<TxtAnswer, DnsError>> {
+            if self.silent.lock().unwrap_or_else(PoisonError::into_inner).contains(name) {
+                return Box::pin(std::future::pending());
+            }
             let texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
             let answer = match texts.get(name) {
                 None => Err(DnsError::NxDomain),
@@ -174,16 +160,25 @@ pub(crate) mod tests {
 
     impl Outbox for World {
         fn take(&self, message: Outgoing) -> BoxFuture<'_, Result<(), String>> {
-            let is_full = self.is_full.load(std::sync::atomic::Ordering::Relaxed);
-            if !is_full {
+            let takes = *self.takes.lock().unwrap_or_else(PoisonError::into_inner);
+            Box::pin(async move {
+                let in_hand = self.in_hand.fetch_add(1, Ordering::Relaxed) + 1;
+                self.in_hand_max.fetch_max(in_hand, Ordering::Relaxed);
+                if !takes.is_zero() {
+                    tokio::time::sleep(takes).await;
+                }
+                self.in_hand.fetch_sub(1, Ordering::Relaxed);
+                if self.is_full.load(Ordering::Relaxed) {
+                    return Err("full".to_owned());
+                }
                 self.taken.lock().unwrap_or_else(PoisonError::into_inner).push(message);
-            }
-            Box::pin(std::future::ready(if is_full { Err("full".to_owned()) } else { Ok(()) }))
+                Ok(())
+            })
         }
     }
 
     pub(crate) fn courier(world: &Arc<World>) -> Courier {
-        Courier::new(world.clone(), world.clone(), &Connectors::new(None).expect("TLS")).expect("a client")
+        Courier::new(world.clone(), world.clone(), &Connectors::new(None).expect("TLS"), false)
     }
 
     #[tokio::test]
@@ -218,7 +213,7 @@ pub(crate) mod tests {
         assert_eq!(courier.mail(&uri, message(1024)).await, Fate::Done(SENT));
         assert_eq!(courier.mail(&uri, message(1025)).await, Fate::Done(TOO_LARGE));
         assert_eq!(world.taken().len(), 1);
-        world.is_full.store(true, std::sync::atomic::Ordering::Relaxed);
+        world.is_full.store(true, Ordering::Relaxed);
         assert_eq!(courier.mail(&uri, message(1)).await, Fate::Later("full".to_owned()));
     }
 }

@@ -9,14 +9,14 @@ use crate::failures::{self, Failures, Limits};
 use crate::kind::{Dmarc, Tls};
 use crate::outbox::Outbox;
 use crate::sender::Sender;
+use crate::waiting::Waiting;
 use config::{DmarcReports, TlsReports};
 use net::tls::Connectors;
-use reports::{Bounds, DmarcSeen, FailureSeen, Reporter, TlsSeen};
+use reports::{Alignment, Bounds, DmarcSeen, FailureSeen, Reporter, TlsSeen, domain_of};
 use route::Resolver;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use telemetry::Metrics;
-use tokio::sync::mpsc::{self, Receiver};
 
 /// Counts and sends reports to other domains.
 pub struct DomainReports {
@@ -29,9 +29,7 @@ pub struct DomainReports {
 struct OfDmarc {
     options: DmarcReports,
     collector: Arc<Collector<Dmarc>>,
-    failures: mpsc::Sender<Box<FailureSeen>>,
-    /// Until somebody sends them.
-    seen: Mutex<Option<Receiver<Box<FailureSeen>>>>,
+    failures: Arc<Waiting>,
 }
 
 struct OfTls {
@@ -73,14 +71,18 @@ impl DomainReports {
     /// A message was checked. Never waits.
     pub fn saw_dmarc(&self, seen: DmarcSeen) {
         if let Some(dmarc) = &self.dmarc {
-            dmarc.collector.saw(seen.domain, seen.policy, seen.row);
+            if seen.is_report && dmarc.is_of_reporters(&seen) {
+                return;
+            }
+            let DmarcSeen { domain, policy, row, .. } = seen.bounded();
+            dmarc.collector.saw(domain, policy, row);
         }
     }
 
     /// A message failed, and its author's domain wants to know. Never waits.
     pub fn saw_failure(&self, failure: FailureSeen) {
         let Some(dmarc) = self.dmarc.as_ref().filter(|dmarc| dmarc.options.failure_reports) else { return };
-        if dmarc.failures.try_send(Box::new(failure)).is_err() {
+        if !dmarc.failures.push(failure) {
             self.metrics.domain_reports.seen(failures::KIND, "dropped").inc();
         }
     }
@@ -93,36 +95,35 @@ impl DomainReports {
     }
 
     /// Sends reports until it is dropped.
-    ///
-    /// # Errors
-    /// No TLS can be had for POSTs.
-    pub async fn run(
-        &self,
-        resolver: Arc<dyn Resolver>,
-        outbox: Arc<dyn Outbox>,
-        connectors: &Connectors,
-    ) -> Result<(), String> {
-        let courier = Arc::new(Courier::new(resolver, outbox, connectors).map_err(|error| error.to_string())?);
+    pub async fn run(&self, resolver: Arc<dyn Resolver>, outbox: Arc<dyn Outbox>, connectors: &Connectors) {
+        let is_allowed = self.tls.as_ref().is_some_and(|tls| tls.options.allow_private_addresses);
+        let courier = Arc::new(Courier::new(resolver, outbox, connectors, is_allowed));
         let dmarc = async {
-            let Some(dmarc) = &self.dmarc else { return std::future::pending().await };
+            let Some(dmarc) = &self.dmarc else { return };
             dmarc.sender(&self.hostname, &courier, &self.metrics).run().await;
         };
         let failures = async {
-            let failures = self.dmarc.as_ref().and_then(|of| of.failures(&self.hostname, &courier, &self.metrics));
-            let Some(failures) = failures else { return std::future::pending().await };
-            failures.run().await;
+            let Some(dmarc) = self.dmarc.as_ref().filter(|dmarc| dmarc.options.failure_reports) else { return };
+            dmarc.failures(&self.hostname, &courier, &self.metrics).run().await;
         };
         let tls = async {
-            let Some(tls) = &self.tls else { return std::future::pending().await };
+            let Some(tls) = &self.tls else { return };
             tls.sender(&self.hostname, &courier, &self.metrics).run().await;
         };
         tokio::join!(dmarc, failures, tls);
-        Ok(())
     }
 
     /// Writes what was counted, and counts no more. Blocks.
     pub fn close(&self) {
-        self.dmarc.iter().for_each(|dmarc| dmarc.collector.close());
+        if let Some(dmarc) = &self.dmarc {
+            // While the lock is still held.
+            match dmarc.failures.close(&dmarc.options.dir) {
+                Ok(0) => {}
+                Ok(kept) => tracing::info!("{kept} failure reports are sent after the next start"),
+                Err(error) => tracing::error!("{}: failure reports are lost: {error}", dmarc.options.dir.display()),
+            }
+            dmarc.collector.close();
+        }
         self.tls.iter().for_each(|tls| tls.collector.close());
     }
 
@@ -134,15 +135,26 @@ impl DomainReports {
 
 impl OfDmarc {
     fn open(options: &DmarcReports, metrics: &Metrics) -> Result<OfDmarc, String> {
-        let DmarcReports { dir, max_domains, max_rows, max_rows_per_domain, .. } = options;
+        let DmarcReports { dir, max_domains, max_domains_per_organisation, max_rows, max_rows_per_domain, .. } =
+            options;
         let failed = |error: std::io::Error| format!("kumo.configure_dmarc_reports: dir `{}`: {error}", dir.display());
-        let bounds =
-            Bounds { domains_max: *max_domains, rows_max: *max_rows, rows_per_domain_max: *max_rows_per_domain };
+        let bounds = Bounds {
+            domains_max: *max_domains,
+            domains_per_organisation_max: *max_domains_per_organisation,
+            rows_max: *max_rows,
+            rows_per_domain_max: *max_rows_per_domain,
+        };
         make(dir).map_err(failed)?;
         let collector = Collector::start(dir.clone(), secs(options.interval), bounds, metrics).map_err(failed)?;
-        let (failures, seen) = mpsc::channel(failures::WAITING_MAX);
-        let seen = Mutex::new(Some(seen));
-        Ok(OfDmarc { options: options.clone(), collector: Arc::new(collector), failures, seen })
+        let failures = if options.failure_reports { Waiting::open(dir) } else { Waiting::default() };
+        Ok(OfDmarc { options: options.clone(), collector: Arc::new(collector), failures: Arc::new(failures) })
+    }
+
+    /// A report of somebody who reports: that it came is not reported, or two who report would do so for each other's reports
+    /// for ever. What only looks like a report is counted as any message, so that nobody hides behind that.
+    fn is_of_reporters(&self, seen: &DmarcSeen) -> bool {
+        let has_passed = [seen.row.dkim, seen.row.spf].contains(&Alignment::Pass);
+        has_passed || seen.row.header_from.eq_ignore_ascii_case(domain_of(&self.options.email))
     }
 
     fn reporter(&self, hostname: &str) -> Reporter {
@@ -156,26 +168,29 @@ impl OfDmarc {
         Sender::new((dir, secs(spread)), who, self.collector.clone(), courier.clone(), metrics.clone())
     }
 
-    fn failures(&self, hostname: &str, courier: &Arc<Courier>, metrics: &Metrics) -> Option<Failures> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some(Failures {
-            seen,
+    fn failures(&self, hostname: &str, courier: &Arc<Courier>, metrics: &Metrics) -> Failures {
+        Failures {
+            waiting: self.failures.clone(),
             reporter: self.reporter(hostname),
             sender: self.options.sender.clone(),
             redacts: self.options.redact_recipients,
-            limits: Limits::new(self.options.max_failure_reports_per_hour),
+            limits: Mutex::new(Limits::new(self.options.max_failure_reports_per_hour)),
             courier: courier.clone(),
             metrics: metrics.clone(),
-        })
+        }
     }
 }
 
 impl OfTls {
     fn open(options: &TlsReports, metrics: &Metrics) -> Result<OfTls, String> {
-        let TlsReports { dir, max_domains, max_rows, max_rows_per_domain, .. } = options;
+        let TlsReports { dir, max_domains, max_domains_per_organisation, max_rows, max_rows_per_domain, .. } = options;
         let failed = |error: std::io::Error| format!("kumo.configure_tls_reports: dir `{}`: {error}", dir.display());
-        let bounds =
-            Bounds { domains_max: *max_domains, rows_max: *max_rows, rows_per_domain_max: *max_rows_per_domain };
+        let bounds = Bounds {
+            domains_max: *max_domains,
+            domains_per_organisation_max: *max_domains_per_organisation,
+            rows_max: *max_rows,
+            rows_per_domain_max: *max_rows_per_domain,
+        };
         make(dir).map_err(failed)?;
         let collector = Collector::start(dir.clone(), secs(options.interval), bounds, metrics).map_err(failed)?;
         Ok(OfTls { options: options.clone(), collector: Arc::new(collector) })
@@ -195,4 +210,59 @@ fn make(dir: &Path) -> std::io::Result<()> {
 
 fn secs(duration: config::Duration) -> u32 {
     u32::try_from(duration.get().as_secs()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::failures::tests::failure;
+    use serde_json::json;
+
+    fn open(dir: &Path, metrics: &Metrics) -> Result<DomainReports, String> {
+        let options = json!({"org_name": "o", "email": "r@own.test", "dir": dir, "failure_reports": true});
+        let options = config::parse("kumo.configure_dmarc_reports", options).expect("sound");
+        DomainReports::open(Some(&options), None, "mx.own.test", metrics.clone())
+    }
+
+    #[test]
+    fn reports_of_those_who_report_are_not_counted() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let metrics = Metrics::new().expect("metrics");
+        let reports = open(dir.path(), &metrics).expect("opened");
+        let see = |from: &str, spf: Alignment, is_report: bool| {
+            let mut seen = failure(from, "").seen;
+            (seen.row.spf, seen.is_report) = (spf, is_report);
+            reports.saw_dmarc(seen);
+        };
+        see("a.test", Alignment::Pass, true);
+        see("own.test", Alignment::Fail, true);
+        // What is no report is counted, and so is what only says that it is one.
+        see("a.test", Alignment::Pass, false);
+        see("own.test", Alignment::Fail, false);
+        see("a.test", Alignment::Fail, true);
+        reports.close();
+        assert_eq!(metrics.domain_reports.seen("dmarc", "counted").get(), 3);
+    }
+
+    #[test]
+    fn a_directory_in_use_is_named_and_failures_wait_in_it_for_the_next_start() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let metrics = Metrics::new().expect("metrics");
+        let first = open(dir.path(), &metrics).expect("opened");
+        let why = open(dir.path(), &metrics).err().expect("refused");
+        let named =
+            format!("kumo.configure_dmarc_reports: dir `{}`: another program counts here", dir.path().display());
+        assert!(why.starts_with(&named), "{why}");
+        let mut seen = failure("a.test", "mailto:f@a.test");
+        seen.arrived_secs = now_secs();
+        first.saw_failure(seen);
+        first.close();
+        first.saw_failure(failure("late.test", "mailto:f@a.test"));
+        assert_eq!(metrics.domain_reports.seen(failures::KIND, "dropped").get(), 1, "it is closed");
+        let next = open(dir.path(), &metrics).expect("opened again");
+        let dmarc = next.dmarc.as_ref().expect("on");
+        assert_eq!(dmarc.failures.begin().expect("it waits").seen.domain, "a.test");
+        assert!(dmarc.failures.begin().is_none());
+        next.close();
+    }
 }

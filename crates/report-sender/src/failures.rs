@@ -1,44 +1,53 @@
 //! Failure reports, one for a message: bounded in number, sent at once.
 //!
-//! In: what a check saw of a message that failed. Out: a message to each address of `ruf=` that may have it. Not kept on disk: what
-//! waits here at a crash is not reported. What finds no room is dropped and counted.
+//! In: what a check saw of a message that failed. Out: a message to each address of `ruf=` that may have it. What waits at a stop is
+//! written to a file, and read from it at the next start; at a crash it is not reported. What finds no room is dropped and counted.
 
 use crate::collector::now_secs;
 use crate::courier::{Courier, Fate, UNVERIFIED};
 use crate::outbox::Outgoing;
+use crate::sender::{SENDING_MAX, STRANGERS_MAX, in_time};
+use crate::waiting::Waiting;
+use futures_util::future::join_all;
 use reports::{DmarcWants, FailureSeen, Reporter, failure_mail};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use telemetry::Metrics;
-use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
 
 /// Sends failure reports.
 pub(crate) struct Failures {
-    pub(crate) seen: Receiver<Box<FailureSeen>>,
+    pub(crate) waiting: Arc<Waiting>,
     pub(crate) reporter: Reporter,
     pub(crate) sender: Option<String>,
     pub(crate) redacts: bool,
-    pub(crate) limits: Limits,
+    pub(crate) limits: Mutex<Limits>,
     pub(crate) courier: Arc<Courier>,
     pub(crate) metrics: Metrics,
 }
 
 impl Failures {
-    /// Sends until it is dropped, or nobody can see anything any more.
-    pub(crate) async fn run(mut self) {
-        while let Some(failure) = self.seen.recv().await {
-            self.report(&failure).await;
-        }
+    /// Sends until it is dropped, several at once.
+    pub(crate) async fn run(self) {
+        let work = async || {
+            loop {
+                let failure = self.waiting.next().await;
+                self.report(&failure).await;
+                self.waiting.done(&failure);
+            }
+        };
+        join_all((0..SENDING_MAX).map(|_| work())).await;
     }
 
-    pub(crate) async fn report(&mut self, failure: &FailureSeen) {
+    pub(crate) async fn report(&self, failure: &FailureSeen) {
         let domain = &failure.seen.domain;
         let count = |outcome: &str| self.metrics.domain_reports.reports(KIND, outcome).inc();
-        if !self.limits.takes(domain, now_secs()) {
+        if !self.limits.lock().unwrap_or_else(PoisonError::into_inner).takes(domain, now_secs()) {
             return count("limited");
         }
+        let until = Instant::now() + STRANGERS_MAX;
         for uri in DmarcWants::new(None, Some(&failure.reports_to), None, None).failure {
-            match self.courier.is_permitted(domain, &uri).await {
+            match in_time(until, self.courier.is_permitted(domain, &uri)).await {
                 Ok(true) => {}
                 Ok(false) => {
                     count(UNVERIFIED);
@@ -97,18 +106,16 @@ impl Limits {
 
 /// In metrics and metadata.
 pub(crate) const KIND: &str = "dmarc_failure";
-/// Failures on their way.
-pub(crate) const WAITING_MAX: usize = 256;
 /// Domains with failure reports in an hour.
 const DOMAINS_MAX: usize = 10_000;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::courier::tests::{World, courier};
     use reports::{Alignment, Disposition, DmarcRow, DmarcSeen, PublishedPolicy, SpfSeen};
 
-    fn failure(domain: &str, ruf: &str) -> FailureSeen {
+    pub(crate) fn failure(domain: &str, ruf: &str) -> FailureSeen {
         let policy = PublishedPolicy {
             is_dkim_strict: false,
             is_spf_strict: false,
@@ -130,7 +137,7 @@ mod tests {
             spf_result: SpfSeen { domain: String::new(), is_helo: true, result: "none".to_owned() },
         };
         FailureSeen {
-            seen: DmarcSeen { domain: domain.to_owned(), policy, row },
+            seen: DmarcSeen { domain: domain.to_owned(), policy, row, is_report: false },
             reports_to: ruf.to_owned(),
             id: "1".to_owned(),
             arrived_secs: 0,
@@ -141,25 +148,51 @@ mod tests {
         }
     }
 
+    fn failures(world: &Arc<World>, metrics: &Metrics) -> Failures {
+        let (email, submitter) = ("d@r.test".to_owned(), "r.test".to_owned());
+        Failures {
+            waiting: Arc::default(),
+            reporter: Reporter { org_name: "o".to_owned(), email, extra_contact_info: None, submitter },
+            sender: None,
+            redacts: true,
+            limits: Mutex::new(Limits::new(2)),
+            courier: Arc::new(courier(world)),
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// More domains whose name servers never answer than reports are sent at once.
+    #[tokio::test(start_paused = true)]
+    async fn who_never_answers_holds_up_the_others_for_a_time_at_most() {
+        let world = Arc::new(World::default());
+        let metrics = Metrics::new().expect("metrics");
+        let failures = failures(&world, &metrics);
+        let waiting = failures.waiting.clone();
+        for number in 0..SENDING_MAX {
+            let name = format!("d{number}.test._report._dmarc.silent.test");
+            world.silent.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+            assert!(waiting.push(failure(&format!("d{number}.test"), "mailto:f@silent.test,mailto:g@silent.test")));
+        }
+        assert!(waiting.push(failure("a.test", "mailto:f@a.test")));
+        let begun = Instant::now();
+        let ended = async {
+            while world.taken.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        };
+        tokio::select! {
+            () = failures.run() => panic!("it runs until it is dropped"),
+            () = ended => {}
+        }
+        assert!(begun.elapsed() <= STRANGERS_MAX + std::time::Duration::from_secs(1), "{:?}", begun.elapsed());
+        assert_eq!(metrics.domain_reports.reports(KIND, "failed").get(), 2 * SENDING_MAX as u64);
+    }
+
     #[tokio::test]
     async fn reports_about_a_domain_are_few_and_go_only_to_who_wants_them() {
         let world = Arc::new(World::default());
         let metrics = Metrics::new().expect("metrics");
-        let (_notes, seen) = tokio::sync::mpsc::channel(1);
-        let mut failures = Failures {
-            seen,
-            reporter: Reporter {
-                org_name: "o".to_owned(),
-                email: "d@r.test".to_owned(),
-                extra_contact_info: None,
-                submitter: "r.test".to_owned(),
-            },
-            sender: None,
-            redacts: true,
-            limits: Limits::new(2),
-            courier: Arc::new(courier(&world)),
-            metrics: metrics.clone(),
-        };
+        let failures = failures(&world, &metrics);
         for _ in 0..3 {
             failures.report(&failure("a.test", "mailto:f@a.test,mailto:f@other.test")).await;
         }

@@ -9,13 +9,13 @@
 //! `d` is the domain, `p` what it said of itself (of several lines the last counts), `r` the row; without it, `n` observations had
 //! no room for theirs. Lines add up. `KIND-BEGIN-LENGTH.sent` has a line `["a.test","r@a.test"]` for each report and address that
 //! is done with, whatever came of it. Both are synced line by line, or second by second; a line that broke off in a crash is
-//! no line, and is cut off before more is written. Fails with `io::Error`.
+//! no line, and is cut off before more is written. `KIND.lock` is locked by the program that counts. Fails with `io::Error`.
 
 use crate::kind::Kind;
 use reports::{Account, Bounds, Period, Tally};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -147,6 +147,27 @@ impl Sent {
     }
 }
 
+/// Takes the lock on the files of a kind; it is held until what is returned is dropped, or the program dies. Nothing is returned
+/// where the disk makes no file: mail is served all the same.
+///
+/// # Errors
+/// Another program has it.
+pub(crate) fn lock<K: Kind>(dir: &Path) -> io::Result<Option<File>> {
+    let path = dir.join(format!("{}.lock", K::NAME));
+    let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
+    let locked = file.map_err(TryLockError::Error).and_then(|file| file.try_lock().map(|()| file));
+    match locked {
+        Ok(file) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => {
+            Err(io::Error::other(format!("another program counts here: it has locked `{}`", path.display())))
+        }
+        Err(TryLockError::Error(error)) => {
+            tracing::error!("{} cannot be locked: {error}", path.display());
+            Ok(None)
+        }
+    }
+}
+
 /// The periods of which there is a count, the oldest first.
 pub(crate) fn periods<K: Kind>(dir: &Path) -> io::Result<Vec<Period>> {
     let (mut found, mut lists) = (Vec::new(), Vec::new());
@@ -166,7 +187,9 @@ pub(crate) fn periods<K: Kind>(dir: &Path) -> io::Result<Vec<Period>> {
 
 /// What was counted in a period, whatever the bounds were.
 pub(crate) fn load<K: Kind>(dir: &Path, period: Period) -> io::Result<Accounts<K>> {
-    let unbounded = Bounds { domains_max: usize::MAX, rows_max: usize::MAX, rows_per_domain_max: usize::MAX };
+    let most = usize::MAX;
+    let unbounded =
+        Bounds { domains_max: most, domains_per_organisation_max: most, rows_max: most, rows_per_domain_max: most };
     let mut tally = Tally::new(unbounded);
     let mut file = File::open(dir.join(name::<K>(period, COUNTED)))?;
     replay::<K>(&mut file, &mut tally)?;
@@ -247,27 +270,14 @@ const LINE_OCTETS_MAX: u64 = 1 << 20;
 mod tests {
     use super::*;
     use crate::kind::Tls;
-    use reports::{TlsPolicy, TlsPolicyType, TlsRow};
-
-    fn row(domain: &str) -> TlsRow {
-        let policy = TlsPolicy {
-            kind: TlsPolicyType::NoPolicyFound,
-            text: Vec::new(),
-            domain: domain.to_owned(),
-            mx_hosts: Vec::new(),
-        };
-        TlsRow { policy, failure: None }
-    }
-
-    fn bounds() -> Bounds {
-        Bounds { domains_max: 100, rows_max: 100, rows_per_domain_max: 100 }
-    }
+    use crate::kind::tests::{room, row};
+    use reports::TlsRow;
 
     #[test]
     fn what_was_counted_is_there_after_a_crash_but_for_a_line_that_broke_off() {
         let dir = tempfile::tempdir().expect("scratch");
         let day = Period::at(0, 86_400);
-        let mut tally = Tally::new(bounds());
+        let mut tally = Tally::new(room(100));
         let mut journal: Journal<Tls> = Journal::open(dir.path(), day, &mut tally).expect("opened");
         let (a, b) = (row("a.test"), row("b.test"));
         journal.append([("a.test", &(), Some(&a), 2), ("a.test", &(), None, 7)].into_iter()).expect("written");
@@ -275,7 +285,7 @@ mod tests {
         let path = dir.path().join("tls-0-86400.jsonl");
         let mut torn = OpenOptions::new().append(true).open(&path).expect("opened");
         torn.write_all(b"{\"d\":\"a.test\",\"p\":nu").expect("written");
-        let mut tally = Tally::new(bounds());
+        let mut tally = Tally::new(room(100));
         let mut journal: Journal<Tls> = Journal::open(dir.path(), day, &mut tally).expect("opened");
         let shown = |tally: &Tally<(), TlsRow>| {
             let of =

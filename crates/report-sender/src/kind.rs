@@ -32,3 +32,19 @@ impl Kind for Tls {
     type Row = TlsRow;
     const NAME: &'static str = "tls";
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use reports::{Bounds, TlsPolicy, TlsPolicyType, TlsRow};
+
+    /// A session with a domain that has no policy.
+    pub(crate) fn row(domain: &str) -> TlsRow {
+        let (kind, domain) = (TlsPolicyType::NoPolicyFound, domain.to_owned());
+        TlsRow { policy: TlsPolicy { kind, text: Vec::new(), domain, mx_hosts: Vec::new() }, failure: None }
+    }
+
+    /// Room for so many of everything.
+    pub(crate) fn room(most: usize) -> Bounds {
+        Bounds { domains_max: most, domains_per_organisation_max: most, rows_max: most, rows_per_domain_max: most }
+    }
+}

@@ -8,6 +8,7 @@ use crate::courier::{Courier, Fate, UNVERIFIED};
 use crate::journal::{self, Sent};
 use crate::kind::{Dmarc, Kind, Tls};
 use crate::outbox::Outgoing;
+use futures_util::stream::{self, StreamExt};
 use reports::{Account, DmarcWants, Period, ReportUri, Reporter, Scheme, gzip};
 use route::BoxFuture;
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use telemetry::Metrics;
+use tokio::time::Instant;
 
 /// What a kind's reports are, and who gets them.
 pub(crate) trait Reported: Kind {
@@ -185,41 +187,39 @@ impl<K: Reported> Sender<K> {
         .await
     }
 
+    /// Sends what is due, several at once: a server or a name that never answers takes one of their places, for a time.
     async fn send_due(&self, period: Period, open: &mut Open<K>, now_secs: i64) -> io::Result<()> {
-        let mut later = Vec::new();
-        while open.waiting.first().is_some_and(|item| item.at_secs <= now_secs) {
-            let mut item = open.waiting.remove(0);
-            match self.send(period, &item, &open.sent).await {
-                Ok(true) => {}
-                Ok(false) => {
-                    item.at_secs = now_secs + RETRY_SECS;
-                    later.push(item);
-                }
-                Err(error) => {
-                    item.at_secs = now_secs + RETRY_SECS;
-                    open.waiting.push(item);
-                    open.waiting.append(&mut later);
-                    return Err(error);
-                }
+        let due = open.waiting.partition_point(|item| item.at_secs <= now_secs);
+        let due: Vec<Item<K>> = open.waiting.drain(..due).collect();
+        let sent = &open.sent;
+        let tries = due.into_iter().map(async |item| (self.send(period, &item, sent).await, item));
+        let mut tries = stream::iter(tries).buffer_unordered(SENDING_MAX);
+        let mut result = Ok(());
+        while let Some((tried, mut item)) = tries.next().await {
+            if matches!(tried, Ok(true)) {
+                continue;
             }
+            item.at_secs = now_secs + RETRY_SECS;
+            open.waiting.push(item);
+            result = result.and(tried.map(|_| ()));
         }
-        open.waiting.append(&mut later);
         open.waiting.sort_by_key(|item| item.at_secs);
-        Ok(())
+        result
     }
 
     /// Sends the report about one domain to all who asked for it; false when some of that is to be done later.
     async fn send(&self, period: Period, item: &Item<K>, sent: &Arc<Mutex<Sent>>) -> io::Result<bool> {
         let domain = &item.domain;
         let mut is_done = true;
-        match K::wants(&self.courier, domain, &item.account.policy).await {
+        let until = Instant::now() + STRANGERS_MAX;
+        match in_time(until, K::wants(&self.courier, domain, &item.account.policy)).await {
             Ok(uris) if !uris.is_empty() => {
                 let body = K::body(&self.reporter, domain, period, &item.account);
                 for uri in uris {
                     if sent.lock().unwrap_or_else(PoisonError::into_inner).has(domain, &uri.target) {
                         continue;
                     }
-                    match self.send_to(period, domain, &uri, &body).await {
+                    match self.send_to(period, domain, &uri, &body, until).await {
                         Fate::Done(outcome) => {
                             self.metrics.domain_reports.reports(K::NAME, outcome).inc();
                             note(sent, domain, &uri.target).await?;
@@ -245,16 +245,19 @@ impl<K: Reported> Sender<K> {
         Ok(is_done)
     }
 
-    async fn send_to(&self, period: Period, domain: &str, uri: &ReportUri, body: &[u8]) -> Fate {
+    async fn send_to(&self, period: Period, domain: &str, uri: &ReportUri, body: &[u8], until: Instant) -> Fate {
         if K::ASKS_RECEIVERS {
-            match self.courier.is_permitted(domain, uri).await {
+            match in_time(until, self.courier.is_permitted(domain, uri)).await {
                 Ok(true) => {}
                 Ok(false) => return Fate::Done(UNVERIFIED),
                 Err(why) => return Fate::Later(why),
             }
         }
         match uri.scheme {
-            Scheme::Https => self.courier.post(uri, gzip(body)).await,
+            Scheme::Https => {
+                let posting = async { Ok(self.courier.post(uri, gzip(body)).await) };
+                in_time(until, posting).await.unwrap_or_else(Fate::Later)
+            }
             Scheme::Mailto => {
                 let message = Outgoing {
                     sender: self.sender.clone(),
@@ -263,10 +266,16 @@ impl<K: Reported> Sender<K> {
                     domain: domain.to_owned(),
                     octets: K::mail(&self.reporter, domain, period, &uri.target, body, now_secs()),
                 };
+                // This is our own disk: it takes what it takes, and is not left in the middle.
                 self.courier.mail(uri, message).await
             }
         }
     }
+}
+
+/// What strangers answer, or that they did not in time.
+pub(crate) async fn in_time<T>(until: Instant, asked: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    tokio::time::timeout_at(until, asked).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
 }
 
 /// Notes on disk that something is done with.
@@ -283,6 +292,10 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
 const ALL: &str = "";
 /// Between looks whether a period is over.
 const LOOK_EVERY_SECS: i64 = 30;
+/// Reports of a kind that are under way at a time.
+pub(crate) const SENDING_MAX: usize = 8;
+/// How long the strangers of one report, their name servers and their web servers, are waited for.
+pub(crate) const STRANGERS_MAX: Duration = Duration::from_secs(30);
 /// Between attempts.
 const RETRY_SECS: i64 = 600;
 /// How long a report is tried: a day (RFC 8460 section 5.4).

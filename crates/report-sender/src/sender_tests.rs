@@ -3,9 +3,8 @@
 use super::*;
 use crate::courier::tests::{World, courier};
 use crate::journal::Journal;
-use reports::{
-    Alignment, Bounds, Disposition, DmarcRow, PublishedPolicy, SpfSeen, Tally, TlsPolicy, TlsPolicyType, TlsRow,
-};
+use crate::kind::tests::{room, row};
+use reports::{Alignment, Disposition, DmarcRow, PublishedPolicy, SpfSeen, Tally};
 use std::sync::atomic::Ordering;
 
 struct Setup {
@@ -21,9 +20,8 @@ impl Setup {
     }
 
     fn sender<K: Reported>(&self) -> Sender<K> {
-        let bounds = Bounds { domains_max: 10, rows_max: 10, rows_per_domain_max: 10 };
         let dir = self.dir.path().to_owned();
-        let collector = Collector::start(dir.clone(), 60, bounds, &self.metrics).expect("started");
+        let collector = Collector::start(dir.clone(), 60, room(100), &self.metrics).expect("started");
         let reporter = Reporter {
             org_name: "o".to_owned(),
             email: "d@r.test".to_owned(),
@@ -35,8 +33,8 @@ impl Setup {
     }
 
     fn counted<K: Kind>(&self, period: Period, domain: &str, policy: &K::Policy, row: &K::Row) {
-        let bounds = Bounds { domains_max: 10, rows_max: 10, rows_per_domain_max: 10 };
-        let mut journal: Journal<K> = Journal::open(self.dir.path(), period, &mut Tally::new(bounds)).expect("opened");
+        let mut journal: Journal<K> =
+            Journal::open(self.dir.path(), period, &mut Tally::new(room(100))).expect("opened");
         journal.append([(domain, policy, Some(row), 1)].into_iter()).expect("written");
     }
 
@@ -48,7 +46,7 @@ impl Setup {
         let names = std::fs::read_dir(self.dir.path()).expect("listed").flatten();
         let current = Period::at(now_secs(), 60).begin_secs().to_string();
         let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-        names.filter(|name| name.starts_with(kind) && !name.contains(&current)).count()
+        names.filter(|name| name.starts_with(&format!("{kind}-")) && !name.contains(&current)).count()
     }
 }
 
@@ -78,16 +76,6 @@ fn dmarc_row() -> DmarcRow {
     }
 }
 
-fn tls_row() -> TlsRow {
-    let policy = TlsPolicy {
-        kind: TlsPolicyType::NoPolicyFound,
-        text: Vec::new(),
-        domain: "a.test".to_owned(),
-        mx_hosts: Vec::new(),
-    };
-    TlsRow { policy, failure: None }
-}
-
 /// Long over, and not so long that it is given up.
 fn ended() -> Period {
     Period::at(now_secs() - 3600, 60)
@@ -109,6 +97,7 @@ async fn a_report_goes_once_to_each_who_wants_it() {
     assert_eq!((setup.count("dmarc", "sent"), setup.count("dmarc", "unverified")), (1, 1));
     assert_eq!(setup.files("dmarc"), 2, "one waits for DNS");
     // The program ends here; its successor knows what was sent.
+    sender.collector.close();
     setup.world.says("a.test._report._dmarc.silent.test", Some("v=DMARC1"));
     let mut sender = setup.sender::<Dmarc>();
     sender.pass(now_secs()).await.expect("a pass");
@@ -122,9 +111,9 @@ async fn what_cannot_be_sent_is_tried_again_and_given_up_after_a_day() {
     let setup = Setup::new();
     let period = ended();
     setup.world.says("_smtp._tls.a.test", Some("v=TLSRPTv1; rua=mailto:r@a.test"));
-    setup.counted::<Tls>(period, "a.test", &(), &tls_row());
-    setup.counted::<Tls>(period, "silent.test", &(), &tls_row());
-    setup.counted::<Tls>(period, "none.test", &(), &tls_row());
+    setup.counted::<Tls>(period, "a.test", &(), &row("a.test"));
+    setup.counted::<Tls>(period, "silent.test", &(), &row("a.test"));
+    setup.counted::<Tls>(period, "none.test", &(), &row("a.test"));
     setup.world.says("_smtp._tls.silent.test", None);
     setup.world.is_full.store(true, Ordering::Relaxed);
     let mut sender = setup.sender::<Tls>();
@@ -147,7 +136,54 @@ async fn nothing_is_sent_of_a_period_that_is_not_over() {
     setup.world.says("_smtp._tls.a.test", Some("v=TLSRPTv1; rua=mailto:r@a.test"));
     let mut sender = setup.sender::<Tls>();
     let current = Period::at(sender.collector.began_secs(), 60);
-    setup.counted::<Tls>(current, "a.test", &(), &tls_row());
+    setup.counted::<Tls>(current, "a.test", &(), &row("a.test"));
     sender.pass(current.end_secs() + 30).await.expect("a pass");
     assert!(setup.world.taken().is_empty(), "the thread may still write to it");
+}
+
+/// Seven names about which nobody says anything, one server that takes the connection and nothing else: everybody else's reports do
+/// not wait for them, and they themselves are left after a time.
+#[tokio::test(start_paused = true)]
+async fn who_never_answers_holds_up_nobody() {
+    let setup = Setup::new();
+    let period = ended();
+    for number in 0..SENDING_MAX - 1 {
+        let name = format!("_smtp._tls.silent{number}.test");
+        setup.world.silent.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+        setup.counted::<Tls>(period, &format!("silent{number}.test"), &(), &row("a.test"));
+    }
+    for number in 0..50 {
+        setup.world.says(&format!("_smtp._tls.good{number}.test"), Some("v=TLSRPTv1; rua=mailto:r@good.test"));
+        setup.counted::<Tls>(period, &format!("good{number}.test"), &(), &row("a.test"));
+    }
+    let mut sender = setup.sender::<Tls>();
+    // Only a wait for strangers moves this clock.
+    let begun = Instant::now();
+    let world = setup.world.clone();
+    let all_good = async {
+        while world.taken.lock().unwrap_or_else(PoisonError::into_inner).len() < 50 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        begun.elapsed()
+    };
+    let (passed, good_after) = tokio::join!(sender.pass(now_secs()), all_good);
+    passed.expect("a pass");
+    assert!(good_after < Duration::from_secs(10), "{good_after:?}");
+    assert!(begun.elapsed() <= Duration::from_secs(31), "{:?}", begun.elapsed());
+    assert_eq!((setup.count("tls", "sent"), setup.count("tls", "delayed")), (50, 7));
+}
+
+/// More would be more of everybody's memory and more connections to strangers.
+#[tokio::test(start_paused = true)]
+async fn no_more_than_a_few_reports_are_under_way() {
+    let setup = Setup::new();
+    let period = ended();
+    for number in 0..4 * SENDING_MAX {
+        setup.world.says(&format!("_smtp._tls.d{number}.test"), Some("v=TLSRPTv1; rua=mailto:r@good.test"));
+        setup.counted::<Tls>(period, &format!("d{number}.test"), &(), &row("a.test"));
+    }
+    *setup.world.takes.lock().unwrap_or_else(PoisonError::into_inner) = Duration::from_secs(1);
+    setup.sender::<Tls>().pass(now_secs()).await.expect("a pass");
+    assert_eq!(setup.world.taken().len(), 4 * SENDING_MAX);
+    assert_eq!(setup.world.in_hand_max.load(Ordering::Relaxed), SENDING_MAX);
 }

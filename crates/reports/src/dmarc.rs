@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 /// One message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DmarcSeen {
     /// The domain that published the policy.
     pub domain: String,
@@ -15,6 +15,8 @@ pub struct DmarcSeen {
     pub policy: PublishedPolicy,
     /// What was seen.
     pub row: DmarcRow,
+    /// The message was itself a report of somebody.
+    pub is_report: bool,
 }
 
 /// The tags of a record, as they counted.
@@ -112,6 +114,25 @@ pub struct SpfSeen {
     pub result: String,
 }
 
+impl DmarcSeen {
+    /// With texts that strangers wrote no longer than is of use: they are kept until the period is over, once a row.
+    pub fn bounded(mut self) -> DmarcSeen {
+        let uris = &mut self.policy.reports_to;
+        if uris.len() > REPORTS_TO_OCTETS_MAX {
+            // No more than whole ones: half an address is another one.
+            uris.truncate(uris.floor_char_boundary(REPORTS_TO_OCTETS_MAX));
+            uris.truncate(uris.rfind(',').unwrap_or_default());
+        }
+        let row = &mut self.row;
+        let signatures = row.dkim_results.iter_mut();
+        let names = signatures.flat_map(|seen| [&mut seen.domain, &mut seen.selector, &mut seen.result]);
+        let names = names.chain([&mut row.header_from, &mut row.envelope_from]);
+        let names = names.chain([&mut row.spf_result.domain, &mut row.spf_result.result]);
+        names.for_each(|name| name.truncate(name.floor_char_boundary(NAME_OCTETS_MAX)));
+        self
+    }
+}
+
 impl Disposition {
     /// As reports and records spell it.
     pub fn word(self) -> &'static str {
@@ -167,5 +188,48 @@ fn known(word: &str, words: &[&'static str]) -> &'static str {
     words.iter().find(|known| **known == word).copied().unwrap_or("none")
 }
 
+/// Octets of `rua=` that are kept: eight addresses of a length that has been seen.
+pub const REPORTS_TO_OCTETS_MAX: usize = 1024;
+/// Octets of a name: no longer one is in DNS.
+const NAME_OCTETS_MAX: usize = 255;
 /// Signatures of a row.
 pub const DKIM_RESULTS_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_strangers_wrote_is_kept_up_to_a_length() {
+        let seen = |uris: &str, name: usize| {
+            let policy = PublishedPolicy {
+                is_dkim_strict: false,
+                is_spf_strict: false,
+                policy: Disposition::None,
+                subdomain_policy: Disposition::None,
+                percent: 100,
+                failure_options: "0".to_owned(),
+                reports_to: uris.to_owned(),
+            };
+            let text = || "x".repeat(name);
+            let row = DmarcRow {
+                source_ip: [192, 0, 2, 1].into(),
+                disposition: Disposition::None,
+                dkim: Alignment::Pass,
+                spf: Alignment::Pass,
+                overrides: Vec::new(),
+                header_from: text(),
+                envelope_from: text(),
+                dkim_results: vec![DkimSeen { domain: text(), selector: text(), result: text() }],
+                spf_result: SpfSeen { domain: text(), is_helo: false, result: text() },
+            };
+            DmarcSeen { domain: "a.test".to_owned(), policy, row, is_report: false }
+        };
+        let first = format!("mailto:{}@a.test", "x".repeat(REPORTS_TO_OCTETS_MAX - 16));
+        let whole = format!("{first},m");
+        assert_eq!(whole.len(), REPORTS_TO_OCTETS_MAX);
+        assert_eq!(seen(&whole, NAME_OCTETS_MAX).bounded(), seen(&whole, NAME_OCTETS_MAX));
+        assert_eq!(seen(&format!("{whole}a"), NAME_OCTETS_MAX + 1).bounded(), seen(&first, NAME_OCTETS_MAX));
+        assert_eq!(seen(&"x".repeat(REPORTS_TO_OCTETS_MAX + 1), 1).bounded().policy.reports_to, "", "no whole one");
+    }
+}

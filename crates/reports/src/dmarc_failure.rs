@@ -8,9 +8,10 @@
 use crate::dmarc::{Alignment, Disposition, DmarcSeen};
 use crate::mail::{Letter, Reporter, domain_of, one_line};
 use crate::period::rfc5322;
+use serde::{Deserialize, Serialize};
 
 /// A message that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureSeen {
     /// What an aggregate report would count.
     pub seen: DmarcSeen,
@@ -27,7 +28,23 @@ pub struct FailureSeen {
     /// The `Authentication-Results` of the check: method and result, `spf=fail smtp.mailfrom=a.test`, each.
     pub results: Vec<String>,
     /// Its header as it came.
+    #[serde(with = "base64_octets")]
     pub header: Vec<u8>,
+}
+
+/// Octets as base64 in JSON.
+mod base64_octets {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(octets: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD.encode(octets))
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Vec<u8>, D::Error> {
+        STANDARD.decode(String::deserialize(from)?).map_err(D::Error::custom)
+    }
 }
 
 /// The report as a message to one of those who asked for it; with `redacts` nobody learns from it whom the message was for.
@@ -179,7 +196,7 @@ mod tests {
             spf_result: SpfSeen { domain: "b.test".into(), is_helo: false, result: "fail".into() },
         };
         FailureSeen {
-            seen: DmarcSeen { domain: "a.test".to_owned(), policy, row },
+            seen: DmarcSeen { domain: "a.test".to_owned(), policy, row, is_report: false },
             reports_to: String::new(),
             id: "0123".to_owned(),
             arrived_secs: 0,

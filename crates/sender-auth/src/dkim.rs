@@ -3,10 +3,9 @@
 //! In: [`SignerParams`], named and defaulted as KumoMTA's `kumo.dkim` signers. Out: checked options.
 //! Can fail: [`SignerError`] names option, value and expectation.
 //! The rooms below: `key` (private keys), `key_shape` (what a key file holds), `der` (its elements), `body` (body hash),
-//! `headers` (header canonicalization), `field` (the signature field's text), `signer`, `batch`; `arc` (the two signatures of an ARC set).
+//! `headers` (header canonicalization), `field` (the signature field's text), `signer`; `arc` (the two signatures of an ARC set).
 
 pub(crate) mod arc;
-pub(crate) mod batch;
 pub(crate) mod body;
 pub mod der;
 mod field;

@@ -12,7 +12,6 @@
 mod dkim;
 
 pub use dkim::arc::{ArcSealed, ChainValidation};
-pub use dkim::batch::{Job, sign_many};
 pub use dkim::body::{BodyHash, BodyHashes, limited_body_hash};
 pub use dkim::der;
 pub use dkim::headers::{push_field, push_verified_field};

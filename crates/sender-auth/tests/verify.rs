@@ -5,7 +5,7 @@ mod common;
 
 use mime::{HeaderBlock, ValueForm};
 use proptest::prelude::*;
-use sender_auth::{BodyHashes, Canonicalization, Job, Scratch, Signer, SignerParams, SigningKey, sign_many};
+use sender_auth::{BodyHashes, Canonicalization, Scratch, Signer, SignerParams, SigningKey};
 use std::sync::Arc;
 
 const FORMS: [Canonicalization; 2] = [Canonicalization::Relaxed, Canonicalization::Simple];
@@ -54,18 +54,9 @@ fn check_all(signers: &[(Signer, String)], raw: &[u8], edit: bool) {
     }
     let body = &raw[block.body_start()..];
     let hashes = BodyHashes::new();
-    let jobs: Vec<Job> = signers
-        .iter()
-        .map(|(signer, _)| Job {
-            signer,
-            now_unix_secs: 1_700_000_000,
-            headers: block.view(raw),
-            body,
-            hashes: &hashes,
-        })
-        .collect();
-    let fields = sign_many(&jobs, &mut Scratch::new());
-    for ((_, record), field) in signers.iter().zip(fields) {
+    let mut scratch = Scratch::new();
+    for (signer, record) in signers {
+        let field = signer.sign(1_700_000_000, block.view(raw), body, &hashes, &mut scratch);
         let message = sealed(&block, raw, field.expect("signs"));
         let verdict = common::verify(&message, record);
         assert_eq!(verdict, Ok(()), "{}", String::from_utf8_lossy(&message));

@@ -10,7 +10,7 @@ mod verify;
 
 pub use seal::{SealError, SealInput, Sealing, seal};
 pub use sets::{ARC_FIELDS_MAX, ARC_SETS_MAX};
-pub use verify::verify;
+pub use verify::{check_own, verify};
 
 use mimepart::AuthenticationResult;
 use serde::Serialize;

@@ -7,7 +7,8 @@ mod signing;
 use common::{Table, now, with_mail};
 use sender_auth::Canonicalization::{Relaxed, Simple};
 use sender_auth::Signer;
-use sender_check::arc::{ArcCheck, ChainStatus, SealError, SealInput, Sealing, seal, verify};
+use sender_check::arc::{ArcCheck, ChainStatus, SealError, SealInput, Sealing, check_own, seal, verify};
+use sender_check::dkim::PublicKey;
 use sender_check::limits::ARC_SETS_MAX;
 use sender_check::{AuthenticationResult, Mail};
 use signing::{ED25519, Forger, RSA, signer};
@@ -104,6 +105,38 @@ fn every_octet_of_a_chain_counts() {
             "a broken chain is left: {sealed:?}"
         );
     }
+}
+
+/// The check before a set leaves finds what a receiver would find in it.
+#[test]
+fn our_own_set_is_checked_with_the_key_at_hand() {
+    for key in [ED25519, RSA] {
+        let (_, record) = signer(key, &NAMES, (Relaxed, Simple));
+        let public = PublicKey::parse(record.as_bytes()).expect("a key");
+        for links in 1..=3 {
+            let (_, _, raw) = chain(key, links);
+            let own = |raw: &str| with_mail(raw.as_bytes(), |mail| check_own(mail, &public));
+            assert_eq!(own(&raw), Ok(()));
+            let last = format!("i={links}; mx.sign.example;\r\n\tspf=");
+            for (from, to, why) in [
+                ("line", "lime", "ARC-Message-Signature: the body does not fit its hash"),
+                ("Subject: x", "Subject: z", "ARC-Message-Signature: the signature does not fit the header"),
+                (&*format!("{last}pass"), &*format!("{last}fail"), "ARC-Seal: the signature does not fit the header"),
+                ("ARC-Seal: i=1", "ARC-Seal: i=9", "arc-seal has i=9"),
+            ] {
+                let altered = raw.replace(from, to);
+                assert_ne!(altered, raw, "{from}");
+                let found = own(&altered).expect_err(from);
+                assert!(found.starts_with(why), "{from}: {found}");
+            }
+        }
+        let (_, other) = signer(if key == RSA { ED25519 } else { RSA }, &NAMES, (Relaxed, Simple));
+        let other = PublicKey::parse(other.as_bytes()).expect("a key");
+        let (_, _, raw) = chain(key, 1);
+        with_mail(raw.as_bytes(), |mail| check_own(mail, &other)).expect_err("another key");
+    }
+    let public = PublicKey::parse(signer(RSA, &NAMES, (Relaxed, Simple)).1.as_bytes()).expect("a key");
+    assert_eq!(with_mail(RAW.as_bytes(), |mail| check_own(mail, &public)), Err("there is no set".to_owned()));
 }
 
 #[test]

@@ -34,7 +34,8 @@ impl ComplianceCounts {
     /// A message of a tenant broke these rules, and may have been refused for it.
     pub fn held(&self, tenant: &str, broken: &[&'static str], is_refused: bool) {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = tenants.contains(tenant) || (tenants.len() < TENANTS_MAX && tenants.insert(tenant.to_owned()));
+        let has_room = tenants.len() < TENANTS_MAX && tenant.len() <= TENANT_OCTETS_MAX;
+        let known = tenants.contains(tenant) || (has_room && tenants.insert(tenant.to_owned()));
         drop(tenants);
         let tenant = if known { tenant } else { OTHER };
         let result = match (is_refused, broken) {
@@ -51,6 +52,8 @@ impl ComplianceCounts {
 
 /// Tenants that are told apart.
 const TENANTS_MAX: usize = 1000;
+/// Octets of a tenant's name that is a label: it may come from a header field.
+const TENANT_OCTETS_MAX: usize = 128;
 /// The label of all others.
 const OTHER: &str = "other";
 

@@ -25,7 +25,7 @@ impl ReportCounts {
         self.seen.with_label_values(&[kind, outcome])
     }
 
-    /// Reports: `sent`, `unverified`, `too_large`, `limited`, `failed`, `expired`.
+    /// Reports: `sent`, `unverified`, `too_large`, `refused`, `private`, `delayed`, `limited`, `failed`, `expired`.
     pub fn reports(&self, kind: &str, outcome: &str) -> IntCounter {
         self.reports.with_label_values(&[kind, outcome])
     }

@@ -12,6 +12,7 @@ use reqwest::StatusCode;
 use reqwest::header::HeaderMap;
 use reqwest::multipart::{self, Form};
 use reqwest::redirect::{Attempt, Policy};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Whoever asks.
@@ -27,7 +28,7 @@ impl Client {
     /// # Errors
     /// No TLS can be had, or the name in the options cannot stand in a header.
     pub fn new(options: &HttpClientOptions, connectors: &Connectors) -> Result<Client, WebError> {
-        Client::with(options, connectors, Policy::default())
+        Client::with(options, connectors, Policy::default(), None)
     }
 
     /// The same, but a redirection to another host, port or scheme is an answer and not followed: for what carries secrets.
@@ -39,7 +40,7 @@ impl Client {
             let is_same = attempt.previous().first().is_some_and(|from| from.origin() == attempt.url().origin());
             if is_same && attempt.previous().len() <= REDIRECTIONS_MAX { attempt.follow() } else { attempt.stop() }
         };
-        Client::with(options, connectors, Policy::custom(stays))
+        Client::with(options, connectors, Policy::custom(stays), None)
     }
 
     /// The same, but no redirection is followed: most make a GET of what was a POST, and so lose what it carried.
@@ -47,10 +48,29 @@ impl Client {
     /// # Errors
     /// As [`Client::new`].
     pub fn without_redirections(options: &HttpClientOptions, connectors: &Connectors) -> Result<Client, WebError> {
-        Client::with(options, connectors, Policy::none())
+        Client::with(options, connectors, Policy::none(), None)
     }
 
-    fn with(options: &HttpClientOptions, connectors: &Connectors, redirections: Policy) -> Result<Client, WebError> {
+    /// The same, and `host` has these addresses whatever is said of it later: for who has looked at them before. A proxy that is
+    /// configured looks the name up itself.
+    ///
+    /// # Errors
+    /// As [`Client::new`].
+    pub fn pinned(
+        options: &HttpClientOptions,
+        connectors: &Connectors,
+        host: &str,
+        addresses: &[IpAddr],
+    ) -> Result<Client, WebError> {
+        Client::with(options, connectors, Policy::none(), Some((host, addresses)))
+    }
+
+    fn with(
+        options: &HttpClientOptions,
+        connectors: &Connectors,
+        redirections: Policy,
+        pinned: Option<(&str, &[IpAddr])>,
+    ) -> Result<Client, WebError> {
         let tls = connectors.web(options.accept_invalid_certs)?;
         let timeout = options.timeout.get();
         let mut builder = reqwest::Client::builder()
@@ -60,6 +80,11 @@ impl Client {
             .pool_idle_timeout(options.pool_idle_timeout.get());
         if let Some(name) = &options.user_agent {
             builder = builder.user_agent(name);
+        }
+        if let Some((host, addresses)) = pinned {
+            // The port is that of the URL.
+            let addresses: Vec<SocketAddr> = addresses.iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
+            builder = builder.resolve_to_addrs(host, &addresses);
         }
         Ok(Client { client: builder.build()?, timeout })
     }
@@ -168,5 +193,21 @@ mod tests {
         assert_eq!(content(answer(8), 8).await.expect("at the bound").len(), 8);
         let error = content(answer(9), 8).await.expect_err("above it");
         assert!(matches!(error, WebError::TooLong { octets_max: 8 }), "{error}");
+    }
+
+    /// DNS knows no such name.
+    #[tokio::test]
+    async fn a_host_is_where_it_is_said_to_be() {
+        let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = server.local_addr().expect("bound");
+        let connectors = Connectors::new(None).expect("TLS");
+        let client = Client::pinned(&HttpClientOptions::default(), &connectors, "pinned.test", &[address.ip()]);
+        let url = format!("http://pinned.test:{}/", address.port());
+        let request = Request::new(reqwest::Method::POST, &url).expect("a request");
+        let client = client.expect("a client");
+        tokio::select! {
+            answer = client.send(request) => panic!("nobody answers: {answer:?}"),
+            accepted = server.accept() => drop(accepted.expect("a connection")),
+        }
     }
 }

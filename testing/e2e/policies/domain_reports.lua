@@ -2,6 +2,7 @@
 --   REPORTS_DIR, REPORTS_ZONE (zone file), REPORTS_INTERVAL
 --   REPORTS_TO (host:port: where reports go by mail)
 --   REPORTS_PORT (where all other mail servers listen; without it, what comes in is checked and goes nowhere)
+--   REPORTS_PRIVATE (set: TLS reports may be posted to this machine)
 --   REPORTS_STS_PORT (port MTA-STS policies are fetched from), REPORTS_KEY (PEM file: reports are signed)
 local kumo = require 'kumo'
 local base = require 'base'
@@ -22,7 +23,7 @@ kumo.on('init', function()
     interval = os.getenv 'REPORTS_INTERVAL',
     spread = '0s',
   }
-  kumo.configure_tls_reports(options)
+  kumo.configure_tls_reports(base.over(options, { allow_private_addresses = os.getenv 'REPORTS_PRIVATE' and true }))
   kumo.configure_dmarc_reports(base.over(options, { failure_reports = true }))
 end)
 

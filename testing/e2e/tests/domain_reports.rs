@@ -13,7 +13,7 @@ use e2e::web_server::WebServer;
 use e2e::wire::Client;
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -60,8 +60,12 @@ fn dmarc_reports_go_to_those_who_asked_and_say_what_was_seen() {
         });
         assert_eq!(messages(&reports), 6, "{reports:#?}");
         look_at(&reports);
+        // Who was being told when the program died hears it again, and nobody else.
+        let again = aggregates(&dump, to).len() - about_own(&dump, to).len();
+        assert!(again <= DEATHS, "{again} reports to {to} came twice");
     }
     let failures = counts_of_failures(&dump);
+    assert_eq!(failures.len(), 6, "each message that failed is reported once: {failures:#?}");
     assert!(failures.iter().all(|failure| failure["to"] == "fail@own.test"), "{failures:#?}");
     assert!(about_own(&dump, "agg@no.test").is_empty() && about_own(&dump, "small@own.test").is_empty());
     assert!(read(&dump.messages()).iter().all(|report| !report.to_string().contains("quiet.test")), "nobody asked");
@@ -70,6 +74,55 @@ fn dmarc_reports_go_to_those_who_asked_and_say_what_was_seen() {
     assert!(dump.senders().iter().all(|sender| sender == "<>"), "nobody hears of reports that cannot be delivered");
     until(SOON, "no journal of what was reported", || (journaled(&scratch) == 0).then_some(()));
     kumod.stop();
+}
+
+/// Whatever we report is received and checked like any mail, here by ourselves, and so is a report of somebody else. Every domain
+/// asks to be told of everything; none of these reports is told of.
+#[test]
+fn reports_make_no_reports() {
+    let scratch = Scratch::new();
+    let dump = Dump::start(&scratch);
+    let asks = |domain: &str| {
+        format!(
+            "_dmarc.{domain} 60 TXT \"v=DMARC1; p=none; rua=mailto:agg@{domain}.test; ruf=mailto:fail@{domain}.test; fo=1\"\n"
+        )
+    };
+    let spf = "peer 60 TXT \"v=spf1 ip4:127.0.0.1 -all\"\nother 60 TXT \"v=spf1 -all\"\n";
+    let zone = format!("$ORIGIN test.\n{}{}{}{spf}", asks("own"), asks("reporter"), asks("peer"));
+    scratch.write("zone", &zone);
+    let kumod = launch(&scratch, &scratch.join("zone"), &dump, "4s").start();
+    check(&kumod, "b@other.test", "own.test", 0);
+    let ours = until(LATER, "a report of both kinds", || {
+        let files = dump.messages();
+        let kinds: Vec<String> = read(&files).iter().map(|report| report["type"].to_string()).collect();
+        let has = |kind: &str| kinds.iter().any(|found| found.contains(kind));
+        (has("aggregate") && has("failure")).then_some(files)
+    });
+    for file in &ours {
+        let report = std::fs::read_to_string(file).expect("a report");
+        // As it was sent, and as a list or another hop would send it on.
+        for sender in ["", "reports@reporter.test"] {
+            receive(&kumod, sender, &report);
+        }
+    }
+    let foreign = "From: dmarc@peer.test\r\nTo: agg@own.test\r\nSubject: Report Domain: own.test Submitter: peer.test Report-ID: <1>\r\n";
+    receive(&kumod, "dmarc@peer.test", &format!("{foreign}\r\nreport\r\n"));
+    // Two more, one after the other's report: whatever was to be said of those before has been said then.
+    for number in 1..=2 {
+        check(&kumod, "b@other.test", "own.test", number);
+        until(LATER, "the next aggregate report", || {
+            (messages(&about_own(&dump, "agg@own.test")) > u64::from(number)).then_some(())
+        });
+    }
+    kumod.await_metric("postrider_reports_total{kind=\"dmarc_failure\",outcome=\"sent\"}", 3.0, SOON);
+    kumod.stop();
+    let reports = read(&dump.messages());
+    let wrong: Vec<&Value> = reports
+        .iter()
+        .filter(|report| !["agg@own.test", "fail@own.test"].iter().any(|to| report["to"] == *to))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert_eq!(reports.iter().filter(|report| report["type"] == "failure").count(), 3, "{reports:#?}");
 }
 
 /// One domain is in order, one has no TLS, two have a certificate for somebody else: where that is only tested, and where it counts.
@@ -84,8 +137,12 @@ fn tls_reports_say_which_sessions_failed_and_how() {
     let mut zone = "$ORIGIN test.\n".to_owned();
     for (number, domain) in DOMAINS.iter().enumerate() {
         zone += &format!("{domain} 60 MX 10 mx.{domain}\nmx.{domain} 60 A 127.0.0.{}\n", number + 2);
-        let post = format!(",https://localhost:{}/hook", web.http.port());
-        let post = if *domain == "good" { post } else { String::new() };
+        let post = |path: &str| format!(",https://localhost:{}/{path}", web.http.port());
+        let post = match *domain {
+            "good" => post("hook"),
+            "clear" => post("move"),
+            _ => String::new(),
+        };
         zone += &format!("_smtp._tls.{domain} 60 TXT \"v=TLSRPTv1; rua=mailto:tls@{domain}.test{post}\"\n");
         zone += &format!("mta-sts.{domain} 60 A 127.0.0.1\n");
     }
@@ -96,6 +153,7 @@ fn tls_reports_say_which_sessions_failed_and_how() {
         .env("REPORTS_PORT", stage.port.to_string())
         .env("REPORTS_STS_PORT", sts.address.port().to_string())
         .env("REPORTS_KEY", key)
+        .env("REPORTS_PRIVATE", "1")
         .env("SSL_CERT_FILE", &stage.authority.own.certificate);
     let good = stage.host("127.0.0.2", "mx.good.test", &[]);
     let clear = stage.host("127.0.0.3", "mx.clear.test", &["--break", "offer"]);
@@ -137,6 +195,8 @@ fn tls_reports_say_which_sessions_failed_and_how() {
         assert!(policy["policy_strings"].to_string().contains(mode), "{policy}");
         assert_eq!(failure(&report)["result_type"], "certificate-host-mismatch", "{report}");
     }
+    // Where it is sent on to it would be taken.
+    kumod.await_metric("postrider_reports_total{kind=\"tls\",outcome=\"refused\"}", 1.0, LATER);
     let posted = until(SOON, "a report that was posted", || {
         let listed = fetch(&stage.authority, &web, "/hook");
         listed.as_array().filter(|listed| !listed.is_empty()).cloned()
@@ -151,6 +211,8 @@ fn tls_reports_say_which_sessions_failed_and_how() {
     kumod.stop();
 }
 
+/// How often the program dies.
+const DEATHS: usize = 1;
 /// What TLS reports are about, at 127.0.0.2 and on.
 const DOMAINS: [&str; 4] = ["good", "clear", "tested", "strict"];
 
@@ -168,19 +230,33 @@ fn launch(scratch: &Scratch, zone: &Path, dump: &Dump, interval: &str) -> Launch
 
 /// A message to be checked.
 fn check(server: &Kumod, sender: &str, author: &str, number: u32) {
+    let head = format!("From: x@{author}\r\nTo: someone@here.test\r\nSubject: {number}\r\n");
+    receive(server, sender, &format!("{head}\r\nHello.\r\n"));
+}
+
+/// Any message, with CRLF line ends.
+fn receive(server: &Kumod, sender: &str, message: &str) {
     let mut client = Client::connect(server.smtp());
     client.begin(sender, "someone@here.test");
-    let reply =
-        client.say(&format!("From: x@{author}\r\nTo: someone@here.test\r\nSubject: {number}\r\n\r\nHello.\r\n."));
+    let reply = client.say(&format!("{}.", message.replace("\r\n.", "\r\n..")));
     assert_eq!(reply.code, 250, "{reply:?}");
 }
 
-/// The aggregate reports that came to an address; those with an id that came before are the same again.
-fn about_own(dump: &Dump, to: &str) -> Vec<Value> {
-    let mut ids = HashSet::new();
+/// The aggregate reports that came to an address.
+fn aggregates(dump: &Dump, to: &str) -> Vec<Value> {
     let reports = read(&dump.messages()).into_iter();
-    let mine = reports.filter(|report| report["type"] == "aggregate" && report["to"] == to);
-    mine.filter(|report| ids.insert(report["report"]["report_metadata"]["report_id"].to_string())).collect()
+    reports.filter(|report| report["type"] == "aggregate" && report["to"] == to).collect()
+}
+
+/// The same without those that came before: such a one has the same id, and says the same.
+fn about_own(dump: &Dump, to: &str) -> Vec<Value> {
+    let mut by_id: BTreeMap<String, Value> = BTreeMap::new();
+    for report in aggregates(dump, to) {
+        let id = report["report"]["report_metadata"]["report_id"].to_string();
+        let first = by_id.entry(id).or_insert_with(|| report.clone());
+        assert_eq!(first["report"], report["report"], "one id, two reports");
+    }
+    by_id.into_values().collect()
 }
 
 /// Messages about own.test that wait in journals to be reported.

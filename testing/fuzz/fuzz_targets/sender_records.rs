@@ -93,6 +93,9 @@ fn message(input: &[u8]) {
     assert!(!results.is_empty() && results.len() <= SIGNATURES_MAX);
     let chain = now(arc::verify(&answers, &mail));
     assert!(chain.sets <= ARC_SETS_MAX);
+    if let Ok(key) = PublicKey::parse(body) {
+        let _ = arc::check_own(&mail, &key);
+    }
     let input = DmarcInput { dkim: &results, spf: &results[0], sample_percent: 50 };
     let dmarc = now(dmarc::check(&answers, mail.headers(), input));
     let before = answers.questions.load(Ordering::Relaxed);

@@ -146,7 +146,8 @@ fn report(
     let from = draft.meta.string("received_from").ok().flatten().map(str::to_owned);
     // What came from nowhere is of no client, and in no report.
     let Ok(ip) = address(DMARC_MESSAGE, "msg", from) else { return Ok(()) };
-    let seen = dmarc_seen::counted(found, results, ip, draft.envelope.sender.as_str(), info);
+    let is_report = dmarc_seen::is_report(draft);
+    let seen = dmarc_seen::counted(found, results, ip, draft.envelope.sender.as_str(), info, is_report);
     let Some(seen) = seen else { return Ok(()) };
     if wanted.failures
         && let Some(failure) = dmarc_seen::failure(found, results, &seen, draft, now().unix_seconds())

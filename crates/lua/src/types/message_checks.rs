@@ -93,6 +93,9 @@ async fn seal(
     let sealing = wait(&lua, SEAL, CHECK_MAX, arc::seal(&resolver, &mail, input)).await?;
     match sealing.map_err(|error| mlua::Error::runtime(format!("msg:{error}")))? {
         Sealing::Sealed { fields } => {
+            if let Some(key) = &signer.public_half {
+                check_own_set(&lua, this.draft()?, &body, &fields, key)?;
+            }
             let (block, _) = this.draft()?.edit_headers();
             fields.into_iter().try_for_each(|field| block.prepend_field(field)).map_err(mlua::Error::external)
         }
@@ -119,16 +122,45 @@ pub(crate) fn check_own(lua: &Lua, draft: &mut Draft, body: &[u8], field: &[u8],
             let block = HeaderBlock::parse(&sent);
             let mail = Mail::new(block.view(&sent), &sent[block.body_start()..]);
             let checked = dkim::check_own(&mail, &made, key, unix_secs());
-            checked.map_err(|why| format!("{why}; there is a bare CR or LF, which is sent as CRLF"))
+            checked.map_err(|why| format!("{why}; {BARE}"))
         }
     };
     let Err(why) = checked else { return Ok(()) };
+    Err(unused(lua, draft, "msg:dkim_sign: the signature that was made does not hold", &why))
+}
+
+/// The same for a set of ARC, which a receiver finds on top of the message.
+fn check_own_set(
+    lua: &Lua,
+    draft: &mut Draft,
+    body: &[u8],
+    fields: &[Vec<u8>; 3],
+    key: &PublicKey,
+) -> mlua::Result<()> {
+    let is_bare = has_bare_line_ends(body) || draft.headers().iter_all().any(|field| has_bare_line_ends(field.whole));
+    let mut head: Vec<u8> = fields.iter().rev().flatten().copied().collect();
+    head.extend_from_slice(&draft.head());
+    let checked = if is_bare {
+        let sent = crlf_only(head.iter().chain(body.iter()), head.len() + body.len());
+        let block = HeaderBlock::parse(&sent);
+        let checked = arc::check_own(&Mail::new(block.view(&sent), &sent[block.body_start()..]), key);
+        checked.map_err(|why| format!("{why}; {BARE}"))
+    } else {
+        let block = HeaderBlock::parse(&head);
+        arc::check_own(&Mail::new(block.view(&head), body), key)
+    };
+    let Err(why) = checked else { return Ok(()) };
+    Err(unused(lua, draft, "msg:arc_seal: the set that was made does not hold", &why))
+}
+
+/// Counts and tells of what does not hold; the error for whoever asked for it.
+fn unused(lua: &Lua, draft: &Draft, what: &str, why: &str) -> mlua::Error {
     let program = lua.app_data_ref::<Host>().map(|host| host.program.clone());
     if let Some(program) = program.as_ref().and_then(|program| program.program.get()) {
         program.signature_failed();
     }
-    tracing::error!("message {}: its DKIM signature does not hold and is not used: {why}", draft.id);
-    Err(mlua::Error::runtime(format!("msg:dkim_sign: the signature that was made does not hold: {why}")))
+    tracing::error!("message {}: {what} and is not used: {why}", draft.id);
+    mlua::Error::runtime(format!("{what}: {why}"))
 }
 
 /// The message as it is sent, when that is not as it stands: a bare CR or LF becomes CRLF, behind the back of whoever signed it.
@@ -160,6 +192,8 @@ pub(crate) fn unix_secs() -> u64 {
 const QUESTIONS_MAX: Duration = Duration::from_secs(30);
 /// Longer than a check takes once its questions are over.
 pub(crate) const CHECK_MAX: Duration = Duration::from_secs(60);
+/// What may be the matter when a signature does not hold over what is sent.
+const BARE: &str = "there is a bare CR or LF, which is sent as CRLF";
 const VERIFY: &str = "msg:dkim_verify";
 const CHAIN: &str = "msg:arc_verify";
 const SEAL: &str = "msg:arc_seal";

@@ -1,5 +1,6 @@
 //! What scripts are told of who made a message: SPF, DKIM, DMARC, ARC and iprev, by test zones.
 
+use crate::gate::Counts;
 use crate::support::{Loaded, assert_has, draft_of, load};
 use lua::Resolvers;
 use message::Draft;
@@ -120,6 +121,36 @@ fn chains_are_checked_and_continued() {
     );
     assert_eq!(text.matches("\r\nARC-Seal: ").count() + usize::from(text.starts_with("ARC-Seal: ")), 2, "{text}");
     assert!(text.starts_with("ARC-Seal: i=2;") || text.starts_with("ARC-Seal:i=2;"), "{text}");
+}
+
+/// A seal that no receiver would believe does not leave: what is sealed is not what is sent, as a bare LF leaves as CRLF. Without the
+/// check it does.
+#[test]
+fn a_set_that_does_not_hold_is_not_used() {
+    for (check, data, holds) in [
+        (true, "From: a@b.test\\r\\n\\r\\nbody\\r\\n", true),
+        (true, "From: a@b.test\\r\\n\\r\\none\\ntwo\\r\\n", false),
+        (true, "From: a@b.test\\n\\none\\ntwo\\n", false),
+        (false, "From: a@b.test\\r\\n\\r\\none\\ntwo\\r\\n", true),
+    ] {
+        let body = format!(
+            "msg:set_data('{data}')
+             local sealer = {check} and signer() or kumo.dkim.ed25519_signer {{ domain = 'from.test', selector = 's',
+               headers = {{ 'From' }}, key = {{ key_data = KEY }} }}
+             local ok, why = pcall(msg.arc_seal, msg, sealer, 'here.test', {{ {{ method = 'spf', result = 'pass' }} }})
+             msg:set_meta('why', ok and '' or tostring(why))"
+        );
+        let counts = Counts::default();
+        let mut draft = run_on(MESSAGE, "", &body, "192.0.2.5", Some(Box::new(counts.clone()))).expect("handled");
+        let fields = ["ARC-Seal", "ARC-Message-Signature", "ARC-Authentication-Results"];
+        let fields = fields.map(|name| draft.headers().all_values(name).len());
+        let why = draft.meta.string("why").expect("text").unwrap_or_default().to_owned();
+        assert_eq!((fields, why.is_empty()), ([usize::from(holds); 3], holds), "{data}: {why}");
+        assert_eq!(counts.taken(), if holds { vec![] } else { vec!["signature failed".to_owned()] });
+        if !holds {
+            assert_has(&why, &["msg:arc_seal: the set that was made does not hold", "a bare CR or LF"]);
+        }
+    }
 }
 
 #[test]

@@ -356,6 +356,44 @@ fn signatures_follow_the_from_header() {
     }
 }
 
+/// Both keys of a block are looked at before they are needed, as far as the file says where they are.
+#[test]
+fn keys_of_both_kinds_are_validated() {
+    const SETUP: &str = "local sign = require('policy-extras.dkim_sign'):setup { folder .. '/d.toml' } \
+        kumo.on('smtp_server_message_received', function(msg) sign(msg) end)";
+    let folder = folder(&[("key.pem", KEY)]);
+    let key = folder.path().join("key.pem").display().to_string();
+    let judge = |base: &str, block: &str| {
+        let text = format!("[base]\nselector = \"s\"\nheaders = [\"From\"]\n{base}\n{block}\n").replace("KEY", &key);
+        judged(&[("d.toml", &text)], SETUP)
+    };
+    let both = "filename = \"KEY\"\ned25519_filename = \"KEY\"";
+    for (base, block) in [
+        ("dual = true", format!("[domain.\"a.test\"]\n{both}")),
+        ("dual = true", format!("[domain.\"*.a.test\"]\n{both}")),
+        // Their keys are where each message's domain says.
+        ("dual = true", "[domain.\"*.a.test\"]\nfilename = \"KEY\"".to_owned()),
+        ("dual = true", "[domain.\"*.a.test\"]\ned25519_filename = \"KEY\"".to_owned()),
+        ("dual = true", "[domain.\"*.a.test\"]".to_owned()),
+        // What base says is for blocks with an RSA key.
+        ("dual = true", "[domain.\"a.test\"]\nalgo = \"ed25519\"\nfilename = \"KEY\"".to_owned()),
+        ("", "[domain.\"*.a.test\"]\ned25519_filename = \"/none.pem\"".to_owned()),
+    ] {
+        assert!(judge(base, &block).is_none(), "{block}");
+    }
+    for (base, block) in [
+        ("dual = true", "[domain.\"a.test\"]\nfilename = \"KEY\""),
+        ("dual = true", "[domain.\"*.a.test\"]\nfilename = \"/none.pem\""),
+        ("dual = true", "[domain.\"*.a.test\"]\ned25519_filename = \"/none.pem\""),
+        ("dual = true", "[domain.\"*.a.test\"]\nfilename = \"KEY\"\ned25519_filename = \"/none.pem\""),
+        ("", "[domain.\"*.a.test\"]\nfilename = \"/none.pem\""),
+        // Which key is it?
+        ("", "[domain.\"a.test\"]\nalgo = \"ed25519\"\ndual = true\nfilename = \"KEY\""),
+    ] {
+        assert!(matches!(judge(base, block), Some(LoadError::Invalid { .. })), "{block}");
+    }
+}
+
 #[test]
 fn a_signature_is_what_its_file_says() {
     let base = "[base]\nselector = \"s1\"\nheaders = [\"From\", \"Subject\"]\nexpiration = 3600\nover_sign = true\n\

@@ -2,8 +2,9 @@
 //! `sender-auth`; here: that scripts reach them.
 
 use crate::gate::Counts;
-use crate::support::{assert_has, draft, error_of, load, load_error, now, received};
+use crate::support::{Loaded, assert_has, draft, error_of, load, load_error, now, received};
 use policy::{ConnMeta, Policy};
+use std::sync::Arc;
 
 /// A test key, used nowhere else.
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\\nMC4CAQAwBQYDK2VwBCIEILCJGDWOhHS6clpcNd64BBD7jmJ9gx16f7gzxdf39dWG\\n-----END PRIVATE KEY-----\\n";
@@ -161,9 +162,46 @@ fn one_switch_signs_with_both_kinds_of_keys() {
     let named = signed(&format!("ed25519_filename = '{}', ed25519_selector = 'e'", at("ed"))).expect("signed");
     assert_has(&named[1], &["a=ed25519-sha256", "s=e;"]);
     assert_eq!(signed("dual = false").expect("signed").len(), 1);
+    // The block's own key is an Ed25519 one: there is nothing to add, and `dual` of the block itself would be a mistake.
+    let alone = signed("algo = 'ed25519'").expect("signed");
+    assert_eq!(alone.len(), 1);
     assert_has(&signed("").expect_err("no key"), &["s1-ed25519.key", "No such file"]);
     assert_has(
-        &signed("algo = 'ed25519'").expect_err("which key?"),
+        &signed("algo = 'ed25519', dual = true").expect_err("which key?"),
         &["with `dual` the key of the block is the RSA key"],
     );
+}
+
+/// Nothing is handed over: whoever has a message signs it, and two do so at the same time. Each waits for the other between its
+/// two signatures, without letting go of its thread.
+#[test]
+fn messages_are_signed_on_all_cores_at_once() {
+    let folder = tempfile::tempdir().expect("scratch folder");
+    let signer = signer(&format!("key = {{ key_data = '{KEY}' }}"));
+    let text = format!(
+        "local signer, folder = {signer}, '{}/'
+         kumo.on('smtp_server_message_received', function(msg)
+           msg:dkim_sign(signer)
+           io.open(folder .. msg:get_meta 'own', 'w'):close()
+           local till = os.time() + 20
+           while not io.open(folder .. msg:get_meta 'other') do assert(os.time() < till, 'alone') end
+           msg:dkim_sign(signer)
+         end)",
+        folder.path().display()
+    );
+    let Loaded { policy, .. } = load(&text);
+    let policy = Arc::new(policy);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let signed = |own: &'static str, other: &'static str| {
+        let (policy, mut draft) = (policy.clone(), draft());
+        draft.meta.set("own", own);
+        draft.meta.set("other", other);
+        runtime.spawn(async move { policy.smtp_server_message_received(draft, ConnMeta::new()).await })
+    };
+    let both = [signed("one", "two"), signed("two", "one")];
+    for message in both {
+        let mut draft = runtime.block_on(message).expect("no panic").expect("not alone");
+        assert_eq!(draft.headers().all_values("DKIM-Signature").len(), 2);
+    }
 }

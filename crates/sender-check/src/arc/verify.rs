@@ -1,6 +1,6 @@
 //! Whether a chain holds (RFC 8617 section 5.2).
 //!
-//! In: a message and a resolver. Out: [`ArcCheck`]. Cannot fail. The last message signature and all seals have to verify; at the
+//! In: a message and a resolver, or the key of the last set. Out: [`ArcCheck`], or why that set does not hold. Cannot fail. The last message signature and all seals have to verify; at the
 //! first that does not, the rest is not looked at. The seals are hashed in one pass: each is made over all fields before it.
 
 use super::sets::{Set, sets};
@@ -23,6 +23,25 @@ pub async fn verify(resolver: &dyn Resolver, mail: &Mail<'_>) -> ArcCheck {
         Ok(()) => check(ChainStatus::Pass, None, sets.len()),
         Err(reason) => check(ChainStatus::Fail, Some(reason), sets.len()),
     }
+}
+
+/// Verifies the last set of a message, with a key that is at hand; `mail` is the message as it leaves, with that set.
+///
+/// # Errors
+/// Why a verifier would not believe the chain.
+pub fn check_own(mail: &Mail<'_>, key: &PublicKey) -> Result<(), String> {
+    let sets = sets(mail)?;
+    let (Some(last), Some(hash)) = (sets.last(), seal_hashes(&sets).pop()) else {
+        return Err("there is no set".to_owned());
+    };
+    let message = || {
+        let signature = last.signature()?;
+        signature.check_body(mail)?;
+        signature.check_header(mail, &last.message_signature, key)
+    };
+    message().map_err(|refusal: Refusal| format!("ARC-Message-Signature: {}", refusal.reason))?;
+    let seal = key.verify(&hash, &last.seal.made.signature);
+    seal.map_err(|refusal| format!("ARC-Seal: {}", refusal.reason))
 }
 
 fn check(disposition: ChainStatus, reason: Option<String>, sets: usize) -> ArcCheck {
