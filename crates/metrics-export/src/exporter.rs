@@ -121,7 +121,7 @@ impl Exporter {
             (Err(refusal), _) => refusal,
         };
         let wait = self.backoff.failed(trouble.retry_after);
-        let wait = if trouble.is_passing { wait } else { wait.max(interval) };
+        let wait = if trouble.is_passing { wait } else { interval };
         let news = (!std::mem::replace(&mut self.is_said, true)).then_some(News::Refuses(trouble.why));
         Attempt { is_taken: false, rejected, wait, news }
     }
@@ -249,8 +249,10 @@ mod tests {
     #[test]
     fn what_would_be_refused_again_waits_for_the_next_interval() {
         let mut exporter = exporter(json!({"interval": "30s"}));
-        let refused = exporter.judged(refusal(false, None), 0);
-        assert_eq!(refused.wait, Duration::from_secs(30));
+        for _ in 0..9 {
+            let refused = exporter.judged(refusal(false, None), 0);
+            assert_eq!(refused.wait, Duration::from_secs(30), "however often");
+        }
         let partly = exporter.judged(Ok(()), 7);
         assert_eq!((partly.is_taken, partly.rejected, partly.wait), (false, 7, Duration::from_secs(30)));
         for (answer, count) in [

@@ -228,10 +228,15 @@ impl QueueCore {
         let rate = of_rate
             .map(|wait| Wait::until(Why::MessageRateThrottle, now.wall + wait).by(self.message_rate(now, ready)));
         let opening = (ready.opens_after > now.mono && ready.connections.is_empty()).then(|| {
-            let failed = ready.consecutive_failures > 0;
-            let why = if failed { Why::TooManyConnectionFailures } else { Why::ConnectionRateThrottle };
-            let limit = if failed { None } else { QueueCore::connection_rate(ready) };
-            Wait::until(why, now.wall_at(ready.opens_after)).by(limit)
+            let until = now.wall_at(ready.opens_after);
+            if ready.consecutive_failures > 0 {
+                return Wait::until(Why::TooManyConnectionFailures, until);
+            }
+            // One that would have to wait long for the rate of messages is not opened before that admits one.
+            let throttled = ready.connection_rates.check(&self.rates, now.mono).is_err();
+            let by_connections =
+                || Wait::until(Why::ConnectionRateThrottle, until).by(QueueCore::connection_rate(ready));
+            rate.clone().filter(|_| !throttled).unwrap_or_else(by_connections)
         });
         let key = self.ready_by_name.get(&(ready.name.clone(), ready.leg.destination.identity().clone()));
         let awaits = key.is_some_and(|key| self.leases.awaits(&ready.leases, *key));

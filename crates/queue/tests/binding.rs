@@ -113,6 +113,23 @@ fn each_limit_says_its_option_its_value_and_what_is_taken() {
 }
 
 #[test]
+fn a_rate_of_messages_that_keeps_connections_closed_is_named_as_what_it_is() {
+    let mut rig = Rig::new();
+    let slow = path(json!({"max_message_rate": "1/m,max_burst=1", "idle_timeout": "5s"}));
+    rig.routed("x.test", config(json!({})), route(&[("a", 1)], &slow, ROOMY));
+    rig.admit("x.test", 2);
+    for conn in rig.opened() {
+        rig.deliver(conn);
+        rig.take(conn);
+        rig.core.connection_ended(rig.now, conn);
+    }
+    assert!(rig.opened().is_empty(), "none before the rate admits a message");
+    let wait = wait(&rig, "x.test");
+    assert_eq!((wait.why, wait.until), (Why::MessageRateThrottle, Some(rig.now.wall + Duration::from_secs(60))));
+    assert_eq!(wait.limit.map(|limit| limit.option), Some("max_message_rate"));
+}
+
+#[test]
 fn the_order_that_holds_a_message_is_named() {
     let criteria = || Criteria { domain: Some("x.test".into()), ..Criteria::default() };
     let actions = [
