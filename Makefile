@@ -51,6 +51,7 @@ peers:
 	testing/e2e/peers/cell.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/sender_check.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/report_parsers.sh $(POSTRIDER_PEERS)
+	testing/e2e/peers/metrics_parsers.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/opendkim.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/mailauth.sh $(POSTRIDER_PEERS)
 	testing/e2e/peers/schemathesis.sh $(POSTRIDER_PEERS)

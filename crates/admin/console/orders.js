@@ -105,11 +105,28 @@ function lasting(duration) {
 
 /** Gives an order and says so, with a way back. */
 async function give({ kind, body, to, again }) {
-  const { id, messages } = JSON.parse(await send('POST', kind.path, body));
+  const { id, messages, replaced } = JSON.parse(await send('POST', kind.path, body));
   again?.();
+  // One of the same criteria that was in force comes back: given again, it takes its place without a gap.
+  const back = () => replaced && !kind.danger && Date.parse(replaced.expires) > Date.now()
+    ? restore(kind.path, { ...to.of, reason: replaced.reason, expires: replaced.expires, survives_restart: replaced.survives_restart }, to.name, again)
+    : withdraw(kind.path, id, to.name, again);
   const what = to.isOne ? to.name : `${many(messages, 'message')} of ${to.name}`;
   const rest = kind.danger && body.duration !== '0s' ? ' The order is about what comes, too, until it ends.' : '';
-  return toast(`${kind.done}: ${what}.${rest}`, kind.path === KINDS.flush.path ? [] : [[kind.danger ? 'Stop the order' : 'Undo', () => withdraw(kind.path, id, to.name, again)]]);
+  const instead = replaced ? ` It took the place of an order given before: ${replaced.reason}.` : '';
+  return toast(`${kind.done}: ${what}.${rest}${instead}`, kind.path === KINDS.flush.path ? [] : [[kind.danger ? 'Stop the order' : 'Undo', back]]);
+}
+
+/** Gives an order again that was in force before. */
+async function restore(path, body, name, again) {
+  try {
+    await send('POST', path, body);
+    const one = toast(`In force again: ${body.reason} (${name}).`, []);
+    if (document.activeElement === document.body) one.focus();
+  } catch (error) {
+    toast(`Not given again: ${error.message}`, [], true);
+  }
+  again?.();
 }
 
 /** Takes an order back. */

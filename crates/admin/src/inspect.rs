@@ -1,17 +1,20 @@
 //! `GET /api/admin/inspect-message/v1` and `inspect-sched-q/v1`: where messages are, why they wait, what is in them.
 //!
-//! KumoMTA's fields, and beside them `queue_name`, `state`, `why`, `until` and `what` of each message.
+//! KumoMTA's fields, and beside them `queue_name`, `state`, `why`, `until`, `what`, `order`, `limit` and `ends` of each message.
 
 use crate::answer::{Failed, Id, Json, civil, timestamp};
 use crate::forms::Moment;
 use crate::query::Query;
+use crate::secrets::without_secrets;
 use axum::extract::State;
 use engine::{Engine, Inspected, State as Whereabouts};
-use queue::Place;
+use queue::{Binding, EndOf, OrderId, Place, Sharers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::collections::HashMap;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 /// Which message.
 #[derive(Deserialize, JsonSchema)]
@@ -53,7 +56,44 @@ pub(crate) struct Entry {
     until: Option<OffsetDateTime>,
     /// The ready queue, or the reason of the order.
     what: Option<String>,
+    /// The order that holds it: what takes an order back wants this id.
+    order: Option<Uuid>,
+    limit: Option<Limit>,
+    ends: Option<Ends>,
 }
+
+/// The limit that holds a message back.
+#[derive(Clone, Serialize, JsonSchema)]
+#[schemars(rename = "BindingLimit")]
+struct Limit {
+    /// The option it is from.
+    option: &'static str,
+    /// Its name, when paths share it by name.
+    name: Option<String>,
+    /// As an operator writes it.
+    value: String,
+    /// How much of it is taken, where that is a number of messages or connections.
+    used: Option<u64>,
+    /// Ready queues whose paths name it too.
+    shared_by: Vec<String>,
+    /// How many these are.
+    shared_by_total: usize,
+}
+
+/// When a message ends, whatever becomes of it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MessageEnd")]
+struct Ends {
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "Moment")]
+    at: OffsetDateTime,
+    /// What says so: `max_age` of its queue, `expires` or `deliver_by` of its own.
+    by: &'static str,
+}
+
+/// Limits that were looked at, with who shares them.
+#[derive(Default)]
+struct Limited(HashMap<Binding, Limit>);
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "MessageContent")]
@@ -76,6 +116,14 @@ pub(crate) struct Queue {
     queue_name: String,
     messages: Vec<Entry>,
     num_scheduled: usize,
+    /// What policy said of it; null until it has. Secrets are not told.
+    queue_config: Option<Map<String, Value>>,
+    /// As many as `num_scheduled` (KumoMTA's field).
+    delayed_metric: usize,
+    /// When a message came or left last.
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "Moment")]
+    last_changed: OffsetDateTime,
     #[serde(with = "time::serde::rfc3339")]
     #[schemars(with = "Moment")]
     now: OffsetDateTime,
@@ -87,7 +135,7 @@ pub(crate) async fn message(
 ) -> Result<Json<Entry>, Failed> {
     let Id(id) = id;
     match engine.inspect_message(id).await? {
-        Some(found) => Ok(Json(entry(found, want_body))),
+        Some(found) => Ok(Json(Limited::default().entry(&engine, found, want_body))),
         None => Err(Failed::not_found(format!("no such message: {id}"))),
     }
 }
@@ -100,13 +148,53 @@ pub(crate) async fn scheduled(
     let Some(found) = engine.inspect_queue(&queue_name, limit).await? else {
         return Err(Failed::not_found(format!("no such queue: {queue_name}")));
     };
-    let messages = found.into_iter().map(|message| entry(message, want_body)).collect();
-    let num_scheduled = engine.scheduled_in(&queue_name);
-    Ok(Json(Queue { messages, num_scheduled, now: civil(engine.wall_time()), queue_name }))
+    let mut limited = Limited::default();
+    let messages = found.into_iter().map(|message| limited.entry(&engine, message, want_body)).collect();
+    // One that ended meanwhile has nothing more.
+    let view = engine.scheduled_view(&queue_name);
+    let now = engine.wall_time();
+    let config = view.as_ref().and_then(|view| view.config.as_deref()).map(without_secrets).transpose()?;
+    let num_scheduled = view.as_ref().map_or(0, |view| view.messages);
+    Ok(Json(Queue {
+        messages,
+        num_scheduled,
+        queue_config: config.and_then(|config| config.as_object().cloned()),
+        delayed_metric: num_scheduled,
+        last_changed: civil(view.map_or(now, |view| view.changed)),
+        now: civil(now),
+        queue_name,
+    }))
 }
 
+impl Limited {
+    fn entry(&mut self, engine: &Engine, found: Inspected, want_body: bool) -> Entry {
+        let limit = match &found.state {
+            Whereabouts::Queued(_, wait) => wait.limit.clone(),
+            Whereabouts::InDelivery => None,
+        };
+        // Each message of a queue may wait for the same.
+        let of =
+            |binding: Binding| self.0.entry(binding).or_insert_with_key(|binding| limit_of(engine, binding)).clone();
+        let limit = limit.map(of);
+        Entry { limit, ..entry(found, want_body) }
+    }
+}
+
+fn limit_of(engine: &Engine, binding: &Binding) -> Limit {
+    let Sharers { names, total } = engine.sharers(binding);
+    Limit {
+        option: binding.option,
+        name: binding.name.as_deref().map(str::to_owned),
+        value: binding.value.clone(),
+        used: binding.used,
+        shared_by: names.iter().map(ToString::to_string).collect(),
+        shared_by_total: total,
+    }
+}
+
+/// Without its limit.
 fn entry(found: Inspected, want_body: bool) -> Entry {
-    let Inspected { message, queue, state, content } = found;
+    let Inspected { message, queue, state, end, content } = found;
     let (state, wait) = match state {
         Whereabouts::InDelivery => ("in_delivery", None),
         Whereabouts::Queued(place, wait) => (name(place), Some(wait)),
@@ -133,7 +221,10 @@ fn entry(found: Inspected, want_body: bool) -> Entry {
         state,
         why: wait.as_ref().map(|w| w.why.name()),
         until: wait.as_ref().and_then(|w| w.until).and_then(timestamp),
+        order: wait.as_ref().and_then(|w| w.order).map(|OrderId(id)| Uuid::from_bytes(id)),
         what: wait.and_then(|w| w.what).map(|what| what.to_string()),
+        limit: None,
+        ends: end.and_then(|EndOf { at, option }| Some(Ends { at: timestamp(at)?, by: option })),
     }
 }
 

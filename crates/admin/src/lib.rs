@@ -36,6 +36,7 @@ mod request;
 mod search;
 mod secrets;
 mod socket;
+mod state_of_program;
 mod trace;
 mod upkeep;
 mod xfer;
@@ -220,6 +221,16 @@ fn state_endpoints() -> Vec<Endpoint<Engine>> {
         Endpoint::at("/api/admin/overview/v1", STATE).get(overview::overview, "Rates, counts and times in short.", &[]),
         Endpoint::at("/metrics", STATE).get(metrics::text, "Metrics, as Prometheus reads them.", &[]),
         Endpoint::at("/metrics.json", STATE).get(metrics::json, "Metrics as JSON.", &[]),
+        Endpoint::at("/api/admin/memory/stats", STATE).get(
+            state_of_program::memory,
+            "What is in memory, for people.",
+            &[],
+        ),
+        Endpoint::at("/api/admin/task-dump", STATE).get(
+            state_of_program::tasks,
+            "What threads and tasks do, for people.",
+            &[],
+        ),
         Endpoint::at("/api/machine-info", STATE).get(machine::info, "What this server runs on.", &[]),
         Endpoint::at("/api/admin/events/v1", STATE).get(events::events, "Log records as they come.", &[422]),
         Endpoint::at("/api/admin/trace-smtp-server/v1", STATE).get(

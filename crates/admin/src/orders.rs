@@ -10,7 +10,7 @@ use crate::forms::{Moment, Span};
 use axum::extract::State;
 use clock::WallTime;
 use config::Duration;
-use engine::{Engine, Lasts, NewOrder, OrderError};
+use engine::{Engine, GivenOrder, Lasts, NewOrder, OrderError};
 use message::MessageId;
 use policy::Event;
 use queue::{Action, Change, Criteria, OrderId, OrderState, Rebinding, xfer};
@@ -142,6 +142,20 @@ pub(crate) struct Given {
     bounced: Option<BTreeMap<String, u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     total_bounced: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced: Option<Replaced>,
+}
+
+/// The order about the same mail that gave way to the new one; given again as it was, it takes its place back.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ReplacedOrder")]
+struct Replaced {
+    id: Uuid,
+    reason: String,
+    #[serde(with = "time::serde::rfc3339")]
+    #[schemars(with = "Moment")]
+    expires: OffsetDateTime,
+    survives_restart: bool,
 }
 
 /// An order in force.
@@ -354,8 +368,14 @@ async fn give_for(
 }
 
 async fn order(engine: Engine, new: NewOrder) -> Result<Given, Failed> {
-    let (OrderId(id), messages) = engine.order(new).await?;
-    Ok(Given { id: Uuid::from_bytes(id), messages, bounced: None, total_bounced: None })
+    let GivenOrder { id: OrderId(id), messages, replaced } = engine.order(new).await?;
+    let replaced = replaced.map(|order| Replaced {
+        id: Uuid::from_bytes(order.id.0),
+        reason: order.reason.clone(),
+        expires: civil(order.expires),
+        survives_restart: order.survives_restart,
+    });
+    Ok(Given { id: Uuid::from_bytes(id), messages, bounced: None, total_bounced: None, replaced })
 }
 
 fn lasts(duration: Option<Duration>, expires: Option<OffsetDateTime>) -> Lasts {

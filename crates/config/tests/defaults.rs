@@ -294,6 +294,13 @@ fn logs() {
     });
     assert_eq!(shown(&stream), want);
     names::<EventStream>("configure_event_stream");
+    let otlp: OtlpMetrics =
+        parse("kumo.configure_otlp_metrics", json!({"endpoint": "http://a.test/v1/metrics"})).unwrap();
+    let want = json!({
+        "endpoint": "http://a.test/v1/metrics", "headers": {}, "interval": "1m", "timeout": "10s", "prefix": "", "attributes": {},
+    });
+    assert_eq!(shown(&otlp), want);
+    names::<OtlpMetrics>("configure_otlp_metrics");
     let dmarc: DmarcReports =
         parse("kumo.configure_dmarc_reports", json!({"org_name": "o", "email": "r@a.test"})).unwrap();
     let want = json!({

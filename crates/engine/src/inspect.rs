@@ -5,7 +5,7 @@
 
 use crate::engine::Engine;
 use message::{Message, MessageId, Place, Resident};
-use queue::{Listed, Wait};
+use queue::{Binding, EndOf, Listed, ScheduledView, Sharers, Wait};
 use spool::SpoolError;
 use std::sync::{Arc, PoisonError};
 
@@ -18,6 +18,8 @@ pub struct Inspected {
     pub queue: Arc<str>,
     /// Where it is.
     pub state: State,
+    /// When it ends, whatever becomes of it.
+    pub end: Option<EndOf>,
     /// Envelope, metadata and content, unless it ended since.
     pub content: Option<Resident>,
 }
@@ -72,9 +74,14 @@ impl Engine {
         Ok(Some(inspected))
     }
 
-    /// Messages that wait or are due in a scheduled queue; 0 when there is none of that name.
-    pub fn scheduled_in(&self, name: &str) -> usize {
-        self.with_queue(|queue, _| queue.scheduled_in(name))
+    /// A scheduled queue; `None` when there is none of that name.
+    pub fn scheduled_view(&self, name: &str) -> Option<ScheduledView> {
+        self.with_queue(|queue, now| queue.scheduled_view(now, name))
+    }
+
+    /// Who uses a limit too. Looks at every ready queue: to be asked once a limit.
+    pub fn sharers(&self, of: &Binding) -> Sharers {
+        self.with_queue(|queue, _| queue.sharers(of))
     }
 
     /// Whether there is a scheduled queue of that name.
@@ -103,16 +110,16 @@ impl Engine {
         let queued = connections.values().find_map(|held| held.in_hand.find(id));
         drop(connections);
         let (message, key) = queued?;
-        let queue = self.with_queue(|queue, _| queue.queue_name(key));
-        Some(Inspected { message, queue, state: State::InDelivery, content: None })
+        let (queue, end) = self.with_queue(|queue, _| (queue.queue_name(key), queue.end_in(key, &message)));
+        Some(Inspected { message, queue, state: State::InDelivery, end, content: None })
     }
 }
 
 impl From<Listed> for Inspected {
     /// Without content.
     fn from(found: Listed) -> Inspected {
-        let Listed { message, queue, place, wait } = found;
-        Inspected { message, queue, state: State::Queued(place, wait), content: None }
+        let Listed { message, queue, place, wait, end } = found;
+        Inspected { message, queue, state: State::Queued(place, wait), end, content: None }
     }
 }
 

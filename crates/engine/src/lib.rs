@@ -31,6 +31,7 @@ mod log_filters;
 mod log_hooks;
 mod memory;
 mod orders;
+mod otlp;
 mod overview;
 pub mod pressure;
 mod program;
@@ -51,6 +52,7 @@ mod sockets;
 mod survey;
 mod tasks;
 mod watching;
+mod workload;
 mod xfer;
 
 pub use crate::clock::Clock;
@@ -68,7 +70,7 @@ pub use crate::injection::{
 pub use crate::inspect::{Inspected, State};
 pub use crate::inspect_ready::{InspectedReady, NotEnded};
 pub use crate::log_hooks::RecordHook;
-pub use crate::orders::{Lasts, NewOrder, OrderError};
+pub use crate::orders::{GivenOrder, Lasts, NewOrder, OrderError};
 pub use crate::overview::{Latency, Overview};
 pub use crate::program::{Administration, Asked};
 pub use crate::recovery::RecoveryState;
@@ -77,5 +79,6 @@ pub use crate::search::{Among, FoundMessage, Page, SearchCursor, SearchError, So
 pub use crate::sockets::{Sockets, SocketsChange};
 pub use crate::survey::{By, Group, Sums, Survey, SurveyPlace, SurveyQuestion};
 pub use crate::watching::{Side, WATCHERS_MAX, Watch, Watching};
+pub use crate::workload::{LONGEST_MAX, Workload};
 pub use crate::xfer::{Arrival, Came, OtherNode, XferError};
 pub use diagnostic::Diagnostics;

@@ -25,6 +25,17 @@ pub struct NewOrder {
     pub survives_restart: bool,
 }
 
+/// An order that was given.
+#[derive(Clone, Debug)]
+pub struct GivenOrder {
+    /// Its identity.
+    pub id: OrderId,
+    /// How many messages it is about now.
+    pub messages: usize,
+    /// The one about the same that was in force and gave way to it.
+    pub replaced: Option<Arc<Order>>,
+}
+
 /// How long an order is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasts {
@@ -49,11 +60,11 @@ pub enum OrderError {
 }
 
 impl Engine {
-    /// Gives an order; its id, and how many messages it is about now.
+    /// Gives an order.
     ///
     /// # Errors
     /// See [`OrderError`].
-    pub async fn order(&self, new: NewOrder) -> Result<(OrderId, usize), OrderError> {
+    pub async fn order(&self, new: NewOrder) -> Result<GivenOrder, OrderError> {
         let engine = self.clone();
         to_its_end(move || engine.give_order(new)).await
     }
@@ -67,7 +78,7 @@ impl Engine {
         to_its_end(move || engine.take_order_back(id)).await
     }
 
-    fn give_order(&self, new: NewOrder) -> Result<(OrderId, usize), OrderError> {
+    fn give_order(&self, new: NewOrder) -> Result<GivenOrder, OrderError> {
         let file = self.orders_file.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.clock.now();
         let id = OrderId(*self.next_id().as_bytes());
@@ -78,13 +89,15 @@ impl Engine {
         let NewOrder { action, reason, suppress_logging, survives_restart, .. } = new;
         let order = Order { id, action, reason, given: now.wall, expires, suppress_logging, survives_restart };
         let mut orders: Vec<Arc<Order>> = self.standing_orders();
-        orders.retain(|other| other.action != order.action);
+        let replaced = orders.extract_if(.., |other| other.action == order.action).last();
         if orders.len() >= ORDERS_MAX {
             return Err(OrderError::TooMany);
         }
         orders.push(Arc::new(order.clone()));
         write(&file, &orders)?;
-        Ok((id, self.with_queue(|queue, now| queue.order(now, order))))
+        let messages = self.with_queue(|queue, now| queue.order(now, order));
+        // One that is over has nothing to come back to.
+        Ok(GivenOrder { id, messages, replaced: replaced.filter(|other| now.wall < other.expires) })
     }
 
     fn take_order_back(&self, id: OrderId) -> Result<Option<Arc<Order>>, OrderError> {

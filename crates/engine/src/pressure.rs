@@ -33,6 +33,10 @@ pub trait Memory: Send + Sync {
     fn used(&self) -> Option<u64>;
     /// Gives pages that are not in use back to the system.
     fn purge(&self);
+    /// What else is known of it: names, and octets or words. For people who ask; nothing that is secret.
+    fn words(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
 }
 
 /// What is watched, and against which limits.
@@ -117,6 +121,27 @@ impl Pressure {
             volumes: Vec::new(),
             delivers_when_spool_unhealthy: false,
         })
+    }
+
+    /// Limits, level and measurements, for people.
+    pub(crate) fn memory_words(&self) -> Vec<(&'static str, String)> {
+        let limits = self.0.settings.limits.in_force();
+        let octets = |limit: Option<u64>| limit.map_or_else(|| "none".to_owned(), |octets| octets.to_string());
+        let level = match self.level() {
+            Level::Fine => "there is enough",
+            Level::Low => "low: content that the spool has leaves memory",
+            Level::Stop => "out: no new mail is taken",
+        };
+        let mut words = vec![
+            ("level", level.to_owned()),
+            ("used_bytes", octets(self.0.settings.memory.used())),
+            ("low_threshold_bytes", octets(limits.low)),
+            ("soft_limit_bytes", octets(limits.soft)),
+            ("hard_limit_bytes", octets(limits.hard)),
+            ("waiting_for_room_to_load", self.0.waiting.load(Ordering::Relaxed).to_string()),
+        ];
+        words.extend(self.0.settings.memory.words());
+        words
     }
 
     /// How short memory is: from [`Level::Low`] on, what the spool holds leaves it.

@@ -7,7 +7,7 @@ use crate::egress::service::{PROTOCOLS, protocol_of, provider_of, service};
 use crate::engine::Engine;
 use crate::queue_census::QueueCensus;
 use config::EgressPath;
-use queue::QueueCore;
+use queue::{FullOf, QueueCore};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use telemetry::{Exposition, Kind};
@@ -47,6 +47,8 @@ impl Engine {
 struct Queues {
     census: Arc<QueueCensus>,
     ready: Vec<Ready>,
+    /// Names of protocols and ready queues, and how often there was no room.
+    full: Vec<(Arc<str>, FullOf, u64)>,
 }
 
 struct Ready {
@@ -66,7 +68,8 @@ impl Queues {
             messages: messages as u64,
             connections: connections as u64,
         });
-        Queues { census, ready: ready.collect() }
+        let full = queue.full_counts().map(|(name, of, times)| (name.clone(), of, times));
+        Queues { census, ready: ready.collect(), full: full.collect() }
     }
 
     fn expose(&self, text: &mut Exposition, sessions: i64) {
@@ -75,6 +78,11 @@ impl Queues {
         self.expose_owners(text);
         let of_messages = self.by_service(|ready| ready.messages);
         text.family(("ready_count", "messages in ready queues", Kind::Gauge), ["service"], of_messages);
+        text.family(
+            ("ready_full", "times ready queues had no room", Kind::Counter),
+            ["service"],
+            self.full_by_service(),
+        );
         let sessions = (["esmtp_listener".to_owned()], u64::try_from(sessions).unwrap_or(0));
         let of_connections = std::iter::once(sessions).chain(self.by_service(|ready| ready.connections));
         text.family(("connection_count", "open connections", Kind::Gauge), ["service"], of_connections);
@@ -116,6 +124,16 @@ impl Queues {
             both[1] += ready.connections;
         }
         sums
+    }
+
+    /// How often there was no room: in all ready queues of a protocol, then in each.
+    fn full_by_service(&self) -> Vec<([String; 1], u64)> {
+        let of = |wanted: FullOf| {
+            let those = self.full.iter().filter(move |(_, of, _)| *of == wanted);
+            summed(those.map(|(name, _, times)| (name, *times)))
+        };
+        let protocols = of(FullOf::Protocol).into_iter().map(|(name, times)| ([name.to_string()], times));
+        protocols.chain(of(FullOf::Queue).into_iter().map(|(name, times)| ([service(name)], times))).collect()
     }
 
     /// The sum of each protocol, then each ready queue.

@@ -281,7 +281,8 @@ impl Engine {
         let named =
             in_hand.into_iter().map(|(message, key)| (message, self.with_queue(|queue, _| queue.queue_name(key))));
         let wanted = named.filter(|(message, queue)| search.wants(queue, message.id));
-        wanted.map(|(message, queue)| Inspected { message, queue, state: State::InDelivery, content: None }).collect()
+        let found = |(message, queue)| Inspected { message, queue, state: State::InDelivery, end: None, content: None };
+        wanted.map(found).collect()
     }
 
     /// Where this policy's loggers write.

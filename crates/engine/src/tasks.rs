@@ -18,6 +18,11 @@ impl Tasks {
         set.spawn(task);
     }
 
+    /// How many there are that have not been reaped yet.
+    pub fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Waits until every task has ended; tasks started meanwhile are waited for as well.
     pub async fn drain(&self) {
         loop {

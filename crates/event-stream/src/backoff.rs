@@ -9,7 +9,7 @@ use time::format_description::well_known::Rfc2822;
 
 /// Failures in a row.
 #[derive(Debug, Default)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     failures: u32,
 }
 
@@ -36,7 +36,7 @@ impl Backoff {
 }
 
 /// What a `Retry-After` field says (RFC 9110 section 10.2.3): seconds, or a date.
-pub(crate) fn retry_after(text: &str, now: OffsetDateTime) -> Option<Duration> {
+pub fn retry_after(text: &str, now: OffsetDateTime) -> Option<Duration> {
     let text = text.trim();
     if let Ok(seconds) = text.parse::<u32>() {
         return Some(Duration::from_secs(seconds.into()));
@@ -46,11 +46,11 @@ pub(crate) fn retry_after(text: &str, now: OffsetDateTime) -> Option<Duration> {
 }
 
 /// The first wait, and the shortest.
-pub(crate) const WAIT_MIN: Duration = Duration::from_secs(1);
+pub const WAIT_MIN: Duration = Duration::from_secs(1);
 /// The longest wait by itself.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(60);
+pub const WAIT_MAX: Duration = Duration::from_secs(60);
 /// The longest that a receiver may ask for.
-pub(crate) const ASKED_MAX: Duration = Duration::from_secs(300);
+pub const ASKED_MAX: Duration = Duration::from_secs(300);
 /// More would be beyond [`WAIT_MAX`].
 const DOUBLINGS_MAX: u32 = 6;
 

@@ -9,7 +9,7 @@
 //! Deliberately absent: keeping segments for those who have not read them. What the log's owner removes is gone, and that is
 //! said ([`jsonl::Lines::take_gap`]).
 
-mod backoff;
+pub mod backoff;
 mod batch;
 mod checkpoint;
 mod cursor;

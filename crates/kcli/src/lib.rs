@@ -30,6 +30,7 @@ mod upkeep;
 mod verb;
 mod why;
 mod why_facts;
+mod why_reply;
 mod why_words;
 
 pub use tailer::{tailer, tailer_to};

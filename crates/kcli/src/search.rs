@@ -202,7 +202,8 @@ fn unread(out: &mut Out<'_>, segments: &[Value]) -> Result<()> {
 }
 
 pub(crate) const SEARCH: &str = "/api/admin/search/v1";
-const TIMELINE: &str = "/api/admin/timeline/v1";
+/// All that happened to a message.
+pub(crate) const TIMELINE: &str = "/api/admin/timeline/v1";
 /// Messages of a page at most.
 const PAGE_MAX: usize = 1000;
 

@@ -65,7 +65,12 @@ impl Server {
         self.ask(Method::GET, path, query, None).await?.good()?.json()
     }
 
-    /// The same; nothing when the server says that there is no such thing (404).
+    /// The text at a path.
+    pub async fn get_text(&self, path: &str, query: &[(&str, &str)]) -> Result<String> {
+        Ok(self.ask(Method::GET, path, query, None).await?.good()?.text)
+    }
+
+    /// The same as JSON; nothing when the server says that there is no such thing (404).
     pub async fn find(&self, path: &str, query: &[(&str, &str)]) -> Result<Option<Value>> {
         let answered = self.ask(Method::GET, path, query, None).await?;
         match answered.status {

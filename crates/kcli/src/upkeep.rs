@@ -1,6 +1,6 @@
-//! What operators do to a running server that is about no mail: its diagnostic log, its spool.
+//! What operators do to a running server that is about no mail: its diagnostic log, its spool, its memory and tasks.
 //!
-//! Owns the options of `set-log-filter` and `spool-compact`. Out: what the server says, often nothing.
+//! Owns the options of `set-log-filter`, `spool-compact`, `memory-stats` and `task-dump`. Out: what the server says, often nothing.
 
 use crate::output::Out;
 use crate::server::Server;
@@ -21,6 +21,24 @@ pub(crate) struct Compact {
     /// The spool, as define_spool calls it.
     #[arg(long)]
     name: String,
+}
+
+/// `task-dump`
+#[derive(Debug, Args)]
+pub(crate) struct TaskDump {
+    /// Seconds that it may take.
+    #[arg(long, value_name = "SECONDS", default_value = "5")]
+    timeout: u64,
+}
+
+pub(crate) async fn memory_stats(server: &Server, out: &mut Out<'_>) -> Result<()> {
+    let said = server.get_text("/api/admin/memory/stats", &[]).await?;
+    out.said(&said)
+}
+
+pub(crate) async fn task_dump(server: &Server, out: &mut Out<'_>, given: &TaskDump) -> Result<()> {
+    let said = server.get_text("/api/admin/task-dump", &[("timeout", &given.timeout.to_string())]).await?;
+    out.said(&said)
 }
 
 pub(crate) async fn set_log_filter(server: &Server, out: &mut Out<'_>, given: &LogFilter) -> Result<()> {

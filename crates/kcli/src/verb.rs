@@ -101,6 +101,10 @@ enum Verb {
     TraceSmtpServer(trace::OfServer),
     /// Show SMTP sessions to other servers as they happen.
     TraceSmtpClient(trace::OfClient),
+    /// What is in the server's memory.
+    MemoryStats,
+    /// What the server's threads and tasks do.
+    TaskDump(upkeep::TaskDump),
     /// Have a spool give unused space back.
     SpoolCompact(upkeep::Compact),
     /// Write what a shell needs to complete this command line.
@@ -189,6 +193,8 @@ async fn carry_out(verb: &Verb, server: &Server, out: &mut Out<'_>) -> Result<()
         Verb::Top(given) => top::run(server, out, given).await,
         Verb::TraceSmtpServer(given) => trace::server(server, out, given).await,
         Verb::TraceSmtpClient(given) => trace::client(server, out, given).await,
+        Verb::MemoryStats => upkeep::memory_stats(server, out).await,
+        Verb::TaskDump(given) => upkeep::task_dump(server, out, given).await,
         Verb::SpoolCompact(given) => upkeep::compact(server, out, given).await,
         // Done without a server.
         Verb::Completions(_) | Verb::Man(_) => Ok(()),

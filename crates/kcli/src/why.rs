@@ -2,7 +2,7 @@
 //!
 //! In: a message id, the name of a scheduled or ready queue, or a domain; which of them it is, its form and the server say. Out:
 //! an explanation for people, or with `--json` the same and what it was made of. Made of what other verbs show too: messages,
-//! queues, orders, ready queues. Exit 1 when the server has nothing of that name. It changes nothing.
+//! queues, orders, ready queues, records of the log. Exit 1 when the server has nothing of that name. It changes nothing.
 
 use crate::criteria::plain_id;
 use crate::inspect::{MESSAGE, READY, SCHEDULED};
@@ -12,6 +12,7 @@ use crate::search::SEARCH;
 use crate::server::Server;
 use crate::times::moment;
 use crate::why_facts::{About, Orders, Ways};
+use crate::why_reply::Answered;
 use crate::why_words::{Words, of_state};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -39,6 +40,8 @@ struct Found {
     changes: Vec<String>,
     /// Orders that are about it.
     orders: Vec<Value>,
+    /// What was answered last.
+    replies: Vec<Value>,
     /// What it was made of.
     material: Value,
 }
@@ -69,6 +72,7 @@ async fn explain(server: &Server, what: &str) -> Result<Vec<Found>> {
         };
         let mut found = Found { subject: format!("ready queue {what}"), ..Found::default() };
         found.ready(&orders, &ready);
+        found.answered(Answered::of_way(server, what, OffsetDateTime::now_utc()).await);
         found.material = json!({"ready_queue": ready});
         return Ok(vec![found]);
     }
@@ -88,9 +92,14 @@ async fn of_message(server: &Server, orders: &Orders, id: &str) -> Result<Found>
     let now = OffsetDateTime::now_utc();
     let mut found = Found::default();
     found.message(orders, &message, now);
+    found.answered(Answered::about(server, id, now).await);
     let queue = plain(&message["queue_name"]);
     let known = message["what"].as_str().filter(|what| what.contains("->"));
-    found.ways(orders, &Ways::fetch(server, &queue, known).await?);
+    let ways = Ways::fetch(server, &queue, known).await?;
+    found.ways(orders, &ways);
+    if found.replies.is_empty() {
+        found.refused(server, &ways, now).await;
+    }
     let ways = std::mem::take(&mut found.material);
     found.material = json!({"message": message, "ready_queues": ways});
     Ok(found)
@@ -99,10 +108,17 @@ async fn of_message(server: &Server, orders: &Orders, id: &str) -> Result<Found>
 async fn of_queue(server: &Server, orders: &Orders, queue: &Value) -> Result<Found> {
     let name = plain(&queue["queue_name"]);
     let mut found = Found::default();
-    found.queue(orders, queue, OffsetDateTime::now_utc());
+    let now = OffsetDateTime::now_utc();
+    for (place, id) in found.queue(orders, queue, now).into_iter().rev() {
+        found.answered_at(place, Answered::about(server, &id, now).await);
+    }
     let known = queue["messages"].as_array().into_iter().flatten();
     let known = known.filter_map(|message| message["what"].as_str()).find(|what| what.contains("->"));
-    found.ways(orders, &Ways::fetch(server, &name, known).await?);
+    let ways = Ways::fetch(server, &name, known).await?;
+    found.ways(orders, &ways);
+    if found.replies.is_empty() {
+        found.refused(server, &ways, now).await;
+    }
     let ways = std::mem::take(&mut found.material);
     found.material = json!({"queue": queue, "ready_queues": ways});
     Ok(found)
@@ -138,7 +154,7 @@ async fn of_domain(server: &Server, orders: &Orders, domain: &str) -> Result<Vec
     }
     if all.is_empty() {
         let mut found = Found { subject: format!("{domain}: no mail is queued"), ..Found::default() };
-        found.orders(orders.about(domain, None));
+        found.orders(orders.about(domain, None), None);
         found.ways(orders, &Ways::fetch(server, domain, None).await?);
         all.push(found);
     }
@@ -159,11 +175,15 @@ impl Found {
         self.fact("queue", queue.clone());
         self.waits(&plain(&message["state"]), message["why"].as_str(), &format!("--message {id}"), &queue);
         self.until(message, now);
+        self.limit(&message["limit"]);
         self.fact("attempts", plain(&content["num_attempts"]));
-        self.orders(orders.about(&queue, Some(&id)));
+        self.ends(message, now);
+        self.orders(orders.about(&queue, Some(&id)), message["order"].as_str());
     }
 
-    fn queue(&mut self, orders: &Orders, queue: &Value, now: OffsetDateTime) {
+    /// Places among the facts where the last answer belongs, with the message it was about.
+    fn queue(&mut self, orders: &Orders, queue: &Value, now: OffsetDateTime) -> Vec<(usize, String)> {
+        let mut tried = Vec::new();
         let name = plain(&queue["queue_name"]);
         self.subject = format!("scheduled queue {name}");
         self.fact("messages", plain(&queue["num_scheduled"]));
@@ -178,8 +198,16 @@ impl Found {
             let soonest = messages.iter().filter(|m| !m["until"].is_null()).min_by_key(|m| plain(&m["until"]));
             self.waits(&state, Some(why.as_str()).filter(|why| !why.is_empty()), &format!("--queue {name}"), &name);
             self.until(soonest.unwrap_or(&messages[0]), now);
+            self.limit(&messages[0]["limit"]);
+            let first = messages.iter().filter(|m| m["ends"].is_object()).min_by_key(|m| plain(&m["ends"]["at"]));
+            first.into_iter().for_each(|first| self.ends(first, now));
+            let was_tried = messages.iter().find(|m| m["message"]["num_attempts"].as_u64() > Some(0));
+            tried.extend(was_tried.map(|message| (self.facts.len(), plain(&message["id"]))));
         }
-        self.orders(orders.about(&name, None));
+        let holds = queue["messages"].as_array().into_iter().flatten().find_map(|message| message["order"].as_str());
+        self.orders(orders.about(&name, None), holds);
+        tried.truncate(REPLIES_MAX);
+        tried
     }
 
     /// What it waits for, what ends that, what would.
@@ -207,9 +235,62 @@ impl Found {
         }
     }
 
-    fn orders(&mut self, about: Vec<About>) {
+    /// The limit that binds, and who else uses it.
+    fn limit(&mut self, limit: &Value) {
+        let Some(option) = limit["option"].as_str() else { return };
+        let name = limit["name"].as_str().map(|name| format!(" {:?}", shown(name))).unwrap_or_default();
+        let used = limit["used"].as_u64().map(|used| format!(", {used} of them taken")).unwrap_or_default();
+        let mut text = format!("{option}{name}: {}{used}", plain(&limit["value"]));
+        let sharers: Vec<String> = limit["shared_by"].as_array().into_iter().flatten().map(plain).collect();
+        if let Some(total) = limit["shared_by_total"].as_u64().filter(|total| *total > 0) {
+            let shown: Vec<&str> = sharers.iter().take(SHARERS_MAX).map(String::as_str).collect();
+            let more = if total > shown.len() as u64 { ", ..." } else { "" };
+            text.push_str(&format!("; used by {total} ready queues: {}{more}", shown.join(", ")));
+        }
+        self.fact("limit", text);
+    }
+
+    /// When it ends, whatever becomes of it.
+    fn ends(&mut self, message: &Value, now: OffsetDateTime) {
+        if let Some(at) = message["ends"]["at"].as_str() {
+            self.fact("expires", format!("{}, by {}", moment(at, now), plain(&message["ends"]["by"])));
+        }
+    }
+
+    /// What was answered last.
+    fn answered(&mut self, answered: Result<Option<Answered>>) {
+        self.answered_at(self.facts.len(), answered);
+    }
+
+    fn answered_at(&mut self, place: usize, answered: Result<Option<Answered>>) {
+        match answered {
+            Ok(Some(Answered { text, material })) => {
+                self.facts.insert(place, ("last reply".to_owned(), text));
+                self.replies.push(material);
+            }
+            Ok(None) => {}
+            // The rest can be said all the same.
+            Err(error) => self
+                .facts
+                .insert(place, ("last reply".to_owned(), format!("not known: {}", shown(&format!("{error:#}"))))),
+        }
+    }
+
+    /// What the destinations of its ways refused last, where nothing is known about the mail itself.
+    async fn refused(&mut self, server: &Server, ways: &Ways, now: OffsetDateTime) {
+        for ready in &ways.ready {
+            if let Ok(Some(refused)) = Answered::of_way(server, &plain(&ready["queue_name"]), now).await {
+                self.fact("refused", refused.text);
+                self.replies.push(refused.material);
+            }
+        }
+    }
+
+    /// The one of that id is what holds it, as far as the server says so.
+    fn orders(&mut self, about: Vec<About>, holds: Option<&str>) {
         for one in about {
-            self.fact("order", one.text());
+            let name = if holds == Some(one.id().as_str()) { "held by" } else { "order" };
+            self.fact(name, one.text());
             self.change(one.undone_by());
             self.orders.push(one.json());
         }
@@ -254,7 +335,7 @@ impl Found {
                 self.fact("it is", format!("{says}: {context}, since {since}"));
             }
         }
-        self.orders(orders.about_ready(&plain(&ready["queue_name"])));
+        self.orders(orders.about_ready(&plain(&ready["queue_name"])), None);
     }
 
     fn fact(&mut self, name: &str, value: String) {
@@ -282,7 +363,7 @@ impl Found {
     fn json(&self) -> Value {
         let facts = self.facts.iter().map(|(name, value)| json!({"name": name, "value": value}));
         json!({"subject": self.subject, "facts": facts.collect::<Value>(), "changes": self.changes,
-            "orders": self.orders, "of": self.material})
+            "orders": self.orders, "replies": self.replies, "of": self.material})
     }
 }
 
@@ -296,12 +377,17 @@ fn is_id(text: &str) -> bool {
 const ID_DIGITS: usize = 32;
 /// Messages of a queue that are looked at.
 const LISTED: &str = "100";
+/// Groups of a queue's messages whose last answer is looked up: each costs a look into the log.
+const REPLIES_MAX: usize = 5;
+/// Ready queues that share a limit and are named.
+const SHARERS_MAX: usize = 5;
 /// Queues of a domain that are explained.
 const QUEUES_MAX: usize = 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::orders::Kind;
     use time::macros::datetime;
 
     const NOW: OffsetDateTime = datetime!(2026-11-24 22:00:00 UTC);
@@ -341,6 +427,32 @@ mod tests {
         let mut found = Found::default();
         found.message(&Orders::default(), &message("in_delivery", Value::Null, Value::Null, Value::Null), NOW);
         assert!(found.lines().join("\n").contains("a connection has it in hand now (in_delivery)"));
+    }
+
+    #[test]
+    fn a_message_says_which_limit_binds_which_order_holds_it_and_when_it_ends() {
+        let mut found = Found::default();
+        let mut message = message("ready", json!("MessageRateThrottle"), Value::Null, Value::Null);
+        message["limit"] = json!({"option": "additional_message_rate_throttles", "name": "all", "value": "1/m", "used": null,
+            "shared_by": ["a", "b", "c", "d", "e", "f"], "shared_by_total": 25});
+        message["ends"] = json!({"at": "2026-11-25T22:00:00Z", "by": "max_age"});
+        message["order"] = json!("2");
+        let order = |id: &str| {
+            (Kind::Suspend, json!({"id": id, "queue_names": ["a.test"], "reason": "later", "duration": "5m"}))
+        };
+        found.message(&Orders::of([order("1"), order("2")]), &message, NOW);
+        let text = found.lines().join("\n");
+        for line in [
+            "limit       additional_message_rate_throttles \"all\": 1/m; used by 25 ready queues: a, b, c, d, e, ...",
+            "expires     2026-11-25T22:00:00Z (in 1day), by max_age",
+            "order       suspended by an order: later (order 1, for another 5m)",
+            "held by     suspended by an order: later (order 2, for another 5m)",
+        ] {
+            assert!(text.contains(&format!("\n  {line}\n")), "{line}\nin {text}");
+        }
+        let mut found = Found::default();
+        found.limit(&json!({"option": "connection_limit", "name": null, "value": "5", "used": 5, "shared_by": [], "shared_by_total": 0}));
+        assert_eq!(found.facts, [("limit".to_owned(), "connection_limit: 5, 5 of them taken".to_owned())]);
     }
 
     #[test]

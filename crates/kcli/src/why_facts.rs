@@ -10,7 +10,9 @@ use crate::orders::Kind;
 use crate::output::plain;
 use crate::ready_name::ReadyName;
 use crate::server::Server;
+use crate::times::rounded;
 use anyhow::Result;
+use config::Duration;
 use queue::QueueName;
 use serde_json::{Value, json};
 
@@ -36,6 +38,12 @@ impl Orders {
         Ok(Orders(all))
     }
 
+    /// These.
+    #[cfg(test)]
+    pub fn of(orders: impl IntoIterator<Item = (Kind, Value)>) -> Orders {
+        Orders(orders.into_iter().collect())
+    }
+
     /// Those about a scheduled queue; with a message, those about that one too.
     pub fn about(&self, queue: &str, id: Option<&str>) -> Vec<About> {
         self.those(|kind, order| kind != Kind::SuspendReady && concerns(order, queue, id))
@@ -53,9 +61,23 @@ impl Orders {
 }
 
 impl About {
-    /// What the order does, and why.
+    /// What the order does, why, which one it is, and how long it lasts.
     pub fn text(&self) -> String {
-        format!("{}: {}", self.word(), plain(&self.order["reason"]))
+        let (id, duration) = (plain(&self.order["id"]), self.order["duration"].as_str().map(rounded));
+        let lasts = match duration {
+            // So long that nobody meant an end.
+            Some(length) if length.parse().is_ok_and(|length: Duration| length.as_secs() > ENDLESS_SECS) => {
+                ", until it is taken back".to_owned()
+            }
+            Some(length) => format!(", for another {length}"),
+            None => String::new(),
+        };
+        format!("{}: {} (order {id}{lasts})", self.word(), plain(&self.order["reason"]))
+    }
+
+    /// Its id.
+    pub fn id(&self) -> String {
+        plain(&self.order["id"])
     }
 
     /// The command that takes it back.
@@ -137,6 +159,8 @@ async fn at_site(server: &Server, site: &str) -> Result<Vec<String>> {
 /// Orders that have to do with why mail waits.
 const KINDS: [Kind; 7] =
     [Kind::Suspend, Kind::Hold, Kind::Bounce, Kind::Rebind, Kind::Xfer, Kind::Flush, Kind::SuspendReady];
+/// An order that lasts longer was to last for ever: a hundred years.
+const ENDLESS_SECS: u64 = 100 * 365 * 86_400;
 /// Ready queues that are looked into.
 const WAYS_MAX: usize = 5;
 
@@ -157,6 +181,12 @@ mod tests {
         assert_eq!(ids(orders.about("b.test", Some("ac"))), "");
         let ready = orders.about_ready("s->a@smtp_client").remove(0);
         assert_eq!(ready.undone_by(), "kcli suspend-ready-q-cancel --id 3");
-        assert_eq!(ready.text(), "the ready queue is suspended by an order: maintenance");
+        assert_eq!(ready.text(), "the ready queue is suspended by an order: maintenance (order 3)");
+        let lasting = |duration: &str| {
+            let order = json!({"id": "4", "reason": "r", "duration": duration});
+            About { kind: Kind::Hold, order }.text()
+        };
+        assert_eq!(lasting("4m 59s 12ms"), "held by an order: r (order 4, for another 4m 59s)");
+        assert!(lasting("7000years").ends_with("(order 4, until it is taken back)"), "{}", lasting("7000years"));
     }
 }

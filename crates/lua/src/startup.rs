@@ -2,7 +2,7 @@
 
 use config::{
     AcctLog, BounceClassifier, DmarcReports, EsmtpListener, EventStream, HttpListener, LocalLogs, LogDispositionHook,
-    LogHook, RedisThrottles, SpawnTask, SpoolOptions, TlsReports,
+    LogHook, OtlpMetrics, RedisThrottles, SpawnTask, SpoolOptions, TlsReports,
 };
 use policy::Startup;
 
@@ -69,6 +69,15 @@ impl StartupEntry for EventStream {
         }
         startup.event_streams.push(self);
         Ok(())
+    }
+}
+
+impl StartupEntry for OtlpMetrics {
+    fn add_to(self, startup: &mut Startup) -> Result<(), &'static str> {
+        match startup.otlp_metrics.replace(self) {
+            None => Ok(()),
+            Some(_) => Err("it was configured before"),
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use config::{
     AcctLog, AclSettings, BounceClassifier, DmarcReports, DnsSettings, EsmtpListener, EventStream, HttpListener,
-    LocalLogs, LogDispositionHook, LogHook, MemoryLimits, MinFree, RedisThrottles, SpawnTask, SpoolOptions,
-    ThrottleSpec, TlsReports,
+    LocalLogs, LogDispositionHook, LogHook, MemoryLimits, MinFree, OtlpMetrics, RedisThrottles, SpawnTask,
+    SpoolOptions, ThrottleSpec, TlsReports,
 };
 
 /// Listeners, spools and logs of one process; nothing is started before `init` is over.
@@ -25,6 +25,8 @@ pub struct Startup {
     pub log_hooks: Vec<LogHook>,
     /// `kumo.configure_event_stream`.
     pub event_streams: Vec<EventStream>,
+    /// `kumo.configure_otlp_metrics`.
+    pub otlp_metrics: Option<OtlpMetrics>,
     /// `kumo.configure_dmarc_reports`.
     pub dmarc_reports: Option<DmarcReports>,
     /// `kumo.configure_tls_reports`.
@@ -63,6 +65,7 @@ impl Startup {
         let parts = [
             ("define_spool (but for min_free_space and min_free_inodes)", spools(self) != spools(other)),
             ("aaa.configure_acct_log", self.acct_log != other.acct_log),
+            ("configure_otlp_metrics", self.otlp_metrics != other.otlp_metrics),
             ("configure_dmarc_reports", self.dmarc_reports != other.dmarc_reports),
             ("configure_tls_reports", self.tls_reports != other.tls_reports),
             ("configure_redis_throttles", self.redis_throttles != other.redis_throttles),
@@ -82,6 +85,7 @@ impl Startup {
             ("configure_local_logs", !self.local_logs.is_empty()),
             ("configure_log_hook", !self.log_hooks.is_empty()),
             ("configure_event_stream", !self.event_streams.is_empty()),
+            ("configure_otlp_metrics", self.otlp_metrics.is_some()),
             ("configure_dmarc_reports", self.dmarc_reports.is_some()),
             ("configure_tls_reports", self.tls_reports.is_some()),
             ("configure_log_disposition_hook", !self.log_disposition_hooks.is_empty()),

@@ -147,6 +147,7 @@ fn validate(file: &Path) -> anyhow::Result<ExitCode> {
         let of = || format!("kumo.configure_event_stream `{}`", stream.name);
         event_stream::check(stream).with_context(of)?;
     }
+    startup.otlp_metrics.as_ref().map(metrics_export::check).transpose().context("kumo.configure_otlp_metrics")?;
     startup.local_logs.iter().try_for_each(|logs| Lines::of(&logs.per_record).map(|_| ()))?;
     explain::settings(&startup).iter().for_each(|line| println!("{line}"));
     warnings.iter().chain(&explain::remarks(&startup)).for_each(|line| println!("warning: {line}"));

@@ -6,7 +6,7 @@
 use config::{
     AcctLog, BounceClassifier, CONSTRUCTORS, CidrMap, CidrSet, DmarcReports, EsmtpListener, EventStream, HostPort,
     HttpListener, KeySource, ListenerOverlay, LocalLogs, LogDispositionHook, LogHook, MemoryLimits, OptionInfo,
-    RedisThrottles, SpoolOptions, TlsReports, options_of, show_cidr,
+    OtlpMetrics, RedisThrottles, SpoolOptions, TlsReports, options_of, show_cidr,
 };
 use policy::Startup;
 use serde::Serialize;
@@ -48,6 +48,10 @@ pub fn settings(startup: &Startup) -> Vec<String> {
             host_of(url)
         ));
         lines.extend(changed("configure_event_stream", stream, &EventStream::default()));
+    }
+    if let Some(otlp) = &startup.otlp_metrics {
+        lines.push(format!("kumo.configure_otlp_metrics: metrics are sent to {}", host_of(&otlp.endpoint)));
+        lines.extend(changed("configure_otlp_metrics", otlp, &OtlpMetrics::default()));
     }
     lines.extend(of_reports(startup));
     lines.extend(of_the_program(startup));
@@ -137,7 +141,7 @@ fn shown(name: &str, value: &Value) -> Value {
     match value {
         Value::Null => Value::Null,
         // An address may have a password in it.
-        _ if is_secret(name) || name == "node" => Value::from("(given)"),
+        _ if is_secret(name) || ["node", "endpoint"].contains(&name) => Value::from("(given)"),
         // Of requests: one may say who asks.
         Value::Object(fields) if name == "headers" => {
             fields.keys().map(|field| (field.clone(), Value::from("(given)"))).collect()

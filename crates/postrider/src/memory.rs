@@ -60,14 +60,20 @@ pub fn found() -> anyhow::Result<Found> {
     Ok(Found { limits: of_environment.or(of_system), source })
 }
 
-impl Found {
-    /// What set the limit, in words.
-    pub fn source_words(&self) -> String {
-        match &self.source {
+impl Source {
+    fn words(&self) -> String {
+        match self {
             Source::Cgroup(dir, _) => format!("the limit of cgroup {}", dir.display()),
             Source::AddressSpace => "the limit of address space".to_owned(),
             Source::Given => "what the machine has, or policy or environment say".to_owned(),
         }
+    }
+}
+
+impl Found {
+    /// What set the limit, in words.
+    pub fn source_words(&self) -> String {
+        self.source.words()
     }
 
     /// With what the policy says; a hard limit of its own is measured by the resident set alone.
@@ -194,10 +200,28 @@ impl Probe {
     }
 }
 
+/// Sizes of this process as the kernel names them, in octets.
+fn of_status(status: &str) -> Vec<(&'static str, String)> {
+    let octets = |field: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+        let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some((kib * 1024).to_string())
+    };
+    STATUS.iter().filter_map(|(field, name)| Some((*name, octets(field)?))).collect()
+}
+
 impl Memory for Probe {
     fn used(&self) -> Option<u64> {
         let (_, resident) = self.sizes()?;
         Some(resident + self.beside(resident))
+    }
+
+    fn words(&self) -> Vec<(&'static str, String)> {
+        let mut words = vec![("limit_is_of", self.source.words())];
+        words.extend(of_status(&fs::read_to_string("/proc/self/status").unwrap_or_default()));
+        let arenas: Result<u32, _> = b"arenas.narenas\0"[..].name().read();
+        words.extend(arenas.ok().map(|arenas| ("allocator_arenas", arenas.to_string())));
+        words
     }
 
     /// A decay time of nothing makes the allocator drop what it holds back; then its old habit returns.
@@ -216,6 +240,15 @@ impl Memory for Probe {
     }
 }
 
+/// Fields of `/proc/self/status`, and what they are called here.
+const STATUS: [(&str, &str); 6] = [
+    ("VmRSS", "resident_bytes"),
+    ("RssAnon", "resident_own_bytes"),
+    ("RssFile", "resident_of_files_bytes"),
+    ("VmHWM", "resident_most_so_far_bytes"),
+    ("VmSwap", "swapped_out_bytes"),
+    ("VmSize", "address_space_bytes"),
+];
 const V2: Cgroup = Cgroup {
     limits: &["memory.max", "memory.high"],
     used: "memory.current",
@@ -258,6 +291,13 @@ mod tests {
         let contained = tree(&[("memory.max", "600\n")]);
         assert_eq!(cgroup("0::/not/visible/here\n", contained.path()).map(|f| f.0), Some(600));
         assert_eq!(cgroup("nonsense\n", contained.path()), None);
+    }
+
+    #[test]
+    fn sizes_are_read_as_the_kernel_writes_them() {
+        let status = "Name:\tVmRSS\nVmHWM:\t     200 kB\nVmRSS:\t     100 kB\nVmSwap:\tnothing\n";
+        let expected = [("resident_bytes", "102400".to_owned()), ("resident_most_so_far_bytes", "204800".to_owned())];
+        assert_eq!(of_status(status), expected);
     }
 
     #[test]

@@ -71,6 +71,15 @@ pub struct Counted {
     pub provider: Option<Arc<QueueConfig>>,
 }
 
+/// What a count of [`QueueCore::full_counts`] is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FullOf {
+    /// All ready queues of a protocol, those that are gone too.
+    Protocol,
+    /// One ready queue.
+    Queue,
+}
+
 impl QueueCore {
     /// What is counted of these, as far as they are still there.
     pub fn counted(&self, keys: &[QueueKey]) -> Vec<Counted> {
@@ -125,6 +134,13 @@ impl QueueCore {
         self.ready.values().map(|r| (&r.name, &r.leg, r.messages.len(), r.connections.len()))
     }
 
+    /// How often scheduled queues found no room in ready queues: in all of a protocol so far, then in each that there is.
+    pub fn full_counts(&self) -> impl Iterator<Item = (&Arc<str>, FullOf, u64)> {
+        let protocols = self.full.iter().map(|(protocol, times)| (protocol, FullOf::Protocol, *times));
+        let queues = self.ready.values().filter(|ready| ready.full > 0);
+        protocols.chain(queues.map(|ready| (&ready.name, FullOf::Queue, ready.full)))
+    }
+
     /// Every message the manager holds, in no particular order.
     pub fn census(&self) -> impl Iterator<Item = (MessageId, Place)> {
         let waiting = self.messages.waiting().map(|m| (m.id, Place::Waiting));
@@ -132,7 +148,7 @@ impl QueueCore {
         let ready = self.ready.values().flat_map(|r| r.messages.iter(&self.messages)).map(|m| (m.id, Place::Ready));
         let failed = self.endings.failed.iter().map(|(_, list)| (list, Place::Ending));
         let ending = failed.chain([(&self.endings.expired, Place::Ending)]);
-        let ordered = self.orders.lists();
+        let ordered = self.orders.lists().map(|(list, place, _)| (list, place));
         let lists = due.chain(ending).chain(ordered).chain([(&self.unspooled.list, Place::Unspooled)]);
         waiting.chain(ready).chain(lists.flat_map(|(list, place)| self.messages.iter(list).map(move |m| (m.id, place))))
     }

@@ -147,6 +147,8 @@ pub struct QueueCore {
     lean: bool,
     /// Waits that nobody but the periodic look ended.
     pub(crate) caught: usize,
+    /// How often ready queues were found full, by their protocol.
+    pub(crate) full: HashMap<Arc<str>, u64>,
     pub(crate) settings: QueueSettings,
     pub(crate) epoch: Epoch,
     /// Queues that are asked about because an epoch began.
@@ -199,6 +201,7 @@ impl QueueCore {
             effects: Vec::new(),
             lean: false,
             caught: 0,
+            full: HashMap::new(),
             random: settings.seed | 1,
             settings,
             epoch: Epoch::default(),
@@ -244,6 +247,11 @@ impl QueueCore {
     /// The name of a queue; empty for one that is gone.
     pub fn queue_name(&self, key: QueueKey) -> Arc<str> {
         self.scheduled.get(&key).map_or_else(|| "".into(), |q| q.name.clone())
+    }
+
+    /// The name of a connection's ready queue; empty when it is gone.
+    pub fn ready_name(&self, conn: ConnKey) -> Arc<str> {
+        self.ready.get(&conn.ready).map_or_else(|| "".into(), |ready| ready.name.clone())
     }
 
     /// True when a message belongs to another queue than the one it is of.

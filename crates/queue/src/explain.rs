@@ -5,12 +5,14 @@
 
 use crate::Why;
 use crate::asking::Asked;
+use crate::binding::Binding;
 use crate::census::Place;
 use crate::core::{QueueCore, QueueKey};
 use crate::messages::{List, SlotNumber};
+use crate::order::OrderId;
 use crate::ready::ReadyQueue;
 use crate::scheduled::ScheduledQueue;
-use clock::{Now, WallTime};
+use clock::{Duration, Now, WallTime};
 use message::{Message, MessageId};
 use std::sync::Arc;
 
@@ -21,8 +23,21 @@ pub struct Wait {
     pub why: Why,
     /// When it ends by itself; `None` when an event ends it.
     pub until: Option<WallTime>,
-    /// The order or the ready queue it is about.
+    /// The order's reason, or the ready queue it is about.
     pub what: Option<Arc<str>>,
+    /// The order that holds it.
+    pub order: Option<OrderId>,
+    /// The limit that holds it.
+    pub limit: Option<Binding>,
+}
+
+/// When a message ends, whatever becomes of it, and what says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EndOf {
+    /// No attempt from this moment on.
+    pub at: WallTime,
+    /// The option: `deliver_by` or `expires` of the message, `max_age` of its queue.
+    pub option: &'static str,
 }
 
 /// A message as an operator sees it.
@@ -36,9 +51,27 @@ pub struct Listed {
     pub place: Place,
     /// Why it waits there.
     pub wait: Wait,
+    /// When it ends; not known before its queue's configuration is.
+    pub end: Option<EndOf>,
+}
+
+impl ScheduledQueue {
+    /// When a message of this queue ends.
+    pub(crate) fn end_of(&self, message: &Message) -> Option<EndOf> {
+        if let Some(end) = self.expiries.as_ref().and_then(|ends| ends.of.get(&message.id)) {
+            return Some(EndOf { at: end.at, option: if end.is_deadline { "deliver_by" } else { "expires" } });
+        }
+        let config = self.config.as_ref()?;
+        Some(EndOf { at: message.created() + Duration::from(config.max_age), option: "max_age" })
+    }
 }
 
 impl QueueCore {
+    /// When a message that a connection has in hand ends.
+    pub fn end_in(&self, key: QueueKey, message: &Message) -> Option<EndOf> {
+        self.scheduled.get(&key)?.end_of(message)
+    }
+
     /// Messages of a queue, at most `limit`: due ones in order, ready ones, held ones. `None` when there is no such queue.
     pub fn list(&self, now: Now, name: &str, limit: usize) -> Option<Vec<Listed>> {
         self.by_name.get(name)?;
@@ -57,11 +90,11 @@ impl QueueCore {
             let of_queue = r.messages.of(&self.messages, key);
             of_queue.map(|message| listed(queue, message, Place::Ready, self.why_ready(now, r)))
         });
-        let held = self.orders.lists().flat_map(|(list, place)| {
+        let held = self.orders.lists().flat_map(|(list, place, order)| {
             let slots = self.messages.slots(list).take(WALKED_MAX);
             let mine = slots.filter(|slot| self.messages.queue_of(*slot) == Some(key));
             let message = mine.filter_map(|slot| self.messages.get(slot));
-            message.map(move |message| listed(queue, message, place, held_back()))
+            message.map(move |message| listed(queue, message, place, held_back(order)))
         });
         out.extend(due.chain(ready).chain(held).take(limit));
     }
@@ -118,17 +151,17 @@ impl QueueCore {
         if is_in(&queue.due) {
             return self.due(now, queue, message);
         }
-        let order = self.orders.lists().find(|(list, _)| is_in(list));
-        let long = self.orders.lists().find(|(list, _)| list.len() > WALKED_MAX);
+        let order = self.orders.lists().find(|(list, ..)| is_in(list));
+        let long = self.orders.lists().find(|(list, ..)| list.len() > WALKED_MAX);
         match order {
-            Some((_, place)) => listed(queue, message, place, held_back()),
+            Some((_, place, order)) => listed(queue, message, place, held_back(order)),
             None if is_in(&self.unspooled.list) => {
                 listed(queue, message, Place::Unspooled, Wait::of(Why::SpoolUnhealthy))
             }
             // Far back in the one that is long.
             None if queue.due.len() > WALKED_MAX => self.due(now, queue, message),
             None => match long {
-                Some((_, place)) => listed(queue, message, place, held_back()),
+                Some((_, place, order)) => listed(queue, message, place, held_back(order)),
                 None => listed(queue, message, Place::Ending, Wait::of(Why::DueTimeWasReached)),
             },
         }
@@ -142,11 +175,12 @@ impl QueueCore {
     pub(crate) fn why_due(&self, now: Now, queue: &ScheduledQueue) -> Wait {
         if let Some(order) = queue.suspended_by(now.wall) {
             let what = Some(order.reason.as_str().into());
-            return Wait { why: Why::ReadyQueueWasSuspended, until: Some(order.expires), what };
+            let wait = Wait::until(Why::ReadyQueueWasSuspended, order.expires);
+            return Wait { what, order: Some(order.id), ..wait };
         }
         let rate = queue.message_rate.check(&self.rates, now.mono).err();
         if let Some(wait) = rate {
-            return Wait::until(Why::MessageRateThrottle, now.wall + wait);
+            return Wait::until(Why::MessageRateThrottle, now.wall + wait).by(QueueCore::queue_rate(queue));
         }
         if now.mono < queue.promotes_after {
             return Wait::until(Why::FailedToInsertIntoReadyQueue, now.wall_at(queue.promotes_after));
@@ -166,8 +200,11 @@ impl QueueCore {
     fn why_closed(&self, now: Now, queue: &ScheduledQueue, ready: &ReadyQueue) -> Wait {
         let of_source = self.why_source(now, ready);
         let chosen = ready.may_be_chosen(&self.rates, &self.sources, now.mono).err();
-        let rate = chosen.map(|wait| Wait::until(Why::SourceSelectionRateThrottle, now.wall + wait));
-        let full = (!ready.has_room(queue.is_small())).then(|| Wait::of(Why::ReadyQueueWasFull));
+        let rate = chosen.map(|wait| {
+            Wait::until(Why::SourceSelectionRateThrottle, now.wall + wait).by(self.selection_rate(now, ready))
+        });
+        let full = (!ready.has_room(queue.is_small()))
+            .then(|| Wait::of(Why::ReadyQueueWasFull).by(Some(QueueCore::room(ready))));
         let wait = of_source.or(rate).or(full).unwrap_or(Wait::of(Why::BehindOthers));
         Wait { what: Some(ready.name.clone()), ..wait }
     }
@@ -177,7 +214,9 @@ impl QueueCore {
             return Some(Wait::until(Why::DestinationIsDead, now.wall_at(ready.closed_until())));
         }
         if now.mono < ready.suspended_until {
-            return Some(Wait::until(Why::ReadyQueueWasSuspended, now.wall_at(ready.suspended_until)));
+            let order = self.ready_suspension(now.wall, &ready.name).map(|order| order.id);
+            let wait = Wait::until(Why::ReadyQueueWasSuspended, now.wall_at(ready.suspended_until));
+            return Some(Wait { order, ..wait });
         }
         let rests = self.sources.rests(now.mono, &ready.leg.source.name)?;
         Some(Wait::until(Why::SourceIsUnhealthyAndSuspended, now.wall + rests))
@@ -186,38 +225,54 @@ impl QueueCore {
     /// What the messages of a ready queue wait for.
     pub(crate) fn why_ready(&self, now: Now, ready: &ReadyQueue) -> Wait {
         let of_rate = ready.message_rates.check(&self.rates, now.mono).err();
-        let rate = of_rate.map(|wait| Wait::until(Why::MessageRateThrottle, now.wall + wait));
+        let rate = of_rate
+            .map(|wait| Wait::until(Why::MessageRateThrottle, now.wall + wait).by(self.message_rate(now, ready)));
         let opening = (ready.opens_after > now.mono && ready.connections.is_empty()).then(|| {
-            let failed = ready.consecutive_failures > 0;
-            let why = if failed { Why::TooManyConnectionFailures } else { Why::ConnectionRateThrottle };
-            Wait::until(why, now.wall_at(ready.opens_after))
+            let until = now.wall_at(ready.opens_after);
+            if ready.consecutive_failures > 0 {
+                return Wait::until(Why::TooManyConnectionFailures, until);
+            }
+            // One that would have to wait long for the rate of messages is not opened before that admits one.
+            let throttled = ready.connection_rates.check(&self.rates, now.mono).is_err();
+            let by_connections =
+                || Wait::until(Why::ConnectionRateThrottle, until).by(QueueCore::connection_rate(ready));
+            rate.clone().filter(|_| !throttled).unwrap_or_else(by_connections)
         });
         let key = self.ready_by_name.get(&(ready.name.clone(), ready.leg.destination.identity().clone()));
         let awaits = key.is_some_and(|key| self.leases.awaits(&ready.leases, *key));
         let refused = (now.mono < ready.leases_after && ready.lease_awaited_since.is_some())
             .then(|| Wait::until(Why::ConnectionLimit, now.wall_at(ready.leases_after)));
         let lease = awaits.then(|| Wait::of(Why::ConnectionLimit)).or(refused).filter(|_| ready.connections.is_empty());
+        let lease = lease.map(|wait| wait.by(self.lease(key.copied(), ready)));
         let unopened = ready.connections.is_empty().then(|| ready.connection_rates.check(&self.rates, now.mono).err());
-        let opening =
-            opening.or(unopened.flatten().map(|wait| Wait::until(Why::ConnectionRateThrottle, now.wall + wait)));
+        let opening = opening.or(unopened.flatten().map(|wait| {
+            Wait::until(Why::ConnectionRateThrottle, now.wall + wait).by(QueueCore::connection_rate(ready))
+        }));
         let wait = self.why_source(now, ready).or(opening).or(lease).or(rate);
-        Wait { what: Some(ready.name.clone()), ..wait.unwrap_or(Wait::of(Why::BehindOthers)) }
+        let behind = || Wait::of(Why::BehindOthers).by(QueueCore::connections_taken(ready));
+        Wait { what: Some(ready.name.clone()), ..wait.unwrap_or_else(behind) }
     }
 }
 
 impl Wait {
     fn of(why: Why) -> Wait {
-        Wait { why, until: None, what: None }
+        Wait { why, until: None, what: None, order: None, limit: None }
     }
 
     fn until(why: Why, until: WallTime) -> Wait {
-        Wait { why, until: Some(until), what: None }
+        Wait { until: Some(until), ..Wait::of(why) }
+    }
+
+    /// That limit is what holds it.
+    fn by(self, limit: Option<Binding>) -> Wait {
+        Wait { limit, ..self }
     }
 }
 
 fn listed(queue: &ScheduledQueue, message: &Message, place: Place, wait: Wait) -> Listed {
     let message = Message { resident: None, ..message.clone() };
-    Listed { message, queue: queue.name.clone(), place, wait }
+    let end = queue.end_of(&message);
+    Listed { message, queue: queue.name.clone(), place, wait, end }
 }
 
 /// Why a message waits for its time.
@@ -229,8 +284,8 @@ fn waits(queue: &ScheduledQueue, message: &Message) -> Wait {
     Wait::until(why, message.due)
 }
 
-fn held_back() -> Wait {
-    Wait::of(Why::HeldByOrder)
+fn held_back(order: Option<OrderId>) -> Wait {
+    Wait { order, ..Wait::of(Why::HeldByOrder) }
 }
 
 /// Later than any time a wait has.

@@ -1,15 +1,28 @@
-//! Ready queues for operators who ask: what one is, what limits it, who feeds it. Reads only.
+//! Queues for operators who ask: what one is, what limits it, who feeds it. Reads only.
 //!
-//! What is told here is what `serve` found when it last wanted to open a connection, and that it still holds. Walks over
+//! What of ready queues is told here is what `serve` found when it last wanted to open a connection, and that it still holds. Walks over
 //! scheduled queues go in steps, so that nobody waits long for the lock.
 
 use crate::core::{ConnKey, QueueCore, QueueKey, ReadyKey};
 use crate::grants::Waiter;
 use crate::order::Order;
 use crate::ready::{Leg, ReadyQueue};
+use crate::scheduled::ScheduledQueue;
 use crate::shared::CONNECTION_LIMIT;
 use clock::{Now, WallTime};
+use config::QueueConfig;
 use std::sync::Arc;
+
+/// A scheduled queue as an operator sees it; queues of one name that differ in what their senders demand of TLS are one.
+#[derive(Clone, Debug)]
+pub struct ScheduledView {
+    /// Messages that wait or are due in it.
+    pub messages: usize,
+    /// What policy said of it; not known before it has.
+    pub config: Option<Arc<QueueConfig>>,
+    /// When a message came or left last.
+    pub changed: WallTime,
+}
 
 /// A ready queue as an operator sees it.
 #[derive(Clone, Debug)]
@@ -47,6 +60,18 @@ pub struct Limited {
 }
 
 impl QueueCore {
+    /// The scheduled queue of that name.
+    pub fn scheduled_view(&self, now: Now, name: &str) -> Option<ScheduledView> {
+        let namesakes: Vec<&ScheduledQueue> =
+            self.namesakes(name).filter_map(|key| self.scheduled.get(&key)).map(|queue| &**queue).collect();
+        let changed = namesakes.iter().map(|queue| queue.last_used).max()?;
+        Some(ScheduledView {
+            messages: namesakes.iter().map(|queue| queue.len()).sum(),
+            config: namesakes.iter().find_map(|queue| queue.config.clone()),
+            changed: now.wall_at(changed),
+        })
+    }
+
     /// The ready queue of that name. Of several (destinations that must not be mixed share a name) the one with the most
     /// messages and connections.
     pub fn ready_view(&self, now: Now, name: &str) -> Option<ReadyView> {

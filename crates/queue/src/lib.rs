@@ -10,6 +10,7 @@
 //! Deliberately absent: DNS and MX (route), SMTP (smtp-client), disk (spool), I/O of any kind.
 
 mod asking;
+mod binding;
 mod census;
 mod cluster;
 mod connections;
@@ -44,15 +45,16 @@ mod volatile;
 mod why;
 pub mod xfer;
 
-pub use crate::census::{Counted, Footprint, Place};
+pub use crate::census::{Counted, Footprint, FullOf, Place};
 pub use crate::core::{ConnKey, Counts, QueueCore, QueueKey, QueueSettings, Queued, ReadyKey, Take};
+pub use binding::{Binding, SHARERS_MAX, Sharers};
 pub use effect::{Effect, Opening};
 pub use ending::{Ending, Failure};
 pub use epoch::Epoch;
-pub use explain::{Listed, Wait};
+pub use explain::{EndOf, Listed, Wait};
 pub use feedback::Bearing;
 pub use grants::{BATCH_MAX, ClusterRates, GRANT_LIFE};
-pub use inspect::{Limited, Limits, ReadyView};
+pub use inspect::{Limited, Limits, ReadyView, ScheduledView};
 pub use name::{NULL_QUEUE, NameParts, QueueName, QueueNameError};
 pub use order::{Action, Change, Criteria, Order, OrderId, Rebinding};
 pub use orders::OrderState;

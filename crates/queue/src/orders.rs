@@ -489,10 +489,11 @@ impl Orders {
         self.standing.iter().filter(|s| s.gives()).map(|s| s.taken.len()).sum()
     }
 
-    /// All lists of messages here, and where they are.
-    pub fn lists(&self) -> impl Iterator<Item = (&List, Place)> {
+    /// All lists of messages here, where they are, and whose they are; nobody's are those on their way home.
+    pub fn lists(&self) -> impl Iterator<Item = (&List, Place, Option<OrderId>)> {
         let place = |s: &Standing| if s.ends_messages() { Place::Ending } else { Place::Held };
-        self.standing.iter().map(move |s| (&s.taken, place(s))).chain([(&self.returning, Place::Held)])
+        let of_orders = self.standing.iter().map(move |s| (&s.taken, place(s), Some(s.order.id)));
+        of_orders.chain([(&self.returning, Place::Held, None)])
     }
 
     /// The same, to be changed.

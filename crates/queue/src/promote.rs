@@ -13,7 +13,7 @@ use crate::grants::{PotKey, Waiter};
 use crate::messages::SlotNumber;
 use crate::order::OrderId;
 use crate::orders::SUSPENSION_LOOK;
-use crate::ready::ReadyQueue;
+use crate::ready::{ReadyQueue, protocol_of};
 use crate::scheduled::{Fate, ScheduledQueue};
 use crate::shared::SharedRates;
 use crate::sources::Sources;
@@ -207,6 +207,13 @@ impl QueueCore {
             if let Some(ready) = self.ready.get_mut(leg)
                 && queue.waits_at.insert(*leg)
             {
+                if !ready.has_room(is_small) {
+                    ready.full += 1;
+                    match self.full.get_mut(protocol_of(&ready.name)) {
+                        Some(times) => *times += 1,
+                        None => _ = self.full.insert(protocol_of(&ready.name).into(), 1),
+                    }
+                }
                 ready.line_up(key, is_small);
             }
         }

@@ -100,6 +100,8 @@ pub(crate) struct ReadyQueue {
     pub small_waiters: VecDeque<QueueKey>,
     /// The last that was called was a small one.
     small_was_called: bool,
+    /// How often a scheduled queue found no room here.
+    pub full: u64,
     pub connections: Slab<Connection>,
     /// Connections that wait for a message, longest idle first.
     pub idle: VecDeque<usize>,
@@ -158,6 +160,7 @@ impl ReadyQueue {
             waiters: VecDeque::new(),
             small_waiters: VecDeque::new(),
             small_was_called: false,
+            full: 0,
             connections: Slab::new(),
             idle: VecDeque::new(),
             consecutive_failures: 0,
@@ -303,6 +306,13 @@ impl ReadyQueue {
         self.window = Window::redefine(self.window.as_deref(), path.concurrency_feedback.as_ref()).map(Box::new);
         self.set_leases(rates);
     }
+}
+
+/// The protocol in the name `source->site@protocol:more` of a ready queue; a source, a site and a protocol have no such signs.
+pub(crate) fn protocol_of(name: &str) -> &str {
+    let site = name.split_once("->").map_or(name, |(_, site)| site);
+    let protocol = site.split_once('@').map_or("", |(_, protocol)| protocol);
+    protocol.split_once(':').map_or(protocol, |(protocol, _)| protocol)
 }
 
 /// One place in so many of a ready queue is for scheduled queues with few messages.

@@ -113,10 +113,26 @@ impl Rates {
         self.0.as_ref().map_or(Ok(()), |defined| defined.check(shared, now))
     }
 
+    /// The one that does not admit an event for the longest time; none when all admit one now.
+    pub fn binds(&self, shared: &SharedRates, now: Instant) -> Option<Binds> {
+        self.0.as_ref()?.binds(shared, now)
+    }
+
     /// Takes one event's worth of all, or of none.
     pub fn admit(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
         self.0.as_mut().map_or(Ok(()), |defined| defined.admit(shared, now))
     }
+}
+
+/// Which of several rates holds longest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Binds {
+    /// One's own.
+    Own,
+    /// The one of that name.
+    Named(Arc<str>),
+    /// One that the cluster counts.
+    Cluster,
 }
 
 /// What there is of them.
@@ -158,6 +174,16 @@ impl Defined {
         let here = self.check_here(shared, now).err();
         let there = self.cluster.as_ref().and_then(|of| shared.check(of, now).err());
         here.max(there).map_or(Ok(()), Err)
+    }
+
+    fn binds(&self, shared: &SharedRates, now: Instant) -> Option<Binds> {
+        let own = self.own.iter().filter_map(|gcra| Some((gcra.check(now).err()?, Binds::Own)));
+        let named = self.named.iter();
+        let named = named.filter_map(|(name, rate)| {
+            Some((rate.check(shared.arrival(name), now).err()?, Binds::Named(name.clone())))
+        });
+        let cluster = self.cluster.iter().filter_map(|of| Some((shared.check(of, now).err()?, Binds::Cluster)));
+        own.chain(named).chain(cluster).max_by_key(|(wait, _)| *wait).map(|(_, binds)| binds)
     }
 
     fn check_here(&self, shared: &SharedRates, now: Instant) -> Result<(), Duration> {
@@ -313,6 +339,11 @@ impl Leases {
     pub fn missing<'a>(&self, set: &'a LeaseSet, who: ReadyKey) -> Option<&'a (Arc<str>, u64)> {
         let misses = |lease: &Lease, limit| lease.taken >= limit && lease.waits.contains_key(&who);
         set.iter().find(|(name, limit)| self.0.get(name).is_some_and(|lease| misses(lease, *limit)))
+    }
+
+    /// How many are out of that name.
+    pub fn taken(&self, name: &str) -> u64 {
+        self.0.get(name).map_or(0, |lease| lease.taken)
     }
 
     /// Forgets what nobody has and nobody wants.

@@ -4,45 +4,13 @@
 //! several a list of objects with the labels and the number as `@` (KumoMTA's shape). A histogram is `count`, `sum`, `avg` and
 //! `bucket`, a list of upper bound and count, the unbounded one left out. Numbers that JSON has not are null.
 
+use crate::families::{Family, Sample, families, number_of};
 use serde_json::{Map, Value, json};
 
 /// What the text says.
 pub fn json_of(text: &str) -> Value {
-    let (mut families, mut family) = (Map::new(), Family::default());
-    for line in text.lines() {
-        match line.strip_prefix("# ").map(|comment| comment.splitn(3, ' ').collect::<Vec<_>>()).as_deref() {
-            Some(["HELP", name, help]) => {
-                family.end(&mut families);
-                family = Family { name: (*name).to_owned(), help: (*help).to_owned(), ..Family::default() };
-            }
-            Some(["TYPE", name, kind]) => {
-                if family.name != *name {
-                    family.end(&mut families);
-                    family = Family { name: (*name).to_owned(), ..Family::default() };
-                }
-                family.kind = (*kind).to_owned();
-            }
-            _ => family.samples.extend(Sample::parse(line)),
-        }
-    }
-    family.end(&mut families);
-    Value::Object(families)
-}
-
-/// The series of one name.
-#[derive(Default)]
-struct Family {
-    name: String,
-    help: String,
-    kind: String,
-    samples: Vec<Sample>,
-}
-
-/// A line.
-struct Sample {
-    name: String,
-    labels: Vec<(String, String)>,
-    number: Value,
+    let shown = families(text).into_iter().map(|family| (family.name.clone(), shown(family)));
+    Value::Object(shown.collect())
 }
 
 /// Series of a histogram that have the same labels, but for `le`.
@@ -55,24 +23,19 @@ struct Histogram {
     bucket: Vec<Value>,
 }
 
-impl Family {
-    fn end(&mut self, families: &mut Map<String, Value>) {
-        if self.samples.is_empty() {
-            return;
-        }
-        let samples = std::mem::take(&mut self.samples);
-        let series = match self.kind.as_str() {
-            "histogram" => histograms(&self.name, samples),
-            _ => samples.into_iter().map(|sample| (sample.labels, sample.number)).collect(),
-        };
-        let mut shown = Map::new();
-        if !self.help.is_empty() {
-            shown.insert("help".to_owned(), json!(self.help));
-        }
-        shown.insert("type".to_owned(), json!(self.kind));
-        shown.insert("value".to_owned(), value(series));
-        families.insert(std::mem::take(&mut self.name), Value::Object(shown));
+fn shown(family: Family) -> Value {
+    let Family { name, help, kind, samples } = family;
+    let series = match kind.as_str() {
+        "histogram" => histograms(&name, samples),
+        _ => samples.into_iter().map(|sample| (sample.labels, sample.number)).collect(),
+    };
+    let mut shown = Map::new();
+    if !help.is_empty() {
+        shown.insert("help".to_owned(), json!(help));
     }
+    shown.insert("type".to_owned(), json!(kind));
+    shown.insert("value".to_owned(), value(series));
+    Value::Object(shown)
 }
 
 /// One number, or those of the labels.
@@ -124,46 +87,6 @@ impl Histogram {
         };
         json!({ "count": self.count, "sum": self.sum, "avg": avg, "bucket": self.bucket })
     }
-}
-
-impl Sample {
-    /// `name{label="value",...} number`; nothing else is a sample.
-    fn parse(line: &str) -> Option<Sample> {
-        let (head, number) = line.rsplit_once(' ')?;
-        let (name, labels) = match head.split_once('{') {
-            None => (head, Vec::new()),
-            Some((name, rest)) => (name, labels(rest.strip_suffix('}')?)?),
-        };
-        Some(Sample { name: name.to_owned(), labels, number: number_of(number) })
-    }
-}
-
-/// Labels as the text writes them: a value's quotes, backslashes and line ends stand behind a backslash.
-fn labels(text: &str) -> Option<Vec<(String, String)>> {
-    let (mut found, mut rest) = (Vec::new(), text);
-    while !rest.is_empty() {
-        let (name, behind) = rest.split_once("=\"")?;
-        let (mut value, mut escaped, mut end) = (String::new(), false, None);
-        for (at, c) in behind.char_indices() {
-            match (escaped, c) {
-                (false, '"') => {
-                    end = Some(at + 1);
-                    break;
-                }
-                (false, '\\') => escaped = true,
-                (true, 'n') => (escaped, _) = (false, value.push('\n')),
-                _ => (escaped, _) = (false, value.push(c)),
-            }
-        }
-        found.push((name.to_owned(), value));
-        rest = behind[end?..].trim_start_matches(',');
-    }
-    Some(found)
-}
-
-fn number_of(text: &str) -> Value {
-    text.parse::<i64>()
-        .map_or_else(|_| text.parse::<f64>().map_or(Value::Null, |number| json!(number)), |whole| json!(whole))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod compliance_counts;
 mod event_counts;
 mod event_times;
 mod exposition;
+pub mod families;
 mod index;
 mod index_file;
 mod json;

@@ -88,6 +88,10 @@ pub struct Families {
     pub log_hook_backlog_count: IntCounterVec,
     /// What event streams delivered.
     pub event_streams: EventCounts,
+    /// Attempts to send metrics to a collector that it did not take.
+    pub otlp_export_failures: IntCounter,
+    /// Attempts that it took.
+    pub otlp_exports: IntCounter,
     /// What was counted for reports to other domains, and what became of these.
     pub domain_reports: ReportCounts,
     /// Time to find the class of one reply, in seconds.
@@ -162,6 +166,12 @@ impl Metrics {
                 &["logger"],
             )?,
             event_streams: EventCounts::new(r)?,
+            otlp_export_failures: counter(
+                r,
+                "postrider_otlp_export_failures_total",
+                "attempts to send metrics that the collector did not take",
+            )?,
+            otlp_exports: counter(r, "postrider_otlp_exports_total", "attempts to send metrics that were taken")?,
             domain_reports: ReportCounts::new(r)?,
             compliance: ComplianceCounts::new(r)?,
             script_times: ScriptTimes::new(r)?,

@@ -155,6 +155,14 @@ impl Answer {
         content(self.rest, ANSWER_OCTETS_MAX).await
     }
 
+    /// The same, but at most so many octets of it.
+    ///
+    /// # Errors
+    /// It breaks off, or is longer.
+    pub async fn content_up_to(self, octets_max: usize) -> Result<Bytes, WebError> {
+        content(self.rest, octets_max).await
+    }
+
     /// Waits for its content, which is not wanted.
     ///
     /// # Errors

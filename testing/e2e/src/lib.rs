@@ -26,6 +26,7 @@ pub mod logs;
 pub mod mount;
 pub mod names;
 pub mod nats;
+pub mod otlp_collector;
 pub mod peers;
 pub mod port;
 pub mod postfix;

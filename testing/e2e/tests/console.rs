@@ -1,6 +1,7 @@
 //! The console in a real browser, against the whole program with mail in it.
 
 use e2e::browser::{Browser, Loaded};
+use e2e::http;
 use e2e::kumod::Kumod;
 use e2e::stage::{HOSTILE, Stage, get};
 use e2e::until::{SOON, until};
@@ -128,6 +129,33 @@ fn a_suspension_is_confirmed_given_and_undone() {
     until(SOON, "the suspension again", || {
         (get(&stage.relay, SUSPEND_READY)[0]["reason"] == "a look at it").then_some(())
     });
+    assert_eq!(stage.browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn undo_brings_back_the_order_that_gave_way() {
+    let mut stage = Stage::set();
+    let earlier = json!({"domain": "slow.test", "reason": "they asked us to wait", "duration": "3 hours"});
+    let earlier = http::json(stage.relay.http(), "POST", SUSPEND, &earlier);
+    assert_eq!(earlier["replaced"], Value::Null, "the first of its kind: {earlier}");
+    let ends = get(&stage.relay, SUSPEND)[0]["expires"].clone();
+    stage.go("#/queues?by=domain");
+    stage.browser.click("button[aria-label='Act on domain slow.test']", "Act");
+    stage.browser.until_text("It concerns 8 messages now");
+    stage.browser.write("another reason");
+    stage.browser.click("dialog button[type=submit]", "Suspend 8 messages");
+    stage.browser.until_text("It took the place of an order given before: they asked us to wait.");
+    let all = get(&stage.relay, SUSPEND);
+    assert_eq!((all.as_array().map(Vec::len), &all[0]["reason"]), (Some(1), &json!("another reason")));
+    stage.browser.click(".toast button", "Undo");
+    let back = until(SOON, "the earlier one", || {
+        let all = get(&stage.relay, SUSPEND);
+        (all[0]["reason"] == "they asked us to wait").then_some(all)
+    });
+    assert_eq!((back.as_array().map(Vec::len), &back[0]["expires"]), (Some(1), &ends), "as it was: {back}");
+    stage.browser.until_text("In force again: they asked us to wait (domain slow.test).");
+    let orders = stage.browser.loaded().into_iter().filter(|one| one.url.ends_with(SUSPEND));
+    assert_eq!(orders.count(), 2, "given, and the other given again: no moment without an order");
     assert_eq!(stage.browser.complaints(), Vec::<String>::new());
 }
 

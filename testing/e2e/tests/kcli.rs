@@ -1,14 +1,14 @@
 //! `kcli` against a running server: what it prints is what scripts of KumoMTA's users expect, what it says would change
 //! something does.
 
-use e2e::kumod::{Kumod, Launch, program};
+use e2e::kumod::{Kumod, Launch, policy_file, program};
 use e2e::process::{Finished, run};
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
-use e2e::until::{LATER, SOON, until};
+use e2e::until::{LATER, SOON, eventually, until};
 use e2e::wire::Client;
 use serde_json::{Value, json};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 
 /// The failures of all ready queues.
 const FAILED: &str = "total_messages_transfail{service=\"smtp_client\"}";
@@ -274,4 +274,175 @@ fn it_is_kcli_under_that_name_and_says_what_is_wrong() {
     let top = named(&here, &["top"]);
     assert!(top.stderr.contains("top needs a terminal") && top.status.code() == Some(1), "{top:?}");
     relay.stop();
+}
+
+/// A server with `why.lua`, and whom it sends to.
+struct Waiting {
+    scratch: Scratch,
+    relay: Kumod,
+    later: Sink,
+    mute: TcpListener,
+    _to: Sink,
+}
+
+impl Waiting {
+    fn start(more: &[(&str, &str)]) -> Waiting {
+        let scratch = Scratch::new();
+        let to = Sink::start(&scratch, "to", &[]);
+        let later = Sink::start(&scratch, "later", &["--fail-rate", "100", "--hostname", "later.example"]);
+        let mute = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let launch = Launch::policy(policy_file("why.lua"))
+            .env("WHY_DIR", scratch.join("why"))
+            .env("WHY_TO", to.address.to_string())
+            .env("WHY_LATER", later.address.to_string())
+            .env("WHY_MUTE", mute.local_addr().expect("an address").to_string());
+        let relay = more.iter().fold(launch, |launch, (name, value)| launch.env(name, *value)).start();
+        Waiting { scratch, relay, later, mute, _to: to }
+    }
+
+    /// What `why` says once it says all of this.
+    fn why(&self, what: &str, says: &[&str]) -> String {
+        let mut last = String::new();
+        let found = eventually(LATER, || {
+            last = kcli(&self.relay, &["why", what]).stdout;
+            says.iter().all(|words| last.contains(words)).then_some(())
+        });
+        assert!(found.is_some(), "{says:?} in why {what}:\n{last}");
+        last
+    }
+}
+
+#[test]
+fn why_names_the_last_reply_and_the_host_that_gave_it() {
+    let waiting = Waiting::start(&[]);
+    let id = submit(&waiting.relay, "one@later.test");
+    let port = waiting.later.address.port();
+    let host = format!("from mx.later.test (127.0.0.1:{port})");
+    let host = [host.as_str(), "from mx.later.test (127.0.0.1)"];
+    let why = waiting.why(&id, &["(LoggedTransientFailure)", "  last reply  451 "]);
+    let reply = why.lines().find(|line| line.contains("last reply")).expect("a line");
+    assert!(
+        host.iter().any(|host| reply.contains(host)) && reply.contains(" ago)") || reply.contains("(now)"),
+        "{reply}"
+    );
+    assert!(why.contains("\n  expires     ") && why.contains("(in 1day 23h") && why.contains("by max_age\n"), "{why}");
+    let of_queue = waiting.why("later.test", &["last reply  451 ", "by max_age"]);
+    assert!(of_queue.starts_with("scheduled queue later.test\n"), "{of_queue}");
+    let all = json(&waiting.relay, &["why", &id, "--json"]);
+    assert_eq!(all[0]["replies"][0]["response"]["code"], 451, "{all}");
+    assert_eq!(all[0]["replies"][0]["peer_address"]["name"], "mx.later.test", "{all}");
+    waiting.relay.stop();
+
+    // Without a log the server remembers what each ready queue's destination refused last.
+    let unlogged = Waiting::start(&[("WHY_UNLOGGED", "1")]);
+    let id = submit(&unlogged.relay, "one@later.test");
+    let why = unlogged.why(&id, &["(LoggedTransientFailure)", "  refused     451 "]);
+    assert!(why.contains("to mail of later.test") && !why.contains("last reply"), "{why}");
+    unlogged.relay.stop();
+}
+
+#[test]
+fn why_names_the_limit_that_binds_and_who_shares_it() {
+    let waiting = Waiting::start(&[]);
+    for to in ["one@a.test", "one@b.test", "two@b.test"] {
+        submit(&waiting.relay, to);
+    }
+    let shared = "limit       additional_message_rate_throttles \"big-mailbox\": 1/h,max_burst=1; used by 2 ready queues: \
+        unspecified->mx_list:mx.a.test@smtp_client, unspecified->mx_list:mx.b.test@smtp_client\n";
+    let why = waiting.why("b.test", &["(MessageRateThrottle)", shared]);
+    assert!(why.contains("until ") && why.contains("(in 59m"), "{why}");
+
+    for number in 0..3 {
+        submit(&waiting.relay, &format!("r{number}@full.test"));
+    }
+    waiting.why("full.test", &["(ReadyQueueWasFull)", "limit       max_ready: 1, 1 of them taken\n"]);
+    let full = "ready_full{service=\"smtp_client:unspecified->mx_list:mx.full.test@smtp_client\"}";
+    waiting.relay.await_metric(full, 1.0, SOON);
+    assert_eq!(waiting.relay.metric("ready_full{service=\"smtp_client\"}"), waiting.relay.metric(full));
+    let queue = json(&waiting.relay, &["inspect-sched-q", "full.test"]);
+    let limits: Vec<&Value> = queue["messages"].as_array().expect("messages").iter().map(|m| &m["limit"]).collect();
+    assert!(limits.iter().any(|limit| limit["option"] == "max_ready" && limit["shared_by_total"] == 0), "{queue}");
+    let config = &queue["queue_config"];
+    assert_eq!((&config["max_age"], &config["retry_interval"]), (&json!("2days"), &json!("1h")), "{config}");
+    assert_eq!(queue["delayed_metric"], queue["num_scheduled"]);
+    let changed = queue["last_changed"].as_str().expect("a time");
+    assert!(changed <= queue["now"].as_str().expect("a time") && changed > "2026", "{queue}");
+    drop(waiting.mute);
+    waiting.relay.stop();
+}
+
+#[test]
+fn why_tells_the_order_that_holds_from_others_about_the_same_mail() {
+    let scratch = Scratch::new();
+    let relay = stuck(&scratch);
+    let given = |words: &[&str]| {
+        let all = json(&relay, words);
+        all["id"].as_str().expect("an id").to_owned()
+    };
+    let short = given(&["suspend", "--domain", "o.test", "--reason", "short", "--duration", "5m"]);
+    let long = given(&["suspend", "--queue", "o.test", "--reason", "long", "--duration", "2h"]);
+    let id = submit(&relay, "one@o.test");
+    let why = until(SOON, "a message that is held", || {
+        let why = good(&relay, &["why", &id]);
+        why.contains("(ReadyQueueWasSuspended)").then_some(why)
+    });
+    assert!(
+        why.contains(&format!("held by     suspended by an order: long (order {long}, for another 1h 59m")),
+        "{why}"
+    );
+    assert!(why.contains(&format!("order       suspended by an order: short (order {short}, for another 4m")), "{why}");
+    for id in [&short, &long] {
+        assert!(
+            why.contains(&format!("\n  kcli suspend-cancel --id {id}\n")) || why.ends_with(&format!("--id {id}")),
+            "{why}"
+        );
+    }
+    let held = kcli(&relay, &["hold", "--message", &id, "--reason", "evidence"]).success().stdout;
+    let why = until(SOON, "a message that is held for ever", || {
+        let why = good(&relay, &["why", &id]);
+        why.contains("(HeldByOrder)").then_some(why)
+    });
+    let line = format!("held by     held by an order: evidence (order {held}, until it is taken back)");
+    assert!(why.contains(&line), "{why}");
+    relay.stop();
+}
+
+#[test]
+fn memory_and_tasks_are_told_in_few_words_and_without_secrets() {
+    let waiting = Waiting::start(&[]);
+    submit(&waiting.relay, "one@full.test");
+    let ready = "unspecified->mx_list:mx.full.test@smtp_client";
+    waiting.relay.await_metric(&format!("connection_count{{service=\"smtp_client:{ready}\"}}"), 1.0, LATER);
+    let memory = good(&waiting.relay, &["memory-stats"]);
+    let number = |name: &str| {
+        let line = memory.lines().find_map(|line| line.trim().strip_prefix(name)?.trim().parse::<u64>().ok());
+        line.unwrap_or_else(|| panic!("{name} in {memory}"))
+    };
+    assert!(number("resident_bytes ") > 1 << 20 && number("used_bytes") > 1 << 20, "{memory}");
+    assert_eq!((number("messages"), number("scheduled_queues"), number("connections_out")), (1, 1, 1), "{memory}");
+    assert!(memory.contains("there is enough"), "{memory}");
+
+    let begun = std::time::Instant::now();
+    let dump = good(&waiting.relay, &["task-dump", "--timeout", "1"]);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
+    for words in
+        ["threads: ", "spool-writer ", "writes and syncs the spool", "tasks of the runtime: ", "1 AttemptingConnection"]
+    {
+        assert!(dump.contains(words), "{words} in {dump}");
+    }
+    let longest = dump.lines().last().expect("a line");
+    assert!(
+        longest.contains(" s AttemptingConnection") && longest.contains(ready) && longest.contains("127.0.0.1"),
+        "{dump}"
+    );
+    let session = json(&waiting.relay, &["inspect-ready-q", ready, "--json"])["dispatchers"][0]["session_id"].clone();
+    assert!(longest.ends_with(&format!("session {}", session.as_str().expect("an id"))), "{dump}");
+    for secret in ["hunter2", "one@", "a@source.test", "key_data"] {
+        assert!(!dump.contains(secret) && !memory.contains(secret), "{secret}");
+    }
+    assert!(dump.lines().count() < 80 && dump.len() < 16_000, "{dump}");
+    let refused = kcli(&waiting.relay, &["task-dump", "--timeout", "61"]);
+    assert!(refused.stderr.contains("expected seconds from 1 to 60"), "{}", refused.stderr);
+    drop((waiting.mute, waiting.scratch.path()));
+    waiting.relay.stop();
 }

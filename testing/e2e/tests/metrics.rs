@@ -2,13 +2,16 @@
 
 use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
+use e2e::peers;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
+use std::process::Stdio;
 
 fn start(scratch: &Scratch, to: SocketAddr) -> Kumod {
     Launch::policy(policy_file("provided.lua"))
@@ -130,4 +133,95 @@ fn connections_are_counted_by_ready_queue_and_provider() {
     let named = |line: &str| families.iter().any(|family| line.starts_with(family));
     let stray = page.lines().find(|line| !line.starts_with('#') && !named(line));
     assert_eq!(stray, None, "a series without a type");
+}
+
+/// A server that has delivered, deferred and bounced mail, whose queue names need quoting, and that has connections open.
+fn busy(scratch: &Scratch) -> (Kumod, Sink, Client) {
+    let sink = Sink::start(scratch, "sink", &[]);
+    let node = start(scratch, sink.address);
+    for to in ["one@a.test", "two@own.test", "three@dead.test"] {
+        submit(&node, to);
+    }
+    let refused = Client::connect(node.smtp()).say("NONSENSE");
+    assert_eq!(refused.code / 100, 5, "{refused:?}");
+    sink.await_arrivals(2, LATER);
+    node.await_metric("total_messages_transfail{service=\"smtp_client\"}", 1.0, LATER);
+    let request = json!({"envelope_sender": "a@source.test", "content": "Subject: x\r\n\r\nx\r\n",
+        "recipients": [{"email": "q@dead.test"}]});
+    http::json(node.http(), "POST", "/api/inject/v1", &request);
+    let open = Client::connect(node.smtp());
+    node.await_metric("connection_count{service=\"esmtp_listener\"}", 1.0, SOON);
+    (node, sink, open)
+}
+
+#[test]
+fn prometheus_own_library_reads_the_page() {
+    let scratch = Scratch::new();
+    let (node, _sink, _open) = busy(&scratch);
+    let page = node.metrics();
+    let mut command = std::process::Command::new(peers::file("metrics/venv/bin/python", "metrics_parsers.sh"));
+    command.arg(peers::own("read_page.py"));
+    let (status, out, said) = fed(command, &page);
+    assert_eq!((status, said.as_str()), (Some(0), ""), "in {page}");
+    let families: Value = serde_json::from_str(&out).expect("JSON");
+    let families = families.as_object().expect("families");
+    // The library calls counters by their names without `_total`.
+    let known = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    for (name, kind) in known {
+        let name = if kind == "counter" { name.strip_suffix("_total").unwrap_or(name) } else { name };
+        assert_eq!(families[name]["type"], kind, "{name}");
+    }
+    assert!(families.len() > 50, "{families:?}");
+    // The page is read with suspicion: each fault that the format may have is found.
+    for (from, to, says) in [
+        ("# TYPE message_count gauge\n", "", "not both HELP and TYPE: ['message_count']"),
+        ("# HELP message_count messages in any state\n", "", "not both HELP and TYPE: ['message_count']"),
+        ("\nmessage_count ", "\nmessage_count 1\nmessage_count ", "series ('message_count', ()) comes twice"),
+        ("postrider_delivery_seconds_count ", "postrider_delivery_seconds_count 1", "the last bucket is"),
+    ] {
+        assert!(page.contains(from), "{from} in {page}");
+        let mut command = std::process::Command::new(peers::file("metrics/venv/bin/python", "metrics_parsers.sh"));
+        command.arg(peers::own("read_page.py"));
+        let (status, _, said) = fed(command, &page.replacen(from, to, 1));
+        assert!(status == Some(1) && said.contains(says), "{from}: {said}");
+    }
+    node.stop();
+}
+
+#[test]
+fn promtool_finds_no_fault_but_in_names_that_are_kumomtas() {
+    let scratch = Scratch::new();
+    let (node, _sink, _open) = busy(&scratch);
+    let page = node.metrics();
+    let promtool = || {
+        let mut command = std::process::Command::new(peers::file("metrics/promtool", "metrics_parsers.sh"));
+        command.args(["check", "metrics"]);
+        command
+    };
+    let (status, _, said) = fed(promtool(), &page);
+    assert_ne!(status, Some(1), "it reads: {said}");
+    let about_names = |line: &str| LINT_OF_NAMES.iter().any(|words| line.contains(words));
+    let others: Vec<&str> = said.lines().filter(|line| !about_names(line)).collect();
+    assert!(others.is_empty(), "{others:?}");
+    let (status, _, said) = fed(promtool(), &format!("{page}message_count{{ 1\n"));
+    assert_eq!(status, Some(1), "a page that does not read: {said}");
+    node.stop();
+}
+
+/// What promtool would have named otherwise; KumoMTA's names are kept, and ours look like them.
+const LINT_OF_NAMES: [&str; 4] = [
+    "counter metrics should have \"_total\" suffix",
+    "non-counter metrics should not have \"_total\" suffix",
+    "non-histogram and non-summary metrics should not have \"_count\" suffix",
+    "use base unit",
+];
+
+/// Exit code, stdout and stderr of a command that reads this.
+fn fed(mut command: std::process::Command, text: &str) -> (Option<i32>, String, String) {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("started");
+    child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
+    let ended = child.wait_with_output().expect("it ends");
+    let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    (ended.status.code(), text(&ended.stdout), text(&ended.stderr))
 }

@@ -47,6 +47,7 @@ pub const LAYERS: [(&str, u8); 46] = [
     ("web", FIRST_DRIVER_LAYER),
     ("brokers", FIRST_DRIVER_LAYER),
     ("event-stream", FIRST_DRIVER_LAYER),
+    ("metrics-export", FIRST_DRIVER_LAYER),
     ("log-search", FIRST_DRIVER_LAYER),
     ("report-sender", FIRST_DRIVER_LAYER),
     ("engine", FIRST_DRIVER_LAYER),
@@ -67,7 +68,7 @@ pub const LAYERS: [(&str, u8); 46] = [
 ];
 
 /// Edges inside a layer: from, to, why.
-pub const SIDEWAYS: [(&str, &str, &str); 24] = [
+pub const SIDEWAYS: [(&str, &str, &str); 29] = [
     ("spool", "message", "what is stored is a Sealed; the codec of its envelope is message's"),
     ("jsonl", "telemetry", "segments of scripts are written as those of the log are"),
     ("injection", "mimepart", "what is injected is built as scripts build"),
@@ -81,6 +82,11 @@ pub const SIDEWAYS: [(&str, &str, &str); 24] = [
     ("event-stream", "telemetry", "streams count what they deliver"),
     ("event-stream", "web", "one way to ask over HTTP"),
     ("event-stream", "net", "one way to verify certificates"),
+    ("metrics-export", "telemetry", "what is sent is read from the text of /metrics"),
+    ("metrics-export", "event-stream", "one way to wait for who does not take what is sent"),
+    ("metrics-export", "web", "one way to ask over HTTP"),
+    ("metrics-export", "net", "one way to verify certificates"),
+    ("engine", "metrics-export", "what is sent is what the engine shows"),
     ("report-sender", "net", "one way to verify certificates"),
     ("report-sender", "telemetry", "reports are counted"),
     ("report-sender", "web", "one way to ask over HTTP"),

@@ -12,8 +12,8 @@ mod keys;
 mod messages;
 mod rate;
 
-pub(crate) use bulk::slots;
 pub use bulk::{BulkAnswer, BulkError, BulkInput, ReadLine};
+pub(crate) use bulk::{STREAMS_MAX, slots};
 pub(crate) use carriers::GENERATOR;
 pub(crate) use keyed::Claimed;
 pub use keyed::KeyedOutcome;

@@ -17,8 +17,8 @@ use crate::types::throttle::LuaThrottle;
 use ::serde::de::DeserializeOwned;
 use config::{
     BounceClassifier, DmarcReports, EgressPath, EgressPool, EgressSource, EsmtpListener, EventStream, HttpListener,
-    ListenerDomain, LocalLogs, LogDispositionHook, LogHook, QueueConfig, RedisThrottles, SpawnTask, SpoolOptions,
-    ThrottleSpec, TlsReports,
+    ListenerDomain, LocalLogs, LogDispositionHook, LogHook, OtlpMetrics, QueueConfig, RedisThrottles, SpawnTask,
+    SpoolOptions, ThrottleSpec, TlsReports,
 };
 use mlua::{Lua, Table, Value};
 
@@ -107,6 +107,14 @@ const FUNCTIONS: &[Function] = &[
          of its own; the delivery path has no part in it.",
         Test("testing/e2e/tests/event_stream.rs::every_record_arrives_in_order_whatever_the_receiver_does"),
         |lua, options: Value| starts_with_keys::<EventStream>(lua, "kumo.configure_event_stream", &options)
+    ),
+    function!(
+        "kumo",
+        "configure_otlp_metrics",
+        "{options}",
+        "In `pre_init` or `init`, once: what `/metrics` tells is sent to a collector of OpenTelemetry too, by OTLP over HTTP with JSON. Off without.",
+        Test("testing/e2e/tests/otlp.rs::a_collector_hears_what_the_page_tells"),
+        |lua, options: Value| starts::<OtlpMetrics>(lua, "kumo.configure_otlp_metrics", &options)
     ),
     function!(
         "kumo",

@@ -1,0 +1,128 @@
+//! What destinations answered last, for who asks why mail waits.
+//!
+//! In: a message's records in the log (`timeline`), or what a ready queue's destination refused last (`queues`). Out: one line with
+//! code, text, time and host. Both are asked of the server when somebody asks: nothing is kept for it. A server without a log, or
+//! without such an endpoint, has nothing to say; that is no error.
+
+use crate::output::{plain, shown};
+use crate::search::TIMELINE;
+use crate::server::Server;
+use crate::times::moment;
+use anyhow::Result;
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+
+/// An answer, and what it was made of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answered {
+    pub text: String,
+    pub material: Value,
+}
+
+impl Answered {
+    /// The last answer about a message, as the log has it.
+    ///
+    /// # Errors
+    /// The server does not answer, or does not let us ask.
+    pub async fn about(server: &Server, id: &str, now: OffsetDateTime) -> Result<Option<Answered>> {
+        let told = server.find(TIMELINE, &[("id", id)]).await?.unwrap_or_default();
+        Ok(Answered::of_timeline(&told, now))
+    }
+
+    /// The last refusal of a ready queue.
+    ///
+    /// # Errors
+    /// As of [`Answered::about`].
+    pub async fn of_way(server: &Server, ready: &str, now: OffsetDateTime) -> Result<Option<Answered>> {
+        let found = server.find(QUEUES, &[("by", "ready"), ("name", ready)]).await?.unwrap_or_default();
+        Ok(Answered::of_refusal(&found["groups"][0]["last_reply"], now))
+    }
+
+    fn of_timeline(told: &Value, now: OffsetDateTime) -> Option<Answered> {
+        let is_answer = |event: &&Value| event["type"] == "TransientFailure" && !event["record"]["response"].is_null();
+        let event = told["events"].as_array()?.iter().rfind(is_answer)?;
+        let (response, peer) = (&event["record"]["response"], &event["record"]["peer_address"]);
+        let enhanced = &response["enhanced_code"];
+        let enhanced = ["class", "subject", "detail"].map(|part| plain(&enhanced[part])).join(".");
+        let enhanced = if enhanced.len() > 2 { format!("{enhanced} ") } else { String::new() };
+        let mut text = format!("{} {enhanced}{}", plain(&response["code"]), cut(&response["content"]));
+        if let Some(command) = response["command"].as_str() {
+            text.push_str(&format!(", to {}", shown(command.trim_end())));
+        }
+        match (peer["name"].as_str(), peer["addr"].as_str()) {
+            (Some(name), Some(addr)) if !name.is_empty() => text.push_str(&format!(", from {} ({addr})", shown(name))),
+            (_, Some(addr)) => text.push_str(&format!(", from {addr}")),
+            _ => {}
+        }
+        text.push_str(&format!(", at {}", moment(&plain(&event["at"]), now)));
+        let material = json!({"at": event["at"], "response": response, "peer_address": peer});
+        Some(Answered { text, material })
+    }
+
+    fn of_refusal(reply: &Value, now: OffsetDateTime) -> Option<Answered> {
+        let at = reply["at"].as_str()?;
+        let times = reply["times"].as_u64().filter(|times| *times > 1);
+        let times = times.map(|times| format!(", {times} times")).unwrap_or_default();
+        let said = format!("{} {}", plain(&reply["code"]), cut(&reply["text"]));
+        let text = format!("{said}, to mail of {}{times}, at {}", plain(&reply["queue"]), moment(at, now));
+        Some(Answered { text, material: reply.clone() })
+    }
+}
+
+/// The begin of what somebody else wrote.
+fn cut(text: &Value) -> String {
+    let text = plain(text);
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((at, _)) => format!("{}...", &text[..at]),
+        None => text,
+    }
+}
+
+/// Characters of an answer that are shown.
+const SHOWN_CHARS_MAX: usize = 300;
+/// What ready queues come to.
+const QUEUES: &str = "/api/admin/queues/v1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::datetime;
+
+    const NOW: OffsetDateTime = datetime!(2026-11-24 22:00:00 UTC);
+
+    #[test]
+    fn the_last_refusal_of_a_message_has_code_text_time_and_host() {
+        let event = |kind: &str, code: u16, content: &str| {
+            json!({"at": "2026-11-24T21:55:00Z", "type": kind, "record": {
+                "response": {"code": code, "enhanced_code": {"class": 4, "subject": 7, "detail": 1}, "content": content,
+                    "command": "RCPT TO:<a@b.test>\r\n"},
+                "peer_address": {"name": "mx.b.test", "addr": "192.0.2.1"}}})
+        };
+        let told = json!({"events": [
+            event("Reception", 250, "thanks"), event("TransientFailure", 450, "earlier"),
+            event("TransientFailure", 451, "come\u{1b}[2J back"), event("Delayed", 400, "not an answer"),
+        ]});
+        let answered = Answered::of_timeline(&told, NOW).expect("one");
+        let expected = "451 4.7.1 come\\u{1b}[2J back, to RCPT TO:<a@b.test>, from mx.b.test (192.0.2.1), \
+            at 2026-11-24T21:55:00Z (5m ago)";
+        assert_eq!(answered.text, expected);
+        assert_eq!(answered.material["response"]["code"], 451);
+        let bare = json!({"events": [{"at": "2026-11-24T21:55:00Z", "type": "TransientFailure", "record": {
+            "response": {"code": 400, "enhanced_code": null, "content": "x".repeat(400), "command": null},
+            "peer_address": {"name": "", "addr": "192.0.2.1"}}}]});
+        let text = Answered::of_timeline(&bare, NOW).expect("one").text;
+        assert!(text.starts_with("400 xxx") && text.contains("x..., from 192.0.2.1, at "), "{text}");
+        assert!(text.len() < SHOWN_CHARS_MAX + 100, "{text}");
+        assert_eq!(Answered::of_timeline(&json!({"events": [event("Reception", 250, "ok")]}), NOW), None);
+        assert_eq!(Answered::of_timeline(&Value::Null, NOW), None, "no such endpoint");
+    }
+
+    #[test]
+    fn the_last_refusal_of_a_way_says_whose_mail_it_was() {
+        let reply = json!({"at": "2026-11-24T21:00:00Z", "permanent": false, "queue": "b.test", "ready_queue": "s->b@smtp_client",
+            "code": 421, "text": "4.3.2 closing", "times": 3});
+        let text = Answered::of_refusal(&reply, NOW).expect("one").text;
+        assert_eq!(text, "421 4.3.2 closing, to mail of b.test, 3 times, at 2026-11-24T21:00:00Z (1h ago)");
+        assert_eq!(Answered::of_refusal(&Value::Null, NOW), None);
+    }
+}
