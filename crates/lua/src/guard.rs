@@ -39,6 +39,8 @@ pub(crate) struct Guard {
     /// How long it has waited and held its thread.
     held: Duration,
     main_thread: Thread,
+    /// Steps of searches since the function began or waited.
+    searched: u64,
     /// Most memory the state may hold, in octets.
     memory_max: usize,
     /// Where the coroutine is that the program itself resumes: it may be left between any two instructions. Not the coroutine: it
@@ -57,6 +59,7 @@ pub(crate) fn install(lua: &Lua, budget: Budget, memory: MemoryLimits) -> mlua::
         begun_with: left,
         held: Duration::ZERO,
         main_thread,
+        searched: 0,
         memory_max,
         driven: NOBODY,
     });
@@ -68,6 +71,7 @@ pub(crate) fn install(lua: &Lua, budget: Budget, memory: MemoryLimits) -> mlua::
 pub(crate) fn enter(lua: &Lua) {
     if let Some(mut guard) = lua.app_data_mut::<Guard>() {
         guard.begun_with = guard.budget.handler;
+        guard.searched = 0;
         guard.left = guard.begun_with;
         guard.held = Duration::ZERO;
     }
@@ -91,6 +95,7 @@ pub(crate) fn held(lua: &Lua, since: Instant) -> mlua::Result<()> {
 pub(crate) fn restart(lua: &Lua) {
     if let Some(mut guard) = lua.app_data_mut::<Guard>() {
         guard.left = guard.begun_with;
+        guard.searched = 0;
     }
 }
 
@@ -100,11 +105,13 @@ pub(crate) fn steps(lua: &Lua) -> u64 {
     guard.map_or(UNLIMITED, |guard| guard.left.saturating_mul(STEPS_PER_LOOK))
 }
 
-/// The running function took so many steps.
-pub(crate) fn took(lua: &Lua, steps: u64) {
-    if let Some(mut guard) = lua.app_data_mut::<Guard>() {
-        guard.left = guard.left.saturating_sub(steps / STEPS_PER_LOOK);
-    }
+/// The running function took so many steps; how many since it began or waited.
+pub(crate) fn took(lua: &Lua, steps: u64) -> u64 {
+    let Some(mut guard) = lua.app_data_mut::<Guard>() else { return 0 };
+    let before = guard.searched / STEPS_PER_LOOK;
+    guard.searched = guard.searched.saturating_add(steps);
+    guard.left = guard.left.saturating_sub(guard.searched / STEPS_PER_LOOK - before);
+    guard.searched
 }
 
 /// Whether something of so many octets, which is not in the state yet, has room in it.
@@ -213,8 +220,8 @@ fn memory_bytes_max(limits: MemoryLimits) -> usize {
 
 /// Lua instructions between two looks: some milliseconds.
 const INSTRUCTIONS_PER_LOOK: u32 = 1_000_000;
-/// Steps of a search that take as long: each is some instructions.
-const STEPS_PER_LOOK: u64 = 200_000;
+/// Steps of a search that take as long.
+const STEPS_PER_LOOK: u64 = 1_000_000;
 /// A budget that lasts longer than any process.
 const UNLIMITED: u64 = u64::MAX;
 /// The place of no coroutine.

@@ -10,6 +10,7 @@ mod matcher;
 
 pub use matcher::{Capture, Match};
 
+use item::{Item, item_at};
 use matcher::Matcher;
 
 /// A pattern as it is written.
@@ -50,9 +51,7 @@ pub enum Error {
     #[error("pattern too complex")]
     TooComplex,
     /// No steps are left.
-    #[error(
-        "the search took too many steps and was stopped: the pattern's repetitions can share out this text in too many ways"
-    )]
+    #[error("the search took more steps than the handler has left and was stopped")]
     TooLong,
 }
 
@@ -102,16 +101,28 @@ impl<'p> Pattern<'p> {
 }
 
 /// The length up to which no subject costs more than `steps`, whatever it holds: each repetition may try every length, from every
-/// place where the search may begin, and each `?` doubles that.
-pub fn cheap_length(pattern: &[u8], steps: u32) -> usize {
-    let count = |signs: &[u8]| pattern.iter().filter(|octet| signs.contains(octet)).count();
-    let repetitions = count(b"*+-") + pattern.windows(2).filter(|pair| pair == b"%b").count();
-    let power = (repetitions + usize::from(!pattern.starts_with(b"^"))).max(1);
-    // `%1` is as long as what it repeats.
-    let again = pattern.windows(2).filter(|pair| pair[0] == b'%' && pair[1].is_ascii_digit()).count();
-    let ways = 2f64.powf(count(b"?") as f64);
-    let each = f64::from(steps) / ways;
-    each.powf(1.0 / (power + again) as f64) as usize
+/// place where the search may begin, and each `?` doubles that. `None` for a pattern that is wrong somewhere, or whose captures
+/// may be.
+pub fn cheap_length(pattern: &[u8], steps: u32) -> Option<usize> {
+    let (mut at, mut repetitions, mut ways, mut open, mut captures) = (0, 0, 1.0, 0_usize, 0);
+    let text = Pattern::new(pattern).text;
+    while let Some((item, next)) = item_at(text, at).ok()? {
+        match item {
+            Item::Open => (open, captures) = (open + 1, captures + 1),
+            Item::Position => captures += 1,
+            Item::Close => open = open.checked_sub(1)?,
+            Item::Again(_) => return None,
+            Item::Balance(..) | Item::Most(..) | Item::Fewest(_) => repetitions += 1,
+            Item::Optional(_) => ways *= 2.0,
+            Item::End | Item::Frontier(_) | Item::One(_) => {}
+        }
+        at = next;
+    }
+    if open > 0 || captures > CAPTURES_MAX || text.len() > DEPTH_MAX / 2 {
+        return None;
+    }
+    // A leading `^` counts as nothing: `gmatch` takes it for an octet.
+    Some((f64::from(steps) / ways).powf(1.0 / f64::from(repetitions + 1)) as usize)
 }
 
 /// True when `pattern` is nothing but itself: no octet of it has a meaning.

@@ -54,7 +54,7 @@ impl Machine {
     pub fn read(device: Device) -> anyhow::Result<Machine> {
         let stat = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
         let busy_ticks = busy_ticks(&stat, "cpu ").context("/proc/stat: no line of all processors")?;
-        let core_ticks = (0..CORES_MAX).map_while(|core| self::busy_ticks(&stat, &format!("cpu{core} "))).collect();
+        let core_ticks = (0..CORES_MAX).filter_map(|core| self::busy_ticks(&stat, &format!("cpu{core} "))).collect();
         let disk = device.counts()?;
         Ok(Machine {
             busy_ticks,
