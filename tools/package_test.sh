@@ -36,7 +36,10 @@ main() {
 base_system() {
   local release packages
   release=$(. /etc/os-release && echo "${VERSION_CODENAME:?}")
-  if [ -f "$keep/base.tar" ] && [ "$(cat "$keep/base.release")" = "$release" ]; then return; fi
+  # What the package needs beyond the smallest system.
+  local needs=libssl3
+  apt-cache show "$needs" >/dev/null 2>&1 || needs=libssl3t64
+  if [ -f "$keep/base.tar" ] && [ "$(cat "$keep/base.release")" = "$release $needs" ]; then return; fi
   echo "package_test.sh: fetching a base system of $release"
   rm -rf "$keep/debootstrap" "$keep/base" && mkdir -p "$keep/debootstrap" "$keep/base"
   # Unpacked, not installed.
@@ -44,10 +47,10 @@ base_system() {
   (cd "$keep/debootstrap" && apt-get -qq -o APT::Sandbox::User=root download debootstrap)
   dpkg-deb -x "$keep/debootstrap/$packages" "$keep/debootstrap/root"
   DEBOOTSTRAP_DIR="$keep/debootstrap/root/usr/share/debootstrap" \
-    bash "$keep/debootstrap/root/usr/sbin/debootstrap" --variant=minbase "$release" "$keep/base" >"$keep/debootstrap/log" ||
+    bash "$keep/debootstrap/root/usr/sbin/debootstrap" --variant=minbase --include="$needs" "$release" "$keep/base" >"$keep/debootstrap/log" ||
     die "no base system: $(tail -n 3 "$keep/debootstrap/log")"
   tar -C "$keep/base" -cpf "$keep/base.tar.new" --one-file-system .
-  mv "$keep/base.tar.new" "$keep/base.tar" && echo "$release" >"$keep/base.release"
+  mv "$keep/base.tar.new" "$keep/base.tar" && echo "$release $needs" >"$keep/base.release"
   rm -rf --one-file-system "$keep/base" "$keep/debootstrap"
 }
 

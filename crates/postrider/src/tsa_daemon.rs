@@ -3,7 +3,7 @@
 use crate::reload::{self, Watched};
 use crate::supervisor::Supervisor;
 use crate::{diagnostics, identity, listeners, memory, serve};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::Parser;
 use engine::Gate;
 use lua::LuaPolicy;
@@ -58,9 +58,9 @@ async fn run_async(policy: LuaPolicy, startup: Startup, file: PathBuf) -> anyhow
     let accounts = Accounts::open(startup.acct_log.as_ref()).context("kumo.aaa.configure_acct_log")?;
     let gate = Gate::new(policy.clone(), accounts.clone());
     let keeper = Keeper::open(policy.clone(), KeptFile::beside(database))?;
-    keeper.load_rules().await;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
+    keeper.try_to_load_rules().await;
     let (stopping, stop) = watch::channel(false);
     let mut services = JoinSet::new();
     for options in &startup.http_listeners {
@@ -103,13 +103,13 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads policy and rules again. On an error nothing has changed.
+    /// Reads policy and rules again. When the policy is wrong nothing has changed; when only the rules are, they alone stay.
     async fn again(&self) -> anyhow::Result<()> {
         let (policy, before) = (self.policy.clone(), self.startup.clone());
         let read = move || policy.reload(&mut |now, _| check_again(&before, &now));
         tokio::task::spawn_blocking(read).await??;
-        self.keeper.load_rules().await;
-        Ok(())
+        let loaded = self.keeper.load_rules().await;
+        loaded.map_err(|error| anyhow!("the policy is the new one, the rules stay as they were: {error}"))
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::{KeptFile, TsaError};
 use automation::{Automation, Effect, Observed, matching};
-use policy::Policy;
+use policy::{Policy, PolicyError};
 use record::{LogRecord, Timestamp};
 use shaping::Shaping;
 use std::future::Future;
@@ -55,14 +55,21 @@ impl Keeper {
         })))
     }
 
-    /// Has policy load the rules. On an error those there are stay, and it is logged.
-    pub async fn load_rules(&self) {
-        match self.0.policy.tsa_load_shaping_data().await {
-            Ok(shaping) => {
-                shaping.warnings().iter().for_each(|line| tracing::debug!("shaping: {line}"));
-                *self.0.shaping.write().unwrap_or_else(PoisonError::into_inner) = Some(shaping);
-            }
-            Err(error) => tracing::error!("the rules stay as they were: {error}"),
+    /// Has policy load the rules.
+    ///
+    /// # Errors
+    /// The policy's; the rules stay as they were.
+    pub async fn load_rules(&self) -> Result<(), PolicyError> {
+        let shaping = self.0.policy.tsa_load_shaping_data().await?;
+        shaping.warnings().iter().for_each(|line| tracing::debug!("shaping: {line}"));
+        *self.0.shaping.write().unwrap_or_else(PoisonError::into_inner) = Some(shaping);
+        Ok(())
+    }
+
+    /// The same; an error is logged.
+    pub async fn try_to_load_rules(&self) {
+        if let Err(error) = self.load_rules().await {
+            tracing::error!("the rules stay as they were: {error}");
         }
     }
 
@@ -72,7 +79,7 @@ impl Keeper {
             let mut ticks = every(LOAD_INTERVAL);
             loop {
                 ticks.tick().await;
-                self.load_rules().await;
+                self.try_to_load_rules().await;
             }
         };
         let keep = async {

@@ -132,7 +132,6 @@ impl Subject for Relay {
             cpu_us: proc_file::cpu_us(self.program.pid())?,
             commits: metrics.value("postrider_spool_commits"),
             spool_octets: metrics.value("postrider_spool_bytes_written"),
-            received: metrics.of_service("total_messages_received", "esmtp_listener"),
             writer_us: Some(writer_us(self.program.pid())?),
         })
     }

@@ -45,8 +45,6 @@ pub struct Reading {
     pub commits: Option<f64>,
     /// Octets the spool wrote, whatever for.
     pub spool_octets: Option<f64>,
-    /// Messages it took by SMTP, by its own count.
-    pub received: Option<f64>,
     /// CPU of the one thread that writes the spool, in microseconds.
     pub writer_us: Option<f64>,
 }
@@ -58,7 +56,6 @@ impl Reading {
             cpu_us: self.cpu_us - earlier.cpu_us,
             commits: change(self.commits, earlier.commits),
             spool_octets: change(self.spool_octets, earlier.spool_octets),
-            received: change(self.received, earlier.received),
             writer_us: change(self.writer_us, earlier.writer_us),
         }
     }
@@ -79,10 +76,8 @@ pub struct Round {
     pub writer_us: Option<f64>,
     /// CPU of the generator a message.
     pub generator_us: f64,
-    /// CPU of the sink a message.
-    pub sink_us: f64,
-    /// Messages the server counts above those it acknowledged, where nothing is delivered; fewer are negative.
-    pub surplus: Option<f64>,
+    /// CPU of the sink a message, where there is one.
+    pub sink_us: Option<f64>,
     /// Syncs a message.
     pub syncs: Option<f64>,
     /// Octets the spool wrote for an octet of mail.
@@ -224,8 +219,7 @@ impl<'a> Running<'a> {
             cpu_us: used.cpu_us / sent,
             writer_us: used.writer_us.map(|us| us / sent),
             generator_us: spent.generator_us / sent,
-            sink_us: spent.sink_us / sent,
-            surplus: used.received.filter(|_| !relays).map(|received| received - sent),
+            sink_us: relays.then(|| spent.sink_us / sent),
             syncs: used.commits.map(|commits| commits / sent),
             written: used.spool_octets.map(|octets| octets / mail),
             device_written: device_octets.map(|(after, before)| (after - before) as f64 / mail),

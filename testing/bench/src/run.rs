@@ -103,7 +103,7 @@ fn cells(row: &Row) -> Vec<String> {
         figure(row.middle(|round| round.latency.p50_ms), 2),
         figure(row.middle(|round| round.latency.p99_ms), 2),
         figure(row.middle(|round| round.generator_us), 1),
-        figure(row.middle(|round| round.sink_us), 1),
+        figure(row.some(|round| round.sink_us), 1),
         figure(row.peak_rss_mib, 0),
         figure(row.some(|round| round.syncs), 4),
         figure(row.some(|round| round.written), 3),
@@ -149,8 +149,8 @@ recipient of a request. `LocalDisk` keeps one file per message, the rest one log
 - WA: octets written for an octet of mail, by the spool's own count (no logs) and by the device's (logs, ledgers and other
   programs included).
 - generator, sink: CPU of the two tools a message.
-- lost/doubled/damaged: from the ledgers of both ends; a row with another figure than 0 is void. Where nothing is delivered
-  the server's own count of messages stands for the other end, and damage is not looked for.
+- lost/doubled/damaged: from the ledgers of both ends; a row with another figure than 0 is void. Of what is thrown away
+  there is no other end: nothing is known but the 250s.
 - limited by: what was at work at least 90 % of the time, and the shares of all cores' time and of the disk's.
 ";
 
@@ -196,7 +196,7 @@ mod tests {
             latency: Latency { p50_ms: 1.0, p99_ms: 2.0, ..Latency::default() },
             clock: 2.0,
             generator_us: 17.0,
-            sink_us: 25.0,
+            sink_us: Some(25.0),
             ..Round::default()
         };
         let rounds = vec![round(100.0), round(900.0), round(110.0)];

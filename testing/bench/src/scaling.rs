@@ -147,7 +147,8 @@ fn cells(row: Row) -> Vec<String> {
 }
 
 fn model_cells(name: &str, cores: usize, alone: &Row, together: &Row) -> Vec<String> {
-    let cpu = |row: &Row| row.middle(|round| round.cpu_us);
+    // By the clock beside each run, where that says something.
+    let cpu = |row: &Row| row.middle(|round| if round.clock > 0.0 { round.cpu_us / round.clock } else { round.cpu_us });
     let writer = together.some(|round| round.writer_us).filter(|us| *us > 0.0);
     let fit = cpu(alone).zip(cpu(together)).map(|(one, all)| Fit::of(one, all, cores, writer.unwrap_or_default()));
     let spread = together.spread(|round| round.cpu_us).zip(alone.spread(|round| round.cpu_us));
@@ -227,7 +228,7 @@ Medians over RUNS run(s) after a warm-up; a row whose ledgers do not agree ends 
 the cores, over loopback. Every message is on disk before its 250 (but for `discarded`).
 
 - cores: all three programs on one core, and on all. CPU us/msg: user and system time of the server, a message.
-- model: n cores, all of them the server's, do n / (c (1 + s (n - 1))) messages a second and at most 1 / w. c: its CPU on one core;
+- model: n cores, all of them the server's, do n / (c (1 + s (n - 1))) messages a second and at most 1 / w. c: its CPU on one core, by the clock factor;
   s: how much more a message costs for each further core, from the runs on all; spread: of the runs these are from, beyond
   which s says nothing; w: CPU of the one thread that writes the spool. Fitted to two counts of cores, so without a residual.
 - clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us.
@@ -237,7 +238,7 @@ the cores, over loopback. Every message is on disk before its 250 (but for `disc
 - delivered/s: from the first connection to the last arrival; spread: from the lowest to the highest run. p50, p99: from the
   final dot to its 250.
 - open loop: sends keep a timetable, and a message's time counts from when it was due, so that a server that stalls is charged
-  for all that had to wait. What is sustained is the highest rate on such a timetable of which 99 % are accepted in time, looked
+  for all that had to wait. What is sustained is the highest rate on such a timetable of which 99 % are accepted in time and 97 % delivered, looked
   for downwards from what 100 connections that do wait get delivered; a row of which less is accepted says `overload`. The
   generator's clock has steps of a millisecond, which are in these times.
 - limited by: what was at work at least 90 % of the time, and the shares of all cores' time and of the disk's.

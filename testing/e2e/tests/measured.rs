@@ -1,4 +1,4 @@
-//! `relay.lua` and `sink.lua` as they run on KumoMTA, octet for octet: the two policies that measuring is done with.
+//! `relay.lua` and `sink.lua` as they run on KumoMTA, octet for octet, one before the other.
 
 use e2e::certificate::DkimKey;
 use e2e::dump::Dump;
