@@ -91,7 +91,7 @@ proptest! {
         let table = lua.create_table().expect("room");
         let mut names = Vec::new();
         for (place, made_up, is_made_up, value) in &given {
-            let name = if *is_made_up == 0 { made_up.as_str() } else { *place.get(&known) };
+            let name = if *is_made_up == 0 { made_up.as_str() } else { *place.get(known) };
             table.raw_set(name, made(&lua, value)).expect("room");
             names.push(name);
         }
