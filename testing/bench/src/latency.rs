@@ -16,12 +16,12 @@ use anyhow::{Context as _, bail};
 ///
 /// # Errors
 /// A program fails, or a message was lost, doubled or damaged.
-pub fn latency(bench: &Bench) -> anyhow::Result<Table> {
+pub fn latency(bench: &Bench, share: u64) -> anyhow::Result<Table> {
     let mut sink = Sink::start(bench.stage, &bench.programs, "latency")?;
     let duty = Duty::Relay(Signing::Unsigned);
     let mut relay = Relay::start(bench.stage, &bench.programs, "latency", duty, Some(sink.address))?;
     let mut table = Table::new(&COLUMNS);
-    let sustained = sustained(bench, &mut relay, &mut sink)?;
+    let sustained = sustained(bench, &mut relay, &mut sink, share)?;
     if sustained.is_none() {
         let mut none = vec!["-".to_owned(); COLUMNS.len()];
         none[0] = format!(
@@ -32,7 +32,7 @@ pub fn latency(bench: &Bench) -> anyhow::Result<Table> {
     }
     for percent in SHARES.into_iter().filter(|_| sustained.is_some()) {
         let rate = (sustained.unwrap_or_default() * f64::from(percent) / 100.0) as u64;
-        let rounds = rounds(bench, &mut relay, &mut sink, Some(rate))?;
+        let rounds = rounds(bench, &mut relay, &mut sink, Some(rate), share)?;
         table.row(cells(percent, rate, &rounds));
     }
     relay.stop(bench.stage)?;
@@ -43,12 +43,12 @@ pub fn latency(bench: &Bench) -> anyhow::Result<Table> {
 }
 
 /// The highest rate on a timetable that is kept to, looked for downwards from what connections that wait for answers get done.
-fn sustained(bench: &Bench, relay: &mut Relay, sink: &mut Sink) -> anyhow::Result<Option<f64>> {
-    let waiting = rounds(bench, relay, sink, None)?;
+fn sustained(bench: &Bench, relay: &mut Relay, sink: &mut Sink, share: u64) -> anyhow::Result<Option<f64>> {
+    let waiting = rounds(bench, relay, sink, None, share)?;
     let peak = median(waiting.iter().filter_map(|round| round.delivered_per_s)).context("no rate")?;
     for step in 0..STEPS {
         let rate = peak * (1.0 - f64::from(step) * STEP);
-        let kept = rounds(bench, relay, sink, Some(rate as u64))?;
+        let kept = rounds(bench, relay, sink, Some(rate as u64), share)?;
         // What is accepted and not delivered is a queue that grows.
         let slower = |round: &Round| round.delivered_per_s.unwrap_or_default() / DELIVERED;
         if !is_overload(rate as u64, median(kept.iter().map(|round| round.accepted_per_s.min(slower(round) * KEPT)))) {
@@ -63,10 +63,16 @@ fn is_overload(due: u64, accepted: Option<f64>) -> bool {
     accepted.is_none_or(|accepted| accepted < due as f64 * KEPT)
 }
 
-fn rounds(bench: &Bench, relay: &mut Relay, sink: &mut Sink, rate: Option<u64>) -> anyhow::Result<Vec<Round>> {
+fn rounds(
+    bench: &Bench,
+    relay: &mut Relay,
+    sink: &mut Sink,
+    rate: Option<u64>,
+    share: u64,
+) -> anyhow::Result<Vec<Round>> {
     let name = rate.map_or("peak".to_owned(), |rate| format!("{rate}/s"));
     let messages = rate.map_or(PEAK_MESSAGES, |rate| rate * SECONDS);
-    let work = Workload::relay(SIZE_KIB, Signing::Unsigned, messages);
+    let work = Workload::relay(SIZE_KIB, Signing::Unsigned, messages).part(share);
     let mut rounds = Vec::new();
     for number in 0..=bench.runs {
         eprintln!("latency, {name}: {number} of {}", bench.runs);

@@ -81,7 +81,7 @@ pub fn postfix(bench: &Bench, mode: Mode, recipients: u64, peers: &Peers) -> any
     if mode == Mode::Singly {
         settings.push("default_destination_recipient_limit=1");
     }
-    let mut postfix = Postfix::start(bench.stage, peers, &name, sink.address, &settings)?;
+    let mut postfix = Postfix::start(bench.stage, peers, &name, Some(sink.address), &settings)?;
     let figures = runs(bench, &mut postfix, &mut sink, recipients)?;
     postfix.stop(bench.stage)?;
     settle(sink, figures)

@@ -33,6 +33,7 @@ mod ledger;
 mod listeners;
 mod load;
 mod machine;
+mod mailbox;
 mod mailing_list;
 mod measure;
 mod metrics;

@@ -53,8 +53,15 @@ impl<'a> Bench<'a> {
     /// # Errors
     /// A program fails, or a message is refused or stays behind.
     pub fn relay(&self, workload: &Workload, file: &str) -> anyhow::Result<Row> {
+        let mut environment = workload.environment();
         let mut sink = match workload.duty {
             Duty::Relay(_) | Duty::Production(_) => Some(Sink::start(self.stage, &self.programs, file)?),
+            Duty::Local => {
+                let folder = self.stage.spool(&format!("{file}-mail"))?;
+                let sink = Sink::files(&folder);
+                environment.push(("LOCAL_MAIL", folder.into()));
+                Some(sink)
+            }
             Duty::Discard => None,
         };
         if let (Some(sink), Over::Http(2..)) = (&mut sink, workload.over) {
@@ -62,7 +69,6 @@ impl<'a> Bench<'a> {
             sink.audit.by_recipient();
         }
         let to = sink.as_ref().map(|sink| sink.address);
-        let environment = workload.environment();
         let mut relay = Relay::start_with(self.stage, &self.programs, file, workload.duty, to, environment)?;
         let rounds = self.rounds(workload, &mut relay, sink.as_mut(), file)?;
         let peak_rss_mib = Some(relay.peak_rss_mib()?);
@@ -84,8 +90,18 @@ impl<'a> Bench<'a> {
         file: &str,
     ) -> anyhow::Result<Row> {
         let file = &format!("{file}-postfix");
-        let mut sink = Sink::start(self.stage, &self.programs, file)?;
-        let mut postfix = Postfix::start(self.stage, peers, file, sink.address, settings)?;
+        let (mut postfix, mut sink) = match workload.duty {
+            Duty::Local => {
+                let settings = [&MAILDIR[..], settings].concat();
+                let postfix = Postfix::start(self.stage, peers, file, None, &settings)?;
+                let sink = Sink::files(&postfix.folder().join("mail/box"));
+                (postfix, sink)
+            }
+            _ => {
+                let sink = Sink::start(self.stage, &self.programs, file)?;
+                (Postfix::start(self.stage, peers, file, Some(sink.address), settings)?, sink)
+            }
+        };
         let workload = Workload { messages, ..workload.clone() };
         let rounds = self.rounds(&workload, &mut postfix, Some(&mut sink), file)?;
         postfix.stop(self.stage)?;
@@ -165,6 +181,16 @@ impl Row {
 pub fn faults(ours: &Row, theirs: Option<&Row>) -> Vec<String> {
     [Some(ours), theirs].into_iter().flatten().filter_map(Row::fault).collect()
 }
+
+/// Has a Postfix put everything into one Maildir of its instance, by a path from its queue.
+const MAILDIR: [&str; 6] = [
+    "virtual_mailbox_domains=static:all",
+    "virtual_mailbox_base=../mail",
+    "virtual_mailbox_maps=static:box/",
+    "virtual_uid_maps=static:8",
+    "virtual_gid_maps=static:8",
+    "virtual_minimum_uid=1",
+];
 
 fn progress(number: u32, round: &Round) -> String {
     let name = if number == 0 { "warm-up".to_owned() } else { format!("run {number}") };

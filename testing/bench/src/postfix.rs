@@ -83,7 +83,7 @@ pub struct Postfix<'a> {
 }
 
 impl<'a> Postfix<'a> {
-    /// Starts one that delivers to `to`; `settings` are lines of its main.cf, `name=value`.
+    /// Starts one that delivers to `to`, if anywhere by SMTP; `settings` are lines of its main.cf, `name=value`.
     ///
     /// # Errors
     /// It does not come up.
@@ -91,13 +91,13 @@ impl<'a> Postfix<'a> {
         stage: &Stage,
         peers: &'a Peers,
         name: &str,
-        to: SocketAddr,
+        to: Option<SocketAddr>,
         settings: &[&str],
     ) -> anyhow::Result<Postfix<'a>> {
         let instance = stage.spool(name)?;
         // It cannot be asked to take a free port; one that was free a moment ago will do.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let (port, to_port) = (address.port().to_string(), to.port().to_string());
+        let (port, to_port) = (address.port().to_string(), to.map_or(UNUSED_PORT, |to| to.port()).to_string());
         let mut arguments = vec![Path::new("start"), &peers.unpacked, &instance, Path::new(&port), Path::new(&to_port)];
         arguments.extend(settings.iter().map(Path::new));
         let ready = peers.script("postfix.sh", &arguments)?;
@@ -106,6 +106,11 @@ impl<'a> Postfix<'a> {
         let herd = stage.herd.clone();
         herd.adopt(master);
         Ok(Postfix { peers, instance, address, master, herd })
+    }
+
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        &self.instance
     }
 
     /// Stops it and removes its files.
@@ -181,6 +186,8 @@ fn run(script: &Path, arguments: &[&Path]) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// The port of nobody.
+const UNUSED_PORT: u16 = 9;
 const SCRIPTS: &str = "testing/e2e/peers";
 /// Lines of its log shown when it fails.
 const LAST_LINES: usize = 15;

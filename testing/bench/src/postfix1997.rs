@@ -1,7 +1,6 @@
 //! `postfix1997`: the experiments Postfix was presented with in 1997, done here: one message to a list of remote recipients,
-//! and the relay of messages with one recipient each, over few connections. (The third, local delivery, waits for local
-//! delivery.) In: the built program. Out: tables that put the published figures, a Postfix in the same run, and ours side by
-//! side.
+//! the relay of messages with one recipient each, over few connections, and local delivery of the same. In: the built program.
+//! Out: tables that put the published figures, a Postfix in the same run, and ours side by side.
 
 use crate::mailing_list::{self, Mode};
 use crate::measure::{Bench, Row, faults};
@@ -9,11 +8,14 @@ use crate::postfix::{Peers, Wanted};
 use crate::round::Round;
 use crate::series::{Measured, Report, Series};
 use crate::table::{Table, figure};
-use crate::workload::{Signing, Workload};
+use crate::workload::{Duty, Signing, Workload};
 
 /// Options of `postfix1997`.
 #[derive(clap::Args)]
 pub struct Options {
+    /// A fifth of the recipients and messages: for trying out
+    #[arg(long)]
+    quick: bool,
     #[command(flatten)]
     peers: Wanted,
     #[command(flatten)]
@@ -30,18 +32,23 @@ pub fn postfix1997(options: &Options) -> anyhow::Result<()> {
         suffix: "-postfix1997",
         title: "The experiments of Postfix, 1997",
         legend: LEGEND.to_owned(),
-        whole: peers.is_some(),
+        whole: peers.is_some() && !options.quick,
     };
+    let part = if options.quick { QUICK } else { 1 };
     options.series.measure(report, |bench| {
-        let lists = lists(bench, peers.as_ref())?;
-        let (relays, faults) = relays(bench, peers.as_ref())?;
-        Ok(Measured { tables: vec![lists, relays], faults })
+        let lists = lists(bench, peers.as_ref(), part)?;
+        let (relays, mut faults) = relays(bench, peers.as_ref(), Duty::Relay(Signing::Unsigned), part)?;
+        let (locals, more) = self::relays(bench, peers.as_ref(), Duty::Local, part)?;
+        faults.extend(more);
+        Ok(Measured { tables: vec![lists, relays, locals], faults })
     })
 }
 
-fn lists(bench: &Bench, peers: Option<&Peers>) -> anyhow::Result<Table> {
+/// A `part` of 5 is a fifth of the recipients.
+fn lists(bench: &Bench, peers: Option<&Peers>, part: u64) -> anyhow::Result<Table> {
     let mut table = Table::new(&LIST_COLUMNS);
-    for (mode, recipients, target_s) in LISTS {
+    for (mode, whole, target_s) in LISTS {
+        let recipients = whole / part;
         let name = format!("{recipients} recipients, {}", mode.words());
         eprintln!("list: {name}");
         let ours = mailing_list::ours(bench, mode, recipients)?;
@@ -63,30 +70,36 @@ fn lists(bench: &Bench, peers: Option<&Peers>) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-fn relays(bench: &Bench, peers: Option<&Peers>) -> anyhow::Result<(Table, Vec<String>)> {
-    let mut table = Table::new(&RELAY_COLUMNS);
+fn relays(bench: &Bench, peers: Option<&Peers>, duty: Duty, part: u64) -> anyhow::Result<(Table, Vec<String>)> {
+    let (what, published) = match duty {
+        Duty::Local => ("local", None),
+        _ => ("relay", Some(PUBLISHED_RELAYS_PER_S)),
+    };
+    let mut columns = RELAY_COLUMNS;
+    columns[0] = if duty == Duty::Local { "into one Maildir, 1 KB" } else { columns[0] };
+    let mut table = Table::new(&columns);
     let mut void = Vec::new();
-    for messages in [100, 10_000] {
+    for messages in [100, 10_000].map(|messages| messages / part) {
         for concurrency in [5, 10, 20] {
-            let work = Workload { concurrency, ..Workload::relay(1, Signing::Unsigned, messages) };
+            let work = Workload { duty, concurrency, ..Workload::relay(1, Signing::Unsigned, messages) };
             let name = format!("{messages} messages, {concurrency} connections in");
-            eprintln!("relay: {name}");
-            let file = format!("relay-{messages}-{concurrency}");
+            eprintln!("{what}: {name}");
+            let file = format!("{what}-{messages}-{concurrency}");
             let ours = bench.relay(&work, &file)?;
             let settings = mailing_list::OUT_100;
             let theirs = peers.map(|peers| bench.postfix(&work, messages, peers, settings, &file)).transpose()?;
             void.extend(faults(&ours, theirs.as_ref()));
-            table.row(relay_cells(name, &ours, theirs.as_ref()));
+            table.row(relay_cells(name, published, &ours, theirs.as_ref()));
         }
     }
     Ok((table, void))
 }
 
-fn relay_cells(name: String, ours: &Row, theirs: Option<&Row>) -> Vec<String> {
+fn relay_cells(name: String, published: Option<f64>, ours: &Row, theirs: Option<&Row>) -> Vec<String> {
     let cpu = |row: &Row| row.middle(|round| round.cpu_us);
     vec![
         name,
-        figure(Some(PUBLISHED_RELAYS_PER_S), 1),
+        figure(published, 1),
         figure(theirs.and_then(Row::rate), 0),
         figure(ours.rate(), 0),
         figure(ours.spread(Round::rate), 0),
@@ -99,6 +112,8 @@ fn relay_cells(name: String, ours: &Row, theirs: Option<&Row>) -> Vec<String> {
     ]
 }
 
+/// What part of the work is done for trying out: still as many messages as there are connections.
+const QUICK: u64 = 5;
 /// With the seconds aimed at.
 const LISTS: [(Mode, u64, f64); 6] = [
     (Mode::Batched, 1000, 0.03),
@@ -146,6 +161,7 @@ at most 100 connections to the sink; Postfix with `default_destination_concurren
 - CPU: user and system time of the server. The kernel counts ours in steps of 10 ms: of 100 messages it says nothing.
   clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us.
 - relay, /s: from the generator's first connection to the last arrival at the sink.
+- into one Maildir, /s: to the last message moved to `new`. Ours and Postfix's (`virtual`) sync each file and its folder.
 - lost/doubled/damaged: from the ledgers of both ends. limited by: what was at work at least 90 % of the time; runs this
   short mostly wait.
 ";
@@ -158,7 +174,7 @@ mod tests {
     fn a_row_has_a_cell_for_every_column() {
         let round = Round { delivered_per_s: Some(5300.0), cpu_us: 60.0, clock: 1.5, ..Round::default() };
         let row = Row { name: "n".into(), rounds: vec![round], peak_rss_mib: None, verdict: None };
-        let cells = relay_cells("100".into(), &row, None);
+        let cells = relay_cells("100".into(), Some(5.3), &row, None);
         assert_eq!(cells.len(), RELAY_COLUMNS.len());
         assert_eq!(cells[..7], ["100", "5.3", "-", "5300", "0", "-", "60.0"]);
     }

@@ -64,6 +64,10 @@ impl Relay {
                 let environment = vec![("SINK_DIR", folder.clone().into()), ("SINK_HTTP", ANY_PORT.into())];
                 ("sink.lua", "SINK_PORT", environment)
             }
+            Duty::Local => {
+                let environment = vec![("RELAY_DIR", folder.clone().into()), ("RELAY_HTTP", ANY_PORT.into())];
+                ("local.lua", "RELAY_PORT", environment)
+            }
             Duty::Relay(signing) | Duty::Production(signing) => {
                 let to = to.context("a relay needs a sink")?;
                 let policy = if matches!(duty, Duty::Relay(_)) { "relay.lua" } else { "production.lua" };
@@ -217,7 +221,7 @@ pub fn launch(stage: &Stage, name: &str, command: &mut Command) -> anyhow::Resul
 /// The thread's name.
 pub const WRITER: &str = "spool-writer";
 /// Environment variables that policies and daemon look at.
-const OWN_PREFIXES: [&str; 5] = ["RELAY_", "SINK_", "BACKLOG_", "KUMOD_", "KUMO_"];
+const OWN_PREFIXES: [&str; 6] = ["RELAY_", "SINK_", "LOCAL_", "BACKLOG_", "KUMOD_", "KUMO_"];
 /// A listener's address when any port will do.
 pub const ANY_PORT: &str = "127.0.0.1:0";
 /// Should a delivery fail, a run is not held up for the default of 20 minutes; that it failed shows in the time.

@@ -19,6 +19,9 @@ pub struct Options {
     /// Only this part
     #[arg(long, value_enum)]
     only: Option<Part>,
+    /// A twentieth of the messages: for trying out
+    #[arg(long)]
+    quick: bool,
     #[command(flatten)]
     series: Series,
 }
@@ -45,24 +48,30 @@ enum Part {
 /// # Errors
 /// A program fails, or a message was lost, doubled or damaged.
 pub fn scaling(options: &Options) -> anyhow::Result<()> {
-    let report =
-        Report { suffix: "-scaling", title: "Scaling", legend: LEGEND.to_owned(), whole: options.only.is_none() };
+    let report = Report {
+        suffix: "-scaling",
+        title: "Scaling",
+        legend: LEGEND.to_owned(),
+        whole: options.only.is_none() && !options.quick,
+    };
     options.series.measure(report, |bench| {
         let parts = PARTS.into_iter().filter(|part| options.only.is_none_or(|only| only == *part));
-        let tables = parts.map(|part| tables(bench, part)).collect::<anyhow::Result<Vec<Vec<Table>>>>()?;
+        let share = if options.quick { QUICK } else { 1 };
+        let tables = parts.map(|part| tables(bench, part, share)).collect::<anyhow::Result<Vec<Vec<Table>>>>()?;
         Ok(tables.into_iter().flatten().collect::<Vec<Table>>().into())
     })
 }
 
-fn tables(bench: &Bench, part: Part) -> anyhow::Result<Vec<Table>> {
+/// A `share` of 20 is a twentieth of the messages.
+fn tables(bench: &Bench, part: Part, share: u64) -> anyhow::Result<Vec<Table>> {
     match part {
-        Part::Cores => cores(bench),
-        Part::Latency => Ok(vec![latency(bench)?]),
+        Part::Cores => cores(bench, share),
+        Part::Latency => Ok(vec![latency(bench, share)?]),
         Part::Connections | Part::Queues | Part::Domains | Part::Sizes => {
             let mut table = Table::new(&COLUMNS);
-            for (number, work) in works(part).iter().enumerate() {
+            for (number, work) in works(part).iter().map(|work| work.part(share)).enumerate() {
                 eprintln!("{part:?}: {}", work.name());
-                table.row(cells(sound(bench.relay(work, &format!("{part:?}-{number}").to_lowercase())?)?));
+                table.row(cells(sound(bench.relay(&work, &format!("{part:?}-{number}").to_lowercase())?)?));
             }
             Ok(vec![table])
         }
@@ -95,7 +104,7 @@ fn works(part: Part) -> Vec<Workload> {
 }
 
 /// Generator, server and sink together on one core, and on all; and what a model makes of that.
-fn cores(bench: &Bench) -> anyhow::Result<Vec<Table>> {
+fn cores(bench: &Bench, share: u64) -> anyhow::Result<Vec<Table>> {
     let (mut table, mut model) = (Table::new(&CORE_COLUMNS), Table::new(&MODEL_COLUMNS));
     let all = sched_getaffinity(SELF).context("the cores of this process")?;
     let first = (0..CpuSet::count()).find(|core| all.is_set(*core).unwrap_or(false)).context("no core")?;
@@ -107,7 +116,9 @@ fn cores(bench: &Bench) -> anyhow::Result<Vec<Table>> {
         Workload::relay(10, Signing::Rsa, 8_000),
         Workload::relay(100, Signing::Unsigned, 8_000),
         Workload::discard(10, 50_000),
-    ] {
+    ]
+    .map(|work| work.part(share))
+    {
         let on = |cores: &CpuSet, name: &str| {
             eprintln!("cores: {}, {name}", work.name());
             sched_setaffinity(SELF, cores).context("choosing cores")?;
@@ -181,6 +192,8 @@ fn core_cells(name: &str, cores: usize, alone: &Row, together: &Row) -> Vec<Stri
     ]
 }
 
+/// What part of the work is done for trying out.
+const QUICK: u64 = 20;
 const SELF: Pid = Pid::from_raw(0);
 const PARTS: [Part; 6] = [Part::Cores, Part::Connections, Part::Queues, Part::Domains, Part::Sizes, Part::Latency];
 /// Mail of a run, so that large messages do not take for ever.

@@ -1,6 +1,8 @@
-//! `smtp-sink` as a child, with the audit of what arrived there. In: a stage. Out: an address to deliver to, a verdict.
+//! Where mail of a run arrives, with the audit of it: `smtp-sink` as a child, or a Maildir. In: a stage. Out: an address to
+//! deliver to, a verdict.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use anyhow::Context as _;
 use crate::audit::{Audit, Verdict};
 use crate::ledger::Tail;
 use crate::listeners::Listeners;
+use crate::mailbox::Mailbox;
 use crate::proc_file;
 use crate::process::Program;
 use crate::stage::{Programs, Stage};
@@ -16,15 +19,25 @@ use crate::wait::until;
 
 /// A running sink.
 pub struct Sink {
-    program: Program,
-    tail: Tail,
-    /// Where it listens.
+    end: End,
+    /// Where it listens, if it does.
     pub address: SocketAddr,
     /// What is known about the messages meant for it.
     pub audit: Audit,
 }
 
+/// What tells of arrivals.
+enum End {
+    Program(Program, Tail),
+    Files(Mailbox),
+}
+
 impl Sink {
+    /// The Maildir at `folder`, which need not be there yet.
+    pub fn files(folder: &Path) -> Sink {
+        Sink { end: End::Files(Mailbox::of(folder)), address: NOWHERE, audit: Audit::default() }
+    }
+
     /// Starts one; `name` names its files.
     ///
     /// # Errors
@@ -38,7 +51,7 @@ impl Sink {
         let address = listeners.smtp.with_context(|| format!("no smtp listener{}", program.last_words()))?;
         // It listens a moment before it opens its ledger.
         until("the sink's ledger", START_LIMIT, || Ok(ledger.exists().then_some(())))?;
-        Ok(Sink { program, tail: Tail::open(&ledger)?, address, audit: Audit::default() })
+        Ok(Sink { end: End::Program(program, Tail::open(&ledger)?), address, audit: Audit::default() })
     }
 
     /// User and system time it has used, in microseconds.
@@ -46,7 +59,10 @@ impl Sink {
     /// # Errors
     /// It has ended.
     pub fn cpu_us(&self) -> anyhow::Result<f64> {
-        proc_file::cpu_us(self.program.pid())
+        match &self.end {
+            End::Program(program, _) => proc_file::cpu_us(program.pid()),
+            End::Files(_) => Ok(0.0),
+        }
     }
 
     /// Takes in the arrivals written down since the last call.
@@ -54,9 +70,14 @@ impl Sink {
     /// # Errors
     /// The sink has ended, or its ledger cannot be read.
     pub fn read(&mut self) -> anyhow::Result<()> {
-        self.program.ensure_alive()?;
         let audit = &mut self.audit;
-        self.tail.read(|arrival| audit.arrive(arrival))
+        match &mut self.end {
+            End::Program(program, tail) => {
+                program.ensure_alive()?;
+                tail.read(|arrival| audit.arrive(arrival))
+            }
+            End::Files(mailbox) => mailbox.read(|arrival| audit.arrive(arrival)),
+        }
     }
 
     /// Ends it and judges everything it ever got.
@@ -64,11 +85,19 @@ impl Sink {
     /// # Errors
     /// It does not end in order.
     pub fn stop(mut self) -> anyhow::Result<Verdict> {
-        self.program.terminate(STOP_LIMIT)?;
-        self.tail.read(|arrival| self.audit.arrive(arrival))?;
+        match &mut self.end {
+            End::Program(program, tail) => {
+                program.terminate(STOP_LIMIT)?;
+                tail.read(|arrival| self.audit.arrive(arrival))?;
+            }
+            End::Files(mailbox) => mailbox.read(|arrival| self.audit.arrive(arrival))?,
+        }
         Ok(self.audit.verdict())
     }
 }
+
+/// The port of nobody, for who delivers into files.
+const NOWHERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9));
 
 /// Waits until a daemon says that it listens.
 ///

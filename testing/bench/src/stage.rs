@@ -162,10 +162,11 @@ fn cache_folder() -> anyhow::Result<PathBuf> {
 const SPOOLS: &str = "spool";
 const LOGS: &str = "logs";
 const POLICIES: &str = "policy";
-const POLICY_TEXTS: [(&str, &str); 6] = [
+const POLICY_TEXTS: [(&str, &str); 7] = [
     ("relay.lua", include_str!("../../../bench/policies/relay.lua")),
     ("production.lua", include_str!("../../../bench/policies/production.lua")),
     ("production-shaping.toml", include_str!("../../../bench/policies/production-shaping.toml")),
+    ("local.lua", include_str!("../../../bench/policies/local.lua")),
     ("sink.lua", include_str!("../../../bench/policies/sink.lua")),
     ("backlog.lua", include_str!("../../../bench/policies/backlog.lua")),
     ("destinations.lua", include_str!("../../../bench/policies/destinations.lua")),

@@ -44,6 +44,8 @@ pub enum Duty {
     Relay(Signing),
     /// The same by a policy in which everything goes through helpers.
     Production(Signing),
+    /// Store it, put it into a Maildir.
+    Local,
     /// Take it and throw it away.
     Discard,
 }
@@ -111,6 +113,11 @@ impl Workload {
         Workload { size_kib, duty: Duty::Discard, ..Workload::relay(size_kib, Signing::Unsigned, messages) }
     }
 
+    /// One of so many parts of it, with a message for each connection at least.
+    pub fn part(&self, of: u64) -> Workload {
+        Workload { messages: (self.messages / of).max(u64::from(self.concurrency)), ..self.clone() }
+    }
+
     /// Octets of a message.
     pub fn octets(&self) -> u64 {
         u64::from(self.size_kib) << 10
@@ -123,6 +130,7 @@ impl Workload {
             Duty::Production(Signing::Rsa) => "RSA, production policy",
             Duty::Production(Signing::Ed25519) => "Ed25519, production policy",
             Duty::Production(Signing::Unsigned) => "unsigned, production policy",
+            Duty::Local => "into a Maildir",
             Duty::Discard => "discarded",
         };
         let to = match self.spread {

@@ -65,6 +65,8 @@ make_tree() {
     install -d -m 0710 -o "$OWNER" -g "$SOCKET_GROUP" "$queue/public"
     install -d -m 0755 -o root -g root "$queue/pid"
     install -d -m 0700 -o "$OWNER" -g root "$instance/data"
+    # For Maildirs, if a setting has mail put there.
+    install -d -m 0700 -o "$OWNER" -g root "$instance/mail"
     chmod 0755 "$instance" "$instance/conf" "$instance/log" "$queue"
 }
 
