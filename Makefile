@@ -33,7 +33,7 @@ lint:
 
 low: ## tests of the low layers, with overflow checks, and of the tree itself
 	tools/needs.sh build
-	cargo test --locked $(addprefix -p ,$(LOW_LAYERS)) -p tidy
+	cargo test --no-fail-fast --locked $(addprefix -p ,$(LOW_LAYERS)) -p tidy
 
 whole: build peers ## unit, sim and e2e without the low layers in one go: apart from each other each would build its own
 	cargo test --no-fail-fast --release --locked --workspace --exclude tidy $(addprefix --exclude ,$(LOW_LAYERS))

@@ -148,7 +148,10 @@ end
 -- The signers of a wildcard whose keys are named; other keys are looked for by the domain of each message.
 local function make_named(base, options, domain)
   local is_both = is_dual(base, options)
-  if options.filename and (options.ed25519_filename or not is_both) then
+  if options.algo == 'ed25519' and options.dual then
+    -- It says what is wrong.
+    return make_signers(base, options, domain)
+  elseif options.filename and (options.ed25519_filename or not is_both) then
     return make_signers(base, options, domain)
   elseif options.filename then
     return { make_signer(base, options, domain) }

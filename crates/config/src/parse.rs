@@ -95,7 +95,13 @@ fn secrets(value: &Value) -> Vec<&str> {
 
 /// An address without who logs in there.
 fn without_login(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let Some((scheme, rest)) = text.split_once("://") else {
+        // One whose scheme was forgotten.
+        let login = text.rsplit_once('@').filter(|(login, _)| {
+            login.contains(':') && !login.starts_with("mailto:") && !login.contains(char::is_whitespace)
+        });
+        return login.map_or_else(|| text.to_owned(), |(_, place)| format!("***@{place}"));
+    };
     rest.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, place)| format!("{scheme}://***@{place}"))
 }
 
@@ -114,8 +120,10 @@ mod tests {
         let value = json!({"smtp_auth_plain_password": {"key_data": "hunter2"}, "list": ["x".repeat(4000)]});
         let text = shown(&value);
         assert!(!text.contains("hunter2"), "{text}");
-        let value = json!({"password": "hunter2", "servers": ["nats://me:hunter2@a.test:4222", "redis://a.test/"]});
-        assert_eq!(shown(&value), r#"{"password":"***","servers":["nats://***@a.test:4222","redis://a.test/"]}"#);
+        let servers = ["nats://me:hunter2@a.test:4222", "redis://a.test/", "me:hunter2@b.test", "mailto:c@d.test"];
+        let value = json!({"password": "hunter2", "servers": servers});
+        let want = r#"["nats://***@a.test:4222","redis://a.test/","***@b.test","mailto:c@d.test"]"#;
+        assert_eq!(shown(&value), format!(r#"{{"password":"***","servers":{want}}}"#));
         assert!(text.contains("***"));
         assert!(text.len() <= JSON_SHOWN_BYTES_MAX + '…'.len_utf8());
     }

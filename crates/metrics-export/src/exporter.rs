@@ -120,8 +120,11 @@ impl Exporter {
             }
             (Err(refusal), _) => refusal,
         };
-        let wait = self.backoff.failed(trouble.retry_after);
-        let wait = if trouble.is_passing { wait } else { interval };
+        // Each attempt reads all metrics anew: a collector may ask for fewer, not for more.
+        let doubled = |backoff: &mut Backoff| {
+            backoff.failed(None).max(trouble.retry_after.unwrap_or_default().min(RETRY_AFTER_MAX))
+        };
+        let wait = if trouble.is_passing { doubled(&mut self.backoff) } else { interval };
         let news = (!std::mem::replace(&mut self.is_said, true)).then_some(News::Refuses(trouble.why));
         Attempt { is_taken: false, rejected, wait, news }
     }
@@ -207,6 +210,8 @@ const PASSING: [StatusCode; 4] = [
     StatusCode::SERVICE_UNAVAILABLE,
     StatusCode::GATEWAY_TIMEOUT,
 ];
+/// Longest wait that a collector may ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 /// Octets of an answer.
 const ANSWER_OCTETS_MAX: usize = 64 << 10;
 
@@ -239,6 +244,8 @@ mod tests {
         assert_eq!((seconds(&second), second.news, second.is_taken), (2, None, false));
         let asked = exporter.judged(refusal(true, Some(17)), 0);
         assert_eq!((seconds(&asked), asked.news), (17, None));
+        let hurried = exporter.judged(refusal(true, Some(0)), 0);
+        assert_eq!(seconds(&hurried), 8, "no sooner than without");
         let good = exporter.judged(Ok(()), 0);
         assert_eq!((seconds(&good), good.news, good.is_taken), (30, Some(News::TakesAgain), true));
         assert_eq!(exporter.judged(Ok(()), 0).news, None);

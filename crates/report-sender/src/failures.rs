@@ -9,6 +9,7 @@ use crate::outbox::Outgoing;
 use crate::sender::{SENDING_MAX, STRANGERS_MAX, in_time};
 use crate::waiting::Waiting;
 use futures_util::future::join_all;
+use reports::permission::organisation;
 use reports::{DmarcWants, FailureSeen, Reporter, failure_mail};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,6 +30,7 @@ pub(crate) struct Failures {
 impl Failures {
     /// Sends until it is dropped, several at once.
     pub(crate) async fn run(self) {
+        self.waiting.begun();
         let work = async || {
             loop {
                 let failure = self.waiting.next().await;
@@ -42,21 +44,17 @@ impl Failures {
     pub(crate) async fn report(&self, failure: &FailureSeen) {
         let domain = &failure.seen.domain;
         let count = |outcome: &str| self.metrics.domain_reports.reports(KIND, outcome).inc();
-        if !self.limits.lock().unwrap_or_else(PoisonError::into_inner).takes(domain, now_secs()) {
+        if !self.limits.lock().unwrap_or_else(PoisonError::into_inner).takes(organisation(domain), now_secs()) {
             return count("limited");
         }
         let until = Instant::now() + STRANGERS_MAX;
-        for uri in DmarcWants::new(None, Some(&failure.reports_to), None, None).failure {
-            match in_time(until, self.courier.is_permitted(domain, &uri)).await {
+        // At once: one that never answers is in nobody's way.
+        let wanted = DmarcWants::new(None, Some(&failure.reports_to), None, None).failure;
+        join_all(wanted.iter().map(async |uri| {
+            match in_time(until, self.courier.is_permitted(domain, uri)).await {
                 Ok(true) => {}
-                Ok(false) => {
-                    count(UNVERIFIED);
-                    continue;
-                }
-                Err(_) => {
-                    count("failed");
-                    continue;
-                }
+                Ok(false) => return count(UNVERIFIED),
+                Err(_) => return count("failed"),
             }
             let message = Outgoing {
                 sender: self.sender.clone(),
@@ -65,18 +63,19 @@ impl Failures {
                 domain: domain.clone(),
                 octets: failure_mail(&self.reporter, failure, &uri.target, self.redacts, now_secs()),
             };
-            match self.courier.mail(&uri, message).await {
+            match self.courier.mail(uri, message).await {
                 Fate::Done(outcome) => count(outcome),
                 Fate::Later(why) => {
                     tracing::debug!("DMARC failure report about {domain}: {why}");
                     count("failed");
                 }
             }
-        }
+        }))
+        .await;
     }
 }
 
-/// How many reports about a domain there were in this hour.
+/// How many reports about an organisation's domains there were in this hour.
 pub(crate) struct Limits {
     per_hour: usize,
     hour: i64,

@@ -95,7 +95,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
     let [first, second, third, _] = ip.octets();
     let is_shared = first == 100 && (64..128).contains(&second);
     let is_of_protocols = (first, second, third) == (192, 0, 0);
-    let is_for_tests = first == 198 && (18..20).contains(&second);
+    let is_for_tests = first == 198 && (18..20).contains(&second) || ip.is_documentation();
     let is_special = ip.is_private() || ip.is_loopback() || ip.is_link_local() || is_shared;
     // 0.0.0.0/8 is this host; from 224 on there are groups, and what nobody has.
     !(is_special || is_of_protocols || is_for_tests || first == 0 || first >= 224)
@@ -108,7 +108,7 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
         // NAT64 (RFC 6052) and 6to4 (RFC 3056) lead to an address of the other kind.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => is_public_v4(v4_of(high, low)),
         // 2000::/3 is all that is given to anybody; Teredo (2001::/32) hides whom it leads to.
-        _ => words[0] & 0xe000 == 0x2000 && (words[0], words[1]) != (0x2001, 0),
+        _ => words[0] & 0xe000 == 0x2000 && !matches!(words, [0x2001, 0 | 0xdb8, ..] | [0x3fff, 0..0x1000, ..]),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::courier::{Courier, Fate, UNVERIFIED};
 use crate::journal::{self, Sent};
 use crate::kind::{Dmarc, Kind, Tls};
 use crate::outbox::Outgoing;
+use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use reports::{Account, DmarcWants, Period, ReportUri, Reporter, Scheme, gzip};
 use route::BoxFuture;
@@ -150,8 +151,9 @@ impl<K: Reported> Sender<K> {
             Some(open) => open,
             None => self.open_period(period).await?,
         };
+        let begun = Instant::now();
         let done = self.send_due(period, &mut open, now_secs).await;
-        let is_over = now_secs >= self.over_secs(period);
+        let is_over = later(now_secs, begun) >= self.over_secs(period);
         if !is_over && (done.is_err() || !open.waiting.is_empty()) {
             self.open.insert(period, open);
             return done;
@@ -187,9 +189,11 @@ impl<K: Reported> Sender<K> {
         .await
     }
 
-    /// Sends what is due, several at once: a server or a name that never answers takes one of their places, for a time.
+    /// Sends what is due, several at once, and not all of it when it is much, so that no other period waits long: a server or a name
+    /// that never answers takes one of their places, for a time.
     async fn send_due(&self, period: Period, open: &mut Open<K>, now_secs: i64) -> io::Result<()> {
-        let due = open.waiting.partition_point(|item| item.at_secs <= now_secs);
+        let begun = Instant::now();
+        let due = open.waiting.partition_point(|item| item.at_secs <= now_secs).min(PASS_MAX);
         let due: Vec<Item<K>> = open.waiting.drain(..due).collect();
         let sent = &open.sent;
         let tries = due.into_iter().map(async |item| (self.send(period, &item, sent).await, item));
@@ -199,7 +203,7 @@ impl<K: Reported> Sender<K> {
             if matches!(tried, Ok(true)) {
                 continue;
             }
-            item.at_secs = now_secs + RETRY_SECS;
+            item.at_secs = later(now_secs, begun) + RETRY_SECS;
             open.waiting.push(item);
             result = result.and(tried.map(|_| ()));
         }
@@ -215,11 +219,15 @@ impl<K: Reported> Sender<K> {
         match in_time(until, K::wants(&self.courier, domain, &item.account.policy)).await {
             Ok(uris) if !uris.is_empty() => {
                 let body = K::body(&self.reporter, domain, period, &item.account);
-                for uri in uris {
-                    if sent.lock().unwrap_or_else(PoisonError::into_inner).has(domain, &uri.target) {
-                        continue;
-                    }
-                    match self.send_to(period, domain, &uri, &body, until).await {
+                let has =
+                    |uri: &ReportUri| sent.lock().unwrap_or_else(PoisonError::into_inner).has(domain, &uri.target);
+                // At once: one that never answers is in nobody's way.
+                let sending = uris.into_iter().filter(|uri| !has(uri)).map(async |uri| {
+                    let fate = self.send_to(period, domain, &uri, &body, until).await;
+                    (fate, uri)
+                });
+                for (fate, uri) in join_all(sending).await {
+                    match fate {
                         Fate::Done(outcome) => {
                             self.metrics.domain_reports.reports(K::NAME, outcome).inc();
                             note(sent, domain, &uri.target).await?;
@@ -273,6 +281,11 @@ impl<K: Reported> Sender<K> {
     }
 }
 
+/// What `now_secs` has become since.
+fn later(now_secs: i64, since: Instant) -> i64 {
+    now_secs + i64::try_from(since.elapsed().as_secs()).unwrap_or_default()
+}
+
 /// What strangers answer, or that they did not in time.
 pub(crate) async fn in_time<T>(until: Instant, asked: impl Future<Output = Result<T, String>>) -> Result<T, String> {
     tokio::time::timeout_at(until, asked).await.unwrap_or_else(|_| Err("no answer in time".to_owned()))
@@ -293,7 +306,9 @@ const ALL: &str = "";
 /// Between looks whether a period is over.
 const LOOK_EVERY_SECS: i64 = 30;
 /// Reports of a kind that are under way at a time.
-pub(crate) const SENDING_MAX: usize = 8;
+pub(crate) const SENDING_MAX: usize = 32;
+/// Reports of a period that are begun before others have their turn.
+const PASS_MAX: usize = 4 * SENDING_MAX;
 /// How long the strangers of one report, their name servers and their web servers, are waited for.
 pub(crate) const STRANGERS_MAX: Duration = Duration::from_secs(30);
 /// Between attempts.

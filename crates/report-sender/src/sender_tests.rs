@@ -141,7 +141,7 @@ async fn nothing_is_sent_of_a_period_that_is_not_over() {
     assert!(setup.world.taken().is_empty(), "the thread may still write to it");
 }
 
-/// Seven names about which nobody says anything, one server that takes the connection and nothing else: everybody else's reports do
+/// Names about which nobody says anything, on nearly all places, one server that takes the connection and nothing else: everybody else's reports do
 /// not wait for them, and they themselves are left after a time.
 #[tokio::test(start_paused = true)]
 async fn who_never_answers_holds_up_nobody() {
@@ -170,7 +170,26 @@ async fn who_never_answers_holds_up_nobody() {
     passed.expect("a pass");
     assert!(good_after < Duration::from_secs(10), "{good_after:?}");
     assert!(begun.elapsed() <= Duration::from_secs(31), "{:?}", begun.elapsed());
-    assert_eq!((setup.count("tls", "sent"), setup.count("tls", "delayed")), (50, 7));
+    assert_eq!((setup.count("tls", "sent"), setup.count("tls", "delayed")), (50, SENDING_MAX as u64 - 1));
+}
+
+/// Much that is due at once is no reason for others to wait: a pass ends, and what is tried again comes behind what was not yet.
+#[tokio::test(start_paused = true)]
+async fn a_pass_is_no_longer_than_it_may_be() {
+    let setup = Setup::new();
+    let period = ended();
+    for number in 0..PASS_MAX + 5 {
+        let name = format!("_smtp._tls.silent{number}.test");
+        setup.world.silent.lock().unwrap_or_else(PoisonError::into_inner).insert(name);
+        setup.counted::<Tls>(period, &format!("silent{number}.test"), &(), &row("a.test"));
+    }
+    let mut sender = setup.sender::<Tls>();
+    let begun = Instant::now();
+    sender.pass(now_secs()).await.expect("a pass");
+    assert_eq!(setup.count("tls", "delayed"), PASS_MAX as u64);
+    assert!(begun.elapsed() <= STRANGERS_MAX * 4 + Duration::from_secs(1), "{:?}", begun.elapsed());
+    sender.pass(now_secs()).await.expect("a pass");
+    assert_eq!(setup.count("tls", "delayed"), PASS_MAX as u64 + 5, "those that were not tried yet, and no others");
 }
 
 /// More would be more of everybody's memory and more connections to strangers.

@@ -6,10 +6,12 @@
 
 use crate::collector::now_secs;
 use reports::FailureSeen;
+use reports::permission::organisation;
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
@@ -25,25 +27,49 @@ struct Lines {
     queue: VecDeque<Arc<FailureSeen>>,
     under_way: Vec<Arc<FailureSeen>>,
     is_over: bool,
+    /// The file of the last stop, until what was in it is under way.
+    file: Option<PathBuf>,
 }
 
 impl Waiting {
     /// With what a stop before left in `dir`, as far as it is not too old to be of use.
     pub(crate) fn open(dir: &Path) -> Waiting {
-        let read = take(dir).unwrap_or_else(|error| {
+        let read = read(dir).unwrap_or_else(|error| {
             tracing::error!("{}: failure reports that waited at the last stop are lost: {error}", dir.display());
             Vec::new()
         });
         let waiting = Waiting::default();
         let fresh = read.into_iter().filter(|failure| now_secs() - failure.arrived_secs < AGE_MAX_SECS);
         waiting.lines().queue.extend(fresh.take(WAITING_MAX).map(Arc::new));
+        waiting.lines().file = Some(dir.join(FILE));
         waiting
     }
 
-    /// Adds one; false when there is no room for it.
-    pub(crate) fn push(&self, failure: FailureSeen) -> bool {
+    /// Somebody sends now: the file of the last stop has served.
+    pub(crate) fn begun(&self) {
+        let Some(file) = self.lines().file.take() else { return };
+        let removed = fs::remove_file(&file).and_then(|()| match file.parent() {
+            Some(dir) => File::open(dir)?.sync_all(),
+            None => Ok(()),
+        });
+        if let Err(error) =
+            removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+        {
+            tracing::error!("{}: {error}: what is in it may be sent again after the next start", file.display());
+        }
+    }
+
+    /// Adds one; false when there is no room for it, or its organisation has its share.
+    pub(crate) fn push(&self, mut failure: FailureSeen) -> bool {
+        failure.recipients.truncate(RECIPIENTS_MAX);
         let mut lines = self.lines();
         if lines.is_over || lines.queue.len() + lines.under_way.len() >= WAITING_MAX {
+            return false;
+        }
+        let own = organisation(&failure.seen.domain);
+        let is_own =
+            |known: &&Arc<FailureSeen>| known.seen.domain.ends_with(own) && organisation(&known.seen.domain) == own;
+        if lines.queue.iter().chain(&lines.under_way).filter(is_own).count() >= OF_ONE_MAX {
             return false;
         }
         lines.queue.push_back(Arc::new(failure));
@@ -95,7 +121,9 @@ impl Waiting {
             text.push(b'\n');
         }
         let (path, new) = (dir.join(FILE), dir.join(NEW_FILE));
-        let mut file = File::create(&new)?;
+        // Header fields and addresses of mail: for nobody else to read.
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(&text).and_then(|()| file.sync_all())?;
         fs::rename(new, path)?;
         File::open(dir)?.sync_all()?;
@@ -107,20 +135,23 @@ impl Waiting {
     }
 }
 
-/// Reads the file, and removes it: what is in it is sent once at most, whatever happens.
-fn take(dir: &Path) -> io::Result<Vec<FailureSeen>> {
+/// Reads the file of the last stop.
+fn read(dir: &Path) -> io::Result<Vec<FailureSeen>> {
     let path = dir.join(FILE);
     let text = match fs::read(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error),
     };
-    fs::remove_file(&path)?;
     Ok(text.split(|octet| *octet == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }
 
 /// Failures that wait or are under way.
 pub(crate) const WAITING_MAX: usize = 256;
+/// Of these about the domains of one organisation.
+const OF_ONE_MAX: usize = 32;
+/// Recipients of a message that are told of.
+const RECIPIENTS_MAX: usize = 100;
 /// Later nobody wants to hear of one.
 const AGE_MAX_SECS: i64 = 86_400;
 /// Where they wait from a stop to the next start.
@@ -157,6 +188,8 @@ mod tests {
         assert_eq!((first.seen.domain.as_str(), second.seen.domain.as_str()), ("d1.test", "d3.test"));
         assert_eq!(*first, *under_way, "all of it");
         [first, second].iter().for_each(|failure| waiting.done(failure));
+        assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 1, "a start that failed would find it again");
+        waiting.begun();
         assert_eq!(waiting.close(dir.path()).expect("nothing to write"), 0);
         assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 0);
     }
@@ -173,5 +206,13 @@ mod tests {
         assert_eq!(next.await.expect("no panic"), "d0.test");
         assert!((1..WAITING_MAX).all(|number| waiting.push(seen(number, 0))));
         assert!(!waiting.push(seen(WAITING_MAX, 0)), "the one under way counts");
+    }
+
+    #[test]
+    fn one_organisation_does_not_take_all_places() {
+        let waiting = Waiting::default();
+        let below = |number: usize| failure(&format!("d{number}.evil.test"), "mailto:f@a.test");
+        assert!((0..OF_ONE_MAX).all(|number| waiting.push(below(number))));
+        assert!(!waiting.push(below(OF_ONE_MAX)) && waiting.push(failure("good.test", "mailto:f@a.test")));
     }
 }

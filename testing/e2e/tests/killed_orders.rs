@@ -177,7 +177,8 @@ fn a_bounce_is_given_or_not_and_each_message_ends_or_stays() {
             }
             (None, None) => {
                 note(&mut met, "not given");
-                assert_eq!(victim.queued(&domain), ids, "nothing was done");
+                // Some are on their way back from a try that failed.
+                until(SOON, "nothing was done", || (victim.queued(&domain) == ids).then_some(()));
             }
         }
     }
