@@ -14,6 +14,7 @@ use crate::ready::ReadyQueue;
 use crate::scheduled::ScheduledQueue;
 use clock::{Duration, Now, WallTime};
 use message::{Message, MessageId};
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// What a message waits for.
@@ -85,10 +86,18 @@ impl QueueCore {
 
     fn list_of(&self, now: Now, key: QueueKey, limit: usize, out: &mut Vec<Listed>) {
         let Some(queue) = self.scheduled.get(&key) else { return };
-        let due = self.messages.iter(&queue.due).map(|message| self.due(now, queue, message));
+        // All due ones wait for the same, and so do those of a ready queue: it is found out once.
+        let of_due = OnceCell::new();
+        let due = self.messages.iter(&queue.due).map(|message| {
+            let wait = of_due.get_or_init(|| self.why_due(now, queue)).clone();
+            listed(queue, message, Place::Due, wait)
+        });
         let ready = self.ready.values().flat_map(|r| {
-            let of_queue = r.messages.of(&self.messages, key);
-            of_queue.map(|message| listed(queue, message, Place::Ready, self.why_ready(now, r)))
+            let of_ready = OnceCell::new();
+            r.messages.of(&self.messages, key).map(move |message| {
+                let wait = of_ready.get_or_init(|| self.why_ready(now, r)).clone();
+                listed(queue, message, Place::Ready, wait)
+            })
         });
         let held = self.orders.lists().flat_map(|(list, place, order)| {
             let slots = self.messages.slots(list).take(WALKED_MAX);
