@@ -94,6 +94,14 @@ impl Client {
         request.timeout.unwrap_or(self.timeout)
     }
 
+    /// The same, for an answer that goes on for as long as the server likes: nothing ends it but whoever asks.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub async fn send_without_end(&self, request: Request) -> Result<Answer, WebError> {
+        self.send(Request { timeout: Some(WITHOUT_END), ..request }).await
+    }
+
     /// Asks, and waits for status and header fields of the answer.
     ///
     /// # Errors
@@ -147,6 +155,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// The next octets of its content; `None` behind the last.
+    pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, WebError> {
+        Ok(self.rest.chunk().await?)
+    }
+
     /// Waits for its content.
     ///
     /// # Errors
@@ -183,6 +196,8 @@ async fn content(mut answer: reqwest::Response, octets_max: usize) -> Result<Byt
     Ok(content.freeze())
 }
 
+/// Longer than any connection lasts.
+const WITHOUT_END: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// Redirections that are followed on one host.
 const REDIRECTIONS_MAX: usize = 10;
 /// The longest content of an answer, in octets.

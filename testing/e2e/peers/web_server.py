@@ -7,7 +7,7 @@ Listens on two free ports of 127.0.0.1, with TLS if a certificate is given, and 
 `web listener on 127.0.0.1:PORT 127.0.0.1:PORT`: HTTP, then websockets.
 
 HTTP: `/echo...` answers any method with a JSON object of what was asked; `/status/NNN` with that status; `/move` with a
-redirection to `/echo`; `/elsewhere/...` with one to the same on `localhost`; `/shaping.toml` with a shaping file; `/v1/...` as HashiCorp Vault does for the secrets `secret/dkim/a.test/s1` and `secret/mail/a.test/s1`, the Ed25519 key of RFC 8463, and the token `t0ken`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never; `/hook` keeps what is posted, and answers GET with the list of it, `[media type, content]` each, what is compressed in base64.
+redirection to `/echo`; `/elsewhere/...` with one to the same on `localhost`; `/shaping.toml` with a shaping file; `/v1/...` as HashiCorp Vault does for the secrets `secret/dkim/a.test/s1` and `secret/mail/a.test/s1`, the Ed25519 key of RFC 8463, and the token `t0ken`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never; `/events` with server-sent events, of which the last waits for a request of `/go`; `/hook` keeps what is posted, and answers GET with the list of it, `[media type, content]` each, what is compressed in base64.
 Websockets: `/three` says three messages, the second binary, and closes; `/quiet` says nothing; all else is 404.
 """
 
@@ -27,7 +27,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_any(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        if self.path.startswith("/status/"):
+        if self.path == "/go":
+            self.server.go.set()
+            self.send(200, b"")
+        elif self.path.startswith("/status/"):
             self.send(int(self.path.split("/")[2]), b"")
         elif self.path == "/move":
             self.send(302, b"", [("Location", "/echo?moved=1")])
@@ -49,6 +52,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send(200, b"")
         elif self.path == "/hook":
             self.send(200, json.dumps(self.server.posted).encode())
+        elif self.path == "/events":
+            self.events()
         elif self.path == "/silent":
             threading.Event().wait(60)
         else:
@@ -56,6 +61,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
             asked = {"method": self.command, "path": self.path, "headers": fields}
             asked |= {"body": base64.b64encode(body).decode()}
             self.send(200, json.dumps(asked).encode(), [("Content-Type", "application/json")])
+
+    def events(self):
+        """Two events, in pieces that are no lines, and the second only when somebody has asked for `/go`."""
+        wanted = self.headers["Accept"] == "text/event-stream"
+        self.send_response(200 if wanted else 406)
+        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(b": hello\n\nid: 1\ndata: on")
+        self.wfile.flush()
+        self.wfile.write(b"e\r\n\r\n")
+        self.wfile.flush()
+        self.server.go.wait(30)
+        self.wfile.write(b"event: bounce\ndata: two\ndata: lines\nretry: 50\n\ndata: unfinished")
+        self.close_connection = True
 
     def vault(self):
         if self.headers["X-Vault-Token"] != "t0ken":
@@ -116,6 +136,7 @@ def main():
         serve(talk, "127.0.0.1", 0, ssl=context, process_request=judge) as sockets,
     ):
         web.posted = []
+        web.go = threading.Event()
         if context:
             # A handshake that fails must not end the server: it happens in the thread of its connection.
             web.socket = context.wrap_socket(web.socket, server_side=True, do_handshake_on_connect=False)

@@ -197,6 +197,22 @@ function ACTS.websocket()
   fails('expected ws://HOST', kumo.http.connect_websocket, 'http://a.test/')
 end
 
+function ACTS.events()
+  local client = kumo.http.build_client { timeout = '20s' }
+  local events, response = client:get(HTTP .. '/events'):events()
+  assert(response:status_code() == 200)
+  local first = events:recv()
+  assert(first.event == 'message' and first.data == 'one' and first.id == '1' and first.retry == nil)
+  client:get(HTTP .. '/go'):send()
+  local second = events:recv()
+  assert(second.event == 'bounce' and second.data == 'two\nlines' and second.id == '1' and second.retry == 50)
+  assert(events:recv() == nil)
+  local none = client:get(HTTP .. '/status/404')
+  fails('HTTP error: 404 Not Found', none.events, none)
+  local other = client:get(HTTP .. '/echo')
+  fails('expected text/event-stream', other.events, other)
+end
+
 kumo.on('smtp_server_mail_from', function(sender)
   local ok, why = pcall(ACTS[sender.user])
   kumo.reject(450, ok and 'as it should be' or tostring(why))

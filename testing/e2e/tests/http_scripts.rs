@@ -84,6 +84,15 @@ fn scripts_read_websockets() {
 }
 
 #[test]
+fn scripts_read_server_sent_events() {
+    let scratch = Scratch::new();
+    let web = WebServer::start(None);
+    let server = start(&scratch, ["http", "ws"], [web.http.to_string(), web.websocket.to_string()], None);
+    holds(&server, "events");
+    server.stop();
+}
+
+#[test]
 fn certificates_are_verified() {
     let scratch = Scratch::new();
     let authority = Authority::make(&scratch);

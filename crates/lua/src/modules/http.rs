@@ -7,6 +7,7 @@
 use crate::api::{Function, Module, Proof::Example, Proof::Test, function};
 use crate::convert;
 use crate::modules::memoize::commons;
+use crate::types::event_source;
 use crate::types::http_client::{self, LuaHttpClient};
 use crate::types::http_request;
 use crate::types::http_response::{self, LuaResponse};
@@ -21,10 +22,10 @@ use web::{Client, WebSocket, with_parameters};
 /// The module.
 pub(crate) const HTTP: Module = Module {
     name: "kumo.http",
-    doc: "Requests to other servers, over HTTP and HTTPS, and websockets. Certificates are verified as for mail: by the roots of \
+    doc: "Requests to other servers, over HTTP and HTTPS, websockets and server-sent events. Certificates are verified as for mail: by the roots of \
           the file that `SSL_CERT_FILE` names, else the system's. Requests respect `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`; websockets do not.",
     functions: &[FUNCTIONS],
-    types: &[http_client::TYPE, http_request::TYPE, http_response::TYPE, websocket::TYPE],
+    types: &[http_client::TYPE, http_request::TYPE, http_response::TYPE, websocket::TYPE, event_source::TYPE],
 };
 
 const FUNCTIONS: &[Function] = &[

@@ -3,12 +3,13 @@
 use crate::api::{Member, Proof::Test, Type};
 use crate::convert;
 use crate::modules::crypto;
+use crate::types::event_source::LuaEventSource;
 use crate::types::http_response::LuaResponse;
 use crate::waiting::{GRACE, wait};
 use config::{AwsRequestSigning, AwsSigning};
 use mlua::{AnyUserData, FromLua, FromLuaMulti, Lua, LuaString, MultiValue, Table, UserData, UserDataMethods, Value};
 use std::collections::BTreeMap;
-use web::{Client, Content, Part, Request};
+use web::{Client, Content, EventSource, Part, Request};
 
 /// The userdata; `request` is `None` once it was sent.
 pub(crate) struct LuaRequest {
@@ -38,6 +39,20 @@ impl UserData for LuaRequest {
             let patience = client.patience(&request).saturating_add(GRACE);
             let answer = wait(&lua, "request:send", patience, client.send(request)).await?;
             answer.map(LuaResponse::new).map_err(mlua::Error::runtime)
+        });
+        methods.add_async_function("events", |lua, this: AnyUserData| async move {
+            let (client, mut request) = {
+                let mut this = this.borrow_mut::<LuaRequest>()?;
+                this.request()?;
+                (this.client.clone(), this.request.take().expect("it is there"))
+            };
+            request.add_header("accept", b"text/event-stream").map_err(mlua::Error::runtime)?;
+            let patience = client.patience(&request);
+            let answer = wait(&lua, "request:events", patience, client.send_without_end(request)).await?;
+            let answer = answer.map_err(mlua::Error::runtime)?;
+            let response = LuaResponse::without_content(answer.status, answer.headers.clone());
+            let source = EventSource::of(answer).map_err(mlua::Error::runtime)?;
+            Ok((LuaEventSource::new(source), response))
         });
     }
 }
@@ -217,6 +232,14 @@ pub(crate) const TYPE: Type = Type {
             doc: "Sends it, once, and waits for status and header fields of the answer. Whatever status that has is no error; no \
                   answer is one.",
             proof: Test(ASKED),
+        },
+        Member {
+            name: "request:events",
+            signature: "() -> EventSource, Response",
+            doc: "Sends it, once, and reads the answer as server-sent events. The time limit is for status and header fields: \
+                  events go on for as long as the server likes. An answer of another kind is an error, such as `HTTP error: 404 \
+                  Not Found`.",
+            proof: Test("testing/e2e/tests/http_scripts.rs::scripts_read_server_sent_events"),
         },
     ],
 };

@@ -8,6 +8,7 @@ pub(crate) mod cidr_map;
 pub(crate) mod config_object;
 pub(crate) mod conn_meta;
 pub(crate) mod domain_map;
+pub(crate) mod event_source;
 pub(crate) mod file;
 pub(crate) mod file_metadata;
 mod header_import;
