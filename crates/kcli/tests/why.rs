@@ -69,7 +69,7 @@ fn a_suspension_a_hold_and_a_bounce_say_how_they_are_undone() {
         let list = format!("GET /api/admin/{verb}/v1");
         let server = server(message.clone(), &[(&list, 200, order(fields))]);
         let text = server.run(&["why", ID]).good();
-        assert!(text.contains("by an order: evidence\n"), "{verb}: {text}");
+        assert!(text.contains(&format!("by an order: evidence (order {ORDER})\n")), "{verb}: {text}");
         assert!(text.contains(&format!("\n  kcli {undone} --id {ORDER}\n")), "{verb}: {text}");
     }
     let list = json!([{"id": ORDER, "reason": "another", "domain": "b.test"}]);

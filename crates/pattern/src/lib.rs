@@ -104,8 +104,13 @@ impl<'p> Pattern<'p> {
 /// place where the search may begin, and each `?` doubles that. `None` for a pattern that is wrong somewhere, or whose captures
 /// may be.
 pub fn cheap_length(pattern: &[u8], steps: u32) -> Option<usize> {
+    // A leading `^` is an octet to `gmatch`, with what stands behind it.
+    let tied = length_of(Pattern::new(pattern).text, steps)?;
+    Some(tied.min(length_of(pattern, steps)?))
+}
+
+fn length_of(text: &[u8], steps: u32) -> Option<usize> {
     let (mut at, mut repetitions, mut ways, mut open, mut captures) = (0, 0, 1.0, 0_usize, 0);
-    let text = Pattern::new(pattern).text;
     while let Some((item, next)) = item_at(text, at).ok()? {
         match item {
             Item::Open => (open, captures) = (open + 1, captures + 1),
@@ -121,7 +126,6 @@ pub fn cheap_length(pattern: &[u8], steps: u32) -> Option<usize> {
     if open > 0 || captures > CAPTURES_MAX || text.len() > DEPTH_MAX / 2 {
         return None;
     }
-    // A leading `^` counts as nothing: `gmatch` takes it for an octet.
     Some((f64::from(steps) / ways).powf(1.0 / f64::from(repetitions + 1)) as usize)
 }
 
