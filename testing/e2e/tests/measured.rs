@@ -64,7 +64,9 @@ fn the_relay_signs_and_asks_again_after_the_interval_it_is_given() {
 }
 
 fn sink(scratch: &Scratch) -> Kumod {
-    let launch = Launch::policy(policy_file("measured/sink.lua")).env("SINK_PORT", "0").env("SINK_HTTP", "127.0.0.1:0");
+    let launch = Launch::policy(policy_file("../../../bench/policies/sink.lua"))
+        .env("SINK_PORT", "0")
+        .env("SINK_HTTP", "127.0.0.1:0");
     launch.env("SINK_DIR", scratch.join("sink")).start()
 }
 

@@ -136,7 +136,7 @@ fn metadata_set_by_policy_routes() {
 #[test]
 fn a_policy_may_throw_everything_away() {
     let scratch = Scratch::new();
-    let launch = Launch::policy(policy_file("measured/sink.lua"))
+    let launch = Launch::policy(policy_file("../../../bench/policies/sink.lua"))
         .env("SINK_PORT", "0")
         .env("SINK_HTTP", "127.0.0.1:0")
         .env("SINK_DIR", scratch.join("sink"));

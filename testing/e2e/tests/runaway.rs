@@ -37,7 +37,7 @@ fn in_one_event_again_and_again() {
     let over = AtomicBool::new(false);
     let slowest = scope(|scope| {
         // These come again and again, more of them than there are threads.
-        for user in AWAY.into_iter().chain(["grow", "hoard"]) {
+        for user in AWAY.into_iter().flat_map(|user| [user, user]) {
             let over = &over;
             let server = &server;
             scope.spawn(move || {

@@ -5,7 +5,7 @@ use config::QueueProtocol;
 use lua::LuaPolicy;
 use policy::{ConnMeta, Event, Policy, QueueParts, Startup};
 
-const SINK: &str = include_str!("../../../../testing/e2e/policies/measured/sink.lua");
+const SINK: &str = include_str!("../../../../bench/policies/sink.lua");
 const RELAY: &str = include_str!("../../../../testing/e2e/policies/measured/relay.lua");
 
 /// Loads a policy whose `os.getenv` knows these names only.
