@@ -37,6 +37,11 @@ impl Client {
         Client { peer, reader: BufReader::new(stream) }
     }
 
+    /// A reply may take that long instead of 15 seconds.
+    pub fn waits_for(&mut self, patience: Duration) {
+        self.reader.get_ref().set_read_timeout(Some(patience)).expect("a timeout can be set");
+    }
+
     /// Our end of the connection.
     pub fn local(&self) -> SocketAddr {
         self.reader.get_ref().local_addr().expect("a connected socket has an address")

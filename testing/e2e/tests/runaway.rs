@@ -142,9 +142,11 @@ fn greeted(server: &Kumod) -> Client {
     client
 }
 
-/// The answer is that of any error in a handler, and it is the session's last.
+/// The answer is that of any error in a handler, and it is the session's last. It comes while a client still waits for it,
+/// which it does for five minutes (RFC 5321, 4.5.3.2.2): those that run away wait for one another, and nobody else for them.
 fn is_stopped(server: &Kumod, user: &str) {
     let mut client = greeted(server);
+    client.waits_for(Duration::from_secs(300));
     client.expect(&format!("MAIL FROM:<{user}@a.test>"), 421);
     assert!(client.is_closed_silently(), "{user}");
 }

@@ -93,8 +93,9 @@ end)
 ";
 
 /// Methods that do with any arguments what they are for, which is to wait, or to end what they belong to.
-const METHODS_PASSED_OVER: [&str; 9] = [
+const METHODS_PASSED_OVER: [&str; 10] = [
     "request:send",
+    "request:events",
     "throttle:sleep_if_throttled",
     "queue:recv",
     "queue:recv_many",
