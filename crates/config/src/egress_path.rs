@@ -166,7 +166,16 @@ impl EgressPath {
     /// How long an SMTP delivery may go without progress. KumoMTA behaviour: twice the longest wait for a command, at
     /// least 60 s.
     pub fn smtp_progress_timeout(&self) -> time::Duration {
-        let commands = [
+        let longest = self.commands().into_iter().max().unwrap_or_default();
+        match self.dispatcher_progress_watchdog_timeout {
+            Some(given) => given.get(),
+            None => longest.get().saturating_mul(2).max(SMTP_PROGRESS_MIN),
+        }
+    }
+
+    /// How long the replies to single commands may take.
+    pub(crate) fn commands(&self) -> [Duration; 10] {
+        [
             self.connect_timeout,
             self.banner_timeout,
             self.ehlo_timeout,
@@ -177,12 +186,7 @@ impl EgressPath {
             self.data_timeout,
             self.data_dot_timeout,
             self.rset_timeout,
-        ];
-        let longest = commands.into_iter().max().unwrap_or_default();
-        match self.dispatcher_progress_watchdog_timeout {
-            Some(given) => given.get(),
-            None => longest.get().saturating_mul(2).max(SMTP_PROGRESS_MIN),
-        }
+        ]
     }
 
     /// The longest a session can last without a message: the lifetime of a connection-limit lease.

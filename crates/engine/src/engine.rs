@@ -48,6 +48,7 @@ use store::{OrdersFile, Recovering, SpoolHandle};
 use telemetry::{Accounts, Metrics};
 use throttle::Throttles;
 use tokio::sync::{Notify, Semaphore};
+use watched::Watched;
 
 /// A running mail engine; clones share it.
 #[derive(Clone)]
@@ -181,8 +182,8 @@ pub struct Shared {
     pub(crate) epoch_is_wanted: AtomicBool,
     /// Held by who begins a new configuration epoch.
     pub(crate) reloading: Mutex<()>,
-    ids: Mutex<IdGenerator>,
-    queue: Mutex<QueueCore>,
+    pub(crate) ids: Watched<IdGenerator>,
+    pub(crate) queue: Watched<QueueCore>,
     timer: Notify,
     /// Microseconds of the moment the clockwork sleeps until.
     timer_at: AtomicU64,
@@ -223,7 +224,7 @@ impl Engine {
             listening: Mutex::default(),
             metrics: parts.metrics,
             pressure: parts.pressure,
-            ids: Mutex::new(ids_of(&parts.settings)),
+            ids: Watched::new(ids_of(&parts.settings)),
             node_id_text: parts.settings.node_id.to_string().into(),
             settings: parts.settings,
             clock,
@@ -257,7 +258,7 @@ impl Engine {
             surveying: Semaphore::new(1),
             epoch_is_wanted: AtomicBool::new(false),
             reloading: Mutex::default(),
-            queue: Mutex::new(queue),
+            queue: Watched::new(queue),
             timer: Notify::new(),
             timer_at: AtomicU64::new(u64::MAX),
         })))
@@ -287,7 +288,7 @@ impl Engine {
     pub(crate) fn with_queue<R>(&self, f: impl FnOnce(&mut QueueCore, Now) -> R) -> R {
         let mut effects = Vec::new();
         let (result, deadline) = {
-            let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut queue = self.queue.lock();
             let result = f(&mut queue, self.clock.now());
             queue.drain_effects(&mut effects);
             (result, queue.deadline())
@@ -308,7 +309,7 @@ impl Engine {
     /// A fresh message id.
     pub(crate) fn next_id(&self) -> message::MessageId {
         let now = self.clock.now().wall;
-        self.ids.lock().unwrap_or_else(PoisonError::into_inner).next(now)
+        self.ids.lock().next(now)
     }
 
     /// Whether policy handles an event.

@@ -10,7 +10,7 @@ use config::EgressPath;
 use queue::{FullOf, QueueCore};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use telemetry::{Exposition, Kind};
+use telemetry::{Exposition, Kind, LogWriter};
 
 impl Engine {
     /// All metrics whose name begins with `prefix`.
@@ -40,6 +40,18 @@ impl Engine {
         metrics.spool_commits.set(spool.log.commits as i64);
         metrics.spool_bytes_written.set(spool.log.octets_written as i64);
         metrics.spool_bytes_compacted.set(spool.log.octets_compacted as i64);
+        self.refresh_lock_waits(spool.lock_waits);
+    }
+
+    /// Of what every message passes and all cores share.
+    fn refresh_lock_waits(&self, spool: u64) {
+        let log = self.recorders().logs.iter().map(LogWriter::lock_waits).sum();
+        let states = self.policy.waits_for_states();
+        let all =
+            [("queue", self.queue.waits()), ("ids", self.ids.waits()), ("spool", spool), ("log", log), ("lua", states)];
+        for (lock, waits) in all {
+            self.metrics.lock_waits.with_label_values(&[lock]).set(waits.cast_signed());
+        }
     }
 }
 

@@ -17,10 +17,10 @@ use crate::required::Required;
 use crate::signers::Signers;
 use crate::state;
 use crate::waiting::Waits;
-use config::{DnsSettings, MemoryLimits};
+use config::{Contradictions, DnsSettings, MemoryLimits};
 use mlua::{Function, Lua, LuaString, Table};
 use policy::{Event, Interest, Observer, Program, Startup};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -126,6 +126,8 @@ pub(crate) struct Host {
     pub made_octets: usize,
     /// Functions that were called and have nothing to do here, and why not.
     pub idle: BTreeMap<&'static str, &'static str>,
+    /// What was made before the program serves, of options that contradict one another; no more than [`CONTRADICTIONS_MAX`].
+    pub contradictions: BTreeSet<String>,
     /// True once the script called `kumo.validation_failed`.
     pub is_invalid: bool,
     /// Lua's own `next`, whatever the script does to the global.
@@ -157,8 +159,19 @@ impl Host {
             diagnostic_filter: None,
             made_octets: 0,
             idle: BTreeMap::new(),
+            contradictions: BTreeSet::new(),
             is_invalid: false,
             next,
+        }
+    }
+
+    /// Keeps what options say against each other, as long as the program does not serve yet.
+    pub fn note_contradictions(&mut self, function: &str, options: &impl Contradictions) {
+        let has_begun = self.startup.is_none();
+        if !has_begun {
+            let found = options.contradictions().into_iter().map(|what| format!("{function}: {what}"));
+            let room = CONTRADICTIONS_MAX.saturating_sub(self.contradictions.len());
+            self.contradictions.extend(found.take(room));
         }
     }
 }
@@ -304,6 +317,7 @@ impl Context {
         lines.extend(self.of_listeners(startup));
         let idle = self.with_host(|host| host.idle.clone()).unwrap_or_default();
         lines.extend(idle.iter().map(|(function, why)| format!("{function} has no effect: {why}")));
+        lines.extend(self.with_host(|host| host.contradictions.clone()).unwrap_or_default());
         lines.extend(tasks.map(|task| format!("kumo.spawn_task: no handler of {}", task.event_name)));
         lines.extend(unheard.map(|event| format!("kumo.configure_log_disposition_hook: no handler of {event}")));
         lines
@@ -351,5 +365,7 @@ fn registered(lua: &Lua, event: &str) -> Vec<Function> {
     lua.app_data_ref::<Host>().map(|host| host.registry.handlers(event)).unwrap_or_default()
 }
 
+/// Sentences about options that are kept for `--validate`.
+const CONTRADICTIONS_MAX: usize = 100;
 /// The global by which KumoMTA's helpers learn which event runs.
 const CURRENT_EVENT: &str = "_KUMO_CURRENT_EVENT";

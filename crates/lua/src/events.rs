@@ -27,6 +27,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 impl Policy for LuaPolicy {
+    fn waits_for_states(&self) -> u64 {
+        self.pool.lock_waits()
+    }
+
     fn interest(&self) -> Interest {
         self.interest.now()
     }

@@ -7,13 +7,14 @@
 
 use crate::context::Context;
 use crate::error::LoadError;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use watched::Watched;
 
 /// States that nobody uses now.
 pub(crate) struct Pool {
-    spare: Mutex<Spare>,
+    spare: Watched<Spare>,
     /// States of an earlier one are not used again.
     generation: AtomicU64,
 }
@@ -47,7 +48,7 @@ impl Pool {
     /// An empty pool.
     pub fn new(limits: Limits) -> Pool {
         let spare = Spare { states: Vec::new(), limits };
-        Pool { spare: Mutex::new(spare), generation: AtomicU64::new(0) }
+        Pool { spare: Watched::new(spare), generation: AtomicU64::new(0) }
     }
 
     /// Another with some of the spare states of this one, which go on in there; the others end.
@@ -56,7 +57,7 @@ impl Pool {
         let (mut states, limits) = (std::mem::take(&mut mine.states), mine.limits);
         drop(mine);
         states.drain(..states.len().saturating_sub(PARTED_MAX));
-        Pool { spare: Mutex::new(Spare { states, limits }), generation: AtomicU64::new(self.generation()) }
+        Pool { spare: Watched::new(Spare { states, limits }), generation: AtomicU64::new(self.generation()) }
     }
 
     /// A spare state, or a new one made by `load`.
@@ -115,8 +116,13 @@ impl Pool {
         drop(context);
     }
 
+    /// How often somebody found it locked.
+    pub fn lock_waits(&self) -> u64 {
+        self.spare.waits()
+    }
+
     fn spare(&self) -> MutexGuard<'_, Spare> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spare.lock()
     }
 }
 

@@ -107,6 +107,11 @@ pub trait Policy: Send + Sync {
     /// Takes what scripts may ask of the program; the first counts.
     fn serves_in(&self, _program: Box<dyn Program>) {}
 
+    /// How often a handler found the store of spare interpreters locked.
+    fn waits_for_states(&self) -> u64 {
+        0
+    }
+
     /// A client connected; an error refuses it before the banner.
     fn smtp_server_connection_accepted(&self, _conn: ConnMeta) -> Answer<'_, ()> {
         ready(())

@@ -10,6 +10,7 @@
 
 mod assembly;
 mod block;
+mod contradictions;
 mod document;
 mod error;
 mod hash;

@@ -19,13 +19,13 @@ use std::collections::BTreeMap;
 /// Documents and sites, merged.
 #[derive(Clone, Debug)]
 pub struct Shaping {
-    default: Block,
+    pub(crate) default: Block,
     /// In the order in which documents first name them; later ones win.
-    providers: Vec<NamedProvider>,
+    pub(crate) providers: Vec<NamedProvider>,
     /// By folded name.
-    sites: BTreeMap<String, Site>,
+    pub(crate) sites: BTreeMap<String, Site>,
     /// Blocks for one domain alone, by folded name.
-    domains: BTreeMap<String, Block>,
+    pub(crate) domains: BTreeMap<String, Block>,
     reports: Reports,
     hash: String,
 }

@@ -10,11 +10,12 @@ use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use watched::Watched;
 
 /// Shared by all handles and the writer thread.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    state: Mutex<State>,
+    state: Watched<State>,
     wake: Condvar,
     stats: Mutex<Stats>,
 }
@@ -103,7 +104,7 @@ pub(crate) struct Wait {
 impl Inbox {
     pub fn new() -> Inbox {
         let state = State { fold_at: MARKS_FOLDED_AT, ..State::default() };
-        Inbox { state: Mutex::new(state), wake: Condvar::new(), stats: Mutex::default() }
+        Inbox { state: Watched::new(state), wake: Condvar::new(), stats: Mutex::default() }
     }
 
     /// Puts a transaction in.
@@ -244,7 +245,7 @@ impl Inbox {
 
     pub fn stats(&self) -> Stats {
         let queued = self.state().work.appends.len();
-        Stats { queued, ..*self.stats.lock().unwrap_or_else(PoisonError::into_inner) }
+        Stats { queued, lock_waits: self.state.waits(), ..*self.stats.lock().unwrap_or_else(PoisonError::into_inner) }
     }
 
     pub fn set_stats(&self, stats: Stats) {
@@ -253,7 +254,7 @@ impl Inbox {
 
     /// Each change under the lock leaves the state whole, so a panic elsewhere does not spoil it.
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn wake_if(&self, mut state: MutexGuard<'_, State>, wanted: impl FnOnce(Wanted) -> bool) {

@@ -62,6 +62,8 @@ pub struct Stats {
     pub marks: u64,
     /// Transactions waiting for the writer now.
     pub queued: usize,
+    /// How often somebody found the writer's inbox locked.
+    pub lock_waits: u64,
     /// Transactions in the newest commit.
     pub last_batch: usize,
     /// Finished deliveries that a kill of the process would repeat, because the file of recent ones could not be written.

@@ -85,6 +85,11 @@ impl LogWriter {
         self.0.streams.iter().any(Stream::is_full)
     }
 
+    /// How often somebody found one of its streams locked.
+    pub fn lock_waits(&self) -> u64 {
+        self.0.streams.iter().map(Stream::lock_waits).sum()
+    }
+
     /// Queues one record; never waits.
     pub fn log(&self, record: &LogRecord) {
         // Written before the stream's lock is taken, which all who log share.

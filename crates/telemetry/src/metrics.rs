@@ -70,6 +70,8 @@ pub struct Families {
     pub queue_stalls: IntCounter,
     /// Spool: sync calls, whatever for.
     pub spool_syncs: IntGauge,
+    /// How often a lock that all cores share was found taken, by its name.
+    pub lock_waits: IntGaugeVec,
     /// Spool: messages that did not read and were set aside.
     pub spool_set_aside: IntCounter,
     /// Messages of other nodes that these have not let go yet.
@@ -152,6 +154,7 @@ impl Metrics {
             )?,
             spool_commits: gauge(r, "postrider_spool_commits", "spool batches made durable")?,
             spool_syncs: gauge(r, "postrider_spool_syncs", "spool sync calls")?,
+            lock_waits: gauges(r, "postrider_lock_waits", "times a lock was found taken", &["lock"])?,
             spool_set_aside: counter(r, "postrider_spool_set_aside_total", "messages that did not read, set aside")?,
             idempotency_keys: gauge(r, "postrider_idempotency_keys", "keys of requests that are remembered")?,
             xfer_arrivals: gauge(r, "postrider_xfer_arrivals", "messages other nodes have not let go yet")?,

@@ -20,6 +20,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use time::OffsetDateTime;
+use watched::Watched;
 
 /// A stream and its thread.
 pub(crate) struct Stream {
@@ -41,7 +42,7 @@ pub(crate) struct Form {
 }
 
 struct Shared {
-    state: Mutex<State>,
+    state: Watched<State>,
     /// Signals the thread that lines wait or that it is to end.
     filled: Condvar,
     form: Form,
@@ -72,7 +73,7 @@ enum Ending {
 impl Stream {
     /// Starts a stream in a directory that is there.
     pub fn open(form: Form) -> io::Result<Stream> {
-        let shared = Arc::new(Shared { state: Mutex::default(), filled: Condvar::new(), form });
+        let shared = Arc::new(Shared { state: Watched::default(), filled: Condvar::new(), form });
         let writer = Writer::new(shared.clone());
         let run = move || writer.run();
         let thread = std::thread::Builder::new().name("logs".to_owned()).spawn(run)?;
@@ -98,6 +99,11 @@ impl Stream {
         if state.sleeping && (state.lines.len() >= WAKE_BYTES || state.records == 1) {
             self.shared.filled.notify_one();
         }
+    }
+
+    /// How often somebody found it locked.
+    pub fn lock_waits(&self) -> u64 {
+        self.shared.state.waits()
     }
 
     /// Nothing more will come: the segment and the thread end once all is written. Does not wait for that.
@@ -130,7 +136,7 @@ impl Shared {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 
@@ -406,7 +412,7 @@ mod tests {
     fn writer(dir: &Path) -> Writer {
         let options = LocalLogs { log_dir: dir.to_owned(), ..LocalLogs::default() };
         let form = Form { options, prefix: "", suffix: String::new(), header: Vec::new() };
-        Writer::new(Arc::new(Shared { state: Mutex::default(), filled: Condvar::new(), form }))
+        Writer::new(Arc::new(Shared { state: Watched::default(), filled: Condvar::new(), form }))
     }
 
     /// What a writer does in a turn, without its thread.

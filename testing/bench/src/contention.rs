@@ -1,20 +1,22 @@
 //! `contention`: what sharing costs. The relay with as many worker threads as cores, with one, and with many more than there
-//! are cores, where whoever holds a lock is often not running. In: the built program. Out: CPU and context switches a message,
-//! and how much of a message's work is done by the threads of which there is only one: what bounds the rate however many
-//! cores there are.
+//! are cores, where whoever holds a lock is often not running; then what all cores share, by itself. In: the built program. Out:
+//! CPU and context switches a message, how often each shared lock was found taken, and how much of a message's work is done by
+//! the threads of which there is only one: what bounds the rate however many cores there are.
 
 use crate::machine::cores;
 use crate::measure::Bench;
+use crate::metrics::Metrics;
 use crate::proc_file::{switches, thread_cpu_us};
 use crate::relay::{Relay, WRITER};
-use crate::round::{Round, Running};
+use crate::round::{Round, Running, Subject as _};
 use crate::series::{Report, Series};
+use crate::shared_objects::shared_objects;
 use crate::sink::Sink;
 use crate::stats::median;
 use crate::table::{Table, figure};
-use crate::workload::{Duty, Signing, Workload};
+use crate::workload::{Duty, Over, Signing, Workload};
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 /// Options of `contention`.
 #[derive(clap::Args)]
@@ -37,6 +39,8 @@ struct Sharing {
     writer_us: f64,
     /// Of the thread that compresses and writes the log.
     log_us: f64,
+    /// How often each of [`LOCKS`] was found taken.
+    lock_waits: [f64; LOCKS.len()],
 }
 
 /// Measures.
@@ -51,18 +55,20 @@ pub fn contention(options: &Options) -> anyhow::Result<()> {
         whole: options.messages >= MESSAGES,
     };
     options.series.measure(report, |bench| {
-        let mut table = Table::new(&COLUMNS);
+        let (mut table, mut locks) = (Table::new(&COLUMNS), Table::new(&LOCK_COLUMNS));
         for size_kib in [10, 1] {
             let work = Workload::relay(size_kib, Signing::Unsigned, options.messages);
             for threads in [1, cores(), 8 * cores(), 32 * cores()] {
-                table.row(row(bench, &work, threads)?);
+                let rounds = rounds(bench, &work, threads)?;
+                table.row(cells(size_kib, threads, &rounds));
+                locks.row(lock_cells(size_kib, threads, &rounds));
             }
         }
-        Ok(vec![table].into())
+        Ok(vec![table, locks, shared_objects(bench.runs, options.messages)?].into())
     })
 }
 
-fn row(bench: &Bench, work: &Workload, threads: usize) -> anyhow::Result<Vec<String>> {
+fn rounds(bench: &Bench, work: &Workload, threads: usize) -> anyhow::Result<Vec<(Round, Sharing)>> {
     let name = format!("contention-{}-{threads}", work.size_kib);
     let mut sink = Sink::start(bench.stage, &bench.programs, &name)?;
     let environment = vec![("KUMO_AVAILABLE_PARALLELISM", threads.to_string().into())];
@@ -72,26 +78,36 @@ fn row(bench: &Bench, work: &Workload, threads: usize) -> anyhow::Result<Vec<Str
     for number in 0..=bench.runs {
         eprintln!("{} KB, {threads} threads: {number} of {}", work.size_kib, bench.runs);
         let order = work.order(&format!("{name}-{number}"));
-        let before = Sharing::read(relay.pid())?;
+        let before = Sharing::of(&relay)?;
         let running = Running::begin(bench.stage, &bench.programs, &bench.clock, &relay, Some(&mut sink), &order)?;
         let round = running.finish(&mut relay, Some(&mut sink))?;
         round.ensure_empty()?;
-        rounds.push((round, Sharing::read(relay.pid())?.since(before, work.messages)));
+        rounds.push((round, Sharing::of(&relay)?.since(before, work.messages)));
     }
     rounds.remove(0);
     relay.stop(bench.stage)?;
     match sink.stop()?.fault(false) {
         Some(fault) => bail!("the figures are void: {threads} threads: {fault}"),
-        None => Ok(cells(work.size_kib, threads, &rounds)),
+        None => Ok(rounds),
     }
 }
 
 impl Sharing {
+    fn of(relay: &Relay) -> anyhow::Result<Sharing> {
+        let metrics = Metrics::scrape(relay.address(Over::Bulk))?;
+        let mut lock_waits = [0.0; LOCKS.len()];
+        for (waits, lock) in lock_waits.iter_mut().zip(LOCKS) {
+            let series = format!("postrider_lock_waits{{lock=\"{lock}\"}}");
+            *waits = metrics.value(&series).with_context(|| format!("no {series}"))?;
+        }
+        Ok(Sharing { lock_waits, ..Sharing::read(relay.pid())? })
+    }
+
     fn read(pid: u32) -> anyhow::Result<Sharing> {
         let (voluntary, involuntary) = switches(pid)?;
         let threads = thread_cpu_us(pid)?;
         let of = |name: &str| threads.iter().filter(|(is, _)| is == name).map(|(_, us)| us).sum();
-        Ok(Sharing { voluntary, involuntary, writer_us: of(WRITER), log_us: of("logs") })
+        Ok(Sharing { voluntary, involuntary, writer_us: of(WRITER), log_us: of("logs"), ..Sharing::default() })
     }
 
     /// What happened since then, a message.
@@ -102,6 +118,7 @@ impl Sharing {
             involuntary: each(self.involuntary, then.involuntary),
             writer_us: each(self.writer_us, then.writer_us),
             log_us: each(self.log_us, then.log_us),
+            lock_waits: std::array::from_fn(|lock| each(self.lock_waits[lock], then.lock_waits[lock])),
         }
     }
 }
@@ -123,6 +140,16 @@ fn cells(size_kib: u32, threads: usize, rounds: &[(Round, Sharing)]) -> Vec<Stri
     ]
 }
 
+fn lock_cells(size_kib: u32, threads: usize, rounds: &[(Round, Sharing)]) -> Vec<String> {
+    let waits = |lock: usize| median(rounds.iter().map(|(_, of)| 1000.0 * of.lock_waits[lock]));
+    let name = format!("{size_kib} KB, {threads} worker threads");
+    std::iter::once(name).chain((0..LOCKS.len()).map(|lock| figure(waits(lock), 1))).collect()
+}
+
+/// Locks that all cores share, as `postrider_lock_waits` names them.
+const LOCKS: [&str; 5] = ["queue", "ids", "spool", "log", "lua"];
+const LOCK_COLUMNS: [&str; 6] =
+    ["locks found taken, per 1000 messages", "queues", "ids", "spool's inbox", "log", "Lua states"];
 /// Of a run whose figures are kept.
 const MESSAGES: u64 = 20_000;
 const COLUMNS: [&str; 10] = [
@@ -146,6 +173,11 @@ writes the spool and one that compresses the log. Generator, server and sink sha
 - waits: times a thread of the server gave its core up, for an event, a lock or the disk; pushed off: times the kernel took it.
 - spool writer, log: CPU of those two threads a message, and their share of the server's. However many cores there are, neither
   can do more than one core's work; the writer waits for the disk's syncs besides.
+- locks: how often a thread found one taken and had to wait, by the server's own count (postrider_lock_waits). A message takes
+  that of the queues four times, of the spool's inbox twice, of the log twice, of ids once, of the Lua states once a handler.
+- what all share, by itself: the real objects, and threads that do nothing else; CPU nanoseconds an operation. From one thread
+  to two, each on a core of its own, it grows by the cache lines that move between cores and by what waiting costs: a machine
+  without hardware counters shows no more. On one that has them, `perf c2c record` names the lines.
 ";
 
 #[cfg(test)]
@@ -155,12 +187,23 @@ mod tests {
     #[test]
     fn the_single_threads_have_their_share() {
         let round = Round { delivered_per_s: Some(9000.0), cpu_us: 80.0, clock: 1.5, ..Round::default() };
-        let now = Sharing { voluntary: 300.0, involuntary: 40.0, writer_us: 1100.0, log_us: 500.0 };
-        let then = Sharing { voluntary: 100.0, involuntary: 20.0, writer_us: 100.0, log_us: 100.0 };
+        let now =
+            Sharing { voluntary: 300.0, involuntary: 40.0, writer_us: 1100.0, log_us: 500.0, ..Sharing::default() };
+        let then =
+            Sharing { voluntary: 100.0, involuntary: 20.0, writer_us: 100.0, log_us: 100.0, ..Sharing::default() };
         let cells = cells(10, 4, &[(round, now.since(then, 100))]);
         assert_eq!(cells.len(), COLUMNS.len());
         let want = ["10 KB, 4 worker threads", "9000", "80.0", "1.50", "2.00", "0.20", "10.0", "12.5", "4.0", "5.0"];
         assert_eq!(cells, want);
+    }
+
+    #[test]
+    fn waits_are_those_of_a_thousand_messages() {
+        let now = Sharing { lock_waits: [30.0, 0.0, 9.0, 2.0, 1.0], ..Sharing::default() };
+        let then = Sharing { lock_waits: [10.0, 0.0, 8.0, 2.0, 0.0], ..Sharing::default() };
+        let cells = lock_cells(10, 4, &[(Round::default(), now.since(then, 1000))]);
+        assert_eq!(cells.len(), LOCK_COLUMNS.len());
+        assert_eq!(cells, ["10 KB, 4 worker threads", "20.0", "0.0", "1.0", "0.0", "1.0"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! workload with all its runs, `round` one measured run; `relay`, `sink`, `generator` and `postfix` know how to start a
 //! program and what to read from it; `load` tells what limited it; `stage` owns the scratch folder, `process` the children;
 //! the rest are leaves. What is measured is the built program, and what is
-//! verified is seen from outside; `spool_load`, `queue_load` and `pieces` (which
+//! verified is seen from outside; `spool_load`, `queue_load`, `shared_objects` and `pieces` (which
 //! `instructions` counts) alone link parts of the server, with the server's allocator.
 
 mod audit;
@@ -44,6 +44,7 @@ mod probe;
 mod proc_file;
 mod process;
 mod queue_load;
+mod queue_pass;
 mod reclaim;
 mod relay;
 mod results;
@@ -51,6 +52,7 @@ mod round;
 mod run;
 mod scaling;
 mod series;
+mod shared_objects;
 mod side;
 mod sink;
 mod spool_load;

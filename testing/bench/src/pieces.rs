@@ -12,13 +12,13 @@ use std::task::{Context, Poll, Waker};
 use anyhow::{Context as _, bail, ensure};
 use bytes::{Buf as _, Bytes};
 use clock::{Instant, Now, WallTime};
-use config::{EgressPath, EgressSource, QueueConfig};
+use config::QueueConfig;
 use lua::LuaPolicy;
-use message::{Draft, Envelope, IdGenerator, Message, Meta, Place, TlsDemand};
+use message::{Draft, Envelope, IdGenerator, Message, Meta, TlsDemand};
 use mime::HeaderBlock;
 use policy::{ConnMeta, Policy as _};
 use queue::settle::{Settlement, settle as decide};
-use queue::{Destination, Effect, Epoch, Leg, Next, Outcome, QueueCore, QueueSettings, Route, Take, Verdict};
+use queue::{Next, Outcome, Verdict};
 use record::{EnhancedCode, LogRecord, Recipients, RecordType, Response, Timestamp};
 use sender_auth::{BodyHashes, Scratch, Signer, SignerParams, SigningKey};
 use smtp_client::Job;
@@ -28,6 +28,7 @@ use smtp_wire::{Body, Mailbox, Reply, ReversePath};
 use spool::{Batch, Discarded, Mark, Receipt, SegmentLog};
 
 use crate::forgetful::Forgetful;
+use crate::queue_pass::QueuePass;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -156,36 +157,11 @@ fn settle(count: u32) -> anyhow::Result<()> {
 }
 
 fn queue(count: u32) -> anyhow::Result<()> {
-    let now = Now { mono: Instant::ZERO, wall: NOW };
-    let mut core = QueueCore::new(now.mono, QueueSettings { resident_bytes_max: 1 << 30, seed: 7 });
-    let mut ids = IdGenerator::new([1; 6], 1);
-    let key = core.queue(now.mono, "to.test");
-    core.configured(now, key, Arc::new(QueueConfig::default()));
-    let site = "unspecified->mx.to.test@smtp_client";
-    let leg = Leg {
-        source: Arc::new(EgressSource::unspecified()),
-        pool: "unspecified".into(),
-        path: Arc::new(EgressPath::default()),
-        destination: Destination::new(site, Arc::new(())),
-        epoch: Epoch::default(),
-    };
-    core.routed(now, key, Route { legs: vec![(site.into(), 1, leg)], fresh_for: clock::Duration::from_secs(3600) });
-    let (mut effects, mut open, mut handed) = (Vec::new(), Vec::new(), 0);
-    for number in 0..count {
-        let place = Some(Place { segment: 1, offset: number, index: 0 });
-        core.admit(now, "to.test", Message { place, size: 10_240, ..Message::bare(ids.next(NOW), NOW) });
-        core.drain_effects(&mut effects);
-        open.extend(effects.drain(..).filter_map(|effect| match effect {
-            Effect::Open(opening) => Some(opening.conn),
-            _ => None,
-        }));
-        let conn = *open.first().context("nobody was asked to connect")?;
-        if let Take::Message(queued) = core.take(now, conn) {
-            core.forget(now.mono, &queued);
-            handed += 1;
-        }
+    let (mut queues, mut ids) = (QueuePass::new(NOW), IdGenerator::new([1; 6], 1));
+    for _ in 0..count {
+        queues.admit(&mut ids);
+        queues.hand_out()?;
     }
-    ensure!(handed == count, "{handed} of {count} messages were handed out");
     Ok(())
 }
 

@@ -16,9 +16,9 @@ use crate::types::config_object::ConfigObject;
 use crate::types::throttle::LuaThrottle;
 use ::serde::de::DeserializeOwned;
 use config::{
-    BounceClassifier, DmarcReports, EgressPath, EgressPool, EgressSource, EsmtpListener, EventStream, HttpListener,
-    ListenerDomain, LocalLogs, LogDispositionHook, LogHook, OtlpMetrics, QueueConfig, RedisThrottles, SpawnTask,
-    SpoolOptions, ThrottleSpec, TlsReports,
+    BounceClassifier, Contradictions, DmarcReports, EgressPath, EgressPool, EgressSource, EsmtpListener, EventStream,
+    HttpListener, ListenerDomain, LocalLogs, LogDispositionHook, LogHook, OtlpMetrics, QueueConfig, RedisThrottles,
+    SpawnTask, SpoolOptions, ThrottleSpec, TlsReports,
 };
 use mlua::{Lua, Table, Value};
 
@@ -180,7 +180,11 @@ const FUNCTIONS: &[Function] = &[
         "{options} -> QueueConfig",
         "How messages of a queue are tried: what `get_queue_config` returns. It can be read by index, `pairs` and `#`.",
         Test("crates/lua/tests/scripts/options.rs::configuration_objects_can_be_read_and_copied_but_not_written"),
-        |_, options: Value| Ok(ConfigObject(convert::options::<QueueConfig>("kumo.make_queue_config", &options)?))
+        |lua, options: Value| {
+            let config = convert::options::<QueueConfig>("kumo.make_queue_config", &options)?;
+            note_contradictions(lua, "kumo.make_queue_config", &config);
+            Ok(ConfigObject(config))
+        }
     ),
     function!(
         "kumo",
@@ -211,7 +215,11 @@ const FUNCTIONS: &[Function] = &[
         "{options} -> EgressPath",
         "What is allowed between a source and a site: what `get_egress_path_config` returns. It can be read by index, `pairs` and `#`.",
         Test("crates/lua/tests/scripts/options.rs::configuration_objects_can_be_read_and_copied_but_not_written"),
-        |lua, options: Value| made::<EgressPath>(lua, "kumo.make_egress_path", &options)
+        |lua, options: Value| {
+            let path = made::<EgressPath>(lua, "kumo.make_egress_path", &options)?;
+            note_contradictions(lua, "kumo.make_egress_path", &path.0);
+            Ok(path)
+        }
     ),
     function!(
         "kumo",
@@ -311,6 +319,12 @@ fn made<T: DeserializeOwned + HasKeys>(
     options: &Value,
 ) -> mlua::Result<ConfigObject<T>> {
     Ok(ConfigObject(fetch(lua, convert::options::<T>(name, options)?)?))
+}
+
+fn note_contradictions(lua: &Lua, function: &str, options: &impl Contradictions) {
+    if let Some(mut host) = lua.app_data_mut::<Host>() {
+        host.note_contradictions(function, options);
+    }
 }
 
 /// An object made by `made_by` as TOML.

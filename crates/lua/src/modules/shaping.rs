@@ -241,7 +241,7 @@ const TYPE: Type = Type {
         Member {
             name: "shaping:get_warnings",
             signature: "() -> list",
-            doc: "What is wrong, of what the options call `Warn`.",
+            doc: "What is wrong, of what the options call `Warn`; then options that contradict one another once blocks are put together.",
             proof: Test("crates/lua/tests/scripts/shaping.rs::what_is_wrong_is_listed_by_severity"),
         },
         Member {

@@ -81,6 +81,25 @@ fn judged(files: &[(&str, &str)], text: &str) -> Option<LoadError> {
     LuaPolicy::validate(&path).err()
 }
 
+/// Once, with its values, and only of what is made before the program serves.
+#[test]
+fn validation_tells_of_options_that_contradict_one_another() {
+    let queues = "[queue.default]\nretry_interval = \"1h\"\nmax_retry_interval = \"20m\"\n[queue.\"a.test\"]\nmax_age = \"2 days\"\n";
+    let folder = folder(&[("queues.toml", queues)]);
+    let text = "kumo.on('init', function() kumo.make_egress_path { max_ready = 5 } kumo.make_egress_path { max_ready = 5 } end) \
+        kumo.on('get_queue_config', function() return kumo.make_queue_config { max_age = '1s' } end) \
+        require('policy-extras.queue'):setup_with_options { \
+          skip_queue_config_hook = true, file_names = { folder .. '/queues.toml' } }";
+    let (_own, path) = file(&script(folder.path(), text));
+    let (_, said) = LuaPolicy::validate(&path).expect("sound");
+    let about = |function: &str| said.iter().filter(|line| line.starts_with(function)).collect::<Vec<_>>();
+    let path =
+        "kumo.make_egress_path: connection_limit 32 is more than max_ready 5: no more than 5 connections get a message";
+    assert_eq!(about("kumo.make_egress_path"), [path]);
+    let queue = "kumo.make_queue_config: retry_interval 1h is longer than max_retry_interval 20m: each wait is 20m";
+    assert_eq!(about("kumo.make_queue_config"), [queue]);
+}
+
 const SOURCES: &str = "[source.\"ip-1\"]\nehlo_domain = \"one.test\"\n[source.\"ip-2\"]\n\
     [pool.\"p\".\"ip-1\"]\nweight = 3\n[pool.\"p\".\"ip-2\"]\n";
 
