@@ -184,6 +184,13 @@ fn a_message_says_when_it_ends_and_by_which_option() {
     assert!(rig.core.scheduled_view(rig.now, "none.test").is_none());
 }
 
+fn counts(rig: &Rig, kind: FullOf) -> Vec<(String, u64)> {
+    let all = rig.core.full_counts().filter(|(_, of, _)| *of == kind);
+    let mut all: Vec<(String, u64)> = all.map(|(name, _, times)| (name.to_string(), times)).collect();
+    all.sort();
+    all
+}
+
 #[test]
 fn what_found_no_room_is_counted_by_queue_and_by_protocol() {
     let mut rig = Rig::new();
@@ -195,12 +202,6 @@ fn what_found_no_room_is_counted_by_queue_and_by_protocol() {
     rig.admit("x.test", 3);
     rig.admit("y.test", 2);
     rig.admit("z.test", 1);
-    let counts = |rig: &Rig, kind: FullOf| {
-        let all = rig.core.full_counts().filter(|(_, of, _)| *of == kind);
-        let mut all: Vec<(String, u64)> = all.map(|(name, _, times)| (name.to_string(), times)).collect();
-        all.sort();
-        all
-    };
     let one = |name: &str, times| (name.to_owned(), times);
     let queues = counts(&rig, FullOf::Queue);
     assert_eq!(
@@ -209,4 +210,24 @@ fn what_found_no_room_is_counted_by_queue_and_by_protocol() {
         "in line once, and not where there is room"
     );
     assert_eq!(counts(&rig, FullOf::Protocol), [one("maildir", 1), one("smtp_client", 1)]);
+}
+
+#[test]
+fn a_ready_queue_is_counted_as_full_once_however_many_turns_it_takes() {
+    let mut rig = Rig::new();
+    let small = path(json!({"max_ready": 1, "connection_limit": 1}));
+    rig.routed("x.test", config(json!({})), route(&[("s->a@smtp_client", 1)], &small, ROOMY));
+    let full = |rig: &Rig| (counts(rig, FullOf::Queue), counts(rig, FullOf::Protocol));
+    let times = |times: u64| (vec![("s->a@smtp_client".to_owned(), times)], vec![("smtp_client".to_owned(), times)]);
+    rig.admit("x.test", 5);
+    let conn = rig.opened()[0];
+    // Each that leaves makes room for one, whose turn ends before a full queue again.
+    for left in (0..5).rev() {
+        assert_eq!(full(&rig), times(1), "{left} left");
+        assert!(rig.deliver(conn));
+    }
+    rig.admit("x.test", 1);
+    assert_eq!(full(&rig), times(1), "there is room");
+    rig.admit("x.test", 1);
+    assert_eq!(full(&rig), times(2), "full again");
 }
