@@ -4,8 +4,9 @@
 mod support;
 
 use clock::{Duration, WallTime};
-use queue::{Action, Binding, Criteria, FullOf, Order, OrderId, Wait, Why};
+use queue::{Action, Binding, Criteria, FullOf, Order, OrderId, SHARERS_MAX, Sharers, Wait, Why};
 use serde_json::json;
+use std::sync::Arc;
 use support::{Rig, config, path, route};
 
 const ROOMY: u64 = 1_000_000;
@@ -18,6 +19,11 @@ fn wait(rig: &Rig, queue: &str) -> Wait {
 fn binding(rig: &Rig, queue: &str) -> Binding {
     let wait = wait(rig, queue);
     wait.limit.unwrap_or_else(|| panic!("{:?} names no limit", wait.why))
+}
+
+/// Who uses it, as all ready queues say.
+fn sharers(rig: &Rig, of: &Binding) -> Sharers {
+    Sharers::of(rig.core.ready_keys().into_iter().filter_map(|key| rig.core.sharer(of, key)).collect())
 }
 
 fn order(action: Action, rig: &Rig) -> Order {
@@ -54,11 +60,23 @@ fn a_rate_by_name_is_told_from_ones_own_and_who_shares_it_is_known() {
         used: None,
     };
     assert_eq!(named, expected);
-    let sharers = rig.core.sharers(&named);
-    assert_eq!((sharers.names, sharers.total), (vec!["a".into(), "b".into()], 2));
+    assert_eq!(sharers(&rig, &named), Sharers { names: vec!["a".into(), "b".into()], total: 2 });
     let of_path = binding(&rig, "z.test");
     assert_eq!((of_path.option, of_path.name.clone()), ("max_message_rate", None));
-    assert_eq!(rig.core.sharers(&of_path).total, 0, "nobody else's");
+    assert_eq!(sharers(&rig, &of_path), Sharers::default(), "nobody else's");
+    let of_another = Binding { name: Some("another".into()), ..named };
+    assert_eq!(sharers(&rig, &of_another), Sharers::default(), "a limit of another name");
+}
+
+#[test]
+fn sharers_are_named_up_to_a_bound_and_all_counted() {
+    let names = |count: usize| (0..count).rev().map(|number| format!("q{number:02}").into()).collect::<Vec<Arc<str>>>();
+    let all = Sharers::of(names(SHARERS_MAX));
+    assert_eq!((all.names.len(), all.total, &*all.names[0]), (SHARERS_MAX, SHARERS_MAX, "q00"), "in order");
+    let more = Sharers::of(names(SHARERS_MAX + 1));
+    assert_eq!((more.names, more.total), (all.names, SHARERS_MAX + 1));
+    let twice = Sharers::of([names(3), names(2)].concat());
+    assert_eq!((twice.names.len(), twice.total), (3, 3), "namesakes are one");
 }
 
 #[test]
