@@ -446,3 +446,20 @@ fn memory_and_tasks_are_told_in_few_words_and_without_secrets() {
     drop((waiting.mute, waiting.scratch.path()));
     waiting.relay.stop();
 }
+
+#[test]
+fn what_the_server_says_itself_is_not_called_a_reply() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, nobody()).env("RELAY_RETRY", "1h").start();
+    let id = submit(&relay, "one@gone.test");
+    for what in [id.as_str(), "gone.test"] {
+        let mut last = String::new();
+        let found = eventually(LATER, || {
+            last = kcli(&relay, &["why", what]).stdout;
+            let line = last.lines().find(|line| line.trim_start().starts_with("own reply "))?;
+            line.contains("KumoMTA internal: ").then_some(())
+        });
+        assert!(found.is_some() && !last.contains("last reply"), "why {what}:\n{last}");
+    }
+    relay.stop();
+}
