@@ -79,6 +79,6 @@ pub use crate::search::{Among, FoundMessage, Page, SearchCursor, SearchError, So
 pub use crate::sockets::{Sockets, SocketsChange};
 pub use crate::survey::{By, Group, Sums, Survey, SurveyPlace, SurveyQuestion};
 pub use crate::watching::{Side, WATCHERS_MAX, Watch, Watching};
-pub use crate::workload::{LONGEST_MAX, Workload};
+pub use crate::workload::{LONGEST_MAX, Looking, Workload};
 pub use crate::xfer::{Arrival, Came, OtherNode, XferError};
 pub use diagnostic::Diagnostics;
