@@ -70,7 +70,7 @@ pub use crate::injection::{
 pub use crate::inspect::{Inspected, State};
 pub use crate::inspect_ready::{InspectedReady, NotEnded};
 pub use crate::log_hooks::RecordHook;
-pub use crate::orders::{GivenOrder, Lasts, NewOrder, OrderError};
+pub use crate::orders::{GivenOrder, InsteadOf, Lasts, NewOrder, OrderError};
 pub use crate::overview::{Latency, Overview};
 pub use crate::program::{Administration, Asked};
 pub use crate::recovery::RecoveryState;
