@@ -6,7 +6,7 @@
 //! next interval; others wait as event streams do, and as the collector asks.
 
 use crate::otlp::Requests;
-use config::{HttpClientOptions, OtlpMetrics};
+use config::{HttpClientOptions, OtlpMetrics, shown_url};
 use event_stream::backoff::{Backoff, retry_after};
 use net::tls::{Connectors, TlsError};
 use serde_json::Value;
@@ -157,7 +157,11 @@ impl Exporter {
     }
 
     fn request(&self, body: Vec<u8>) -> Result<Request, WebError> {
-        let mut request = Request::new(Method::POST, &self.options.endpoint)?;
+        let wrong = |error| match error {
+            WebError::Url { url, why } => WebError::Url { url: shown_url(&url), why },
+            other => other,
+        };
+        let mut request = Request::new(Method::POST, &self.options.endpoint).map_err(wrong)?;
         request.add_header("content-type", b"application/json")?;
         for (name, value) in &self.options.headers {
             request.add_header(name, value.as_bytes())?;
@@ -294,6 +298,7 @@ mod tests {
             (json!({"headers": {"a b": "x"}}), "a b"),
             (json!({"headers": {"X-A": "s3cret\nb"}}), "X-A"),
             (json!({"endpoint": "http://a.test:port/x"}), "http://a.test:port/x"),
+            (json!({"endpoint": "http://a.test:port/x?token=s3cret"}), "http://a.test:port/x?***"),
         ] {
             let error = check(&options(more.clone())).expect_err("refused").to_string();
             assert!(error.contains(says) && !error.contains("s3cret"), "{more}: {error}");
