@@ -109,13 +109,20 @@ async function give({ kind, body, to, again }) {
   again?.();
   // One of the same criteria that was in force comes back: given again, it takes its place without a gap.
   const back = () => replaced && !kind.danger && Date.parse(replaced.expires) > Date.now()
-    ? restore(kind.path, { ...to.of, reason: replaced.reason, expires: replaced.expires, survives_restart: replaced.survives_restart }, to.name, again)
+    ? restore(kind.path, { ...to.of, ...asItWas(replaced, to.isReady), replaces: id }, to.name, again)
     : withdraw(kind.path, id, to.name, again);
   const what = to.isOne ? to.name : `${many(messages, 'message')} of ${to.name}`;
   const rest = kind.danger && body.duration !== '0s' ? ' The order is about what comes, too, until it ends.' : '';
   const instead = replaced ? ` It took the place of an order given before: ${replaced.reason}.` : '';
   return toast(`${kind.done}: ${what}.${rest}${instead}`, kind.path === KINDS.flush.path ? [] : [[kind.danger ? 'Stop the order' : 'Undo', back]]);
 }
+
+/** What of an order is not its criteria; of ready queues nothing is logged. */
+const asItWas = ({ reason, expires, survives_restart, suppress_logging }, isReady) =>
+  ({ reason, expires, survives_restart, ...(isReady ? {} : { suppress_logging: !!suppress_logging }) });
+
+/** Of an order that was not given: nothing is when somebody else was faster. */
+const notAgain = error => toast(error.status === 409 ? `Nothing was changed: ${error.message}` : `Not given again: ${error.message}`, [], true);
 
 /** Gives an order again that was in force before. */
 async function restore(path, body, name, again) {
@@ -124,7 +131,7 @@ async function restore(path, body, name, again) {
     const one = toast(`In force again: ${body.reason} (${name}).`, []);
     if (document.activeElement === document.body) one.focus();
   } catch (error) {
-    toast(`Not given again: ${error.message}`, [], true);
+    notAgain(error);
   }
   again?.();
 }
@@ -137,7 +144,7 @@ async function withdraw(path, id, name, again, redo) {
     // Undo, which had the focus, is gone.
     if (document.activeElement === document.body) one.focus();
   } catch (error) {
-    toast(error.status === 404 ? `The order is over already: ${name}.` : `Not taken back: ${error.message}`, [], true);
+    toast(error.status === 404 ? `Nothing was changed: the order is not in force any more (${name}): it is over, or somebody has taken it back or given another one.` : `Not taken back: ${error.message}`, [], true);
   }
   again?.();
 }
@@ -234,16 +241,16 @@ const criteria = order => {
 function lift(order, again) {
   opening++;
   const box = dialog(), back = document.activeElement, name = criteria(order);
-  const { reason, expires, campaign, tenant, domain, routing_domain, queue_names, messages, survives_restart } = order;
-  const body = order.name !== undefined ? { name: order.name, reason, expires, survives_restart }
-    : { campaign, tenant, domain, routing_domain, queue_names, messages, reason, expires, survives_restart };
+  const { campaign, tenant, domain, routing_domain, queue_names, messages } = order, isReady = order.name !== undefined;
+  // Not in the place of one that somebody has given since.
+  const body = { ...(isReady ? { name: order.name } : { campaign, tenant, domain, routing_domain, queue_names, messages }), ...asItWas(order, isReady), replaces: 'none' };
   const canRedo = ['suspend/v1', 'suspend-ready-q/v1', 'hold/v1'].includes(order.path);
   const redo = async () => {
     try {
       await send('POST', order.path, body);
       toast(`In force again: ${name}.`, []);
     } catch (error) {
-      toast(`Not given again: ${error.message}`, [], true);
+      notAgain(error);
     }
     again?.();
   };

@@ -135,7 +135,7 @@ pub(crate) async fn message(
 ) -> Result<Json<Entry>, Failed> {
     let Id(id) = id;
     match engine.inspect_message(id).await? {
-        Some(found) => Ok(Json(Limited::default().entry(&engine, found, want_body))),
+        Some(found) => Ok(Json(Limited::default().entry(&engine, found, want_body).await)),
         None => Err(Failed::not_found(format!("no such message: {id}"))),
     }
 }
@@ -149,7 +149,10 @@ pub(crate) async fn scheduled(
         return Err(Failed::not_found(format!("no such queue: {queue_name}")));
     };
     let mut limited = Limited::default();
-    let messages = found.into_iter().map(|message| limited.entry(&engine, message, want_body)).collect();
+    let mut messages = Vec::with_capacity(found.len());
+    for message in found {
+        messages.push(limited.entry(&engine, message, want_body).await);
+    }
     // One that ended meanwhile has nothing more.
     let view = engine.scheduled_view(&queue_name);
     let now = engine.wall_time();
@@ -167,28 +170,38 @@ pub(crate) async fn scheduled(
 }
 
 impl Limited {
-    fn entry(&mut self, engine: &Engine, found: Inspected, want_body: bool) -> Entry {
-        let limit = match &found.state {
+    async fn entry(&mut self, engine: &Engine, found: Inspected, want_body: bool) -> Entry {
+        let binding = match &found.state {
             Whereabouts::Queued(_, wait) => wait.limit.clone(),
             Whereabouts::InDelivery => None,
         };
-        // Each message of a queue may wait for the same.
-        let of =
-            |binding: Binding| self.0.entry(binding).or_insert_with_key(|binding| limit_of(engine, binding)).clone();
-        let limit = limit.map(of);
+        let limit = match binding {
+            Some(binding) => Some(self.limit(engine, binding).await),
+            None => None,
+        };
         Entry { limit, ..entry(found, want_body) }
+    }
+
+    /// Each message of a queue may wait for the same: who shares it is asked once.
+    async fn limit(&mut self, engine: &Engine, binding: Binding) -> Limit {
+        if let Some(limit) = self.0.get(&binding) {
+            return limit.clone();
+        }
+        let limit = Limit::new(&binding, engine.sharers(&binding).await);
+        self.0.entry(binding).or_insert(limit).clone()
     }
 }
 
-fn limit_of(engine: &Engine, binding: &Binding) -> Limit {
-    let Sharers { names, total } = engine.sharers(binding);
-    Limit {
-        option: binding.option,
-        name: binding.name.as_deref().map(str::to_owned),
-        value: binding.value.clone(),
-        used: binding.used,
-        shared_by: names.iter().map(ToString::to_string).collect(),
-        shared_by_total: total,
+impl Limit {
+    fn new(binding: &Binding, Sharers { names, total }: Sharers) -> Limit {
+        Limit {
+            option: binding.option,
+            name: binding.name.as_deref().map(str::to_owned),
+            value: binding.value.clone(),
+            used: binding.used,
+            shared_by: names.iter().map(ToString::to_string).collect(),
+            shared_by_total: total,
+        }
     }
 }
 

@@ -20,6 +20,7 @@ mod forms;
 mod front;
 mod inject;
 mod inspect;
+mod instead_of;
 mod lines;
 mod liveness;
 mod local;

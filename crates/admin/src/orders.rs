@@ -3,10 +3,11 @@
 //!
 //! POST gives one, GET lists those in force with what they have done, DELETE takes one back. Requests and answers have
 //! KumoMTA's fields; `hold`, `flush`, and the fields
-//! `messages`, `survives_restart`, `pending` and `under_way` are additions.
+//! `messages`, `survives_restart`, `replaces`, `pending` and `under_way` are additions.
 
 use crate::answer::{Both, Common, Failed, Id, Json, civil};
 use crate::forms::{Moment, Span};
+use crate::instead_of::Replaces;
 use axum::extract::State;
 use clock::WallTime;
 use config::Duration;
@@ -65,6 +66,9 @@ pub(crate) struct Lasting {
     /// What it does to messages is not logged.
     #[serde(default)]
     suppress_logging: bool,
+    /// Only in the place of the order of this id, or of `none`: 409 when another one of these criteria is in force, or none is.
+    #[serde(default)]
+    replaces: Replaces,
 }
 
 /// How messages are moved.
@@ -120,6 +124,9 @@ pub(crate) struct ReadyRequest {
     /// It is in force after a restart too.
     #[serde(default = "yes")]
     survives_restart: bool,
+    /// Only in the place of the order of this id, or of `none`: 409 when another one of that name is in force, or none is.
+    #[serde(default)]
+    replaces: Replaces,
 }
 
 /// What takes an order back.
@@ -128,6 +135,24 @@ pub(crate) struct ReadyRequest {
 pub(crate) struct Withdrawal {
     /// Of the order.
     id: Uuid,
+}
+
+/// What of a request is the same for every action.
+struct How {
+    lasts: Lasts,
+    suppress_logging: bool,
+    replaces: Replaces,
+}
+
+impl How {
+    fn of(Lasting { duration, expires, suppress_logging, replaces }: Lasting) -> How {
+        How { lasts: lasts(duration, expires), suppress_logging, replaces }
+    }
+
+    fn order(self, action: Action, reason: String, survives_restart: bool) -> NewOrder {
+        let How { lasts, suppress_logging, replaces: Replaces(instead_of) } = self;
+        NewOrder { action, reason, lasts, suppress_logging, survives_restart, instead_of }
+    }
 }
 
 /// What became of a request.
@@ -156,6 +181,7 @@ struct Replaced {
     #[schemars(with = "Moment")]
     expires: OffsetDateTime,
     survives_restart: bool,
+    suppress_logging: bool,
 }
 
 /// An order in force.
@@ -190,6 +216,9 @@ pub(crate) struct Entry {
     #[schemars(with = "Moment")]
     expires: OffsetDateTime,
     survives_restart: bool,
+    /// Where it is so: what it does to messages is not logged.
+    #[serde(skip_serializing_if = "is_no")]
+    suppress_logging: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -222,17 +251,20 @@ pub(crate) async fn flush(
     State(engine): State<Engine>,
     Both(about, lasting): Both<About, Lasting>,
 ) -> Result<Json<Given>, Failed> {
-    give_once(engine, about, lasting.suppress_logging, Action::Flush).await.map(Json)
+    let how = How { lasts: AT_ONCE, suppress_logging: lasting.suppress_logging, replaces: lasting.replaces };
+    give_for(engine, about, Action::Flush, how).await.map(Json)
 }
 
 pub(crate) async fn hold(
     State(engine): State<Engine>,
     Both(about, lasting): Both<About, Lasting>,
 ) -> Result<Json<Given>, Failed> {
-    let Lasting { duration, expires, suppress_logging } = lasting;
-    let forever = duration.is_none() && expires.is_none();
-    let lasts = if forever { Lasts::Until(NEVER) } else { lasts(duration, expires) };
-    give_for(engine, about, Action::Hold, lasts, suppress_logging).await.map(Json)
+    let forever = lasting.duration.is_none() && lasting.expires.is_none();
+    let mut how = How::of(lasting);
+    if forever {
+        how.lasts = Lasts::Until(NEVER);
+    }
+    give_for(engine, about, Action::Hold, how).await.map(Json)
 }
 
 pub(crate) async fn rebind(
@@ -273,19 +305,17 @@ pub(crate) async fn cancel_xfer(
     }
     let criteria = Criteria { queue_names: vec![queue_name], ..Criteria::default() };
     let action = Action::Rebind(Rebinding { criteria, change: Change::CancelXfer, always_flush: false });
-    let lasts = Lasts::For(core::time::Duration::ZERO);
-    order(engine, NewOrder { action, reason, lasts, suppress_logging: false, survives_restart: true }).await.map(Json)
+    let how = How { lasts: AT_ONCE, suppress_logging: false, replaces: Replaces::default() };
+    order(engine, how.order(action, reason, true)).await.map(Json)
 }
 
 pub(crate) async fn suspend_ready(
     State(engine): State<Engine>,
     Json(body): Json<ReadyRequest>,
 ) -> Result<Json<Given>, Failed> {
-    let ReadyRequest { name, reason, duration, expires, survives_restart } = body;
-    let lasts = lasts(duration, expires);
-    let action = Action::SuspendReady(name);
-    let new = NewOrder { action, reason, lasts, suppress_logging: false, survives_restart };
-    order(engine, new).await.map(Json)
+    let ReadyRequest { name, reason, duration, expires, survives_restart, replaces } = body;
+    let how = How { lasts: lasts(duration, expires), suppress_logging: false, replaces };
+    order(engine, how.order(Action::SuspendReady(name), reason, survives_restart)).await.map(Json)
 }
 
 pub(crate) async fn bounces(State(engine): State<Engine>) -> Json<Vec<Entry>> {
@@ -334,10 +364,10 @@ pub(crate) async fn withdraw(
 async fn give(
     engine: Engine,
     about: About,
-    Lasting { duration, expires, suppress_logging }: Lasting,
+    lasting: Lasting,
     action: impl FnOnce(Criteria) -> Action,
 ) -> Result<Given, Failed> {
-    give_for(engine, about, action, lasts(duration, expires), suppress_logging).await
+    give_for(engine, about, action, How::of(lasting)).await
 }
 
 /// An order about what is there now.
@@ -347,15 +377,15 @@ async fn give_once(
     suppress_logging: bool,
     action: impl FnOnce(Criteria) -> Action,
 ) -> Result<Given, Failed> {
-    give_for(engine, about, action, Lasts::For(core::time::Duration::ZERO), suppress_logging).await
+    let how = How { lasts: AT_ONCE, suppress_logging, replaces: Replaces::default() };
+    give_for(engine, about, action, how).await
 }
 
 async fn give_for(
     engine: Engine,
     about: About,
     action: impl FnOnce(Criteria) -> Action,
-    lasts: Lasts,
-    suppress_logging: bool,
+    how: How,
 ) -> Result<Given, Failed> {
     let About { campaign, tenant, domain, routing_domain, queue_names, messages, reason, survives_restart } = about;
     let messages: Vec<MessageId> = messages.into_iter().map(|id| id.0).collect();
@@ -364,7 +394,7 @@ async fn give_for(
         return Err(Failed::bad_at("/messages", format!("{count} ids: expected at most {MESSAGES_MAX}")));
     }
     let action = action(Criteria { campaign, tenant, domain, routing_domain, queue_names, messages });
-    order(engine, NewOrder { action, reason, lasts, suppress_logging, survives_restart }).await
+    order(engine, how.order(action, reason, survives_restart)).await
 }
 
 async fn order(engine: Engine, new: NewOrder) -> Result<Given, Failed> {
@@ -374,6 +404,7 @@ async fn order(engine: Engine, new: NewOrder) -> Result<Given, Failed> {
         reason: order.reason.clone(),
         expires: civil(order.expires),
         survives_restart: order.survives_restart,
+        suppress_logging: order.suppress_logging,
     });
     Ok(Given { id: Uuid::from_bytes(id), messages, bounced: None, total_bounced: None, replaced })
 }
@@ -421,6 +452,7 @@ fn entry(state: OrderState, now: WallTime) -> Entry {
         duration: order.expires.saturating_since(now).into(),
         expires: civil(order.expires),
         survives_restart: order.survives_restart,
+        suppress_logging: order.suppress_logging,
     }
 }
 
@@ -428,10 +460,14 @@ fn yes() -> bool {
     true
 }
 
+fn is_no(is_so: &bool) -> bool {
+    !is_so
+}
+
 impl From<OrderError> for Failed {
     fn from(error: OrderError) -> Failed {
         match error {
-            OrderError::TooMany => Failed::conflict(error.to_string()),
+            OrderError::TooMany | OrderError::Changed { .. } => Failed::conflict(error.to_string()),
             OrderError::Disk(_) | OrderError::Stopping => Failed::unavailable(error.to_string()),
         }
     }
@@ -439,6 +475,8 @@ impl From<OrderError> for Failed {
 
 /// Messages that one order names at most.
 const MESSAGES_MAX: usize = 1000;
+/// How long an order lasts that is about what is there now.
+const AT_ONCE: Lasts = Lasts::For(core::time::Duration::ZERO);
 /// When an order without an end expires.
 const NEVER: WallTime = WallTime::from_unix_micros(i64::MAX);
 /// How long an order without a duration is in force (KumoMTA behaviour).

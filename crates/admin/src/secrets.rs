@@ -1,9 +1,10 @@
 //! Configurations as JSON without what must not be read over somebody's shoulder.
 //!
-//! In: options that can be written. Out: JSON in which keys, passwords and tokens given in the policy itself are replaced;
-//! where they come from (files, vaults, events) stays.
+//! In: options that can be written. Out: JSON in which keys, passwords and tokens given in the policy itself are replaced, those in
+//! URLs too; where they come from (files, vaults, events) stays.
 
 use crate::answer::Failed;
+use config::shown_url;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,14 +16,18 @@ pub(crate) fn without_secrets(options: &impl Serialize) -> Result<Value, Failed>
 }
 
 fn hide(value: &mut Value) {
-    let Value::Object(members) = value else {
-        return value.as_array_mut().into_iter().flatten().for_each(hide);
-    };
-    for (name, member) in members {
-        match SECRETS.contains(&name.as_str()) && !member.is_null() {
-            true => *member = Value::from(HIDDEN),
-            false => hide(member),
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                match SECRETS.contains(&name.as_str()) && !member.is_null() {
+                    true => *member = Value::from(HIDDEN),
+                    false => hide(member),
+                }
+            }
         }
+        Value::Array(list) => list.iter_mut().for_each(hide),
+        Value::String(text) if text.contains("://") => *text = shown_url(text),
+        _ => {}
     }
 }
 
@@ -34,7 +39,7 @@ const HIDDEN: &str = "(not shown)";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use config::EgressPath;
+    use config::{EgressPath, QueueConfig};
     use serde_json::json;
 
     #[test]
@@ -58,5 +63,15 @@ mod tests {
         assert_eq!(shown["tls_private_key"]["vault_path"], "p");
         let text = shown.to_string();
         assert!(!text.contains("hunter2") && !text.contains("t0ken"), "{text}");
+    }
+
+    #[test]
+    fn who_logs_in_at_a_url_is_not_told() {
+        let target = "https://joe:hunter2@b.test:8000";
+        let queue: QueueConfig =
+            config::parse("kumo.make_queue_config", json!({"protocol": {"xfer": {"target": target}}})).expect("sound");
+        let shown = without_secrets(&queue).expect("writes");
+        assert_eq!(shown["protocol"]["xfer"]["target"], "https://***@b.test:8000");
+        assert!(!shown.to_string().contains("hunter2"), "{shown}");
     }
 }

@@ -3,12 +3,12 @@
 //! KumoMTA's endpoints; their text is for people, here as there, and may change. In: what the engine has in hand, and the kernel's words
 //! about our threads, twice, so that it shows who works. Out: some dozen lines however much there is: threads that are alike are one
 //! line, of connections those are named that have done one thing longest. No address of a message, no word of a script, no key. What
-//! the kernel does not tell is left out.
+//! the kernel does not tell is left out. One asks at a time, for either; others are refused.
 
 use crate::answer::Failed;
 use crate::query::Query;
 use axum::extract::State;
-use engine::{Engine, LONGEST_MAX, Workload};
+use engine::{Engine, LONGEST_MAX, Looking, Workload};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -37,8 +37,8 @@ struct Thread {
     worked: u64,
 }
 
-pub(crate) async fn memory(State(engine): State<Engine>) -> String {
-    memory_text(&engine.workload())
+pub(crate) async fn memory(State(engine): State<Engine>) -> Result<String, Failed> {
+    Ok(memory_text(&turn(&engine)?.workload().await))
 }
 
 pub(crate) async fn tasks(
@@ -48,6 +48,7 @@ pub(crate) async fn tasks(
     if !(1..=SECONDS_MAX).contains(&timeout) {
         return Err(Failed::bad(format!("timeout: {timeout}: expected seconds from 1 to {SECONDS_MAX}")));
     }
+    let turn = turn(&engine)?;
     let watched = (Duration::from_secs(timeout) / WATCHED_SHARE).min(WATCHED_MAX);
     let before = look().await?;
     tokio::time::sleep(watched).await;
@@ -60,8 +61,14 @@ pub(crate) async fn tasks(
         "\ntasks of the runtime: {alive} alive, {queued} ready that no worker has taken yet, {} workers",
         runtime.num_workers()
     );
-    text.push_str(&tasks_text(&engine.workload()));
+    text.push_str(&tasks_text(&turn.workload().await));
     Ok(text)
+}
+
+/// Such questions cost the more the more there is, and come when a server is in trouble.
+fn turn(engine: &Engine) -> Result<Looking<'_>, Failed> {
+    let busy = || Failed::unavailable("memory/stats or task-dump is asked for already: one at a time".to_owned());
+    engine.look().ok_or_else(busy)
 }
 
 /// All threads, by their numbers. The kernel answers from memory, but there may be hundreds of them.

@@ -8,6 +8,7 @@ use crate::duration::Duration;
 use crate::key_source::KeySource;
 use crate::logs::check_log_dir;
 use crate::options::options;
+use crate::shown_url::shown_url;
 use crate::text::{BadText, text_form};
 use core::fmt;
 use core::str::FromStr;
@@ -166,7 +167,7 @@ fn check_url(url: &str) -> Result<(), String> {
             Err("invalid url: expected no user and password in it; `headers` can say who asks".to_owned())
         }
         Some(_) => Ok(()),
-        None => Err(format!("invalid url {url:?}: expected http://HOST or https://HOST, and a path")),
+        None => Err(format!("invalid url {:?}: expected http://HOST or https://HOST, and a path", shown_url(url))),
     }
 }
 

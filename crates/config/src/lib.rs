@@ -54,6 +54,7 @@ mod redis_throttles;
 mod resolver;
 mod scheduling;
 mod short;
+mod shown_url;
 mod signer;
 mod spawn_task;
 mod spool_options;
@@ -117,6 +118,7 @@ pub use resolver::{
 };
 pub use scheduling::{Moment, Scheduling, Window};
 pub use short::{FromText, Short};
+pub use shown_url::shown_url;
 pub use signer::SignerOptions;
 pub use spawn_task::SpawnTask;
 pub use spool_options::{RocksParams, SpoolOptions};

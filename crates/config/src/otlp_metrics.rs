@@ -5,6 +5,7 @@
 
 use crate::duration::Duration;
 use crate::options::options;
+use crate::shown_url::shown_url;
 use std::collections::BTreeMap;
 
 options! {
@@ -53,19 +54,14 @@ fn check_endpoint(endpoint: &str) -> Result<(), String> {
     let expected = "expected http://HOST or https://HOST, and a path as /v1/metrics";
     let rest = ["http://", "https://"].iter().find_map(|scheme| endpoint.strip_prefix(scheme));
     let Some((host, path)) = rest.and_then(|rest| rest.split_once('/')) else {
-        let is_secret = endpoint.contains('@');
-        return Err(if is_secret {
-            format!("invalid endpoint: {expected}")
-        } else {
-            format!("invalid endpoint {endpoint:?}: {expected}")
-        });
+        return Err(format!("invalid endpoint {:?}: {expected}", shown_url(endpoint)));
     };
     // Not shown, for what stands there is secret.
     if host.contains('@') {
         return Err("invalid endpoint: expected no user and password in it; `headers` can say who sends".to_owned());
     }
     if host.is_empty() || host.starts_with(':') || path.is_empty() || path.starts_with(['?', '#']) {
-        return Err(format!("invalid endpoint {endpoint:?}: {expected}"));
+        return Err(format!("invalid endpoint {:?}: {expected}", shown_url(endpoint)));
     }
     Ok(())
 }
@@ -98,7 +94,15 @@ mod tests {
             (json!({"endpoint": "http://a.test:4318/"}), "and a path as /v1/metrics"),
             (json!({"endpoint": "http://:4318/v1/metrics"}), "invalid endpoint"),
             (json!({"endpoint": "https://joe:s3cret@a.test/v1/metrics"}), "expected no user and password"),
-            (json!({"endpoint": "joe:s3cret@a.test"}), "invalid endpoint: expected"),
+            (json!({"endpoint": "joe:s3cret@a.test"}), "invalid endpoint \"***@a.test\": expected"),
+            (json!({"endpoint": "http://joe:s3cret@a.test"}), "invalid endpoint \"http://***@a.test\": expected"),
+            (json!({"endpoint": "http://a.test?token=s3cret"}), "invalid endpoint \"http://a.test?***\": expected"),
+            (json!({"endpoint": "http://a.test/?token=s3cret"}), "invalid endpoint \"http://a.test/?***\": expected"),
+            (json!({"endpoint": "http:///v1?token=s3cret"}), "invalid endpoint \"http:///v1?***\": expected"),
+            (json!({"endpoint": "a.test/v1?token=s3cret"}), "invalid endpoint \"a.test/v1?***\": expected"),
+            // What is wrong stands elsewhere.
+            (json!({"endpoint": "http://a.test/v1?token=s3cret", "interval": 0}), "invalid interval"),
+            (json!({"headers": {"Authorization": "Bearer s3cret"}, "interval": 0}), "invalid interval"),
             (json!({"interval": "999ms"}), "invalid interval 999ms: expected from 1s to 1h"),
             (json!({"interval": "3601s"}), "invalid interval"),
             (json!({"timeout": 0}), "invalid timeout"),

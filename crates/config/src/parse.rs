@@ -5,9 +5,10 @@
 //! (bounded, secrets masked) table. It does not read files and does not resolve key sources.
 
 use crate::fault::Fault;
+use crate::shown_url::{shown_url, without_login};
 use crate::table::Node;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// A table the policy gave was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -62,18 +63,27 @@ fn masked(value: &Value, depth: usize) -> Value {
         Value::Object(map) => Value::Object(
             map.iter()
                 .map(|(key, inner)| {
-                    let inner = match SECRET_KEYS.contains(&key.as_str()) {
-                        true => Value::String("***".to_owned()),
-                        false => masked(inner, depth + 1),
+                    let inner = match (key.as_str(), inner) {
+                        (key, _) if SECRET_KEYS.contains(&key) => Value::String("***".to_owned()),
+                        // One whose scheme was forgotten too.
+                        (key, Value::String(url)) if URL_KEYS.contains(&key) => Value::String(shown_url(url)),
+                        (FIELDS_KEY, Value::Object(fields)) => without_values(fields),
+                        _ => masked(inner, depth + 1),
                     };
                     (key.clone(), inner)
                 })
                 .collect(),
         ),
         Value::Array(list) => Value::Array(list.iter().map(|inner| masked(inner, depth + 1)).collect()),
+        Value::String(text) if text.contains("://") => Value::String(shown_url(text)),
         Value::String(text) => Value::String(without_login(text)),
         scalar => scalar.clone(),
     }
+}
+
+/// Header fields, of which one may say who asks.
+fn without_values(fields: &Map<String, Value>) -> Value {
+    Value::Object(fields.keys().map(|name| (name.clone(), Value::String("***".to_owned()))).collect())
 }
 
 /// The texts that are or may be secret, wherever they stand in `value`: a fault may quote one that stands where none is expected.
@@ -93,20 +103,12 @@ fn secrets(value: &Value) -> Vec<&str> {
     found
 }
 
-/// An address without who logs in there.
-fn without_login(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else {
-        // One whose scheme was forgotten.
-        let login = text.rsplit_once('@').filter(|(login, _)| {
-            login.contains(':') && !login.starts_with("mailto:") && !login.contains(char::is_whitespace)
-        });
-        return login.map_or_else(|| text.to_owned(), |(_, place)| format!("***@{place}"));
-    };
-    rest.rsplit_once('@').map_or_else(|| text.to_owned(), |(_, place)| format!("{scheme}://***@{place}"))
-}
-
 /// Members that hold a secret itself, or may.
 const SECRET_KEYS: [&str; 4] = ["key_data", "vault_token", "password", "token"];
+/// Members that are URLs.
+const URL_KEYS: [&str; 3] = ["endpoint", "url", "target"];
+/// The member that holds the header fields of requests.
+const FIELDS_KEY: &str = "headers";
 /// How much of the offending table an error shows (bytes).
 const JSON_SHOWN_BYTES_MAX: usize = 2048;
 
@@ -124,6 +126,10 @@ mod tests {
         let value = json!({"password": "hunter2", "servers": servers});
         let want = r#"["nats://***@a.test:4222","redis://a.test/","***@b.test","mailto:c@d.test"]"#;
         assert_eq!(shown(&value), format!(r#"{{"password":"***","servers":{want}}}"#));
+        let value = json!({"endpoint": "a.test/v1?token=hunter2", "at": "https://b.test/v1?token=hunter2",
+            "headers": {"Authorization": "Bearer hunter2"}, "pattern": "a?b"});
+        let want = r#"{"endpoint":"a.test/v1?***","at":"https://b.test/v1?***","headers":{"Authorization":"***"},"pattern":"a?b"}"#;
+        assert_eq!(shown(&value), want);
         assert!(text.contains("***"));
         assert!(text.len() <= JSON_SHOWN_BYTES_MAX + '…'.len_utf8());
     }

@@ -7,6 +7,7 @@
 use crate::duration::Duration;
 use crate::mx_list::MxListEntry;
 use crate::options::options;
+use crate::shown_url::shown_url;
 use core::fmt;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -79,7 +80,10 @@ options! {
 fn check_target(xfer: &XferProtocol) -> Result<(), String> {
     match ["http://", "https://"].iter().any(|scheme| xfer.target.starts_with(scheme)) {
         true => Ok(()),
-        false => Err(format!("invalid target {:?}: expected a URL beginning with http:// or https://", xfer.target)),
+        false => {
+            let target = shown_url(&xfer.target);
+            Err(format!("invalid target {target:?}: expected a URL beginning with http:// or https://"))
+        }
     }
 }
 

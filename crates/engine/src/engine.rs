@@ -178,6 +178,8 @@ pub struct Shared {
     pub(crate) epochs: EpochNotes,
     /// Who sums up the queues; one at a time.
     pub(crate) surveying: Semaphore,
+    /// Who is told what the program has in hand; one at a time.
+    pub(crate) looking: Semaphore,
     /// The policy wants a new configuration epoch.
     pub(crate) epoch_is_wanted: AtomicBool,
     /// Held by who begins a new configuration epoch.
@@ -256,6 +258,7 @@ impl Engine {
             refusals: Refusals::default(),
             epochs: EpochNotes::begun(clock.now().wall),
             surveying: Semaphore::new(1),
+            looking: Semaphore::new(1),
             epoch_is_wanted: AtomicBool::new(false),
             reloading: Mutex::default(),
             queue: Watched::new(queue),

@@ -79,9 +79,15 @@ impl Engine {
         self.with_queue(|queue, now| queue.scheduled_view(now, name))
     }
 
-    /// Who uses a limit too. Looks at every ready queue: to be asked once a limit.
-    pub fn sharers(&self, of: &Binding) -> Sharers {
-        self.with_queue(|queue, _| queue.sharers(of))
+    /// Who uses a limit too. Looks at every ready queue, some thousand at a visit, and one asks at a time: to be asked once a limit.
+    pub async fn sharers(&self, of: &Binding) -> Sharers {
+        if of.name.is_none() {
+            return Sharers::default();
+        }
+        // Never closed.
+        let _one_at_a_time = self.surveying.acquire().await.ok();
+        let keys = self.with_queue(|queue, _| queue.ready_keys());
+        Sharers::of(self.in_visits(&keys, |queue, _, _, key| queue.sharer(of, key)).await)
     }
 
     /// Whether there is a scheduled queue of that name.

@@ -70,7 +70,7 @@ pub use crate::injection::{
 pub use crate::inspect::{Inspected, State};
 pub use crate::inspect_ready::{InspectedReady, NotEnded};
 pub use crate::log_hooks::RecordHook;
-pub use crate::orders::{GivenOrder, Lasts, NewOrder, OrderError};
+pub use crate::orders::{GivenOrder, InsteadOf, Lasts, NewOrder, OrderError};
 pub use crate::overview::{Latency, Overview};
 pub use crate::program::{Administration, Asked};
 pub use crate::recovery::RecoveryState;
@@ -79,6 +79,6 @@ pub use crate::search::{Among, FoundMessage, Page, SearchCursor, SearchError, So
 pub use crate::sockets::{Sockets, SocketsChange};
 pub use crate::survey::{By, Group, Sums, Survey, SurveyPlace, SurveyQuestion};
 pub use crate::watching::{Side, WATCHERS_MAX, Watch, Watching};
-pub use crate::workload::{LONGEST_MAX, Workload};
+pub use crate::workload::{LONGEST_MAX, Looking, Workload};
 pub use crate::xfer::{Arrival, Came, OtherNode, XferError};
 pub use diagnostic::Diagnostics;

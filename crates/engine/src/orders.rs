@@ -23,6 +23,20 @@ pub struct NewOrder {
     pub suppress_logging: bool,
     /// It is kept on disk.
     pub survives_restart: bool,
+    /// What it may take the place of.
+    pub instead_of: InsteadOf,
+}
+
+/// The order of the same action in whose place another one is given, as who gives it knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InsteadOf {
+    /// Whatever is in force.
+    #[default]
+    Any,
+    /// There is to be none.
+    Nothing,
+    /// This one is to be in force still.
+    Order(OrderId),
 }
 
 /// An order that was given.
@@ -51,6 +65,12 @@ pub enum OrderError {
     /// There are enough.
     #[error("{ORDERS_MAX} orders are in force already: withdraw some first")]
     TooMany,
+    /// What is in force is not what the order was to take the place of: somebody was faster.
+    #[error("{}", changed(.found.as_deref()))]
+    Changed {
+        /// What is in force about the same.
+        found: Option<Arc<Order>>,
+    },
     /// The program ends.
     #[error("shutting down")]
     Stopping,
@@ -86,18 +106,22 @@ impl Engine {
             Lasts::For(span) => now.wall + span,
             Lasts::Until(at) => at,
         };
-        let NewOrder { action, reason, suppress_logging, survives_restart, .. } = new;
+        let NewOrder { action, reason, suppress_logging, survives_restart, instead_of, .. } = new;
         let order = Order { id, action, reason, given: now.wall, expires, suppress_logging, survives_restart };
         let mut orders: Vec<Arc<Order>> = self.standing_orders();
         let replaced = orders.extract_if(.., |other| other.action == order.action).last();
+        // One that is over has nothing to come back to.
+        let replaced = replaced.filter(|other| now.wall < other.expires);
+        if !instead_of.is_met(replaced.as_deref().map(|other| other.id)) {
+            return Err(OrderError::Changed { found: replaced });
+        }
         if orders.len() >= ORDERS_MAX {
             return Err(OrderError::TooMany);
         }
         orders.push(Arc::new(order.clone()));
         write(&file, &orders)?;
         let messages = self.with_queue(|queue, now| queue.order(now, order));
-        // One that is over has nothing to come back to.
-        Ok(GivenOrder { id, messages, replaced: replaced.filter(|other| now.wall < other.expires) })
+        Ok(GivenOrder { id, messages, replaced })
     }
 
     fn take_order_back(&self, id: OrderId) -> Result<Option<Arc<Order>>, OrderError> {
@@ -142,6 +166,23 @@ impl Engine {
     }
 }
 
+impl InsteadOf {
+    fn is_met(self, found: Option<OrderId>) -> bool {
+        match self {
+            InsteadOf::Any => true,
+            InsteadOf::Nothing => found.is_none(),
+            InsteadOf::Order(id) => found == Some(id),
+        }
+    }
+}
+
+fn changed(found: Option<&Order>) -> String {
+    match found {
+        Some(order) => format!("somebody has given another order about the same since: {}", order.reason),
+        None => "no order about the same is in force any more: it is over, or somebody has taken it back".to_owned(),
+    }
+}
+
 fn write(file: &OrdersFile, orders: &[Arc<Order>]) -> std::io::Result<()> {
     let kept: Vec<&Order> = orders.iter().map(|order| &**order).filter(|order| order.survives_restart).collect();
     file.write(&kept)
@@ -157,3 +198,24 @@ async fn to_its_end<T: Send + 'static>(
 
 /// Orders in force at the same time.
 const ORDERS_MAX: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_takes_the_place_of_what_it_was_given_for() {
+        let [one, other] = [1, 2].map(|number| OrderId([number; 16]));
+        for (instead_of, found, is_met) in [
+            (InsteadOf::Any, None, true),
+            (InsteadOf::Any, Some(one), true),
+            (InsteadOf::Nothing, None, true),
+            (InsteadOf::Nothing, Some(one), false),
+            (InsteadOf::Order(one), Some(one), true),
+            (InsteadOf::Order(one), Some(other), false),
+            (InsteadOf::Order(one), None, false),
+        ] {
+            assert_eq!(instead_of.is_met(found), is_met, "{instead_of:?} {found:?}");
+        }
+    }
+}

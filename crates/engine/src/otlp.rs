@@ -1,11 +1,11 @@
 //! Metrics for a collector (`kumo.configure_otlp_metrics`): read as `/metrics` reads them, sent in between.
 //!
 //! In: the options. Out: requests on an interval, counts, two lines in the log for an outage. One task beside everything: what it asks of
-//! the queues is what a scrape asks, the text becomes requests on a blocking thread, and nobody waits for the collector. What it does not
-//! take is not kept: the next attempt tells more.
+//! the queues is what a scrape asks, the text becomes requests on blocking threads, one at a time, and nobody waits for the collector. What it
+//! does not take is not kept: the next attempt tells more.
 
 use crate::engine::Engine;
-use metrics_export::{About, Attempt, Exporter, News, requests};
+use metrics_export::{About, Attempt, Exporter, News, Requests};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 impl Engine {
@@ -31,13 +31,8 @@ impl Engine {
             Ok(text) => text,
             Err(error) => return unread(error.to_string()),
         };
-        let about = about.clone();
-        // Some hundred milliseconds of work where there are a hundred thousand series.
-        let made = tokio::task::spawn_blocking(move || {
-            requests(&text, &about, now_ns).iter().map(|request| request.to_string().into_bytes()).collect()
-        });
-        match made.await {
-            Ok(bodies) => exporter.export(bodies).await,
+        match exporter.export(Requests::new(text, about.clone(), now_ns)).await {
+            Ok(attempt) => attempt,
             Err(error) => unread(error.to_string()),
         }
     }

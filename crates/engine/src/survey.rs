@@ -144,14 +144,22 @@ impl Engine {
     }
 
     async fn seen<K: Copy>(&self, keys: &[K], see: impl Fn(&QueueCore, Now, K) -> Option<Seen>) -> Vec<Seen> {
+        let see = |queue: &QueueCore, now, at, key| Some(Seen { at: u32::try_from(at).ok()?, ..see(queue, now, key)? });
+        self.in_visits(keys, see).await
+    }
+
+    /// What `see` finds of each key, which it is given with its place: [`QUEUES_PER_VISIT`] in one hold of the lock, and between two of
+    /// these others have their turn.
+    pub(crate) async fn in_visits<K: Copy, T>(
+        &self,
+        keys: &[K],
+        see: impl Fn(&QueueCore, Now, usize, K) -> Option<T>,
+    ) -> Vec<T> {
         let mut all = Vec::new();
         for (step, keys) in keys.chunks(QUEUES_PER_VISIT).enumerate() {
+            let first = step * QUEUES_PER_VISIT;
             self.with_queue(|queue, now| {
-                let seen = keys.iter().zip(step * QUEUES_PER_VISIT..).filter_map(|(key, at)| {
-                    let seen = see(queue, now, *key)?;
-                    Some(Seen { at: u32::try_from(at).ok()?, ..seen })
-                });
-                all.extend(seen);
+                all.extend(keys.iter().zip(first..).filter_map(|(key, at)| see(queue, now, at, *key)));
             });
             tokio::task::yield_now().await;
         }

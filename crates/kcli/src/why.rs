@@ -264,8 +264,8 @@ impl Found {
 
     fn answered_at(&mut self, place: usize, answered: Result<Option<Answered>>) {
         match answered {
-            Ok(Some(Answered { text, material })) => {
-                self.facts.insert(place, ("last reply".to_owned(), text));
+            Ok(Some(Answered { name, text, material })) => {
+                self.facts.insert(place, (name.to_owned(), text));
                 self.replies.push(material);
             }
             Ok(None) => {}
@@ -280,7 +280,7 @@ impl Found {
     async fn refused(&mut self, server: &Server, ways: &Ways, now: OffsetDateTime) {
         for ready in &ways.ready {
             if let Ok(Some(refused)) = Answered::of_way(server, &plain(&ready["queue_name"]), now).await {
-                self.fact("refused", refused.text);
+                self.fact(refused.name, refused.text);
                 self.replies.push(refused.material);
             }
         }

@@ -1,7 +1,8 @@
 //! What destinations answered last, for who asks why mail waits.
 //!
 //! In: a message's records in the log (`timeline`), or what a ready queue's destination refused last (`queues`). Out: one line with
-//! code, text, time and host. Both are asked of the server when somebody asks: nothing is kept for it. A server without a log, or
+//! code, text, time and host, and whose word it is: of what fails before a destination says anything this server writes the reply
+//! itself, and nobody should look for it elsewhere. Both are asked of the server when somebody asks: nothing is kept for it. A server without a log, or
 //! without such an endpoint, has nothing to say; that is no error.
 
 use crate::output::{plain, shown};
@@ -15,6 +16,8 @@ use time::OffsetDateTime;
 /// An answer, and what it was made of.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Answered {
+    /// What the fact is called.
+    pub name: &'static str,
     pub text: String,
     pub material: Value,
 }
@@ -49,14 +52,18 @@ impl Answered {
         if let Some(command) = response["command"].as_str() {
             text.push_str(&format!(", to {}", shown(command.trim_end())));
         }
+        let is_own = peer["addr"].is_null() || is_own(&plain(&response["content"]));
+        let (name, from) = if is_own { (OWN, "about") } else { ("last reply", "from") };
         match (peer["name"].as_str(), peer["addr"].as_str()) {
-            (Some(name), Some(addr)) if !name.is_empty() => text.push_str(&format!(", from {} ({addr})", shown(name))),
-            (_, Some(addr)) => text.push_str(&format!(", from {addr}")),
+            (Some(host), Some(addr)) if !host.is_empty() => {
+                text.push_str(&format!(", {from} {} ({addr})", shown(host)));
+            }
+            (_, Some(addr)) => text.push_str(&format!(", {from} {addr}")),
             _ => {}
         }
         text.push_str(&format!(", at {}", moment(&plain(&event["at"]), now)));
         let material = json!({"at": event["at"], "response": response, "peer_address": peer});
-        Some(Answered { text, material })
+        Some(Answered { name, text, material })
     }
 
     fn of_refusal(reply: &Value, now: OffsetDateTime) -> Option<Answered> {
@@ -65,8 +72,16 @@ impl Answered {
         let times = times.map(|times| format!(", {times} times")).unwrap_or_default();
         let said = format!("{} {}", plain(&reply["code"]), cut(&reply["text"]));
         let text = format!("{said}, to mail of {}{times}, at {}", plain(&reply["queue"]), moment(at, now));
-        Some(Answered { text, material: reply.clone() })
+        let name = if is_own(&plain(&reply["text"])) { OWN } else { "refused" };
+        Some(Answered { name, text, material: reply.clone() })
     }
+}
+
+/// Whether this server wrote it; an enhanced code may stand before.
+fn is_own(text: &str) -> bool {
+    let is_code = |word: &str| word.split('.').count() == 3 && word.split('.').all(|part| part.parse::<u16>().is_ok());
+    let behind = text.split_once(' ').filter(|(word, _)| is_code(word)).map_or(text, |(_, behind)| behind);
+    behind.starts_with(OWN_WORDS)
 }
 
 /// The begin of what somebody else wrote.
@@ -78,6 +93,10 @@ fn cut(text: &Value) -> String {
     }
 }
 
+/// What a reply is called that this server wrote itself.
+const OWN: &str = "own reply";
+/// With these each of them begins.
+const OWN_WORDS: &str = "KumoMTA internal:";
 /// Characters of an answer that are shown.
 const SHOWN_CHARS_MAX: usize = 300;
 /// What ready queues come to.
@@ -105,7 +124,7 @@ mod tests {
         let answered = Answered::of_timeline(&told, NOW).expect("one");
         let expected = "451 4.7.1 come\\u{1b}[2J back, to RCPT TO:<a@b.test>, from mx.b.test (192.0.2.1), \
             at 2026-11-24T21:55:00Z (5m ago)";
-        assert_eq!(answered.text, expected);
+        assert_eq!((answered.name, &*answered.text), ("last reply", expected));
         assert_eq!(answered.material["response"]["code"], 451);
         let bare = json!({"events": [{"at": "2026-11-24T21:55:00Z", "type": "TransientFailure", "record": {
             "response": {"code": 400, "enhanced_code": null, "content": "x".repeat(400), "command": null},
@@ -121,8 +140,32 @@ mod tests {
     fn the_last_refusal_of_a_way_says_whose_mail_it_was() {
         let reply = json!({"at": "2026-11-24T21:00:00Z", "permanent": false, "queue": "b.test", "ready_queue": "s->b@smtp_client",
             "code": 421, "text": "4.3.2 closing", "times": 3});
-        let text = Answered::of_refusal(&reply, NOW).expect("one").text;
+        let Answered { name, text, .. } = Answered::of_refusal(&reply, NOW).expect("one");
+        assert_eq!(name, "refused");
         assert_eq!(text, "421 4.3.2 closing, to mail of b.test, 3 times, at 2026-11-24T21:00:00Z (1h ago)");
         assert_eq!(Answered::of_refusal(&Value::Null, NOW), None);
+    }
+
+    #[test]
+    fn what_this_server_says_itself_is_told_from_what_others_say() {
+        let of = |content: &str, peer: Value| {
+            let told = json!({"events": [{"at": "2026-11-24T21:55:00Z", "type": "TransientFailure", "record": {
+                "response": {"code": 400, "enhanced_code": null, "content": content, "command": null}, "peer_address": peer}}]});
+            let answered = Answered::of_timeline(&told, NOW).expect("one");
+            (answered.name, answered.text)
+        };
+        let peer = json!({"name": "mx.b.test", "addr": "192.0.2.1"});
+        let (name, text) = of("KumoMTA internal: connection refused", peer.clone());
+        assert_eq!(name, "own reply");
+        assert!(text.contains("refused, about mx.b.test (192.0.2.1), at "), "{text}");
+        assert_eq!(of("no way was found", Value::Null).0, "own reply", "there was nobody to say it");
+        assert_eq!(of("not now (KumoMTA internal: x)", peer).0, "last reply", "they may say what they like");
+        let refusal = |text: &str| {
+            let reply = json!({"at": "2026-11-24T21:00:00Z", "queue": "b.test", "code": 400, "text": text});
+            Answered::of_refusal(&reply, NOW).expect("one").name
+        };
+        assert_eq!(refusal("4.4.1 KumoMTA internal: no session"), "own reply");
+        assert_eq!(refusal("KumoMTA internal: no session"), "own reply");
+        assert_eq!(refusal("4.4.1 no session"), "refused");
     }
 }

@@ -1,17 +1,19 @@
 //! Requests on their way to a collector, and what is to be said and done about it.
 //!
-//! Owns [`Exporter`]. In: bodies. Out: an [`Attempt`]: how long to wait before the next one, and news for the log, which come once when
+//! Owns [`Exporter`]. In: requests, each made on a blocking thread when the one before it was taken, and dropped when it was sent. Out: an [`Attempt`]: how long to wait before the next one, and news for the log, which come once when
 //! a collector begins to refuse and once when it takes again. What is not taken is not kept: counters only grow, so the next attempt
 //! tells what this one would have. A refusal that the same body would meet again (OTLP: all but 429, 502, 503 and 504) waits for the
 //! next interval; others wait as event streams do, and as the collector asks.
 
-use config::{HttpClientOptions, OtlpMetrics};
+use crate::otlp::Requests;
+use config::{HttpClientOptions, OtlpMetrics, shown_url};
 use event_stream::backoff::{Backoff, retry_after};
 use net::tls::{Connectors, TlsError};
 use serde_json::Value;
 use std::time::Duration;
 use thiserror::Error;
 use time::OffsetDateTime;
+use tokio::task::JoinError;
 use web::{Client, Content, Method, Request, StatusCode, WebError};
 
 /// Sends metrics to one collector.
@@ -89,20 +91,27 @@ impl Exporter {
         Ok(exporter)
     }
 
-    /// Sends these bodies, one after the other, until one is not taken.
-    pub async fn export(&mut self, bodies: Vec<Vec<u8>>) -> Attempt {
+    /// Makes and sends these, one after the other, until one is not taken: one is in memory at a time.
+    ///
+    /// # Errors
+    /// What makes them failed, or the program ends.
+    pub async fn export(&mut self, mut requests: Requests) -> Result<Attempt, JoinError> {
         let mut rejected = 0;
-        let mut outcome = Ok(());
-        for body in bodies {
+        let outcome = loop {
+            // Some ten milliseconds of work.
+            let made = tokio::task::spawn_blocking(move || {
+                let body = requests.next().map(|request| request.to_string().into_bytes());
+                (requests, body)
+            });
+            let (rest, body) = made.await?;
+            let Some(body) = body else { break Ok(()) };
+            requests = rest;
             match self.post(body).await {
                 Ok(count) => rejected += count,
-                Err(refusal) => {
-                    outcome = Err(refusal);
-                    break;
-                }
+                Err(refusal) => break Err(refusal),
             }
-        }
-        self.judged(outcome, rejected)
+        };
+        Ok(self.judged(outcome, rejected))
     }
 
     /// What follows of an outcome.
@@ -148,7 +157,11 @@ impl Exporter {
     }
 
     fn request(&self, body: Vec<u8>) -> Result<Request, WebError> {
-        let mut request = Request::new(Method::POST, &self.options.endpoint)?;
+        let wrong = |error| match error {
+            WebError::Url { url, why } => WebError::Url { url: shown_url(&url), why },
+            other => other,
+        };
+        let mut request = Request::new(Method::POST, &self.options.endpoint).map_err(wrong)?;
         request.add_header("content-type", b"application/json")?;
         for (name, value) in &self.options.headers {
             request.add_header(name, value.as_bytes())?;
@@ -218,7 +231,10 @@ const ANSWER_OCTETS_MAX: usize = 64 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::otlp::{About, POINTS_MAX};
     use serde_json::json;
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::TcpListener;
 
     fn options(more: Value) -> OtlpMetrics {
         let mut options = json!({"endpoint": "http://127.0.0.1:4318/v1/metrics"});
@@ -282,6 +298,7 @@ mod tests {
             (json!({"headers": {"a b": "x"}}), "a b"),
             (json!({"headers": {"X-A": "s3cret\nb"}}), "X-A"),
             (json!({"endpoint": "http://a.test:port/x"}), "http://a.test:port/x"),
+            (json!({"endpoint": "http://a.test:port/x?token=s3cret"}), "http://a.test:port/x?***"),
         ] {
             let error = check(&options(more.clone())).expect_err("refused").to_string();
             assert!(error.contains(says) && !error.contains("s3cret"), "{more}: {error}");
@@ -292,5 +309,53 @@ mod tests {
     #[test]
     fn what_is_said_names_no_url() {
         assert_eq!(without_url("sending for url (https://a.test/?token=x): refused"), "sending: refused");
+    }
+
+    /// A collector that gives these answers, one a connection, and then is gone; how many data points each request had.
+    fn collector(answers: &'static [&'static str]) -> (String, std::thread::JoinHandle<Vec<usize>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let endpoint = format!("http://{}/v1/metrics", listener.local_addr().expect("an address"));
+        let taking = std::thread::spawn(move || {
+            let take = |status: &&str| {
+                let (stream, _) = listener.accept().expect("a connection");
+                let mut reader = BufReader::new(stream);
+                let (mut line, mut length) = (String::new(), 0);
+                while line != "\r\n" {
+                    line.clear();
+                    reader.read_line(&mut line).expect("a head");
+                    let field = line.to_ascii_lowercase();
+                    length = field
+                        .strip_prefix("content-length:")
+                        .map_or(length, |text| text.trim().parse().expect("a number"));
+                }
+                let mut body = vec![0; length];
+                reader.read_exact(&mut body).expect("a body");
+                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}");
+                reader.into_inner().write_all(answer.as_bytes()).expect("written");
+                String::from_utf8_lossy(&body).matches("timeUnixNano").count()
+            };
+            answers.iter().map(take).collect()
+        });
+        (endpoint, taking)
+    }
+
+    #[tokio::test]
+    async fn requests_are_sent_until_one_is_not_taken() {
+        let lines: String = (0..3 * POINTS_MAX + 1).map(|number| format!("g{{q=\"{number}\"}} 1\n")).collect();
+        let text = format!("# TYPE g gauge\n{lines}");
+        for (answers, is_taken, sizes) in [
+            (&["200 OK"; 4][..], true, &[POINTS_MAX, POINTS_MAX, POINTS_MAX, 1][..]),
+            // Were a third one sent it would find nobody, which is another refusal.
+            (&["200 OK", "400 Bad Request"], false, &[POINTS_MAX; 2]),
+        ] {
+            let (endpoint, taking) = collector(answers);
+            let mut exporter = exporter(json!({"endpoint": endpoint}));
+            let requests = Requests::new(text.clone(), About::default(), 9);
+            let attempt = exporter.export(requests).await.expect("made");
+            assert_eq!(taking.join().expect("it took them"), sizes);
+            assert_eq!(attempt.is_taken, is_taken, "{attempt:?}");
+            let why = (!is_taken).then(|| News::Refuses("it answered 400 Bad Request".to_owned()));
+            assert_eq!(attempt.news, why);
+        }
     }
 }

@@ -1,14 +1,15 @@
 //! The text of `/metrics` as bodies of OTLP requests (`ExportMetricsServiceRequest` of opentelemetry-proto, in the JSON that
 //! protobuf defines and OTLP narrows: names in lowerCamelCase, whole numbers of 64 bits as strings, enumerations as numbers).
 //!
-//! In: text, who we are, since when we count, now. Out: bodies of at most [`POINTS_MAX`] data points each: a collector takes some
-//! megabytes at once, and a server may have a hundred thousand series. Counters are cumulative sums, gauges gauges, histograms
-//! histograms: those of Prometheus count all that is at or below a bound, those of OTLP what is between two. Pure; a sample that is no
-//! number is left out.
+//! In: text, who we are, since when we count, now. Out: bodies of at most [`POINTS_MAX`] data points each, one after the other: a
+//! collector takes some megabytes at once, and a server may have a hundred thousand series. Each is made when it is asked for, and
+//! nothing of the text behind it is read before: besides the text one request is in memory, however many series there are. Counters are
+//! cumulative sums, gauges gauges, histograms histograms: those of Prometheus count all that is at or below a bound, those of OTLP what is
+//! between two. Pure; a sample that is no number is left out.
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use telemetry::families::{Family, Sample, families};
+use telemetry::families::{Family, Line, Sample};
 
 /// Who tells, and since when it counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,27 +22,126 @@ pub struct About {
     pub began_ns: u64,
 }
 
-/// The bodies.
-pub fn requests(text: &str, about: &About, now_ns: u64) -> Vec<Value> {
-    let (mut all, mut metrics, mut points) = (Vec::new(), Vec::new(), 0);
-    for family in families(text) {
-        let mut data: Vec<Value> = data_points(&family, about, now_ns);
-        while !data.is_empty() {
-            let room = POINTS_MAX - points;
-            let rest = data.split_off(room.min(data.len()));
-            points += data.len();
-            metrics.push(metric(&family, data));
-            data = rest;
-            if points == POINTS_MAX {
-                all.push(request(std::mem::take(&mut metrics), about));
-                points = 0;
+/// The bodies, made one by one of a text.
+#[derive(Debug)]
+pub struct Requests {
+    text: String,
+    /// What of it was read.
+    read: usize,
+    about: About,
+    now_ns: u64,
+    /// The family in which that place is; its samples are none: each becomes a point when it is read.
+    family: Family,
+    /// Of a histogram what its lines have said so far.
+    histogram: Option<(Labels, Histogram)>,
+}
+
+/// What one request holds.
+#[derive(Default)]
+struct Batch {
+    metrics: Vec<Value>,
+    /// Those of the family that is being read.
+    points: Vec<Value>,
+    count: usize,
+}
+
+/// Names and values.
+type Labels = Vec<(String, String)>;
+
+impl Requests {
+    /// Of the text of `/metrics`, as it was at `now_ns`.
+    pub fn new(text: String, about: About, now_ns: u64) -> Requests {
+        Requests { text, read: 0, about, now_ns, family: Family::default(), histogram: None }
+    }
+
+    /// The next line that says something, and where it ends; none at the end of the text.
+    fn line(&self) -> Option<(Line<'_>, usize)> {
+        let mut from = self.read;
+        while from < self.text.len() {
+            let rest = &self.text[from..];
+            let length = rest.find('\n').map_or(rest.len(), |end| end + 1);
+            from += length;
+            if let Some(line) = Line::parse(rest[..length].trim_end_matches(['\n', '\r'])) {
+                return Some((line, from));
             }
         }
+        None
     }
-    if !metrics.is_empty() {
-        all.push(request(metrics, about));
+
+    /// Adds what a sample says; of a histogram, once all its lines are read.
+    fn add(&mut self, sample: Sample, batch: &mut Batch) {
+        if self.family.kind != "histogram" {
+            return batch.points(self.point(&sample));
+        }
+        let Sample { name, mut labels, number } = sample;
+        let bound = labels.iter().position(|(name, _)| name == "le").map(|place| labels.remove(place).1);
+        if self.histogram.as_ref().is_none_or(|(of, _)| *of != labels) {
+            batch.points(self.histogram_point());
+            self.histogram = Some((labels, Histogram::default()));
+        }
+        let part = name.strip_prefix(&self.family.name).unwrap_or_default();
+        if let Some((_, histogram)) = &mut self.histogram {
+            histogram.note(part, bound.as_deref(), &number);
+        }
     }
-    all
+
+    fn point(&self, sample: &Sample) -> Option<Value> {
+        let (name, value) = number(&sample.number)?;
+        let now = self.now_ns.to_string();
+        let point = json!({"attributes": attributes(&sample.labels), "timeUnixNano": now, name: value});
+        let began = || ("startTimeUnixNano", json!(self.about.began_ns.to_string()));
+        Some(with(point, (self.family.kind == "counter").then(began)))
+    }
+
+    /// Of the histogram whose lines were read.
+    fn histogram_point(&mut self) -> Option<Value> {
+        self.histogram.take().map(|(labels, histogram)| histogram.point(&labels, &self.about, self.now_ns))
+    }
+}
+
+impl Iterator for Requests {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        let mut batch = Batch::default();
+        while batch.count < POINTS_MAX
+            && let Some((line, end)) = self.line()
+        {
+            if let Line::Sample(sample) = line {
+                self.read = end;
+                self.add(sample, &mut batch);
+                continue;
+            }
+            // The last histogram of a family ends with it.
+            let mut next = self.family.clone();
+            let ended = next.take(line);
+            self.read = end;
+            if ended.is_some() {
+                batch.points(self.histogram_point());
+                batch.end(&self.family);
+            }
+            self.family = next;
+        }
+        if batch.count < POINTS_MAX {
+            batch.points(self.histogram_point());
+        }
+        batch.end(&self.family);
+        (!batch.metrics.is_empty()).then(|| request(batch.metrics, &self.about))
+    }
+}
+
+impl Batch {
+    fn points(&mut self, point: Option<Value>) {
+        self.count += usize::from(point.is_some());
+        self.points.extend(point);
+    }
+
+    /// The family ends, here at least.
+    fn end(&mut self, family: &Family) {
+        if !self.points.is_empty() {
+            self.metrics.push(metric(family, std::mem::take(&mut self.points)));
+        }
+    }
 }
 
 fn request(metrics: Vec<Value>, about: &About) -> Value {
@@ -62,20 +162,6 @@ fn metric(family: &Family, points: Vec<Value>) -> Value {
     json!({"name": family.name, "description": family.help, kind: data})
 }
 
-fn data_points(family: &Family, about: &About, now_ns: u64) -> Vec<Value> {
-    let began = match family.kind.as_str() {
-        "histogram" => return histograms(family, about, now_ns),
-        "counter" => Some(("startTimeUnixNano", json!(about.began_ns.to_string()))),
-        _ => None,
-    };
-    let point = |sample: &Sample| {
-        let (name, value) = number(&sample.number)?;
-        let point = json!({"attributes": attributes(&sample.labels), "timeUnixNano": now_ns.to_string(), name: value});
-        Some(with(point, began.clone()))
-    };
-    family.samples.iter().filter_map(point).collect()
-}
-
 /// A value of a data point, and which kind it is.
 fn number(number: &Value) -> Option<(&'static str, Value)> {
     match number.as_i64() {
@@ -85,7 +171,7 @@ fn number(number: &Value) -> Option<(&'static str, Value)> {
 }
 
 /// What one histogram's samples say.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Histogram {
     bounds: Vec<f64>,
     /// Up to each bound, then all.
@@ -94,35 +180,23 @@ struct Histogram {
     sum: f64,
 }
 
-fn histograms(family: &Family, about: &About, now_ns: u64) -> Vec<Value> {
-    // By labels, in the order in which they come.
-    let mut groups: Vec<(Vec<(String, String)>, Histogram)> = Vec::new();
-    for sample in &family.samples {
-        let labels: Vec<_> = sample.labels.iter().filter(|(name, _)| name != "le").cloned().collect();
-        let known = groups.last().is_some_and(|(of, _)| *of == labels);
-        if !known {
-            groups.push((labels, Histogram::default()));
-        }
-        let Some((_, histogram)) = groups.last_mut() else { continue };
-        let bound = sample.labels.iter().find(|(name, _)| name == "le").map(|(_, bound)| bound.as_str());
-        let count = sample.number.as_u64().unwrap_or_default();
-        match (sample.name.strip_prefix(&family.name), bound) {
-            (Some("_sum"), _) => histogram.sum = sample.number.as_f64().unwrap_or_default(),
-            (Some("_count"), _) => histogram.count = count,
-            (Some("_bucket"), Some("+Inf")) => {}
-            (Some("_bucket"), Some(bound)) => {
+impl Histogram {
+    /// Takes in a line: which part of the histogram it is, up to which bound, and its number.
+    fn note(&mut self, part: &str, bound: Option<&str>, number: &Value) {
+        let count = number.as_u64().unwrap_or_default();
+        match (part, bound) {
+            ("_sum", _) => self.sum = number.as_f64().unwrap_or_default(),
+            ("_count", _) => self.count = count,
+            ("_bucket", Some(bound)) if bound != "+Inf" => {
                 if let Ok(bound) = bound.parse() {
-                    histogram.bounds.push(bound);
-                    histogram.counts.push(count);
+                    self.bounds.push(bound);
+                    self.counts.push(count);
                 }
             }
             _ => {}
         }
     }
-    groups.into_iter().map(|(labels, histogram)| histogram.point(&labels, about, now_ns)).collect()
-}
 
-impl Histogram {
     fn point(self, labels: &[(String, String)], about: &About, now_ns: u64) -> Value {
         let Histogram { bounds, counts, count, sum } = self;
         let upper = counts.iter().chain([&count]);
@@ -170,12 +244,15 @@ mod tests {
         About { attributes, version: "1.2.3".to_owned(), began_ns: 1 << 60 }
     }
 
+    fn requests(text: &str) -> Requests {
+        Requests::new(text.to_owned(), about(), 9)
+    }
+
     fn metrics(text: &str) -> Vec<Value> {
-        let all = requests(text, &about(), 9);
         let of = |request: &Value| {
             request["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array().expect("metrics").clone()
         };
-        all.iter().flat_map(of).collect()
+        requests(text).flat_map(|request| of(&request)).collect()
     }
 
     #[test]
@@ -196,14 +273,14 @@ mod tests {
 
     #[test]
     fn who_tells_stands_before_what_is_told() {
-        let request = requests("# TYPE g gauge\ng 1\n", &about(), 9).remove(0);
+        let request = requests("# TYPE g gauge\ng 1\n").next().expect("a request");
         let resource = &request["resourceMetrics"][0];
         assert_eq!(
             resource["resource"],
             json!({"attributes": [{"key": "service.name", "value": {"stringValue": "mail"}}]})
         );
         assert_eq!(resource["scopeMetrics"][0]["scope"], json!({"name": "postrider", "version": "1.2.3"}));
-        assert!(requests("", &about(), 9).is_empty());
+        assert!(requests("").next().is_none() && requests("# TYPE g gauge\ng NaN\n").next().is_none());
     }
 
     #[test]
@@ -221,34 +298,68 @@ mod tests {
         assert_eq!(points[1]["bucketCounts"], json!(["0", "0", "0"]));
     }
 
+    /// So many series of a counter, and a gauge.
+    fn text(series: usize) -> String {
+        let lines = (0..series).map(|number| format!("c{{q=\"{number}\"}} {number}\n"));
+        format!("# TYPE c counter\n{}# TYPE g gauge\ng 1\n", lines.collect::<String>())
+    }
+
+    /// Data points of a request.
+    fn size(request: &Value) -> usize {
+        let metrics = request["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array().expect("metrics");
+        let kinds = metrics.iter().flat_map(|metric| ["sum", "gauge", "histogram"].map(|kind| &metric[kind]));
+        kinds.filter_map(|data| data["dataPoints"].as_array()).map(Vec::len).sum()
+    }
+
     #[test]
     fn a_request_has_so_many_points_and_no_more() {
-        let text = |series: usize| {
-            let lines = (0..series).map(|number| format!("c{{q=\"{number}\"}} {number}\n"));
-            format!("# TYPE c counter\n{}# TYPE g gauge\ng 1\n", lines.collect::<String>())
-        };
-        let sizes = |series: usize| {
-            let count = |metric: &Value| {
-                ["sum", "gauge"]
-                    .iter()
-                    .filter_map(|kind| metric[kind]["dataPoints"].as_array())
-                    .map(Vec::len)
-                    .sum::<usize>()
-            };
-            let all = requests(&text(series), &about(), 9);
-            let of = |request: &Value| {
-                request["resourceMetrics"][0]["scopeMetrics"][0]["metrics"]
-                    .as_array()
-                    .expect("metrics")
-                    .iter()
-                    .map(count)
-                    .sum::<usize>()
-            };
-            all.iter().map(of).collect::<Vec<usize>>()
-        };
+        let sizes = |series: usize| requests(&text(series)).map(|request| size(&request)).collect::<Vec<usize>>();
         assert_eq!(sizes(POINTS_MAX - 1), [POINTS_MAX]);
         assert_eq!(sizes(POINTS_MAX), [POINTS_MAX, 1]);
         assert_eq!(sizes(2 * POINTS_MAX + 3), [POINTS_MAX, POINTS_MAX, 4]);
         assert_eq!(metrics(&text(2 * POINTS_MAX)).len(), 3, "a family in parts, each a metric of that name");
+    }
+
+    #[test]
+    fn histograms_are_whole_wherever_a_request_ends() {
+        let of = |number: usize| {
+            format!(
+                "h_bucket{{q=\"{number}\",le=\"1\"}} 1\nh_bucket{{q=\"{number}\",le=\"+Inf\"}} 3\nh_sum{{q=\"{number}\"}} 2\nh_count{{q=\"{number}\"}} 3\n"
+            )
+        };
+        let text = |count: usize| {
+            format!("# TYPE h histogram\n{}# TYPE g gauge\ng 1\n", (0..count).map(of).collect::<String>())
+        };
+        for (count, sizes) in [
+            (POINTS_MAX - 1, vec![POINTS_MAX]),
+            (POINTS_MAX, vec![POINTS_MAX, 1]),
+            (POINTS_MAX + 1, vec![POINTS_MAX, 2]),
+        ] {
+            let all: Vec<Value> = requests(&text(count)).collect();
+            assert_eq!(all.iter().map(size).collect::<Vec<usize>>(), sizes);
+            let found = metrics(&text(count));
+            let points = found.iter().filter_map(|metric| metric["histogram"]["dataPoints"].as_array()).flatten();
+            let mut named = 0;
+            for point in points {
+                assert_eq!(point["attributes"][0]["value"]["stringValue"], json!(named.to_string()));
+                assert_eq!((&point["bucketCounts"], &point["count"]), (&json!(["1", "2"]), &json!("3")), "{point}");
+                named += 1;
+            }
+            assert_eq!(named, count, "each once");
+        }
+    }
+
+    #[test]
+    fn no_more_is_read_than_a_request_needs() {
+        let text = text(4 * POINTS_MAX);
+        let mut all = requests(&text);
+        for number in 1..=4 {
+            assert_eq!(size(&all.next().expect("a request")), POINTS_MAX);
+            let so_far = text.lines().take(1 + number * POINTS_MAX).map(|line| line.len() + 1).sum::<usize>();
+            assert_eq!(all.read, so_far, "nothing behind request {number}");
+            let held = all.family.samples.len() + usize::from(all.histogram.is_some());
+            assert_eq!(held, 0, "nothing of request {number} is kept");
+        }
+        assert_eq!((size(&all.next().expect("the gauge")), all.read, all.next()), (1, text.len(), None));
     }
 }

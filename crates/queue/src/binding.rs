@@ -1,7 +1,7 @@
 //! Which limit holds mail back, what it comes to, and who else uses it: for operators who ask. Reads only.
 //!
 //! In: what `explain` found to be in the way. Out: the option, the name of a shared one, its value as an operator writes it, and
-//! how much of it is taken. Who else uses a shared one is a walk over ready queues, which is asked for apart, once a name.
+//! how much of it is taken. Who else uses a shared one is asked of each ready queue apart: there may be many, and nobody waits for all of them.
 
 use crate::core::{QueueCore, ReadyKey};
 use crate::ready::ReadyQueue;
@@ -34,26 +34,29 @@ pub struct Sharers {
     pub total: usize,
 }
 
-impl QueueCore {
-    /// The ready queues whose paths name that limit too. None where it is of one queue only. Walks over all ready queues.
-    pub fn sharers(&self, of: &Binding) -> Sharers {
-        let Some(name) = of.name.as_deref() else { return Sharers::default() };
-        let uses = |ready: &ReadyQueue| {
-            let path = &ready.leg.path;
-            match of.option {
-                NAMED_RATES => path.additional_message_rate_throttles.contains_key(name),
-                NAMED_SELECTIONS => path.additional_source_selection_rates.contains_key(name),
-                NAMED_CONNECTIONS => path.additional_connection_limits.contains_key(name),
-                _ => false,
-            }
-        };
-        let all = self.ready.values().filter(|ready| uses(ready)).map(|ready| ready.name.clone());
-        let mut names: Vec<Arc<str>> = all.collect();
+impl Sharers {
+    /// Of these names; namesakes (queues that must not be mixed) count once.
+    pub fn of(mut names: Vec<Arc<str>>) -> Sharers {
         names.sort_unstable();
         names.dedup();
         let total = names.len();
         names.truncate(SHARERS_MAX);
         Sharers { names, total }
+    }
+}
+
+impl QueueCore {
+    /// The name of that ready queue, if its path names that limit. None for a limit that is of one queue only.
+    pub fn sharer(&self, of: &Binding, key: ReadyKey) -> Option<Arc<str>> {
+        let (name, ready) = (of.name.as_deref()?, self.ready.get(&key)?);
+        let path = &ready.leg.path;
+        let uses = match of.option {
+            NAMED_RATES => path.additional_message_rate_throttles.contains_key(name),
+            NAMED_SELECTIONS => path.additional_source_selection_rates.contains_key(name),
+            NAMED_CONNECTIONS => path.additional_connection_limits.contains_key(name),
+            _ => false,
+        };
+        uses.then(|| ready.name.clone())
     }
 
     /// The rate of a scheduled queue that is used up.

@@ -134,7 +134,8 @@ impl QueueCore {
         self.ready.values().map(|r| (&r.name, &r.leg, r.messages.len(), r.connections.len()))
     }
 
-    /// How often scheduled queues found no room in ready queues: in all of a protocol so far, then in each that there is.
+    /// How often what was due in scheduled queues found no room in ready queues, once until all of it had: in all of a protocol so far,
+    /// then in each that there is.
     pub fn full_counts(&self) -> impl Iterator<Item = (&Arc<str>, FullOf, u64)> {
         let protocols = self.full.iter().map(|(protocol, times)| (protocol, FullOf::Protocol, *times));
         let queues = self.ready.values().filter(|ready| ready.full > 0);

@@ -207,11 +207,12 @@ impl QueueCore {
             if let Some(ready) = self.ready.get_mut(leg)
                 && queue.waits_at.insert(*leg)
             {
-                if !ready.has_room(is_small) {
+                if !ready.has_room(is_small) && queue.found_full.insert(*leg) {
                     ready.full += 1;
-                    match self.full.get_mut(protocol_of(&ready.name)) {
+                    let protocol = protocol_of(&ready.name);
+                    match self.full.get_mut(protocol) {
                         Some(times) => *times += 1,
-                        None => _ = self.full.insert(protocol_of(&ready.name).into(), 1),
+                        None => _ = self.full.insert(protocol.into(), 1),
                     }
                 }
                 ready.line_up(key, is_small);

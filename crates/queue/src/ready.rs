@@ -100,7 +100,7 @@ pub(crate) struct ReadyQueue {
     pub small_waiters: VecDeque<QueueKey>,
     /// The last that was called was a small one.
     small_was_called: bool,
-    /// How often a scheduled queue found no room here.
+    /// How often what was due in a scheduled queue found no room here.
     pub full: u64,
     pub connections: Slab<Connection>,
     /// Connections that wait for a message, longest idle first.

@@ -45,6 +45,8 @@ pub(crate) struct ScheduledQueue {
     pub unfinished: bool,
     /// Ready queues in whose `waiters` this queue stands, once each.
     pub waits_at: BTreeSet<ReadyKey>,
+    /// Ready queues that had no room for what is due: each was counted for it once, however many turns it takes.
+    pub found_full: BTreeSet<ReadyKey>,
     /// No promotion before this moment (`max_message_rate`).
     pub promotes_after: Instant,
     pub message_rate: Rates,
@@ -103,6 +105,7 @@ impl ScheduledQueue {
             due: List::default(),
             unfinished: false,
             waits_at: BTreeSet::new(),
+            found_full: BTreeSet::new(),
             promotes_after: Instant::ZERO,
             message_rate: Rates::default(),
             picked: None,
@@ -180,6 +183,10 @@ impl ScheduledQueue {
 
     /// Puts a message whose time has come in line: those with a deadline first, the earliest before others.
     pub fn push_due(&mut self, messages: &mut Messages, slot: SlotNumber) {
+        if self.due.is_empty() {
+            // What was due has found its way.
+            self.found_full.clear();
+        }
         let deadline = messages.get(slot).and_then(|message| self.deadline_of(message.id));
         messages.place(&mut self.due, slot, deadline);
     }

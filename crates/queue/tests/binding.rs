@@ -4,8 +4,9 @@
 mod support;
 
 use clock::{Duration, WallTime};
-use queue::{Action, Binding, Criteria, FullOf, Order, OrderId, Wait, Why};
+use queue::{Action, Binding, Criteria, FullOf, Order, OrderId, SHARERS_MAX, Sharers, Wait, Why};
 use serde_json::json;
+use std::sync::Arc;
 use support::{Rig, config, path, route};
 
 const ROOMY: u64 = 1_000_000;
@@ -18,6 +19,11 @@ fn wait(rig: &Rig, queue: &str) -> Wait {
 fn binding(rig: &Rig, queue: &str) -> Binding {
     let wait = wait(rig, queue);
     wait.limit.unwrap_or_else(|| panic!("{:?} names no limit", wait.why))
+}
+
+/// Who uses it, as all ready queues say.
+fn sharers(rig: &Rig, of: &Binding) -> Sharers {
+    Sharers::of(rig.core.ready_keys().into_iter().filter_map(|key| rig.core.sharer(of, key)).collect())
 }
 
 fn order(action: Action, rig: &Rig) -> Order {
@@ -54,11 +60,23 @@ fn a_rate_by_name_is_told_from_ones_own_and_who_shares_it_is_known() {
         used: None,
     };
     assert_eq!(named, expected);
-    let sharers = rig.core.sharers(&named);
-    assert_eq!((sharers.names, sharers.total), (vec!["a".into(), "b".into()], 2));
+    assert_eq!(sharers(&rig, &named), Sharers { names: vec!["a".into(), "b".into()], total: 2 });
     let of_path = binding(&rig, "z.test");
     assert_eq!((of_path.option, of_path.name.clone()), ("max_message_rate", None));
-    assert_eq!(rig.core.sharers(&of_path).total, 0, "nobody else's");
+    assert_eq!(sharers(&rig, &of_path), Sharers::default(), "nobody else's");
+    let of_another = Binding { name: Some("another".into()), ..named };
+    assert_eq!(sharers(&rig, &of_another), Sharers::default(), "a limit of another name");
+}
+
+#[test]
+fn sharers_are_named_up_to_a_bound_and_all_counted() {
+    let names = |count: usize| (0..count).rev().map(|number| format!("q{number:02}").into()).collect::<Vec<Arc<str>>>();
+    let all = Sharers::of(names(SHARERS_MAX));
+    assert_eq!((all.names.len(), all.total, &*all.names[0]), (SHARERS_MAX, SHARERS_MAX, "q00"), "in order");
+    let more = Sharers::of(names(SHARERS_MAX + 1));
+    assert_eq!((more.names, more.total), (all.names, SHARERS_MAX + 1));
+    let twice = Sharers::of([names(3), names(2)].concat());
+    assert_eq!((twice.names.len(), twice.total), (3, 3), "namesakes are one");
 }
 
 #[test]
@@ -184,6 +202,13 @@ fn a_message_says_when_it_ends_and_by_which_option() {
     assert!(rig.core.scheduled_view(rig.now, "none.test").is_none());
 }
 
+fn counts(rig: &Rig, kind: FullOf) -> Vec<(String, u64)> {
+    let all = rig.core.full_counts().filter(|(_, of, _)| *of == kind);
+    let mut all: Vec<(String, u64)> = all.map(|(name, _, times)| (name.to_string(), times)).collect();
+    all.sort();
+    all
+}
+
 #[test]
 fn what_found_no_room_is_counted_by_queue_and_by_protocol() {
     let mut rig = Rig::new();
@@ -195,12 +220,6 @@ fn what_found_no_room_is_counted_by_queue_and_by_protocol() {
     rig.admit("x.test", 3);
     rig.admit("y.test", 2);
     rig.admit("z.test", 1);
-    let counts = |rig: &Rig, kind: FullOf| {
-        let all = rig.core.full_counts().filter(|(_, of, _)| *of == kind);
-        let mut all: Vec<(String, u64)> = all.map(|(name, _, times)| (name.to_string(), times)).collect();
-        all.sort();
-        all
-    };
     let one = |name: &str, times| (name.to_owned(), times);
     let queues = counts(&rig, FullOf::Queue);
     assert_eq!(
@@ -209,4 +228,24 @@ fn what_found_no_room_is_counted_by_queue_and_by_protocol() {
         "in line once, and not where there is room"
     );
     assert_eq!(counts(&rig, FullOf::Protocol), [one("maildir", 1), one("smtp_client", 1)]);
+}
+
+#[test]
+fn a_ready_queue_is_counted_as_full_once_however_many_turns_it_takes() {
+    let mut rig = Rig::new();
+    let small = path(json!({"max_ready": 1, "connection_limit": 1}));
+    rig.routed("x.test", config(json!({})), route(&[("s->a@smtp_client", 1)], &small, ROOMY));
+    let full = |rig: &Rig| (counts(rig, FullOf::Queue), counts(rig, FullOf::Protocol));
+    let times = |times: u64| (vec![("s->a@smtp_client".to_owned(), times)], vec![("smtp_client".to_owned(), times)]);
+    rig.admit("x.test", 5);
+    let conn = rig.opened()[0];
+    // Each that leaves makes room for one, whose turn ends before a full queue again.
+    for left in (0..5).rev() {
+        assert_eq!(full(&rig), times(1), "{left} left");
+        assert!(rig.deliver(conn));
+    }
+    rig.admit("x.test", 1);
+    assert_eq!(full(&rig), times(1), "there is room");
+    rig.admit("x.test", 1);
+    assert_eq!(full(&rig), times(2), "full again");
 }

@@ -1,7 +1,8 @@
 //! The text of `/metrics`, read: families and their samples.
 //!
-//! In: text as [`crate::Metrics::text`] and [`crate::Exposition`] write it. Out: each family that has a sample, in order. Other forms of
-//! metrics are made of this, so that all say the same. A line that is no sample is passed over.
+//! In: text as [`crate::Metrics::text`] and [`crate::Exposition`] write it. Out: each family that has a sample, in order; or, for who must
+//! not hold them all, one [`Line`] after the other. Other forms of metrics are made of this, so that all say the same. A line that is
+//! nothing of all this is passed over.
 
 use serde_json::{Value, json};
 
@@ -29,32 +30,64 @@ pub struct Sample {
     pub number: Value,
 }
 
+/// What a line says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Line<'a> {
+    /// What the family of that name tells.
+    Help(&'a str, &'a str),
+    /// Of which kind it is.
+    Type(&'a str, &'a str),
+    /// A sample of the family before it.
+    Sample(Sample),
+}
+
 /// What the text says.
 pub fn families(text: &str) -> Vec<Family> {
     let (mut families, mut family) = (Vec::new(), Family::default());
-    let mut end = |family: Family| {
-        if !family.samples.is_empty() {
-            families.push(family);
-        }
-    };
-    for line in text.lines() {
-        match line.strip_prefix("# ").map(|comment| comment.splitn(3, ' ').collect::<Vec<_>>()).as_deref() {
-            Some(["HELP", name, help]) => {
-                let next = Family { name: (*name).to_owned(), help: (*help).to_owned(), ..Family::default() };
-                end(std::mem::replace(&mut family, next));
-            }
-            Some(["TYPE", name, kind]) => {
-                if family.name != *name {
-                    let next = Family { name: (*name).to_owned(), ..Family::default() };
-                    end(std::mem::replace(&mut family, next));
-                }
-                family.kind = (*kind).to_owned();
-            }
-            _ => family.samples.extend(Sample::parse(line)),
+    for line in text.lines().filter_map(Line::parse) {
+        families.extend(family.take(line).filter(Family::has_samples));
+    }
+    families.extend(Some(family).filter(Family::has_samples));
+    families
+}
+
+impl<'a> Line<'a> {
+    /// Without its end; none when it says nothing.
+    pub fn parse(line: &'a str) -> Option<Line<'a>> {
+        let Some(comment) = line.strip_prefix("# ") else { return Sample::parse(line).map(Line::Sample) };
+        let mut words = comment.splitn(3, ' ');
+        match (words.next()?, words.next()?, words.next()?) {
+            ("HELP", name, help) => Some(Line::Help(name, help)),
+            ("TYPE", name, kind) => Some(Line::Type(name, kind)),
+            _ => None,
         }
     }
-    end(family);
-    families
+}
+
+impl Family {
+    /// Goes on with this line. What it was so far, when another family begins there.
+    pub fn take(&mut self, line: Line<'_>) -> Option<Family> {
+        match line {
+            Line::Help(name, help) => {
+                let next = Family { name: name.to_owned(), help: help.to_owned(), ..Family::default() };
+                Some(std::mem::replace(self, next))
+            }
+            Line::Type(name, kind) => {
+                let next = || Family { name: name.to_owned(), ..Family::default() };
+                let ended = (self.name != name).then(|| std::mem::replace(self, next()));
+                kind.clone_into(&mut self.kind);
+                ended
+            }
+            Line::Sample(sample) => {
+                self.samples.push(sample);
+                None
+            }
+        }
+    }
+
+    fn has_samples(&self) -> bool {
+        !self.samples.is_empty()
+    }
 }
 
 impl Sample {

@@ -160,6 +160,50 @@ fn undo_brings_back_the_order_that_gave_way() {
 }
 
 #[test]
+fn undo_changes_nothing_when_somebody_else_was_faster() {
+    let mut stage = Stage::set();
+    let give = |stage: &Stage, reason: &str| {
+        let order = json!({"domain": "slow.test", "reason": reason, "duration": "3 hours"});
+        http::json(stage.relay.http(), "POST", SUSPEND, &order)
+    };
+    let holds = |stage: &Stage, reason: &str| {
+        let all = get(&stage.relay, SUSPEND);
+        assert_eq!((all.as_array().map(Vec::len), &all[0]["reason"]), (Some(1), &json!(reason)), "{all}");
+    };
+    let suspend = |stage: &mut Stage| {
+        stage.go("#/queues?by=domain");
+        stage.browser.click("button[aria-label='Act on domain slow.test']", "Act");
+        stage.browser.until_text("It concerns 8 messages now");
+        stage.browser.write("a mistake");
+        stage.browser.click("dialog button[type=submit]", "Suspend 8 messages");
+    };
+    // It took nobody's place, and is not there any more.
+    suspend(&mut stage);
+    stage.browser.until_text("Suspended: 8 messages of domain slow.test.");
+    give(&stage, "the night shift");
+    stage.browser.click(".toast button", "Undo");
+    stage.browser.until_text("Nothing was changed: the order is not in force any more (domain slow.test)");
+    holds(&stage, "the night shift");
+    // It took the place of one, and somebody else's has taken its.
+    suspend(&mut stage);
+    stage.browser.until_text("It took the place of an order given before: the night shift.");
+    give(&stage, "the day shift");
+    stage.browser.click(".toast button", "Undo");
+    stage.browser.until_text("somebody has given another order about the same since: the day shift");
+    holds(&stage, "the day shift");
+    // One is lifted, and somebody else gives another one.
+    stage.go("#/orders");
+    stage.browser.click("tbody button", "Lift");
+    stage.browser.click("dialog button[type=submit]", "Lift");
+    until(SOON, "no suspension", || get(&stage.relay, SUSPEND).as_array().is_some_and(Vec::is_empty).then_some(()));
+    stage.browser.until_text("Taken back: domain slow.test.");
+    give(&stage, "the late shift");
+    stage.browser.click(".toast button", "Undo");
+    stage.browser.until_text("somebody has given another order about the same since: the late shift");
+    holds(&stage, "the late shift");
+}
+
+#[test]
 fn a_bounce_waits_is_undone_and_then_done() {
     let mut stage = Stage::set();
     let bounces = |relay: &Kumod| get(relay, BOUNCE).as_array().expect("a list").clone();

@@ -1,6 +1,7 @@
 //! `kcli` against a running server: what it prints is what scripts of KumoMTA's users expect, what it says would change
 //! something does.
 
+use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file, program};
 use e2e::process::{Finished, run};
 use e2e::scratch::Scratch;
@@ -9,6 +10,7 @@ use e2e::until::{LATER, SOON, eventually, until};
 use e2e::wire::Client;
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The failures of all ready queues.
 const FAILED: &str = "total_messages_transfail{service=\"smtp_client\"}";
@@ -445,4 +447,51 @@ fn memory_and_tasks_are_told_in_few_words_and_without_secrets() {
     assert!(refused.stderr.contains("expected seconds from 1 to 60"), "{}", refused.stderr);
     drop((waiting.mute, waiting.scratch.path()));
     waiting.relay.stop();
+}
+
+#[test]
+fn one_asks_for_memory_or_tasks_at_a_time() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, nobody()).start();
+    let server = relay.http();
+    let is_met = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let dumping = scope.spawn(|| {
+            // Not for ever, should no refusal come.
+            for _ in 0..100 {
+                let (status, text) = http::get(server, "/api/admin/task-dump?timeout=5");
+                // The other question may be answered at this moment.
+                assert!(status == 200 || status == 503, "{status} {text}");
+                if is_met.load(Ordering::SeqCst) {
+                    break;
+                }
+            }
+        });
+        // A dump looks on for a second.
+        until(LATER, "a refusal while a dump is made", || {
+            let (status, text) = http::get(server, "/api/admin/memory/stats");
+            assert!(status == 200 || (status == 503 && text.contains("one at a time")), "{status} {text}");
+            (status == 503).then(|| is_met.store(true, Ordering::SeqCst))
+        });
+        dumping.join().expect("it ends");
+    });
+    assert_eq!(http::get(server, "/api/admin/memory/stats").0, 200, "and then again");
+    relay.stop();
+}
+
+#[test]
+fn what_the_server_says_itself_is_not_called_a_reply() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, nobody()).env("RELAY_RETRY", "1h").start();
+    let id = submit(&relay, "one@gone.test");
+    for what in [id.as_str(), "gone.test"] {
+        let mut last = String::new();
+        let found = eventually(LATER, || {
+            last = kcli(&relay, &["why", what]).stdout;
+            let line = last.lines().find(|line| line.trim_start().starts_with("own reply "))?;
+            line.contains("KumoMTA internal: ").then_some(())
+        });
+        assert!(found.is_some() && !last.contains("last reply"), "why {what}:\n{last}");
+    }
+    relay.stop();
 }

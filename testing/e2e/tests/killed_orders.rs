@@ -1,23 +1,29 @@
 //! kill -9 while an order is given, carried out or taken back: what was answered holds after the restart, what was not is one of the
 //! two, the server says which, and no message is lost or in two places.
 //!
-//! The moment of death is the random thing (`TORTURE_SEED` repeats a run): a request is written, and some moment later the server
-//! is gone, answered or not.
+//! The moments of death are chosen, and each comes in every test ([`Moment`]): before the order is on disk, when it is and nobody has
+//! heard of it (`preload/killed.c` kills the server beside the rename that makes an order stand), when it was just answered, and when it is
+//! being carried out. So kills fall on either side of the answer, and each test counts them.
+//!
+//! What is done to a message is done once, and in the log once: `AdminBounce`, `AdminRebind`, `XferOut`, `Delivery`. But what a kill cuts
+//! short may be done again, as [docs/states.md](../../../docs/states.md) says ("Settled per recipient"): of a message whose order was in
+//! force in the process that died there may be one record more, written before the spool knew; of no other message.
 
 use e2e::http;
 use e2e::kumod::{Kumod, Launch};
 use e2e::logs::Logs;
 use e2e::port::free_port;
+use e2e::preload;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
-use e2e::torture::seed;
 use e2e::until::{LATER, SOON, until};
 use e2e::wire::Client;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::path::PathBuf;
 
 const BOUNCE: &str = "/api/admin/bounce/v1";
 const SUSPEND: &str = "/api/admin/suspend/v1";
@@ -28,26 +34,82 @@ const CANCEL: &str = "/api/admin/xfer/cancel/v1";
 const SCHED: &str = "/api/admin/inspect-sched-q/v1";
 const MESSAGE: &str = "/api/admin/inspect-message/v1";
 
+/// When the server is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    /// Before the list that the order changes has its name: the order is nowhere.
+    BeforeDisk,
+    /// When it has, and nobody was told: the order is on disk alone.
+    OnDisk,
+    /// When the answer is there.
+    Answered,
+    /// When something of it was done as well.
+    Underway,
+}
+
+/// The last leaves the order whole to the process that is not killed any more.
+const MOMENTS: [Moment; 4] = [Moment::BeforeDisk, Moment::Answered, Moment::Underway, Moment::OnDisk];
+
+impl Moment {
+    /// What tells `preload/killed.c`.
+    fn switch(self) -> &'static str {
+        match self {
+            Moment::BeforeDisk => "b",
+            Moment::OnDisk => "a",
+            Moment::Answered | Moment::Underway => NEVER,
+        }
+    }
+
+    fn is_after_the_answer(self) -> bool {
+        matches!(self, Moment::Answered | Moment::Underway)
+    }
+}
+
+/// What came of a request that was cut short.
+struct Killed {
+    moment: Moment,
+    /// The JSON or text of a whole answer with 200.
+    answer: Option<Value>,
+    /// There was a whole answer, whatever it said.
+    is_answered: bool,
+}
+
+impl Killed {
+    /// The kill came when it was to come.
+    fn when_planned(self) -> Killed {
+        assert_eq!(self.is_answered, self.moment.is_after_the_answer(), "{:?}", self.moment);
+        self
+    }
+}
+
 /// A relay that is killed again and again, with its disk.
 struct Victim {
     scratch: Scratch,
+    switch: PathBuf,
     launch: Launch,
     relay: Kumod,
-    random: fastrand::Rng,
-    answered: usize,
-    kills: usize,
+    before: usize,
+    after: usize,
+    /// Messages whose order was in force when its process was killed.
+    cut: BTreeSet<String>,
 }
 
 impl Victim {
     fn new(to: impl FnOnce(&Scratch) -> SocketAddr) -> Victim {
         let scratch = Scratch::new();
+        let switch = scratch.write("killed", NEVER);
+        let library = preload::library(&scratch, "killed");
         let launch = Launch::relay(&scratch, to(&scratch)).env("RELAY_RETRY", "1h");
+        let launch = launch.env("LD_PRELOAD", library).env("KILLED_FILE", &switch);
         let relay = launch.start();
-        Victim { scratch, launch, relay, random: fastrand::Rng::with_seed(seed()), answered: 0, kills: 0 }
+        Victim { scratch, switch, launch, relay, before: 0, after: 0, cut: BTreeSet::new() }
     }
 
-    /// Asks, kills, and starts again; the JSON or text of the answer, when there was a whole one with 200.
-    fn killed_while(&mut self, method: &str, path: &str, body: &Value) -> Option<Value> {
+    /// Asks, kills, and starts again.
+    fn killed_while(&mut self, moment: Moment, method: &str, path: &str, body: &Value) -> Killed {
+        if method == "POST" {
+            self.await_no_end();
+        }
         let server = self.relay.http();
         let body = body.to_string();
         let request = format!(
@@ -55,24 +117,48 @@ impl Victim {
              Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        let mut stream = TcpStream::connect(server).expect("a server");
-        stream.write_all(request.as_bytes()).expect("written");
-        let hearing = std::thread::spawn(move || {
-            let mut answer = String::new();
-            // The end comes as an error now and then: what was read before counts.
-            let _ = stream.read_to_string(&mut answer);
-            answer
-        });
-        // Half of them within the first tenth: giving an order takes a millisecond, carrying it out some more.
-        let share = self.random.f64().powi(3);
-        std::thread::sleep(KILLED_WITHIN.mul_f64(share));
-        self.relay.process.kill();
-        let answer = hearing.join().expect("it reads");
-        self.relay = self.launch.start();
-        self.kills += 1;
+        fs::write(&self.switch, moment.switch()).expect("armed");
+        let mut answer = String::new();
+        // The end comes as an error now and then, and so may the begin: what was read before counts.
+        if let Ok(mut stream) = TcpStream::connect(server) {
+            stream.set_read_timeout(Some(LATER)).expect("a timeout");
+            _ = stream.write_all(request.as_bytes());
+            _ = stream.read_to_string(&mut answer);
+        }
+        let is_answered = whole(&answer).is_some();
         let heard = heard(&answer);
-        self.answered += usize::from(heard.is_some());
-        heard
+        if let Some(given) = heard.as_ref().filter(|_| moment == Moment::Underway && method == "POST") {
+            self.await_begin(path, &given["id"]);
+        }
+        self.relay.process.kill();
+        fs::write(&self.switch, NEVER).expect("disarmed");
+        self.relay = self.launch.start();
+        *(if is_answered { &mut self.after } else { &mut self.before }) += 1;
+        Killed { moment, answer: heard, is_answered }
+    }
+
+    /// Waits until something of an order was done, where it does something, or all of it.
+    fn await_begin(&self, path: &str, id: &Value) {
+        let path = if path == CANCEL { XFER } else { path };
+        until(LATER, "the begin of its work", || {
+            let orders = self.orders(path);
+            let done = orders.iter().find(|order| order["id"] == *id).map(|order| &order["total_bounced"]);
+            done.is_none_or(|done| done.is_null() || done.as_u64() > Some(0)).then_some(())
+        });
+    }
+
+    /// Waits until no order is in the list on disk that leaves it by itself: its end would be taken for the next one's begin.
+    fn await_no_end(&self) {
+        let list = self.scratch.join("relay/data/orders.json");
+        until(LATER, "the end of orders on disk", || {
+            let text = fs::read_to_string(&list).unwrap_or_default();
+            ["\"rebind\"", "\"xfer\"", "\"cancel_xfer\""].iter().all(|kind| !text.contains(kind)).then_some(())
+        });
+    }
+
+    /// An order about these was in force when the process was killed.
+    fn cut_short(&mut self, ids: &BTreeSet<String>) {
+        self.cut.extend(ids.iter().cloned());
     }
 
     fn submit(&self, to: &str) -> String {
@@ -118,20 +204,37 @@ impl Victim {
         http::json(self.relay.http(), "POST", path, order)
     }
 
-    /// Says what was met, and stops.
-    fn end(self, met: &BTreeMap<String, usize>) {
-        println!("{} kills, {} answered before; met: {met:?}", self.kills, self.answered);
+    /// Says what was met, and stops. Kills came before answers and after them, and what the log says was done to a message, by records of
+    /// this type, was done once.
+    fn end(self, met: &BTreeMap<String, usize>, done: &str) {
+        let (before, after) = (self.before, self.after);
+        println!("{before} kills before the answer, {after} after it; met: {met:?}");
+        assert!(before > 0 && after > 0, "kills on either side: {before} before the answer, {after} after it");
         self.relay.stop();
+        let mut times: BTreeMap<String, usize> = BTreeMap::new();
+        for record in Logs::new(self.scratch.join("relay/logs")).of_type(done) {
+            *times.entry(record["id"].as_str().expect("an id").to_owned()).or_default() += 1;
+        }
+        assert!(!times.is_empty(), "no {done} at all");
+        for (id, times) in times {
+            let most = 1 + usize::from(self.cut.contains(&id));
+            assert!(times <= most, "{id}: {times} records {done}, expected at most {most}");
+        }
     }
+}
+
+/// The head and the body of a whole answer.
+fn whole(answer: &str) -> Option<(&str, &str)> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let length =
+        head.to_ascii_lowercase().lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+    (length == Some(body.len())).then_some((head, body))
 }
 
 /// Of a whole answer with 200 the JSON, or the text.
 fn heard(answer: &str) -> Option<Value> {
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    let is_whole =
-        head.to_ascii_lowercase().lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
-    let is_good = head.starts_with("HTTP/1.1 200") && is_whole == Some(body.len());
-    is_good.then(|| serde_json::from_str(body).unwrap_or_else(|_| json!(body)))
+    let (_, body) = whole(answer).filter(|(head, _)| head.starts_with("HTTP/1.1 200"))?;
+    Some(serde_json::from_str(body).unwrap_or_else(|_| json!(body)))
 }
 
 fn nobody() -> SocketAddr {
@@ -164,32 +267,31 @@ fn a_bounce_is_given_or_not_and_each_message_ends_or_stays() {
         let domain = format!("given{round}.test");
         let ids = victim.fill(&domain);
         let order = json!({"domain": domain, "reason": "a test", "duration": "1 hour"});
-        let answer = victim.killed_while("POST", BOUNCE, &order);
-        match (answer, victim.is_listed(BOUNCE, ("domain", &domain))) {
-            (Some(given), listed) => {
-                assert_eq!(listed.expect("what was answered is in force")["id"], given["id"]);
-                note(&mut met, "given, answered");
-                expected.extend(ids);
-            }
-            (None, Some(_)) => {
-                note(&mut met, "given, not answered");
-                expected.extend(ids);
-            }
-            (None, None) => {
-                note(&mut met, "not given");
-                // Some are on their way back from a try that failed.
-                until(SOON, "nothing was done", || (victim.queued(&domain) == ids).then_some(()));
-            }
+        let moment = MOMENTS[round % MOMENTS.len()];
+        let Killed { answer, is_answered, .. } = victim.killed_while(moment, "POST", BOUNCE, &order).when_planned();
+        let listed = victim.is_listed(BOUNCE, ("domain", &domain));
+        assert_eq!(listed.is_some(), moment != Moment::BeforeDisk, "what is on disk is in force: {moment:?}");
+        note(&mut met, format!("{}, {}", word(listed.is_some(), "given"), word(is_answered, "answered")));
+        let Some(order) = listed else {
+            // Some are on their way back from a try that failed.
+            until(SOON, "nothing was done", || (victim.queued(&domain) == ids).then_some(()));
+            continue;
+        };
+        if is_answered {
+            assert_eq!(answer.expect("a good answer")["id"], order["id"], "what was answered is in force");
+            victim.cut_short(&ids);
         }
+        // The next kill is not to cut it short.
+        until(LATER, "the end of all", || ids.iter().all(|id| victim.inspect(id).is_null()).then_some(()));
+        expected.extend(ids);
     }
-    until(LATER, "all that were to end", || expected.iter().all(|id| victim.inspect(id).is_null()).then_some(()));
     // And no others: what is counted is a moment behind.
     victim.relay.await_metric("message_count", (ROUNDS * MESSAGES - expected.len()) as f64, SOON);
     // What a killed process had not written is not in the log; nothing else is.
     let told = bounced(&victim);
     assert!(told.is_subset(&expected), "a record about a message that stays: {told:?}");
     note(&mut met, format!("{} records of {} that ended", told.len(), expected.len()));
-    victim.end(&met);
+    victim.end(&met, "AdminBounce");
 }
 
 #[test]
@@ -202,11 +304,11 @@ fn a_bounce_that_is_taken_back_ends_some_and_loses_none() {
         bystanders.push(victim.submit(&format!("stays@other{round}.test")));
         let order = json!({"domain": domain, "reason": "a mistake", "duration": "1 hour"});
         let given = victim.give(BOUNCE, &order);
-        let answer = victim.killed_while("DELETE", BOUNCE, &json!({"id": given["id"]}));
-        let listed = victim.is_listed(BOUNCE, ("domain", &domain));
-        if answer.is_some() {
-            assert_eq!(listed, None, "what was answered is gone");
-        }
+        let moment = MOMENTS[round % MOMENTS.len()];
+        let killed = victim.killed_while(moment, "DELETE", BOUNCE, &json!({"id": given["id"]})).when_planned();
+        victim.cut_short(&ids);
+        let (answer, listed) = (killed.answer, victim.is_listed(BOUNCE, ("domain", &domain)));
+        assert_eq!(listed.is_some(), moment == Moment::BeforeDisk, "what is not on disk any more is gone: {moment:?}");
         if let Some(order) = listed {
             note(&mut met, "still in force");
             until(LATER, "its end for all", || ids.iter().all(|id| victim.inspect(id).is_null()).then_some(()));
@@ -229,7 +331,11 @@ fn a_bounce_that_is_taken_back_ends_some_and_loses_none() {
     }
     let lost: Vec<&String> = bystanders.iter().filter(|id| victim.inspect(id).is_null()).collect();
     assert!(lost.is_empty(), "what no order was about: {lost:?}");
-    victim.end(&met);
+    // One that nobody cuts short, and so is in the log.
+    let ids = victim.fill("last.test");
+    victim.give(BOUNCE, &json!({"domain": "last.test", "reason": "the end", "duration": "1 hour"}));
+    until(LATER, "the end of all", || ids.iter().all(|id| victim.inspect(id).is_null()).then_some(()));
+    victim.end(&met, "AdminBounce");
 }
 
 /// A suspension, of whichever kind, under kills: `about` is its criterion, `mail` to whom mail is that it holds.
@@ -242,17 +348,21 @@ fn suspension_under_kills(
     let scratch = Scratch::new();
     let sink = Sink::start(&scratch, "sink", &[]);
     let mut victim = Victim::new(|_| sink.address);
-    let mut met = BTreeMap::new();
+    let (mut met, mut back) = (BTreeMap::new(), MOMENTS.iter().copied().cycle());
     for round in 0..ROUNDS {
         let (about, domain) = (about(round), domain(round));
         let order = json!({criterion: about, "reason": "a test", "duration": "1 hour"});
-        let answer = victim.killed_while("POST", path, &order);
+        let moment = MOMENTS[round % MOMENTS.len()];
+        let answer = victim.killed_while(moment, "POST", path, &order).when_planned().answer;
         let listed = victim.is_listed(path, (criterion, &about));
+        assert_eq!(listed.is_some(), moment != Moment::BeforeDisk, "what is on disk is in force: {moment:?}");
         if let Some(given) = &answer {
             assert_eq!(listed.as_ref().expect("what was answered is in force")["id"], given["id"]);
         }
         note(&mut met, format!("{}, {}", word(listed.is_some(), "given"), word(answer.is_some(), "answered")));
         let held = victim.submit(&format!("held@{domain}"));
+        // The next kill may come while it is delivered.
+        victim.cut_short(&BTreeSet::from([held.clone()]));
         let Some(order) = listed else {
             until(SOON, "delivery", || (arrived(&sink, &domain).len() == 1).then_some(()));
             continue;
@@ -261,8 +371,10 @@ fn suspension_under_kills(
             let message = victim.inspect(&held);
             (message["why"] == "ReadyQueueWasSuspended" && message["order"] == order["id"]).then_some(())
         });
-        let answer = victim.killed_while("DELETE", path, &json!({"id": order["id"]}));
+        let moment = back.next().expect("it goes round");
+        let answer = victim.killed_while(moment, "DELETE", path, &json!({"id": order["id"]})).when_planned().answer;
         let listed = victim.is_listed(path, (criterion, &about));
+        assert_eq!(listed.is_some(), moment == Moment::BeforeDisk, "what is not on disk any more is gone: {moment:?}");
         note(&mut met, format!("{} taken back, {}", word(listed.is_none(), "was"), word(answer.is_some(), "answered")));
         if let Some(order) = listed {
             assert_eq!(answer, None, "what was answered is gone");
@@ -273,8 +385,11 @@ fn suspension_under_kills(
         }
         until(LATER, "delivery after all", || (arrived(&sink, &domain).len() == 1).then_some(()));
     }
+    // One whose delivery nobody cuts short, and so is in the log.
+    victim.submit("last@end.test");
+    until(SOON, "the last one", || (arrived(&sink, "end.test").len() == 1).then_some(()));
     until(SOON, "an empty server", || (victim.relay.metric("message_count") == 0.0).then_some(()));
-    victim.end(&met);
+    victim.end(&met, "Delivery");
 }
 
 fn word(is_so: bool, word: &str) -> String {
@@ -308,23 +423,27 @@ fn a_rebinding_leaves_each_message_in_one_queue() {
         }
         let ids = victim.fill(&old);
         let order = json!({"domain": old, "reason": "they moved", "data": {"queue": new}});
-        let is_given = round % 2 == 0;
-        let answer = match is_given {
-            true => victim.killed_while("POST", REBIND, &order),
+        let (is_given, moment) = (round % 2 == 0, MOMENTS[round / 2 % MOMENTS.len()]);
+        let killed = match is_given {
+            true => victim.killed_while(moment, "POST", REBIND, &order).when_planned(),
             false => {
                 let given = victim.give(REBIND, &order);
-                victim.killed_while("DELETE", REBIND, &json!({"id": given["id"]}))
+                // It may end at any moment, which changes the list on disk, and then there is nothing to take back.
+                victim.killed_while(moment, "DELETE", REBIND, &json!({"id": given["id"]}))
             }
         };
+        if !is_given || killed.is_answered {
+            victim.cut_short(&ids);
+        }
         until(LATER, "no rebinding under way", || victim.is_listed(REBIND, ("domain", &old)).is_none().then_some(()));
         let (left, moved) = until(SOON, "all of them", || {
             let (left, moved) = (victim.queued(&old), victim.queued(&new));
             (left.len() + moved.len() == MESSAGES).then_some((left, moved))
         });
         assert!(left.is_disjoint(&moved) && left.union(&moved).eq(&ids), "each in one place: {left:?} {moved:?}");
-        match (is_given, answer) {
-            (true, Some(_)) => assert_eq!(moved, ids, "what was answered was done"),
-            (true, None) => assert!(left.is_empty() || moved.is_empty(), "done or not begun: {left:?} {moved:?}"),
+        match (is_given, moment) {
+            (true, Moment::BeforeDisk) => assert_eq!(left, ids, "what was not on disk was not done"),
+            (true, _) => assert_eq!(moved, ids, "what was on disk was done"),
             // However far it was.
             (false, _) => {}
         }
@@ -338,7 +457,12 @@ fn a_rebinding_leaves_each_message_in_one_queue() {
     }
     // No message is lost.
     victim.relay.await_metric("message_count", (ROUNDS * 2 * MESSAGES) as f64, SOON);
-    victim.end(&met);
+    // Some that nobody cuts short, and so are in the log.
+    victim.give(SUSPEND, &json!({"domain": "last.test", "reason": "it stays where it is", "duration": "1 hour"}));
+    let ids = victim.fill("last.test");
+    victim.give(REBIND, &json!({"domain": "last.test", "reason": "they moved", "data": {"queue": "moved.test"}}));
+    until(LATER, "all of them moved", || (victim.queued("moved.test") == ids).then_some(()));
+    victim.end(&met, "AdminRebind");
 }
 
 #[test]
@@ -356,28 +480,33 @@ fn a_transfer_delivers_each_message_once() {
         victim.give(SUSPEND, &json!({"domain": domain, "reason": "it leaves", "duration": "1 hour"}));
         let ids = victim.fill(&domain);
         let order = json!({"domain": domain, "reason": "we move", "target": url});
-        let answer = victim.killed_while("POST", XFER, &order);
+        let moment = MOMENTS[round % MOMENTS.len()];
+        let killed = victim.killed_while(moment, "POST", XFER, &order).when_planned();
+        if killed.is_answered {
+            victim.cut_short(&ids);
+        }
         let done = |victim: &Victim| victim.is_listed(XFER, ("domain", &domain)).is_none();
         until(LATER, "no order to transfer", || done(&victim).then_some(()));
         let left = victim.queued(&domain);
-        match answer {
-            Some(_) => assert!(left.is_empty(), "what was answered was done: {left:?}"),
-            None => assert!(left.is_empty() || left == ids, "done or not begun: {left:?}"),
+        match moment {
+            Moment::BeforeDisk => assert_eq!(left, ids, "what was not on disk was not done"),
+            _ => assert!(left.is_empty(), "what was on disk was done: {left:?}"),
         }
-        note(&mut met, format!("{}, {}", word(left.is_empty(), "given"), word(answer.is_some(), "answered")));
+        note(&mut met, format!("{}, {}", word(left.is_empty(), "given"), word(killed.is_answered, "answered")));
         if !left.is_empty() {
             victim.give(XFER, &order);
         }
         until(LATER, "all of them at the sink", || (arrived(&sink, &domain).len() == MESSAGES).then_some(()));
+        // The next kill is not to cut this one short.
+        until(LATER, "nothing left here", || (victim.relay.metric("message_count") == 0.0).then_some(()));
     }
-    until(LATER, "nothing left here", || (victim.relay.metric("message_count") == 0.0).then_some(()));
     until(LATER, "nothing left there", || (target.metric("message_count") == 0.0).then_some(()));
     for round in 0..ROUNDS {
         let arrived = arrived(&sink, &format!("x{round}.test"));
         assert!(arrived.values().all(|times| *times == 1), "once each: {arrived:?}");
     }
     assert_eq!(target.metric("postrider_xfer_arrivals"), 0.0, "nobody waits to be let go");
-    victim.end(&met);
+    victim.end(&met, "XferOut");
     target.stop();
 }
 
@@ -396,7 +525,8 @@ fn a_transfer_that_is_taken_back_leaves_each_message_in_one_queue() {
         victim.give(XFER, &json!({"domain": domain, "reason": "we move", "target": url}));
         until(SOON, "all of them on their way", || (victim.queued(&away) == ids).then_some(()));
         let order = json!({"queue_name": away, "reason": "a change of mind"});
-        let answer = victim.killed_while("POST", CANCEL, &order);
+        let moment = MOMENTS[round % MOMENTS.len()];
+        let killed = victim.killed_while(moment, "POST", CANCEL, &order).when_planned();
         // An order that is under way goes on by itself.
         until(LATER, "no order to transfer", || victim.orders(XFER).is_empty().then_some(()));
         let (home, still) = until(LATER, "all of them", || {
@@ -404,11 +534,11 @@ fn a_transfer_that_is_taken_back_leaves_each_message_in_one_queue() {
             (home.union(&still).count() == MESSAGES).then_some((home, still))
         });
         assert!(home.is_disjoint(&still), "in two places: {home:?} {still:?}");
-        match answer {
-            Some(_) => assert_eq!(home, ids, "what was answered was done"),
-            None => assert!(home.is_empty() || still.is_empty(), "done or not begun: {home:?} {still:?}"),
+        match moment {
+            Moment::BeforeDisk => assert_eq!(still, ids, "what was not on disk was not done"),
+            _ => assert_eq!(home, ids, "what was on disk was done"),
         }
-        note(&mut met, format!("{}, {}", word(still.is_empty(), "taken back"), word(answer.is_some(), "answered")));
+        note(&mut met, format!("{}, {}", word(still.is_empty(), "taken back"), word(killed.is_answered, "answered")));
         if !still.is_empty() {
             victim.give(CANCEL, &order);
         }
@@ -416,13 +546,15 @@ fn a_transfer_that_is_taken_back_leaves_each_message_in_one_queue() {
         until(LATER, "delivery from here", || (arrived(&sink, &domain).len() == MESSAGES).then_some(()));
         let arrived = arrived(&sink, &domain);
         assert!(arrived.values().all(|times| *times == 1), "once each: {arrived:?}");
+        // The next kill is not to cut this one short.
+        until(LATER, "nothing left here", || (victim.relay.metric("message_count") == 0.0).then_some(()));
     }
-    victim.end(&met);
+    victim.end(&met, "Delivery");
 }
 
-/// Kills of each kind.
-const ROUNDS: usize = 6;
+/// Each moment twice, and the last of them last.
+const ROUNDS: usize = 2 * MOMENTS.len();
 /// Messages of a round.
 const MESSAGES: usize = 12;
-/// How long after the request the server is gone at the latest.
-const KILLED_WITHIN: Duration = Duration::from_millis(60);
+/// What never arms `preload/killed.c`.
+const NEVER: &str = "-";

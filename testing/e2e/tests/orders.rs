@@ -275,3 +275,69 @@ fn a_message_in_delivery_is_found_and_a_suspended_one_says_until_when() {
     assert_eq!((&message["state"], &message["why"]), (&json!("due"), &json!("ReadyQueueWasSuspended")));
     assert_eq!((&message["until"], &message["what"]), (&json!("2999-01-01T00:00:00Z"), &json!("later")));
 }
+
+#[test]
+fn what_somebody_else_has_ordered_since_is_not_replaced() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, nobody()).start();
+    let none = "none".to_owned();
+    for (path, about) in [(SUSPEND, json!({"domain": "a.test"})), (SUSPEND_READY, json!({"name": "s->a@smtp_client"}))]
+    {
+        let give = |reason: &str, replaces: Option<&String>| {
+            let mut order = about.clone();
+            (order["reason"], order["duration"]) = (json!(reason), json!("1h"));
+            replaces.into_iter().for_each(|id| order["replaces"] = json!(id));
+            let (status, text) = http::send(relay.http(), "POST", path, "application/json", &order.to_string());
+            (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+        };
+        let id = |given: &Value| given["id"].as_str().expect("an id").to_owned();
+        let refused = |answer: (u16, Value), says: &str, holds: &str| {
+            assert!(answer.0 == 409 && answer.1.as_str().is_some_and(|text| text.contains(says)), "{path}: {answer:?}");
+            let reasons: Vec<Value> = list(&relay, path).into_iter().map(|order| order["reason"].clone()).collect();
+            assert_eq!(reasons, [json!(holds)], "{path}: nothing has changed");
+        };
+        let (status, first) = give("first", Some(&none));
+        assert_eq!(status, 200, "{first}");
+        refused(give("at once", Some(&none)), "another order about the same since: first", "first");
+        let (_, second) = give("second", Some(&id(&first)));
+        assert_eq!(second["replaced"]["id"], first["id"], "{second}");
+        // Somebody else, who knows of nothing.
+        let (_, third) = give("third", None);
+        refused(give("first again", Some(&id(&second))), "another order about the same since: third", "third");
+        let withdrawal = |of: &Value| json!({"id": of["id"]}).to_string();
+        let gone = http::send(relay.http(), "DELETE", path, "application/json", &withdrawal(&second));
+        assert_eq!((gone.0, list(&relay, path).len()), (404, 1), "{gone:?}");
+        let gone = http::send(relay.http(), "DELETE", path, "application/json", &withdrawal(&third));
+        assert_eq!((gone.0, list(&relay, path).len()), (200, 0), "{gone:?}");
+        let (status, text) = give("second again", Some(&id(&third)));
+        assert!(status == 409 && text.as_str().is_some_and(|text| text.contains("no order about the same")), "{text}");
+        assert!(list(&relay, path).is_empty(), "nothing has changed");
+    }
+    relay.stop();
+}
+
+#[test]
+fn an_order_that_was_replaced_comes_back_as_it_was() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, nobody()).start();
+    let give = |order: &Value| http::json(relay.http(), "POST", BOUNCE, order);
+    give(
+        &json!({"domain": "a.test", "reason": "quietly", "duration": "1h", "suppress_logging": true, "survives_restart": false}),
+    );
+    let before = list(&relay, BOUNCE).remove(0);
+    let given = give(&json!({"domain": "a.test", "reason": "loudly", "duration": "1h"}));
+    assert_eq!(list(&relay, BOUNCE)[0]["suppress_logging"], Value::Null, "it is told where it is so");
+    let mut again = given["replaced"].clone();
+    assert_eq!(again["suppress_logging"], true, "{given}");
+    again.as_object_mut().expect("an order").remove("id");
+    (again["domain"], again["replaces"]) = (json!("a.test"), given["id"].clone());
+    give(&again);
+    let after = list(&relay, BOUNCE).remove(0);
+    for part in ["domain", "reason", "expires", "survives_restart", "suppress_logging"] {
+        assert_eq!(after[part], before[part], "{part}");
+    }
+    submit(&relay, "one@a.test");
+    until(SOON, "its end", || (list(&relay, BOUNCE)[0]["total_bounced"] == 1).then_some(()));
+    relay.stop();
+    assert!(Logs::new(scratch.join("relay/logs")).of_type("AdminBounce").is_empty(), "as quietly as before");
+}

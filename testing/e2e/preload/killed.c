@@ -1,0 +1,49 @@
+/* Kills the program under test beside the moment at which a list of orders takes the place of the last one. Loaded with
+ * LD_PRELOAD.
+ *
+ * In: KILLED_FILE, of which the first octet says when: `b` before a file gets the name `orders.json`, so that the order is
+ * nowhere; `a` after it did and before anybody can hear of it, so that the order is on disk and not answered; anything
+ * else: never. The file is read anew each time, so that the test arms it from outside.
+ * Calls are made with syscall(2), so that nothing here depends on which names the C library gives them. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const char name[] = "/orders.json";
+
+static int is_list(const char *path) {
+  size_t length = strlen(path), end = sizeof name - 1;
+  return length >= end && strcmp(path + length - end, name) == 0;
+}
+
+static void die_if(char moment) {
+  const char *file = getenv("KILLED_FILE");
+  char armed = 0;
+  int fd = file ? (int)syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC) : -1;
+  if (fd < 0) return;
+  if (syscall(SYS_read, fd, &armed, 1) != 1) armed = 0;
+  syscall(SYS_close, fd);
+  if (armed == moment) {
+    syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
+    /* Nothing of this thread goes on while the kill is on its way. */
+    for (;;) pause();
+  }
+}
+
+static int named(int from_at, const char *from, int to_at, const char *to, unsigned flags) {
+  int listed = is_list(to), done;
+  if (listed) die_if('b');
+  done = (int)syscall(SYS_renameat2, from_at, from, to_at, to, flags);
+  if (listed && done == 0) die_if('a');
+  return done;
+}
+
+int rename(const char *from, const char *to) { return named(AT_FDCWD, from, AT_FDCWD, to, 0); }
+int renameat(int from_at, const char *from, int to_at, const char *to) { return named(from_at, from, to_at, to, 0); }
+int renameat2(int from_at, const char *from, int to_at, const char *to, unsigned flags) {
+  return named(from_at, from, to_at, to, flags);
+}
