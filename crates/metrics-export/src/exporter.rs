@@ -235,6 +235,8 @@ mod tests {
     use serde_json::json;
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     use std::net::TcpListener;
+    use std::sync::{Arc, Mutex};
+    use std::thread::JoinHandle;
 
     fn options(more: Value) -> OtlpMetrics {
         let mut options = json!({"endpoint": "http://127.0.0.1:4318/v1/metrics"});
@@ -312,7 +314,9 @@ mod tests {
     }
 
     /// A collector that gives these answers, one a connection, and then is gone; how many data points each request had.
-    fn collector(answers: &'static [&'static str]) -> (String, std::thread::JoinHandle<Vec<usize>>) {
+    fn collector(answers: &'static [&'static str]) -> (String, Arc<Mutex<Vec<usize>>>, JoinHandle<()>) {
+        let sizes = Arc::new(Mutex::new(Vec::new()));
+        let taken = sizes.clone();
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let endpoint = format!("http://{}/v1/metrics", listener.local_addr().expect("an address"));
         let taking = std::thread::spawn(move || {
@@ -331,12 +335,13 @@ mod tests {
                 let mut body = vec![0; length];
                 reader.read_exact(&mut body).expect("a body");
                 let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}");
+                let points = String::from_utf8_lossy(&body).matches("timeUnixNano").count();
+                sizes.lock().expect("no panic").push(points);
                 reader.into_inner().write_all(answer.as_bytes()).expect("written");
-                String::from_utf8_lossy(&body).matches("timeUnixNano").count()
             };
-            answers.iter().map(take).collect()
+            answers.iter().for_each(take);
         });
-        (endpoint, taking)
+        (endpoint, taken, taking)
     }
 
     #[tokio::test]
@@ -348,11 +353,14 @@ mod tests {
             // Were a third one sent it would find nobody, which is another refusal.
             (&["200 OK", "400 Bad Request"], false, &[POINTS_MAX; 2]),
         ] {
-            let (endpoint, taking) = collector(answers);
+            let (endpoint, taken, taking) = collector(answers);
             let mut exporter = exporter(json!({"endpoint": endpoint}));
             let requests = Requests::new(text.clone(), About::default(), 9);
             let attempt = exporter.export(requests).await.expect("made");
-            assert_eq!(taking.join().expect("it took them"), sizes);
+            // One request less would leave it waiting for ever.
+            assert_eq!(taken.lock().expect("no panic").len(), sizes.len());
+            taking.join().expect("it took them");
+            assert_eq!(*taken.lock().expect("no panic"), sizes);
             assert_eq!(attempt.is_taken, is_taken, "{attempt:?}");
             let why = (!is_taken).then(|| News::Refuses("it answered 400 Bad Request".to_owned()));
             assert_eq!(attempt.news, why);
