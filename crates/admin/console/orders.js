@@ -258,7 +258,7 @@ function lift(order, again) {
     : order.path === 'bounce/v1' ? `${many(order.pending, 'message')} whose end is not written yet come back; ${count(order.total_bounced)} were taken.` : 'What waits for it goes on.';
   box.onclose = () => { draw(box, []); if (back?.isConnected && !document.activeElement?.closest('#toasts')) back.focus(); };
   draw(box, h('form', { key: order.id, onsubmit: async event => { event.preventDefault(); await withdraw(order.path, order.id, name, again, canRedo && redo); box.close(); document.querySelector('#toasts > :last-child button')?.focus(); } },
-    h('h2', { id: 'dialog-title' }, `${order.verb}: ${order.kind.toLowerCase()} of ${name}`), h('p', { class: 'concern' }, goes), facts([['Reason', reason]]),
+    h('h2', { id: 'dialog-title' }, `${order.verb}: ${order.kind.toLowerCase()} of ${name}`), h('p', { class: 'concern' }, goes), facts([['Reason', order.reason]]),
     h('div', { class: 'ends' }, button('Cancel', () => box.close()), h('button', { type: 'submit', class: 'main' }, order.verb))));
   box.showModal();
 }
