@@ -11,6 +11,7 @@ so who called it is not known. Percent of the server's samples; what is below ha
 import collections
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -42,10 +43,10 @@ PROGRAM = [
     ("SMTP in", r"smtp_server"),
     ("SMTP out", r"smtp_client"),
     ("SMTP words, content", r"smtp_wire|mime::"),
-    ("queues", r"^<?queue::|queue::"),
-    ("spool", r"^<?(spool|store)::|spool::|store::"),
+    ("queues", r"^<*queue::"),
+    ("spool", r"^<*(spool|store)::"),
     ("log and metrics", r"telemetry|record::|prometheus"),
-    ("the engine", r"engine::"),
+    ("the engine", r"^<*engine::|<impl engine::"),
     ("the runtime", r"tokio|mio::|parking_lot|std::sync|core::sync"),
 ]
 
@@ -76,15 +77,25 @@ def samples(lines):
             frames = []
 
 
+def servers(group):
+    found = subprocess.run(["pgrep", "-g", str(group), "-f", r"(kumod|postrider).*relay\.lua"], capture_output=True, text=True)
+    return found.stdout.split()
+
+
 def relay_of(bench, deadline):
     while time.monotonic() < deadline:
         if bench.poll() is not None:
             sys.exit(f"the benchmark has ended with {bench.returncode}")
-        found = subprocess.run(["pgrep", "-f", r"(kumod|postrider).*relay\.lua"], capture_output=True, text=True).stdout.split()
-        if found:
+        if found := servers(bench.pid):
             return found[0]
         time.sleep(0.1)
     sys.exit("no server was started")
+
+
+def end(bench):
+    """With all that it has started."""
+    os.killpg(bench.pid, signal.SIGKILL)
+    bench.wait()
 
 
 def main():
@@ -92,13 +103,15 @@ def main():
     seconds = sys.argv[3] if len(sys.argv) > 3 else "15"
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "perf.data")
-        run = subprocess.Popen([bench, "run", "--only", workload, "--runs", "5"], stdout=subprocess.DEVNULL)
-        pid = relay_of(run, time.monotonic() + 60)
-        time.sleep(3)
-        record = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-p", pid, "-o", data, "--", "sleep", seconds]
-        subprocess.run(record, check=True)
-        run.terminate()
-        run.wait()
+        run = subprocess.Popen([bench, "run", "--only", workload, "--runs", "5"], stdout=subprocess.DEVNULL, process_group=0)
+        try:
+            pid = relay_of(run, time.monotonic() + 60)
+            # The warm-up.
+            time.sleep(3)
+            record = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-p", pid, "-o", data, "--", "sleep", seconds]
+            subprocess.run(record, check=True)
+        finally:
+            end(run)
         script = ["perf", "script", "--no-inline", "-i", data, "-F", "comm,ip,sym,dso"]
         text = subprocess.run(script, check=True, capture_output=True, text=True).stdout
     counts, leaves = collections.Counter(), collections.defaultdict(collections.Counter)

@@ -21,6 +21,9 @@ function mod.validate(names, options)
   for _, warning in ipairs(data:get_warnings()) do
     print('shaping: warning: ' .. warning)
   end
+  for _, contradiction in ipairs(data:get_contradictions()) do
+    print('shaping: warning: ' .. contradiction)
+  end
   local found = data:get_errors()
   for source, places in pairs(data:get_referenced_sources()) do
     local there, why = pcall(kumo.invoke_get_egress_source, source)

@@ -166,26 +166,26 @@ impl EgressPath {
     /// How long an SMTP delivery may go without progress. KumoMTA behaviour: twice the longest wait for a command, at
     /// least 60 s.
     pub fn smtp_progress_timeout(&self) -> time::Duration {
-        let longest = self.commands().into_iter().max().unwrap_or_default();
+        let longest = self.commands().into_iter().map(|(_, wait)| wait).max().unwrap_or_default();
         match self.dispatcher_progress_watchdog_timeout {
             Some(given) => given.get(),
             None => longest.get().saturating_mul(2).max(SMTP_PROGRESS_MIN),
         }
     }
 
-    /// How long the replies to single commands may take.
-    pub(crate) fn commands(&self) -> [Duration; 10] {
+    /// How long the replies to single commands may take, by the names of the options.
+    pub(crate) fn commands(&self) -> [(&'static str, Duration); 10] {
         [
-            self.connect_timeout,
-            self.banner_timeout,
-            self.ehlo_timeout,
-            self.starttls_timeout,
-            self.auth_timeout,
-            self.mail_from_timeout,
-            self.rcpt_to_timeout,
-            self.data_timeout,
-            self.data_dot_timeout,
-            self.rset_timeout,
+            ("connect_timeout", self.connect_timeout),
+            ("banner_timeout", self.banner_timeout),
+            ("ehlo_timeout", self.ehlo_timeout),
+            ("starttls_timeout", self.starttls_timeout),
+            ("auth_timeout", self.auth_timeout),
+            ("mail_from_timeout", self.mail_from_timeout),
+            ("rcpt_to_timeout", self.rcpt_to_timeout),
+            ("data_timeout", self.data_timeout),
+            ("data_dot_timeout", self.data_dot_timeout),
+            ("rset_timeout", self.rset_timeout),
         ]
     }
 

@@ -79,7 +79,7 @@ pub use cidr_map::CidrMap;
 pub use compliance::ComplianceOptions;
 pub use concurrency_feedback::ConcurrencyFeedback;
 pub use constraints::{Ceiling, CeilingKind, CeilingSource, Constraints};
-pub use contradictions::Contradictions;
+pub use contradictions::{Contradiction, Contradictions, contradictions};
 pub use dns::DnsSettings;
 pub use domain_map::DomainMap;
 pub use domain_reports::{DmarcReports, TlsReports};

@@ -68,6 +68,8 @@ fn masked(value: &Value, depth: usize) -> Value {
                         // One whose scheme was forgotten too.
                         (key, Value::String(url)) if URL_KEYS.contains(&key) => Value::String(shown_url(url)),
                         (FIELDS_KEY, Value::Object(fields)) => without_values(fields),
+                        // Given as text by mistake; a list is one of names, of DKIM's.
+                        (FIELDS_KEY, Value::String(_)) => Value::String("***".to_owned()),
                         _ => masked(inner, depth + 1),
                     };
                     (key.clone(), inner)
@@ -93,7 +95,9 @@ fn secrets(value: &Value) -> Vec<&str> {
     while let Some((value, secret)) = waiting.pop() {
         match value {
             Value::Object(map) => {
-                waiting.extend(map.iter().map(|(key, inner)| (inner, secret || SECRET_KEYS.contains(&key.as_str()))));
+                let is_secret =
+                    |key: &str, inner: &Value| SECRET_KEYS.contains(&key) || key == FIELDS_KEY && inner.is_string();
+                waiting.extend(map.iter().map(|(key, inner)| (inner, secret || is_secret(key, inner))));
             }
             Value::Array(list) => waiting.extend(list.iter().map(|inner| (inner, secret))),
             Value::String(text) if secret && !text.is_empty() => found.push(text.as_str()),
@@ -130,6 +134,8 @@ mod tests {
             "headers": {"Authorization": "Bearer hunter2"}, "pattern": "a?b"});
         let want = r#"{"endpoint":"a.test/v1?***","at":"https://b.test/v1?***","headers":{"Authorization":"***"},"pattern":"a?b"}"#;
         assert_eq!(shown(&value), want);
+        let given = [json!({"headers": "Bearer hunter2"}), json!({"headers": ["From", "To"]})];
+        assert_eq!(given.map(|one| shown(&one)), [r#"{"headers":"***"}"#, r#"{"headers":["From","To"]}"#]);
         assert!(text.contains("***"));
         assert!(text.len() <= JSON_SHOWN_BYTES_MAX + '…'.len_utf8());
     }

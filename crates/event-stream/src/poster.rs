@@ -7,13 +7,13 @@
 use crate::backoff::retry_after;
 use crate::error::EventError;
 use crate::signature::signature;
-use config::{EventFormat, EventStream, HttpClientOptions, KeySource};
+use config::{EventFormat, EventStream, HttpClientOptions, KeySource, shown_url};
 use net::tls::Connectors;
 use std::fs::File;
 use std::io::Read;
 use std::time::Duration;
 use time::OffsetDateTime;
-use web::{Client, Content, Method, Request};
+use web::{Client, Content, Method, Request, WebError};
 
 /// Asks one receiver.
 pub(crate) struct Poster {
@@ -94,7 +94,12 @@ impl Poster {
     }
 
     fn request(&self, parcel: &Parcel, now: i64) -> Result<Request, EventError> {
-        let mut request = Request::new(Method::POST, &self.url)?;
+        // Its path and query may hold a token.
+        let wrong = |error| match error {
+            WebError::Url { url, why } => WebError::Url { url: shown_url(&url), why },
+            other => other,
+        };
+        let mut request = Request::new(Method::POST, &self.url).map_err(wrong)?;
         let timestamp = now.to_string();
         let fields = [
             ("content-type", self.content_type),

@@ -52,7 +52,7 @@ impl Answered {
         if let Some(command) = response["command"].as_str() {
             text.push_str(&format!(", to {}", shown(command.trim_end())));
         }
-        let is_own = peer["addr"].is_null() || is_own(&plain(&response["content"]));
+        let is_own = is_own(&plain(&response["content"]));
         let (name, from) = if is_own { (OWN, "about") } else { ("last reply", "from") };
         match (peer["name"].as_str(), peer["addr"].as_str()) {
             (Some(host), Some(addr)) if !host.is_empty() => {
@@ -158,7 +158,7 @@ mod tests {
         let (name, text) = of("KumoMTA internal: connection refused", peer.clone());
         assert_eq!(name, "own reply");
         assert!(text.contains("refused, about mx.b.test (192.0.2.1), at "), "{text}");
-        assert_eq!(of("no way was found", Value::Null).0, "own reply", "there was nobody to say it");
+        assert_eq!(of("no way was found", Value::Null).0, "last reply", "a script may have said it of somebody");
         assert_eq!(of("not now (KumoMTA internal: x)", peer).0, "last reply", "they may say what they like");
         let refusal = |text: &str| {
             let reply = json!({"at": "2026-11-24T21:00:00Z", "queue": "b.test", "code": 400, "text": text});

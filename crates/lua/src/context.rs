@@ -17,7 +17,7 @@ use crate::required::Required;
 use crate::signers::Signers;
 use crate::state;
 use crate::waiting::Waits;
-use config::{Contradictions, DnsSettings, MemoryLimits};
+use config::{Contradictions, DnsSettings, MemoryLimits, contradictions};
 use mlua::{Function, Lua, LuaString, Table};
 use policy::{Event, Interest, Observer, Program, Startup};
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,8 +126,8 @@ pub(crate) struct Host {
     pub made_octets: usize,
     /// Functions that were called and have nothing to do here, and why not.
     pub idle: BTreeMap<&'static str, &'static str>,
-    /// What was made before the program serves, of options that contradict one another; no more than [`CONTRADICTIONS_MAX`].
-    pub contradictions: BTreeSet<String>,
+    /// Sentences about options that contradict one another, under `--validate` alone; no more than [`CONTRADICTIONS_MAX`].
+    pub contradictions: Option<BTreeSet<String>>,
     /// True once the script called `kumo.validation_failed`.
     pub is_invalid: bool,
     /// Lua's own `next`, whatever the script does to the global.
@@ -159,20 +159,19 @@ impl Host {
             diagnostic_filter: None,
             made_octets: 0,
             idle: BTreeMap::new(),
-            contradictions: BTreeSet::new(),
+            contradictions: None,
             is_invalid: false,
             next,
         }
     }
 
-    /// Keeps what options say against each other, as long as the program does not serve yet.
-    pub fn note_contradictions(&mut self, function: &str, options: &impl Contradictions) {
-        let has_begun = self.startup.is_none();
-        if !has_begun {
-            let found = options.contradictions().into_iter().map(|what| format!("{function}: {what}"));
-            let room = CONTRADICTIONS_MAX.saturating_sub(self.contradictions.len());
-            self.contradictions.extend(found.take(room));
-        }
+    /// Keeps what a table of options says against itself, where somebody wants to know.
+    pub fn note_contradictions<T: Contradictions>(&mut self, function: &str, options: &mlua::Value) {
+        let Some(known) = &mut self.contradictions else { return };
+        let json = crate::convert::json_of(options);
+        let found = json.as_ref().and_then(|json| json.as_object()).map(contradictions::<T>).unwrap_or_default();
+        let room = CONTRADICTIONS_MAX.saturating_sub(known.len());
+        known.extend(found.into_iter().map(|what| format!("{function}: {what}")).take(room));
     }
 }
 
@@ -196,6 +195,9 @@ impl Context {
         let globals = lua.globals();
         if purpose == Purpose::Validate {
             globals.set("_VALIDATING_CONFIG", true)?;
+            if let Some(mut host) = lua.app_data_mut::<Host>() {
+                host.contradictions = Some(BTreeSet::new());
+            }
         }
         source.code.function(&lua, &format!("@{}", source.path.display()), &source.text)?.call::<()>(())?;
         let own = Own::of(&globals)?;
@@ -317,7 +319,7 @@ impl Context {
         lines.extend(self.of_listeners(startup));
         let idle = self.with_host(|host| host.idle.clone()).unwrap_or_default();
         lines.extend(idle.iter().map(|(function, why)| format!("{function} has no effect: {why}")));
-        lines.extend(self.with_host(|host| host.contradictions.clone()).unwrap_or_default());
+        lines.extend(self.with_host(|host| host.contradictions.clone()).flatten().unwrap_or_default());
         lines.extend(tasks.map(|task| format!("kumo.spawn_task: no handler of {}", task.event_name)));
         lines.extend(unheard.map(|event| format!("kumo.configure_log_disposition_hook: no handler of {event}")));
         lines

@@ -67,6 +67,11 @@ pub(crate) fn without(lua: &Lua, given: &Table, name: &str) -> mlua::Result<(Tab
     Ok((rest, given.get(name)?))
 }
 
+/// A value as JSON, if it can be that.
+pub(crate) fn json_of(value: &Value) -> Option<Json> {
+    Reader { values_left: VALUES_MAX, depth: 0 }.read(value).ok()
+}
+
 /// Walks one value.
 struct Reader {
     values_left: usize,

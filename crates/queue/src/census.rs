@@ -134,7 +134,7 @@ impl QueueCore {
         self.ready.values().map(|r| (&r.name, &r.leg, r.messages.len(), r.connections.len()))
     }
 
-    /// How often what was due in scheduled queues found no room in ready queues, once until all of it had: in all of a protocol so far,
+    /// How often what was due in scheduled queues found no room in ready queues, each minute once until all of it had: in all of a protocol so far,
     /// then in each that there is.
     pub fn full_counts(&self) -> impl Iterator<Item = (&Arc<str>, FullOf, u64)> {
         let protocols = self.full.iter().map(|(protocol, times)| (protocol, FullOf::Protocol, *times));

@@ -19,6 +19,7 @@ use crate::shared::SharedRates;
 use crate::sources::Sources;
 use clock::{Duration, Instant, Now};
 use hashbrown::HashMap;
+use std::collections::BTreeMap;
 
 /// What stopped, or did not stop, the first due message.
 enum Gate {
@@ -105,7 +106,7 @@ impl QueueCore {
             }
         }
         // The turn is over with messages left: stand in line again.
-        self.wait_for_room(key);
+        self.wait_for_room(now.mono, key);
     }
 
     fn judge(&mut self, now: Now, key: QueueKey) -> Gate {
@@ -164,7 +165,7 @@ impl QueueCore {
         choice.leg = choice.leg.filter(|_| lacks.is_none());
         let Some(leg) = choice.leg else {
             choice.waits.into_iter().for_each(|(leg, wait)| self.call_waiters_after(now.mono, leg, wait));
-            self.wait_for_room(key);
+            self.wait_for_room(now.mono, key);
             return Gate::Stopped;
         };
         let _admitted = queue.message_rate.admit(&mut self.rates, now.mono);
@@ -199,7 +200,7 @@ impl QueueCore {
     }
 
     /// Puts a queue with due messages in line at every ready queue it could use.
-    fn wait_for_room(&mut self, key: QueueKey) {
+    fn wait_for_room(&mut self, now: Instant, key: QueueKey) {
         let Some(queue) = self.scheduled.get_mut(&key) else { return };
         let is_small = queue.is_small();
         let Some(way) = queue.route.as_ref().filter(|_| !queue.due.is_empty()) else { return };
@@ -207,7 +208,7 @@ impl QueueCore {
             if let Some(ready) = self.ready.get_mut(leg)
                 && queue.waits_at.insert(*leg)
             {
-                if !ready.has_room(is_small) && queue.found_full.insert(*leg) {
+                if !ready.has_room(is_small) && is_news(&mut queue.found_full, &way.legs, (now, *leg)) {
                     ready.full += 1;
                     let protocol = protocol_of(&ready.name);
                     match self.full.get_mut(protocol) {
@@ -219,6 +220,17 @@ impl QueueCore {
             }
         }
     }
+}
+
+/// Whether it is to be counted that a ready queue has no room for what is due: at first, and then each [`FULL_AGAIN`] as long as
+/// that lasts. Of ways that are none any longer nothing is kept.
+fn is_news(found: &mut BTreeMap<ReadyKey, Instant>, legs: &[ReadyKey], (now, leg): (Instant, ReadyKey)) -> bool {
+    let is_news = found.get(&leg).is_none_or(|counted| *counted + FULL_AGAIN <= now);
+    if is_news {
+        found.retain(|known, _| legs.contains(known));
+        found.insert(leg, now);
+    }
+    is_news
 }
 
 /// Asks for configuration and route when they are missing or stale; stale ones stay in use
@@ -318,6 +330,9 @@ fn choose(
 
 /// How soon those are called who wait for a grant, whether the answer called them or not.
 const GRANT_LOOK: Duration = Duration::from_secs(5);
+/// While a ready queue stays full, each scheduled queue that waits for it is counted so often: about as often as KumoMTA tries a
+/// message again that found no room.
+const FULL_AGAIN: Duration = Duration::from_secs(60);
 /// Messages of one queue that one visit moves: below half a millisecond's work.
 const MESSAGES_PER_VISIT: usize = 1024;
 /// Messages one queue may promote before the next waiting queue has its turn.

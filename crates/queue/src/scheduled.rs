@@ -45,8 +45,8 @@ pub(crate) struct ScheduledQueue {
     pub unfinished: bool,
     /// Ready queues in whose `waiters` this queue stands, once each.
     pub waits_at: BTreeSet<ReadyKey>,
-    /// Ready queues that had no room for what is due: each was counted for it once, however many turns it takes.
-    pub found_full: BTreeSet<ReadyKey>,
+    /// Ready queues that had no room for what is due, and when that was counted last: not each turn in line is.
+    pub found_full: BTreeMap<ReadyKey, Instant>,
     /// No promotion before this moment (`max_message_rate`).
     pub promotes_after: Instant,
     pub message_rate: Rates,
@@ -105,7 +105,7 @@ impl ScheduledQueue {
             due: List::default(),
             unfinished: false,
             waits_at: BTreeSet::new(),
-            found_full: BTreeSet::new(),
+            found_full: BTreeMap::new(),
             promotes_after: Instant::ZERO,
             message_rate: Rates::default(),
             picked: None,

@@ -249,3 +249,18 @@ fn a_ready_queue_is_counted_as_full_once_however_many_turns_it_takes() {
     rig.admit("x.test", 1);
     assert_eq!(full(&rig), times(2), "full again");
 }
+
+#[test]
+fn a_ready_queue_that_stays_full_is_counted_each_minute() {
+    let mut rig = Rig::new();
+    let small = path(json!({"max_ready": 1, "connection_limit": 1}));
+    rig.routed("x.test", config(json!({})), route(&[("s->a@smtp_client", 1)], &small, ROOMY));
+    rig.admit("x.test", 9);
+    let conn = rig.opened()[0];
+    for (seconds, times) in [(0, 1), (59, 1), (1, 2), (59, 2), (1, 3)] {
+        rig.pass(Duration::from_secs(seconds));
+        assert!(rig.deliver(conn));
+        let counted = counts(&rig, FullOf::Queue);
+        assert_eq!(counted, [("s->a@smtp_client".to_owned(), times)], "after {seconds} s more");
+    }
+}

@@ -55,6 +55,7 @@ pub fn contention(options: &Options) -> anyhow::Result<()> {
         whole: options.messages >= MESSAGES,
     };
     options.series.measure(report, |bench| {
+        let part = if options.messages >= MESSAGES { 1 } else { 100 };
         let (mut table, mut locks) = (Table::new(&COLUMNS), Table::new(&LOCK_COLUMNS));
         for size_kib in [10, 1] {
             let work = Workload::relay(size_kib, Signing::Unsigned, options.messages);
@@ -64,7 +65,7 @@ pub fn contention(options: &Options) -> anyhow::Result<()> {
                 locks.row(lock_cells(size_kib, threads, &rounds));
             }
         }
-        Ok(vec![table, locks, shared_objects(bench.runs, options.messages)?].into())
+        Ok(vec![table, locks, shared_objects(bench.runs, part)?].into())
     })
 }
 

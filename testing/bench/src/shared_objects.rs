@@ -2,7 +2,7 @@
 //! a table of CPU an operation and of the share of locks that were found taken, by the number of threads.
 
 use std::hint::black_box;
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::scope;
 
 use anyhow::Context as _;
@@ -37,15 +37,17 @@ struct Paid {
     taken: f64,
 }
 
-/// Measures each, `runs` times.
+/// Measures each, `runs` times, with one of so many parts of the operations.
 ///
 /// # Errors
 /// An object did not do its work; a core cannot be chosen.
-pub fn shared_objects(runs: u32, operations: u64) -> anyhow::Result<Table> {
+pub fn shared_objects(runs: u32, part: u64) -> anyhow::Result<Table> {
     let mut table = Table::new(&COLUMNS);
     for (object, name) in OBJECTS {
         for threads in [1, cores(), 8 * cores(), 32 * cores()] {
-            let paid = (0..runs).map(|_| object.by(threads, operations)).collect::<anyhow::Result<Vec<Paid>>>()?;
+            let paid = (0..runs)
+                .map(|_| object.by(threads, object.operations() / part))
+                .collect::<anyhow::Result<Vec<Paid>>>()?;
             table.row(vec![
                 format!("{name}, {threads} threads"),
                 figure(median(paid.iter().map(|paid| paid.cpu_ns)), 0),
@@ -57,6 +59,15 @@ pub fn shared_objects(runs: u32, operations: u64) -> anyhow::Result<Table> {
 }
 
 impl Object {
+    /// Of each thread, so that they overlap however short one is.
+    fn operations(self) -> u64 {
+        match self {
+            Object::Queues => 20_000,
+            Object::Ids | Object::Counter | Object::Permits => 200_000,
+        }
+    }
+
+    /// So many threads, each so many times.
     fn by(self, threads: usize, operations: u64) -> anyhow::Result<Paid> {
         match self {
             Object::Ids => {
@@ -65,7 +76,7 @@ impl Object {
                     black_box(ids.lock().next(WALL));
                     Ok(())
                 })?;
-                Ok(paid.with(ids.waits(), operations))
+                Ok(paid.with(ids.waits(), threads as u64 * operations))
             }
             Object::Counter => {
                 let counter = telemetry::Metrics::new()?.spool_set_aside.clone();
@@ -87,7 +98,7 @@ impl Object {
                     queues.lock().admit(&mut ids.lock());
                     queues.lock().hand_out()
                 })?;
-                Ok(paid.with(queues.waits(), 2 * operations))
+                Ok(paid.with(queues.waits(), 2 * threads as u64 * operations))
             }
         }
     }
@@ -99,18 +110,21 @@ impl Paid {
     }
 }
 
-/// So many operations on so many threads that begin at once; up to as many as there are cores have one each.
+/// So many operations on each of so many threads, which begin at once; up to as many as there are cores have one each.
 fn spread(threads: usize, operations: u64, operation: impl Fn() -> anyhow::Result<()> + Sync) -> anyhow::Result<Paid> {
-    let (each, start) = (operations / threads as u64, Barrier::new(threads));
+    let ready = AtomicUsize::new(0);
     let allowed = sched_getaffinity(SELF).context("the cores of this process")?;
     let mut all = (0..CpuSet::count()).filter(|core| allowed.is_set(*core) == Ok(true));
     let one = |core: Option<usize>| -> anyhow::Result<f64> {
         let chosen = core.map_or(Ok(()), stay_on);
         // Also when that failed: the others wait for it.
-        start.wait();
+        ready.fetch_add(1, Ordering::AcqRel);
+        while ready.load(Ordering::Acquire) < threads {
+            std::thread::yield_now();
+        }
         chosen?;
         let before = cpu_ns()?;
-        (0..each).try_for_each(|_| operation())?;
+        (0..operations).try_for_each(|_| operation())?;
         Ok(cpu_ns()? - before)
     };
     let spent: anyhow::Result<f64> = scope(|scope| {
@@ -119,7 +133,7 @@ fn spread(threads: usize, operations: u64, operation: impl Fn() -> anyhow::Resul
         let running: Vec<_> = running.into_iter().map(|core| scope.spawn(move || one(core))).collect();
         running.into_iter().map(|thread| thread.join().map_err(|_| anyhow::anyhow!("an operation panicked"))?).sum()
     });
-    Ok(Paid { cpu_ns: spent? / (each * threads as u64) as f64, taken: 0.0 })
+    Ok(Paid { cpu_ns: spent? / (operations * threads as u64) as f64, taken: 0.0 })
 }
 
 fn stay_on(core: usize) -> anyhow::Result<()> {
@@ -148,12 +162,12 @@ const WALL: WallTime = WallTime::EPOCH;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn all_operations_are_done_and_paid_for() {
         let done = AtomicU64::new(0);
-        let paid = spread(4, 40_000, || {
+        let paid = spread(4, 10_000, || {
             done.fetch_add(1, Ordering::Relaxed);
             black_box((0..100_u64).sum::<u64>());
             Ok(())

@@ -20,14 +20,18 @@ static int is_list(const char *path) {
   return length >= end && strcmp(path + length - end, name) == 0;
 }
 
-static void die_if(char moment) {
+static char armed_for(void) {
   const char *file = getenv("KILLED_FILE");
   char armed = 0;
   int fd = file ? (int)syscall(SYS_openat, AT_FDCWD, file, O_RDONLY | O_CLOEXEC) : -1;
-  if (fd < 0) return;
+  if (fd < 0) return 0;
   if (syscall(SYS_read, fd, &armed, 1) != 1) armed = 0;
   syscall(SYS_close, fd);
-  if (armed == moment) {
+  return armed;
+}
+
+static void die_if(int is_now) {
+  if (is_now) {
     syscall(SYS_kill, syscall(SYS_getpid), SIGKILL);
     /* Nothing of this thread goes on while the kill is on its way. */
     for (;;) pause();
@@ -36,9 +40,11 @@ static void die_if(char moment) {
 
 static int named(int from_at, const char *from, int to_at, const char *to, unsigned flags) {
   int listed = is_list(to), done;
-  if (listed) die_if('b');
+  /* Once for both: who sees the list in its place and arms this for what comes next is not to end this one. */
+  char armed = listed ? armed_for() : 0;
+  die_if(armed == 'b');
   done = (int)syscall(SYS_renameat2, from_at, from, to_at, to, flags);
-  if (listed && done == 0) die_if('a');
+  die_if(armed == 'a' && done == 0);
   return done;
 }
 

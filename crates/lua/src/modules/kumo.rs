@@ -182,7 +182,7 @@ const FUNCTIONS: &[Function] = &[
         Test("crates/lua/tests/scripts/options.rs::configuration_objects_can_be_read_and_copied_but_not_written"),
         |lua, options: Value| {
             let config = convert::options::<QueueConfig>("kumo.make_queue_config", &options)?;
-            note_contradictions(lua, "kumo.make_queue_config", &config);
+            note_contradictions::<QueueConfig>(lua, "kumo.make_queue_config", &options);
             Ok(ConfigObject(config))
         }
     ),
@@ -217,7 +217,7 @@ const FUNCTIONS: &[Function] = &[
         Test("crates/lua/tests/scripts/options.rs::configuration_objects_can_be_read_and_copied_but_not_written"),
         |lua, options: Value| {
             let path = made::<EgressPath>(lua, "kumo.make_egress_path", &options)?;
-            note_contradictions(lua, "kumo.make_egress_path", &path.0);
+            note_contradictions::<EgressPath>(lua, "kumo.make_egress_path", &options);
             Ok(path)
         }
     ),
@@ -321,9 +321,9 @@ fn made<T: DeserializeOwned + HasKeys>(
     Ok(ConfigObject(fetch(lua, convert::options::<T>(name, options)?)?))
 }
 
-fn note_contradictions(lua: &Lua, function: &str, options: &impl Contradictions) {
+fn note_contradictions<T: Contradictions>(lua: &Lua, function: &str, options: &Value) {
     if let Some(mut host) = lua.app_data_mut::<Host>() {
-        host.note_contradictions(function, options);
+        host.note_contradictions::<T>(function, options);
     }
 }
 

@@ -241,8 +241,15 @@ const TYPE: Type = Type {
         Member {
             name: "shaping:get_warnings",
             signature: "() -> list",
-            doc: "What is wrong, of what the options call `Warn`; then options that contradict one another once blocks are put together.",
+            doc: "What is wrong, of what the options call `Warn`.",
             proof: Test("crates/lua/tests/scripts/shaping.rs::what_is_wrong_is_listed_by_severity"),
+        },
+        Member {
+            name: "shaping:get_contradictions",
+            signature: "() -> list",
+            doc: "Options of one block that say something against each other, such as a `connection_limit` above its `max_ready`; \
+                  `policy-extras.shaping` tells them under `--validate`. Ours, not KumoMTA's.",
+            proof: Test("crates/lua/tests/scripts/shaping.rs::options_that_contradict_one_another_are_told"),
         },
         Member {
             name: "shaping:get_referenced_sources",

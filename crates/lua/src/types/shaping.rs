@@ -27,8 +27,8 @@ impl UserData for LuaShaping {
             convert::to_lua(lua, &serde_json::Value::Object(this.0.path_config(&domain, &source, &site)))
         });
         methods.add_method("get_errors", |_, this, ()| Ok(lines(this.0.errors())));
-        methods
-            .add_method("get_warnings", |_, this, ()| Ok([lines(this.0.warnings()), this.0.contradictions()].concat()));
+        methods.add_method("get_warnings", |_, this, ()| Ok(lines(this.0.warnings())));
+        methods.add_method("get_contradictions", |_, this, ()| Ok(this.0.contradictions()));
         methods.add_method("get_referenced_sources", |_, this, ()| Ok(this.0.referenced_sources()));
         methods.add_method("match_rules", |lua, this, record: Value| match_rules(lua, this, &record));
         methods.add_method("hash", |_, this, ()| Ok(this.0.hash().to_owned()));

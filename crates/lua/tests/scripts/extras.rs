@@ -81,20 +81,23 @@ fn judged(files: &[(&str, &str)], text: &str) -> Option<LoadError> {
     LuaPolicy::validate(&path).err()
 }
 
-/// Once, with its values, and only of what is made before the program serves.
+/// Once, with its values; only of what one table says, and nothing of what handlers make.
 #[test]
 fn validation_tells_of_options_that_contradict_one_another() {
-    let queues = "[queue.default]\nretry_interval = \"1h\"\nmax_retry_interval = \"20m\"\n[queue.\"a.test\"]\nmax_age = \"2 days\"\n";
+    let queues = "[queue.default]\nretry_interval = \"1m\"\nmax_retry_interval = \"10m\"\n\
+        [queue.\"sound.test\"]\nmax_age = \"15m\"\n\
+        [queue.\"a.test\"]\nretry_interval = \"1h\"\nmax_retry_interval = \"20m\"\n";
     let folder = folder(&[("queues.toml", queues)]);
-    let text = "kumo.on('init', function() kumo.make_egress_path { max_ready = 5 } kumo.make_egress_path { max_ready = 5 } end) \
-        kumo.on('get_queue_config', function() return kumo.make_queue_config { max_age = '1s' } end) \
+    let text = "kumo.make_egress_path { connection_limit = 9, max_ready = 5 } \
+        kumo.on('init', function() kumo.make_egress_path { connection_limit = 9, max_ready = 5 } kumo.make_egress_path { max_ready = 5 } end) \
+        kumo.on('get_queue_config', function() return kumo.make_queue_config { retry_interval = '1h', max_age = '1s' } end) \
         require('policy-extras.queue'):setup_with_options { \
           skip_queue_config_hook = true, file_names = { folder .. '/queues.toml' } }";
     let (_own, path) = file(&script(folder.path(), text));
     let (_, said) = LuaPolicy::validate(&path).expect("sound");
     let about = |function: &str| said.iter().filter(|line| line.starts_with(function)).collect::<Vec<_>>();
     let path =
-        "kumo.make_egress_path: connection_limit 32 is more than max_ready 5: no more than 5 connections get a message";
+        "kumo.make_egress_path: connection_limit 9 is more than max_ready 5: no more than 5 connections get a message";
     assert_eq!(about("kumo.make_egress_path"), [path]);
     let queue = "kumo.make_queue_config: retry_interval 1h is longer than max_retry_interval 20m: each wait is 20m";
     assert_eq!(about("kumo.make_queue_config"), [queue]);
