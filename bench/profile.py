@@ -77,8 +77,8 @@ def samples(lines):
             frames = []
 
 
-def servers(group):
-    found = subprocess.run(["pgrep", "-g", str(group), "-f", r"(kumod|postrider).*relay\.lua"], capture_output=True, text=True)
+def servers(parent):
+    found = subprocess.run(["pgrep", "-P", str(parent), "-f", r"(kumod|postrider).*relay\.lua"], capture_output=True, text=True)
     return found.stdout.split()
 
 
