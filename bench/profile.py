@@ -3,7 +3,8 @@
 
   bench/profile.py BENCH WORKLOAD [SECONDS]
 
-BENCH is a built `postrider-bench`, WORKLOAD a part of a workload's name, such as `10 KB unsigned, 100`. It needs root, and `perf`.
+BENCH is a built `postrider-bench`, WORKLOAD a part of a workload's name, such as `10 KB unsigned, 100`. It needs root, `perf`, and a
+temporary folder that is on a disk.
 The kernel's part is told by system call, the program's by the crate of the function that runs: its build has no frame pointers,
 so who called it is not known. Percent of the server's samples; what is below half a percent is summed up.
 """
@@ -77,8 +78,8 @@ def samples(lines):
             frames = []
 
 
-def servers(parent):
-    found = subprocess.run(["pgrep", "-P", str(parent), "-f", r"(kumod|postrider).*relay\.lua"], capture_output=True, text=True)
+def children(parent, of=""):
+    found = subprocess.run(["pgrep", "-P", str(parent), "-f", of], capture_output=True, text=True)
     return found.stdout.split()
 
 
@@ -86,7 +87,7 @@ def relay_of(bench, deadline):
     while time.monotonic() < deadline:
         if bench.poll() is not None:
             sys.exit(f"the benchmark has ended with {bench.returncode}")
-        if found := servers(bench.pid):
+        if found := children(bench.pid, r"relay\.lua"):
             return found[0]
         time.sleep(0.1)
     sys.exit("no server was started")
@@ -94,8 +95,11 @@ def relay_of(bench, deadline):
 
 def end(bench):
     """With all that it has started."""
-    os.killpg(bench.pid, signal.SIGKILL)
+    started = children(bench.pid)
+    bench.kill()
     bench.wait()
+    for pid in started:
+        os.kill(int(pid), signal.SIGKILL)
 
 
 def main():
@@ -103,7 +107,7 @@ def main():
     seconds = sys.argv[3] if len(sys.argv) > 3 else "15"
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "perf.data")
-        run = subprocess.Popen([bench, "run", "--only", workload, "--runs", "5"], stdout=subprocess.DEVNULL, process_group=0)
+        run = subprocess.Popen([bench, "run", "--only", workload, "--runs", "50", "--work", folder], stdout=subprocess.DEVNULL)
         try:
             pid = relay_of(run, time.monotonic() + 60)
             # The warm-up.
