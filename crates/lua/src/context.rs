@@ -17,7 +17,7 @@ use crate::required::Required;
 use crate::signers::Signers;
 use crate::state;
 use crate::waiting::Waits;
-use config::{Contradictions, DnsSettings, MemoryLimits, contradictions};
+use config::{DnsSettings, MemoryLimits};
 use mlua::{Function, Lua, LuaString, Table};
 use policy::{Event, Interest, Observer, Program, Startup};
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,13 +165,12 @@ impl Host {
         }
     }
 
-    /// Keeps what a table of options says against itself, where somebody wants to know.
-    pub fn note_contradictions<T: Contradictions>(&mut self, function: &str, options: &mlua::Value) {
-        let Some(known) = &mut self.contradictions else { return };
-        let json = crate::convert::json_of(options);
-        let found = json.as_ref().and_then(|json| json.as_object()).map(contradictions::<T>).unwrap_or_default();
-        let room = CONTRADICTIONS_MAX.saturating_sub(known.len());
-        known.extend(found.into_iter().map(|what| format!("{function}: {what}")).take(room));
+    /// Keeps what options say against each other, where somebody wants to know.
+    pub fn note_contradictions(&mut self, function: &str, found: Vec<String>) {
+        if let Some(known) = &mut self.contradictions {
+            let room = CONTRADICTIONS_MAX.saturating_sub(known.len());
+            known.extend(found.into_iter().map(|what| format!("{function}: {what}")).take(room));
+        }
     }
 }
 

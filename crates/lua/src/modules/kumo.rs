@@ -18,7 +18,7 @@ use ::serde::de::DeserializeOwned;
 use config::{
     BounceClassifier, Contradictions, DmarcReports, EgressPath, EgressPool, EgressSource, EsmtpListener, EventStream,
     HttpListener, ListenerDomain, LocalLogs, LogDispositionHook, LogHook, OtlpMetrics, QueueConfig, RedisThrottles,
-    SpawnTask, SpoolOptions, ThrottleSpec, TlsReports,
+    SpawnTask, SpoolOptions, ThrottleSpec, TlsReports, contradictions,
 };
 use mlua::{Lua, Table, Value};
 
@@ -322,8 +322,14 @@ fn made<T: DeserializeOwned + HasKeys>(
 }
 
 fn note_contradictions<T: Contradictions>(lua: &Lua, function: &str, options: &Value) {
+    if lua.app_data_ref::<Host>().is_none_or(|host| host.contradictions.is_none()) {
+        return;
+    }
+    // Before the host is taken: objects that are read as options ask it, too.
+    let json = convert::json_of(options);
+    let found = json.as_ref().and_then(|json| json.as_object()).map(contradictions::<T>).unwrap_or_default();
     if let Some(mut host) = lua.app_data_mut::<Host>() {
-        host.note_contradictions::<T>(function, options);
+        host.note_contradictions(function, found);
     }
 }
 

@@ -89,7 +89,8 @@ fn validation_tells_of_options_that_contradict_one_another() {
         [queue.\"a.test\"]\nretry_interval = \"1h\"\nmax_retry_interval = \"20m\"\n";
     let folder = folder(&[("queues.toml", queues)]);
     let text = "kumo.make_egress_path { connection_limit = 9, max_ready = 5 } \
-        kumo.on('init', function() kumo.make_egress_path { connection_limit = 9, max_ready = 5 } kumo.make_egress_path { max_ready = 5 } end) \
+        kumo.on('init', function() kumo.make_egress_path { connection_limit = 9, max_ready = 5 } kumo.make_egress_path { max_ready = 5 } \
+          kumo.make_egress_path(kumo.make_egress_path { connection_limit = 9, max_ready = 5 }) end) \
         kumo.on('get_queue_config', function() return kumo.make_queue_config { retry_interval = '1h', max_age = '1s' } end) \
         require('policy-extras.queue'):setup_with_options { \
           skip_queue_config_hook = true, file_names = { folder .. '/queues.toml' } }";
