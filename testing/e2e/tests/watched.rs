@@ -8,8 +8,10 @@ use e2e::sink::Sink;
 use e2e::until::{LATER, SOON, until};
 use e2e::wire::Client;
 use serde_json::{Value, json};
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 
 /// What somebody who watches has been shown, from some moment on.
 struct Watcher(Process);
@@ -85,6 +87,8 @@ fn a_session_of_ours_is_shown_with_its_message() {
         submit(&relay, "bob@b.test");
         submit(&relay, "bob@a.test");
         let events = watcher.events();
+        // The first may have begun before anybody watched.
+        events.iter().any(|event| event["payload"] == "MessageObtained").then_some(())?;
         said(&events, "Read").contains("250").then_some(())?;
         said(&events, "Write").contains("RCPT TO:<bob@a.test>").then_some(events)
     });
@@ -99,6 +103,75 @@ fn a_session_of_ours_is_shown_with_its_message() {
     );
     assert!(!watcher.0.stdout().contains("bob@b.test"), "another domain: {}", watcher.0.stdout());
     relay.stop();
+}
+
+#[test]
+fn who_comes_in_the_middle_of_a_message_is_told_whose_it_is_or_nothing() {
+    let scratch = Scratch::new();
+    let (answer, holds) = mpsc::channel();
+    let (server, reached) = holding("bob@b.test", holds);
+    let relay = Launch::relay(&scratch, server).start();
+    submit(&relay, "bob@b.test");
+    reached.recv_timeout(SOON).expect("a session that waits for its answer");
+    let words = |domain| ["trace-smtp-client", "--domain", domain];
+    let (others, own) = (Watcher::start(&relay, &words("a.test")), Watcher::start(&relay, &words("b.test")));
+    until(LATER, "both watch", || {
+        submit(&relay, "bob@a.test");
+        submit(&relay, "ann@b.test");
+        [&others, &own].iter().all(|watcher| !watcher.events().is_empty()).then_some(())
+    });
+    answer.send(()).expect("it waits");
+    let reply = until(SOON, "the answer", || {
+        own.events()
+            .into_iter()
+            .find(|event| event["conn_meta"]["recipient"] == "bob@b.test" && event["payload"]["Read"].is_string())
+    });
+    assert_eq!(reply["payload"]["Read"], "250 at last\r\n", "{reply}");
+    relay.stop();
+    assert!(
+        !others.0.stdout().contains("b.test") && !others.0.stdout().contains("at last"),
+        "another domain: {}",
+        others.0.stdout()
+    );
+}
+
+/// A server that answers everybody but for this recipient, whom it lets wait, and says when it does.
+fn holding(recipient: &'static str, answer: mpsc::Receiver<()>) -> (SocketAddr, mpsc::Receiver<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("binds");
+    let address = listener.local_addr().expect("an address");
+    let (reaches, reached) = mpsc::channel();
+    let answer = Arc::new(Mutex::new((reaches, answer)));
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let answer = answer.clone();
+            // It ends with its connection, whose other end is the relay's.
+            thread::spawn(move || serve(&stream, recipient, &answer));
+        }
+    });
+    (address, reached)
+}
+
+fn serve(stream: &TcpStream, recipient: &str, answer: &Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>) -> Option<()> {
+    let (mut out, mut lines) = (stream, BufReader::new(stream).lines());
+    let mut say = |text: &str| out.write_all(format!("{text}\r\n").as_bytes()).ok();
+    say("220 holding.test")?;
+    while let Some(Ok(line)) = lines.next() {
+        match line.get(..4)? {
+            "DATA" => {
+                say("354 go ahead")?;
+                lines.by_ref().map_while(Result::ok).find(|line| line == ".")?;
+                say("250 taken")?;
+            }
+            "RCPT" if line.contains(recipient) => {
+                let (reaches, answer) = &*answer.lock().ok()?;
+                reaches.send(()).ok()?;
+                answer.recv().ok()?;
+                say("250 at last")?;
+            }
+            _ => say("250 ok")?,
+        }
+    }
+    Some(())
 }
 
 #[test]

@@ -397,6 +397,11 @@ impl InHand {
         held.iter().map(|(_, queued)| queued).map(look).collect()
     }
 
+    /// What `look` makes of the message that was put last.
+    pub fn last<T>(&self, look: impl FnOnce(&Queued) -> T) -> Option<T> {
+        self.lock().back().map(|(_, queued)| look(queued))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }

@@ -19,7 +19,7 @@ use config::EgressPath;
 use message::{Envelope, Message, TlsDemand};
 use net::Stream;
 use policy::Event;
-use queue::{Bearing, ConnKey, Opening, Outcome, QueueName, Queued, Take, Verdict};
+use queue::{Bearing, ConnKey, Opening, Outcome, QueueKey, QueueName, Queued, Take, Verdict};
 use record::RecordType;
 use route::Candidate;
 use serde_json::{Map, Value};
@@ -260,9 +260,10 @@ impl Delivery {
             head,
             body,
         };
-        self.show_begun(&queued, &job);
+        self.show_written();
         self.tls_watch.iter_mut().for_each(|watch| watch.carries(&self.engine, queued.queue));
         self.in_hand.put(ticket, queued);
+        self.show_begun();
         let now = self.now();
         self.progress_at = now;
         self.dispatcher.enter(DispatcherPhase::DeliveringMessage, now);
@@ -489,12 +490,11 @@ impl Delivery {
         self.engine.show_watchers(Side::Client, || self.known(), seen);
     }
 
-    /// Tells them of a message, once all is told of those before.
-    fn show_begun(&mut self, queued: &Queued, job: &Job) {
-        self.show_written();
+    /// Tells them of the message that was put in hand last; what was written before is told.
+    fn show_begun(&mut self) {
         self.about.clear();
         if self.engine.watchers.is_watched() {
-            self.about = self.known_of(queued, job);
+            self.about = self.known_of_last();
             self.show(&Seen::MessageObtained);
         }
     }
@@ -536,18 +536,22 @@ impl Delivery {
             ("mx_address", peer),
         ];
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
-        own.chain(self.about.clone()).collect()
+        // Who began to watch in the middle of a message has a right to know whose it is, and none to see others'.
+        let about = if self.about.is_empty() { self.known_of_last() } else { self.about.clone() };
+        own.chain(about).collect()
     }
 
-    /// The same of a message.
-    fn known_of(&self, queued: &Queued, job: &Job) -> Map<String, Value> {
-        let name = self.engine.with_queue(|q, _| q.queue_name(queued.queue));
+    /// The same of the message that was put in hand last.
+    fn known_of_last(&self) -> Map<String, Value> {
+        let Some((queue, id, sender, recipients)) = self.in_hand.last(who_is_served).flatten() else {
+            return Map::new();
+        };
+        let name = self.engine.with_queue(|q, _| q.queue_name(queue));
         let QueueName { campaign, tenant, domain, routing_domain } = QueueName::parse(&name);
-        let recipients: Vec<&str> = job.recipients.iter().map(|recipient| recipient.as_str()).collect();
         let facts = [
-            ("message_id", Some(queued.message.id.to_string())),
-            ("sender", Some(job.sender.as_str().to_owned())),
-            ("recipient", Some(recipients.join(", "))),
+            ("message_id", Some(id)),
+            ("sender", Some(sender)),
+            ("recipient", Some(recipients)),
             ("queue_name", Some(name.as_ref().to_owned())),
             ("domain", Some(domain)),
             ("routing_domain", routing_domain),
@@ -556,6 +560,14 @@ impl Delivery {
         ];
         facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Value::from(value?)))).collect()
     }
+}
+
+/// The queue, id, sender and pending recipients of a message whose content is in memory.
+fn who_is_served(queued: &Queued) -> Option<(QueueKey, String, String, String)> {
+    let Queued { message, queue, .. } = queued;
+    let envelope = &message.resident.as_deref()?.envelope;
+    let recipients: Vec<&str> = message.pending().map(|r| envelope.recipients[usize::from(r)].as_str()).collect();
+    Some((*queue, message.id.to_string(), envelope.sender.as_str().to_owned(), recipients.join(", ")))
 }
 
 /// Completes when somebody ends the session from outside.
