@@ -9,6 +9,7 @@ mod answer;
 mod browser;
 mod bulk;
 mod ceilings;
+mod config_changes;
 mod console;
 mod credentials;
 mod describe;
@@ -220,6 +221,11 @@ fn state_endpoints() -> Vec<Endpoint<Engine>> {
         Endpoint::at("/console/style.css", CONSOLE).get(console::style, "Its style.", &[]),
         Endpoint::at("/console/{file}", CONSOLE).get(console::file, "What it is made of.", &[404]),
         Endpoint::at("/api/admin/overview/v1", STATE).get(overview::overview, "Rates, counts and times in short.", &[]),
+        Endpoint::at("/api/admin/config-changes/v1", STATE).get(
+            config_changes::changes,
+            "Configuration epochs, and how files differ.",
+            &[],
+        ),
         Endpoint::at("/metrics", STATE).get(metrics::text, "Metrics, as Prometheus reads them.", &[]),
         Endpoint::at("/metrics.json", STATE).get(metrics::json, "Metrics as JSON.", &[]),
         Endpoint::at("/api/admin/memory/stats", STATE).get(

@@ -182,7 +182,7 @@ impl From<Latency> for Histogram {
 }
 
 impl From<EpochNote> for Epoch {
-    fn from(EpochNote { number, at, origin, needs_restart, error }: EpochNote) -> Epoch {
+    fn from(EpochNote { number, at, origin, needs_restart, error, .. }: EpochNote) -> Epoch {
         Epoch { number, at: civil(at), origin, needs_restart, error }
     }
 }

@@ -51,7 +51,13 @@ async fn metrics_are_for_trusted_hosts_and_liveness_for_all() {
             assert!(!answer.starts_with("HTTP/1.1 2") && !answer.contains("total_"), "{path} {header}: {answer}");
         }
     }
-    for path in ["/console", "/console/app.js", "/api/admin/overview/v1", "/api/admin/queues/v1?by=domain"] {
+    for path in [
+        "/console",
+        "/console/app.js",
+        "/api/admin/overview/v1",
+        "/api/admin/config-changes/v1",
+        "/api/admin/queues/v1?by=domain",
+    ] {
         assert!(get(closed, path, "").await.starts_with("HTTP/1.1 401"), "{path}");
         assert!(get(open, path, "").await.starts_with("HTTP/1.1 200"), "{path}");
         assert!(

@@ -285,6 +285,8 @@ impl Engine {
         self.sessions.spawn(async move { engine.send_domain_reports().await });
         let engine = self.clone();
         self.sessions.spawn(async move { engine.export_metrics().await });
+        let engine = self.clone();
+        self.sessions.spawn(async move { engine.keep_census().await });
     }
 
     /// Runs `f` on the queues, then carries out what it asked for.

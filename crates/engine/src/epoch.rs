@@ -5,6 +5,7 @@
 //! ages by epoch. What cannot change in a running program is said.
 
 use crate::engine::Engine;
+use crate::epoch_notes::FileChange;
 use crate::ingress::listener::Current;
 use crate::pressure::Volume;
 use crate::recorders::Recorders;
@@ -35,19 +36,27 @@ impl Engine {
     /// # Errors
     /// The policy's, when what it reads now cannot be used.
     pub async fn bump_config_epoch(&self, origin: &str) -> Result<(), PolicyError> {
+        self.read_again(origin, Arc::default()).await
+    }
+
+    /// The same, and notes how watched files differ.
+    ///
+    /// # Errors
+    /// As [`Engine::bump_config_epoch`].
+    pub async fn read_again(&self, origin: &str, files: Arc<[FileChange]>) -> Result<(), PolicyError> {
         self.epoch_is_wanted.store(false, Ordering::Release);
-        let (engine, of) = (self.clone(), origin.to_owned());
-        let read = match tokio::task::spawn_blocking(move || engine.read_and_begin(&of)).await {
+        let (engine, of, changes) = (self.clone(), origin.to_owned(), files.clone());
+        let read = match tokio::task::spawn_blocking(move || engine.read_and_begin(&of, changes)).await {
             Ok(read) => read,
             Err(error) => Err(PolicyError::Script { event: RELOAD, text: error.to_string() }),
         };
         if let Err(error) = &read {
-            self.epochs.note_failure(self.clock.now().wall, origin, error.to_string());
+            self.epochs.note_failure(self.clock.now().wall, origin, error.to_string(), files);
         }
         read
     }
 
-    fn read_and_begin(&self, origin: &str) -> Result<(), PolicyError> {
+    fn read_and_begin(&self, origin: &str, files: Arc<[FileChange]>) -> Result<(), PolicyError> {
         let _one_at_a_time = self.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         if self.stop.is_draining() {
             return Err(PolicyError::Script { event: RELOAD, text: "the program ends".to_owned() });
@@ -58,7 +67,7 @@ impl Engine {
             Ok(())
         };
         self.policy.reload(&mut check)?;
-        self.begin_epoch(prepared, origin);
+        self.begin_epoch(prepared, origin, files);
         Ok(())
     }
 
@@ -98,7 +107,7 @@ impl Engine {
         })
     }
 
-    fn begin_epoch(&self, prepared: Option<Prepared>, origin: &str) {
+    fn begin_epoch(&self, prepared: Option<Prepared>, origin: &str, files: Arc<[FileChange]>) {
         let mut needs_restart = Vec::new();
         // Before listeners change: who comes in between is asked about by the new handlers.
         self.interest.set(self.policy.interest());
@@ -123,7 +132,7 @@ impl Engine {
             queue.begin_epoch();
             (queue.epoch(), now.wall)
         });
-        self.epochs.note(epoch, now, origin, needs_restart);
+        self.epochs.note(epoch, now, origin, needs_restart, files);
     }
 
     /// Once this is over nothing is read again: the program is draining.

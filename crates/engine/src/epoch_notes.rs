@@ -1,11 +1,12 @@
-//! Which configuration epochs there were: when each began, who wanted it, what of it takes a restart; and what failed to begin.
+//! Which configuration epochs there were: when each began, who wanted it, how its files differ, what of it takes a restart; and what
+//! failed to begin.
 //!
-//! The last few, in memory: for operators who ask what changed. What was in force before is not kept.
+//! The last few, in memory: for operators who ask what changed. How files differ is said by who looks at them.
 
 use clock::WallTime;
 use queue::Epoch;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One epoch, or a failure to begin one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,47 @@ pub struct EpochNote {
     pub needs_restart: Vec<String>,
     /// Why it did not begin.
     pub error: Option<String>,
+    /// How watched files differ from those of the epoch in force.
+    pub files: Arc<[FileChange]>,
+}
+
+/// What became of a watched file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileChange {
+    /// Its name.
+    pub file: String,
+    /// What.
+    pub change: Change,
+    /// Its lines that came and went, and a few around them; secrets are not in them.
+    pub lines: Vec<ChangedLine>,
+    /// Why no lines are shown, or not all.
+    pub withheld: Option<&'static str>,
+}
+
+/// What becomes of files and of their lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is new.
+    Added,
+    /// It is there no more.
+    Removed,
+    /// A file has other content.
+    Changed,
+    /// A line is as it was.
+    Same,
+    /// Lines that are as they were are left out here.
+    Gap,
+}
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedLine {
+    /// What became of it.
+    pub change: Change,
+    /// Its number: in the file as it was for one that was removed, else as it is now; from 1.
+    pub number: usize,
+    /// What it says.
+    pub text: String,
 }
 
 /// All that are kept, the latest first.
@@ -30,29 +72,28 @@ impl EpochNotes {
     /// The program has started.
     pub fn begun(at: WallTime) -> EpochNotes {
         let notes = EpochNotes(Mutex::default());
-        notes.note(Epoch::default(), at, "the start of the program", Vec::new());
+        notes.note(Epoch::default(), at, "the start of the program", Vec::new(), Arc::default());
         notes
     }
 
     /// An epoch began.
-    pub fn note(&self, epoch: Epoch, at: WallTime, origin: &str, needs_restart: Vec<String>) {
+    pub fn note(&self, epoch: Epoch, at: WallTime, origin: &str, needs_restart: Vec<String>, files: Arc<[FileChange]>) {
         let number = Some(epoch.number());
-        self.push(EpochNote { number, at, origin: origin.to_owned(), needs_restart, error: None });
+        self.push(EpochNote { number, at, origin: origin.to_owned(), needs_restart, error: None, files });
     }
 
     /// One did not begin. The same failure again is one note: a file that is wrong is tried every few seconds.
-    pub fn note_failure(&self, at: WallTime, origin: &str, error: String) {
+    pub fn note_failure(&self, at: WallTime, origin: &str, error: String, files: Arc<[FileChange]>) {
         let mut notes = self.notes();
         if let Some(last) =
             notes.front_mut().filter(|last| last.origin == origin && last.error.as_ref() == Some(&error))
         {
-            last.at = at;
+            (last.at, last.files) = (at, files);
             return;
         }
         drop(notes);
-        let note =
-            EpochNote { number: None, at, origin: origin.to_owned(), needs_restart: Vec::new(), error: Some(error) };
-        self.push(note);
+        let (origin, needs_restart, error) = (origin.to_owned(), Vec::new(), Some(error));
+        self.push(EpochNote { number: None, at, origin, needs_restart, error, files });
     }
 
     /// The latest first.
@@ -83,14 +124,19 @@ mod tests {
         let at = WallTime::from_unix_secs;
         let notes = EpochNotes::begun(at(1));
         for second in [10, 20, 30] {
-            notes.note_failure(at(second), "a file changed", "wrong".to_owned());
+            notes.note_failure(at(second), "a file changed", "wrong".to_owned(), [file(second)].into());
         }
         let all = notes.all();
         assert_eq!(all.len(), 2, "{all:?}");
         assert_eq!((all[0].number, all[0].at, all[1].number), (None, at(30), Some(0)));
+        assert_eq!(*all[0].files, [file(30)], "the file as it is wrong now");
         for _ in 0..=KEPT_MAX {
-            notes.note(Epoch::default(), at(40), "SIGHUP", Vec::new());
+            notes.note(Epoch::default(), at(40), "SIGHUP", Vec::new(), Arc::default());
         }
         assert_eq!(notes.all().len(), KEPT_MAX);
+    }
+
+    fn file(second: i64) -> FileChange {
+        FileChange { file: format!("{second}.lua"), change: Change::Added, lines: Vec::new(), withheld: None }
     }
 }

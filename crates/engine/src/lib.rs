@@ -61,7 +61,7 @@ pub use crate::egress::dispatcher::{DispatcherPhase, DispatcherView};
 pub use crate::egress::resolve::ResolvedPath;
 pub use crate::egress::service::protocol_of;
 pub use crate::engine::{Engine, EngineParts, EngineSettings, RulesReader};
-pub use crate::epoch_notes::EpochNote;
+pub use crate::epoch_notes::{Change, ChangedLine, EpochNote, FileChange};
 pub use crate::gate::Gate;
 pub use crate::ingress::listener::{EsmtpService, ServiceError};
 pub use crate::injection::{

@@ -87,6 +87,11 @@ impl Engine {
         }
     }
 
+    /// The last configuration epochs, the latest first.
+    pub fn epoch_notes(&self) -> Vec<EpochNote> {
+        self.epochs.all()
+    }
+
     /// What a ready queue's destination refused last.
     pub fn last_refusal(&self, ready_name: &str) -> Option<Arc<Refusal>> {
         self.refusals.last(ready_name)

@@ -1,8 +1,9 @@
 //! Scheduled queues counted for a scrape: the largest by name, and sums by whom the mail is for and whose it is.
 //!
 //! A million queues may be there, so they are counted in steps, and what is told is bounded: [`SERIES_MAX`] series a family, and one
-//! named [`OTHER`] for the rest. Up to [`FRESH_MAX`] queues are counted for each scrape; more are counted in the background for
-//! the next one, and the scrape has what was counted last, so that it takes no longer than the writing of its text.
+//! named [`OTHER`] for the rest. Up to [`FRESH_MAX`] queues are counted for each scrape; more are counted in the background, for
+//! the next scrape and every minute, and a scrape has what was counted last, so that it takes no longer than the writing of its
+//! text, the first one too.
 
 use crate::engine::Engine;
 use config::QueueConfig;
@@ -67,20 +68,11 @@ impl Engine {
     pub(crate) async fn census(&self) -> Arc<QueueCensus> {
         let keys = self.with_queue(|queue, _| queue.scheduled_keys());
         if keys.len() <= FRESH_MAX {
+            self.last_census.forget();
             return self.take_census(&keys).await;
         }
-        let last = self.last_census.recent();
-        // Whoever asked may be gone before it is taken; it is taken all the same.
-        let (told, taken) = oneshot::channel();
-        if let Some(turn) = self.last_census.begin() {
-            let engine = self.clone();
-            self.sessions.spawn(async move {
-                let census = engine.take_census(&keys).await;
-                engine.last_census.put(census.clone());
-                drop(turn);
-                _ = told.send(census);
-            });
-        }
+        let last = self.last_census.younger_than(AGE_MAX);
+        let taken = self.begin_census(keys);
         match last {
             Some(last) => last,
             None => match taken.await {
@@ -89,6 +81,38 @@ impl Engine {
                 Err(_) => self.last_census.wait().await,
             },
         }
+    }
+
+    /// How long ago queues were counted, where they are too many to be counted for each scrape.
+    pub fn census_age(&self) -> Option<Duration> {
+        self.last_census.last.borrow().as_ref().map(|(at, _)| at.elapsed())
+    }
+
+    /// Has more queues than are counted at once counted before anybody asks, until the end.
+    pub(crate) async fn keep_census(&self) {
+        while self.stop.unless_requested(tokio::time::sleep(LOOK_INTERVAL)).await.is_some() {
+            let is_many = self.with_queue(|queue, _| queue.scheduled_len()) > FRESH_MAX;
+            if is_many && self.last_census.younger_than(RENEWED_AFTER).is_none() {
+                drop(self.begin_census(self.with_queue(|queue, _| queue.scheduled_keys())));
+            }
+        }
+    }
+
+    /// Takes a census in the background, unless one is being taken. Whoever asked may be gone before it is taken; it is taken
+    /// all the same.
+    fn begin_census(&self, keys: Vec<QueueKey>) -> oneshot::Receiver<Arc<QueueCensus>> {
+        let (told, taken) = oneshot::channel();
+        if let Some(turn) = self.last_census.begin() {
+            let engine = self.clone();
+            self.sessions.spawn(async move {
+                let census = engine.take_census(&keys).await;
+                engine.last_census.put(census.clone());
+                drop(turn);
+                // Nobody may be waiting for it.
+                _ = told.send(census);
+            });
+        }
+        taken
     }
 
     async fn take_census(&self, keys: &[QueueKey]) -> Arc<QueueCensus> {
@@ -111,10 +135,15 @@ impl Engine {
 }
 
 impl LastCensus {
-    /// The last one, if it is not too old.
-    fn recent(&self) -> Option<Arc<QueueCensus>> {
+    /// The last one, if it is younger than this.
+    fn younger_than(&self, age: Duration) -> Option<Arc<QueueCensus>> {
         let last = self.last.borrow();
-        last.as_ref().filter(|(at, _)| at.elapsed() < AGE_MAX).map(|(_, census)| census.clone())
+        last.as_ref().filter(|(at, _)| at.elapsed() < age).map(|(_, census)| census.clone())
+    }
+
+    /// It is not told any more: there are so few that each scrape counts them.
+    fn forget(&self) {
+        self.last.send_if_modified(|last| last.take().is_some());
     }
 
     /// The turn to take one, unless somebody has it; it ends with what is returned.
@@ -229,8 +258,12 @@ const LABELS_MAX: usize = 100_000;
 const OTHER: &str = "other";
 /// Queues that are counted for each scrape: some milliseconds' work.
 const FRESH_MAX: usize = 20_000;
-/// An older census is not told: who asks seldom waits for a new one.
+/// An older census is not told: who asks while a machine is that slow waits for a new one.
 const AGE_MAX: Duration = Duration::from_secs(120);
+/// How old one gets before the next is taken by itself.
+const RENEWED_AFTER: Duration = Duration::from_secs(60);
+/// How often is looked whether there are many queues. Few come in between, so the first scrape of many does not wait long.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a census is waited for that another scrape has begun.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Queues that are counted in one visit.

@@ -32,6 +32,7 @@ impl Engine {
         let metrics = &self.metrics;
         metrics.scheduled_count_total.set(census.messages.cast_signed());
         metrics.scheduled_queue_count.set(census.queues.cast_signed());
+        metrics.queue_census_age.set(self.census_age().unwrap_or_default().as_secs().cast_signed());
         metrics.message_count.set((census.messages + census.out).cast_signed());
         metrics.xfer_arrivals.set(self.arrivals.len() as i64);
         metrics.idempotency_keys.set(self.keys.len() as i64);

@@ -7,7 +7,7 @@
 use crate::backoff::retry_after;
 use crate::error::EventError;
 use crate::signature::signature;
-use config::{EventFormat, EventStream, HttpClientOptions, KeySource, shown_url};
+use config::{EventFormat, EventStream, HttpClientOptions, KeySource};
 use net::tls::Connectors;
 use std::fs::File;
 use std::io::Read;
@@ -94,12 +94,7 @@ impl Poster {
     }
 
     fn request(&self, parcel: &Parcel, now: i64) -> Result<Request, EventError> {
-        // Its path and query may hold a token.
-        let wrong = |error| match error {
-            WebError::Url { url, why } => WebError::Url { url: shown_url(&url), why },
-            other => other,
-        };
-        let mut request = Request::new(Method::POST, &self.url).map_err(wrong)?;
+        let mut request = Request::new(Method::POST, &self.url).map_err(WebError::without_secrets)?;
         let timestamp = now.to_string();
         let fields = [
             ("content-type", self.content_type),

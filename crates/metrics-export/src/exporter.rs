@@ -6,7 +6,7 @@
 //! next interval; others wait as event streams do, and as the collector asks.
 
 use crate::otlp::Requests;
-use config::{HttpClientOptions, OtlpMetrics, shown_url};
+use config::{HttpClientOptions, OtlpMetrics};
 use event_stream::backoff::{Backoff, retry_after};
 use net::tls::{Connectors, TlsError};
 use serde_json::Value;
@@ -157,11 +157,7 @@ impl Exporter {
     }
 
     fn request(&self, body: Vec<u8>) -> Result<Request, WebError> {
-        let wrong = |error| match error {
-            WebError::Url { url, why } => WebError::Url { url: shown_url(&url), why },
-            other => other,
-        };
-        let mut request = Request::new(Method::POST, &self.options.endpoint).map_err(wrong)?;
+        let mut request = Request::new(Method::POST, &self.options.endpoint).map_err(WebError::without_secrets)?;
         request.add_header("content-type", b"application/json")?;
         for (name, value) in &self.options.headers {
             request.add_header(name, value.as_bytes())?;

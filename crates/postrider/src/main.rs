@@ -11,6 +11,7 @@ mod defaults;
 mod diagnostics;
 mod early_signals;
 mod explain;
+mod file_changes;
 mod handover;
 mod identity;
 mod listeners;

@@ -3,10 +3,12 @@
 //! Watched are the policy file and what `kumo.set_config_monitor_globs` names, every 10 s (KumoMTA behaviour; there SIGHUP ends the
 //! program). Whatever the reason, the policy is tried out first, and one that is wrong changes nothing but the log.
 
+use crate::file_changes::{self, Found};
 use crate::supervisor::Supervisor;
+use engine::FileChange;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::Signal;
 
@@ -23,40 +25,42 @@ impl Watched {
         Watched { policy_file, globs }
     }
 
-    /// What each file comes to; differs when something changed, came or went.
-    fn fingerprints(&self) -> Fingerprints {
-        let Some(policy_file) = &self.policy_file else { return Fingerprints::new() };
+    /// What is found in each file; differs when something changed, came or went.
+    fn look(&self) -> Files {
+        let Some(policy_file) = &self.policy_file else { return Files::new() };
         let found = lua::monitored(self.globs.as_deref()).unwrap_or_else(|error| {
             tracing::warn!("kumo.set_config_monitor_globs: {error}");
             Vec::new()
         });
-        let files = found.into_iter().map(PathBuf::from).chain([policy_file.clone()]);
-        let each = files.map(|file| {
-            let mut hasher = DefaultHasher::new();
-            // One that cannot be read, now or any more, is something else than one that can.
-            std::fs::read(&file).map_err(|error| error.kind()).hash(&mut hasher);
-            (file, hasher.finish())
+        let files: BTreeSet<PathBuf> = found.into_iter().map(PathBuf::from).chain([policy_file.clone()]).collect();
+        let mut room = TEXTS_MAX;
+        let each = files.into_iter().map(|file| {
+            let found = Found::look(&file, room);
+            room -= found.kept();
+            (file, found)
         });
         each.collect()
     }
 }
 
-/// What files come to, by name.
-type Fingerprints = BTreeMap<PathBuf, u64>;
+/// What was found in files, by name.
+type Files = BTreeMap<PathBuf, Found>;
 
-/// Names of files that came, went or changed, the first few.
-fn changed(before: &Fingerprints, now: &Fingerprints) -> String {
+/// Files that came, went or changed: the names of the first few, and how [`CHANGES_MAX`] of them differ.
+fn changed(before: &Files, now: &Files) -> (String, Arc<[FileChange]>) {
     let differs = |file: &&PathBuf| before.get(*file) != now.get(*file);
     let names: BTreeSet<&PathBuf> = before.keys().chain(now.keys()).filter(differs).collect();
     let shown: Vec<String> = names.iter().take(NAMES_MAX).map(|file| file.display().to_string()).collect();
     let rest = names.len().saturating_sub(NAMES_MAX);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    format!("{}{more}", shown.join(", "))
+    let changes = names.into_iter().take(CHANGES_MAX);
+    let changes = changes.filter_map(|file| file_changes::change(file, before.get(file), now.get(file)));
+    (format!("{}{more}", shown.join(", ")), changes.collect())
 }
 
-/// Has `read` read configuration again when there is reason to, which it is told; never ends.
+/// Has `read` read configuration again when there is reason to, which it is told, and how files differ; never ends.
 pub async fn watch<E: std::fmt::Display>(
-    read: impl AsyncFn(&str) -> Result<(), E>,
+    read: impl AsyncFn(&str, Arc<[FileChange]>) -> Result<(), E>,
     watched: Watched,
     mut hangup: Signal,
     supervisor: Supervisor,
@@ -75,9 +79,9 @@ pub async fn watch<E: std::fmt::Display>(
         // The manager asked for it, and waits.
         let asked_by = (reason == HANGUP).then_some(&supervisor);
         asked_by.inspect(|manager| manager.reloading());
-        let files = changed(&seen, &now);
+        let (files, changes) = compare(&seen, &now).await;
         let origin = if files.is_empty() { reason.to_owned() } else { format!("{reason}: {files}") };
-        let done = read(&origin).await;
+        let done = read(&origin, changes).await;
         asked_by.inspect(|manager| manager.reloaded(done.as_ref().err().map(ToString::to_string).as_deref()));
         match done {
             Ok(()) => {
@@ -96,12 +100,21 @@ pub async fn watch<E: std::fmt::Display>(
     }
 }
 
-async fn look(watched: &Watched) -> Fingerprints {
+async fn look(watched: &Watched) -> Files {
     let watched = watched.clone();
-    let looked = tokio::task::spawn_blocking(move || watched.fingerprints()).await;
-    looked.unwrap_or_else(|error| {
+    aside(move || watched.look()).await
+}
+
+async fn compare(seen: &Files, now: &Files) -> (String, Arc<[FileChange]>) {
+    let (seen, now) = (seen.clone(), now.clone());
+    aside(move || changed(&seen, &now)).await
+}
+
+/// What takes its time; nothing, if it fails.
+async fn aside<T: Default + Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
         tracing::error!("looking at configuration files: {error}");
-        Fingerprints::new()
+        T::default()
     })
 }
 
@@ -109,6 +122,10 @@ async fn look(watched: &Watched) -> Fingerprints {
 const CHANGED: &str = "a file changed";
 /// Names of files that are told.
 const NAMES_MAX: usize = 5;
+/// Files whose lines are told.
+const CHANGES_MAX: usize = 8;
+/// Octets of text that are kept of all files, to be compared with what they become.
+const TEXTS_MAX: usize = 8 << 20;
 /// What asks for it at once.
 const HANGUP: &str = "SIGHUP";
 /// Time between two looks (KumoMTA behaviour).

@@ -172,7 +172,7 @@ async fn serve_async(
     engine.start(recovering);
     let tasks = tasks::start(&policy, &engine, tasks);
     let reloading = engine.clone();
-    let read = async move |origin: &str| reloading.bump_config_epoch(origin).await;
+    let read = async move |origin: &str, files| reloading.read_again(origin, files).await;
     let reloads = tokio::spawn(reload::watch(read, watched, hangup, supervisor.clone()));
     let watched_engine = engine.clone();
     let life = tokio::spawn(supervisor.clone().watch(move || watched_engine.pulse()));

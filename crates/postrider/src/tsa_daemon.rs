@@ -73,7 +73,7 @@ async fn run_async(policy: LuaPolicy, startup: Startup, file: PathBuf) -> anyhow
     let supervisor = Supervisor::found();
     let watched = Watched::new(Some(file), startup.config_monitor_globs.clone());
     let reading = Reading { policy, keeper: keeper.clone(), startup: Arc::new(startup) };
-    let read = async move |_: &str| reading.again().await;
+    let read = async move |_: &str, _| reading.again().await;
     let reloads = tokio::spawn(reload::watch(read, watched, hangup, supervisor.clone()));
     eprintln!("initialization complete");
     let life = tokio::spawn(supervisor.clone().watch(|| ()));

@@ -62,6 +62,11 @@ impl QueueCore {
         self.scheduled.keys().copied().collect()
     }
 
+    /// How many scheduled queues there are.
+    pub fn scheduled_len(&self) -> usize {
+        self.scheduled.len()
+    }
+
     /// Every ready queue, in no order.
     pub fn ready_keys(&self) -> Vec<ReadyKey> {
         self.ready.keys().copied().collect()

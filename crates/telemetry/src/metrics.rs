@@ -42,6 +42,8 @@ pub struct Families {
     pub scheduled_count_total: IntGauge,
     /// Scheduled queues.
     pub scheduled_queue_count: IntGauge,
+    /// `postrider_queue_census_age_seconds`: how long ago they were counted; 0 with so few that each scrape counts them.
+    pub queue_census_age: IntGauge,
     /// Messages in any state.
     pub message_count: IntGauge,
     /// Resident set size in octets.
@@ -136,6 +138,11 @@ impl Metrics {
             )?,
             scheduled_count_total: gauge(r, "scheduled_count_total", "messages in all scheduled queues")?,
             scheduled_queue_count: gauge(r, "scheduled_queue_count", "scheduled queues")?,
+            queue_census_age: gauge(
+                r,
+                "postrider_queue_census_age_seconds",
+                "seconds since scheduled queues were counted",
+            )?,
             message_count: gauge(r, "message_count", "messages in any state")?,
             memory_usage: gauge(r, "memory_usage", "resident memory in bytes")?,
             memory_limit: gauge(r, "memory_limit", "soft limit of memory in bytes")?,

@@ -1,6 +1,7 @@
 //! One log segment: a zstd file that becomes read-only when it is finished (KumoMTA behaviour).
 //!
-//! The name is the UTC time of opening, `YYYYMMDD-HHMMSS.fffffffff`, in front of it and behind it what the stream wants. Consumers take the missing
+//! The name is the UTC time of opening, `YYYYMMDD-HHMMSS.fffffffff`, in front of it and behind it what the stream wants. Consumers
+//! read in the order of names, so it comes behind those that are there also when the clock was set back. They take the missing
 //! write permission as "complete". A write that failed can be tried again: it goes on behind the last
 //! octet the file took, so a full disk neither cuts the stream nor doubles a record.
 //!
@@ -15,8 +16,9 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use time::OffsetDateTime;
+use time::format_description::BorrowedFormatItem;
 use time::macros::format_description;
+use time::{Duration, OffsetDateTime, PrimitiveDateTime};
 use zstd::stream::write::Encoder;
 
 /// Where a segment's octets go: a file; in tests something that fails.
@@ -47,9 +49,11 @@ struct Counted {
 }
 
 impl Segment {
-    /// Creates a segment named after `now`, between `prefix` and `suffix`.
+    /// Creates a segment named after `now`, between `prefix` and `suffix`; behind the last one there is, if that has a later name.
     pub fn create(dir: &Path, (prefix, suffix): (&str, &str), level: i32, now: OffsetDateTime) -> io::Result<Segment> {
-        let path = dir.join(format!("{prefix}{}{suffix}", name(now)));
+        let behind_last = last_named(dir, prefix, suffix)?.and_then(|last| last.checked_add(Duration::NANOSECOND));
+        let named = behind_last.map_or(now, |least| least.max(now));
+        let path = dir.join(format!("{prefix}{}{suffix}", name(named)));
         let file = OpenOptions::new().append(true).create(true).open(&path)?;
         if let Err(error) = file.try_lock() {
             // Only readers lose by it, and only after a crash.
@@ -201,7 +205,58 @@ fn mark_done(path: &Path) -> io::Result<()> {
 }
 
 fn name(now: OffsetDateTime) -> String {
-    let format = format_description!("[year][month][day]-[hour][minute][second].[subsecond digits:9]");
     // Every component exists in a date with time, so formatting cannot fail.
-    now.format(&format).unwrap_or_default()
+    now.format(NAME).unwrap_or_default()
+}
+
+/// The time that the last segment of these names is named after.
+fn last_named(dir: &Path, prefix: &str, suffix: &str) -> io::Result<Option<OffsetDateTime>> {
+    let mut last = None;
+    for entry in fs::read_dir(dir)? {
+        let file = entry?.file_name();
+        let time = file.to_str().and_then(|name| name.strip_prefix(prefix)?.strip_suffix(suffix));
+        // What else is there has no time for its name.
+        last = last.max(time.and_then(|time| PrimitiveDateTime::parse(time, NAME).ok()));
+    }
+    Ok(last.map(PrimitiveDateTime::assume_utc))
+}
+
+const NAME: &[BorrowedFormatItem<'_>] =
+    format_description!("[year][month][day]-[hour][minute][second].[subsecond digits:9]");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use time::macros::datetime;
+
+    #[test]
+    fn a_segment_is_named_behind_those_that_are_there() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let create = |affixes: (&str, &str), now| {
+            let segment = Segment::create(dir.path(), affixes, 0, now).expect("a segment");
+            segment.path().file_name().and_then(|name| name.to_str()).expect("a name").to_owned()
+        };
+        let (noon, eleven) = (datetime!(2026-11-26 12:00 UTC), datetime!(2026-11-26 11:00 UTC));
+        assert_eq!(create(("", ".zst"), noon), "20261126-120000.000000000.zst");
+        for now in [eleven, eleven, noon] {
+            create(("", ".zst"), now);
+        }
+        assert_eq!(create(("", ".zst"), noon + Duration::SECOND), "20261126-120001.000000000.zst");
+        fs::write(dir.path().join("99999999-000000.000000000.zst"), "").expect("no time of this world");
+        assert_eq!(create(("", ".zst"), eleven), "20261126-120001.000000001.zst");
+        assert_eq!(create(("in-", ".zst"), eleven), "in-20261126-110000.000000000.zst", "others have their own order");
+        let mut names: Vec<_> =
+            fs::read_dir(dir.path()).expect("there").flatten().map(|file| file.file_name()).collect();
+        names.sort();
+        let expected = [
+            "120000.000000000",
+            "120000.000000001",
+            "120000.000000002",
+            "120000.000000003",
+            "120001.000000000",
+            "120001.000000001",
+        ];
+        let expected = expected.map(|name| format!("20261126-{name}.zst"));
+        assert_eq!(names[..6], expected.map(std::ffi::OsString::from));
+    }
 }

@@ -1,5 +1,6 @@
 //! Why there is no answer.
 
+use config::shown_url;
 use net::causes::with_causes;
 use net::tls::TlsError;
 use thiserror::Error;
@@ -40,6 +41,16 @@ pub enum WebError {
     /// Of a websocket; `HTTP error: 404 Not Found` when the server answers a request for one so.
     #[error("{0}")]
     WebSocket(String),
+}
+
+impl WebError {
+    /// The same without what is secret in a URL that is wrong: for errors that others see than who wrote it.
+    pub fn without_secrets(self) -> WebError {
+        match self {
+            WebError::Url { url, why } => WebError::Url { url: shown_url(&url), why },
+            other => other,
+        }
+    }
 }
 
 impl From<reqwest::Error> for WebError {

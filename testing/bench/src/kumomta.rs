@@ -172,8 +172,8 @@ each, and may open 100 connections to the sink as ours does; else it has its own
   divided by REFERENCE us; CPU/factor: for comparison between machines and their states (none where the machine makes
   signatures with other instructions). p99: from the final dot to its 250.
 - generator, sink: CPU of the two tools a message.
-- lost/doubled/damaged: from the ledgers of both ends; a run with another figure than 0 is void. Of what is thrown away
-  there is no other end: nothing is known but the 250s.
+- lost/doubled/damaged: from the ledgers of both ends; a run with another figure than 0 is void. Of what is thrown away the
+  other end is the server's own count of messages: nothing is known of damage.
 - limited by: what was at work at least 90 % of the time, and the shares of all cores' time and of the disk's.
 ";
 

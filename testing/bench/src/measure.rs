@@ -165,14 +165,32 @@ impl Row {
         }
     }
 
-    /// Messages lost, doubled and damaged; nothing is known where nothing is delivered.
+    /// Messages lost, doubled and damaged; of what is thrown away by the server's count, and nothing is known of damage.
     pub fn ledger(&self) -> String {
-        self.verdict.map_or("-".to_owned(), |of| format!("{}/{}/{}", of.lost, of.doubled, of.damaged))
+        match (self.verdict, self.miscounted()) {
+            (Some(of), _) => format!("{}/{}/{}", of.lost, of.doubled, of.damaged),
+            (None, Some((lost, doubled))) => format!("{lost:.0}/{doubled:.0}/-"),
+            (None, None) => "-".to_owned(),
+        }
+    }
+
+    /// Messages that were acknowledged and not counted by who took them, and the other way round.
+    fn miscounted(&self) -> Option<(f64, f64)> {
+        let surplus = |round: &Round| round.received.map(|received| received - round.acknowledged);
+        let surplus: Vec<f64> = self.rounds.iter().map(surplus).collect::<Option<_>>()?;
+        let sum = |sign: f64| surplus.iter().map(|surplus| (surplus * sign).max(0.0)).sum();
+        Some((sum(-1.0), sum(1.0)))
     }
 
     /// Why its figures are void, if they are.
     pub fn fault(&self) -> Option<String> {
-        let fault = self.verdict?.fault(false)?;
+        let fault = match (self.verdict, self.miscounted()) {
+            (Some(verdict), _) => verdict.fault(false)?,
+            (None, Some(wrong)) if wrong != (0.0, 0.0) => {
+                format!("{:.0} acknowledged and not taken, {:.0} taken and not acknowledged", wrong.0, wrong.1)
+            }
+            _ => return None,
+        };
         Some(format!("{} is void: {fault}", self.name))
     }
 }
@@ -207,6 +225,30 @@ fn progress(number: u32, round: &Round) -> String {
 mod tests {
     use super::*;
     use crate::generator::Latency;
+
+    #[test]
+    fn what_is_thrown_away_is_counted_at_both_ends() {
+        let row = |counts: &[(f64, Option<f64>)]| {
+            let round = |(acknowledged, received): &(f64, Option<f64>)| Round {
+                acknowledged: *acknowledged,
+                received: *received,
+                ..Round::default()
+            };
+            Row { name: "row".into(), rounds: counts.iter().map(round).collect(), peak_rss_mib: None, verdict: None }
+        };
+        for (counts, ledger, fault) in [
+            (&[(10.0, Some(10.0)), (20.0, Some(20.0))][..], "0/0/-", None),
+            (
+                &[(10.0, Some(9.0)), (20.0, Some(22.0))],
+                "1/2/-",
+                Some("row is void: 1 acknowledged and not taken, 2 taken and not acknowledged"),
+            ),
+            (&[(10.0, None)], "-", None),
+        ] {
+            let row = row(counts);
+            assert_eq!((row.ledger().as_str(), row.fault().as_deref()), (ledger, fault));
+        }
+    }
 
     #[test]
     fn a_run_that_nothing_limits_waits() {

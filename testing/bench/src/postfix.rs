@@ -148,7 +148,7 @@ impl Subject for Postfix<'_> {
         let pid = self.master.to_string();
         let text = self.peers.script("postfix_cpu.sh", &[Path::new(&pid)])?;
         let ms: f64 = text.trim().parse().with_context(|| format!("expected milliseconds, got {text:?}"))?;
-        Ok(Reading { cpu_us: ms * 1000.0, commits: None, spool_octets: None, writer_us: None })
+        Ok(Reading { cpu_us: ms * 1000.0, commits: None, spool_octets: None, writer_us: None, received: None })
     }
 
     fn delivered(&self) -> anyhow::Result<Option<f64>> {

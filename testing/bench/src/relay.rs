@@ -137,6 +137,7 @@ impl Subject for Relay {
             commits: metrics.value("postrider_spool_commits"),
             spool_octets: metrics.value("postrider_spool_bytes_written"),
             writer_us: Some(writer_us(self.program.pid())?),
+            received: Some(metrics.sum("total_messages_received")),
         })
     }
 

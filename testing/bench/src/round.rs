@@ -47,6 +47,8 @@ pub struct Reading {
     pub spool_octets: Option<f64>,
     /// CPU of the one thread that writes the spool, in microseconds.
     pub writer_us: Option<f64>,
+    /// Messages it has taken.
+    pub received: Option<f64>,
 }
 
 impl Reading {
@@ -57,6 +59,7 @@ impl Reading {
             commits: change(self.commits, earlier.commits),
             spool_octets: change(self.spool_octets, earlier.spool_octets),
             writer_us: change(self.writer_us, earlier.writer_us),
+            received: change(self.received, earlier.received),
         }
     }
 }
@@ -64,6 +67,10 @@ impl Reading {
 /// The figures of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Round {
+    /// Messages acknowledged.
+    pub acknowledged: f64,
+    /// Messages taken by the server's own count, if it says.
+    pub received: Option<f64>,
     /// Messages acknowledged a second, while they were being sent.
     pub accepted_per_s: f64,
     /// Messages a second from the start to the last arrival; none where nothing is delivered.
@@ -213,6 +220,8 @@ impl<'a> Running<'a> {
         let mail = sent * order.octets as f64;
         let device_octets = machine.disk_octets().zip(machine_before.disk_octets());
         Ok(Round {
+            acknowledged: sent,
+            received: used.received,
             accepted_per_s: sent / outcome.seconds,
             delivered_per_s: relays.then(|| sent / elapsed),
             seconds: elapsed,

@@ -149,8 +149,8 @@ recipient of a request. `LocalDisk` keeps one file per message, the rest one log
 - WA: octets written for an octet of mail, by the spool's own count (no logs) and by the device's (logs, ledgers and other
   programs included).
 - generator, sink: CPU of the two tools a message.
-- lost/doubled/damaged: from the ledgers of both ends; a row with another figure than 0 is void. Of what is thrown away
-  there is no other end: nothing is known but the 250s.
+- lost/doubled/damaged: from the ledgers of both ends; a row with another figure than 0 is void. Of what is thrown away the
+  other end is the server's own count of messages: nothing is known of damage.
 - limited by: what was at work at least 90 % of the time, and the shares of all cores' time and of the disk's.
 ";
 

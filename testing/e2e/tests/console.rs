@@ -139,11 +139,7 @@ fn undo_brings_back_the_order_that_gave_way() {
     let earlier = http::json(stage.relay.http(), "POST", SUSPEND, &earlier);
     assert_eq!(earlier["replaced"], Value::Null, "the first of its kind: {earlier}");
     let ends = get(&stage.relay, SUSPEND)[0]["expires"].clone();
-    stage.go("#/queues?by=domain");
-    stage.browser.click("button[aria-label='Act on domain slow.test']", "Act");
-    stage.browser.until_text("It concerns 8 messages now");
-    stage.browser.write("another reason");
-    stage.browser.click("dialog button[type=submit]", "Suspend 8 messages");
+    suspend(&mut stage, "another reason");
     stage.browser.until_text("It took the place of an order given before: they asked us to wait.");
     let all = get(&stage.relay, SUSPEND);
     assert_eq!((all.as_array().map(Vec::len), &all[0]["reason"]), (Some(1), &json!("another reason")));
@@ -170,22 +166,15 @@ fn undo_changes_nothing_when_somebody_else_was_faster() {
         let all = get(&stage.relay, SUSPEND);
         assert_eq!((all.as_array().map(Vec::len), &all[0]["reason"]), (Some(1), &json!(reason)), "{all}");
     };
-    let suspend = |stage: &mut Stage| {
-        stage.go("#/queues?by=domain");
-        stage.browser.click("button[aria-label='Act on domain slow.test']", "Act");
-        stage.browser.until_text("It concerns 8 messages now");
-        stage.browser.write("a mistake");
-        stage.browser.click("dialog button[type=submit]", "Suspend 8 messages");
-    };
     // It took nobody's place, and is not there any more.
-    suspend(&mut stage);
+    suspend(&mut stage, "a mistake");
     stage.browser.until_text("Suspended: 8 messages of domain slow.test.");
     give(&stage, "the night shift");
     stage.browser.click(".toast button", "Undo");
     stage.browser.until_text("Nothing was changed: the order is not in force any more (domain slow.test)");
     holds(&stage, "the night shift");
     // It took the place of one, and somebody else's has taken its.
-    suspend(&mut stage);
+    suspend(&mut stage, "a mistake");
     stage.browser.until_text("It took the place of an order given before: the night shift.");
     give(&stage, "the day shift");
     stage.browser.click(".toast button", "Undo");
@@ -201,6 +190,15 @@ fn undo_changes_nothing_when_somebody_else_was_faster() {
     stage.browser.click(".toast button", "Undo");
     stage.browser.until_text("somebody has given another order about the same since: the late shift");
     holds(&stage, "the late shift");
+}
+
+/// Suspends what is for slow.test.
+fn suspend(stage: &mut Stage, reason: &str) {
+    stage.go("#/queues?by=domain");
+    stage.browser.click("button[aria-label='Act on domain slow.test']", "Act");
+    stage.browser.until_text("It concerns 8 messages now");
+    stage.browser.write(reason);
+    stage.browser.click("dialog button[type=submit]", "Suspend 8 messages");
 }
 
 #[test]

@@ -245,6 +245,28 @@ fn a_segment_that_was_removed_is_said_and_the_rest_arrives() {
 }
 
 #[test]
+fn nothing_is_missing_when_the_clock_was_set_back() {
+    let setup = Setup::new();
+    let receiver = EventReceiver::start(&setup.scratch, "receiver", "ok");
+    setup.streams(&[setup.stream("crm", &receiver.url(), SMALL)]);
+    let node = setup.launch().start();
+    setup.send(&node, "first", 3);
+    receiver.await_records(6, LATER);
+    node.stop();
+    // As if that had been written by a clock that was years ahead.
+    let logs = setup.scratch.join("logs");
+    let last = Logs::new(&logs).segments().pop().expect("a segment");
+    fs::rename(last, logs.join("20991231-235959.000000000")).expect("renamed");
+    setup.streams(&[setup.stream("again", &receiver.url(), SMALL)]);
+    let node = setup.launch().start();
+    receiver.await_records(12, LATER);
+    setup.send(&node, "second", 3);
+    let all = receiver.await_records(18, LATER);
+    node.stop();
+    assert_eq!(&all[12..], &setup.logged()[6..], "what came behind it");
+}
+
+#[test]
 fn streams_follow_the_policy() {
     let setup = Setup::new();
     let (one, two) = (EventReceiver::start(&setup.scratch, "one", ""), EventReceiver::start(&setup.scratch, "two", ""));
