@@ -1,7 +1,7 @@
 // Configuration: which epoch is in force, who began it, what of it waits for a restart, and how its files differ from those before.
 
 import { get } from './api.js';
-import { button, facts, h, many, moment, table } from './dom.js';
+import { button, facts, h, many, moment } from './dom.js';
 
 const POLL_MS = 5000;
 /** What stands before a line, and what a screen reader says. */
@@ -24,16 +24,16 @@ export const config = {
         ['Version', seen.version], ['Host', seen.hostname], ['Node', seen.node_id],
       ])),
       h('section', { class: 'card' }, h('h2', null, 'What changed'),
-        table('Epochs', [{ name: 'Epoch' }, { name: 'When', when: 1 }, { name: 'Begun by, and what changed' }], data.epochs.map((epoch, at) => ({
-          key: `${epoch.number} ${epoch.at} ${at}`,
-          cells: [epoch.number === null ? h('span', { class: 'tag bad' }, 'did not begin') : `${epoch.number}`, moment(epoch.at),
-            [epoch.origin, epoch.error && h('p', { class: 'bad' }, epoch.error),
-              epoch.needs_restart.length > 0 && h('p', { class: 'warn' }, `takes a restart: ${epoch.needs_restart.join(', ')}`), differences(epoch, again)]],
-        }))),
+        data.epochs.map((epoch, at) => described(epoch, at, again)),
         h('p', { class: 'dim' }, 'The last 16 since the start of the program. Lines of a file that not everybody on the server may read are not shown; passwords are masked.')),
     ];
   },
 };
+
+const described = (epoch, at, again) => h('article', { class: 'epoch', key: `${epoch.number} ${epoch.at} ${at}` },
+  h('h3', null, epoch.number === null ? h('span', { class: 'tag bad' }, 'did not begin') : `Epoch ${epoch.number}`, ' ', h('span', { class: 'when' }, moment(epoch.at))),
+  h('p', null, epoch.origin), epoch.error && h('p', { class: 'bad' }, epoch.error),
+  epoch.needs_restart.length > 0 && h('p', { class: 'warn' }, `takes a restart: ${epoch.needs_restart.join(', ')}`), differences(epoch, again));
 
 function differences({ at, files }, again) {
   if (files.length === 0) return null;

@@ -59,11 +59,11 @@ async fn the_first_scrape_of_very_many_queues_finds_them_counted() {
 
 /// A message to each of a thousand domains, so many times; those that were there have one more.
 async fn fill(to: SocketAddr, transactions: usize) {
-    let mut stream = BufReader::new(TcpStream::connect(to).await.expect("listening"));
-    reply(&mut stream, "220 ").await;
-    stream.write_all(b"EHLO client.test\r\n").await.expect("writes");
-    reply(&mut stream, "250 ").await;
     for transaction in 0..transactions {
+        let mut stream = BufReader::new(TcpStream::connect(to).await.expect("listening"));
+        reply(&mut stream, "220 ").await;
+        stream.write_all(b"EHLO client.test\r\n").await.expect("writes");
+        reply(&mut stream, "250 ").await;
         let recipients = (0..RECIPIENTS).map(|n| format!("RCPT TO:<a@d{transaction}-{n}.test>\r\n"));
         let all = format!("MAIL FROM:<a@sender.test>\r\n{}DATA\r\n", recipients.collect::<String>());
         stream.write_all(all.as_bytes()).await.expect("writes");

@@ -17,12 +17,17 @@ use tokio::signal::unix::Signal;
 pub struct Watched {
     policy_file: Option<PathBuf>,
     globs: Option<Vec<String>>,
+    /// As they are in force.
+    seen: Files,
 }
 
 impl Watched {
     /// The policy file and what the patterns stand for, KumoMTA's if there are none. Without a policy file there is nothing.
+    /// Looks at them: what changes from now on counts.
     pub fn new(policy_file: Option<PathBuf>, globs: Option<Vec<String>>) -> Watched {
-        Watched { policy_file, globs }
+        let mut watched = Watched { policy_file, globs, seen: Files::new() };
+        watched.seen = watched.look();
+        watched
     }
 
     /// What is found in each file; differs when something changed, came or went.
@@ -61,11 +66,10 @@ fn changed(before: &Files, now: &Files) -> (String, Arc<[FileChange]>) {
 /// Has `read` read configuration again when there is reason to, which it is told, and how files differ; never ends.
 pub async fn watch<E: std::fmt::Display>(
     read: impl AsyncFn(&str, Arc<[FileChange]>) -> Result<(), E>,
-    watched: Watched,
+    mut watched: Watched,
     mut hangup: Signal,
     supervisor: Supervisor,
 ) {
-    let mut seen = look(&watched).await;
     let mut said = None;
     loop {
         let reason = tokio::select! {
@@ -73,20 +77,20 @@ pub async fn watch<E: std::fmt::Display>(
             () = tokio::time::sleep(INTERVAL) => CHANGED,
         };
         let now = look(&watched).await;
-        if seen == now && reason != HANGUP {
+        if watched.seen == now && reason != HANGUP {
             continue;
         }
         // The manager asked for it, and waits.
         let asked_by = (reason == HANGUP).then_some(&supervisor);
         asked_by.inspect(|manager| manager.reloading());
-        let (files, changes) = compare(&seen, &now).await;
+        let (files, changes) = compare(&watched.seen, &now).await;
         let origin = if files.is_empty() { reason.to_owned() } else { format!("{reason}: {files}") };
         let done = read(&origin, changes).await;
         asked_by.inspect(|manager| manager.reloaded(done.as_ref().err().map(ToString::to_string).as_deref()));
         match done {
             Ok(()) => {
                 tracing::info!("configuration was read again: {reason}");
-                (seen, said) = (now, None);
+                (watched.seen, said) = (now, None);
             }
             // What changed is still to be read: what is in its way may pass.
             Err(error) if reason != HANGUP && said.as_ref() == Some(&(now.clone(), error.to_string())) => {
