@@ -28,6 +28,7 @@ mod reads;
 mod recovering;
 mod report;
 mod return_home;
+mod shared_sync;
 mod sync_time;
 mod writer;
 
@@ -42,3 +43,4 @@ pub use orders::OrdersFile;
 pub use read_only::ReadOnlyDir;
 pub use recovering::Recovering;
 pub use report::Report;
+pub use shared_sync::SharedSync;

@@ -4,10 +4,10 @@
 //! who wait for the same one. All calls go through the C library, so that tools which watch or break them see every one.
 //! No retries: a refusal is the engine's business.
 
-use super::shared_sync::SharedSync;
 use crate::StoreError;
 use crate::file_disk::make_durably;
 use crate::kind::MESSAGES;
+use crate::shared_sync::SharedSync;
 use spool::local::{Files, Folder, LocalName, ReadFile, ReadFiles};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

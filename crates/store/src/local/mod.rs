@@ -11,7 +11,6 @@ mod files;
 mod keeper;
 mod marker;
 mod recovering;
-mod shared_sync;
 mod spool;
 
 pub(crate) use files::{list, open};

@@ -1,14 +1,16 @@
 //! One message into one Maildir: written, synced, and only then in sight.
 //!
 //! In: the folder, a name nobody else uses, the octets. Out: nothing, once the file, its name in `new` and the folders on the way
-//! are on disk. Fails with what could not be done to which path; nothing of the message is in sight then, but after a
+//! are on disk; folders are made sure of once, and those who put messages into one share the sync of its names. Fails with what could not be done to which path; nothing of the message is in sight then, but after a
 //! failed sync of `new` it may be, and the retry is a second copy. Blocks: for blocking threads. What a crash leaves in
 //! `tmp` is swept by readers (the format gives them 36 hours).
 
+use super::folders::{Folder, Folders};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// A message to be put down.
@@ -32,12 +34,34 @@ pub(crate) struct DepositError {
 
 impl Deposit<'_> {
     /// Puts it down.
-    pub fn make(&self) -> Result<(), DepositError> {
+    pub fn make(&self, folders: &Folders) -> Result<(), DepositError> {
+        if let Some(known) = folders.get(self.folder) {
+            match self.put_into(&known) {
+                Ok(true) => return Ok(()),
+                // It is in another folder than the one that was made sure of.
+                Ok(false) => return self.make_sure(folders)?.keep().map(drop),
+                // Somebody has removed it.
+                Err(error) if error.cause.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let folder = self.make_sure(folders)?;
+        self.put_into(&folder).map(drop)
+    }
+
+    /// Makes the folders, durably: another process may have made them a moment ago and not have got further.
+    fn make_sure(&self, folders: &Folders) -> Result<Arc<Folder>, DepositError> {
         for part in ["tmp", "cur", "new"] {
             self.make_folder(&self.folder.join(part), FOLDERS_MAX)?;
         }
+        sync(self.folder)?;
+        folders.put(self.folder)
+    }
+
+    /// False: into another one than is known.
+    fn put_into(&self, folder: &Folder) -> Result<bool, DepositError> {
         let unfinished = self.folder.join("tmp").join(self.name);
-        let finished = self.folder.join("new").join(self.name);
+        let finished = folder.new().join(self.name);
         let made = self.write(&unfinished).and_then(|()| {
             fs::rename(&unfinished, &finished).map_err(|cause| failed("move a message to", &finished, cause))
         });
@@ -46,9 +70,7 @@ impl Deposit<'_> {
             let _ = fs::remove_file(&unfinished);
             return Err(error);
         }
-        sync(&self.folder.join("new"))?;
-        // The folders themselves: another process may have made them a moment ago and not have got further.
-        sync(self.folder)
+        folder.keep()
     }
 
     fn write(&self, path: &Path) -> Result<(), DepositError> {
@@ -95,7 +117,7 @@ impl Deposit<'_> {
 pub(crate) fn with_lf(content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len());
     let mut rest = content;
-    while let Some(at) = rest.windows(2).position(|pair| pair == b"\r\n") {
+    while let Some(at) = memchr::memmem::find(rest, b"\r\n") {
         out.extend_from_slice(&rest[..at]);
         out.push(b'\n');
         rest = &rest[at + 2..];
@@ -116,7 +138,7 @@ fn sync_where_allowed(folder: &Path) -> Result<(), DepositError> {
     }
 }
 
-fn failed(what: &'static str, path: &Path, cause: io::Error) -> DepositError {
+pub(super) fn failed(what: &'static str, path: &Path, cause: io::Error) -> DepositError {
     DepositError { what, path: path.to_owned(), cause }
 }
 
@@ -138,9 +160,9 @@ mod tests {
     #[test]
     fn folders_and_file_are_made_with_their_modes_and_tmp_is_empty_afterwards() {
         let scratch = tempfile::tempdir().expect("a folder");
-        let folder = scratch.path().join("a/b/box");
-        deposit(&folder, "1.x.host").make().expect("it is put down");
-        deposit(&folder, "2.x.host").make().expect("it is put down");
+        let (folders, folder) = (Folders::default(), scratch.path().join("a/b/box"));
+        deposit(&folder, "1.x.host").make(&folders).expect("it is put down");
+        deposit(&folder, "2.x.host").make(&folders).expect("it is put down");
         for made in ["a", "a/b", "a/b/box", "a/b/box/tmp", "a/b/box/new", "a/b/box/cur"] {
             assert_eq!(mode(&scratch.path().join(made)), 0o750, "{made}");
         }
@@ -154,17 +176,39 @@ mod tests {
     #[test]
     fn what_stands_in_the_way_is_named_and_nothing_is_left_behind() {
         let scratch = tempfile::tempdir().expect("a folder");
-        let folder = scratch.path().join("box");
+        let (folders, folder) = (Folders::default(), scratch.path().join("box"));
         fs::write(&folder, "no folder").expect("a file");
-        let error = deposit(&folder, "1.x.host").make().expect_err("a file stands there");
+        let error = deposit(&folder, "1.x.host").make(&folders).expect_err("a file stands there");
         assert!(error.to_string().starts_with("cannot make "), "{error}");
         fs::remove_file(&folder).expect("it goes");
-        deposit(&folder, "1.x.host").make().expect("it is put down");
+        deposit(&folder, "1.x.host").make(&folders).expect("it is put down");
         // The target is taken by a folder: the message is not in sight and not in tmp either.
         fs::create_dir(folder.join("new/2.x.host")).expect("a folder");
-        let error = deposit(&folder, "2.x.host").make().expect_err("a folder stands there");
+        let error = deposit(&folder, "2.x.host").make(&folders).expect_err("a folder stands there");
         assert_eq!(error.what, "move a message to");
         assert_eq!(fs::read_dir(folder.join("tmp")).expect("it is there").count(), 0);
+    }
+
+    #[test]
+    fn a_maildir_that_was_removed_or_replaced_is_made_sure_of_again() {
+        let scratch = tempfile::tempdir().expect("a folder");
+        let (folders, folder) = (Folders::default(), scratch.path().join("box"));
+        deposit(&folder, "1.x.host").make(&folders).expect("it is put down");
+        let first = folders.get(&folder).expect("it is known");
+        deposit(&folder, "2.x.host").make(&folders).expect("it is put down");
+        assert!(Arc::ptr_eq(&first, &folders.get(&folder).expect("it is known")), "looked at once");
+        fs::rename(&folder, scratch.path().join("old")).expect("moved away");
+        deposit(&folder, "3.x.host").make(&folders).expect("it is put down");
+        assert!(folder.join("new/3.x.host").is_file() && mode(&folder) == 0o750, "in a new one");
+        // Somebody else makes another one.
+        fs::rename(&folder, scratch.path().join("older")).expect("moved away");
+        let second = folders.get(&folder).expect("it is known");
+        for part in ["tmp", "cur", "new"] {
+            fs::create_dir_all(folder.join(part)).expect("made");
+        }
+        deposit(&folder, "4.x.host").make(&folders).expect("it is put down");
+        assert!(folder.join("new/4.x.host").is_file());
+        assert!(!Arc::ptr_eq(&second, &folders.get(&folder).expect("it is known")), "looked at again");
     }
 
     #[test]

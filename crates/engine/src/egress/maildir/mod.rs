@@ -5,12 +5,14 @@
 //! address cannot stand in a path is refused for good; whatever the disk or the template says is for now.
 
 mod deposit;
+mod folders;
 mod name;
 pub(crate) mod place;
 
 use crate::egress::carrier::{Answers, Carried, Lent};
 use crate::engine::Engine;
 use deposit::{Deposit, DepositError, with_lf};
+use folders::Folders;
 use name::Unique;
 use place::{PlaceError, Template};
 use queue::Verdict;
@@ -26,6 +28,7 @@ use tokio::sync::Semaphore;
 pub(crate) struct Maildirs {
     writers: Arc<Semaphore>,
     number: AtomicU64,
+    folders: Folders,
 }
 
 /// One session: nothing is kept open between messages.
@@ -36,7 +39,11 @@ pub(crate) struct MaildirCarrier {
 
 impl Default for Maildirs {
     fn default() -> Maildirs {
-        Maildirs { writers: Arc::new(Semaphore::new(WRITERS_MAX)), number: AtomicU64::new(0) }
+        Maildirs {
+            writers: Arc::new(Semaphore::new(WRITERS_MAX)),
+            number: AtomicU64::new(0),
+            folders: Folders::default(),
+        }
     }
 }
 
@@ -82,7 +89,9 @@ fn put_down(engine: &Engine, template: &Template, mut message: Lent) -> Vec<(Ver
         let unique = Unique { now: engine.clock.now().wall, pid: std::process::id(), number };
         let name = unique.name(&engine.settings.hostname);
         let Template { dir_mode, file_mode, .. } = *template;
-        match (Deposit { folder: &folder, name: &name, content: &content, dir_mode, file_mode }).make() {
+        match (Deposit { folder: &folder, name: &name, content: &content, dir_mode, file_mode })
+            .make(&engine.maildirs.folders)
+        {
             Ok(()) => {
                 (Verdict::Delivered, Reply::new(200, &format!("wrote to {}", folder.join("new").join(name).display())))
             }

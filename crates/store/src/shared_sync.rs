@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The names of one directory, as far as they are durable.
 #[derive(Debug, Default)]
-pub(crate) struct SharedSync {
+pub struct SharedSync {
     state: Mutex<State>,
     done: Condvar,
 }
