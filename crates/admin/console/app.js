@@ -72,7 +72,7 @@ function show() {
   draw($('trouble'), trouble());
   const isReady = !view.load || data !== null;
   draw($('main'), [h('h1', { tabindex: -1, key: 'h1' }, view.title(params)),
-    isReady && (seen || !view.needsOverview) ? h('div', { key: location.hash }, view.show({ params, data, seen, again: tick })) : h('p', { class: 'dim', key: 'wait' }, failed ? 'Nothing to show yet.' : 'Loading …')]);
+    isReady && (seen || !view.needsOverview) ? h('div', { key: location.hash }, view.show({ params, data, seen, again: tick, redraw: show })) : h('p', { class: 'dim', key: 'wait' }, failed ? 'Nothing to show yet.' : 'Loading …')]);
 }
 
 function trouble() {

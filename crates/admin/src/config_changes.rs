@@ -20,6 +20,8 @@ pub(crate) struct Answer {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "ChangedEpoch")]
 struct Epoch {
+    /// Tells it from others; a failure that is met again keeps its own.
+    serial: u64,
     /// Null where none began.
     number: Option<u64>,
     #[serde(with = "time::serde::rfc3339")]
@@ -69,9 +71,9 @@ pub(crate) async fn changes(State(engine): State<Engine>) -> Json<Answer> {
 }
 
 impl From<EpochNote> for Epoch {
-    fn from(EpochNote { number, at, origin, needs_restart, error, files }: EpochNote) -> Epoch {
+    fn from(EpochNote { serial, number, at, origin, needs_restart, error, files }: EpochNote) -> Epoch {
         let files = files.iter().cloned().map(File::from).collect();
-        Epoch { number, at: civil(at), origin, needs_restart, error, files }
+        Epoch { serial, number, at: civil(at), origin, needs_restart, error, files }
     }
 }
 

@@ -11,6 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// One epoch, or a failure to begin one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpochNote {
+    /// Counts notes, from 0.
+    pub serial: u64,
     /// Which; that of the start is 0. `None` where none began.
     pub number: Option<u64>,
     /// When.
@@ -79,7 +81,7 @@ impl EpochNotes {
     /// An epoch began.
     pub fn note(&self, epoch: Epoch, at: WallTime, origin: &str, needs_restart: Vec<String>, files: Arc<[FileChange]>) {
         let number = Some(epoch.number());
-        self.push(EpochNote { number, at, origin: origin.to_owned(), needs_restart, error: None, files });
+        self.push(EpochNote { serial: 0, number, at, origin: origin.to_owned(), needs_restart, error: None, files });
     }
 
     /// One did not begin. The same failure again is one note: a file that is wrong is tried every few seconds.
@@ -93,7 +95,7 @@ impl EpochNotes {
         }
         drop(notes);
         let (origin, needs_restart, error) = (origin.to_owned(), Vec::new(), Some(error));
-        self.push(EpochNote { number: None, at, origin, needs_restart, error, files });
+        self.push(EpochNote { serial: 0, number: None, at, origin, needs_restart, error, files });
     }
 
     /// The latest first.
@@ -103,7 +105,8 @@ impl EpochNotes {
 
     fn push(&self, note: EpochNote) {
         let mut notes = self.notes();
-        notes.push_front(note);
+        let serial = notes.front().map_or(0, |last| last.serial + 1);
+        notes.push_front(EpochNote { serial, ..note });
         notes.truncate(KEPT_MAX);
     }
 
@@ -130,6 +133,7 @@ mod tests {
         assert_eq!(all.len(), 2, "{all:?}");
         assert_eq!((all[0].number, all[0].at, all[1].number), (None, at(30), Some(0)));
         assert_eq!(*all[0].files, [file(30)], "the file as it is wrong now");
+        assert_eq!([all[0].serial, all[1].serial], [1, 0]);
         for _ in 0..=KEPT_MAX {
             notes.note(Epoch::default(), at(40), "SIGHUP", Vec::new(), Arc::default());
         }

@@ -72,7 +72,7 @@ impl Engine {
             return self.take_census(&keys).await;
         }
         let last = self.last_census.younger_than(AGE_MAX);
-        let taken = self.begin_census(keys);
+        let taken = self.begin_census(|| keys);
         match last {
             Some(last) => last,
             None => match taken.await {
@@ -92,21 +92,23 @@ impl Engine {
     pub(crate) async fn keep_census(&self) {
         while self.stop.unless_requested(tokio::time::sleep(LOOK_INTERVAL)).await.is_some() {
             let is_many = self.with_queue(|queue, _| queue.scheduled_len()) > FRESH_MAX;
-            if is_many && self.last_census.younger_than(RENEWED_AFTER).is_none() {
-                drop(self.begin_census(self.with_queue(|queue, _| queue.scheduled_keys())));
+            if !is_many {
+                self.last_census.forget();
+            } else if self.last_census.younger_than(RENEWED_AFTER).is_none() {
+                drop(self.begin_census(|| self.with_queue(|queue, _| queue.scheduled_keys())));
             }
         }
     }
 
     /// Takes a census in the background, unless one is being taken. Whoever asked may be gone before it is taken; it is taken
     /// all the same.
-    fn begin_census(&self, keys: Vec<QueueKey>) -> oneshot::Receiver<Arc<QueueCensus>> {
+    fn begin_census(&self, keys: impl FnOnce() -> Vec<QueueKey>) -> oneshot::Receiver<Arc<QueueCensus>> {
         let (told, taken) = oneshot::channel();
         if let Some(turn) = self.last_census.begin() {
-            let engine = self.clone();
+            let (engine, keys, at) = (self.clone(), keys(), Instant::now());
             self.sessions.spawn(async move {
                 let census = engine.take_census(&keys).await;
-                engine.last_census.put(census.clone());
+                engine.last_census.put(at, census.clone());
                 drop(turn);
                 // Nobody may be waiting for it.
                 _ = told.send(census);
@@ -151,8 +153,9 @@ impl LastCensus {
         self.turn.clone().try_lock_owned().ok()
     }
 
-    fn put(&self, census: Arc<QueueCensus>) {
-        self.last.send_replace(Some((Instant::now(), census)));
+    /// Notes one that was begun at this moment.
+    fn put(&self, at: Instant, census: Arc<QueueCensus>) {
+        self.last.send_replace(Some((at, census)));
     }
 
     /// The next one, from who takes it.

@@ -83,11 +83,9 @@ impl Pen {
     }
 
     fn begin(&mut self, now: OffsetDateTime) -> io::Result<Open> {
-        // Tailers read in the order of names: one must not come before the last when the clock is put back.
-        let named = self.named.map_or(now, |last| now.max(last + time::Duration::NANOSECOND));
         let JsonlWriterOptions { log_dir, suffix, compression_level, .. } = &self.options;
-        let segment = Segment::create(log_dir, ("", suffix.as_deref().unwrap_or("")), *compression_level, named)?;
-        self.named = Some(named);
+        let affixes = ("", suffix.as_deref().unwrap_or(""));
+        let segment = Segment::create(log_dir, affixes, *compression_level, now, &mut self.named)?;
         let end = |length: config::Duration| self.options.tz.stretch_end_unix_micros(unix_micros(now), length.get());
         Ok(Open { segment, ends_unix_micros: self.options.max_segment_duration.map(end) })
     }

@@ -58,8 +58,8 @@ fn changed(before: &Files, now: &Files) -> (String, Arc<[FileChange]>) {
     let shown: Vec<String> = names.iter().take(NAMES_MAX).map(|file| file.display().to_string()).collect();
     let rest = names.len().saturating_sub(NAMES_MAX);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-    let changes = names.into_iter().take(CHANGES_MAX);
-    let changes = changes.filter_map(|file| file_changes::change(file, before.get(file), now.get(file)));
+    let (changes, mut room) = (names.into_iter().take(CHANGES_MAX), ROOM);
+    let changes = changes.filter_map(|file| file_changes::change(file, before.get(file), now.get(file), &mut room));
     (format!("{}{more}", shown.join(", ")), changes.collect())
 }
 
@@ -78,6 +78,8 @@ pub async fn watch<E: std::fmt::Display>(
         };
         let now = look(&watched).await;
         if watched.seen == now && reason != HANGUP {
+            // Who may read them may be others.
+            watched.seen = now;
             continue;
         }
         // The manager asked for it, and waits.
@@ -128,6 +130,8 @@ const CHANGED: &str = "a file changed";
 const NAMES_MAX: usize = 5;
 /// Files whose lines are told.
 const CHANGES_MAX: usize = 8;
+/// Octets that these lines may take.
+const ROOM: usize = 64 << 10;
 /// Octets of text that are kept of all files, to be compared with what they become.
 const TEXTS_MAX: usize = 8 << 20;
 /// What asks for it at once.

@@ -122,6 +122,7 @@ async fn serve_async(
     bound: Bound,
 ) -> anyhow::Result<Ended> {
     let as_written = startup.clone();
+    let watched = Watched::new(shared.policy_file.clone(), startup.config_monitor_globs.clone());
     let supervisor = Supervisor::found();
     let plan = spools::Plan::new(&startup.spools)?;
     let (spool, recovering) = open_spool(&plan)?;
@@ -163,7 +164,6 @@ async fn serve_async(
     // Everything that can fail comes before the first message moves.
     let hangup = signal(SignalKind::hangup())?;
     let stops = Stops::new()?;
-    let watched = Watched::new(shared.policy_file.clone(), as_written.config_monitor_globs);
     let tasks = std::mem::take(&mut startup.tasks);
     let listeners = Listeners::open(&engine, &startup, bound).await?;
     let held = listeners.held();

@@ -52,6 +52,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
 }
 
 async fn run_async(policy: LuaPolicy, startup: Startup, file: PathBuf) -> anyhow::Result<ExitCode> {
+    let watched = Watched::new(Some(file), startup.config_monitor_globs.clone());
     serve::set_names(&policy.names(), &startup.dns)?;
     let database = startup.tsa_db_path.as_deref().unwrap_or(DATABASE);
     let policy: Arc<dyn Policy> = Arc::new(policy);
@@ -71,7 +72,6 @@ async fn run_async(policy: LuaPolicy, startup: Startup, file: PathBuf) -> anyhow
         services.spawn(service.serve(socket));
     }
     let supervisor = Supervisor::found();
-    let watched = Watched::new(Some(file), startup.config_monitor_globs.clone());
     let reading = Reading { policy, keeper: keeper.clone(), startup: Arc::new(startup) };
     let read = async move |_: &str, _| reading.again().await;
     let reloads = tokio::spawn(reload::watch(read, watched, hangup, supervisor.clone()));

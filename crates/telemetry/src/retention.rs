@@ -77,7 +77,8 @@ impl Retention {
 
     /// Those that are too old, and the oldest of what is too much.
     fn over(&self, mut segments: Vec<Finished>, now: SystemTime) -> Vec<PathBuf> {
-        segments.sort_by(|a, b| (a.at, &a.path).cmp(&(b.at, &b.path)));
+        // By their names, as readers go on: the clock may have been set back.
+        segments.sort_by(|a, b| a.path.cmp(&b.path));
         let mut left: u64 = segments.iter().map(|segment| segment.octets).sum();
         let mut over = Vec::new();
         for segment in segments {

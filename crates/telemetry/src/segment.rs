@@ -49,19 +49,38 @@ struct Counted {
 }
 
 impl Segment {
-    /// Creates a segment named after `now`, between `prefix` and `suffix`; behind the last one there is, if that has a later name.
-    pub fn create(dir: &Path, (prefix, suffix): (&str, &str), level: i32, now: OffsetDateTime) -> io::Result<Segment> {
-        let behind_last = last_named(dir, prefix, suffix)?.and_then(|last| last.checked_add(Duration::NANOSECOND));
-        let named = behind_last.map_or(now, |least| least.max(now));
-        let path = dir.join(format!("{prefix}{}{suffix}", name(named)));
-        let file = OpenOptions::new().append(true).create(true).open(&path)?;
-        if let Err(error) = file.try_lock() {
-            // Only readers lose by it, and only after a crash.
-            tracing::debug!("cannot lock the segment {}: {error}", path.display());
+    /// Creates a segment named after `now`, between `prefix` and `suffix`; behind the last one there is or was, if that has a later
+    /// name. `last` is the name of the one before, and becomes that of this one: it may be gone by now.
+    pub fn create(
+        dir: &Path,
+        (prefix, suffix): (&str, &str),
+        level: i32,
+        now: OffsetDateTime,
+        last: &mut Option<OffsetDateTime>,
+    ) -> io::Result<Segment> {
+        loop {
+            let before = (*last).max(last_named(dir, prefix, suffix)?);
+            let named =
+                before.and_then(|last| last.checked_add(Duration::NANOSECOND)).map_or(now, |least| least.max(now));
+            if named - now > AHEAD_MAX {
+                tracing::warn!(
+                    "the clock was set back, or was ahead once: the last segment `{prefix}*{suffix}` in {} is named after a later time, and new ones are named behind it",
+                    dir.display()
+                );
+            }
+            let path = dir.join(format!("{prefix}{}{suffix}", name(named)));
+            let file = match OpenOptions::new().append(true).create_new(true).open(&path) {
+                // Another logger was faster.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                opened => opened?,
+            };
+            if let Err(error) = file.try_lock() {
+                // Only readers lose by it, and only after a crash.
+                tracing::debug!("cannot lock the segment {}: {error}", path.display());
+            }
+            *last = Some(named);
+            return Segment::begin(path, Counted { out: Box::new(file), octets: 0 }, level);
         }
-        // One of that name can hardly be there; were it, ours would be behind it.
-        let octets = file.metadata()?.len();
-        Segment::begin(path, Counted { out: Box::new(file), octets }, level)
     }
 
     /// A segment whose octets go to `out`.
@@ -221,6 +240,8 @@ fn last_named(dir: &Path, prefix: &str, suffix: &str) -> io::Result<Option<Offse
     Ok(last.map(PrimitiveDateTime::assume_utc))
 }
 
+/// A name that is further ahead of the clock is told.
+const AHEAD_MAX: Duration = Duration::SECOND;
 const NAME: &[BorrowedFormatItem<'_>] =
     format_description!("[year][month][day]-[hour][minute][second].[subsecond digits:9]");
 
@@ -233,7 +254,7 @@ mod tests {
     fn a_segment_is_named_behind_those_that_are_there() {
         let dir = tempfile::tempdir().expect("scratch");
         let create = |affixes: (&str, &str), now| {
-            let segment = Segment::create(dir.path(), affixes, 0, now).expect("a segment");
+            let segment = Segment::create(dir.path(), affixes, 0, now, &mut None).expect("a segment");
             segment.path().file_name().and_then(|name| name.to_str()).expect("a name").to_owned()
         };
         let (noon, eleven) = (datetime!(2026-11-26 12:00 UTC), datetime!(2026-11-26 11:00 UTC));
@@ -258,5 +279,9 @@ mod tests {
         ];
         let expected = expected.map(|name| format!("20261126-{name}.zst"));
         assert_eq!(names[..6], expected.map(std::ffi::OsString::from));
+        // Also behind one that was removed, which its reader may remember.
+        let mut last = Some(noon + Duration::HOUR);
+        Segment::create(dir.path(), ("", ".zst"), 0, eleven, &mut last).expect("a segment");
+        assert!(dir.path().join("20261126-130000.000000001.zst").is_file() && last > Some(noon + Duration::HOUR));
     }
 }

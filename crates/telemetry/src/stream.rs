@@ -153,6 +153,8 @@ struct Writer {
     /// The open segment has its header.
     headed: bool,
     opened: Instant,
+    /// What the last segment was named after.
+    named: Option<OffsetDateTime>,
     reserve: Reserve,
     retention: Retention,
     complained: bool,
@@ -170,6 +172,7 @@ impl Writer {
             keys: Vec::new(),
             frame_bytes_max: FRAME_BYTES,
             headed: false,
+            named: None,
             opened: now,
             reserve,
             retention,
@@ -266,7 +269,8 @@ impl Writer {
         if self.segment.is_none() {
             let Form { options, prefix, suffix, .. } = &self.shared.form;
             let now = OffsetDateTime::now_utc();
-            let segment = Segment::create(&options.log_dir, (prefix, suffix), options.compression_level, now)?;
+            let (dir, level) = (&options.log_dir, options.compression_level);
+            let segment = Segment::create(dir, (prefix, suffix), level, now, &mut self.named)?;
             self.index = options.index.then(|| IndexFile::beside(segment.path()));
             (self.segment, self.opened, self.headed) = (Some(segment), Instant::now(), false);
         }

@@ -173,7 +173,8 @@ each, and may open 100 connections to the sink as ours does; else it has its own
   signatures with other instructions). p99: from the final dot to its 250.
 - generator, sink: CPU of the two tools a message.
 - lost/doubled/damaged: from the ledgers of both ends; a run with another figure than 0 is void. Of what is thrown away the
-  other end is the server's own count of messages: nothing is known of damage.
+  other end is the server's own count of messages that it has read to their end: as many as were acknowledged, or more, or
+  fewer; nothing is known of their content.
 - limited by: what was at work at least 90 % of the time, and the shares of all cores' time and of the disk's.
 ";
 

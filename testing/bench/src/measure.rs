@@ -165,7 +165,7 @@ impl Row {
         }
     }
 
-    /// Messages lost, doubled and damaged; of what is thrown away by the server's count, and nothing is known of damage.
+    /// Messages lost, doubled and damaged; of what is thrown away by the server's count of what it has read; nothing is known of damage.
     pub fn ledger(&self) -> String {
         match (self.verdict, self.miscounted()) {
             (Some(of), _) => format!("{}/{}/{}", of.lost, of.doubled, of.damaged),

@@ -150,7 +150,8 @@ recipient of a request. `LocalDisk` keeps one file per message, the rest one log
   programs included).
 - generator, sink: CPU of the two tools a message.
 - lost/doubled/damaged: from the ledgers of both ends; a row with another figure than 0 is void. Of what is thrown away the
-  other end is the server's own count of messages: nothing is known of damage.
+  other end is the server's own count of messages that it has read to their end: as many as were acknowledged, or more, or
+  fewer; nothing is known of their content.
 - limited by: what was at work at least 90 % of the time, and the shares of all cores' time and of the disk's.
 ";
 

@@ -127,7 +127,18 @@ fn who_comes_in_the_middle_of_a_message_is_told_whose_it_is_or_nothing() {
             .find(|event| event["conn_meta"]["recipient"] == "bob@b.test" && event["payload"]["Read"].is_string())
     });
     assert_eq!(reply["payload"]["Read"], "250 at last\r\n", "{reply}");
+    let session = &reply["conn_meta"]["id"];
+    until(SOON, "the end of the session", || {
+        own.events()
+            .iter()
+            .any(|event| event["conn_meta"]["id"] == *session && event["payload"] == "Closed")
+            .then_some(())
+    });
     relay.stop();
+    let seen = others.events();
+    let strange =
+        seen.iter().find(|event| event["conn_meta"]["id"] == *session && event["conn_meta"]["domain"] != "a.test");
+    assert_eq!(strange, None, "of another domain");
     assert!(
         !others.0.stdout().contains("b.test") && !others.0.stdout().contains("at last"),
         "another domain: {}",
@@ -167,6 +178,10 @@ fn serve(stream: &TcpStream, recipient: &str, answer: &Mutex<(mpsc::Sender<()>, 
                 reaches.send(()).ok()?;
                 answer.recv().ok()?;
                 say("250 at last")?;
+                // And no more: the session ends with that message.
+                lines.next()?.ok()?;
+                say("421 closing")?;
+                return None;
             }
             _ => say("250 ok")?,
         }

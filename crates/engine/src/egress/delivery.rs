@@ -64,8 +64,10 @@ pub(crate) struct Delivery {
     secret: Secret,
     /// Octets of the session's output that they were told of, or nobody was.
     told: u64,
-    /// What they may know of the message begun last.
+    /// What they may know of the message begun last, if anybody watched then.
     about: Map<String, Value>,
+    /// Its queue.
+    last_queue: Option<QueueKey>,
 }
 
 /// Who ends a session before its time.
@@ -126,6 +128,7 @@ impl Delivery {
             secret: Secret::default(),
             told: 0,
             about: Map::new(),
+            last_queue: None,
             engine,
         }
     }
@@ -262,6 +265,7 @@ impl Delivery {
         };
         self.show_written();
         self.tls_watch.iter_mut().for_each(|watch| watch.carries(&self.engine, queued.queue));
+        self.last_queue = Some(queued.queue);
         self.in_hand.put(ticket, queued);
         self.show_begun();
         let now = self.now();
@@ -536,22 +540,23 @@ impl Delivery {
             ("mx_address", peer),
         ];
         let own = own.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value)));
-        // Who began to watch in the middle of a message has a right to know whose it is, and none to see others'.
+        // Who began to watch behind its beginning is told whose it is too, or his criteria would not exclude it.
         let about = if self.about.is_empty() { self.known_of_last() } else { self.about.clone() };
         own.chain(about).collect()
     }
 
-    /// The same of the message that was put in hand last.
+    /// The same of the message begun last; of one that has ended since, its queue, if that is still there.
     fn known_of_last(&self) -> Map<String, Value> {
-        let Some((queue, id, sender, recipients)) = self.in_hand.last(who_is_served).flatten() else {
-            return Map::new();
-        };
+        let Some(queue) = self.last_queue else { return Map::new() };
+        let served = self.in_hand.last(|queued| who_is_served(&queued.message)).flatten();
+        let (id, sender, recipients) =
+            served.map_or((None, None, None), |(id, from, to)| (Some(id), Some(from), Some(to)));
         let name = self.engine.with_queue(|q, _| q.queue_name(queue));
         let QueueName { campaign, tenant, domain, routing_domain } = QueueName::parse(&name);
         let facts = [
-            ("message_id", Some(id)),
-            ("sender", Some(sender)),
-            ("recipient", Some(recipients)),
+            ("message_id", id),
+            ("sender", sender),
+            ("recipient", recipients),
             ("queue_name", Some(name.as_ref().to_owned())),
             ("domain", Some(domain)),
             ("routing_domain", routing_domain),
@@ -562,12 +567,11 @@ impl Delivery {
     }
 }
 
-/// The queue, id, sender and pending recipients of a message whose content is in memory.
-fn who_is_served(queued: &Queued) -> Option<(QueueKey, String, String, String)> {
-    let Queued { message, queue, .. } = queued;
+/// The id, sender and pending recipients of a message whose content is in memory.
+fn who_is_served(message: &Message) -> Option<(String, String, String)> {
     let envelope = &message.resident.as_deref()?.envelope;
     let recipients: Vec<&str> = message.pending().map(|r| envelope.recipients[usize::from(r)].as_str()).collect();
-    Some((*queue, message.id.to_string(), envelope.sender.as_str().to_owned(), recipients.join(", ")))
+    Some((message.id.to_string(), envelope.sender.as_str().to_owned(), recipients.join(", ")))
 }
 
 /// Completes when somebody ends the session from outside.
