@@ -45,6 +45,9 @@ pub struct Options {
     /// B relays by a policy in which everything goes through helpers, A by a plain one: what policy costs
     #[arg(long)]
     production: bool,
+    /// Both put everything into a Maildir
+    #[arg(long, conflicts_with = "production")]
+    maildir: bool,
     #[command(flatten)]
     place: Place,
 }
@@ -64,7 +67,8 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         let second = stage.install(&options.b, "bin-b")?;
         let clock = Clock::new()?;
         let work = Workload::relay(options.size, options.signing, options.messages);
-        let work = Workload { concurrency: options.connections, pipelined: !options.no_pipeline, ..work };
+        let duty = if options.maildir { Duty::Local } else { work.duty };
+        let work = Workload { duty, concurrency: options.connections, pipelined: !options.no_pipeline, ..work };
         let mut a = Side::start(stage, "a", &second, &first, &work, Vec::new())?;
         let duty = if options.production { Duty::Production(options.signing) } else { work.duty };
         let work_of_b = Workload { duty, ..work.clone() };

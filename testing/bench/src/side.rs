@@ -9,7 +9,7 @@ use crate::relay::Relay;
 use crate::round::{Round, Running};
 use crate::sink::Sink;
 use crate::stage::{Programs, Stage};
-use crate::workload::Workload;
+use crate::workload::{Duty, Workload};
 
 /// A relay at work.
 pub struct Side<'a> {
@@ -32,9 +32,17 @@ impl<'a> Side<'a> {
         tools: &'a Programs,
         build: &Programs,
         work: &Workload,
-        environment: Vec<(&'static str, OsString)>,
+        mut environment: Vec<(&'static str, OsString)>,
     ) -> anyhow::Result<Side<'a>> {
-        let sink = Sink::start(stage, tools, name)?;
+        let sink = match work.duty {
+            Duty::Local => {
+                let folder = stage.spool(&format!("{name}-mail"))?;
+                let sink = Sink::files(&folder);
+                environment.push(("LOCAL_MAIL", folder.into()));
+                sink
+            }
+            _ => Sink::start(stage, tools, name)?,
+        };
         let relay = Relay::start_with(stage, build, name, work.duty, Some(sink.address), environment)?;
         Ok(Side { name, tools, work: work.clone(), relay, sink })
     }
