@@ -7,7 +7,7 @@ use e2e::until::SOON;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// `kcli WORDS`.
 fn kcli(words: &[&str]) -> Command {
@@ -122,6 +122,28 @@ fn other_shells_complete_verbs() {
     }
 }
 
+/// Whoever has read enough is no fault, a full disk is one; neither is a crash.
+#[test]
+fn who_does_not_take_completions_gets_no_crash() {
+    for words in
+        [&["completions", "bash"][..], &["completions", "zsh"], &["completions", "fish"], &["man"], &["--help"]]
+    {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("there is one");
+        let (code, text) = end_of(words, full.into());
+        assert_eq!((code, text.as_str()), (Some(1), "error: No space left on device (os error 28)\n"), "{words:?}");
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        assert_eq!(end_of(words, writer.into()), (Some(0), String::new()), "{words:?}");
+    }
+}
+
+/// Exit code and stderr of `kcli WORDS` with this as its stdout.
+fn end_of(words: &[&str], stdout: Stdio) -> (Option<i32>, String) {
+    let output = kcli(words).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped()).spawn();
+    let output = output.and_then(std::process::Child::wait_with_output).expect("it runs");
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
 #[test]
 fn there_is_a_manual_page_of_every_verb() {
     let scratch = Scratch::new();
@@ -149,6 +171,17 @@ fn there_is_a_manual_page_of_every_verb() {
     for name in there {
         assert_sound(&name, &read(&name));
         assert_formatted(&folder.join(name));
+    }
+}
+
+#[test]
+fn the_page_on_stdout_is_the_one_in_the_folder() {
+    let scratch = Scratch::new();
+    said(&["man", "--dir", scratch.path().to_str().expect("text")]);
+    for (file, words) in [("kcli.1", &["man"][..]), ("kcli-bounce.1", &["man", "bounce"])] {
+        let page = fs::read_to_string(scratch.join(file)).expect("a page");
+        // It refers to pages that are there.
+        assert!(page == said(words) + "\n", "kcli {words:?} is not {file}");
     }
 }
 

@@ -7,6 +7,7 @@ use e2e::scratch::Scratch;
 use e2e::terminal::{Left, Terminal};
 use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
+use nix::sys::signal::Signal;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::process::Command;
@@ -178,6 +179,20 @@ fn top_says_when_nobody_answers() {
     assert!(lines[0].starts_with("messages 1 "), "what was known stays: {lines:?}");
     terminal.press("q");
     assert_restored(&terminal.end());
+}
+
+#[test]
+fn whoever_ends_top_finds_the_terminal_as_it_was() {
+    let scratch = Scratch::new();
+    let relay = stuck(&scratch, &[("a.test", 1)]);
+    let mut terminal = top(&scratch, &relay, [10, 100]);
+    terminal.press("+");
+    terminal.await_picture("the first look", |lines| lines[0].starts_with("messages 1 ").then_some(()));
+    terminal.signal(Signal::SIGTERM);
+    let left = terminal.end();
+    assert!(left.was_raw && left.is_restored, "{left:?}");
+    assert!(!left.picture.is_other && left.picture.has_cursor, "{left:?}");
+    relay.stop();
 }
 
 #[test]
