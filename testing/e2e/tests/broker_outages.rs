@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -352,12 +353,21 @@ fn throughput() {
     assert_eq!(receiver.count(), records as u64, "each once");
     let micros = |time: Duration| time.as_secs_f64() * 1e6 / records as f64;
     println!(
-        "{records} records of {MESSAGES} messages: {:.0} records/s, {:.1} us of the relay's CPU a record ({:.1} with its share of the mail, {:.1} without a hook)",
+        "{records} records of {MESSAGES} messages in {:.0} requests: {:.0} records/s, {:.1} us of the relay's CPU a record ({:.1} with its share of the mail, {:.1} without a hook)",
+        requests(&stage.scratch.join("with/logs")),
         records as f64 / took.as_secs_f64(),
         micros(with) - micros(without),
         micros(with),
         micros(without)
     );
+}
+
+/// How many lists records went in: each is logged with the length of its list.
+fn requests(logs: &Path) -> f64 {
+    let delivered =
+        Logs::new(logs).of_type("Delivery").into_iter().filter(|record| record["delivery_protocol"] == "Lua");
+    let length = |record: Value| record["response"]["content"].as_str().and_then(|text| text.parse::<f64>().ok());
+    delivered.map(|record| 1.0 / length(record).expect("a length")).sum()
 }
 
 /// What a process took of the processor so far, in ticks of a hundredth of a second.
