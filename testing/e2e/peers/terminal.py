@@ -4,9 +4,9 @@
 usage: terminal.py LOG ROWS COLUMNS COMMAND...
 
 All that the command writes goes to LOG, octet for octet. A line of JSON on stdin is an act: {"keys": TEXT} types, {"size": [ROWS, COLUMNS]}
-changes the size, {"signal": NUMBER} signals the command. Once the command has ended a line on stdout tells how: {"status": its exit
+changes the size, {"signal": NUMBER} signals the command; the end of stdin takes the terminal away. Once the command has ended a line on stdout tells how: {"status": its exit
 code, or minus the signal that ended it; "before", "during" and "after": whether the terminal gave whole lines and echoed them (a
-cooked one) before the command, when keys were typed last, and after it}.
+cooked one) before the command, when keys were typed last, and after it; "same": whether every setting is as before}.
 """
 
 import fcntl
@@ -48,7 +48,9 @@ def main(log, rows, columns, *command):
             elif 0 in ready:
                 octets = os.read(0, 65536)
                 if not octets:
-                    waiting.remove(0)
+                    os.close(ours)
+                    os.close(theirs)
+                    break
                 *lines, acts = (acts + octets).split(b"\n")
                 for act in map(json.loads, lines):
                     if "keys" in act:
@@ -61,8 +63,9 @@ def main(log, rows, columns, *command):
                         child.send_signal(act["signal"])
             elif end in ready:
                 # Nothing is left to read: that comes first.
+                told |= {"after": is_cooked(theirs), "same": termios.tcgetattr(theirs) == attributes}
                 break
-    told |= {"status": child.wait(), "after": is_cooked(theirs), "same": termios.tcgetattr(theirs) == attributes}
+    told["status"] = child.wait()
     print(json.dumps(told), flush=True)
 
 

@@ -100,10 +100,16 @@ impl Terminal {
         found.unwrap_or_else(|| panic!("{what} is not seen within {SOON:?}:\n{}", self.picture().lines.join("\n")))
     }
 
+    /// Takes the terminal away, as when its window is closed, and waits for the program's end: its status.
+    pub fn hang_up(self) -> i64 {
+        let Terminal { mut process, acts, .. } = self;
+        drop(acts);
+        told(&mut process)["status"].as_i64().expect("a status")
+    }
+
     /// Waits for the end.
     pub fn end(mut self) -> Left {
-        let finished = self.process.finish(SOON).success();
-        let told: Value = serde_json::from_str(&finished.stdout).expect("JSON");
+        let told = told(&mut self.process);
         Left {
             status: told["status"].as_i64().expect("a status"),
             picture: self.picture(),
@@ -120,6 +126,11 @@ impl Terminal {
     fn written(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
+}
+
+/// What is told of the program once it has ended.
+fn told(process: &mut Process) -> Value {
+    serde_json::from_str(&process.finish(SOON).success().stdout).expect("JSON")
 }
 
 /// What ends a drawing.

@@ -195,6 +195,16 @@ fn whoever_ends_top_finds_the_terminal_as_it_was() {
     relay.stop();
 }
 
+/// Whose terminal is gone has nobody to show anything to.
+#[test]
+fn top_ends_with_its_terminal() {
+    let scratch = Scratch::new();
+    let relay = stuck(&scratch, &[("a.test", 1)]);
+    let status = top(&scratch, &relay, [10, 100]).hang_up();
+    assert!(status == -i64::from(Signal::SIGHUP as i32) || status == 0 || status == 1, "{status}");
+    relay.stop();
+}
+
 #[test]
 fn without_a_terminal_there_is_queue_summary() {
     let scratch = Scratch::new();
