@@ -27,11 +27,16 @@ pub(crate) struct Man {
     dir: Option<PathBuf>,
 }
 
-pub(crate) fn completions(mut command: Command, given: &Completions, out: &mut dyn Write) {
-    clap_complete::generate(given.shell, &mut command, "kcli", &mut &mut *out);
+pub(crate) fn completions(mut command: Command, given: &Completions, out: &mut dyn Write) -> Result<()> {
+    // Into memory first: the generator panics when it cannot write.
+    let mut script = Vec::new();
+    clap_complete::generate(given.shell, &mut command, "kcli", &mut script);
+    Ok(out.write_all(&script)?)
 }
 
 pub(crate) fn man(command: Command, given: &Man, out: &mut dyn Write) -> Result<()> {
+    // There is no page of `help`, so none is referred to.
+    let command = command.disable_help_subcommand(true);
     if let Some(dir) = &given.dir {
         let failed = || format!("cannot write manual pages to {}", dir.display());
         std::fs::create_dir_all(dir).with_context(failed)?;

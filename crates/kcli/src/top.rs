@@ -15,6 +15,7 @@ use crossterm::terminal;
 use std::io::{IsTerminal, Write};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
@@ -33,11 +34,13 @@ pub(crate) async fn run(server: &Server, out: &mut Out<'_>, given: &Options) -> 
     if !std::io::stdout().is_terminal() {
         bail!("top needs a terminal on stdout: queue-summary prints the same once");
     }
+    // Not SIGHUP: the terminal is gone then, and the thread that reads keys would never end.
+    let end = signal(SignalKind::terminate()).context("signals cannot be awaited")?;
     terminal::enable_raw_mode().context("cannot take the terminal")?;
     let shown = out.out.write_all(BEGIN.as_bytes()).map_err(Into::into);
     let (keys, reading) = read_keys();
     let watched = match shown {
-        Ok(()) => watch(server, out.out, keys, Screen::new(given.update_interval)).await,
+        Ok(()) => watch(server, out.out, keys, end, Screen::new(given.update_interval)).await,
         Err(error) => {
             drop(keys);
             Err(error)
@@ -54,8 +57,14 @@ pub(crate) async fn run(server: &Server, out: &mut Out<'_>, given: &Options) -> 
     joined.map_err(|_| anyhow::anyhow!("the thread that reads keys ended badly"))
 }
 
-/// Draws, and waits for a key, an answer, or the time of the next question.
-async fn watch(server: &Server, out: &mut dyn Write, mut keys: mpsc::Receiver<Key>, mut screen: Screen) -> Result<()> {
+/// Draws, and waits for a key, an answer, a signal, or the time of the next question.
+async fn watch(
+    server: &Server,
+    out: &mut dyn Write,
+    mut keys: mpsc::Receiver<Key>,
+    mut end: Signal,
+    mut screen: Screen,
+) -> Result<()> {
     let mut asked = Box::pin(Material::fetch(server));
     let mut is_asking = true;
     let mut next = Instant::now();
@@ -67,6 +76,7 @@ async fn watch(server: &Server, out: &mut dyn Write, mut keys: mpsc::Receiver<Ke
                 None | Some(Todo::End) => return Ok(()),
                 Some(Todo::Draw) => {}
             },
+            _ = end.recv() => return Ok(()),
             answer = &mut asked, if is_asking => {
                 is_asking = false;
                 next = Instant::now() + screen.interval();

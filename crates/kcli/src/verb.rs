@@ -144,7 +144,7 @@ pub fn run_to(
     };
     let mut out = Out { out, notes, json: kcli.json };
     match &kcli.verb {
-        Verb::Completions(given) => pages::completions(Kcli::command(), given, out.out),
+        Verb::Completions(given) => pages::completions(Kcli::command(), given, out.out)?,
         Verb::Man(given) => pages::man(Kcli::command(), given, out.out)?,
         verb => {
             let given = kcli.endpoint.or(endpoint.filter(|text| !text.is_empty()));

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """A web server (Python's http.server and ssl, so OpenSSL) and a websocket server (the websockets library) for scripts to ask.
 
-usage: web_server.py [--certificate PEM --key PEM]
+usage: web_server.py [--certificate PEM --key PEM] [--port N] [--posted FILE]
 
-Listens on two free ports of 127.0.0.1, with TLS if a certificate is given, and says so on stderr in a line that ends
+Listens on two free ports of 127.0.0.1, or for HTTP on that one, with TLS if a certificate is given, and says so on stderr in a line that ends
 `web listener on 127.0.0.1:PORT 127.0.0.1:PORT`: HTTP, then websockets.
 
 HTTP: `/echo...` answers any method with a JSON object of what was asked; `/status/NNN` with that status; `/move` with a
-redirection to `/echo`; `/elsewhere/...` with one to the same on `localhost`; `/shaping.toml` with a shaping file; `/v1/...` as HashiCorp Vault does for the secrets `secret/dkim/a.test/s1` and `secret/mail/a.test/s1`, the Ed25519 key of RFC 8463, and the token `t0ken`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never; `/events` with server-sent events, of which the last waits for a request of `/go`; `/hook` keeps what is posted, and answers GET with the list of it, `[media type, content]` each, what is compressed in base64.
+redirection to `/echo`; `/elsewhere/...` with one to the same on `localhost`; `/shaping.toml` with a shaping file; `/v1/...` as HashiCorp Vault does for the secrets `secret/dkim/a.test/s1` and `secret/mail/a.test/s1`, the Ed25519 key of RFC 8463, and the token `t0ken`; `/latin1` with text in ISO 8859-1; `/twice` with two fields of one name; `/silent` never; `/events` with server-sent events, of which the last waits for a request of `/go`; `/hook` keeps what is posted, and answers GET with the list of it, `[media type, content]` each, what is compressed in base64; with --posted each is a line of
+JSON in that file before it is answered, and is still there in the next life.
 Websockets: `/three` says three messages, the second binary, and closes; `/quiet` says nothing; all else is 404.
 """
 
@@ -48,7 +49,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif self.path == "/hook" and self.command == "POST":
             kind = self.headers["Content-Type"]
             text = base64.b64encode(body) if kind.endswith("gzip") else body
-            self.server.posted.append([kind, text.decode()])
+            self.server.keep([kind, text.decode()])
             self.send(200, b"")
         elif self.path == "/hook":
             self.send(200, json.dumps(self.server.posted).encode())
@@ -103,6 +104,27 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Web(http.server.ThreadingHTTPServer):
+    """Knows what was posted to `/hook`."""
+
+    def __init__(self, port, file):
+        super().__init__(("127.0.0.1", port), Handler)
+        self.go = threading.Event()
+        self.file = open(file, "a+b", buffering=0) if file else None
+        self.posted = []
+        if self.file:
+            self.file.seek(0)
+            whole = self.file.read().rpartition(b"\n")
+            # A life that was ended while it wrote a line has not answered.
+            self.file.truncate(len(whole[0] + whole[1]))
+            self.posted = [json.loads(line) for line in whole[0].splitlines()]
+
+    def keep(self, what):
+        if self.file:
+            self.file.write(json.dumps(what).encode() + b"\n")
+        self.posted.append(what)
+
+
 # PKCS#8 around the seed in RFC 8463 appendix A.2.
 SEED = base64.b64decode("nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=")
 ED25519 = bytes.fromhex("302e020100300506032b657004220420") + SEED
@@ -126,17 +148,17 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--certificate")
     parser.add_argument("--key")
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--posted")
     options = parser.parse_args()
     context = None
     if options.certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(options.certificate, options.key)
     with (
-        http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web,
+        Web(options.port, options.posted) as web,
         serve(talk, "127.0.0.1", 0, ssl=context, process_request=judge) as sockets,
     ):
-        web.posted = []
-        web.go = threading.Event()
         if context:
             # A handshake that fails must not end the server: it happens in the thread of its connection.
             web.socket = context.wrap_socket(web.socket, server_side=True, do_handshake_on_connect=False)

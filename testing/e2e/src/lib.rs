@@ -40,6 +40,7 @@ pub mod scratch;
 pub mod sink;
 pub mod stage;
 pub mod sts_server;
+pub mod terminal;
 pub mod tls_server;
 pub mod torture;
 pub mod trace;

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,20 @@ pub struct Finished {
 impl Process {
     /// Starts `command` with nothing on stdin; `name` is what failures call it.
     pub fn spawn(name: &str, mut command: Command) -> Process {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::null());
+        Process::start(name, command)
+    }
+
+    /// Starts `command` with a pipe on stdin, and its other end.
+    pub fn spawn_listening(name: &str, mut command: Command) -> (Process, ChildStdin) {
+        command.stdin(Stdio::piped());
+        let mut process = Process::start(name, command);
+        let input = process.child.stdin.take().expect("stdin is piped");
+        (process, input)
+    }
+
+    fn start(name: &str, mut command: Command) -> Process {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|e| panic!("cannot run {name}: {command:?}: {e}"));
         let stdout = Lines::follow(child.stdout.take().expect("stdout is piped"));
         let stderr = Lines::follow(child.stderr.take().expect("stderr is piped"));

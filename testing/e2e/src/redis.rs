@@ -1,5 +1,5 @@
 //! Debian's Redis on ports of its own, in memory only: one server that can be killed and come back on the same port, one that
-//! speaks TLS, one with redis-cell, or a cluster of three.
+//! speaks TLS, one with redis-cell, or a cluster of three; and one that comes back with what it knew.
 
 use crate::certificate::Certificate;
 use crate::peers;
@@ -29,6 +29,11 @@ impl RunningRedis {
     /// Where another was before; it knows nothing of what that one knew.
     pub fn start_on(scratch: &Scratch, address: SocketAddr) -> RunningRedis {
         RunningRedis::with(scratch, address, &["--port", &address.port().to_string()])
+    }
+
+    /// Where another was before, with all that one had answered for.
+    pub fn start_kept(scratch: &Scratch, address: SocketAddr) -> RunningRedis {
+        RunningRedis::with(scratch, address, &["--port", &address.port().to_string(), "--appendonly", "yes"])
     }
 
     /// With redis-cell.

@@ -1,7 +1,6 @@
 //! Log records as messages: `kumo.configure_log_hook`, `should_enqueue_log_record` and `policy-extras.log_hooks`, to a web server
 //! and in batches; and what loggers keep of a message, by name, template and `filter_event`.
 
-use e2e::http;
 use e2e::kumod::{Launch, policy_file};
 use e2e::logs::Logs;
 use e2e::scratch::Scratch;
@@ -18,12 +17,6 @@ fn launch(scratch: &Scratch, hooks: SocketAddr, sink: SocketAddr) -> Launch {
         .env("HOOKS_DIR", scratch.path())
         .env("HOOKS_URL", format!("http://{hooks}/hook"))
         .env("HOOKS_SINK", sink.to_string())
-}
-
-/// What was posted: media type and content.
-fn posted(web: &WebServer) -> Vec<(String, String)> {
-    let (_, text) = http::get(web.http, "/hook");
-    serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"))
 }
 
 fn submit(node: SocketAddr, from: &str, to: &str) {
@@ -46,7 +39,7 @@ fn records_become_messages() {
     refused.expect("EHLO client.test", 250);
     refused.expect("MAIL FROM:<user@a.test>", 250);
     refused.expect("RCPT TO:<refused@b.test>", 550);
-    let seen = until(LATER, "three records", || Some(posted(&web)).filter(|posted| posted.len() >= 3));
+    let seen = until(LATER, "three records", || Some(web.posted()).filter(|posted| posted.len() >= 3));
     let lines = until(LATER, "two lines", || {
         let lines = std::fs::read_to_string(scratch.join("lines")).unwrap_or_default();
         (lines.lines().count() >= 2).then_some(lines)
@@ -57,7 +50,7 @@ fn records_become_messages() {
     let mut lines: Vec<&str> = lines.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["quiet@a.test two@b.test 250", "user@a.test one@b.test 250"], "by template");
-    assert_eq!(posted(&web).len(), 3, "no record about a record");
+    assert_eq!(web.posted().len(), 3, "no record about a record");
     assert!(seen.iter().all(|(kind, line)| kind == "application/json" && line.ends_with("}\n")), "{seen:?}");
     let records: Vec<Value> = seen.iter().map(|(_, line)| serde_json::from_str(line).expect("JSON")).collect();
     let of = |kind: &str| records.iter().find(|r| r["type"] == kind).unwrap_or_else(|| panic!("no {kind}"));
@@ -89,7 +82,7 @@ fn a_filter_decides_what_a_logger_keeps() {
     node.process.await_stderr("the filter's failure", LATER, |line| {
         (line.contains("record is not logged") && line.contains("no opinion")).then_some(())
     });
-    until(LATER, "six records", || (posted(&web).len() >= 6).then_some(()));
+    until(LATER, "six records", || (web.posted().len() >= 6).then_some(()));
     node.stop();
     let logs = Logs::new(scratch.join("logs"));
     for kind in ["Reception", "Delivery"] {
@@ -109,7 +102,7 @@ fn records_wait_for_who_takes_them() {
     for number in 0..20 {
         submit(node.smtp(), "user@a.test", &format!("r{number}@b.test"));
     }
-    until(LATER, "forty records", || (posted(&web).len() >= 40).then_some(()));
+    until(LATER, "forty records", || (web.posted().len() >= 40).then_some(()));
     // All that nobody takes, and nothing else.
     until(LATER, "twenty messages", || (node.metric("message_count") == 20.0).then_some(()));
     node.process.kill();
@@ -143,6 +136,6 @@ fn a_stop_loses_no_record() {
 
 /// The recipients of the receptions that were posted, once each.
 fn receptions(web: &WebServer) -> BTreeSet<String> {
-    let records = posted(web).into_iter().map(|(_, line)| serde_json::from_str::<Value>(&line).expect("JSON"));
+    let records = web.posted().into_iter().map(|(_, line)| serde_json::from_str::<Value>(&line).expect("JSON"));
     records.filter(|r| r["type"] == "Reception").map(|r| r["recipient"].to_string()).collect()
 }
