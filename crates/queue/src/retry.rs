@@ -15,14 +15,14 @@ pub enum RetryPlan {
     Expire,
 }
 
-/// The plain backoff: `retry_interval * 2^attempts_before`, whole seconds, capped by
-/// `max_retry_interval`, saturating.
+/// The plain backoff: `retry_interval * 2^attempts_before`, capped by `max_retry_interval`, saturating. (In whole seconds
+/// an interval of less than one would be none.)
 pub fn backoff(config: &QueueConfig, attempts_before: u16) -> Duration {
-    let base_secs = Duration::from(config.retry_interval).as_secs();
-    let factor = 1u64.checked_shl(u32::from(attempts_before)).unwrap_or(u64::MAX);
-    let secs = base_secs.saturating_mul(factor).min(FOREVER_SECS);
-    let cap_secs = config.max_retry_interval.map_or(u64::MAX, |cap| Duration::from(cap).as_secs());
-    Duration::from_secs(secs.min(cap_secs))
+    let base = Duration::from(config.retry_interval).as_micros();
+    let factor = 1u128.checked_shl(u32::from(attempts_before)).unwrap_or(u128::MAX);
+    let forever = Duration::from_secs(FOREVER_SECS);
+    let plain = u64::try_from(base.saturating_mul(factor)).map_or(forever, Duration::from_micros);
+    plain.min(forever).min(config.max_retry_interval.map_or(Duration::MAX, Duration::from))
 }
 
 /// The plan after a counted attempt: backoff with jitter, or expiry when the age at the next
@@ -74,6 +74,8 @@ mod tests {
         let capped = config(serde_json::json!({"retry_interval": "1m", "max_retry_interval": "5m"}));
         assert_eq!([0, 1, 2, 3, 4, 60_000].map(|n| backoff(&capped, n).as_secs()), [60, 120, 240, 300, 300, 300]);
         assert_eq!(backoff(&QueueConfig::default(), 65_535).as_secs(), FOREVER_SECS);
+        let short = config(serde_json::json!({"retry_interval": "250ms", "max_retry_interval": "1500ms"}));
+        assert_eq!([0, 1, 2, 3, 9].map(|n| backoff(&short, n).as_millis()), [250, 500, 1000, 1500, 1500]);
     }
 
     #[test]

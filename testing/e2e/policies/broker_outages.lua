@@ -2,7 +2,7 @@
 --   OUTAGE_DIR, OUTAGE_SINK: where mail goes
 --   OUTAGE_LISTEN: a place of its own for a listener that must come back there
 --   OUTAGE_KIND, OUTAGE_AT: `amqp`, `nats`, `redis` or `webhook`, and HOST:PORT of it
---   OUTAGE_RETRY: other than what is below; OUTAGE_BATCH: too, for measuring
+--   OUTAGE_BATCH: other than what is below, for measuring
 local kumo = require 'kumo'
 local redis = require 'redis'
 local base = require 'base'
@@ -82,7 +82,7 @@ if env 'OUTAGE_KIND' then
     constructor = CONNECT[env 'OUTAGE_KIND'],
     batch_size = tonumber(BATCH or (env 'OUTAGE_KIND' == 'amqp' and 1 or 20)),
     max_batch_latency = BATCH and '200ms',
-    queue_config = { retry_interval = env 'OUTAGE_RETRY' or '1s', max_retry_interval = env 'OUTAGE_RETRY' or '1s' },
+    queue_config = { retry_interval = '1s', max_retry_interval = '1s' },
     log_parameters = {
       headers = { 'X-Postrider-Id' },
       per_record = { Reception = {}, Delivery = {}, Any = { enable = false } },

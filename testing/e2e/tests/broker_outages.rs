@@ -306,28 +306,6 @@ fn what_waits_for_a_broker_outlives_the_relay() {
     println!("{} records waited when the relay was killed; {lost} of {all} are lost", waiting.len());
 }
 
-/// A record that waits for its retry is in front of those that come later about the same message.
-#[test]
-fn what_was_put_off_is_not_overtaken() {
-    let stage = Stage::new();
-    let mut web = WebServer::start_on(&stage.scratch, free_port());
-    let node = stage.with(&web).env("OUTAGE_RETRY", "5s").start();
-    web.kill();
-    let order = json!({"domain": "held.test", "reason": "so that its delivery comes later", "duration": "1h"});
-    let order = http::json(node.http(), "POST", "/api/admin/suspend/v1", &order)["id"].clone();
-    let options = ["--domain", "held.test", "--domain-suffix", ""];
-    let ids = Traffic::send(&stage.scratch, "held", node.smtp(), 1, &options);
-    node.await_metric(FAILED, 1.0, LATER);
-    web.come_back(&stage.scratch);
-    let order = json!({"id": order}).to_string();
-    assert_eq!(http::send(node.http(), "DELETE", "/api/admin/suspend/v1", "application/json", &order).0, 200);
-    node.await_metric(TAKEN, 2.0, LATER);
-    node.stop();
-    let told = Told::of(&web);
-    assert_eq!(told.missing(&names(&ids)), [&NOTHING; 0]);
-    assert_eq!(told.overtaken(&ids, |(place, _)| *place), [""; 0], "delivered, and came in after that");
-}
-
 /// Prints what telling of mail costs that is told of in large batches.
 #[test]
 fn throughput() {
