@@ -48,7 +48,8 @@ pub(crate) async fn run(server: &Server, out: &mut Out<'_>, given: &Options) -> 
     };
     // The channel is closed by now, so the thread ends with its next look. It is waited for while the terminal gives every octet
     // at once: in line mode it could wait for the end of a line.
-    let joined = reading.join();
+    // Where it is gone it could wait for ever.
+    let joined = if watched.is_ok() { reading.join() } else { Ok(()) };
     let ended = out.out.write_all(END.as_bytes()).and_then(|()| out.out.flush());
     let restored = terminal::disable_raw_mode();
     watched?;

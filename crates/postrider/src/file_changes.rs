@@ -132,24 +132,35 @@ fn shown_line(line: &str, hidden: &mut Option<Hidden>) -> String {
     let indent = line.len() - line.trim_start().len();
     let is_over = match *hidden {
         None => true,
-        Some(Hidden::Below(than)) => indent <= than && !line.trim().is_empty() && !line.trim().starts_with(CLOSING),
-        Some(Hidden::Section) => line.trim_start().starts_with('['),
+        Some(Hidden::Below(than)) => {
+            let word = line.trim();
+            // A list of YAML may stand below its name.
+            indent <= than && !word.is_empty() && !word.starts_with(CLOSING) && !word.starts_with("- ")
+        }
+        Some(Hidden::Section) => indent == 0 && line.starts_with('[') && line.trim_end().ends_with(']'),
         Some(Hidden::String(end)) => {
-            hidden.take_if(|_| line.contains(end));
+            if line.contains(end) {
+                *hidden = Some(Hidden::Below(0));
+            }
             false
         }
     };
     if !is_over {
+        let opened = LONG_STRINGS.iter().find(|(begin, end)| is_left_open(line, begin, end));
+        if let (Some((_, end)), Some(Hidden::Below(_))) = (opened, *hidden) {
+            *hidden = Some(Hidden::String(end));
+        }
         return format!("{}***", &line[..indent]);
     }
     *hidden = None;
-    let Some(at) = behind_secret_name(line) else { return without_secrets_of_urls(line) };
+    let line = &without_secrets_of_urls(line);
+    let Some(at) = behind_secret_name(line) else { return line.to_owned() };
     *hidden = Some(match LONG_STRINGS.iter().find(|(begin, end)| is_left_open(&line[at..], begin, end)) {
         Some((_, end)) => Hidden::String(end),
         None if line.trim_start().starts_with('[') && line.trim_end().ends_with(']') => Hidden::Section,
         None => Hidden::Below(indent),
     });
-    if line[at..].trim().is_empty() { line.to_owned() } else { format!("{}***", without_secrets_of_urls(&line[..at])) }
+    if line[at..].trim().is_empty() { line.to_owned() } else { format!("{}***", &line[..at]) }
 }
 
 fn is_left_open(text: &str, begin: &str, end: &str) -> bool {
@@ -173,7 +184,7 @@ fn without_secrets_of_urls(text: &str) -> String {
 /// A word with a URL at its end, and what ends it.
 fn shown_word(word: &str, ends: impl Fn(char) -> bool) -> String {
     let url = word.trim_end_matches(&ends);
-    let begin = url.rfind("://").map_or(0, |at| {
+    let begin = url.find("://").map_or(0, |at| {
         let scheme = url[..at].trim_end_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
         scheme.len()
     });
@@ -195,7 +206,8 @@ const READABLE_BY_ALL: u32 = 0o004;
 /// What ends what is indented below a name, and is not shown by itself.
 const CLOSING: [char; 3] = ['}', ']', ')'];
 /// How strings of several lines begin and end.
-const LONG_STRINGS: [(&str, &str); 4] = [("[[", "]]"), ("[=[", "]=]"), ("\"\"\"", "\"\"\""), ("'''", "'''")];
+const LONG_STRINGS: [(&str, &str); 5] =
+    [("[[", "]]"), ("[=[", "]=]"), ("[==[", "]==]"), ("\"\"\"", "\"\"\""), ("'''", "'''")];
 /// What names of secrets have in them, in small letters.
 const SECRET_NAMES: [&str; 15] = [
     "pass",
@@ -326,6 +338,14 @@ mod tests {
             ("-- see https://joe:tiger@r.test/0 there", "-- see https://***@r.test/0 there"),
             ("url = \"https://h.test/?key=abc\" -- x", "url = \"https://h.test/?***\" -- x"),
             ("url: redis://joe:tiger@h  # don't", "url: redis://***@h  # don't"),
+            ("url: redis://joe:tigerpass9@h", "url: redis://***@h"),
+            ("url: https://joe:tiger@h/token", "url: https://***@h/token"),
+            ("url: https://joe:tiger@h/r/https://x", "url: https://***@h/r/https://x"),
+            ("passwords:\n- tiger\n- lion\nnext: 1", "pass***\n***\n***\nnext: 1"),
+            (
+                "local t = { secrets = {\n  [[tiger\nlion\n]],\n}}\nnext = 1",
+                "local t = { secret***\n  ***\n***\n***\n***\nnext = 1",
+            ),
             ("ünïcode = 'ä', secret = 'ß'", "ünïcode = 'ä', secret***"),
         ] {
             assert_eq!(shown_lines(text).join("\n"), shown);

@@ -62,7 +62,8 @@ impl Segment {
             let before = (*last).max(last_named(dir, prefix, suffix)?);
             let named =
                 before.and_then(|last| last.checked_add(Duration::NANOSECOND)).map_or(now, |least| least.max(now));
-            if named - now > AHEAD_MAX {
+            // Said once, not of each that follows.
+            if named - now > AHEAD_MAX && last.is_none_or(|last| last - now <= AHEAD_MAX) {
                 tracing::warn!(
                     "the clock was set back, or was ahead once: the last segment `{prefix}*{suffix}` in {} is named after a later time, and new ones are named behind it",
                     dir.display()

@@ -14,6 +14,7 @@ import json
 import os
 import pty
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -23,6 +24,12 @@ import termios
 def is_cooked(terminal):
     wanted = termios.ICANON | termios.ECHO | termios.ISIG
     return termios.tcgetattr(terminal)[3] & wanted == wanted
+
+
+def take():
+    """The terminal becomes the command's, which hears of its end whatever this program ignores."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def resize(terminal, rows, columns):
@@ -36,7 +43,7 @@ def main(log, rows, columns, *command):
     attributes = termios.tcgetattr(theirs)
     child = subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+        preexec_fn=take,
     )
     end = os.pidfd_open(child.pid)
     waiting, acts = [ours, 0, end], b""

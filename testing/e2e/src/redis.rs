@@ -33,7 +33,11 @@ impl RunningRedis {
 
     /// Where another was before, with all that one had answered for.
     pub fn start_kept(scratch: &Scratch, address: SocketAddr) -> RunningRedis {
-        RunningRedis::with(scratch, address, &["--port", &address.port().to_string(), "--appendonly", "yes"])
+        RunningRedis::with(
+            scratch,
+            address,
+            &["--port", &address.port().to_string(), "--appendonly", "yes", "--appendfsync", "always"],
+        )
     }
 
     /// With redis-cell.

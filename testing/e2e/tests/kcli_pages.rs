@@ -5,6 +5,7 @@ use e2e::process::{Finished, run};
 use e2e::scratch::Scratch;
 use e2e::until::SOON;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -55,7 +56,12 @@ fn installed(name: &str) -> bool {
 /// A shell without the settings of whoever runs the tests.
 fn shell(words: &[&str]) -> Finished {
     let mut command = Command::new(words[0]);
-    command.args(&words[1..]).env_remove("BASH_ENV").env_remove("ENV");
+    // What its user is used to is not to be seen.
+    let kept = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
+    let own = [("LC_ALL", "C.UTF-8"), ("TERM", "dumb"), ("HOME", "/nonexistent")]
+        .map(|(name, value)| (name.into(), value.into()));
+    let all: Vec<(OsString, OsString)> = kept.into_iter().chain(own).collect();
+    command.args(&words[1..]).env_clear().envs(all);
     run(words[0], command, SOON)
 }
 

@@ -39,14 +39,20 @@ impl Deposit<'_> {
             match self.put_into(&known) {
                 Ok(true) => return Ok(()),
                 // It is in another folder than the one that was made sure of.
-                Ok(false) => return self.make_sure(folders)?.keep().map(drop),
+                Ok(false) => return self.kept(self.make_sure(folders)?.keep()?),
                 // Somebody has removed it.
                 Err(error) if error.cause.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
         let folder = self.make_sure(folders)?;
-        self.put_into(&folder).map(drop)
+        self.kept(self.put_into(&folder)?)
+    }
+
+    /// Whoever replaces folders all the time has them tried again later.
+    fn kept(&self, is_known: bool) -> Result<(), DepositError> {
+        let replaced = || failed("keep a message in", self.folder, io::Error::other("somebody replaces its folders"));
+        is_known.then_some(()).ok_or_else(replaced)
     }
 
     /// Makes the folders, durably: another process may have made them a moment ago and not have got further.
@@ -55,6 +61,9 @@ impl Deposit<'_> {
             self.make_folder(&self.folder.join(part), FOLDERS_MAX)?;
         }
         sync(self.folder)?;
+        for above in self.folder.ancestors().skip(1).take(FOLDERS_MAX).filter(|above| !above.as_os_str().is_empty()) {
+            sync_where_allowed(above)?;
+        }
         folders.put(self.folder)
     }
 

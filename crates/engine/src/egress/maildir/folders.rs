@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 use store::SharedSync;
 
 /// The Maildirs that are known.
@@ -18,8 +19,8 @@ pub(crate) struct Folders(Cache<PathBuf, Arc<Folder>>);
 #[derive(Debug)]
 pub(crate) struct Folder {
     new: PathBuf,
-    /// Device and inode of `new` when its own name was made durable.
-    id: (u64, u64),
+    /// Of `new` when its own name was made durable.
+    id: Id,
     names: SharedSync,
 }
 
@@ -65,9 +66,12 @@ impl Folder {
     }
 }
 
-fn id_of(folder: &Path) -> Result<(u64, u64), DepositError> {
+/// Device, inode, and when it was made, where the file system says so: inodes are used again.
+type Id = (u64, u64, Option<SystemTime>);
+
+fn id_of(folder: &Path) -> Result<Id, DepositError> {
     let metadata = fs::metadata(folder).map_err(|cause| failed("look at", folder, cause))?;
-    Ok((metadata.dev(), metadata.ino()))
+    Ok((metadata.dev(), metadata.ino(), metadata.created().ok()))
 }
 
 /// Maildirs that are known.
