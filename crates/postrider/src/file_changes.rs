@@ -130,7 +130,8 @@ enum Hidden {
 
 fn shown_line(line: &str, hidden: &mut Option<Hidden>) -> String {
     let indent = line.len() - line.trim_start().len();
-    let is_over = match *hidden {
+    let before = *hidden;
+    let is_over = match before {
         None => true,
         Some(Hidden::Below(than)) => {
             let word = line.trim();
@@ -147,7 +148,7 @@ fn shown_line(line: &str, hidden: &mut Option<Hidden>) -> String {
     };
     if !is_over {
         let opened = LONG_STRINGS.iter().find(|(begin, end)| is_left_open(line, begin, end));
-        if let (Some((_, end)), Some(Hidden::Below(_))) = (opened, *hidden) {
+        if let (Some((_, end)), Some(Hidden::Below(_))) = (opened, before) {
             *hidden = Some(Hidden::String(end));
         }
         return format!("{}***", &line[..indent]);
