@@ -70,7 +70,7 @@ impl Deposit<'_> {
     /// False: into another one than is known.
     fn put_into(&self, folder: &Folder) -> Result<bool, DepositError> {
         let unfinished = self.folder.join("tmp").join(self.name);
-        let finished = folder.new().join(self.name);
+        let finished = folder.finished().join(self.name);
         let made = self.write(&unfinished).and_then(|()| {
             fs::rename(&unfinished, &finished).map_err(|cause| failed("move a message to", &finished, cause))
         });

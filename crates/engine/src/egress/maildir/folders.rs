@@ -49,7 +49,7 @@ impl Folders {
 
 impl Folder {
     /// Where finished messages are.
-    pub fn new(&self) -> &Path {
+    pub fn finished(&self) -> &Path {
         &self.new
     }
 
