@@ -55,11 +55,13 @@ impl Setup {
     }
 }
 
-/// The only ready queue.
+/// The only ready queue, which is there a moment after a message was accepted.
 fn inspect(node: &Kumod) -> Value {
     let url = format!("/api/admin/inspect-ready-q/v1?queue_name={}", SITE.replace('>', "%3E"));
-    let (_, text) = http::get(node.http(), &url);
-    serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"))
+    until(SOON, "the ready queue", || {
+        let (status, text) = http::get(node.http(), &url);
+        (status == 200).then(|| serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}")))
+    })
 }
 
 /// Waits until the only session holds something and waits for more, and nothing else is ready.
