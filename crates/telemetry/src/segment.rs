@@ -69,7 +69,7 @@ impl Segment {
                     dir.display()
                 );
             }
-            let path = dir.join(format!("{prefix}{}{suffix}", name(named)));
+            let path = dir.join(format!("{prefix}{}{suffix}", name(named)?));
             let file = match OpenOptions::new().append(true).create_new(true).open(&path) {
                 // Another logger was faster.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
@@ -224,9 +224,9 @@ fn mark_done(path: &Path) -> io::Result<()> {
     fs::set_permissions(path, permissions)
 }
 
-fn name(now: OffsetDateTime) -> String {
-    // Every component exists in a date with time, so formatting cannot fail.
-    now.format(NAME).unwrap_or_default()
+/// Fails for a year that has more digits than a name.
+fn name(now: OffsetDateTime) -> io::Result<String> {
+    now.format(NAME).map_err(io::Error::other)
 }
 
 /// The time that the last segment of these names is named after.

@@ -54,6 +54,17 @@ impl Setup {
         node.await_empty(LATER);
     }
 
+    /// A receiver to which the stream `crm` has sent six records of three messages; the server is gone again.
+    fn told_of_three(&self) -> EventReceiver {
+        let receiver = EventReceiver::start(&self.scratch, "receiver", "ok");
+        self.streams(&[self.stream("crm", &receiver.url(), SMALL)]);
+        let node = self.launch().start();
+        self.send(&node, "first", 3);
+        receiver.await_records(6, LATER);
+        node.stop();
+        receiver
+    }
+
     fn logged(&self) -> Vec<Value> {
         Logs::new(self.scratch.join("logs")).records()
     }
@@ -226,12 +237,7 @@ fn strangers_are_told_nothing() {
 #[test]
 fn a_segment_that_was_removed_is_said_and_the_rest_arrives() {
     let setup = Setup::new();
-    let receiver = EventReceiver::start(&setup.scratch, "receiver", "ok");
-    setup.streams(&[setup.stream("crm", &receiver.url(), SMALL)]);
-    let node = setup.launch().start();
-    setup.send(&node, "first", 3);
-    receiver.await_records(6, LATER);
-    node.stop();
+    let receiver = setup.told_of_three();
     let node = setup.launch().env("EVENTS_LOGS", "retain_bytes = 0").start();
     until(SOON, "no segments", || setup.logged().is_empty().then_some(()));
     setup.send(&node, "second", 3);
@@ -247,12 +253,7 @@ fn a_segment_that_was_removed_is_said_and_the_rest_arrives() {
 #[test]
 fn nothing_is_missing_when_the_clock_was_set_back() {
     let setup = Setup::new();
-    let receiver = EventReceiver::start(&setup.scratch, "receiver", "ok");
-    setup.streams(&[setup.stream("crm", &receiver.url(), SMALL)]);
-    let node = setup.launch().start();
-    setup.send(&node, "first", 3);
-    receiver.await_records(6, LATER);
-    node.stop();
+    let receiver = setup.told_of_three();
     // As if that had been written by a clock that was years ahead.
     let logs = setup.scratch.join("logs");
     let last = Logs::new(&logs).segments().pop().expect("a segment");
