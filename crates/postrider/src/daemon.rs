@@ -1,7 +1,7 @@
 //! `kumod`: the mail server with KumoMTA's command line.
 
 use crate::listeners::{self, Bound};
-use crate::{certificates, diagnostics, early_signals, explain, memory, privileges, serve};
+use crate::{certificates, diagnostics, early_signals, explain, handover, memory, privileges, serve};
 use anyhow::{Context, bail};
 use clap::Parser;
 use lua::LuaPolicy;
@@ -149,6 +149,7 @@ fn validate(file: &Path) -> anyhow::Result<ExitCode> {
     }
     startup.otlp_metrics.as_ref().map(metrics_export::check).transpose().context("kumo.configure_otlp_metrics")?;
     startup.local_logs.iter().try_for_each(|logs| Lines::of(&logs.per_record).map(|_| ()))?;
+    handover::try_sockets(&startup)?;
     explain::settings(&startup).iter().for_each(|line| println!("{line}"));
     warnings.iter().chain(&explain::remarks(&startup)).for_each(|line| println!("warning: {line}"));
     println!("OK");

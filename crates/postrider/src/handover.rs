@@ -1,22 +1,25 @@
 //! Hot restart: the program gives its place to another one, usually its own next version, and keeps the sockets open.
 //!
-//! In: SIGUSR2. The program is tried out first (its policy is read by the new program, as `--validate` does); one that is wrong
-//! changes nothing. Then work in hand is finished as at any stop, while who connects waits in the sockets' queues, and the
+//! In: SIGUSR2. The program is tried out first (its policy is read by the new program, as `--validate` does, and sockets that it
+//! would have to bind are bound and closed again); one that is wrong changes nothing. Then work in hand is finished as at any stop, while who connects waits in the sockets' queues, and the
 //! process becomes the new program (`exec`): it stays the same process, so a service manager sees no end. Sockets go over as
 //! systemd hands them (`LISTEN_FDS`), with a list of what each is for; without that list they are a service manager's own, and are
-//! known by their addresses. What cannot be used is closed. Fails by saying so and serving on, but for the last step: a program
+//! known by their addresses. What cannot be used is closed. Who tells the program to stop meanwhile is heard. Fails by saying so and serving on, but for the last step: a program
 //! that cannot be started then ends this one with an error.
 
 use anyhow::{Context, bail};
 use command_fds::{CommandFdExt, FdMapping};
 use config::HostPort;
 use listenfd::ListenFd;
+use policy::Startup;
 use std::ffi::OsString;
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -27,6 +30,16 @@ pub struct Kept {
     pub name: String,
     /// The socket.
     pub socket: TcpListener,
+}
+
+/// What takes this program's place, and with which sockets.
+pub struct Successor {
+    /// The program.
+    pub program: Program,
+    /// The sockets it is given.
+    pub kept: Vec<Kept>,
+    /// Somebody wants no program any more.
+    pub is_stopped: Arc<AtomicBool>,
 }
 
 /// Sockets that were there when the program was started.
@@ -40,6 +53,16 @@ pub struct Inherited {
 pub struct Program {
     file: PathBuf,
     arguments: Vec<OsString>,
+}
+
+impl Successor {
+    /// This process becomes it. Returns when somebody has stopped it before.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn take_over(self) -> anyhow::Result<()> {
+        self.program.become_it(self.kept, &self.is_stopped)
+    }
 }
 
 impl Inherited {
@@ -89,17 +112,18 @@ impl Program {
         Ok(Program { file, arguments })
     }
 
-    /// Has the program that is there now read its configuration, and start nothing.
+    /// Has the program that is there now read its configuration, and start nothing. `ports`: those of the sockets it will be given.
     ///
     /// # Errors
     /// What it said against it, or that it did not end within [`TRIAL_MAX`].
-    pub fn try_out(&self) -> anyhow::Result<()> {
+    pub fn try_out(&self, ports: &[u16]) -> anyhow::Result<()> {
         let has_policy = self.arguments.iter().take(2).any(|word| word.to_string_lossy().ends_with("kumod"));
         let mut command = self.command();
         match has_policy {
             true => command.args(&self.arguments[1..]).arg("--validate"),
             false => command.arg("--help"),
         };
+        command.env(TRIAL, ports.iter().map(u16::to_string).collect::<Vec<_>>().join(","));
         command.env_remove(NAMES).env_remove("LISTEN_FDS").env_remove("LISTEN_PID").env_remove("NOTIFY_SOCKET");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let stderr = child.stderr.take();
@@ -119,7 +143,7 @@ impl Program {
     }
 
     /// Becomes the program that is there now, with these sockets. Returns only when that is not possible.
-    pub fn become_it(&self, kept: Vec<Kept>) -> anyhow::Error {
+    fn become_it(&self, kept: Vec<Kept>, is_stopped: &AtomicBool) -> anyhow::Result<()> {
         let names: Vec<String> = kept.iter().map(|kept| kept.name.clone()).collect();
         let sockets = kept.into_iter().zip(FIRST_SOCKET..);
         let mappings: Vec<FdMapping> =
@@ -128,11 +152,12 @@ impl Program {
         command.args(&self.arguments[1..]);
         command.env(NAMES, names.join(",")).env("LISTEN_FDS", mappings.len().to_string());
         command.env("LISTEN_PID", std::process::id().to_string());
-        if let Err(error) = command.fd_mappings(mappings) {
-            return anyhow::Error::new(error).context("handing sockets over");
+        command.fd_mappings(mappings).context("handing sockets over")?;
+        // As late as it can be: from here on a signal ends what the process is by then.
+        if is_stopped.load(Ordering::SeqCst) {
+            return Ok(());
         }
-        let error = command.exec();
-        anyhow::Error::new(error).context(format!("cannot become {}", self.file.display()))
+        Err(command.exec()).with_context(|| format!("cannot become {}", self.file.display()))
     }
 
     fn command(&self) -> Command {
@@ -143,6 +168,21 @@ impl Program {
     }
 }
 
+/// In the trial of a restart: whether the sockets that the program is not given can be bound. Else nothing is tried.
+///
+/// # Errors
+/// One of them cannot.
+pub fn try_sockets(startup: &Startup) -> anyhow::Result<()> {
+    let Ok(ports) = std::env::var(TRIAL) else { return Ok(()) };
+    // On the port of a socket there is that one stands in the way; it is closed before another is bound.
+    let is_given = |at: &HostPort| ports.split(',').any(|port| port == at.port.to_string());
+    let smtp = startup.esmtp_listeners.iter().map(|listener| &listener.listen);
+    let http = startup.http_listeners.iter().map(|listener| &listener.listen);
+    let sockets = smtp.chain(http).filter(|at| !is_given(at)).map(crate::listeners::bind);
+    // All at once, so that two of one address are found.
+    sockets.collect::<anyhow::Result<Vec<TcpListener>>>().map(drop)
+}
+
 /// What a listener's socket is called when it is handed over.
 pub fn name_of(protocol: &str, at: &HostPort) -> String {
     format!("{protocol} {at}")
@@ -150,6 +190,8 @@ pub fn name_of(protocol: &str, at: &HostPort) -> String {
 
 /// The sockets' names, in their order.
 const NAMES: &str = "POSTRIDER_SOCKETS";
+/// Ports of the sockets that a program would be given which is tried out.
+const TRIAL: &str = "POSTRIDER_TRIAL_PORTS";
 /// Where systemd puts the first socket.
 const FIRST_SOCKET: i32 = 3;
 /// How long a program may take to read its configuration.
@@ -165,6 +207,18 @@ mod tests {
 
     fn kept(name: &str) -> Kept {
         Kept { name: name.to_owned(), socket: TcpListener::bind("127.0.0.1:0").expect("a port") }
+    }
+
+    #[test]
+    fn who_is_stopped_becomes_nothing() {
+        let this = |is_stopped| Successor {
+            program: Program { file: "/nonexistent".into(), arguments: vec!["kumod".into()] },
+            kept: vec![kept("smtp 127.0.0.1:0")],
+            is_stopped: Arc::new(AtomicBool::new(is_stopped)),
+        };
+        assert!(this(true).take_over().is_ok());
+        let error = this(false).take_over().expect_err("there is no such program");
+        assert!(format!("{error:#}").contains("cannot become /nonexistent"), "{error:#}");
     }
 
     #[test]

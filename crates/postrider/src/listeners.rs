@@ -182,6 +182,13 @@ impl Listeners {
 }
 
 impl Held {
+    /// Their ports.
+    pub fn ports(&self) -> Vec<u16> {
+        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sockets = open.iter().filter_map(|open| open.second.as_ref());
+        sockets.filter_map(|socket| socket.local_addr().ok()).map(|address| address.port()).collect()
+    }
+
     /// All of them: they stay open though the listeners end.
     pub fn take(&self) -> Vec<Kept> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -268,6 +275,10 @@ impl Ready {
 const SMTP: &str = "smtp";
 const HTTP: &str = "http";
 
-fn bind(at: &HostPort) -> anyhow::Result<TcpListener> {
+/// The socket of a `listen` option.
+///
+/// # Errors
+/// It is no address, or it is in use.
+pub fn bind(at: &HostPort) -> anyhow::Result<TcpListener> {
     Ok(listen::bind(address(at)?)?)
 }

@@ -4,7 +4,7 @@
 //! drop privileges; then spool and logs are opened and listeners are served until the process is
 //! told to stop. Mail found in the spool goes back to its queues beside that.
 
-use crate::handover::{Kept, Program};
+use crate::handover::{Program, Successor};
 use crate::listeners::{Bound, Held, Listeners};
 use crate::privileges::Files;
 use crate::reload::{self, Watched};
@@ -23,11 +23,13 @@ use net::listen;
 use net::mta_sts::{HttpsFetch, PolicyFetch, StsPolicies, TestPolicies};
 use policy::{Policy, Startup, StaticPolicy};
 use queue::schedule;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use spool::Settings;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use store::{OrdersFile, Recovering, SpoolHandle};
 use telemetry::Metrics;
@@ -103,7 +105,7 @@ pub fn serve(policy: Arc<dyn Policy>, mut shared: Shared, startup: Startup, boun
     runtime.shutdown_timeout(Duration::from_secs(1));
     match ended? {
         Ended::With(code) => Ok(code),
-        Ended::ToBeReplaced(program, kept) => Err(program.become_it(kept)),
+        Ended::ToBeReplaced(successor) => successor.take_over().map(|()| ExitCode::SUCCESS),
     }
 }
 
@@ -112,7 +114,7 @@ enum Ended {
     /// The program is over.
     With(ExitCode),
     /// Another one takes its place and its sockets.
-    ToBeReplaced(Program, Vec<Kept>),
+    ToBeReplaced(Successor),
 }
 
 async fn serve_async(
@@ -246,11 +248,17 @@ struct Stops {
     terminate: Signal,
     interrupt: Signal,
     replace: Signal,
+    /// One of the first two came, whether anybody waits for it or not.
+    is_stopped: Arc<AtomicBool>,
     program: Program,
 }
 
 impl Stops {
     fn new() -> anyhow::Result<Stops> {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        for kind in [SIGTERM, SIGINT] {
+            signal_hook::flag::register(kind, is_stopped.clone()).context("signals")?;
+        }
         Ok(Stops {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -259,6 +267,7 @@ impl Stops {
                 early_signals::hear().context("signals")?;
                 replace
             },
+            is_stopped,
             program: Program::this().context("the program's own file")?,
         })
     }
@@ -269,14 +278,14 @@ impl Stops {
         match ended {
             Ended::With(_) => supervisor.stopping(),
             // The process stays, and will say that it is ready again.
-            Ended::ToBeReplaced(..) => supervisor.reloading(),
+            Ended::ToBeReplaced(_) => supervisor.reloading(),
         }
         tracing::info!("stopping: finishing what is in hand; a second signal stops at once");
         let drained = engine.drain(DRAIN_GRACE);
         tokio::pin!(drained);
         loop {
             tokio::select! {
-                () = &mut drained => return Ok(ended),
+                () = &mut drained => break,
                 () = self.next() => {}
             }
             if let Ended::With(_) = ended {
@@ -286,6 +295,10 @@ impl Stops {
             tracing::info!("stopping: no other program takes this one's place");
             ended = Ended::With(ExitCode::SUCCESS);
         }
+        if let Ended::ToBeReplaced(_) = ended {
+            tracing::info!("giving place to the other program");
+        }
+        Ok(ended)
     }
 
     /// How serving ends: waits for it.
@@ -297,8 +310,8 @@ impl Stops {
                 () = engine.draining() => return Ended::With(ExitCode::FAILURE),
                 _ = self.replace.recv() => {}
             }
-            let program = self.program.clone();
-            let trial = tokio::task::spawn_blocking(move || program.try_out());
+            let (program, ports) = (self.program.clone(), held.ports());
+            let trial = tokio::task::spawn_blocking(move || program.try_out(&ports));
             let tried = tokio::select! {
                 tried = trial => tried.context("trying the new program out").flatten(),
                 _ = self.terminate.recv() => return Ended::With(ExitCode::SUCCESS),
@@ -306,10 +319,14 @@ impl Stops {
                 () = engine.draining() => return Ended::With(ExitCode::FAILURE),
             };
             match tried {
-                Ok(()) => return Ended::ToBeReplaced(self.program.clone(), held.take()),
+                Ok(()) => return Ended::ToBeReplaced(self.successor(held)),
                 Err(error) => tracing::error!("no restart: {error:#}"),
             }
         }
+    }
+
+    fn successor(&self, held: &Held) -> Successor {
+        Successor { program: self.program.clone(), kept: held.take(), is_stopped: self.is_stopped.clone() }
     }
 
     async fn next(&mut self) {

@@ -2,7 +2,7 @@
 --   OUTAGE_DIR, OUTAGE_SINK: where mail goes
 --   OUTAGE_LISTEN: a place of its own for a listener that must come back there
 --   OUTAGE_KIND, OUTAGE_AT: `amqp`, `nats`, `redis` or `webhook`, and HOST:PORT of it
---   OUTAGE_BATCH: other than what is below, for measuring
+--   OUTAGE_BATCH, OUTAGE_CONNECTIONS: other than what is below, for measuring
 local kumo = require 'kumo'
 local redis = require 'redis'
 local base = require 'base'
@@ -10,6 +10,7 @@ local log_hooks = require 'policy-extras.log_hooks'
 local env = os.getenv
 local AT = env 'OUTAGE_AT' or '127.0.0.1:1'
 local BATCH = env 'OUTAGE_BATCH'
+local CONNECTIONS = tonumber(env 'OUTAGE_CONNECTIONS' or '1')
 local HOST, PORT = AT:match '(.*):(%d+)'
 
 -- Each makes a connection object; what fails in there is an error like any other, or said to be for now.
@@ -102,7 +103,7 @@ kumo.on('get_queue_config', function()
   return kumo.make_queue_config { protocol = base.to_host(env 'OUTAGE_SINK') }
 end)
 
--- One connection to the broker, so that nothing is overtaken by another.
+-- One connection to the broker, so that nothing is overtaken by another, unless it is measured.
 kumo.on('get_egress_path_config', function(routing_domain)
-  return base.path { connection_limit = routing_domain == 'events.log_hook' and 1 or 32 }
+  return base.path { connection_limit = routing_domain == 'events.log_hook' and CONNECTIONS or 32 }
 end)

@@ -4,6 +4,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use e2e::event_receiver::EventReceiver;
+use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::ledger;
 use e2e::logs::Logs;
@@ -16,7 +17,7 @@ use e2e::sink::Sink;
 use e2e::traffic::Traffic;
 use e2e::until::{LATER, SOON, until};
 use e2e::web_server::WebServer;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
@@ -24,6 +25,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+
+const SUSPEND: &str = "/api/admin/suspend/v1";
+/// Where records wait.
+const QUEUE: &str = "events.log_hook";
 
 /// A broker that can be killed.
 trait Broker {
@@ -346,6 +351,36 @@ fn throughput() {
         micros(with) - micros(without),
         micros(with),
         micros(without)
+    );
+}
+
+/// Prints how fast what has piled up goes once its receiver takes it, over several connections.
+#[test]
+fn draining() {
+    const MESSAGES: usize = 10_000;
+    let stage = Stage::new();
+    let receiver = EventReceiver::with(&stage.scratch, "receiver", &["--count"]);
+    let launch = stage.launch().env("OUTAGE_BATCH", "1000").env("OUTAGE_CONNECTIONS", "4");
+    let node = launch.env("OUTAGE_KIND", "webhook").env("OUTAGE_AT", receiver.address.to_string()).start();
+    let held = http::json(node.http(), "POST", SUSPEND, &json!({"domain": QUEUE, "reason": "piling up"}));
+    Traffic::send(&stage.scratch, "flow", node.smtp(), MESSAGES, &[]);
+    let records = 2 * MESSAGES as u64;
+    node.await_metric(&format!("scheduled_count{{queue=\"{QUEUE}\"}}"), records as f64, LATER);
+    assert_eq!(receiver.count(), 0, "it is suspended");
+    let before = cpu_of(&node);
+    let begun = Instant::now();
+    let (status, answer) =
+        http::send(node.http(), "DELETE", SUSPEND, "application/json", &json!({"id": held["id"]}).to_string());
+    assert_eq!(status, 200, "{answer}");
+    until(LATER, "all records", || (receiver.count() >= records).then_some(()));
+    let took = begun.elapsed();
+    node.await_empty(LATER);
+    let cpu = cpu_of(&node) - before;
+    node.stop();
+    println!(
+        "{records} records that waited: {:.0} records/s, {:.1} us of the relay's CPU a record",
+        records as f64 / took.as_secs_f64(),
+        cpu.as_secs_f64() * 1e6 / records as f64
     );
 }
 

@@ -1,6 +1,7 @@
 //! Hot restart: nobody who connects is refused while the program gives its place to another, and nothing acknowledged is lost.
 
 use e2e::kumod::{Kumod, Launch, policy_file};
+use e2e::port::free_port;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::until::{LATER, SOON, until};
@@ -8,6 +9,7 @@ use e2e::{http, wire::Client};
 use nix::sys::signal::Signal;
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -91,23 +93,66 @@ fn nobody_is_refused_and_nothing_is_lost_while_it_restarts_again_and_again() {
 }
 
 #[test]
-fn a_policy_that_is_wrong_restarts_nothing() {
+fn who_stops_it_on_the_way_is_heard() {
     let scratch = Scratch::new();
     let sink = Sink::start(&scratch, "sink", &[]);
+    for _ in 0..10 {
+        let mut relay = Launch::relay(&scratch, sink.address).start();
+        relay.process.signal(Signal::SIGUSR2);
+        let gives_place = |line: &str| line.contains("giving place").then_some(());
+        relay.process.await_stderr("the end of what it was", LATER, gives_place);
+        relay.process.signal(Signal::SIGTERM);
+        relay.process.finish(SOON);
+    }
+}
+
+/// A relay of a policy that can be changed, and its text.
+fn changeable(scratch: &Scratch, sink: &Sink) -> (Kumod, PathBuf, String) {
     let policy = scratch.join("init.lua");
-    let sound = fs::read_to_string(policy_file("relay.lua")).expect("readable");
-    fs::write(&policy, &sound).expect("writes");
+    let text = fs::read_to_string(policy_file("relay.lua")).expect("readable");
+    fs::write(&policy, &text).expect("writes");
     let relay = Launch::policy(&policy)
         .env("RELAY_PORT", "0")
         .env("RELAY_HTTP", "127.0.0.1:0")
         .env("RELAY_DIR", scratch.join("relay"))
         .env("RELAY_TO", sink.address.to_string())
         .start();
-    fs::write(&policy, sound.replace("log_dir", "log_dirr")).expect("writes");
+    (relay, policy, text)
+}
+
+/// Has it restart, and it does not; what it says.
+fn does_not_restart(relay: &Kumod) -> String {
     relay.process.signal(Signal::SIGUSR2);
-    let said = relay
-        .process
-        .await_stderr("why there is no restart", LATER, |line| line.contains("no restart: ").then(|| line.to_owned()));
+    let why = |line: &str| line.contains("no restart: ").then(|| line.to_owned());
+    relay.process.await_stderr("why there is no restart", LATER, why)
+}
+
+#[test]
+fn a_listener_whose_port_is_taken_restarts_nothing() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let (relay, policy, sound) = changeable(&scratch, &sink);
+    let taken = sink.address.to_string();
+    let another = format!("kumo.start_esmtp_listener {{ listen = '{taken}' }}\n  kumo.start_esmtp_listener");
+    fs::write(&policy, sound.replacen("kumo.start_esmtp_listener", &another, 1)).expect("writes");
+    let said = does_not_restart(&relay);
+    assert!(said.contains(&taken) && said.contains("in use"), "{said}");
+    assert_eq!(Client::connect(relay.smtp()).submit("a@from.test", "b@to.test", "still here").code, 250);
+    let free = format!("127.0.0.1:{}", free_port());
+    fs::write(&policy, sound.replacen("kumo.start_esmtp_listener", &another.replace(&taken, &free), 1))
+        .expect("writes");
+    restart(&relay);
+    Client::connect(free.parse().expect("an address"));
+    relay.stop();
+}
+
+#[test]
+fn a_policy_that_is_wrong_restarts_nothing() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let (relay, policy, sound) = changeable(&scratch, &sink);
+    fs::write(&policy, sound.replace("log_dir", "log_dirr")).expect("writes");
+    let said = does_not_restart(&relay);
     assert!(said.contains("log_dirr") || relay.process.stderr().contains("log_dirr"), "{said}");
     assert_eq!(Client::connect(relay.smtp()).submit("a@from.test", "b@to.test", "still here").code, 250);
     sink.await_arrivals(1, SOON);

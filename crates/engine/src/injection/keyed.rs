@@ -110,7 +110,7 @@ impl Engine {
                     Claim::UnderWay(mut over) => _ = over.changed().await,
                     Claim::Other => return Err(NotInjected::Conflict),
                     Claim::Full => {
-                        let why = "as many idempotency keys are remembered as may be: send without one, or later";
+                        let why = "as many idempotency keys of this client are remembered as may be: send without one, or later";
                         return Err(NotInjected::Later(why.to_owned()));
                     }
                 }

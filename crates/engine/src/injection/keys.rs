@@ -1,6 +1,6 @@
 //! Keys of requests: which were answered, and which are being carried out.
 //!
-//! Owns a place for each key, bounded: a request under way, or the record of one that was answered, which the spool holds.
+//! Owns a place for each key, bounded, and so that no client's keys take all of them: a request under way, or the record of one that was answered, which the spool holds.
 //! Nothing else of a record is in memory. A place under way is in one [`Hand`]; when that is dropped the key is free, unless
 //! the record was kept meanwhile. Who comes second waits for the hand to go.
 
@@ -9,6 +9,7 @@ use clock::WallTime;
 use message::{MessageId, Place};
 use policy::AuthInfo;
 use queue::keyed::Stamp;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -64,8 +65,9 @@ impl RequestKey {
             (Door::Smtp, true) => b"smtp identity\0",
             (Door::Smtp, false) => b"smtp peer\0",
         };
-        let key = [&[kind, owner.as_bytes(), b"\0", text.as_bytes(), b"\0"], scope].concat();
-        let key = fingerprint(&key);
+        let owner = [kind, owner.as_bytes(), b"\0"];
+        let mut key = fingerprint(&[&owner[..], &[text.as_bytes(), b"\0"], scope].concat());
+        key[..OWNER_OCTETS].copy_from_slice(&fingerprint(&owner)[..OWNER_OCTETS]);
         Ok(RequestKey { key, body: fingerprint(body), window })
     }
 }
@@ -86,8 +88,45 @@ pub(crate) struct Keys(Arc<Mutex<Table>>);
 #[derive(Default)]
 struct Table {
     places: HashMap<[u8; 16], Kept>,
+    /// How many of them each client has.
+    of_owners: HashMap<[u8; OWNER_OCTETS], usize>,
     /// Those of records, by when they are forgotten.
     ends: BTreeSet<(WallTime, [u8; 16])>,
+}
+
+impl Table {
+    /// Whether a client may have another key: with it he has no more than [`SHARE_MAX`] times what is left for others.
+    fn has_room(&self, key: &[u8; 16]) -> bool {
+        let own = self.of_owners.get(&owner(key)).copied().unwrap_or_default();
+        self.places.len() < KEYS_MAX && own < SHARE_MAX * (KEYS_MAX - self.places.len() - 1)
+    }
+
+    fn put(&mut self, key: [u8; 16], kept: Kept) -> Option<Kept> {
+        let before = self.places.insert(key, kept);
+        if before.is_none() {
+            *self.of_owners.entry(owner(&key)).or_default() += 1;
+        }
+        before
+    }
+
+    fn remove(&mut self, key: &[u8; 16]) {
+        if self.places.remove(key).is_none() {
+            return;
+        }
+        if let Entry::Occupied(mut own) = self.of_owners.entry(owner(key)) {
+            *own.get_mut() -= 1;
+            if *own.get() == 0 {
+                own.remove();
+            }
+        }
+    }
+}
+
+/// Whose key it is.
+fn owner(key: &[u8; 16]) -> [u8; OWNER_OCTETS] {
+    let mut owner = [0; OWNER_OCTETS];
+    owner.copy_from_slice(&key[..OWNER_OCTETS]);
+    owner
 }
 
 enum Kept {
@@ -114,7 +153,7 @@ pub(crate) enum Claim {
     UnderWay(watch::Receiver<()>),
     /// Another request has the key.
     Other,
-    /// Nothing, and there is no room for more.
+    /// Nothing, and there is no room for more of this client.
     Full,
 }
 
@@ -140,7 +179,7 @@ impl Drop for Hand {
     fn drop(&mut self) {
         let mut table = self.keys.table();
         if matches!(table.places.get(&self.key.key), Some(Kept::UnderWay { .. })) {
-            table.places.remove(&self.key.key);
+            table.remove(&self.key.key);
         }
     }
 }
@@ -154,12 +193,12 @@ impl Keys {
             Some(Kept::Answered(record)) if record.until <= now => {}
             Some(Kept::Answered(record)) if record.body == key.body => return Claim::Answered(*record),
             Some(_) => return Claim::Other,
-            None if table.places.len() >= KEYS_MAX => return Claim::Full,
+            None if !table.has_room(&key.key) => return Claim::Full,
             None => {}
         }
         let (tell, over) = watch::channel(());
         let mut older = None;
-        if let Some(Kept::Answered(record)) = table.places.insert(key.key, Kept::UnderWay { body: key.body, over }) {
+        if let Some(Kept::Answered(record)) = table.put(key.key, Kept::UnderWay { body: key.body, over }) {
             table.ends.remove(&(record.until, key.key));
             older = Some(record.id);
         }
@@ -171,7 +210,7 @@ impl Keys {
         let record = Record { body: stamp.body, until: stamp.until, id, place };
         let mut table = self.table();
         table.ends.insert((stamp.until, stamp.key));
-        match table.places.insert(stamp.key, Kept::Answered(record)) {
+        match table.put(stamp.key, Kept::Answered(record)) {
             Some(Kept::Answered(older)) => {
                 if older.until != stamp.until {
                     table.ends.remove(&(older.until, stamp.key));
@@ -192,7 +231,7 @@ impl Keys {
             table.ends.remove(&(until, key));
             if let Some(Kept::Answered(record)) = table.places.get(&key) {
                 gone.push(record.id);
-                table.places.remove(&key);
+                table.remove(&key);
             }
         }
         gone
@@ -210,6 +249,10 @@ impl Keys {
 
 /// Keys that are remembered; each takes some 450 octets here and in the spool's index.
 const KEYS_MAX: usize = 1 << 20;
+/// How many times as many as are free one client's may be: alone he has 7/8 of all, of many that want more each has the same.
+const SHARE_MAX: usize = 7;
+/// Octets of a key's fingerprint that say whose it is. Two clients of 2^32 that are taken for one share what each may have.
+const OWNER_OCTETS: usize = 4;
 /// Octets of a key.
 const KEY_OCTETS_MAX: usize = 255;
 /// Records that are forgotten at once.
@@ -256,6 +299,8 @@ mod tests {
         assert!(of(&longest, &ann).is_ok());
         assert_eq!(of("a", &ann), of("a", &ann));
         assert_ne!(of("a", &ann).map(|key| key.key), of("a", &bob).map(|key| key.key));
+        let owner = |text: &str, from: &AuthInfo| owner(&of(text, from).expect("sound").key);
+        assert!(owner("a", &ann) == owner("b", &ann) && owner("a", &ann) != owner("a", &bob));
         let to = |whom: &[u8]| {
             let key = RequestKey::new(Door::Smtp, ("a", &[whom]), &ann, &[b"body"], Duration::from_secs(1));
             key.expect("sound").key
@@ -320,6 +365,31 @@ mod tests {
         assert_eq!(keys.keep(stamp, id(2), PLACE), Some(id(1)));
         assert_eq!(keys.keep(Stamp { until: at(11), ..stamp }, id(3), PLACE), Some(id(2)));
         assert_eq!((keys.expired(at(10)), keys.expired(at(11))), (vec![], vec![id(3)]));
+    }
+
+    #[test]
+    fn one_client_leaves_room_for_others() {
+        let keys = Keys::default();
+        let of = |owner: u8, number: u32| {
+            let key = [&[owner; OWNER_OCTETS][..], &[0; 8], &number.to_be_bytes()].concat();
+            RequestKey { key: key.try_into().expect("16"), body: [0; 16], window: Duration::from_secs(10) }
+        };
+        let takes = |owner: u8| {
+            let taken = |number: &u32| match keys.claim(&of(owner, *number), at(0)) {
+                Claim::Free(hand) => keys.keep(hand.stamp(at(0)), id(1), PLACE).is_none(),
+                Claim::Full => false,
+                _ => panic!("it is new"),
+            };
+            (0..).take_while(taken).count()
+        };
+        let first = takes(1);
+        assert!((KEYS_MAX / 8 * 7 - 8..=KEYS_MAX / 8 * 7).contains(&first), "{first}");
+        assert!(matches!(keys.claim(&of(1, 0), at(0)), Claim::Answered(_)), "what is remembered stays");
+        let second = takes(2);
+        assert!((KEYS_MAX / 64 * 7 - 8..=KEYS_MAX / 64 * 7).contains(&second), "of what the first one left: {second}");
+        assert!(takes(3) > 10_000);
+        while !keys.expired(at(10)).is_empty() {}
+        assert_eq!(takes(2), first, "once they are forgotten");
     }
 
     #[test]
