@@ -102,6 +102,10 @@ struct Content {
     /// One as text, several as a list (KumoMTA behaviour).
     recipient: Value,
     meta: Map<String, Value>,
+    /// When it may be sent, where it says so itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    scheduling: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<String>,
     #[serde(with = "time::serde::rfc3339")]
     #[schemars(with = "Moment")]
@@ -116,6 +120,8 @@ pub(crate) struct Queue {
     queue_name: String,
     messages: Vec<Entry>,
     num_scheduled: usize,
+    /// It has more messages than are listed.
+    is_cut: bool,
     /// What policy said of it; null until it has. Secrets are not told.
     queue_config: Option<Map<String, Value>>,
     /// As many as `num_scheduled` (KumoMTA's field).
@@ -144,7 +150,7 @@ pub(crate) async fn scheduled(
     State(engine): State<Engine>,
     Query(OfQueue { queue_name, want_body, limit }): Query<OfQueue>,
 ) -> Result<Json<Queue>, Failed> {
-    let limit = limit.unwrap_or(LISTED).min(LISTED_MAX);
+    let limit = limit.unwrap_or(if want_body { CONTENTS_LISTED } else { LISTED_MAX }).min(LISTED_MAX);
     let Some(found) = engine.inspect_queue(&queue_name, limit).await? else {
         return Err(Failed::not_found(format!("no such queue: {queue_name}")));
     };
@@ -159,6 +165,7 @@ pub(crate) async fn scheduled(
     let config = view.as_ref().and_then(|view| view.config.as_deref()).map(without_secrets).transpose()?;
     let num_scheduled = view.as_ref().map_or(0, |view| view.messages);
     Ok(Json(Queue {
+        is_cut: messages.len() < num_scheduled,
         messages,
         num_scheduled,
         queue_config: config.and_then(|config| config.as_object().cloned()),
@@ -220,12 +227,14 @@ fn entry(found: Inspected, want_body: bool) -> Entry {
         data.push_str(&String::from_utf8_lossy(&c.body));
         data
     });
+    let meta = content.map(|c| c.meta.as_map().clone()).unwrap_or_default();
     Entry {
         id: message.id.to_string(),
         message: Content {
             sender,
             recipient: if recipients.len() == 1 { recipients.remove(0) } else { recipients.into() },
-            meta: content.map(|c| c.meta.as_map().clone()).unwrap_or_default(),
+            scheduling: meta.get("scheduling").filter(|value| !value.is_null()).cloned(),
+            meta,
             data,
             due: civil(message.due),
             num_attempts: message.attempts,
@@ -258,7 +267,7 @@ impl From<spool::SpoolError> for Failed {
     }
 }
 
-/// Messages listed without a limit.
-const LISTED: usize = 100;
+/// Messages listed with their contents without a limit.
+const CONTENTS_LISTED: usize = 100;
 /// Messages listed at most: each is read from the disk.
 const LISTED_MAX: usize = 10_000;

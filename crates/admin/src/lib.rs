@@ -123,31 +123,31 @@ fn orders_endpoints() -> Vec<Endpoint<Engine>> {
         Endpoint::at("/api/admin/bounce/v1", ORDERS)
             .get(orders::bounces, "Bounces in force, and what they have done.", &[])
             .post(orders::bounce, "Ends messages as bounced, now and while it is in force.", &[409])
-            .delete(orders::withdraw, "Takes a bounce back.", &[404]),
+            .delete(orders::end_bounce, "Takes a bounce back.", &[404]),
         Endpoint::at("/api/admin/suspend/v1", ORDERS)
             .get(orders::suspensions, "Suspensions of scheduled queues in force.", &[])
             .post(orders::suspend, "Holds up scheduled queues.", &[409])
-            .delete(orders::withdraw, "Takes a suspension back.", &[404]),
+            .delete(orders::end_suspension, "Takes a suspension back.", &[404]),
         Endpoint::at("/api/admin/suspend-ready-q/v1", ORDERS)
             .get(orders::ready_suspensions, "Suspensions of ready queues in force.", &[])
             .post(orders::suspend_ready, "Holds up a ready queue.", &[409])
-            .delete(orders::withdraw, "Takes a suspension of a ready queue back.", &[404]),
+            .delete(orders::end_ready_suspension, "Takes a suspension of a ready queue back.", &[404]),
         Endpoint::at("/api/admin/hold/v1", ORDERS)
             .get(orders::holds, "Messages that are held.", &[])
             .post(orders::hold, "Holds messages until they are let go.", &[409])
-            .delete(orders::withdraw, "Lets held messages go.", &[404]),
+            .delete(orders::end_hold, "Lets held messages go.", &[404]),
         Endpoint::at("/api/admin/flush/v1", ORDERS)
             .get(orders::flushes, "Flushes that are under way.", &[])
             .post(orders::flush, "Makes messages due at once.", &[409])
-            .delete(orders::withdraw, "Ends a flush that is under way.", &[404]),
+            .delete(orders::end_flush, "Ends a flush that is under way.", &[404]),
         Endpoint::at("/api/admin/rebind/v1", ORDERS)
             .get(orders::rebindings, "Rebindings that are under way.", &[])
             .post(orders::rebind, "Changes metadata of messages, and so their queues.", &[409])
-            .delete(orders::withdraw, "Ends a rebinding that is under way.", &[404]),
+            .delete(orders::end_rebinding, "Ends a rebinding that is under way.", &[404]),
         Endpoint::at("/api/admin/xfer/v1", ORDERS)
             .get(orders::xfers, "Transfers that are under way.", &[])
             .post(orders::xfer, "Transfers messages to another node.", &[409])
-            .delete(orders::withdraw, "Ends an order to transfer that is under way.", &[404]),
+            .delete(orders::end_xfer, "Ends an order to transfer that is under way.", &[404]),
         Endpoint::at("/api/admin/xfer/cancel/v1", ORDERS).post(
             orders::cancel_xfer,
             "Takes messages back that are queued for another node.",

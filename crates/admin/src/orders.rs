@@ -318,28 +318,87 @@ pub(crate) async fn suspend_ready(
     order(engine, how.order(Action::SuspendReady(name), reason, survives_restart)).await.map(Json)
 }
 
-pub(crate) async fn bounces(State(engine): State<Engine>) -> Json<Vec<Entry>> {
-    list(&engine, |action| matches!(action, Action::Bounce(_)))
+type Listed = Json<Vec<Entry>>;
+type Ended = Result<String, Failed>;
+
+pub(crate) async fn bounces(State(engine): State<Engine>) -> Listed {
+    list(&engine, is_bounce)
 }
 
-pub(crate) async fn suspensions(State(engine): State<Engine>) -> Json<Vec<Entry>> {
-    list(&engine, |action| matches!(action, Action::Suspend(_)))
+pub(crate) async fn end_bounce(State(engine): State<Engine>, Json(which): Json<Withdrawal>) -> Ended {
+    withdraw(engine, which, is_bounce).await
 }
 
-pub(crate) async fn holds(State(engine): State<Engine>) -> Json<Vec<Entry>> {
-    list(&engine, |action| matches!(action, Action::Hold(_)))
+pub(crate) async fn suspensions(State(engine): State<Engine>) -> Listed {
+    list(&engine, is_suspension)
 }
 
-pub(crate) async fn flushes(State(engine): State<Engine>) -> Json<Vec<Entry>> {
-    list(&engine, |action| matches!(action, Action::Flush(_)))
+pub(crate) async fn end_suspension(State(engine): State<Engine>, Json(which): Json<Withdrawal>) -> Ended {
+    withdraw(engine, which, is_suspension).await
 }
 
-pub(crate) async fn rebindings(State(engine): State<Engine>) -> Json<Vec<Entry>> {
-    list(&engine, |action| matches!(action, Action::Rebind(_)) && !is_xfer(action))
+pub(crate) async fn ready_suspensions(State(engine): State<Engine>) -> Listed {
+    list(&engine, is_ready_suspension)
 }
 
-pub(crate) async fn xfers(State(engine): State<Engine>) -> Json<Vec<Entry>> {
+pub(crate) async fn end_ready_suspension(State(engine): State<Engine>, Json(which): Json<Withdrawal>) -> Ended {
+    withdraw(engine, which, is_ready_suspension).await
+}
+
+pub(crate) async fn holds(State(engine): State<Engine>) -> Listed {
+    list(&engine, is_hold)
+}
+
+pub(crate) async fn end_hold(State(engine): State<Engine>, Json(which): Json<Withdrawal>) -> Ended {
+    withdraw(engine, which, is_hold).await
+}
+
+pub(crate) async fn flushes(State(engine): State<Engine>) -> Listed {
+    list(&engine, is_flush)
+}
+
+pub(crate) async fn end_flush(State(engine): State<Engine>, Json(which): Json<Withdrawal>) -> Ended {
+    withdraw(engine, which, is_flush).await
+}
+
+pub(crate) async fn rebindings(State(engine): State<Engine>) -> Listed {
+    list(&engine, is_rebinding)
+}
+
+pub(crate) async fn end_rebinding(State(engine): State<Engine>, Json(which): Json<Withdrawal>) -> Ended {
+    withdraw(engine, which, is_rebinding).await
+}
+
+pub(crate) async fn xfers(State(engine): State<Engine>) -> Listed {
     list(&engine, is_xfer)
+}
+
+pub(crate) async fn end_xfer(State(engine): State<Engine>, Json(which): Json<Withdrawal>) -> Ended {
+    withdraw(engine, which, is_xfer).await
+}
+
+fn is_bounce(action: &Action) -> bool {
+    matches!(action, Action::Bounce(_))
+}
+
+fn is_suspension(action: &Action) -> bool {
+    matches!(action, Action::Suspend(_))
+}
+
+fn is_ready_suspension(action: &Action) -> bool {
+    matches!(action, Action::SuspendReady(_))
+}
+
+fn is_hold(action: &Action) -> bool {
+    matches!(action, Action::Hold(_))
+}
+
+fn is_flush(action: &Action) -> bool {
+    matches!(action, Action::Flush(_))
+}
+
+fn is_rebinding(action: &Action) -> bool {
+    matches!(action, Action::Rebind(_)) && !is_xfer(action)
 }
 
 fn is_xfer(action: &Action) -> bool {
@@ -347,17 +406,13 @@ fn is_xfer(action: &Action) -> bool {
     matches!(rebinding.change, Change::Xfer(_) | Change::CancelXfer)
 }
 
-pub(crate) async fn ready_suspensions(State(engine): State<Engine>) -> Json<Vec<Entry>> {
-    list(&engine, |action| matches!(action, Action::SuspendReady(_)))
-}
-
-pub(crate) async fn withdraw(
-    State(engine): State<Engine>,
-    Json(Withdrawal { id }): Json<Withdrawal>,
-) -> Result<String, Failed> {
-    match engine.withdraw_order(OrderId(*id.as_bytes())).await? {
-        Some(_) => Ok(format!("removed {id}\n")),
-        None => Err(Failed::not_found(format!("no such entry: {id}"))),
+/// Takes back an order of a kind. One of another kind is not there: who may take suspensions back may do no more.
+async fn withdraw(engine: Engine, Withdrawal { id }: Withdrawal, is_it: impl Fn(&Action) -> bool) -> Ended {
+    let order = OrderId(*id.as_bytes());
+    let is_there = engine.orders().iter().any(|state| state.order.id == order && is_it(&state.order.action));
+    match is_there && engine.withdraw_order(order).await?.is_some() {
+        true => Ok(format!("removed {id}\n")),
+        false => Err(Failed::not_found(format!("no such entry: {id}"))),
     }
 }
 

@@ -130,7 +130,7 @@ struct Dispatcher {
     started_at: OffsetDateTime,
     #[schemars(with = "Span")]
     age: Duration,
-    phase: &'static str,
+    phase: Phase,
     #[serde(skip_serializing_if = "Option::is_none")]
     detail: Option<Arc<str>>,
     #[schemars(with = "Span")]
@@ -141,6 +141,24 @@ struct Dispatcher {
     /// Always 0 (KumoMTA behaviour).
     delivered_this_connection: u64,
     overall_rate_per_sec: f64,
+}
+
+/// What a connection does: a word, but for one that waits for more messages (KumoMTA behaviour).
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Phase {
+    Named(&'static str),
+    Gathering {
+        #[serde(rename = "AccumulatingBatch")]
+        batch: GatheredBatch,
+    },
+}
+
+/// How many messages a batch has, and how many it waits for.
+#[derive(Serialize, JsonSchema)]
+struct GatheredBatch {
+    have: u32,
+    want: u32,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -269,7 +287,12 @@ impl From<DispatcherView> for Dispatcher {
             session_id: view.session_id,
             started_at: civil(view.started_at),
             age: view.age.into(),
-            phase: DispatcherPhase::name(view.phase),
+            phase: match (view.phase, view.batch) {
+                (DispatcherPhase::AccumulatingBatch, (have, want)) => {
+                    Phase::Gathering { batch: GatheredBatch { have, want } }
+                }
+                (phase, _) => Phase::Named(phase.name()),
+            },
             detail: view.detail,
             time_in_current_phase: view.time_in_phase.into(),
             messages_delivered: view.delivered,

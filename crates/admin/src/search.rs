@@ -11,7 +11,7 @@ use crate::query::Query;
 use axum::extract::State;
 use engine::{Among, Engine, FoundMessage, SearchCursor, SearchError, Sought, State as Whereabouts};
 use message::MessageId;
-use queue::Criteria;
+use queue::{Criteria, Place};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -223,9 +223,16 @@ impl OfSearch {
             queue_names: queue.into_iter().collect(),
             messages: id.map(|Id(id)| id).into_iter().collect(),
         };
-        let waits = state.as_deref().filter(|_| !is_over).map(|state| state == "waiting");
-        Ok((Sought { criteria, recipient, sender, waits, among, limit }, from, state))
+        let whereabouts = state.as_deref().and_then(whereabouts);
+        Ok((Sought { criteria, recipient, sender, whereabouts, among, limit }, from, state))
     }
+}
+
+/// Where messages of that state are; none for one of messages that have ended.
+fn whereabouts(state: &str) -> Option<engine::InQueues> {
+    let places = [Place::Waiting, Place::Due, Place::Ready, Place::Ending, Place::Held, Place::Unspooled];
+    let at = places.into_iter().find(|place| inspect::name(*place) == state).map(engine::InQueues::At);
+    at.or((state == "in_delivery").then_some(engine::InQueues::InDelivery))
 }
 
 fn entry(found: FoundMessage) -> Entry {
@@ -317,13 +324,18 @@ mod tests {
     #[test]
     fn questions_are_checked_field_by_field() {
         let (plain, from, state) = of("").expect("everything");
-        assert_eq!((plain.limit, plain.waits, from, state), (50, None, None, None));
+        assert_eq!((plain.limit, plain.whereabouts, from, state), (50, None, None, None));
         let (full, from, _) =
             of("recipient=a@x.test&tenant=shop&state=delivered&limit=1000&cursor=q77").expect("sound");
         assert_eq!((full.recipient.as_deref(), full.criteria.tenant.as_deref()), (Some("a@x.test"), Some("shop")));
-        assert_eq!((full.waits, from), (None, Some(SearchCursor::Queues(77))));
-        for (state, waits) in [("waiting", Some(true)), ("due", Some(false)), ("in_delivery", Some(false))] {
-            assert_eq!(of(&format!("state={state}")).expect("sound").0.waits, waits, "{state}");
+        assert_eq!((full.whereabouts, from), (None, Some(SearchCursor::Queues(77))));
+        for state in STATES.iter().filter(|state| !ENDED.contains(state)) {
+            let found = of(&format!("state={state}")).expect("sound").0.whereabouts;
+            let name = found.map(|found| match found {
+                engine::InQueues::At(place) => inspect::name(place),
+                engine::InQueues::InDelivery => "in_delivery",
+            });
+            assert_eq!(name, Some(*state));
         }
         for (query, says) in [
             ("limit=0", "invalid limit 0: expected an integer from 1 to 1000"),

@@ -10,7 +10,7 @@ use config::{LocalLogs, RecordKey};
 use event_stream::Folder;
 use log_search::{BadCursor, Cursor, Place, Reception, Record, Timeline};
 use message::MessageId;
-use queue::{Criteria, Search};
+use queue::{Criteria, Listed, Search};
 use spool::SpoolError;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -32,12 +32,21 @@ pub struct Sought {
     pub recipient: Option<String>,
     /// The sender's address, in any case.
     pub sender: Option<String>,
-    /// Of messages in queues, those that wait for their time, or those that do not.
-    pub waits: Option<bool>,
+    /// Of messages in queues, those that are there.
+    pub whereabouts: Option<InQueues>,
     /// Where is looked; when it is not said, where it can be found.
     pub among: Option<Among>,
     /// How many messages at most.
     pub limit: usize,
+}
+
+/// Where in queues messages are that are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InQueues {
+    /// There.
+    At(queue::Place),
+    /// With a connection.
+    InDelivery,
 }
 
 /// Where messages are looked for.
@@ -175,9 +184,15 @@ impl Engine {
         let told = self.reading(slot, places, move |places| log_search::receptions(places, &asked)).await?;
         let search = Search::new(criteria, None);
         let ids = told.found.iter().filter_map(|received| Some((received.id.parse::<MessageId>().ok()?, received)));
-        let received: Vec<(MessageId, Reception)> =
-            ids.filter(|(id, received)| search.wants(&received.queue, *id)).map(|(id, r)| (id, r.clone())).collect();
+        let received: Vec<(MessageId, Reception)> = ids.map(|(id, received)| (id, received.clone())).collect();
         let mut here = self.locate(received.iter().map(|(id, _)| *id).collect()).await;
+        // The queue it is in counts, which may not be the one it was received for.
+        let queue_of = |id: &MessageId, received: &Reception| match here.get(id) {
+            Some(now) => now.queue.clone(),
+            None => received.queue.as_str().into(),
+        };
+        let wanted = received.into_iter().filter(|(id, received)| search.wants(&queue_of(id, received), *id));
+        let received: Vec<(MessageId, Reception)> = wanted.collect();
         let gone = received.iter().filter(|(id, _)| !here.contains_key(id));
         let gone: Vec<(String, OffsetDateTime)> =
             gone.map(|(_, received)| (received.id.clone(), received.at)).collect();
@@ -201,12 +216,16 @@ impl Engine {
     }
 
     async fn search_queues(&self, sought: Sought, from: Option<u32>) -> Result<Page, SearchError> {
-        let Sought { criteria, recipient, sender, waits, limit, .. } = sought;
+        let Sought { criteria, recipient, sender, whereabouts, limit, .. } = sought;
+        let place_wanted = match whereabouts {
+            Some(InQueues::At(place)) => Some(place),
+            _ => None,
+        };
         let until = Instant::now() + SEARCH_TIME_MAX;
-        let mut search = Search::new(criteria, waits);
+        let mut search = Search::new(criteria, place_wanted.map(|place| place == queue::Place::Waiting));
         // What a connection has in hand has no place in the walk: it comes first, as much of it as is asked for.
         let mut page = Page::default();
-        if from.is_none() && waits != Some(true) {
+        if from.is_none() && place_wanted.is_none() {
             for found in self.all_in_delivery(&search) {
                 if page.found.len() >= limit || Instant::now() >= until {
                     break;
@@ -214,7 +233,7 @@ impl Engine {
                 page.found.extend(self.addressed(found, &recipient, &sender).await?);
             }
         }
-        let mut place = Some(from.unwrap_or_default());
+        let mut place = Some(from.unwrap_or_default()).filter(|_| whereabouts != Some(InQueues::InDelivery));
         while let Some(from) = place.filter(|_| page.found.len() < limit && Instant::now() < until) {
             let step = self.with_queue(|queue, _| queue.search(&mut search, from, limit));
             place = step.next;
@@ -223,7 +242,9 @@ impl Engine {
                     place = Some(sighting.place());
                     break;
                 }
-                let Some(found) = self.with_queue(|queue, now| queue.sighted(now, sighting)) else { continue };
+                let found = self.with_queue(|queue, now| queue.sighted(now, sighting));
+                let is_there = |listed: &Listed| place_wanted.is_none_or(|place| listed.place == place);
+                let Some(found) = found.filter(is_there) else { continue };
                 let found = self.inspected(found).await?;
                 page.found.extend(addressed(found, &recipient, &sender));
                 // Whoever wants the queues has his turn: finding out where a message is may have walked a list.
@@ -393,4 +414,4 @@ impl FromStr for SearchCursor {
 /// Searches that are under way at once.
 pub const SEARCHES_MAX: usize = 4;
 /// How long one answer is looked for in queues.
-const SEARCH_TIME_MAX: Duration = Duration::from_millis(200);
+const SEARCH_TIME_MAX: Duration = Duration::from_millis(80);

@@ -45,20 +45,20 @@ pub(crate) fn copy_meta(meta: &Meta, wanted: &[String], out: &mut Map<String, Va
     }
 }
 
-/// As [`copy_meta`], but case does not count: names are written in lower case, and several fields of a name are a list
-/// (KumoMTA behaviour).
+/// As [`copy_meta`], but case does not count: a name is written as the first field has it, and several fields of a name are a
+/// list (KumoMTA behaviour).
 fn copy_headers(head: &[u8], wanted: &[String], out: &mut Map<String, Value>) {
     let block = HeaderBlock::parse(head);
     for field in block.view(head).iter() {
-        let name = field.name_text().to_ascii_lowercase();
+        let name = field.name_text();
         if !wanted.iter().any(|wanted| is_wanted(&name, wanted)) {
             continue;
         }
         let value = Value::String(field.decoded());
-        match out.get_mut(&name) {
-            Some(Value::Array(several)) => several.push(value),
-            Some(one) => *one = Value::Array(vec![one.take(), value]),
-            None => _ = out.insert(name, value),
+        match out.iter_mut().find(|(first, _)| first.eq_ignore_ascii_case(&name)) {
+            Some((_, Value::Array(several))) => several.push(value),
+            Some((_, one)) => *one = Value::Array(vec![one.take(), value]),
+            None => _ = out.insert(name.to_string(), value),
         }
     }
 }
@@ -89,7 +89,7 @@ mod tests {
         let names = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         select(&names(&["x_*", "Tenant"]), &names(&["Subject", "X-*"]), subject, &mut record);
         assert_eq!(Value::Object(record.meta.clone()), json!({"x_one": 1}));
-        let headers = json!({"subject": "gr\u{fc}n", "x-a": ["1", "3", "4"], "x-b": "2"});
+        let headers = json!({"subject": "gr\u{fc}n", "X-A": ["1", "3", "4"], "x-b": "2"});
         assert_eq!(Value::Object(record.headers.clone()), headers);
         select(&names(&["tenant"]), &[], subject, &mut record);
         assert_eq!(Value::Object(record.meta), json!({"tenant": "a"}));

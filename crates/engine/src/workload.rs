@@ -137,6 +137,7 @@ mod tests {
             started_at: WallTime::from_unix_secs(0),
             age: Duration::from_secs(1000),
             phase: DispatcherPhase::AttemptingConnection,
+            batch: (0, 0),
             detail: None,
             time_in_phase: Duration::from_secs(number),
             delivered: 0,

@@ -1,4 +1,4 @@
-//! `trace-smtp-server` and `trace-smtp-client`: sessions as they happen.
+//! `trace-smtp-server` and `trace-smtp-client`, or `trace server` and `trace client`: sessions as they happen.
 //!
 //! Owns the options of both. In: what to look at; the server then sends an event a frame over a websocket until it or the person
 //! has enough. Out: lines of text for people ([`crate::trace_text`]), or with `--json` each event as the server sent it, on one
@@ -8,10 +8,19 @@ use crate::output::Out;
 use crate::server::Server;
 use crate::trace_text::{Lines, session};
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use std::collections::HashSet;
 use std::io::IsTerminal;
+
+/// `trace`
+#[derive(Debug, Subcommand)]
+pub(crate) enum Of {
+    /// Sessions of clients.
+    Server(OfServer),
+    /// Sessions to other servers.
+    Client(OfClient),
+}
 
 /// `trace-smtp-server`
 #[derive(Debug, Args)]

@@ -97,6 +97,9 @@ enum Verb {
     ProviderSummary(provider_summary::Options),
     /// The queues on a whole screen, again and again. Keys: q or Esc quit, f filter, Tab next view, arrows, + and - interval.
     Top(top::Options),
+    /// Show SMTP sessions as they happen: of clients (`trace server`), or to other servers (`trace client`).
+    #[command(subcommand)]
+    Trace(trace::Of),
     /// Show SMTP sessions of clients as they happen.
     TraceSmtpServer(trace::OfServer),
     /// Show SMTP sessions to other servers as they happen.
@@ -191,8 +194,8 @@ async fn carry_out(verb: &Verb, server: &Server, out: &mut Out<'_>) -> Result<()
         Verb::Timeline(given) => search::timeline(server, out, given).await,
         Verb::Why(given) => why::run(server, out, given).await,
         Verb::Top(given) => top::run(server, out, given).await,
-        Verb::TraceSmtpServer(given) => trace::server(server, out, given).await,
-        Verb::TraceSmtpClient(given) => trace::client(server, out, given).await,
+        Verb::Trace(trace::Of::Server(given)) | Verb::TraceSmtpServer(given) => trace::server(server, out, given).await,
+        Verb::Trace(trace::Of::Client(given)) | Verb::TraceSmtpClient(given) => trace::client(server, out, given).await,
         Verb::MemoryStats => upkeep::memory_stats(server, out).await,
         Verb::TaskDump(given) => upkeep::task_dump(server, out, given).await,
         Verb::SpoolCompact(given) => upkeep::compact(server, out, given).await,

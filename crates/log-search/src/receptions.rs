@@ -1,6 +1,6 @@
 //! Messages that were received for a recipient or from a sender, the newest first, and what became of each.
 //!
-//! A message is told where its `Reception` stands, so each comes once however many records speak of it.
+//! A message is told where its `Reception` stands, or its `XferIn`, so each comes once however many records speak of it.
 
 use crate::bound::Bound;
 use crate::cursor::Cursor;
@@ -163,7 +163,7 @@ fn read(
     (asked, offset_max): (&Asked, u64),
     count_max: usize,
 ) -> (VecDeque<(u64, Reception)>, Result<(), JsonlError>) {
-    let finder = memchr::memmem::Finder::new(br#""Reception""#);
+    let finders = RECEIVED.map(|kind| memchr::memmem::Finder::new(kind.as_bytes()));
     let mut found = VecDeque::new();
     let mut part = match Part::open(&segment.path, part) {
         Ok(part) => part,
@@ -175,9 +175,10 @@ fn read(
             Ok(_) => return (found, Ok(())),
             Err(error) => return (found, Err(error)),
         };
-        let head = finder.find(line).and_then(|_| Head::read(line));
+        let may_be = finders.iter().any(|finder| finder.find(line).is_some());
+        let head = may_be.then(|| Head::read(line)).flatten();
         let is_wanted = |head: &Head<'_>| {
-            head.kind == "Reception"
+            RECEIVED.contains(&&*head.kind)
                 && asked.recipient.as_ref().is_none_or(|recipient| head.is_for(recipient))
                 && asked.sender.as_ref().is_none_or(|sender| head.sender.eq_ignore_ascii_case(sender))
         };
@@ -191,5 +192,7 @@ fn read(
 
 /// Frames that a question reads at most.
 pub const FRAMES_MAX: usize = 64;
+/// Records that say a message is ours now.
+pub(crate) const RECEIVED: [&str; 2] = ["Reception", "XferIn"];
 /// Records that say a message is no longer ours.
 pub(crate) const ENDS: [&str; 5] = ["Delivery", "Bounce", "AdminBounce", "Expiration", "XferOut"];

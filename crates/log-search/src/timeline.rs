@@ -3,7 +3,7 @@
 use crate::bound::Bound;
 use crate::head::Head;
 use crate::places::{Found, Place, parts, segments};
-use crate::receptions::{ENDS, Reception};
+use crate::receptions::{ENDS, RECEIVED, Reception};
 use jsonl::{JsonlError, Part};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -45,7 +45,7 @@ impl Record {
 
     /// What it says of a message that was received.
     pub fn reception(&self) -> Option<Reception> {
-        Head::read(self.line.as_bytes()).filter(|head| head.kind == "Reception").map(|head| Reception::of(&head))
+        Head::read(self.line.as_bytes()).filter(|head| RECEIVED.contains(&&*head.kind)).map(|head| Reception::of(&head))
     }
 }
 

@@ -196,6 +196,20 @@ fn a_page_goes_on_where_the_last_ended_though_the_log_grew() {
 }
 
 #[test]
+fn what_came_from_another_node_is_found_too() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let log = writer(dir.path(), u64::MAX);
+    log.log(&record(RecordType::Reception, 1, 0));
+    log.log(&record(RecordType::XferIn, 4, 1));
+    log.log(&record(RecordType::XferOut, 7, 2));
+    settled(dir.path(), 7);
+    assert_eq!(pages(dir.path(), None, Some("s1@shop.test"), 9), [id(4), id(1)]);
+    let told = timeline(&place(dir.path()), &id(4), None).expect("readable");
+    assert_eq!(told.records.iter().find_map(|record| record.reception()).map(|received| received.id), Some(id(4)));
+    log.close();
+}
+
+#[test]
 fn what_became_of_messages_is_their_last_end() {
     let dir = tempfile::tempdir().expect("scratch");
     let log = writer(dir.path(), u64::MAX);

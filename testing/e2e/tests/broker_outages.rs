@@ -178,7 +178,7 @@ type Name = (String, String);
 
 fn name_of(record: &Value) -> Name {
     let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{record}")).to_owned();
-    (text(&record["headers"]["x-postrider-id"]), text(&record["type"]))
+    (text(&record["headers"]["X-Postrider-Id"]), text(&record["type"]))
 }
 
 /// What a broker was told: of each record where it first came, and when its event was.

@@ -69,7 +69,8 @@ fn await_gathering(node: &Kumod) {
     until(SOON, "a session that gathers", || {
         let ready = inspect(node);
         assert_eq!(ready["protocol"], "lua");
-        let gathers = ready["dispatchers"][0]["phase"] == "AccumulatingBatch";
+        let batch = &ready["dispatchers"][0]["phase"]["AccumulatingBatch"];
+        let gathers = batch["have"].as_u64().is_some_and(|have| have > 0 && Some(have) < batch["want"].as_u64());
         (gathers && ready["state"]["ready_count"] == 0).then_some(())
     });
 }

@@ -367,6 +367,8 @@ fn why_names_the_limit_that_binds_and_who_shares_it() {
     let config = &queue["queue_config"];
     assert_eq!((&config["max_age"], &config["retry_interval"]), (&json!("2days"), &json!("1h")), "{config}");
     assert_eq!(queue["delayed_metric"], queue["num_scheduled"]);
+    let first = json(&waiting.relay, &["inspect-sched-q", "full.test", "--limit", "1"]);
+    assert_eq!((&queue["is_cut"], &first["is_cut"]), (&json!(false), &json!(true)), "{first}");
     let changed = queue["last_changed"].as_str().expect("a time");
     assert!(changed <= queue["now"].as_str().expect("a time") && changed > "2026", "{queue}");
     drop(waiting.mute);

@@ -200,7 +200,7 @@ fn messages_that_wait_for_their_policy() {
     assert!(received.iter().all(|record| record["queue"] == "deferred_smtp_inject.kumomta.internal"), "{received:?}");
     let delivered = setup.records("Delivery", 2);
     let shown =
-        |record: &Value| [&record["recipient"], &record["queue"], &record["headers"]["x-seen"]].map(Value::to_string);
+        |record: &Value| [&record["recipient"], &record["queue"], &record["headers"]["X-Seen"]].map(Value::to_string);
     let quoted = |words: [&str; 3]| words.map(|word| format!("{word:?}"));
     assert_eq!(shown(&delivered[0]), quoted(["moved@to.test", "elsewhere.test", "yes"]));
     assert_eq!(shown(&delivered[1]), quoted(["sent@to.test", "to.test", "yes"]));

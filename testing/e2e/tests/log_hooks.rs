@@ -57,7 +57,7 @@ fn records_become_messages() {
     let (reception, delivery, rejection) = (of("Reception"), of("Delivery"), of("Rejection"));
     assert_eq!(reception["recipient"], "one@b.test");
     assert_eq!((&delivery["id"], &delivery["meta"]), (&reception["id"], &json!({"tenant": "acme"})));
-    assert_eq!(delivery["headers"], json!({"subject": "gr\u{fc}n", "x-a": ["1", "2"]}));
+    assert_eq!(delivery["headers"], json!({"Subject": "gr\u{fc}n", "X-A": ["1", "2"]}));
     assert_eq!((&rejection["recipient"], &rejection["response"]["code"]), (&"refused@b.test".into(), &550.into()));
 
     let logged = Logs::new(scratch.join("logs"));
@@ -67,7 +67,7 @@ fn records_become_messages() {
     assert_eq!(deliveries.iter().filter(to_hooks).count(), 5, "each record to its hook");
     assert!(deliveries.iter().filter(to_hooks).all(|r| r["meta"]["queue"] == r["queue"]), "{deliveries:#?}");
     let own = deliveries.iter().find(|r| r["id"] == delivery["id"]).expect("logged");
-    assert_eq!((&own["headers"], &own["meta"]), (&json!({"x-a": ["1", "2"]}), &json!({})), "each logger its own");
+    assert_eq!((&own["headers"], &own["meta"]), (&json!({"X-A": ["1", "2"]}), &json!({})), "each logger its own");
     assert_eq!(logged.of_type("Reception").len(), 2, "nobody sent those of hooks");
 }
 

@@ -18,6 +18,7 @@ const SUSPEND_READY: &str = "/api/admin/suspend-ready-q/v1";
 const REBIND: &str = "/api/admin/rebind/v1";
 const FLUSH: &str = "/api/admin/flush/v1";
 const HOLD: &str = "/api/admin/hold/v1";
+const XFER: &str = "/api/admin/xfer/v1";
 const MESSAGE: &str = "/api/admin/inspect-message/v1";
 const SCHED: &str = "/api/admin/inspect-sched-q/v1";
 
@@ -203,6 +204,29 @@ fn what_is_wrong_is_told_apart_and_changes_nothing() {
     fs::write(scratch.join("relay/data/orders.json"), "[]").expect("writes");
     let refused = Launch::relay(&scratch, nobody()).run();
     assert!(!refused.status.success() && refused.stderr.contains("orders.json"), "{refused:?}");
+}
+
+#[test]
+fn an_order_is_taken_back_as_what_it_is() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, nobody()).start();
+    let order = json!({"domain": "a.test", "reason": "maintenance"});
+    let ready = json!({"name": "unspecified->a.test@smtp_client", "reason": "maintenance"});
+    let given = [(BOUNCE, &order), (SUSPEND, &order), (HOLD, &order), (SUSPEND_READY, &ready)]
+        .map(|(path, order)| (path, http::json(relay.http(), "POST", path, order)["id"].clone()));
+    let paths = [BOUNCE, SUSPEND, HOLD, SUSPEND_READY, FLUSH, REBIND, XFER];
+    let take_back = |path: &str, id: &Value| {
+        http::send(relay.http(), "DELETE", path, "application/json", &json!({"id": id}).to_string()).0
+    };
+    for (own, id) in &given {
+        for path in paths.iter().filter(|path| *path != own) {
+            assert_eq!(take_back(path, id), 404, "{path} is not {own}");
+        }
+    }
+    for (path, id) in &given {
+        assert_eq!((list(&relay, path).len(), take_back(path, id)), (1, 200), "{path}");
+    }
+    relay.stop();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! SMTP sessions that somebody watches: `kcli trace-smtp-server` and `trace-smtp-client`, and the websockets behind them.
 
 use e2e::http;
-use e2e::kumod::{Kumod, Launch};
+use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::process::Process;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
@@ -102,6 +102,55 @@ fn a_session_of_ours_is_shown_with_its_message() {
         "{meta}"
     );
     assert!(!watcher.0.stdout().contains("bob@b.test"), "another domain: {}", watcher.0.stdout());
+    relay.stop();
+}
+
+/// Every filter of `trace client`: what it lets through, and where two messages differ in it, that it keeps the other one back.
+#[test]
+fn a_filter_shows_what_it_names() {
+    let scratch = Scratch::new();
+    let sinks = ["good", "other"].map(|name| Sink::start(&scratch, name, &[]));
+    let relay = Launch::policy(policy_file("console.lua"))
+        .env("CONSOLE_DIR", scratch.join("relay"))
+        .env("CONSOLE_GOOD", sinks[0].address.to_string())
+        .env("CONSOLE_REFUSES", sinks[1].address.to_string())
+        .start();
+    let send = |from: &str, to: &str, tenant: &str, campaign: &str| {
+        let mut client = Client::connect(relay.smtp());
+        client.expect("EHLO watched.test", 250);
+        client.expect(&format!("MAIL FROM:<{from}>"), 250);
+        client.expect(&format!("RCPT TO:<{to}>"), 250);
+        client.expect("DATA", 354);
+        client.expect(&format!("X-Tenant: {tenant}\r\nX-Campaign: {campaign}\r\n\r\nhi\r\n."), 250);
+    };
+    let both = [
+        ("--source", "127.0.0.0/8"),
+        ("--mx-addr", "127.0.0.1"),
+        ("--egress-pool", "shared"),
+        ("--egress-source", "ip-1"),
+    ];
+    let of_one = [
+        ("--mx-host", "mx.good.test"),
+        ("--domain", "good.test"),
+        ("--routing-domain", "good.test"),
+        ("--campaign", "spring"),
+        ("--tenant", "shop"),
+        ("--mail-from", "ann@source.test"),
+        ("--rcpt-to", "bob@good.test"),
+        ("--ready-queue", "ip-1->mx_list:mx.good.test@smtp_client"),
+    ];
+    let watch =
+        |(flag, value): &(&'static str, &str)| (*flag, Watcher::start(&relay, &["trace", "client", flag, value]));
+    let watchers: Vec<_> = both.iter().chain(&of_one).map(watch).collect();
+    let sees = |watcher: &Watcher, to: &str| said(&watcher.events(), "Write").contains(&format!("RCPT TO:<{to}>"));
+    until(LATER, "all see the first", || {
+        send("ann@source.test", "bob@good.test", "shop", "spring");
+        send("eve@elsewhere.test", "eve@other.test", "press", "autumn");
+        watchers.iter().all(|(_, watcher)| sees(watcher, "bob@good.test")).then_some(())
+    });
+    let others: Vec<&str> =
+        watchers.iter().filter(|(_, watcher)| sees(watcher, "eve@other.test")).map(|(flag, _)| *flag).collect();
+    assert_eq!(others, both.map(|(flag, _)| flag), "what both messages have in common");
     relay.stop();
 }
 

@@ -5,7 +5,7 @@
 
 use clock::{Duration, Instant, Now, WallTime};
 use queue::Verdict;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -67,6 +67,8 @@ pub struct DispatcherView {
     pub age: Duration,
     /// What it does.
     pub phase: DispatcherPhase,
+    /// How many messages are in its batch, and how many it waits for.
+    pub batch: (u32, u32),
     /// The host it is with, or tries.
     pub detail: Option<Arc<str>>,
     /// How long it has done that.
@@ -87,6 +89,8 @@ pub(crate) struct Dispatcher {
     phase: AtomicU8,
     /// Microseconds of the monotonic clock.
     phase_began_at: AtomicU64,
+    /// Messages in hand while it waits for others, and how many it waits for.
+    batch: [AtomicU32; 2],
     delivered: AtomicU64,
     transfailed: AtomicU64,
     failed: AtomicU64,
@@ -102,6 +106,7 @@ impl Dispatcher {
             started: now,
             phase: AtomicU8::new(DispatcherPhase::Starting as u8),
             phase_began_at: AtomicU64::new(now.mono.as_micros()),
+            batch: [const { AtomicU32::new(0) }; 2],
             delivered: AtomicU64::new(0),
             transfailed: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -119,6 +124,13 @@ impl Dispatcher {
     pub fn enter(&self, phase: DispatcherPhase, now: Instant) {
         self.phase.store(phase as u8, Ordering::Relaxed);
         self.phase_began_at.store(now.as_micros(), Ordering::Relaxed);
+    }
+
+    /// It waits for more messages than it has.
+    pub fn gathers(&self, have: usize, want: usize) {
+        for (kept, number) in self.batch.iter().zip([have, want]) {
+            kept.store(u32::try_from(number).unwrap_or(u32::MAX), Ordering::Relaxed);
+        }
     }
 
     /// It turns to this host.
@@ -162,6 +174,7 @@ impl Dispatcher {
             started_at: self.started.wall,
             age: now.mono.saturating_since(self.started.mono),
             phase: DispatcherPhase::of(self.phase.load(Ordering::Relaxed)),
+            batch: (self.batch[0].load(Ordering::Relaxed), self.batch[1].load(Ordering::Relaxed)),
             detail: self.host.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             time_in_phase: now.mono.saturating_since(began),
             delivered: self.delivered.load(Ordering::Relaxed),

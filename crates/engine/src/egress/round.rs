@@ -128,6 +128,7 @@ impl Round {
                 }
                 Take::Idle => {
                     let patience = goes_at.saturating_since(self.now());
+                    self.held.dispatcher.gathers(count, self.batches.enough);
                     if !self.wait(patience, DispatcherPhase::AccumulatingBatch).await {
                         self.engine.with_queue(|q, _| q.leave_idle(self.conn));
                     }
