@@ -1,6 +1,6 @@
 -- Mail for the console to show: `good.test` is delivered, everything else meets a server that refuses for the time being.
 --   CONSOLE_DIR, CONSOLE_GOOD (host:port), CONSOLE_REFUSES (host:port)
--- The fields X-Tenant and X-Campaign of a message say whose it is.
+-- The fields X-Tenant and X-Campaign of a message say whose it is, X-Routing_domain which way it goes.
 local kumo = require 'kumo'
 local base = require 'base'
 
@@ -9,7 +9,7 @@ kumo.on('init', function()
 end)
 
 kumo.on('smtp_server_message_received', function(msg)
-  for _, name in ipairs { 'tenant', 'campaign' } do
+  for _, name in ipairs { 'tenant', 'campaign', 'routing_domain' } do
     msg:set_meta(name, msg:get_first_named_header_value('X-' .. name))
   end
 end)

@@ -115,13 +115,14 @@ fn a_filter_shows_what_it_names() {
         .env("CONSOLE_GOOD", sinks[0].address.to_string())
         .env("CONSOLE_REFUSES", sinks[1].address.to_string())
         .start();
-    let send = |from: &str, to: &str, tenant: &str, campaign: &str| {
+    let send = |from: &str, to: &str, tenant: &str, campaign: &str, way: &str| {
         let mut client = Client::connect(relay.smtp());
         client.expect("EHLO watched.test", 250);
         client.expect(&format!("MAIL FROM:<{from}>"), 250);
         client.expect(&format!("RCPT TO:<{to}>"), 250);
         client.expect("DATA", 354);
-        client.expect(&format!("X-Tenant: {tenant}\r\nX-Campaign: {campaign}\r\n\r\nhi\r\n."), 250);
+        let fields = format!("X-Tenant: {tenant}\r\nX-Campaign: {campaign}\r\nX-Routing_domain: {way}");
+        client.expect(&format!("{fields}\r\n\r\nhi\r\n."), 250);
     };
     let both = [
         ("--source", "127.0.0.0/8"),
@@ -132,7 +133,7 @@ fn a_filter_shows_what_it_names() {
     let of_one = [
         ("--mx-host", "mx.good.test"),
         ("--domain", "good.test"),
-        ("--routing-domain", "good.test"),
+        ("--routing-domain", "good-way.test"),
         ("--campaign", "spring"),
         ("--tenant", "shop"),
         ("--mail-from", "ann@source.test"),
@@ -144,8 +145,8 @@ fn a_filter_shows_what_it_names() {
     let watchers: Vec<_> = both.iter().chain(&of_one).map(watch).collect();
     let sees = |watcher: &Watcher, to: &str| said(&watcher.events(), "Write").contains(&format!("RCPT TO:<{to}>"));
     until(LATER, "all see the first", || {
-        send("ann@source.test", "bob@good.test", "shop", "spring");
-        send("eve@elsewhere.test", "eve@other.test", "press", "autumn");
+        send("ann@source.test", "bob@good.test", "shop", "spring", "good-way.test");
+        send("eve@elsewhere.test", "eve@other.test", "press", "autumn", "other-way.test");
         watchers.iter().all(|(_, watcher)| sees(watcher, "bob@good.test")).then_some(())
     });
     let others: Vec<&str> =
