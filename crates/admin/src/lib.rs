@@ -83,7 +83,7 @@ impl HttpService {
             window: options.idempotency_window.into(),
             line_octets_max: front.body_octets_max(),
         };
-        let routes = front.guarded("Postrider", endpoints()).layer(Extension(listener)).with_state(engine.clone());
+        let routes = front.guarded(TITLE, endpoints()).layer(Extension(listener)).with_state(engine.clone());
         Ok(HttpService { front, routes, engine })
     }
 
@@ -95,6 +95,12 @@ impl HttpService {
         };
         front.serve(listener, routes, stop).await;
     }
+}
+
+/// What a listener answers, as OpenAPI 3.1.
+pub fn openapi() -> serde_json::Value {
+    let all: Vec<_> = endpoints().into_iter().chain(browser::endpoints()).collect();
+    document::document(TITLE, &all)
 }
 
 /// All that a listener answers, but for what every listener has.
@@ -276,3 +282,6 @@ const TRANSFERS: &str = "Transfers between nodes";
 const STATE: &str = "State";
 const UPKEEP: &str = "Upkeep";
 const CONSOLE: &str = "Console";
+
+/// What the program calls itself.
+const TITLE: &str = "Postrider";

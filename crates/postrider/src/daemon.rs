@@ -34,9 +34,11 @@ struct Options {
     /// User to become once listeners are bound; required when started as root.
     #[arg(long)]
     user: Option<String>,
-    /// Form of the diagnostic log on stderr.
-    #[arg(long, value_enum, default_value = "full")]
-    diag_format: diagnostics::Format,
+    /// Print what is answered over HTTP, as OpenAPI, and end.
+    #[arg(long)]
+    dump_openapi_spec: bool,
+    #[command(flatten)]
+    diagnostics: diagnostics::Options,
 }
 
 /// Runs until stopped.
@@ -48,8 +50,14 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_code() as u8));
         }
     };
-    let diagnostics =
-        diagnostics::start(options.diag_format, if options.validate || options.script { "error" } else { "info" })?;
+    if options.dump_openapi_spec {
+        println!("{}", admin::openapi());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let diagnostics = match options.validate || options.script {
+        true => diagnostics::on_stderr("error")?,
+        false => diagnostics::start(&options.diagnostics)?,
+    };
     if options.user.is_none() && privileges::is_root() {
         bail!("started as root without --user: name the user to become once listeners are bound");
     }
@@ -108,7 +116,7 @@ pub fn check(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         }
     };
     // Nothing runs that could change it.
-    drop(diagnostics::start(diagnostics::Format::Full, "error")?);
+    drop(diagnostics::on_stderr("error")?);
     privileges::become_reader(options.user.as_deref())?;
     validate(&options.policy)
 }

@@ -1,10 +1,24 @@
-//! The diagnostic log: stderr, filtered by `KUMOD_LOG`, by what policy says otherwise, and by operators while the program runs
+//! The diagnostic log: stderr or files of a directory, filtered by `KUMOD_LOG`, by what policy says otherwise, and by operators while the program runs
 //! (KumoMTA behaviour).
 
 use anyhow::{Context, anyhow};
 use engine::Diagnostics;
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+
+/// Where it goes and how, of a server's command line (KumoMTA's options).
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Directory for the diagnostic log, a file a day, the last 30 are kept; stderr unless given.
+    #[arg(long, value_name = "DIR")]
+    diag_log_dir: Option<PathBuf>,
+    /// Form of the diagnostic log.
+    #[arg(long, value_enum, default_value = "full")]
+    diag_format: Format,
+}
 
 /// Forms of a line, named as KumoMTA names them.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -20,7 +34,7 @@ pub enum Format {
 }
 
 /// Begins with a builder; what comes of it changes the filter.
-macro_rules! begin {
+macro_rules! started {
     ($builder:expr) => {{
         let builder = $builder.with_filter_reloading();
         let handle = builder.reload_handle();
@@ -29,21 +43,44 @@ macro_rules! begin {
     }};
 }
 
-/// Starts the log. `default` is the filter when `KUMOD_LOG` is not set. The result changes it.
-pub fn start(format: Format, default: &str) -> anyhow::Result<Diagnostics> {
+/// Starts a server's log. The result changes its filter.
+///
+/// # Errors
+/// The directory cannot be written, or the filter of `KUMOD_LOG` is none.
+pub fn start(options: &Options) -> anyhow::Result<Diagnostics> {
+    begin(options.diag_format, "info", options.diag_log_dir.as_deref())
+}
+
+/// Starts the log on stderr. `default` is the filter when `KUMOD_LOG` is not set. The result changes it.
+///
+/// # Errors
+/// The filter of `KUMOD_LOG` is none.
+pub fn on_stderr(default: &str) -> anyhow::Result<Diagnostics> {
+    begin(Format::Full, default, None)
+}
+
+fn begin(format: Format, default: &str, dir: Option<&Path>) -> anyhow::Result<Diagnostics> {
     let wanted = std::env::var(VARIABLE);
     let text = wanted.as_deref().unwrap_or(default);
     let first = filter(text).map_err(|error| anyhow!(error)).context(VARIABLE)?;
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(first)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal());
+    let (writer, is_terminal) = match dir {
+        Some(dir) => (BoxMakeWriter::new(files(dir)?), false),
+        None => (BoxMakeWriter::new(std::io::stderr), std::io::stderr().is_terminal()),
+    };
+    let builder = tracing_subscriber::fmt().with_env_filter(first).with_writer(writer).with_ansi(is_terminal);
     Ok(match format {
-        Format::Full => begin!(builder),
-        Format::Compact => begin!(builder.compact()),
-        Format::Pretty => begin!(builder.pretty()),
-        Format::Json => begin!(builder.json()),
+        Format::Full => started!(builder),
+        Format::Compact => started!(builder.compact()),
+        Format::Pretty => started!(builder.pretty()),
+        Format::Json => started!(builder.json()),
     })
+}
+
+/// A file a day in a directory, which is made.
+fn files(dir: &Path) -> anyhow::Result<RollingFileAppender> {
+    let files = RollingFileAppender::builder().rotation(Rotation::DAILY).filename_prefix("log");
+    let files = files.max_log_files(FILES_MAX).build(dir);
+    files.with_context(|| format!("--diag-log-dir {}", dir.display()))
 }
 
 /// Whether the environment has a filter, which counts before what policy says.
@@ -58,5 +95,7 @@ fn filter(text: &str) -> Result<EnvFilter, String> {
         .map_err(|error| format!("filter `{text}`: {error}: expected target=level,..."))
 }
 
+/// Files of the diagnostic log that are kept.
+const FILES_MAX: usize = 30;
 /// Names a filter.
 const VARIABLE: &str = "KUMOD_LOG";

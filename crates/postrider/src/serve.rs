@@ -63,7 +63,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_code() as u8));
         }
     };
-    let diagnostics = Some(diagnostics::start(diagnostics::Format::Full, "info")?);
+    let diagnostics = Some(diagnostics::on_stderr("info")?);
     let state = options.state.unwrap_or_else(|| defaults::state_dir(privileges::is_root()));
     early_signals::hold().context("signals")?;
     let startup = defaults::startup(&state, &options.listen, &options.http)?;

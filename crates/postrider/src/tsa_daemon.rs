@@ -27,9 +27,8 @@ struct Options {
     /// The policy script.
     #[arg(long, default_value = "/opt/kumomta/etc/tsa/init.lua")]
     policy: PathBuf,
-    /// Form of the diagnostic log on stderr.
-    #[arg(long, value_enum, default_value = "full")]
-    diag_format: diagnostics::Format,
+    #[command(flatten)]
+    diagnostics: diagnostics::Options,
 }
 
 /// Runs until stopped.
@@ -42,7 +41,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         }
     };
     // Nobody changes it: that is the mail server's.
-    drop(diagnostics::start(options.diag_format, "info")?);
+    drop(diagnostics::start(&options.diagnostics)?);
     let (policy, startup) = LuaPolicy::load_tsa(&options.policy, memory::found()?.limits)?;
     check(&startup)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")?;
