@@ -59,7 +59,7 @@ impl Engine {
             return self.with_queue(|q, now| q.not_rebound(now, queued, order.id));
         }
         if moves && !order.suppress_logging {
-            self.log_rebound(&queued, &from, &label, &order.reason);
+            self.log_rebound(&queued, RecordType::AdminRebind, [&from, &label], &order.reason);
         }
         self.place_anew(queued, &label);
     }
@@ -89,11 +89,11 @@ impl Engine {
     }
 
     /// Writes a log record about a message that belongs to another queue now.
-    pub(crate) fn log_rebound(&self, queued: &Queued, from: &str, label: &str, reason: &str) {
+    pub(crate) fn log_rebound(&self, queued: &Queued, kind: RecordType, [from, label]: [&str; 2], reason: &str) {
         let to = read_label(label).queue;
         let reply = Reply::new(250, &format!("Rebound from {from} to {to}: {reason}"));
         let recipients = queued.message.pending().collect();
-        let entry = Entry { kind: RecordType::AdminRebind, recipients, reply, command: None };
+        let entry = Entry { kind, recipients, reply, command: None };
         self.log_entry(queued, to, &entry, &AttemptFacts::default(), Told::NotYet);
     }
 

@@ -129,7 +129,7 @@ impl Engine {
         let reason = queued.message.resident.as_mut().and_then(|resident| xfer::take_reason(&mut resident.meta));
         self.write_anew(&mut queued.message, before).await.map_err(|error| error.to_string())?;
         if let Some(reason) = reason.filter(|_| moves) {
-            self.log_rebound(queued, &from, &label, &reason);
+            self.log_rebound(queued, RecordType::AdminRebind, [&from, &label], &reason);
         }
         Ok(moves.then_some(label))
     }

@@ -198,6 +198,16 @@ fn messages_that_wait_for_their_policy() {
     }
     let received = setup.records("Reception", 4);
     assert!(received.iter().all(|record| record["queue"] == "deferred_smtp_inject.kumomta.internal"), "{received:?}");
+    let left = setup.records("DeferredInjectionRebind", 2);
+    let said =
+        |record: &Value| [&record["recipient"], &record["queue"], &record["response"]["content"]].map(Value::to_string);
+    let says = |to: &str, queue: &str| {
+        let why = "smtp_server_message_deferred_inject";
+        let content = format!("Rebound from deferred_smtp_inject.kumomta.internal to {queue}: {why}");
+        [to, queue, &content].map(|word| format!("{word:?}"))
+    };
+    assert_eq!(said(&left[0]), says("moved@to.test", "elsewhere.test"));
+    assert_eq!(said(&left[1]), says("sent@to.test", "to.test"));
     let delivered = setup.records("Delivery", 2);
     let shown =
         |record: &Value| [&record["recipient"], &record["queue"], &record["headers"]["X-Seen"]].map(Value::to_string);

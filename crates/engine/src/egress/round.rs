@@ -7,6 +7,7 @@
 use crate::egress::carriage::Carriage;
 use crate::egress::carrier::{Answers, Batches, Carried, Carrier, Lent};
 use crate::egress::connection::{Held, Unreached};
+use crate::egress::deferred::DEFERRED;
 use crate::egress::delivery::{LOGS_PAUSE, interruption, stuck};
 use crate::egress::dispatcher::DispatcherPhase;
 use crate::egress::lent::draft_of;
@@ -15,6 +16,7 @@ use crate::settle::AttemptFacts;
 use ::clock::Instant;
 use config::EgressPath;
 use queue::{Bearing, ConnKey, Opening, Outcome, Queued, Take};
+use record::RecordType;
 use smtp_wire::Reply;
 use std::sync::Arc;
 use std::time::Duration;
@@ -223,6 +225,8 @@ impl Round {
     async fn settle(&self, carried: &Carried) {
         if let Answers::Moved(label) = &carried.answers {
             while let Some(queued) = self.held.in_hand.take_first() {
+                let (kind, why) = (RecordType::DeferredInjectionRebind, "smtp_server_message_deferred_inject");
+                self.engine.log_rebound(&queued, kind, [DEFERRED, label], why);
                 self.engine.place_anew(queued, label);
             }
             return;
