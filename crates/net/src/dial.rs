@@ -81,6 +81,13 @@ pub enum Cause {
 #[derive(Debug)]
 pub struct Step(Cow<'static, str>);
 
+impl DialError {
+    /// True when it is the way to a proxy that failed, and not what the proxy was asked to do.
+    pub fn is_before_proxy(&self, proxy: &Proxy) -> bool {
+        [RESOLVING, CONNECTING].iter().any(|step| *self.step.0 == format!("{proxy}: {step}"))
+    }
+}
+
 impl Step {
     pub(crate) fn set(&mut self, step: String) {
         self.0 = Cow::Owned(step);
@@ -103,6 +110,11 @@ pub async fn connect(to: SocketAddr, way: &Way, names: &MxCache, within: Duratio
     let connected = tokio::time::timeout(within, connecting).await;
     connected.unwrap_or(Err(Cause::TimedOut(within))).map_err(|cause| DialError { step, cause })
 }
+
+/// What is done first with a proxy that has a name.
+pub(crate) const RESOLVING: &str = "resolve its name";
+/// What is done then.
+pub(crate) const CONNECTING: &str = "connect";
 
 /// Connects to `to`; binds `from` first when given.
 pub(crate) async fn tcp(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {

@@ -10,6 +10,7 @@ use crate::egress::connection::{Held, Unreached};
 use crate::egress::delivery::{LOGS_PAUSE, interruption, stuck};
 use crate::egress::dispatcher::DispatcherPhase;
 use crate::egress::lent::draft_of;
+use crate::egress::service::protocol_of;
 use crate::engine::Engine;
 use crate::settle::AttemptFacts;
 use ::clock::Instant;
@@ -18,6 +19,7 @@ use queue::{Bearing, ConnKey, Opening, Outcome, Queued, Take};
 use smtp_wire::Reply;
 use std::sync::Arc;
 use std::time::Duration;
+use telemetry::metrics::Histogram;
 
 /// A session and what it holds.
 struct Round {
@@ -28,6 +30,8 @@ struct Round {
     carrier: Carrier,
     batches: Batches,
     facts: AttemptFacts,
+    /// How long calls take.
+    latency: Histogram,
     taken: usize,
 }
 
@@ -62,7 +66,8 @@ impl Engine {
             ..AttemptFacts::default()
         };
         let (engine, conn, held, batches) = (self.clone(), opening.conn, held.clone(), carrier.batches());
-        Round { engine, conn, path, held, carrier, batches, facts, taken: 0 }.serve().await;
+        let latency = self.metrics.latencies.delivery(protocol_of(&opening.ready_name));
+        Round { engine, conn, path, held, carrier, batches, facts, latency, taken: 0 }.serve().await;
         Ok(())
     }
 }
@@ -132,7 +137,10 @@ impl Round {
                         self.engine.with_queue(|q, _| q.leave_idle(self.conn));
                     }
                 }
-                Take::After(wait) if count == 0 => _ = self.wait(wait, DispatcherPhase::MessageRateThrottled).await,
+                Take::After(wait) if count == 0 => {
+                    self.engine.metrics.delays.message_rate.inc();
+                    self.wait(wait, DispatcherPhase::MessageRateThrottled).await;
+                }
                 Take::Close if count == 0 => return Gathered::End,
                 Take::After(_) | Take::Close => return Gathered::Batch,
             }
@@ -190,7 +198,8 @@ impl Round {
 
     /// Hands the batch over and settles what became of it; true when the session cannot go on.
     async fn hand_over(&mut self) -> bool {
-        self.enter(DispatcherPhase::DeliveringMessage);
+        let begun = self.now();
+        self.held.dispatcher.enter(DispatcherPhase::DeliveringMessage, begun);
         let lent = self.lend();
         let limit = call_max(&self.path);
         let carried = tokio::select! {
@@ -202,6 +211,7 @@ impl Round {
                 Carried::broken(Reply::new(400, &format!("KumoMTA internal: {}", cut.why())))
             }
         };
+        self.latency.observe(self.now().saturating_since(begun).as_secs_f64());
         if self.path.concurrency_feedback.is_some() {
             let bearing = if carried.answers.show_life() { Bearing::Delivers } else { Bearing::Defers };
             self.engine.with_queue(|q, now| q.bears(now, self.conn.ready, bearing));
