@@ -90,8 +90,14 @@ impl LogWriter {
         self.0.streams.iter().map(Stream::lock_waits).sum()
     }
 
-    /// Queues one record; never waits. False when its stream was full: the record is queued all the same.
-    pub fn log(&self, record: &LogRecord) -> bool {
+    /// Queues one record; never waits.
+    pub fn log(&self, record: &LogRecord) {
+        // Whoever asks `is_full` knows.
+        let _has_room = self.offer(record);
+    }
+
+    /// The same; false when its stream was full: the record is queued all the same.
+    pub fn offer(&self, record: &LogRecord) -> bool {
         // Written before the stream's lock is taken, which all who log share.
         let mut line = Vec::with_capacity(LINE_BYTES);
         let is_json = self.0.lines.write(record, &mut line);
