@@ -126,3 +126,21 @@ pub(crate) async fn tcp(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpS
     stream.set_nodelay(true)?;
     Ok(stream)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::Protocol;
+
+    #[test]
+    fn the_way_to_a_proxy_is_told_from_what_it_is_asked_to_do() {
+        let protocol = Protocol::HaProxy { source: [127, 0, 0, 9].into() };
+        let proxy = Proxy { server: "proxy.test:1080".parse().expect("an address"), protocol };
+        let at = |step: &str| {
+            let step = Step(Cow::Owned(step.to_owned()));
+            DialError { step, cause: Cause::TimedOut(Duration::ZERO) }.is_before_proxy(&proxy)
+        };
+        assert!(at("HAProxy proxy proxy.test:1080: connect") && at("HAProxy proxy proxy.test:1080: resolve its name"));
+        assert!(!at("HAProxy proxy proxy.test:1080: send the PROXY header") && !at("connect"));
+    }
+}

@@ -8,7 +8,7 @@ use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const TABLE: &str = include_str!("../../../crates/telemetry/tests/kumomta_names.tsv");
 const MESSAGES: usize = 10;
@@ -37,6 +37,16 @@ fn busy(scratch: &Scratch) -> (Kumod, Sink) {
     (node, sink)
 }
 
+/// The bounds of the buckets of a histogram.
+fn bounds<'a>(page: &'a str, name: &str) -> BTreeSet<&'a str> {
+    let begin = format!("{name}_bucket{{");
+    let buckets = page.lines().filter(|line| line.starts_with(&begin));
+    buckets.filter_map(|line| Some(line.split_once("le=\"")?.1.split_once('"')?.0)).collect()
+}
+
+/// KumoMTA's.
+const BOUNDS: [&str; 12] = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf"];
+
 #[test]
 fn each_metric_of_kumomta_is_there_with_its_type_or_has_a_reason() {
     let scratch = Scratch::new();
@@ -54,6 +64,9 @@ fn each_metric_of_kumomta_is_there_with_its_type_or_has_a_reason() {
             None => assert_eq!(shown, Some(&kind), "{name} in {page}"),
             Some(("when", _)) => assert!(shown.is_none_or(|shown| *shown == kind), "{name} is a {shown:?}"),
             Some(_) => assert_eq!(shown, None, "{name}: {remark}"),
+        }
+        if shown == Some(&"histogram") {
+            assert_eq!(bounds(&page, name), BTreeSet::from(BOUNDS), "{name}");
         }
     }
     let is_ours = |name: &&&str| name.starts_with("postrider_") || rows.contains_key(**name);
