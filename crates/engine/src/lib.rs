@@ -45,6 +45,7 @@ mod reports;
 mod requeue;
 mod rewrite_status;
 mod scrape;
+mod scrape_counts;
 mod search;
 mod selection;
 mod settle;

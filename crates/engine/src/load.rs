@@ -91,7 +91,12 @@ impl Engine {
 
     async fn read(&self, queued: &Queued, place: Place) -> Result<Resident, SpoolError> {
         let id = queued.message.id;
+        let begun = self.clock.mono();
         let resident = self.spool.load(id, place).await?;
+        let took = self.clock.mono().saturating_since(begun).as_secs_f64();
+        // One read brings both.
+        self.metrics.latencies.message_data_load.observe(took);
+        self.metrics.latencies.message_meta_load.observe(took);
         // Recipient numbers must mean the same to queue and envelope.
         match resident.envelope.recipients.len() == usize::from(queued.message.recipients) {
             true => Ok(resident),

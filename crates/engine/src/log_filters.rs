@@ -98,9 +98,15 @@ impl Engine {
     }
 
     /// Hands a record to a logger, where policy is asked first once it says so.
-    pub(crate) fn log_if_passed(filters: &LogFilters, log: &LogWriter, record: &LogRecord, subject: Subject<'_>) {
+    pub(crate) fn log_if_passed(
+        &self,
+        filters: &LogFilters,
+        log: &LogWriter,
+        record: &LogRecord,
+        subject: Subject<'_>,
+    ) {
         if log.options().filter_event.is_none() {
-            return log.log(record);
+            return self.log_to(log, record);
         }
         let filter = filters.0.iter().find(|filter| filter.is_of(log));
         let draft = subject
@@ -108,7 +114,15 @@ impl Engine {
             .and_then(|message| draft_for(message, &(0..usize::from(message.recipients)).collect::<Vec<_>>()));
         match (filter, draft) {
             (Some(filter), Some(draft)) => filter.waiting.push(record.clone(), draft),
-            _ => log.log(record),
+            _ => self.log_to(log, record),
+        }
+    }
+
+    /// Counts records that find their logger full.
+    fn log_to(&self, log: &LogWriter, record: &LogRecord) {
+        if !log.offer(record) {
+            let name = format!("dir-{}", log.options().log_dir.display());
+            self.metrics.log_submit_full.with_label_values(&[&name]).inc();
         }
     }
 
@@ -117,7 +131,7 @@ impl Engine {
             let (event, kind, id) = (&filter.event, record.kind, draft.id);
             let answer = self.policy_of(&filter.former).filter_log_record(event.clone(), draft);
             match timeout(ANSWER_MAX, Guarded(Box::pin(answer))).await {
-                Ok(Some(Ok(true))) => filter.log.log(&record),
+                Ok(Some(Ok(true))) => self.log_to(&filter.log, &record),
                 Ok(Some(Ok(false)) | None) => {}
                 Ok(Some(Err(error))) => tracing::error!("message {id}: its {kind} record is not logged: {error}"),
                 Err(_) => {

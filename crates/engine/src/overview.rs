@@ -80,7 +80,7 @@ impl Engine {
             memory: [octets(metrics.memory_usage.get()), octets(metrics.memory_limit.get())],
             spool: self.spool.stats(),
             volumes,
-            reception: latency(&metrics.smtpsrv_process_data_duration),
+            reception: latency(&metrics.latencies.process_data),
             delivery: latency(&metrics.delivery_seconds),
             epochs: self.epochs.all(),
             refusals: self.refusals.recent(),

@@ -11,6 +11,7 @@
 
 mod disk;
 mod memory;
+mod processors;
 mod watch;
 
 pub use disk::Volume;

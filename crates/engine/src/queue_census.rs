@@ -11,6 +11,7 @@ use queue::{Counted, QueueKey, QueueName};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use telemetry::largest::{OTHER, SERIES_MAX, cut};
 use tokio::sync::{OwnedMutexGuard, oneshot, watch};
 
 /// What was counted.
@@ -229,7 +230,7 @@ impl<const N: usize> Sums<N> {
 }
 
 /// In order of the labels, the rest last; one that is called like it is in it.
-fn in_order<const N: usize>(mut all: Series<N>, mut rest: u64) -> Series<N> {
+pub(crate) fn in_order<const N: usize>(mut all: Series<N>, mut rest: u64) -> Series<N> {
     let other = || std::array::from_fn(|_| OTHER.to_owned());
     if rest > 0 {
         rest += all.extract_if(.., |(label, _)| *label == other()).map(|(_, number)| number).sum::<u64>();
@@ -239,26 +240,12 @@ fn in_order<const N: usize>(mut all: Series<N>, mut rest: u64) -> Series<N> {
     all
 }
 
-/// Leaves the largest; the sum of the others.
-fn cut<L: Ord>(all: &mut Vec<(L, u64)>, series_max: usize) -> u64 {
-    if all.len() <= series_max {
-        return 0;
-    }
-    // Of equal ones those whose labels come first, so that they are the same the next time.
-    all.select_nth_unstable_by(series_max, |a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    all.drain(series_max..).map(|(_, number)| number).sum()
-}
-
 fn way_of(config: &QueueConfig) -> (String, String) {
     (config.provider_name.clone().unwrap_or_default(), config.egress_pool().to_owned())
 }
 
-/// Series of a family.
-const SERIES_MAX: usize = 10_000;
 /// Labels that sums are kept of.
 const LABELS_MAX: usize = 100_000;
-/// What the rest is called.
-const OTHER: &str = "other";
 /// Queues that are counted for each scrape: some milliseconds' work.
 const FRESH_MAX: usize = 20_000;
 /// An older census is not told: who asks while a machine is that slow waits for a new one.

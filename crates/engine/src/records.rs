@@ -104,7 +104,7 @@ impl Engine {
             let options = log.options();
             if is_enabled(&options.per_record, record.kind) {
                 select(&options.meta, &options.headers, subject, &mut record);
-                Engine::log_if_passed(&recorders.filters, log, &record, subject);
+                self.log_if_passed(&recorders.filters, log, &record, subject);
             }
         }
         self.offer_to_hooks(&recorders.hooks, record, subject);

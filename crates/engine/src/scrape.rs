@@ -5,11 +5,14 @@
 
 use crate::egress::service::{PROTOCOLS, protocol_of, provider_of, service};
 use crate::engine::Engine;
-use crate::queue_census::QueueCensus;
+use crate::queue_census::{QueueCensus, Series, in_order};
+use crate::scrape_counts;
+use clock::Now;
 use config::EgressPath;
-use queue::{FullOf, QueueCore};
+use queue::{FullOf, QueueCore, SourceFault};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use telemetry::largest::{Floor, OTHER, SERIES_MAX, cut};
 use telemetry::{Exposition, Kind, LogWriter};
 
 impl Engine {
@@ -19,11 +22,14 @@ impl Engine {
     /// A metric of the registry cannot be written.
     pub async fn metrics_text(&self, prefix: &str) -> Result<String, telemetry::metrics::Error> {
         let census = self.census().await;
-        let queues = self.with_queue(|queue, _| Queues::of(queue, census));
+        let queues = self.with_queue(|queue, now| Queues::of(queue, now, census));
         self.refresh_gauges(&queues.census);
         let mut text = Exposition::after(self.metrics.text(prefix)?, prefix);
         self.metrics.tallies.expose(&mut text, service);
-        queues.expose(&mut text, self.metrics.open_sessions.get());
+        queues.expose(&mut text, self.metrics.open_sessions.get(), SERIES_MAX);
+        queues.expose_full(&mut text, &self.metrics.ready_full_rest, SERIES_MAX);
+        queues.expose_content(&mut text, self.in_hand());
+        scrape_counts::policy(&mut text, self.policy.counts(), self.mx.counts(), self.mx.len());
         Ok(text.into_text())
     }
 
@@ -44,6 +50,11 @@ impl Engine {
         self.refresh_lock_waits(spool.lock_waits);
     }
 
+    /// Messages that connections hold, with their content.
+    fn in_hand(&self) -> usize {
+        self.connections().values().map(|held| held.in_hand.len()).sum()
+    }
+
     /// Of what every message passes and all cores share.
     fn refresh_lock_waits(&self, spool: u64) {
         let log = self.recorders().logs.iter().map(LogWriter::lock_waits).sum();
@@ -62,6 +73,10 @@ struct Queues {
     ready: Vec<Ready>,
     /// Names of protocols and ready queues, and how often there was no room.
     full: Vec<(Arc<str>, FullOf, u64)>,
+    /// Sources that failed of late, in what way, and whether each rests for that.
+    sources: Vec<(String, SourceFault, bool)>,
+    /// Messages in queues whose content is in memory.
+    resident: usize,
 }
 
 struct Ready {
@@ -73,7 +88,7 @@ struct Ready {
 }
 
 impl Queues {
-    fn of(queue: &QueueCore, census: Arc<QueueCensus>) -> Queues {
+    fn of(queue: &QueueCore, now: Now, census: Arc<QueueCensus>) -> Queues {
         let ready = queue.legs().map(|(name, leg, messages, connections)| Ready {
             name: name.clone(),
             pool: leg.pool.clone(),
@@ -82,22 +97,21 @@ impl Queues {
             connections: connections as u64,
         });
         let full = queue.full_counts().map(|(name, of, times)| (name.clone(), of, times));
-        Queues { census, ready: ready.collect(), full: full.collect() }
+        let sources = queue.source_healths(now).map(|(name, fault, rests)| (name.to_owned(), fault, rests));
+        let sources = sources.take(SERIES_MAX).collect();
+        let resident = queue.resident_messages();
+        Queues { census, ready: ready.collect(), full: full.collect(), sources, resident }
     }
 
-    fn expose(&self, text: &mut Exposition, sessions: i64) {
+    /// At most so many series a family, and one for the rest.
+    fn expose(&self, text: &mut Exposition, sessions: i64, most: usize) {
         let scheduled = self.census.scheduled.iter().map(|([name], messages)| ([name], *messages));
         text.family(("scheduled_count", "messages in a scheduled queue", Kind::Gauge), ["queue"], scheduled);
         self.expose_owners(text);
-        let of_messages = self.by_service(|ready| ready.messages);
+        let of_messages = self.by_service(|ready| ready.messages, most);
         text.family(("ready_count", "messages in ready queues", Kind::Gauge), ["service"], of_messages);
-        text.family(
-            ("ready_full", "times ready queues had no room", Kind::Counter),
-            ["service"],
-            self.full_by_service(),
-        );
         let sessions = (["esmtp_listener".to_owned()], u64::try_from(sessions).unwrap_or(0));
-        let of_connections = std::iter::once(sessions).chain(self.by_service(|ready| ready.connections));
+        let of_connections = std::iter::once(sessions).chain(self.by_service(|ready| ready.connections, most));
         text.family(("connection_count", "open connections", Kind::Gauge), ["service"], of_connections);
         let providers = self.by_provider();
         for (place, name, help) in [
@@ -107,11 +121,43 @@ impl Queues {
             let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
             providers.iter().for_each(|((to, _), both)| *sums.entry(to).or_default() += both[place]);
             let name = format!("{name}_by_provider");
-            let series = sums.into_iter().map(|(to, sum)| ([to], sum));
-            text.family((&name, help, Kind::Gauge), ["provider"], series);
-            let series = providers.iter().map(|((to, pool), both)| ([*to, *pool], both[place]));
+            let series = sums.into_iter().map(|(to, sum)| ([to.to_owned()], sum));
+            text.family((&name, help, Kind::Gauge), ["provider"], largest(series, most));
+            let series =
+                providers.iter().map(|((to, pool), both)| ([(*to).to_owned(), (*pool).to_owned()], both[place]));
+            let series = largest(series, most);
             text.family((&format!("{name}_and_pool"), help, Kind::Gauge), ["provider", "pool"], series);
         }
+    }
+
+    /// How often there was no room; `rest` remembers what was told of queues without series of their own.
+    fn expose_full(&self, text: &mut Exposition, rest: &Floor, most: usize) {
+        let of = |wanted: FullOf| {
+            let those = self.full.iter().filter(move |(_, of, _)| *of == wanted);
+            summed(those.map(|(name, _, times)| (name, *times)))
+        };
+        let protocols = of(FullOf::Protocol);
+        let all: u64 = protocols.iter().map(|(_, times)| times).sum();
+        let mut queues: Vec<_> = of(FullOf::Queue).into_iter().map(|(name, times)| ([service(name)], times)).collect();
+        let is_cut = queues.len() > most;
+        let others = rest.at_least(cut(&mut queues, most));
+        let mut queues = in_order(queues, 0);
+        queues.extend(is_cut.then(|| ([OTHER.to_owned()], others)));
+        let series = protocols.into_iter().map(|(name, times)| ([name.to_string()], times)).chain(queues);
+        text.family(("ready_full", "times ready queues had no room", Kind::Counter), ["service"], series);
+        let total = (all > 0).then_some((["total"], all));
+        let family = ("delayed_due_to_ready_queue_full", "times due mail found no room", Kind::Counter);
+        text.family(family, ["queue"], total);
+    }
+
+    /// Content that is in memory, and sources that rest.
+    fn expose_content(&self, text: &mut Exposition, in_hand: usize) {
+        let resident = (self.resident + in_hand) as u64;
+        text.number(("message_data_resident_count", "messages with content in memory", Kind::Gauge), resident);
+        text.number(("message_meta_resident_count", "messages with metadata in memory", Kind::Gauge), resident);
+        let rests = self.sources.iter().map(|(source, fault, rests)| ([source, fault.name()], u64::from(*rests)));
+        let family = ("egress_source_health_suspended", "1 while a source rests", Kind::Gauge);
+        text.family(family, ["source", "reason"], rests);
     }
 
     /// What waits by whom it is for and whose it is.
@@ -139,26 +185,24 @@ impl Queues {
         sums
     }
 
-    /// How often there was no room: in all ready queues of a protocol, then in each.
-    fn full_by_service(&self) -> Vec<([String; 1], u64)> {
-        let of = |wanted: FullOf| {
-            let those = self.full.iter().filter(move |(_, of, _)| *of == wanted);
-            summed(those.map(|(name, _, times)| (name, *times)))
-        };
-        let protocols = of(FullOf::Protocol).into_iter().map(|(name, times)| ([name.to_string()], times));
-        protocols.chain(of(FullOf::Queue).into_iter().map(|(name, times)| ([service(name)], times))).collect()
-    }
-
-    /// The sum of each protocol, then each ready queue.
-    fn by_service(&self, number: impl Fn(&Ready) -> u64) -> Vec<([String; 1], u64)> {
+    /// The sum of each protocol, then the ready queues with the most, then the rest.
+    fn by_service(&self, number: impl Fn(&Ready) -> u64, most: usize) -> Series<1> {
         let mut sums = PROTOCOLS.map(|protocol| ([protocol.to_owned()], 0));
         for ready in &self.ready {
             let protocol = protocol_of(&ready.name);
             sums.iter_mut().filter(|([known], _)| known == protocol).for_each(|(_, sum)| *sum += number(ready));
         }
         let each = summed(self.ready.iter().map(|ready| (&ready.name, number(ready))));
-        sums.into_iter().chain(each.into_iter().map(|(name, number)| ([service(name)], number))).collect()
+        let each = each.into_iter().map(|(name, number)| ([service(name)], number));
+        sums.into_iter().chain(largest(each, most)).collect()
     }
+}
+
+/// In order of their labels, with one for the rest where there are more.
+fn largest<const N: usize>(series: impl Iterator<Item = ([String; N], u64)>, most: usize) -> Series<N> {
+    let mut all: Series<N> = series.collect();
+    let rest = cut(&mut all, most);
+    in_order(all, rest)
 }
 
 /// In order of name; namesakes (queues that must not be mixed) are one series.
@@ -182,5 +226,60 @@ mod tests {
         let names: [Arc<str>; 3] = ["b".into(), "a".into(), "b".into()];
         let series = summed(names.iter().zip([1, 2, 4]));
         assert_eq!(series, [(&names[1], 2), (&names[0], 5)]);
+    }
+
+    /// So many ready queues, each with its number of messages and connections, and times that it was full.
+    fn queues(count: u64) -> Queues {
+        let ready = (0..count).map(|number| Ready {
+            name: format!("ip->site-{number:05}@smtp_client").into(),
+            pool: "pool".into(),
+            path: Arc::default(),
+            messages: number,
+            connections: number,
+        });
+        let ready: Vec<Ready> = ready.collect();
+        let full = ready.iter().map(|ready| (ready.name.clone(), FullOf::Queue, ready.messages));
+        let of_all = ("smtp_client".into(), FullOf::Protocol, ready.iter().map(|ready| ready.messages).sum());
+        let full = full.chain([of_all]).collect();
+        Queues { census: Arc::default(), ready, full, sources: Vec::new(), resident: 0 }
+    }
+
+    #[test]
+    fn a_page_of_many_ready_queues_has_an_end_and_leaves_nothing_out() {
+        const COUNT: u64 = 50_000;
+        let queues = queues(COUNT);
+        let (mut text, rest) = (Exposition::after(String::new(), ""), Floor::default());
+        queues.expose(&mut text, 1, SERIES_MAX);
+        queues.expose_full(&mut text, &rest, SERIES_MAX);
+        let page = text.into_text();
+        let all: u64 = (0..COUNT).sum();
+        let others: u64 = (0..COUNT - SERIES_MAX as u64).sum();
+        for (family, of_one, other) in [
+            ("ready_count", "service=\"smtp_client:", "service=\"other\""),
+            ("connection_count", "service=\"smtp_client:", "service=\"other\""),
+            ("ready_full", "service=\"smtp_client:", "service=\"other\""),
+            ("queued_count_by_provider", "provider=\"site-", "provider=\"other\""),
+            ("queued_count_by_provider_and_pool", "provider=\"site-", "provider=\"other\",pool=\"other\""),
+            ("connection_count_by_provider", "provider=\"site-", "provider=\"other\""),
+            ("connection_count_by_provider_and_pool", "provider=\"site-", "provider=\"other\",pool=\"other\""),
+        ] {
+            let of_one = format!("{family}{{{of_one}");
+            assert_eq!(page.lines().filter(|line| line.starts_with(&of_one)).count(), SERIES_MAX, "{family}");
+            assert!(page.contains(&format!("\n{family}{{{other}}} {others}\n")), "{family}");
+        }
+        assert!(page.contains(&format!("\nready_count{{service=\"smtp_client\"}} {all}\n")));
+        assert!(page.contains(&format!("\ndelayed_due_to_ready_queue_full{{queue=\"total\"}} {all}\n")));
+        assert!(page.contains(&format!("site-{:05}@smtp_client\"}} {}\n", COUNT - 1, COUNT - 1)), "the largest");
+    }
+
+    #[test]
+    fn few_ready_queues_have_no_rest() {
+        let (queues, mut text) = (queues(3), Exposition::after(String::new(), ""));
+        queues.expose(&mut text, 0, 3);
+        queues.expose_full(&mut text, &Floor::default(), 3);
+        queues.expose_content(&mut text, 2);
+        let page = text.into_text();
+        assert!(!page.contains("other") && page.contains("\nmessage_data_resident_count 2\n"), "{page}");
+        assert!(!page.contains("egress_source_health_suspended"), "no source has failed: {page}");
     }
 }

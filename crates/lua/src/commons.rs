@@ -10,15 +10,18 @@ use crate::modules::secrets::Fetched;
 use crate::modules::shaping::RemoteFiles;
 use crate::mpsc::Channels;
 use crate::series::SeriesByName;
+use crate::state_counts::StateCount;
 use config::HttpClientOptions;
 use net::tls::{Connectors, TlsError};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::{Builder, Runtime};
 use web::{Client, WebError};
 
 /// The shared things.
 #[derive(Default)]
 pub(crate) struct Commons {
+    /// How many states there are.
+    pub states: Arc<StateCount>,
     /// Of `kumo.memoize`.
     pub memos: Memos,
     /// Of `kumo.counter_series`.

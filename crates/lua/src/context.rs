@@ -16,6 +16,7 @@ use crate::registry::Registry;
 use crate::required::Required;
 use crate::signers::Signers;
 use crate::state;
+use crate::state_counts::Alive;
 use crate::waiting::Waits;
 use config::{DnsSettings, MemoryLimits};
 use mlua::{Function, Lua, LuaString, Table};
@@ -75,6 +76,7 @@ pub(crate) struct Context {
     globals: Table,
     /// What the script left in them.
     own: Own,
+    _alive: Alive,
     /// Indexed by [`Event`].
     handlers: Box<[Handlers]>,
 }
@@ -191,6 +193,7 @@ impl Context {
 
     fn run(source: &Source, shared: &Shared, purpose: Purpose) -> mlua::Result<Context> {
         let lua = state::new(source, shared)?;
+        let _alive = shared.commons.states.one();
         let globals = lua.globals();
         if purpose == Purpose::Validate {
             globals.set("_VALIDATING_CONFIG", true)?;
@@ -207,7 +210,17 @@ impl Context {
             handlers.push(Handlers { name: lua.create_string(event.name())?, functions });
         }
         let handlers = handlers.into_boxed_slice();
-        Ok(Context { lua, uses: 0, loaded_at: Instant::now(), generation: 0, begun: None, globals, own, handlers })
+        Ok(Context {
+            lua,
+            uses: 0,
+            loaded_at: Instant::now(),
+            generation: 0,
+            begun: None,
+            globals,
+            own,
+            _alive,
+            handlers,
+        })
     }
 
     /// Which events have a handler.

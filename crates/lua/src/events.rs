@@ -16,8 +16,8 @@ use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, ListenerOverl
 use message::Draft;
 use mlua::{FromLua, Lua, Value};
 use policy::{
-    AccessControlList, Answer, AuthIdentity, AuthInfo, Check, ConnMeta, Courier, Event, Interest, Policy, PolicyError,
-    Program, QueueParts, Requeue, Rewritten, Split,
+    AccessControlList, Answer, AuthIdentity, AuthInfo, Check, ConnMeta, Courier, Event, Interest, Policy, PolicyCounts,
+    PolicyError, Program, QueueParts, Requeue, Rewritten, Split,
 };
 use serde_json::Value as Json;
 use shaping::Shaping;
@@ -29,6 +29,10 @@ use std::sync::Arc;
 impl Policy for LuaPolicy {
     fn waits_for_states(&self) -> u64 {
         self.pool.lock_waits()
+    }
+
+    fn counts(&self) -> PolicyCounts {
+        self.counted()
     }
 
     fn interest(&self) -> Interest {

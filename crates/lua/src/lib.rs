@@ -47,6 +47,7 @@ mod series;
 mod signers;
 mod startup;
 mod state;
+mod state_counts;
 mod stored;
 mod task;
 mod turns;

@@ -23,7 +23,7 @@ use crate::waiting::{Waits, bounded};
 use config::MemoryLimits;
 use message::Draft;
 use mlua::{AnyUserData, FromLuaMulti, Function, IntoLuaMulti, Lua, MultiValue, Value};
-use policy::{Check, Event, Interests, PolicyError, Program, Startup};
+use policy::{Check, Event, Interests, PolicyCounts, PolicyError, Program, Startup, StateCounts};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -167,6 +167,23 @@ impl LuaPolicy {
     /// The resolvers its scripts ask, for who makes them.
     pub fn names(&self) -> Arc<Names> {
         self.shared.names.clone()
+    }
+
+    /// What is counted of it.
+    pub(crate) fn counted(&self) -> PolicyCounts {
+        let Shared { commons, signers, throttles, .. } = &self.shared;
+        let [alive, loaded] = commons.states.so_far();
+        let redis = [("throttles", throttles.question_times()), ("scripts", commons.redis.question_times())];
+        let redis = redis.into_iter().filter_map(|(who, times)| Some((who, times?))).flat_map(|(who, [good, bad])| {
+            [([who, "ok"], good), ([who, "error"], bad)].into_iter().filter(|(_, times)| times.count() > 0)
+        });
+        PolicyCounts {
+            states: Some(StateCounts { alive, spare: self.pool.len() as u64, loaded }),
+            memos: commons.memos.counts(),
+            signers: signers.counts(),
+            signing: signers.times().so_far(),
+            redis: redis.collect(),
+        }
     }
 
     /// Calls the handlers of `event` until one returns something; `result` reads it.

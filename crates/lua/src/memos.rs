@@ -6,10 +6,11 @@
 use crate::compiled::Compiled;
 use crate::stored::Stored;
 use config::MemoizeOptions;
+use policy::CacheCounts;
 use quick_cache::sync::{Cache, GuardResult, PlaceholderGuard};
 use quick_cache::{DefaultHashBuilder, UnitWeighter, sync::DefaultLifecycle};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -34,9 +35,20 @@ impl Memos {
         if by_name.len() >= MEMOS_MAX && !by_name.contains_key(&options.name) {
             return Err(format!("name `{}`: one cache too many: expected at most {MEMOS_MAX}", options.name));
         }
-        let memo = Arc::new(Memo { results: Cache::new(options.capacity), options });
+        // Counters never fall.
+        let counts = by_name.get(&options.name).map(|before| before.counts.clone()).unwrap_or_default();
+        let memo = Arc::new(Memo { results: Cache::new(options.capacity), options, counts });
         by_name.insert(memo.options.name.clone(), memo.clone());
         Ok(memo)
+    }
+
+    /// What is counted of each, by name.
+    pub fn counts(&self) -> Vec<(String, CacheCounts)> {
+        let by_name = self.by_name.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<_> = by_name.iter().map(|(name, memo)| (name.clone(), memo.so_far())).collect();
+        drop(by_name);
+        all.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        all
     }
 }
 
@@ -44,6 +56,14 @@ impl Memos {
 pub(crate) struct Memo {
     pub options: MemoizeOptions,
     results: Cache<Key, Arc<Entry>>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    populated: AtomicU64,
 }
 
 /// The arguments, as octets.
@@ -92,30 +112,41 @@ impl Drop for Renewal {
 impl Memo {
     /// A result that counts, or an old one that somebody computes anew.
     pub fn get(&self, key: &[u8], epoch: u64) -> Option<Stored> {
-        let entry = self.results.get(key)?;
-        let is_renewed = || self.options.allow_stale_reads && entry.is_renewed.load(Ordering::Acquire);
-        (self.counts(&entry, epoch) || is_renewed()).then(|| entry.value.clone())
+        let found = self.results.get(key).filter(|entry| {
+            let is_renewed = || self.options.allow_stale_reads && entry.is_renewed.load(Ordering::Acquire);
+            self.is_good(entry, epoch) || is_renewed()
+        });
+        let count = if found.is_some() { &self.counts.hits } else { &self.counts.misses };
+        count.fetch_add(1, Ordering::Relaxed);
+        found.map(|entry| entry.value.clone())
+    }
+
+    /// Each call of a memoized function is one [`Memo::get`].
+    fn so_far(&self) -> CacheCounts {
+        let [hits, misses, populated] =
+            [&self.counts.hits, &self.counts.misses, &self.counts.populated].map(|count| count.load(Ordering::Relaxed));
+        CacheCounts { hits, misses, populated, len: self.results.len() as u64 }
     }
 
     /// A result, or the duty to compute it, without waiting.
     pub fn ask(&self, key: &[u8], epoch: u64) -> Found<'_> {
         if self.options.allow_stale_reads
             && let Some(entry) = self.results.get(key)
-            && !self.counts(&entry, epoch)
+            && !self.is_good(&entry, epoch)
         {
             return match entry.is_renewed.swap(true, Ordering::AcqRel) {
                 true => Found::Value(entry.value.clone()),
                 false => Found::Missing(Task::Again(Renewal(entry))),
             };
         }
-        self.results.remove_if(key, |entry| !self.counts(entry, epoch));
+        self.results.remove_if(key, |entry| !self.is_good(entry, epoch));
         self.found(self.results.get_value_or_guard(key, Some(Duration::ZERO)))
     }
 
     /// The same, after another one's result or failure.
     pub async fn wait(&self, key: &[u8], epoch: u64) -> Found<'_> {
         match tokio::time::timeout(self.options.wait_max(), self.results.get_value_or_guard_async(key)).await {
-            Ok(Ok(entry)) if self.counts(&entry, epoch) => Found::Value(entry.value.clone()),
+            Ok(Ok(entry)) if self.is_good(&entry, epoch) => Found::Value(entry.value.clone()),
             // It was computed by a script of an earlier epoch.
             Ok(Ok(_)) => self.ask(key, epoch),
             Ok(Err(duty)) => Found::Missing(Task::First(duty)),
@@ -126,7 +157,7 @@ impl Memo {
     /// The same, holding the thread.
     pub fn wait_here(&self, key: &[u8], epoch: u64) -> Found<'_> {
         match self.results.get_value_or_guard(key, Some(self.options.wait_max())) {
-            GuardResult::Value(entry) if !self.counts(&entry, epoch) => self.ask(key, epoch),
+            GuardResult::Value(entry) if !self.is_good(&entry, epoch) => self.ask(key, epoch),
             other => self.found(other),
         }
     }
@@ -136,6 +167,7 @@ impl Memo {
     pub fn keep(&self, key: &[u8], task: Task<'_>, value: Stored, epoch: u64) {
         let until = Instant::now().checked_add(self.options.ttl.get());
         let entry = Arc::new(Entry { value, until, epoch, is_renewed: AtomicBool::new(false) });
+        self.counts.populated.fetch_add(1, Ordering::Relaxed);
         match task {
             Task::First(duty) => _ = duty.insert(entry),
             Task::Again(renewal) => {
@@ -154,7 +186,7 @@ impl Memo {
     }
 
     /// A result that a script of this or of a later epoch computed, and whose time is not over.
-    fn counts(&self, entry: &Entry, epoch: u64) -> bool {
+    fn is_good(&self, entry: &Entry, epoch: u64) -> bool {
         let is_of_epoch = !self.options.invalidate_with_epoch || entry.epoch >= epoch;
         is_of_epoch && entry.until.is_none_or(|until| Instant::now() < until)
     }
@@ -203,6 +235,20 @@ mod tests {
         drop(first);
         put(&memo, 1, 0);
         assert_eq!(number(memo.ask(b"k", 0)), Some(1));
+    }
+
+    #[test]
+    fn calls_are_counted_whatever_options_a_cache_gets_later() {
+        let memos = Memos::default();
+        let options = memo(false).options.clone();
+        let first = memos.declare(options.clone()).expect("one");
+        assert!(first.get(b"k", 0).is_none());
+        put(&first, 1, 0);
+        assert!(first.get(b"k", 0).is_some() && first.get(b"k", 0).is_some());
+        let counts = CacheCounts { hits: 2, misses: 1, populated: 1, len: 1 };
+        assert_eq!(memos.counts(), [("m".to_owned(), counts)]);
+        memos.declare(MemoizeOptions { capacity: 9, ..options }).expect("in its place");
+        assert_eq!(memos.counts(), [("m".to_owned(), CacheCounts { len: 0, ..counts })]);
     }
 
     #[test]

@@ -116,6 +116,11 @@ impl Pool {
         drop(context);
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.spare().states.len()
+    }
+
     /// How often somebody found it locked.
     pub fn lock_waits(&self) -> u64 {
         self.spare.waits()

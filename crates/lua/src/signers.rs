@@ -5,16 +5,26 @@
 //! if the oldest went, mail of one domain more than there is room for, in turn, would find no signer at all.
 
 use config::{Canonicalization, KeySource, SignerOptions};
+use policy::{CacheCounts, SigningTimes};
 use sender_auth::{Signer, SignerParams, SigningKey};
 use sender_check::dkim::PublicKey;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use thiserror::Error;
+use watched::Timing;
 
 /// The cache.
 #[derive(Default)]
-pub(crate) struct Signers(Mutex<Cached>);
+pub(crate) struct Signers(Mutex<Cached>, Arc<SignerTimes>);
+
+/// How long the parts of signing take.
+#[derive(Debug, Default)]
+pub(crate) struct SignerTimes {
+    pub creation: Timing,
+    pub key_fetch: Timing,
+    pub sign: Timing,
+}
 
 #[derive(Default)]
 struct Cached {
@@ -23,6 +33,8 @@ struct Cached {
     made: Vec<Made>,
     /// The last number that was drawn.
     lot: u64,
+    /// What is counted; how many there are is not.
+    counts: CacheCounts,
 }
 
 struct Made {
@@ -37,6 +49,16 @@ pub(crate) struct Checked {
     pub signer: Signer,
     /// The public half of its key, when signatures are to be checked before they leave.
     pub public_half: Option<PublicKey>,
+    /// Where its signatures are counted.
+    pub times: Arc<SignerTimes>,
+}
+
+impl SignerTimes {
+    /// What was counted, if anything was.
+    pub fn so_far(&self) -> Option<SigningTimes> {
+        let [creation, key_fetch, sign] = [&self.creation, &self.key_fetch, &self.sign].map(Timing::so_far);
+        (creation.count() > 0).then_some(SigningTimes { creation, key_fetch, sign })
+    }
 }
 
 /// Why there is no signer.
@@ -54,18 +76,37 @@ impl Signers {
     /// The signer of these options, if there is one that is not too old.
     pub fn find(&self, options: &SignerOptions) -> Option<Arc<Checked>> {
         let name = name_of(options);
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = cached.places.get(name.as_str()).and_then(|place| cached.made.get(*place));
+        let found = made.filter(|made| made.since.elapsed() < options.ttl.get()).map(|made| made.signer.clone());
+        let Cached { counts, .. } = &mut *cached;
+        *(if found.is_some() { &mut counts.hits } else { &mut counts.misses }) += 1;
+        found
+    }
+
+    /// What is counted of the cache.
+    pub fn counts(&self) -> CacheCounts {
         let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = cached.made.get(*cached.places.get(name.as_str())?)?;
-        (made.since.elapsed() < options.ttl.get()).then(|| made.signer.clone())
+        CacheCounts { len: cached.made.len() as u64, ..cached.counts }
+    }
+
+    /// Where it is counted how long signing takes.
+    pub fn times(&self) -> &SignerTimes {
+        &self.1
     }
 
     /// Makes the signer of these options; `key` is what is behind their key source.
     pub fn make(&self, options: &SignerOptions, key: &[u8]) -> Result<Arc<Checked>, SignerError> {
+        let begun = Instant::now();
         let params = params(options, key)?;
         let public_half = options.self_check.then(|| public_half(&params.key)).transpose()?;
-        let made = Arc::new(Checked { signer: Signer::new(params)?, public_half });
+        let made = Arc::new(Checked { signer: Signer::new(params)?, public_half, times: self.1.clone() });
         let name = name_of(options);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).keep(&name, made.clone(), SIGNERS_MAX);
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        cached.keep(&name, made.clone(), SIGNERS_MAX);
+        cached.counts.populated += 1;
+        drop(cached);
+        self.1.creation.took(begun.elapsed());
         Ok(made)
     }
 }

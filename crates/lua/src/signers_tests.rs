@@ -13,6 +13,8 @@ fn options(domain: &str) -> SignerOptions {
 #[test]
 fn one_too_many_costs_one_its_place() {
     let signers = Signers::default();
+    let before = signers.find(&options("a.test"));
+    assert!(before.is_none() && signers.times().so_far().is_none());
     let made = signers.make(&options("a.test"), KEY).expect("a signer");
     assert!(made.public_half.is_none());
     let mut cached = Cached::default();
@@ -23,6 +25,8 @@ fn one_too_many_costs_one_its_place() {
     assert!(cached.made.iter().enumerate().all(|(place, made)| cached.places[&made.name] == place));
     assert!(cached.places.contains_key("c") && (cached.places.contains_key("a") != cached.places.contains_key("b")));
     assert!(signers.find(&options("a.test")).is_some() && signers.find(&options("b.test")).is_none());
+    assert_eq!(signers.counts(), CacheCounts { hits: 1, misses: 2, populated: 1, len: 1 });
+    assert_eq!(signers.times().so_far().map(|times| times.creation.count()), Some(1));
 }
 
 /// Domains in turn, one more than there is room for: the worst for a cache that gives up what is oldest, which would have none.

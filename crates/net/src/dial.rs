@@ -81,6 +81,13 @@ pub enum Cause {
 #[derive(Debug)]
 pub struct Step(Cow<'static, str>);
 
+impl DialError {
+    /// True when it is the way to a proxy that failed, and not what the proxy was asked to do.
+    pub fn is_before_proxy(&self, proxy: &Proxy) -> bool {
+        [RESOLVING, CONNECTING].iter().any(|step| *self.step.0 == format!("{proxy}: {step}"))
+    }
+}
+
 impl Step {
     pub(crate) fn set(&mut self, step: String) {
         self.0 = Cow::Owned(step);
@@ -104,6 +111,11 @@ pub async fn connect(to: SocketAddr, way: &Way, names: &MxCache, within: Duratio
     connected.unwrap_or(Err(Cause::TimedOut(within))).map_err(|cause| DialError { step, cause })
 }
 
+/// What is done first with a proxy that has a name.
+pub(crate) const RESOLVING: &str = "resolve its name";
+/// What is done then.
+pub(crate) const CONNECTING: &str = "connect";
+
 /// Connects to `to`; binds `from` first when given.
 pub(crate) async fn tcp(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
     let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -113,4 +125,22 @@ pub(crate) async fn tcp(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpS
     let stream = socket.connect(to).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::Protocol;
+
+    #[test]
+    fn the_way_to_a_proxy_is_told_from_what_it_is_asked_to_do() {
+        let protocol = Protocol::HaProxy { source: [127, 0, 0, 9].into() };
+        let proxy = Proxy { server: "proxy.test:1080".parse().expect("an address"), protocol };
+        let at = |step: &str| {
+            let step = Step(Cow::Owned(step.to_owned()));
+            DialError { step, cause: Cause::TimedOut(Duration::ZERO) }.is_before_proxy(&proxy)
+        };
+        assert!(at("HAProxy proxy proxy.test:1080: connect") && at("HAProxy proxy proxy.test:1080: resolve its name"));
+        assert!(!at("HAProxy proxy proxy.test:1080: send the PROXY header") && !at("connect"));
+    }
 }

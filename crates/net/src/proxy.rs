@@ -11,7 +11,7 @@
 //! - SOCKS5 with one: BIND naming it with port 0, a success reply, then CONNECT on the same stream. RFC 1928 has BIND for
 //!   inbound connections; this is KumoMTA's own use, which its proxy server understands.
 
-use crate::dial::{Cause, Dialled, Step, tcp};
+use crate::dial::{CONNECTING, Cause, Dialled, RESOLVING, Step, tcp};
 use crate::dns::MxCache;
 use crate::proxy_protocol;
 use crate::socks5::{self, Command, Credentials, Method};
@@ -96,11 +96,11 @@ impl Proxy {
         let addresses = match self.server.socket_addr() {
             Some(address) => vec![address.ip()],
             None => {
-                step.set(format!("{self}: resolve its name"));
+                step.set(format!("{self}: {RESOLVING}"));
                 names.addresses(&self.server.host, IpStrategy::Ipv4AndIpv6).await?
             }
         };
-        step.set(format!("{self}: connect"));
+        step.set(format!("{self}: {CONNECTING}"));
         let mut failed = Cause::NoAddress { from };
         let usable = addresses.into_iter().filter(|to| from.is_none_or(|from| from.is_ipv4() == to.is_ipv4()));
         for ip in usable.take(ADDRESSES_MAX) {

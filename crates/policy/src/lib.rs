@@ -8,6 +8,7 @@
 //! Deliberately absent: Lua, sockets, and any decision of the program's own.
 
 mod conn_meta;
+mod counts;
 mod courier;
 mod error;
 mod interest;
@@ -17,6 +18,7 @@ mod static_policy;
 
 pub use access::{AccessControlList, AuthInfo, Disposition, Identity};
 pub use conn_meta::ConnMeta;
+pub use counts::{CacheCounts, PolicyCounts, SigningTimes, StateCounts};
 pub use courier::Courier;
 pub use error::{Disconnect, PolicyError};
 pub use interest::{Event, Interest, Interests};
@@ -110,6 +112,11 @@ pub trait Policy: Send + Sync {
     /// How often a handler found the store of spare interpreters locked.
     fn waits_for_states(&self) -> u64 {
         0
+    }
+
+    /// What it counts of itself.
+    fn counts(&self) -> PolicyCounts {
+        PolicyCounts::default()
     }
 
     /// A client connected; an error refuses it before the banner.

@@ -7,6 +7,7 @@
 use crate::core::{Counts, QueueCore, QueueKey, ReadyKey};
 use crate::grants::Waiter;
 use crate::ready::{Leg, ReadyQueue};
+use crate::sources::SourceFault;
 use clock::{Duration, Instant, Now};
 use config::QueueConfig;
 use message::MessageId;
@@ -140,6 +141,16 @@ impl QueueCore {
         let protocols = self.full.iter().map(|(protocol, times)| (protocol, FullOf::Protocol, *times));
         let queues = self.ready.values().filter(|ready| ready.full > 0);
         protocols.chain(queues.map(|ready| (&ready.name, FullOf::Queue, ready.full)))
+    }
+
+    /// Each source that has failed of late, in what way, and whether it rests for that.
+    pub fn source_healths(&self, now: Now) -> impl Iterator<Item = (&str, SourceFault, bool)> {
+        self.sources.healths(now.mono)
+    }
+
+    /// Messages in queues whose content and metadata are in memory; what is in hand is not in it.
+    pub fn resident_messages(&self) -> usize {
+        self.messages.resident().messages
     }
 
     /// Every message the manager holds, in no particular order.

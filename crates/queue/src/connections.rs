@@ -13,7 +13,7 @@ use crate::ready::{Connection, ReadyQueue};
 use crate::scheduled::Fate;
 use crate::settle::Verdict;
 use crate::shared::LeaseSet;
-use crate::sources::SourceFault;
+use crate::sources::{Consequence, SourceFault};
 use clock::{Duration, Instant, Now};
 use message::Message;
 use smtp_wire::{EnhancedCode, Reply};
@@ -170,11 +170,13 @@ impl QueueCore {
 
     /// No connection came about because of the source itself. If it rests from now on, its messages go back to their
     /// scheduled queues, no attempt counted, and other sources of their pools have them
-    /// (`Why::SourceIsUnhealthyAndSuspended`); if not, it is a failure like any other.
-    pub fn source_failed(&mut self, now: Now, conn: ConnKey, fault: SourceFault, reply: Reply) {
-        let Some(source) = self.ready.get(&conn.ready).map(|ready| ready.leg.source.clone()) else { return };
-        if !self.sources.failed(now.mono, &source, fault) {
-            return self.connection_failed(now, conn, reply);
+    /// (`Why::SourceIsUnhealthyAndSuspended`); if not, it is a failure like any other. True when it did not rest before.
+    pub fn source_failed(&mut self, now: Now, conn: ConnKey, fault: SourceFault, reply: Reply) -> bool {
+        let Some(source) = self.ready.get(&conn.ready).map(|ready| ready.leg.source.clone()) else { return false };
+        let consequence = self.sources.failed(now.mono, &source, fault);
+        if consequence == Consequence::Goes {
+            self.connection_failed(now, conn, reply);
+            return false;
         }
         let mut resting: Vec<ReadyKey> =
             self.ready.iter().filter(|(_, r)| r.leg.source.name == source.name).map(|(key, _)| *key).collect();
@@ -183,6 +185,7 @@ impl QueueCore {
         self.resting.extend(resting);
         self.connection_ended(now, conn);
         self.send_back(now);
+        consequence == Consequence::BeginsToRest
     }
 
     /// Messages of ready queues whose source rests are due again in their scheduled queues: some thousand at a visit.

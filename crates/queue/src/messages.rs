@@ -30,6 +30,8 @@ pub(crate) struct Resident {
     pub spooled: usize,
     /// Of messages that are nowhere else.
     pub volatile: usize,
+    /// How many messages have theirs in memory.
+    pub messages: usize,
 }
 
 /// A queue of messages: first in, first out.
@@ -121,6 +123,7 @@ impl Messages {
         }
         self.len -= 1;
         *self.resident.of(&message) -= message.resident_octets();
+        self.resident.messages -= usize::from(message.resident.is_some());
         Some(Queued { message, queue })
     }
 
@@ -337,6 +340,7 @@ impl Messages {
         for slot in self.chunks[from.min(to)..to].iter_mut().flat_map(|chunk| &mut chunk.slots) {
             if let Some(message) = slot.message.as_mut().filter(|m| !m.is_volatile()) {
                 self.resident.spooled -= message.resident_octets();
+                self.resident.messages -= usize::from(message.resident.is_some());
                 message.release();
             }
         }
@@ -348,6 +352,7 @@ impl Messages {
         let slot = self.chunks.get_mut(chunk_of(number)).and_then(|chunk| chunk.slots.get_mut(index_of(number)));
         if let Some(message) = slot.and_then(|slot| slot.message.as_mut()).filter(|m| !m.is_volatile()) {
             self.resident.spooled -= message.resident_octets();
+            self.resident.messages -= usize::from(message.resident.is_some());
             message.release();
         }
     }
@@ -374,6 +379,7 @@ impl Messages {
     fn put(&mut self, slot: Slot) -> SlotNumber {
         if let Some(message) = &slot.message {
             *self.resident.of(message) += message.resident_octets();
+            self.resident.messages += usize::from(message.resident.is_some());
         }
         self.len += 1;
         let at = self.open_chunk();

@@ -173,12 +173,16 @@ fn a_source_that_does_not_work_rests_and_others_have_its_messages() {
     assert_eq!(rig.ready(), [("a".to_owned(), 5), ("b".to_owned(), 5)]);
     let conns = rig.opened();
     let fails = |rig: &mut Rig, conn| {
-        rig.core.source_failed(rig.now, conn, SourceFault::Unplumbed, Reply::new(400, "cannot assign the address"));
+        rig.core.source_failed(rig.now, conn, SourceFault::Unplumbed, Reply::new(400, "cannot assign the address"))
     };
-    fails(&mut rig, conns[0]);
+    let rests = |rig: &Rig| rig.core.source_healths(rig.now).map(|(name, _, rests)| (name.to_owned(), rests)).collect();
+    let (told, failed): (Vec<(String, bool)>, _) = (rests(&rig), fails(&mut rig, conns[0]));
+    assert!(told.is_empty() && !failed, "{told:?}");
     assert_eq!(rig.endings().len(), 1, "the first is a failure like any other");
     let conn = conns.iter().copied().filter(|conn| conn.ready == conns[0].ready).nth(1).expect("five messages");
-    fails(&mut rig, conn);
+    assert_eq!(rests(&rig), [("sick".to_owned(), false)]);
+    assert!(fails(&mut rig, conn), "it begins to rest");
+    assert_eq!(rests(&rig), [("sick".to_owned(), true)]);
     assert!(rig.endings().is_empty(), "no attempt counts");
     assert_eq!(rig.ready(), [("a".to_owned(), 0), ("b".to_owned(), 9)]);
     rig.admit("x.test", 4);

@@ -31,6 +31,7 @@ impl Session {
         let refusal = self.chunk_refusal(octets);
         if refusal.is_none() {
             self.prepare_content(octets);
+            self.content_begins(now);
         }
         if let Some(entry) = refusal.filter(|_| octets > DISCARD_OCTETS_MAX) {
             self.refuse_content(entry);

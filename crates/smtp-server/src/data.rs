@@ -49,9 +49,15 @@ impl Session {
         let expected = announced.unwrap_or(self.last_octets.max(PRESIZE_OCTETS) as u64);
         // A little more than that: the client's count and ours may differ by a line end.
         self.prepare_content(expected.saturating_add(2));
+        self.content_begins(now);
         let decoder = DataDecoder::new(self.settings.max_message_size);
         self.phase = Phase::Data(Box::new(Receiving { decoder, started: now, octets: 0 }));
         self.say(354, "Send body; end with CRLF.CRLF");
+    }
+
+    /// The client is about to send content, or another part of it.
+    pub(crate) fn content_begins(&mut self, now: Instant) {
+        self.transaction.iter_mut().for_each(|open| _ = open.content_at.get_or_insert(now));
     }
 
     /// Takes content from the front of `input`; returns the octets taken.
@@ -106,7 +112,7 @@ impl Session {
         let Some(open) = self.transaction.take() else {
             return;
         };
-        let Open { sender, params, recipients, rcpt_params, mut content, .. } = open;
+        let Open { sender, params, recipients, rcpt_params, mut content, started, content_at, .. } = open;
         if !content.is_empty() && !content.ends_with(b"\r\n") {
             // Chunks need not end in a line end; everything behind this point relies on one.
             content.extend_from_slice(b"\r\n");
@@ -126,6 +132,9 @@ impl Session {
             lines,
             mail_params: params,
             processing_deadline: now + self.settings.data_processing_timeout,
+            begun_at: started,
+            content_at: content_at.unwrap_or(now),
+            received_at: now,
         };
         self.ask(Question::Data(transaction), Awaiting::Data(concerned));
     }

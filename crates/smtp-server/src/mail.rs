@@ -21,6 +21,8 @@ pub(crate) struct Open {
     pub(crate) rcpt_params: Vec<RcptParams>,
     /// Content so far, from DATA or from chunks.
     pub(crate) content: Vec<u8>,
+    /// When the client began with it.
+    pub(crate) content_at: Option<Instant>,
     pub(crate) chunks: Chunks,
 }
 
@@ -75,6 +77,7 @@ impl Session {
             recipients: Vec::new(),
             rcpt_params: Vec::new(),
             content: Vec::new(),
+            content_at: None,
             chunks: Chunks::None,
         });
     }

@@ -79,6 +79,12 @@ pub struct Transaction {
     /// `451 4.4.5 data_processing_timeout exceeded`. The driver's to enforce, since only it knows
     /// the moment behind which a refusal would be a lie.
     pub processing_deadline: Instant,
+    /// When MAIL was taken.
+    pub begun_at: Instant,
+    /// When DATA, or the first chunk, was asked for.
+    pub content_at: Instant,
+    /// When the content had come in.
+    pub received_at: Instant,
 }
 
 /// What policy says.

@@ -174,6 +174,20 @@ fn the_processing_deadline_counts_from_the_end_of_the_content() {
 }
 
 #[test]
+fn a_transaction_tells_when_it_began_and_when_its_content_came() {
+    let at = |secs| START + Duration::from_secs(secs);
+    for (first, last) in [("DATA\r\n", "x\r\n.\r\n"), ("BDAT 3\r\nx\r\n", "BDAT 3 LAST\r\ny\r\n")] {
+        let mut session = greeted();
+        session.feed(at(1), b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\n");
+        session.feed(at(3), first.as_bytes());
+        session.feed(at(7), last.as_bytes());
+        let Step::Ask(Question::Data(transaction)) = session.next(at(7)) else { panic!("no message after {first}") };
+        let times = [transaction.begun_at, transaction.content_at, transaction.received_at];
+        assert_eq!(times, [1, 3, 7].map(at), "{first}");
+    }
+}
+
+#[test]
 fn what_is_known_of_content_is_true() {
     let lines = |policy, command: &str, content: &[u8]| {
         let settings = Settings { invalid_line_endings: policy, interest: NONE, ..Settings::default() };

@@ -92,16 +92,22 @@ impl LogWriter {
 
     /// Queues one record; never waits.
     pub fn log(&self, record: &LogRecord) {
+        // Whoever asks `is_full` knows.
+        let _has_room = self.offer(record);
+    }
+
+    /// The same; false when its stream was full: the record is queued all the same.
+    pub fn offer(&self, record: &LogRecord) -> bool {
         // Written before the stream's lock is taken, which all who log share.
         let mut line = Vec::with_capacity(LINE_BYTES);
         let is_json = self.0.lines.write(record, &mut line);
         let stream = self.0.stream_of.get(record.kind as usize).and_then(|stream| self.0.streams.get(*stream));
-        let Some(stream) = stream else { return };
+        let Some(stream) = stream else { return true };
         let mut keys = Vec::new();
         if is_json && stream.is_indexed() {
             Key::all_of(record, &mut keys);
         }
-        stream.push(&line, &keys);
+        stream.push(&line, &keys)
     }
 
     /// Nothing more will come: segments and threads end once all is written, and nobody waits for that.

@@ -5,15 +5,20 @@
 //! somebody scrapes, so that they cost the mail path nothing.
 
 use crate::compliance_counts::ComplianceCounts;
+use crate::delays::Delays;
 use crate::event_counts::EventCounts;
 use crate::event_times::EventTimes;
+use crate::largest::Floor;
+use crate::latencies::Latencies;
+use crate::machine_use::MachineUse;
 use crate::report_counts::ReportCounts;
 use crate::script_times::ScriptTimes;
+use crate::source_counts::SourceCounts;
 use crate::tallies::Tallies;
-use prometheus::{Encoder, Histogram, HistogramOpts, Opts, Registry, TextEncoder};
+use prometheus::{Encoder, HistogramOpts, Opts, Registry, TextEncoder};
 use std::sync::Arc;
 
-pub use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
+pub use prometheus::{Error, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 /// The registry and every family in it.
 #[derive(Clone)]
@@ -28,6 +33,10 @@ pub struct Families {
     pub tallies: Tallies,
     /// Outbound connections ended because nothing went on, by service.
     pub dispatcher_watchdog_aborted_total: IntCounterVec,
+    /// What goes wrong with sources themselves.
+    pub sources: SourceCounts,
+    /// How often ready queues that have no series of their own were full, as told.
+    pub ready_full_rest: Floor,
     /// Inbound connections refused.
     pub total_connections_denied: IntCounterVec,
     /// Hosts looked at under `enable_dane`, by what came of it.
@@ -36,8 +45,8 @@ pub struct Families {
     pub smtp_server_rejections: IntCounterVec,
     /// Open SMTP sessions. Not in the registry: `connection_count` tells of other connections too.
     pub open_sessions: IntGauge,
-    /// Messages sent back to their scheduled queue by `throttle_insert_ready_queue`.
-    pub delayed_due_to_throttle_insert_ready: IntCounterVec,
+    /// Why due mail waits.
+    pub delays: Delays,
     /// Messages in all scheduled queues.
     pub scheduled_count_total: IntGauge,
     /// Scheduled queues.
@@ -48,6 +57,8 @@ pub struct Families {
     pub message_count: IntGauge,
     /// Resident set size in octets.
     pub memory_usage: IntGauge,
+    /// What the program and its machine use.
+    pub machine_use: MachineUse,
     /// The soft limit of memory in octets.
     pub memory_limit: IntGauge,
     /// From how much memory on bodies leave it, in octets.
@@ -86,7 +97,7 @@ pub struct Families {
     pub spool_bytes_written: IntGauge,
     /// Bytes of survivors copied forward by compaction.
     pub spool_bytes_compacted: IntGauge,
-    /// Records that found a logger or hook full (`hook-NAME`).
+    /// Records that found a logger (`dir-PATH`) or a hook (`hook-NAME`) full.
     pub log_submit_full: IntCounterVec,
     /// Records that found a hook full, by its name.
     pub log_hook_backlog_count: IntCounterVec,
@@ -106,8 +117,8 @@ pub struct Families {
     pub script_times: ScriptTimes,
     /// How often and how long handlers of events run.
     pub event_times: EventTimes,
-    /// Time from the end of DATA to our reply, in seconds.
-    pub smtpsrv_process_data_duration: Histogram,
+    /// How long the steps of a message's way take.
+    pub latencies: Latencies,
     /// Time from reception to delivery, in seconds; each entry about delivered recipients once.
     pub delivery_seconds: Histogram,
 }
@@ -127,20 +138,18 @@ impl Metrics {
                 "outbound connections ended for want of progress",
                 &["service"],
             )?,
+            sources: SourceCounts::new(r)?,
+            ready_full_rest: Floor::default(),
             total_connections_denied: counters(r, "total_connections_denied", "connections refused", &["service"])?,
             smtp_server_rejections: counters(r, "smtp_server_rejections", "Rejection records", &["service"])?,
             open_sessions: IntGauge::new("connection_count", "open connections")?,
-            delayed_due_to_throttle_insert_ready: counters(
-                r,
-                "delayed_due_to_throttle_insert_ready",
-                "messages that throttle_insert_ready_queue sent back",
-                &["queue"],
-            )?,
+            delays: Delays::new(r)?,
             scheduled_count_total: gauge(r, "scheduled_count_total", "messages in all scheduled queues")?,
             scheduled_queue_count: gauge(r, "scheduled_queue_count", "scheduled queues")?,
             queue_census_age: gauge(r, "postrider_queue_census_age_seconds", "seconds since queues were counted")?,
             message_count: gauge(r, "message_count", "messages in any state")?,
             memory_usage: gauge(r, "memory_usage", "resident memory in bytes")?,
+            machine_use: MachineUse::new(r)?,
             memory_limit: gauge(r, "memory_limit", "soft limit of memory in bytes")?,
             memory_low_thresh: gauge(r, "memory_low_thresh", "memory in bytes from which bodies leave it")?,
             memory_low_count: counter(r, "memory_low_count", "times memory_low_thresh was passed")?,
@@ -175,7 +184,7 @@ impl Metrics {
             script_times: ScriptTimes::new(r)?,
             event_times: EventTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,
-            smtpsrv_process_data_duration: histogram(r, "smtpsrv_process_data_duration", "seconds to process DATA")?,
+            latencies: Latencies::new(r)?,
             delivery_seconds: long_histogram(r, "postrider_delivery_seconds", "seconds from reception to delivery")?,
             registry,
         };
@@ -228,7 +237,7 @@ fn gauge(r: &Registry, name: &str, help: &str) -> Result<IntGauge, prometheus::E
     Ok(gauge)
 }
 
-fn histogram(r: &Registry, name: &str, help: &str) -> Result<Histogram, prometheus::Error> {
+pub(crate) fn histogram(r: &Registry, name: &str, help: &str) -> Result<Histogram, prometheus::Error> {
     // The default buckets are KumoMTA's.
     let histogram = Histogram::with_opts(HistogramOpts::new(name, help))?;
     r.register(Box::new(histogram.clone()))?;

@@ -90,15 +90,18 @@ impl Stream {
         self.shared.form.options.index
     }
 
-    /// Queues the line of one record, and what it is found by; never waits.
-    pub fn push(&self, line: &[u8], keys: &[Key]) {
+    /// Queues the line of one record, and what it is found by; never waits. False when as many waited as may: the record is
+    /// queued all the same.
+    pub fn push(&self, line: &[u8], keys: &[Key]) -> bool {
         let mut state = self.shared.lock();
+        let has_room = state.records < self.shared.form.options.back_pressure;
         state.lines.extend_from_slice(line);
         state.keys.extend_from_slice(keys);
         state.records += 1;
         if state.sleeping && (state.lines.len() >= WAKE_BYTES || state.records == 1) {
             self.shared.filled.notify_one();
         }
+        has_room
     }
 
     /// How often somebody found it locked.

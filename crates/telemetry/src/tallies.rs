@@ -3,10 +3,11 @@
 //!
 //! A tally is some numbers that deliveries add to without a lock; whoever holds one keeps it. In: names and outcomes. Out:
 //! the families `total_messages_delivered`, `total_messages_transfail` and `total_messages_fail`, those `_by_provider`, and
-//! `total_connection_count` (KumoMTA's names and labels). One tally a ready queue until that is forgotten. Those of providers stay, as counters have to;
-//! at most [`PROVIDERS_MAX`] of either kind, the rest counts for [`OTHER`]. Nothing can fail.
+//! `total_connection_count` (KumoMTA's names and labels). One tally a ready queue until that is forgotten; the largest [`SERIES_MAX`] have series of
+//! their own. Those of providers stay, as counters have to; at most [`PROVIDERS_MAX`] of either kind. The rest counts for [`OTHER`]. Nothing can fail.
 
 use crate::exposition::{Exposition, Kind};
+use crate::largest::{Floor, OTHER, SERIES_MAX, cut};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +31,8 @@ pub struct Tallies {
     /// Connections of clients, ever.
     pub inbound: AtomicU64,
     all: Mutex<All>,
+    /// What was told of ready queues without series of their own: connections, and each of [`OUTCOMES`].
+    rest: [Floor; 4],
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +43,9 @@ struct All {
     /// How many of them are for sites, and for providers that have a name: the first must not take the room of the others.
     ways: [usize; 2],
 }
+
+/// Names of ready queues, and their tallies.
+type Queues = Vec<(Arc<str>, Arc<Tally>)>;
 
 /// Provider, source and pool.
 pub type Way = [Arc<str>; 3];
@@ -96,15 +102,19 @@ impl Tallies {
             (all.protocols.clone(), queues, all.providers.clone())
         };
         let protocols = protocols.into_iter().map(|(name, tally)| (name.to_owned(), tally));
+        let (queues, rest) = self.with_series(queues, SERIES_MAX);
         let series: Vec<_> = protocols.chain(queues.into_iter().map(|(name, tally)| (service(&name), tally))).collect();
+        // The same queues in each family.
+        let rest_of = |at: usize| rest.map(|rest| (OTHER, rest[at]));
         let of_clients = ("esmtp_listener", self.inbound.load(Ordering::Relaxed));
         let opened = series.iter().map(|(service, tally)| (&**service, tally.connections.load(Ordering::Relaxed)));
-        let opened = std::iter::once(of_clients).chain(opened).map(|(service, number)| ([service], number));
+        let opened = std::iter::once(of_clients).chain(opened).chain(rest_of(0));
+        let opened = opened.map(|(service, number)| ([service], number));
         text.family(("total_connection_count", "connections ever opened", Kind::Counter), ["service"], opened);
-        for (name, help, of) in OUTCOMES {
+        for (at, (name, help, of)) in OUTCOMES.into_iter().enumerate() {
             let number = |tally: &Tally| of(tally).load(Ordering::Relaxed);
-            let all = series.iter().map(|(service, tally)| ([service], number(tally)));
-            text.family((name, help, Kind::Counter), ["service"], all);
+            let all = series.iter().map(|(service, tally)| (&**service, number(tally))).chain(rest_of(at + 1));
+            text.family((name, help, Kind::Counter), ["service"], all.map(|(service, number)| ([service], number)));
             let mut by_provider: BTreeMap<&str, u64> = BTreeMap::new();
             providers.iter().for_each(|([to, ..], tally)| *by_provider.entry(to).or_default() += number(tally));
             let family = format!("{name}_by_provider");
@@ -113,6 +123,34 @@ impl Tallies {
             let all = providers.iter().map(|(way, tally)| (way.each_ref().map(|part| &**part), number(tally)));
             text.family((&format!("{family}_and_source"), help, Kind::Counter), ["provider", "source", "pool"], all);
         }
+    }
+
+    /// The ready queues that counted most, and what the others counted, if there are others: connections, and each of [`OUTCOMES`].
+    fn with_series(&self, queues: Queues, most: usize) -> (Queues, Option<[u64; 4]>) {
+        if queues.len() <= most {
+            return (queues, None);
+        }
+        let sizes = queues.iter().enumerate().map(|(at, (name, tally))| {
+            let connections = tally.connections.load(Ordering::Relaxed);
+            ((name.clone(), at), numbers(tally).iter().sum::<u64>() + connections)
+        });
+        let mut largest: Vec<_> = sizes.collect();
+        cut(&mut largest, most);
+        let mut is_shown = vec![false; queues.len()];
+        largest.iter().for_each(|((_, at), _)| is_shown[*at] = true);
+        let (mut shown, mut rest) = (Vec::with_capacity(most), [0; 4]);
+        for (queue, is_shown) in queues.into_iter().zip(is_shown) {
+            if is_shown {
+                shown.push(queue);
+                continue;
+            }
+            let [delivered, transfail, fail] = numbers(&queue.1);
+            let of = [queue.1.connections.load(Ordering::Relaxed), delivered, transfail, fail];
+            rest.iter_mut().zip(of).for_each(|(sum, number)| *sum += number);
+        }
+        let mut told = rest;
+        told.iter_mut().zip(&self.rest).for_each(|(rest, floor)| *rest = floor.at_least(*rest));
+        (shown, Some(told))
     }
 
     fn all(&self) -> MutexGuard<'_, All> {
@@ -134,8 +172,6 @@ const OUTCOMES: [Outcome; 3] = [
 ];
 /// Ways that have tallies of their own.
 const PROVIDERS_MAX: usize = 20_000;
-/// What the ways behind them are called, in each label.
-const OTHER: &str = "other";
 
 #[cfg(test)]
 mod tests {
@@ -179,6 +215,35 @@ mod tests {
             total_connection_count{service=\"esmtp_listener\"} 3\ntotal_connection_count{service=\"smtp_client\"} 2\n\
             total_connection_count{service=\"smtp_client:q\"} 2\n";
         assert_eq!(text.into_text(), expected);
+    }
+
+    #[test]
+    fn of_many_queues_the_largest_have_series_and_the_rest_is_one_that_never_falls() {
+        let tallies = Tallies::default();
+        let deliver = |number: u64, count| {
+            let name: Arc<str> = format!("q{number:02}").into();
+            tallies.of_queue(&name).delivered.fetch_add(count, Ordering::Relaxed);
+        };
+        (0..5).for_each(|number| deliver(number, number));
+        let of = |most| {
+            let all = tallies.all().queues.iter().map(|(name, tally)| (name.clone(), tally.clone())).collect();
+            let (shown, rest) = tallies.with_series(all, most);
+            let mut names: Vec<String> = shown.iter().map(|(name, _)| name.to_string()).collect();
+            names.sort_unstable();
+            (names.join(" "), rest)
+        };
+        assert_eq!(of(5), ("q00 q01 q02 q03 q04".to_owned(), None));
+        assert_eq!(of(2), ("q03 q04".to_owned(), Some([0, 3, 0, 0])));
+        deliver(2, 9);
+        assert_eq!(of(2), ("q02 q04".to_owned(), Some([0, 4, 0, 0])));
+        tallies.forget("q03");
+        assert_eq!(of(2), ("q02 q04".to_owned(), Some([0, 4, 0, 0])), "a counter does not fall");
+        // As many as the page has, and one more.
+        (10..10 + SERIES_MAX as u64).for_each(|number| deliver(number, 50));
+        let page = text(&tallies);
+        let series = page.lines().filter(|line| line.starts_with("total_messages_delivered{service=\"smtp_client:q"));
+        assert_eq!(series.count(), SERIES_MAX);
+        assert!(page.contains("\ntotal_messages_delivered{service=\"other\"} 16\n"), "{}", page.len());
     }
 
     #[test]

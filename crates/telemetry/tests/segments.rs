@@ -52,6 +52,17 @@ fn every_record_is_in_a_complete_segment_after_close() {
     assert_eq!(read_all(dir.path()), (0..1000).collect::<Vec<_>>());
 }
 
+#[test]
+fn a_record_that_finds_its_logger_full_is_told_and_logged_all_the_same() {
+    for (back_pressure, has_room) in [(10_000, true), (0, false)] {
+        let dir = tempfile::tempdir().expect("scratch");
+        let log = LogWriter::open(LocalLogs { back_pressure, ..options(dir.path()) }).expect("opens");
+        assert_eq!([1, 2].map(|n| log.offer(&record(n))), [has_room; 2]);
+        log.close();
+        assert_eq!(read_all(dir.path()), [1, 2]);
+    }
+}
+
 /// What one is writing is no leftover to another, and each ends by itself.
 #[test]
 fn loggers_of_one_directory_leave_each_other_alone() {

@@ -3,10 +3,13 @@
 //! One connection carries all questions; one that broke is made again by the next question.
 
 use crate::server::{Connection, Login, Server};
+use crate::times::QuestionTimes;
 use ::redis::{Cmd, RedisError, Value};
 use clock::Duration;
 use config::RedisClientOptions;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+use watched::Times;
 
 /// A server or a cluster, by its options.
 pub struct RedisClient {
@@ -14,6 +17,7 @@ pub struct RedisClient {
     connect_timeout: Duration,
     response_timeout: Duration,
     connection: Mutex<Option<Connection>>,
+    times: QuestionTimes,
 }
 
 /// An answer.
@@ -51,7 +55,13 @@ impl RedisClient {
         };
         let server = Server::new(&login).map_err(|e| e.to_string())?;
         let connect_timeout = options.connect_timeout.get();
-        Ok(RedisClient { server, connect_timeout, response_timeout, connection: Mutex::default() })
+        Ok(RedisClient {
+            server,
+            connect_timeout,
+            response_timeout,
+            connection: Mutex::default(),
+            times: QuestionTimes::default(),
+        })
     }
 
     /// Longest time a question may take.
@@ -64,6 +74,18 @@ impl RedisClient {
     /// # Errors
     /// The server cannot be reached, does not answer in time, or says no.
     pub async fn query(&self, words: &[Vec<u8>]) -> Result<Reply, String> {
+        let begun = Instant::now();
+        let answer = self.ask(words).await;
+        self.times.took(begun, answer.is_ok());
+        answer
+    }
+
+    /// How long questions took that were answered, and those that failed.
+    pub fn question_times(&self) -> [Times; 2] {
+        self.times.so_far()
+    }
+
+    async fn ask(&self, words: &[Vec<u8>]) -> Result<Reply, String> {
         let mut command = Cmd::new();
         words.iter().for_each(|word| _ = command.arg(&word[..]));
         let mut connection = self.connection().await.map_err(|e| e.to_string())?;

@@ -10,6 +10,7 @@ mod limits;
 mod local;
 mod redis;
 mod server;
+mod times;
 mod verdict;
 
 pub use crate::redis::ShareError;
@@ -23,6 +24,7 @@ use clock::{Duration, Instant};
 use config::{RedisThrottles, ThrottleSpec};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use watched::Times;
 
 /// All throttles of one process.
 pub struct Throttles {
@@ -78,6 +80,11 @@ impl Throttles {
             None => spec.into(),
         };
         self.local.hit(&key(name, spec), &rate, self.now())
+    }
+
+    /// How long questions to the server took that were answered, and those that failed; none where no server is asked.
+    pub fn question_times(&self) -> Option<[Times; 2]> {
+        self.shared.get().map(Redis::question_times)
     }
 
     /// True once somebody waits, or may have to, for an answer or for his turn.

@@ -6,6 +6,7 @@
 
 use crate::Verdict;
 use crate::server::{Connection, Login, OURS, Server};
+use crate::times::QuestionTimes;
 use ::redis::{RedisError, Value};
 use clock::{Duration, Instant};
 use config::{RedisThrottles, ThrottleSpec};
@@ -13,6 +14,7 @@ use queue::throttle::Rate;
 use std::sync::{Mutex, PoisonError};
 use std::time;
 use thiserror::Error;
+use watched::Times;
 
 /// A server, and how it is.
 pub(crate) struct Redis {
@@ -21,6 +23,7 @@ pub(crate) struct Redis {
     pub(crate) answer_max: Duration,
     share: f64,
     state: Mutex<State>,
+    times: QuestionTimes,
 }
 
 enum State {
@@ -80,7 +83,8 @@ impl Redis {
         let cell = if link.has_cell { " with redis-cell" } else { "" };
         tracing::info!("throttles are shared by way of {address}{cell}");
         let (answer_max, share) = (options.response_timeout.get(), options.share_while_away);
-        Ok(Redis { server, address, answer_max, share, state: Mutex::new(State::Here(link)) })
+        let state = Mutex::new(State::Here(link));
+        Ok(Redis { server, address, answer_max, share, state, times: QuestionTimes::default() })
     }
 
     /// One hit; `None` when the server does not answer.
@@ -91,11 +95,19 @@ impl Redis {
     /// The answer to any question; `None` when the server does not answer.
     pub async fn asked<T>(&self, question: impl AsyncFnOnce(Link) -> Result<T, RedisError>) -> Option<T> {
         let link = self.link().await?;
-        match tokio::time::timeout(self.answer_max, question(link)).await {
+        let begun = time::Instant::now();
+        let answer = tokio::time::timeout(self.answer_max, question(link)).await;
+        self.times.took(begun, matches!(answer, Ok(Ok(_))));
+        match answer {
             Ok(Ok(answer)) => Some(answer),
             Ok(Err(error)) => self.is_away(&error),
             Err(_) => self.is_away(&format_args!("no answer within {:?}", self.answer_max)),
         }
+    }
+
+    /// How long questions took that were answered, and those that failed.
+    pub fn question_times(&self) -> [Times; 2] {
+        self.times.so_far()
     }
 
     /// What this node takes by itself while the server is away.

@@ -1,10 +1,14 @@
-//! A lock that knows how often somebody waited for it.
+//! What is counted at the place where it happens: a lock that knows how often somebody waited for it, and a histogram of times.
 //!
-//! Owns [`Watched`]: what every message passes and all cores share stands behind one, so that `postrider_lock_waits` says
+//! Owns [`Timing`] and [`Watched`]: what every message passes and all cores share stands behind one, so that `postrider_lock_waits` says
 //! which of them is fought for. In: a value. Out: its guard, and a count that is touched only by who has to wait: a lock that
 //! is free costs what a plain one does.
 //!
 //! Deliberately absent: how long they waited (that would take a clock), and waits on a condition.
+
+mod timing;
+
+pub use timing::{Times, Timing};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};

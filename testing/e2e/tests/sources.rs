@@ -45,6 +45,11 @@ impl Setup {
         self.submit(20);
         self.sink.await_arrivals(20, SOON);
         self.relay.await_empty(SOON);
+        let page = self.relay.metrics();
+        let failures = ["bind_failures", "proxy_connection_failures"].map(|name| self.relay.metric(name));
+        assert!(failures.iter().sum::<f64>() >= 1.0, "{page}");
+        assert_eq!(page.matches("\negress_source_health_suspensions_total{source=\"sick\",").count(), 1, "{page}");
+        assert_eq!(page.matches("\negress_source_health_suspended{source=\"sick\",").count(), 1, "{page}");
         let delivered = self.logged("Delivery", 20);
         assert!(delivered.iter().all(|r| r["egress_source"] == "well" && r["num_attempts"] == 0), "{delivered:?}");
         let logs = Logs::new(self.scratch.join("sources/logs"));

@@ -79,8 +79,7 @@ impl Engine {
         if !queued.message.is_volatile() {
             self.spool.mark(Mark::Attempt { id, attempts, due });
         }
-        // A label for each queue would be a memory without bound.
-        self.metrics.delayed_due_to_throttle_insert_ready.with_label_values(&["total"]).inc();
+        self.metrics.delays.throttle_insert_ready.inc();
         self.log_if_delayed(&queued.message, &name, &[Why::ThrottledByThrottleInsertReadyQueue]);
         self.with_queue(|q, now| q.held_back(now, queued, due));
     }

@@ -17,6 +17,7 @@ use crate::watching::{Seen, Side};
 use config::{EgressPath, IpLookupStrategy, ReconnectStrategy};
 use message::{Message, MessageId};
 use net::Stream;
+use net::dial::{DialError, Way};
 use queue::{ConnKey, Leg, Opening, QueueKey, Queued, SourceFault, Verdict};
 use record::PeerAddress;
 use route::{Candidate, ConnectionPlan, IpStrategy, MailExchangers, PlanOptions};
@@ -72,6 +73,7 @@ impl Engine {
         let engine = self.clone();
         self.deliveries.spawn(async move {
             let conn = opening.conn;
+            let source = opening.leg.source.clone();
             if !engine.lease(&opening, &held).await {
                 return;
             }
@@ -85,7 +87,7 @@ impl Engine {
             }
             engine.give_back(&leased).await;
             engine.connections().remove(&conn);
-            engine.report(conn, end);
+            engine.report(conn, &source.name, end);
         });
     }
 
@@ -194,13 +196,19 @@ impl Engine {
         Err(Unreached::Hosts(Reply::new(400, &text)))
     }
 
-    fn report(&self, conn: ConnKey, end: Result<(), Unreached>) {
-        self.with_queue(|q, now| match end {
-            Ok(()) => q.connection_ended(now, conn),
-            Err(Unreached::Hosts(reply)) => q.connection_failed(now, conn, reply),
-            Err(Unreached::Source(fault, reply)) => q.source_failed(now, conn, fault, reply),
-            Err(Unreached::Site(reply)) => q.site_failed(now, conn, reply),
+    fn report(&self, conn: ConnKey, source: &str, end: Result<(), Unreached>) {
+        let begins_to_rest = self.with_queue(|q, now| {
+            match end {
+                Ok(()) => q.connection_ended(now, conn),
+                Err(Unreached::Hosts(reply)) => q.connection_failed(now, conn, reply),
+                Err(Unreached::Source(fault, reply)) => {
+                    return q.source_failed(now, conn, fault, reply).then_some(fault);
+                }
+                Err(Unreached::Site(reply)) => q.site_failed(now, conn, reply),
+            }
+            None
         });
+        begins_to_rest.into_iter().for_each(|fault| self.metrics.sources.suspended(source, fault.name()));
     }
 
     /// The addresses to try, in order.
@@ -244,6 +252,7 @@ impl Engine {
             Ok(dialled) => dialled,
             Err(error) => {
                 self.show_unreached(opening, host, held, &error.to_string());
+                self.count_unreached(&error, &way, &opening.leg.source.name);
                 return match dialling::fault(&error, &way, &opening.leg.source) {
                     Some(fault) => Ok(Ended::NoSource(fault, error.to_string())),
                     None => Err(error.to_string()),
@@ -271,6 +280,19 @@ impl Engine {
         };
         let (stream, demands) = (Stream::Plain(dialled.stream), (security, tls, auth));
         Delivery::new(self.clone(), opening, host, stream, held.clone(), facts, demands).serve().await
+    }
+
+    /// Counts a connection that did not come about, where that was not the host's affair.
+    fn count_unreached(&self, error: &DialError, way: &Way, source: &str) {
+        let (fault, counts) = (dialling::source_fault(error, way), &self.metrics.sources);
+        match fault {
+            Some(SourceFault::Unplumbed) => counts.bind_failures.inc(),
+            Some(SourceFault::ProxyUnhealthy) => counts.proxy_failures.inc(),
+            // No answer from the proxy itself.
+            None if way.proxy.as_ref().is_some_and(|proxy| error.is_before_proxy(proxy)) => counts.proxy_failures.inc(),
+            None => {}
+        }
+        fault.into_iter().for_each(|fault| counts.failed(source, fault.name()));
     }
 
     /// Tells watchers of a host that could not be connected to.

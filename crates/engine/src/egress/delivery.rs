@@ -8,6 +8,7 @@ use crate::egress::connection::{CARRIED, Ended, Held, InHand};
 use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
 use crate::egress::password;
 use crate::egress::security::Security;
+use crate::egress::service::protocol_of;
 use crate::egress::starttls::SiteTls;
 use crate::egress::tls_reports::TlsWatch;
 use crate::engine::Engine;
@@ -28,9 +29,11 @@ use smtp_client::{
 };
 use smtp_wire::body::Lines;
 use smtp_wire::{Dsn, EnhancedCode, Reply};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use telemetry::metrics::Histogram;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
@@ -50,6 +53,10 @@ pub(crate) struct Delivery {
     tls_watch: Option<Box<TlsWatch>>,
     /// Messages begun, by ticket; at most two.
     in_hand: InHand,
+    /// When each of them was begun.
+    begun: VecDeque<(u64, Instant)>,
+    /// How long they take.
+    latency: Histogram,
     taken: usize,
     /// The session got as far as taking messages.
     was_ready: bool,
@@ -119,6 +126,8 @@ impl Delivery {
             tls,
             tls_watch,
             in_hand,
+            begun: VecDeque::new(),
+            latency: engine.metrics.latencies.delivery(protocol_of(&opening.ready_name)),
             taken: 0,
             was_ready: false,
             carries: false,
@@ -138,8 +147,12 @@ impl Delivery {
         self.show(&Seen::BeginSession);
         self.show(&Seen::Connected);
         loop {
-            match self.session.next(self.now()) {
-                Step::Outcome(outcome) => self.settle(outcome),
+            let now = self.now();
+            match self.session.next(now) {
+                Step::Outcome(outcome) => {
+                    self.time(outcome.ticket, now);
+                    self.settle(outcome);
+                }
                 Step::Send => {
                     self.pipeline_more().await;
                     self.write().await;
@@ -202,7 +215,10 @@ impl Delivery {
                 }
             }
             Take::Idle => self.idle(self.path.idle_timeout.get(), true, DispatcherPhase::Idle).await,
-            Take::After(wait) => self.idle(wait, false, DispatcherPhase::MessageRateThrottled).await,
+            Take::After(wait) => {
+                self.engine.metrics.delays.message_rate.inc();
+                self.idle(wait, false, DispatcherPhase::MessageRateThrottled).await;
+            }
             Take::Close => self.finish(),
         }
     }
@@ -270,6 +286,7 @@ impl Delivery {
         self.show_begun();
         let now = self.now();
         self.progress_at = now;
+        self.begun.push_back((ticket, now));
         self.dispatcher.enter(DispatcherPhase::DeliveringMessage, now);
         self.session.begin(now, job);
     }
@@ -395,6 +412,15 @@ impl Delivery {
             Err(_) => {
                 self.tls_watch.iter_mut().for_each(|watch| watch.timed_out());
                 self.session.tls_failed(now, "TLS handshake timed out");
+            }
+        }
+    }
+
+    /// Counts how long a message took whose outcome is there.
+    fn time(&mut self, ticket: u64, now: Instant) {
+        while let Some((of, begun)) = self.begun.pop_front_if(|(of, _)| *of <= ticket) {
+            if of == ticket {
+                self.latency.observe(now.saturating_since(begun).as_secs_f64());
             }
         }
     }

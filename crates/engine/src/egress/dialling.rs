@@ -49,7 +49,8 @@ pub(crate) fn fault(error: &DialError, way: &Way, source: &EgressSource) -> Opti
     rests.as_ref().map(|_| fault)
 }
 
-fn source_fault(error: &DialError, way: &Way) -> Option<SourceFault> {
+/// What is wrong with the source, when it is that, and not the host it should reach.
+pub(crate) fn source_fault(error: &DialError, way: &Way) -> Option<SourceFault> {
     match (&error.cause, &way.proxy) {
         (Cause::Io(e), _) if way.from.is_some() && e.kind() == io::ErrorKind::AddrNotAvailable => {
             Some(SourceFault::Unplumbed)

@@ -11,6 +11,7 @@ use crate::egress::deferred::DEFERRED;
 use crate::egress::delivery::{LOGS_PAUSE, interruption, stuck};
 use crate::egress::dispatcher::DispatcherPhase;
 use crate::egress::lent::draft_of;
+use crate::egress::service::protocol_of;
 use crate::engine::Engine;
 use crate::settle::AttemptFacts;
 use ::clock::Instant;
@@ -20,6 +21,7 @@ use record::RecordType;
 use smtp_wire::Reply;
 use std::sync::Arc;
 use std::time::Duration;
+use telemetry::metrics::Histogram;
 
 /// A session and what it holds.
 struct Round {
@@ -30,6 +32,8 @@ struct Round {
     carrier: Carrier,
     batches: Batches,
     facts: AttemptFacts,
+    /// How long calls take.
+    latency: Histogram,
     taken: usize,
 }
 
@@ -64,7 +68,8 @@ impl Engine {
             ..AttemptFacts::default()
         };
         let (engine, conn, held, batches) = (self.clone(), opening.conn, held.clone(), carrier.batches());
-        Round { engine, conn, path, held, carrier, batches, facts, taken: 0 }.serve().await;
+        let latency = self.metrics.latencies.delivery(protocol_of(&opening.ready_name));
+        Round { engine, conn, path, held, carrier, batches, facts, latency, taken: 0 }.serve().await;
         Ok(())
     }
 }
@@ -135,7 +140,10 @@ impl Round {
                         self.engine.with_queue(|q, _| q.leave_idle(self.conn));
                     }
                 }
-                Take::After(wait) if count == 0 => _ = self.wait(wait, DispatcherPhase::MessageRateThrottled).await,
+                Take::After(wait) if count == 0 => {
+                    self.engine.metrics.delays.message_rate.inc();
+                    self.wait(wait, DispatcherPhase::MessageRateThrottled).await;
+                }
                 Take::Close if count == 0 => return Gathered::End,
                 Take::After(_) | Take::Close => return Gathered::Batch,
             }
@@ -193,7 +201,8 @@ impl Round {
 
     /// Hands the batch over and settles what became of it; true when the session cannot go on.
     async fn hand_over(&mut self) -> bool {
-        self.enter(DispatcherPhase::DeliveringMessage);
+        let begun = self.now();
+        self.held.dispatcher.enter(DispatcherPhase::DeliveringMessage, begun);
         let lent = self.lend();
         let limit = call_max(&self.path);
         let carried = tokio::select! {
@@ -205,6 +214,7 @@ impl Round {
                 Carried::broken(Reply::new(400, &format!("KumoMTA internal: {}", cut.why())))
             }
         };
+        self.latency.observe(self.now().saturating_since(begun).as_secs_f64());
         if self.path.concurrency_feedback.is_some() {
             let bearing = if carried.answers.show_life() { Bearing::Delivers } else { Bearing::Defers };
             self.engine.with_queue(|q, now| q.bears(now, self.conn.ready, bearing));

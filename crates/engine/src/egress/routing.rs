@@ -29,8 +29,13 @@ impl Engine {
             (key, q.config(key).is_some())
         });
         if !known {
+            let begun = self.clock.mono();
             let config = self.ask_queue_config(name).await?;
-            self.with_queue(|q, now| q.configured(now, key, config));
+            let ended = self.with_queue(|q, now| {
+                q.configured(now, key, config);
+                now.mono
+            });
+            self.metrics.latencies.queue_resolve.observe(ended.saturating_since(begun).as_secs_f64());
         }
         Ok(())
     }

@@ -257,8 +257,13 @@ impl Engine {
         let groups = by_body(keep);
         let octets = groups.iter().filter_map(|group| group.first()).map(|sealed| sealed.body.len() as u64).sum();
         let room = self.pressure.room_to_append(octets);
+        let begun = self.clock.mono();
         let appended = self.spool.append(groups).await;
         drop(room);
+        if appended.is_ok() {
+            let took = self.clock.mono().saturating_since(begun);
+            self.metrics.latencies.message_save.observe(took.as_secs_f64());
+        }
         let appended = match appended {
             Ok(appended) => appended,
             Err(error) => {

@@ -395,7 +395,8 @@ impl Driver {
 
     async fn transaction(&mut self, transaction: Transaction) -> Answer {
         self.buffer.lend_back();
-        let started = std::time::Instant::now();
+        let Transaction { begun_at, content_at, received_at, .. } = transaction;
+        let started = self.now();
         self.conn.set("ehlo_domain", self.session.hello().unwrap_or_default());
         self.received.inc();
         let arrival = Arrival {
@@ -417,7 +418,11 @@ impl Driver {
             known: OnceLock::new(),
         };
         let accepted = self.engine.accept(arrival).await;
-        self.engine.metrics.smtpsrv_process_data_duration.observe(started.elapsed().as_secs_f64());
+        let ended = self.now();
+        let latencies = &self.engine.metrics.latencies;
+        latencies.read_data.observe(received_at.saturating_since(content_at).as_secs_f64());
+        latencies.process_data.observe(ended.saturating_since(started).as_secs_f64());
+        latencies.transaction.observe(ended.saturating_since(begun_at).as_secs_f64());
         accepted.map_or_else(reject, Answer::Accepted)
     }
 

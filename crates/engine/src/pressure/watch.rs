@@ -25,6 +25,8 @@ impl Engine {
         self.look_at_memory();
         let engine = self.clone();
         self.sessions.spawn(async move { engine.watch_memory().await });
+        let engine = self.clone();
+        self.sessions.spawn(async move { engine.watch_processors().await });
         let volumes = self.pressure.0.settings.volumes.clone();
         if let Some(turn) = self.pressure.0.wanted.turn_for(&volumes) {
             self.watch_volumes(volumes, turn).await;

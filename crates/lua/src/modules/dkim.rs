@@ -8,6 +8,7 @@ use crate::modules::{secrets, tuning};
 use crate::types::signer::LuaSigner;
 use config::KeySource;
 use mlua::{Lua, Value};
+use std::time::Instant;
 
 /// The module.
 pub(crate) const DKIM: Module = Module {
@@ -45,12 +46,14 @@ async fn signer(lua: Lua, constructor: &'static str, options: Value) -> mlua::Re
     if let Some(signer) = signers.find(&options) {
         return Ok(LuaSigner(signer));
     }
+    let begun = Instant::now();
     // A file is read here and now: who waits for it could not be called where a module is loaded.
     let key = match &options.key {
         KeySource::File(path) => std::fs::read(path).map_err(|e| mlua::Error::runtime(format!("{path}: {e}"))),
         other => secrets::load(&lua, other).await,
     };
     let key = key.map_err(of_key)?;
+    signers.times().key_fetch.took(begun.elapsed());
     signers.make(&options, &key).map(LuaSigner).map_err(mlua::Error::runtime)
 }
 

@@ -11,6 +11,7 @@ use mlua::{IntoLua, Lua, UserData, UserDataMethods, Value, Variadic};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use throttle::{RedisClient, Reply};
+use watched::Times;
 
 /// The module.
 pub(crate) const REDIS: Module = Module {
@@ -56,6 +57,13 @@ impl RedisClients {
         let client = Arc::new(RedisClient::new(options)?);
         clients.insert(name, client.clone());
         Ok(client)
+    }
+
+    /// How long questions of all of them took that were answered, and those that failed.
+    pub fn question_times(&self) -> Option<[Times; 2]> {
+        let clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = clients.values().map(|client| client.question_times());
+        times.reduce(|[answered, failed], more| [answered.with(&more[0]), failed.with(&more[1])])
     }
 }
 

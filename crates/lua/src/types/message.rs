@@ -18,7 +18,7 @@ use queue::QueueName;
 use record::Timestamp;
 use sender_auth::{BodyHashes, Scratch};
 use smtp_wire::{Mailbox, ReversePath};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// The draft, while it is lent, or one that the script made.
 pub(crate) struct LuaMessage {
@@ -180,8 +180,10 @@ fn dkim_sign(lua: &Lua, this: &mut LuaMessage, signer: &LuaSigner) -> mlua::Resu
     let at = now().unix_seconds().unsigned_abs();
     let mut scratch =
         lua.app_data_mut::<Scratch>().ok_or_else(|| mlua::Error::runtime("this state belongs to no policy"))?;
+    let begun = Instant::now();
     let made = signer.0.signer.sign(at, draft.headers(), &body, &hashes, &mut scratch);
     let field = made.map_err(mlua::Error::external)?;
+    signer.0.times.sign.took(begun.elapsed());
     drop(scratch);
     if let Some(key) = &signer.0.public_half {
         message_checks::check_own(lua, draft, &body, &field, key)?;

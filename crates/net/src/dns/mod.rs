@@ -24,6 +24,6 @@ pub use build::build;
 pub use chosen::{cache_limits, chosen_resolver, named_resolvers};
 pub use hickory::{HOST_ADDRESSES_MAX, HickoryResolver, resolv_conf_options};
 pub use hurried::Hurried;
-pub use mx_cache::{MxCache, MxCacheLimits};
+pub use mx_cache::{MxCache, MxCacheLimits, MxCounts};
 pub use setup_error::DnsSetupError;
 pub use zones::ZoneResolver;

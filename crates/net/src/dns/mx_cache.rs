@@ -13,6 +13,7 @@
 //! Deliberately not here: choosing among the hosts (`route::ConnectionPlan`), refreshing before expiry.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,47 @@ pub struct MxCache {
     slots: Mutex<TwoGenerations<RoutingDomain, Arc<Slot>>>,
     mx_permits: Semaphore,
     address_permits: Semaphore,
+    counts: Counts,
+}
+
+/// What a cache has done so far, and does now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MxCounts {
+    /// Domains whose hosts were known, or are being asked for by somebody else.
+    pub hits: u64,
+    /// Domains that had to be asked for.
+    pub misses: u64,
+    /// Questions that brought hosts, or that there are none to send to.
+    pub found: u64,
+    /// Questions that failed.
+    pub failed: u64,
+    /// Questions that are under way.
+    pub in_progress: u64,
+}
+
+#[derive(Default)]
+struct Counts {
+    asked: AtomicU64,
+    begun: AtomicU64,
+    found: AtomicU64,
+    failed: AtomicU64,
+    in_progress: AtomicU64,
+}
+
+/// A question under way; whoever asks may go away.
+struct UnderWay<'a>(&'a AtomicU64);
+
+impl UnderWay<'_> {
+    fn new(count: &AtomicU64) -> UnderWay<'_> {
+        count.fetch_add(1, Ordering::Relaxed);
+        UnderWay(count)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The bounds of an [`MxCache`]; the defaults are KumoMTA's.
@@ -107,6 +149,7 @@ impl MxCache {
             address_permits: Semaphore::new(ADDRESS_LOOKUPS_MAX),
             limits,
             sts: None,
+            counts: Counts::default(),
         }
     }
 
@@ -135,6 +178,7 @@ impl MxCache {
             return MailExchangers::from_answer(domain, Err(DnsError::NoData)).map(Arc::new);
         };
         let slot = self.slot(domain, Instant::now());
+        self.counts.asked.fetch_add(1, Ordering::Relaxed);
         pick(slot.get_or_init(|| self.look_up(domain, &name)).await).map_err(|error| *error)
     }
 
@@ -193,6 +237,15 @@ impl MxCache {
         tokio::time::timeout(self.limits.lookup_timeout, self.resolver.mx(name)).await.unwrap_or(Err(DnsError::Timeout))
     }
 
+    /// What it has done so far.
+    pub fn counts(&self) -> MxCounts {
+        let [asked, misses, found, failed, in_progress] = {
+            let Counts { asked, begun, found, failed, in_progress } = &self.counts;
+            [asked, begun, found, failed, in_progress].map(|count| count.load(Ordering::Relaxed))
+        };
+        MxCounts { hits: asked.saturating_sub(misses), misses, found, failed, in_progress }
+    }
+
     /// Domains in the cache, expired ones included.
     pub fn len(&self) -> usize {
         self.lock().len()
@@ -229,6 +282,15 @@ impl MxCache {
     }
 
     async fn look_up(&self, domain: &RoutingDomain, name: &str) -> Outcome {
+        self.counts.begun.fetch_add(1, Ordering::Relaxed);
+        let _under_way = UnderWay::new(&self.counts.in_progress);
+        let outcome = self.ask_about(domain, name).await;
+        let count = if outcome.result.is_ok() { &self.counts.found } else { &self.counts.failed };
+        count.fetch_add(1, Ordering::Relaxed);
+        outcome
+    }
+
+    async fn ask_about(&self, domain: &RoutingDomain, name: &str) -> Outcome {
         let (answer, records) = self.ask_mx(name).await;
         let without_policy = MailExchangers::from_answer(domain, answer).map(Arc::new).map_err(Box::new);
         let (result, sts_good_for) = match (&without_policy, &self.sts) {

@@ -107,6 +107,33 @@ async fn a_domain_is_asked_for_once_however_many_wait() {
 }
 
 #[tokio::test]
+async fn what_was_asked_and_what_it_came_to_is_counted() {
+    let (table, cache) = cache(MxCacheLimits::default());
+    assert_eq!(cache.counts(), MxCounts::default());
+    for (name, is_found) in [("a.example", true), ("a.example", true), ("gone.example", false), ("null.example", true)]
+    {
+        assert_eq!(cache.resolve_site(&domain(name)).await.is_ok(), is_found, "{name}");
+    }
+    let so_far = MxCounts { hits: 1, misses: 3, found: 2, failed: 1, in_progress: 0 };
+    assert_eq!(cache.counts(), so_far);
+    let held = domain("held.example");
+    let mut asking: BoxFuture<'_, _> = Box::pin(cache.resolve_site(&held));
+    let until_asked = async {
+        while table.questions() < 4 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        biased;
+        _ = &mut asking => panic!("nobody has answered"),
+        () = until_asked => {}
+    }
+    assert_eq!(cache.counts(), MxCounts { misses: 4, in_progress: 1, ..so_far });
+    drop(asking);
+    assert_eq!(cache.counts(), MxCounts { misses: 4, ..so_far }, "whoever asked has gone");
+}
+
+#[tokio::test]
 async fn when_the_one_who_asks_goes_away_the_next_one_asks() {
     let (table, cache) = cache(MxCacheLimits::default());
     let held = domain("held.example");

@@ -1,0 +1,117 @@
+//! KumoMTA's metrics, all of them, held against what a running server shows: each is there with its type, or has a reason
+//! (`crates/telemetry/tests/kumomta_names.tsv`).
+
+use e2e::certificate::DkimKey;
+use e2e::http;
+use e2e::kumod::{Kumod, Launch, policy_file};
+use e2e::scratch::Scratch;
+use e2e::sink::Sink;
+use e2e::until::{LATER, SOON};
+use e2e::wire::Client;
+use std::collections::{BTreeMap, BTreeSet};
+
+const TABLE: &str = include_str!("../../../crates/telemetry/tests/kumomta_names.tsv");
+const MESSAGES: usize = 10;
+
+/// A server that has delivered mail, has some left, and whose first source has no address.
+fn busy(scratch: &Scratch) -> (Kumod, Sink) {
+    let sink = Sink::start(scratch, "sink", &[]);
+    let (key, _record) = DkimKey::Ed25519.make(scratch);
+    let node = Launch::policy(policy_file("counted.lua"))
+        .env("COUNTED_DIR", scratch.join("counted"))
+        .env("COUNTED_TO", sink.address.to_string())
+        .env("COUNTED_KEY", key)
+        .start();
+    let mut client = Client::connect(node.smtp());
+    let live = (0..MESSAGES).map(|number| format!("{number}@a.test"));
+    for to in live.chain(["late@dead.test".to_owned()]) {
+        let reply = client.submit("a@source.test", &to, "counted");
+        assert_eq!(reply.code, 250, "{reply:?}");
+    }
+    let refused = Client::connect(node.smtp()).say("NONSENSE");
+    assert_eq!(refused.code / 100, 5, "{refused:?}");
+    sink.await_arrivals(MESSAGES, LATER);
+    node.await_metric("total_messages_delivered{service=\"smtp_client\"}", MESSAGES as f64, SOON);
+    node.await_metric("total_messages_transfail{service=\"smtp_client\"}", 1.0, LATER);
+    node.await_metric("scheduled_count_total", 1.0, SOON);
+    (node, sink)
+}
+
+/// The bounds of the buckets of a histogram.
+fn bounds<'a>(page: &'a str, name: &str) -> BTreeSet<&'a str> {
+    let begin = format!("{name}_bucket{{");
+    let buckets = page.lines().filter(|line| line.starts_with(&begin));
+    buckets.filter_map(|line| Some(line.split_once("le=\"")?.1.split_once('"')?.0)).collect()
+}
+
+/// KumoMTA's.
+const BOUNDS: [&str; 12] = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf"];
+
+#[test]
+fn each_metric_of_kumomta_is_there_with_its_type_or_has_a_reason() {
+    let scratch = Scratch::new();
+    let (node, _sink) = busy(&scratch);
+    let page = node.metrics();
+    let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+    let types: BTreeMap<&str, &str> = types.collect();
+    let mut rows = BTreeMap::new();
+    for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
+        let (name, rest) = line.split_once('\t').expect("a type");
+        let (kind, remark) = rest.split_once('\t').unwrap_or((rest, ""));
+        rows.insert(name, kind);
+        let shown = types.get(name);
+        match remark.split_once(": ") {
+            None => assert_eq!(shown, Some(&kind), "{name} in {page}"),
+            Some(("when", _)) => assert!(shown.is_none_or(|shown| *shown == kind), "{name} is a {shown:?}"),
+            Some(_) => assert_eq!(shown, None, "{name}: {remark}"),
+        }
+        if shown == Some(&"histogram") {
+            assert_eq!(bounds(&page, name), BTreeSet::from(BOUNDS), "{name}");
+        }
+    }
+    let is_ours = |name: &&&str| name.starts_with("postrider_") || rows.contains_key(**name);
+    let strangers: Vec<&&str> = types.keys().filter(|name| !is_ours(name)).collect();
+    assert!(strangers.is_empty(), "neither KumoMTA's nor called ours: {strangers:?}");
+    node.stop();
+}
+
+#[test]
+fn what_happened_is_counted() {
+    let scratch = Scratch::new();
+    let (node, _sink) = busy(&scratch);
+    let page = node.metrics();
+    let value = |series: &str| http::value(&page, series).unwrap_or_else(|| panic!("no {series} in {page}"));
+    let all = MESSAGES as f64 + 1.0;
+    let unplumbed = "source=\"sick\",reason=\"Unplumbed\"";
+    for (series, expected) in [
+        ("smtpsrv_transaction_duration_count", all),
+        ("smtpsrv_read_data_duration_count", all),
+        ("smtpsrv_process_data_duration_count", all),
+        ("message_save_latency_count", all),
+        ("dkim_signer_sign_count", all),
+        ("queue_resolve_latency_count", 2.0),
+        ("message_data_resident_count", value("message_meta_resident_count")),
+        ("lruttl_cache_size{cache_name=\"addresses\"}", 2.0),
+        (&format!("egress_source_health_suspended{{{unplumbed}}}"), 1.0),
+        (&format!("egress_source_health_suspensions_total{{{unplumbed}}}"), 1.0),
+    ] {
+        assert_eq!(value(series), expected, "{series} in {page}");
+    }
+    for (series, least) in [
+        ("deliver_message_latency_rollup_count{service=\"smtp_client\"}", MESSAGES as f64),
+        ("bind_failures", 1.0),
+        ("egress_source_connection_failures_total{source=\"sick\",kind=\"Unplumbed\"}", 1.0),
+        ("dkim_signer_creation_count", 1.0),
+        ("dkim_signer_key_fetch_count", 1.0),
+        ("dkim_signer_cache_hit", 1.0),
+        ("memoize_cache_lookup_count{cache_name=\"addresses\"}", 2.0),
+        ("lua_count", 1.0),
+        ("lua_load_count", 1.0),
+    ] {
+        assert!(value(series) >= least, "{series} in {page}");
+    }
+    assert!(value("smtpsrv_transaction_duration_sum") >= value("smtpsrv_process_data_duration_sum"), "{page}");
+    // Looked at every three seconds.
+    node.await_metric("system_cpu_usage_normalized", f64::MIN_POSITIVE, LATER);
+    node.stop();
+}
