@@ -9,6 +9,7 @@ mod answer;
 mod browser;
 mod bulk;
 mod ceilings;
+mod coding;
 mod config_changes;
 mod console;
 mod credentials;
@@ -30,6 +31,7 @@ mod metrics;
 mod orders;
 mod overview;
 mod own_names;
+mod pack;
 mod pointer;
 mod query;
 mod queues;
@@ -40,11 +42,12 @@ mod secrets;
 mod socket;
 mod state_of_program;
 mod trace;
+mod unpack;
 mod upkeep;
 mod xfer;
 
 pub use answer::{Failed, read as read_json, value as json_body};
-use axum::{Extension, Router};
+use axum::{Extension, Router, middleware};
 use config::HttpListener;
 pub use describe::{Input, Operation, Output, Takes};
 pub use endpoint::Endpoint;
@@ -68,7 +71,6 @@ pub enum AdminError {
 pub struct HttpService {
     front: Front,
     routes: Router,
-    engine: Engine,
 }
 
 impl HttpService {
@@ -83,17 +85,15 @@ impl HttpService {
             window: options.idempotency_window.into(),
             line_octets_max: front.body_octets_max(),
         };
-        let routes = front.guarded("Postrider", endpoints()).layer(Extension(listener)).with_state(engine.clone());
-        Ok(HttpService { front, routes, engine })
+        let to_the_end = middleware::from_fn_with_state(engine.clone(), liveness::while_serving);
+        let routes = front.guarded("Postrider", endpoints()).layer(Extension(listener)).layer(to_the_end);
+        Ok(HttpService { front, routes: routes.with_state(engine) })
     }
 
-    /// Serves until it is `closed`, or draining begins; what was asked by then is answered.
+    /// Serves until it is `closed`; what was asked by then is answered. Once draining begins, that is "shutting down".
     pub async fn serve(self, listener: TcpListener, closed: impl Future<Output = ()> + Send + 'static) {
-        let HttpService { front, routes, engine } = self;
-        let stop = async move {
-            tokio::select! { () = engine.draining() => {}, () = closed => {} }
-        };
-        front.serve(listener, routes, stop).await;
+        let HttpService { front, routes } = self;
+        front.serve(listener, routes, closed).await;
     }
 }
 
@@ -107,6 +107,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint<Engine>> {
             &[],
         ),
         Endpoint::at(access::LIVENESS, STATE).get(liveness::check, "Whether new mail is taken.", &[]),
+        Endpoint::at(access::READINESS, STATE).get(
+            liveness::check_readiness,
+            "Whether new mail is taken at once, and all reasons why not.",
+            &[],
+        ),
     ];
     all.extend(administration());
     all
