@@ -143,7 +143,8 @@ impl Decoder {
         input.advance(taken);
         let made = &self.piece[..made];
         if status == Status::StreamEnd {
-            self.part = if self.coding == Coding::Gzip { Part::Tail(Vec::with_capacity(TAIL_OCTETS)) } else { Part::Over };
+            self.part =
+                if self.coding == Coding::Gzip { Part::Tail(Vec::with_capacity(TAIL_OCTETS)) } else { Part::Over };
         } else if taken == 0 && made.is_empty() && !input.is_empty() {
             return Err(Damage::Data);
         }

@@ -134,10 +134,22 @@ mod tests {
 
     #[test]
     fn gzip_is_for_who_takes_it() {
-        for yes in ["gzip", "deflate, gzip;q=1.0, *;q=0.5", "GZIP;Q=0.1", "x-gzip", "*", "br, gzip;q=0.5, identity;q=0.5"] {
+        for yes in
+            ["gzip", "deflate, gzip;q=1.0, *;q=0.5", "GZIP;Q=0.1", "x-gzip", "*", "br, gzip;q=0.5, identity;q=0.5"]
+        {
             assert!(wants(&[yes]), "{yes}");
         }
-        for no in ["", "identity", "br", "gzip;q=0", "gzip; q=0.000", "*;q=0", "gzip;q=0, *", "gzip;q=x", "identity, gzip;q=0.5"] {
+        for no in [
+            "",
+            "identity",
+            "br",
+            "gzip;q=0",
+            "gzip; q=0.000",
+            "*;q=0",
+            "gzip;q=0, *",
+            "gzip;q=x",
+            "identity, gzip;q=0.5",
+        ] {
             assert!(!wants(&[no]), "{no}");
         }
         assert!(!wants(&[]) && wants(&["br", "gzip"]));
@@ -166,9 +178,14 @@ mod tests {
 
     #[tokio::test]
     async fn text_of_some_size_is_compressed() {
-        for (path, is_packed) in
-            [("/text", true), ("/json", true), ("/least", true), ("/less", false), ("/octets", false), ("/stream", false)]
-        {
+        for (path, is_packed) in [
+            ("/text", true),
+            ("/json", true),
+            ("/least", true),
+            ("/less", false),
+            ("/octets", false),
+            ("/stream", false),
+        ] {
             let (plain_headers, plain) = asked(Method::GET, path, "br").await;
             assert!(!plain_headers.contains_key(header::CONTENT_ENCODING), "{path}");
             let (headers, body) = asked(Method::GET, path, "deflate, gzip").await;
@@ -180,7 +197,8 @@ mod tests {
                 continue;
             }
             assert_eq!(headers[header::CONTENT_ENCODING], "gzip");
-            let length = headers.get(header::CONTENT_LENGTH).map(|length| length.to_str().expect("a number").to_owned());
+            let length =
+                headers.get(header::CONTENT_LENGTH).map(|length| length.to_str().expect("a number").to_owned());
             assert!(length.is_none_or(|length| length == body.len().to_string()), "{path}: that of what is sent");
             let mut text = Vec::new();
             GzDecoder::new(&body[..]).read_to_end(&mut text).expect("gzip");

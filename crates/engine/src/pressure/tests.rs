@@ -122,12 +122,12 @@ fn all_reasons_are_told_the_first_is_what_clients_hear() {
     pressure.set_volume(Verdict::Room, Verdict::Full);
     pressure.set_memory(pressure.counted(), 800 * MIB);
     let reasons = pressure.reasons();
-    assert_eq!([&reasons[0], &reasons[1], &reasons[3]], ["load shedding", "storage is too full", "storage does not answer"]);
+    assert_eq!(
+        [&reasons[0], &reasons[1], &reasons[3]],
+        ["load shedding", "storage is too full", "storage does not answer"]
+    );
     assert!(reasons[2].starts_with("spool unhealthy: spool: cannot write") && reasons.len() == 4, "{reasons:?}");
-    for (end, admission) in [
-        (Verdict::Full, Admission::DiskTooFull),
-        (Verdict::Silent, Admission::SpoolFailing),
-    ] {
+    for (end, admission) in [(Verdict::Full, Admission::DiskTooFull), (Verdict::Silent, Admission::SpoolFailing)] {
         pressure.set_memory(pressure.counted(), 1);
         assert_eq!(pressure.admission(), admission);
         pressure.set_volume(end, Verdict::Room);
