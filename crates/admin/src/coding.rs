@@ -346,10 +346,9 @@ mod tests {
 
     #[test]
     fn a_piece_that_was_full_is_followed_by_what_is_left() {
-        let text = vec![b'x'; PIECE_OCTETS * 3 + 1];
-        for octets in [gzip(&text), gzip(&text[..PIECE_OCTETS]), gzip(&text[..PIECE_OCTETS + 1])] {
-            let length = decoded(Coding::Gzip, &octets, octets.len()).expect("sound").len();
-            assert!([text.len(), PIECE_OCTETS, PIECE_OCTETS + 1].contains(&length), "{length}");
+        for length in [PIECE_OCTETS - 1, PIECE_OCTETS, PIECE_OCTETS + 1, PIECE_OCTETS * 3 + 1] {
+            let octets = gzip(&vec![b'x'; length]);
+            assert_eq!(decoded(Coding::Gzip, &octets, octets.len()).expect("sound").len(), length);
         }
     }
 

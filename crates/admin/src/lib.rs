@@ -13,6 +13,7 @@ mod coding;
 mod config_changes;
 mod console;
 mod credentials;
+mod daemon;
 mod describe;
 mod document;
 mod endpoint;
@@ -49,6 +50,7 @@ mod xfer;
 pub use answer::{Failed, read as read_json, value as json_body};
 use axum::{Extension, Router, middleware};
 use config::HttpListener;
+pub use daemon::{Daemon, daemon_endpoints};
 pub use describe::{Input, Operation, Output, Takes};
 pub use endpoint::Endpoint;
 use engine::Engine;
@@ -120,7 +122,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint<Engine>> {
 /// What operators ask, and other nodes: the table of endpoints. A row has the path and its heading, and for each method the
 /// handler, what it is for, and the refusals that do not follow from what it takes.
 pub(crate) fn administration() -> Vec<Endpoint<Engine>> {
-    [orders_endpoints(), queue_endpoints(), transfer_endpoints(), state_endpoints()].into_iter().flatten().collect()
+    let own = [orders_endpoints(), queue_endpoints(), transfer_endpoints(), state_endpoints()];
+    own.into_iter().flatten().chain(daemon_endpoints()).collect()
 }
 
 fn orders_endpoints() -> Vec<Endpoint<Engine>> {
@@ -243,7 +246,6 @@ fn state_endpoints() -> Vec<Endpoint<Engine>> {
             "What threads and tasks do, for people.",
             &[],
         ),
-        Endpoint::at("/api/machine-info", STATE).get(machine::info, "What this server runs on.", &[]),
         Endpoint::at("/api/admin/events/v1", STATE).get(events::events, "Log records as they come.", &[422]),
         Endpoint::at("/api/admin/trace-smtp-server/v1", STATE).get(
             trace::server,
@@ -254,16 +256,6 @@ fn state_endpoints() -> Vec<Endpoint<Engine>> {
             trace::client,
             "A websocket: sessions with other servers as they happen.",
             &[403],
-        ),
-        Endpoint::at("/api/admin/bump-config-epoch", UPKEEP).post(
-            epoch::bump,
-            "Has the configuration read again.",
-            &[],
-        ),
-        Endpoint::at("/api/admin/set_diagnostic_log_filter/v1", UPKEEP).post(
-            upkeep::filter,
-            "Sets what of the diagnostic log is written.",
-            &[],
         ),
         Endpoint::at("/api/admin/spool-compact/v1", UPKEEP).post(
             upkeep::compact,
