@@ -8,7 +8,10 @@ pub fn built_in(resource: &str) -> Option<AccessControlList> {
     let any = || IdentityKind::Any;
     let trusted = || IdentityKind::Group(TRUSTED_PEERS.to_owned());
     Some(match resource.strip_prefix("http_listener/*/")? {
-        "api/check-liveness" | "rapidoc" | "api-docs/openapi.json" | "tsa/status" => allow(&["GET"], &[any()]),
+        // The second is ours.
+        "api/check-liveness" | "api/check-readiness" | "rapidoc" | "api-docs/openapi.json" | "tsa/status" => {
+            allow(&["GET"], &[any()])
+        }
         "api/inject" => allow(&["POST"], &[trusted(), IdentityKind::Authenticated]),
         "api/admin" => allow(&["GET", "POST", "DELETE"], &[trusted()]),
         "metrics" | "metrics.json" | "api/machine-info" => allow(&["GET"], &[trusted()]),
@@ -48,6 +51,8 @@ mod tests {
         let (proven, nobody) = (AuthInfo::by_password("ann"), AuthInfo::default());
         for (resource, privilege, expected) in [
             ("api/check-liveness", "GET", [true, true, true]),
+            ("api/check-readiness", "GET", [true, true, true]),
+            ("api/check-readiness", "POST", [false, false, false]),
             ("tsa/status", "GET", [true, true, true]),
             ("api/inject", "POST", [true, true, false]),
             ("api/admin", "DELETE", [true, false, false]),

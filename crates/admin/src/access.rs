@@ -91,10 +91,11 @@ pub(crate) async fn check(
     mut request: Request,
     next: Next,
 ) -> Result<Response, Failed> {
-    if access.0.gate.accounts().is_full() && request.uri().path() != LIVENESS {
+    let is_probe = is_probe(request.uri().path());
+    if access.0.gate.accounts().is_full() && !is_probe {
         return Err(Failed::unavailable("the accounting log has no room for more records".to_owned()));
     }
-    if request.uri().path() != LIVENESS {
+    if !is_probe {
         access.0.names.check(request.method(), request.headers())?;
     }
     let auth = access.proven(peer, authorization(request.headers())?).await?;
@@ -118,7 +119,14 @@ fn authorization(headers: &HeaderMap) -> Result<Option<&str>, Failed> {
     }
 }
 
-/// What is answered, and not logged, while the accounting log has no room.
+/// What is answered, and not logged, while the accounting log has no room; and what is answered to the end.
+pub(crate) fn is_probe(path: &str) -> bool {
+    [LIVENESS, READINESS].contains(&path)
+}
+
+/// KumoMTA's probe.
 pub(crate) const LIVENESS: &str = "/api/check-liveness/v1";
+/// Ours.
+pub(crate) const READINESS: &str = "/api/check-readiness/v1";
 /// Octets of a header that are looked at, and remembered.
 const HEADER_OCTETS_MAX: usize = 8192;

@@ -31,9 +31,6 @@ pub(crate) async fn inject(
     request: Request,
 ) -> Result<Answers, Failed> {
     let field = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-    if let Some(encoding) = request.headers().get(header::CONTENT_ENCODING) {
-        return Err(Failed::bad(format!("Content-Encoding is {encoding:?}: expected none")));
-    }
     let content_type = field(header::CONTENT_TYPE).unwrap_or("nothing");
     if content_type.split(';').next().unwrap_or_default().trim() != NDJSON {
         return Err(Failed::unsupported(format!("Content-Type is {content_type:?}: expected {NDJSON}")));
@@ -123,14 +120,16 @@ struct Fault {
 impl Fault {
     fn of(line: u64, error: &BulkError) -> Fault {
         let (status, pointer) = match error {
-            BulkError::NotJson(_) => (400, None),
+            BulkError::NotJson(_) | BulkError::Damaged(_) => (400, None),
             BulkError::TooLong { .. } => (413, None),
             BulkError::Wrong(wrong) => (422, Some(wrong.pointer.clone())),
             BulkError::Later(_) => (503, None),
             BulkError::Key(NotInjected::Conflict) => (409, None),
             BulkError::Key(_) => (500, None),
         };
-        Fault { line, status, error: error.to_string(), pointer, end: false }
+        // Nothing can be read behind damage.
+        let end = matches!(error, BulkError::Damaged(_));
+        Fault { line, status, error: error.to_string(), pointer, end }
     }
 }
 
@@ -155,6 +154,7 @@ mod tests {
             BulkAnswer::Failed { line: 2, error: BulkError::Key(NotInjected::Conflict) },
             BulkAnswer::Failed { line: 3, error: BulkError::Wrong(wrong) },
             BulkAnswer::Failed { line: 4, error: BulkError::TooLong { octets_max: 5 } },
+            BulkAnswer::Failed { line: 5, error: BulkError::Damaged("it ends too early".to_owned()) },
             BulkAnswer::End { line: 5, why: "shutting down".to_owned() },
         ];
         let written = String::from_utf8(written(&answers).to_vec()).expect("text");
@@ -164,6 +164,7 @@ mod tests {
             r#"{"line":2,"status":409,"error":"the idempotency key was used for another request: expected the same request, or another key"}"#,
             r#"{"line":3,"status":422,"error":"/recipients/0/email: it is 7","pointer":"/recipients/0/email"}"#,
             r#"{"line":4,"status":413,"error":"the line is longer than 5 octets, the listener's request_body_limit"}"#,
+            r#"{"line":5,"status":400,"error":"it ends too early","end":true}"#,
             r#"{"line":5,"status":503,"error":"shutting down","end":true}"#,
         ];
         assert_eq!(written.lines().collect::<Vec<_>>(), expected);

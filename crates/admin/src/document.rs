@@ -58,10 +58,10 @@ fn described(path: &str, group: &str, row: &Row, schemas: &mut Schemas, statuses
     let Operation { parameters, body, answers, refusals, upgrades } = operation;
     let who = who_may(path, row.method);
     // Whatever is asked: an Authorization that is none, one that policy does not know, a browser that calls us by another's name,
-    // no room in the accounting log; of what changes anything, a page of another site.
-    let of_pages = (row.method != "GET").then_some(403);
+    // no room in the accounting log; of what changes anything, a page of another site, or a Content-Encoding that nobody knows.
+    let of_changes = (row.method != "GET").then_some([403, 415]).into_iter().flatten();
     let refusals =
-        refusals.into_iter().chain(row.refusals.iter().copied()).chain([400, 401, 421, 500, 503]).chain(of_pages);
+        refusals.into_iter().chain(row.refusals.iter().copied()).chain([400, 401, 421, 500, 503]).chain(of_changes);
     let mut said: BTreeMap<u16, Value> = BTreeMap::new();
     for status in refusals {
         statuses.insert(status);
@@ -140,7 +140,7 @@ fn refusal(status: u16) -> Value {
         404 => "There is nothing of that name.",
         409 => "It is at odds with what is there.",
         413 => "The body is longer than `request_body_limit`.",
-        415 => "The body has another media type than is taken.",
+        415 => "The body has another media type, or another Content-Encoding, than is taken.",
         422 => "The body is not what is taken: a JSON pointer to the place, what stands there and what was expected.",
         500 => "Policy failed, or the server itself.",
         503 => "Not now: the text says why.",

@@ -4,12 +4,9 @@
 //! the one in force stays.
 
 use crate::answer::Failed;
+use crate::daemon::Daemon;
 use axum::extract::State;
-use engine::Engine;
 
-pub(crate) async fn bump(State(engine): State<Engine>) -> Result<(), Failed> {
-    engine
-        .bump_config_epoch("POST /api/admin/bump-config-epoch")
-        .await
-        .map_err(|error| Failed::internal(error.to_string()))
+pub(crate) async fn bump<D: Daemon>(State(daemon): State<D>) -> Result<(), Failed> {
+    daemon.read_again("POST /api/admin/bump-config-epoch").await.map_err(Failed::internal)
 }

@@ -1,4 +1,4 @@
-//! What every HTTP listener has in front of its endpoints: TLS, and who may ask.
+//! What every HTTP listener has in front of its endpoints: TLS, who may ask, and compressed bodies.
 //!
 //! In: the options of a listener, and the gate, which knows who may do what. Out: routes behind a guard, and a socket that serves them
 //! until it is told to stop.
@@ -8,6 +8,7 @@ use crate::access::{self, Access, Via};
 use crate::browser::{self, Document};
 use crate::endpoint::Endpoint;
 use crate::socket::{Peer, Socket};
+use crate::{pack, unpack};
 use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::{Extension, Router};
@@ -54,7 +55,10 @@ impl Front {
         let document = Document::of(title, &endpoints);
         let guarded = |router: Router<S>, endpoint: Endpoint<S>| {
             let guard = middleware::from_fn_with_state(self.access.clone(), access::check);
-            router.route(endpoint.path, endpoint.methods.route_layer(guard))
+            let methods = endpoint.methods.route_layer(middleware::from_fn(unpack::requests));
+            // Outermost is who may ask.
+            let methods = methods.route_layer(middleware::from_fn(pack::answers)).route_layer(guard);
+            router.route(endpoint.path, methods)
         };
         endpoints.into_iter().fold(Router::new(), guarded).layer(Extension(document))
     }

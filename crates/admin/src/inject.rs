@@ -12,7 +12,7 @@ use crate::request;
 use axum::Extension;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue};
 use engine::{BulkError, Door, Engine, KeyedOutcome, NotInjected, RequestKey, Requester};
 use injection::{Injection, Outcome};
 use serde_json::json;
@@ -41,9 +41,6 @@ pub(crate) async fn inject(
     Key(field): Key,
     request: Request,
 ) -> Result<(HeaderMap, Json<Outcome>), Failed> {
-    if let Some(encoding) = request.headers().get(header::CONTENT_ENCODING) {
-        return Err(Failed::bad(format!("Content-Encoding is {encoding:?}: expected none")));
-    }
     let body = answer::json_octets(request, &engine).await?;
     let mut injection = request::read(&body).map_err(|error| match error {
         BulkError::NotJson(why) => Failed::bad(format!("the body is not JSON: {why}")),

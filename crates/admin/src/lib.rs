@@ -9,9 +9,11 @@ mod answer;
 mod browser;
 mod bulk;
 mod ceilings;
+mod coding;
 mod config_changes;
 mod console;
 mod credentials;
+mod daemon;
 mod describe;
 mod document;
 mod endpoint;
@@ -30,6 +32,7 @@ mod metrics;
 mod orders;
 mod overview;
 mod own_names;
+mod pack;
 mod pointer;
 mod query;
 mod queues;
@@ -40,12 +43,14 @@ mod secrets;
 mod socket;
 mod state_of_program;
 mod trace;
+mod unpack;
 mod upkeep;
 mod xfer;
 
 pub use answer::{Failed, read as read_json, value as json_body};
-use axum::{Extension, Router};
+use axum::{Extension, Router, middleware};
 use config::HttpListener;
+pub use daemon::{Daemon, daemon_endpoints};
 pub use describe::{Input, Operation, Output, Takes};
 pub use endpoint::Endpoint;
 use engine::Engine;
@@ -68,7 +73,6 @@ pub enum AdminError {
 pub struct HttpService {
     front: Front,
     routes: Router,
-    engine: Engine,
 }
 
 impl HttpService {
@@ -83,17 +87,15 @@ impl HttpService {
             window: options.idempotency_window.into(),
             line_octets_max: front.body_octets_max(),
         };
-        let routes = front.guarded(TITLE, endpoints()).layer(Extension(listener)).with_state(engine.clone());
-        Ok(HttpService { front, routes, engine })
+        let to_the_end = middleware::from_fn_with_state(engine.clone(), liveness::while_serving);
+        let routes = front.guarded(TITLE, endpoints()).layer(Extension(listener)).layer(to_the_end);
+        Ok(HttpService { front, routes: routes.with_state(engine) })
     }
 
-    /// Serves until it is `closed`, or draining begins; what was asked by then is answered.
+    /// Serves until it is `closed`; what was asked by then is answered. Once draining begins, that is "shutting down".
     pub async fn serve(self, listener: TcpListener, closed: impl Future<Output = ()> + Send + 'static) {
-        let HttpService { front, routes, engine } = self;
-        let stop = async move {
-            tokio::select! { () = engine.draining() => {}, () = closed => {} }
-        };
-        front.serve(listener, routes, stop).await;
+        let HttpService { front, routes } = self;
+        front.serve(listener, routes, closed).await;
     }
 }
 
@@ -113,6 +115,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint<Engine>> {
             &[],
         ),
         Endpoint::at(access::LIVENESS, STATE).get(liveness::check, "Whether new mail is taken.", &[]),
+        Endpoint::at(access::READINESS, STATE).get(
+            liveness::check_readiness,
+            "Whether new mail is taken at once, and all reasons why not.",
+            &[],
+        ),
     ];
     all.extend(administration());
     all
@@ -121,7 +128,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint<Engine>> {
 /// What operators ask, and other nodes: the table of endpoints. A row has the path and its heading, and for each method the
 /// handler, what it is for, and the refusals that do not follow from what it takes.
 pub(crate) fn administration() -> Vec<Endpoint<Engine>> {
-    [orders_endpoints(), queue_endpoints(), transfer_endpoints(), state_endpoints()].into_iter().flatten().collect()
+    let own = [orders_endpoints(), queue_endpoints(), transfer_endpoints(), state_endpoints()];
+    own.into_iter().flatten().chain(daemon_endpoints()).collect()
 }
 
 fn orders_endpoints() -> Vec<Endpoint<Engine>> {
@@ -244,7 +252,6 @@ fn state_endpoints() -> Vec<Endpoint<Engine>> {
             "What threads and tasks do, for people.",
             &[],
         ),
-        Endpoint::at("/api/machine-info", STATE).get(machine::info, "What this server runs on.", &[]),
         Endpoint::at("/api/admin/events/v1", STATE).get(events::events, "Log records as they come.", &[422]),
         Endpoint::at("/api/admin/trace-smtp-server/v1", STATE).get(
             trace::server,
@@ -255,16 +262,6 @@ fn state_endpoints() -> Vec<Endpoint<Engine>> {
             trace::client,
             "A websocket: sessions with other servers as they happen.",
             &[403],
-        ),
-        Endpoint::at("/api/admin/bump-config-epoch", UPKEEP).post(
-            epoch::bump,
-            "Has the configuration read again.",
-            &[],
-        ),
-        Endpoint::at("/api/admin/set_diagnostic_log_filter/v1", UPKEEP).post(
-            upkeep::filter,
-            "Sets what of the diagnostic log is written.",
-            &[],
         ),
         Endpoint::at("/api/admin/spool-compact/v1", UPKEEP).post(
             upkeep::compact,

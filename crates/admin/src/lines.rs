@@ -3,6 +3,7 @@
 //! In: octets as they come. Out: numbered lines that are not empty; of one that is too long, that it is, once, and the next
 //! line behind it. A last line needs no end when the body has one.
 
+use crate::unpack::damage_in;
 use axum::body::{Body, BodyDataStream, Bytes};
 use bytes::{Buf, BytesMut};
 use engine::BulkInput;
@@ -55,7 +56,9 @@ impl Stream for Lines {
                     self.is_over = true;
                     // What is left is no line: it may go on.
                     self.cut.clear();
-                    return Poll::Ready(Some(BulkInput::Cut));
+                    let number = self.cut.number + 1;
+                    let damage = damage_in(&error).map(ToString::to_string);
+                    return Poll::Ready(Some(damage.map_or(BulkInput::Cut, |why| BulkInput::Damaged { number, why })));
                 }
             }
         }
@@ -131,6 +134,7 @@ mod tests {
         let told = |input| match input {
             BulkInput::Line { number, octets } => format!("{number}: {}", String::from_utf8_lossy(&octets)),
             BulkInput::TooLong { number, octets_max } => format!("{number} > {octets_max}"),
+            BulkInput::Damaged { number, why } => format!("{number}: {why}"),
             BulkInput::Cut => "cut".to_owned(),
         };
         for part in octets.chunks(step) {

@@ -1,10 +1,16 @@
-//! `GET /api/check-liveness/v1`: 200 while new mail is taken, 503 and the reason when it is not.
+//! `GET /api/check-liveness/v1` and `GET /api/check-readiness/v1`: 200 while new mail is taken, 503 and the reason when it is not.
 //!
-//! KumoMTA's texts: `shutting down`, `load shedding`, `storage is too full`, the spool's own words when it fails. Most end by
-//! themselves, so `Retry-After` says when it is worth asking again.
+//! The first is KumoMTA's, with its texts: `shutting down`, `load shedding`, `storage is too full`, the spool's own words when it
+//! fails. It tells one reason, for which clients are refused. The second is ours: it tells all, a line each, those too for which
+//! clients wait: a log or a hook that has no room. Most end by themselves, so `Retry-After` says when it is worth asking again.
+//! Both are answered to the very end of the program.
 
-use axum::extract::State;
+use crate::access::is_probe;
+use crate::answer::Failed;
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use engine::{Engine, RecoveryState};
 
 /// Why not.
@@ -21,6 +27,24 @@ pub(crate) async fn check(State(engine): State<Engine>) -> Result<&'static str, 
     match engine.pressure().reason().or(of_recovery) {
         None => Ok("OK"),
         Some(reason) => Err((StatusCode::SERVICE_UNAVAILABLE, Some(RETRY_AFTER), reason)),
+    }
+}
+
+pub(crate) async fn check_readiness(State(engine): State<Engine>) -> Result<&'static str, Refusal> {
+    let reasons = engine.reasons_not_ready();
+    if reasons.is_empty() {
+        return Ok("OK");
+    }
+    // A program that ends does not take mail again.
+    let retry_after = engine.is_serving().then_some(RETRY_AFTER);
+    Err((StatusCode::SERVICE_UNAVAILABLE, retry_after, reasons.join("\n")))
+}
+
+/// A layer in front of everything: a program that ends says so, and does nothing else that it is asked.
+pub(crate) async fn while_serving(State(engine): State<Engine>, request: Request, next: Next) -> Response {
+    match engine.is_serving() || is_probe(request.uri().path()) {
+        true => next.run(request).await,
+        false => Failed::unavailable("shutting down".to_owned()).into_response(),
     }
 }
 

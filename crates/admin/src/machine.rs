@@ -4,8 +4,8 @@
 //! null, or empty where KumoMTA has no null. The fingerprint is the same as long as host name, network card and processor are.
 
 use crate::answer::Json;
+use crate::daemon::Daemon;
 use axum::extract::State;
-use engine::Engine;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fs;
@@ -34,17 +34,17 @@ pub(crate) struct MachineInfo {
     version: &'static str,
 }
 
-pub(crate) async fn info(State(engine): State<Engine>) -> Json<MachineInfo> {
+pub(crate) async fn info<D: Daemon>(State(daemon): State<D>) -> Json<MachineInfo> {
     let now = OffsetDateTime::now_utc();
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let (release, cpu) = (read("/etc/os-release"), read("/proc/cpuinfo"));
-    let (hostname, mac_address) = (engine.hostname().to_owned(), mac_address(Path::new("/sys/class/net")));
+    let (hostname, mac_address) = (daemon.hostname().to_owned(), mac_address(Path::new("/sys/class/net")));
     let cpu_brand = field(&cpu, "model name", ':').unwrap_or_default();
     Json(MachineInfo {
         fingerprint: fingerprint(&[&hostname, &mac_address, &cpu_brand]),
         hostname,
         mac_address,
-        node_id: engine.node_id().to_owned(),
+        node_id: daemon.node_id().to_owned(),
         num_cores: std::thread::available_parallelism().map_or(1, usize::from),
         kernel_version: Some(read("/proc/sys/kernel/osrelease").trim().to_owned()).filter(|text| !text.is_empty()),
         platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
@@ -53,8 +53,8 @@ pub(crate) async fn info(State(engine): State<Engine>) -> Json<MachineInfo> {
         total_memory_bytes: memory_octets(&read("/proc/meminfo")),
         container_runtime: container(|path| Path::new(path).exists()),
         cpu_brand,
-        online_since: (now - engine.uptime()).format(&Rfc3339).ok(),
-        process_kind: "kumod",
+        online_since: (now - daemon.uptime()).format(&Rfc3339).ok(),
+        process_kind: D::KIND,
         version: env!("CARGO_PKG_VERSION"),
     })
 }

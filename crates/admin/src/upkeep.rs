@@ -1,6 +1,7 @@
 //! `POST /api/admin/set_diagnostic_log_filter/v1` and `POST /api/admin/spool-compact/v1`: what operators do to a program that runs.
 
 use crate::answer::{Failed, Json};
+use crate::daemon::Daemon;
 use axum::extract::State;
 use engine::Engine;
 use schemars::JsonSchema;
@@ -25,8 +26,8 @@ pub(crate) struct Named {
 }
 
 /// 200 and nothing; 422 and what is wrong with it.
-pub(crate) async fn filter(State(engine): State<Engine>, Json(asked): Json<Filter>) -> Result<(), Failed> {
-    engine.filter_diagnostics(&asked.filter).map_err(|fault| Failed::at("/filter", fault))
+pub(crate) async fn filter<D: Daemon>(State(daemon): State<D>, Json(asked): Json<Filter>) -> Result<(), Failed> {
+    daemon.filter_diagnostics(&asked.filter).map_err(|fault| Failed::at("/filter", fault))
 }
 
 /// 200 and nothing: the log of messages compacts itself as it is written, and message files have nothing to compact. 404 where no

@@ -74,7 +74,11 @@ pub(crate) async fn inject(
     body: Body,
 ) -> Result<Json<Held>, Failed> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    let length = length.ok_or_else(|| Failed::bad("no Content-Length: expected the number of octets".to_owned()))?;
+    let length = length.ok_or_else(|| {
+        Failed::bad(
+            "no Content-Length, or a Content-Encoding: expected the number of octets, not compressed".to_owned(),
+        )
+    })?;
     if length > PARCEL_OCTETS_MAX {
         return Err(Failed::bad(format!("Content-Length is {length}: expected at most {PARCEL_OCTETS_MAX}")));
     }

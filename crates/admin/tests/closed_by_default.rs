@@ -8,25 +8,15 @@ use engine::Engine;
 use engine::pressure::Pressure;
 use std::net::SocketAddr;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 
 async fn serve(engine: &Engine, trusted: &str) -> SocketAddr {
-    let options =
-        HttpListener { trusted_hosts: config::CidrSet::parse([trusted]).expect("sound"), ..HttpListener::default() };
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
-    let address = listener.local_addr().expect("bound");
-    tokio::spawn(HttpService::new(engine.clone(), &options).expect("sound").serve(listener, std::future::pending()));
-    address
+    let trusted_hosts = config::CidrSet::parse([trusted]).expect("sound");
+    support::serve(engine, &HttpListener { trusted_hosts, ..HttpListener::default() }).await
 }
 
 async fn get(from: SocketAddr, path: &str, header: &str) -> String {
-    let mut stream = TcpStream::connect(from).await.expect("listening");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{header}Connection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).await.expect("writes");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("an answer");
-    answer
+    let answer = support::ask(from, &format!("GET {path}"), header, b"").await;
+    String::from_utf8(answer).expect("text")
 }
 
 #[tokio::test]
@@ -66,7 +56,9 @@ async fn metrics_are_for_trusted_hosts_and_liveness_for_all() {
         );
     }
     assert!(get(open, "/console/../access.rs", "").await.starts_with("HTTP/1.1 404"));
-    assert!(get(closed, "/api/check-liveness/v1", "").await.starts_with("HTTP/1.1 200"));
+    for probe in ["/api/check-liveness/v1", "/api/check-readiness/v1"] {
+        assert!(get(closed, probe, "").await.starts_with("HTTP/1.1 200"), "{probe}");
+    }
     engine.drain(Duration::from_secs(10)).await;
     assert!(!engine.is_serving());
 }

@@ -2,16 +2,12 @@
 
 mod support;
 
-use admin::HttpService;
 use config::{HttpListener, MemoryLimits, MinFree};
 use engine::Engine;
 use engine::pressure::{Memory, Pressure, PressureSettings, Volume};
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 
 /// Memory of which so much is in use.
 struct Used(u64);
@@ -38,19 +34,9 @@ async fn engine(dir: &Path, used: u64, volumes: Vec<Volume>) -> Engine {
 
 /// The whole answer of a listener of this engine.
 async fn check(engine: &Engine) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
-    let address: SocketAddr = listener.local_addr().expect("bound");
-    tokio::spawn(
-        HttpService::new(engine.clone(), &HttpListener::default())
-            .expect("sound")
-            .serve(listener, std::future::pending()),
-    );
-    let mut stream = TcpStream::connect(address).await.expect("listening");
-    let request = b"GET /api/check-liveness/v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    stream.write_all(request).await.expect("writes");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("an answer");
-    answer
+    let server = support::serve(engine, &HttpListener::default()).await;
+    let answer = support::ask(server, "GET /api/check-liveness/v1", "", b"").await;
+    String::from_utf8(answer).expect("text")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -24,7 +24,7 @@ options! {
         tls_certificate: Option<KeySource> = None;
         /// Its key, PEM.
         tls_private_key: Option<KeySource> = None;
-        /// Largest request body after decompression (bytes); 2 MB when absent. 413 beyond.
+        /// Largest request body, of a compressed one what is in it (bytes); 2 MB when absent. 413 beyond.
         request_body_limit: Option<u64> = None, min 1;
         /// How long a request for mail with an `Idempotency-Key` is remembered; such requests are refused when it is 0. An addition to KumoMTA's options.
         idempotency_window: Duration = Duration::from_secs(86_400);

@@ -36,6 +36,7 @@ mod overview;
 pub mod pressure;
 mod program;
 mod queue_census;
+mod readiness;
 mod rebind;
 mod recorders;
 mod records;

@@ -73,7 +73,12 @@ impl LogFilters {
 
     /// True while new work is to wait for one of them.
     pub fn are_full(&self) -> bool {
-        self.0.iter().any(|filter| filter.waiting.is_full())
+        self.full().next().is_some()
+    }
+
+    /// The events of those.
+    pub fn full(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|filter| filter.waiting.is_full()).map(|filter| filter.event.as_str())
     }
 }
 

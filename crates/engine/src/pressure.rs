@@ -178,17 +178,27 @@ impl Pressure {
         }
     }
 
-    /// Why no new mail is taken, in KumoMTA's words where it has them; `None` while it is.
+    /// Why no new mail is taken, in KumoMTA's words where it has them; `None` while it is. Of several reasons, what clients hear.
     pub fn reason(&self) -> Option<String> {
-        match self.admission() {
-            Admission::Open { .. } => None,
-            Admission::LoadShedding => Some("load shedding".to_owned()),
-            Admission::DiskTooFull | Admission::SpoolFull => Some("storage is too full".to_owned()),
-            Admission::SpoolFailing => {
-                let error = self.0.spool.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                Some(error.map_or_else(|| "storage does not answer".to_owned(), |e| format!("spool unhealthy: {e}")))
-            }
-        }
+        self.reasons().into_iter().next()
+    }
+
+    /// All of them, in the order of [`Pressure::admission`].
+    pub fn reasons(&self) -> Vec<String> {
+        let is_short = self.level() == Level::Stop || self.octets_until_soft() == 0;
+        let spool_state = self.0.spool_state.load(Ordering::Relaxed);
+        let is_full = self.0.full.load(Ordering::Relaxed) > 0 || spool_state == SPOOL_FULL;
+        let fails = || {
+            let error = self.0.spool.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            error.map_or_else(|| "spool unhealthy".to_owned(), |error| format!("spool unhealthy: {error}"))
+        };
+        let found = [
+            is_short.then(|| "load shedding".to_owned()),
+            is_full.then(|| "storage is too full".to_owned()),
+            (spool_state == SPOOL_FAILS).then(fails),
+            (self.0.silent.load(Ordering::Relaxed) > 0).then(|| "storage does not answer".to_owned()),
+        ];
+        found.into_iter().flatten().collect()
     }
 
     /// Counts octets of memory that content has taken since the last sample.

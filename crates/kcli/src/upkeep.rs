@@ -1,4 +1,4 @@
-//! What operators do to a running server that is about no mail: its diagnostic log, its spool, its memory and tasks.
+//! What operators do to a running server that is about no mail: whether it is ready, its diagnostic log, its spool, its memory and tasks.
 //!
 //! Owns the options of `set-log-filter`, `spool-compact`, `memory-stats` and `task-dump`. Out: what the server says, often nothing.
 
@@ -29,6 +29,11 @@ pub(crate) struct TaskDump {
     /// Seconds that it may take.
     #[arg(long, value_name = "SECONDS", default_value = "5")]
     timeout: u64,
+}
+
+pub(crate) async fn check_readiness(server: &Server, out: &mut Out<'_>) -> Result<()> {
+    let said = server.get_text("/api/check-readiness/v1", &[]).await?;
+    out.said(&said)
 }
 
 pub(crate) async fn memory_stats(server: &Server, out: &mut Out<'_>) -> Result<()> {

@@ -104,6 +104,8 @@ enum Verb {
     TraceSmtpServer(trace::OfServer),
     /// Show SMTP sessions to other servers as they happen.
     TraceSmtpClient(trace::OfClient),
+    /// Whether new mail is taken at once; else fails, with all reasons why not.
+    CheckReadiness,
     /// What is in the server's memory.
     MemoryStats,
     /// What the server's threads and tasks do.
@@ -196,6 +198,7 @@ async fn carry_out(verb: &Verb, server: &Server, out: &mut Out<'_>) -> Result<()
         Verb::Top(given) => top::run(server, out, given).await,
         Verb::Trace(trace::Of::Server(given)) | Verb::TraceSmtpServer(given) => trace::server(server, out, given).await,
         Verb::Trace(trace::Of::Client(given)) | Verb::TraceSmtpClient(given) => trace::client(server, out, given).await,
+        Verb::CheckReadiness => upkeep::check_readiness(server, out).await,
         Verb::MemoryStats => upkeep::memory_stats(server, out).await,
         Verb::TaskDump(given) => upkeep::task_dump(server, out, given).await,
         Verb::SpoolCompact(given) => upkeep::compact(server, out, given).await,

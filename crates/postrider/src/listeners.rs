@@ -77,14 +77,15 @@ pub struct Listeners {
 #[derive(Clone)]
 pub struct Held(Arc<Mutex<Vec<Open>>>);
 
-/// One of them; it ends when this does.
+/// One of them; it ends when this does. One for HTTP tells who asks how a program ends, to the end of that.
 struct Open {
     at: HostPort,
     /// The options of an HTTP listener.
     http: Option<Box<HttpListener>>,
     /// A second handle of its socket, until the program ends.
     second: Option<TcpListener>,
-    _open: oneshot::Sender<()>,
+    /// Gone, it ends.
+    open: Option<oneshot::Sender<()>>,
 }
 
 /// One that is ready to be served.
@@ -189,11 +190,12 @@ impl Held {
         sockets.filter_map(|socket| socket.local_addr().ok()).map(|address| address.port()).collect()
     }
 
-    /// All of them: they stay open though the listeners end.
+    /// All of them: they stay open though the listeners end, and nobody is accepted any more: who comes now is for the next program.
     pub fn take(&self) -> Vec<Kept> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let named = open.iter_mut().filter_map(|open| {
             let protocol = if open.http.is_some() { HTTP } else { SMTP };
+            open.open = None;
             Some(Kept { name: name_of(protocol, &open.at), socket: open.second.take()? })
         });
         named.collect()
@@ -267,7 +269,7 @@ impl Ready {
                 Some(options)
             }
         };
-        Open { at, http, second: Some(second), _open: open }
+        Open { at, http, second: Some(second), open: Some(open) }
     }
 }
 

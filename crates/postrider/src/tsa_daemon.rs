@@ -5,7 +5,7 @@ use crate::supervisor::Supervisor;
 use crate::{diagnostics, identity, listeners, memory, serve};
 use anyhow::{Context, anyhow, bail};
 use clap::Parser;
-use engine::Gate;
+use engine::{Diagnostics, Gate};
 use lua::LuaPolicy;
 use net::listen;
 use policy::{Policy, Startup};
@@ -13,12 +13,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use telemetry::Accounts;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tsa::{Keeper, KeptFile, TsaService};
+use tsa::{Facts, Keeper, KeptFile, ReadAgain, TsaService};
+use uuid::Uuid;
 
 /// The traffic shaping daemon, driven by a policy script.
 #[derive(Debug, Parser)]
@@ -40,17 +41,21 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_code() as u8));
         }
     };
-    // Nobody changes it: that is the mail server's.
-    drop(diagnostics::start(&options.diagnostics)?);
+    let began = Instant::now();
+    let diagnostics = diagnostics::start(&options.diagnostics)?;
     let (policy, startup) = LuaPolicy::load_tsa(&options.policy, memory::found()?.limits)?;
     check(&startup)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")?;
-    let ended = runtime.block_on(run_async(policy, startup, options.policy));
+    let ended = runtime.block_on(run_async((policy, startup), options.policy, (diagnostics, began)));
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
 }
 
-async fn run_async(policy: LuaPolicy, startup: Startup, file: PathBuf) -> anyhow::Result<ExitCode> {
+async fn run_async(
+    (policy, startup): (LuaPolicy, Startup),
+    file: PathBuf,
+    (diagnostics, began): (Diagnostics, Instant),
+) -> anyhow::Result<ExitCode> {
     let watched = Watched::new(Some(file), startup.config_monitor_globs.clone());
     serve::set_names(&policy.names(), &startup.dns)?;
     let database = startup.tsa_db_path.as_deref().unwrap_or(DATABASE);
@@ -62,16 +67,20 @@ async fn run_async(policy: LuaPolicy, startup: Startup, file: PathBuf) -> anyhow
     let hangup = signal(SignalKind::hangup())?;
     keeper.try_to_load_rules().await;
     let (stopping, stop) = watch::channel(false);
+    let node_id = node_id(database).to_string();
+    let startup = Arc::new(startup);
+    let reading =
+        Arc::new(Reading { policy, keeper: keeper.clone(), startup: startup.clone(), turn: Semaphore::new(1) });
+    let (hostname, read_again) = (identity::hostname(), reading.clone().when_asked());
+    let facts = Arc::new(Facts { hostname, node_id, began, read_again, diagnostics });
     let mut services = JoinSet::new();
     for options in &startup.http_listeners {
         let socket = listen::into_tokio(listen::bind(listeners::address(&options.listen)?)?)?;
-        let hostname = identity::hostname();
-        let service = TsaService::new(gate.clone(), keeper.clone(), options, &hostname, stop.clone())?;
+        let service = TsaService::new(gate.clone(), keeper.clone(), options, facts.clone(), stop.clone())?;
         listeners::announce("http", &socket);
         services.spawn(service.serve(socket));
     }
     let supervisor = Supervisor::found();
-    let reading = Reading { policy, keeper: keeper.clone(), startup: Arc::new(startup) };
     let read = async move |_: &str, _| reading.again().await;
     let reloads = tokio::spawn(reload::watch(read, watched, hangup, supervisor.clone()));
     eprintln!("initialization complete");
@@ -93,17 +102,38 @@ async fn run_async(policy: LuaPolicy, startup: Startup, file: PathBuf) -> anyhow
     Ok(ExitCode::SUCCESS)
 }
 
+/// Kept where effects are, if that is anywhere and can be written; else another at each start.
+fn node_id(database: &str) -> Uuid {
+    let file = KeptFile::beside(database);
+    let Some(dir) = file.as_ref().and_then(|file| file.path().parent()) else { return Uuid::new_v4() };
+    identity::node_id(dir).unwrap_or_else(|error| {
+        tracing::warn!("this node has another id at each start: {error:#}");
+        Uuid::new_v4()
+    })
+}
+
 /// What reading the policy again is about.
 struct Reading {
     policy: Arc<dyn Policy>,
     keeper: Keeper,
     /// As it was at the start.
     startup: Arc<Startup>,
+    /// One at a time.
+    turn: Semaphore,
 }
 
 impl Reading {
+    /// The same for who asks over HTTP.
+    fn when_asked(self: Arc<Reading>) -> ReadAgain {
+        Box::new(move || {
+            let reading = self.clone();
+            Box::pin(async move { reading.again().await.map_err(|error| format!("{error:#}")) })
+        })
+    }
+
     /// Reads policy and rules again. When the policy is wrong nothing has changed; when only the rules are, they alone stay.
     async fn again(&self) -> anyhow::Result<()> {
+        let _turn = self.turn.acquire().await;
         let (policy, before) = (self.policy.clone(), self.startup.clone());
         let read = move || policy.reload(&mut |now, _| check_again(&before, &now));
         tokio::task::spawn_blocking(read).await??;

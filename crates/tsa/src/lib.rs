@@ -15,7 +15,7 @@ mod subscription;
 
 pub use keeper::Keeper;
 pub use kept_file::KeptFile;
-pub use service::TsaService;
+pub use service::{Facts, ReadAgain, TsaService};
 
 use std::io;
 use std::path::PathBuf;

@@ -4,7 +4,8 @@ use crate::Keeper;
 use crate::answers::{Suspended, bounced};
 use crate::subscription::{self, Form};
 use admin::{
-    AdminError, Content, Endpoint, Failed, Front, Operation, Output, Schemas, Takes, Way, json_body, read_json,
+    AdminError, Content, Daemon, Endpoint, Failed, Front, Operation, Output, Schemas, Takes, Way, daemon_endpoints,
+    json_body, read_json,
 };
 use automation::overlay;
 use axum::Router;
@@ -13,10 +14,12 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use config::HttpListener;
-use engine::Gate;
+use engine::{Diagnostics, Gate};
 use record::LogRecord;
 use serde_json::{Value, json};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
@@ -26,6 +29,23 @@ pub struct TsaService {
     routes: Router,
     stop: watch::Receiver<bool>,
 }
+
+/// What the program is asked besides, by the endpoints that all daemons have.
+pub struct Facts {
+    /// What this machine is called.
+    pub hostname: String,
+    /// The UUID of this node.
+    pub node_id: String,
+    /// When it began.
+    pub began: Instant,
+    /// Reads policy and rules again.
+    pub read_again: ReadAgain,
+    /// Changes the diagnostic log.
+    pub diagnostics: Diagnostics,
+}
+
+/// Reads policy and rules again; in an error, why they stay as they were.
+pub type ReadAgain = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 
 /// A log record; what is in it, [`LogRecord`] knows.
 struct Record;
@@ -39,6 +59,7 @@ struct List(Value);
 #[derive(Clone)]
 struct Shared {
     keeper: Keeper,
+    facts: Arc<Facts>,
     subscribers: Arc<Semaphore>,
     stop: watch::Receiver<bool>,
 }
@@ -52,12 +73,12 @@ impl TsaService {
         gate: Gate,
         keeper: Keeper,
         options: &HttpListener,
-        hostname: &str,
+        facts: Arc<Facts>,
         stop: watch::Receiver<bool>,
     ) -> Result<TsaService, AdminError> {
-        let front = Front::new(gate, options, hostname)?;
+        let front = Front::new(gate, options, &facts.hostname)?;
         let subscribers = Arc::new(Semaphore::new(SUBSCRIBERS_MAX));
-        let shared = Shared { keeper, subscribers, stop: stop.clone() };
+        let shared = Shared { keeper, facts, subscribers, stop: stop.clone() };
         let routes = front.guarded("Postrider TSA daemon", endpoints()).with_state(shared);
         Ok(TsaService { front, routes, stop })
     }
@@ -71,7 +92,7 @@ impl TsaService {
 
 /// The table of endpoints.
 fn endpoints() -> Vec<Endpoint<Shared>> {
-    vec![
+    let mut all = vec![
         Endpoint::at("/publish_log_v1", SHAPING).post(publish, "Takes a log record: rules decide what follows.", &[]),
         Endpoint::at("/get_config_v1/shaping.toml", SHAPING).get(
             shaping_file,
@@ -91,7 +112,34 @@ fn endpoints() -> Vec<Endpoint<Shared>> {
             &[],
         ),
         Endpoint::at("/tsa/status", SHAPING).get(status, "Whether the daemon runs.", &[]),
-    ]
+    ];
+    all.extend(daemon_endpoints());
+    all
+}
+
+impl Daemon for Shared {
+    const KIND: &'static str = "tsa-daemon";
+
+    fn hostname(&self) -> &str {
+        &self.facts.hostname
+    }
+
+    fn node_id(&self) -> &str {
+        &self.facts.node_id
+    }
+
+    fn uptime(&self) -> Duration {
+        self.facts.began.elapsed()
+    }
+
+    async fn read_again(&self, origin: &'static str) -> Result<(), String> {
+        tracing::info!("{origin}: policy and rules are read again");
+        (self.facts.read_again)().await
+    }
+
+    fn filter_diagnostics(&self, filter: &str) -> Result<(), String> {
+        (self.facts.diagnostics)(filter)
+    }
 }
 
 /// Waits for the time to stop.

@@ -12,6 +12,7 @@ use e2e::wire::Client;
 use serde_json::{Value, json};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const INJECT: &str = "/api/inject/v1";
@@ -197,10 +198,62 @@ fn what_is_wrong_with_a_request_has_its_place_and_leaves_nothing() {
         assert!(found == status && text.contains(told), "{body}: {found} {text}");
     }
     assert_eq!(http::send(node.http(), "POST", INJECT, "text/plain", &sound.to_string()).0, 415);
-    assert_eq!(attempt(&node, &[("Content-Encoding", "br")], &sound.to_string()).0, 400);
+    let (status, told) = attempt(&node, &[("Content-Encoding", "br")], &sound.to_string());
+    assert!(status == 415 && told.contains("expected one of gzip, deflate, identity"), "{status} {told}");
+    let (status, told) = attempt(&node, &[("Content-Encoding", "gzip")], &sound.to_string());
+    assert!(status == 400 && told.contains("no sound gzip"), "{status} {told}");
     assert_eq!(node.metric("message_count"), 0.0);
     assert_eq!(inject(&node, &with("/envelope_sender", json!("")).parse().expect("JSON"))["success_count"], 1);
     assert!(await_mail(&scratch, "ann").contains("For ann@to.test."));
+    node.stop();
+}
+
+/// By the gzip and the curl of others.
+#[test]
+fn clients_compress_requests_and_have_answers_compressed() {
+    let scratch = Scratch::new();
+    let node = launch(&scratch).env("INJECT_HTTP", "request_body_limit = 20000").start();
+    let zipped = |name: &str, body: &str| {
+        let file = scratch.join(name);
+        std::fs::write(&file, body).expect("writes");
+        let mut gzip = Command::new("gzip");
+        gzip.arg(&file);
+        run("gzip", gzip, SOON).success();
+        file.with_extension("gz")
+    };
+    let inject = |file: &Path| {
+        let mut curl = Command::new("curl");
+        curl.args([
+            "-sS",
+            "-H",
+            "Content-Type: application/json",
+            "-H",
+            "Content-Encoding: gzip",
+            "-w",
+            " %{http_code}",
+        ]);
+        curl.arg("--data-binary").arg(format!("@{}", file.display())).arg(format!("http://{}{INJECT}", node.http()));
+        run("curl", curl, LATER).success().stdout
+    };
+    let mut body = request(json!([{"email": "ann@to.test"}]));
+    let told = inject(&zipped("sound", &body.to_string()));
+    assert!(told.contains("\"success_count\":1") && told.ends_with(" 200"), "{told}");
+    assert!(await_mail(&scratch, "ann").contains("For ann@to.test."));
+    body["content"]["text_body"] = json!("x".repeat(1 << 20));
+    let bomb = zipped("bomb", &body.to_string());
+    assert!(std::fs::metadata(&bomb).expect("a file").len() < 20_000, "compressed it would pass");
+    let told = inject(&bomb);
+    assert!(told.ends_with(" 413"), "{told}");
+
+    let asked = |more: &[&str]| {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "-o"]).arg(scratch.join("page")).args(["-w", "%{size_download}"]).args(more);
+        curl.arg(format!("http://{}/metrics", node.http()));
+        let size: u64 = run("curl", curl, LATER).success().stdout.trim().parse().expect("a size");
+        (size, std::fs::read_to_string(scratch.join("page")).expect("a page"))
+    };
+    let ((plain, _), (packed, page)) = (asked(&[]), asked(&["--compressed"]));
+    assert!(page.contains("# TYPE message_count gauge") && packed * 3 < plain, "{packed} of {plain} octets");
     node.stop();
 }
 

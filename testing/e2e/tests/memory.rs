@@ -91,6 +91,7 @@ fn too_full(options: &str, fill: impl FnOnce(&Path) -> Vec<std::path::PathBuf>) 
     assert!(open.is_closed_silently(), "421 is the last word");
     let (status, reason) = http::get(relay.http(), LIVENESS);
     assert_eq!((status, reason.as_str()), (503, "storage is too full"));
+    assert_eq!(http::get(relay.http(), READINESS), (status, reason));
     // What is in the queues goes out all the same.
     stage.book.release();
     stage.book.await_arrivals(LATER);
@@ -98,6 +99,7 @@ fn too_full(options: &str, fill: impl FnOnce(&Path) -> Vec<std::path::PathBuf>) 
     others.iter().for_each(|path| fs::remove_file(path).expect("a file of ours"));
     taken_again(&stage, Mix::plain(2_000));
     assert_eq!(http::get(relay.http(), LIVENESS), (200, "OK".to_owned()));
+    assert_eq!(http::get(relay.http(), READINESS), (200, "OK".to_owned()));
     let account = stage.settle(&relay);
     assert!(account.is_clean() && account.duplicates == 0, "{account}");
     relay.stop();
@@ -126,6 +128,7 @@ const BIG_SENDERS: usize = 48;
 const BIG_OCTETS: usize = 4 << 20;
 const TOO_FULL: &str = "4.3.2 relay.test disk is too full. Try later";
 const LIVENESS: &str = "/api/check-liveness/v1";
+const READINESS: &str = "/api/check-readiness/v1";
 /// A client waits no longer for its no, nor a disk that is too full to be noticed.
 const REFUSED_WITHIN: Duration = Duration::from_secs(5);
 /// From there being room to letters answered 250.

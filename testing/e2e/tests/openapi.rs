@@ -21,8 +21,9 @@ use std::time::Duration;
 const DOCUMENT: &str = "/api-docs/openapi.json";
 const PAGE: &str = "/rapidoc";
 const LIVENESS: &str = "/api/check-liveness/v1";
+const READINESS: &str = "/api/check-readiness/v1";
 /// What anybody may ask.
-const PUBLIC: [&str; 3] = [DOCUMENT, PAGE, LIVENESS];
+const PUBLIC: [&str; 4] = [DOCUMENT, PAGE, LIVENESS, READINESS];
 
 fn start(scratch: &Scratch) -> Kumod {
     Launch::policy(policy_file("openapi.lua")).env("OPENAPI_DIR", scratch.path()).start()
@@ -106,6 +107,30 @@ fn who_proves_who_he_is_may_inject_and_nothing_else() {
     let open = [&PUBLIC[..], &["/api/inject/v1", "/api/inject/bulk/v1"]].concat();
     let checks = "closed,not_a_server_error,status_code_conformance,content_type_conformance";
     schemathesis(closed(&node), checks, &open, &["--auth", "ann:secret", "--max-examples", "5"]);
+    node.stop();
+}
+
+#[test]
+fn who_has_a_token_may_do_what_policy_says_and_nothing_else() {
+    let scratch = Scratch::new();
+    let node = start(&scratch);
+    let open = [&PUBLIC[..], &["/api/inject/v1", "/api/inject/bulk/v1", "/metrics"]].concat();
+    let checks = "closed,not_a_server_error,status_code_conformance,content_type_conformance";
+    schemathesis(closed(&node), checks, &open, &["--header", "Authorization: Bearer key", "--max-examples", "5"]);
+    let looks = |token: &str| {
+        let field = format!("Authorization: Bearer {token}\r\n");
+        status(&raw(closed(&node), &request("GET", "/metrics", &field)))
+    };
+    assert_eq!((looks("key"), looks("other")), (Some(200), Some(401)), "the rule is at work");
+    node.stop();
+}
+
+#[test]
+fn a_trusted_peer_that_proves_who_he_is_may_do_all() {
+    let scratch = Scratch::new();
+    let node = start(&scratch);
+    let only = ["--auth", "ann:secret", "--max-examples", "3"];
+    schemathesis(node.http(), CONFORMANCE, &[], &only);
     node.stop();
 }
 

@@ -1,5 +1,6 @@
 //! SIGTERM drains, a second one stops now, and neither loses anything.
 
+use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::ledger::balance;
 use e2e::port::free_port;
@@ -111,6 +112,13 @@ fn a_second_signal_stops_now() {
     relay.process.signal(Signal::SIGTERM);
     relay.process.await_stderr("`stopping`", SOON, |line| line.contains("stopping").then_some(()));
     assert!(relay.process.is_running(), "a delivery in hand was not waited for");
+    let probe = |path: &str| http::get(relay.http(), path);
+    until(SOON, "the end to be told", || (probe("/api/check-readiness/v1").0 == 503).then_some(()));
+    for path in ["/api/check-readiness/v1", "/api/check-liveness/v1"] {
+        assert_eq!(probe(path), (503, "shutting down".to_owned()), "{path}");
+    }
+    let order = http::send(relay.http(), "POST", "/api/admin/suspend/v1", "application/json", r#"{"reason": "late"}"#);
+    assert_eq!(order, (503, "Error: shutting down\n".to_owned()));
     let begun = Instant::now();
     relay.process.signal(Signal::SIGTERM);
     relay.process.finish(SOON);

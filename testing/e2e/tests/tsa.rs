@@ -136,12 +136,22 @@ fn effects_outlive_a_restart_and_requests_are_checked() {
     let plain = http::send(first.http(), "POST", "/publish_log_v1", "text/plain", &record.to_string());
     assert_eq!(plain.0, 415, "as a page in a browser would send it");
     assert_eq!(http::get(first.http(), "/tsa/status"), (200, "TSA Daemon OK".to_owned()));
+    let machine = asked(first.http(), "/api/machine-info");
+    assert_eq!(machine["process_kind"], "tsa-daemon");
+    let bump = http::send(first.http(), "POST", "/api/admin/bump-config-epoch", "text/plain", "");
+    assert_eq!(bump, (200, String::new()), "policy and rules are read again");
+    let filter = |text: &str| {
+        let body = format!("{{\"filter\": \"{text}\"}}");
+        http::send(first.http(), "POST", "/api/admin/set_diagnostic_log_filter/v1", "application/json", &body).0
+    };
+    assert_eq!((filter("info,tsa=debug"), filter("tsa=loudly")), (200, 422));
     let before = asked(first.http(), "/get_suspension_v1/suspended.json");
     assert_eq!(before["ready_q"][0]["site_name"], "ip-1->mx.busy.451.test@smtp_client");
     first.stop();
 
     let second = daemon(&scratch, "127.0.0.1:0").start();
     assert_eq!(asked(second.http(), "/get_suspension_v1/suspended.json"), before);
+    assert_eq!(asked(second.http(), "/api/machine-info")["node_id"], machine["node_id"]);
     assert!(http::get(second.http(), "/get_config_v1/shaping.toml").1.contains("busy.451.test"));
     // A node that comes later is told all that is in force.
     let (node, _sinks) = node(&scratch, second.http());

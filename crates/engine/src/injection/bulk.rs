@@ -41,6 +41,13 @@ pub enum BulkInput {
         /// The longest there may be.
         octets_max: usize,
     },
+    /// The stream cannot be read from this line on.
+    Damaged {
+        /// Its number.
+        number: u64,
+        /// What is wrong.
+        why: String,
+    },
     /// The connection ended within the stream.
     Cut,
 }
@@ -85,6 +92,9 @@ pub enum BulkError {
         /// The longest there may be.
         octets_max: usize,
     },
+    /// Nothing can be read of it, nor behind it.
+    #[error("{0}")]
+    Damaged(String),
     /// No request, or one that can be carried out for nobody.
     #[error("{0}")]
     Wrong(#[from] InjectionError),
@@ -221,6 +231,10 @@ impl Gatherer {
             match input {
                 None => return Ok(()),
                 Some(BulkInput::Cut) => return Err(Over::Unheard),
+                Some(BulkInput::Damaged { number, why }) => {
+                    self.batch.failed(number, BulkError::Damaged(why));
+                    return Ok(());
+                }
                 Some(BulkInput::TooLong { number, octets_max }) => {
                     self.batch.failed(number, BulkError::TooLong { octets_max });
                     next = number + 1;

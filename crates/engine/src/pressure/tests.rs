@@ -112,6 +112,31 @@ fn a_full_spool_lets_deliveries_go_on_and_a_failing_one_does_not() {
     assert!(!goes_on.set_spool(Some(io_error(io::ErrorKind::ReadOnlyFilesystem))) && !goes_on.delivery_is_held());
 }
 
+#[test]
+fn all_reasons_are_told_the_first_is_what_clients_hear() {
+    let pressure = pressure(true);
+    pressure.set_memory(pressure.counted(), 1);
+    assert!(pressure.reasons().is_empty());
+    pressure.set_volume(Verdict::Room, Verdict::Silent);
+    pressure.set_spool(Some(io_error(io::ErrorKind::ReadOnlyFilesystem)));
+    pressure.set_volume(Verdict::Room, Verdict::Full);
+    pressure.set_memory(pressure.counted(), 800 * MIB);
+    let reasons = pressure.reasons();
+    assert_eq!(
+        [&reasons[0], &reasons[1], &reasons[3]],
+        ["load shedding", "storage is too full", "storage does not answer"]
+    );
+    assert!(reasons[2].starts_with("spool unhealthy: spool: cannot write") && reasons.len() == 4, "{reasons:?}");
+    for (end, admission) in [(Verdict::Full, Admission::DiskTooFull), (Verdict::Silent, Admission::SpoolFailing)] {
+        pressure.set_memory(pressure.counted(), 1);
+        assert_eq!(pressure.admission(), admission);
+        pressure.set_volume(end, Verdict::Room);
+    }
+    assert_eq!(pressure.reasons().len(), 1, "the spool still fails");
+    pressure.set_spool(None);
+    assert!(pressure.reasons().is_empty());
+}
+
 #[tokio::test]
 async fn held_deliveries_hear_when_they_may_go_on() {
     let pressure = pressure(false);
