@@ -6,7 +6,7 @@ import { words } from './words.js';
 import { act, target } from './orders.js';
 
 const FIELDS = [['id', 'Message id'], ['recipient', 'Recipient'], ['sender', 'Sender'], ['tenant', 'Tenant'], ['campaign', 'Campaign'], ['domain', 'Destination'], ['queue', 'Queue']];
-const STATES = ['waiting', 'due', 'ready', 'in_delivery', 'held', 'ending', 'unspooled', 'delivered', 'bounced', 'expired'];
+const STATES = ['waiting', 'due', 'ready', 'in_delivery', 'ending', 'held', 'unspooled', 'delivered', 'bounced', 'admin_bounced', 'expired', 'transferred', 'unknown'];
 const PAGE = 50;
 
 const people = list => Array.isArray(list) ? list.join(', ') : list ?? '–';

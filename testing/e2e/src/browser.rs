@@ -72,6 +72,11 @@ impl Browser {
         }
     }
 
+    /// Runs a script in every page it goes to from now on, before the page's own.
+    pub fn before_each_page(&mut self, script: &str) {
+        self.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": script}));
+    }
+
     /// The value of an expression.
     pub fn ask(&mut self, expression: &str) -> Value {
         let options = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});

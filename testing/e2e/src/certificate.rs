@@ -27,6 +27,21 @@ impl Certificate {
         run("openssl req", command, SOON).success();
         Certificate { certificate, key }
     }
+
+    /// One that ends in so many days, or has ended so many days ago, in the place of the last one.
+    pub fn make_for_days(scratch: &Scratch, name: &str, days: i32) -> Certificate {
+        let (certificate, key) = (scratch.join("certificate.pem"), scratch.join("key.pem"));
+        let (request, extensions) =
+            (scratch.join("request.pem"), scratch.write("extensions", format!("subjectAltName=DNS:{name}\n")));
+        let mut command =
+            openssl(&["req", "-newkey", "rsa:2048", "-nodes", "-subj", &format!("/CN={name}"), "-keyout"]);
+        command.arg(&key).arg("-out").arg(&request);
+        run("openssl req", command, SOON).success();
+        let mut command = openssl(&["x509", "-req", "-days", &days.to_string(), "-in"]);
+        command.arg(&request).arg("-signkey").arg(&key).arg("-extfile").arg(extensions).arg("-out").arg(&certificate);
+        run("openssl x509", command, SOON).success();
+        Certificate { certificate, key }
+    }
 }
 
 /// A name or an address as certificates have it.

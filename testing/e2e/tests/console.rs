@@ -17,18 +17,11 @@ const SUSPEND_READY: &str = "/api/admin/suspend-ready-q/v1";
 const STRICT: &str =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; ";
 const OVERVIEW: &str = "/api/admin/overview/v1";
+
 #[test]
-fn the_page_is_quick_small_and_of_this_server_alone() {
+fn the_page_is_small_and_of_this_server_alone() {
     let mut stage = Stage::set();
-    let mut painted = Vec::new();
-    for _ in 0..3 {
-        stage.go("");
-        let paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime";
-        painted.push(stage.browser.until(paint).as_f64().expect("milliseconds"));
-    }
-    // Other tests run beside this one.
-    let best = painted.iter().copied().fold(f64::MAX, f64::min);
-    assert!(best < 1000.0, "first paint after {painted:?} ms");
+    stage.go("");
     let origin = stage.at("").replace("/console", "/");
     let loaded = stage.browser.loaded();
     let strange: Vec<&Loaded> =
@@ -38,7 +31,7 @@ fn the_page_is_quick_small_and_of_this_server_alone() {
     let octets: u64 = of_page.clone().map(|one| one.octets).sum();
     assert!(of_page.clone().count() == 11 && of_page.clone().all(|one| one.octets > 0), "{loaded:?}");
     assert!(octets < 100_000, "{octets} octets");
-    println!("first paint after {painted:?} ms, {octets} octets");
+    println!("{octets} octets");
     stage.browser.until("[...document.querySelectorAll('.tile')].some(one => /Queued\\s*16/.test(one.innerText))");
     stage.browser.until_text("slow.test");
     stage.browser.until_text("not yet due: a retry");

@@ -1,5 +1,6 @@
 //! A newcomer's first hour: `postrider try` shows what becomes of mail, `postrider doctor` what keeps it from moving.
 
+use e2e::certificate::Certificate;
 use e2e::kumod::Launch;
 use e2e::port::free_port;
 use e2e::process::{Finished, Process, run};
@@ -177,6 +178,57 @@ fn a_doctor_names_what_is_wrong_and_what_helps() {
     scratch.write("policy/init.lua", "this is no Lua");
     let broken = json_of(&doctor(&scratch, &["--offline"]));
     assert_eq!(finding(&broken, "policy", "init.lua")["verdict"], "problem");
+}
+
+/// Certificates of listeners: each verdict, and what helps.
+#[test]
+fn a_doctor_looks_at_certificates() {
+    let scratch = Scratch::new();
+    written(&scratch, free_port());
+    let path = scratch.join("policy/init.lua");
+    let policy = std::fs::read_to_string(&path).expect("the policy");
+    let own = Certificate::make_for_days(&scratch, "mta1.from.test", 60);
+    let keys =
+        format!("tls_certificate = [[{}]], tls_private_key = [[{}]],", own.certificate.display(), own.key.display());
+    let with =
+        policy.replacen("-- tls_certificate = '/path/to/chain.pem', tls_private_key = '/path/to/key.pem',", &keys, 1);
+    assert_ne!(with, policy);
+    std::fs::write(&path, with).expect("written");
+    for (name, days, verdict, words, fix) in [
+        ("mta1.from.test", 60, "ok", "the certificate of mta1.from.test has ", None),
+        ("*.from.test", 60, "ok", "the certificate of *.from.test has ", None),
+        ("mta1.from.test", 2, "warning", "the certificate of mta1.from.test ends in ", Some("renew it")),
+        (
+            "mta2.from.test",
+            60,
+            "warning",
+            "the certificate is for mta2.from.test, not for mta1.from.test",
+            Some("have one made for the name"),
+        ),
+        ("mta1.from.test", -1, "problem", "the certificate of mta1.from.test has expired", Some("renew it")),
+    ] {
+        Certificate::make_for_days(&scratch, name, days);
+        tls_is(&scratch, verdict, words, fix);
+    }
+    scratch.write("certificate.pem", "no certificate");
+    tls_is(&scratch, "problem", "no certificate: ", Some("renew it"));
+    std::fs::remove_file(&own.certificate).expect("it is there");
+    tls_is(&scratch, "problem", "certificate.pem: No such file", Some("renew it"));
+
+    std::fs::write(&path, policy).expect("written");
+    let json = json_of(&doctor(&scratch, &["--offline"]));
+    let of_tls = json["findings"].as_array().expect("findings").iter().find(|finding| finding["check"] == "tls");
+    assert_eq!(of_tls, None, "no certificate, nothing to be said of it");
+}
+
+/// What a doctor says of the one listener's certificate.
+fn tls_is(scratch: &Scratch, verdict: &str, words: &str, fix: Option<&str>) {
+    let json = json_of(&doctor(scratch, &["--offline"]));
+    let finding = finding(&json, "tls", "127.0.0.1:");
+    let (what, helps) = (finding["what"].as_str().unwrap_or_default(), finding["fix"].as_str());
+    assert!(finding["verdict"] == verdict && what.contains(words), "expected {verdict} {words}: {finding}");
+    assert_eq!(helps.is_some(), fix.is_some(), "{finding}");
+    assert!(helps.unwrap_or_default().contains(fix.unwrap_or_default()), "{finding}");
 }
 
 /// Makes a policy for a server on that port; the record of its key, in strings as zone files have them.

@@ -3,6 +3,7 @@
 use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::Logs;
+use e2e::parcel::{ORIGINAL, parcel};
 use e2e::port::free_port;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
@@ -264,22 +265,6 @@ fn whatever_is_killed_each_message_arrives_once() {
     assert_eq!(recipients(&sink, all), expected, "once each");
 }
 
-/// A message of another node as that would send it.
-fn parcel() -> Vec<u8> {
-    let text = |text: &str| [&(text.len() as u32).to_le_bytes()[..], text.as_bytes()].concat();
-    let meta = json!({"tenant": null, "xfer_queue_info": {"tenant": "shop", "num_attempts": 7, "due": 0}}).to_string();
-    let state = [&[1][..], &text("a@source.test"), &1u32.to_le_bytes(), &text("r@x.test"), &text(&meta)].concat();
-    let part = |octets: &[u8]| [&(octets.len() as u32).to_le_bytes()[..], octets].concat();
-    let head = b"Subject: x\r\n\r\n";
-    [b"postrider-xfer-1\n", &[0x0c; 16][..], &id(), &part(&state), &part(head), b"Hello.\r\n"].concat()
-}
-
-fn id() -> [u8; 16] {
-    let mut id = [0x0e; 16];
-    (id[6], id[7], id[8]) = (0x11, 0xee, 0x8e);
-    id
-}
-
 /// What becomes of requests on their way from one node to the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
@@ -452,12 +437,12 @@ fn what_another_node_says_twice_counts_once_and_over_kills() {
     let about = |b: &Kumod, path: &str, kept: &Value| {
         http::json(b.http(), "POST", path, &json!({"origin": kept["origin"], "node": kept["node"]}))["done"].clone()
     };
-    let first = inject(&b, &parcel());
+    let first = inject(&b, &parcel(ORIGINAL));
     assert!(first["origin"].as_str().is_some_and(|origin| origin.starts_with(ORIGIN)), "{first}");
-    assert_eq!(inject(&b, &parcel()), first);
+    assert_eq!(inject(&b, &parcel(ORIGINAL)), first);
     b.process.kill();
     b = other.launch.start();
-    assert_eq!(inject(&b, &parcel()), first, "it was on disk");
+    assert_eq!(inject(&b, &parcel(ORIGINAL)), first, "it was on disk");
     let listed: Value = serde_json::from_str(&http::get(b.http(), ARRIVALS).1).expect("JSON");
     let expected = (&first["id"], &first["origin"], &json!(22));
     assert_eq!((&listed[0]["id"], &listed[0]["origin"], &listed[0]["size"]), expected);
@@ -466,8 +451,8 @@ fn what_another_node_says_twice_counts_once_and_over_kills() {
     let (yes, no) = (json!(true), json!(false));
     assert_eq!([DROP, DROP, RELEASE].map(|path| about(&b, path, &first)), [yes.clone(), no.clone(), no.clone()]);
     // Another content of the same message is another arrival.
-    let changed = [&parcel()[..], b"More.\r\n"].concat();
-    let (old, next) = (inject(&b, &parcel()), inject(&b, &changed));
+    let changed = [&parcel(ORIGINAL)[..], b"More.\r\n"].concat();
+    let (old, next) = (inject(&b, &parcel(ORIGINAL)), inject(&b, &changed));
     assert!(old["id"] != next["id"] && old["id"] != first["id"]);
     let elsewhere = json!({"origin": next["origin"], "node": "somebody"}).to_string();
     for path in [RELEASE, DROP] {
@@ -479,10 +464,10 @@ fn what_another_node_says_twice_counts_once_and_over_kills() {
     let delivered = other.logs(&scratch).await_type("Delivery", 1, LATER);
     assert_eq!((&delivered[0]["id"], &delivered[0]["num_attempts"]), (&next["id"], &json!(7)));
 
-    let mut own = parcel();
+    let mut own = parcel(ORIGINAL);
     own[17..33].copy_from_slice(&[0, 0, 0, 0, 0, 0, 0x40, 0, 0x80, 0, 0, 0, 0, 0, 0, 0x01]);
     for (octets, expected) in
-        [(&own[..], "another"), (b"nonsense", "postrider-xfer-1"), (&parcel()[..60], "ends early")]
+        [(&own[..], "another"), (b"nonsense", "postrider-xfer-1"), (&parcel(ORIGINAL)[..60], "ends early")]
     {
         let (status, text) = http::send_octets(b.http(), "POST", INJECT, "application/octet-stream", octets);
         assert!(status == 400 && text.contains(expected), "{status} {text}");
