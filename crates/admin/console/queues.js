@@ -65,6 +65,9 @@ function columns(by) {
 
 const known = by => KINDS.some(([kind]) => kind === by) ? by : 'domain';
 
+// What a connection does: a word, or for one that gathers a batch an object of that name.
+const phase = said => typeof said === 'object' ? Object.keys(said)[0] : said;
+
 export const queues = {
   title: () => 'Queues',
   load(params, signal) {
@@ -165,7 +168,7 @@ export const ready = {
         h('section', { class: 'card' }, h('h2', null, 'Last refusal'), group?.last_reply ? replies([group.last_reply]) : h('p', { class: 'dim' }, 'None.'))),
       h('section', { class: 'card' }, h('h2', null, many(dispatchers.length, 'connection')), dispatchers.length ? table('Connections', [{ name: 'Host' }, { name: 'Phase' }, { name: 'Age', num: 1 }, { name: 'Delivered', num: 1 }, { name: 'Put off', num: 1, opt: 1 }, { name: 'Failed', num: 1, opt: 1 }], dispatchers.map(one => ({
         key: one.session_id,
-        cells: [one.detail ?? '–', `${one.phase} (${one.time_in_current_phase})`, span((Date.now() - Date.parse(one.started_at)) / 1000), count(one.messages_delivered), count(one.messages_transfailed), count(one.messages_failed)],
+        cells: [one.detail ?? '–', `${phase(one.phase)} (${one.time_in_current_phase})`, span((Date.now() - Date.parse(one.started_at)) / 1000), count(one.messages_delivered), count(one.messages_transfailed), count(one.messages_failed)],
       }))) : h('p', { class: 'dim' }, 'None is open.')),
     ];
   },

@@ -7,6 +7,7 @@ use crate::describe::{Operation, Output};
 use crate::document::document;
 use crate::endpoint::Endpoint;
 use crate::forms::Schemas;
+use crate::pack::AsItIs;
 use axum::Extension;
 use axum::body::Bytes;
 use axum::http::header;
@@ -45,7 +46,7 @@ async fn page() -> Page {
 
 impl IntoResponse for Document {
     fn into_response(self) -> Response {
-        ([(header::CONTENT_TYPE, "application/json")], self.0).into_response()
+        (Extension(AsItIs), [(header::CONTENT_TYPE, "application/json")], self.0).into_response()
     }
 }
 

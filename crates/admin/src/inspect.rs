@@ -150,10 +150,13 @@ pub(crate) async fn scheduled(
     State(engine): State<Engine>,
     Query(OfQueue { queue_name, want_body, limit }): Query<OfQueue>,
 ) -> Result<Json<Queue>, Failed> {
-    let limit = limit.unwrap_or(if want_body { CONTENTS_LISTED } else { LISTED_MAX }).min(LISTED_MAX);
-    let Some(found) = engine.inspect_queue(&queue_name, limit).await? else {
+    let limit = limit.unwrap_or(if want_body { CONTENTS_LISTED } else { LISTED }).min(LISTED_MAX);
+    // One more tells whether there are more.
+    let Some(mut found) = engine.inspect_queue(&queue_name, limit + 1).await? else {
         return Err(Failed::not_found(format!("no such queue: {queue_name}")));
     };
+    let is_cut = found.len() > limit;
+    found.truncate(limit);
     let mut limited = Limited::default();
     let mut messages = Vec::with_capacity(found.len());
     for message in found {
@@ -165,7 +168,7 @@ pub(crate) async fn scheduled(
     let config = view.as_ref().and_then(|view| view.config.as_deref()).map(without_secrets).transpose()?;
     let num_scheduled = view.as_ref().map_or(0, |view| view.messages);
     Ok(Json(Queue {
-        is_cut: messages.len() < num_scheduled,
+        is_cut,
         messages,
         num_scheduled,
         queue_config: config.and_then(|config| config.as_object().cloned()),
@@ -267,7 +270,9 @@ impl From<spool::SpoolError> for Failed {
     }
 }
 
-/// Messages listed with their contents without a limit.
+/// Messages listed without a limit.
+const LISTED: usize = 1000;
+/// The same with their contents.
 const CONTENTS_LISTED: usize = 100;
 /// Messages listed at most: each is read from the disk.
 const LISTED_MAX: usize = 10_000;

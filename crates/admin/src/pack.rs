@@ -13,6 +13,10 @@ use flate2::write::GzEncoder;
 use futures_util::{StreamExt, stream};
 use std::io::Write;
 
+/// Marks an answer that stays as it is: one that anybody may ask for again and again.
+#[derive(Clone, Copy)]
+pub(crate) struct AsItIs;
+
 /// A layer in front of handlers.
 pub(crate) async fn answers(request: Request, next: Next) -> Response {
     // What is said of a body that is not sent needs not be exact.
@@ -63,7 +67,8 @@ fn is_worth_it(answer: &Response) -> bool {
     let kind = kind.split(';').next().unwrap_or_default().trim();
     let is_text = kind.starts_with("text/") || kind == "application/json";
     let is_whole = answer.body().size_hint().exact().is_some_and(|octets| octets >= OCTETS_MIN);
-    is_text && is_whole && !headers.contains_key(header::CONTENT_ENCODING)
+    let may_be = answer.extensions().get::<AsItIs>().is_none();
+    may_be && is_text && is_whole && !headers.contains_key(header::CONTENT_ENCODING)
 }
 
 /// Compresses a body.
@@ -91,7 +96,7 @@ impl Packing {
                 encoder.write_all(&slice)?;
                 let out = std::mem::take(encoder.get_mut());
                 // Others have their turn between two slices.
-                tokio::task::coop::consume_budget().await;
+                tokio::task::yield_now().await;
                 if !out.is_empty() {
                     return Ok(Some((out, self)));
                 }

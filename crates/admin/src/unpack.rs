@@ -6,13 +6,14 @@
 
 use crate::answer::Failed;
 use crate::coding::{Coding, Damage, Decoder};
-use axum::body::{Body, Bytes};
+use axum::body::{Body, BodyDataStream, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use std::error::Error;
+use std::time::Duration;
 use thiserror::Error;
 
 /// Why a body that came compressed cannot be read.
@@ -94,10 +95,17 @@ fn unpacked(body: Body, coding: Coding) -> Body {
     let pieces = stream::try_unfold(begin, move |(mut body, mut decoder, mut input)| async move {
         let damaged = |damage| Broken::Damaged { name: coding.name(), damage };
         loop {
-            if let Some(piece) = decoder.decode(&mut input).map_err(damaged)? {
-                // A few octets may come to much work: others have their turn.
-                tokio::task::coop::consume_budget().await;
-                return Ok::<_, Broken>(Some((piece, (body, decoder, input))));
+            match decoder.decode(&mut input) {
+                Ok(Some(piece)) => {
+                    // A few octets may come to much work: others have their turn.
+                    tokio::task::yield_now().await;
+                    return Ok::<_, Broken>(Some((piece, (body, decoder, input))));
+                }
+                Ok(None) => {}
+                Err(damage) => {
+                    linger(&mut body).await;
+                    return Err(damaged(damage));
+                }
             }
             match body.next().await {
                 Some(octets) => input = octets?,
@@ -106,6 +114,13 @@ fn unpacked(body: Body, coding: Coding) -> Body {
         }
     });
     Body::from_stream(pieces)
+}
+
+/// Reads on for a moment: who still sends when his connection is closed may never see what was answered.
+async fn linger(body: &mut BodyDataStream) {
+    let rest = async { while let Some(Ok(_)) = body.next().await {} };
+    // Who sends longer than that is not waited for.
+    let _: Result<(), _> = tokio::time::timeout(LINGER, rest).await;
 }
 
 impl Coding {
@@ -117,6 +132,8 @@ impl Coding {
     }
 }
 
+/// How long what is behind damage is read.
+const LINGER: Duration = Duration::from_secs(2);
 /// Codings that are taken.
 const TAKEN: &str = "gzip, deflate, identity";
 

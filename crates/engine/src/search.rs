@@ -221,6 +221,11 @@ impl Engine {
             Some(InQueues::At(place)) => Some(place),
             _ => None,
         };
+        if whereabouts == Some(InQueues::InDelivery) {
+            return self
+                .search_in_delivery(Sought { criteria, recipient, sender, limit, ..Sought::default() }, from)
+                .await;
+        }
         let until = Instant::now() + SEARCH_TIME_MAX;
         let mut search = Search::new(criteria, place_wanted.map(|place| place == queue::Place::Waiting));
         // What a connection has in hand has no place in the walk: it comes first, as much of it as is asked for.
@@ -233,7 +238,7 @@ impl Engine {
                 page.found.extend(self.addressed(found, &recipient, &sender).await?);
             }
         }
-        let mut place = Some(from.unwrap_or_default()).filter(|_| whereabouts != Some(InQueues::InDelivery));
+        let mut place = Some(from.unwrap_or_default());
         while let Some(from) = place.filter(|_| page.found.len() < limit && Instant::now() < until) {
             let step = self.with_queue(|queue, _| queue.search(&mut search, from, limit));
             place = step.next;
@@ -253,6 +258,23 @@ impl Engine {
             tokio::task::yield_now().await;
         }
         page.next = place.map(SearchCursor::Queues);
+        Ok(page)
+    }
+
+    /// Among what connections have in hand, in the order of ids. Its places are counted, so a page may miss what comes meanwhile.
+    async fn search_in_delivery(&self, sought: Sought, from: Option<u32>) -> Result<Page, SearchError> {
+        let Sought { criteria, recipient, sender, limit, .. } = sought;
+        let until = Instant::now() + SEARCH_TIME_MAX;
+        let mut in_hand = self.all_in_delivery(&Search::new(criteria, None));
+        in_hand.sort_by_key(|found| found.message.id);
+        let mut page = Page::default();
+        for (place, found) in (0..).zip(in_hand).skip(from.unwrap_or_default() as usize) {
+            if page.found.len() >= limit || Instant::now() >= until {
+                page.next = Some(SearchCursor::Queues(place));
+                break;
+            }
+            page.found.extend(self.addressed(found, &recipient, &sender).await?);
+        }
         Ok(page)
     }
 

@@ -19,7 +19,7 @@ pub(crate) enum Of {
     /// Sessions of clients.
     Server(OfServer),
     /// Sessions to other servers.
-    Client(OfClient),
+    Client(Box<OfClient>),
 }
 
 /// `trace-smtp-server`

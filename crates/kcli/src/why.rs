@@ -315,7 +315,7 @@ impl Found {
         let state = &ready["state"];
         let dispatchers = ready["dispatchers"].as_array().into_iter().flatten();
         let mut phases: BTreeMap<String, usize> = BTreeMap::new();
-        dispatchers.for_each(|one| *phases.entry(plain(&one["phase"])).or_default() += 1);
+        dispatchers.for_each(|one| *phases.entry(phase_name(&one["phase"])).or_default() += 1);
         let phases: Vec<String> = phases.iter().map(|(phase, count)| format!("{count} {phase}")).collect();
         let phases = if phases.is_empty() { String::new() } else { format!(" ({})", phases.join(", ")) };
         let limit = &ready["constraints"]["max_concurrent_dispatchers"];
@@ -383,6 +383,12 @@ const REPLIES_MAX: usize = 5;
 const SHARERS_MAX: usize = 5;
 /// Queues of a domain that are explained.
 const QUEUES_MAX: usize = 10;
+
+/// What a connection does, without its numbers.
+fn phase_name(phase: &Value) -> String {
+    let named = phase.as_object().and_then(|phase| phase.keys().next());
+    named.cloned().unwrap_or_else(|| plain(phase))
+}
 
 #[cfg(test)]
 mod tests {

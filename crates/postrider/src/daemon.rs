@@ -54,13 +54,13 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         println!("{}", admin::openapi());
         return Ok(ExitCode::SUCCESS);
     }
-    let diagnostics = match options.validate || options.script {
-        true => diagnostics::on_stderr("error")?,
-        false => diagnostics::start(&options.diagnostics)?,
-    };
     if options.user.is_none() && privileges::is_root() {
         bail!("started as root without --user: name the user to become once listeners are bound");
     }
+    let diagnostics = match options.validate || options.script {
+        true => diagnostics::on_stderr("error")?,
+        false => diagnostics::start(&options.diagnostics, options.user.as_deref())?,
+    };
     if options.validate {
         // What that user cannot read is not there for the server either.
         options.user.as_deref().map(privileges::become_user).transpose()?;

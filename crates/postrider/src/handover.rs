@@ -7,6 +7,7 @@
 //! known by their addresses. What cannot be used is closed. Who tells the program to stop meanwhile is heard. Fails by saying so and serving on, but for the last step: a program
 //! that cannot be started then ends this one with an error.
 
+use crate::early_signals;
 use anyhow::{Context, bail};
 use command_fds::{CommandFdExt, FdMapping};
 use config::HostPort;
@@ -14,7 +15,7 @@ use listenfd::ListenFd;
 use policy::Startup;
 use std::ffi::OsString;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -38,8 +39,17 @@ pub struct Successor {
     pub program: Program,
     /// The sockets it is given.
     pub kept: Vec<Kept>,
+    /// What was heard meanwhile.
+    pub heard: Heard,
+}
+
+/// What signals say while nobody waits for them any more.
+#[derive(Clone, Debug, Default)]
+pub struct Heard {
     /// Somebody wants no program any more.
     pub is_stopped: Arc<AtomicBool>,
+    /// Whoever wants that from now on ends the process, which has nothing in hand.
+    pub ends_at_once: Arc<AtomicBool>,
 }
 
 /// Sockets that were there when the program was started.
@@ -61,7 +71,9 @@ impl Successor {
     /// # Errors
     /// It cannot.
     pub fn take_over(self) -> anyhow::Result<()> {
-        self.program.become_it(self.kept, &self.is_stopped)
+        // They wait for the new program to hear them: its handlers are not there at first.
+        early_signals::hold().context("signals")?;
+        self.program.become_it(self.kept, &self.heard)
     }
 }
 
@@ -112,18 +124,18 @@ impl Program {
         Ok(Program { file, arguments })
     }
 
-    /// Has the program that is there now read its configuration, and start nothing. `ports`: those of the sockets it will be given.
+    /// Has the program that is there now read its configuration, and start nothing. `sockets`: the addresses of those it will be given.
     ///
     /// # Errors
     /// What it said against it, or that it did not end within [`TRIAL_MAX`].
-    pub fn try_out(&self, ports: &[u16]) -> anyhow::Result<()> {
+    pub fn try_out(&self, sockets: &[SocketAddr]) -> anyhow::Result<()> {
         let has_policy = self.arguments.iter().take(2).any(|word| word.to_string_lossy().ends_with("kumod"));
         let mut command = self.command();
         match has_policy {
             true => command.args(&self.arguments[1..]).arg("--validate"),
             false => command.arg("--help"),
         };
-        command.env(TRIAL, ports.iter().map(u16::to_string).collect::<Vec<_>>().join(","));
+        command.env(TRIAL, sockets.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(","));
         command.env_remove(NAMES).env_remove("LISTEN_FDS").env_remove("LISTEN_PID").env_remove("NOTIFY_SOCKET");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let stderr = child.stderr.take();
@@ -143,7 +155,7 @@ impl Program {
     }
 
     /// Becomes the program that is there now, with these sockets. Returns only when that is not possible.
-    fn become_it(&self, kept: Vec<Kept>, is_stopped: &AtomicBool) -> anyhow::Result<()> {
+    fn become_it(&self, kept: Vec<Kept>, heard: &Heard) -> anyhow::Result<()> {
         let names: Vec<String> = kept.iter().map(|kept| kept.name.clone()).collect();
         let sockets = kept.into_iter().zip(FIRST_SOCKET..);
         let mappings: Vec<FdMapping> =
@@ -153,8 +165,9 @@ impl Program {
         command.env(NAMES, names.join(",")).env("LISTEN_FDS", mappings.len().to_string());
         command.env("LISTEN_PID", std::process::id().to_string());
         command.fd_mappings(mappings).context("handing sockets over")?;
-        // As late as it can be: from here on a signal ends what the process is by then.
-        if is_stopped.load(Ordering::SeqCst) {
+        // In this order no moment is without somebody who hears: from here on a signal ends what the process is by then.
+        heard.ends_at_once.store(true, Ordering::SeqCst);
+        if heard.is_stopped.load(Ordering::SeqCst) {
             return Ok(());
         }
         Err(command.exec()).with_context(|| format!("cannot become {}", self.file.display()))
@@ -173,14 +186,22 @@ impl Program {
 /// # Errors
 /// One of them cannot.
 pub fn try_sockets(startup: &Startup) -> anyhow::Result<()> {
-    let Ok(ports) = std::env::var(TRIAL) else { return Ok(()) };
-    // On the port of a socket there is that one stands in the way; it is closed before another is bound.
-    let is_given = |at: &HostPort| ports.split(',').any(|port| port == at.port.to_string());
+    let Ok(given) = std::env::var(TRIAL) else { return Ok(()) };
+    let given: Vec<SocketAddr> = given.split(',').filter_map(|address| address.parse().ok()).collect();
+    // One that it is given need not be bound; another one in the way is closed before.
+    let is_given =
+        |at: &HostPort| crate::listeners::address(at).is_ok_and(|at| given.iter().any(|given| stands_in(*given, at)));
     let smtp = startup.esmtp_listeners.iter().map(|listener| &listener.listen);
     let http = startup.http_listeners.iter().map(|listener| &listener.listen);
     let sockets = smtp.chain(http).filter(|at| !is_given(at)).map(crate::listeners::bind);
     // All at once, so that two of one address are found.
     sockets.collect::<anyhow::Result<Vec<TcpListener>>>().map(drop)
+}
+
+/// Whether nothing can be bound to `at` while there is a socket with the address `given`.
+fn stands_in(given: SocketAddr, at: SocketAddr) -> bool {
+    let overlap = given.ip() == at.ip() || given.ip().is_unspecified() || at.ip().is_unspecified();
+    given.port() == at.port() && overlap
 }
 
 /// What a listener's socket is called when it is handed over.
@@ -190,8 +211,8 @@ pub fn name_of(protocol: &str, at: &HostPort) -> String {
 
 /// The sockets' names, in their order.
 const NAMES: &str = "POSTRIDER_SOCKETS";
-/// Ports of the sockets that a program would be given which is tried out.
-const TRIAL: &str = "POSTRIDER_TRIAL_PORTS";
+/// Addresses of the sockets that a program would be given which is tried out.
+const TRIAL: &str = "POSTRIDER_TRIAL_SOCKETS";
 /// Where systemd puts the first socket.
 const FIRST_SOCKET: i32 = 3;
 /// How long a program may take to read its configuration.
@@ -210,11 +231,25 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_in_the_way_is_closed_before() {
+        for (given, at, stands) in [
+            ("127.0.0.1:25", "127.0.0.1:25", true),
+            ("0.0.0.0:25", "127.0.0.1:25", true),
+            ("127.0.0.1:25", "0.0.0.0:25", true),
+            ("127.0.0.1:25", "127.0.0.2:25", false),
+            ("127.0.0.1:25", "127.0.0.1:26", false),
+        ] {
+            let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
+            assert_eq!(stands_in(address(given), address(at)), stands, "{given} {at}");
+        }
+    }
+
+    #[test]
     fn who_is_stopped_becomes_nothing() {
         let this = |is_stopped| Successor {
             program: Program { file: "/nonexistent".into(), arguments: vec!["kumod".into()] },
             kept: vec![kept("smtp 127.0.0.1:0")],
-            is_stopped: Arc::new(AtomicBool::new(is_stopped)),
+            heard: Heard { is_stopped: Arc::new(AtomicBool::new(is_stopped)), ..Heard::default() },
         };
         assert!(this(true).take_over().is_ok());
         let error = this(false).take_over().expect_err("there is no such program");

@@ -183,11 +183,11 @@ impl Listeners {
 }
 
 impl Held {
-    /// Their ports.
-    pub fn ports(&self) -> Vec<u16> {
+    /// Their addresses.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
         let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let sockets = open.iter().filter_map(|open| open.second.as_ref());
-        sockets.filter_map(|socket| socket.local_addr().ok()).map(|address| address.port()).collect()
+        sockets.filter_map(|socket| socket.local_addr().ok()).collect()
     }
 
     /// All of them: they stay open though the listeners end, and nobody is accepted any more: who comes now is for the next program.
@@ -218,7 +218,8 @@ impl Sockets for Listeners {
 impl Plan {
     fn carry_out(self, engine: &Engine, open: &Mutex<Vec<Open>>, runtime: &Handle) {
         let mut open = open.lock().unwrap_or_else(PoisonError::into_inner);
-        if !engine.is_serving() {
+        // Sockets that were handed over are not served any more.
+        if !engine.is_serving() || open.iter().any(|open| open.second.is_none()) {
             return;
         }
         let mut place = 0..;

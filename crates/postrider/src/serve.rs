@@ -4,7 +4,7 @@
 //! drop privileges; then spool and logs are opened and listeners are served until the process is
 //! told to stop. Mail found in the spool goes back to its queues beside that.
 
-use crate::handover::{Program, Successor};
+use crate::handover::{Heard, Program, Successor};
 use crate::listeners::{Bound, Held, Listeners};
 use crate::privileges::Files;
 use crate::reload::{self, Watched};
@@ -29,7 +29,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use store::{OrdersFile, Recovering, SpoolHandle};
 use telemetry::Metrics;
@@ -248,16 +247,17 @@ struct Stops {
     terminate: Signal,
     interrupt: Signal,
     replace: Signal,
-    /// One of the first two came, whether anybody waits for it or not.
-    is_stopped: Arc<AtomicBool>,
+    /// What the first two say, whether anybody waits for them or not.
+    heard: Heard,
     program: Program,
 }
 
 impl Stops {
     fn new() -> anyhow::Result<Stops> {
-        let is_stopped = Arc::new(AtomicBool::new(false));
+        let heard = Heard::default();
         for kind in [SIGTERM, SIGINT] {
-            signal_hook::flag::register(kind, is_stopped.clone()).context("signals")?;
+            signal_hook::flag::register(kind, heard.is_stopped.clone()).context("signals")?;
+            signal_hook::flag::register_conditional_shutdown(kind, 0, heard.ends_at_once.clone()).context("signals")?;
         }
         Ok(Stops {
             terminate: signal(SignalKind::terminate())?,
@@ -267,7 +267,7 @@ impl Stops {
                 early_signals::hear().context("signals")?;
                 replace
             },
-            is_stopped,
+            heard,
             program: Program::this().context("the program's own file")?,
         })
     }
@@ -310,8 +310,8 @@ impl Stops {
                 () = engine.draining() => return Ended::With(ExitCode::FAILURE),
                 _ = self.replace.recv() => {}
             }
-            let (program, ports) = (self.program.clone(), held.ports());
-            let trial = tokio::task::spawn_blocking(move || program.try_out(&ports));
+            let (program, sockets) = (self.program.clone(), held.addresses());
+            let trial = tokio::task::spawn_blocking(move || program.try_out(&sockets));
             let tried = tokio::select! {
                 tried = trial => tried.context("trying the new program out").flatten(),
                 _ = self.terminate.recv() => return Ended::With(ExitCode::SUCCESS),
@@ -326,7 +326,7 @@ impl Stops {
     }
 
     fn successor(&self, held: &Held) -> Successor {
-        Successor { program: self.program.clone(), kept: held.take(), is_stopped: self.is_stopped.clone() }
+        Successor { program: self.program.clone(), kept: held.take(), heard: self.heard.clone() }
     }
 
     async fn next(&mut self) {

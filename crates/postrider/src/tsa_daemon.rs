@@ -42,7 +42,7 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
         }
     };
     let began = Instant::now();
-    let diagnostics = diagnostics::start(&options.diagnostics)?;
+    let diagnostics = diagnostics::start(&options.diagnostics, None)?;
     let (policy, startup) = LuaPolicy::load_tsa(&options.policy, memory::found()?.limits)?;
     check(&startup)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("runtime")?;

@@ -80,6 +80,7 @@ fn what_must_wait_for_its_time_is_spooled_first() {
     assert_eq!((calls(&mut rig), place(&rig, id)), (1, Some(Place::Unspooled)));
     assert_eq!(spool(&mut rig), [id]);
     assert_eq!((place(&rig, id), rig.core.resident_bytes()), (Some(Place::Waiting), 0), "its content left memory");
+    assert_eq!(rig.core.resident_messages(), 0);
     rig.pass(Duration::from_secs(61));
     assert_eq!(place(&rig, id), Some(Place::Ready));
 }
@@ -176,6 +177,7 @@ fn short_memory_spools_everything_and_accepts_nothing_into_memory() {
     assert_eq!((calls(&mut rig), rig.core.has_volatile_room()), (1, false));
     assert_eq!(spool(&mut rig), ids);
     assert_eq!(rig.core.resident_bytes() + rig.core.volatile_octets(), 0);
+    assert_eq!(rig.core.resident_messages(), 0);
     // What is in hand and comes back does not stay in memory either.
     rig.core.routed(rig.now, key, route(&[("a", 1)], &path(serde_json::json!({})), 10_000));
     let conn = conn(&mut rig);

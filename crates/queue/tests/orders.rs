@@ -506,8 +506,9 @@ fn what_is_held_is_in_the_spool_and_without_content() {
     give(&mut rig, 1, Action::Hold(Criteria::default()), 600);
     rig.pass(Duration::ZERO);
     assert!(rig.drain().iter().any(|effect| matches!(effect, Effect::Spool)), "it must wait: it is spooled");
+    assert_eq!(rig.core.resident_messages(), 1, "it is in memory only");
     let refused = rig.core.take_unspooled(10, 1000);
-    assert_eq!(refused.len(), 1);
+    assert_eq!((refused.len(), rig.core.resident_messages()), (1, 0), "who takes it has it");
     rig.core.not_spooled(rig.now, refused);
     let mut taken = rig.core.take_unspooled(10, 1000);
     assert_eq!((taken.len(), rig.core.resident_bytes()), (1, 0));

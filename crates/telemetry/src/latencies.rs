@@ -33,7 +33,11 @@ impl Latencies {
             transaction: histogram(r, "smtpsrv_transaction_duration", "seconds from MAIL to the end")?,
             read_data: histogram(r, "smtpsrv_read_data_duration", "seconds to receive DATA")?,
             process_data: histogram(r, "smtpsrv_process_data_duration", "seconds to process DATA")?,
-            queue_resolve: histogram(r, "queue_resolve_latency", "seconds to find a queue's configuration")?,
+            queue_resolve: histogram(
+                r,
+                "queue_resolve_latency",
+                "seconds to find a queue's configuration at reception",
+            )?,
             message_save: histogram(r, "message_save_latency", "seconds to make messages durable")?,
             message_data_load: histogram(r, "message_data_load_latency", "seconds to read content back")?,
             message_meta_load: histogram(r, "message_meta_load_latency", "seconds to read metadata back")?,

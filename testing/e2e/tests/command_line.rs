@@ -35,7 +35,10 @@ fn the_diagnostic_log_goes_to_files_of_a_directory() {
         let text = fs::read_to_string(file.path()).expect("readable");
         text.contains("synced before 250").then(|| (file.file_name().into_string().expect("text"), text))
     });
-    assert!(name.starts_with("log.20") && text.contains(" INFO ") && !text.contains('\u{1b}'), "{name}: {text}");
+    assert!(
+        name.starts_with("kumod-diagnostics.20") && text.contains(" INFO ") && !text.contains('\u{1b}'),
+        "{name}: {text}"
+    );
     let said = relay.stop().stderr;
     assert!(said.contains("initialization complete") && !said.contains(" INFO "), "{said}");
 

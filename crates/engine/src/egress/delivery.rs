@@ -150,8 +150,10 @@ impl Delivery {
             let now = self.now();
             match self.session.next(now) {
                 Step::Outcome(outcome) => {
-                    self.time(outcome.ticket, now);
-                    self.settle(outcome);
+                    let ticket = outcome.ticket;
+                    if self.settle(outcome) {
+                        self.time(ticket, now);
+                    }
                 }
                 Step::Send => {
                     self.pipeline_more().await;
@@ -425,14 +427,16 @@ impl Delivery {
         }
     }
 
-    fn settle(&mut self, mut outcome: smtp_client::Outcome) {
-        let Some(queued) = self.in_hand.take(outcome.ticket) else { return };
+    /// Whether it was tried.
+    fn settle(&mut self, mut outcome: smtp_client::Outcome) -> bool {
+        let Some(queued) = self.in_hand.take(outcome.ticket) else { return false };
         if self.was_stuck {
             let timeout = self.path.smtp_progress_timeout();
             outcome.results.iter_mut().filter(|result| result.local).for_each(|result| result.reply = stuck(timeout));
         }
         if outcome.results.iter().all(|r| r.verdict == smtp_client::Verdict::NotAttempted) {
-            return self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued));
+            self.engine.with_queue(|q, now| q.give_back(now, self.conn, queued));
+            return false;
         }
         let pending: Vec<u16> = queued.message.pending().collect();
         self.facts.handover = match (self.path.use_lmtp, self.session.capabilities().dsn) {
@@ -453,12 +457,12 @@ impl Delivery {
             pending.into_iter().zip(outcome.results).filter_map(|(i, result)| classify(i, result)).collect();
         outcomes.iter().for_each(|outcome| self.dispatcher.count(outcome.verdict));
         if !goes_on {
-            return self.engine.judge_attempt(queued, outcomes, refused, &self.facts);
-        }
-        if let Some(queued) = self.engine.note_failure(queued, outcomes, &self.facts) {
+            self.engine.judge_attempt(queued, outcomes, refused, &self.facts);
+        } else if let Some(queued) = self.engine.note_failure(queued, outcomes, &self.facts) {
             self.in_hand.put(CARRIED, queued);
             self.carries = true;
         }
+        true
     }
 
     /// Tells the queue whether the destination takes mail: that it refuses some recipient for good is its right.

@@ -314,6 +314,14 @@ mod tests {
         assert_ne!(of("a", &AuthInfo::by_password("127.0.0.1")), of("a", &peer));
     }
 
+    /// Keys are in spools: the same request has the same key in the next version.
+    #[test]
+    fn a_key_stays_what_it_is() {
+        let RequestKey { key, body, .. } = key(7, "body");
+        let hex = |octets: [u8; 16]| octets.map(|octet| format!("{octet:02x}")).concat();
+        assert_eq!([hex(key), hex(body)], ["KEY", "BODY"]);
+    }
+
     #[test]
     fn one_hand_at_a_time_is_on_a_key_and_leaves_it_free_or_answered() {
         let keys = Keys::default();

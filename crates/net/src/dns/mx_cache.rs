@@ -58,6 +58,7 @@ pub struct MxCounts {
 struct Counts {
     asked: AtomicU64,
     begun: AtomicU64,
+    hits_told: AtomicU64,
     found: AtomicU64,
     failed: AtomicU64,
     in_progress: AtomicU64,
@@ -240,10 +241,13 @@ impl MxCache {
     /// What it has done so far.
     pub fn counts(&self) -> MxCounts {
         let [asked, misses, found, failed, in_progress] = {
-            let Counts { asked, begun, found, failed, in_progress } = &self.counts;
+            let Counts { asked, begun, found, failed, in_progress, .. } = &self.counts;
             [asked, begun, found, failed, in_progress].map(|count| count.load(Ordering::Relaxed))
         };
-        MxCounts { hits: asked.saturating_sub(misses), misses, found, failed, in_progress }
+        // Who waits for another is a hit, until that one goes away: what was told does not fall.
+        let hits = asked.saturating_sub(misses);
+        let hits = self.counts.hits_told.fetch_max(hits, Ordering::Relaxed).max(hits);
+        MxCounts { hits, misses, found, failed, in_progress }
     }
 
     /// Domains in the cache, expired ones included.
