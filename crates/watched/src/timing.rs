@@ -3,8 +3,8 @@
 //! Owns [`Timing`]. In: times that somebody took. Out: [`Times`], what was counted so far, for whoever writes metrics. The bounds are
 //! KumoMTA's default buckets. It costs two additions to memory that is shared, and nothing can fail.
 
+use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 /// The histogram of one thing.
 #[derive(Debug, Default)]
