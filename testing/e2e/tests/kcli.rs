@@ -417,7 +417,7 @@ fn memory_and_tasks_are_told_in_few_words_and_without_secrets() {
     submit(&waiting.relay, "one@full.test");
     let ready = "unspecified->mx_list:mx.full.test@smtp_client";
     waiting.relay.await_metric(&format!("connection_count{{service=\"smtp_client:{ready}\"}}"), 1.0, LATER);
-    assert_eq!(good(&waiting.relay, &["check-readiness"]), "OK\n");
+    assert_eq!(good(&waiting.relay, &["check-readiness"]), "OK");
     let memory = good(&waiting.relay, &["memory-stats"]);
     let number = |name: &str| {
         let line = memory.lines().find_map(|line| line.trim().strip_prefix(name)?.trim().parse::<u64>().ok());

@@ -168,6 +168,11 @@ fn there_is_a_manual_page_of_every_verb() {
         assert_eq!(missing, [""; 0], "kcli-{verb}.1");
         assert!(page.contains(&format!("\nkcli-{verb} - ")), "what whatis and apropos read: {page}");
     }
+    let of_trace = plain(&read("kcli-trace.1"));
+    for side in ["server", "client"] {
+        assert!(of_trace.contains(&format!("kcli-trace-{side}(1)")), "{of_trace}");
+        expected.insert(format!("kcli-trace-{side}.1"));
+    }
     expected.insert("kcli.1".to_owned());
     let there: BTreeSet<String> = fs::read_dir(&folder)
         .expect("a folder")
