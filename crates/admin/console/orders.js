@@ -128,25 +128,28 @@ const notAgain = error => toast(error.status === 409 ? `Nothing was changed: ${e
 async function restore(path, body, name, again) {
   try {
     await send('POST', path, body);
+    // What is said is what is shown.
+    await again?.();
     const one = toast(`In force again: ${body.reason} (${name}).`, []);
     if (document.activeElement === document.body) one.focus();
   } catch (error) {
     notAgain(error);
+    again?.();
   }
-  again?.();
 }
 
 /** Takes an order back. */
 async function withdraw(path, id, name, again, redo) {
   try {
     await send('DELETE', path, { id });
+    await again?.();
     const one = toast(`Taken back: ${name}.`, redo ? [['Undo', redo]] : []);
     // Undo, which had the focus, is gone.
     if (document.activeElement === document.body) one.focus();
   } catch (error) {
     toast(error.status === 404 ? `Nothing was changed: the order is not in force any more (${name}): it is over, or somebody has taken it back or given another one.` : `Not taken back: ${error.message}`, [], true);
+    again?.();
   }
-  again?.();
 }
 
 /** Gives an order when some seconds are over and nobody changed his mind. */
@@ -248,11 +251,12 @@ function lift(order, again) {
   const redo = async () => {
     try {
       await send('POST', order.path, body);
+      await again?.();
       toast(`In force again: ${name}.`, []);
     } catch (error) {
       notAgain(error);
+      again?.();
     }
-    again?.();
   };
   const goes = order.path === 'hold/v1' ? `${many(order.pending, 'message')} go back to their queues.`
     : order.path === 'bounce/v1' ? `${many(order.pending, 'message')} whose end is not written yet come back; ${count(order.total_bounced)} were taken.` : 'What waits for it goes on.';

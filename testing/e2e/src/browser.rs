@@ -115,13 +115,16 @@ impl Browser {
         answer["result"]["value"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Clicks into the middle of what a selector finds, of several what has this text, with the mouse.
+    /// Clicks into the middle of what a selector finds, of several what has this text, with the mouse: once it stands still from one
+    /// frame to the next and nothing lies over it, as a person would.
     pub fn click(&mut self, selector: &str, text: &str) {
         let (selector, text) = (Value::from(selector), Value::from(text));
         let place = self.until(&format!(
             "(() => {{ const found = [...document.querySelectorAll({selector})].find(one => one.textContent.includes({text}) && one.getClientRects().length);
             if (!found) return null; found.scrollIntoView({{block: 'center', behavior: 'instant'}});
-            const {{x, y, width, height}} = found.getClientRects()[0]; return [x + width / 2, y + height / 2]; }})()"
+            const {{x, y, width, height}} = found.getClientRects()[0], place = [x + width / 2, y + height / 2];
+            const was = found.placeBefore; found.placeBefore = place.join();
+            return was === place.join() && found.contains(document.elementFromPoint(...place)) ? place : null; }})()"
         ));
         for (kind, buttons) in [("mousePressed", 1), ("mouseReleased", 0)] {
             let options = json!({"type": kind, "x": place[0], "y": place[1], "button": "left", "buttons": buttons, "clickCount": 1});

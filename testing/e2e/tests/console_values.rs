@@ -272,10 +272,6 @@ fn a_message_is_held_released_and_tried_by_buttons() {
     stage.browser.click(".toast button", "Undo");
     stage.browser.until_text(&format!("In force again: message {id}."));
     await_state(&stage, "held");
-    // The list of before is looked at until it is asked for again.
-    stage.go(&format!("#/message?id={id}"));
-    stage.browser.until_text("held – held by an order");
-    stage.go("#/orders");
     stage.browser.click("tbody button", "Release…");
     stage.browser.click("dialog button[type=submit]", "Release");
     await_state(&stage, "waiting");
@@ -288,9 +284,6 @@ fn a_message_is_held_released_and_tried_by_buttons() {
     stage.browser.click(".toast button", "Undo");
     stage.browser.until_text(&format!("Nothing was done to message {id}."));
     assert_eq!(tries(&stage), 1);
-    stage.go("#/orders");
-    stage.browser.until_text("Orders");
-    stage.go(&format!("#/message?id={id}"));
     order(&mut stage, "Try now", "they are back");
     stage.browser.click(".toast button", "Do it now");
     stage.browser.until_text(&format!("Made due: message {id}."));
