@@ -214,9 +214,9 @@ fn listeners_come_and_go() {
     setup.node.stop();
 }
 
-/// While a program ends, it is not there for those who come: balancers look elsewhere, and another may take its place.
+/// While a program ends, no mail comes to it, and another may take it where it did; who asks how it is hears that it ends.
 #[test]
-fn nobody_connects_to_a_program_that_ends() {
+fn a_program_that_ends_takes_no_mail_and_says_so() {
     let scratch = Scratch::new();
     write(&scratch, &json!({"name": "0"}));
     let mute = TcpListener::bind("127.0.0.1:0").expect("loopback");
@@ -224,16 +224,21 @@ fn nobody_connects_to_a_program_that_ends() {
         .env("RELOADED_DIR", scratch.path())
         .env("RELOADED_SINK", mute.local_addr().expect("bound").to_string());
     let mut node = launch.start();
-    let web = node.http();
-    assert_eq!(Client::connect(node.smtp()).submit("a@source.test", "b@target.test", "x").code, 250);
+    let (mail, web) = (node.smtp(), node.http());
+    assert_eq!(Client::connect(mail).submit("a@source.test", "b@target.test", "x").code, 250);
     // A delivery that is not told what became of it keeps the program for a while.
     let delivery = take_and_say_nothing(&mute);
     node.process.signal(Signal::SIGTERM);
-    until(LATER, "the HTTP listener to close", || TcpStream::connect(web).is_err().then_some(()));
+    until(LATER, "the SMTP listener to close", || TcpStream::connect(mail).is_err().then_some(()));
+    TcpListener::bind(mail).expect("its place is free");
+    for path in ["/api/check-readiness/v1", "/api/check-liveness/v1", "/metrics", "/api/admin/bounce/v1"] {
+        let (status, said) = http::get(web, path);
+        assert!(status == 503 && said.contains("shutting down"), "{path}: {status} {said}");
+    }
     assert!(node.process.is_running(), "a delivery is in hand");
-    TcpListener::bind(web).expect("its place is free");
     drop((delivery, mute));
     node.process.finish(LATER);
+    TcpListener::bind(web).expect("its place is free");
 }
 
 /// A delivery whose content has come whole.
