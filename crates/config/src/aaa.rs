@@ -64,6 +64,8 @@ impl AcctLog {
             min_free_inodes: self.min_free_inodes,
             // Nobody looks for mail there.
             index: false,
+            // There are few.
+            journal: Some(true),
             ..LocalLogs::default()
         }
     }

@@ -26,6 +26,9 @@ options! {
         retain_bytes: Option<u64> = None;
         /// Write an index beside each segment, by which a message, a recipient or a sender is found.
         index: bool = true;
+        /// Keep records that are in no segment yet where a kill of the program does not reach them, for 1 to 2 us each. Absent:
+        /// where an event stream of the policy reads this log.
+        journal: Option<bool> = None;
         /// zstd level 1-21; 0 is the library's default.
         compression_level: i32 = 0;
         /// Records waiting before those who log must wait too.

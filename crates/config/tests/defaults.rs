@@ -267,6 +267,7 @@ fn logs() {
         "retain_for": null,
         "retain_bytes": null,
         "index": true,
+        "journal": null,
         "compression_level": 0,
         "back_pressure": 128000,
         "meta": [],

@@ -206,6 +206,8 @@ impl Engine {
         let EngineSettings { resident_bytes_max, seed, .. } = parts.settings;
         let mut queue = QueueCore::new(clock.mono(), QueueSettings { resident_bytes_max, seed });
         queue.set_restoring(true);
+        // Before anybody can ask.
+        parts.metrics.spool_recovering.set(1);
         let interest = parts.policy.interest();
         queue.ask_before_ready(interest.has(Event::ThrottleInsertReadyQueue));
         parts.orders.1.into_iter().for_each(|order| _ = queue.order(clock.now(), order));

@@ -9,7 +9,9 @@ use crate::engine::Engine;
 use crate::log_filters::{Filter, LogFilters};
 use crate::log_hooks::RecordHook;
 use arc_swap::Guard;
+use config::{EventStream, LocalLogs};
 use policy::{Policy, Startup};
+use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use telemetry::LogWriter;
@@ -65,9 +67,9 @@ impl Recorders {
         let tellers = startup.log_disposition_hooks.iter();
         let tellers = tellers.map(|options| kept(options).unwrap_or_else(|| Teller::new(options.clone()))).collect();
         let mut logs: Vec<LogWriter> = Vec::new();
-        for options in &startup.local_logs {
-            let is_free = |log: &&LogWriter| log.options() == options && !logs.iter().any(|taken| taken.is(log));
-            match self.logs.iter().find(is_free).cloned().map_or_else(|| LogWriter::open(options.clone()), Ok) {
+        for options in startup.local_logs.iter().map(|options| journaled(options, &startup.event_streams)) {
+            let is_free = |log: &&LogWriter| *log.options() == options && !logs.iter().any(|taken| taken.is(log));
+            match self.logs.iter().find(is_free).cloned().map_or_else(|| LogWriter::open(options), Ok) {
                 Ok(log) => logs.push(log),
                 Err(error) => {
                     logs.iter().filter(|log| !self.has(log)).for_each(LogWriter::retire);
@@ -221,6 +223,14 @@ impl Engine {
     pub(crate) fn all_tellers(&self) -> Vec<Arc<Teller>> {
         self.recorders().tellers.iter().chain(&self.leaving().tellers).cloned().collect()
     }
+}
+
+/// A logger's options, with what they leave open: what event streams are to tell must not be lost by a kill.
+fn journaled(options: &LocalLogs, streams: &[EventStream]) -> LocalLogs {
+    let is_read = |dir: &PathBuf| streams.iter().any(|stream| stream.log_dir == *dir);
+    let other_dirs = options.per_record.values().filter_map(|entry| entry.log_dir.as_ref());
+    let is_wanted = || is_read(&options.log_dir) || other_dirs.into_iter().any(is_read);
+    LocalLogs { journal: Some(options.journal.unwrap_or_else(is_wanted)), ..options.clone() }
 }
 
 fn has<T>(all: &[Arc<T>], one: &Arc<T>) -> bool {

@@ -1,9 +1,9 @@
 //! The one way out: carries out what `queue::settle` decided.
 //!
-//! For every attempt, and for messages that could not be tried: mark in the spool, then log,
-//! then hand the message back to the queue or let it go. A crash between attempt and mark
-//! repeats the delivery, so the mark comes first: records are written behind anyway, and a
-//! crash takes the last of them in either order.
+//! For every attempt, and for messages that could not be tried: log, then mark in the spool,
+//! then hand the message back to the queue or let it go. A kill between attempt and mark
+//! repeats the delivery, so nothing is waited for in between; a kill between record and mark repeats both, and one
+//! before the record loses neither: what is marked is logged (loggers keep their last lines where a kill does not reach).
 
 use crate::engine::Engine;
 use crate::records;
@@ -79,6 +79,7 @@ impl Engine {
         let (entries, newly_settled) = apply(&mut queued.message, outcomes);
         let id = queued.message.id;
         let is_done = queued.message.is_settled();
+        entries.iter().for_each(|entry| self.log_entry(&queued, &name, entry, facts, Told::NotYet));
         if !queued.message.is_volatile() {
             let recipients = || newly_settled.iter().map(|i| u32::from(*i)).collect();
             match is_done {
@@ -89,7 +90,6 @@ impl Engine {
                 false => {}
             }
         }
-        entries.iter().for_each(|entry| self.log_entry(&queued, &name, entry, facts, Told::NotYet));
         if is_done {
             self.with_queue(|q, now| q.forget(now.mono, &queued));
             return None;
@@ -139,10 +139,10 @@ impl Engine {
     }
 
     fn conclude(&self, mut queued: Queued, settlement: Settlement, name: &str, facts: &AttemptFacts) {
-        self.note(&queued.message, &settlement, self.clock.now().wall);
         for entry in &settlement.entries {
             self.log_entry(&queued, name, entry, facts, Told::Already);
         }
+        self.note(&queued.message, &settlement, self.clock.now().wall);
         match settlement.next {
             Next::Done => self.with_queue(|q, now| q.forget(now.mono, &queued)),
             Next::Retry(delay) => {

@@ -3,7 +3,8 @@
 //! In: outcomes. Out: segments called `acct-` and the time, a line of JSON each, `{"Authentication": {...}}` or
 //! `{"Authorization": {...}}` (KumoMTA's shape). Without a configured log nothing is written.
 
-use crate::log::LogError;
+use crate::journal::room_for_head;
+use crate::log::{LogError, recover_journals};
 use crate::segment::mark_leftovers_done;
 use crate::stream::{Form, Stream};
 use access::{Access, AuthInfo, Disposition, Identity, Rule};
@@ -52,6 +53,7 @@ impl Accounts {
         let directory = |cause| LogError::Directory { dir: options.log_dir.clone(), cause };
         std::fs::create_dir_all(&options.log_dir).map_err(directory)?;
         mark_leftovers_done(&options.log_dir).map_err(directory)?;
+        recover_journals(&options.log_dir);
         let form = Form { options: options.segments(), prefix: "acct-", suffix: String::new(), header: Vec::new() };
         let stream = Stream::open(form).map_err(LogError::Thread)?;
         Ok(Accounts(Some(Arc::new(Opened { options: options.clone(), stream }))))
@@ -108,10 +110,12 @@ impl Accounts {
     fn write<'a>(&self, entry: impl FnOnce(&AcctLog) -> Option<Entry<'a>>) {
         let Some(opened) = &self.0 else { return };
         let Some(entry) = entry(&opened.options) else { return };
-        match serde_json::to_vec(&entry) {
-            Ok(mut line) => {
+        let mut line = Vec::new();
+        room_for_head(&mut line);
+        match serde_json::to_writer(&mut line, &entry) {
+            Ok(()) => {
                 line.push(b'\n');
-                opened.stream.push(&line, &[]);
+                opened.stream.push(&mut line, &[]);
             }
             Err(error) => tracing::error!("accounting log: {error}"),
         }

@@ -17,6 +17,7 @@ mod exposition;
 pub mod families;
 mod index;
 mod index_file;
+mod journal;
 mod json;
 pub mod largest;
 mod latencies;

@@ -5,13 +5,14 @@
 //! waits.
 
 use crate::index::Key;
+use crate::journal;
 use crate::lines::{Lines, TemplateError, entry};
 use crate::segment::mark_leftovers_done;
 use crate::stream::{Form, Stream};
 use config::{LocalLogs, PerRecord};
 use record::{LogRecord, RecordType};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -47,7 +48,7 @@ struct Logger {
 }
 
 impl LogWriter {
-    /// Opens a logger; what an earlier process left open is marked complete. Others may write to the same directories.
+    /// Opens a logger; what an earlier process left open is marked complete, what it had not written yet is written. Others may write to the same directories.
     pub fn open(options: LocalLogs) -> Result<LogWriter, LogError> {
         let lines = Lines::of(&options.per_record)?;
         let (forms, stream_of) = forms(&options);
@@ -56,6 +57,7 @@ impl LogWriter {
             let directory = |cause| LogError::Directory { dir: dir.clone(), cause };
             std::fs::create_dir_all(dir).map_err(directory)?;
             mark_leftovers_done(dir).map_err(directory)?;
+            recover_journals(dir);
         }
         let mut streams = Vec::with_capacity(forms.len());
         for form in forms {
@@ -100,6 +102,7 @@ impl LogWriter {
     pub fn offer(&self, record: &LogRecord) -> bool {
         // Written before the stream's lock is taken, which all who log share.
         let mut line = Vec::with_capacity(LINE_BYTES);
+        journal::room_for_head(&mut line);
         let is_json = self.0.lines.write(record, &mut line);
         let stream = self.0.stream_of.get(record.kind as usize).and_then(|stream| self.0.streams.get(*stream));
         let Some(stream) = stream else { return true };
@@ -107,7 +110,7 @@ impl LogWriter {
         if is_json && stream.is_indexed() {
             Key::all_of(record, &mut keys);
         }
-        stream.push(&line, &keys)
+        stream.push(&mut line, &keys)
     }
 
     /// Nothing more will come: segments and threads end once all is written, and nobody waits for that.
@@ -123,6 +126,15 @@ impl LogWriter {
     /// Writes everything, ends segments and threads.
     pub fn close(&self) {
         self.0.streams.iter().for_each(Stream::close);
+    }
+}
+
+/// Writes what earlier processes had no time for. What cannot be read stays, and no logger waits for it.
+pub(crate) fn recover_journals(dir: &Path) {
+    match journal::recover(dir) {
+        Ok(0) => {}
+        Ok(lines) => tracing::info!("log_dir {}: {lines} records of a killed process are written now", dir.display()),
+        Err(error) => tracing::error!("log_dir {}: a journal cannot be worked off: {error}", dir.display()),
     }
 }
 

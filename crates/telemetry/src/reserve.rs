@@ -84,7 +84,7 @@ impl Reserve {
         let dir = self.path.parent().unwrap_or(Path::new("."));
         let room = statvfs(dir)?;
         let unit = room.fragment_size();
-        let wanted = octets_wanted(room.blocks().saturating_mul(unit));
+        let wanted = octets_wanted(room.blocks().saturating_mul(unit), OCTETS_MAX);
         if fs::metadata(&self.path).is_ok_and(|found| found.len() >= wanted) {
             return Ok(true);
         }
@@ -104,9 +104,18 @@ impl Reserve {
     }
 }
 
+/// The size that something on the file system of `dir` may have that would have `octets_max` on a large one.
+///
+/// # Errors
+/// The system does not tell.
+pub(crate) fn share_of(dir: &Path, octets_max: u64) -> io::Result<u64> {
+    let room = statvfs(dir)?;
+    Ok(octets_wanted(room.blocks().saturating_mul(room.fragment_size()), octets_max))
+}
+
 /// The size of a reserve on a file system of `total` octets.
-fn octets_wanted(total: u64) -> u64 {
-    (total / DISK_SHARE).min(OCTETS_MAX)
+fn octets_wanted(total: u64, octets_max: u64) -> u64 {
+    (total / DISK_SHARE).min(octets_max)
 }
 
 /// Room for the reserve twice over: making it must not fill the disk again.
@@ -130,10 +139,10 @@ mod tests {
 
     #[test]
     fn a_reserve_is_small_beside_its_disk_and_never_large() {
-        assert_eq!(octets_wanted(64 << 20), 1 << 20);
-        assert_eq!(octets_wanted(512 << 20), 8 << 20);
-        assert_eq!(octets_wanted((512 << 20) + 64), 8 << 20);
-        assert_eq!(octets_wanted(u64::MAX), 8 << 20);
+        assert_eq!(octets_wanted(64 << 20, OCTETS_MAX), 1 << 20);
+        assert_eq!(octets_wanted(512 << 20, OCTETS_MAX), 8 << 20);
+        assert_eq!(octets_wanted((512 << 20) + 64, OCTETS_MAX), 8 << 20);
+        assert_eq!(octets_wanted(u64::MAX, OCTETS_MAX), 8 << 20);
         assert!(has_room(2 << 20, 1 << 20) && !has_room((2 << 20) - 1, 1 << 20));
     }
 

@@ -137,6 +137,11 @@ impl Segment {
         self.is_ending
     }
 
+    /// Where the frame begins in the file.
+    pub(crate) fn frame_start(&self) -> u64 {
+        self.frame_start
+    }
+
     /// Octets of the lines of the frame that is not over.
     pub(crate) fn frame_bytes(&self) -> u64 {
         self.uncompressed_bytes - self.before_frame

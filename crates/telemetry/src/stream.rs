@@ -7,11 +7,13 @@
 //! ends at its size, at its age, and when the writer is closed. A full disk is first met with the
 //! [`Reserve`]; then, as after any disk error, the batch is kept and tried again each second,
 //! saying so; only closing gives such records up, saying so. A frame of the segment ends when it is large enough to be worth
-//! a block of the index; then whoever searches reads it alone.
+//! a block of the index; then whoever searches reads it alone. Where that is wanted, what waits is in a [`Journal`] too, so
+//! that a kill takes none of it.
 
 use crate::index::Key;
 use crate::index_file::{IndexFile, remove_orphans};
-use crate::reserve::Reserve;
+use crate::journal::{Journal, Note, Notes, Owner, text_of};
+use crate::reserve::{Reserve, share_of};
 use crate::retention::Retention;
 use crate::segment::Segment;
 use config::LocalLogs;
@@ -54,6 +56,9 @@ struct State {
     /// By which those lines are found.
     keys: Vec<Key>,
     records: usize,
+    /// Of all lines there ever were.
+    octets: u64,
+    journal: Option<Journal>,
     ending: Ending,
     sleeping: bool,
 }
@@ -73,8 +78,16 @@ enum Ending {
 impl Stream {
     /// Starts a stream in a directory that is there.
     pub fn open(form: Form) -> io::Result<Stream> {
-        let shared = Arc::new(Shared { state: Watched::default(), filled: Condvar::new(), form });
-        let writer = Writer::new(shared.clone());
+        let is_wanted = form.options.journal == Some(true);
+        let journal = is_wanted.then(|| journal_of(&form)).transpose().unwrap_or_else(|error| {
+            let dir = form.options.log_dir.display();
+            tracing::warn!("log_dir {dir}: no journal ({error}): a kill may lose the last records");
+            None
+        });
+        let (journal, notes) = journal.unzip();
+        let state = State { journal, ..State::default() };
+        let shared = Arc::new(Shared { state: Watched::new(state), filled: Condvar::new(), form });
+        let writer = Writer::new(shared.clone(), notes);
         let run = move || writer.run();
         let thread = std::thread::Builder::new().name("logs".to_owned()).spawn(run)?;
         Ok(Stream { shared, thread: Mutex::new(Some(thread)) })
@@ -90,12 +103,16 @@ impl Stream {
         self.shared.form.options.index
     }
 
-    /// Queues the line of one record, and what it is found by; never waits. False when as many waited as may: the record is
-    /// queued all the same.
-    pub fn push(&self, line: &[u8], keys: &[Key]) -> bool {
+    /// Queues the line of one record, behind its [`room_for_head`](crate::journal::room_for_head), and what it is found by; never waits. False when as many waited as may: the record is
+    /// queued all the same. With a journal a kill does not lose it from here on.
+    pub fn push(&self, line: &mut [u8], keys: &[Key]) -> bool {
         let mut state = self.shared.lock();
         let has_room = state.records < self.shared.form.options.back_pressure;
-        state.lines.extend_from_slice(line);
+        let at = state.octets;
+        state.octets += text_of(line).len() as u64;
+        // Under the lock: one that was written late would hit a line of the next round.
+        state.journal.iter_mut().for_each(|journal| journal.put(at, line));
+        state.lines.extend_from_slice(text_of(line));
         state.keys.extend_from_slice(keys);
         state.records += 1;
         if state.sleeping && (state.lines.len() >= WAKE_BYTES || state.records == 1) {
@@ -149,6 +166,13 @@ struct Writer {
     segment: Option<Segment>,
     /// Its index.
     index: Option<IndexFile>,
+    notes: Option<Notes>,
+    /// Where in the stream the next line to be written begins.
+    at: u64,
+    /// What of the journal was used when the lines being written were taken.
+    journal_used: u64,
+    /// Lines that no segment has were given up.
+    gave_up: bool,
     /// Of the lines being written.
     keys: Vec<Key>,
     /// A frame ends with the lines that bring it to so many octets.
@@ -164,7 +188,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(shared: Arc<Shared>) -> Writer {
+    fn new(shared: Arc<Shared>, notes: Option<Notes>) -> Writer {
         let now = Instant::now();
         let reserve = Reserve::of(&shared.form.options.log_dir, now);
         let retention = Retention::of(&shared.form.options, now);
@@ -172,6 +196,10 @@ impl Writer {
             shared,
             segment: None,
             index: None,
+            notes,
+            at: 0,
+            journal_used: 0,
+            gave_up: false,
             keys: Vec::new(),
             frame_bytes_max: FRAME_BYTES,
             headed: false,
@@ -193,6 +221,7 @@ impl Writer {
                 match self.write(&lines[..part]) {
                     Ok(()) => {
                         lines.drain(..part);
+                        self.at += part as u64;
                         self.rejoice();
                         self.end_frame();
                         if self.is_over() {
@@ -201,7 +230,8 @@ impl Writer {
                     }
                     Err(error) if self.makes_room(&error) => {}
                     Err(error) if ending == Ending::Now => {
-                        tracing::error!("log records lost at shutdown: {error}");
+                        tracing::error!("log records lost at shutdown, but for those in the journal: {error}");
+                        self.gave_up = true;
                         lines.clear();
                     }
                     Err(error) => {
@@ -215,8 +245,17 @@ impl Writer {
                 self.finish();
             }
             if ending > Ending::No {
-                return;
+                return self.end_journal();
             }
+        }
+    }
+
+    /// The journal of a stream that is over goes, unless it has lines that no segment has.
+    fn end_journal(&self) {
+        if let (Some(notes), false) = (&self.notes, self.gave_up)
+            && let Err(error) = notes.remove()
+        {
+            tracing::warn!("log_dir {}: its journal stays: {error}", self.shared.form.options.log_dir.display());
         }
     }
 
@@ -231,6 +270,8 @@ impl Writer {
     /// Waits for lines, the end of the segment's time, or that of the stream; tells the latter.
     fn gather(&mut self, lines: &mut Vec<u8>) -> Ending {
         let mut state = self.shared.lock();
+        // What was taken the last time is in segments by now.
+        state.journal.iter_mut().for_each(|journal| journal.free(self.journal_used));
         while state.records == 0 && state.ending == Ending::No {
             state.sleeping = true;
             let wait = self.time_left().unwrap_or(IDLE_WAIT);
@@ -251,6 +292,7 @@ impl Writer {
             state.sleeping = false;
         }
         std::mem::swap(&mut state.lines, lines);
+        self.journal_used = state.journal.as_ref().map_or(0, Journal::used);
         self.keys.clear();
         std::mem::swap(&mut state.keys, &mut self.keys);
         state.records = 0;
@@ -286,6 +328,11 @@ impl Writer {
             segment.write(&self.shared.form.header)?;
         }
         self.headed = true;
+        if let Some(notes) = &self.notes {
+            let name = segment.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let (frame_start, frame_octets) = (segment.frame_start(), segment.frame_bytes());
+            notes.note(&Note { at: self.at, segment: name, frame_start, frame_octets });
+        }
         segment.write(lines)?;
         // Of lines that a segment has no room for too: who finds one there reads a frame for nothing.
         self.index.iter_mut().for_each(|index| index.note(&self.keys));
@@ -331,6 +378,9 @@ impl Writer {
                 }
             }
         };
+        // Whoever ships it may remove it now.
+        let note = Note { at: self.at, ..Note::default() };
+        self.notes.iter().for_each(|notes| notes.note(&note));
         if let Some(mut index) = index {
             index.end_frame(&frame);
             if let Err(error) = remove_orphans(&log_dir) {
@@ -369,6 +419,18 @@ impl Writer {
     }
 }
 
+/// The journal that a stream begins with.
+fn journal_of(form: &Form) -> io::Result<(Journal, Notes)> {
+    let Form { options, prefix, suffix, header } = form;
+    let (prefix, suffix, header) = ((*prefix).to_owned(), suffix.clone(), header.clone());
+    let owner = Owner { prefix, suffix, header, level: options.compression_level };
+    let octets = share_of(&options.log_dir, JOURNAL_OCTETS)? / JOURNAL_UNIT * JOURNAL_UNIT;
+    match octets {
+        0 => Err(io::Error::other("its disk is too small")),
+        octets => Journal::create(&options.log_dir, &owner, octets),
+    }
+}
+
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -378,6 +440,10 @@ const WAKE_BYTES: usize = 256 * 1024;
 /// A frame ends behind the batch with which it reaches so many octets of text: some thousand records, which are read in some
 /// milliseconds.
 const FRAME_BYTES: u64 = 2 * 1024 * 1024;
+/// Octets of a journal's ring, on a disk that is large enough: the lines of two batches, and some more.
+const JOURNAL_OCTETS: u64 = 1 << 20;
+/// It is a multiple of so many.
+const JOURNAL_UNIT: u64 = 64 << 10;
 /// How long a batch may gather.
 const BATCH_WAIT: Duration = Duration::from_millis(20);
 /// How long the thread sleeps when nothing is to be timed.
@@ -419,7 +485,7 @@ mod tests {
     fn writer(dir: &Path) -> Writer {
         let options = LocalLogs { log_dir: dir.to_owned(), ..LocalLogs::default() };
         let form = Form { options, prefix: "", suffix: String::new(), header: Vec::new() };
-        Writer::new(Arc::new(Shared { state: Watched::default(), filled: Condvar::new(), form }))
+        Writer::new(Arc::new(Shared { state: Watched::default(), filled: Condvar::new(), form }), None)
     }
 
     /// What a writer does in a turn, without its thread.

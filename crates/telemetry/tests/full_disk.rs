@@ -72,7 +72,8 @@ fn read_all(dir: &Path) -> Vec<u64> {
 }
 
 fn open(disk: &SmallDisk) -> LogWriter {
-    LogWriter::open(LocalLogs { log_dir: disk.0.path().join("log"), ..LocalLogs::default() }).expect("opens")
+    LogWriter::open(LocalLogs { log_dir: disk.0.path().join("log"), journal: Some(true), ..LocalLogs::default() })
+        .expect("opens")
 }
 
 #[test]
@@ -101,8 +102,8 @@ fn the_log_goes_on_when_its_disk_is_full_and_the_reserve_comes_back() {
 
 #[test]
 fn a_segment_can_be_begun_when_inodes_are_out() {
-    // One for the file system itself, one each for log directory, reserve and filler.
-    let Some(disk) = SmallDisk::mount("size=16m,nr_inodes=4") else { return };
+    // One for the file system itself, one each for log directory, journal, reserve and filler.
+    let Some(disk) = SmallDisk::mount("size=16m,nr_inodes=5") else { return };
     let log = open(&disk);
     assert!(disk.reserve().exists());
     File::create(disk.0.path().join("filler")).expect("the last inode");

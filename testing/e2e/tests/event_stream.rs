@@ -9,11 +9,15 @@ use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::traffic::Traffic;
 use e2e::until::{LATER, SOON, until};
+use e2e::wire::Client;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A server, and where its mail goes.
@@ -136,6 +140,82 @@ fn whoever_is_killed_nothing_is_missing() {
     node.stop();
     let logged = setup.logged();
     assert!(receiver.records() == logged, "{} came of {} that were logged", all.len(), logged.len());
+}
+
+/// Kills between any two steps of a message: what a client or a server was told of is in the log, and the stream tells it.
+#[test]
+fn whenever_it_is_killed_what_came_and_went_is_told() {
+    let setup = Setup::new();
+    let receiver = EventReceiver::start(&setup.scratch, "receiver", "");
+    setup.streams(&[setup.stream("crm", &receiver.url(), SMALL)]);
+    let mut accepted = Vec::new();
+    for round in 0..KILLS {
+        let mut node = setup.launch().start();
+        let arrived = setup.sink.arrivals().len();
+        let peer = node.smtp();
+        let clients: Vec<_> = (0..3).map(|client| thread::spawn(move || send_until_cut(peer, round, client))).collect();
+        setup.sink.await_arrivals(arrived + 20, LATER);
+        node.process.kill();
+        clients.into_iter().for_each(|client| accepted.extend(client.join().expect("a client")));
+    }
+    let node = setup.launch().start();
+    node.await_empty(LATER);
+    node.stop();
+    // All segments are complete, and read on.
+    let logged = setup.logged();
+    let node = setup.launch().start();
+    receiver.await_records(logged.len(), LATER);
+    node.stop();
+    let heard = receiver.records();
+    let differs = heard.iter().zip(&logged).position(|(heard, logged)| heard != logged);
+    let around = differs.map(|at| (&heard[at..], &logged[at..]));
+    let around = around.map(|(heard, logged)| [heard, logged].map(|some| some.iter().take(3).collect::<Vec<_>>()));
+    assert!(heard == logged, "{} records of {}: {around:#?}", heard.len(), logged.len());
+    let told = |kind: &str| -> BTreeSet<String> {
+        let records = logged.iter().filter(|record| record["type"] == kind);
+        records.map(|record| record["recipient"].as_str().expect("one").to_owned()).collect()
+    };
+    let (came, went) = (told("Reception"), told("Delivery"));
+    let missing = |told: &BTreeSet<String>| accepted.iter().filter(|one| !told.contains(*one)).count();
+    assert!(accepted.len() > 20 * KILLS, "{} were accepted", accepted.len());
+    assert_eq!((missing(&came), missing(&went)), (0, 0), "of {} that were accepted", accepted.len());
+    let arrivals = setup.sink.arrivals();
+    let arrived: BTreeSet<_> = arrivals.iter().flat_map(|arrival| arrival.recipients.clone()).collect();
+    let untold: Vec<_> = arrived.iter().filter(|one| !went.contains(*one)).collect();
+    assert!(untold.is_empty(), "delivered, and no record says so: {untold:?}");
+    // A kill may double what was in hand.
+    let deliveries = logged.iter().filter(|record| record["type"] == "Delivery").count();
+    assert!(deliveries <= went.len() + IN_HAND * KILLS, "{deliveries} records of {} deliveries", went.len());
+}
+
+/// Times a server is killed.
+const KILLS: usize = 8;
+/// Messages of which a kill may leave records twice.
+const IN_HAND: usize = 5;
+
+/// Sends messages until the server is gone; the recipients of those it took.
+fn send_until_cut(peer: SocketAddr, round: usize, client: usize) -> Vec<String> {
+    let mut connection = Client::connect(peer);
+    let mut accepted = Vec::new();
+    let mut say = |text: String, code: u16| {
+        connection.send(text);
+        connection.try_reply().is_some_and(|reply| reply.code == code)
+    };
+    if !say("EHLO client.test\r\n".to_owned(), 250) {
+        return accepted;
+    }
+    for number in 0.. {
+        let to = format!("k{round}c{client}n{number}@target.test");
+        let taken = say("MAIL FROM:<a@source.test>\r\n".to_owned(), 250)
+            && say(format!("RCPT TO:<{to}>\r\n"), 250)
+            && say("DATA\r\n".to_owned(), 354)
+            && say("Subject: x\r\n\r\nHello.\r\n.\r\n".to_owned(), 250);
+        if !taken {
+            break;
+        }
+        accepted.push(to);
+    }
+    accepted
 }
 
 #[test]
