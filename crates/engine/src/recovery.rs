@@ -26,7 +26,6 @@ pub enum RecoveryState {
 impl Engine {
     /// Takes every chunk, then tells how it went.
     pub(crate) async fn recover(&self, mut recovering: Recovering) {
-        self.metrics.spool_recovering.set(1);
         let mut restored = 0;
         while let Some(chunk) = self.stop.unless_requested(recovering.next()).await.flatten() {
             let mut chunk = chunk.into_iter().peekable();

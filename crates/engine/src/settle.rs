@@ -122,7 +122,9 @@ impl Engine {
             return self.conclude(queued, settlement, &name, facts);
         }
         let (engine, facts) = (self.clone(), facts.clone());
+        let seen = self.underway.hold(&queued);
         self.deliveries.spawn(async move {
+            let _seen = seen;
             if !engine.tell_hooks(&queued, &settlement, &name, &facts).await {
                 // It begins anew at the next start.
                 return;
