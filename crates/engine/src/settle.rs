@@ -270,7 +270,10 @@ impl Engine {
         if let Some(command) = &entry.command {
             record.response = records::response(&entry.reply).to_command(command.as_str());
         }
-        describe(&mut record, facts);
+        // It is nobody's answer, even where an attempt that failed was the last (KumoMTA behaviour).
+        if entry.kind != RecordType::Expiration {
+            describe(&mut record, facts);
+        }
         Some(record)
     }
 }
