@@ -7,7 +7,7 @@ use crate::forms::Moment;
 use crate::query::Query;
 use crate::secrets::without_secrets;
 use axum::extract::State;
-use engine::{Engine, Inspected, State as Whereabouts};
+use engine::{Engine, Inspected, RecoveryState, State as Whereabouts};
 use queue::{Binding, EndOf, OrderId, Place, Sharers};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -140,10 +140,20 @@ pub(crate) async fn message(
     Query(OfMessage { id, want_body }): Query<OfMessage>,
 ) -> Result<Json<Entry>, Failed> {
     let Id(id) = id;
-    match engine.inspect_message(id).await? {
-        Some(found) => Ok(Json(Limited::default().entry(&engine, found, want_body).await)),
-        None => Err(Failed::not_found(format!("no such message: {id}"))),
+    // As it was before the look: it may be one of those that came back since.
+    let recovery = engine.recovery_state();
+    if let Some(found) = engine.inspect_message(id).await? {
+        return Ok(Json(Limited::default().entry(&engine, found, want_body).await));
     }
+    Err(match recovery {
+        RecoveryState::Done => Failed::not_found(format!("no such message: {id}")),
+        RecoveryState::Pending => Failed::unavailable(format!(
+            "no such message yet: {id}: messages of earlier runs are on their way to their queues"
+        )),
+        RecoveryState::Failed(why) => {
+            Failed::unavailable(format!("no such message: {id}; messages of earlier runs are missing: {why}"))
+        }
+    })
 }
 
 pub(crate) async fn scheduled(

@@ -28,6 +28,7 @@ impl Engine {
     }
 
     async fn settle_ending(&self, queued: Queued, ending: Ending) {
+        let seen = self.underway.hold(&queued);
         if let Ending::Bounced(order) = &ending
             && order.suppress_logging
             && !self.is_of_xfer(&queued)
@@ -47,6 +48,7 @@ impl Engine {
         if let Some(id) = rebinding {
             self.with_queue(|q, now| q.settled_for(now, id));
         }
+        drop(seen);
         if is_later {
             // An order takes its messages again at once: they are not to come round and round.
             self.stop.unless_requested(tokio::time::sleep(SPOOL_PAUSE)).await;

@@ -26,6 +26,7 @@ use crate::requeue::Questions;
 use crate::search::SEARCHES_MAX;
 use crate::sockets::Sockets;
 use crate::tasks::Tasks;
+use crate::underway::Underway;
 use crate::watching::Watchers;
 use crate::xfer::Arrivals;
 use ::clock::Now;
@@ -139,6 +140,8 @@ pub struct Shared {
     pub(crate) hook_tasks: Tasks,
     /// Who wakes a connection, what it holds, what it does.
     pub(crate) connections: Mutex<HashMap<ConnKey, Held>>,
+    /// What is in hand of other tasks than connections'.
+    pub(crate) underway: Underway,
     /// Where orders are kept; whoever has it may change them.
     pub(crate) orders_file: Mutex<OrdersFile>,
     /// Sites whose TLS does not work.
@@ -203,14 +206,10 @@ impl Engine {
         let no_accounts = |error| format!("kumo.aaa.configure_acct_log: {error}");
         let accounts = Accounts::open(parts.startup.acct_log.as_ref()).map_err(no_accounts)?;
         let clock = Clock::start();
-        let EngineSettings { resident_bytes_max, seed, .. } = parts.settings;
-        let mut queue = QueueCore::new(clock.mono(), QueueSettings { resident_bytes_max, seed });
-        queue.set_restoring(true);
-        // Before anybody can ask.
-        parts.metrics.spool_recovering.set(1);
         let interest = parts.policy.interest();
-        queue.ask_before_ready(interest.has(Event::ThrottleInsertReadyQueue));
-        parts.orders.1.into_iter().for_each(|order| _ = queue.order(clock.now(), order));
+        let queue = queues(clock, &parts.settings, interest.has(Event::ThrottleInsertReadyQueue), parts.orders.1);
+        // From before anybody can ask.
+        parts.metrics.spool_recovering.set(1);
         Ok(Engine(Arc::new(Shared {
             interest: Interests::new(interest),
             gate: Gate::new(parts.policy.clone(), accounts),
@@ -239,6 +238,7 @@ impl Engine {
             spoolers: Tasks::default(),
             hook_tasks: Tasks::default(),
             connections: Mutex::default(),
+            underway: Underway::default(),
             orders_file: Mutex::new(parts.orders.0),
             broken_tls: Mutex::default(),
             questions: Questions::default(),
@@ -425,6 +425,21 @@ impl Engine {
             }
         }
     }
+}
+
+/// Empty queues, to which messages of earlier runs are on their way, with the orders that were found.
+fn queues(
+    clock: Clock,
+    EngineSettings { resident_bytes_max, seed, .. }: &EngineSettings,
+    ask_before_ready: bool,
+    orders: Vec<Order>,
+) -> QueueCore {
+    let settings = QueueSettings { resident_bytes_max: *resident_bytes_max, seed: *seed };
+    let mut queue = QueueCore::new(clock.mono(), settings);
+    queue.set_restoring(true);
+    queue.ask_before_ready(ask_before_ready);
+    orders.into_iter().for_each(|order| _ = queue.order(clock.now(), order));
+    queue
 }
 
 /// Makes ids that no other node makes.

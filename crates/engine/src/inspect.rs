@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use message::{Message, MessageId, Place, Resident};
 use queue::{Binding, EndOf, Listed, ScheduledView, Sharers, Wait};
 use spool::SpoolError;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 /// A message as an operator sees it.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub struct Inspected {
 pub enum State {
     /// In the queues, waiting for something.
     Queued(queue::Place, Wait),
-    /// With a connection that delivers it.
+    /// With a connection that delivers it, or with a task that reads it, asks policy about it, moves or settles it.
     InDelivery,
 }
 
@@ -39,7 +39,9 @@ impl Engine {
     /// # Errors
     /// The spool's, when it cannot be read.
     pub async fn inspect_message(&self, id: MessageId) -> Result<Option<Inspected>, SpoolError> {
-        let mut step = Some(0);
+        // One that is put back behind the walk's place was in hand before.
+        let before = self.in_hand(id);
+        let mut step = before.is_none().then_some(0);
         while let Some(from) = step {
             let (found, next) = self.with_queue(|queue, now| queue.find(now, id, from));
             if let Some(found) = found {
@@ -47,7 +49,7 @@ impl Engine {
             }
             step = next;
         }
-        match self.in_delivery(id) {
+        match before.or_else(|| self.in_hand(id)) {
             None => Ok(None),
             Some(found) => self.with_content(found).await.map(Some),
         }
@@ -111,11 +113,9 @@ impl Engine {
         Ok(Inspected { content, ..found })
     }
 
-    fn in_delivery(&self, id: MessageId) -> Option<Inspected> {
-        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        let queued = connections.values().find_map(|held| held.in_hand.find(id));
-        drop(connections);
-        let (message, key) = queued?;
+    fn in_hand(&self, id: MessageId) -> Option<Inspected> {
+        let with_connection = self.connections().values().find_map(|held| held.in_hand.find(id));
+        let (message, key) = with_connection.or_else(|| self.underway.find(id))?;
         let (queue, end) = self.with_queue(|queue, _| (queue.queue_name(key), queue.end_in(key, &message)));
         Some(Inspected { message, queue, state: State::InDelivery, end, content: None })
     }

@@ -53,6 +53,7 @@ mod settle;
 mod sockets;
 mod survey;
 mod tasks;
+mod underway;
 mod watching;
 mod workload;
 mod xfer;

@@ -31,6 +31,7 @@ impl Engine {
         if queued.message.resident.is_some() {
             return Ok(queued);
         }
+        let _seen = self.underway.hold(&queued);
         let room = self.pressure.room_to_load(octets_of(&queued)).await;
         self.load_into(room, queued).await
     }
@@ -44,6 +45,7 @@ impl Engine {
         if queued.message.resident.is_some() {
             return Ok(Some(queued));
         }
+        let _seen = self.underway.hold(&queued);
         // Only waiting is cut short: a message must not go down with whoever reads it.
         let room = tokio::select! {
             room = self.pressure.room_to_load(octets_of(&queued)) => room,
@@ -57,6 +59,7 @@ impl Engine {
         if queued.message.resident.is_some() {
             return Ok(Some(queued));
         }
+        let _seen = self.underway.hold(&queued);
         match self.pressure.room_to_load_now(octets_of(&queued)) {
             Some(room) => Ok(self.load_into(room, queued).await.ok()),
             None => Err(queued),

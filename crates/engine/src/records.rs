@@ -137,6 +137,7 @@ impl Engine {
         let name = session.hello().unwrap_or_default().to_owned();
         record.peer_address = Some(PeerAddress { name, addr: session.peer().to_string(), is_secure: false });
         record.nodeid = self.node_id_text.clone();
+        record.session_id = conn.session_id();
         self.log(record, Subject { meta: &conn.snapshot(), head: &[], message: None });
     }
 }

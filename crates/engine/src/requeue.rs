@@ -64,7 +64,11 @@ impl Engine {
             return self.with_queue(|q, now| q.retry(now, queued, delay));
         };
         let (question, reply) = (Question::begin(self), failed.reply.clone());
-        self.deliveries.spawn(async move { question.0.ask_to_requeue(queued, &reply, delay).await });
+        let seen = self.underway.hold(&queued);
+        self.deliveries.spawn(async move {
+            let _seen = seen;
+            question.0.ask_to_requeue(queued, &reply, delay).await;
+        });
     }
 
     async fn ask_to_requeue(&self, mut queued: Queued, reply: &Reply, delay: Duration) {

@@ -28,7 +28,9 @@ impl Engine {
         }
         self.mark_delivered(&queued, &outcomes);
         let (question, facts) = (self.question(), facts.clone());
+        let seen = self.underway.hold(&queued);
         self.deliveries.spawn(async move {
+            let _seen = seen;
             let engine = question.engine();
             let outcomes = engine.rewrite(&queued, outcomes, &refused).await;
             engine.settle_attempt(queued, outcomes, &facts);

@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
 use std::str::FromStr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use telemetry::LogWriter;
 use thiserror::Error;
@@ -314,13 +314,17 @@ impl Engine {
         here
     }
 
-    /// What connections have in hand, without content.
+    /// What connections and tasks have in hand, without content.
     fn all_in_delivery(&self, search: &Search) -> Vec<Inspected> {
-        let connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let connections = self.connections();
         let in_hand =
             connections.values().flat_map(|held| held.in_hand.map(|queued| (queued.message.bare_copy(), queued.queue)));
-        let in_hand: Vec<_> = in_hand.collect();
+        let mut in_hand: Vec<_> = in_hand.collect();
         drop(connections);
+        in_hand.extend(self.underway.all());
+        // One may have gone from one hand to another.
+        in_hand.sort_unstable_by_key(|(message, _)| message.id);
+        in_hand.dedup_by_key(|(message, _)| message.id);
         let named =
             in_hand.into_iter().map(|(message, key)| (message, self.with_queue(|queue, _| queue.queue_name(key))));
         let wanted = named.filter(|(message, queue)| search.wants(queue, message.id));

@@ -122,7 +122,9 @@ impl Engine {
             return self.conclude(queued, settlement, &name, facts);
         }
         let (engine, facts) = (self.clone(), facts.clone());
+        let seen = self.underway.hold(&queued);
         self.deliveries.spawn(async move {
+            let _seen = seen;
             if !engine.tell_hooks(&queued, &settlement, &name, &facts).await {
                 // It begins anew at the next start.
                 return;
@@ -268,7 +270,10 @@ impl Engine {
         if let Some(command) = &entry.command {
             record.response = records::response(&entry.reply).to_command(command.as_str());
         }
-        describe(&mut record, facts);
+        // It is nobody's answer, even where an attempt that failed was the last (KumoMTA behaviour).
+        if entry.kind != RecordType::Expiration {
+            describe(&mut record, facts);
+        }
         Some(record)
     }
 }

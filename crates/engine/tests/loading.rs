@@ -2,6 +2,7 @@
 
 mod support;
 
+use engine::pressure::Pressure;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +42,19 @@ async fn a_message_that_does_not_read_is_set_aside_and_the_others_are_delivered(
     last.drain(Duration::from_secs(10)).await;
     assert!(!holders(&dirs[0].path().join("spool"), b"Subject: tVo").is_empty(), "its octets are kept");
     assert_eq!(set_aside(), 1, "once");
+}
+
+/// From the first moment: listeners are open before the task runs that brings messages back.
+#[tokio::test]
+async fn messages_of_earlier_runs_are_on_their_way_from_the_start() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let away = Arc::new(ToNext { next: ([127, 0, 0, 1], 1).into() });
+    let engine = support::engine(away, dir.path(), Vec::new(), Pressure::unlimited());
+    let are_on_their_way = || engine.metrics().spool_recovering.get() == 1;
+    assert!(are_on_their_way() && engine.is_recovering(), "no task has run yet");
+    until("all are back", || !are_on_their_way()).await;
+    assert!(!engine.is_recovering());
+    engine.drain(Duration::from_secs(10)).await;
 }
 
 /// Replaces octets in every file below `dir` that has them.

@@ -432,7 +432,12 @@ mod tests {
         assert!(text.contains("waits for   Unheard\n") && text.contains("ready queue s->x@smtp_client"), "{text}");
         let mut found = Found::default();
         found.message(&Orders::default(), &message("in_delivery", Value::Null, Value::Null, Value::Null), NOW);
-        assert!(found.lines().join("\n").contains("a connection has it in hand now (in_delivery)"));
+        assert!(
+            found
+                .lines()
+                .join("\n")
+                .contains("it is in hand now: with a connection, or read, asked about or moved (in_delivery)")
+        );
     }
 
     #[test]

@@ -137,7 +137,7 @@ const WORDS: [Words; 17] = [
 /// What a state means for which there is no reason.
 pub(crate) fn of_state(state: &str) -> &'static str {
     match state {
-        "in_delivery" => "a connection has it in hand now",
+        "in_delivery" => "it is in hand now: with a connection, or read, asked about or moved",
         "ending" => "its end is just being written",
         "ready" => "it is ready for a connection",
         "due" => "it is due",

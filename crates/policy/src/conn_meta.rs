@@ -13,11 +13,12 @@ pub struct ConnMeta(Arc<Inner>);
 struct Inner {
     meta: Mutex<Meta>,
     auth: Mutex<AuthInfo>,
+    session_id: Option<Arc<str>>,
 }
 
 impl From<Meta> for ConnMeta {
     fn from(meta: Meta) -> ConnMeta {
-        ConnMeta(Arc::new(Inner { meta: Mutex::new(meta), auth: Mutex::default() }))
+        ConnMeta(Arc::new(Inner { meta: Mutex::new(meta), ..Inner::default() }))
     }
 }
 
@@ -25,6 +26,16 @@ impl ConnMeta {
     /// An empty table.
     pub fn new() -> ConnMeta {
         ConnMeta::default()
+    }
+
+    /// An empty table of the session with that id, a UUID.
+    pub fn of_session(id: Arc<str>) -> ConnMeta {
+        ConnMeta(Arc::new(Inner { session_id: Some(id), ..Inner::default() }))
+    }
+
+    /// The session's id, as log records have it; `None` where there is no session.
+    pub fn session_id(&self) -> Option<Arc<str>> {
+        self.0.session_id.clone()
     }
 
     /// A copy of one value; `None` when absent or null.

@@ -18,6 +18,7 @@ pub mod corpus;
 pub mod dns;
 pub mod dump;
 pub mod event_receiver;
+pub mod golden;
 pub mod http;
 pub mod kafka;
 pub mod kumod;

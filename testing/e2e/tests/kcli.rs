@@ -219,7 +219,7 @@ fn a_transfer_brings_mail_to_the_other_node() {
     let given = kcli(&relay, &words).success();
     assert!(given.stdout.is_empty() && given.stderr.contains("Transferring 1 messages"), "{given:?}");
     assert_eq!(sink.await_arrivals(1, LATER)[0].recipients, ["one@x.test"]);
-    relay.await_metric("message_count", 0.0, SOON);
+    relay.await_empty(SOON);
     let refused = kcli(&relay, &["xfer-cancel", "x.test", "--reason", "a change of mind"]);
     assert!(refused.stderr.contains("400: /queue_name: \"x.test\""), "{}", refused.stderr);
     target.stop();

@@ -27,8 +27,10 @@ fn reception_and_delivery_have_kumomtas_fields() {
     assert_eq!((receptions.len(), deliveries.len()), (1, 1));
     let (reception, delivery) = (&receptions[0], &deliveries[0]);
     let names = |record: &Value| record.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
-    assert_eq!(names(reception), FIELDS, "of Reception");
-    assert_eq!(names(delivery), [&FIELDS[..], &["session_id"]].concat(), "of Delivery");
+    for record in [reception, delivery] {
+        assert_eq!(names(record), [&FIELDS[..], &["session_id"]].concat(), "of {}", record["type"]);
+    }
+    assert_ne!(reception["session_id"], delivery["session_id"], "of the session in, and of that out");
 
     for record in [reception, delivery] {
         let id = record["id"].as_str().unwrap_or_default();

@@ -81,7 +81,8 @@ fn a_collector_hears_what_the_page_tells() {
     submit(&node, 3);
     sink.await_arrivals(3, LATER);
     node.await_empty(LATER);
-    node.await_metric("connection_count{service=\"esmtp_listener\"}", 0.0, SOON);
+    let are_closed = || (node.metric("connection_count{service=\"esmtp_listener\"}") == 0.0).then_some(());
+    until(SOON, "no connection", are_closed);
     let before = told(&node);
     let so_far = collector.requests().len();
     let requests = collector.await_requests(so_far + 2, LATER);

@@ -42,6 +42,7 @@ impl Engine {
     }
 
     async fn ask_about(&self, queued: Queued) {
+        let _seen = self.underway.hold(&queued);
         let Some(queued) = self.load(queued).await else { return };
         let Some(draft) = draft_of(&queued.message) else { return self.with_queue(|q, now| q.postpone(now, queued)) };
         let asked = Guarded(Box::pin(self.policy.throttle_insert_ready_queue(draft)));

@@ -25,7 +25,7 @@ use serde_json::json;
 use smtp_wire::{Body, EnhancedCode, Mailbox, Reply};
 use spool::{Discarded, Receipt, SpoolError, Volatile};
 use std::collections::{HashMap, HashSet};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Why a transaction is not accepted.
 #[derive(Debug)]
@@ -53,16 +53,23 @@ pub(crate) struct Arrival<'a> {
 pub(crate) struct Prepared {
     sealed: Sealed,
     queue: String,
-    /// What the log says of it besides.
-    report: Option<Report>,
+    besides: Besides,
     /// The operator does not mind if a crash loses it.
     deferred: bool,
+}
+
+/// What the log says of its reception besides.
+#[derive(Default)]
+struct Besides {
+    report: Option<Report>,
+    /// Of the session by which it came.
+    session_id: Option<Arc<str>>,
 }
 
 impl Prepared {
     /// A record, which is stored and in no queue (`injection::keyed`).
     pub(crate) fn record(sealed: Sealed) -> Prepared {
-        Prepared { sealed, queue: NO_QUEUE.to_owned(), report: None, deferred: false }
+        Prepared { sealed, queue: NO_QUEUE.to_owned(), besides: Besides::default(), deferred: false }
     }
 
     /// The message's.
@@ -141,7 +148,7 @@ impl Engine {
             })?;
         }
         let deferred = self.plan(&mut draft) && deferred;
-        Ok(Prepared { sealed: draft.seal(), queue, report: None, deferred })
+        Ok(Prepared { sealed: draft.seal(), queue, besides: Besides::default(), deferred })
     }
 
     /// One draft per message to be: `smtp_server_data`, then what `smtp_server_split_transaction` or `batch_handling` says.
@@ -206,7 +213,8 @@ impl Engine {
         }
         trace::add_supplemental(&mut draft, trace).map_err(|e| header_refusal(&e))?;
         let deferred = self.plan(&mut draft) && arrival.profile.params.deferred_spool;
-        Ok(Prepared { sealed: draft.seal(), queue, report: fate.report, deferred })
+        let besides = Besides { report: fate.report, session_id: arrival.conn.session_id() };
+        Ok(Prepared { sealed: draft.seal(), queue, besides, deferred })
     }
 
     /// Puts off a message to the time its scheduling allows; whether it may be in memory only, if the operator says so.
@@ -225,23 +233,23 @@ impl Engine {
         let mut queues = Vec::with_capacity(prepared.len());
         for prepared in prepared {
             if prepared.queue == NULL_QUEUE {
-                discarded.push((Message::resident(prepared.sealed, None), prepared.queue, prepared.report));
+                discarded.push((Message::resident(prepared.sealed, None), prepared.queue, prepared.besides));
             } else if prepared.deferred && self.has_volatile_room() {
-                deferred.push((Message::resident(prepared.sealed, None), prepared.queue, prepared.report));
+                deferred.push((Message::resident(prepared.sealed, None), prepared.queue, prepared.besides));
             } else {
                 keep.push(prepared.sealed);
-                queues.push((prepared.queue, prepared.report));
+                queues.push((prepared.queue, prepared.besides));
             }
         }
         if !keep.is_empty() {
             self.commit_durably(keep, queues, &mut receipts).await?;
         }
-        for (message, queue, report) in deferred {
+        for (message, queue, besides) in deferred {
             receipts.push(Receipt::Volatile(Volatile::by_operator_choice(message.id)));
-            self.take_in(message, &queue, report);
+            self.take_in(message, &queue, besides);
         }
-        for (message, queue, report) in discarded {
-            self.log_reception(&message, &queue, report);
+        for (message, queue, besides) in discarded {
+            self.log_reception(&message, &queue, besides);
             receipts.push(Receipt::Discarded(Discarded::by_policy(message.id)));
         }
         Ok(receipts)
@@ -251,7 +259,7 @@ impl Engine {
     async fn commit_durably(
         &self,
         keep: Vec<Sealed>,
-        queues: Vec<(String, Option<Report>)>,
+        queues: Vec<(String, Besides)>,
         receipts: &mut Vec<Receipt>,
     ) -> Result<(), Refusal> {
         let groups = by_body(keep);
@@ -273,20 +281,20 @@ impl Engine {
                 return Err(spool_refusal(&error));
             }
         };
-        for ((sealed, durable), (queue, report)) in appended.sealed.into_iter().zip(appended.durable).zip(queues) {
+        for ((sealed, durable), (queue, besides)) in appended.sealed.into_iter().zip(appended.durable).zip(queues) {
             if queue == NO_QUEUE {
                 self.keep_record(&sealed.meta, sealed.id, durable.place());
                 continue;
             }
-            self.take_in(Message::resident(sealed, Some(durable.place())), &queue, report);
+            self.take_in(Message::resident(sealed, Some(durable.place())), &queue, besides);
             receipts.push(Receipt::Durable(durable));
         }
         Ok(())
     }
 
     /// A message is ours: the log says so, and its queue has it.
-    fn take_in(&self, message: Message, queue: &str, report: Option<Report>) {
-        self.log_reception(&message, queue, report);
+    fn take_in(&self, message: Message, queue: &str, besides: Besides) {
+        self.log_reception(&message, queue, besides);
         self.log_if_delayed(&message, queue, &[Why::Received, Why::ScheduledForLater]);
         let resident = message.resident.as_deref();
         let end = resident.and_then(|resident| schedule::of(&resident.meta)).as_ref().and_then(schedule::end);
@@ -327,7 +335,7 @@ impl Engine {
         self.log(record, Subject::of(message, resident));
     }
 
-    fn log_reception(&self, message: &Message, queue: &str, report: Option<Report>) {
+    fn log_reception(&self, message: &Message, queue: &str, besides: Besides) {
         let Some(resident) = message.resident.as_deref().filter(|_| !self.logs_nothing()) else { return };
         // Nobody sent what a hook made of a record (KumoMTA behaviour).
         if resident.meta.string("reception_protocol") == Ok(Some(OF_HOOKS)) {
@@ -337,7 +345,8 @@ impl Engine {
         let all: Vec<u16> = (0..message.recipients).collect();
         let mut record = self.record(RecordType::Reception, (message, resident), queue, &all, &reply);
         record.peer_address = crate::records::reception_peer(&resident.meta);
-        let bounce = match report {
+        record.session_id = besides.session_id;
+        let bounce = match besides.report {
             Some(Report::Feedback(feedback)) => {
                 record.kind = RecordType::Feedback;
                 record.feedback_report = Some(feedback);
@@ -355,7 +364,7 @@ impl Engine {
 
 /// What becomes of a message, for watchers.
 fn shown(prepared: &Prepared) -> serde_json::Value {
-    let Prepared { sealed, queue, report, .. } = prepared;
+    let Prepared { sealed, queue, besides: Besides { report, .. }, .. } = prepared;
     let recipients: Vec<&str> = sealed.envelope.recipients.iter().map(Mailbox::as_str).collect();
     let is_kept = queue != NULL_QUEUE;
     json!({

@@ -45,7 +45,8 @@ pub(crate) async fn run(
     slot: SessionSlot,
 ) {
     let Ends { peer, local, .. } = ends;
-    let conn = ConnMeta::new();
+    let session_id = uuid::Uuid::from_bytes(*engine.next_id().as_bytes()).to_string();
+    let conn = ConnMeta::of_session(session_id.into());
     describe(&conn, &profile, ends);
     let begin = |profile: &Profile| Session::new(engine.clock.mono(), peer, local, profile.settings.clone());
     let profile = match profile.clone().by_policy(&engine, ends, &conn).await {
@@ -318,7 +319,7 @@ impl Driver {
             }
         };
         // What the proxy said and proved, and what was said of it, is not said of its client.
-        let conn = ConnMeta::new();
+        let conn = self.conn.session_id().map(ConnMeta::of_session).unwrap_or_default();
         for name in ["tls_cipher", "tls_protocol_version"] {
             self.conn.get(name).into_iter().for_each(|value| conn.set(name, value));
         }
