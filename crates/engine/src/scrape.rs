@@ -29,7 +29,7 @@ impl Engine {
         queues.expose(&mut text, self.metrics.open_sessions.get(), SERIES_MAX);
         queues.expose_full(&mut text, &self.metrics.ready_full_rest, SERIES_MAX);
         queues.expose_content(&mut text, self.in_hand());
-        scrape_counts::policy(&mut text, self.policy.counts(), self.mx.counts(), self.mx.len());
+        scrape_counts::policy(&mut text, self.policy.counts(), Some((self.mx.counts(), self.mx.len())));
         Ok(text.into_text())
     }
 

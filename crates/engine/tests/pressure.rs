@@ -92,7 +92,7 @@ async fn above_the_soft_limit_clients_hear_421_and_below_it_mail_is_taken_again(
     let (engine, address) = start(&memory, dir.path(), Vec::new()).await;
     let (mut early, banner) = connect(address).await;
     assert!(banner.starts_with("220 "), "{banner}");
-    assert_eq!(engine.metrics().memory_limit.get(), (750 * MIB) as i64);
+    assert_eq!(engine.metrics().process.memory_limit.get(), (750 * MIB) as i64);
 
     memory.used.store(760 * MIB, Ordering::Relaxed);
     until("load shedding", || engine.pressure().reason().is_some()).await;
@@ -101,7 +101,7 @@ async fn above_the_soft_limit_clients_hear_421_and_below_it_mail_is_taken_again(
     assert!(say(&mut early, "EHLO client.test").await.starts_with("250 "), "only mail is refused");
     let answer = say(&mut early, "MAIL FROM:<a@b.test>").await;
     assert_eq!(answer, "421 4.3.2 mx.test load shedding. Try later\r\n");
-    assert_eq!(engine.metrics().memory_over_limit_count.get(), 1);
+    assert_eq!(engine.metrics().process.memory_over_limit_count.get(), 1);
     until("a purge", || memory.purges.load(Ordering::Relaxed) > 0).await;
 
     memory.used.store(690 * MIB, Ordering::Relaxed);

@@ -7,12 +7,10 @@
 use crate::compliance_counts::ComplianceCounts;
 use crate::delays::Delays;
 use crate::event_counts::EventCounts;
-use crate::event_times::EventTimes;
 use crate::largest::Floor;
 use crate::latencies::Latencies;
-use crate::machine_use::MachineUse;
+use crate::process_counts::ProcessCounts;
 use crate::report_counts::ReportCounts;
-use crate::script_times::ScriptTimes;
 use crate::source_counts::SourceCounts;
 use crate::tallies::Tallies;
 use prometheus::{Encoder, HistogramOpts, Opts, Registry, TextEncoder};
@@ -55,18 +53,8 @@ pub struct Families {
     pub queue_census_age: IntGauge,
     /// Messages in any state.
     pub message_count: IntGauge,
-    /// Resident set size in octets.
-    pub memory_usage: IntGauge,
-    /// What the program and its machine use.
-    pub machine_use: MachineUse,
-    /// The soft limit of memory in octets.
-    pub memory_limit: IntGauge,
-    /// From how much memory on bodies leave it, in octets.
-    pub memory_low_thresh: IntGauge,
-    /// How often `memory_low_thresh` was passed upwards.
-    pub memory_low_count: IntCounter,
-    /// How often `memory_limit` was passed upwards.
-    pub memory_over_limit_count: IntCounter,
+    /// What every program tells.
+    pub process: ProcessCounts,
     /// Transactions ended while their content came in, because memory was out.
     pub content_shed: IntCounter,
     /// Free space by `<name> spool` and `log dir <path>`.
@@ -113,10 +101,6 @@ pub struct Families {
     pub bounce_classify_latency: Histogram,
     /// What is checked of mail before it leaves.
     pub compliance: ComplianceCounts,
-    /// What scripts measure of themselves.
-    pub script_times: ScriptTimes,
-    /// How often and how long handlers of events run.
-    pub event_times: EventTimes,
     /// How long the steps of a message's way take.
     pub latencies: Latencies,
     /// Time from reception to delivery, in seconds; each entry about delivered recipients once.
@@ -148,12 +132,7 @@ impl Metrics {
             scheduled_queue_count: gauge(r, "scheduled_queue_count", "scheduled queues")?,
             queue_census_age: gauge(r, "postrider_queue_census_age_seconds", "seconds since queues were counted")?,
             message_count: gauge(r, "message_count", "messages in any state")?,
-            memory_usage: gauge(r, "memory_usage", "resident memory in bytes")?,
-            machine_use: MachineUse::new(r)?,
-            memory_limit: gauge(r, "memory_limit", "soft limit of memory in bytes")?,
-            memory_low_thresh: gauge(r, "memory_low_thresh", "memory in bytes from which bodies leave it")?,
-            memory_low_count: counter(r, "memory_low_count", "times memory_low_thresh was passed")?,
-            memory_over_limit_count: counter(r, "memory_over_limit_count", "times memory_limit was passed")?,
+            process: ProcessCounts::new(r)?,
             content_shed: counter(r, "postrider_content_shed", "transactions ended for want of memory")?,
             disk_free_bytes: gauges(r, "disk_free_bytes", "free space in bytes", &["name"])?,
             disk_free_percent: gauges(r, "disk_free_percent", "free space in percent", &["name"])?,
@@ -181,8 +160,6 @@ impl Metrics {
             otlp_exports: counter(r, "postrider_otlp_exports_total", "metrics sent and taken")?,
             domain_reports: ReportCounts::new(r)?,
             compliance: ComplianceCounts::new(r)?,
-            script_times: ScriptTimes::new(r)?,
-            event_times: EventTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,
             latencies: Latencies::new(r)?,
             delivery_seconds: long_histogram(r, "postrider_delivery_seconds", "seconds from reception to delivery")?,
@@ -193,11 +170,7 @@ impl Metrics {
 
     /// The text of what is in the registry, limited to names that begin with `prefix`.
     pub fn text(&self, prefix: &str) -> Result<String, prometheus::Error> {
-        let mut families = self.0.registry.gather();
-        families.retain(|family| family.name().starts_with(prefix));
-        let mut text = Vec::new();
-        TextEncoder::new().encode(&families, &mut text)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        text_of(&self.0.registry, prefix)
     }
 }
 
@@ -206,6 +179,14 @@ impl std::ops::Deref for Metrics {
     fn deref(&self) -> &Families {
         &self.0
     }
+}
+
+pub(crate) fn text_of(registry: &Registry, prefix: &str) -> Result<String, prometheus::Error> {
+    let mut families = registry.gather();
+    families.retain(|family| family.name().starts_with(prefix));
+    let mut text = Vec::new();
+    TextEncoder::new().encode(&families, &mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 pub(crate) fn counters(
@@ -231,7 +212,7 @@ pub(crate) fn counter(r: &Registry, name: &str, help: &str) -> Result<IntCounter
     Ok(metric)
 }
 
-fn gauge(r: &Registry, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {
+pub(crate) fn gauge(r: &Registry, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {
     let gauge = IntGauge::new(name, help)?;
     r.register(Box::new(gauge.clone()))?;
     Ok(gauge)
