@@ -96,13 +96,12 @@ const COUNTED: [&str; 3] = [
     include_str!("../../../crates/engine/src/scrape.rs"),
 ];
 /// What only trouble brings forth, or who sends events elsewhere.
-const ONLY_IN_TROUBLE: [&str; 6] = [
+const ONLY_IN_TROUBLE: [&str; 5] = [
     "dispatcher_watchdog_aborted_total",
     "egress_source_health_suspended",
     "log_hook_backlog_count",
     "log_submit_full",
     "postrider_event_stream_behind_seconds",
-    "total_connections_denied",
 ];
 
 #[test]
