@@ -29,8 +29,6 @@ pub struct Families {
     pub total_messages_received: IntCounterVec,
     /// What became of messages, and connections that were opened, by ready queue.
     pub tallies: Tallies,
-    /// Outbound connections ended because nothing went on, by service.
-    pub dispatcher_watchdog_aborted_total: IntCounterVec,
     /// What goes wrong with sources themselves.
     pub sources: SourceCounts,
     /// How often ready queues that have no series of their own were full, as told.
@@ -116,12 +114,6 @@ impl Metrics {
             total_messages_received: counters(r, "total_messages_received", "messages received", &["service"])?,
             tallies: Tallies::default(),
             dane_result_count: counters(r, "dane_result_count", "hosts looked at for DANE", &["result"])?,
-            dispatcher_watchdog_aborted_total: counters(
-                r,
-                "dispatcher_watchdog_aborted_total",
-                "outbound connections ended for want of progress",
-                &["service"],
-            )?,
             sources: SourceCounts::new(r)?,
             ready_full_rest: Floor::default(),
             total_connections_denied: counters(r, "total_connections_denied", "connections refused", &["service"])?,
