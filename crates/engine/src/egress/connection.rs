@@ -288,8 +288,6 @@ impl Engine {
         match fault {
             Some(SourceFault::Unplumbed) => counts.bind_failures.inc(),
             Some(SourceFault::ProxyUnhealthy) => counts.proxy_failures.inc(),
-            // No answer from the proxy itself.
-            None if way.proxy.as_ref().is_some_and(|proxy| error.is_before_proxy(proxy)) => counts.proxy_failures.inc(),
             None => {}
         }
         fault.into_iter().for_each(|fault| counts.failed(source, fault.name()));
