@@ -77,6 +77,8 @@ struct Queues {
     sources: Vec<(String, SourceFault, bool)>,
     /// Messages in queues whose content is in memory.
     resident: usize,
+    /// Messages that had to wait for a rate.
+    delayed_by_rate: u64,
 }
 
 struct Ready {
@@ -100,7 +102,8 @@ impl Queues {
         let sources = queue.source_healths(now).map(|(name, fault, rests)| (name.to_owned(), fault, rests));
         let sources = sources.take(SERIES_MAX).collect();
         let resident = queue.resident_messages();
-        Queues { census, ready: ready.collect(), full: full.collect(), sources, resident }
+        let delayed_by_rate = queue.delayed_by_rate();
+        Queues { census, ready: ready.collect(), full: full.collect(), sources, resident, delayed_by_rate }
     }
 
     /// At most so many series a family, and one for the rest.
@@ -148,6 +151,8 @@ impl Queues {
         let total = (all > 0).then_some((["total"], all));
         let family = ("delayed_due_to_ready_queue_full", "times due mail found no room", Kind::Counter);
         text.family(family, ["queue"], total);
+        let family = ("delayed_due_to_message_rate_throttle", "messages that waited for a rate", Kind::Counter);
+        text.family(family, ["queue"], [(["total"], self.delayed_by_rate)]);
     }
 
     /// Content that is in memory, and sources that rest.
@@ -241,7 +246,7 @@ mod tests {
         let full = ready.iter().map(|ready| (ready.name.clone(), FullOf::Queue, ready.messages));
         let of_all = ("smtp_client".into(), FullOf::Protocol, ready.iter().map(|ready| ready.messages).sum());
         let full = full.chain([of_all]).collect();
-        Queues { census: Arc::default(), ready, full, sources: Vec::new(), resident: 0 }
+        Queues { census: Arc::default(), ready, full, sources: Vec::new(), resident: 0, delayed_by_rate: 5 }
     }
 
     #[test]
@@ -269,6 +274,7 @@ mod tests {
         }
         assert!(page.contains(&format!("\nready_count{{service=\"smtp_client\"}} {all}\n")));
         assert!(page.contains(&format!("\ndelayed_due_to_ready_queue_full{{queue=\"total\"}} {all}\n")));
+        assert!(page.contains("\ndelayed_due_to_message_rate_throttle{queue=\"total\"} 5\n"));
         assert!(page.contains(&format!("site-{:05}@smtp_client\"}} {}\n", COUNT - 1, COUNT - 1)), "the largest");
     }
 
