@@ -3,7 +3,7 @@
 //! Ready queues are asked once, for copies of names and numbers, scheduled queues are counted by `queue_census`; the text is written
 //! after their lock is free. Fails only if the registry cannot be written as text.
 
-use crate::egress::service::{PROTOCOLS, protocol_of, provider_of, service};
+use crate::egress::service::{protocol_of, provider_of, service};
 use crate::engine::Engine;
 use crate::queue_census::{QueueCensus, Series, in_order};
 use crate::scrape_counts;
@@ -13,7 +13,7 @@ use queue::{FullOf, QueueCore, SourceFault};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use telemetry::largest::{Floor, OTHER, SERIES_MAX, cut};
-use telemetry::{Exposition, Kind, LogWriter};
+use telemetry::{Exposition, Kind, LogWriter, PROTOCOLS};
 
 impl Engine {
     /// All metrics whose name begins with `prefix`.

@@ -7,6 +7,7 @@
 use crate::compliance_counts::ComplianceCounts;
 use crate::delays::Delays;
 use crate::event_counts::EventCounts;
+use crate::full_logs::FullLogs;
 use crate::largest::Floor;
 use crate::latencies::Latencies;
 use crate::process_counts::ProcessCounts;
@@ -83,10 +84,8 @@ pub struct Families {
     pub spool_bytes_written: IntGauge,
     /// Bytes of survivors copied forward by compaction.
     pub spool_bytes_compacted: IntGauge,
-    /// Records that found a logger (`dir-PATH`) or a hook (`hook-NAME`) full.
-    pub log_submit_full: IntCounterVec,
-    /// Records that found a hook full, by its name.
-    pub log_hook_backlog_count: IntCounterVec,
+    /// Records that found a log or a hook full.
+    pub full_logs: FullLogs,
     /// What event streams delivered.
     pub event_streams: EventCounts,
     /// Attempts to send metrics to a collector that it did not take.
@@ -140,13 +139,7 @@ impl Metrics {
             spool_recovering: gauge(r, "postrider_spool_recovering", "1 while earlier mail returns to its queues")?,
             spool_bytes_written: gauge(r, "postrider_spool_bytes_written", "bytes written to the spool")?,
             spool_bytes_compacted: gauge(r, "postrider_spool_bytes_compacted", "bytes of survivors copied forward")?,
-            log_submit_full: counters(r, "log_submit_full", "records that found a log full", &["logger"])?,
-            log_hook_backlog_count: counters(
-                r,
-                "log_hook_backlog_count",
-                "records that found a log hook full",
-                &["logger"],
-            )?,
+            full_logs: FullLogs::new(r)?,
             event_streams: EventCounts::new(r)?,
             otlp_export_failures: counter(r, "postrider_otlp_export_failures_total", "metrics sent and not taken")?,
             otlp_exports: counter(r, "postrider_otlp_exports_total", "metrics sent and taken")?,

@@ -90,9 +90,10 @@ fn on_dashboard() -> BTreeSet<String> {
 
 const DASHBOARD: &str = include_str!("../../../share/grafana/postrider.json");
 /// Where metrics are named.
-const COUNTED: [&str; 4] = [
+const COUNTED: [&str; 5] = [
     include_str!("../../../crates/telemetry/src/metrics.rs"),
     include_str!("../../../crates/telemetry/src/tallies.rs"),
+    include_str!("../../../crates/telemetry/src/full_logs.rs"),
     include_str!("../../../crates/telemetry/src/event_counts.rs"),
     include_str!("../../../crates/engine/src/scrape.rs"),
 ];
