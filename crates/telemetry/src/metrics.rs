@@ -28,6 +28,8 @@ pub struct Families {
     registry: Registry,
     /// Messages received, by listener service.
     pub total_messages_received: IntCounterVec,
+    /// Those of them that came over HTTP, looked up once.
+    pub received_over_http: IntCounter,
     /// What became of messages, and connections that were opened, by ready queue.
     pub tallies: Tallies,
     /// What goes wrong with sources themselves.
@@ -109,8 +111,10 @@ impl Metrics {
     pub fn new() -> Result<Metrics, prometheus::Error> {
         let registry = Registry::new();
         let r = &registry;
+        let received = counters(r, "total_messages_received", "messages received", &["service"])?;
         let families = Families {
-            total_messages_received: counters(r, "total_messages_received", "messages received", &["service"])?,
+            received_over_http: received.with_label_values(&["http_listener"]),
+            total_messages_received: received,
             tallies: Tallies::default(),
             dane_result_count: counters(r, "dane_result_count", "hosts looked at for DANE", &["result"])?,
             sources: SourceCounts::new(r)?,
@@ -235,6 +239,6 @@ mod tests {
         let text = metrics.text("total_messages").expect("encodes");
         assert!(text.contains("\ntotal_messages_received{service=\"esmtp_listener\"} 3\n"), "{text}");
         assert!(!text.contains("connection_count"), "prefix");
-        assert!(!other.text("").expect("encodes").contains("received{"), "counts leak between registries");
+        assert!(!other.text("").expect("encodes").contains("esmtp_listener"), "counts leak between registries");
     }
 }

@@ -74,6 +74,7 @@ mod tests {
                 "total_messages_received{service=\"esmtp_listener\"} 3",
                 "total_messages_received{service=\"esmtp_listener:127.0.0.1:25\"} 2",
                 "total_messages_received{service=\"esmtp_listener:[::1]:2525\"} 1",
+                "total_messages_received{service=\"http_listener\"} 0",
             ]
         );
         assert_eq!(
