@@ -50,7 +50,7 @@ mod xfer;
 pub use answer::{Failed, read as read_json, value as json_body};
 use axum::{Extension, Router, middleware};
 use config::HttpListener;
-pub use daemon::{Daemon, daemon_endpoints};
+pub use daemon::{Daemon, InHand, InMemory, daemon_endpoints, probe_endpoints};
 pub use describe::{Input, Operation, Output, Takes};
 pub use endpoint::Endpoint;
 use engine::Engine;
@@ -114,13 +114,8 @@ pub(crate) fn endpoints() -> Vec<Endpoint<Engine>> {
             "Queues a stream of such requests, one a line.",
             &[],
         ),
-        Endpoint::at(access::LIVENESS, STATE).get(liveness::check, "Whether new mail is taken.", &[]),
-        Endpoint::at(access::READINESS, STATE).get(
-            liveness::check_readiness,
-            "Whether new mail is taken at once, and all reasons why not.",
-            &[],
-        ),
     ];
+    all.extend(probe_endpoints());
     all.extend(administration());
     all
 }
@@ -238,18 +233,6 @@ fn state_endpoints() -> Vec<Endpoint<Engine>> {
         Endpoint::at("/api/admin/config-changes/v1", STATE).get(
             config_changes::changes,
             "Configuration epochs, and how files differ.",
-            &[],
-        ),
-        Endpoint::at("/metrics", STATE).get(metrics::text, "Metrics, as Prometheus reads them.", &[]),
-        Endpoint::at("/metrics.json", STATE).get(metrics::json, "Metrics as JSON.", &[]),
-        Endpoint::at("/api/admin/memory/stats", STATE).get(
-            state_of_program::memory,
-            "What is in memory, for people.",
-            &[],
-        ),
-        Endpoint::at("/api/admin/task-dump", STATE).get(
-            state_of_program::tasks,
-            "What threads and tasks do, for people.",
             &[],
         ),
         Endpoint::at("/api/admin/events/v1", STATE).get(events::events, "Log records as they come.", &[422]),

@@ -1,42 +1,40 @@
-//! `GET /api/check-liveness/v1` and `GET /api/check-readiness/v1`: 200 while new mail is taken, 503 and the reason when it is not.
+//! `GET /api/check-liveness/v1` and `GET /api/check-readiness/v1`: 200 while a program does what it is there for, 503 and the reason
+//! when it does not: the mail server takes mail, `tsa-daemon` log records.
 //!
 //! The first is KumoMTA's, with its texts: `shutting down`, `load shedding`, `storage is too full`, the spool's own words when it
 //! fails. It tells one reason, for which clients are refused. The second is ours: it tells all, a line each, those too for which
 //! clients wait: a log or a hook that has no room. Most end by themselves, so `Retry-After` says when it is worth asking again.
-//! Both are answered to the very end of the program.
+//! Both are answered to the very end of the mail server; `tsa-daemon` ends at once.
 
 use crate::access::is_probe;
 use crate::answer::Failed;
+use crate::daemon::Daemon;
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use engine::{Engine, RecoveryState};
+use engine::Engine;
 
 /// Why not.
 type Refusal = (StatusCode, Option<[(HeaderName, &'static str); 1]>, String);
 
-pub(crate) async fn check(State(engine): State<Engine>) -> Result<&'static str, Refusal> {
-    if !engine.is_serving() {
+pub(crate) async fn check<D: Daemon>(State(daemon): State<D>) -> Result<&'static str, Refusal> {
+    if !daemon.is_serving() {
         return Err((StatusCode::SERVICE_UNAVAILABLE, None, "shutting down".to_owned()));
     }
-    let of_recovery = match engine.recovery_state() {
-        RecoveryState::Failed(why) => Some(format!("spool unhealthy: {why}")),
-        RecoveryState::Pending | RecoveryState::Done => None,
-    };
-    match engine.pressure().reason().or(of_recovery) {
+    match daemon.fault() {
         None => Ok("OK"),
         Some(reason) => Err((StatusCode::SERVICE_UNAVAILABLE, Some(RETRY_AFTER), reason)),
     }
 }
 
-pub(crate) async fn check_readiness(State(engine): State<Engine>) -> Result<&'static str, Refusal> {
-    let reasons = engine.reasons_not_ready();
+pub(crate) async fn check_readiness<D: Daemon>(State(daemon): State<D>) -> Result<&'static str, Refusal> {
+    let reasons = daemon.reasons_not_ready();
     if reasons.is_empty() {
         return Ok("OK");
     }
-    // A program that ends does not take mail again.
-    let retry_after = engine.is_serving().then_some(RETRY_AFTER);
+    // A program that ends does not take up its work again.
+    let retry_after = daemon.is_serving().then_some(RETRY_AFTER);
     Err((StatusCode::SERVICE_UNAVAILABLE, retry_after, reasons.join("\n")))
 }
 

@@ -1,13 +1,13 @@
 //! `GET /metrics`: Prometheus text, and `GET /metrics.json`; `?prefix=` filters by name.
 
 use crate::answer::{Failed, Json};
+use crate::daemon::Daemon;
 use crate::describe::{Operation, Output};
 use crate::forms::Schemas;
 use crate::query::Query;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use engine::Engine;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -25,22 +25,22 @@ pub(crate) struct OfMetrics {
 /// All of them as text.
 pub(crate) struct Page(String);
 
-pub(crate) async fn text(State(engine): State<Engine>, Query(asked): Query<OfMetrics>) -> Result<Page, Failed> {
-    asked_for(&engine, &asked).await.map(Page)
+pub(crate) async fn text<D: Daemon>(State(daemon): State<D>, Query(asked): Query<OfMetrics>) -> Result<Page, Failed> {
+    asked_for(&daemon, &asked).await.map(Page)
 }
 
-pub(crate) async fn json(
-    State(engine): State<Engine>,
+pub(crate) async fn json<D: Daemon>(
+    State(daemon): State<D>,
     Query(asked): Query<OfMetrics>,
 ) -> Result<Json<Map<String, Value>>, Failed> {
-    match json_of(&asked_for(&engine, &asked).await?) {
+    match json_of(&asked_for(&daemon, &asked).await?) {
         Value::Object(families) => Ok(Json(families)),
         other => Err(Failed::internal(format!("metrics are {other}: expected an object"))),
     }
 }
 
-async fn asked_for(engine: &Engine, OfMetrics { prefix }: &OfMetrics) -> Result<String, Failed> {
-    engine.metrics_text(prefix).await.map_err(|error| Failed::internal(error.to_string()))
+async fn asked_for(daemon: &impl Daemon, OfMetrics { prefix }: &OfMetrics) -> Result<String, Failed> {
+    daemon.metrics_text(prefix).await.map_err(Failed::internal)
 }
 
 impl IntoResponse for Page {

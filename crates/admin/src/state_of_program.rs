@@ -1,14 +1,15 @@
 //! `GET /api/admin/memory/stats` and `GET /api/admin/task-dump`: what is in memory, and what threads and tasks do.
 //!
-//! KumoMTA's endpoints; their text is for people, here as there, and may change. In: what the engine has in hand, and the kernel's words
+//! KumoMTA's endpoints; their text is for people, here as there, and may change. In: what the program has in hand, and the kernel's words
 //! about our threads, twice, so that it shows who works. Out: some dozen lines however much there is: threads that are alike are one
 //! line, of connections those are named that have done one thing longest. No address of a message, no word of a script, no key. What
 //! the kernel does not tell is left out. One asks at a time, for either; others are refused.
 
 use crate::answer::Failed;
+use crate::daemon::{Daemon, InHand, InMemory};
 use crate::query::Query;
 use axum::extract::State;
-use engine::{Engine, LONGEST_MAX, Looking, Workload};
+use engine::{LONGEST_MAX, Looking, Workload};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -37,18 +38,18 @@ struct Thread {
     worked: u64,
 }
 
-pub(crate) async fn memory(State(engine): State<Engine>) -> Result<String, Failed> {
-    Ok(memory_text(&turn(&engine)?.workload().await))
+pub(crate) async fn memory<D: Daemon>(State(daemon): State<D>) -> Result<String, Failed> {
+    Ok(memory_text(&turn(&daemon)?.in_memory().await))
 }
 
-pub(crate) async fn tasks(
-    State(engine): State<Engine>,
+pub(crate) async fn tasks<D: Daemon>(
+    State(daemon): State<D>,
     Query(OfDump { timeout }): Query<OfDump>,
 ) -> Result<String, Failed> {
     if !(1..=SECONDS_MAX).contains(&timeout) {
         return Err(Failed::bad(format!("timeout: {timeout}: expected seconds from 1 to {SECONDS_MAX}")));
     }
-    let turn = turn(&engine)?;
+    let turn = turn(&daemon)?;
     let watched = (Duration::from_secs(timeout) / WATCHED_SHARE).min(WATCHED_MAX);
     let before = look().await?;
     tokio::time::sleep(watched).await;
@@ -61,14 +62,14 @@ pub(crate) async fn tasks(
         "\ntasks of the runtime: {alive} alive, {queued} ready that no worker has taken yet, {} workers",
         runtime.num_workers()
     );
-    text.push_str(&tasks_text(&turn.workload().await));
+    text.push_str(&turn.tasks().await);
     Ok(text)
 }
 
-/// Such questions cost the more the more there is, and come when a server is in trouble.
-fn turn(engine: &Engine) -> Result<Looking<'_>, Failed> {
+/// Such questions cost the more the more there is, and come when a program is in trouble.
+fn turn<D: Daemon>(daemon: &D) -> Result<impl InHand + '_, Failed> {
     let busy = || Failed::unavailable("memory/stats or task-dump is asked for already: one at a time".to_owned());
-    engine.look().ok_or_else(busy)
+    daemon.look().ok_or_else(busy)
 }
 
 /// All threads, by their numbers. The kernel answers from memory, but there may be hundreds of them.
@@ -129,28 +130,39 @@ fn threads_text(before: &BTreeMap<u64, Thread>, after: &BTreeMap<u64, Thread>, w
     text
 }
 
-fn memory_text(workload: &Workload) -> String {
-    let Workload { sizes, content, unspooled, memory, .. } = workload;
+fn memory_text(InMemory { memory, held }: &InMemory) -> String {
     let mut text = String::from("memory\n");
     for (name, value) in memory {
         let _ = writeln!(text, "  {name:<28} {value}");
     }
-    let counts = [
-        ("messages", sizes.messages),
-        ("content_of_queued_bytes", content.0),
-        ("content_of_queued_bytes_max", content.1),
-        ("content_in_memory_alone_bytes", *unspooled),
-        ("scheduled_queues", sizes.scheduled_queues),
-        ("ready_queues", sizes.ready_queues),
-        ("orders", sizes.orders),
-        ("connections_out", workload.phases.values().sum()),
-        ("spool_batches_waiting", workload.spool_backlog),
-    ];
     text.push_str("what is in it\n");
-    for (name, value) in counts {
+    for (name, value) in held {
         let _ = writeln!(text, "  {name:<28} {value}");
     }
     text
+}
+
+/// The mail server's.
+impl InHand for Looking<'_> {
+    async fn in_memory(&self) -> InMemory {
+        let Workload { sizes, content, unspooled, memory, phases, spool_backlog, .. } = self.workload().await;
+        let held = vec![
+            ("messages", sizes.messages),
+            ("content_of_queued_bytes", content.0),
+            ("content_of_queued_bytes_max", content.1),
+            ("content_in_memory_alone_bytes", unspooled),
+            ("scheduled_queues", sizes.scheduled_queues),
+            ("ready_queues", sizes.ready_queues),
+            ("orders", sizes.orders),
+            ("connections_out", phases.values().sum()),
+            ("spool_batches_waiting", spool_backlog),
+        ];
+        InMemory { memory, held }
+    }
+
+    async fn tasks(&self) -> String {
+        tasks_text(&self.workload().await)
+    }
 }
 
 fn tasks_text(workload: &Workload) -> String {

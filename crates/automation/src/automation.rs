@@ -91,6 +91,11 @@ impl Automation {
         self.counts.retain(|_, window| !window.is_over(now));
     }
 
+    /// How many effects are held, and how many counts of those that are not yet.
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.effects.len(), self.counts.len())
+    }
+
     /// The effects in force, in the order of what they are about.
     pub fn effects(&self, now: Timestamp) -> impl Iterator<Item = &Effect> {
         self.effects.values().map(|held| &held.effect).filter(move |effect| effect.expires() > now)

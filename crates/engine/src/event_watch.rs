@@ -6,22 +6,25 @@
 use policy::{Event, Observer};
 use std::sync::OnceLock;
 use std::time::Duration;
-use telemetry::{EventTime, Metrics};
+use telemetry::EventTime;
 
 pub(crate) struct EventWatch {
-    metrics: Metrics,
+    make: Make,
     /// By [`Event`].
     events: [OnceLock<EventTime>; Event::ALL.len()],
     states: OnceLock<EventTime>,
 }
 
+/// Makes the series of an event.
+type Make = Box<dyn Fn(&str) -> EventTime + Send + Sync>;
+
 impl EventWatch {
-    pub fn new(metrics: Metrics) -> EventWatch {
-        EventWatch { metrics, events: [const { OnceLock::new() }; Event::ALL.len()], states: OnceLock::new() }
+    pub fn new(make: Make) -> EventWatch {
+        EventWatch { make, events: [const { OnceLock::new() }; Event::ALL.len()], states: OnceLock::new() }
     }
 
     fn of(&self, event: Event) -> &EventTime {
-        self.events[event as usize].get_or_init(|| self.metrics.event_times.of(event.name()))
+        self.events[event as usize].get_or_init(|| (self.make)(event.name()))
     }
 }
 
@@ -35,7 +38,7 @@ impl Observer for EventWatch {
     }
 
     fn made_state(&self, took: Duration) {
-        let states = self.states.get_or_init(|| self.metrics.event_times.of(STATES));
+        let states = self.states.get_or_init(|| (self.make)(STATES));
         states.started.inc();
         states.latency.observe(took.as_secs_f64());
     }

@@ -126,8 +126,7 @@ impl Engine {
     /// Counts records that find their logger full.
     fn log_to(&self, log: &LogWriter, record: &LogRecord) {
         if !log.offer(record) {
-            let name = format!("dir-{}", log.options().log_dir.display());
-            self.metrics.log_submit_full.with_label_values(&[&name]).inc();
+            self.metrics.full_logs.dir(&log.options().log_dir);
         }
     }
 

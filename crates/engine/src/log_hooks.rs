@@ -124,9 +124,7 @@ impl Engine {
     }
 
     fn count_full(&self, hook: &RecordHook) {
-        let name = hook.options.name.as_str();
-        self.metrics.log_hook_backlog_count.with_label_values(&[name]).inc();
-        self.metrics.log_submit_full.with_label_values(&[&format!("hook-{name}")]).inc();
+        self.metrics.full_logs.hook(&hook.options.name);
     }
 
     /// Works off what waits for filters and for hooks of both kinds, until `end`; nothing more will come.

@@ -77,7 +77,7 @@ impl Engine {
             outcomes: metrics.tallies.total(),
             sessions: octets(metrics.open_sessions.get()),
             connections,
-            memory: [octets(metrics.memory_usage.get()), octets(metrics.memory_limit.get())],
+            memory: [octets(metrics.process.memory_usage.get()), octets(metrics.process.memory_limit.get())],
             spool: self.spool.stats(),
             volumes,
             reception: latency(&metrics.latencies.process_data),

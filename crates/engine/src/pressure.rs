@@ -11,7 +11,7 @@
 
 mod disk;
 mod memory;
-mod processors;
+pub(crate) mod processors;
 mod watch;
 
 pub use disk::Volume;
@@ -126,20 +126,25 @@ impl Pressure {
 
     /// Limits, level and measurements, for people.
     pub(crate) fn memory_words(&self) -> Vec<(&'static str, String)> {
-        let limits = self.0.settings.limits.in_force();
-        let octets = |limit: Option<u64>| limit.map_or_else(|| "none".to_owned(), |octets| octets.to_string());
         let level = match self.level() {
             Level::Fine => "there is enough",
             Level::Low => "low: content that the spool has leaves memory",
             Level::Stop => "out: no new mail is taken",
         };
+        let waiting = self.0.waiting.load(Ordering::Relaxed).to_string();
+        let own = [("level", level.to_owned()), ("waiting_for_room_to_load", waiting)];
+        own.into_iter().chain(self.measured_words()).collect()
+    }
+
+    /// Of these, what does not depend on mail.
+    pub(crate) fn measured_words(&self) -> Vec<(&'static str, String)> {
+        let limits = self.0.settings.limits.in_force();
+        let octets = |limit: Option<u64>| limit.map_or_else(|| "none".to_owned(), |octets| octets.to_string());
         let mut words = vec![
-            ("level", level.to_owned()),
             ("used_bytes", octets(self.0.settings.memory.used())),
             ("low_threshold_bytes", octets(limits.low)),
             ("soft_limit_bytes", octets(limits.soft)),
             ("hard_limit_bytes", octets(limits.hard)),
-            ("waiting_for_room_to_load", self.0.waiting.load(Ordering::Relaxed).to_string()),
         ];
         words.extend(self.0.settings.memory.words());
         words

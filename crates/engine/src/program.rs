@@ -50,8 +50,8 @@ impl Program for Around {
     }
 
     fn observer(&self) -> Option<Arc<dyn Observer>> {
-        let shared = self.0.upgrade()?;
-        Some(Arc::new(EventWatch::new(shared.metrics.clone())))
+        let metrics = self.0.upgrade()?.metrics.clone();
+        Some(Arc::new(EventWatch::new(Box::new(move |event| metrics.process.event_times.of(event)))))
     }
 
     fn filter_diagnostics(&self, filter: &str) -> Result<(), String> {
@@ -59,7 +59,7 @@ impl Program for Around {
     }
 
     fn script_took(&self, label: &str, took: Duration) {
-        self.0.upgrade().into_iter().for_each(|shared| shared.metrics.script_times.observe(label, took));
+        self.0.upgrade().into_iter().for_each(|shared| shared.metrics.process.script_times.observe(label, took));
     }
 
     fn reported(&self) -> Reported {

@@ -1,6 +1,7 @@
 //! Log records made of what happened, and handed to every logger that wants them.
 
 use crate::engine::Engine;
+use crate::ingress::listener_counts::ListenerCounts;
 use crate::recorders::Recorders;
 use crate::selection::{Subject, select};
 use message::{Message, Meta, Resident};
@@ -120,9 +121,15 @@ impl Engine {
         record.bounce_classification = Cow::Owned(class);
     }
 
-    /// A reply of 4xx or 5xx to an SMTP client.
-    pub(crate) fn log_rejection(&self, rejection: &Rejection, session: &Session, conn: &ConnMeta) {
-        self.metrics.smtp_server_rejections.with_label_values(&["total"]).inc();
+    /// A reply of 4xx or 5xx to an SMTP client of the listener that counts so.
+    pub(crate) fn log_rejection(
+        &self,
+        rejection: &Rejection,
+        counts: &ListenerCounts,
+        session: &Session,
+        conn: &ConnMeta,
+    ) {
+        counts.rejected();
         if self.logs_nothing() {
             return;
         }

@@ -3,7 +3,7 @@
 //! Ready queues are asked once, for copies of names and numbers, scheduled queues are counted by `queue_census`; the text is written
 //! after their lock is free. Fails only if the registry cannot be written as text.
 
-use crate::egress::service::{PROTOCOLS, protocol_of, provider_of, service};
+use crate::egress::service::{protocol_of, provider_of, service};
 use crate::engine::Engine;
 use crate::queue_census::{QueueCensus, Series, in_order};
 use crate::scrape_counts;
@@ -13,7 +13,7 @@ use queue::{FullOf, QueueCore, SourceFault};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use telemetry::largest::{Floor, OTHER, SERIES_MAX, cut};
-use telemetry::{Exposition, Kind, LogWriter};
+use telemetry::{Exposition, Kind, LogWriter, PROTOCOLS};
 
 impl Engine {
     /// All metrics whose name begins with `prefix`.
@@ -29,7 +29,7 @@ impl Engine {
         queues.expose(&mut text, self.metrics.open_sessions.get(), SERIES_MAX);
         queues.expose_full(&mut text, &self.metrics.ready_full_rest, SERIES_MAX);
         queues.expose_content(&mut text, self.in_hand());
-        scrape_counts::policy(&mut text, self.policy.counts(), self.mx.counts(), self.mx.len());
+        scrape_counts::policy(&mut text, self.policy.counts(), Some((self.mx.counts(), self.mx.len())));
         Ok(text.into_text())
     }
 
@@ -77,6 +77,8 @@ struct Queues {
     sources: Vec<(String, SourceFault, bool)>,
     /// Messages in queues whose content is in memory.
     resident: usize,
+    /// Messages that had to wait for a rate.
+    delayed_by_rate: u64,
 }
 
 struct Ready {
@@ -100,7 +102,8 @@ impl Queues {
         let sources = queue.source_healths(now).map(|(name, fault, rests)| (name.to_owned(), fault, rests));
         let sources = sources.take(SERIES_MAX).collect();
         let resident = queue.resident_messages();
-        Queues { census, ready: ready.collect(), full: full.collect(), sources, resident }
+        let delayed_by_rate = queue.delayed_by_rate();
+        Queues { census, ready: ready.collect(), full: full.collect(), sources, resident, delayed_by_rate }
     }
 
     /// At most so many series a family, and one for the rest.
@@ -148,6 +151,8 @@ impl Queues {
         let total = (all > 0).then_some((["total"], all));
         let family = ("delayed_due_to_ready_queue_full", "times due mail found no room", Kind::Counter);
         text.family(family, ["queue"], total);
+        let family = ("delayed_due_to_message_rate_throttle", "messages that waited for a rate", Kind::Counter);
+        text.family(family, ["queue"], [(["total"], self.delayed_by_rate)]);
     }
 
     /// Content that is in memory, and sources that rest.
@@ -241,7 +246,7 @@ mod tests {
         let full = ready.iter().map(|ready| (ready.name.clone(), FullOf::Queue, ready.messages));
         let of_all = ("smtp_client".into(), FullOf::Protocol, ready.iter().map(|ready| ready.messages).sum());
         let full = full.chain([of_all]).collect();
-        Queues { census: Arc::default(), ready, full, sources: Vec::new(), resident: 0 }
+        Queues { census: Arc::default(), ready, full, sources: Vec::new(), resident: 0, delayed_by_rate: 5 }
     }
 
     #[test]
@@ -269,6 +274,7 @@ mod tests {
         }
         assert!(page.contains(&format!("\nready_count{{service=\"smtp_client\"}} {all}\n")));
         assert!(page.contains(&format!("\ndelayed_due_to_ready_queue_full{{queue=\"total\"}} {all}\n")));
+        assert!(page.contains("\ndelayed_due_to_message_rate_throttle{queue=\"total\"} 5\n"));
         assert!(page.contains(&format!("site-{:05}@smtp_client\"}} {}\n", COUNT - 1, COUNT - 1)), "the largest");
     }
 

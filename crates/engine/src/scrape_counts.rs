@@ -7,11 +7,11 @@ use net::dns::MxCounts;
 use policy::{CacheCounts, PolicyCounts, SigningTimes, StateCounts};
 use telemetry::{Exposition, Kind};
 
-/// Adds all of it; `mx_len`: domains whose hosts are kept.
-pub(crate) fn policy(text: &mut Exposition, counts: PolicyCounts, mx: MxCounts, mx_len: usize) {
+/// Adds all of it. Of the look-up of hosts, where there is one: its counts, and of how many domains hosts are kept.
+pub(crate) fn policy(text: &mut Exposition, counts: PolicyCounts, mx: Option<(MxCounts, usize)>) {
     let PolicyCounts { states: of_states, memos, signers, signing: of_signing, redis } = counts;
     of_states.into_iter().for_each(|counts| states(text, counts));
-    lookups(text, mx);
+    mx.iter().for_each(|(counts, _)| lookups(text, counts));
     let family = |name| format!("memoize_cache_{name}_count");
     for (name, help, of) in OF_CACHES {
         let series = memos.iter().map(|(cache, counts)| ([cache], of(counts)));
@@ -27,7 +27,12 @@ pub(crate) fn policy(text: &mut Exposition, counts: PolicyCounts, mx: MxCounts, 
         }
     }
     of_signing.into_iter().for_each(|times| signing(text, times));
-    let of_mx = CacheCounts { hits: mx.hits, misses: mx.misses, populated: mx.found + mx.failed, len: mx_len as u64 };
+    let of_mx = mx.map_or_else(CacheCounts::default, |(mx, len)| CacheCounts {
+        hits: mx.hits,
+        misses: mx.misses,
+        populated: mx.found + mx.failed,
+        len: len as u64,
+    });
     caches(text, &memos, [("dkim_signer_cache", signers), ("dns_resolver_mx", of_mx)]);
     let redis = redis.into_iter().map(|([who, status], times)| ([who, "query", status], times));
     let family = ("redis_operation_latency", "seconds that Redis took to answer");
@@ -40,7 +45,7 @@ fn states(text: &mut Exposition, StateCounts { alive, spare, loaded }: StateCoun
     text.number(("lua_load_count", "times the policy was loaded into a new Lua state", Kind::Counter), loaded);
 }
 
-fn lookups(text: &mut Exposition, MxCounts { hits, misses, found, failed, in_progress }: MxCounts) {
+fn lookups(text: &mut Exposition, MxCounts { hits, misses, found, failed, in_progress }: &MxCounts) {
     for (name, help, kind, number) in [
         ("dns_mx_resolve_cache_hit", "domains whose hosts were known", Kind::Counter, hits),
         ("dns_mx_resolve_cache_miss", "domains whose hosts were not", Kind::Counter, misses),
@@ -48,7 +53,7 @@ fn lookups(text: &mut Exposition, MxCounts { hits, misses, found, failed, in_pro
         ("dns_mx_resolve_status_fail", "questions about domains that failed", Kind::Counter, failed),
         ("dns_mx_resolve_status_ok", "questions about domains that were answered", Kind::Counter, found),
     ] {
-        text.number((name, help, kind), number);
+        text.number((name, help, kind), *number);
     }
 }
 
@@ -96,11 +101,14 @@ mod tests {
     #[test]
     fn a_policy_without_scripts_shows_only_the_look_up_of_hosts() {
         let mut text = Exposition::after(String::new(), "");
-        policy(&mut text, PolicyCounts::default(), MxCounts::default(), 0);
+        policy(&mut text, PolicyCounts::default(), Some((MxCounts::default(), 0)));
         let page = text.into_text();
         let names: Vec<&str> =
             page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
         assert!(names.len() == 5 && names.iter().all(|name| name.starts_with("dns_mx_resolve_")), "{page}");
+        let mut text = Exposition::after(String::new(), "");
+        policy(&mut text, PolicyCounts::default(), None);
+        assert_eq!(text.into_text(), "", "nor without one");
     }
 
     #[test]
@@ -116,7 +124,7 @@ mod tests {
             redis: vec![(["scripts", "ok"], took.so_far())],
         };
         let mut text = Exposition::after(String::new(), "");
-        policy(&mut text, all, MxCounts { hits: 7, ..MxCounts::default() }, 1);
+        policy(&mut text, all, Some((MxCounts { hits: 7, ..MxCounts::default() }, 1)));
         let page = text.into_text();
         for line in [
             "lua_count 3",

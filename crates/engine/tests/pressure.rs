@@ -2,7 +2,7 @@
 
 mod support;
 
-use config::{MemoryLimits, MinFree};
+use config::{LocalLogs, MemoryLimits, MinFree};
 use engine::Engine;
 use engine::pressure::{Memory, Pressure, PressureSettings, Volume};
 use policy::StaticPolicy;
@@ -92,7 +92,7 @@ async fn above_the_soft_limit_clients_hear_421_and_below_it_mail_is_taken_again(
     let (engine, address) = start(&memory, dir.path(), Vec::new()).await;
     let (mut early, banner) = connect(address).await;
     assert!(banner.starts_with("220 "), "{banner}");
-    assert_eq!(engine.metrics().memory_limit.get(), (750 * MIB) as i64);
+    assert_eq!(engine.metrics().process.memory_limit.get(), (750 * MIB) as i64);
 
     memory.used.store(760 * MIB, Ordering::Relaxed);
     until("load shedding", || engine.pressure().reason().is_some()).await;
@@ -101,7 +101,7 @@ async fn above_the_soft_limit_clients_hear_421_and_below_it_mail_is_taken_again(
     assert!(say(&mut early, "EHLO client.test").await.starts_with("250 "), "only mail is refused");
     let answer = say(&mut early, "MAIL FROM:<a@b.test>").await;
     assert_eq!(answer, "421 4.3.2 mx.test load shedding. Try later\r\n");
-    assert_eq!(engine.metrics().memory_over_limit_count.get(), 1);
+    assert_eq!(engine.metrics().process.memory_over_limit_count.get(), 1);
     until("a purge", || memory.purges.load(Ordering::Relaxed) > 0).await;
 
     memory.used.store(690 * MIB, Ordering::Relaxed);
@@ -157,7 +157,9 @@ async fn content_in_progress_goes_on_above_the_soft_limit_and_is_cut_near_the_ha
     assert_eq!(engine.metrics().content_shed.get(), 1);
     let answer = say(&mut idle, "NOOP").await;
     assert!(answer.starts_with("250 "), "a session without content is left alone: {answer}");
-    assert_eq!(engine.metrics().total_messages_received.with_label_values(&["esmtp_listener"]).get(), 1);
+    for service in ["esmtp_listener".to_owned(), format!("esmtp_listener:{address}")] {
+        assert_eq!(engine.metrics().total_messages_received.with_label_values(&[&service]).get(), 1, "{service}");
+    }
     engine.drain(Duration::from_secs(10)).await;
 }
 
@@ -182,6 +184,36 @@ async fn a_burst_is_cut_as_it_comes_whenever_memory_is_looked_at() {
     assert_eq!(answer, "421 4.3.2 mx.test load shedding. Try later\r\n");
     assert_eq!(engine.metrics().content_shed.get(), 1);
     engine.drain(Duration::from_secs(10)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_that_find_a_log_full_are_counted_by_its_directory_and_refusals_by_their_listener() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let log_dir = dir.path().join("log");
+    let logs = vec![LocalLogs { log_dir: log_dir.clone(), back_pressure: 1, ..LocalLogs::default() }];
+    let engine = support::engine(Arc::new(StaticPolicy), dir.path(), logs, Pressure::unlimited());
+    let address = support::listen(&engine).await;
+    // The folder is gone, and another cannot be made in its place: what is to be written there waits.
+    std::fs::rename(&log_dir, dir.path().join("away")).expect("renamed");
+    std::fs::write(&log_dir, "").expect("a file in its place");
+    let page = || engine.metrics().text("").expect("encodes");
+    let full = format!("\nlog_submit_full{{logger=\"dir-{}\"}} ", log_dir.display());
+    let mut refusals = 0;
+    let refused = async {
+        while !page().contains(&full) {
+            let (mut client, _) = connect(address).await;
+            let answer = say(&mut client, "NONSENSE").await;
+            assert!(answer.starts_with("50"), "{answer}");
+            refusals += 1;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), refused).await.expect("it is full at last");
+    let page = page();
+    for service in ["total".to_owned(), address.to_string()] {
+        let series = format!("\nsmtp_server_rejections{{service=\"{service}\"}} {refusals}\n");
+        assert!(page.contains(&series), "{series} in {page}");
+    }
+    engine.drain(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

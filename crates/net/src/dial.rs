@@ -38,7 +38,7 @@ pub struct Dialled {
 
 /// No connection.
 #[derive(Debug, Error)]
-#[error("{}: {cause}", step.0)]
+#[error("{}: {cause}", step.text)]
 pub struct DialError {
     /// What was being done.
     pub step: Step,
@@ -77,26 +77,37 @@ pub enum Cause {
     },
 }
 
-/// What is being done, for error texts.
+/// What is being done.
 #[derive(Debug)]
-pub struct Step(Cow<'static, str>);
+pub struct Step {
+    /// For error texts.
+    text: Cow<'static, str>,
+    /// It is between us and a proxy; the host has no part in it yet.
+    is_at_proxy: bool,
+}
 
 impl DialError {
-    /// True when it is the way to a proxy that failed, and not what the proxy was asked to do.
-    pub fn is_before_proxy(&self, proxy: &Proxy) -> bool {
-        [RESOLVING, CONNECTING].iter().any(|step| *self.step.0 == format!("{proxy}: {step}"))
+    /// True when it failed between us and a proxy, before that was asked to connect to the host.
+    pub fn is_at_proxy(&self) -> bool {
+        self.step.is_at_proxy
     }
 }
 
 impl Step {
-    pub(crate) fn set(&mut self, step: String) {
-        self.0 = Cow::Owned(step);
+    /// Something that a proxy does, or we do to reach it.
+    pub(crate) fn at_proxy(&mut self, text: String) {
+        *self = Step { text: Cow::Owned(text), is_at_proxy: true };
+    }
+
+    /// Something that takes as long as the host takes to answer.
+    pub(crate) fn at_host(&mut self, text: String) {
+        *self = Step { text: Cow::Owned(text), is_at_proxy: false };
     }
 }
 
 /// Connects to `to` by `way`, all in all `within` the given time. `names` is asked for a proxy given by name.
 pub async fn connect(to: SocketAddr, way: &Way, names: &MxCache, within: Duration) -> Result<Dialled, DialError> {
-    let mut step = Step(Cow::Borrowed("connect"));
+    let mut step = Step { text: Cow::Borrowed("connect"), is_at_proxy: false };
     let connecting = async {
         match &way.proxy {
             Some(proxy) => proxy.connect(to, way.from, names, &mut step).await,
@@ -111,11 +122,6 @@ pub async fn connect(to: SocketAddr, way: &Way, names: &MxCache, within: Duratio
     connected.unwrap_or(Err(Cause::TimedOut(within))).map_err(|cause| DialError { step, cause })
 }
 
-/// What is done first with a proxy that has a name.
-pub(crate) const RESOLVING: &str = "resolve its name";
-/// What is done then.
-pub(crate) const CONNECTING: &str = "connect";
-
 /// Connects to `to`; binds `from` first when given.
 pub(crate) async fn tcp(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpStream> {
     let socket = if to.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
@@ -125,22 +131,4 @@ pub(crate) async fn tcp(to: SocketAddr, from: Option<IpAddr>) -> io::Result<TcpS
     let stream = socket.connect(to).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::proxy::Protocol;
-
-    #[test]
-    fn the_way_to_a_proxy_is_told_from_what_it_is_asked_to_do() {
-        let protocol = Protocol::HaProxy { source: [127, 0, 0, 9].into() };
-        let proxy = Proxy { server: "proxy.test:1080".parse().expect("an address"), protocol };
-        let at = |step: &str| {
-            let step = Step(Cow::Owned(step.to_owned()));
-            DialError { step, cause: Cause::TimedOut(Duration::ZERO) }.is_before_proxy(&proxy)
-        };
-        assert!(at("HAProxy proxy proxy.test:1080: connect") && at("HAProxy proxy proxy.test:1080: resolve its name"));
-        assert!(!at("HAProxy proxy proxy.test:1080: send the PROXY header") && !at("connect"));
-    }
 }

@@ -11,7 +11,7 @@
 //! - SOCKS5 with one: BIND naming it with port 0, a success reply, then CONNECT on the same stream. RFC 1928 has BIND for
 //!   inbound connections; this is KumoMTA's own use, which its proxy server understands.
 
-use crate::dial::{CONNECTING, Cause, Dialled, RESOLVING, Step, tcp};
+use crate::dial::{Cause, Dialled, Step, tcp};
 use crate::dns::MxCache;
 use crate::proxy_protocol;
 use crate::socks5::{self, Command, Credentials, Method};
@@ -71,14 +71,14 @@ impl Proxy {
             Protocol::HaProxy { source } => Some(*source),
             Protocol::Socks5 { source, .. } => *source,
         };
-        step.set(format!("{self}"));
+        step.at_proxy(format!("{self}"));
         if let Some(source) = source.filter(|source| source.is_ipv4() != to.is_ipv4()) {
             return Err(Cause::MixedFamilies { bind: source, to });
         }
         let mut stream = self.reach(from, names, step).await?;
         let address = match &self.protocol {
             Protocol::HaProxy { source } => {
-                step.set(format!("{self}: send the PROXY header"));
+                step.at_proxy(format!("{self}: send the PROXY header"));
                 let source_socket = SocketAddr::new(*source, 0);
                 let header = proxy_protocol::header(source_socket, to);
                 stream.write_all(&header.ok_or(Cause::MixedFamilies { bind: *source, to })?).await?;
@@ -96,11 +96,11 @@ impl Proxy {
         let addresses = match self.server.socket_addr() {
             Some(address) => vec![address.ip()],
             None => {
-                step.set(format!("{self}: {RESOLVING}"));
+                step.at_proxy(format!("{self}: resolve its name"));
                 names.addresses(&self.server.host, IpStrategy::Ipv4AndIpv6).await?
             }
         };
-        step.set(format!("{self}: {CONNECTING}"));
+        step.at_proxy(format!("{self}: connect"));
         let mut failed = Cause::NoAddress { from };
         let usable = addresses.into_iter().filter(|to| from.is_none_or(|from| from.is_ipv4() == to.is_ipv4()));
         for ip in usable.take(ADDRESSES_MAX) {
@@ -121,18 +121,19 @@ impl Proxy {
         credentials: Option<&Credentials>,
         step: &mut Step,
     ) -> Result<HostPort, Cause> {
-        step.set(format!("{self}: greet"));
+        step.at_proxy(format!("{self}: greet"));
         let method = socks5::greet(stream, credentials.is_some()).await?;
         if let (Method::Password, Some(credentials)) = (method, credentials) {
-            step.set(format!("{self}: log in"));
+            step.at_proxy(format!("{self}: log in"));
             socks5::log_in(stream, credentials).await?;
         }
         let mut bound = None;
         if let Some(source) = source {
-            step.set(format!("{self}: BIND {source}"));
+            step.at_proxy(format!("{self}: BIND {source}"));
             bound = Some(socks5::ask(stream, Command::Bind, SocketAddr::new(source, 0)).await?);
         }
-        step.set(format!("{self}: CONNECT {to}"));
+        // From here on it may wait for the host.
+        step.at_host(format!("{self}: CONNECT {to}"));
         let connected = socks5::ask(stream, Command::Connect, to).await?;
         // Servers that do not tell say 0.0.0.0; what BIND said is then the better knowledge.
         let tells = connected.host.parse::<IpAddr>().map_or(true, |ip| !ip.is_unspecified());

@@ -68,26 +68,34 @@ async fn without_a_source_socks5_only_connects() {
 
 #[tokio::test]
 async fn the_time_limit_covers_every_step_and_says_which_it_cut_short() {
-    let steps: [(Script<'_>, &str); 3] = [
-        (&[], "greet"),
-        (&[(b"\x05\x01\0", b"\x05\0")], "BIND 192.0.2.9"),
+    // Until it is asked to connect to the host, a proxy has nobody to wait for.
+    let steps: [(Script<'_>, &str, bool); 3] = [
+        (&[], "greet", true),
+        (&[(b"\x05\x01\0", b"\x05\0")], "BIND 192.0.2.9", true),
         (
             &[(b"\x05\x01\0", b"\x05\0"), (b"\x05\x02\0\x01\xc0\0\x02\x09\0\0", b"\x05\0\0\x01\xc0\0\x02\x09\x10\0")],
             "CONNECT 198.51.100.25:25",
+            false,
         ),
     ];
-    for (script, step) in steps {
+    for (script, step, is_at_proxy) in steps {
         let (proxy, listener) = socks5(Some("192.0.2.9")).await;
         let expected = format!("{proxy}: {step}: no answer within {SHORT:?}");
         let way = Way { from: None, proxy: Some(proxy) };
         let names = no_names();
         let (dialled, _stream) = tokio::join!(connect(to(), &way, &names, SHORT), play(&listener, script));
-        assert_eq!(dialled.unwrap_err().to_string(), expected);
+        let error = dialled.unwrap_err();
+        assert_eq!((error.to_string(), error.is_at_proxy()), (expected, is_at_proxy));
     }
     let proxy = Proxy { server: "silent.test:1".parse().unwrap(), protocol: bind("192.0.2.9") };
     let way = Way { from: None, proxy: Some(proxy) };
     let error = connect(to(), &way, &names(Names::Silent), SHORT).await.unwrap_err();
-    assert_eq!(error.to_string(), format!("HAProxy proxy silent.test:1: resolve its name: no answer within {SHORT:?}"));
+    let expected = format!("HAProxy proxy silent.test:1: resolve its name: no answer within {SHORT:?}");
+    assert_eq!((error.to_string(), error.is_at_proxy()), (expected, true));
+    let (nobody, _) = listening(bind("192.0.2.9")).await;
+    let nobody = nobody.server.socket_addr().unwrap();
+    let error = connect(nobody, &Way::default(), &no_names(), PATIENCE).await.unwrap_err();
+    assert!(!error.is_at_proxy(), "there is none: {error}");
 }
 
 #[tokio::test]

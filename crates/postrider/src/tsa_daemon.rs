@@ -5,7 +5,7 @@ use crate::supervisor::Supervisor;
 use crate::{diagnostics, identity, listeners, memory, serve};
 use anyhow::{Context, anyhow, bail};
 use clap::Parser;
-use engine::{Diagnostics, Gate};
+use engine::{Diagnostics, Gate, Vitals};
 use lua::LuaPolicy;
 use net::listen;
 use policy::{Policy, Startup};
@@ -18,7 +18,7 @@ use telemetry::Accounts;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tsa::{Facts, Keeper, KeptFile, ReadAgain, TsaService};
+use tsa::{Around, Facts, Keeper, KeptFile, ReadAgain, TsaService};
 use uuid::Uuid;
 
 /// The traffic shaping daemon, driven by a policy script.
@@ -65,14 +65,27 @@ async fn run_async(
     let keeper = Keeper::open(policy.clone(), KeptFile::beside(database))?;
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let hangup = signal(SignalKind::hangup())?;
-    keeper.try_to_load_rules().await;
     let (stopping, stop) = watch::channel(false);
     let node_id = node_id(database).to_string();
     let startup = Arc::new(startup);
-    let reading =
-        Arc::new(Reading { policy, keeper: keeper.clone(), startup: startup.clone(), turn: Semaphore::new(1) });
-    let (hostname, read_again) = (identity::hostname(), reading.clone().when_asked());
-    let facts = Arc::new(Facts { hostname, node_id, began, read_again, diagnostics });
+    let reading = Arc::new(Reading {
+        policy: policy.clone(),
+        keeper: keeper.clone(),
+        startup: startup.clone(),
+        turn: Semaphore::new(1),
+    });
+    let facts = Arc::new(Facts {
+        hostname: identity::hostname(),
+        node_id,
+        began,
+        read_again: reading.clone().when_asked(),
+        diagnostics,
+        vitals: vitals(&policy, &startup)?,
+        gate: gate.clone(),
+        subscribers: Facts::places(),
+    });
+    policy.serves_in(Box::new(Around::new(&facts)));
+    keeper.try_to_load_rules().await;
     let mut services = JoinSet::new();
     for options in &startup.http_listeners {
         let socket = listen::into_tokio(listen::bind(listeners::address(&options.listen)?)?)?;
@@ -85,6 +98,8 @@ async fn run_async(
     let reloads = tokio::spawn(reload::watch(read, watched, hangup, supervisor.clone()));
     eprintln!("initialization complete");
     let life = tokio::spawn(supervisor.clone().watch(|| ()));
+    let vitals = facts.vitals.clone();
+    let watching = tokio::spawn(async move { vitals.watch().await });
     supervisor.ready();
     let stopped = async {
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
@@ -98,8 +113,16 @@ async fn run_async(
     keeper.work(stopped).await;
     reloads.abort();
     life.abort();
+    watching.abort();
     accounts.close();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Memory against what the system allows, or the policy.
+fn vitals(policy: &Arc<dyn Policy>, startup: &Startup) -> anyhow::Result<Vitals> {
+    let found = memory::found()?.with(startup.memory);
+    let probe = Arc::new(memory::Probe::new(&found)?);
+    Vitals::new(policy.clone(), found.limits, probe).context("metrics")
 }
 
 /// Kept where effects are, if that is anywhere and can be written; else another at each start.

@@ -143,6 +143,11 @@ impl QueueCore {
         protocols.chain(queues.map(|ready| (&ready.name, FullOf::Queue, ready.full)))
     }
 
+    /// Messages that had to wait for `max_message_rate` or a named rate when it was their turn, however often that was asked for.
+    pub fn delayed_by_rate(&self) -> u64 {
+        self.delayed_by_rate
+    }
+
     /// Each source that has failed of late, in what way, and whether it rests for that.
     pub fn source_healths(&self, now: Now) -> impl Iterator<Item = (&str, SourceFault, bool)> {
         self.sources.healths(now.mono)

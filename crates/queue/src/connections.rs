@@ -70,6 +70,8 @@ impl QueueCore {
             return Take::Idle;
         }
         if let Err(wait) = ready.message_rates.admit(&mut self.rates, now.mono) {
+            // Whoever asks meanwhile asks for the same message.
+            self.delayed_by_rate += u64::from(!std::mem::replace(&mut ready.is_delayed, true));
             // Beyond its patience a connection would be held for nothing, and may be what others wait for.
             if wait > ready.patience() {
                 return Take::Close;
@@ -80,6 +82,7 @@ impl QueueCore {
             return Take::After(wait.max(GRANT_LOOK));
         }
         connection.taken += 1;
+        ready.is_delayed = false;
         ready.consecutive_failures = 0;
         loop {
             let taken = self.pop_next(now, conn.ready);

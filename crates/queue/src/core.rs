@@ -149,6 +149,8 @@ pub struct QueueCore {
     pub(crate) caught: usize,
     /// How often ready queues were found full, by their protocol.
     pub(crate) full: HashMap<Arc<str>, u64>,
+    /// Messages that had to wait for a rate when it was their turn.
+    pub(crate) delayed_by_rate: u64,
     pub(crate) settings: QueueSettings,
     pub(crate) epoch: Epoch,
     /// Queues that are asked about because an epoch began.
@@ -202,6 +204,7 @@ impl QueueCore {
             lean: false,
             caught: 0,
             full: HashMap::new(),
+            delayed_by_rate: 0,
             random: settings.seed | 1,
             settings,
             epoch: Epoch::default(),

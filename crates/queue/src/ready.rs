@@ -102,6 +102,8 @@ pub(crate) struct ReadyQueue {
     small_was_called: bool,
     /// How often what was due in a scheduled queue found no room here.
     pub full: u64,
+    /// The message whose turn it is has been refused by a rate, and that is counted.
+    pub is_delayed: bool,
     pub connections: Slab<Connection>,
     /// Connections that wait for a message, longest idle first.
     pub idle: VecDeque<usize>,
@@ -161,6 +163,7 @@ impl ReadyQueue {
             small_waiters: VecDeque::new(),
             small_was_called: false,
             full: 0,
+            is_delayed: false,
             connections: Slab::new(),
             idle: VecDeque::new(),
             consecutive_failures: 0,

@@ -67,10 +67,16 @@ fn the_path_rate_says_how_long_to_wait() {
     for _ in 0..3 {
         assert!(rig.deliver(conn), "the burst");
     }
+    assert_eq!(rig.core.delayed_by_rate(), 0);
     let Take::After(wait) = rig.core.take(rig.now, conn) else { panic!("the burst is used up") };
     assert!(wait > Duration::ZERO && wait <= Duration::from_micros(333_334), "{wait:?}");
+    assert!(matches!(rig.core.take_more(rig.now, conn), Take::After(_)), "it is early");
+    assert_eq!(rig.core.delayed_by_rate(), 1, "one message waits, whoever asks for it and how often");
     rig.now = rig.now.after(wait);
     assert!(rig.take(conn).is_some(), "who sat the wait out is served");
+    assert_eq!(rig.core.delayed_by_rate(), 1);
+    assert!(matches!(rig.core.take(rig.now, conn), Take::After(_)));
+    assert_eq!(rig.core.delayed_by_rate(), 2, "the next waits as well");
 }
 
 #[test]

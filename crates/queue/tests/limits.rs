@@ -68,6 +68,7 @@ fn a_connection_is_not_held_for_a_rate_beyond_its_patience() {
         assert!(matches!(rig.core.take(rig.now, conn), Take::Close));
         rig.core.connection_ended(rig.now, conn);
     });
+    assert_eq!(rig.core.delayed_by_rate(), 1, "the other message, which waits in its queue");
     assert!(rig.opened().is_empty());
     rig.pass(Duration::from_secs(59));
     assert!(rig.opened().is_empty());

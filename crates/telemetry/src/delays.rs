@@ -1,7 +1,8 @@
 //! Why due mail waits, where it is counted as it happens.
 //!
-//! Owns [`Delays`]. In: each time. Out: `delayed_due_to_throttle_insert_ready` and `delayed_due_to_message_rate_throttle`. KumoMTA has a
-//! series a queue; here the only label is `total`: one for each queue would be a memory without bound.
+//! Owns [`Delays`]. In: each time. Out: `delayed_due_to_throttle_insert_ready`. KumoMTA has a series a queue; here the only label is
+//! `total`: one for each queue would be a memory without bound. What the queue itself counts (its rates, its full ready queues) is
+//! read from it at a scrape.
 
 use crate::metrics::counters;
 use prometheus::{Error, IntCounter, Registry};
@@ -10,8 +11,6 @@ use prometheus::{Error, IntCounter, Registry};
 pub struct Delays {
     /// Messages sent back to their scheduled queue by `throttle_insert_ready_queue`.
     pub throttle_insert_ready: IntCounter,
-    /// Times that a connection waited for `max_message_rate`.
-    pub message_rate: IntCounter,
 }
 
 impl Delays {
@@ -21,10 +20,6 @@ impl Delays {
             throttle_insert_ready: total(
                 "delayed_due_to_throttle_insert_ready",
                 "messages that throttle_insert_ready_queue sent back",
-            )?,
-            message_rate: total(
-                "delayed_due_to_message_rate_throttle",
-                "times a connection waited for max_message_rate",
             )?,
         })
     }

@@ -4,6 +4,7 @@
 
 use crate::metrics::histogram;
 use prometheus::{Error, Histogram, HistogramOpts, HistogramVec, Registry};
+use std::sync::OnceLock;
 
 /// The histograms, in seconds.
 pub struct Latencies {
@@ -22,7 +23,12 @@ pub struct Latencies {
     /// The same of envelope and metadata, which come with it.
     pub message_meta_load: Histogram,
     delivery: HistogramVec,
+    /// Its series that were made already, in the order of [`PROTOCOLS`].
+    deliveries: [OnceLock<Histogram>; PROTOCOLS.len()],
 }
+
+/// What ready queues may be served by, as KumoMTA's label `service` has it.
+pub const PROTOCOLS: [&str; 4] = ["smtp_client", "lua", "maildir", "xfer"];
 
 impl Latencies {
     pub(crate) fn new(r: &Registry) -> Result<Latencies, Error> {
@@ -42,11 +48,34 @@ impl Latencies {
             message_data_load: histogram(r, "message_data_load_latency", "seconds to read content back")?,
             message_meta_load: histogram(r, "message_meta_load_latency", "seconds to read metadata back")?,
             delivery,
+            deliveries: [const { OnceLock::new() }; PROTOCOLS.len()],
         })
     }
 
-    /// Of one delivery of a message, or of a batch, by a protocol. To be kept: looking it up takes a lock.
+    /// Of one delivery of a message, or of a batch, by a protocol: one of [`PROTOCOLS`]. It is made when it is first asked for, and
+    /// had without a lock from then on.
     pub fn delivery(&self, protocol: &str) -> Histogram {
-        self.delivery.with_label_values(&[protocol])
+        let made = || self.delivery.with_label_values(&[protocol]);
+        let place = PROTOCOLS.iter().position(|known| *known == protocol);
+        place.map_or_else(made, |at| self.deliveries[at].get_or_init(made).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deliveries_are_told_apart_by_protocol_and_only_those_that_there_were() {
+        let registry = Registry::new();
+        let latencies = Latencies::new(&registry).expect("sound");
+        for (protocol, times) in [("smtp_client", 2), ("lua", 1), ("smtp_client", 1)] {
+            (0..times).for_each(|_| latencies.delivery(protocol).observe(0.01));
+        }
+        let page = crate::metrics::text_of(&registry, "deliver_").expect("encodes");
+        let counts: Vec<&str> = page.lines().filter(|line| line.contains("_count{")).collect();
+        let name = "deliver_message_latency_rollup_count";
+        assert_eq!(counts, [format!("{name}{{service=\"lua\"}} 1"), format!("{name}{{service=\"smtp_client\"}} 3")]);
+        assert!(latencies.deliveries[0].get().is_some() && latencies.deliveries[3].get().is_none());
     }
 }

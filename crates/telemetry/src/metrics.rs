@@ -7,12 +7,11 @@
 use crate::compliance_counts::ComplianceCounts;
 use crate::delays::Delays;
 use crate::event_counts::EventCounts;
-use crate::event_times::EventTimes;
+use crate::full_logs::FullLogs;
 use crate::largest::Floor;
 use crate::latencies::Latencies;
-use crate::machine_use::MachineUse;
+use crate::process_counts::ProcessCounts;
 use crate::report_counts::ReportCounts;
-use crate::script_times::ScriptTimes;
 use crate::source_counts::SourceCounts;
 use crate::tallies::Tallies;
 use prometheus::{Encoder, HistogramOpts, Opts, Registry, TextEncoder};
@@ -29,10 +28,10 @@ pub struct Families {
     registry: Registry,
     /// Messages received, by listener service.
     pub total_messages_received: IntCounterVec,
+    /// Those of them that came over HTTP, looked up once.
+    pub received_over_http: IntCounter,
     /// What became of messages, and connections that were opened, by ready queue.
     pub tallies: Tallies,
-    /// Outbound connections ended because nothing went on, by service.
-    pub dispatcher_watchdog_aborted_total: IntCounterVec,
     /// What goes wrong with sources themselves.
     pub sources: SourceCounts,
     /// How often ready queues that have no series of their own were full, as told.
@@ -55,18 +54,8 @@ pub struct Families {
     pub queue_census_age: IntGauge,
     /// Messages in any state.
     pub message_count: IntGauge,
-    /// Resident set size in octets.
-    pub memory_usage: IntGauge,
-    /// What the program and its machine use.
-    pub machine_use: MachineUse,
-    /// The soft limit of memory in octets.
-    pub memory_limit: IntGauge,
-    /// From how much memory on bodies leave it, in octets.
-    pub memory_low_thresh: IntGauge,
-    /// How often `memory_low_thresh` was passed upwards.
-    pub memory_low_count: IntCounter,
-    /// How often `memory_limit` was passed upwards.
-    pub memory_over_limit_count: IntCounter,
+    /// What every program tells.
+    pub process: ProcessCounts,
     /// Transactions ended while their content came in, because memory was out.
     pub content_shed: IntCounter,
     /// Free space by `<name> spool` and `log dir <path>`.
@@ -97,10 +86,8 @@ pub struct Families {
     pub spool_bytes_written: IntGauge,
     /// Bytes of survivors copied forward by compaction.
     pub spool_bytes_compacted: IntGauge,
-    /// Records that found a logger (`dir-PATH`) or a hook (`hook-NAME`) full.
-    pub log_submit_full: IntCounterVec,
-    /// Records that found a hook full, by its name.
-    pub log_hook_backlog_count: IntCounterVec,
+    /// Records that found a log or a hook full.
+    pub full_logs: FullLogs,
     /// What event streams delivered.
     pub event_streams: EventCounts,
     /// Attempts to send metrics to a collector that it did not take.
@@ -113,10 +100,6 @@ pub struct Families {
     pub bounce_classify_latency: Histogram,
     /// What is checked of mail before it leaves.
     pub compliance: ComplianceCounts,
-    /// What scripts measure of themselves.
-    pub script_times: ScriptTimes,
-    /// How often and how long handlers of events run.
-    pub event_times: EventTimes,
     /// How long the steps of a message's way take.
     pub latencies: Latencies,
     /// Time from reception to delivery, in seconds; each entry about delivered recipients once.
@@ -128,16 +111,12 @@ impl Metrics {
     pub fn new() -> Result<Metrics, prometheus::Error> {
         let registry = Registry::new();
         let r = &registry;
+        let received = counters(r, "total_messages_received", "messages received", &["service"])?;
         let families = Families {
-            total_messages_received: counters(r, "total_messages_received", "messages received", &["service"])?,
+            received_over_http: received.with_label_values(&["http_listener"]),
+            total_messages_received: received,
             tallies: Tallies::default(),
             dane_result_count: counters(r, "dane_result_count", "hosts looked at for DANE", &["result"])?,
-            dispatcher_watchdog_aborted_total: counters(
-                r,
-                "dispatcher_watchdog_aborted_total",
-                "outbound connections ended for want of progress",
-                &["service"],
-            )?,
             sources: SourceCounts::new(r)?,
             ready_full_rest: Floor::default(),
             total_connections_denied: counters(r, "total_connections_denied", "connections refused", &["service"])?,
@@ -148,12 +127,7 @@ impl Metrics {
             scheduled_queue_count: gauge(r, "scheduled_queue_count", "scheduled queues")?,
             queue_census_age: gauge(r, "postrider_queue_census_age_seconds", "seconds since queues were counted")?,
             message_count: gauge(r, "message_count", "messages in any state")?,
-            memory_usage: gauge(r, "memory_usage", "resident memory in bytes")?,
-            machine_use: MachineUse::new(r)?,
-            memory_limit: gauge(r, "memory_limit", "soft limit of memory in bytes")?,
-            memory_low_thresh: gauge(r, "memory_low_thresh", "memory in bytes from which bodies leave it")?,
-            memory_low_count: counter(r, "memory_low_count", "times memory_low_thresh was passed")?,
-            memory_over_limit_count: counter(r, "memory_over_limit_count", "times memory_limit was passed")?,
+            process: ProcessCounts::new(r)?,
             content_shed: counter(r, "postrider_content_shed", "transactions ended for want of memory")?,
             disk_free_bytes: gauges(r, "disk_free_bytes", "free space in bytes", &["name"])?,
             disk_free_percent: gauges(r, "disk_free_percent", "free space in percent", &["name"])?,
@@ -169,20 +143,12 @@ impl Metrics {
             spool_recovering: gauge(r, "postrider_spool_recovering", "1 while earlier mail returns to its queues")?,
             spool_bytes_written: gauge(r, "postrider_spool_bytes_written", "bytes written to the spool")?,
             spool_bytes_compacted: gauge(r, "postrider_spool_bytes_compacted", "bytes of survivors copied forward")?,
-            log_submit_full: counters(r, "log_submit_full", "records that found a log full", &["logger"])?,
-            log_hook_backlog_count: counters(
-                r,
-                "log_hook_backlog_count",
-                "records that found a log hook full",
-                &["logger"],
-            )?,
+            full_logs: FullLogs::new(r)?,
             event_streams: EventCounts::new(r)?,
             otlp_export_failures: counter(r, "postrider_otlp_export_failures_total", "metrics sent and not taken")?,
             otlp_exports: counter(r, "postrider_otlp_exports_total", "metrics sent and taken")?,
             domain_reports: ReportCounts::new(r)?,
             compliance: ComplianceCounts::new(r)?,
-            script_times: ScriptTimes::new(r)?,
-            event_times: EventTimes::new(r)?,
             bounce_classify_latency: histogram(r, "bounce_classify_latency", "seconds to classify a reply")?,
             latencies: Latencies::new(r)?,
             delivery_seconds: long_histogram(r, "postrider_delivery_seconds", "seconds from reception to delivery")?,
@@ -193,11 +159,7 @@ impl Metrics {
 
     /// The text of what is in the registry, limited to names that begin with `prefix`.
     pub fn text(&self, prefix: &str) -> Result<String, prometheus::Error> {
-        let mut families = self.0.registry.gather();
-        families.retain(|family| family.name().starts_with(prefix));
-        let mut text = Vec::new();
-        TextEncoder::new().encode(&families, &mut text)?;
-        Ok(String::from_utf8_lossy(&text).into_owned())
+        text_of(&self.0.registry, prefix)
     }
 }
 
@@ -206,6 +168,14 @@ impl std::ops::Deref for Metrics {
     fn deref(&self) -> &Families {
         &self.0
     }
+}
+
+pub(crate) fn text_of(registry: &Registry, prefix: &str) -> Result<String, prometheus::Error> {
+    let mut families = registry.gather();
+    families.retain(|family| family.name().starts_with(prefix));
+    let mut text = Vec::new();
+    TextEncoder::new().encode(&families, &mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 pub(crate) fn counters(
@@ -231,7 +201,7 @@ pub(crate) fn counter(r: &Registry, name: &str, help: &str) -> Result<IntCounter
     Ok(metric)
 }
 
-fn gauge(r: &Registry, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {
+pub(crate) fn gauge(r: &Registry, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {
     let gauge = IntGauge::new(name, help)?;
     r.register(Box::new(gauge.clone()))?;
     Ok(gauge)
@@ -269,6 +239,6 @@ mod tests {
         let text = metrics.text("total_messages").expect("encodes");
         assert!(text.contains("\ntotal_messages_received{service=\"esmtp_listener\"} 3\n"), "{text}");
         assert!(!text.contains("connection_count"), "prefix");
-        assert!(!other.text("").expect("encodes").contains("received{"), "counts leak between registries");
+        assert!(!other.text("").expect("encodes").contains("esmtp_listener"), "counts leak between registries");
     }
 }

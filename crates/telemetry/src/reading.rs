@@ -5,11 +5,14 @@
 use crate::metrics::{IntCounterVec, IntGaugeVec};
 use prometheus::Histogram;
 use prometheus::core::Collector;
+use prometheus::proto::Metric;
 
-/// The sum of all series of a counter.
+/// The sum of all series of a counter by service, but for those that are a part of another: such have a colon.
 pub fn sum(counters: &IntCounterVec) -> u64 {
     let families = counters.collect();
-    families.iter().flat_map(|family| family.get_metric()).map(|metric| metric.get_counter().get_value() as u64).sum()
+    let series = families.iter().flat_map(|family| family.get_metric());
+    let is_part = |metric: &Metric| metric.get_label().iter().any(|label| label.value().contains(':'));
+    series.filter(|metric| !is_part(metric)).map(|metric| metric.get_counter().get_value() as u64).sum()
 }
 
 /// Each series of a gauge with one label, by that.
@@ -41,6 +44,7 @@ mod tests {
     fn what_was_counted_is_read_back() {
         let metrics = Metrics::new().expect("a sound table");
         metrics.total_messages_received.with_label_values(&["esmtp_listener"]).inc_by(3);
+        metrics.total_messages_received.with_label_values(&["esmtp_listener:127.0.0.1:25"]).inc_by(3);
         metrics.total_messages_received.with_label_values(&["http_listener"]).inc_by(4);
         assert_eq!(sum(&metrics.total_messages_received), 7);
         metrics.disk_free_percent.with_label_values(&["data spool"]).set(42);

@@ -2,8 +2,8 @@
 //! a provider from a source of a pool.
 //!
 //! A tally is some numbers that deliveries add to without a lock; whoever holds one keeps it. In: names and outcomes. Out:
-//! the families `total_messages_delivered`, `total_messages_transfail` and `total_messages_fail`, those `_by_provider`, and
-//! `total_connection_count` (KumoMTA's names and labels). One tally a ready queue until that is forgotten; the largest [`SERIES_MAX`] have series of
+//! the families `total_messages_delivered`, `total_messages_transfail` and `total_messages_fail`, those `_by_provider`,
+//! `total_connection_count` and `dispatcher_watchdog_aborted_total` (KumoMTA's names and labels). One tally a ready queue until that is forgotten; the largest [`SERIES_MAX`] have series of
 //! their own. Those of providers stay, as counters have to; at most [`PROVIDERS_MAX`] of either kind. The rest counts for [`OTHER`]. Nothing can fail.
 
 use crate::exposition::{Exposition, Kind};
@@ -23,6 +23,8 @@ pub struct Tally {
     pub fail: AtomicU64,
     /// Connections opened; of providers they are not counted.
     pub connections: AtomicU64,
+    /// Those of them that were ended because nothing went on.
+    stuck: AtomicU64,
 }
 
 /// All of them.
@@ -33,6 +35,8 @@ pub struct Tallies {
     all: Mutex<All>,
     /// What was told of ready queues without series of their own: connections, and each of [`OUTCOMES`].
     rest: [Floor; 4],
+    /// The same of connections that were ended because nothing went on.
+    stuck_rest: Floor,
 }
 
 #[derive(Debug, Default)]
@@ -74,6 +78,14 @@ impl Tallies {
         all.providers.entry(way).or_default().clone()
     }
 
+    /// A connection of a ready queue was ended because nothing went on.
+    pub fn count_stuck(&self, protocol: &'static str, ready_name: &str) {
+        let mut all = self.all();
+        all.protocols.entry(protocol).or_default().stuck.fetch_add(1, Ordering::Relaxed);
+        // One that is gone has no series any more.
+        all.queues.get(ready_name).into_iter().for_each(|tally| _ = tally.stuck.fetch_add(1, Ordering::Relaxed));
+    }
+
     /// What was counted for a ready queue so far: delivered, transient failures, permanent ones. None for one that is not known.
     pub fn so_far(&self, ready_name: &str) -> Option<[u64; 3]> {
         self.all().queues.get(ready_name).map(|tally| numbers(tally))
@@ -101,6 +113,7 @@ impl Tallies {
             let queues: Vec<_> = all.queues.iter().map(|(name, tally)| (name.clone(), tally.clone())).collect();
             (all.protocols.clone(), queues, all.providers.clone())
         };
+        self.expose_stuck(text, (&protocols, &queues), &service, SERIES_MAX);
         let protocols = protocols.into_iter().map(|(name, tally)| (name.to_owned(), tally));
         let (queues, rest) = self.with_series(queues, SERIES_MAX);
         let series: Vec<_> = protocols.chain(queues.into_iter().map(|(name, tally)| (service(&name), tally))).collect();
@@ -123,6 +136,28 @@ impl Tallies {
             let all = providers.iter().map(|(way, tally)| (way.each_ref().map(|part| &**part), number(tally)));
             text.family((&format!("{family}_and_source"), help, Kind::Counter), ["provider", "source", "pool"], all);
         }
+    }
+
+    /// Connections that were ended because nothing went on: series of those that had any, which are few.
+    fn expose_stuck(
+        &self,
+        text: &mut Exposition,
+        (protocols, queues): (&BTreeMap<&'static str, Arc<Tally>>, &Queues),
+        service: impl Fn(&str) -> String,
+        most: usize,
+    ) {
+        let stuck = |tally: &Tally| Some(tally.stuck.load(Ordering::Relaxed)).filter(|stuck| *stuck > 0);
+        let protocols = protocols.iter().filter_map(|(name, tally)| Some(((*name).to_owned(), stuck(tally)?)));
+        let mut own: Vec<(&Arc<str>, u64)> =
+            queues.iter().filter_map(|(name, tally)| Some((name, stuck(tally)?))).collect();
+        let is_cut = own.len() > most;
+        let rest = self.stuck_rest.at_least(cut(&mut own, most));
+        own.sort_unstable();
+        let own = own.into_iter().map(|(name, stuck)| (service(name), stuck));
+        let all = protocols.chain(own).chain(is_cut.then(|| (OTHER.to_owned(), rest)));
+        let family =
+            ("dispatcher_watchdog_aborted_total", "outbound connections ended for want of progress", Kind::Counter);
+        text.family(family, ["service"], all.map(|(service, stuck)| ([service], stuck)));
     }
 
     /// The ready queues that counted most, and what the others counted, if there are others: connections, and each of [`OUTCOMES`].
@@ -215,6 +250,53 @@ mod tests {
             total_connection_count{service=\"esmtp_listener\"} 3\ntotal_connection_count{service=\"smtp_client\"} 2\n\
             total_connection_count{service=\"smtp_client:q\"} 2\n";
         assert_eq!(text.into_text(), expected);
+    }
+
+    #[test]
+    fn connections_that_stood_still_are_told_where_there_were_any_and_there_is_an_end_to_them() {
+        let tallies = Tallies::default();
+        let shown = |most| {
+            let (protocols, queues) = {
+                let all = tallies.all();
+                (all.protocols.clone(), all.queues.iter().map(|(name, tally)| (name.clone(), tally.clone())).collect())
+            };
+            let mut text = Exposition::after(String::new(), "");
+            tallies.expose_stuck(&mut text, (&protocols, &queues), |name| format!("smtp_client:{name}"), most);
+            let text = text.into_text();
+            text.lines()
+                .filter_map(|line| line.strip_prefix("dispatcher_watchdog_aborted_total"))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        (0..4).for_each(|number| _ = tallies.of_queue(&format!("q{number}").into()));
+        assert_eq!(shown(9), "", "nothing stood still");
+        for (name, times) in [("q1", 1), ("q2", 3), ("q3", 2), ("gone", 1)] {
+            (0..times).for_each(|_| tallies.count_stuck("smtp_client", name));
+        }
+        let of_all = "{service=\"smtp_client\"} 7";
+        let own = |name: &str, stuck: u64| format!("{{service=\"smtp_client:{name}\"}} {stuck}");
+        assert_eq!(shown(3), [of_all.to_owned(), own("q1", 1), own("q2", 3), own("q3", 2)].join(" "));
+        assert_eq!(shown(1), [of_all.to_owned(), own("q2", 3), "{service=\"other\"} 3".to_owned()].join(" "));
+        tallies.forget("q3");
+        assert_eq!(
+            shown(1),
+            [of_all.to_owned(), own("q2", 3), "{service=\"other\"} 3".to_owned()].join(" "),
+            "no counter falls"
+        );
+        assert_eq!(tallies.all().queues.len(), 3, "what is gone is not remembered for it");
+        // Of as many as a page has, and one more.
+        for number in 0..SERIES_MAX {
+            let name: Arc<str> = format!("r{number:05}").into();
+            tallies.of_queue(&name);
+            tallies.count_stuck("smtp_client", &name);
+        }
+        let mut text = Exposition::after(String::new(), "dispatcher_");
+        tallies.expose(&mut text, |name| format!("smtp_client:{name}"));
+        let page = text.into_text();
+        let series =
+            page.lines().filter(|line| line.starts_with("dispatcher_watchdog_aborted_total{service=\"smtp_client:"));
+        assert_eq!(series.count(), SERIES_MAX);
+        assert!(page.contains("\ndispatcher_watchdog_aborted_total{service=\"other\"} 3\n"), "{}", page.len());
     }
 
     #[test]

@@ -105,7 +105,7 @@ impl Redis {
         }
     }
 
-    /// How long questions took that were answered, and those that failed.
+    /// How long questions took that were answered, and those that failed; attempts to connect again that failed are among these.
     pub fn question_times(&self) -> [Times; 2] {
         self.times.so_far()
     }
@@ -140,18 +140,20 @@ impl Redis {
                 State::Away { again } => *again = time::Instant::now() + self.answer_max + PAUSE,
             }
         }
-        match tokio::time::timeout(self.answer_max, link(&self.server, self.answer_max)).await {
+        let begun = time::Instant::now();
+        let why = match tokio::time::timeout(self.answer_max, link(&self.server, self.answer_max)).await {
             Ok(Ok(link)) => {
                 tracing::info!("{} is back: throttles are shared again", self.address);
                 *self.state() = State::Here(link.clone());
-                Some(link)
+                return Some(link);
             }
-            Ok(Err(error)) => {
-                tracing::debug!("{}: {error}", self.address);
-                None
-            }
-            Err(_) => None,
-        }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {:?}", self.answer_max),
+        };
+        // The question that would have been asked; those that go on by themselves ask none.
+        self.times.took(begun, false);
+        tracing::debug!("{}: {why}", self.address);
+        None
     }
 
     fn is_away<T>(&self, why: &dyn std::fmt::Display) -> Option<T> {

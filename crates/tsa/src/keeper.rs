@@ -9,7 +9,7 @@ use policy::{Policy, PolicyError};
 use record::{LogRecord, Timestamp};
 use shaping::Shaping;
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::broadcast::{self, Receiver, Sender};
@@ -30,6 +30,8 @@ struct Inner {
     news: Sender<Arc<Effect>>,
     /// When something undone was said last, in seconds since 1970.
     said_undone_s: AtomicI64,
+    /// Log records that were taken.
+    records: AtomicU64,
 }
 
 impl Keeper {
@@ -52,6 +54,7 @@ impl Keeper {
             is_changed: AtomicBool::new(false),
             news,
             said_undone_s: AtomicI64::new(0),
+            records: AtomicU64::new(0),
         })))
     }
 
@@ -103,6 +106,7 @@ impl Keeper {
     /// What a record sets off is done; false while there are no rules yet.
     pub(crate) fn observe(&self, record: &LogRecord) -> bool {
         let Some(shaping) = self.0.shaping.read().unwrap_or_else(PoisonError::into_inner).clone() else { return false };
+        self.0.records.fetch_add(1, Ordering::Relaxed);
         let found = matching(&shaping, record);
         found.failures.iter().for_each(|failure| tracing::warn!("{failure}"));
         if found.rules.is_empty() {
@@ -119,6 +123,21 @@ impl Keeper {
             let _ = self.0.news.send(Arc::new(effect));
         }
         true
+    }
+
+    /// False until policy has loaded rules once.
+    pub(crate) fn has_rules(&self) -> bool {
+        self.0.shaping.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Log records that were taken.
+    pub(crate) fn records(&self) -> u64 {
+        self.0.records.load(Ordering::Relaxed)
+    }
+
+    /// How many effects are held, and how many counts of those that are not yet.
+    pub(crate) fn sizes(&self) -> (usize, usize) {
+        self.automation().sizes()
     }
 
     /// What `look` makes of the effects in force.

@@ -8,14 +8,18 @@
 //! Deliberately absent: what rules come to, which `automation` decides, and acting on it, which nodes do.
 
 mod answers;
+mod around;
 mod keeper;
 mod kept_file;
 mod service;
+mod shared;
 mod subscription;
 
+pub use around::Around;
 pub use keeper::Keeper;
 pub use kept_file::KeptFile;
-pub use service::{Facts, ReadAgain, TsaService};
+pub use service::TsaService;
+pub use shared::{Facts, ReadAgain};
 
 use std::io;
 use std::path::PathBuf;

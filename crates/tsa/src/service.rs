@@ -1,11 +1,12 @@
-//! The endpoints, with KumoMTA's names: by the built-in rules all for peers in `trusted_hosts` but `/tsa/status`.
+//! The endpoints, with KumoMTA's names: by the built-in rules all for peers in `trusted_hosts` but `/tsa/status` and the two probes.
 
 use crate::Keeper;
 use crate::answers::{Suspended, bounced};
+use crate::shared::{Facts, SUBSCRIBERS_MAX, Shared};
 use crate::subscription::{self, Form};
 use admin::{
-    AdminError, Content, Daemon, Endpoint, Failed, Front, Operation, Output, Schemas, Takes, Way, daemon_endpoints,
-    json_body, read_json,
+    AdminError, Content, Endpoint, Failed, Front, Operation, Output, Schemas, Takes, Way, daemon_endpoints, json_body,
+    probe_endpoints, read_json,
 };
 use automation::overlay;
 use axum::Router;
@@ -14,14 +15,12 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use config::HttpListener;
-use engine::{Diagnostics, Gate};
+use engine::Gate;
 use record::LogRecord;
 use serde_json::{Value, json};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 /// A listener ready to serve.
 pub struct TsaService {
@@ -29,23 +28,6 @@ pub struct TsaService {
     routes: Router,
     stop: watch::Receiver<bool>,
 }
-
-/// What the program is asked besides, by the endpoints that all daemons have.
-pub struct Facts {
-    /// What this machine is called.
-    pub hostname: String,
-    /// The UUID of this node.
-    pub node_id: String,
-    /// When it began.
-    pub began: Instant,
-    /// Reads policy and rules again.
-    pub read_again: ReadAgain,
-    /// Changes the diagnostic log.
-    pub diagnostics: Diagnostics,
-}
-
-/// Reads policy and rules again; in an error, why they stay as they were.
-pub type ReadAgain = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send + Sync>;
 
 /// A log record; what is in it, [`LogRecord`] knows.
 struct Record;
@@ -55,14 +37,6 @@ struct Toml(String);
 
 /// A list, in KumoMTA's form.
 struct List(Value);
-
-#[derive(Clone)]
-struct Shared {
-    keeper: Keeper,
-    facts: Arc<Facts>,
-    subscribers: Arc<Semaphore>,
-    stop: watch::Receiver<bool>,
-}
 
 impl TsaService {
     /// Checks the options. Serves, and has subscribers, until `stop` is true.
@@ -77,8 +51,7 @@ impl TsaService {
         stop: watch::Receiver<bool>,
     ) -> Result<TsaService, AdminError> {
         let front = Front::new(gate, options, &facts.hostname)?;
-        let subscribers = Arc::new(Semaphore::new(SUBSCRIBERS_MAX));
-        let shared = Shared { keeper, facts, subscribers, stop: stop.clone() };
+        let shared = Shared { keeper, facts, stop: stop.clone() };
         let routes = front.guarded("Postrider TSA daemon", endpoints()).with_state(shared);
         Ok(TsaService { front, routes, stop })
     }
@@ -113,33 +86,9 @@ fn endpoints() -> Vec<Endpoint<Shared>> {
         ),
         Endpoint::at("/tsa/status", SHAPING).get(status, "Whether the daemon runs.", &[]),
     ];
+    all.extend(probe_endpoints());
     all.extend(daemon_endpoints());
     all
-}
-
-impl Daemon for Shared {
-    const KIND: &'static str = "tsa-daemon";
-
-    fn hostname(&self) -> &str {
-        &self.facts.hostname
-    }
-
-    fn node_id(&self) -> &str {
-        &self.facts.node_id
-    }
-
-    fn uptime(&self) -> Duration {
-        self.facts.began.elapsed()
-    }
-
-    async fn read_again(&self, origin: &'static str) -> Result<(), String> {
-        tracing::info!("{origin}: policy and rules are read again");
-        (self.facts.read_again)().await
-    }
-
-    fn filter_diagnostics(&self, filter: &str) -> Result<(), String> {
-        (self.facts.diagnostics)(filter)
-    }
 }
 
 /// Waits for the time to stop.
@@ -183,7 +132,7 @@ async fn suspensions(State(shared): State<Shared>, upgrade: WebSocketUpgrade) ->
 }
 
 fn subscribe(shared: Shared, upgrade: WebSocketUpgrade, form: Form) -> Response {
-    let Ok(place) = shared.subscribers.try_acquire_owned() else {
+    let Ok(place) = shared.facts.subscribers.clone().try_acquire_owned() else {
         let text = format!("Error: {SUBSCRIBERS_MAX} subscribers are served already\n");
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
@@ -232,7 +181,5 @@ impl Output for List {
 /// The heading of all of them.
 const SHAPING: &str = "Traffic shaping";
 const TOML: &str = "application/toml";
-/// Subscribers at once.
-const SUBSCRIBERS_MAX: usize = 1024;
 /// Octets of what a subscriber may say at once; it means nothing.
 const HEARD_OCTETS_MAX: usize = 4096;

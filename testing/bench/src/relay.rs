@@ -122,6 +122,12 @@ impl Relay {
     }
 }
 
+/// Of all listeners; each SMTP listener has a series of its own besides.
+fn received(metrics: &Metrics) -> f64 {
+    let of = |listeners| metrics.of_service("total_messages_received", listeners).unwrap_or_default();
+    of("esmtp_listener") + of("http_listener")
+}
+
 impl Subject for Relay {
     fn address(&self, over: Over) -> SocketAddr {
         match over {
@@ -137,7 +143,7 @@ impl Subject for Relay {
             commits: metrics.value("postrider_spool_commits"),
             spool_octets: metrics.value("postrider_spool_bytes_written"),
             writer_us: Some(writer_us(self.program.pid())?),
-            received: Some(metrics.sum("total_messages_received")),
+            received: Some(received(&metrics)),
         })
     }
 

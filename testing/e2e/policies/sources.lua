@@ -1,5 +1,6 @@
 -- A pool of two sources, the first with options of the test's choice, before one smart host; retries far away.
---   SOURCES_DIR, SOURCES_TO (host:port), SOURCES_SICK (options of the source `sick`, as the inside of a Lua table)
+--   SOURCES_DIR, SOURCES_TO (host:port), SOURCES_SICK (options of the source `sick`, as the inside of a Lua table),
+--   SOURCES_PATH (options of all paths, likewise)
 local kumo = require 'kumo'
 local base = require 'base'
 local DIR = os.getenv 'SOURCES_DIR'
@@ -27,5 +28,5 @@ kumo.on('get_egress_source', function(name)
 end)
 
 kumo.on('get_egress_path_config', function()
-  return base.path()
+  return base.path(base.table_of(os.getenv 'SOURCES_PATH'))
 end)

@@ -94,6 +94,15 @@ fn refusals_on_both_sides_are_recorded() {
     assert_eq!(rejection["response"]["command"], "RCPT TO:<victim@target.test>");
     assert!(rejection["reception_protocol"].is_null() && rejection["headers"] == serde_json::json!({}), "{rejection}");
     assert_eq!(rejection["peer_address"]["name"], "stranger.test", "{rejection}");
+    let [trusting, closed] = [front.smtp[0], front.smtp[1]].map(|listener| listener.to_string());
+    for (listener, expected) in [("total", 1.0), (&closed, 1.0), (&trusting, 0.0)] {
+        let series = format!("smtp_server_rejections{{service=\"{listener}\"}}");
+        assert_eq!(front.metric(&series), expected, "{series}");
+    }
+    for (listener, expected) in [("", 1.0), (&format!(":{trusting}"), 1.0), (&format!(":{closed}"), 0.0)] {
+        let series = format!("total_messages_received{{service=\"esmtp_listener{listener}\"}}");
+        assert_eq!(front.metric(&series), expected, "{series}");
+    }
     front.stop();
 }
 
@@ -134,6 +143,8 @@ fn metrics_have_kumomtas_names() {
     front.await_empty(SOON);
     for (series, value) in [
         ("total_messages_received{service=\"esmtp_listener\"}", 1.0),
+        (&format!("total_messages_received{{service=\"esmtp_listener:{}\"}}", front.smtp()), 1.0),
+        (&format!("smtp_server_rejections{{service=\"{}\"}}", front.smtp()), 0.0),
         ("total_messages_delivered{service=\"smtp_client\"}", 1.0),
         ("total_connection_count{service=\"esmtp_listener\"}", 1.0),
         ("total_connection_count{service=\"smtp_client\"}", 1.0),

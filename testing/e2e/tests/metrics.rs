@@ -90,19 +90,20 @@ fn on_dashboard() -> BTreeSet<String> {
 
 const DASHBOARD: &str = include_str!("../../../share/grafana/postrider.json");
 /// Where metrics are named.
-const COUNTED: [&str; 3] = [
+const COUNTED: [&str; 5] = [
     include_str!("../../../crates/telemetry/src/metrics.rs"),
+    include_str!("../../../crates/telemetry/src/tallies.rs"),
+    include_str!("../../../crates/telemetry/src/full_logs.rs"),
     include_str!("../../../crates/telemetry/src/event_counts.rs"),
     include_str!("../../../crates/engine/src/scrape.rs"),
 ];
 /// What only trouble brings forth, or who sends events elsewhere.
-const ONLY_IN_TROUBLE: [&str; 6] = [
+const ONLY_IN_TROUBLE: [&str; 5] = [
     "dispatcher_watchdog_aborted_total",
     "egress_source_health_suspended",
     "log_hook_backlog_count",
     "log_submit_full",
     "postrider_event_stream_behind_seconds",
-    "total_connections_denied",
 ];
 
 #[test]

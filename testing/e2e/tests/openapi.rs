@@ -162,7 +162,7 @@ fn the_traffic_shaping_daemon_is_described_too() {
     schemathesis(
         daemon.http(),
         "closed,not_a_server_error",
-        &[DOCUMENT, PAGE, "/tsa/status"],
+        &[DOCUMENT, PAGE, LIVENESS, READINESS, "/tsa/status"],
         &["--max-examples", "5"],
     );
     daemon.stop();

@@ -52,6 +52,29 @@ fn a_rate_gives_its_burst_and_not_one_more_and_of_several_the_least() {
 }
 
 #[test]
+fn questions_that_fail_are_counted_for_as_long_as_redis_is_away() {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start(&scratch);
+    let runtime = runtime();
+    let throttles = runtime.block_on(shared_by(&redis));
+    let spec: ThrottleSpec = "100/h".parse().expect("a throttle");
+    let hit = || runtime.block_on(throttles.hit("some", &spec));
+    let counts = || throttles.question_times().expect("shared").map(|times| times.count());
+    hit();
+    assert_eq!(counts(), [1, 0]);
+    drop(redis);
+    hit();
+    assert_eq!(counts(), [1, 1], "the one that finds out");
+    hit();
+    assert_eq!(counts(), [1, 1], "the next ones go on by themselves");
+    // Once a second somebody tries again.
+    until(LATER, "two attempts to connect that failed", || {
+        hit();
+        (counts() == [1, 3]).then_some(())
+    });
+}
+
+#[test]
 fn redis_cell_counts_hits_where_the_server_has_it() {
     let scratch = Scratch::new();
     let redis = RunningRedis::start_with_cell(&scratch);

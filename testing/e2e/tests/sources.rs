@@ -8,6 +8,7 @@ use e2e::sink::Sink;
 use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
 use serde_json::Value;
+use std::net::TcpListener;
 
 struct Setup {
     scratch: Scratch,
@@ -18,12 +19,18 @@ struct Setup {
 impl Setup {
     /// `sick`: options of the first of two sources.
     fn new(sick: &str) -> Setup {
+        Setup::with_path(sick, "")
+    }
+
+    /// `path`: options of all paths.
+    fn with_path(sick: &str, path: &str) -> Setup {
         let scratch = Scratch::new();
         let sink = Sink::start(&scratch, "sink", &[]);
         let launch = Launch::policy(policy_file("sources.lua"))
             .env("SOURCES_DIR", scratch.join("sources"))
             .env("SOURCES_TO", sink.address.to_string())
-            .env("SOURCES_SICK", sick);
+            .env("SOURCES_SICK", sick)
+            .env("SOURCES_PATH", path);
         Setup { relay: launch.start(), scratch, sink }
     }
 
@@ -48,9 +55,10 @@ impl Setup {
         let page = self.relay.metrics();
         let failures = ["bind_failures", "proxy_connection_failures"].map(|name| self.relay.metric(name));
         assert!(failures.iter().sum::<f64>() >= 1.0, "{page}");
-        let counted =
-            |line: &&str| line.starts_with("egress_source_health_suspensions_total{") && line.contains("\"sick\"");
-        assert_eq!(page.lines().filter(counted).count(), 1, "{page}");
+        for family in ["egress_source_health_suspensions_total{", "egress_source_connection_failures_total{"] {
+            let counted = |line: &&str| line.starts_with(family) && line.contains("\"sick\"");
+            assert_eq!(page.lines().filter(counted).count(), 1, "{family} {page}");
+        }
         assert_eq!(page.matches("\negress_source_health_suspended{source=\"sick\",").count(), 1, "{page}");
         let delivered = self.logged("Delivery", 20);
         assert!(delivered.iter().all(|r| r["egress_source"] == "well" && r["num_attempts"] == 0), "{delivered:?}");
@@ -77,6 +85,17 @@ fn a_proxy_that_is_down_rests() {
          suspend_when_proxy_unhealthy = {{ trigger = 'Immediate', duration = '10 minutes' }}"
     );
     Setup::new(&options).check();
+}
+
+#[test]
+fn a_proxy_that_never_answers_rests() {
+    // The kernel takes the connection; nobody greets.
+    let mute = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let options = format!(
+        "socks5_proxy_server = '{}', suspend_when_proxy_unhealthy = {{ trigger = 'Immediate', duration = '10 minutes' }}",
+        mute.local_addr().expect("bound")
+    );
+    Setup::with_path(&options, "connect_timeout = '1s'").check();
 }
 
 #[test]

@@ -231,8 +231,15 @@ fn a_daemon_reads_its_policy_again() {
 fn strangers_are_told_the_status_alone() {
     let scratch = Scratch::new();
     let tsa = daemon(&scratch, "127.0.0.1:0").env("TSA_TRUSTED", "192.0.2.1").start();
-    assert_eq!(http::get(tsa.http(), "/tsa/status").0, 200);
+    for path in ["/tsa/status", "/api/check-liveness/v1", "/api/check-readiness/v1"] {
+        assert_eq!(http::get(tsa.http(), path).0, 200, "{path}");
+    }
     for path in [
+        "/metrics",
+        "/metrics.json",
+        "/api/machine-info",
+        "/api/admin/memory/stats",
+        "/api/admin/task-dump",
         "/get_config_v1/shaping.toml",
         "/get_suspension_v1/suspended.json",
         "/get_bounce_v1/bounced.json",
@@ -280,6 +287,85 @@ fn records_wait_for_a_daemon_that_is_away() {
         (listed["ready_q"].as_array().is_some_and(|list| list.len() == 1)).then_some(())
     });
     node.stop();
+    tsa.stop();
+}
+
+/// What the mail server tells of itself the daemon tells too, under the same names, but nothing of mail.
+#[test]
+fn a_daemon_tells_how_it_fares() {
+    let scratch = Scratch::new();
+    let tsa = daemon(&scratch, "127.0.0.1:0").start();
+    let sent = http::send(tsa.http(), "POST", "/publish_log_v1", "application/json", &record().to_string());
+    assert_eq!(sent, (200, String::new()));
+    let page = http::get(tsa.http(), "/metrics").1;
+    for (series, expected) in [
+        ("postrider_tsa_records_total", 1.0),
+        // It suspends, and sets an option.
+        ("postrider_tsa_effects", 2.0),
+        ("postrider_tsa_subscribers", 0.0),
+        ("memoize_cache_populated_count{cache_name=\"rules\"}", 1.0),
+    ] {
+        assert_eq!(http::value(&page, series), Some(expected), "{series} in {page}");
+    }
+    for series in [
+        "memory_usage",
+        "memory_limit",
+        "memory_low_thresh",
+        "lua_count",
+        "lua_load_count",
+        "lua_event_started{event=\"tsa_load_shaping_data\"}",
+        "lua_event_latency_count{event=\"tsa_load_shaping_data\"}",
+    ] {
+        assert!(http::value(&page, series).is_some_and(|value| value > 0.0), "{series} in {page}");
+    }
+    for series in ["process_cpu_usage_sum", "process_cpu_usage_normalized", "system_cpu_usage_sum"] {
+        assert!(http::value(&page, series).is_some(), "{series} in {page}");
+    }
+    for foreign in ["total_messages", "scheduled_", "connection_count", "dns_mx_resolve", "smtpsrv_", "postrider_spool"]
+    {
+        assert!(!page.contains(foreign), "{foreign} in {page}");
+    }
+    // Processors are looked at every three seconds.
+    until(LATER, "a busy machine", || {
+        let page = http::get(tsa.http(), "/metrics?prefix=system_cpu").1;
+        assert!(!page.contains("memory_usage"), "{page}");
+        http::value(&page, "system_cpu_usage_normalized").filter(|percent| *percent > 0.0)
+    });
+    let json = asked(tsa.http(), "/metrics.json?prefix=postrider_tsa_effects");
+    assert_eq!(json["postrider_tsa_effects"]["value"], 2, "{json}");
+    assert_eq!(json.as_object().map(serde_json::Map::len), Some(1), "{json}");
+    assert_eq!(http::get(tsa.http(), "/metrics?prefx=x").0, 400);
+
+    for probe in ["/api/check-liveness/v1", "/api/check-readiness/v1"] {
+        assert_eq!(http::get(tsa.http(), probe), (200, "OK".to_owned()), "{probe}");
+    }
+    let (status, text) = http::get(tsa.http(), "/api/admin/memory/stats");
+    assert_eq!(status, 200, "{text}");
+    for (name, value) in [("effects", "2"), ("subscribers", "0")] {
+        let found = text.lines().any(|line| line.split_whitespace().eq([name, value]));
+        assert!(found, "{name} in {text}");
+    }
+    assert!(text.contains("used_bytes") && text.contains("soft_limit_bytes"), "{text}");
+    let (status, text) = http::get(tsa.http(), "/api/admin/task-dump?timeout=1");
+    assert_eq!(status, 200, "{text}");
+    assert!(text.starts_with("threads: ") && text.contains("tokio-r"), "{text}");
+    assert!(text.contains("0 nodes that follow"), "{text}");
+    let document = asked(tsa.http(), "/api-docs/openapi.json");
+    for path in ["/metrics", "/metrics.json", "/api/admin/memory/stats", "/api/admin/task-dump", "/api/machine-info"] {
+        assert!(document["paths"][path]["get"].is_object(), "{path} in {document}");
+    }
+    tsa.stop();
+}
+
+/// Rules that do not load are no fault of the program, which is alive; but it has nothing to answer with.
+#[test]
+fn a_daemon_without_rules_is_alive_and_not_ready() {
+    let scratch = Scratch::new();
+    let tsa = daemon(&scratch, "127.0.0.1:0").env("TSA_RULES", scratch.join("nowhere.toml")).start();
+    assert_eq!(http::get(tsa.http(), "/api/check-liveness/v1"), (200, "OK".to_owned()));
+    let not_yet = "shaping data could not be loaded yet".to_owned();
+    assert_eq!(http::get(tsa.http(), "/api/check-readiness/v1"), (503, not_yet));
+    assert_eq!(http::value(&http::get(tsa.http(), "/metrics").1, "postrider_tsa_records_total"), Some(0.0));
     tsa.stop();
 }
 

@@ -10,7 +10,7 @@ use crate::egress::delivery::{Delivery, auth};
 use crate::egress::dialling;
 use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
 use crate::egress::routing::wire_reply;
-use crate::egress::service::{protocol_of, provider_of, service};
+use crate::egress::service::{protocol_of, provider_of};
 use crate::engine::Engine;
 use crate::settle::{AttemptFacts, Handover};
 use crate::watching::{Seen, Side};
@@ -288,8 +288,6 @@ impl Engine {
         match fault {
             Some(SourceFault::Unplumbed) => counts.bind_failures.inc(),
             Some(SourceFault::ProxyUnhealthy) => counts.proxy_failures.inc(),
-            // No answer from the proxy itself.
-            None if way.proxy.as_ref().is_some_and(|proxy| error.is_before_proxy(proxy)) => counts.proxy_failures.inc(),
             None => {}
         }
         fault.into_iter().for_each(|fault| counts.failed(source, fault.name()));
@@ -311,22 +309,15 @@ impl Engine {
         self.show_watchers(Side::Client, known, &Seen::Diagnostic("ERROR", &format!("no connection: {why}")));
     }
 
-    /// A ready queue is gone: its series leave the registry (KumoMTA prunes them likewise).
+    /// A ready queue is gone: its series end (KumoMTA prunes them likewise).
     pub(crate) fn forget_counts(&self, ready_name: &str) {
-        let service = service(ready_name);
-        let metrics = &self.metrics;
-        metrics.tallies.forget(ready_name);
+        self.metrics.tallies.forget(ready_name);
         self.refusals.forget(ready_name);
-        // Absent when none of its connections was ever ended so.
-        let _ = metrics.dispatcher_watchdog_aborted_total.remove_label_values(&[&service]);
     }
 
     /// A connection of that ready queue was ended because nothing went on.
     pub(crate) fn count_stuck(&self, ready_name: &str) {
-        let family = &self.metrics.dispatcher_watchdog_aborted_total;
-        for service in [protocol_of(ready_name), &service(ready_name)] {
-            family.with_label_values(&[service]).inc();
-        }
+        self.metrics.tallies.count_stuck(protocol_of(ready_name), ready_name);
     }
 
     /// The longest time that a path asks for whose connection has a message in hand.

@@ -217,10 +217,7 @@ impl Delivery {
                 }
             }
             Take::Idle => self.idle(self.path.idle_timeout.get(), true, DispatcherPhase::Idle).await,
-            Take::After(wait) => {
-                self.engine.metrics.delays.message_rate.inc();
-                self.idle(wait, false, DispatcherPhase::MessageRateThrottled).await;
-            }
+            Take::After(wait) => self.idle(wait, false, DispatcherPhase::MessageRateThrottled).await,
             Take::Close => self.finish(),
         }
     }

@@ -51,10 +51,17 @@ pub(crate) fn fault(error: &DialError, way: &Way, source: &EgressSource) -> Opti
 
 /// What is wrong with the source, when it is that, and not the host it should reach.
 pub(crate) fn source_fault(error: &DialError, way: &Way) -> Option<SourceFault> {
-    match (&error.cause, &way.proxy) {
+    blamed(&error.cause, error.is_at_proxy(), way)
+}
+
+/// `is_at_proxy`: it failed before the proxy was asked to connect to the host.
+fn blamed(cause: &Cause, is_at_proxy: bool, way: &Way) -> Option<SourceFault> {
+    match (cause, &way.proxy) {
         (Cause::Io(e), _) if way.from.is_some() && e.kind() == io::ErrorKind::AddrNotAvailable => {
             Some(SourceFault::Unplumbed)
         }
+        // One that was asked may be waiting for the host.
+        (Cause::TimedOut(_), Some(_)) if is_at_proxy => Some(SourceFault::ProxyUnhealthy),
         (_, None) | (Cause::TimedOut(_) | Cause::MixedFamilies { .. }, _) => None,
         // Network or host unreachable, connection refused, TTL expired (RFC 1928 section 6): said of the host.
         (Cause::Socks(Fault::Refused { code: 3..=6 }), _) => None,
@@ -103,6 +110,18 @@ mod tests {
         let expected =
             "socks5_proxy_username, socks5_proxy_password: password has 300 octets; expected 1 to 255 (RFC 1929)";
         assert_eq!(refused, expected);
+    }
+
+    #[test]
+    fn a_proxy_that_does_not_answer_is_to_blame_until_it_is_asked_for_the_host() {
+        let (behind, direct) = (way_with(&socks5(), Some(b"tiger".to_vec())).unwrap(), Way::default());
+        let late = Cause::TimedOut(Duration::from_secs(1));
+        assert_eq!(blamed(&late, true, &behind), Some(SourceFault::ProxyUnhealthy));
+        assert_eq!(blamed(&late, false, &behind), None);
+        assert_eq!(blamed(&late, false, &direct), None);
+        let refused = Cause::Io(io::ErrorKind::ConnectionRefused.into());
+        assert_eq!(blamed(&refused, true, &behind), Some(SourceFault::ProxyUnhealthy));
+        assert_eq!(blamed(&refused, false, &direct), None);
     }
 
     #[test]

@@ -141,7 +141,6 @@ impl Round {
                     }
                 }
                 Take::After(wait) if count == 0 => {
-                    self.engine.metrics.delays.message_rate.inc();
                     self.wait(wait, DispatcherPhase::MessageRateThrottled).await;
                 }
                 Take::Close if count == 0 => return Gathered::End,

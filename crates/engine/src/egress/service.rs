@@ -48,8 +48,6 @@ pub(crate) fn service(ready_name: &str) -> String {
     format!("{}:{ready_name}", protocol_of(ready_name))
 }
 
-/// What ready queues may be served by.
-pub(crate) const PROTOCOLS: [&str; 4] = [SMTP, LUA, MAILDIR, XFER];
 const SMTP: &str = "smtp_client";
 const LUA: &str = "lua";
 const MAILDIR: &str = "maildir";
@@ -68,6 +66,11 @@ mod tests {
         ] {
             assert_eq!(site_of(name), expected);
         }
+    }
+
+    #[test]
+    fn what_is_found_is_among_those_that_metrics_know() {
+        assert_eq!([SMTP, LUA, MAILDIR, XFER], telemetry::PROTOCOLS);
     }
 
     #[test]

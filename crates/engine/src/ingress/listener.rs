@@ -6,6 +6,7 @@
 
 use crate::engine::Engine;
 use crate::ingress::accept::Refusal;
+use crate::ingress::listener_counts::ListenerCounts;
 use crate::ingress::session::{self, Ends};
 use arc_swap::ArcSwap;
 use config::{EsmtpListener, HostPort, ListenerParams};
@@ -78,12 +79,14 @@ pub(crate) struct Profile {
 pub(crate) struct SessionSlot {
     count: Arc<AtomicUsize>,
     gauge: IntGauge,
+    /// What its listener counts.
+    pub counts: Arc<ListenerCounts>,
 }
 
 impl SessionSlot {
-    fn take(count: Arc<AtomicUsize>, gauge: IntGauge) -> SessionSlot {
+    fn take(count: Arc<AtomicUsize>, gauge: IntGauge, counts: Arc<ListenerCounts>) -> SessionSlot {
         gauge.inc();
-        SessionSlot { count, gauge }
+        SessionSlot { count, gauge, counts }
     }
 }
 
@@ -119,6 +122,7 @@ impl EsmtpService {
     /// Accepts clients until it is `closed`, or draining begins. Sessions go on.
     pub async fn serve(self, listener: TcpListener, closed: impl Future<Output = ()>) {
         let mut closed = pin!(closed);
+        let counts = Arc::new(ListenerCounts::at(&self.engine.metrics, listener.local_addr().ok()));
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -126,7 +130,7 @@ impl EsmtpService {
                 () = &mut closed => return self.listening().retain(|other| !Arc::ptr_eq(&other.current, &self.current)),
             };
             match accepted {
-                Ok((tcp, peer)) => self.start_session(tcp, peer),
+                Ok((tcp, peer)) => self.start_session(tcp, peer, &counts),
                 Err(error) => {
                     // Out of file descriptors, usually: wait for sessions to end.
                     tracing::warn!("accept: {error}");
@@ -136,11 +140,11 @@ impl EsmtpService {
         }
     }
 
-    fn start_session(&self, tcp: TcpStream, peer: SocketAddr) {
+    fn start_session(&self, tcp: TcpStream, peer: SocketAddr, counts: &Arc<ListenerCounts>) {
         let metrics = &self.engine.metrics;
         metrics.tallies.inbound.fetch_add(1, Ordering::Relaxed);
         let open = self.sessions.fetch_add(1, Ordering::Relaxed);
-        let slot = SessionSlot::take(self.sessions.clone(), metrics.open_sessions.clone());
+        let slot = SessionSlot::take(self.sessions.clone(), metrics.open_sessions.clone(), counts.clone());
         let engine = self.engine.clone();
         let current = self.current.load();
         let refusal = match open >= current.options.max_connections {
@@ -149,7 +153,7 @@ impl EsmtpService {
             false => current.base.settings.refusal(engine.pressure.admission(), 0).filter(|reply| reply.code == 421),
         };
         if let Some(reply) = refusal {
-            metrics.total_connections_denied.with_label_values(&["esmtp_listener"]).inc();
+            counts.denied();
             // A client that expects TLS reads nothing else, and a handshake is more than there is room for.
             if current.base.params.implicit_tls {
                 return;

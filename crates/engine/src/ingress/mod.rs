@@ -4,6 +4,7 @@ pub(crate) mod accept;
 pub(crate) mod buffer;
 mod keyed;
 pub(crate) mod listener;
+pub(crate) mod listener_counts;
 mod relay;
 mod reports;
 mod rewrite;

@@ -22,7 +22,6 @@ use smtp_wire::{Body, Mailbox, ReversePath};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
-use telemetry::metrics::IntCounter;
 use tokio::io::AsyncWriteExt;
 
 /// Between whom a session is.
@@ -52,10 +51,10 @@ pub(crate) async fn run(
     let profile = match profile.clone().by_policy(&engine, ends, &conn).await {
         Ok(profile) => profile,
         Err(Refusal { reply, .. }) => {
-            engine.metrics.total_connections_denied.with_label_values(&["esmtp_listener"]).inc();
+            slot.counts.denied();
             let rejection =
                 Rejection { reply: reply.clone(), command: String::new(), sender: None, recipients: Vec::new() };
-            engine.log_rejection(&rejection, &begin(&profile), &conn);
+            engine.log_rejection(&rejection, &slot.counts, &begin(&profile), &conn);
             // A client that expects TLS reads nothing else.
             if profile.params.implicit_tls {
                 return;
@@ -66,7 +65,6 @@ pub(crate) async fn run(
     describe(&conn, &profile, ends);
     let session = begin(&profile);
     let buffer = ReceiveBuffer::new(engine.receive_pool.clone());
-    let received = engine.metrics.total_messages_received.with_label_values(&["esmtp_listener"]);
     let mut driver = Driver {
         engine,
         listener,
@@ -81,9 +79,8 @@ pub(crate) async fn run(
         for_reports_only: false,
         ends: [peer, local].map(|end| end.ip().to_string()),
         behind: ends.behind,
-        received,
         secret: Secret::default(),
-        _slot: slot,
+        slot,
     };
     driver.show(&Seen::Connected);
     if let Err(error) = driver.serve().await {
@@ -113,11 +110,9 @@ struct Driver {
     ends: [String; 2],
     /// The proxy and this server, if there is a proxy.
     behind: Option<(SocketAddr, SocketAddr)>,
-    /// Looked up once, as the look-up takes a lock.
-    received: IntCounter,
     /// What watchers must not see.
     secret: Secret,
-    _slot: SessionSlot,
+    slot: SessionSlot,
 }
 
 impl Driver {
@@ -212,7 +207,7 @@ impl Driver {
             self.session.early_talk(self.now());
         }
         for rejection in self.session.take_rejections() {
-            self.engine.log_rejection(&rejection, &self.session, &self.conn);
+            self.engine.log_rejection(&rejection, &self.slot.counts, &self.session, &self.conn);
         }
         if self.session.output().is_empty() {
             return Ok(());
@@ -399,7 +394,7 @@ impl Driver {
         let Transaction { begun_at, content_at, received_at, .. } = transaction;
         let started = self.now();
         self.conn.set("ehlo_domain", self.session.hello().unwrap_or_default());
-        self.received.inc();
+        self.slot.counts.received();
         let arrival = Arrival {
             profile: &self.profile,
             conn: &self.conn,

@@ -274,8 +274,7 @@ impl Gatherer {
             }
             Err(error) => return Err(Over::From(line, error.to_string())),
         }
-        let received = self.engine.metrics.total_messages_received.with_label_values(&["http_listener"]);
-        received.inc_by(injection.recipients.len() as u64);
+        self.engine.metrics.received_over_http.inc_by(injection.recipients.len() as u64);
         if injection.deferred_generation {
             self.hand_over().await?;
             return self.give(Work::Generated { line, injection: Box::new(injection) }).await;

@@ -70,8 +70,7 @@ impl Engine {
         from: &Requester,
         hand: Hand,
     ) -> Result<KeyedOutcome, NotInjected> {
-        let received = self.metrics.total_messages_received.with_label_values(&["http_listener"]);
-        received.inc_by(injection.recipients.len() as u64);
+        self.metrics.received_over_http.inc_by(injection.recipients.len() as u64);
         let generator = Generator::new(injection, self.boundary_seed())?;
         let (meta, mut batch) = (self.request_meta(from), Batch::default());
         batch.begin(1);

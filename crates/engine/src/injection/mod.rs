@@ -73,8 +73,7 @@ impl Engine {
     pub async fn inject_request(&self, injection: Injection, from: Requester) -> Result<Outcome, NotInjected> {
         self.takes_requests().map_err(NotInjected::Later)?;
         self.wait_for_turn(&injection).await?;
-        let received = self.metrics.total_messages_received.with_label_values(&["http_listener"]);
-        received.inc_by(injection.recipients.len() as u64);
+        self.metrics.received_over_http.inc_by(injection.recipients.len() as u64);
         self.carry_out_request(injection, from).await
     }
 

@@ -1,11 +1,11 @@
-//! How busy processors are: looked at every few seconds, for the gauges of [`telemetry::MachineUse`].
+//! How busy processors are: looked at every few seconds, for the gauges of [`MachineUse`].
 //!
 //! In: `/proc/stat` and `/proc/self/stat`, both in the kernel's own ticks, so that no clock is needed: what all processors spent between two
 //! looks is the time that passed, times their number. Out: how many of them were busy. A system that does not tell has gauges of 0.
 
-use crate::engine::Engine;
 use std::fs;
 use std::time::Duration;
+use telemetry::MachineUse;
 use tokio::time::MissedTickBehavior;
 
 /// What was spent so far, in ticks.
@@ -21,20 +21,19 @@ struct Spent {
     cores: u32,
 }
 
-impl Engine {
-    /// Looks at the processors until draining begins.
-    pub(super) async fn watch_processors(&self) {
-        let mut ticks = tokio::time::interval(INTERVAL);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut before = None;
-        while self.stop.unless_requested(ticks.tick()).await.is_some() {
-            let now = look();
-            if let Some((busy, cores)) = before.zip(now).and_then(|(before, now)| between(before, now)) {
-                let [process, system] = busy;
-                self.metrics.machine_use.set_busy(process, system, cores);
-            }
-            before = now.or(before);
+/// Looks at the processors again and again, and fills the gauges; never returns.
+pub(crate) async fn watch(gauges: &MachineUse) {
+    let mut ticks = tokio::time::interval(INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut before = None;
+    loop {
+        ticks.tick().await;
+        let now = look();
+        if let Some((busy, cores)) = before.zip(now).and_then(|(before, now)| between(before, now)) {
+            let [process, system] = busy;
+            gauges.set_busy(process, system, cores);
         }
+        before = now.or(before);
     }
 }
 

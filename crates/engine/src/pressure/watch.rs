@@ -5,12 +5,13 @@
 
 use super::disk::{Judge, Look, Looker, Volume, measure};
 use super::memory::Level;
-use super::{Pressure, SPOOL_FAILS};
+use super::{Pressure, SPOOL_FAILS, processors};
 use crate::engine::Engine;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use store::Free;
+use telemetry::ProcessCounts;
 use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
@@ -18,15 +19,14 @@ impl Engine {
     /// Looks at memory, spool and disks once, then goes on watching them until draining begins. Returns when every
     /// disk has been looked at, or does not answer in time.
     pub async fn watch_pressure(&self) {
-        let limits = self.pressure.0.settings.limits.in_force();
-        let gauge = |limit: Option<u64>| i64::try_from(limit.unwrap_or(0)).unwrap_or(i64::MAX);
-        self.metrics.memory_limit.set(gauge(limits.soft));
-        self.metrics.memory_low_thresh.set(gauge(limits.low));
+        self.pressure.show_limits(&self.metrics.process);
         self.look_at_memory();
         let engine = self.clone();
         self.sessions.spawn(async move { engine.watch_memory().await });
         let engine = self.clone();
-        self.sessions.spawn(async move { engine.watch_processors().await });
+        self.sessions.spawn(async move {
+            engine.stop.unless_requested(processors::watch(&engine.metrics.process.machine_use)).await;
+        });
         let volumes = self.pressure.0.settings.volumes.clone();
         if let Some(turn) = self.pressure.0.wanted.turn_for(&volumes) {
             self.watch_volumes(volumes, turn).await;
@@ -86,21 +86,9 @@ impl Engine {
     }
 
     fn look_at_memory(&self) {
-        let counted = self.pressure.counted();
-        let Some(used) = self.pressure.0.settings.memory.used() else { return };
-        self.metrics.memory_usage.set(i64::try_from(used).unwrap_or(i64::MAX));
-        let (before, after) = self.pressure.set_memory(counted, used);
-        if before == after {
-            return;
-        }
+        let Some(Sample { used, before, after }) = self.pressure.sample_memory(&self.metrics.process) else { return };
         let limits = self.pressure.0.settings.limits.in_force();
         let limit = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
-        if before < Level::Low {
-            self.metrics.memory_low_count.inc();
-        }
-        if after == Level::Stop {
-            self.metrics.memory_over_limit_count.inc();
-        }
         match after {
             Level::Stop => {
                 tracing::warn!(
@@ -190,6 +178,42 @@ impl Engine {
         metrics.disk_free_inodes.with_label_values(name).set(count(free.inodes));
         metrics.disk_free_inodes_percent.with_label_values(name).set(free.inodes_percent as i64);
     }
+}
+
+impl Pressure {
+    /// Fills the gauges of limits, which stay as they are.
+    pub(crate) fn show_limits(&self, counts: &ProcessCounts) {
+        let limits = self.0.settings.limits.in_force();
+        let gauge = |limit: Option<u64>| i64::try_from(limit.unwrap_or(0)).unwrap_or(i64::MAX);
+        counts.memory_limit.set(gauge(limits.soft));
+        counts.memory_low_thresh.set(gauge(limits.low));
+    }
+
+    /// Measures memory, for the gauges too; tells when it is short to another degree than before.
+    pub(crate) fn sample_memory(&self, counts: &ProcessCounts) -> Option<Sample> {
+        let counted = self.counted();
+        let used = self.0.settings.memory.used()?;
+        counts.memory_usage.set(i64::try_from(used).unwrap_or(i64::MAX));
+        let (before, after) = self.set_memory(counted, used);
+        if before == after {
+            return None;
+        }
+        if before < Level::Low {
+            counts.memory_low_count.inc();
+        }
+        if after == Level::Stop {
+            counts.memory_over_limit_count.inc();
+        }
+        Some(Sample { used, before, after })
+    }
+}
+
+/// Memory is short to another degree.
+pub(crate) struct Sample {
+    /// Octets.
+    pub used: u64,
+    pub before: Level,
+    pub after: Level,
 }
 
 impl Engine {
