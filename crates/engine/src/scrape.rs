@@ -12,7 +12,7 @@ use config::EgressPath;
 use queue::{FullOf, QueueCore, SourceFault};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use telemetry::largest::{Floor, OTHER, SERIES_MAX, cut};
+use telemetry::largest::{Kept, OTHER, SERIES_MAX, cut};
 use telemetry::{Exposition, Kind, LogWriter};
 
 impl Engine {
@@ -27,7 +27,7 @@ impl Engine {
         let mut text = Exposition::after(self.metrics.text(prefix)?, prefix);
         self.metrics.tallies.expose(&mut text, service);
         queues.expose(&mut text, self.metrics.open_sessions.get(), SERIES_MAX);
-        queues.expose_full(&mut text, &self.metrics.ready_full_rest, SERIES_MAX);
+        queues.expose_full(&mut text, &self.metrics.ready_full, SERIES_MAX);
         queues.expose_content(&mut text, self.in_hand());
         scrape_counts::policy(&mut text, self.policy.counts(), self.mx.counts(), self.mx.len());
         Ok(text.into_text())
@@ -130,19 +130,18 @@ impl Queues {
         }
     }
 
-    /// How often there was no room; `rest` remembers what was told of queues without series of their own.
-    fn expose_full(&self, text: &mut Exposition, rest: &Floor, most: usize) {
+    /// How often there was no room; `kept` remembers which queues have series of their own.
+    fn expose_full(&self, text: &mut Exposition, kept: &Kept, most: usize) {
         let of = |wanted: FullOf| {
             let those = self.full.iter().filter(move |(_, of, _)| *of == wanted);
             summed(those.map(|(name, _, times)| (name, *times)))
         };
         let protocols = of(FullOf::Protocol);
         let all: u64 = protocols.iter().map(|(_, times)| times).sum();
-        let mut queues: Vec<_> = of(FullOf::Queue).into_iter().map(|(name, times)| ([service(name)], times)).collect();
-        let is_cut = queues.len() > most;
-        let others = rest.at_least(cut(&mut queues, most));
-        let mut queues = in_order(queues, 0);
-        queues.extend(is_cut.then(|| ([OTHER.to_owned()], others)));
+        let each = of(FullOf::Queue).into_iter().map(|(name, times)| (name.clone(), times)).collect();
+        let (queues, others) = kept.tell(all, each, most);
+        let mut queues = in_order(queues.into_iter().map(|(name, times)| ([service(&name)], times)).collect(), 0);
+        queues.extend(others.map(|others| ([OTHER.to_owned()], others)));
         let series = protocols.into_iter().map(|(name, times)| ([name.to_string()], times)).chain(queues);
         text.family(("ready_full", "times ready queues had no room", Kind::Counter), ["service"], series);
         let total = (all > 0).then_some((["total"], all));
@@ -248,9 +247,9 @@ mod tests {
     fn a_page_of_many_ready_queues_has_an_end_and_leaves_nothing_out() {
         const COUNT: u64 = 50_000;
         let queues = queues(COUNT);
-        let (mut text, rest) = (Exposition::after(String::new(), ""), Floor::default());
+        let (mut text, kept) = (Exposition::after(String::new(), ""), Kept::default());
         queues.expose(&mut text, 1, SERIES_MAX);
-        queues.expose_full(&mut text, &rest, SERIES_MAX);
+        queues.expose_full(&mut text, &kept, SERIES_MAX);
         let page = text.into_text();
         let all: u64 = (0..COUNT).sum();
         let others: u64 = (0..COUNT - SERIES_MAX as u64).sum();
@@ -276,7 +275,7 @@ mod tests {
     fn few_ready_queues_have_no_rest() {
         let (queues, mut text) = (queues(3), Exposition::after(String::new(), ""));
         queues.expose(&mut text, 0, 3);
-        queues.expose_full(&mut text, &Floor::default(), 3);
+        queues.expose_full(&mut text, &Kept::default(), 3);
         queues.expose_content(&mut text, 2);
         let page = text.into_text();
         assert!(!page.contains("other") && page.contains("\nmessage_data_resident_count 2\n"), "{page}");

@@ -8,7 +8,7 @@ use crate::compliance_counts::ComplianceCounts;
 use crate::delays::Delays;
 use crate::event_counts::EventCounts;
 use crate::event_times::EventTimes;
-use crate::largest::Floor;
+use crate::largest::Kept;
 use crate::latencies::Latencies;
 use crate::machine_use::MachineUse;
 use crate::report_counts::ReportCounts;
@@ -35,8 +35,8 @@ pub struct Families {
     pub dispatcher_watchdog_aborted_total: IntCounterVec,
     /// What goes wrong with sources themselves.
     pub sources: SourceCounts,
-    /// How often ready queues that have no series of their own were full, as told.
-    pub ready_full_rest: Floor,
+    /// How often ready queues were full, as told.
+    pub ready_full: Kept,
     /// Inbound connections refused.
     pub total_connections_denied: IntCounterVec,
     /// Hosts looked at under `enable_dane`, by what came of it.
@@ -139,7 +139,7 @@ impl Metrics {
                 &["service"],
             )?,
             sources: SourceCounts::new(r)?,
-            ready_full_rest: Floor::default(),
+            ready_full: Kept::default(),
             total_connections_denied: counters(r, "total_connections_denied", "connections refused", &["service"])?,
             smtp_server_rejections: counters(r, "smtp_server_rejections", "Rejection records", &["service"])?,
             open_sessions: IntGauge::new("connection_count", "open connections")?,
