@@ -15,7 +15,7 @@ use telemetry::Lines;
 /// The mail server, driven by a KumoMTA policy script.
 #[derive(Debug, Parser)]
 #[command(name = "kumod", version)]
-struct Options {
+pub(crate) struct Options {
     /// The policy script.
     #[arg(long, default_value = "/opt/kumomta/etc/policy/init.lua")]
     policy: PathBuf,
@@ -94,10 +94,10 @@ fn command(file: &Path, arguments: Vec<String>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `postrider check`: what a policy sets, and what of it is doubtful. Nothing is started.
+/// Tells what a policy sets, and what of it is doubtful. Nothing is started.
 #[derive(Debug, Parser)]
 #[command(name = "postrider check", version)]
-struct Checked {
+pub(crate) struct Checked {
     /// The policy script.
     #[arg(default_value = "/opt/kumomta/etc/policy/init.lua")]
     policy: PathBuf,
