@@ -55,10 +55,7 @@ fn main() -> ExitCode {
             println!("postrider {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
-        (None, Some("--help" | "-h" | "help")) => {
-            println!("{}", usage());
-            ExitCode::SUCCESS
-        }
+        (None, Some("--help" | "-h" | "help")) => finish(pages::print(format!("{}\n", usage()).as_bytes())),
         _ => {
             eprintln!("postrider: unknown verb `{}`\n{}", word.display(), usage());
             ExitCode::from(2)

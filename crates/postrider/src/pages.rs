@@ -121,7 +121,7 @@ fn parsed<O: Parser + CommandFactory>(arguments: Vec<OsString>) -> Result<Result
 }
 
 /// On stdout. Whoever has read enough of it is content.
-fn print(text: &[u8]) -> Result<ExitCode> {
+pub(crate) fn print(text: &[u8]) -> Result<ExitCode> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
