@@ -13,7 +13,7 @@ use queue::{FullOf, QueueCore, SourceFault};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use telemetry::largest::{Kept, OTHER, SERIES_MAX, cut};
-use telemetry::{Exposition, Kind, LogWriter};
+use telemetry::{Described, Exposition, Kind, LogWriter, Metrics};
 
 impl Engine {
     /// All metrics whose name begins with `prefix`.
@@ -67,7 +67,27 @@ impl Engine {
     }
 }
 
+/// Every metric that there can be on a page, whatever has happened, in order of its name.
+///
+/// # Errors
+/// Two have the same name.
+pub fn metric_metadata() -> Result<Vec<Described>, telemetry::metrics::Error> {
+    let metrics = Metrics::new()?;
+    let mut text = Exposition::describing();
+    metrics.tallies.expose(&mut text, service);
+    let queues = Queues::default();
+    queues.expose(&mut text, 0, SERIES_MAX);
+    queues.expose_full(&mut text, &metrics.ready_full, SERIES_MAX);
+    queues.expose_content(&mut text, 0);
+    scrape_counts::describe(&mut text);
+    let mut all = metrics.described();
+    all.extend(text.into_described());
+    all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
+
 /// What the queues said.
+#[derive(Default)]
 struct Queues {
     census: Arc<QueueCensus>,
     ready: Vec<Ready>,
@@ -219,6 +239,34 @@ fn summed<'a>(series: impl Iterator<Item = (&'a Arc<str>, u64)>) -> Vec<(&'a Arc
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_there_is_to_tell_is_there_once_whatever_has_happened() {
+        let all = metric_metadata().expect("sound");
+        assert!(all.len() > 100 && all.is_sorted_by(|a, b| a.name < b.name), "{all:?}");
+        for (name, kind, labels) in [
+            ("ready_count", "gauge", &["service"][..]),
+            ("ready_full", "counter", &["service"]),
+            ("total_messages_fail_by_provider_and_source", "counter", &["provider", "source", "pool"]),
+            ("dane_result_count", "counter", &["result"]),
+            ("message_count", "gauge", &[]),
+            ("lua_count", "gauge", &[]),
+            ("dkim_signer_sign", "histogram", &[]),
+            ("dkim_signer_cache_hit", "counter", &[]),
+            ("memoize_cache_hit_count", "counter", &["cache_name"]),
+            ("redis_operation_latency", "histogram", &["service", "operation", "status"]),
+            ("egress_source_health_suspended", "gauge", &["source", "reason"]),
+            ("postrider_delivery_seconds", "histogram", &[]),
+        ] {
+            let one = all.iter().find(|one| one.name == name).unwrap_or_else(|| panic!("no {name} in {all:?}"));
+            assert_eq!(
+                (one.kind, &one.labels[..]),
+                (kind, &labels.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>()[..]),
+                "{name}"
+            );
+            assert!(!one.help.is_empty(), "{name}");
+        }
+    }
 
     #[test]
     fn namesakes_are_added_up() {

@@ -1,7 +1,7 @@
 //! `kumod`: the mail server with KumoMTA's command line.
 
 use crate::listeners::{self, Bound};
-use crate::{certificates, diagnostics, early_signals, explain, handover, memory, privileges, serve};
+use crate::{certificates, diagnostics, early_signals, explain, handover, memory, pages, privileges, serve};
 use anyhow::{Context, bail};
 use clap::Parser;
 use lua::LuaPolicy;
@@ -37,6 +37,9 @@ pub(crate) struct Options {
     /// Print what is answered over HTTP, as OpenAPI, and end.
     #[arg(long)]
     dump_openapi_spec: bool,
+    /// Print what metrics there are, as JSON, and end.
+    #[arg(long)]
+    dump_metric_metadata: bool,
     #[command(flatten)]
     diagnostics: diagnostics::Options,
 }
@@ -53,6 +56,10 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     if options.dump_openapi_spec {
         println!("{}", admin::openapi());
         return Ok(ExitCode::SUCCESS);
+    }
+    if options.dump_metric_metadata {
+        let all: Vec<_> = engine::metric_metadata()?.iter().map(telemetry::Described::to_json).collect();
+        return pages::print(format!("{:#}\n", serde_json::Value::from(all)).as_bytes());
     }
     if options.user.is_none() && privileges::is_root() {
         bail!("started as root without --user: name the user to become once listeners are bound");

@@ -4,7 +4,8 @@
 //! series a queue; here the only label is `total`: one for each queue would be a memory without bound.
 
 use crate::metrics::counters;
-use prometheus::{Error, IntCounter, Registry};
+use crate::registry::Registry;
+use prometheus::{Error, IntCounter};
 
 /// The counters.
 pub struct Delays {

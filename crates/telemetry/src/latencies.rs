@@ -3,7 +3,8 @@
 //! Owns [`Latencies`]. In: times that whoever takes the step knows. Out: a histogram a step.
 
 use crate::metrics::histogram;
-use prometheus::{Error, Histogram, HistogramOpts, HistogramVec, Registry};
+use crate::registry::Registry;
+use prometheus::{Error, Histogram, HistogramOpts, HistogramVec};
 
 /// The histograms, in seconds.
 pub struct Latencies {

@@ -11,11 +11,12 @@ use crate::event_times::EventTimes;
 use crate::largest::Kept;
 use crate::latencies::Latencies;
 use crate::machine_use::MachineUse;
+use crate::registry::{Described, Registry};
 use crate::report_counts::ReportCounts;
 use crate::script_times::ScriptTimes;
 use crate::source_counts::SourceCounts;
 use crate::tallies::Tallies;
-use prometheus::{Encoder, HistogramOpts, Opts, Registry, TextEncoder};
+use prometheus::{Encoder, HistogramOpts, Opts, TextEncoder};
 use std::sync::Arc;
 
 pub use prometheus::{Error, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
@@ -126,7 +127,7 @@ pub struct Families {
 impl Metrics {
     /// A registry of its own: two servers in one process do not share counts.
     pub fn new() -> Result<Metrics, prometheus::Error> {
-        let registry = Registry::new();
+        let registry = Registry::default();
         let r = &registry;
         let families = Families {
             total_messages_received: counters(r, "total_messages_received", "messages received", &["service"])?,
@@ -189,6 +190,11 @@ impl Metrics {
             registry,
         };
         Ok(Metrics(Arc::new(families)))
+    }
+
+    /// What is in the registry, whether it has counted something or not.
+    pub fn described(&self) -> Vec<Described> {
+        self.0.registry.described()
     }
 
     /// The text of what is in the registry, limited to names that begin with `prefix`.
