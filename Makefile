@@ -15,7 +15,7 @@ PEER_FLAG = $(if $(filter none,$(PEERS)),,--peers postfix)
 BENCH_PEERS = $(if $(PEER_FLAG),tools/needs.sh test && testing/e2e/peers/fetch.sh $(POSTRIDER_PEERS))
 LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-client queue bounce route
 
-.PHONY: demo test low whole instructions bench bench-kumomta bench-postfix1997 bench-scaling bench-contention bench-spool bench-queue bench-backlog bench-compare bench-policy install package package-test build lint unit sim e2e torture peers fuzz clean-cache
+.PHONY: demo test low whole instructions bench bench-kumomta bench-postfix1997 bench-scaling bench-contention bench-spool bench-queue bench-backlog bench-admin bench-compare bench-policy install package package-test build lint unit sim e2e torture peers fuzz clean-cache
 
 demo: build ## build, then send mail through generator, relay and sink, with a kill -9 in the middle
 	$(BENCH) demo --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/demo
@@ -101,6 +101,9 @@ bench-queue: build ## the queues by themselves: a million messages in fifty thou
 bench-backlog: build ## a million queued messages: memory, restarts, limits; then disk use. BENCH_FLAGS="--messages 3000000" for more
 	$(BENCH) backlog --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(BENCH_FLAGS)
 	$(BENCH) reclaim --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench
+
+bench-admin: build ## a million queued messages, in four queues and in as many: searches, timelines, metrics, the console's sums
+	$(BENCH) admin --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/bench $(BENCH_FLAGS)
 
 bench-compare: build ## REV=revision: CPU per message of that revision against this tree. BENCH_FLAGS="--size 100 --signing rsa" for other work
 	@test -n "$(REV)" || { echo "usage: make bench-compare REV=<git revision>"; exit 2; }

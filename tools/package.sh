@@ -71,16 +71,11 @@ documents() {
   install -m 644 "$here/share/grafana/postrider.json" "$doc/grafana.json"
   printf 'postrider (%s) unstable; urgency=medium\n\n  * See the commits of this version.\n\n -- The Postrider developers <postrider@postrider.invalid>  %s\n' \
     "$(version)" "$(date -R -u -d "@$SOURCE_DATE_EPOCH")" | gzip -9n >"$doc/changelog.gz"
-  "$program" kcli man --dir "$man" >/dev/null
+  "$program" man --dir "$man"
   gzip -9n "$man"/*
-  completion bash "usr/share/bash-completion/completions/kcli"
-  completion zsh "usr/share/zsh/vendor-completions/_kcli"
-  completion fish "usr/share/fish/vendor_completions.d/kcli.fish"
-}
-
-completion() { # shell, file
-  install -d "$tree/$(dirname "$2")"
-  "$program" kcli completions "$1" >"$tree/$2"
+  "$program" completions bash --dir "$tree/usr/share/bash-completion/completions"
+  "$program" completions zsh --dir "$tree/usr/share/zsh/vendor-completions"
+  "$program" completions fish --dir "$tree/usr/share/fish/vendor_completions.d"
 }
 
 control() {

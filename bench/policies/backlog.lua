@@ -22,11 +22,14 @@ kumo.on('init', function()
   }
 end)
 
-kumo.on('smtp_server_message_received', function(msg)
+local function received(msg)
   if DUE and DUE ~= '' and msg:recipient().domain ~= LIVE then
     msg:set_due(DUE)
   end
-end)
+end
+
+kumo.on('smtp_server_message_received', received)
+kumo.on('http_message_generated', received)
 
 kumo.on('get_queue_config', function(domain, tenant, campaign, routing_domain)
   local name, addr = 'bulk.test', os.getenv 'BACKLOG_BULK'

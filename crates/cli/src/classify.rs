@@ -15,7 +15,7 @@ use std::process::ExitCode;
 /// matches, 1: none does, 2: the rules do not read.
 #[derive(Debug, Parser)]
 #[command(name = "postrider classify", version)]
-struct Options {
+pub struct Options {
     /// Rule files in order, .toml or .json, as in kumo.configure_bounce_classifier.
     #[arg(long, value_name = "FILE", required = true, num_args = 1..)]
     rules: Vec<PathBuf>,
@@ -31,7 +31,7 @@ struct Options {
 /// Reads bounce rules and prints OK, or what is wrong with them.
 #[derive(Debug, Parser)]
 #[command(name = "validate-bounces", version)]
-struct FilesToValidate {
+pub struct FilesToValidate {
     /// Rule files in order, .toml or .json.
     #[arg(required = true)]
     files: Vec<PathBuf>,

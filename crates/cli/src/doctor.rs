@@ -43,7 +43,7 @@ use subject::{Given, Subject};
 /// Looks at port 25 both ways, PTR, SPF, DKIM, DMARC, TLS, clock, limits, disk and rights; each finding says what helps.
 #[derive(Debug, Parser)]
 #[command(name = "postrider doctor", version)]
-struct Options {
+pub struct Options {
     /// The policy: names, listeners, spool and keys are taken from it and from sources.toml and dkim.toml beside it.
     #[arg(long)]
     policy: Option<PathBuf>,

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// Writes a commented policy for this server, and the files it reads. What is not given is asked for.
 #[derive(Debug, Parser)]
 #[command(name = "postrider init", version)]
-struct Options {
+pub struct Options {
     /// Where the files go; none of them may be there.
     #[arg(long, default_value = "/opt/kumomta/etc/policy")]
     dir: PathBuf,

@@ -16,9 +16,12 @@ mod power_cut;
 mod spool_verbs;
 mod trial;
 
-pub use classify::{read_rules, run as classify, run_to as classify_to, validate as validate_bounces};
-pub use doctor::{Configure, Configured, run as doctor, run_to as doctor_to};
-pub use init::{run as init, run_to as init_to};
-pub use power_cut::{run as selftest, run_to as selftest_to};
-pub use spool_verbs::{Defaults, run as spool, run_to as spool_to};
-pub use trial::run as try_out;
+pub use classify::{
+    FilesToValidate, Options as ClassifyOptions, read_rules, run as classify, run_to as classify_to,
+    validate as validate_bounces,
+};
+pub use doctor::{Configure, Configured, Options as DoctorOptions, run as doctor, run_to as doctor_to};
+pub use init::{Options as InitOptions, run as init, run_to as init_to};
+pub use power_cut::{Options as SelftestOptions, run as selftest, run_to as selftest_to};
+pub use spool_verbs::{Defaults, Options as SpoolOptions, run as spool, run_to as spool_to};
+pub use trial::{Options as TryOptions, run as try_out};

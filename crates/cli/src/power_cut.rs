@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 /// Proves on this disk and file system that a power cut loses no acknowledged mail. Tests the log; not `kind = 'LocalDisk'`.
 #[derive(Debug, clap::Parser)]
 #[command(name = "postrider selftest", version)]
-pub(crate) struct Options {
+pub struct Options {
     /// The test with power cuts (the only one there is).
     #[arg(long, required = true)]
     power_cut: bool,

@@ -38,7 +38,7 @@ pub struct Defaults {
 /// Looks at a spool, or saves mail from it. The spool may be in use; nothing is written to it.
 #[derive(Debug, Parser)]
 #[command(name = "postrider spool", version)]
-struct Options {
+pub struct Options {
     /// The spool: the directory of kumo.define_spool{name='data'}. Default: that of `postrider serve`.
     #[arg(long, value_name = "DIR", global = true)]
     spool: Option<PathBuf>,

@@ -37,7 +37,7 @@ use tokio::task::JoinSet;
 /// Shows within a minute what becomes of mail: received, signed, delivered, deferred, bounced. On loopback, and nothing is left.
 #[derive(Debug, Parser)]
 #[command(name = "postrider try", version)]
-struct Options {}
+pub struct Options {}
 
 /// `postrider try` on stdout.
 ///

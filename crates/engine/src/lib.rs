@@ -79,6 +79,7 @@ pub use crate::overview::{Latency, Overview};
 pub use crate::program::{Administration, Asked};
 pub use crate::recovery::RecoveryState;
 pub use crate::refusals::Refusal;
+pub use crate::scrape::metric_metadata;
 pub use crate::search::{Among, FoundMessage, InQueues, Page, SearchCursor, SearchError, Sought};
 pub use crate::sockets::{Sockets, SocketsChange};
 pub use crate::survey::{By, Group, Sums, Survey, SurveyPlace, SurveyQuestion};

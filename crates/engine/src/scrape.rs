@@ -12,8 +12,8 @@ use config::EgressPath;
 use queue::{FullOf, QueueCore, SourceFault};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use telemetry::largest::{Floor, OTHER, SERIES_MAX, cut};
-use telemetry::{Exposition, Kind, LogWriter, PROTOCOLS};
+use telemetry::largest::{Kept, OTHER, SERIES_MAX, cut};
+use telemetry::{Described, Exposition, Kind, LogWriter, Metrics, PROTOCOLS};
 
 impl Engine {
     /// All metrics whose name begins with `prefix`.
@@ -27,7 +27,7 @@ impl Engine {
         let mut text = Exposition::after(self.metrics.text(prefix)?, prefix);
         self.metrics.tallies.expose(&mut text, service);
         queues.expose(&mut text, self.metrics.open_sessions.get(), SERIES_MAX);
-        queues.expose_full(&mut text, &self.metrics.ready_full_rest, SERIES_MAX);
+        queues.expose_full(&mut text, &self.metrics.ready_full, SERIES_MAX);
         queues.expose_content(&mut text, self.in_hand());
         scrape_counts::policy(&mut text, self.policy.counts(), Some((self.mx.counts(), self.mx.len())));
         Ok(text.into_text())
@@ -67,7 +67,27 @@ impl Engine {
     }
 }
 
+/// Every metric that there can be on a page, whatever has happened, in order of its name.
+///
+/// # Errors
+/// Two have the same name.
+pub fn metric_metadata() -> Result<Vec<Described>, telemetry::metrics::Error> {
+    let metrics = Metrics::new()?;
+    let mut text = Exposition::describing();
+    metrics.tallies.expose(&mut text, service);
+    let queues = Queues::default();
+    queues.expose(&mut text, 0, SERIES_MAX);
+    queues.expose_full(&mut text, &metrics.ready_full, SERIES_MAX);
+    queues.expose_content(&mut text, 0);
+    scrape_counts::describe(&mut text);
+    let mut all = metrics.described();
+    all.extend(text.into_described());
+    all.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(all)
+}
+
 /// What the queues said.
+#[derive(Default)]
 struct Queues {
     census: Arc<QueueCensus>,
     ready: Vec<Ready>,
@@ -133,19 +153,18 @@ impl Queues {
         }
     }
 
-    /// How often there was no room; `rest` remembers what was told of queues without series of their own.
-    fn expose_full(&self, text: &mut Exposition, rest: &Floor, most: usize) {
+    /// How often there was no room; `kept` remembers which queues have series of their own.
+    fn expose_full(&self, text: &mut Exposition, kept: &Kept, most: usize) {
         let of = |wanted: FullOf| {
             let those = self.full.iter().filter(move |(_, of, _)| *of == wanted);
             summed(those.map(|(name, _, times)| (name, *times)))
         };
         let protocols = of(FullOf::Protocol);
         let all: u64 = protocols.iter().map(|(_, times)| times).sum();
-        let mut queues: Vec<_> = of(FullOf::Queue).into_iter().map(|(name, times)| ([service(name)], times)).collect();
-        let is_cut = queues.len() > most;
-        let others = rest.at_least(cut(&mut queues, most));
-        let mut queues = in_order(queues, 0);
-        queues.extend(is_cut.then(|| ([OTHER.to_owned()], others)));
+        let each = of(FullOf::Queue).into_iter().map(|(name, times)| (name.clone(), times)).collect();
+        let (queues, others) = kept.tell(all, each, most);
+        let mut queues = in_order(queues.into_iter().map(|(name, times)| ([service(&name)], times)).collect(), 0);
+        queues.extend(others.map(|others| ([OTHER.to_owned()], others)));
         let series = protocols.into_iter().map(|(name, times)| ([name.to_string()], times)).chain(queues);
         text.family(("ready_full", "times ready queues had no room", Kind::Counter), ["service"], series);
         let total = (all > 0).then_some((["total"], all));
@@ -227,6 +246,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_there_is_to_tell_is_there_once_whatever_has_happened() {
+        let all = metric_metadata().expect("sound");
+        assert!(all.len() > 100 && all.is_sorted_by(|a, b| a.name < b.name), "{all:?}");
+        for (name, kind, labels) in [
+            ("ready_count", "gauge", &["service"][..]),
+            ("ready_full", "counter", &["service"]),
+            ("total_messages_fail_by_provider_and_source", "counter", &["provider", "source", "pool"]),
+            ("dane_result_count", "counter", &["result"]),
+            ("message_count", "gauge", &[]),
+            ("lua_count", "gauge", &[]),
+            ("dkim_signer_sign", "histogram", &[]),
+            ("dkim_signer_cache_hit", "counter", &[]),
+            ("memoize_cache_hit_count", "counter", &["cache_name"]),
+            ("redis_operation_latency", "histogram", &["service", "operation", "status"]),
+            ("egress_source_health_suspended", "gauge", &["source", "reason"]),
+            ("postrider_delivery_seconds", "histogram", &[]),
+        ] {
+            let one = all.iter().find(|one| one.name == name).unwrap_or_else(|| panic!("no {name} in {all:?}"));
+            assert_eq!(
+                (one.kind, &one.labels[..]),
+                (kind, &labels.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>()[..]),
+                "{name}"
+            );
+            assert!(!one.help.is_empty(), "{name}");
+        }
+    }
+
+    #[test]
     fn namesakes_are_added_up() {
         let names: [Arc<str>; 3] = ["b".into(), "a".into(), "b".into()];
         let series = summed(names.iter().zip([1, 2, 4]));
@@ -253,9 +300,9 @@ mod tests {
     fn a_page_of_many_ready_queues_has_an_end_and_leaves_nothing_out() {
         const COUNT: u64 = 50_000;
         let queues = queues(COUNT);
-        let (mut text, rest) = (Exposition::after(String::new(), ""), Floor::default());
+        let (mut text, kept) = (Exposition::after(String::new(), ""), Kept::default());
         queues.expose(&mut text, 1, SERIES_MAX);
-        queues.expose_full(&mut text, &rest, SERIES_MAX);
+        queues.expose_full(&mut text, &kept, SERIES_MAX);
         let page = text.into_text();
         let all: u64 = (0..COUNT).sum();
         let others: u64 = (0..COUNT - SERIES_MAX as u64).sum();
@@ -282,7 +329,7 @@ mod tests {
     fn few_ready_queues_have_no_rest() {
         let (queues, mut text) = (queues(3), Exposition::after(String::new(), ""));
         queues.expose(&mut text, 0, 3);
-        queues.expose_full(&mut text, &Floor::default(), 3);
+        queues.expose_full(&mut text, &Kept::default(), 3);
         queues.expose_content(&mut text, 2);
         let page = text.into_text();
         assert!(!page.contains("other") && page.contains("\nmessage_data_resident_count 2\n"), "{page}");

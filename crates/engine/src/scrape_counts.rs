@@ -39,6 +39,17 @@ pub(crate) fn policy(text: &mut Exposition, counts: PolicyCounts, mx: Option<(Mx
     text.histogram(family, ["service", "operation", "status"], redis);
 }
 
+/// Adds all that it may come to tell, with any numbers.
+pub(crate) fn describe(text: &mut Exposition) {
+    let any = PolicyCounts {
+        states: Some(StateCounts::default()),
+        signers: CacheCounts { hits: 1, ..CacheCounts::default() },
+        signing: Some(SigningTimes::default()),
+        ..PolicyCounts::default()
+    };
+    policy(text, any, MxCounts::default(), 0);
+}
+
 fn states(text: &mut Exposition, StateCounts { alive, spare, loaded }: StateCounts) {
     text.number(("lua_count", "Lua states there are", Kind::Gauge), alive);
     text.number(("lua_spare_count", "Lua states that nobody uses now", Kind::Gauge), spare);

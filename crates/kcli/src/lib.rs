@@ -13,7 +13,7 @@ mod metrics;
 mod moving;
 mod orders;
 mod output;
-mod pages;
+pub mod pages;
 mod provider_summary;
 mod queue_summary;
 mod ready_name;
@@ -33,5 +33,5 @@ mod why_facts;
 mod why_reply;
 mod why_words;
 
-pub use tailer::{tailer, tailer_to};
-pub use verb::{run, run_to};
+pub use tailer::{Options as TailerOptions, tailer, tailer_to};
+pub use verb::{Kcli, run, run_to};

@@ -198,10 +198,11 @@ impl Screen {
     }
 }
 
-/// A count of messages, of all services; each also has one for its parts, which has a colon.
+/// A count of messages, of all services; each also has one for its parts, which has a colon, or is of all parts that have none.
 fn of_kinds(metrics: &Metrics, name: &str) -> f64 {
     let services = metrics.by(name, "service");
-    services.iter().filter(|(service, _)| !service.contains(':')).map(|(_, value)| value).sum()
+    let kinds = services.iter().filter(|(service, _)| !service.contains(':') && *service != "other");
+    kinds.map(|(_, value)| value).sum()
 }
 
 const VIEWS: [(View, &str); 3] =
@@ -227,7 +228,7 @@ mod tests {
         let scheduled: serde_json::Map<_, _> = (0..queues).map(|n| (format!("d{n:02}.test"), json!(n + 1))).collect();
         let metrics = Metrics::new(json!({
             "message_count": {"value": 7}, "memory_usage": {"value": 2 * 1024 * 1024},
-            "total_messages_delivered": {"value": {"service": {"smtp_client": delivered, "smtp_client:s->a@smtp_client": delivered}}},
+            "total_messages_delivered": {"value": {"service": {"smtp_client": delivered, "smtp_client:s->a@smtp_client": delivered, "other": delivered}}},
             "scheduled_count": {"value": {"queue": scheduled}},
         }));
         Material { metrics: metrics.expect("an object"), ..Material::default() }

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 /// Prints the records of a log directory, and goes on with those that come.
 #[derive(Debug, Parser)]
 #[command(name = "tailer", bin_name = "tailer", version)]
-struct Options {
+pub struct Options {
     /// Which file names are segments.
     #[arg(long, value_name = "GLOB", default_value = "*")]
     pattern: String,

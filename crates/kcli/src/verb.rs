@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// Each verb has --help.
 #[derive(Debug, Parser)]
 #[command(name = "kcli", bin_name = "kcli", version, subcommand_required = true, arg_required_else_help = true)]
-struct Kcli {
+pub struct Kcli {
     /// The server's HTTP listener: http://[USER:PASSWORD@]HOST[:PORT]. Else KUMO_KCLI_ENDPOINT, else http://127.0.0.1:8000.
     #[arg(long, global = true, value_name = "URL")]
     endpoint: Option<String>,

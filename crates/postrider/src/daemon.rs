@@ -1,7 +1,7 @@
 //! `kumod`: the mail server with KumoMTA's command line.
 
 use crate::listeners::{self, Bound};
-use crate::{certificates, diagnostics, early_signals, explain, handover, memory, privileges, serve};
+use crate::{certificates, diagnostics, early_signals, explain, handover, memory, pages, privileges, serve};
 use anyhow::{Context, bail};
 use clap::Parser;
 use lua::LuaPolicy;
@@ -15,7 +15,7 @@ use telemetry::Lines;
 /// The mail server, driven by a KumoMTA policy script.
 #[derive(Debug, Parser)]
 #[command(name = "kumod", version)]
-struct Options {
+pub(crate) struct Options {
     /// The policy script.
     #[arg(long, default_value = "/opt/kumomta/etc/policy/init.lua")]
     policy: PathBuf,
@@ -37,6 +37,9 @@ struct Options {
     /// Print what is answered over HTTP, as OpenAPI, and end.
     #[arg(long)]
     dump_openapi_spec: bool,
+    /// Print what metrics there are, as JSON, and end.
+    #[arg(long)]
+    dump_metric_metadata: bool,
     #[command(flatten)]
     diagnostics: diagnostics::Options,
 }
@@ -53,6 +56,10 @@ pub fn run(arguments: Vec<OsString>) -> anyhow::Result<ExitCode> {
     if options.dump_openapi_spec {
         println!("{}", admin::openapi());
         return Ok(ExitCode::SUCCESS);
+    }
+    if options.dump_metric_metadata {
+        let all: Vec<_> = engine::metric_metadata()?.iter().map(telemetry::Described::to_json).collect();
+        return pages::print(format!("{:#}\n", serde_json::Value::from(all)).as_bytes());
     }
     if options.user.is_none() && privileges::is_root() {
         bail!("started as root without --user: name the user to become once listeners are bound");
@@ -94,10 +101,10 @@ fn command(file: &Path, arguments: Vec<String>) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `postrider check`: what a policy sets, and what of it is doubtful. Nothing is started.
+/// Tells what a policy sets, and what of it is doubtful. Nothing is started.
 #[derive(Debug, Parser)]
 #[command(name = "postrider check", version)]
-struct Checked {
+pub(crate) struct Checked {
     /// The policy script.
     #[arg(default_value = "/opt/kumomta/etc/policy/init.lua")]
     policy: PathBuf,

@@ -38,7 +38,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// The mail server on embedded defaults: relays for this machine, delivers by MX.
 #[derive(Debug, Parser)]
 #[command(name = "postrider serve", version)]
-struct Options {
+pub(crate) struct Options {
     /// Where to listen for SMTP.
     #[arg(long, default_value = "127.0.0.1:2025")]
     listen: String,

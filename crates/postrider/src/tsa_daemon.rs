@@ -24,7 +24,7 @@ use uuid::Uuid;
 /// The traffic shaping daemon, driven by a policy script.
 #[derive(Debug, Parser)]
 #[command(name = "tsa-daemon", version)]
-struct Options {
+pub(crate) struct Options {
     /// The policy script.
     #[arg(long, default_value = "/opt/kumomta/etc/tsa/init.lua")]
     policy: PathBuf,

@@ -5,7 +5,8 @@
 //! customers', so their number is bounded: those beyond the bound count as [`OTHER`].
 
 use crate::metrics::{counter, counters};
-use prometheus::{Error, IntCounter, IntCounterVec, Registry};
+use crate::registry::Registry;
+use prometheus::{Error, IntCounter, IntCounterVec};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn tenants_are_told_apart_up_to_a_bound() {
-        let counts = ComplianceCounts::new(&Registry::new()).expect("sound");
+        let counts = ComplianceCounts::new(&Registry::default()).expect("sound");
         (0..=TENANTS_MAX).for_each(|number| counts.held(&format!("t{number}"), &["dmarc", "ptr"], false));
         counts.held("t0", &[], false);
         counts.held("t0", &["ptr"], true);

@@ -5,7 +5,8 @@
 //! read from it at a scrape.
 
 use crate::metrics::counters;
-use prometheus::{Error, IntCounter, Registry};
+use crate::registry::Registry;
+use prometheus::{Error, IntCounter};
 
 /// The counters.
 pub struct Delays {

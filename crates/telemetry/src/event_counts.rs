@@ -3,7 +3,8 @@
 //! Owns [`EventCounts`], each with a series a stream. In: counts of whoever delivers. Out: what is in the registry.
 
 use crate::metrics::{counters, gauges};
-use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use crate::registry::Registry;
+use prometheus::{Error, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 /// By name of a stream.
 pub struct EventCounts {

@@ -2,7 +2,8 @@
 //!
 //! A series an event, made when it first happens. Whoever counts keeps its [`EventTime`]: looking a series up takes a lock.
 
-use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
+use crate::registry::Registry;
+use prometheus::{Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts};
 
 /// The families.
 pub struct EventTimes {

@@ -4,6 +4,7 @@
 //! Such families have as many series as there are destinations: kept in a registry each would cost a kilobyte for good.
 //! In: names, labels and numbers at the moment of a scrape. Out: text that goes behind that of the registry. Pure.
 
+use crate::registry::Described;
 use std::fmt::Write as _;
 use watched::Times;
 
@@ -21,12 +22,19 @@ pub enum Kind {
 pub struct Exposition<'a> {
     text: String,
     prefix: &'a str,
+    /// What was added, with or without series; of who asks for that.
+    described: Option<Vec<Described>>,
 }
 
 impl<'a> Exposition<'a> {
     /// Goes on behind `text`.
     pub fn after(text: String, prefix: &'a str) -> Exposition<'a> {
-        Exposition { text, prefix }
+        Exposition { text, prefix, described: None }
+    }
+
+    /// For who asks what there is to tell: families without series are in it too.
+    pub fn describing() -> Exposition<'a> {
+        Exposition { text: String::new(), prefix: "", described: Some(Vec::new()) }
     }
 
     /// Adds a family of series that differ in these labels; none at all when it has no series.
@@ -40,6 +48,7 @@ impl<'a> Exposition<'a> {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
         };
+        self.describe((name, help, kind), &labels);
         self.each((name, help, kind), series, |text, (values, number)| {
             let labels = labels.iter().zip(&values).map(|(label, value)| (*label, value.as_ref()));
             line(text, name, labels, format_args!("{number}"));
@@ -58,6 +67,7 @@ impl<'a> Exposition<'a> {
         labels: [&str; N],
         series: impl IntoIterator<Item = ([L; N], Times)>,
     ) {
+        self.describe((name, help, "histogram"), &labels);
         let names = ["bucket", "sum", "count"].map(|part| format!("{name}_{part}"));
         let [bucket, sum, count] = &names;
         self.each((name, help, "histogram"), series, |text, (values, times)| {
@@ -77,6 +87,17 @@ impl<'a> Exposition<'a> {
     /// All of it.
     pub fn into_text(self) -> String {
         self.text
+    }
+
+    /// What was added to one that describes, in that order.
+    pub fn into_described(self) -> Vec<Described> {
+        self.described.unwrap_or_default()
+    }
+
+    fn describe(&mut self, (name, help, kind): (&str, &str, &'static str), labels: &[&str]) {
+        let Some(described) = &mut self.described else { return };
+        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+        described.push(Described { name: name.to_owned(), kind, help: help.to_owned(), labels });
     }
 
     /// The head of a family, and what `write` makes of each of its series.
@@ -163,6 +184,29 @@ mod tests {
         let expected = "# HELP n of all\n# TYPE n counter\nn{provider=\"a\\\"b\",pool=\"c\"} 3\n\
             # HELP m alone\n# TYPE m gauge\nm 4\n";
         assert_eq!(text.into_text(), expected);
+    }
+
+    #[test]
+    fn what_there_is_to_tell_does_not_need_series() {
+        let mut text = Exposition::describing();
+        text.family(("n", "of all", Kind::Counter), ["provider", "pool"], [(["", ""], 0); 0]);
+        text.number(("m", "alone", Kind::Gauge), 4);
+        text.histogram::<1, &str>(("took", "seconds"), ["service"], []);
+        let told: Vec<_> = text.into_described().into_iter().map(|d| (d.name, d.kind, d.help, d.labels)).collect();
+        let row = |name: &str, kind, help: &str, labels: &[&str]| {
+            (name.to_owned(), kind, help.to_owned(), labels.iter().map(|label| (*label).to_owned()).collect())
+        };
+        assert_eq!(
+            told,
+            [
+                row("n", "counter", "of all", &["provider", "pool"]),
+                row("m", "gauge", "alone", &[]),
+                row("took", "histogram", "seconds", &["service"]),
+            ]
+        );
+        let mut text = Exposition::after(String::new(), "");
+        text.number(("m", "alone", Kind::Gauge), 4);
+        assert_eq!(text.into_described(), [], "who reads a page pays nothing for it");
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! There are as many as the policy configures.
 
 use crate::metrics::counters;
-use prometheus::{Error, IntCounter, IntCounterVec, Registry};
+use crate::registry::Registry;
+use prometheus::{Error, IntCounter, IntCounterVec};
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -65,7 +66,7 @@ mod tests {
 
     #[test]
     fn directories_and_hooks_are_told_apart_and_a_label_is_made_once() {
-        let registry = Registry::new();
+        let registry = Registry::default();
         let full = FullLogs::new(&registry).expect("sound");
         ["/var/log/a", "/var/log/a", "/var/log/b"].iter().for_each(|dir| full.dir(Path::new(dir)));
         ["billing", "billing", "a"].iter().for_each(|hook| full.hook(hook));

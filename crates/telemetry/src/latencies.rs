@@ -3,7 +3,8 @@
 //! Owns [`Latencies`]. In: times that whoever takes the step knows. Out: a histogram a step.
 
 use crate::metrics::histogram;
-use prometheus::{Error, Histogram, HistogramOpts, HistogramVec, Registry};
+use crate::registry::Registry;
+use prometheus::{Error, Histogram, HistogramOpts, HistogramVec};
 use std::sync::OnceLock;
 
 /// The histograms, in seconds.
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn deliveries_are_told_apart_by_protocol_and_only_those_that_there_were() {
-        let registry = Registry::new();
+        let registry = Registry::default();
         let latencies = Latencies::new(&registry).expect("sound");
         for (protocol, times) in [("smtp_client", 2), ("lua", 1), ("smtp_client", 1)] {
             (0..times).for_each(|_| latencies.delivery(protocol).observe(0.01));

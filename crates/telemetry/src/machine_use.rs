@@ -3,7 +3,8 @@
 //! Owns [`MachineUse`]: gauges under KumoMTA's names. In: shares as somebody measures them. Out: percents, once as a sum over all cores (two
 //! busy cores are 200) and once of all that there is.
 
-use prometheus::{Error, Gauge, Registry};
+use crate::registry::Registry;
+use prometheus::{Error, Gauge};
 
 /// The gauges.
 pub struct MachineUse {
@@ -46,7 +47,7 @@ mod tests {
 
     #[test]
     fn busy_cores_are_percents_of_one_and_of_all() {
-        let in_use = MachineUse::new(&Registry::new()).expect("sound");
+        let in_use = MachineUse::new(&Registry::default()).expect("sound");
         in_use.set_busy(0.5, 3.0, 4);
         assert_eq!(in_use.process.each_ref().map(Gauge::get), [50.0, 12.5]);
         assert_eq!(in_use.system.each_ref().map(Gauge::get), [300.0, 75.0]);

@@ -8,13 +8,14 @@ use crate::compliance_counts::ComplianceCounts;
 use crate::delays::Delays;
 use crate::event_counts::EventCounts;
 use crate::full_logs::FullLogs;
-use crate::largest::Floor;
+use crate::largest::Kept;
 use crate::latencies::Latencies;
 use crate::process_counts::ProcessCounts;
+use crate::registry::{Described, Registry};
 use crate::report_counts::ReportCounts;
 use crate::source_counts::SourceCounts;
 use crate::tallies::Tallies;
-use prometheus::{Encoder, HistogramOpts, Opts, Registry, TextEncoder};
+use prometheus::{Encoder, HistogramOpts, Opts, TextEncoder};
 use std::sync::Arc;
 
 pub use prometheus::{Error, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
@@ -34,8 +35,8 @@ pub struct Families {
     pub tallies: Tallies,
     /// What goes wrong with sources themselves.
     pub sources: SourceCounts,
-    /// How often ready queues that have no series of their own were full, as told.
-    pub ready_full_rest: Floor,
+    /// How often ready queues were full, as told.
+    pub ready_full: Kept,
     /// Inbound connections refused.
     pub total_connections_denied: IntCounterVec,
     /// Hosts looked at under `enable_dane`, by what came of it.
@@ -109,7 +110,7 @@ pub struct Families {
 impl Metrics {
     /// A registry of its own: two servers in one process do not share counts.
     pub fn new() -> Result<Metrics, prometheus::Error> {
-        let registry = Registry::new();
+        let registry = Registry::default();
         let r = &registry;
         let received = counters(r, "total_messages_received", "messages received", &["service"])?;
         let families = Families {
@@ -118,7 +119,7 @@ impl Metrics {
             tallies: Tallies::default(),
             dane_result_count: counters(r, "dane_result_count", "hosts looked at for DANE", &["result"])?,
             sources: SourceCounts::new(r)?,
-            ready_full_rest: Floor::default(),
+            ready_full: Kept::default(),
             total_connections_denied: counters(r, "total_connections_denied", "connections refused", &["service"])?,
             smtp_server_rejections: counters(r, "smtp_server_rejections", "Rejection records", &["service"])?,
             open_sessions: IntGauge::new("connection_count", "open connections")?,
@@ -155,6 +156,11 @@ impl Metrics {
             registry,
         };
         Ok(Metrics(Arc::new(families)))
+    }
+
+    /// What is in the registry, whether it has counted something or not.
+    pub fn described(&self) -> Vec<Described> {
+        self.0.registry.described()
     }
 
     /// The text of what is in the registry, limited to names that begin with `prefix`.

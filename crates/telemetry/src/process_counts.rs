@@ -6,8 +6,9 @@
 use crate::event_times::EventTimes;
 use crate::machine_use::MachineUse;
 use crate::metrics::{counter, gauge, text_of};
+use crate::registry::Registry;
 use crate::script_times::ScriptTimes;
-use prometheus::{Error, IntCounter, IntGauge, Registry};
+use prometheus::{Error, IntCounter, IntGauge};
 
 /// The families.
 pub struct ProcessCounts {
@@ -57,7 +58,7 @@ impl ProcessMetrics {
     /// # Errors
     /// Two families have one name.
     pub fn new() -> Result<ProcessMetrics, Error> {
-        let registry = Registry::new();
+        let registry = Registry::default();
         Ok(ProcessMetrics { counts: ProcessCounts::new(&registry)?, registry })
     }
 

@@ -3,7 +3,8 @@
 //! Owns [`ReportCounts`]; `kind` is `dmarc`, `dmarc_failure` or `tls`. In: counts of whoever counts and sends. Out: what is in the registry.
 
 use crate::metrics::counters;
-use prometheus::{Error, IntCounter, IntCounterVec, Registry};
+use crate::registry::Registry;
+use prometheus::{Error, IntCounter, IntCounterVec};
 
 /// By kind of report and outcome.
 pub struct ReportCounts {

@@ -2,7 +2,8 @@
 //!
 //! Labels are the scripts' own, so their number is bounded: those beyond the bound count as [`OTHER`].
 
-use prometheus::{HistogramOpts, HistogramVec, Registry};
+use crate::registry::Registry;
+use prometheus::{HistogramOpts, HistogramVec};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -42,7 +43,7 @@ mod tests {
 
     #[test]
     fn labels_are_told_apart_up_to_a_bound() {
-        let registry = Registry::new();
+        let registry = Registry::default();
         let times = ScriptTimes::new(&registry).unwrap();
         (0..=LABELS_MAX).for_each(|number| times.observe(&format!("l{number}"), Duration::from_millis(1)));
         times.observe("l0", Duration::from_secs(2));

@@ -5,7 +5,8 @@
 //! Sources are the operator's, but a script may make up names: those beyond the bound count as [`OTHER`].
 
 use crate::metrics::{counter, counters};
-use prometheus::{Error, IntCounter, IntCounterVec, Registry};
+use crate::registry::Registry;
+use prometheus::{Error, IntCounter, IntCounterVec};
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
@@ -64,7 +65,7 @@ mod tests {
 
     #[test]
     fn sources_are_told_apart_up_to_a_bound() {
-        let counts = SourceCounts::new(&Registry::new()).expect("sound");
+        let counts = SourceCounts::new(&Registry::default()).expect("sound");
         (0..=SOURCES_MAX).for_each(|number| counts.failed(&format!("ip-{number}"), "Unplumbed"));
         counts.failed("ip-0", "ProxyUnhealthy");
         counts.suspended("ip-0", "Unplumbed");

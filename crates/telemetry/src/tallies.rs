@@ -3,11 +3,15 @@
 //!
 //! A tally is some numbers that deliveries add to without a lock; whoever holds one keeps it. In: names and outcomes. Out:
 //! the families `total_messages_delivered`, `total_messages_transfail` and `total_messages_fail`, those `_by_provider`,
-//! `total_connection_count` and `dispatcher_watchdog_aborted_total` (KumoMTA's names and labels). One tally a ready queue until that is forgotten; the largest [`SERIES_MAX`] have series of
+//! `total_connection_count` and `dispatcher_watchdog_aborted_total` (KumoMTA's names and labels). One tally a ready queue until that is forgotten; [`SERIES_MAX`] have series of
 //! their own. Those of providers stay, as counters have to; at most [`PROVIDERS_MAX`] of either kind. The rest counts for [`OTHER`]. Nothing can fail.
+//!
+//! No counter falls, and those of ready queues add up to their protocols': a ready queue that has a series keeps it until it is forgotten,
+//! and [`OTHER`] is what protocols counted without what is shown, those included that are gone. A place that comes free goes to the largest
+//! of those without; its series begins at 0 then, since what it counted before is told under [`OTHER`]. A scrape looks at no others.
 
 use crate::exposition::{Exposition, Kind};
-use crate::largest::{Floor, OTHER, SERIES_MAX, cut};
+use crate::largest::{Floor, Kept, OTHER, SERIES_MAX, cut};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,8 +27,6 @@ pub struct Tally {
     pub fail: AtomicU64,
     /// Connections opened; of providers they are not counted.
     pub connections: AtomicU64,
-    /// Those of them that were ended because nothing went on.
-    stuck: AtomicU64,
 }
 
 /// All of them.
@@ -33,26 +35,45 @@ pub struct Tallies {
     /// Connections of clients, ever.
     pub inbound: AtomicU64,
     all: Mutex<All>,
-    /// What was told of ready queues without series of their own: connections, and each of [`OUTCOMES`].
-    rest: [Floor; 4],
-    /// The same of connections that were ended because nothing went on.
-    stuck_rest: Floor,
+    /// What was told under [`OTHER`].
+    other: [Floor; 4],
+    /// What was told of connections that were ended because nothing went on.
+    stuck: Kept,
 }
 
 #[derive(Debug, Default)]
 struct All {
     protocols: BTreeMap<&'static str, Arc<Tally>>,
-    queues: HashMap<Arc<str>, Arc<Tally>>,
+    /// Ready queues with series of their own, each with what it had counted before it had one.
+    shown: HashMap<Arc<str>, Shown>,
+    /// Those for which there was no room.
+    hidden: HashMap<Arc<str>, Arc<Tally>>,
+    /// Where among them the next look begins that is for the largest.
+    looked: usize,
+    /// Connections ended because nothing went on, by protocol, and of those ready queues that there are.
+    stuck: BTreeMap<&'static str, u64>,
+    stuck_queues: HashMap<Arc<str>, u64>,
     providers: BTreeMap<Way, Arc<Tally>>,
     /// How many of them are for sites, and for providers that have a name: the first must not take the room of the others.
     ways: [usize; 2],
 }
 
-/// Names of ready queues, and their tallies.
-type Queues = Vec<(Arc<str>, Arc<Tally>)>;
+/// Connections, and each of [`OUTCOMES`].
+type Numbers = [u64; 4];
+
+/// A tally, and what of it is told elsewhere.
+type Shown = (Arc<Tally>, Numbers);
 
 /// Provider, source and pool.
 pub type Way = [Arc<str>; 3];
+
+/// The numbers of one moment.
+struct Moment {
+    protocols: Vec<(&'static str, Numbers)>,
+    queues: Vec<(Arc<str>, Numbers)>,
+    other: Option<Numbers>,
+    providers: BTreeMap<Way, Arc<Tally>>,
+}
 
 impl Tallies {
     /// The tally of a protocol.
@@ -60,9 +81,20 @@ impl Tallies {
         self.all().protocols.entry(protocol).or_default().clone()
     }
 
-    /// The tally of a ready queue.
+    /// The tally of a ready queue. Whoever counts adds to it before to its protocol's.
     pub fn of_queue(&self, ready_name: &Arc<str>) -> Arc<Tally> {
-        self.all().queues.entry(ready_name.clone()).or_default().clone()
+        let mut all = self.all();
+        if let Some(tally) = all.of_queue(ready_name) {
+            return tally.clone();
+        }
+        let tally = Arc::<Tally>::default();
+        // Who waits for a place goes first.
+        if all.hidden.is_empty() && all.shown.len() < SERIES_MAX {
+            all.shown.insert(ready_name.clone(), (tally.clone(), [0; 4]));
+        } else {
+            all.hidden.insert(ready_name.clone(), tally.clone());
+        }
+        tally
     }
 
     /// The tally of what goes to a provider from a source of a pool; `is_named` if the operator calls it so.
@@ -81,53 +113,52 @@ impl Tallies {
     /// A connection of a ready queue was ended because nothing went on.
     pub fn count_stuck(&self, protocol: &'static str, ready_name: &str) {
         let mut all = self.all();
-        all.protocols.entry(protocol).or_default().stuck.fetch_add(1, Ordering::Relaxed);
+        *all.stuck.entry(protocol).or_default() += 1;
         // One that is gone has no series any more.
-        all.queues.get(ready_name).into_iter().for_each(|tally| _ = tally.stuck.fetch_add(1, Ordering::Relaxed));
+        if all.of_queue(ready_name).is_some() {
+            *all.stuck_queues.entry(ready_name.into()).or_default() += 1;
+        }
     }
 
     /// What was counted for a ready queue so far: delivered, transient failures, permanent ones. None for one that is not known.
     pub fn so_far(&self, ready_name: &str) -> Option<[u64; 3]> {
-        self.all().queues.get(ready_name).map(|tally| numbers(tally))
+        self.all().of_queue(ready_name).map(outcomes)
     }
 
     /// The same of all protocols together: of everything.
     pub fn total(&self) -> [u64; 3] {
         let all = self.all();
         let add = |sums: [u64; 3], tally: &Arc<Tally>| {
-            let of = numbers(tally);
+            let of = outcomes(tally);
             [0, 1, 2].map(|outcome| sums[outcome] + of[outcome])
         };
         all.protocols.values().fold([0; 3], add)
     }
 
-    /// A ready queue is gone: its series end (KumoMTA behaviour). The protocol's go on.
+    /// A ready queue is gone: its series end (KumoMTA behaviour). The protocol's go on, and what it counted is told under [`OTHER`].
     pub fn forget(&self, ready_name: &str) {
-        self.all().queues.remove(ready_name);
+        let mut all = self.all();
+        all.stuck_queues.remove(ready_name);
+        if all.shown.remove(ready_name).is_none() {
+            all.hidden.remove(ready_name);
+        }
     }
 
     /// Adds the families; `service` makes the label of a ready queue from its name.
     pub fn expose(&self, text: &mut Exposition, service: impl Fn(&str) -> String) {
-        let (protocols, queues, providers) = {
-            let all = self.all();
-            let queues: Vec<_> = all.queues.iter().map(|(name, tally)| (name.clone(), tally.clone())).collect();
-            (all.protocols.clone(), queues, all.providers.clone())
-        };
-        self.expose_stuck(text, (&protocols, &queues), &service, SERIES_MAX);
-        let protocols = protocols.into_iter().map(|(name, tally)| (name.to_owned(), tally));
-        let (queues, rest) = self.with_series(queues, SERIES_MAX);
-        let series: Vec<_> = protocols.chain(queues.into_iter().map(|(name, tally)| (service(&name), tally))).collect();
-        // The same queues in each family.
-        let rest_of = |at: usize| rest.map(|rest| (OTHER, rest[at]));
-        let of_clients = ("esmtp_listener", self.inbound.load(Ordering::Relaxed));
-        let opened = series.iter().map(|(service, tally)| (&**service, tally.connections.load(Ordering::Relaxed)));
-        let opened = std::iter::once(of_clients).chain(opened).chain(rest_of(0));
-        let opened = opened.map(|(service, number)| ([service], number));
+        self.expose_stuck(text, &service);
+        let Moment { protocols, queues, other, providers } = self.moment();
+        let protocols = protocols.into_iter().map(|(name, numbers)| (name.to_owned(), numbers));
+        let queues = queues.into_iter().map(|(name, numbers)| (service(&name), numbers));
+        let other = other.map(|numbers| (OTHER.to_owned(), numbers));
+        let series: Vec<(String, Numbers)> = protocols.chain(queues).chain(other).collect();
+        let of = |at: usize| series.iter().map(move |(service, numbers)| ([&**service], numbers[at]));
+        let of_clients = (["esmtp_listener"], self.inbound.load(Ordering::Relaxed));
+        let opened = std::iter::once(of_clients).chain(of(0));
         text.family(("total_connection_count", "connections ever opened", Kind::Counter), ["service"], opened);
-        for (at, (name, help, of)) in OUTCOMES.into_iter().enumerate() {
-            let number = |tally: &Tally| of(tally).load(Ordering::Relaxed);
-            let all = series.iter().map(|(service, tally)| (&**service, number(tally))).chain(rest_of(at + 1));
-            text.family((name, help, Kind::Counter), ["service"], all.map(|(service, number)| ([service], number)));
+        for (at, (name, help, counted)) in OUTCOMES.into_iter().enumerate() {
+            text.family((name, help, Kind::Counter), ["service"], of(at + 1));
+            let number = |tally: &Tally| counted(tally).load(Ordering::Relaxed);
             let mut by_provider: BTreeMap<&str, u64> = BTreeMap::new();
             providers.iter().for_each(|([to, ..], tally)| *by_provider.entry(to).or_default() += number(tally));
             let family = format!("{name}_by_provider");
@@ -139,53 +170,44 @@ impl Tallies {
     }
 
     /// Connections that were ended because nothing went on: series of those that had any, which are few.
-    fn expose_stuck(
-        &self,
-        text: &mut Exposition,
-        (protocols, queues): (&BTreeMap<&'static str, Arc<Tally>>, &Queues),
-        service: impl Fn(&str) -> String,
-        most: usize,
-    ) {
-        let stuck = |tally: &Tally| Some(tally.stuck.load(Ordering::Relaxed)).filter(|stuck| *stuck > 0);
-        let protocols = protocols.iter().filter_map(|(name, tally)| Some(((*name).to_owned(), stuck(tally)?)));
-        let mut own: Vec<(&Arc<str>, u64)> =
-            queues.iter().filter_map(|(name, tally)| Some((name, stuck(tally)?))).collect();
-        let is_cut = own.len() > most;
-        let rest = self.stuck_rest.at_least(cut(&mut own, most));
-        own.sort_unstable();
-        let own = own.into_iter().map(|(name, stuck)| (service(name), stuck));
-        let all = protocols.chain(own).chain(is_cut.then(|| (OTHER.to_owned(), rest)));
+    fn expose_stuck(&self, text: &mut Exposition, service: impl Fn(&str) -> String) {
+        let (protocols, queues) = {
+            let all = self.all();
+            let queues: Vec<_> = all.stuck_queues.iter().map(|(name, stuck)| (name.clone(), *stuck)).collect();
+            (all.stuck.clone(), queues)
+        };
+        let (mut queues, other) = self.stuck.tell(protocols.values().sum(), queues, SERIES_MAX);
+        queues.sort_unstable();
+        let protocols = protocols.into_iter().map(|(name, stuck)| (name.to_owned(), stuck));
+        let queues = queues.into_iter().map(|(name, stuck)| (service(&name), stuck));
+        let all = protocols.chain(queues).chain(other.map(|stuck| (OTHER.to_owned(), stuck)));
         let family =
             ("dispatcher_watchdog_aborted_total", "outbound connections ended for want of progress", Kind::Counter);
         text.family(family, ["service"], all.map(|(service, stuck)| ([service], stuck)));
     }
 
-    /// The ready queues that counted most, and what the others counted, if there are others: connections, and each of [`OUTCOMES`].
-    fn with_series(&self, queues: Queues, most: usize) -> (Queues, Option<[u64; 4]>) {
-        if queues.len() <= most {
-            return (queues, None);
+    /// What is told now. Protocols are read before their queues, in which is counted first: so the rest is never more than it is in truth,
+    /// and need not fall when the truth comes out.
+    fn moment(&self) -> Moment {
+        let mut all = self.all();
+        let protocols: Vec<_> = all.protocols.iter().map(|(name, tally)| (*name, numbers(tally))).collect();
+        all.fill();
+        let shown: Vec<(Arc<str>, Shown)> =
+            all.shown.iter().map(|(name, shown)| (name.clone(), shown.clone())).collect();
+        let (is_over, providers) = (!all.hidden.is_empty(), all.providers.clone());
+        drop(all);
+        let mut other = [0; 4];
+        protocols.iter().for_each(|(_, of)| other.iter_mut().zip(of).for_each(|(sum, number)| *sum += number));
+        let mut queues = Vec::with_capacity(shown.len());
+        for (name, (tally, before)) in shown {
+            let mut of = numbers(&tally);
+            of.iter_mut().zip(before).for_each(|(number, before)| *number = number.saturating_sub(before));
+            other.iter_mut().zip(of).for_each(|(rest, number)| *rest = rest.saturating_sub(number));
+            queues.push((name, of));
         }
-        let sizes = queues.iter().enumerate().map(|(at, (name, tally))| {
-            let connections = tally.connections.load(Ordering::Relaxed);
-            ((name.clone(), at), numbers(tally).iter().sum::<u64>() + connections)
-        });
-        let mut largest: Vec<_> = sizes.collect();
-        cut(&mut largest, most);
-        let mut is_shown = vec![false; queues.len()];
-        largest.iter().for_each(|((_, at), _)| is_shown[*at] = true);
-        let (mut shown, mut rest) = (Vec::with_capacity(most), [0; 4]);
-        for (queue, is_shown) in queues.into_iter().zip(is_shown) {
-            if is_shown {
-                shown.push(queue);
-                continue;
-            }
-            let [delivered, transfail, fail] = numbers(&queue.1);
-            let of = [queue.1.connections.load(Ordering::Relaxed), delivered, transfail, fail];
-            rest.iter_mut().zip(of).for_each(|(sum, number)| *sum += number);
-        }
-        let mut told = rest;
-        told.iter_mut().zip(&self.rest).for_each(|(rest, floor)| *rest = floor.at_least(*rest));
-        (shown, Some(told))
+        other.iter_mut().zip(&self.other).for_each(|(rest, floor)| *rest = floor.at_least(*rest));
+        let has_rest = is_over || other.iter().any(|number| *number > 0);
+        Moment { protocols, queues, other: has_rest.then_some(other), providers }
     }
 
     fn all(&self) -> MutexGuard<'_, All> {
@@ -193,7 +215,38 @@ impl Tallies {
     }
 }
 
-fn numbers(tally: &Tally) -> [u64; 3] {
+impl All {
+    fn of_queue(&self, ready_name: &str) -> Option<&Arc<Tally>> {
+        self.shown.get(ready_name).map(|(tally, _)| tally).or_else(|| self.hidden.get(ready_name))
+    }
+
+    /// Gives places that came free to the largest of those without.
+    fn fill(&mut self) {
+        let free = SERIES_MAX.saturating_sub(self.shown.len());
+        if free == 0 || self.hidden.is_empty() {
+            return;
+        }
+        // They may be a million, and deliveries wait for this lock: some of them each time.
+        let from = if self.looked < self.hidden.len() { self.looked } else { 0 };
+        self.looked = from + LOOK_MAX;
+        let some = self.hidden.iter().skip(from).take(LOOK_MAX);
+        let mut some: Vec<_> = some.map(|(name, tally)| (name.clone(), numbers(tally).iter().sum::<u64>())).collect();
+        cut(&mut some, free);
+        for (name, _) in some {
+            if let Some(tally) = self.hidden.remove(&name) {
+                let before = numbers(&tally);
+                self.shown.insert(name, (tally, before));
+            }
+        }
+    }
+}
+
+fn numbers(tally: &Arc<Tally>) -> Numbers {
+    let [delivered, transfail, fail] = outcomes(tally);
+    [tally.connections.load(Ordering::Relaxed), delivered, transfail, fail]
+}
+
+fn outcomes(tally: &Arc<Tally>) -> [u64; 3] {
     OUTCOMES.map(|(.., of)| of(tally).load(Ordering::Relaxed))
 }
 
@@ -205,148 +258,11 @@ const OUTCOMES: [Outcome; 3] = [
     ("total_messages_transfail", "transient failures", |tally| &tally.transfail),
     ("total_messages_fail", "permanent failures", |tally| &tally.fail),
 ];
+/// Ready queues without series that a scrape looks at: more than there may be series, so that each place is taken.
+const LOOK_MAX: usize = 2 * SERIES_MAX;
 /// Ways that have tallies of their own.
 const PROVIDERS_MAX: usize = 20_000;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(tallies: &Tallies) -> String {
-        let mut text = Exposition::after(String::new(), "total_messages_");
-        tallies.expose(&mut text, |name| format!("smtp_client:{name}"));
-        text.into_text()
-    }
-
-    #[test]
-    fn a_queue_is_counted_until_it_is_forgotten_and_its_protocol_for_good() {
-        let tallies = Tallies::default();
-        let name: Arc<str> = "src->site@smtp_client".into();
-        for tally in [tallies.of_protocol("smtp_client"), tallies.of_queue(&name), tallies.of_queue(&name)] {
-            tally.delivered.fetch_add(2, Ordering::Relaxed);
-        }
-        let both = text(&tallies);
-        assert!(both.contains("\ntotal_messages_delivered{service=\"smtp_client\"} 2\n"), "{both}");
-        let own = "{service=\"smtp_client:src->site@smtp_client\"}";
-        assert!(both.contains(&format!("\ntotal_messages_delivered{own} 4\n")), "{both}");
-        assert!(both.contains(&format!("\ntotal_messages_fail{own} 0\n")), "{both}");
-        assert_eq!((tallies.so_far(&name), tallies.total()), (Some([4, 0, 0]), [2, 0, 0]));
-        tallies.forget(&name);
-        assert_eq!((tallies.so_far(&name), tallies.total()), (None, [2, 0, 0]));
-        let rest = text(&tallies);
-        assert!(!rest.contains(own) && rest.contains("{service=\"smtp_client\"} 2\n"), "{rest}");
-    }
-
-    #[test]
-    fn connections_are_those_of_clients_of_protocols_and_of_queues() {
-        let tallies = Tallies::default();
-        tallies.inbound.fetch_add(3, Ordering::Relaxed);
-        for tally in [tallies.of_protocol("smtp_client"), tallies.of_queue(&"q".into())] {
-            tally.connections.fetch_add(2, Ordering::Relaxed);
-        }
-        let mut text = Exposition::after(String::new(), "total_connection");
-        tallies.expose(&mut text, |name| format!("smtp_client:{name}"));
-        let expected = "# HELP total_connection_count connections ever opened\n# TYPE total_connection_count counter\n\
-            total_connection_count{service=\"esmtp_listener\"} 3\ntotal_connection_count{service=\"smtp_client\"} 2\n\
-            total_connection_count{service=\"smtp_client:q\"} 2\n";
-        assert_eq!(text.into_text(), expected);
-    }
-
-    #[test]
-    fn connections_that_stood_still_are_told_where_there_were_any_and_there_is_an_end_to_them() {
-        let tallies = Tallies::default();
-        let shown = |most| {
-            let (protocols, queues) = {
-                let all = tallies.all();
-                (all.protocols.clone(), all.queues.iter().map(|(name, tally)| (name.clone(), tally.clone())).collect())
-            };
-            let mut text = Exposition::after(String::new(), "");
-            tallies.expose_stuck(&mut text, (&protocols, &queues), |name| format!("smtp_client:{name}"), most);
-            let text = text.into_text();
-            text.lines()
-                .filter_map(|line| line.strip_prefix("dispatcher_watchdog_aborted_total"))
-                .collect::<Vec<_>>()
-                .join(" ")
-        };
-        (0..4).for_each(|number| _ = tallies.of_queue(&format!("q{number}").into()));
-        assert_eq!(shown(9), "", "nothing stood still");
-        for (name, times) in [("q1", 1), ("q2", 3), ("q3", 2), ("gone", 1)] {
-            (0..times).for_each(|_| tallies.count_stuck("smtp_client", name));
-        }
-        let of_all = "{service=\"smtp_client\"} 7";
-        let own = |name: &str, stuck: u64| format!("{{service=\"smtp_client:{name}\"}} {stuck}");
-        assert_eq!(shown(3), [of_all.to_owned(), own("q1", 1), own("q2", 3), own("q3", 2)].join(" "));
-        assert_eq!(shown(1), [of_all.to_owned(), own("q2", 3), "{service=\"other\"} 3".to_owned()].join(" "));
-        tallies.forget("q3");
-        assert_eq!(
-            shown(1),
-            [of_all.to_owned(), own("q2", 3), "{service=\"other\"} 3".to_owned()].join(" "),
-            "no counter falls"
-        );
-        assert_eq!(tallies.all().queues.len(), 3, "what is gone is not remembered for it");
-        // Of as many as a page has, and one more.
-        for number in 0..SERIES_MAX {
-            let name: Arc<str> = format!("r{number:05}").into();
-            tallies.of_queue(&name);
-            tallies.count_stuck("smtp_client", &name);
-        }
-        let mut text = Exposition::after(String::new(), "dispatcher_");
-        tallies.expose(&mut text, |name| format!("smtp_client:{name}"));
-        let page = text.into_text();
-        let series =
-            page.lines().filter(|line| line.starts_with("dispatcher_watchdog_aborted_total{service=\"smtp_client:"));
-        assert_eq!(series.count(), SERIES_MAX);
-        assert!(page.contains("\ndispatcher_watchdog_aborted_total{service=\"other\"} 3\n"), "{}", page.len());
-    }
-
-    #[test]
-    fn of_many_queues_the_largest_have_series_and_the_rest_is_one_that_never_falls() {
-        let tallies = Tallies::default();
-        let deliver = |number: u64, count| {
-            let name: Arc<str> = format!("q{number:02}").into();
-            tallies.of_queue(&name).delivered.fetch_add(count, Ordering::Relaxed);
-        };
-        (0..5).for_each(|number| deliver(number, number));
-        let of = |most| {
-            let all = tallies.all().queues.iter().map(|(name, tally)| (name.clone(), tally.clone())).collect();
-            let (shown, rest) = tallies.with_series(all, most);
-            let mut names: Vec<String> = shown.iter().map(|(name, _)| name.to_string()).collect();
-            names.sort_unstable();
-            (names.join(" "), rest)
-        };
-        assert_eq!(of(5), ("q00 q01 q02 q03 q04".to_owned(), None));
-        assert_eq!(of(2), ("q03 q04".to_owned(), Some([0, 3, 0, 0])));
-        deliver(2, 9);
-        assert_eq!(of(2), ("q02 q04".to_owned(), Some([0, 4, 0, 0])));
-        tallies.forget("q03");
-        assert_eq!(of(2), ("q02 q04".to_owned(), Some([0, 4, 0, 0])), "a counter does not fall");
-        // As many as the page has, and one more.
-        (10..10 + SERIES_MAX as u64).for_each(|number| deliver(number, 50));
-        let page = text(&tallies);
-        let series = page.lines().filter(|line| line.starts_with("total_messages_delivered{service=\"smtp_client:q"));
-        assert_eq!(series.count(), SERIES_MAX);
-        assert!(page.contains("\ntotal_messages_delivered{service=\"other\"} 16\n"), "{}", page.len());
-    }
-
-    #[test]
-    fn providers_are_summed_and_there_is_an_end_to_them() {
-        let tallies = Tallies::default();
-        let way = |provider: &str, source: &str| [provider, source, "shared"].map(Into::into);
-        for (provider, source) in [("big", "ip-1"), ("big", "ip-2"), ("big", "ip-2")] {
-            tallies.of_way(&way(provider, source), true).delivered.fetch_add(1, Ordering::Relaxed);
-        }
-        let all = text(&tallies);
-        assert!(all.contains("\ntotal_messages_delivered_by_provider{provider=\"big\"} 3\n"), "{all}");
-        let own = "_by_provider_and_source{provider=\"big\",source=\"ip-2\",pool=\"shared\"} 2\n";
-        assert!(all.contains(own), "{all}");
-        for number in 0..=PROVIDERS_MAX {
-            tallies.of_way(&way(&number.to_string(), "ip-1"), false).fail.fetch_add(1, Ordering::Relaxed);
-        }
-        let all = text(&tallies);
-        assert!(all.contains("\ntotal_messages_fail_by_provider{provider=\"other\"} 1\n"), "{}", all.len());
-        tallies.of_way(&way("late", "ip-1"), true).fail.fetch_add(1, Ordering::Relaxed);
-        let all = text(&tallies);
-        assert!(all.contains("\ntotal_messages_fail_by_provider{provider=\"late\"} 1\n"), "{}", all.len());
-        assert!(Arc::ptr_eq(&tallies.of_way(&way("big", "ip-1"), true), &tallies.of_way(&way("big", "ip-1"), true)));
-    }
-}
+#[path = "tallies_tests.rs"]
+mod tests;

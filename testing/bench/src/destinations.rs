@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 
+use crate::admin::overview;
 use crate::daemon::Daemon;
 use crate::injector::Injector;
 use crate::machine::Facts;
@@ -87,13 +88,15 @@ fn play(options: &Options, stage: &Stage, programs: &Programs, by_mx: bool) -> a
     let idle = fill(0, WARM)?;
     let waiting = fill(WARM, all)?;
     let metrics = daemon.metrics()?;
+    let overview = overview(daemon.http)?;
     std::thread::sleep(Duration::from_secs(options.pause));
     let read = daemon.rss_octets()?;
     daemon.stop()?;
     stage.sweep(&folder);
     let held = metrics.value("message_count").unwrap_or_default() as u64;
-    let [waiting_at, tried] =
-        ["ready_count", "total_messages_transfail"].map(|n| metrics.series(n, "smtp_client:") as u64);
+    // Not all of them have series of their own.
+    let waiting_at = overview["ready_queues"].as_u64().unwrap_or_default();
+    let tried = metrics.of_service("total_messages_transfail", "smtp_client").unwrap_or_default() as u64;
     if [held, waiting_at, tried] != [all; 3] {
         bail!(
             "the figures are void: of {all} messages {held} are held, {tried} were tried, {waiting_at} have ready queues"

@@ -11,6 +11,7 @@
 //! verified is seen from outside; `spool_load`, `queue_load`, `shared_objects` and `pieces` (which
 //! `instructions` counts) alone link parts of the server, with the server's allocator.
 
+mod admin;
 mod audit;
 mod backlog;
 mod clock_factor;
@@ -24,6 +25,7 @@ mod disk_watch;
 mod fit;
 mod forgetful;
 mod generator;
+mod http;
 mod injector;
 mod instructions;
 mod keys;
@@ -93,6 +95,8 @@ enum Verb {
     Queue(queue_load::Options),
     /// Measure a large backlog: memory, restarts, limits
     Backlog(backlog::Options),
+    /// Measure how long an operator waits for answers with a million messages queued
+    Admin(admin::Options),
     /// Measure what very many destinations cost in memory
     Destinations(destinations::Options),
     /// Measure disk use while most mail goes at once and some stays
@@ -119,6 +123,7 @@ fn main() -> ExitCode {
         Verb::Spool(options) => spool_load::spool(&options),
         Verb::Queue(options) => queue_load::queue(&options),
         Verb::Backlog(options) => backlog::backlog(&options),
+        Verb::Admin(options) => admin::admin(&options),
         Verb::Destinations(options) => destinations::destinations(&options),
         Verb::Reclaim(options) => reclaim::reclaim(&options),
         Verb::SyncCost(options) => sync_cost::sync_cost(&options),

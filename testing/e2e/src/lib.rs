@@ -24,6 +24,7 @@ pub mod kafka;
 pub mod kumod;
 pub mod ledger;
 pub mod logs;
+pub mod manual;
 pub mod mount;
 pub mod names;
 pub mod nats;

@@ -1,11 +1,11 @@
 //! What `kcli` says of itself: completions, in the shells that are installed, and manual pages.
 
 use e2e::kumod::program;
+use e2e::manual::{assert_formatted, assert_sound, installed, long_options, plain, shell};
 use e2e::process::{Finished, run};
 use e2e::scratch::Scratch;
 use e2e::until::SOON;
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -36,33 +36,9 @@ fn verbs() -> BTreeSet<String> {
 /// The long options that the help of a verb lists.
 fn options(verb: &str) -> BTreeSet<String> {
     let help = said(&[verb, "--help"]);
-    let names = help.lines().filter_map(|line| {
-        let line = line.trim_start();
-        let line = line.strip_prefix("-h, ").unwrap_or(line);
-        let end = line.find(|c: char| c != '-' && !c.is_ascii_alphanumeric()).unwrap_or(line.len());
-        line.starts_with("--").then(|| line[..end].to_owned())
-    });
-    let options: BTreeSet<String> = names.collect();
+    let options = long_options(&help);
     assert!(options.contains("--help") && options.contains("--json"), "{help}");
     options
-}
-
-/// The path of a program that is installed.
-fn installed(name: &str) -> bool {
-    let path = std::env::var_os("PATH").expect("a path");
-    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
-}
-
-/// A shell without the settings of whoever runs the tests.
-fn shell(words: &[&str]) -> Finished {
-    let mut command = Command::new(words[0]);
-    // What its user is used to is not to be seen.
-    let kept = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
-    let own = [("LC_ALL", "C.UTF-8"), ("TERM", "dumb"), ("HOME", "/nonexistent")]
-        .map(|(name, value)| (name.into(), value.into()));
-    let all: Vec<(OsString, OsString)> = kept.into_iter().chain(own).collect();
-    command.args(&words[1..]).env_clear().envs(all);
-    run(words[0], command, SOON)
 }
 
 #[test]
@@ -193,47 +169,5 @@ fn the_page_on_stdout_is_the_one_in_the_folder() {
         let page = fs::read_to_string(scratch.join(file)).expect("a page");
         // It refers to pages that are there.
         assert!(page == said(words) + "\n", "kcli {words:?} is not {file}");
-    }
-}
-
-/// Roff without its escapes.
-fn plain(page: &str) -> String {
-    ["\\fB", "\\fI", "\\fR"]
-        .iter()
-        .fold(page.replace("\\-", "-").replace("\\*(Aq", "'"), |page, font| page.replace(font, ""))
-}
-
-/// The requests that manual pages are made of, a heading first, and no escape that is none.
-fn assert_sound(name: &str, page: &str) {
-    let requests: Vec<&str> = page.lines().filter(|line| line.starts_with('.')).collect();
-    let at = |request: &str| requests.iter().position(|line| line.starts_with(request));
-    assert!(at(".TH kcli") < at(".SH NAME") && at(".SH NAME") < at(".SH SYNOPSIS"), "{name}: {requests:?}");
-    for line in page.lines() {
-        let request = line.split(' ').next().unwrap_or_default();
-        let known = [".TH", ".SH", ".TP", ".PP", ".RS", ".RE", ".IP", ".br", ".ie", ".el"];
-        assert!(!request.starts_with(['.', '\'']) || known.contains(&request), "{name}: {line}");
-        let mut escapes = line.split('\\').skip(1);
-        assert!(
-            escapes.all(|rest| ["-", "fB", "fI", "fR", "*(Aq", "n(.g", "(aq", "(bu"]
-                .iter()
-                .any(|known| rest.starts_with(known))),
-            "{name}: {line}"
-        );
-    }
-}
-
-/// Who formats pages has nothing to say about it.
-fn assert_formatted(page: &Path) {
-    let page = page.to_str().expect("text");
-    for (name, words) in [
-        ("groff", &["groff", "-man", "-ww", "-Tutf8", "-z", page][..]),
-        ("man", &["man", "--warnings", "-l", page]),
-        ("mandoc", &["mandoc", "-T", "lint", "-W", "warning", page]),
-    ] {
-        if installed(name) {
-            let Finished { stderr, stdout, .. } = shell(words).success();
-            assert_eq!(stderr, "", "{name} {page}");
-            assert!(name != "mandoc" || stdout.is_empty(), "{stdout}");
-        }
     }
 }

@@ -8,6 +8,7 @@ use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
+use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 const TABLE: &str = include_str!("../../../crates/telemetry/tests/kumomta_names.tsv");
@@ -74,6 +75,46 @@ fn each_metric_of_kumomta_is_there_with_its_type_or_has_a_reason() {
     let is_ours = |name: &&&str| name.starts_with("postrider_") || rows.contains_key(**name);
     let strangers: Vec<&&str> = types.keys().filter(|name| !is_ours(name)).collect();
     assert!(strangers.is_empty(), "neither KumoMTA's nor called ours: {strangers:?}");
+    node.stop();
+}
+
+#[test]
+fn what_is_printed_of_the_metrics_is_what_a_server_shows_and_more() {
+    let scratch = Scratch::new();
+    let nobody = "127.0.0.1:1".parse().expect("an address");
+    let printed = Launch::relay(&scratch, nobody).arg("--dump-metric-metadata").run().success();
+    assert!(!scratch.join("relay").exists(), "nothing was started");
+    let printed: Vec<Value> = serde_json::from_str(&printed.stdout).expect("a list");
+    let text = |value: &Value| value.as_str().expect("text").to_owned();
+    let names: Vec<String> = printed.iter().map(|one| text(&one["name"])).collect();
+    assert!(names.is_sorted_by(|a, b| a < b), "each once, in order: {names:?}");
+    let named = |name: &str| {
+        let one = printed.iter().find(|one| one["name"] == name);
+        one.unwrap_or_else(|| panic!("{name} is not among {names:?}"))
+    };
+    for line in TABLE.lines().filter(|line| !line.starts_with('#') && !line.contains("\tabsent: ")) {
+        let (name, rest) = line.split_once('\t').expect("a type");
+        assert_eq!(named(name)["type"], rest.split('\t').next().expect("a type"), "{name}");
+    }
+
+    let (node, _sink) = busy(&scratch);
+    let page = node.metrics();
+    let mut family = &Value::Null;
+    for line in page.lines() {
+        if let Some((name, help)) = line.strip_prefix("# HELP ").map(|rest| rest.split_once(' ').expect("a help")) {
+            family = named(name);
+            assert_eq!(family["help"], help, "{name}");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            assert_eq!(rest, format!("{} {}", text(&family["name"]), text(&family["type"])));
+        } else {
+            let labels = line.split_once('{').map_or("", |(_, rest)| rest.rsplit_once('}').expect("an end").0);
+            let labels =
+                labels.split("\",").filter_map(|label| label.split_once("=\"")).map(|(name, _)| name.to_owned());
+            let labels: BTreeSet<String> = labels.filter(|name| name != "le").collect();
+            let expected = family["labels"].as_array().expect("a list").iter().map(text).collect();
+            assert_eq!(labels, expected, "{line}");
+        }
+    }
     node.stop();
 }
 

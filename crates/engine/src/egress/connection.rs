@@ -330,18 +330,19 @@ impl Engine {
     /// The tallies of a connection that was just opened, in which it is counted.
     pub(crate) fn counts_of_opened(&self, ready_name: &Arc<str>, leg: &Leg) -> [Arc<Tally>; 3] {
         let counts = self.counts(ready_name, leg);
-        let [protocol, queue, _] = &counts;
-        [protocol, queue].iter().for_each(|tally| _ = tally.connections.fetch_add(1, Ordering::Relaxed));
+        let [queue, protocol, _] = &counts;
+        [queue, protocol].iter().for_each(|tally| _ = tally.connections.fetch_add(1, Ordering::Relaxed));
         counts
     }
 
-    /// Tallies of outcomes: of all ready queues of that protocol, of this one, and of its provider, source and pool.
+    /// Tallies of outcomes, in the order in which they are counted: of this ready queue, of all of that protocol, and of its provider, source
+    /// and pool.
     pub(crate) fn counts(&self, ready_name: &Arc<str>, leg: &Leg) -> [Arc<Tally>; 3] {
         let tallies = &self.metrics.tallies;
         let way = [provider_of(ready_name, &leg.path).into(), leg.source.name.as_str().into(), leg.pool.clone()];
         [
-            tallies.of_protocol(protocol_of(ready_name)),
             tallies.of_queue(ready_name),
+            tallies.of_protocol(protocol_of(ready_name)),
             tallies.of_way(&way, leg.path.provider_name.is_some()),
         ]
     }
