@@ -20,7 +20,7 @@ LOW_LAYERS := clock smtp-wire mime record config message spool smtp-server smtp-
 demo: build ## build, then send mail through generator, relay and sink, with a kill -9 in the middle
 	$(BENCH) demo --bin $(CARGO_TARGET_DIR)/release --work $(WORK)/demo
 
-test: demo lint instructions low whole fuzz ## everything
+test: demo lint instructions low whole fuzz package-test ## everything
 
 build:
 	tools/needs.sh build
@@ -128,8 +128,8 @@ install: build ## PREFIX=/usr/local, or /opt/kumomta where KumoMTA has its own; 
 package: build ## a Debian package and a container file, in PACKAGES
 	POSTRIDER_BIN=$(POSTRIDER_BIN) tools/package.sh $(PACKAGES)
 
-package-test: build ## the package installed, started, upgraded, removed and purged in a clean root (it needs root; the host is not touched)
-	POSTRIDER_BIN=$(POSTRIDER_BIN) tools/package_test.sh $(CACHE)/package-test "$$(POSTRIDER_BIN=$(POSTRIDER_BIN) tools/package.sh $(PACKAGES))"
+package-test: build ## the package in clean roots: its life, its units under a real systemd, its container (as root; the host is not touched)
+	POSTRIDER_BIN=$(POSTRIDER_BIN) tools/package_test.sh $(CACHE)/package-test
 
 clean-cache:
 	rm -rf $(CACHE)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building or testing needs and the machine lacks, and says so.
-# usage: tools/needs.sh build|test
+# usage: tools/needs.sh build|test|package
 # Only packages that start nothing are installed; mail servers used as test peers are unpacked
 # into the build cache by testing/e2e/peers/fetch.sh instead.
 set -euo pipefail
@@ -28,7 +28,14 @@ case "${1:-build}" in
     want node nodejs
     want npm npm
     ;;
-  *) echo "usage: $0 build|test" >&2; exit 2 ;;
+  package) # what makes a clean root
+    want ip iproute2
+    want setpriv util-linux
+    want wget wget # debootstrap's
+    want objcopy binutils
+    want xz xz-utils
+    ;;
+  *) echo "usage: $0 build|test|package" >&2; exit 2 ;;
 esac
 
 if ! command -v cargo >/dev/null 2>&1; then
