@@ -40,7 +40,7 @@ impl Engine {
     /// The spool's, when it cannot be read.
     pub async fn inspect_message(&self, id: MessageId) -> Result<Option<Inspected>, SpoolError> {
         // One that is put back behind the walk's place was in hand before.
-        let before = self.in_hand(id);
+        let before = self.found_in_hand(id);
         let mut step = before.is_none().then_some(0);
         while let Some(from) = step {
             let (found, next) = self.with_queue(|queue, now| queue.find(now, id, from));
@@ -49,7 +49,7 @@ impl Engine {
             }
             step = next;
         }
-        match before.or_else(|| self.in_hand(id)) {
+        match before.or_else(|| self.found_in_hand(id)) {
             None => Ok(None),
             Some(found) => self.with_content(found).await.map(Some),
         }
@@ -113,7 +113,7 @@ impl Engine {
         Ok(Inspected { content, ..found })
     }
 
-    fn in_hand(&self, id: MessageId) -> Option<Inspected> {
+    fn found_in_hand(&self, id: MessageId) -> Option<Inspected> {
         let with_connection = self.connections().values().find_map(|held| held.in_hand.find(id));
         let (message, key) = with_connection.or_else(|| self.underway.find(id))?;
         let (queue, end) = self.with_queue(|queue, _| (queue.queue_name(key), queue.end_in(key, &message)));

@@ -47,7 +47,7 @@ pub(crate) fn describe(text: &mut Exposition) {
         signing: Some(SigningTimes::default()),
         ..PolicyCounts::default()
     };
-    policy(text, any, MxCounts::default(), 0);
+    policy(text, any, Some((MxCounts::default(), 0)));
 }
 
 fn states(text: &mut Exposition, StateCounts { alive, spare, loaded }: StateCounts) {
