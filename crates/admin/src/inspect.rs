@@ -151,7 +151,7 @@ pub(crate) async fn message(
             "no such message yet: {id}: messages of earlier runs are on their way to their queues"
         )),
         RecoveryState::Failed(why) => {
-            Failed::unavailable(format!("no such message: {id}; messages of earlier runs are missing: {why}"))
+            Failed::not_found(format!("no such message: {id}; messages of earlier runs are missing: {why}"))
         }
     })
 }

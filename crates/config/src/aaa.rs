@@ -64,8 +64,6 @@ impl AcctLog {
             min_free_inodes: self.min_free_inodes,
             // Nobody looks for mail there.
             index: false,
-            // There are few.
-            journal: Some(true),
             ..LocalLogs::default()
         }
     }

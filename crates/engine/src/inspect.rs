@@ -39,6 +39,14 @@ impl Engine {
     /// # Errors
     /// The spool's, when it cannot be read.
     pub async fn inspect_message(&self, id: MessageId) -> Result<Option<Inspected>, SpoolError> {
+        match self.look_for(id).await? {
+            // It may have passed from hand to hand, for a moment in none.
+            None => self.look_for(id).await,
+            found => Ok(found),
+        }
+    }
+
+    async fn look_for(&self, id: MessageId) -> Result<Option<Inspected>, SpoolError> {
         // One that is put back behind the walk's place was in hand before.
         let before = self.found_in_hand(id);
         let mut step = before.is_none().then_some(0);

@@ -12,7 +12,7 @@ use log_search::{BadCursor, Cursor, Place, Reception, Record, Timeline};
 use message::MessageId;
 use queue::{Criteria, Listed, Search};
 use spool::SpoolError;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::io;
 use std::str::FromStr;
@@ -228,13 +228,16 @@ impl Engine {
         }
         let until = Instant::now() + SEARCH_TIME_MAX;
         let mut search = Search::new(criteria, place_wanted.map(|place| place == queue::Place::Waiting));
-        // What a connection has in hand has no place in the walk: it comes first, as much of it as is asked for.
+        // What a connection or a task has in hand has no place in the walk: it comes first, as much of it as is asked for. Put
+        // back since, it is met again, and passed over.
         let mut page = Page::default();
+        let mut from_hands = HashSet::new();
         if from.is_none() && place_wanted.is_none() {
             for found in self.all_in_delivery(&search) {
                 if page.found.len() >= limit || Instant::now() >= until {
                     break;
                 }
+                from_hands.insert(found.message.id);
                 page.found.extend(self.addressed(found, &recipient, &sender).await?);
             }
         }
@@ -249,7 +252,8 @@ impl Engine {
                 }
                 let found = self.with_queue(|queue, now| queue.sighted(now, sighting));
                 let is_there = |listed: &Listed| place_wanted.is_none_or(|place| listed.place == place);
-                let Some(found) = found.filter(is_there) else { continue };
+                let is_new = |listed: &Listed| !from_hands.contains(&listed.message.id);
+                let Some(found) = found.filter(is_there).filter(is_new) else { continue };
                 let found = self.inspected(found).await?;
                 page.found.extend(addressed(found, &recipient, &sender));
                 // Whoever wants the queues has his turn: finding out where a message is may have walked a list.
@@ -261,7 +265,7 @@ impl Engine {
         Ok(page)
     }
 
-    /// Among what connections have in hand, in the order of ids. Its places are counted, so a page may miss what comes meanwhile.
+    /// Among what connections and tasks have in hand, in the order of ids. Its places are counted, so a page may miss what comes meanwhile.
     async fn search_in_delivery(&self, sought: Sought, from: Option<u32>) -> Result<Page, SearchError> {
         let Sought { criteria, recipient, sender, limit, .. } = sought;
         let until = Instant::now() + SEARCH_TIME_MAX;

@@ -3,7 +3,8 @@
 //! For every attempt, and for messages that could not be tried: log, then mark in the spool,
 //! then hand the message back to the queue or let it go. A kill between attempt and mark
 //! repeats the delivery, so nothing is waited for in between; a kill between record and mark repeats both, and one
-//! before the record loses neither: what is marked is logged (loggers keep their last lines where a kill does not reach).
+//! before the record loses neither: what is marked is logged (loggers with a journal keep their last lines where a kill does not reach).
+//! An exception are recipients that have the message while policy is asked about others ([`crate::rewrite_status`]).
 
 use crate::engine::Engine;
 use crate::records;

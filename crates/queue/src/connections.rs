@@ -67,11 +67,14 @@ impl QueueCore {
             return Take::Close;
         }
         if ready.messages.is_empty() {
+            ready.is_delayed = false;
             return Take::Idle;
         }
         if let Err(wait) = ready.message_rates.admit(&mut self.rates, now.mono) {
-            // Whoever asks meanwhile asks for the same message.
-            self.delayed_by_rate += u64::from(!std::mem::replace(&mut ready.is_delayed, true));
+            // Whoever asks meanwhile asks for the same message. None: the cluster has yet to say whether it is to wait.
+            if !wait.is_zero() {
+                self.delayed_by_rate += u64::from(!std::mem::replace(&mut ready.is_delayed, true));
+            }
             // Beyond its patience a connection would be held for nothing, and may be what others wait for.
             if wait > ready.patience() {
                 return Take::Close;

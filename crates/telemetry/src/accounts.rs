@@ -4,7 +4,7 @@
 //! `{"Authorization": {...}}` (KumoMTA's shape). Without a configured log nothing is written.
 
 use crate::journal::room_for_head;
-use crate::log::{LogError, recover_journals};
+use crate::log::LogError;
 use crate::segment::mark_leftovers_done;
 use crate::stream::{Form, Stream};
 use access::{Access, AuthInfo, Disposition, Identity, Rule};
@@ -53,7 +53,6 @@ impl Accounts {
         let directory = |cause| LogError::Directory { dir: options.log_dir.clone(), cause };
         std::fs::create_dir_all(&options.log_dir).map_err(directory)?;
         mark_leftovers_done(&options.log_dir).map_err(directory)?;
-        recover_journals(&options.log_dir);
         let form = Form { options: options.segments(), prefix: "acct-", suffix: String::new(), header: Vec::new() };
         let stream = Stream::open(form).map_err(LogError::Thread)?;
         Ok(Accounts(Some(Arc::new(Opened { options: options.clone(), stream }))))

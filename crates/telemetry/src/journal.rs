@@ -5,17 +5,17 @@
 //! it finds there and in no segment. A power cut may lose them, as it may lose the end of a segment.
 //!
 //! In: lines, in the order and at the places they have in the stream, and where in which segment the next ones will begin. Out: at
-//! the next opening of the directory, [`recover`]. What is in the ring is overwritten once it is in a segment; while a disk takes
-//! nothing, what has no room is not in it. The file is hidden and locked like a segment: a lock ends with its process.
+//! the next opening of the directory, [`recover`]. What is in the ring is overwritten once it is in a segment; what has no room
+//! meanwhile is not in it, and that is said once. The file is hidden and locked like a segment: a lock ends with its process.
 //!
 //! The file: a [`Note`] (which begins anew with each batch), who it belongs to ([`Owner`]), and from [`RING_START`] on the ring:
-//! entries, each a head of 24 octets and the line, that begin at multiples of [`UNIT`].
+//! entries, each a head of [`ENTRY_HEAD`] octets and the line, that begin at multiples of [`UNIT`].
 
 use crate::segment::Segment;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use time::OffsetDateTime;
@@ -30,6 +30,8 @@ pub(crate) struct Journal {
     /// Of these, those that may be written over.
     free_until: u64,
     complained: bool,
+    /// It was full once, and that was said.
+    was_full: bool,
 }
 
 /// The same ring, on the side of the thread that writes segments.
@@ -91,20 +93,27 @@ impl Journal {
             return Err(error);
         }
         let file = notes.file.clone();
-        Ok((Journal { file, ring_octets, head: 0, free_until: ring_octets, complained: false }, notes))
+        let free_until = ring_octets;
+        Ok((Journal { file, ring_octets, head: 0, free_until, complained: false, was_full: false }, notes))
     }
 
-    /// Writes a line, behind its [`room_for_head`], that begins at `at` in the stream. One that has no room, or that the disk does
-    /// not take, is left out.
+    /// Writes a line, behind its [`room_for_head`] and after [`seal`], that begins at `at` in the stream. One that has no room, or
+    /// that the disk does not take, is left out.
     pub fn put(&mut self, at: u64, line: &mut [u8]) {
         let octets = (line.len() as u64).next_multiple_of(UNIT);
         let before_end = self.ring_octets - self.head % self.ring_octets;
         let gap = if octets > before_end { before_end } else { 0 };
         let start = self.head + gap;
         if start + octets > self.free_until {
+            if !std::mem::replace(&mut self.was_full, true) {
+                let ring = self.ring_octets;
+                tracing::warn!(
+                    "more than the {ring} octets of a log's journal wait to be written: a kill may lose the rest"
+                );
+            }
             return;
         }
-        write_head(at, line);
+        place(at, line);
         match self.file.write_all_at(line, RING_START + start % self.ring_octets) {
             Ok(()) => self.head = start + octets,
             // What is cut is no entry, and is written over.
@@ -214,38 +223,58 @@ pub(crate) fn recover(dir: &Path) -> io::Result<usize> {
         }
     }
     names.sort();
-    let mut lines = 0;
+    let (mut lines, mut failed) = (0, Ok(()));
     for name in names {
-        let path = dir.join(name);
-        let file = match OpenOptions::new().read(true).write(true).open(&path) {
-            // Another process was faster.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            opened => opened?,
-        };
-        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
-            continue;
+        match recover_one(dir, &dir.join(name)) {
+            Ok(found) => lines += found,
+            // Others need not wait for it.
+            Err(error) => failed = failed.and(Err(error)),
         }
-        lines += recover_one(dir, &fs::read(&path)?)?;
-        fs::remove_file(&path)?;
     }
-    Ok(lines)
+    failed.map(|()| lines)
 }
 
-fn recover_one(dir: &Path, octets: &[u8]) -> io::Result<usize> {
+fn recover_one(dir: &Path, path: &Path) -> io::Result<usize> {
+    let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+        // Another process was faster, here and below.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        opened => opened?,
+    };
+    if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !is_at(&file, path) {
+        return Ok(0);
+    }
+    let mut octets = Vec::new();
+    file.read_to_end(&mut octets)?;
+    let found = write_segment(dir, &octets)?;
+    if let Some((_, at)) = found {
+        // Should this be killed too: it is done.
+        file.write_all_at(&Note { at, ..Note::default() }.encode(), 0)?;
+    }
+    fs::remove_file(path)?;
+    Ok(found.map_or(0, |(lines, _)| lines))
+}
+
+/// Whether that is still the file of that name.
+fn is_at(file: &File, path: &Path) -> bool {
+    let same =
+        |there: fs::Metadata| file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()));
+    fs::metadata(path).is_ok_and(same)
+}
+
+/// Makes a segment of what a journal has and its segment does not: how many lines, and where in the stream they end.
+fn write_segment(dir: &Path, octets: &[u8]) -> io::Result<Option<(usize, u64)>> {
     let owner = number_u64(octets, OWNER_START as usize).and_then(|length| {
         let start = OWNER_START as usize + 8;
         serde_json::from_slice::<Owner>(octets.get(start..start.checked_add(length as usize)?)?).ok()
     });
     // Whoever made it was killed before it was whole.
-    let Some(owner) = owner else { return Ok(0) };
+    let Some(owner) = owner else { return Ok(None) };
     let note = Note::decode(octets).unwrap_or_default();
     let written_until = note.at + note.octets_written(dir);
     let mut entries = entries_in(octets.get(RING_START as usize..).unwrap_or_default());
     entries.retain(|entry| entry.at + entry.line.len() as u64 > written_until);
     entries.sort_by_key(|entry| entry.at);
-    if entries.is_empty() {
-        return Ok(0);
-    }
+    let Some(end) = entries.last().map(|last| last.at + last.line.len() as u64) else { return Ok(None) };
     let lines: Vec<u8> = entries.iter().flat_map(|entry| entry.line).copied().collect();
     let affixes = (owner.prefix.as_str(), owner.suffix.as_str());
     let mut segment = Segment::create(dir, affixes, owner.level, OffsetDateTime::now_utc(), &mut None)?;
@@ -253,8 +282,11 @@ fn recover_one(dir: &Path, octets: &[u8]) -> io::Result<usize> {
         segment.discard_if_empty();
         return Err(error);
     }
-    segment.finish()?;
-    Ok(entries.len())
+    if let Err(error) = segment.finish() {
+        // Its lines are in the file: the next start marks it as complete.
+        tracing::warn!("{}: {error}", segment.path().display());
+    }
+    Ok(Some((entries.len(), end)))
 }
 
 /// Makes a ring whole: a write that lengthens a file waits for the file system's journal. Page by page, as the page cache keeps
@@ -272,8 +304,14 @@ fn create_first(dir: &Path) -> io::Result<(File, PathBuf)> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             opened => {
                 let file = opened?;
-                file.try_lock().map_err(io::Error::other)?;
-                return Ok((file, path));
+                match file.try_lock() {
+                    // Another process that starts has taken it for a leftover.
+                    Err(TryLockError::WouldBlock) => continue,
+                    locked => locked?,
+                }
+                if is_at(&file, &path) {
+                    return Ok((file, path));
+                }
             }
         }
     }
@@ -287,9 +325,12 @@ fn entries_in(ring: &[u8]) -> Vec<Entry<'_>> {
 
 /// The entry that begins here; `None` where nothing whole does.
 fn entry_in(octets: &[u8]) -> Option<Entry<'_>> {
-    let length = number_u32(octets, 8)? as usize;
-    let entry = octets.get(..ENTRY_HEAD.checked_add(length)?)?;
-    let is_whole = entry[..4] == MAGIC && number_u32(entry, 4)? == crc32fast::hash(&entry[8..]);
+    let head = octets.get(..ENTRY_HEAD)?;
+    if head[..4] != MAGIC || number_u32(head, 12)? != head_crc(head) {
+        return None;
+    }
+    let entry = octets.get(..ENTRY_HEAD.checked_add(number_u32(head, 8)? as usize)?)?;
+    let is_whole = number_u32(entry, 4)? == crc32fast::hash(text_of(entry));
     is_whole.then_some(Entry { at: number_u64(entry, 16)?, line: text_of(entry) })
 }
 
@@ -303,14 +344,25 @@ pub(crate) fn text_of(line: &[u8]) -> &[u8] {
     line.get(ENTRY_HEAD..).unwrap_or_default()
 }
 
-/// Magic, crc of what follows with the line, length of the line, nothing, place in the stream.
-fn write_head(at: u64, line: &mut [u8]) {
-    let length = text_of(line).len() as u32;
+/// Fills the head of a line's entry, but for its place: magic, crc of the line, its length, crc of place, length and crc, place.
+pub(crate) fn seal(line: &mut [u8]) {
+    let (crc, length) = (crc32fast::hash(text_of(line)), text_of(line).len() as u32);
     line[..4].copy_from_slice(&MAGIC);
-    line[8..12].copy_from_slice(&length.to_le_bytes());
-    line[16..ENTRY_HEAD].copy_from_slice(&at.to_le_bytes());
-    let crc = crc32fast::hash(&line[8..]);
     line[4..8].copy_from_slice(&crc.to_le_bytes());
+    line[8..12].copy_from_slice(&length.to_le_bytes());
+}
+
+fn place(at: u64, line: &mut [u8]) {
+    line[16..ENTRY_HEAD].copy_from_slice(&at.to_le_bytes());
+    let crc = head_crc(line);
+    line[12..16].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn head_crc(entry: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&entry[4..12]);
+    crc.update(&entry[16..ENTRY_HEAD]);
+    crc.finalize()
 }
 
 fn number_u32(octets: &[u8], at: usize) -> Option<u32> {

@@ -48,7 +48,7 @@ struct Logger {
 }
 
 impl LogWriter {
-    /// Opens a logger; what an earlier process left open is marked complete, what it had not written yet is written. Others may write to the same directories.
+    /// Opens a logger; what an earlier process left open is marked complete, what it had in a journal is written. Others may write to the same directories.
     pub fn open(options: LocalLogs) -> Result<LogWriter, LogError> {
         let lines = Lines::of(&options.per_record)?;
         let (forms, stream_of) = forms(&options);
@@ -56,8 +56,9 @@ impl LogWriter {
         for dir in forms.iter().map(|form| &form.options.log_dir).chain([&options.log_dir]) {
             let directory = |cause| LogError::Directory { dir: dir.clone(), cause };
             std::fs::create_dir_all(dir).map_err(directory)?;
-            mark_leftovers_done(dir).map_err(directory)?;
+            // While no shipper takes the segments they tell of.
             recover_journals(dir);
+            mark_leftovers_done(dir).map_err(directory)?;
         }
         let mut streams = Vec::with_capacity(forms.len());
         for form in forms {

@@ -12,7 +12,7 @@
 
 use crate::index::Key;
 use crate::index_file::{IndexFile, remove_orphans};
-use crate::journal::{Journal, Note, Notes, Owner, text_of};
+use crate::journal::{self, Journal, Note, Notes, Owner, text_of};
 use crate::reserve::{Reserve, share_of};
 use crate::retention::Retention;
 use crate::segment::Segment;
@@ -103,9 +103,13 @@ impl Stream {
         self.shared.form.options.index
     }
 
-    /// Queues the line of one record, behind its [`room_for_head`](crate::journal::room_for_head), and what it is found by; never waits. False when as many waited as may: the record is
-    /// queued all the same. With a journal a kill does not lose it from here on.
+    /// Queues the line of one record, behind its [`room_for_head`](crate::journal::room_for_head), and what it is found by;
+    /// waits for nothing but the page cache, and that with a journal only: then a kill does not lose it from here on.
+    /// False when as many waited as may: the record is queued all the same.
     pub fn push(&self, line: &mut [u8], keys: &[Key]) -> bool {
+        if self.shared.form.options.journal == Some(true) {
+            journal::seal(line);
+        }
         let mut state = self.shared.lock();
         let has_room = state.records < self.shared.form.options.back_pressure;
         let at = state.octets;
@@ -241,10 +245,12 @@ impl Writer {
                     }
                 }
             }
-            if ending > Ending::No || self.is_over() {
+            // What came while the disk took nothing is still to be written.
+            let is_end = ending > Ending::No && self.shared.lock().records == 0;
+            if is_end || self.is_over() {
                 self.finish();
             }
-            if ending > Ending::No {
+            if is_end {
                 return self.end_journal();
             }
         }
@@ -369,7 +375,13 @@ impl Writer {
         let index = self.index.take();
         let log_dir = self.shared.form.options.log_dir.clone();
         let frame = loop {
-            match segment.end_frame().and_then(|frame| segment.finish().map(|()| frame)) {
+            let ended = segment.end_frame().and_then(|frame| {
+                // Before whoever ships it may remove it.
+                let note = Note { at: self.at, ..Note::default() };
+                self.notes.iter().for_each(|notes| notes.note(&note));
+                segment.finish().map(|()| frame)
+            });
+            match ended {
                 Ok(frame) => break frame,
                 Err(error) if self.makes_room(&error) => {}
                 Err(error) => {
@@ -378,9 +390,6 @@ impl Writer {
                 }
             }
         };
-        // Whoever ships it may remove it now.
-        let note = Note { at: self.at, ..Note::default() };
-        self.notes.iter().for_each(|notes| notes.note(&note));
         if let Some(mut index) = index {
             index.end_frame(&frame);
             if let Err(error) = remove_orphans(&log_dir) {
@@ -551,6 +560,40 @@ mod tests {
         writer.finish();
         let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
         assert!(text == b"one\n" && !writer.complained);
+    }
+
+    #[test]
+    fn what_came_while_the_disk_was_full_is_written_though_the_stream_ends() {
+        let dir = tempfile::tempdir().expect("scratch");
+        let mut writer = writer(dir.path());
+        let shared = writer.shared.clone();
+        let path = dir.path().join("20261121-000000.000000000");
+        let full = dir.path().join("full");
+        std::fs::write(&full, b"").expect("writes");
+        let file = std::fs::File::create(&path).expect("creates");
+        let out = FullDisk { reserve: full.clone(), octets_left: 5, file };
+        writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
+        writer.reserve.release(Instant::now());
+        let stream =
+            Stream { shared: shared.clone(), thread: Mutex::new(Some(std::thread::spawn(move || writer.run()))) };
+        let push = |text: &str| {
+            let mut line = vec![0; 24];
+            line.extend_from_slice(text.as_bytes());
+            stream.push(&mut line, &[]);
+        };
+        push("one\n");
+        // The thread has it, and no room for it.
+        while shared.lock().records > 0 {
+            std::thread::yield_now();
+        }
+        push("two\n");
+        stream.retire();
+        std::fs::remove_file(&full).expect("removes");
+        while !stream.is_over() {
+            std::thread::yield_now();
+        }
+        let text = zstd::decode_all(&std::fs::read(&path).expect("readable")[..]).expect("a whole stream");
+        assert_eq!(text, b"one\ntwo\n");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::port::free_port;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
+use e2e::traffic::Traffic;
 use e2e::until::{LATER, SOON, until};
 use e2e::{http, wire::Client};
 use nix::sys::signal::Signal;
@@ -90,6 +91,34 @@ fn nobody_is_refused_and_nothing_is_lost_while_it_restarts_again_and_again() {
     let lost: Vec<&String> = sent.iter().filter(|to| !arrived.contains(*to)).collect();
     assert!(sent.len() >= 200 && lost.is_empty(), "lost {lost:?} of {}", sent.len());
     relay.stop();
+}
+
+/// What waits is known to the next program from the index that the one before has left: mail itself is not read.
+#[test]
+fn a_restart_reads_an_index_and_no_mail() {
+    let scratch = Scratch::new();
+    let relay = Launch::relay(&scratch, SocketAddr::from(([127, 0, 0, 1], free_port()))).start();
+    Traffic::send(&scratch, "traffic", relay.smtp(), MESSAGES, &["--body-size", "65536"]);
+    relay.await_metric("message_count", MESSAGES as f64, LATER);
+    let before = octets_read(&relay);
+    restart(&relay);
+    until(LATER, "all of it back", || {
+        let is_back = relay.metric("postrider_spool_recovering") == 0.0;
+        (is_back && relay.metric("message_count") == MESSAGES as f64).then_some(())
+    });
+    let read = octets_read(&relay) - before;
+    // Trust roots, the policy and /proc are the most of it.
+    assert!(read < 2_000_000, "{read} octets were read, of {} of mail", MESSAGES * 65536);
+    relay.stop();
+}
+
+const MESSAGES: usize = 300;
+
+/// By all reads of the process so far, also those that the page cache answered.
+fn octets_read(relay: &Kumod) -> u64 {
+    let counts = fs::read_to_string(format!("/proc/{}/io", relay.process.pid())).expect("its counts");
+    let read = counts.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("what it read");
+    read.parse().expect("a number")
 }
 
 #[test]

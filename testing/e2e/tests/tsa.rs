@@ -248,7 +248,9 @@ fn strangers_are_told_the_status_alone() {
     ] {
         assert_eq!(http::get(tsa.http(), path).0, 401, "{path}");
     }
-    assert_eq!(http::send(tsa.http(), "POST", "/publish_log_v1", "application/json", "{}").0, 401);
+    for path in ["/publish_log_v1", "/api/admin/bump-config-epoch", "/api/admin/set_diagnostic_log_filter/v1"] {
+        assert_eq!(http::send(tsa.http(), "POST", path, "application/json", "{}").0, 401, "{path}");
+    }
     tsa.stop();
 }
 

@@ -19,6 +19,7 @@ fn put(journal: &mut Journal, mut at: u64, numbers: impl IntoIterator<Item = u64
         let mut entry = Vec::new();
         room_for_head(&mut entry);
         entry.extend_from_slice(&line);
+        seal(&mut entry);
         journal.put(at, &mut entry);
         at += line.len() as u64;
     }
