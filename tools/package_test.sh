@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What `make package` makes, tried in clean roots: the package installed, started, upgraded, removed and purged; its units under a
-# real systemd; the container file built, and the image run. The host is not touched: roots are folders in memory, processes,
-# mounts and networks are of namespaces of their own, and all of it is gone at the end, whichever end it is.
+# real systemd; the container file built, and the image run. Roots are folders in memory, processes, mounts and networks of
+# namespaces of their own (the container's build has the host's network), gone at the end, whichever end it is. What a host is left
+# with: packages that needs.sh installs, apt's lists, FOLDER, and after a SIGKILL an empty cgroup until the next run.
 #
 # usage: POSTRIDER_BIN=FILE tools/package_test.sh FOLDER
 #
