@@ -128,7 +128,7 @@ install: build ## PREFIX=/usr/local, or /opt/kumomta where KumoMTA has its own; 
 package: build ## a Debian package and a container file, in PACKAGES
 	POSTRIDER_BIN=$(POSTRIDER_BIN) tools/package.sh $(PACKAGES)
 
-package-test: build ## the package in clean roots: its life, its units under a real systemd, its container (as root; the host is not touched)
+package-test: build ## the package in clean roots: its life, its units under a real systemd, its container (as root; what the host is left with: docs/install.md)
 	POSTRIDER_BIN=$(POSTRIDER_BIN) tools/package_test.sh $(CACHE)/package-test
 
 clean-cache:

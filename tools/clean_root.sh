@@ -7,10 +7,10 @@ NOT_TESTED=77
 
 # A Debian of the host's release, as small as it comes, never configured for anything: base.tar in the folder to keep.
 base_system() { # folder to keep
-  local release file
+  local release mirror
   release=$(. /etc/os-release && echo "${VERSION_CODENAME:?}")
   # A new machine knows of no packages.
-  apt-cache show debootstrap >/dev/null 2>&1 || apt-get -qq update || not_tested "there is no list of Debian's packages"
+  apt-cache show debootstrap >/dev/null 2>&1 || new_lists || not_tested "there is no list of Debian's packages"
   # What the package needs beyond the smallest system.
   local needs=libssl3
   apt-cache show "$needs" >/dev/null 2>&1 || needs=libssl3t64
@@ -18,15 +18,42 @@ base_system() { # folder to keep
   echo "fetching a base system of $release"
   rm -rf --one-file-system "$1"/{debootstrap,base,packages.*} && mkdir -p "$1/debootstrap" "$1/base"
   # Unpacked, not installed.
-  file=$(apt-get --print-uris download debootstrap | awk '{print $2}')
-  (cd "$1/debootstrap" && apt-get -qq -o APT::Sandbox::User=root download debootstrap) || not_tested "debootstrap cannot be fetched"
-  dpkg-deb -x "$1/debootstrap/$file" "$1/debootstrap/root"
-  DEBOOTSTRAP_DIR="$1/debootstrap/root/usr/share/debootstrap" timeout -k 5 300 \
-    bash "$1/debootstrap/root/usr/sbin/debootstrap" --variant=minbase --include="$needs" "$release" "$1/base" >"$1/debootstrap/log" ||
-    not_tested "no base system: $(tail -n 3 "$1/debootstrap/log")"
+  fetch_debootstrap "$1/debootstrap" || { new_lists && fetch_debootstrap "$1/debootstrap"; } || not_tested "debootstrap cannot be fetched"
+  dpkg-deb -x "$1"/debootstrap/debootstrap_*.deb "$1/debootstrap/root"
+  # From where the host has its own; else from where debootstrap knows.
+  mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME) $(ORIGIN)' 2>/dev/null | awk -v release="$release" '$2 == release && $3 == "Debian" && !uri {uri = $1} END {print uri}') || true
+  debootstrap "$1" "$needs" "$release" $mirror || { [ -n "$mirror" ] && debootstrap "$1" "$needs" "$release"; } ||
+    not_tested "no base system: $(tail -n 3 "$1/debootstrap/log" | tr '\n' ' ')"
   tar -C "$1/base" -cpf "$1/base.tar.new" --one-file-system .
   mv "$1/base.tar.new" "$1/base.tar" && echo "$release $needs" >"$1/base.release"
   rm -rf --one-file-system "$1/base" "$1/debootstrap"
+}
+
+fetch_debootstrap() { # folder
+  (cd "$1" && timeout -k 5 120 apt-get -qq -o APT::Sandbox::User=root download debootstrap)
+}
+
+debootstrap() { # folder to keep, packages more, release, mirror
+  local at="$1/debootstrap/root"
+  rm -rf --one-file-system "$1/base" && mkdir "$1/base"
+  DEBOOTSTRAP_DIR="$at/usr/share/debootstrap" timeout -k 5 300 \
+    bash "$at/usr/sbin/debootstrap" --variant=minbase --include="$2" "$3" "$1/base" "${@:4}" >"$1/debootstrap/log" 2>&1
+}
+
+# Of a host whose lists are old, which ask for files that are gone.
+new_lists() {
+  timeout -k 5 120 apt-get -qq update
+}
+
+# How the host reaches Debian's packages is how a root does: names are asked for alike, and proxies are the same.
+reaches_as_host() { # root
+  rm -f "$1/etc/resolv.conf" && cp -L /etc/resolv.conf "$1/etc/resolv.conf" || : >"$1/etc/resolv.conf"
+  {
+    echo 'Acquire::Retries "3"; Acquire::http::Timeout "20"; Acquire::https::Timeout "20";'
+    apt-config dump | grep -E '^Acquire::https?::Proxy(::[^ ]*)? "' || true
+    [ -z "${http_proxy:-}" ] || echo "Acquire::http::Proxy \"$http_proxy\";"
+    [ -z "${https_proxy:-}" ] || echo "Acquire::https::Proxy \"$https_proxy\";"
+  } >"$1/etc/apt/apt.conf.d/99as-host"
 }
 
 # A root with packages of the host's own sources in it, beyond the base system.
@@ -37,8 +64,8 @@ root_with() { # folder to keep, root, packages...
   mkdir -p "$root" && tar -C "$root" -xpf "$keep/base.tar"
   if [ ! -e "$files/fetched" ] || [ "$(cat "$files/fetched")" != "$*" ]; then
     rm -rf "$files" && mkdir -p "$files/partial"
-    # What the base system lacks of them; a host whose lists are old asks for files that are gone.
-    said=$(fetch "$root" "$files" "$@" 2>&1) || { apt-get -qq update && said=$(fetch "$root" "$files" "$@" 2>&1); } ||
+    # What the base system lacks of them.
+    said=$(fetch "$root" "$files" "$@" 2>&1) || { new_lists && said=$(fetch "$root" "$files" "$@" 2>&1); } ||
       not_tested "Debian's $* cannot be fetched: $(tail -n 1 <<<"$said")"
     echo "$*" >"$files/fetched"
   fi
@@ -51,14 +78,14 @@ root_with() { # folder to keep, root, packages...
 fetch() { # root, folder, packages...
   local root=$1 files=$2
   shift 2
-  timeout -k 5 120 apt-get -y -o APT::Sandbox::User=root -o Debug::NoLocking=1 -o Dir::State::status="$root/var/lib/dpkg/status" \
+  timeout -k 5 300 apt-get -y -o APT::Sandbox::User=root -o Debug::NoLocking=1 -o Dir::State::status="$root/var/lib/dpkg/status" \
     -o Dir::Cache::archives="$files" -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= --no-install-recommends --download-only install "$@"
 }
 
 in_root() { # root, command...: nothing of this environment goes along
   local root=$1
   shift
-  timeout -k 5 120 env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \
+  timeout -k 5 300 env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \
     chroot "$root" "$@"
 }
 
@@ -86,6 +113,7 @@ mounts() { # root
 # A cgroup below our own, for a system's process 1: $cgroup. Mounts what shows it, and is gone with `no_cgroup`.
 cgroup_of_its_own() { # folder to mount at
   local ours
+  cgroup=
   mkdir -p "$1" && mount -t cgroup2 -o nosuid,noexec,nodev cgroup2 "$1" || return
   ours=$(sed -n 's/^0:://p' /proc/self/cgroup)
   # Outside of what this namespace shows.
@@ -95,8 +123,9 @@ cgroup_of_its_own() { # folder to mount at
 }
 
 # Takes it away once its processes have ended.
-no_cgroup() { # cgroup
+no_cgroup() { # cgroup; none is none
   local _
+  [ -n "$1" ] || return 0
   for _ in $(seq 50); do
     [ -d "$1" ] || return 0
     find "$1" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.1

@@ -21,7 +21,7 @@ main() {
   tree=$(mktemp -d "$out/tree.XXXXXX")
   trap 'rm -rf "$tree"' EXIT
   chmod 755 "$tree"
-  SOURCE_DATE_EPOCH=$(git -C "$here" log -1 --format=%ct 2>/dev/null || date +%s)
+  SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(of_git log -1 --format=%ct || date +%s)}
   export SOURCE_DATE_EPOCH
 
   programs
@@ -65,7 +65,10 @@ data() {
 documents() {
   local doc="$tree/usr/share/doc/postrider" man="$tree/usr/share/man/man1"
   install -d "$doc/policy-extras" "$man"
-  (cd "$here" && git ls-files docs | grep '\.md$' | xargs -I{} install -D -m 644 {} "$doc/{}")
+  # Where git knows nothing of this folder, whatever is in it.
+  local pages
+  pages=$(of_git ls-files docs | grep '\.md$') || pages=$(cd "$here" && find docs -name '*.md' | LC_ALL=C sort)
+  (cd "$here" && xargs -I{} install -D -m 644 {} "$doc/{}" <<<"$pages")
   install -m 644 "$here/README.md" "$here/LICENSE-MIT" "$here/packaging/debian/copyright" "$here/packaging/Containerfile" "$doc"
   install -m 644 "$here"/share/policy-extras/*.lua "$doc/policy-extras"
   install -m 644 "$here/share/grafana/postrider.json" "$doc/grafana.json"
@@ -92,8 +95,13 @@ control() {
 version() {
   local of_cargo commit
   of_cargo=$(sed -n 's/^version = "\(.*\)"/\1/p' "$here/Cargo.toml" | head -n 1)
-  commit=$(TZ=UTC git -C "$here" log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd.%h 2>/dev/null || true)
+  commit=$(TZ=UTC of_git log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd.%h || true)
   echo "${PACKAGE_VERSION:-$of_cargo${commit:++$commit}}"
+}
+
+# Of a folder that may be anybody's; nothing where there is no git, or no repository.
+of_git() {
+  [ -e "$here/.git" ] && git -C "$here" -c safe.directory='*' "$@" 2>/dev/null
 }
 
 die() {

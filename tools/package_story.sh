@@ -10,6 +10,8 @@ AS_KUMOD=(setpriv --reuid kumod --regid kumod --init-groups --inh-caps=-all,+net
   --bounding-set=-all,+net_bind_service --no-new-privs)
 
 main() {
+  # From `timeout`, which ends what is in hand too.
+  trap 'trap - TERM; fail "not done in time: at \"$STEP\""' TERM
   hostname mta1.test
   printf '#!/bin/sh\necho "$@" >>/asked\n' >/usr/local/bin/systemctl && chmod 755 /usr/local/bin/systemctl
   mkdir -p /run/systemd/system && : >/asked
@@ -39,7 +41,13 @@ installed() {
   dpkg --verify postrider | grep -v ' /usr/share/\(man\|doc\|locale\)/' >/said || true
   [ ! -s /said ] || fail "files that are not as packaged: $(cat /said)"
   dpkg-deb -c /old.deb >/said
-  for file in man/man1/kcli.1.gz bash-completion/completions/kcli postrider/60-postrider.conf doc/postrider/copyright; do
+  for name in postrider kumod tsa-daemon kcli tailer traffic-gen smtp-sink validate-bounces; do
+    for file in "man/man1/$name.1.gz" "bash-completion/completions/$name" "zsh/vendor-completions/_$name" "fish/vendor_completions.d/$name.fish"; do
+      grep -qF "usr/share/$file" /said || fail "the package lacks usr/share/$file"
+    done
+  done
+  # Verbs have pages of their own.
+  for file in man/man1/{postrider-{doctor,init,try,spool-list},kcli-{queue-summary,why,check-readiness}}.1.gz postrider/60-postrider.conf doc/postrider/copyright; do
     grep -q "usr/share/$file$" /said || fail "the package lacks usr/share/$file"
   done
   if grep -q ' \./etc/sysctl.d/' /said; then fail "sysctl settings are in force unasked"; fi
@@ -138,15 +146,18 @@ is_asked() { # what systemctl must have been asked, in this order
   sed 's/^--no-reload //' /asked | diff - /expected >/difference || fail "systemctl was asked: $(cat /difference)"
 }
 
-within() { # what, condition; ten seconds
-  for _ in $(seq 200); do
+STEP=
+within() { # what, condition; a minute
+  local until=$((SECONDS + 60))
+  while [ "$SECONDS" -lt "$until" ]; do
     if eval "$2"; then return; fi
     sleep 0.05
   done
-  fail "$1: not within ten seconds: $(tail -n 5 /log)"
+  fail "$1: not within a minute: $(tail -n 5 /log)"
 }
 
 step() {
+  STEP=$1
   echo "  $1"
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What `make package` makes, tried in clean roots: the package installed, started, upgraded, removed and purged; its units under a
-# real systemd; the container file built, and the image run. The host is not touched: roots are folders in memory, processes,
-# mounts and networks are of namespaces of their own, and all of it is gone at the end, whichever end it is.
+# real systemd; the container file built, and the image run. Roots are folders in memory, processes, mounts and networks of
+# namespaces of their own (the container's build has the host's network), gone at the end, whichever end it is. What a host is left
+# with: packages that needs.sh installs, apt's lists, FOLDER, and after a SIGKILL an empty cgroup until the next run.
 #
 # usage: POSTRIDER_BIN=FILE tools/package_test.sh FOLDER
 #
@@ -19,7 +20,10 @@ main() {
     verdicts "package, systemd, container: NOT TESTED: not root, who alone makes clean roots"
     return
   fi
-  "$here/tools/needs.sh" package
+  if ! timeout -k 5 600 "$here/tools/needs.sh" package; then
+    verdicts "package, systemd, container: NOT TESTED: what makes a clean root is missing, and cannot be installed (see above)"
+    return
+  fi
   exec 9>"$keep/lock"
   flock -w 600 9 || die "another run goes on in $keep"
   local said code=0
@@ -78,6 +82,9 @@ within() { # folder to keep
 
 # The package; one that is older, of the same program; and the same again.
 packages() {
+  # One time for all, whether git gives it or the clock.
+  SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$here" -c safe.directory='*' log -1 --format=%ct 2>/dev/null || date +%s)}
+  export SOURCE_DATE_EPOCH
   new=$("$here/tools/package.sh" "$work/packages")
   export PACKAGE_COMPRESSION="-Zgzip -z1"
   old=$(PACKAGE_VERSION=0.0.1 "$here/tools/package.sh" "$work/packages")
@@ -110,8 +117,8 @@ story() {
   cp "$old" "$root/old.deb" && cp "$new" "$root/new.deb"
   cp "$here/tools/package_story.sh" "$root/story.sh"
   # Whatever is started in there ends with it, and knows nothing of this environment.
-  timeout -s KILL 120 unshare --net --pid --ipc --uts --mount --fork --kill-child --mount-proc="$root/proc" \
-    sh -c 'ip link set lo up && exec env -i PATH="$PATH" chroot "$1" /bin/bash /story.sh' sh "$root"
+  timeout -s KILL 260 unshare --net --pid --ipc --uts --mount --fork --kill-child --mount-proc="$root/proc" \
+    sh -c 'ip link set lo up && exec env -i PATH="$PATH" chroot "$1" timeout -k 10 240 /bin/bash /story.sh' sh "$root"
 }
 
 # What was tested, and loudly what was not.

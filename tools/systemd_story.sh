@@ -1,6 +1,7 @@
 #!/bin/bash
 # What systemd_test.sh plays in a clean root whose process 1 is systemd: each step is said before it, and the first thing that is
 # not as docs/install.md has it ends it. WATCHDOG are the seconds the watchdog waits here (0: as long as the unit says).
+touch /began
 set -euo pipefail
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 
@@ -10,7 +11,9 @@ SENT=0
 SINKS=0
 
 main() {
-  touch /began && mkdir /sent /taken
+  # From `timeout`, which ends what is in hand too: all of its process group, in which those below must stay (--foreground).
+  trap 'trap - TERM; fail "not done in time: at \"$STEP\"${WAITING:+, waiting for $WAITING}"' TERM
+  mkdir /sent /taken
   installed
   configured
   started
@@ -67,7 +70,8 @@ hardened() {
     ProtectSystem=strict ProtectHome=yes PrivateTmp=yes PrivateDevices=yes PrivateMounts=yes ProtectClock=yes ProtectControlGroups=yes \
     ProtectHostname=yes ProtectKernelLogs=yes ProtectKernelModules=yes ProtectKernelTunables=yes ProtectProc=invisible RemoveIPC=yes \
     LockPersonality=yes MemoryDenyWriteExecute=yes RestrictRealtime=yes RestrictSUIDSGID=yes RestrictNamespaces=yes UMask=0027 \
-    SystemCallArchitectures=native SystemCallErrorNumber=1 LimitNOFILE=1048576
+    SystemCallArchitectures=native SystemCallErrorNumber=1 LimitNOFILE=1048576 KillMode=mixed
+  filtered
   local pid status
   pid=$(of MainPID) status=$(cat "/proc/$(of MainPID)/status")
   for line in CapPrm:0000000000000400 CapEff:0000000000000400 CapBnd:0000000000000400 CapAmb:0000000000000400 NoNewPrivs:1 Seccomp:2 Umask:0027; do
@@ -88,6 +92,15 @@ hardened() {
   touch /tmp/of-others && if inside test -e /tmp/of-others; then fail "/tmp is not its own"; fi
   if inside test -e /dev/kmsg -o -e "/proc/1/cmdline"; then fail "it sees devices or processes of others"; fi
   echo "    exposure: $(systemd-analyze security --no-pager "$UNIT" | tail -n 1 | sed 's/^[^O]*//')"
+}
+
+# Addresses and system calls that are let through, as systemd has read them: it sorts them, and names each call.
+filtered() {
+  local calls call
+  is "$(of RestrictAddressFamilies | tr ' ' '\n' | sort | tr '\n' ' ')" "AF_INET AF_INET6 AF_NETLINK AF_UNIX "
+  calls=" $(of SystemCallFilter) "
+  for call in read epoll_wait execve; do [[ "$calls" == *" $call "* ]] || fail "$call is not let through:$calls"; done
+  for call in '~*' bpf chroot mount ptrace reboot setuid swapon; do if [[ "$calls" == *" $call"* ]]; then fail "$call is let through:$calls"; fi; done
 }
 
 delivered() {
@@ -139,7 +152,8 @@ kumo.on('tsa_load_shaping_data', function()
 end)
 TEXT
   systemctl start "$UNIT"
-  shows Type=notify ActiveState=active SubState=running NRestarts=0 User=kumod CapabilityBoundingSet= ProtectSystem=strict MemoryDenyWriteExecute=yes
+  shows Type=notify ActiveState=active SubState=running NRestarts=0 User=kumod CapabilityBoundingSet= ProtectSystem=strict MemoryDenyWriteExecute=yes KillMode=mixed
+  filtered
   local pid
   pid=$(of MainPID)
   is "$(awk '/^(Cap(Prm|Eff|Bnd)|NoNewPrivs|Seccomp):/ {print $2}' "/proc/$pid/status" | tr '\n' ' ')" "0000000000000000 0000000000000000 0000000000000000 1 2 "
@@ -164,7 +178,8 @@ replaced() {
   program=$(stat -L -c %i /usr/sbin/postrider)
   [ "$(stat -L -c %i "/proc/$pid/exe")" != "$program" ] || fail "it is the new program already"
   knock &
-  traffic-gen --target 127.0.0.1:25 --domain sink.test --domain-suffix "" --sender a@from.test --concurrency 4 --message-count 400 --throttle 100/s \
+  local knocker=$!
+  timeout --foreground -k 5 120 traffic-gen --target 127.0.0.1:25 --domain sink.test --domain-suffix "" --sender a@from.test --concurrency 4 --message-count 400 --throttle 100/s \
     --body-size 1000 --messages-per-connection 10 --reconnect-forever --ledger /sent/replaced --quiet >/said 2>&1 &
   local generator=$!
   within "connections before" '[ "$(grep -c . /knocks)" -ge 20 ]'
@@ -175,8 +190,11 @@ replaced() {
   at_new=$(grep -c . /knocks)
   within "connections after" '[ "$(grep -c . /knocks)" -ge '"$((at_new + 20))"' ]'
   shows ActiveState=active SubState=running "MainPID=$pid" NRestarts=0
-  wait "$generator" || fail "$(cat /said)"
-  touch /no-more-knocks && wait
+  WAITING="the end of traffic-gen"
+  wait "$generator" || fail "traffic-gen ended with $?: $(cat /said)"
+  WAITING="the last connection"
+  touch /no-more-knocks && wait "$knocker"
+  WAITING=
   if grep -qvx '220 mta1.test' /knocks; then fail "of $(grep -c . /knocks) connections: $(sort /knocks | uniq -c | tr '\n' ' ')"; fi
   SENT=$((SENT + 400))
   arrived
@@ -192,7 +210,7 @@ knock() {
 }
 
 greeting() { # port
-  (exec 3<>"/dev/tcp/127.0.0.1/$1" && read -r -t 20 -u 3 code name _ && echo "$code $name") 2>/dev/null || echo none
+  (exec 3<>"/dev/tcp/127.0.0.1/$1" && read -r -t 60 -u 3 code name _ && echo "$code $name") 2>/dev/null || echo none
 }
 
 # Longer than a period of the watchdog.
@@ -207,15 +225,13 @@ outlived() {
   systemctl daemon-reload
   systemctl restart "$UNIT"
   inside touch /srv/mail/new || fail "it may not write /srv/mail"
-  local pid period signs=0 at before
-  pid=$(of MainPID) period=$(usec "$(of WatchdogUSec)") before=$(of WatchdogTimestampMonotonic)
-  WAIT_S=$((period * 5 / 2000000 + 5))
-  # Three signs of life: one and a half periods.
-  while [ "$signs" -lt 3 ]; do
+  local pid period first before
+  pid=$(of MainPID) period=$(usec "$(of WatchdogUSec)") before=$(of WatchdogTimestampMonotonic) first=$before
+  WAIT_S=$((period / 1000000 + 60))
+  # Signs of life over one and a half periods. A late one is its end, by systemd: below it is the same process.
+  while [ $((before - first)) -lt $((period * 5 / 4)) ]; do
     within "a sign of life" '[ "$(of WatchdogTimestampMonotonic)" != '"$before"' ]'
-    at=$(of WatchdogTimestampMonotonic)
-    [ $((at - before)) -lt "$period" ] || fail "a sign of life after $((at - before)) of $period us"
-    before=$at signs=$((signs + 1))
+    before=$(of WatchdogTimestampMonotonic)
   done
   shows ActiveState=active "MainPID=$pid" NRestarts=0 Result=success
 }
@@ -234,7 +250,7 @@ rescued() {
   within "the reason in the journal" 'told "Watchdog timeout"'
   sink
   arrived
-  WAIT_S=30
+  WAIT_S=60
 }
 
 # With a delivery in hand and a client that says nothing.
@@ -250,7 +266,8 @@ stopped() {
   spent=$((($(date +%s%N) - from) / 1000000))
   exec 4>&-
   shows ActiveState=inactive Result=success ExecMainStatus=0
-  [ "$spent" -lt 15000 ] || fail "it took $spent ms"
+  # Ten seconds of work in hand, on a machine that is slow.
+  [ "$spent" -lt 40000 ] || fail "it took $spent ms"
   if pgrep_kumod; then fail "processes are left"; fi
   echo "    in $spent ms, $(kept) of 5 in the spool"
   # What the sink has not whole is here.
@@ -290,8 +307,8 @@ removed() {
 
 # Messages for the sink, which must be acknowledged.
 send() { # how many
-  traffic-gen --target 127.0.0.1:25 --domain sink.test --domain-suffix "" --sender a@from.test --concurrency 2 --message-count "$1" \
-    --body-size 1000 --ledger "/sent/$SENT" --quiet >/said 2>&1 || fail "traffic-gen: $(cat /said)"
+  timeout --foreground -k 5 90 traffic-gen --target 127.0.0.1:25 --domain sink.test --domain-suffix "" --sender a@from.test --concurrency 2 --message-count "$1" \
+    --body-size 1000 --ledger "/sent/$SENT" --quiet >/said 2>&1 || fail "traffic-gen ended with $?: $(cat /said)"
   SENT=$((SENT + $1))
 }
 
@@ -324,7 +341,7 @@ no_sink() {
 }
 
 told() { # text: by the journal of the unit
-  journalctl --sync
+  timeout --foreground -k 5 30 journalctl --sync || true
   grep -q "$1" <<<"$(journalctl -u "$UNIT" -b --no-pager)"
 }
 
@@ -365,24 +382,50 @@ is() { # what is, what should be
   [ "$1" = "$2" ] || fail "$1, where $2 should be"
 }
 
-WAIT_S=30
+# Each is bounded, and says what it was.
+systemctl() {
+  bounded 100 systemctl "$@"
+}
+
+dpkg() {
+  bounded 150 dpkg "$@"
+}
+
+bounded() { # seconds, command...
+  local code=0
+  WAITING="${*:2}"
+  timeout --foreground -k 5 "$@" || code=$?
+  WAITING=
+  [ "$code" -ne 124 ] || echo "systemd_story.sh: ${*:2}: not within $1 seconds" >&2
+  return "$code"
+}
+
+STEP=
+WAITING=
+WAIT_S=60
 within() { # what, condition; WAIT_S seconds
   local until=$((SECONDS + WAIT_S))
+  WAITING=$1
   while [ "$SECONDS" -lt "$until" ]; do
-    if eval "$2"; then return; fi
+    if eval "$2"; then
+      WAITING=
+      return
+    fi
+    WAITING=$1
     sleep 0.05
   done
   fail "$1: not within $WAIT_S seconds"
 }
 
 step() {
+  STEP=$1
   echo "  $1"
 }
 
 fail() {
-  systemctl --no-pager --lines=0 status "$UNIT" >&2 || true
-  journalctl -u "$UNIT" --no-pager -o cat -n 15 >&2 || true
-  timeout 10 kcli why sink.test >&2 || true
+  timeout --foreground -k 1 5 systemctl --no-pager --lines=0 status "$UNIT" >&2 || true
+  timeout --foreground -k 1 5 journalctl -u "$UNIT" --no-pager -o cat -n 15 >&2 || true
+  timeout --foreground -k 1 5 kcli why sink.test >&2 || true
   echo "systemd_story.sh: $*" >&2
   exit 1
 }
