@@ -1,3 +1,5 @@
+//! Tests of the journal: what a kill leaves, at any octet, becomes a segment, and nothing of it twice.
+
 use super::*;
 use crate::LogWriter;
 use config::LocalLogs;
