@@ -497,6 +497,20 @@ mod tests {
         Writer::new(Arc::new(Shared { state: Watched::default(), filled: Condvar::new(), form }), None)
     }
 
+    /// One whose disk is full behind so many octets, and which has no reserve to give away; its segment, and the file that stands
+    /// for the disk's state: gone, there is room.
+    fn without_reserve(dir: &Path, octets_left: usize) -> (Writer, PathBuf, PathBuf) {
+        let mut writer = writer(dir);
+        let path = dir.join(format!("20261121-000000.{octets_left:09}"));
+        let full = dir.join("full");
+        std::fs::write(&full, b"").expect("writes");
+        let file = std::fs::File::create(&path).expect("creates");
+        let out = FullDisk { reserve: full.clone(), octets_left, file };
+        writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
+        assert!(writer.reserve.release(Instant::now()));
+        (writer, path, full)
+    }
+
     /// What a writer does in a turn, without its thread.
     fn write_all(writer: &mut Writer, lines: &[u8]) -> io::Result<()> {
         loop {
@@ -543,15 +557,7 @@ mod tests {
     #[test]
     fn without_a_reserve_the_segment_waits_for_room() {
         let dir = tempfile::tempdir().expect("scratch");
-        let mut writer = writer(dir.path());
-        let path = dir.path().join("20261121-000000.000000000");
-        // Stands for the disk's state here: the writer's own reserve is gone.
-        let full = dir.path().join("full");
-        std::fs::write(&full, b"").expect("writes");
-        let file = std::fs::File::create(&path).expect("creates");
-        let out = FullDisk { reserve: full.clone(), octets_left: 5, file };
-        writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
-        assert!(writer.reserve.release(Instant::now()));
+        let (mut writer, path, full) = without_reserve(dir.path(), 5);
         let error = write_all(&mut writer, b"one\n").expect_err("full");
         assert!(writer.complain(&error) == Ending::No && writer.segment.is_some() && writer.complained);
         std::fs::remove_file(&full).expect("removes");
@@ -565,15 +571,8 @@ mod tests {
     #[test]
     fn what_came_while_the_disk_was_full_is_written_though_the_stream_ends() {
         let dir = tempfile::tempdir().expect("scratch");
-        let mut writer = writer(dir.path());
+        let (writer, path, full) = without_reserve(dir.path(), 5);
         let shared = writer.shared.clone();
-        let path = dir.path().join("20261121-000000.000000000");
-        let full = dir.path().join("full");
-        std::fs::write(&full, b"").expect("writes");
-        let file = std::fs::File::create(&path).expect("creates");
-        let out = FullDisk { reserve: full.clone(), octets_left: 5, file };
-        writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
-        writer.reserve.release(Instant::now());
         let stream =
             Stream { shared: shared.clone(), thread: Mutex::new(Some(std::thread::spawn(move || writer.run()))) };
         let push = |text: &str| {
@@ -601,16 +600,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("scratch");
         let mut ends_waited = 0;
         for octets_left in 1..60 {
-            let mut writer = writer(dir.path());
-            let path = dir.path().join(format!("20261121-000000.{octets_left:09}"));
-            let full = dir.path().join("full");
-            std::fs::write(&full, b"").expect("writes");
-            let file = std::fs::File::create(&path).expect("creates");
-            let out = FullDisk { reserve: full.clone(), octets_left, file };
-            writer.segment = Some(Segment::over(path.clone(), Box::new(out), 0).expect("zstd"));
+            let (mut writer, path, full) = without_reserve(dir.path(), octets_left);
             writer.index = Some(IndexFile::beside(&path));
             writer.frame_bytes_max = 1;
-            writer.reserve.release(Instant::now());
             let mut left: Vec<&[u8]> = vec![b"two\n", b"one\n"];
             while let Some(line) = left.last() {
                 match writer.write(line) {

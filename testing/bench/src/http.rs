@@ -70,6 +70,22 @@ const ANSWER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Characters of a refusal that are told.
 const ERROR_CHARS: usize = 300;
 
+/// A server of one request, which must begin so.
+#[cfg(test)]
+pub(crate) fn answering(begins: &'static str, answer: String) -> SocketAddr {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bind");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        let mut request = [0; 512];
+        let length = stream.read(&mut request).expect("a request");
+        let request = &request[..length];
+        assert!(request.starts_with(begins.as_bytes()) && request.ends_with(b"\r\n\r\n"));
+        stream.write_all(answer.as_bytes()).expect("answered");
+    });
+    address
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,15 +118,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_told_with_its_words() {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-        let address = listener.local_addr().expect("bound");
-        std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("a client");
-            let mut request = [0; 512];
-            let length = stream.read(&mut request).expect("a request");
-            assert!(request[..length].ends_with(b"\r\n\r\n"));
-            stream.write_all(b"HTTP/1.0 422 Unprocessable\r\n\r\ninvalid by").expect("answered");
-        });
+        let address = answering("GET /x HTTP/1.0\r\n", "HTTP/1.0 422 Unprocessable\r\n\r\ninvalid by".to_owned());
         let error = get(address, "/x").expect_err("refused").to_string();
         assert!(error.contains("422") && error.ends_with("invalid by"), "{error}");
     }

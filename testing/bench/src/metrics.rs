@@ -50,8 +50,7 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read as _, Write as _};
-    use std::net::TcpListener;
+    use crate::http::answering;
 
     const TEXT: &str = "# HELP message_count messages\n# TYPE message_count gauge\nmessage_count 12\n\
                         total_messages_delivered{service=\"smtp_client\"} 20000\n\
@@ -68,24 +67,14 @@ mod tests {
         assert_eq!(metrics.of_service("total_messages_delivered", "smtp_client"), Some(20_000.0));
     }
 
-    fn answering(answer: String) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
-        let address = listener.local_addr().expect("bound");
-        std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().expect("a client");
-            let mut request = [0; 512];
-            let length = stream.read(&mut request).expect("a request");
-            assert!(request[..length].starts_with(b"GET /metrics HTTP/1.0\r\n"));
-            stream.write_all(answer.as_bytes()).expect("answered");
-        });
-        address
-    }
-
     #[test]
     fn one_request() {
-        let address = answering(format!("HTTP/1.0 200 OK\r\ncontent-type: text/plain\r\n\r\n{TEXT}"));
+        let address = answering(
+            "GET /metrics HTTP/1.0\r\n",
+            format!("HTTP/1.0 200 OK\r\ncontent-type: text/plain\r\n\r\n{TEXT}"),
+        );
         assert_eq!(Metrics::scrape(address).expect("200").value("message_count"), Some(12.0));
-        let address = answering("HTTP/1.0 403 Forbidden\r\n\r\nno".to_owned());
+        let address = answering("GET /metrics HTTP/1.0\r\n", "HTTP/1.0 403 Forbidden\r\n\r\nno".to_owned());
         let error = Metrics::scrape(address).err().map(|error| format!("{error:#}")).unwrap_or_default();
         assert!(error.contains("403 Forbidden") && error.contains("/metrics"), "{error}");
     }
