@@ -5,6 +5,7 @@
 //! [`SegmentLog::next_recovered`] gives the messages out. Between begin and adopt nothing old is released.
 
 use crate::batch::Builder;
+use crate::checkpoint_read::read_header;
 use crate::checkpoint_write::Checkpoints;
 use crate::disk::Disk;
 use crate::log::SegmentLog;
@@ -19,7 +20,7 @@ use crate::{SpoolError, Step};
 
 impl<D: Disk> SegmentLog<D> {
     /// Opens the spool on `disk` for commits, whatever the backlog: the time it takes is that of listing the files and of
-    /// reading the newest segment. Writes and syncs nothing: the first commit opens a new segment. What is to be run
+    /// reading the newest segment from the last checkpoint on. Writes and syncs nothing: the first commit opens a new segment. What is to be run
     /// and adopted brings the mail of earlier runs.
     ///
     /// # Errors
@@ -32,8 +33,10 @@ impl<D: Disk> SegmentLog<D> {
         let files = disk.list().map_err(|e| SpoolError::io(Step::List, None, &e))?;
         let listing = Listing::of(&files);
         let reader = disk.reader();
-        let mut tail = Tail::find(&reader, &listing.segments)?;
-        tail.heed_checkpoints(&*reader, &listing.checkpoints);
+        let checkpoints: Vec<_> =
+            listing.checkpoints.iter().filter_map(|(number, _)| read_header(&*reader, *number)).collect();
+        let mut tail = Tail::find(&reader, &listing.segments, &checkpoints)?;
+        tail.heed_checkpoints(&checkpoints);
         let recovering =
             Recovering { disk: reader.clone(), queue_of: settings.queue_of, listing: listing.clone(), tail };
         let pages = |octets: u64| u32::try_from(octets / PAGE_OCTETS as u64).unwrap_or(u32::MAX);

@@ -28,6 +28,8 @@ pub(crate) struct CheckpointHeader {
     /// Where reading the log begins.
     pub position: Position,
     pub floor: u32,
+    /// Of the position's segment; `None` where nobody knew, as in files of before.
+    pub segment_nonce: Option<u64>,
 }
 
 /// The first octets of a chunk.
@@ -82,6 +84,7 @@ impl CheckpointHeader {
         put_u32(&mut out, self.position.page);
         put_u64(&mut out, self.position.sequence);
         put_u32(&mut out, self.floor);
+        put_u64(&mut out, self.segment_nonce.unwrap_or_default());
         sealed(out)
     }
 
@@ -91,7 +94,9 @@ impl CheckpointHeader {
         let VERSION = input.u32()? else { return None };
         let (number, nonce) = (input.u32()?, input.u64()?);
         let position = Position { segment: input.u32()?, page: input.u32()?, sequence: input.u64()? };
-        let header = CheckpointHeader { number, nonce, position, floor: input.u32()? };
+        let floor = input.u32()?;
+        let segment_nonce = Some(input.u64()?).filter(|nonce| *nonce != 0);
+        let header = CheckpointHeader { number, nonce, position, floor, segment_nonce };
         (header.floor <= position.segment).then_some(header)
     }
 }

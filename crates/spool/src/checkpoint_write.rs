@@ -114,7 +114,9 @@ impl<D: Disk> SegmentLog<D> {
         let spare = self.new_spare()?;
         let number = self.checkpoints.next_number;
         self.checkpoints.next_number = number.wrapping_add(1).max(1);
-        let header = CheckpointHeader { number, nonce: (self.nonces)(), position: self.position(), floor: self.floor };
+        let (position, floor) = (self.position(), self.floor);
+        let segment_nonce = self.segments.get(position.segment).and_then(|segment| segment.nonce);
+        let header = CheckpointHeader { number, nonce: (self.nonces)(), position, floor, segment_nonce };
         let mut buffer = PageBuf::default();
         buffer.put(&header.encode());
         self.checkpoints.writing =

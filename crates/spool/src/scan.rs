@@ -88,6 +88,11 @@ impl Scan {
         Scan { at: page, ..self }
     }
 
+    /// The same walk from page `page` on, where the batch before has this sequence.
+    pub fn behind(self, page: u32, sequence: u64) -> Scan {
+        Scan { last_sequence: sequence, ..self.starting_at(page) }
+    }
+
     /// Highest sequence met so far.
     pub fn last_sequence(&self) -> u64 {
         self.last_sequence

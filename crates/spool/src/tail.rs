@@ -1,12 +1,11 @@
 //! Where the log ends: what must be known before the first commit of a run, and nothing more.
 //!
-//! Reads the newest segment, and older ones only while no whole batch was met: so the start takes
-//! as long with a large backlog as with none. Of what reads well, the last batch may not be durable ([`Doubt`]); all before
+//! Reads the newest segment, from where a checkpoint says that it is durable, and older ones only while no whole batch was met: so
+//! the start takes as long with a large backlog as with none. Of what reads well, the last batch may not be durable ([`Doubt`]); all before
 //! it is: each batch is written after the sync of the one before, and the end of a segment goes into the next one's header.
 
 use crate::SpoolError;
 use crate::checkpoint::CheckpointHeader;
-use crate::checkpoint_read::read_header;
 use crate::disk::{FileName, ReadPages};
 use crate::doubt::Doubt;
 use crate::format::{BatchHeader, SegmentHeader};
@@ -22,7 +21,7 @@ pub(crate) struct Tail {
     pub segment: u32,
     /// Page behind what is acknowledged in it.
     pub end: u32,
-    /// The same, when more is acknowledged there than reads.
+    /// The same, when a checkpoint alone says so: what is in front of it need not read.
     pub fence: Option<u32>,
     /// No batch that may ever be read has a higher sequence.
     pub last_sequence: u64,
@@ -36,7 +35,11 @@ pub(crate) struct Tail {
 
 impl Tail {
     /// Finds the end of the log in `segments`, each with its octets.
-    pub fn find(disk: &Arc<dyn ReadPages>, segments: &BTreeMap<u32, u64>) -> Result<Tail, SpoolError> {
+    pub fn find(
+        disk: &Arc<dyn ReadPages>,
+        segments: &BTreeMap<u32, u64>,
+        checkpoints: &[CheckpointHeader],
+    ) -> Result<Tail, SpoolError> {
         let mut tail = Tail::default();
         let mut fences = Fences::default();
         let (mut has_batch, mut is_damaged) = (false, false);
@@ -47,8 +50,13 @@ impl Tail {
             is_damaged |= planned.header.is_none();
             tail.floor = tail.floor.max(planned.header.map_or(0, |header| header.floor));
             // Where nothing can be told today, another day may tell.
-            let mut end = END_UNKNOWN;
+            let (mut end, mut acknowledged) = (END_UNKNOWN, None);
             if let Some(mut scan) = planned.scan(disk, *sequence, fence) {
+                if let Some(known) = planned.durable(*sequence, fence, checkpoints) {
+                    scan = scan.behind(known.position.page, known.position.sequence);
+                    (has_batch, acknowledged) = (true, Some(known.position.page));
+                    tail.floor = tail.floor.max(known.floor);
+                }
                 end = loop {
                     match scan.next() {
                         Found::Whole { page, header, .. } => {
@@ -59,7 +67,11 @@ impl Tail {
                             tail.floor = tail.floor.max(header.floor);
                         }
                         Found::Damaged { .. } => is_damaged = true,
-                        Found::End { page, .. } => break page,
+                        Found::End { page, torn_pages } => {
+                            // Nothing stands behind it from which could be seen that what is in front of it does not read.
+                            acknowledged = acknowledged.filter(|known| *known == page && torn_pages == 0);
+                            break page;
+                        }
                     }
                 };
                 tail.last_sequence = tail.last_sequence.max(scan.last_sequence());
@@ -68,6 +80,7 @@ impl Tail {
             tail.doubt = tail.doubt.filter(|doubt| doubt.page + doubt.pages == end);
             if tail.segment == 0 {
                 (tail.segment, tail.end, tail.last_segment) = (*sequence, end, *sequence);
+                tail.fence = acknowledged;
             }
             if has_batch {
                 break;
@@ -82,9 +95,8 @@ impl Tail {
 
     /// Checkpoints know what the log had at least. Should some of it not read now, then what comes must not be mistaken
     /// for it, nor for older than it.
-    pub fn heed_checkpoints(&mut self, disk: &dyn ReadPages, checkpoints: &[(u32, u64)]) {
-        for (number, _) in checkpoints {
-            let Some(CheckpointHeader { position, .. }) = read_header(disk, *number) else { continue };
+    pub fn heed_checkpoints(&mut self, checkpoints: &[CheckpointHeader]) {
+        for CheckpointHeader { position, .. } in checkpoints {
             self.last_segment = self.last_segment.max(position.segment);
             if position.sequence > self.last_sequence {
                 self.last_sequence = position.sequence + SEQUENCES_SKIPPED;
@@ -131,6 +143,17 @@ impl Planned {
         let is_used = first.is_some_and(|first| Some(first.nonce) == nonce);
         let file_pages = u32::try_from(file_octets.div_ceil(PAGE_OCTETS as u64)).unwrap_or(u32::MAX);
         Ok(Planned { header, nonce, file_pages, is_unreadable, is_used })
+    }
+
+    /// The checkpoint that says the most of how far this segment is durable; `None` when none tells of batches in it.
+    fn durable(&self, sequence: u32, fence: Option<u32>, checkpoints: &[CheckpointHeader]) -> Option<CheckpointHeader> {
+        let limit = fence.unwrap_or(u32::MAX).min(self.file_pages);
+        let of_this = |header: &&CheckpointHeader| {
+            let position = header.position;
+            let is_same = position.segment == sequence && header.segment_nonce == self.nonce && self.nonce.is_some();
+            is_same && (2..=limit).contains(&position.page)
+        };
+        checkpoints.iter().filter(of_this).max_by_key(|header| header.position.page).copied()
     }
 
     /// A walk through the segment up to `fence`; `None` when nothing in it can be told.

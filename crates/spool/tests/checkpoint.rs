@@ -285,3 +285,29 @@ fn the_end_of_a_run_writes_a_checkpoint_and_the_next_reads_nothing_else() {
     let recovery = same_from_the_log(&disk);
     assert_eq!((recovery.checkpoint, recovery.messages.len(), recovery.replayed_octets), (Some(3), 0, 0));
 }
+
+#[test]
+fn what_a_checkpoint_says_is_acknowledged_is_damage_when_neither_reads() {
+    let disk = FaultDisk::new();
+    let (mut log, _) = open(&disk, 1).expect("a new spool");
+    append(&mut log, 0..3);
+    append(&mut log, 3..4);
+    log.finish().expect("a healthy disk");
+    drop(log);
+    let last = same_from_the_log(&disk).messages[3].place;
+    let file = FileName::Segment(last.segment);
+    let mut octets = disk.contents(file).expect("there");
+    let page = last.offset as usize / PAGE_OCTETS * PAGE_OCTETS;
+    octets[page..page + PAGE_OCTETS].fill(0);
+    disk.set_contents(file, octets);
+    let mut octets = disk.contents(FileName::Checkpoint(1)).expect("there");
+    octets[PAGE_OCTETS + 100] ^= 1;
+    disk.set_contents(FileName::Checkpoint(1), octets);
+    let (mut log, recovery) = open(&disk, 2).expect("opens");
+    assert_eq!((recovery.checkpoint, recovery.messages.len(), recovery.damage.batches), (None, 3, 1));
+    // What comes is never taken for what does not read.
+    append(&mut log, 5..6);
+    drop(log);
+    let (_, recovery) = open(&disk, 3).expect("opens");
+    assert_eq!((recovery.messages.len(), recovery.damage.batches), (4, 1));
+}
