@@ -1,7 +1,8 @@
 //! A Maildir that a server delivers into, read as a sink's ledger is. In: a folder. Out: arrivals, each judged by the checksum
 //! it carries.
 //!
-//! A file that was read is removed, so that a folder is as short as that of somebody who reads his mail. When it arrived is when
+//! A file that was read goes to `cur`, so that `new` is as short as that of somebody who reads his mail. It is not removed: ext4
+//! without a journal looks for a new file's inode behind all that were freed in the last seconds, and that would be measured. When it arrived is when
 //! it was moved to `new`, which the file system notes.
 
 use std::fs;
@@ -13,33 +14,38 @@ use anyhow::Context as _;
 
 use crate::ledger::Arrival;
 
-/// The folder `new` of a Maildir.
-pub struct Mailbox(PathBuf);
+/// A Maildir.
+pub struct Mailbox {
+    new: PathBuf,
+    read: PathBuf,
+}
 
 impl Mailbox {
     /// That of the Maildir at `folder`, which need not be there yet.
     pub fn of(folder: &Path) -> Mailbox {
-        Mailbox(folder.join("new"))
+        Mailbox { new: folder.join("new"), read: folder.join("cur") }
     }
 
     /// Hands out what came since the last call.
     ///
     /// # Errors
-    /// A file cannot be read or removed.
+    /// A file cannot be read or moved.
     pub fn read(&mut self, mut take: impl FnMut(Arrival)) -> anyhow::Result<()> {
-        let entries = match fs::read_dir(&self.0) {
+        let entries = match fs::read_dir(&self.new) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            entries => entries.with_context(|| format!("cannot read {}", self.0.display()))?,
+            entries => entries.with_context(|| format!("cannot read {}", self.new.display()))?,
         };
+        fs::create_dir_all(&self.read).with_context(|| self.read.display().to_string())?;
         for entry in entries {
-            let path = entry?.path();
+            let entry = entry?;
+            let path = entry.path();
             let of_it = || path.display().to_string();
             let text = fs::read(&path).with_context(of_it)?;
             let facts = fs::metadata(&path).with_context(of_it)?;
             let at_us = facts.ctime() * 1_000_000 + facts.ctime_nsec() / 1000;
             let (id, intact) = judged(&String::from_utf8_lossy(&text));
             take(Arrival { id: &id, intact, recipients: "-", at_us: u64::try_from(at_us).unwrap_or_default() });
-            fs::remove_file(&path).with_context(of_it)?;
+            fs::rename(&path, self.read.join(entry.file_name())).with_context(of_it)?;
         }
         Ok(())
     }
@@ -64,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_judged_and_go() {
+    fn files_are_judged_once_and_kept() {
         let folder = tempfile::tempdir().expect("scratch");
         let mut mailbox = Mailbox::of(folder.path());
         let mut seen = Vec::new();
@@ -77,6 +83,7 @@ mod tests {
         mailbox.read(|arrival| seen.push((arrival.id.to_owned(), arrival.intact, arrival.at_us > 0))).expect("read");
         seen.sort();
         assert_eq!(seen, [("m1".to_owned(), false, true), ("m1".to_owned(), true, true)]);
-        mailbox.read(|_| panic!("they are gone")).expect("read");
+        mailbox.read(|_| panic!("they were read")).expect("read");
+        assert_eq!(fs::read_dir(folder.path().join("cur")).expect("a folder").count(), 2);
     }
 }
