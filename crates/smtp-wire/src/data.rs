@@ -102,9 +102,14 @@ impl DataDecoder {
     }
 
     /// Inside a line: copies up to the next CRLF that a dot follows, or everything.
-    /// Returns the octets taken; at least one.
+    /// Returns the octets taken, the dot of a line that goes on among them; at least one.
     fn copy_run(&mut self, run: &[u8], content: &mut Vec<u8>) -> usize {
         let (taken, place) = match self.crlf_dot.find(run) {
+            Some(at) if matches!(run.get(at + 3), Some(octet) if *octet != b'\r') => {
+                self.is_dotted |= run[at + 3] == b'.';
+                self.store(&run[..at + 2], content);
+                return at + 3;
+            }
             Some(at) => (at + 2, Place::LineStart),
             None if run.ends_with(b"\r\n") => (run.len(), Place::LineStart),
             None if run.ends_with(b"\r") => (run.len(), Place::TextCr),

@@ -102,8 +102,8 @@ fn stuffed(before: u8, bytes: &[u8]) -> Bytes {
         out.push(b'.');
     }
     for line_end in memchr::memmem::find_iter(bytes, b"\n.") {
-        out.extend_from_slice(&bytes[copied..=line_end]);
-        out.push(b'.');
+        // With the dot, from which the next run begins.
+        out.extend_from_slice(&bytes[copied..line_end + 2]);
         copied = line_end + 1;
     }
     out.extend_from_slice(&bytes[copied..]);
