@@ -145,15 +145,25 @@ pub(crate) async fn message(
     if let Some(found) = engine.inspect_message(id).await? {
         return Ok(Json(Limited::default().entry(&engine, found, want_body).await));
     }
-    Err(match recovery {
-        RecoveryState::Done => Failed::not_found(format!("no such message: {id}")),
-        RecoveryState::Pending => Failed::unavailable(format!(
-            "no such message yet: {id}: messages of earlier runs are on their way to their queues"
-        )),
-        RecoveryState::Failed(why) => {
-            Failed::not_found(format!("no such message: {id}; messages of earlier runs are missing: {why}"))
-        }
-    })
+    Err(nowhere(&format!("no such message: {id}"), &recovery))
+}
+
+/// What is said of a message that is in no queue, when earlier mail was as far as that.
+pub(crate) fn nowhere(text: &str, recovery: &RecoveryState) -> Failed {
+    match missing(recovery) {
+        None => Failed::not_found(text.to_owned()),
+        Some(why) if *recovery == RecoveryState::Pending => Failed::unavailable(format!("{text}: not yet: {why}")),
+        Some(why) => Failed::not_found(format!("{text}; {why}")),
+    }
+}
+
+/// Which messages of the spool are in no queue; `None` when all are.
+pub(crate) fn missing(recovery: &RecoveryState) -> Option<String> {
+    match recovery {
+        RecoveryState::Done => None,
+        RecoveryState::Pending => Some("messages of earlier runs are on their way to their queues".to_owned()),
+        RecoveryState::Failed(why) => Some(format!("messages of earlier runs are missing: {why}")),
+    }
 }
 
 pub(crate) async fn scheduled(

@@ -137,10 +137,16 @@ struct Answered<'a> {
 
 pub(crate) async fn search(State(engine): State<Engine>, Query(asked): Query<OfSearch>) -> Result<Json<Found>, Failed> {
     let (sought, from, state) = asked.understood().map_err(Failed::unprocessable)?;
+    // As it was before the look: those that came back since may have been passed over.
+    let missing = inspect::missing(&engine.recovery_state()).filter(|_| sought.among != Some(Among::Logs));
     let page = engine.search(sought, from).await?;
     let messages = page.found.into_iter().map(entry);
     let messages = messages.filter(|entry| state.as_ref().is_none_or(|state| *state == entry.state)).collect();
-    Ok(Json(Found { messages, next: page.next.map(|next| next.to_string()), not_searched: page.unread }))
+    Ok(Json(Found {
+        messages,
+        next: page.next.map(|next| next.to_string()),
+        not_searched: page.unread.into_iter().chain(missing).collect(),
+    }))
 }
 
 pub(crate) async fn timeline(
@@ -152,14 +158,15 @@ pub(crate) async fn timeline(
         Err(SearchError::NoLog) => log_search::Timeline::default(),
         logged => logged?,
     };
+    let recovery = engine.recovery_state();
     let now = engine.inspect_message(id).await?;
     if now.is_none() && logged.records.is_empty() {
         let unread = logged.unread.join(", ");
         let but = if unread.is_empty() { unread } else { format!("; not searched: {unread}") };
-        return Err(Failed::not_found(format!(
-            "no such message: {id}: it is not here, and the log has nothing about it{but}"
-        )));
+        let text = format!("no such message: {id}: it is not here, and the log has nothing about it{but}");
+        return Err(inspect::nowhere(&text, &recovery));
     }
+    let missing = inspect::missing(&recovery).filter(|_| now.is_none());
     let events = logged.records.into_iter().filter_map(|record| {
         // It was read as JSON when it was found.
         let line = RawValue::from_string(record.line).ok()?;
@@ -170,7 +177,7 @@ pub(crate) async fn timeline(
         events: events.collect(),
         now: now.map(|now| entry(FoundMessage::from(now))),
         is_cut: logged.is_cut,
-        not_searched: logged.unread,
+        not_searched: logged.unread.into_iter().chain(missing).collect(),
     }))
 }
 

@@ -195,7 +195,7 @@ fn unread(out: &mut Out<'_>, segments: &[Value]) -> Result<()> {
     match segments.is_empty() {
         true => Ok(()),
         false => out.note(&format!(
-            "not searched, as they cannot be read, have no index and are large, or took too long: {}",
+            "not searched: {} (a segment that is named cannot be read, has no index and is large, or took too long)",
             segments.iter().map(plain).collect::<Vec<_>>().join(", ")
         )),
     }

@@ -19,7 +19,18 @@ pub fn engine(dir: &Path, pressure: Pressure) -> Engine {
 }
 
 /// The same with a policy of its own, and what that wants started.
-pub fn engine_of(dir: &Path, pressure: Pressure, (policy, startup): (Arc<dyn Policy>, Startup)) -> Engine {
+pub fn engine_of(dir: &Path, pressure: Pressure, of_policy: (Arc<dyn Policy>, Startup)) -> Engine {
+    let (engine, recovering) = engine_before_recovery(dir, pressure, of_policy);
+    engine.start(recovering);
+    engine
+}
+
+/// The same that has yet to start with what is in its spool.
+pub fn engine_before_recovery(
+    dir: &Path,
+    pressure: Pressure,
+    (policy, startup): (Arc<dyn Policy>, Startup),
+) -> (Engine, store::Recovering) {
     let (spool, recovery) = store::open(dir, store::Options::default()).expect("a fresh spool");
     let nobody = HickoryResolver::asking(&[([127, 0, 0, 1], 9).into()]).expect("sound");
     let engine = Engine::new(EngineParts {
@@ -41,9 +52,7 @@ pub fn engine_of(dir: &Path, pressure: Pressure, (policy, startup): (Arc<dyn Pol
             seed: 7,
         },
     });
-    let engine = engine.expect("no logs");
-    engine.start(recovery);
-    engine
+    (engine.expect("no logs"), recovery)
 }
 
 /// Where a listener of this engine is.
