@@ -16,6 +16,7 @@ use crate::gate::Gate;
 use crate::ingress::buffer::BufferPool;
 use crate::ingress::listener::Listening;
 use crate::injection::{self, InjectionRate, Keys};
+use crate::log_hooks::{open_hooks, say_unclaimed};
 use crate::pressure::Pressure;
 use crate::program::Administration;
 use crate::queue_census::LastCensus;
@@ -205,6 +206,7 @@ impl Engine {
         let events_at_start = events.prepare(&parts.startup.event_streams, &parts.startup.local_logs)?;
         let no_accounts = |error| format!("kumo.aaa.configure_acct_log: {error}");
         let accounts = Accounts::open(parts.startup.acct_log.as_ref()).map_err(no_accounts)?;
+        say_unclaimed(&open_hooks(&recorders.hooks, &parts.settings.spool_dir));
         let clock = Clock::start();
         let interest = parts.policy.interest();
         let queue = queues(clock, &parts.settings, interest.has(Event::ThrottleInsertReadyQueue), parts.orders.1);

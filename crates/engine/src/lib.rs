@@ -22,6 +22,7 @@ mod epoch_notes;
 mod event_watch;
 mod gate;
 mod held_records;
+mod hook_backlog;
 mod ingress;
 mod injection;
 mod inspect;

@@ -3,13 +3,13 @@
 //! In: each record that is logged. Out: for each hook that wants its type, a message with the record as content, which policy
 //! sends on its way or drops (`should_enqueue_log_record`). This happens behind: whoever logs does not wait, records keep their
 //! order, and many become durable in one commit. With `back_pressure` records not yet kept, no new mail is taken and no delivery
-//! begun; refusals to clients, which nothing holds back, are not offered to a full hook. A clean end works off what waits; a crash
-//! loses it, as it does the last records of a log. Policy that fails or does not answer loses the record, and that is said; while
+//! begun; refusals to clients, which nothing holds back, are not offered to a full hook. A clean end works off what waits; a kill
+//! leaves it to the next start ([`HookBacklog`]), which offers it first: some perhaps once more, none never. Policy that fails or does not answer loses the record, and that is said; while
 //! the spool refuses, the hook waits. What tells of records is no news itself: records about such messages are not offered (KumoMTA behaviour).
 
-use crate::backlog::Backlog;
 use crate::egress::connection::Guarded;
 use crate::engine::Engine;
+use crate::hook_backlog::{HookBacklog, Waiting};
 use crate::ingress::accept::Refusal;
 use crate::recorders::Former;
 use crate::requeue::ANSWER_MAX;
@@ -20,17 +20,18 @@ use message::{Draft, Envelope, Meta, TlsDemand};
 use policy::Event;
 use record::{LogRecord, RecordType};
 use smtp_wire::{Mailbox, ReversePath};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use telemetry::lines::is_enabled;
-use telemetry::{Lines, TemplateError};
+use telemetry::{LeftLines, Lines, TemplateError};
 use tokio::time::{sleep, timeout};
 
 /// A hook, and what waits for it.
 pub struct RecordHook {
     options: LogHook,
     lines: Lines,
-    waiting: Backlog<LogRecord>,
+    waiting: HookBacklog,
     /// Whom it asks once it leaves.
     pub(crate) former: Former,
 }
@@ -41,7 +42,8 @@ impl RecordHook {
     /// # Errors
     /// A template of `per_record` does not read.
     pub fn new(options: LogHook) -> Result<Arc<RecordHook>, TemplateError> {
-        let (lines, waiting) = (Lines::of(&options.per_record)?, Backlog::new(options.back_pressure));
+        let (lines, waiting) =
+            (Lines::of(&options.per_record)?, HookBacklog::new(&options.name, options.back_pressure));
         Ok(Arc::new(RecordHook { options, lines, waiting, former: Former::new() }))
     }
 
@@ -87,6 +89,28 @@ impl RecordHook {
     }
 }
 
+/// Has hooks keep their records where a kill leaves them, and begin with those that it left; what no hook of these wants is returned.
+pub(crate) fn open_hooks(hooks: &[Arc<RecordHook>], dir: &Path) -> Vec<LeftLines> {
+    let mut left = LeftLines::all_in(dir).unwrap_or_else(|error| {
+        tracing::error!("{}: {error}: what killed processes left to log hooks waits", dir.display());
+        Vec::new()
+    });
+    for hook in hooks {
+        hook.waiting.open(dir, left.extract_if(.., |lines| lines.name() == hook.options.name).collect());
+    }
+    left
+}
+
+/// Says what waits for hooks that are not configured.
+pub(crate) fn say_unclaimed(left: &[LeftLines]) {
+    for lines in left {
+        let (count, name, path) = (lines.count(), lines.name(), lines.path().display());
+        tracing::warn!(
+            "{count} records of a killed process wait for log hook {name}, which is not configured: they are offered to it once it is; to forget them, remove {path}"
+        );
+    }
+}
+
 impl Engine {
     /// Has a hook work off its records.
     pub(crate) fn start_hook(&self, hook: Arc<RecordHook>) {
@@ -94,6 +118,7 @@ impl Engine {
         // A panic costs the records in hand, not those to come.
         self.hook_tasks.spawn(async move {
             while Guarded(Box::pin(engine.work_off(&hook))).await.is_none() {}
+            hook.waiting.end();
             engine.hook_is_gone(&hook);
         });
     }
@@ -134,7 +159,11 @@ impl Engine {
         self.all_tellers().iter().for_each(|teller| teller.close());
         if tokio::time::timeout_at(end, self.hook_tasks.drain()).await.is_err() {
             for hook in self.all_hooks().iter().filter(|hook| hook.count() > 0) {
-                tracing::error!("log hook {}: {} records are lost", hook.options.name, hook.count());
+                let (name, count) = (&hook.options.name, hook.count());
+                match hook.waiting.is_kept() {
+                    true => tracing::warn!("log hook {name}: {count} records are left to the next start"),
+                    false => tracing::error!("log hook {name}: {count} records are lost"),
+                }
             }
             self.say_unasked();
             self.say_untold();
@@ -149,9 +178,12 @@ impl Engine {
                 return;
             }
             let _in_hand = hook.waiting.in_hand(records.len());
+            let (records, kept): (Vec<_>, Vec<_>) =
+                records.into_iter().map(|Waiting { record, kept }| (record, kept)).unzip();
             let offers = records.into_iter().map(|record| self.offer(hook, record));
             let wanted: Vec<Draft> = join_all(offers).await.into_iter().flatten().collect();
             self.keep_offered(hook, wanted).await;
+            hook.waiting.done(kept);
         }
     }
 

@@ -7,7 +7,7 @@
 use crate::dispositions::Teller;
 use crate::engine::Engine;
 use crate::log_filters::{Filter, LogFilters};
-use crate::log_hooks::RecordHook;
+use crate::log_hooks::{RecordHook, open_hooks};
 use arc_swap::Guard;
 use config::{EventStream, LocalLogs};
 use policy::{Policy, Startup};
@@ -166,6 +166,8 @@ impl Engine {
         let tellers: Vec<_> = next.tellers.iter().filter(|teller| !has(&before.tellers, teller)).cloned().collect();
         drop(before);
         tellers.into_iter().for_each(|teller| self.start_teller(teller));
+        // What nobody wants was said at the start.
+        let _unclaimed = if hooks.is_empty() { Vec::new() } else { open_hooks(&hooks, &self.settings.spool_dir) };
         hooks.into_iter().for_each(|hook| self.start_hook(hook));
         filters.into_iter().for_each(|filter| self.start_filter(filter));
         // Before they are replaced: at any time each is in one place at least.

@@ -3,8 +3,8 @@
 //! In: outcomes. Out: segments called `acct-` and the time, a line of JSON each, `{"Authentication": {...}}` or
 //! `{"Authorization": {...}}` (KumoMTA's shape). Without a configured log nothing is written.
 
-use crate::journal::room_for_head;
 use crate::log::LogError;
+use crate::ring::room_for_head;
 use crate::segment::mark_leftovers_done;
 use crate::stream::{Form, Stream};
 use access::{Access, AuthInfo, Disposition, Identity, Rule};

@@ -1,7 +1,7 @@
 //! What the program tells about itself: log segments and metrics.
 //!
 //! Owns [`LogWriter`] (KumoMTA's zstd segments of JSON records, written by a thread of its own,
-//! with an index beside each, [`Blocks`]), [`Accounts`] (the accounting log)
+//! with an index beside each, [`Blocks`]), [`Accounts`] (the accounting log), [`KeptLines`] (what waits elsewhere, safe from a kill)
 //! and [`Metrics`] (a registry with KumoMTA's names; what has a series a queue is [`Tallies`] and [`Exposition`]). In: records and counts; out: files and the
 //! text of `/metrics`. Logging never blocks a delivery unless the disk is so slow that the
 //! configured back pressure is reached.
@@ -20,6 +20,7 @@ mod index;
 mod index_file;
 mod journal;
 mod json;
+mod kept_lines;
 pub mod largest;
 mod latencies;
 pub mod lines;
@@ -32,6 +33,7 @@ mod registry;
 mod report_counts;
 mod reserve;
 mod retention;
+mod ring;
 mod script_times;
 mod segment;
 mod source_counts;
@@ -47,6 +49,7 @@ pub use exposition::{Exposition, Kind};
 pub use full_logs::FullLogs;
 pub use index::{Block, Blocks, Key, index_name};
 pub use json::json_of;
+pub use kept_lines::{KeptLines, LeftLines, Until};
 pub use latencies::{Latencies, PROTOCOLS};
 pub use lines::{Lines, TemplateError};
 pub use log::{LogError, LogWriter};

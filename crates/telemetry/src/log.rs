@@ -7,6 +7,7 @@
 use crate::index::Key;
 use crate::journal;
 use crate::lines::{Lines, TemplateError, entry};
+use crate::ring::room_for_head;
 use crate::segment::mark_leftovers_done;
 use crate::stream::{Form, Stream};
 use config::{LocalLogs, PerRecord};
@@ -103,7 +104,7 @@ impl LogWriter {
     pub fn offer(&self, record: &LogRecord) -> bool {
         // Written before the stream's lock is taken, which all who log share.
         let mut line = Vec::with_capacity(LINE_BYTES);
-        journal::room_for_head(&mut line);
+        room_for_head(&mut line);
         let is_json = self.0.lines.write(record, &mut line);
         let stream = self.0.stream_of.get(record.kind as usize).and_then(|stream| self.0.streams.get(*stream));
         let Some(stream) = stream else { return true };

@@ -7,14 +7,15 @@
 //! ends at its size, at its age, and when the writer is closed. A full disk is first met with the
 //! [`Reserve`]; then, as after any disk error, the batch is kept and tried again each second,
 //! saying so; only closing gives such records up, saying so. A frame of the segment ends when it is large enough to be worth
-//! a block of the index; then whoever searches reads it alone. Where that is wanted, what waits is in a [`Journal`] too, so
+//! a block of the index; then whoever searches reads it alone. Where that is wanted, what waits is in a [journal](crate::journal) too, so
 //! that a kill takes none of it.
 
 use crate::index::Key;
 use crate::index_file::{IndexFile, remove_orphans};
-use crate::journal::{self, Journal, Note, Notes, Owner, text_of};
+use crate::journal::{self, Owner};
 use crate::reserve::{Reserve, share_of};
 use crate::retention::Retention;
+use crate::ring::{self, Note, Notes, Ring, text_of};
 use crate::segment::Segment;
 use config::LocalLogs;
 use std::io;
@@ -58,7 +59,7 @@ struct State {
     records: usize,
     /// Of all lines there ever were.
     octets: u64,
-    journal: Option<Journal>,
+    journal: Option<Ring>,
     ending: Ending,
     sleeping: bool,
 }
@@ -103,12 +104,12 @@ impl Stream {
         self.shared.form.options.index
     }
 
-    /// Queues the line of one record, behind its [`room_for_head`](crate::journal::room_for_head), and what it is found by;
+    /// Queues the line of one record, behind its [`room_for_head`](crate::ring::room_for_head), and what it is found by;
     /// waits for nothing but the page cache, and that with a journal only: then a kill does not lose it from here on.
     /// False when as many waited as may: the record is queued all the same.
     pub fn push(&self, line: &mut [u8], keys: &[Key]) -> bool {
         if self.shared.form.options.journal == Some(true) {
-            journal::seal(line);
+            ring::seal(line);
         }
         let mut state = self.shared.lock();
         let has_room = state.records < self.shared.form.options.back_pressure;
@@ -298,7 +299,7 @@ impl Writer {
             state.sleeping = false;
         }
         std::mem::swap(&mut state.lines, lines);
-        self.journal_used = state.journal.as_ref().map_or(0, Journal::used);
+        self.journal_used = state.journal.as_ref().map_or(0, Ring::used);
         self.keys.clear();
         std::mem::swap(&mut state.keys, &mut self.keys);
         state.records = 0;
@@ -429,14 +430,14 @@ impl Writer {
 }
 
 /// The journal that a stream begins with.
-fn journal_of(form: &Form) -> io::Result<(Journal, Notes)> {
+fn journal_of(form: &Form) -> io::Result<(Ring, Notes)> {
     let Form { options, prefix, suffix, header } = form;
     let (prefix, suffix, header) = ((*prefix).to_owned(), suffix.clone(), header.clone());
     let owner = Owner { prefix, suffix, header, level: options.compression_level };
     let octets = share_of(&options.log_dir, JOURNAL_OCTETS)? / JOURNAL_UNIT * JOURNAL_UNIT;
     match octets {
         0 => Err(io::Error::other("its disk is too small")),
-        octets => Journal::create(&options.log_dir, &owner, octets),
+        octets => journal::create(&options.log_dir, &owner, octets),
     }
 }
 

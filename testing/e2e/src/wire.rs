@@ -147,4 +147,29 @@ impl Reply {
     }
 }
 
+/// Sends messages until the peer is gone, each to an address that begins with this name; the recipients of those it took.
+pub fn submit_until_cut(peer: SocketAddr, name: &str) -> Vec<String> {
+    let mut connection = Client::connect(peer);
+    let mut accepted = Vec::new();
+    let mut say = |text: String, code: u16| {
+        connection.send(text);
+        connection.try_reply().is_some_and(|reply| reply.code == code)
+    };
+    if !say("EHLO client.test\r\n".to_owned(), 250) {
+        return accepted;
+    }
+    for number in 0.. {
+        let to = format!("{name}n{number}@target.test");
+        let taken = say("MAIL FROM:<a@source.test>\r\n".to_owned(), 250)
+            && say(format!("RCPT TO:<{to}>\r\n"), 250)
+            && say("DATA\r\n".to_owned(), 354)
+            && say("Subject: x\r\n\r\nHello.\r\n.\r\n".to_owned(), 250);
+        if !taken {
+            break;
+        }
+        accepted.push(to);
+    }
+    accepted
+}
+
 const READ_TIMEOUT: Duration = Duration::from_secs(15);

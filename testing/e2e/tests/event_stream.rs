@@ -9,12 +9,11 @@ use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::traffic::Traffic;
 use e2e::until::{LATER, SOON, until};
-use e2e::wire::Client;
+use e2e::wire::submit_until_cut;
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::thread;
@@ -153,7 +152,8 @@ fn whenever_it_is_killed_what_came_and_went_is_told() {
         let mut node = setup.launch().start();
         let arrived = setup.sink.arrivals().len();
         let peer = node.smtp();
-        let clients: Vec<_> = (0..3).map(|client| thread::spawn(move || send_until_cut(peer, round, client))).collect();
+        let clients: Vec<_> =
+            (0..3).map(|client| thread::spawn(move || submit_until_cut(peer, &format!("k{round}c{client}")))).collect();
         setup.sink.await_arrivals(arrived + 20, LATER);
         node.process.kill();
         clients.into_iter().for_each(|client| accepted.extend(client.join().expect("a client")));
@@ -190,31 +190,6 @@ fn whenever_it_is_killed_what_came_and_went_is_told() {
 
 /// Times a server is killed.
 const KILLS: usize = 8;
-
-/// Sends messages until the server is gone; the recipients of those it took.
-fn send_until_cut(peer: SocketAddr, round: usize, client: usize) -> Vec<String> {
-    let mut connection = Client::connect(peer);
-    let mut accepted = Vec::new();
-    let mut say = |text: String, code: u16| {
-        connection.send(text);
-        connection.try_reply().is_some_and(|reply| reply.code == code)
-    };
-    if !say("EHLO client.test\r\n".to_owned(), 250) {
-        return accepted;
-    }
-    for number in 0.. {
-        let to = format!("k{round}c{client}n{number}@target.test");
-        let taken = say("MAIL FROM:<a@source.test>\r\n".to_owned(), 250)
-            && say(format!("RCPT TO:<{to}>\r\n"), 250)
-            && say("DATA\r\n".to_owned(), 354)
-            && say("Subject: x\r\n\r\nHello.\r\n.\r\n".to_owned(), 250);
-        if !taken {
-            break;
-        }
-        accepted.push(to);
-    }
-    accepted
-}
 
 #[test]
 fn a_replay_begins_at_its_time_and_has_the_types_that_are_wanted() {

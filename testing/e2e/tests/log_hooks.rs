@@ -7,10 +7,13 @@ use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::until::{LATER, until};
 use e2e::web_server::WebServer;
-use e2e::wire::Client;
+use e2e::wire::{Client, submit_until_cut};
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::ops::Range;
+use std::thread;
 
 fn launch(scratch: &Scratch, hooks: SocketAddr, sink: SocketAddr) -> Launch {
     Launch::policy(policy_file("log_hooks.lua"))
@@ -129,9 +132,95 @@ fn a_stop_loses_no_record() {
     }
     node.stop();
     assert_eq!(std::fs::read_to_string(scratch.join("ended")).expect("shutdown_logging"), "yes");
+    assert_eq!(kept_files(&scratch), 0, "nothing waits");
     let node = launch.start();
     until(LATER, "fifty receptions", || (receptions(&web).len() == 50).then_some(()));
+    node.await_empty(LATER);
     node.stop();
+    assert!(told(&web).values().all(|times| *times == 1), "{:?}", told(&web));
+}
+
+/// Nor does the next program tell what the one before has told.
+#[test]
+fn a_hot_restart_tells_each_record_once() {
+    let scratch = Scratch::new();
+    let (web, sink) = (WebServer::start(None), Sink::start(&scratch, "sink", &[]));
+    let node = launch(&scratch, web.http, sink.address).env("HOOKS_SLOW", "1").start();
+    let submit = |numbers: Range<usize>| {
+        numbers.for_each(|number| submit(node.smtp(), "user@a.test", &format!("r{number}@b.test")));
+    };
+    submit(0..30);
+    node.process.signal(Signal::SIGUSR2);
+    let begun = || node.process.stderr().matches("initialization complete").count();
+    until(LATER, "the other program", || (begun() == 2).then_some(()));
+    submit(30..40);
+    until(LATER, "a reception and a delivery of each", || (told(&web).len() == 80).then_some(()));
+    node.await_empty(LATER);
+    node.stop();
+    assert!(told(&web).values().all(|times| *times == 1), "{:?}", told(&web));
+    assert_eq!(kept_files(&scratch), 0);
+}
+
+/// Kills between any two steps of a message: what a client or a server was told of, each hook hears of, whether it is slow or not.
+#[test]
+fn whenever_it_is_killed_each_hook_hears_what_came_and_went() {
+    let scratch = Scratch::new();
+    let (web, sink) = (WebServer::start(None), Sink::start(&scratch, "sink", &[]));
+    let launch = launch(&scratch, web.http, sink.address);
+    let mut accepted = Vec::new();
+    for round in 0..KILLS {
+        let slow = launch.clone().env("HOOKS_SLOW", "1");
+        let mut node = if round % 2 == 0 { slow.start() } else { launch.start() };
+        let arrived = sink.arrivals().len();
+        let peer = node.smtp();
+        let clients: Vec<_> =
+            (0..3).map(|client| thread::spawn(move || submit_until_cut(peer, &format!("k{round}c{client}")))).collect();
+        sink.await_arrivals(arrived + 20, LATER);
+        node.process.kill();
+        clients.into_iter().for_each(|client| accepted.extend(client.join().expect("a client")));
+    }
+    let node = launch.start();
+    until(LATER, "all of it back", || (node.metric("postrider_spool_recovering") == 0.0).then_some(()));
+    node.await_empty(LATER);
+    // What waits for hooks to be asked is worked off.
+    node.stop();
+    let node = launch.start();
+    node.await_empty(LATER);
+    node.stop();
+    let of = |kind: &str| -> BTreeSet<String> {
+        told(&web).into_keys().filter(|(_, of, _)| of == kind).map(|(_, _, recipient)| recipient).collect()
+    };
+    let lines = std::fs::read_to_string(scratch.join("lines")).expect("lines");
+    let lines: BTreeSet<String> = lines.lines().filter_map(|line| Some(line.split(' ').nth(1)?.to_owned())).collect();
+    let arrived: BTreeSet<String> = sink.arrivals().into_iter().flat_map(|arrival| arrival.recipients).collect();
+    let missing = |told: &BTreeSet<String>, of: &BTreeSet<String>| of.difference(told).cloned().collect::<Vec<_>>();
+    let came: BTreeSet<String> = accepted.into_iter().collect();
+    assert!(came.len() > 20 * KILLS, "{} were accepted", came.len());
+    let none = Vec::<String>::new();
+    assert_eq!(missing(&of("Reception"), &came), none, "of {} that were accepted", came.len());
+    assert_eq!(missing(&of("Delivery"), &arrived), none, "of {} that were delivered, by the slow hook", arrived.len());
+    assert_eq!(missing(&lines, &arrived), none, "of {} that were delivered, by the fast hook", arrived.len());
+    assert_eq!(kept_files(&scratch), 0, "nothing waits");
+}
+
+/// Times a server is killed.
+const KILLS: usize = 8;
+
+/// What was posted, by id, type and recipient, and how often.
+fn told(web: &WebServer) -> BTreeMap<(String, String, String), usize> {
+    let mut times = BTreeMap::new();
+    for (_, line) in web.posted() {
+        let record: Value = serde_json::from_str(&line).expect("JSON");
+        let [id, kind, recipient] = ["id", "type", "recipient"].map(|name| record[name].as_str().unwrap_or_default());
+        *times.entry((id.to_owned(), kind.to_owned(), recipient.to_owned())).or_default() += 1;
+    }
+    times
+}
+
+/// Files of records that wait for hooks.
+fn kept_files(scratch: &Scratch) -> usize {
+    let names = std::fs::read_dir(scratch.join("data")).expect("the spool").flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().starts_with(".postrider-kept-")).count()
 }
 
 /// The recipients of the receptions that were posted, once each.

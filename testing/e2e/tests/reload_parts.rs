@@ -17,6 +17,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 struct Setup {
+    launch: Launch,
     node: Kumod,
     scratch: Scratch,
     sink: Sink,
@@ -30,7 +31,8 @@ impl Setup {
         let launch = Launch::policy(scratch.join("policy.lua"))
             .env("RELOADED_DIR", scratch.path())
             .env("RELOADED_SINK", sink.address.to_string());
-        Setup { node: launch.start(), scratch, sink }
+        let node = launch.start();
+        Setup { launch, node, scratch, sink }
     }
 
     /// Has it read these; what the API says to that.
@@ -158,7 +160,7 @@ fn filters_and_hooks_that_leave_finish_what_they_have() {
     // Seven messages, and records of six.
     setup.sink.await_arrivals(13, LATER);
     setup.node.await_empty(LATER);
-    let Setup { node, scratch, sink } = setup;
+    let Setup { node, scratch, sink, .. } = setup;
     node.stop();
     assert_eq!(sink.arrivals().len(), 13);
     let asked = asked(&scratch);
@@ -172,6 +174,65 @@ fn filters_and_hooks_that_leave_finish_what_they_have() {
     assert_eq!(deliveries.iter().sum::<usize>(), 13, "{deliveries:?}");
     assert_eq!(count("first keep_first"), 6 + deliveries[0], "whoever keeps a record was asked, and by its own policy");
     assert_eq!(count("second keep_second"), 1 + deliveries[1]);
+}
+
+/// What waits for a hook that leaves and for the one in its place outlives a kill, also while nobody of that name is configured.
+#[test]
+fn a_kill_takes_nothing_from_hooks_that_come_and_go() {
+    let hook = |name: &str, more: usize| {
+        let per_record = json!({"Reception": {"enable": true}, "Any": {"enable": false}});
+        json!({"name": name, "logs": [{}], "hooks": [{"name": "one", "per_record": per_record, "back_pressure": more}]})
+    };
+    let mut setup = Setup::new(&hook("first", 1000));
+    setup.shut();
+    setup.submit(5);
+    setup.read(&hook("second", 2000));
+    setup.submit(3);
+    setup.sink.await_arrivals(8, LATER);
+    setup.node.process.kill();
+    assert!(asked(&setup.scratch).is_empty());
+    write(&setup.scratch, &json!({"name": "none", "logs": [{}]}));
+    for _ in 0..2 {
+        setup.node = setup.launch.start();
+        for count in [5, 3] {
+            let said = format!("{count} records of a killed process wait for log hook one, which is not configured");
+            setup.node.process.await_stderr(&said, LATER, |line| line.contains(&said).then_some(()));
+        }
+        setup.node.process.kill();
+    }
+    setup.node = setup.launch.start();
+    setup.read(&hook("third", 3000));
+    setup.submit(1);
+    setup.open();
+    setup.await_asked(&[("third hook one", 9)]);
+    setup.node.await_empty(LATER);
+    let Setup { node, scratch, sink, launch } = setup;
+    node.stop();
+    launch.start().stop();
+    assert_eq!(asked(&scratch).len(), 9, "each once");
+    // Nine messages and their records; the kill may have doubled a delivery.
+    assert!(sink.arrivals().len() >= 18);
+}
+
+/// What a stop has no time for is offered at the next start.
+#[test]
+fn a_stop_that_cannot_wait_leaves_records_to_the_next_start() {
+    let hook = json!({"name": "one", "per_record": {"Reception": {"enable": true}, "Any": {"enable": false}}});
+    let mut setup = Setup::new(&json!({"name": "0", "logs": [{}], "hooks": [hook]}));
+    setup.shut();
+    setup.submit(3);
+    setup.sink.await_arrivals(3, LATER);
+    setup.node.process.signal(Signal::SIGTERM);
+    let ended = setup.node.process.finish(LATER);
+    assert!(ended.stderr.contains("log hook one: 3 records are left to the next start"), "{}", ended.stderr);
+    setup.node = setup.launch.start();
+    setup.open();
+    setup.await_asked(&[("0 hook one", 3)]);
+    setup.node.await_empty(LATER);
+    let Setup { node, scratch, launch, .. } = setup;
+    node.stop();
+    launch.start().stop();
+    assert_eq!(asked(&scratch).len(), 3, "each once");
 }
 
 #[test]

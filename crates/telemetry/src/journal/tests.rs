@@ -2,9 +2,13 @@
 
 use super::*;
 use crate::LogWriter;
+use crate::ring::{ENTRY_HEAD, RING_START, UNIT, room_for_head, seal};
 use config::LocalLogs;
 use record::{LogRecord, RecordType, Response, Timestamp};
+use std::fs;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 fn owner() -> Owner {
     Owner { prefix: "p-".to_owned(), suffix: ".zst".to_owned(), header: b"head\n".to_vec(), level: 0 }
@@ -15,7 +19,7 @@ fn line(number: u64) -> Vec<u8> {
 }
 
 /// Puts lines in; where the next one begins.
-fn put(journal: &mut Journal, mut at: u64, numbers: impl IntoIterator<Item = u64>) -> u64 {
+fn put(journal: &mut Ring, mut at: u64, numbers: impl IntoIterator<Item = u64>) -> u64 {
     for number in numbers {
         let line = line(number);
         let mut entry = Vec::new();
@@ -56,7 +60,7 @@ fn joined(header: &str, numbers: impl IntoIterator<Item = u64>) -> String {
 #[test]
 fn what_no_segment_has_becomes_one() {
     let dir = tempfile::tempdir().expect("scratch");
-    let (mut journal, notes) = Journal::create(dir.path(), &owner(), 64 << 10).expect("room");
+    let (mut journal, notes) = create(dir.path(), &owner(), 64 << 10).expect("room");
     put(&mut journal, 0, 0..20);
     assert_eq!(recover(dir.path()).expect("reads"), 0, "it is in use");
     drop((journal, notes));
@@ -76,7 +80,7 @@ fn what_no_segment_has_becomes_one() {
 fn what_a_segment_has_is_not_doubled() {
     let dir = tempfile::tempdir().expect("scratch");
     let (first, second) = (0..30, 30..60);
-    let (mut journal, notes) = Journal::create(dir.path(), &owner(), 64 << 10).expect("room");
+    let (mut journal, notes) = create(dir.path(), &owner(), 64 << 10).expect("room");
     let mut segment =
         Segment::create(dir.path(), ("p-", ".zst"), 0, OffsetDateTime::UNIX_EPOCH, &mut None).expect("a segment");
     // Behind another frame.
@@ -93,12 +97,13 @@ fn what_a_segment_has_is_not_doubled() {
     segment.write(&second.flat_map(line).collect::<Vec<u8>>()).expect("written");
     let whole = fs::read(segment.path()).expect("there");
     assert!(whole.len() as u64 > short);
+    let journal_path = files_of(dir.path(), NAME).expect("there").pop().expect("a journal");
     let expected: Vec<Vec<u8>> = (0..60).map(line).collect();
     let mut doubled = 0;
     for length in short as usize..=whole.len() {
         let copy = tempfile::tempdir().expect("scratch");
         fs::write(copy.path().join(&name), &whole[..length]).expect("written");
-        fs::copy(&notes.path, copy.path().join(notes.path.file_name().expect("a name"))).expect("copied");
+        fs::copy(&journal_path, copy.path().join(journal_path.file_name().expect("a name"))).expect("copied");
         let recovered = recover(copy.path()).expect("reads");
         let text = texts(copy.path()).concat();
         for line in &expected {
@@ -116,7 +121,7 @@ fn what_a_segment_has_is_not_doubled() {
 #[test]
 fn the_ring_goes_round_and_what_waits_is_not_written_over() {
     let dir = tempfile::tempdir().expect("scratch");
-    let (mut journal, notes) = Journal::create(dir.path(), &owner(), 8 << 10).expect("room");
+    let (mut journal, notes) = create(dir.path(), &owner(), 8 << 10).expect("room");
     let mut at = 0;
     // Each batch is noted as written, and a few lines of the next follow.
     for batch in 0..100 {
@@ -138,11 +143,14 @@ fn the_ring_goes_round_and_what_waits_is_not_written_over() {
 #[test]
 fn a_line_that_is_torn_is_left_out_and_others_are_not() {
     let dir = tempfile::tempdir().expect("scratch");
-    let (mut journal, notes) = Journal::create(dir.path(), &owner(), 8 << 10).expect("room");
+    let (mut journal, notes) = create(dir.path(), &owner(), 8 << 10).expect("room");
     put(&mut journal, 0, 0..3);
     let second = RING_START + UNIT + ENTRY_HEAD as u64 + 2;
-    notes.file.write_all_at(b"?", second).expect("written");
     drop((journal, notes));
+    let path = files_of(dir.path(), NAME).expect("there").pop().expect("a journal");
+    let file = fs::OpenOptions::new().write(true).open(path).expect("there");
+    file.write_all_at(b"?", second).expect("written");
+    drop(file);
     assert_eq!(recover(dir.path()).expect("reads"), 2);
     assert_eq!(texts(dir.path()), [joined("head\n", [0, 2])]);
 }
