@@ -9,16 +9,14 @@ use crate::credentials::{Credentials, Remembered};
 use crate::own_names::OwnNames;
 use crate::socket::Peer;
 use access::{TRUSTED_PEERS, http_resources};
-use axum::Extension;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, Method, header};
-use axum::middleware::Next;
-use axum::response::Response;
 use config::{CidrSet, HttpListener};
 use engine::Gate;
 use policy::AuthInfo;
+use std::borrow::Cow;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The rules of a listener, and who was proven lately.
 #[derive(Clone)]
@@ -29,6 +27,15 @@ struct Inner {
     trusted: CidrSet,
     remembered: Remembered,
     names: OwnNames,
+}
+
+/// What stands in front of a path.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    access: Access,
+    path: &'static str,
+    /// Those of a request to just this path, which are always the same.
+    resources: Arc<OnceLock<Vec<String>>>,
 }
 
 /// Who asks.
@@ -61,12 +68,11 @@ impl Access {
         Ok(auth)
     }
 
-    /// Refuses what no rule allows.
-    async fn allow(&self, auth: &AuthInfo, via: SocketAddr, method: &Method, path: &str) -> Result<(), Failed> {
-        let resources = http_resources(via, path);
+    /// Refuses what no rule allows of these resources.
+    async fn allow(&self, auth: &AuthInfo, resources: &[String], method: &Method) -> Result<(), Failed> {
         // What one may see, one may look for.
         let privilege = if *method == Method::HEAD { Method::GET.as_str() } else { method.as_str() };
-        let found = self.0.gate.may(&resources, auth, privilege).await.map_err(|error| {
+        let found = self.0.gate.may(resources, auth, privilege).await.map_err(|error| {
             tracing::error!("{error}");
             Failed::internal("policy could not tell who may ask that".to_owned())
         })?;
@@ -84,24 +90,35 @@ impl Access {
     }
 }
 
-pub(crate) async fn check(
-    State(access): State<Access>,
-    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
-    Extension(Via(via)): Extension<Via>,
-    mut request: Request,
-    next: Next,
-) -> Result<Response, Failed> {
-    let is_probe = is_probe(request.uri().path());
-    if access.0.gate.accounts().is_full() && !is_probe {
-        return Err(Failed::unavailable("the accounting log has no room for more records".to_owned()));
+impl Guard {
+    /// Of a path of a listener.
+    pub fn new(access: Access, path: &'static str) -> Guard {
+        Guard { access, path, resources: Arc::default() }
     }
-    if !is_probe {
-        access.0.names.check(request.method(), request.headers())?;
+
+    /// Notes in a request who asks.
+    ///
+    /// # Errors
+    /// They may not ask that.
+    pub async fn check(&self, Peer(peer): Peer, Via(via): Via, request: &mut Request) -> Result<(), Failed> {
+        let access = &self.access;
+        let path = request.uri().path();
+        let is_probe = is_probe(path);
+        if access.0.gate.accounts().is_full() && !is_probe {
+            return Err(Failed::unavailable("the accounting log has no room for more records".to_owned()));
+        }
+        if !is_probe {
+            access.0.names.check(request.method(), request.headers())?;
+        }
+        let auth = access.proven(peer, authorization(request.headers())?).await?;
+        let resources = match path == self.path {
+            true => Cow::Borrowed(self.resources.get_or_init(|| http_resources(via, path))),
+            false => Cow::Owned(http_resources(via, path)),
+        };
+        access.allow(&auth, &resources, request.method()).await?;
+        request.extensions_mut().insert(Proven(auth));
+        Ok(())
     }
-    let auth = access.proven(peer, authorization(request.headers())?).await?;
-    access.allow(&auth, via, request.method(), request.uri().path()).await?;
-    request.extensions_mut().insert(Proven(auth));
-    Ok(next.run(request).await)
 }
 
 /// The one header that says who asks; of two, somebody before us may have looked at the other.

@@ -28,10 +28,13 @@ impl Document {
     }
 }
 
+/// Where the document is.
+pub(crate) const DOCUMENT: &str = "/api-docs/openapi.json";
+
 /// What every listener has.
 pub(crate) fn endpoints<S: Clone + Send + Sync + 'static>() -> [Endpoint<S>; 2] {
     [
-        Endpoint::at("/api-docs/openapi.json", "About").get(openapi, "This description, as OpenAPI 3.1.", &[]),
+        Endpoint::at(DOCUMENT, "About").get(openapi, "This description, as OpenAPI 3.1.", &[]),
         Endpoint::at("/rapidoc", "About").get(page, "This description, to read and to try.", &[]),
     ]
 }

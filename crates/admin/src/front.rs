@@ -4,20 +4,23 @@
 //! until it is told to stop.
 
 use crate::AdminError;
-use crate::access::{self, Access, Via};
+use crate::access::{Access, Guard, Via};
 use crate::browser::{self, Document};
 use crate::endpoint::Endpoint;
 use crate::socket::{Peer, Socket};
 use crate::{pack, unpack};
-use axum::extract::DefaultBodyLimit;
-use axum::middleware;
-use axum::{Extension, Router};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Router, ServiceExt};
 use config::HttpListener;
 use engine::Gate;
 use net::identity::Identity;
+use std::convert::Infallible;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tokio::net::TcpListener;
+use tower::{Layer, Service};
 
 /// TLS and guards of a listener.
 pub struct Front {
@@ -53,25 +56,50 @@ impl Front {
     {
         endpoints.extend(browser::endpoints());
         let document = Document::of(title, &endpoints);
-        let guarded = |router: Router<S>, endpoint: Endpoint<S>| {
-            let guard = middleware::from_fn_with_state(self.access.clone(), access::check);
-            let methods = endpoint.methods.route_layer(middleware::from_fn(unpack::requests));
-            // Outermost is who may ask.
-            let methods = methods.route_layer(middleware::from_fn(pack::answers)).route_layer(guard);
-            router.route(endpoint.path, methods)
+        let with_guard = |router: Router<S>, endpoint: Endpoint<S>| {
+            let guard = Guard::new(self.access.clone(), endpoint.path);
+            let methods = match endpoint.path == browser::DOCUMENT {
+                true => endpoint.methods.layer(Extension(document.clone())),
+                false => endpoint.methods,
+            };
+            router.route(endpoint.path, methods.route_layer(middleware::from_fn_with_state(guard, guarded)))
         };
-        endpoints.into_iter().fold(Router::new(), guarded).layer(Extension(document))
+        endpoints.into_iter().fold(Router::new(), with_guard)
     }
 
-    /// Serves until `stop`.
-    pub async fn serve(self, listener: TcpListener, routes: Router, stop: impl Future<Output = ()> + Send + 'static) {
+    /// Serves routes, or what stands in front of them, until `stop`.
+    pub async fn serve<S>(self, listener: TcpListener, routes: S, stop: impl Future<Output = ()> + Send + 'static)
+    where
+        S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
+        S::Future: Send,
+    {
         let via = Via(listener.local_addr().unwrap_or(NO_ADDRESS));
-        let app = routes.layer(Extension(via)).layer(DefaultBodyLimit::max(self.body_octets_max));
+        // Around all routes, not each: what a router has as a layer is packed up anew for every request.
+        let app = (Extension(via), DefaultBodyLimit::max(self.body_octets_max)).layer(routes);
         let app = app.into_make_service_with_connect_info::<Peer>();
         if let Err(error) = axum::serve(Socket::new(listener, self.identity), app).with_graceful_shutdown(stop).await {
             tracing::error!("http listener: {error}");
         }
     }
+}
+
+/// In front of every handler, all in one for the same reason: who may ask, then codings of bodies.
+async fn guarded(
+    State(guard): State<Guard>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Extension(via): Extension<Via>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if let Err(failed) = guard.check(peer, via, &mut request).await {
+        return failed.into_response();
+    }
+    let is_taken = pack::is_taken(&request);
+    let answer = match unpack::request(&mut request) {
+        Ok(()) => next.run(request).await,
+        Err(failed) => unpack::refused(failed),
+    };
+    pack::answer(answer, is_taken)
 }
 
 /// For a listener that the system cannot name.

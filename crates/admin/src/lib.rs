@@ -60,6 +60,7 @@ pub use local::Local;
 use net::tls::TlsError;
 use thiserror::Error;
 use tokio::net::TcpListener;
+use tower::Layer;
 
 /// Why an HTTP listener cannot serve.
 #[derive(Debug, Error)]
@@ -73,6 +74,8 @@ pub enum AdminError {
 pub struct HttpService {
     front: Front,
     routes: Router,
+    engine: Engine,
+    said: inject::Listener,
 }
 
 impl HttpService {
@@ -82,20 +85,20 @@ impl HttpService {
     /// As [`Front::new`].
     pub fn new(engine: Engine, options: &HttpListener) -> Result<HttpService, AdminError> {
         let front = Front::new(engine.gate().clone(), options, engine.hostname())?;
-        let listener = inject::Listener {
+        let said = inject::Listener {
             hostname: options.hostname.clone(),
             window: options.idempotency_window.into(),
             line_octets_max: front.body_octets_max(),
         };
-        let to_the_end = middleware::from_fn_with_state(engine.clone(), liveness::while_serving);
-        let routes = front.guarded(TITLE, endpoints()).layer(Extension(listener)).layer(to_the_end);
-        Ok(HttpService { front, routes: routes.with_state(engine) })
+        let routes = front.guarded(TITLE, endpoints()).with_state(engine.clone());
+        Ok(HttpService { front, routes, engine, said })
     }
 
     /// Serves until it is `closed`; what was asked by then is answered. Once draining begins, that is "shutting down".
     pub async fn serve(self, listener: TcpListener, closed: impl Future<Output = ()> + Send + 'static) {
-        let HttpService { front, routes } = self;
-        front.serve(listener, routes, closed).await;
+        let HttpService { front, routes, engine, said } = self;
+        let to_the_end = middleware::from_fn_with_state(engine, liveness::while_serving);
+        front.serve(listener, (to_the_end, Extension(said)).layer(routes), closed).await;
     }
 }
 

@@ -6,7 +6,6 @@
 use axum::body::{Body, BodyDataStream, Bytes, HttpBody};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
-use axum::middleware::Next;
 use axum::response::Response;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -17,11 +16,14 @@ use std::io::Write;
 #[derive(Clone, Copy)]
 pub(crate) struct AsItIs;
 
-/// A layer in front of handlers.
-pub(crate) async fn answers(request: Request, next: Next) -> Response {
+/// Whether the answer to a request may be compressed.
+pub(crate) fn is_taken(request: &Request) -> bool {
     // What is said of a body that is not sent needs not be exact.
-    let is_taken = *request.method() != Method::HEAD && takes_gzip(request.headers());
-    let mut answer = next.run(request).await;
+    *request.method() != Method::HEAD && takes_gzip(request.headers())
+}
+
+/// An answer as it is sent to who takes it compressed, or not.
+pub(crate) fn answer(mut answer: Response, is_taken: bool) -> Response {
     if !is_worth_it(&answer) {
         return answer;
     }
@@ -122,6 +124,7 @@ const SLICE_OCTETS: usize = 64 << 10;
 mod tests {
     use super::*;
     use axum::body::to_bytes;
+    use axum::middleware::Next;
     use axum::response::IntoResponse;
     use axum::routing::get;
     use axum::{Json, Router, middleware};
@@ -170,7 +173,10 @@ mod tests {
             .route("/less", get(async || "x".repeat(1023)))
             .route("/octets", get(async move || octets(5000)))
             .route("/stream", get(async move || ([(header::CONTENT_TYPE, "text/plain")], stream()).into_response()));
-        app.layer(middleware::from_fn(answers))
+        app.layer(middleware::from_fn(async |request: Request, next: Next| {
+            let is_taken = is_taken(&request);
+            answer(next.run(request).await, is_taken)
+        }))
     }
 
     /// Header and body of an answer to who takes gzip, or not.

@@ -9,7 +9,6 @@ use crate::coding::{Coding, Damage, Decoder};
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 use std::error::Error;
@@ -32,29 +31,31 @@ pub(crate) enum Broken {
     Body(#[from] axum::Error),
 }
 
-/// A layer in front of handlers: they see no codings.
-pub(crate) async fn requests(mut request: Request, next: Next) -> Response {
+/// Takes the coding off a request, so that handlers see none.
+///
+/// # Errors
+/// It is none that is known; see [`refused`].
+pub(crate) fn request(request: &mut Request) -> Result<(), Failed> {
     // What has no body has no coding.
     if matches!(*request.method(), Method::GET | Method::HEAD) {
-        return next.run(request).await;
+        return Ok(());
     }
-    match coding(request.headers()) {
-        Ok(None) => {}
-        Ok(Some(coding)) => {
-            let headers = request.headers_mut();
-            headers.remove(header::CONTENT_ENCODING);
-            // It is that of the compressed octets.
-            headers.remove(header::CONTENT_LENGTH);
-            let body = std::mem::take(request.body_mut());
-            *request.body_mut() = unpacked(body, coding);
-        }
-        Err(failed) => {
-            let mut answer = failed.into_response();
-            answer.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static(TAKEN));
-            return answer;
-        }
+    if let Some(coding) = coding(request.headers())? {
+        let headers = request.headers_mut();
+        headers.remove(header::CONTENT_ENCODING);
+        // It is that of the compressed octets.
+        headers.remove(header::CONTENT_LENGTH);
+        let body = std::mem::take(request.body_mut());
+        *request.body_mut() = unpacked(body, coding);
     }
-    next.run(request).await
+    Ok(())
+}
+
+/// The answer to a coding that is not known.
+pub(crate) fn refused(failed: Failed) -> Response {
+    let mut answer = failed.into_response();
+    answer.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static(TAKEN));
+    answer
 }
 
 /// What was wrong with a body that came compressed, if that is why it cannot be read.

@@ -17,7 +17,7 @@ use crate::transfer::{TransferEncoding, encode_base64, encode_text, is_clean};
 use crate::write::{framed, free_boundary, is_boundary};
 use crate::{Detection, Headers, MimePart, PartError, charset};
 use bytes::Bytes;
-use mime::{ValueForm, decode_unstructured, encode_field, encode_words};
+use mime::{FieldView, ValueForm, decode_unstructured, encode_field, encode_words};
 use std::borrow::Cow;
 
 impl MimePart {
@@ -88,7 +88,6 @@ fn leaf(
     depth: usize,
 ) -> Result<(), PartError> {
     let encoding = part.headers.transfer_encoding();
-    let content_type = part.content_type();
     if is_clean(written) {
         if encoding == TransferEncoding::Identity && !has_unknown_encoding(&part.headers) {
             new.headers.set_transfer_encoding(encoding)?;
@@ -96,6 +95,7 @@ fn leaf(
         new.put_body(Body::Leaf(written.clone()));
         return Ok(());
     }
+    let content_type = part.content_type();
     let octets = encoding.decode(written);
     if content_type.is("message/rfc822") && depth < DEPTH_MAX {
         let inner = MimePart::parse(octets.into_owned());
@@ -137,6 +137,10 @@ fn has_unknown_encoding(headers: &Headers) -> bool {
 
 /// The fields, each written so that it can be sent.
 fn headers(old: &Headers) -> Headers {
+    // As most are.
+    if old.fields().all(|field| is_as_sent(&field)) {
+        return old.clone();
+    }
     let mut fields: Vec<(String, Cow<[u8]>)> = Vec::new();
     for field in old.fields() {
         if !field.name.is_empty() {
@@ -172,6 +176,13 @@ impl Headers {
     }
 }
 
+/// True for a field that would not become another by being written anew.
+fn is_as_sent(field: &FieldView<'_>) -> bool {
+    let name = field.name_text();
+    may_stay(&name, field.value)
+        && encode_field(&name, field.value, ValueForm::Raw).is_ok_and(|written| written == field.whole)
+}
+
 /// As [`Headers::prepend_sendable`], at the end; what cannot be sent is left out.
 fn append(new: &mut Headers, name: &str, value: &[u8]) {
     if let Ok((value, form)) = sendable(name, value) {
@@ -182,13 +193,7 @@ fn append(new: &mut Headers, name: &str, value: &[u8]) {
 /// The value of a field as it can be sent.
 fn sendable<'v>(name: &str, value: &'v [u8]) -> Result<(Cow<'v, [u8]>, ValueForm), PartError> {
     let is_fine = |value: &[u8], form| encode_field(name, value, form).is_ok();
-    let is_short = |value: &[u8]| {
-        let mut lines = value.split(|&b| b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line).len());
-        lines.next().is_none_or(|first| first + name.len() + 2 <= FOLDED_LINE_MAX)
-            && lines.all(|line| line <= FOLDED_LINE_MAX)
-    };
-    let is_sendable = value.iter().all(|&b| matches!(b, b'\t' | b'\r' | b'\n' | b' '..=b'~'));
-    if is_sendable && is_short(value) && is_fine(value, ValueForm::Raw) {
+    if may_stay(name, value) && is_fine(value, ValueForm::Raw) {
         return Ok((Cow::Borrowed(value), ValueForm::Raw));
     }
     let text = unfolded(value);
@@ -214,6 +219,15 @@ fn sendable<'v>(name: &str, value: &'v [u8]) -> Result<(Cow<'v, [u8]>, ValueForm
     let text: String = text.chars().filter(|c| !c.is_control() || *c == '\t').collect();
     encode_field(name, text.as_bytes(), ValueForm::Encode)?;
     Ok((Cow::Owned(text.into_bytes()), ValueForm::Encode))
+}
+
+/// True for octets and lines that can be sent; whether they make one field is another question.
+fn may_stay(name: &str, value: &[u8]) -> bool {
+    let is_sendable = value.iter().all(|&b| matches!(b, b'\t' | b'\r' | b'\n' | b' '..=b'~'));
+    let mut lines = value.split(|&b| b == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line).len());
+    is_sendable
+        && lines.next().is_none_or(|first| first + name.len() + 2 <= FOLDED_LINE_MAX)
+        && lines.all(|line| line <= FOLDED_LINE_MAX)
 }
 
 /// A structured value that does not parse: runs of words that are not ASCII become encoded-words, the rest, the addresses
@@ -251,3 +265,34 @@ const FOLDED_LINE_MAX: usize = 78;
 
 /// Words longer than this would be cut when wrapped.
 const WORD_OCTETS_MAX: usize = 800;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_kept_as_they_are_where_written_anew_they_would_be_the_same() {
+        let long = format!("Subject: {}\r\n", "word ".repeat(20));
+        for (block, is_kept) in [
+            ("Subject: a\r\nTo: b@c.test,\r\n d@e.test\r\nX-Empty: \r\n", true),
+            ("", true),
+            ("Subject:a\r\n", false),
+            ("Subject : a\r\n", false),
+            ("Subject: a\n", false),
+            ("Subject: a\r\n\r\n b\r\n", true),
+            ("Subject: a\n b\r\n", false),
+            ("Subject: \u{fc}\r\n", false),
+            ("Subject: a\r\nno field\r\n", false),
+            (&long, false),
+        ] {
+            let old = MimePart::parse(format!("{block}\r\nbody\r\n")).headers;
+            assert_eq!(old.fields().all(|field| is_as_sent(&field)), is_kept, "{block:?}");
+            let mut anew = Headers::default();
+            old.fields().for_each(|field| append(&mut anew, &field.name_text(), field.value));
+            if is_kept {
+                assert_eq!(headers(&old).to_bytes(), anew.to_bytes(), "{block:?}");
+            }
+            assert_eq!(old.to_bytes() == anew.to_bytes(), is_kept, "{block:?}");
+        }
+    }
+}

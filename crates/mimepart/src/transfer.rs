@@ -64,25 +64,18 @@ pub(crate) fn is_clean(octets: &[u8]) -> bool {
     octets.is_ascii() && memchr::memchr(0, octets).is_none() && has_short_canonical_lines(octets)
 }
 
-/// True when CR and LF stand in pairs only, and no line is too long: all in one pass, for there is much of this.
+/// True when CR and LF stand in pairs only, and no line is too long. Where each LF has its CR and there are no more of these, each
+/// CR has its LF: to count them takes less than to look at each.
 fn has_short_canonical_lines(octets: &[u8]) -> bool {
-    let mut start = 0;
-    for at in memchr::memchr2_iter(b'\r', b'\n', octets) {
-        let is_paired = match octets[at] {
-            b'\r' => octets.get(at + 1) == Some(&b'\n'),
-            _ => at > 0 && octets[at - 1] == b'\r',
-        };
-        if !is_paired {
+    let (mut start, mut lines) = (0, 0);
+    for at in memchr::memchr_iter(b'\n', octets) {
+        if at == 0 || octets[at - 1] != b'\r' || at - 1 - start > LINE_OCTETS_MAX {
             return false;
         }
-        if octets[at] == b'\n' {
-            if at - 1 - start > LINE_OCTETS_MAX {
-                return false;
-            }
-            start = at + 1;
-        }
+        start = at + 1;
+        lines += 1;
     }
-    octets.len() - start <= LINE_OCTETS_MAX
+    octets.len() - start <= LINE_OCTETS_MAX && memchr::memchr_iter(b'\r', octets).count() == lines
 }
 
 /// True when CR and LF stand in pairs only.

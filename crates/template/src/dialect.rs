@@ -21,7 +21,7 @@ impl Dialect {
     /// True when every set of values makes the same text of this source: nothing in it is for the engine.
     pub fn is_plain(self, source: &str) -> bool {
         match self {
-            Dialect::Jinja => !["{{", "{%", "{#"].iter().any(|mark| source.contains(mark)),
+            Dialect::Jinja => !source.split('{').skip(1).any(|behind| behind.starts_with(['{', '%', '#'])),
             // A backslash before braces is for the engine, too: it stands before braces.
             Dialect::Handlebars => !source.contains("{{"),
             Dialect::Static => true,

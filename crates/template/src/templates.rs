@@ -8,6 +8,7 @@ use minijinja::Environment;
 use serde_json::Value as Json;
 use std::collections::HashMap;
 use std::io;
+use std::sync::LazyLock;
 use thiserror::Error;
 
 /// Named templates of one dialect.
@@ -36,14 +37,7 @@ impl<'a> Templates<'a> {
     /// None yet.
     pub fn new(dialect: Dialect) -> Templates<'a> {
         let engines = match dialect {
-            Dialect::Jinja => {
-                let mut environment = Environment::new();
-                minijinja_contrib::add_to_environment(&mut environment);
-                // KumoMTA behaviour.
-                environment.add_filter("normalize_smtp_response", |text: String| normalized(&text));
-                environment.set_fuel(Some(FUEL));
-                Engines::Jinja(Box::new(environment))
-            }
+            Dialect::Jinja => Engines::Jinja(Box::new(JINJA.clone())),
             Dialect::Static => Engines::Static(HashMap::new()),
             Dialect::Handlebars => {
                 let mut text = Handlebars::new();
@@ -105,6 +99,17 @@ impl<'a> Templates<'a> {
         }
     }
 }
+
+/// An engine without templates. What it is made of is shared by its clones: to fill tables of filters anew takes as long as to
+/// make a message, and most requests have no template at all.
+static JINJA: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    minijinja_contrib::add_to_environment(&mut environment);
+    // KumoMTA behaviour.
+    environment.add_filter("normalize_smtp_response", |text: String| normalized(&text));
+    environment.set_fuel(Some(FUEL));
+    environment
+});
 
 /// HTML is escaped only where the name says that it is HTML.
 fn is_html(name: &str) -> bool {

@@ -13,7 +13,7 @@ use crate::side::Side;
 use crate::stage::Place;
 use crate::stats::median;
 use crate::table::{Table, figure};
-use crate::workload::{Duty, Signing, Workload};
+use crate::workload::{Duty, Over, Signing, Workload};
 
 /// Options of `compare`.
 #[derive(clap::Args)]
@@ -39,6 +39,9 @@ pub struct Options {
     /// Let the generator send commands one at a time
     #[arg(long)]
     no_pipeline: bool,
+    /// Over HTTP, a request for so many recipients, each of whom gets a message
+    #[arg(long, value_name = "RECIPIENTS", value_parser = clap::value_parser!(u32).range(1..))]
+    http: Option<u32>,
     /// How they are signed
     #[arg(long, value_enum, default_value = "unsigned")]
     signing: Signing,
@@ -68,7 +71,8 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         let clock = Clock::new()?;
         let work = Workload::relay(options.size, options.signing, options.messages);
         let duty = if options.maildir { Duty::Local } else { work.duty };
-        let work = Workload { duty, concurrency: options.connections, pipelined: !options.no_pipeline, ..work };
+        let over = options.http.map_or(work.over, Over::Http);
+        let work = Workload { duty, over, concurrency: options.connections, pipelined: !options.no_pipeline, ..work };
         let mut a = Side::start(stage, "a", &second, &first, &work, Vec::new())?;
         let duty = if options.production { Duty::Production(options.signing) } else { work.duty };
         let work_of_b = Workload { duty, ..work.clone() };

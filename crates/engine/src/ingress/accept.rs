@@ -77,6 +77,11 @@ impl Prepared {
         self.sealed.id
     }
 
+    /// Its size.
+    pub(crate) fn octets(&self) -> usize {
+        self.sealed.head.len() + self.sealed.body.len()
+    }
+
     /// In memory is not enough, whatever the operator says.
     pub(crate) fn on_disk(&mut self) {
         self.deferred = false;

@@ -61,8 +61,10 @@ impl Engine {
             if is_full && commits == Commits::Chunks {
                 self.commit_chunk(std::mem::take(&mut chunk), &mut outcome).await?;
             }
-            // Others have their turn between two messages: to make one takes as long as to receive one.
-            tokio::task::yield_now().await;
+            if number + 1 < injection.recipients.len() {
+                // Others have their turn between two messages: to make one takes as long as to receive one.
+                tokio::task::yield_now().await;
+            }
         }
         self.commit_chunk(chunk, &mut outcome).await?;
         Ok(outcome)
@@ -112,11 +114,12 @@ impl Engine {
         let mut draft = draft.map_err(|error| by_policy(email, &error))?;
         let traced = self.trace(&mut draft, &injection.trace_headers, from);
         traced.map_err(|error| RecipientError::new(email, &error.to_string(), false))?;
-        let octets = draft.size();
         let prepared = self.prepare_own(draft, injection.deferred_spool).await;
-        prepared.map(|prepared| (prepared, octets)).map_err(|refusal| {
+        let prepared = prepared.map_err(|refusal| {
             RecipientError::new(email, &refusal.reply.to_single_line(), refusal.reply.is_transient())
-        })
+        })?;
+        let octets = prepared.octets();
+        Ok((prepared, octets))
     }
 
     /// Takes responsibility for all of them, or for none. The first that is refused leaves nothing of the request.
