@@ -43,6 +43,11 @@ pub trait Daemon: Clone + Send + Sync + 'static {
     /// All that stands in the way of what it is there for, that it ends too; nothing while it does that at once.
     fn reasons_not_ready(&self) -> Vec<String>;
 
+    /// What is not as it should be though it does what it is there for; nothing as a rule.
+    fn degradations(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The text of `/metrics`, limited to names that begin with `prefix`.
     ///
     /// # Errors
@@ -149,6 +154,10 @@ impl Daemon for Engine {
 
     fn reasons_not_ready(&self) -> Vec<String> {
         Engine::reasons_not_ready(self)
+    }
+
+    fn degradations(&self) -> Vec<String> {
+        Engine::degradations(self)
     }
 
     async fn metrics_text(&self, prefix: &str) -> Result<String, String> {

@@ -3,7 +3,7 @@
 //!
 //! The first is KumoMTA's, with its texts: `shutting down`, `load shedding`, `storage is too full`, the spool's own words when it
 //! fails. It tells one reason, for which clients are refused. The second is ours: it tells all, a line each, those too for which
-//! clients wait: a log or a hook that has no room. Most end by themselves, so `Retry-After` says when it is worth asking again.
+//! clients wait: a log or a hook that has no room; and, where nothing stands in the way, what is degraded all the same. Most end by themselves, so `Retry-After` says when it is worth asking again.
 //! Both are answered to the very end of the mail server; `tsa-daemon` ends at once.
 
 use crate::access::is_probe;
@@ -28,10 +28,11 @@ pub(crate) async fn check<D: Daemon>(State(daemon): State<D>) -> Result<&'static
     }
 }
 
-pub(crate) async fn check_readiness<D: Daemon>(State(daemon): State<D>) -> Result<&'static str, Refusal> {
+pub(crate) async fn check_readiness<D: Daemon>(State(daemon): State<D>) -> Result<String, Refusal> {
     let reasons = daemon.reasons_not_ready();
     if reasons.is_empty() {
-        return Ok("OK");
+        let degradations = daemon.degradations().into_iter().map(|degraded| format!("\ndegraded: {degraded}"));
+        return Ok("OK".to_owned() + &degradations.collect::<String>());
     }
     // A program that ends does not take up its work again.
     let retry_after = daemon.is_serving().then_some(RETRY_AFTER);

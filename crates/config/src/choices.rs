@@ -54,6 +54,14 @@ choices! {
         Disabled,
     }
 
+    /// What becomes of a record while `back_pressure` records wait to be written.
+    WhenFull {
+        /// It waits too, and so does new work.
+        #[default] Wait,
+        /// It is dropped and counted; mail goes on.
+        Drop,
+    }
+
     /// What to do after a 421, a timeout or an I/O error in the middle of a delivery.
     ReconnectStrategy {
         /// End the session.

@@ -72,7 +72,7 @@ pub use choices::words_of;
 pub use choices::{
     AtpsHash, BatchHandling, Canonicalization, ComplianceMode, EnableTls, EnclosedMessage, HostIpStrategy, HostsFile,
     InvalidLineEndings, IpLookupStrategy, LogReport, MemoryReductionPolicy, QueueStrategy, ReconnectStrategy,
-    RecordKey, RefreshStrategy, RocksCompression, RocksLogLevel, ServerOrdering, SpoolKind, WakeupStrategy,
+    RecordKey, RefreshStrategy, RocksCompression, RocksLogLevel, ServerOrdering, SpoolKind, WakeupStrategy, WhenFull,
 };
 pub use cidr::{CidrSet, canonical_ip, parse_cidr, show_cidr};
 pub use cidr_map::CidrMap;

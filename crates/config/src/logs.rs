@@ -4,7 +4,7 @@
 //! functions of those names, and the choice of a `per_record` entry. Writing and classifying are the telemetry
 //! crate's.
 
-use crate::choices::RecordKey;
+use crate::choices::{RecordKey, WhenFull};
 use crate::duration::Duration;
 use crate::min_free::MinFree;
 use crate::options::options;
@@ -33,6 +33,8 @@ options! {
         compression_level: i32 = 0;
         /// Records waiting before those who log must wait too.
         back_pressure: usize = 128_000, min 1;
+        /// What becomes of new work while so many wait: it waits too, or goes on and its records are dropped and counted.
+        when_full: WhenFull = WhenFull::Wait;
         /// Message metadata copied to the record; a trailing `*` matches a prefix, case counts.
         meta: Vec<String> = Vec::new();
         /// Header fields copied to the record, likewise by name or prefix; case does not count.

@@ -268,6 +268,7 @@ fn logs() {
         "retain_bytes": null,
         "index": true,
         "journal": null,
+        "when_full": "Wait",
         "compression_level": 0,
         "back_pressure": 128000,
         "meta": [],

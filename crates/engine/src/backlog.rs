@@ -61,6 +61,11 @@ impl<T> Backlog<T> {
         self.len() >= self.max
     }
 
+    /// From how many on it is full.
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
     /// How many wait or are being worked on.
     pub fn len(&self) -> usize {
         self.count.load(Ordering::Relaxed)

@@ -70,6 +70,11 @@ impl HeldRecords {
         self.waiting.is_full() || self.octets.load(Ordering::Relaxed) >= OCTETS_MAX
     }
 
+    /// True when there is room for as much again as waits, at least.
+    pub fn is_half_empty(&self) -> bool {
+        self.waiting.len() * 2 <= self.waiting.max() && self.octets.load(Ordering::Relaxed) * 2 <= OCTETS_MAX
+    }
+
     /// Nothing more will come.
     pub fn close(&self) {
         self.waiting.close();

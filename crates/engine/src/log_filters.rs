@@ -1,7 +1,7 @@
 //! Policy decides record by record whether a logger keeps it (`filter_event` of `kumo.configure_local_logs`).
 //!
 //! In: a record with a copy of its message. Out: the record goes to its logger, or nowhere. As for hooks this happens behind, in
-//! order, bounded by the logger's `back_pressure` and in octets ([`HeldRecords`]). Policy that fails has the record dropped, and that said
+//! order, bounded by the logger's `back_pressure` and in octets ([`HeldRecords`]): beyond that new work waits, or records are dropped, as the logger's `when_full` says. Policy that fails has the record dropped, and that said
 //! (KumoMTA behaviour). Records about no message, which are refusals, are not asked about.
 
 use crate::egress::connection::Guarded;
@@ -11,9 +11,11 @@ use crate::held_records::HeldRecords;
 use crate::recorders::Former;
 use crate::requeue::ANSWER_MAX;
 use crate::selection::Subject;
+use config::WhenFull;
 use record::LogRecord;
 use std::sync::Arc;
-use telemetry::LogWriter;
+use std::sync::atomic::{AtomicU64, Ordering};
+use telemetry::{LogWriter, Offered};
 use tokio::time::timeout;
 
 /// The loggers that ask, by the event they name.
@@ -25,6 +27,8 @@ pub(crate) struct Filter {
     event: String,
     log: LogWriter,
     waiting: HeldRecords,
+    /// Records that were dropped since there was room.
+    dropped: AtomicU64,
     /// Whom it asks once it leaves.
     pub former: Former,
 }
@@ -35,7 +39,7 @@ impl Filter {
         let options = log.options();
         let event = options.filter_event.clone()?;
         let waiting = HeldRecords::new(options.back_pressure);
-        Some(Arc::new(Filter { event, log: log.clone(), waiting, former: Former::new() }))
+        Some(Arc::new(Filter { event, log: log.clone(), waiting, dropped: AtomicU64::new(0), former: Former::new() }))
     }
 
     /// Whether it is that logger's.
@@ -46,6 +50,26 @@ impl Filter {
     /// Records that wait or are asked about.
     pub fn count(&self) -> usize {
         self.waiting.count()
+    }
+
+    /// Whether it drops what it has no room for.
+    fn drops(&self) -> bool {
+        self.log.options().when_full == WhenFull::Drop
+    }
+
+    /// A record is dropped: the first of several is said.
+    fn note_dropped(&self) {
+        if self.dropped.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::warn!("filter_event {}: too many records wait: those that come are dropped", self.event);
+        }
+    }
+
+    /// Says how many were dropped, once there is room enough that the next are not.
+    fn note_room(&self) {
+        if self.dropped.load(Ordering::Relaxed) > 0 && self.waiting.is_half_empty() {
+            let dropped = self.dropped.swap(0, Ordering::Relaxed);
+            tracing::warn!("filter_event {}: there is room for records again; {dropped} were dropped", self.event);
+        }
     }
 
     /// Nothing more will come.
@@ -78,7 +102,12 @@ impl LogFilters {
 
     /// The events of those.
     pub fn full(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().filter(|filter| filter.waiting.is_full()).map(|filter| filter.event.as_str())
+        self.0.iter().filter(|filter| !filter.drops() && filter.waiting.is_full()).map(|filter| filter.event.as_str())
+    }
+
+    /// The events of those that drop records, as they are full.
+    pub fn dropping(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(|filter| filter.dropped.load(Ordering::Relaxed) > 0).map(|filter| filter.event.as_str())
     }
 }
 
@@ -114,6 +143,10 @@ impl Engine {
             return self.log_to(log, record);
         }
         let filter = filters.0.iter().find(|filter| filter.is_of(log));
+        if let Some(filter) = filter.filter(|filter| filter.drops() && filter.waiting.is_full()) {
+            filter.note_dropped();
+            return self.count_offered(log, Offered::Dropped);
+        }
         let draft = subject
             .message
             .and_then(|message| draft_for(message, &(0..usize::from(message.recipients)).collect::<Vec<_>>()));
@@ -123,15 +156,25 @@ impl Engine {
         }
     }
 
-    /// Counts records that find their logger full.
     fn log_to(&self, log: &LogWriter, record: &LogRecord) {
-        if !log.offer(record) {
-            self.metrics.full_logs.dir(&log.options().log_dir);
+        self.count_offered(log, log.offer(record));
+    }
+
+    /// Counts records that find their logger full.
+    fn count_offered(&self, log: &LogWriter, offered: Offered) {
+        let (dir, counts) = (&log.options().log_dir, &self.metrics.full_logs);
+        match offered {
+            Offered::Queued => {}
+            Offered::Full => counts.dir(dir),
+            Offered::Dropped => {
+                counts.dir(dir);
+                counts.dropped(dir);
+            }
         }
     }
 
     async fn sift(&self, filter: &Filter) {
-        while let Some((record, draft, _in_hand)) = filter.waiting.take().await {
+        while let Some((record, draft, in_hand)) = filter.waiting.take().await {
             let (event, kind, id) = (&filter.event, record.kind, draft.id);
             let answer = self.policy_of(&filter.former).filter_log_record(event.clone(), draft);
             match timeout(ANSWER_MAX, Guarded(Box::pin(answer))).await {
@@ -142,6 +185,8 @@ impl Engine {
                     tracing::error!("message {id}: its {kind} record is not logged: {event} took over {ANSWER_MAX:?}");
                 }
             }
+            drop(in_hand);
+            filter.note_room();
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Other than `Pressure::reason`, which is what a client hears, this is for whoever decides where mail is sent, and for operators: every
 //! reason, those too for which clients wait and are not refused. Messages of earlier runs that are still on their way back from
-//! the spool are none: new mail is accepted beside them.
+//! the spool are none: new mail is accepted beside them. Nor are logs that drop what they have no room for: those are told beside ([`Engine::degradations`]).
 
 use crate::engine::Engine;
 use crate::recorders::Recorders;
@@ -24,6 +24,15 @@ impl Engine {
             found.push("the accounting log has no room for more records".to_owned());
         }
         found
+    }
+
+    /// What is not as it should be though new mail is accepted, in words: loggers that drop records.
+    pub fn degradations(&self) -> Vec<String> {
+        let recorders = self.recorders();
+        let logs = recorders.logs.iter().filter(|log| log.is_dropping());
+        let logs = logs.map(|log| format!("log_dir {}: records are dropped", log.options().log_dir.display()));
+        let filters = recorders.filters.dropping().map(|event| format!("filter_event {event}: records are dropped"));
+        logs.chain(filters).collect()
     }
 
     /// What [`Engine::logs_are_full`] is about, by name.

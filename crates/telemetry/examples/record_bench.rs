@@ -76,7 +76,7 @@ fn kept_us_per_record(make: fn(u64) -> LogRecord) -> Result<f64, Box<dyn std::er
 }
 
 /// Paced, no faster than a busy server: else a journal has no room, and costs nothing.
-fn each(is_paced: bool, each: impl Fn(u64)) {
+fn each(is_paced: bool, mut each: impl FnMut(u64)) {
     let begun = Instant::now();
     for number in 0..RECORDS {
         if is_paced && number % AT_ONCE == 0 {

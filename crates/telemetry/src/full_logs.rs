@@ -1,7 +1,7 @@
 //! Records that found the log or the hook full that they were for.
 //!
 //! Owns [`FullLogs`]: `log_submit_full{logger}` of both (`dir-PATH`, `hook-NAME`), `log_hook_backlog_count{logger}` of hooks (KumoMTA's names
-//! and labels). In: directories and names of hooks. Whoever is full counts with each record, so that a label is made once and then found.
+//! and labels), and `postrider_log_records_dropped_total{logger}` of logs that drop what they have no room for. In: directories and names of hooks. Whoever is full counts with each record, so that a label is made once and then found.
 //! There are as many as the policy configures.
 
 use crate::metrics::counters;
@@ -17,7 +17,9 @@ use std::sync::{PoisonError, RwLock};
 pub struct FullLogs {
     submit: IntCounterVec,
     backlog: IntCounterVec,
+    dropped: IntCounterVec,
     dirs: Known<PathBuf, IntCounter>,
+    dropped_dirs: Known<PathBuf, IntCounter>,
     hooks: Known<String, [IntCounter; 2]>,
 }
 
@@ -29,7 +31,14 @@ impl FullLogs {
         Ok(FullLogs {
             submit: counters(r, "log_submit_full", "records that found a log full", &["logger"])?,
             backlog: counters(r, "log_hook_backlog_count", "records that found a log hook full", &["logger"])?,
+            dropped: counters(
+                r,
+                "postrider_log_records_dropped_total",
+                "records that a full log with when_full = 'Drop' dropped",
+                &["logger"],
+            )?,
             dirs: RwLock::default(),
+            dropped_dirs: RwLock::default(),
             hooks: RwLock::default(),
         })
     }
@@ -38,6 +47,12 @@ impl FullLogs {
     pub fn dir(&self, dir: &Path) {
         let make = || self.submit.with_label_values(&[format!("dir-{}", dir.display())]);
         counted(&self.dirs, dir, make, IntCounter::inc);
+    }
+
+    /// The log of this directory dropped a record, as it was full.
+    pub fn dropped(&self, dir: &Path) {
+        let make = || self.dropped.with_label_values(&[format!("dir-{}", dir.display())]);
+        counted(&self.dropped_dirs, dir, make, IntCounter::inc);
     }
 
     /// A record found this hook full.
@@ -70,6 +85,7 @@ mod tests {
         let full = FullLogs::new(&registry).expect("sound");
         ["/var/log/a", "/var/log/a", "/var/log/b"].iter().for_each(|dir| full.dir(Path::new(dir)));
         ["billing", "billing", "a"].iter().for_each(|hook| full.hook(hook));
+        full.dropped(Path::new("/var/log/b"));
         let page = crate::metrics::text_of(&registry, "").expect("encodes");
         let series: Vec<&str> = page.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(
@@ -81,6 +97,7 @@ mod tests {
                 "log_submit_full{logger=\"dir-/var/log/b\"} 1",
                 "log_submit_full{logger=\"hook-a\"} 1",
                 "log_submit_full{logger=\"hook-billing\"} 2",
+                "postrider_log_records_dropped_total{logger=\"dir-/var/log/b\"} 1",
             ]
         );
         let made = std::cell::Cell::new(0);

@@ -61,4 +61,5 @@ pub use report_counts::ReportCounts;
 pub use script_times::ScriptTimes;
 pub use segment::Segment;
 pub use source_counts::SourceCounts;
+pub use stream::Offered;
 pub use tallies::{Tallies, Tally};

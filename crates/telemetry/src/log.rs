@@ -2,14 +2,14 @@
 //!
 //! In: records. Out: segments in the logger's directory, or where `per_record` sends a type. A stream ([`crate::stream`]) is one
 //! directory and one suffix of names; types that share both share it, and its header is that of the first of them. Logging never
-//! waits.
+//! waits; new work may have to, or a full logger drops records (`when_full`).
 
 use crate::index::Key;
 use crate::journal;
 use crate::lines::{Lines, TemplateError, entry};
 use crate::ring::room_for_head;
 use crate::segment::mark_leftovers_done;
-use crate::stream::{Form, Stream};
+use crate::stream::{Form, Offered, Stream};
 use config::{LocalLogs, PerRecord};
 use record::{LogRecord, RecordType};
 use std::io;
@@ -89,6 +89,11 @@ impl LogWriter {
         self.0.streams.iter().any(Stream::is_full)
     }
 
+    /// True while it drops records, as `back_pressure` of them wait in a stream and that is what it is to do then.
+    pub fn is_dropping(&self) -> bool {
+        self.0.streams.iter().any(Stream::is_dropping)
+    }
+
     /// How often somebody found one of its streams locked.
     pub fn lock_waits(&self) -> u64 {
         self.0.streams.iter().map(Stream::lock_waits).sum()
@@ -97,17 +102,17 @@ impl LogWriter {
     /// Queues one record; never waits.
     pub fn log(&self, record: &LogRecord) {
         // Whoever asks `is_full` knows.
-        let _has_room = self.offer(record);
+        let _offered = self.offer(record);
     }
 
-    /// The same; false when its stream was full: the record is queued all the same.
-    pub fn offer(&self, record: &LogRecord) -> bool {
+    /// The same, and says what became of it.
+    pub fn offer(&self, record: &LogRecord) -> Offered {
         // Written before the stream's lock is taken, which all who log share.
         let mut line = Vec::with_capacity(LINE_BYTES);
         room_for_head(&mut line);
         let is_json = self.0.lines.write(record, &mut line);
         let stream = self.0.stream_of.get(record.kind as usize).and_then(|stream| self.0.streams.get(*stream));
-        let Some(stream) = stream else { return true };
+        let Some(stream) = stream else { return Offered::Queued };
         let mut keys = Vec::new();
         if is_json && stream.is_indexed() {
             Key::all_of(record, &mut keys);

@@ -3,7 +3,8 @@
 //! Records cross as finished lines in a bounded buffer that both sides swap, so a producer pays
 //! a copy and a short lock, and the thread compresses many records per wake-up. Logging never
 //! waits: when `back_pressure` records wait already, [`Stream::is_full`] says so and whoever
-//! takes up work holds back, so that the buffer can only grow by what is in hand. A segment
+//! takes up work holds back, so that the buffer can only grow by what is in hand; or, by choice (`when_full = 'Drop'`), what comes then
+//! is dropped, and that is said. A segment
 //! ends at its size, at its age, and when the writer is closed. A full disk is first met with the
 //! [`Reserve`]; then, as after any disk error, the batch is kept and tried again each second,
 //! saying so; only closing gives such records up, saying so. A frame of the segment ends when it is large enough to be worth
@@ -17,7 +18,7 @@ use crate::reserve::{Reserve, share_of};
 use crate::retention::Retention;
 use crate::ring::{self, Note, Notes, Ring, text_of};
 use crate::segment::Segment;
-use config::LocalLogs;
+use config::{LocalLogs, WhenFull};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -57,11 +58,24 @@ struct State {
     /// By which those lines are found.
     keys: Vec<Key>,
     records: usize,
+    /// Records that were dropped since there was room.
+    dropped: u64,
     /// Of all lines there ever were.
     octets: u64,
     journal: Option<Ring>,
     ending: Ending,
     sleeping: bool,
+}
+
+/// What became of a record that was to be logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// It is queued.
+    Queued,
+    /// It is queued, though as many waited as may.
+    Full,
+    /// As many waited as may: it is nowhere.
+    Dropped,
 }
 
 /// Whether a stream is to end.
@@ -96,7 +110,13 @@ impl Stream {
 
     /// True while `back_pressure` records wait: new work should wait too.
     pub fn is_full(&self) -> bool {
-        self.shared.lock().records >= self.shared.form.options.back_pressure
+        let options = &self.shared.form.options;
+        options.when_full == WhenFull::Wait && self.shared.lock().records >= options.back_pressure
+    }
+
+    /// True while records are dropped for want of room.
+    pub fn is_dropping(&self) -> bool {
+        self.shared.form.options.when_full == WhenFull::Drop && self.shared.lock().dropped > 0
     }
 
     /// Whether it wants keys.
@@ -106,13 +126,22 @@ impl Stream {
 
     /// Queues the line of one record, behind its [`room_for_head`](crate::ring::room_for_head), and what it is found by;
     /// waits for nothing but the page cache, and that with a journal only: then a kill does not lose it from here on.
-    /// False when as many waited as may: the record is queued all the same.
-    pub fn push(&self, line: &mut [u8], keys: &[Key]) -> bool {
+    pub fn push(&self, line: &mut [u8], keys: &[Key]) -> Offered {
         if self.shared.form.options.journal == Some(true) {
             ring::seal(line);
         }
         let mut state = self.shared.lock();
-        let has_room = state.records < self.shared.form.options.back_pressure;
+        let options = &self.shared.form.options;
+        let offered = if state.records < options.back_pressure { Offered::Queued } else { Offered::Full };
+        if (offered, options.when_full) == (Offered::Full, WhenFull::Drop) {
+            state.dropped += 1;
+            if state.dropped == 1 {
+                drop(state);
+                let (dir, count) = (options.log_dir.display(), options.back_pressure);
+                tracing::warn!("log_dir {dir}: {count} records wait to be written: those that come are dropped");
+            }
+            return Offered::Dropped;
+        }
         let at = state.octets;
         state.octets += text_of(line).len() as u64;
         // Under the lock: one that was written late would hit a line of the next round.
@@ -123,7 +152,7 @@ impl Stream {
         if state.sleeping && (state.lines.len() >= WAKE_BYTES || state.records == 1) {
             self.shared.filled.notify_one();
         }
-        has_room
+        offered
     }
 
     /// How often somebody found it locked.
@@ -303,7 +332,13 @@ impl Writer {
         self.keys.clear();
         std::mem::swap(&mut state.keys, &mut self.keys);
         state.records = 0;
-        state.ending
+        let (ending, dropped) = (state.ending, std::mem::take(&mut state.dropped));
+        drop(state);
+        if dropped > 0 {
+            let dir = self.shared.form.options.log_dir.display();
+            tracing::warn!("log_dir {dir}: there is room for records again; {dropped} were dropped");
+        }
+        ending
     }
 
     /// Octets of whole lines that fill the segment to its size, one line at least.

@@ -1,13 +1,13 @@
 //! A log directory on a file system that is really full: the reserve keeps the log going.
 
-use config::LocalLogs;
+use config::{LocalLogs, WhenFull};
 use record::{LogRecord, RecordType, Response, Timestamp};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use telemetry::LogWriter;
+use telemetry::{LogWriter, Offered};
 
 /// A small file system in memory, unmounted at the end.
 struct SmallDisk(tempfile::TempDir);
@@ -98,6 +98,44 @@ fn the_log_goes_on_when_its_disk_is_full_and_the_reserve_comes_back() {
         std::thread::yield_now();
     }
     log.close();
+}
+
+#[test]
+fn a_log_that_is_to_drop_what_it_has_no_room_for_never_is_full_and_loses_nothing_else() {
+    const BACK_PRESSURE: usize = 50;
+    let Some(disk) = SmallDisk::mount("size=4m") else { return };
+    let log_dir = disk.0.path().join("log");
+    let options =
+        LocalLogs { log_dir, back_pressure: BACK_PRESSURE, when_full: WhenFull::Drop, ..LocalLogs::default() };
+    let log = LogWriter::open(options).expect("opens");
+    let (mut queued, mut fillers) = (Vec::new(), 0);
+    let mut number = 0;
+    while !log.is_dropping() {
+        // The reserve is given up meanwhile.
+        fs::rename(disk.fill(), disk.0.path().join(format!("filler-{fillers}"))).expect("renamed");
+        fillers += 1;
+        for _ in 0..BACK_PRESSURE {
+            match log.offer(&record(number)) {
+                Offered::Queued => queued.push(u64::from(number)),
+                Offered::Dropped => {}
+                Offered::Full => panic!("it drops"),
+            }
+            number += 1;
+        }
+        assert!(!log.is_full());
+        std::thread::yield_now();
+    }
+    assert!((0..100).all(|_| log.offer(&record(number)) == Offered::Dropped));
+    (0..fillers).for_each(|n| fs::remove_file(disk.0.path().join(format!("filler-{n}"))).expect("removes"));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while log.is_dropping() {
+        assert!(Instant::now() < deadline, "it still drops");
+        std::thread::yield_now();
+    }
+    assert_eq!(log.offer(&record(number)), Offered::Queued);
+    queued.push(u64::from(number));
+    log.close();
+    assert_eq!(read_all(&disk.0.path().join("log")), queued);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use telemetry::LogWriter;
+use telemetry::{LogWriter, Offered};
 
 fn record(number: u16) -> LogRecord {
     let at = Timestamp::from_unix_seconds(1_795_000_000);
@@ -54,10 +54,10 @@ fn every_record_is_in_a_complete_segment_after_close() {
 
 #[test]
 fn a_record_that_finds_its_logger_full_is_told_and_logged_all_the_same() {
-    for (back_pressure, has_room) in [(10_000, true), (0, false)] {
+    for (back_pressure, offered) in [(10_000, Offered::Queued), (0, Offered::Full)] {
         let dir = tempfile::tempdir().expect("scratch");
         let log = LogWriter::open(LocalLogs { back_pressure, ..options(dir.path()) }).expect("opens");
-        assert_eq!([1, 2].map(|n| log.offer(&record(n))), [has_room; 2]);
+        assert_eq!([1, 2].map(|n| log.offer(&record(n))), [offered; 2]);
         log.close();
         assert_eq!(read_all(dir.path()), [1, 2]);
     }

@@ -235,6 +235,28 @@ fn a_stop_that_cannot_wait_leaves_records_to_the_next_start() {
     assert_eq!(asked(&scratch).len(), 3, "each once");
 }
 
+/// A filter that is asked about as many records as may wait holds up no mail where its logger is to drop records.
+#[test]
+fn a_full_filter_drops_records_where_it_is_to() {
+    let logs = json!([{"filter_event": "keep", "back_pressure": 2, "when_full": "Drop"}]);
+    let setup = Setup::new(&json!({"name": "0", "logs": logs, "filters": ["keep"]}));
+    setup.shut();
+    setup.submit(6);
+    setup.sink.await_arrivals(6, LATER);
+    setup.node.await_empty(LATER);
+    let ready = || http::get(setup.node.http(), "/api/check-readiness/v1");
+    assert_eq!(ready(), (200, "OK\ndegraded: filter_event keep: records are dropped".to_owned()));
+    let series = format!("postrider_log_records_dropped_total{{logger=\"dir-{}\"}}", setup.dir("logs"));
+    assert_eq!(setup.node.metric(&series), 10.0);
+    setup.open();
+    let said = "filter_event keep: there is room for records again; 10 were dropped";
+    setup.node.process.await_stderr(said, LATER, |line| line.contains(said).then_some(()));
+    assert_eq!(ready(), (200, "OK".to_owned()));
+    let Setup { node, scratch, .. } = setup;
+    node.stop();
+    assert_eq!(Logs::new(scratch.join("logs")).records().len(), 2);
+}
+
 #[test]
 fn listeners_come_and_go() {
     let setup = Setup::new(&json!({"name": "0"}));
