@@ -21,7 +21,10 @@ impl Dialect {
     /// True when every set of values makes the same text of this source: nothing in it is for the engine.
     pub fn is_plain(self, source: &str) -> bool {
         match self {
-            Dialect::Jinja => !source.split('{').skip(1).any(|behind| behind.starts_with(['{', '%', '#'])),
+            Dialect::Jinja => {
+                let behind = |at: usize| source.as_bytes().get(at + 1);
+                !memchr::memchr_iter(b'{', source.as_bytes()).any(|at| matches!(behind(at), Some(b'{' | b'%' | b'#')))
+            }
             // A backslash before braces is for the engine, too: it stands before braces.
             Dialect::Handlebars => !source.contains("{{"),
             Dialect::Static => true,

@@ -175,6 +175,13 @@ mod tests {
             assert_eq!(made(dialect, "a.html", source).expect("sound"), "Hi &lt;Ann&gt;", "{dialect}");
             assert!(!dialect.is_plain(source) && dialect.is_plain("Hi { who }"));
         }
+        for mark in ["{{", "{%", "{#"] {
+            let texts = [mark.to_owned(), format!("{{{mark}"), format!("{{ é{mark}"), format!("a}}\n{mark} x")];
+            assert!(texts.iter().all(|text| !Dialect::Jinja.is_plain(text)), "{mark}");
+        }
+        for text in ["", "{", "{ {", "}{", "{}%}#", "a { b {\"c\": 1}"] {
+            assert!(Dialect::Jinja.is_plain(text), "{text}");
+        }
         assert_eq!(made(Dialect::Static, "a.html", "Hi {{ who }}").expect("sound"), "Hi {{ who }}");
         assert!(Dialect::Static.is_plain("{{ who }}") && !Dialect::Jinja.is_plain("{# no #}"));
     }

@@ -13,6 +13,7 @@ use anyhow::{Context as _, bail, ensure};
 use bytes::{Buf as _, Bytes};
 use clock::{Instant, Now, WallTime};
 use config::QueueConfig;
+use injection::{Generator, Injection};
 use lua::LuaPolicy;
 use message::{Draft, Envelope, IdGenerator, Message, Meta, TlsDemand};
 use mime::HeaderBlock;
@@ -35,6 +36,8 @@ use crate::queue_pass::QueuePass;
 pub enum Piece {
     /// A transaction from its octets to the 250
     Receive,
+    /// A request over HTTP for one recipient, from its JSON to a message that is sealed
+    Inject,
     /// A message sealed, appended to the log and removed again, each with a commit of its own
     Append,
     /// In and out of the queues: admit, promote, hand out, forget
@@ -63,6 +66,7 @@ impl Piece {
     pub fn run(self, count: u32) -> anyhow::Result<()> {
         match self {
             Piece::Receive => receive(count),
+            Piece::Inject => inject(count),
             Piece::Append => append(count),
             Piece::Queue => queue(count),
             Piece::Send => send(count),
@@ -112,6 +116,25 @@ fn receive(count: u32) -> anyhow::Result<()> {
         session.output().clear();
     }
     ensure!(accepted == count, "{accepted} of {count} transactions were accepted");
+    Ok(())
+}
+
+fn inject(count: u32) -> anyhow::Result<()> {
+    let request = serde_json::json!({
+        "envelope_sender": "a@from.test",
+        "recipients": [{"email": "b@to.test"}],
+        "content": String::from_utf8(content())?,
+    });
+    let request = request.to_string();
+    let mut ids = IdGenerator::new([1; 6], 1);
+    let mut octets = 0;
+    for number in 0..count {
+        let injection: Injection = serde_json::from_str(&request)?;
+        let generator = Generator::new(&injection, u64::from(number))?;
+        let sealed = generator.draft(0, ids.next(NOW), Meta::new(), NOW)?.seal();
+        octets += black_box(sealed).body.len();
+    }
+    ensure!(octets == count as usize * (content().len() - HEAD.len()), "{octets} octets of content were made");
     Ok(())
 }
 
