@@ -66,7 +66,8 @@ pub(crate) struct Found {
     messages: Vec<Entry>,
     /// The cursor of the next page; none at the end.
     next: Option<String>,
-    /// Log segments that were not read, or not to their ends: they cannot be, have no index and are large, or it took too long.
+    /// Log segments that were not read, or not to their ends: they cannot be, have no index and are large, or it took too long; and,
+    /// in words, that messages of earlier runs are not back in their queues.
     not_searched: Vec<String>,
 }
 
@@ -112,6 +113,7 @@ pub(crate) struct Told {
     events: Vec<Happened>,
     /// There are more events.
     is_cut: bool,
+    /// As in a search.
     not_searched: Vec<String>,
 }
 

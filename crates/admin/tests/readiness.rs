@@ -1,4 +1,5 @@
-//! `check-readiness` says whether new mail is taken at once, and all that stands in its way; both probes answer to the end.
+//! `check-readiness` says whether new mail is taken at once, and all that stands in its way; both probes answer to the end. Who
+//! asks for messages before those of earlier runs are back in their queues is not told that there are none.
 
 mod support;
 
@@ -11,7 +12,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use support::{ask, engine, engine_of, serve};
+use support::{ask, engine, engine_before_recovery, engine_of, serve};
 
 const READY: &str = "GET /api/check-readiness/v1";
 const ALIVE: &str = "GET /api/check-liveness/v1";
@@ -178,4 +179,38 @@ async fn both_probes_answer_to_the_end_and_nothing_else_does() {
     for request in ["GET /metrics", "POST /api/inject/v1", "DELETE /api/admin/hold/v1", "GET /nothing"] {
         assert_eq!(reasons(&text(server, request).await), ["Error: shutting down"], "{request}");
     }
+}
+
+/// Of a message that is nowhere.
+const ID: &str = "2063ba82e85911f199c7e77c9407c7c8";
+
+#[tokio::test]
+async fn a_message_that_may_be_in_the_spool_is_not_denied() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let of_policy = (Arc::new(StaticPolicy) as Arc<_>, Startup::default());
+    let (engine, recovering) = engine_before_recovery(dir.path(), Pressure::unlimited(), of_policy);
+    let server = serve(&engine, &HttpListener::default()).await;
+    let get = async |path: &str| {
+        let answer = ask(server, &format!("GET {path}"), "", b"").await;
+        String::from_utf8(answer).expect("text")
+    };
+    let (timeline, inspect) =
+        (format!("/api/admin/timeline/v1?id={ID}"), format!("/api/admin/inspect-message/v1?id={ID}"));
+    let search = format!("/api/admin/search/v1?id={ID}&among=queues");
+    for path in [&timeline, &inspect] {
+        let answer = get(path).await;
+        assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("on their way to their queues"), "{answer}");
+    }
+    let answer = get(&search).await;
+    assert!(answer.contains(r#""messages":[]"#) && answer.contains("on their way to their queues"), "{answer}");
+    engine.start(recovering);
+    while engine.is_recovering() {
+        tokio::task::yield_now().await;
+    }
+    for path in [&timeline, &inspect] {
+        let answer = get(path).await;
+        assert!(answer.starts_with("HTTP/1.1 404 ") && !answer.contains("on their way"), "{answer}");
+    }
+    let answer = get(&search).await;
+    assert!(answer.contains(r#""messages":[]"#) && answer.contains(r#""not_searched":[]"#), "{answer}");
 }

@@ -8,7 +8,11 @@
 
 use crate::backlog::{Backlog, InHand};
 use record::LogRecord;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use telemetry::{KeptLines, LeftLines, Until};
 
@@ -17,6 +21,8 @@ pub(crate) struct HookBacklog {
     name: String,
     waiting: Backlog<Waiting>,
     kept: OnceLock<Mutex<KeptLines>>,
+    /// Those of them that are in memory only.
+    unkept: AtomicUsize,
 }
 
 /// One that waits.
@@ -39,12 +45,23 @@ pub(crate) enum Kept {
 impl HookBacklog {
     /// One that is full from `max` on, in memory only until [`HookBacklog::open`].
     pub fn new(name: &str, max: usize) -> HookBacklog {
-        HookBacklog { name: name.to_owned(), waiting: Backlog::new(max), kept: OnceLock::new() }
+        HookBacklog {
+            name: name.to_owned(),
+            waiting: Backlog::new(max),
+            kept: OnceLock::new(),
+            unkept: AtomicUsize::new(0),
+        }
     }
 
     /// Begins with what killed processes left of this hook, and keeps what comes. Before anything comes.
     pub fn open(&self, dir: &Path, left: Vec<LeftLines>) {
-        left.into_iter().for_each(|lines| self.begin_with(lines));
+        for lines in left {
+            let path = lines.path().to_owned();
+            if let Err(error) = self.begin_with(lines, dir) {
+                let name = &self.name;
+                tracing::error!("log hook {name}: {}: {error}: its records wait for the next start", path.display());
+            }
+        }
         match KeptLines::create(dir, &self.name, format!("log hook {}", self.name)) {
             Ok(kept) => _ = self.kept.set(Mutex::new(kept)),
             Err(error) => {
@@ -54,33 +71,51 @@ impl HookBacklog {
         }
     }
 
-    fn begin_with(&self, mut left: LeftLines) {
-        let lines = left.take();
-        let left = Arc::new(left);
-        let (mut last, mut count) = (0, 0);
-        for (end, line) in lines {
+    /// Takes over what a killed process left; what this program does not understand goes to a file beside it.
+    fn begin_with(&self, mut left: LeftLines, dir: &Path) -> io::Result<()> {
+        let (mut records, mut unread, mut last) = (Vec::new(), Vec::new(), 0);
+        for (end, line) in left.read()? {
             last = end;
-            match serde_json::from_slice(&line) {
-                Ok(record) => {
-                    count += 1;
-                    self.waiting.push(Waiting { record, kept: Kept::Left(left.clone(), end) });
-                }
-                Err(error) => tracing::error!("log hook {}: a record of a killed process is lost: {error}", self.name),
+            match serde_json::from_slice::<LogRecord>(&line) {
+                Ok(record) => records.push((record, end)),
+                Err(_) => unread.extend_from_slice(&line),
             }
         }
-        tracing::info!("log hook {}: {count} records of a killed process are offered again", self.name);
-        if count == 0 {
-            self.forget(&left, last);
+        if !unread.is_empty() {
+            let path = dir.join(UNREAD);
+            OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?.write_all(&unread)?;
+            let (name, path) = (&self.name, path.display());
+            tracing::error!(
+                "log hook {name}: records of a killed process do not read, of a newer program perhaps: they are in {path}"
+            );
         }
+        let (left, count) = (Arc::new(left), records.len());
+        // The last one stands for those behind it that do not read.
+        match records.last_mut() {
+            Some(record) => record.1 = last,
+            None => self.forget(&left, last),
+        }
+        for (record, end) in records {
+            self.waiting.push(Waiting { record, kept: Kept::Left(left.clone(), end) });
+        }
+        tracing::info!("log hook {}: {count} records of a killed process are offered again", self.name);
+        Ok(())
     }
 
     /// Puts in one more; true when it is full now. From here on a kill does not take it.
     pub fn push(&self, record: LogRecord) -> bool {
-        let Some(kept) = self.kept.get() else { return self.waiting.push(Waiting { record, kept: Kept::Nowhere }) };
+        let Some(kept) = self.kept.get() else { return self.push_unkept(record) };
         let mut line = KeptLines::line(|out| record.write_json_line(out));
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = kept.put(&mut line);
-        self.waiting.push(Waiting { record, kept: Kept::Here(until) })
+        match kept.put(&mut line) {
+            Some(until) => self.waiting.push(Waiting { record, kept: Kept::Here(until) }),
+            None => self.push_unkept(record),
+        }
+    }
+
+    fn push_unkept(&self, record: LogRecord) -> bool {
+        self.unkept.fetch_add(1, Ordering::Relaxed);
+        self.waiting.push(Waiting { record, kept: Kept::Nowhere })
     }
 
     /// The next few, in order; none once it is closed and empty. One task takes.
@@ -96,10 +131,14 @@ impl HookBacklog {
     /// Those and all before them are done with.
     pub fn done(&self, records: Vec<Kept>) {
         let mut last = None;
-        for kept in records {
+        let mut records = records.into_iter().peekable();
+        while let Some(kept) = records.next() {
             match kept {
-                Kept::Nowhere => {}
+                Kept::Nowhere => _ = self.unkept.fetch_sub(1, Ordering::Relaxed),
                 Kept::Here(until) => last = Some(until),
+                // A later one of the same file stands for it.
+                Kept::Left(left, _) if matches!(records.peek(), Some(Kept::Left(next, _)) if Arc::ptr_eq(&left, next)) =>
+                    {}
                 Kept::Left(left, end) => self.forget(&left, end),
             }
         }
@@ -124,9 +163,9 @@ impl HookBacklog {
         }
     }
 
-    /// Whether what waits is where a kill leaves it.
-    pub fn is_kept(&self) -> bool {
-        self.kept.get().is_some()
+    /// How many of those that wait are in memory only.
+    pub fn unkept(&self) -> usize {
+        self.unkept.load(Ordering::Relaxed).min(self.len())
     }
 
     /// How many wait or are being worked on.
@@ -144,6 +183,9 @@ impl HookBacklog {
         self.waiting.close();
     }
 }
+
+/// Beside the spool: records that did not read.
+const UNREAD: &str = "unread-log-records.jsonl";
 
 #[cfg(test)]
 mod tests {
@@ -229,22 +271,49 @@ mod tests {
         let dir = tempfile::tempdir().expect("scratch");
         let backlog = HookBacklog::new("a", 100);
         backlog.open(&dir.path().join("none"), Vec::new());
-        assert!(!backlog.is_kept() && !backlog.push(record(0)));
+        assert!(!backlog.push(record(0)));
+        assert_eq!((backlog.len(), backlog.unkept()), (1, 1));
         let (taken, kept) = take(&backlog, 100).await;
         assert_eq!(taken, records(0..1));
         backlog.done(kept);
+        assert_eq!(backlog.unkept(), 0);
         backlog.end();
     }
 
-    #[test]
-    fn what_is_no_record_is_no_obstacle() {
+    /// Leaves these lines as a killed process does.
+    fn leave(dir: &Path, lines: &[Vec<u8>]) {
+        let mut kept = KeptLines::create(dir, "a", String::new()).expect("room");
+        for text in lines {
+            assert!(kept.put(&mut KeptLines::line(|out| out.extend_from_slice(text))).is_some());
+        }
+    }
+
+    #[tokio::test]
+    async fn what_does_not_read_is_set_aside_and_no_obstacle() {
         let dir = tempfile::tempdir().expect("scratch");
-        let mut kept = KeptLines::create(dir.path(), "a", String::new()).expect("room");
-        ["{\"type\":\"Of tomorrow\"}", ""]
-            .iter()
-            .for_each(|text| _ = kept.put(&mut KeptLines::line(|out| out.extend_from_slice(text.as_bytes()))));
-        drop(kept);
+        let json = |number: usize| {
+            let mut line = Vec::new();
+            record(number).write_json_line(&mut line);
+            line
+        };
+        let of_tomorrow = || b"{\"type\":\"Of tomorrow\"}\n".to_vec();
+        let unread = dir.path().join(UNREAD);
+        leave(dir.path(), &[json(0), of_tomorrow(), json(1), of_tomorrow()]);
         let (backlog, left) = begin(dir.path(), "a");
-        assert_eq!((backlog.len(), left.len(), files(dir.path())), (0, 0, 1));
+        assert_eq!(
+            (backlog.len(), left.len(), files(dir.path())),
+            (2, 0, 3),
+            "what was left, what did not read, its own"
+        );
+        let (taken, kept) = take(&backlog, 100).await;
+        assert_eq!(taken, records(0..2));
+        backlog.done(kept);
+        assert_eq!(files(dir.path()), 2, "the last one stood for what is behind it");
+        assert_eq!(std::fs::read(&unread).expect("there"), [of_tomorrow(), of_tomorrow()].concat());
+        drop(backlog);
+        leave(dir.path(), &[of_tomorrow()]);
+        let (backlog, left) = begin(dir.path(), "a");
+        assert_eq!((backlog.len(), left.len(), files(dir.path())), (0, 0, 2), "nothing to wait for");
+        assert_eq!(std::fs::read(&unread).expect("there").len(), 3 * of_tomorrow().len());
     }
 }

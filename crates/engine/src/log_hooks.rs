@@ -106,7 +106,7 @@ pub(crate) fn say_unclaimed(left: &[LeftLines]) {
     for lines in left {
         let (count, name, path) = (lines.count(), lines.name(), lines.path().display());
         tracing::warn!(
-            "{count} records of a killed process wait for log hook {name}, which is not configured: they are offered to it once it is; to forget them, remove {path}"
+            "{count} records of a killed process wait for log hook {name}, which is not configured, or nothing of policy is asked by it: they are offered to it once it is; to forget them, remove {path}"
         );
     }
 }
@@ -159,10 +159,13 @@ impl Engine {
         self.all_tellers().iter().for_each(|teller| teller.close());
         if tokio::time::timeout_at(end, self.hook_tasks.drain()).await.is_err() {
             for hook in self.all_hooks().iter().filter(|hook| hook.count() > 0) {
-                let (name, count) = (&hook.options.name, hook.count());
-                match hook.waiting.is_kept() {
-                    true => tracing::warn!("log hook {name}: {count} records are left to the next start"),
-                    false => tracing::error!("log hook {name}: {count} records are lost"),
+                let (name, lost) = (&hook.options.name, hook.waiting.unkept());
+                let left = hook.count() - lost;
+                if left > 0 {
+                    tracing::warn!("log hook {name}: {left} records are left to the next start");
+                }
+                if lost > 0 {
+                    tracing::error!("log hook {name}: {lost} records, which its journal had no room for, are lost");
                 }
             }
             self.say_unasked();

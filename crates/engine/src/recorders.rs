@@ -10,7 +10,7 @@ use crate::log_filters::{Filter, LogFilters};
 use crate::log_hooks::{RecordHook, open_hooks};
 use arc_swap::Guard;
 use config::{EventStream, LocalLogs};
-use policy::{Policy, Startup};
+use policy::{Event, Policy, Startup};
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -167,7 +167,8 @@ impl Engine {
         drop(before);
         tellers.into_iter().for_each(|teller| self.start_teller(teller));
         // What nobody wants was said at the start.
-        let _unclaimed = if hooks.is_empty() { Vec::new() } else { open_hooks(&hooks, &self.settings.spool_dir) };
+        let is_asked = self.interest.has(Event::ShouldEnqueueLogRecord) && !hooks.is_empty();
+        let _unclaimed = if is_asked { open_hooks(&hooks, &self.settings.spool_dir) } else { Vec::new() };
         hooks.into_iter().for_each(|hook| self.start_hook(hook));
         filters.into_iter().for_each(|filter| self.start_filter(filter));
         // Before they are replaced: at any time each is in one place at least.

@@ -68,7 +68,9 @@ pub(crate) async fn search(server: &Server, out: &mut Out<'_>, given: &Search) -
         query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
         let mut page = server.get(SEARCH, &query).await?;
         messages.extend(list(page["messages"].take()));
-        not_searched.extend(list(page["not_searched"].take()));
+        let news = list(page["not_searched"].take());
+        // What is so for all pages is said once.
+        not_searched.extend(news.into_iter().filter(|what| !not_searched.contains(what)).collect::<Vec<_>>());
         cursor = page["next"].as_str().map(str::to_owned);
         if cursor.is_none() || messages.len() >= limit {
             break;

@@ -15,7 +15,7 @@ use crate::recovery::{Listing, Recovered, RecoveredMessage, Recovering, Recovery
 use crate::segments::Segments;
 use crate::settings::{NonceSource, Settings};
 use crate::stats::Counters;
-use crate::tail::Tail;
+use crate::tail::{Tail, is_of};
 use crate::{SpoolError, Step};
 
 impl<D: Disk> SegmentLog<D> {
@@ -33,8 +33,12 @@ impl<D: Disk> SegmentLog<D> {
         let files = disk.list().map_err(|e| SpoolError::io(Step::List, None, &e))?;
         let listing = Listing::of(&files);
         let reader = disk.reader();
-        let checkpoints: Vec<_> =
-            listing.checkpoints.iter().filter_map(|(number, _)| read_header(&*reader, *number)).collect();
+        let mut checkpoints = Vec::new();
+        for header in listing.checkpoints.iter().filter_map(|(number, _)| read_header(&*reader, *number)) {
+            if is_of(&header, &*reader, &listing.segments)? {
+                checkpoints.push(header);
+            }
+        }
         let mut tail = Tail::find(&reader, &listing.segments, &checkpoints)?;
         tail.heed_checkpoints(&checkpoints);
         let recovering =

@@ -112,6 +112,18 @@ impl Tail {
     }
 }
 
+/// Whether a checkpoint may be of the log with these segments: its position's, if it is here, is the one it says.
+pub(crate) fn is_of(
+    header: &CheckpointHeader,
+    disk: &dyn ReadPages,
+    segments: &BTreeMap<u32, u64>,
+) -> Result<bool, SpoolError> {
+    let sequence = header.position.segment;
+    let here = segments.get(&sequence).map(|octets| Planned::read(disk, sequence, *octets)).transpose()?;
+    let nonce = here.and_then(|planned| planned.nonce);
+    Ok(header.segment_nonce.is_none() || nonce.is_none() || nonce == header.segment_nonce)
+}
+
 /// A segment's header page and what is known without reading on.
 #[derive(Debug)]
 pub(crate) struct Planned {

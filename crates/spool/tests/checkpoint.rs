@@ -201,7 +201,26 @@ fn a_checkpoint_of_another_spool_is_passed_over() {
     theirs.set_contents(FileName::Checkpoint(1), ours.contents(FileName::Checkpoint(1)).expect("there"));
     let (_, recovery) = open(&theirs, 4).expect("opens");
     assert_eq!((recovery.checkpoint, recovery.checkpoints_ignored, recovery.messages.len()), (None, 1, 10));
+    // Its position is behind our end, which it says nothing about.
+    assert_eq!(recovery.damage, Damage::default());
 }
+
+#[test]
+fn a_checkpoint_that_does_not_name_its_segment_is_used_as_ever() {
+    let disk = with_checkpoint();
+    let expected = same_from_the_log(&disk);
+    let mut octets = disk.contents(FileName::Checkpoint(1)).expect("there");
+    assert_ne!(octets[SEGMENT_NONCE], [0; 8]);
+    octets[SEGMENT_NONCE].fill(0);
+    let crc = crc32fast::hash(&octets[..60]).to_le_bytes();
+    octets[60..64].copy_from_slice(&crc);
+    disk.set_contents(FileName::Checkpoint(1), octets);
+    assert!(passes_over(&disk, &expected), "it was not used");
+    same_from_the_log(&disk);
+}
+
+/// Where in its header a checkpoint says which file its position is in.
+const SEGMENT_NONCE: std::ops::Range<usize> = 44..52;
 
 #[test]
 fn a_checkpoint_of_a_newer_version_is_passed_over() {

@@ -68,7 +68,7 @@ fn kept_us_per_record(make: fn(u64) -> LogRecord) -> Result<f64, Box<dyn std::er
         let record = make(number);
         let until = kept.put(&mut KeptLines::line(|out| record.write_json_line(out)));
         if number % 64 == 63 {
-            kept.done(until);
+            kept.done(until.expect("room"));
         }
     });
     kept.remove()?;

@@ -64,8 +64,14 @@ fn recover_one(dir: &Path, path: &Path) -> io::Result<usize> {
 
 /// Makes a segment of what a journal has and its segment does not: how many lines, and where in the stream they end.
 fn write_segment(dir: &Path, left: &Left) -> io::Result<Option<(usize, u64)>> {
-    let Some(owner) = left.owner::<Owner>() else { return Ok(None) };
     let note = left.note();
+    let Some(owner) = left.owner::<Owner>() else {
+        return match left.entries_behind(note.at).len() {
+            // Whoever made it was killed before it was whole.
+            0 => Ok(None),
+            count => Err(io::Error::other(format!("whose {count} lines these are does not read"))),
+        };
+    };
     let entries = left.entries_behind(note.at + octets_written(&note, dir));
     let Some(end) = entries.last().map(|last| last.end()) else { return Ok(None) };
     let lines: Vec<u8> = entries.iter().flat_map(|entry| entry.line).copied().collect();

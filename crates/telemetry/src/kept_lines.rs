@@ -32,6 +32,7 @@ pub struct Until {
 pub struct LeftLines {
     left: Left,
     owner: Owner,
+    count: usize,
     end: u64,
 }
 
@@ -70,11 +71,11 @@ impl KeptLines {
         line
     }
 
-    /// Keeps one more: from here on a kill does not take it.
-    pub fn put(&mut self, line: &mut [u8]) -> Until {
-        self.ring.put(self.at, line);
+    /// Keeps one more: from here on a kill does not take it. `None` where it has no room: a kill does.
+    pub fn put(&mut self, line: &mut [u8]) -> Option<Until> {
+        let is_kept = self.ring.put(self.at, line);
         self.at += ring::text_of(line).len() as u64;
-        Until { at: self.at, used: self.ring.used() }
+        is_kept.then(|| Until { at: self.at, used: self.ring.used() })
     }
 
     /// Those up to there are done with.
@@ -109,12 +110,16 @@ impl LeftLines {
         Ok(found)
     }
 
-    /// `None` where there is nothing.
-    fn of(left: Left) -> io::Result<Option<LeftLines>> {
-        let end = left.entries_behind(left.note().at).last().map(ring::Entry::end);
-        match left.owner().zip(end) {
-            Some((owner, end)) => Ok(Some(LeftLines { left, owner, end })),
-            None => left.remove().map(|()| None),
+    /// `None` where there is nothing. Of the lines it is known how many there are; they are read when they are taken.
+    fn of(mut left: Left) -> io::Result<Option<LeftLines>> {
+        let entries = left.entries_behind(left.note().at);
+        let (count, end) = (entries.len(), entries.last().map(ring::Entry::end));
+        let owner = left.owner();
+        left.forget();
+        match (end, owner) {
+            (Some(end), Some(owner)) => Ok(Some(LeftLines { left, owner, count, end })),
+            (Some(_), None) => Err(io::Error::other(format!("whose {count} lines these are does not read"))),
+            (None, _) => left.remove().map(|()| None),
         }
     }
 
@@ -130,15 +135,19 @@ impl LeftLines {
 
     /// How many there are.
     pub fn count(&self) -> usize {
-        self.left.entries_behind(self.left.note().at).len()
+        self.count
     }
 
-    /// Those that are not done with, in order, and where each ends. Can be had once: they are kept in the file only.
-    pub fn take(&mut self) -> Vec<(u64, Vec<u8>)> {
+    /// Those that are not done with, in order, and where each ends.
+    ///
+    /// # Errors
+    /// The file does not read.
+    pub fn read(&mut self) -> io::Result<Vec<(u64, Vec<u8>)>> {
+        self.left.read()?;
         let entries = self.left.entries_behind(self.left.note().at);
         let lines = entries.iter().map(|entry| (entry.end(), entry.line.to_vec())).collect();
         self.left.forget();
-        lines
+        Ok(lines)
     }
 
     /// Those up to there are done with; behind the last of them the file goes.

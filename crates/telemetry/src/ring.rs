@@ -11,7 +11,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -105,8 +105,8 @@ impl Ring {
     }
 
     /// Writes a line, behind its [`room_for_head`] and after [`seal`], that begins at `at` in the stream. One that has no room, or
-    /// that the disk does not take, is left out.
-    pub fn put(&mut self, at: u64, line: &mut [u8]) {
+    /// that the disk does not take, is left out, and this is false.
+    pub fn put(&mut self, at: u64, line: &mut [u8]) -> bool {
         let octets = (line.len() as u64).next_multiple_of(UNIT);
         let before_end = self.ring_octets - self.head % self.ring_octets;
         let gap = if octets > before_end { before_end } else { 0 };
@@ -116,10 +116,11 @@ impl Ring {
                 let (of, ring) = (&self.of, self.ring_octets);
                 tracing::warn!("{of}: more than the {ring} octets of its journal wait: a kill may lose the rest");
             }
-            return;
+            return false;
         }
         place(at, line);
-        match self.file.write_all_at(line, RING_START + start % self.ring_octets) {
+        let written = self.file.write_all_at(line, RING_START + start % self.ring_octets);
+        match &written {
             Ok(()) => self.head = start + octets,
             // What is cut is no entry, and is written over.
             Err(error) => {
@@ -128,6 +129,7 @@ impl Ring {
                 }
             }
         }
+        written.is_ok()
     }
 
     /// How much of the ring is used, for [`Ring::free`].
@@ -159,7 +161,7 @@ impl Notes {
 impl Left {
     /// Opens one; `None` when it is in use, or gone.
     pub fn open(path: &Path) -> io::Result<Option<Left>> {
-        let mut file = match OpenOptions::new().read(true).write(true).open(path) {
+        let file = match OpenOptions::new().read(true).write(true).open(path) {
             // Another process was faster, here and below.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened?,
@@ -167,9 +169,19 @@ impl Left {
         if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !is_at(&file, path) {
             return Ok(None);
         }
-        let mut octets = Vec::new();
-        file.read_to_end(&mut octets)?;
-        Ok(Some(Left { file, path: path.to_owned(), octets }))
+        let mut left = Left { file, path: path.to_owned(), octets: Vec::new() };
+        left.read()?;
+        Ok(Some(left))
+    }
+
+    /// Reads it again, after [`Left::forget`].
+    pub fn read(&mut self) -> io::Result<()> {
+        let octets = self.file.metadata()?.len();
+        if octets > FILE_OCTETS_MAX {
+            return Err(io::Error::other(format!("{octets} octets are too many for a journal")));
+        }
+        self.octets = vec![0; octets as usize];
+        self.file.read_exact_at(&mut self.octets, 0)
     }
 
     /// Where it is.
@@ -257,7 +269,9 @@ pub(crate) fn files_of(dir: &Path, name: &str) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir)? {
         let file = entry?.file_name();
-        if file.as_encoded_bytes().starts_with(name.as_bytes()) {
+        // A copy that somebody made is his.
+        let number = file.as_encoded_bytes().strip_prefix(name.as_bytes());
+        if number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit)) {
             found.push(dir.join(file));
         }
     }
@@ -349,8 +363,10 @@ fn number_u64(octets: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(octets.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// Rings of one name in one directory at most: a stream has one.
+/// Rings of one name in one directory at most, those that killed processes left among them.
 const FILES_MAX: usize = 256;
+/// Octets of a file at most: no ring is so large.
+const FILE_OCTETS_MAX: u64 = 64 << 20;
 /// An entry begins with these.
 const MAGIC: [u8; 4] = *b"\0PrJ";
 /// Octets in front of an entry's line.

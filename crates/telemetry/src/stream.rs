@@ -145,7 +145,7 @@ impl Stream {
         let at = state.octets;
         state.octets += text_of(line).len() as u64;
         // Under the lock: one that was written late would hit a line of the next round.
-        state.journal.iter_mut().for_each(|journal| journal.put(at, line));
+        state.journal.iter_mut().for_each(|journal| _ = journal.put(at, line));
         state.lines.extend_from_slice(text_of(line));
         state.keys.extend_from_slice(keys);
         state.records += 1;

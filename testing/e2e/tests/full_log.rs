@@ -48,7 +48,8 @@ fn mail_goes_on_and_what_was_dropped_is_told() {
     node.await_empty(LATER);
     let stderr = node.stop().stderr;
     let said = stderr.lines().filter_map(|line| line.split_once("there is room for records again; "));
-    let said = said.map(|(_, rest)| rest.split(' ').next().and_then(|count| count.parse().ok()).expect("a number"));
+    let said =
+        said.map(|(_, rest)| rest.split(' ').next().and_then(|count| count.parse::<usize>().ok()).expect("a number"));
     let dropped: usize = said.sum();
     assert!(dropped > 0 && dropped as f64 == counted, "{dropped} are told, {counted} were counted");
     assert_eq!(Logs::new(disk.path()).records().len() + dropped, 2 * sent, "of each message two");

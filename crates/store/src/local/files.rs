@@ -1,7 +1,7 @@
 //! Real files: `spool::local::Files` over a directory.
 //!
 //! Writes go through the page cache and are synced with `fdatasync`; names with `fsync` of their directory, shared by those
-//! who wait for the same one. All calls go through the C library, so that tools which watch or break them see every one.
+//! who wait for the same one. All calls but those of `spread` go through the C library, so that tools which watch or break them see every one.
 //! No retries: a refusal is the engine's business.
 
 use crate::StoreError;
@@ -138,7 +138,8 @@ impl ReadFiles for RealFiles {
 fn spread(dir: &Path) {
     let spread = || -> io::Result<()> {
         let dir = File::open(dir)?;
-        Ok(ioctl_setflags(&dir, ioctl_getflags(&dir)? | IFlags::TOPDIR)?)
+        let flags = ioctl_getflags(&dir)?;
+        if flags.contains(IFlags::TOPDIR) { Ok(()) } else { Ok(ioctl_setflags(&dir, flags | IFlags::TOPDIR)?) }
     };
     if let Err(error) = spread() {
         tracing::debug!(dir = %dir.display(), %error, "its directories stay together on the disk");

@@ -15,7 +15,7 @@ fn text(number: usize) -> String {
 }
 
 fn put(kept: &mut KeptLines, numbers: impl IntoIterator<Item = usize>) -> Vec<Until> {
-    numbers.into_iter().map(|number| kept.put(&mut line(number))).collect()
+    numbers.into_iter().map(|number| kept.put(&mut line(number)).expect("room")).collect()
 }
 
 fn kept(dir: &Path, name: &str, octets: u64) -> KeptLines {
@@ -31,7 +31,7 @@ fn left(dir: &Path) -> Vec<LeftLines> {
 }
 
 fn texts(lines: &mut LeftLines) -> Vec<String> {
-    lines.take().into_iter().map(|(_, line)| String::from_utf8(line).expect("text")).collect()
+    lines.read().expect("reads").into_iter().map(|(_, line)| String::from_utf8(line).expect("text")).collect()
 }
 
 #[test]
@@ -59,12 +59,12 @@ fn what_is_worked_off_again_goes_line_by_line() {
     put(&mut first, 0..10);
     drop(first);
     let mut found = left(dir.path()).remove(0);
-    let lines = found.take();
+    let lines = found.read().expect("reads");
     found.done(lines[6].0).expect("noted");
     drop(found);
     // Killed once more.
     let mut found = left(dir.path()).remove(0);
-    let lines = found.take();
+    let lines = found.read().expect("reads");
     assert_eq!(lines.iter().map(|(_, line)| line.clone()).collect::<Vec<_>>(), [7, 8, 9].map(|n| text(n).into_bytes()));
     found.done(lines[2].0).expect("noted");
     assert!(files(dir.path()).is_empty(), "all are done with");
@@ -123,6 +123,30 @@ fn an_octet_that_is_wrong_costs_its_line_at_most() {
     }
 }
 
+#[test]
+fn lines_of_nobody_who_is_known_stay_where_they_are() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let mut a = kept(dir.path(), "a", 4 << 10);
+    put(&mut a, 0..6);
+    let path = files(dir.path()).remove(0);
+    let octets = fs::read(&path).expect("there");
+    drop(a);
+    for at in [512, 519, 520, 521] {
+        let mut octets = octets.clone();
+        octets[at] ^= 0x5a;
+        fs::write(&path, octets).expect("written");
+        assert!(left(dir.path()).is_empty() && path.exists(), "octet {at}");
+    }
+    // A copy is nobody's either.
+    let copy = path.with_extension("bak");
+    fs::rename(&path, &copy).expect("renamed");
+    assert!(left(dir.path()).is_empty() && copy.exists());
+    fs::write(&path, &octets).expect("written");
+    assert_eq!(left(dir.path()).len(), 1);
+    fs::write(&path, vec![0; 65 << 20]).expect("written");
+    assert!(left(dir.path()).is_empty() && path.exists(), "too long");
+}
+
 /// The file as a kill leaves it at any time: the ring goes round many times.
 #[test]
 fn at_any_time_all_that_waits_is_there() {
@@ -131,7 +155,7 @@ fn at_any_time_all_that_waits_is_there() {
     let path = files(dir.path()).remove(0);
     let mut waiting = std::collections::VecDeque::new();
     for number in 0..300 {
-        waiting.push_back((number, a.put(&mut line(number))));
+        waiting.push_back((number, a.put(&mut line(number)).expect("room")));
         // In batches, as hooks work them off.
         if waiting.len() > 16 {
             let done = waiting.drain(..7).next_back().expect("seven");
@@ -148,8 +172,10 @@ fn at_any_time_all_that_waits_is_there() {
 fn what_has_no_room_is_left_out_and_what_comes_later_is_not() {
     let dir = tempfile::tempdir().expect("scratch");
     let mut a = kept(dir.path(), "a", 4 << 10);
-    let until = put(&mut a, 0..100);
-    a.done(until[99]);
+    let until: Vec<_> = (0..100).map(|number| a.put(&mut line(number))).collect();
+    let kept = until.iter().take_while(|until| until.is_some()).count();
+    assert!((1..100).contains(&kept), "{kept} had room");
+    a.done(until[kept - 1].expect("kept"));
     put(&mut a, 200..203);
     drop(a);
     assert_eq!(texts(&mut left(dir.path()).remove(0)), (200..203).map(text).collect::<Vec<_>>());
