@@ -208,9 +208,7 @@ impl Engine {
         let accounts = Accounts::open(parts.startup.acct_log.as_ref()).map_err(no_accounts)?;
         let clock = Clock::start();
         let interest = parts.policy.interest();
-        // Where no policy is asked about records none is offered, and what is left stays for one that is.
-        let offering = if interest.has(Event::ShouldEnqueueLogRecord) { &recorders.hooks[..] } else { &[] };
-        say_unclaimed(&open_hooks(offering, &parts.settings.spool_dir));
+        say_unclaimed(&open_hooks(&recorders.hooks, interest, &parts.settings.spool_dir));
         let queue = queues(clock, &parts.settings, interest.has(Event::ThrottleInsertReadyQueue), parts.orders.1);
         // From before anybody can ask.
         parts.metrics.spool_recovering.set(1);

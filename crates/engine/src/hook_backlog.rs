@@ -163,6 +163,11 @@ impl HookBacklog {
         }
     }
 
+    /// Whether it keeps what comes.
+    pub fn is_open(&self) -> bool {
+        self.kept.get().is_some()
+    }
+
     /// How many of those that wait are in memory only.
     pub fn unkept(&self) -> usize {
         self.unkept.load(Ordering::Relaxed).min(self.len())

@@ -17,7 +17,7 @@ use crate::selection::{Subject, select};
 use config::LogHook;
 use futures_util::future::join_all;
 use message::{Draft, Envelope, Meta, TlsDemand};
-use policy::Event;
+use policy::{Event, Interest};
 use record::{LogRecord, RecordType};
 use smtp_wire::{Mailbox, ReversePath};
 use std::path::Path;
@@ -50,6 +50,11 @@ impl RecordHook {
     /// What it was made of.
     pub(crate) fn options(&self) -> &LogHook {
         &self.options
+    }
+
+    /// Whether its records are where a kill leaves them.
+    pub(crate) fn keeps(&self) -> bool {
+        self.waiting.is_open()
     }
 
     /// Records that wait or are in hand.
@@ -90,12 +95,14 @@ impl RecordHook {
 }
 
 /// Has hooks keep their records where a kill leaves them, and begin with those that it left; what no hook of these wants is returned.
-pub(crate) fn open_hooks(hooks: &[Arc<RecordHook>], dir: &Path) -> Vec<LeftLines> {
+pub(crate) fn open_hooks(hooks: &[Arc<RecordHook>], interest: Interest, dir: &Path) -> Vec<LeftLines> {
     let mut left = LeftLines::all_in(dir).unwrap_or_else(|error| {
         tracing::error!("{}: {error}: what killed processes left to log hooks waits", dir.display());
         Vec::new()
     });
-    for hook in hooks {
+    // Where nobody is asked about records none is offered, and what is left stays for one that is.
+    let is_asked = interest.has(Event::ShouldEnqueueLogRecord);
+    for hook in hooks.iter().filter(|hook| is_asked && !hook.keeps()) {
         hook.waiting.open(dir, left.extract_if(.., |lines| lines.name() == hook.options.name).collect());
     }
     left

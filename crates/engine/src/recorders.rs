@@ -10,7 +10,7 @@ use crate::log_filters::{Filter, LogFilters};
 use crate::log_hooks::{RecordHook, open_hooks};
 use arc_swap::Guard;
 use config::{EventStream, LocalLogs};
-use policy::{Event, Policy, Startup};
+use policy::{Policy, Startup};
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -167,8 +167,9 @@ impl Engine {
         drop(before);
         tellers.into_iter().for_each(|teller| self.start_teller(teller));
         // What nobody wants was said at the start.
-        let is_asked = self.interest.has(Event::ShouldEnqueueLogRecord) && !hooks.is_empty();
-        let _unclaimed = if is_asked { open_hooks(&hooks, &self.settings.spool_dir) } else { Vec::new() };
+        if next.hooks.iter().any(|hook| !hook.keeps()) {
+            let _unclaimed = open_hooks(&next.hooks, self.interest.now(), &self.settings.spool_dir);
+        }
         hooks.into_iter().for_each(|hook| self.start_hook(hook));
         filters.into_iter().for_each(|filter| self.start_filter(filter));
         // Before they are replaced: at any time each is in one place at least.
