@@ -39,7 +39,16 @@ pub(crate) enum Kept {
     /// In the hook's file, up to here.
     Here(Until),
     /// In that of a killed process, up to here.
-    Left(Arc<LeftLines>, u64),
+    Left(Arc<Leftover>, u64),
+}
+
+/// What a killed process left.
+pub(crate) struct Leftover {
+    lines: LeftLines,
+    /// Where they end.
+    end: u64,
+    /// Those of them that do not read, of a newer program perhaps.
+    unread: Vec<u8>,
 }
 
 impl HookBacklog {
@@ -57,7 +66,7 @@ impl HookBacklog {
     pub fn open(&self, dir: &Path, left: Vec<LeftLines>) {
         for lines in left {
             let path = lines.path().to_owned();
-            if let Err(error) = self.begin_with(lines, dir) {
+            if let Err(error) = self.begin_with(lines) {
                 let name = &self.name;
                 tracing::error!("log hook {name}: {}: {error}: its records wait for the next start", path.display());
             }
@@ -71,25 +80,17 @@ impl HookBacklog {
         }
     }
 
-    /// Takes over what a killed process left; what this program does not understand goes to a file beside it.
-    fn begin_with(&self, mut left: LeftLines, dir: &Path) -> io::Result<()> {
+    /// Takes over what a killed process left.
+    fn begin_with(&self, mut lines: LeftLines) -> io::Result<()> {
         let (mut records, mut unread, mut last) = (Vec::new(), Vec::new(), 0);
-        for (end, line) in left.read()? {
+        for (end, line) in lines.read()? {
             last = end;
             match serde_json::from_slice::<LogRecord>(&line) {
                 Ok(record) => records.push((record, end)),
                 Err(_) => unread.extend_from_slice(&line),
             }
         }
-        if !unread.is_empty() {
-            let path = dir.join(UNREAD);
-            OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?.write_all(&unread)?;
-            let (name, path) = (&self.name, path.display());
-            tracing::error!(
-                "log hook {name}: records of a killed process do not read, of a newer program perhaps: they are in {path}"
-            );
-        }
-        let (left, count) = (Arc::new(left), records.len());
+        let (left, count) = (Arc::new(Leftover { lines, end: last, unread }), records.len());
         // The last one stands for those behind it that do not read.
         match records.last_mut() {
             Some(record) => record.1 = last,
@@ -147,11 +148,26 @@ impl HookBacklog {
         }
     }
 
-    fn forget(&self, left: &LeftLines, end: u64) {
-        if let Err(error) = left.done(end) {
-            let (name, path) = (&self.name, left.path().display());
+    /// Those up to there are done with. Behind the last one the file goes, and what does not read to a file beside it.
+    fn forget(&self, left: &Leftover, end: u64) {
+        let set_aside = if end < left.end { Ok(()) } else { self.set_aside(left) };
+        if let Err(error) = set_aside.and_then(|()| left.lines.done(end)) {
+            let (name, path) = (&self.name, left.lines.path().display());
             tracing::warn!("log hook {name}: {path}: {error}: its records may be offered once more");
         }
+    }
+
+    fn set_aside(&self, left: &Leftover) -> io::Result<()> {
+        if left.unread.is_empty() {
+            return Ok(());
+        }
+        let path = left.lines.path().with_file_name(UNREAD);
+        OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?.write_all(&left.unread)?;
+        let (name, path) = (&self.name, path.display());
+        tracing::error!(
+            "log hook {name}: records of a killed process do not read, of a newer program perhaps: they are in {path}"
+        );
+        Ok(())
     }
 
     /// All was worked off, and nothing will come.
@@ -305,11 +321,7 @@ mod tests {
         let unread = dir.path().join(UNREAD);
         leave(dir.path(), &[json(0), of_tomorrow(), json(1), of_tomorrow()]);
         let (backlog, left) = begin(dir.path(), "a");
-        assert_eq!(
-            (backlog.len(), left.len(), files(dir.path())),
-            (2, 0, 3),
-            "what was left, what did not read, its own"
-        );
+        assert_eq!((backlog.len(), left.len(), files(dir.path())), (2, 0, 2), "what was left, its own");
         let (taken, kept) = take(&backlog, 100).await;
         assert_eq!(taken, records(0..2));
         backlog.done(kept);

@@ -126,8 +126,14 @@ impl Engine {
 
     /// Says what was not asked about in time.
     pub(crate) fn say_unasked(&self) {
-        for filter in self.all_filters().iter().filter(|filter| filter.count() > 0) {
-            tracing::error!("filter_event {}: {} records are lost", filter.event, filter.count());
+        for filter in self.all_filters().iter() {
+            let (event, count, dropped) = (&filter.event, filter.count(), filter.dropped.load(Ordering::Relaxed));
+            if count > 0 {
+                tracing::error!("filter_event {event}: {count} records are lost");
+            }
+            if dropped > 0 {
+                tracing::warn!("filter_event {event}: {dropped} records were dropped");
+            }
         }
     }
 
@@ -143,8 +149,12 @@ impl Engine {
             return self.log_to(log, record);
         }
         let filter = filters.0.iter().find(|filter| filter.is_of(log));
-        if let Some(filter) = filter.filter(|filter| filter.drops() && filter.waiting.is_full()) {
+        // What it is not asked about does not wait for it.
+        let is_asked = subject.message.is_some_and(|message| message.resident.is_some());
+        if let Some(filter) = filter.filter(|filter| is_asked && filter.drops() && filter.waiting.is_full()) {
             filter.note_dropped();
+            // It may have become empty meanwhile, and nothing come behind it.
+            filter.note_room();
             return self.count_offered(log, Offered::Dropped);
         }
         let draft = subject

@@ -132,13 +132,17 @@ impl Engine {
 
     /// Whether records go to hooks: where nobody sends them on, none is offered.
     pub(crate) fn offers_records(&self) -> bool {
-        !self.recorders().hooks.is_empty() && self.interest.has(Event::ShouldEnqueueLogRecord)
+        self.offers_records_to(&self.recorders().hooks)
+    }
+
+    /// Whether records go to any of these.
+    pub(crate) fn offers_records_to(&self, hooks: &[Arc<RecordHook>]) -> bool {
+        !hooks.is_empty() && self.interest.has(Event::ShouldEnqueueLogRecord)
     }
 
     /// Hands a record to every hook that wants it.
     pub(crate) fn offer_to_hooks(&self, hooks: &[Arc<RecordHook>], record: LogRecord, subject: Subject<'_>) {
-        let nobody = hooks.is_empty() || !self.interest.has(Event::ShouldEnqueueLogRecord);
-        if nobody || record.reception_protocol.as_deref() == Some(OF_HOOKS) {
+        if !self.offers_records_to(hooks) || record.reception_protocol.as_deref() == Some(OF_HOOKS) {
             return;
         }
         for hook in hooks.iter().filter(|hook| is_enabled(&hook.options.per_record, record.kind)) {
@@ -166,8 +170,10 @@ impl Engine {
         self.all_tellers().iter().for_each(|teller| teller.close());
         if tokio::time::timeout_at(end, self.hook_tasks.drain()).await.is_err() {
             for hook in self.all_hooks().iter().filter(|hook| hook.count() > 0) {
-                let (name, lost) = (&hook.options.name, hook.waiting.unkept());
-                let left = hook.count() - lost;
+                // They are being worked off still.
+                let (name, count) = (&hook.options.name, hook.count());
+                let lost = hook.waiting.unkept().min(count);
+                let left = count - lost;
                 if left > 0 {
                     tracing::warn!("log hook {name}: {left} records are left to the next start");
                 }

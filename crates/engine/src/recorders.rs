@@ -167,7 +167,7 @@ impl Engine {
         drop(before);
         tellers.into_iter().for_each(|teller| self.start_teller(teller));
         // What nobody wants was said at the start.
-        if next.hooks.iter().any(|hook| !hook.keeps()) {
+        if self.offers_records_to(&next.hooks) && next.hooks.iter().any(|hook| !hook.keeps()) {
             let _unclaimed = open_hooks(&next.hooks, self.interest.now(), &self.settings.spool_dir);
         }
         hooks.into_iter().for_each(|hook| self.start_hook(hook));

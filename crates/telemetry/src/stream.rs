@@ -149,7 +149,8 @@ impl Stream {
         state.lines.extend_from_slice(text_of(line));
         state.keys.extend_from_slice(keys);
         state.records += 1;
-        if state.sleeping && (state.lines.len() >= WAKE_BYTES || state.records == 1) {
+        let is_half_full = state.records == (self.shared.form.options.back_pressure / 2).max(1);
+        if state.sleeping && (state.lines.len() >= WAKE_BYTES || state.records == 1 || is_half_full) {
             self.shared.filled.notify_one();
         }
         offered
@@ -336,7 +337,10 @@ impl Writer {
         drop(state);
         if dropped > 0 {
             let dir = self.shared.form.options.log_dir.display();
-            tracing::warn!("log_dir {dir}: there is room for records again; {dropped} were dropped");
+            match ending {
+                Ending::No => tracing::warn!("log_dir {dir}: there is room for records again; {dropped} were dropped"),
+                _ => tracing::warn!("log_dir {dir}: {dropped} records were dropped"),
+            }
         }
         ending
     }

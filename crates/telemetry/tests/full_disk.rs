@@ -110,10 +110,17 @@ fn a_log_that_is_to_drop_what_it_has_no_room_for_never_is_full_and_loses_nothing
     let log = LogWriter::open(options).expect("opens");
     let (mut queued, mut fillers) = (Vec::new(), 0);
     let mut number = 0;
-    while !log.is_dropping() {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
         // The reserve is given up meanwhile.
-        fs::rename(disk.fill(), disk.0.path().join(format!("filler-{fillers}"))).expect("renamed");
+        let filler = disk.fill();
+        let had_room = fs::metadata(&filler).expect("there").len() > 0;
+        fs::rename(filler, disk.0.path().join(format!("filler-{fillers}"))).expect("renamed");
         fillers += 1;
+        if log.is_dropping() && !had_room && !disk.reserve().exists() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "it has room and room");
         for _ in 0..BACK_PRESSURE {
             match log.offer(&record(number)) {
                 Offered::Queued => queued.push(u64::from(number)),
@@ -125,7 +132,16 @@ fn a_log_that_is_to_drop_what_it_has_no_room_for_never_is_full_and_loses_nothing
         assert!(!log.is_full());
         std::thread::yield_now();
     }
-    assert!((0..100).all(|_| log.offer(&record(number)) == Offered::Dropped));
+    let mut dropped = 0;
+    for _ in 0..100 {
+        match log.offer(&record(number)) {
+            Offered::Dropped => dropped += 1,
+            // The last octets of the disk took a batch.
+            _ => queued.push(u64::from(number)),
+        }
+        number += 1;
+    }
+    assert!(dropped > 0);
     (0..fillers).for_each(|n| fs::remove_file(disk.0.path().join(format!("filler-{n}"))).expect("removes"));
     let deadline = Instant::now() + Duration::from_secs(20);
     while log.is_dropping() {

@@ -16,7 +16,7 @@ fn mail_goes_on_and_what_was_dropped_is_told() {
     let scratch = Scratch::new();
     let (sink, disk) = (Sink::start(&scratch, "sink", &[]), Tmpfs::mount(&scratch, "logs", "size=4m"));
     scratch.write("streams", "");
-    let options = "when_full = 'Drop', back_pressure = 20, min_free_space = '0', min_free_inodes = '0'";
+    let options = "when_full = 'Drop', back_pressure = 20";
     let node = Launch::policy(policy_file("event_stream.lua"))
         .env("EVENTS_DIR", scratch.path())
         .env("EVENTS_SINK", sink.address.to_string())

@@ -247,14 +247,16 @@ fn a_full_filter_drops_records_where_it_is_to() {
     let ready = || http::get(setup.node.http(), "/api/check-readiness/v1");
     assert_eq!(ready(), (200, "OK\ndegraded: filter_event keep: records are dropped".to_owned()));
     let series = format!("postrider_log_records_dropped_total{{logger=\"dir-{}\"}}", setup.dir("logs"));
-    assert_eq!(setup.node.metric(&series), 10.0);
+    // Of two that come at once both may see room for one.
+    let dropped = setup.node.metric(&series) as usize;
+    assert!((9..=10).contains(&dropped), "{dropped}");
     setup.open();
-    let said = "filter_event keep: there is room for records again; 10 were dropped";
-    setup.node.process.await_stderr(said, LATER, |line| line.contains(said).then_some(()));
+    let said = format!("filter_event keep: there is room for records again; {dropped} were dropped");
+    setup.node.process.await_stderr(&said, LATER, |line| line.contains(&said).then_some(()));
     assert_eq!(ready(), (200, "OK".to_owned()));
     let Setup { node, scratch, .. } = setup;
     node.stop();
-    assert_eq!(Logs::new(scratch.join("logs")).records().len(), 2);
+    assert_eq!(Logs::new(scratch.join("logs")).records().len(), 12 - dropped);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Refusing begins with the first sample that is short; it ends with the second good one in a row, so that
 //! a disk at the edge does not flap. A file system that does not answer is asked no second time until it does.
 
-use config::MinFree;
+use config::{MinFree, WhenFull};
 use policy::Startup;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Those that a policy's spools and logs are on, under the names KumoMTA's metrics have. All spools are in `spool_dir`.
+    /// Those that a policy's spools and logs are on, under the names KumoMTA's metrics have. All spools are in `spool_dir`. Mail does
+    /// not wait for logs that drop what they have no room for.
     pub fn all(startup: &Startup, spool_dir: &Path) -> Vec<Volume> {
         let spools = startup.spools.iter().map(|spool| Volume {
             name: format!("{} spool", spool.name),
@@ -33,7 +34,7 @@ impl Volume {
             min_free_space: spool.min_free_space,
             min_free_inodes: spool.min_free_inodes,
         });
-        let logs = startup.local_logs.iter().flat_map(|logs| {
+        let logs = startup.local_logs.iter().filter(|logs| logs.when_full == WhenFull::Wait).flat_map(|logs| {
             let of_types = logs.per_record.values().filter_map(|of_type| of_type.log_dir.clone());
             std::iter::once(logs.log_dir.clone()).chain(of_types).map(|dir| Volume {
                 name: format!("log dir {}", dir.display()),
