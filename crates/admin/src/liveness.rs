@@ -3,7 +3,8 @@
 //!
 //! The first is KumoMTA's, with its texts: `shutting down`, `load shedding`, `storage is too full`, the spool's own words when it
 //! fails. It tells one reason, for which clients are refused. The second is ours: it tells all, a line each, those too for which
-//! clients wait: a log or a hook that has no room; and, where nothing stands in the way, what is degraded all the same. Most end by themselves, so `Retry-After` says when it is worth asking again.
+//! clients wait: a log or a hook that has no room; and, where nothing stands in the way, what is degraded all the same. Most end
+//! by themselves, so `Retry-After` says when it is worth asking again.
 //! Both are answered to the very end of the mail server; `tsa-daemon` ends at once.
 
 use crate::access::is_probe;

@@ -1,7 +1,7 @@
 //! What waits for a log hook: records in memory, each also in a file of the spool's directory that a kill of the process leaves.
 //!
 //! In: records, from whoever logs, who waits for nothing but the page cache; then what of them is done with. Out: records in order,
-//! those of killed processes first. A file ([`KeptLines`]) is one hook's of one process: a hook that leaves has its own until it
+//! those of killed processes first; and, in a file beside the others, those of them that this program cannot read. A file ([`KeptLines`]) is one hook's of one process: a hook that leaves has its own until it
 //! has worked off what it had. Where there is none (the disk is full), or no room in it, records wait in memory only, and that is said.
 //!
 //! Two locks are nested here, and nowhere else: the file's is held while a record is put into the backlog, so that both have one order.
@@ -62,7 +62,7 @@ impl HookBacklog {
         }
     }
 
-    /// Begins with what killed processes left of this hook, and keeps what comes. Before anything comes.
+    /// Takes over what killed processes left of this hook, and keeps what comes from here on.
     pub fn open(&self, dir: &Path, left: Vec<LeftLines>) {
         for lines in left {
             let path = lines.path().to_owned();

@@ -1,8 +1,8 @@
 //! Policy decides record by record whether a logger keeps it (`filter_event` of `kumo.configure_local_logs`).
 //!
 //! In: a record with a copy of its message. Out: the record goes to its logger, or nowhere. As for hooks this happens behind, in
-//! order, bounded by the logger's `back_pressure` and in octets ([`HeldRecords`]): beyond that new work waits, or records are dropped, as the logger's `when_full` says. Policy that fails has the record dropped, and that said
-//! (KumoMTA behaviour). Records about no message, which are refusals, are not asked about.
+//! order, bounded by the logger's `back_pressure` and in octets ([`HeldRecords`]): beyond that new work waits, or records are
+//! dropped, as the logger's `when_full` says. Policy that fails has the record dropped, and that said (KumoMTA behaviour). Records about no message, which are refusals, are not asked about.
 
 use crate::egress::connection::Guarded;
 use crate::egress::lent::draft_for;

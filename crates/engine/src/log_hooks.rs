@@ -4,8 +4,9 @@
 //! sends on its way or drops (`should_enqueue_log_record`). This happens behind: whoever logs does not wait, records keep their
 //! order, and many become durable in one commit. With `back_pressure` records not yet kept, no new mail is taken and no delivery
 //! begun; refusals to clients, which nothing holds back, are not offered to a full hook. A clean end works off what waits; a kill
-//! leaves it to the next start ([`HookBacklog`]), which offers it first: some perhaps once more, none never. Policy that fails or does not answer loses the record, and that is said; while
-//! the spool refuses, the hook waits. What tells of records is no news itself: records about such messages are not offered (KumoMTA behaviour).
+//! leaves it to the next start, as far as the hook's file has room ([`HookBacklog`]), which offers it first, some perhaps once more.
+//! Policy that fails or does not answer loses the record, and that is said; while the spool refuses, the hook waits. What tells of
+//! records is no news itself: records about such messages are not offered (KumoMTA behaviour).
 
 use crate::egress::connection::Guarded;
 use crate::engine::Engine;

@@ -2,7 +2,8 @@
 //!
 //! Other than `Pressure::reason`, which is what a client hears, this is for whoever decides where mail is sent, and for operators: every
 //! reason, those too for which clients wait and are not refused. Messages of earlier runs that are still on their way back from
-//! the spool are none: new mail is accepted beside them. Nor are logs that drop what they have no room for: those are told beside ([`Engine::degradations`]).
+//! the spool are none: new mail is accepted beside them. Nor are logs that drop what they have no room for: those
+//! are told beside ([`Engine::degradations`]).
 
 use crate::engine::Engine;
 use crate::recorders::Recorders;

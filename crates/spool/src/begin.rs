@@ -20,8 +20,8 @@ use crate::{SpoolError, Step};
 
 impl<D: Disk> SegmentLog<D> {
     /// Opens the spool on `disk` for commits, whatever the backlog: the time it takes is that of listing the files and of
-    /// reading the newest segment from the last checkpoint on. Writes and syncs nothing: the first commit opens a new segment. What is to be run
-    /// and adopted brings the mail of earlier runs.
+    /// reading the newest segment from the last checkpoint on. Writes and syncs nothing: the first commit opens a new
+    /// segment. What is to be run and adopted brings the mail of earlier runs.
     ///
     /// # Errors
     /// `Io` when the files do not list, `NewerFormat` when a newer program wrote it.

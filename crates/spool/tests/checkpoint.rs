@@ -201,8 +201,24 @@ fn a_checkpoint_of_another_spool_is_passed_over() {
     theirs.set_contents(FileName::Checkpoint(1), ours.contents(FileName::Checkpoint(1)).expect("there"));
     let (_, recovery) = open(&theirs, 4).expect("opens");
     assert_eq!((recovery.checkpoint, recovery.checkpoints_ignored, recovery.messages.len()), (None, 1, 10));
-    // Its position is behind our end, which it says nothing about.
     assert_eq!(recovery.damage, Damage::default());
+}
+
+#[test]
+fn a_checkpoint_of_another_spool_says_nothing_of_where_this_one_ends() {
+    let (ours, theirs) = (FaultDisk::new(), FaultDisk::new());
+    for (disk, seed, messages) in [(&ours, 1, 1), (&theirs, 99, 8)] {
+        let (mut log, _) = open(disk, seed).expect("a new spool");
+        append(&mut log, 0..messages);
+        log.finish().expect("a healthy disk");
+    }
+    let places = [&ours, &theirs].map(|disk| same_from_the_log(disk).messages.pop().expect("some").place);
+    assert!(
+        places[0].segment == places[1].segment && places[1].offset as usize > places[0].offset as usize + PAGE_OCTETS
+    );
+    ours.set_contents(FileName::Checkpoint(1), theirs.contents(FileName::Checkpoint(1)).expect("there"));
+    let (_, recovery) = open(&ours, 4).expect("opens");
+    assert_eq!((recovery.checkpoint, recovery.messages.len(), recovery.damage), (None, 1, Damage::default()));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! The real logger, with its index, its thread and its files in a temporary folder. CPU of the whole process a record: its line, the
 //! compression, the writing. Each record has an id, recipient and queue of its own, as compression lives on what repeats. A bare one has
 //! the fields of any delivery; a full one also those of TLS and of our source, eight names of metadata and three header fields. What
-//! it takes to make up such a record is measured by itself and taken off. Also what a hook pays so that a kill takes no record. With a journal records come at the rate of a busy server.
+//! it takes to make up such a record is measured by itself and taken off. Also what a hook pays so that a kill takes no record. With
+//! a journal records come at the rate of a busy server.
 
 use config::LocalLogs;
 use nix::time::{ClockId, clock_gettime};

@@ -3,9 +3,8 @@
 //! Records cross as finished lines in a bounded buffer that both sides swap, so a producer pays
 //! a copy and a short lock, and the thread compresses many records per wake-up. Logging never
 //! waits: when `back_pressure` records wait already, [`Stream::is_full`] says so and whoever
-//! takes up work holds back, so that the buffer can only grow by what is in hand; or, by choice (`when_full = 'Drop'`), what comes then
-//! is dropped, and that is said. A segment
-//! ends at its size, at its age, and when the writer is closed. A full disk is first met with the
+//! takes up work holds back, so that the buffer can only grow by what is in hand; or, by choice
+//! (`when_full = 'Drop'`), what comes then is dropped, and that is said. A segment ends at its size, at its age, and when the writer is closed. A full disk is first met with the
 //! [`Reserve`]; then, as after any disk error, the batch is kept and tried again each second,
 //! saying so; only closing gives such records up, saying so. A frame of the segment ends when it is large enough to be worth
 //! a block of the index; then whoever searches reads it alone. Where that is wanted, what waits is in a [journal](crate::journal) too, so

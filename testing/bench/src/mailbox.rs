@@ -2,8 +2,8 @@
 //! it carries.
 //!
 //! A file that was read goes to `cur`, so that `new` is as short as that of somebody who reads his mail. It is not removed: ext4
-//! without a journal looks for a new file's inode behind all that were freed in the last seconds, and that would be measured. When it arrived is when
-//! it was moved to `new`, which the file system notes.
+//! without a journal looks for a new file's inode behind all that were freed in the last seconds, and that would be
+//! measured. When it arrived is when it was moved to `new`, which the file system notes.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,7 +1,8 @@
 //! Real files: `spool::local::Files` over a directory.
 //!
 //! Writes go through the page cache and are synced with `fdatasync`; names with `fsync` of their directory, shared by those
-//! who wait for the same one. All calls but those of `spread` go through the C library, so that tools which watch or break them see every one.
+//! who wait for the same one. All calls but those of `spread` go through the C library, so that tools which watch or break
+//! them see every one.
 //! No retries: a refusal is the engine's business.
 
 use crate::StoreError;
