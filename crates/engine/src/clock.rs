@@ -17,7 +17,13 @@ impl Clock {
 
     /// Both clocks, now.
     pub fn now(&self) -> Now {
-        Now { mono: self.mono(), wall: wall() }
+        Now { mono: self.mono(), wall: self.wall() }
+    }
+
+    /// The civil clock, now; before 1970 counts as 1970.
+    pub fn wall(&self) -> WallTime {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        WallTime::from_unix_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
     }
 
     /// The monotonic clock, now.
@@ -37,10 +43,4 @@ impl Clock {
             None => std::future::pending().await,
         }
     }
-}
-
-/// The civil clock, now; before 1970 counts as 1970.
-fn wall() -> WallTime {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    WallTime::from_unix_micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }

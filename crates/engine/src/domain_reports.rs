@@ -52,7 +52,7 @@ impl Engine {
         let size = report.octets.len() as u64;
         let _room = self.pressure.room_or_reason(size)?;
         self.wait_for_logs().await;
-        let draft = Draft::new(self.next_id(), envelope, meta, report.octets.into(), self.clock.now().wall);
+        let draft = Draft::new(self.next_id(), envelope, meta, report.octets.into(), self.clock.wall());
         let draft = match self.interest.has(Event::HttpMessageGenerated) {
             true => self.policy.http_message_generated(draft, AuthInfo::default()).await,
             false => Ok(draft),

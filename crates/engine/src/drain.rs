@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use std::future::Future;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -22,21 +23,29 @@ pub enum Phase {
 #[derive(Debug)]
 pub(crate) struct Stop {
     phase: watch::Sender<Phase>,
+    /// The same for those who only look, several times for each message: a lock that all of them take is not for them.
+    is_draining: AtomicBool,
     began_at: OnceLock<tokio::time::Instant>,
 }
 
 impl Stop {
     pub fn new() -> Stop {
-        Stop { phase: watch::Sender::new(Phase::Running), began_at: OnceLock::new() }
+        Stop {
+            phase: watch::Sender::new(Phase::Running),
+            is_draining: AtomicBool::new(false),
+            began_at: OnceLock::new(),
+        }
     }
 
     pub fn begin(&self) {
         self.began_at.get_or_init(tokio::time::Instant::now);
+        // Before those who wait are told.
+        self.is_draining.store(true, Ordering::Release);
         self.phase.send_replace(Phase::Draining);
     }
 
     pub fn is_draining(&self) -> bool {
-        *self.phase.borrow() == Phase::Draining
+        self.is_draining.load(Ordering::Acquire)
     }
 
     /// The result of `work`, or `None` when draining begins first.

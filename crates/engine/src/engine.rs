@@ -260,7 +260,7 @@ impl Engine {
             startup: parts.startup,
             watchers: Watchers::default(),
             refusals: Refusals::default(),
-            epochs: EpochNotes::begun(clock.now().wall),
+            epochs: EpochNotes::begun(clock.wall()),
             surveying: Semaphore::new(1),
             looking: Semaphore::new(1),
             epoch_is_wanted: AtomicBool::new(false),
@@ -317,7 +317,7 @@ impl Engine {
 
     /// A fresh message id.
     pub(crate) fn next_id(&self) -> message::MessageId {
-        let now = self.clock.now().wall;
+        let now = self.clock.wall();
         self.ids.lock().next(now)
     }
 

@@ -51,7 +51,7 @@ impl Engine {
             Err(error) => Err(PolicyError::Script { event: RELOAD, text: error.to_string() }),
         };
         if let Err(error) = &read {
-            self.epochs.note_failure(self.clock.now().wall, origin, error.to_string(), files);
+            self.epochs.note_failure(self.clock.wall(), origin, error.to_string(), files);
         }
         read
     }

@@ -52,6 +52,7 @@ mod search;
 mod selection;
 mod settle;
 mod sockets;
+mod standing;
 mod survey;
 mod tasks;
 mod underway;

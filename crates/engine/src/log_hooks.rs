@@ -91,7 +91,7 @@ impl RecordHook {
             Ok(record) => meta.set("log_record", record),
             Err(error) => tracing::error!("log hook {}: a record cannot be told: {error}", self.options.name),
         }
-        Draft::new(engine.next_id(), envelope, meta, content.into(), engine.clock.now().wall)
+        Draft::new(engine.next_id(), envelope, meta, content.into(), engine.clock.wall())
     }
 }
 

@@ -143,7 +143,7 @@ impl Engine {
 
     /// The time by the engine's clock.
     pub fn wall_time(&self) -> WallTime {
-        self.clock.now().wall
+        self.clock.wall()
     }
 
     /// Carries out `Effect::OrdersEnded`: the disk forgets them too.

@@ -46,7 +46,7 @@ impl Engine {
         };
         let moves = self.with_queue(|q, _| q.is_elsewhere(queued.queue, read_label(&label)));
         if (moves && rebinding.change != Change::CancelXfer) || rebinding.always_flush {
-            make_due(&mut queued.message, self.clock.now().wall);
+            make_due(&mut queued.message, self.clock.wall());
         }
         if let Err(error) = self.write_anew(&mut queued.message, &before).await {
             before.put_back(&mut queued.message);

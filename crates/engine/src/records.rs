@@ -22,7 +22,7 @@ impl Engine {
         recipients: &[u16],
         reply: &Reply,
     ) -> LogRecord {
-        let now = self.clock.now().wall;
+        let now = self.clock.wall();
         let mut record = LogRecord::new(
             kind,
             Timestamp::from_unix_micros(now.unix_micros()),
@@ -133,7 +133,7 @@ impl Engine {
         if self.logs_nothing() {
             return;
         }
-        let now = Timestamp::from_unix_micros(self.clock.now().wall.unix_micros());
+        let now = Timestamp::from_unix_micros(self.clock.wall().unix_micros());
         let mut answer = response(&rejection.reply);
         if !rejection.command.is_empty() {
             answer = answer.to_command(&*rejection.command);

@@ -32,7 +32,7 @@ impl Engine {
         let wanted = config.delivery_reports.as_ref()?;
         let resident = message.resident.as_deref()?;
         let sender = resident.envelope.sender.0.as_ref()?;
-        let now = self.clock.now().wall;
+        let now = self.clock.wall();
         let warns = warns(wanted, message, settlement.next, now);
         let mut worst = Action::Delivered;
         let mut per_recipient = Vec::new();

@@ -124,7 +124,7 @@ impl Engine {
         let from = self.with_queue(|q, _| q.queue_name(queued.queue));
         let label = label_of(&queued.message)?;
         let moves = self.with_queue(|q, _| q.is_elsewhere(queued.queue, read_label(&label)));
-        let now = self.clock.now().wall;
+        let now = self.clock.wall();
         match moves {
             true => make_due(&mut queued.message, now),
             // What is written holds after a restart.

@@ -145,7 +145,7 @@ impl Engine {
         for entry in &settlement.entries {
             self.log_entry(&queued, name, entry, facts, Told::Already);
         }
-        self.note(&queued.message, &settlement, self.clock.now().wall);
+        self.note(&queued.message, &settlement, self.clock.wall());
         match settlement.next {
             Next::Done => self.with_queue(|q, now| q.forget(now.mono, &queued)),
             Next::Retry(delay) => {
@@ -242,7 +242,7 @@ impl Engine {
 
     /// How long a delivery took, or what a destination refused.
     fn note_outcome(&self, message: &Message, queue: &str, entry: &Entry, facts: &AttemptFacts) {
-        let now = self.clock.now().wall;
+        let now = self.clock.wall();
         match entry.kind {
             RecordType::Delivery => {
                 let took = now.saturating_since(message.created());

@@ -146,7 +146,7 @@ impl Engine {
     }
 
     fn instant(&self) -> Timestamp {
-        Timestamp::from_unix_micros(self.clock.now().wall.unix_micros())
+        Timestamp::from_unix_micros(self.clock.wall().unix_micros())
     }
 
     /// Tells watchers what a session does; `meta` is asked for only when there are any.

@@ -68,7 +68,7 @@ impl Engine {
 
     /// Does with a message what policy said by its due time.
     fn go_on(&self, mut queued: Queued, due: WallTime) {
-        if due <= self.clock.now().wall {
+        if due <= self.clock.wall() {
             return self.with_queue(|q, now| q.passed(now, queued));
         }
         let (name, ends) = self.with_queue(|q, now| (q.queue_name(queued.queue), q.ends_before(now, &queued, due)));

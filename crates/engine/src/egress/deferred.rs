@@ -64,7 +64,7 @@ impl Engine {
             return Err(for_now("policy left it in the queue it is in"));
         }
         message.attempts = 0;
-        make_due(&mut message, self.clock.now().wall);
+        make_due(&mut message, self.clock.wall());
         message.due = message.due.max(due);
         self.write_anew(&mut message, &before).await.map_err(|error| for_now(&error.to_string()))?;
         match in_hand.replace(message) {

@@ -1,9 +1,12 @@
-//! The driver of one outbound session: bytes between a socket and `smtp_client::Session`.
+//! The driver of one outbound session: bytes between a socket and `smtp_client::Session` (`exchange`).
 //!
 //! Takes messages from the ready queue as the session can use them, reads bodies back when
 //! they are not in memory, and settles every outcome. Whatever happens to the socket, each
 //! message taken is settled or given back exactly once.
 
+mod exchange;
+
+use self::exchange::Waits;
 use crate::egress::connection::{CARRIED, Ended, Held, InHand};
 use crate::egress::dispatcher::{Dispatcher, DispatcherPhase};
 use crate::egress::password;
@@ -34,7 +37,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use telemetry::metrics::Histogram;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
 /// A session and what it holds.
@@ -75,6 +77,7 @@ pub(crate) struct Delivery {
     about: Map<String, Value>,
     /// Its queue.
     last_queue: Option<QueueKey>,
+    waits: Waits,
 }
 
 /// Who ends a session before its time.
@@ -138,6 +141,7 @@ impl Delivery {
             told: 0,
             about: Map::new(),
             last_queue: None,
+            waits: Waits::new(engine.clock),
             engine,
         }
     }
@@ -288,97 +292,6 @@ impl Delivery {
         self.begun.push_back((ticket, now));
         self.dispatcher.enter(DispatcherPhase::DeliveringMessage, now);
         self.session.begin(now, job);
-    }
-
-    /// Waits with nothing to do; closes after `patience` when `then_close`.
-    async fn idle(&mut self, patience: Duration, then_close: bool, phase: DispatcherPhase) {
-        self.dispatcher.enter(phase, self.now());
-        tokio::select! {
-            () = self.waker.notified() => {}
-            read = self.stream.read(&mut self.buffer) => self.received(read),
-            () = tokio::time::sleep(patience) => {
-                // Unless a message was promised to this connection in the meantime.
-                if then_close && self.engine.with_queue(|q, _| q.leave_idle(self.conn)) {
-                    self.finish();
-                }
-            }
-            () = self.dispatcher.ended() => self.cut(&Cut::Ended),
-            () = self.engine.stop.requested() => self.finish(),
-        }
-        self.progress_at = self.now();
-    }
-
-    /// Writes all output; a peer that answers early is heard meanwhile.
-    async fn write(&mut self) {
-        while self.session.output().has_remaining() {
-            self.show_written();
-            let deadline = self.deadline();
-            let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
-            tokio::select! {
-                biased;
-                written = writer.write_buf(self.session.output()) => match written {
-                    Ok(0) => return self.session.connection_lost(self.engine.clock.mono(), "connection closed while writing"),
-                    Ok(_) => self.progress_at = self.engine.clock.mono(),
-                    Err(e) => return self.session.connection_lost(self.engine.clock.mono(), &e.to_string()),
-                },
-                read = reader.read(&mut self.buffer) => self.received(read),
-                () = self.engine.clock.sleep_until(deadline) => self.expire(),
-                cut = interruption(&self.engine, &self.dispatcher, &self.path) => self.cut(&cut),
-            }
-            if self.session.is_closed() {
-                return;
-            }
-        }
-        self.flush().await;
-    }
-
-    /// Pushes out what TLS still holds: a write may succeed into its buffer, and no read would
-    /// ever send the rest.
-    async fn flush(&mut self) {
-        while !self.session.is_closed() {
-            let deadline = self.deadline();
-            let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
-            tokio::select! {
-                biased;
-                flushed = writer.flush() => {
-                    if let Err(e) = flushed {
-                        self.session.connection_lost(self.engine.clock.mono(), &e.to_string());
-                    }
-                    return;
-                }
-                read = reader.read(&mut self.buffer) => self.received(read),
-                () = self.engine.clock.sleep_until(deadline) => self.expire(),
-                cut = interruption(&self.engine, &self.dispatcher, &self.path) => self.cut(&cut),
-            }
-        }
-    }
-
-    async fn read(&mut self) {
-        let deadline = self.deadline();
-        let engine = self.engine.clone();
-        let nothing_at_stake = self.in_hand.is_empty();
-        tokio::select! {
-            read = self.stream.read(&mut self.buffer) => self.received(read),
-            () = engine.clock.sleep_until(deadline) => self.expire(),
-            cut = interruption(&engine, &self.dispatcher, &self.path) => self.cut(&cut),
-            () = engine.stop.requested(), if nothing_at_stake => {
-                self.session.connection_lost(engine.clock.mono(), "shutting down");
-            }
-        }
-    }
-
-    fn received(&mut self, read: io::Result<usize>) {
-        let now = self.engine.clock.mono();
-        match read {
-            Ok(0) => self.session.connection_lost(now, "peer closed the connection"),
-            Ok(count) => {
-                self.progress_at = now;
-                self.secret.replied(&self.buffer[..count]);
-                self.show(&Seen::Read(&self.buffer[..count]));
-                self.session.feed(now, &self.buffer[..count]);
-            }
-            Err(error) => self.session.connection_lost(now, &error.to_string()),
-        }
     }
 
     async fn start_tls(&mut self) {

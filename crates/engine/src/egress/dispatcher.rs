@@ -151,7 +151,7 @@ impl Dispatcher {
     /// Tells the connection to end; what it has in hand is settled as if the network had failed.
     pub fn end(&self) {
         self.is_aborted.store(true, Ordering::Release);
-        self.abort.notify_one();
+        self.abort.notify_waiters();
     }
 
     /// True once it was told to end.
@@ -161,8 +161,10 @@ impl Dispatcher {
 
     /// Completes when it is told to end, at once when it was.
     pub async fn ended(&self) {
-        while !self.is_ended() {
-            self.abort.notified().await;
+        // From here on it is told, so nothing is missed behind the look.
+        let told = self.abort.notified();
+        if !self.is_ended() {
+            told.await;
         }
     }
 

@@ -158,7 +158,7 @@ impl Engine {
 
     /// One draft per message to be: `smtp_server_data`, then what `smtp_server_split_transaction` or `batch_handling` says.
     async fn split(&self, arrival: &Arrival<'_>) -> Result<Vec<Draft>, Refusal> {
-        let now = self.clock.now().wall;
+        let now = self.clock.wall();
         let (envelope, meta) = (arrival.envelope.clone(), arrival.conn.snapshot());
         let mut whole = Draft::new(self.next_id(), envelope, meta, arrival.content.clone(), now);
         if self.interest.has(Event::Data) {
@@ -194,7 +194,7 @@ impl Engine {
     /// Everything about one message that can fail.
     async fn prepare(&self, arrival: &Arrival<'_>, mut draft: Draft) -> Result<Prepared, Refusal> {
         let trace = &arrival.profile.params.trace_headers;
-        let now = self.clock.now().wall;
+        let now = self.clock.wall();
         trace::add_received(&mut draft, trace, &arrival.hop, now).map_err(|e| header_refusal(&e))?;
         let is_put_off = arrival.profile.params.deferred_queue;
         if self.interest.has(Event::MessageReceived) && !is_put_off {
@@ -227,7 +227,7 @@ impl Engine {
         if let Some(scheduling) = schedule::of(&draft.meta) {
             draft.due = schedule::next_attempt(&scheduling, draft.due);
         }
-        !draft.force_sync && draft.due <= self.clock.now().wall
+        !draft.force_sync && draft.due <= self.clock.wall()
     }
 
     /// The commit point and what follows it.
@@ -325,7 +325,7 @@ impl Engine {
 
     /// A message that policy scheduled for later says so in the log (KumoMTA behaviour).
     pub(crate) fn log_if_delayed(&self, message: &Message, queue: &str, whys: &[Why]) {
-        let now = self.clock.now().wall;
+        let now = self.clock.wall();
         if message.due <= now || self.logs_nothing() {
             return;
         }

@@ -81,8 +81,8 @@ impl ReceiveBuffer {
         std::future::poll_fn(|cx| self.poll_fill(cx, stream)).await
     }
 
-    /// Borrows a buffer only for as long as the socket has something to say.
-    fn poll_fill(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<io::Result<usize>> {
+    /// The same, behind [`ReceiveBuffer::lend_back`]: borrows a buffer only for as long as the socket has something to say.
+    pub fn poll_fill(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<io::Result<usize>> {
         let mut buffer = self.pool.take();
         let unread = self.end - self.start;
         let mut free = ReadBuf::new(&mut buffer[unread..]);

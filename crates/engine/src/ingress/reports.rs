@@ -106,7 +106,7 @@ impl Engine {
         let peer = crate::records::reception_peer(&resident.meta).unwrap_or_default();
         let report_to = resident.envelope.recipients.first().map(|r| r.as_str().to_owned()).unwrap_or_default();
         for failure in ::bounce::failures(report) {
-            let now = Timestamp::from_unix_micros(self.clock.now().wall.unix_micros());
+            let now = Timestamp::from_unix_micros(self.clock.wall().unix_micros());
             let created = Timestamp::from_unix_micros(message.created().unix_micros());
             let mut record = LogRecord::new(RecordType::OOB, failure.at.unwrap_or(now), created, failure.response);
             record.id = message.id.to_string();

@@ -12,6 +12,7 @@ use crate::ingress::relay::RelayFacts;
 use crate::ingress::rewrite::rewritten;
 use crate::ingress::trace::Hop;
 use crate::pressure::content_growth;
+use crate::standing::{Standing, StandingTimer};
 use crate::watching::{Secret, Seen, Side};
 use ::clock::Instant;
 use config::ListenerDomain;
@@ -19,9 +20,11 @@ use net::Stream;
 use policy::{AuthIdentity, AuthInfo, ConnMeta, Event, PolicyError};
 use smtp_server::{Answer, Identity, Question, Rejection, Said, Session, Settings, Step, TlsInfo, Transaction};
 use smtp_wire::{Body, Mailbox, ReversePath};
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use tokio::io::AsyncWriteExt;
 
 /// Between whom a session is.
@@ -65,6 +68,7 @@ pub(crate) async fn run(
     describe(&conn, &profile, ends);
     let session = begin(&profile);
     let buffer = ReceiveBuffer::new(engine.receive_pool.clone());
+    let (timer, alarms) = (StandingTimer::new(engine.clock), engine.pressure.alarms());
     let mut driver = Driver {
         engine,
         listener,
@@ -81,6 +85,10 @@ pub(crate) async fn run(
         behind: ends.behind,
         secret: Secret::default(),
         slot,
+        timer,
+        stop: Standing::new(),
+        memory: Standing::new(),
+        alarms,
     };
     driver.show(&Seen::Connected);
     if let Err(error) = driver.serve().await {
@@ -113,6 +121,20 @@ struct Driver {
     /// What watchers must not see.
     secret: Secret,
     slot: SessionSlot,
+    /// For the session's deadline.
+    timer: StandingTimer,
+    stop: Standing<()>,
+    memory: Standing<()>,
+    /// How often memory had been out when `memory` was last looked at.
+    alarms: u64,
+}
+
+/// What ended a wait.
+enum Woken {
+    Read(io::Result<usize>),
+    Late,
+    MemoryIsOut,
+    Stop,
 }
 
 impl Driver {
@@ -184,22 +206,48 @@ impl Driver {
 
     /// Waits for input, the session's deadline, lack of memory, or the end of service.
     async fn wait(&mut self) -> io::Result<()> {
-        let deadline = self.session.deadline();
-        let engine = self.engine.clone();
-        let holds_content = self.content.1 > 0;
-        tokio::select! {
-            read = self.buffer.fill(&mut self.stream) => {
-                match read? {
-                    0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    count => self.show_read(count),
-                }
-            }
-            () = engine.clock.sleep_until(deadline) => self.session.expire(engine.clock.mono()),
+        self.buffer.lend_back();
+        match poll_fn(|cx| self.poll_wait(cx)).await {
+            Woken::Read(read) => match read? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                count => self.show_read(count),
+            },
+            Woken::Late => self.session.expire(self.engine.clock.mono()),
             // Looked at by `weigh`.
-            () = engine.pressure.out_of_memory(), if holds_content => {}
-            () = engine.stop.requested() => self.session.shutdown(engine.clock.mono()),
+            Woken::MemoryIsOut => {}
+            Woken::Stop => self.session.shutdown(self.engine.clock.mono()),
         }
         Ok(())
+    }
+
+    fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
+        let engine = &self.engine;
+        // Before the input: a client that never pauses is told too.
+        let stops = engine.stop.is_draining();
+        let draining = || {
+            let engine = engine.clone();
+            async move { engine.draining().await }
+        };
+        if self.stop.poll(cx, stops, draining).is_ready() {
+            return Poll::Ready(Woken::Stop);
+        }
+        if let Poll::Ready(read) = self.buffer.poll_fill(cx, &mut self.stream) {
+            return Poll::Ready(Woken::Read(read));
+        }
+        // What a client says too late counts if it is there before it is looked whether it is late.
+        if self.timer.poll(cx, self.session.deadline()).is_ready() {
+            return Poll::Ready(Woken::Late);
+        }
+        if self.content.1 > 0 {
+            let alarms = engine.pressure.alarms();
+            let rang = std::mem::replace(&mut self.alarms, alarms) != alarms;
+            let pressure = engine.pressure.clone();
+            return self
+                .memory
+                .poll(cx, rang, || async move { pressure.out_of_memory().await })
+                .map(|()| Woken::MemoryIsOut);
+        }
+        Poll::Pending
     }
 
     async fn flush(&mut self) -> io::Result<()> {

@@ -60,7 +60,7 @@ impl Engine {
         content.extend_from_slice(b"\r\n");
         let recipients = vec![Mailbox::parse(ADDRESS).map_err(|error| error.to_string())?];
         let envelope = Envelope { sender: ReversePath(None), recipients, dsn: None, tls: TlsDemand::Usual };
-        Ok(Draft::new(self.next_id(), envelope, meta, Bytes::from(content).into(), self.clock.now().wall))
+        Ok(Draft::new(self.next_id(), envelope, meta, Bytes::from(content).into(), self.clock.wall()))
     }
 
     /// Makes the messages of a portion. What fails and may not fail later is tried some times.
@@ -93,7 +93,7 @@ impl Engine {
         let time = |at: WallTime| Timestamp::from_unix_micros(at.unix_micros());
         for (email, why) in outcome.failed_recipients.iter().zip(&outcome.errors) {
             let reply = Reply::enhanced(550, EnhancedCode::new(5, 6, 0), why.clone());
-            let now = time(self.clock.now().wall);
+            let now = time(self.clock.wall());
             let mut record = LogRecord::new(RecordType::Bounce, now, time(carrier.id.created()), response(&reply));
             record.id = carrier.id.to_string();
             record.sender = sender.to_owned();

@@ -97,7 +97,7 @@ impl Engine {
                     // Nor ever will be.
                     RecoveryState::Failed(why) => return Err(NotInjected::Later(format!("spool unhealthy: {why}"))),
                 }
-                match self.keys.claim(key, self.clock.now().wall) {
+                match self.keys.claim(key, self.clock.wall()) {
                     Claim::Free(mut hand) => {
                         if let Some(id) = hand.older.take() {
                             self.spool.mark(Mark::Removed { id });
@@ -171,7 +171,7 @@ impl Engine {
     /// The record of an answer, to be committed with what it is about: before it. Where what was committed is taken back, as
     /// nobody waits for it any more, a record must not outlast its messages.
     pub(crate) fn record_of(&self, hand: &Hand, answer: &impl Serialize) -> Result<Prepared, String> {
-        let stamp = hand.stamp(self.clock.now().wall);
+        let stamp = hand.stamp(self.clock.wall());
         let mut meta = Meta::new();
         set_stamp(&mut meta, &stamp);
         let mut content = HEAD.to_vec();
@@ -199,7 +199,7 @@ impl Engine {
             );
             return;
         };
-        let gone = match stamp.until <= self.clock.now().wall {
+        let gone = match stamp.until <= self.clock.wall() {
             true => Some(message.id),
             false => self.keys.keep(stamp, message.id, place),
         };
@@ -210,7 +210,7 @@ impl Engine {
     pub(crate) async fn forget_records(&self) {
         while self.stop.unless_requested(tokio::time::sleep(FORGET_INTERVAL)).await.is_some() {
             loop {
-                let gone = self.keys.expired(self.clock.now().wall);
+                let gone = self.keys.expired(self.clock.wall());
                 if gone.is_empty() {
                     break;
                 }

@@ -104,7 +104,7 @@ impl Engine {
         meta: &Meta,
         (injection, from): (&Injection, &Requester),
     ) -> Result<(Prepared, usize), RecipientError> {
-        let now = self.clock.now().wall;
+        let now = self.clock.wall();
         let draft = generator.draft(number, self.next_id(), meta.clone(), now)?;
         let email = &injection.recipients[number].email;
         let draft = match self.interest.has(Event::HttpMessageGenerated) {

@@ -157,7 +157,7 @@ impl Engine {
     /// Everything that can fail, then the spool. A message for the null queue has no place then.
     async fn store(&self, parcel: Parcel, origin: &str, from: OtherNode) -> Result<Message, XferError> {
         let Parcel { envelope, mut meta, head, body, .. } = parcel;
-        let now = self.clock.now().wall;
+        let now = self.clock.wall();
         let saved = bring_back(&mut meta);
         take_reason(&mut meta);
         let OtherNode { address, via, auth } = from;

@@ -86,7 +86,7 @@ fn put_down(engine: &Engine, template: &Template, mut message: Lent) -> Vec<(Ver
             Err(error) => return refusal(&error),
         };
         let number = engine.maildirs.number.fetch_add(1, Ordering::Relaxed);
-        let unique = Unique { now: engine.clock.now().wall, pid: std::process::id(), number };
+        let unique = Unique { now: engine.clock.wall(), pid: std::process::id(), number };
         let name = unique.name(&engine.settings.hostname);
         let Template { dir_mode, file_mode, .. } = *template;
         match (Deposit { folder: &folder, name: &name, content: &content, dir_mode, file_mode })

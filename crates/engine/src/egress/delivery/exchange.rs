@@ -1,0 +1,205 @@
+//! Octets of an outbound session, out and in, and what may end its waits for them.
+//!
+//! Whatever goes on, the peer is heard, deadlines pass, and the connection is ended when somebody says so. Each wait is one poll by
+//! hand of a few things that stand from wait to wait (`crate::standing`). Errors of the network become the session's.
+
+use super::{Cut, Delivery, interruption};
+use crate::clock::Clock;
+use crate::egress::dispatcher::DispatcherPhase;
+use crate::standing::{Standing, StandingTimer};
+use crate::watching::Seen;
+use ::clock::Instant;
+use bytes::Buf;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+
+/// What may end the waits of a session besides its peer.
+pub(super) struct Waits {
+    timer: StandingTimer,
+    /// Somebody ends it from outside.
+    cut: Standing<Cut>,
+    /// The program begins to stop.
+    stop: Standing<()>,
+}
+
+/// What a session waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    /// That some output is written.
+    Write,
+    /// That nothing written is held back.
+    Flush,
+    /// What the peer says.
+    Read,
+}
+
+/// What ended a wait.
+enum Happened {
+    Written(io::Result<usize>),
+    Flushed(io::Result<()>),
+    Read(io::Result<usize>),
+    Late,
+    Cut(Cut),
+    Stop,
+    /// There may be a message.
+    Called,
+}
+
+impl Waits {
+    pub fn new(clock: Clock) -> Waits {
+        Waits { timer: StandingTimer::new(clock), cut: Standing::new(), stop: Standing::new() }
+    }
+}
+
+impl Delivery {
+    /// Waits with nothing to do; closes after `patience` when `then_close`.
+    pub(super) async fn idle(&mut self, patience: Duration, then_close: bool, phase: DispatcherPhase) {
+        let now = self.now();
+        self.dispatcher.enter(phase, now);
+        let waker = self.waker.clone();
+        let mut called = pin!(waker.notified());
+        let until = now + patience;
+        let happened = poll_fn(|cx| match called.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Happened::Called),
+            Poll::Pending => self.poll_idle(cx, until),
+        });
+        match happened.await {
+            // Unless a message was promised to this connection in the meantime.
+            Happened::Late if then_close && self.engine.with_queue(|q, _| q.leave_idle(self.conn)) => self.finish(),
+            Happened::Late => {}
+            Happened::Stop => self.finish(),
+            happened => self.took_place(happened),
+        }
+        self.progress_at = self.now();
+    }
+
+    /// Writes all output; a peer that answers early is heard meanwhile.
+    pub(super) async fn write(&mut self) {
+        while self.session.output().has_remaining() {
+            self.show_written();
+            let deadline = self.deadline();
+            let happened = poll_fn(|cx| self.poll_exchange(cx, Task::Write, deadline)).await;
+            self.took_place(happened);
+            if self.session.is_closed() {
+                return;
+            }
+        }
+        self.flush().await;
+    }
+
+    /// Pushes out what TLS still holds: a write may succeed into its buffer, and no read would
+    /// ever send the rest.
+    async fn flush(&mut self) {
+        while !self.session.is_closed() {
+            let deadline = self.deadline();
+            match poll_fn(|cx| self.poll_exchange(cx, Task::Flush, deadline)).await {
+                Happened::Flushed(Ok(())) => return,
+                happened => self.took_place(happened),
+            }
+        }
+    }
+
+    pub(super) async fn read(&mut self) {
+        let deadline = self.deadline();
+        let happened = poll_fn(|cx| self.poll_exchange(cx, Task::Read, deadline)).await;
+        self.took_place(happened);
+    }
+
+    fn took_place(&mut self, happened: Happened) {
+        match happened {
+            Happened::Written(Ok(0)) => self.session.connection_lost(self.now(), "connection closed while writing"),
+            Happened::Written(Ok(_)) => self.progress_at = self.now(),
+            Happened::Written(Err(error)) | Happened::Flushed(Err(error)) => {
+                self.session.connection_lost(self.now(), &error.to_string());
+            }
+            Happened::Read(read) => self.received(read),
+            Happened::Late => self.expire(),
+            Happened::Cut(cut) => self.cut(&cut),
+            Happened::Stop => self.session.connection_lost(self.now(), "shutting down"),
+            Happened::Flushed(Ok(())) | Happened::Called => {}
+        }
+    }
+
+    fn received(&mut self, read: io::Result<usize>) {
+        let now = self.now();
+        match read {
+            Ok(0) => self.session.connection_lost(now, "peer closed the connection"),
+            Ok(count) => {
+                self.progress_at = now;
+                self.secret.replied(&self.buffer[..count]);
+                self.show(&Seen::Read(&self.buffer[..count]));
+                self.session.feed(now, &self.buffer[..count]);
+            }
+            Err(error) => self.session.connection_lost(now, &error.to_string()),
+        }
+    }
+
+    fn poll_idle(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<Happened> {
+        let read = self.poll_read(cx);
+        if read.is_ready() {
+            return read;
+        }
+        if self.waits.timer.poll(cx, until).is_ready() {
+            return Poll::Ready(Happened::Late);
+        }
+        let stop = self.poll_stop(cx);
+        if stop.is_ready() {
+            return stop;
+        }
+        self.poll_cut(cx)
+    }
+
+    /// Octets first: what is there counts even when it is late.
+    fn poll_exchange(&mut self, cx: &mut Context<'_>, task: Task, deadline: Instant) -> Poll<Happened> {
+        let done = match task {
+            Task::Write => pin!(self.stream.write_buf(self.session.output())).poll(cx).map(Happened::Written),
+            Task::Flush => Pin::new(&mut self.stream).poll_flush(cx).map(Happened::Flushed),
+            Task::Read => Poll::Pending,
+        };
+        if done.is_ready() {
+            return done;
+        }
+        let read = self.poll_read(cx);
+        if read.is_ready() {
+            return read;
+        }
+        if self.waits.timer.poll(cx, deadline).is_ready() {
+            return Poll::Ready(Happened::Late);
+        }
+        let cut = self.poll_cut(cx);
+        if cut.is_ready() {
+            return cut;
+        }
+        match task == Task::Read && self.in_hand.is_empty() {
+            true => self.poll_stop(cx),
+            false => Poll::Pending,
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Happened> {
+        let mut free = ReadBuf::new(&mut self.buffer);
+        let read = Pin::new(&mut self.stream).poll_read(cx, &mut free);
+        read.map(|read| Happened::Read(read.map(|()| free.filled().len())))
+    }
+
+    fn poll_cut(&mut self, cx: &mut Context<'_>) -> Poll<Happened> {
+        let news = self.dispatcher.is_ended() || self.engine.stop.is_draining();
+        let cut = || {
+            let (engine, dispatcher, path) = (self.engine.clone(), self.dispatcher.clone(), self.path.clone());
+            async move { interruption(&engine, &dispatcher, &path).await }
+        };
+        self.waits.cut.poll(cx, news, cut).map(Happened::Cut)
+    }
+
+    fn poll_stop(&mut self, cx: &mut Context<'_>) -> Poll<Happened> {
+        let stop = || {
+            let engine = self.engine.clone();
+            async move { engine.draining().await }
+        };
+        self.waits.stop.poll(cx, self.engine.stop.is_draining(), stop).map(|()| Happened::Stop)
+    }
+}
