@@ -310,6 +310,11 @@ impl Engine {
         result
     }
 
+    /// What the queues know of something: neither takes time nor has effects.
+    pub(crate) fn ask_queue<R>(&self, f: impl FnOnce(&mut QueueCore) -> R) -> R {
+        f(&mut self.queue.lock())
+    }
+
     /// Comes back when the queues could be had: a lock that nobody gives back keeps whoever asks.
     pub fn pulse(&self) {
         self.with_queue(|_, _| ());

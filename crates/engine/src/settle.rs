@@ -76,7 +76,7 @@ impl Engine {
         outcomes: Vec<Outcome>,
         facts: &AttemptFacts,
     ) -> Option<Queued> {
-        let name = self.with_queue(|q, _| q.queue_name(queued.queue));
+        let name = self.ask_queue(|q| q.queue_name(queued.queue));
         let (entries, newly_settled) = apply(&mut queued.message, outcomes);
         let id = queued.message.id;
         let is_done = queued.message.is_settled();
@@ -100,8 +100,8 @@ impl Engine {
 
     /// Ends one attempt of a message: it is done with, or waits for the next.
     pub(crate) fn settle_attempt(&self, mut queued: Queued, outcomes: Vec<Outcome>, facts: &AttemptFacts) {
-        let (config, name, random) = self
-            .with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue), q.random()));
+        let (config, name, random) =
+            self.ask_queue(|q| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue), q.random()));
         let config = with_interval(config, facts.retry_interval);
         let now = self.clock.now();
         let settlement = settle(&mut queued.message, outcomes, &config, now, random);
@@ -205,13 +205,13 @@ impl Engine {
     /// Lets a settlement take effect that was decided elsewhere.
     pub(crate) fn settle_as(&self, queued: Queued, settlement: Settlement, facts: &AttemptFacts) {
         let (config, name) =
-            self.with_queue(|q, _| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue)));
+            self.ask_queue(|q| (q.config(queued.queue).unwrap_or_default(), q.queue_name(queued.queue)));
         self.report_and_conclude(queued, settlement, &config, name, facts);
     }
 
     /// A message that an operator bounces. Here its hooks are waited for: as many as there are settlers at a time.
     pub(crate) async fn settle_bounced(&self, mut queued: Queued, order: &Order) {
-        let name = self.with_queue(|q, _| q.queue_name(queued.queue));
+        let name = self.ask_queue(|q| q.queue_name(queued.queue));
         let entry = bounce(&mut queued.message, &order.reason);
         let newly_settled = entry.recipients.clone();
         let entries = if order.suppress_logging { Vec::new() } else { vec![entry] };

@@ -7,10 +7,12 @@
 
 use crate::clock::Clock;
 use ::clock::Instant;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use tokio::time::{Sleep, sleep_until};
+use std::time::Duration;
+use tokio::time::error::Elapsed;
+use tokio::time::{Sleep, sleep_until, timeout};
 
 /// A timer for a deadline that moves, mostly to later.
 pub(crate) struct StandingTimer {
@@ -22,6 +24,16 @@ pub(crate) struct StandingTimer {
 
 /// A future that waits for something rare.
 pub(crate) struct Standing<T>(Option<Pin<Box<dyn Future<Output = T> + Send + Sync>>>);
+
+/// What `work` comes to within `limit`. A timer is made only for work that has to wait.
+pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Elapsed> {
+    let mut work = pin!(work);
+    let at_once = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+    match at_once {
+        Poll::Ready(done) => Ok(done),
+        Poll::Pending => timeout(limit, work).await,
+    }
+}
 
 impl StandingTimer {
     pub fn new(clock: Clock) -> StandingTimer {
@@ -74,10 +86,8 @@ impl<T> Standing<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::future::poll_fn;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Duration;
     use tokio::sync::Notify;
 
     #[tokio::test]
@@ -102,13 +112,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn work_that_waits_has_its_time_and_no_more() {
+        assert_eq!(within(Duration::ZERO, async { 1 }).await, Ok(1), "what is done at once needs no time");
+        assert_eq!(within(Duration::from_secs(30), tokio::task::yield_now()).await, Ok(()));
+        assert!(within(Duration::from_millis(1), std::future::pending::<()>()).await.is_err());
+    }
+
+    #[tokio::test]
     async fn a_future_that_waits_is_looked_at_with_news_and_wakes_whoever_waits() {
         let (bell, looks) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
         let mut standing = Standing::new();
         let make = || {
             let (bell, looks) = (bell.clone(), looks.clone());
             async move {
-                let mut waiting = std::pin::pin!(bell.notified());
+                let mut waiting = pin!(bell.notified());
                 poll_fn(|cx| {
                     looks.fetch_add(1, Ordering::Relaxed);
                     waiting.as_mut().poll(cx)

@@ -22,16 +22,13 @@ impl EnhancedCode {
     /// Splits `5.7.1 text` into the code and the text behind it; `None` when `text` does not
     /// begin with a well-formed code followed by a blank or the end (RFC 2034 section 4).
     pub fn split(text: &str) -> Option<(EnhancedCode, &str)> {
-        let end = text.find([' ', '\t']).unwrap_or(text.len());
-        let mut parts = text[..end].split('.');
-        let class = parts.next().filter(|p| matches!(*p, "2" | "4" | "5"))?;
-        let subject = number(parts.next()?)?;
-        let detail = number(parts.next()?)?;
-        if parts.next().is_some() {
-            return None;
-        }
-        let code = EnhancedCode { class: class.as_bytes()[0] - b'0', subject, detail };
-        Some((code, text[end..].trim_start_matches([' ', '\t'])))
+        let (class, rest) = number(text).filter(|(_, rest)| text.len() - rest.len() == 1)?;
+        let (subject, rest) = number(rest.strip_prefix('.')?)?;
+        let (detail, rest) = number(rest.strip_prefix('.')?)?;
+        let class = u8::try_from(class).ok().filter(|class| matches!(class, 2 | 4 | 5))?;
+        let behind = rest.trim_start_matches([' ', '\t']);
+        let is_whole = rest.is_empty() || behind.len() < rest.len();
+        is_whole.then_some((EnhancedCode { class, subject, detail }, behind))
     }
 }
 
@@ -41,9 +38,11 @@ impl fmt::Display for EnhancedCode {
     }
 }
 
-fn number(digits: &str) -> Option<u16> {
-    let plain = !digits.is_empty() && digits.len() <= 3 && digits.bytes().all(|b| b.is_ascii_digit());
-    if plain { digits.parse().ok() } else { None }
+/// A number of one to three digits, and what stands behind it.
+fn number(text: &str) -> Option<(u16, &str)> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let value = text.bytes().take(digits.min(3)).fold(0, |value, digit| value * 10 + u16::from(digit - b'0'));
+    (1..=3).contains(&digits).then(|| (value, &text[digits..]))
 }
 
 #[cfg(test)]
@@ -54,7 +53,7 @@ mod tests {
     fn splits_only_well_formed_codes() {
         assert_eq!(EnhancedCode::split("5.7.1 no"), Some((EnhancedCode::new(5, 7, 1), "no")));
         assert_eq!(EnhancedCode::split("2.0.0"), Some((EnhancedCode::new(2, 0, 0), "")));
-        for bad in ["", "3.1.1 x", "5.7 x", "5.7.1.2 x", "5.7.1x", "5.7.1000 x", "5..1 x", "5.+7.1 x"] {
+        for bad in ["", "05.1.1 x", "3.1.1 x", "5.7 x", "5.7.1.2 x", "5.7.1x", "5.7.1000 x", "5..1 x", "5.+7.1 x"] {
             assert_eq!(EnhancedCode::split(bad), None, "{bad}");
         }
     }

@@ -159,10 +159,10 @@ fn no_code(line: &[u8]) -> MalformedReply {
 fn first_line(code: u16, text: &[u8]) -> Reply {
     let mut safe = String::with_capacity(text.len());
     push_safely(&mut safe, text);
-    match EnhancedCode::split(&safe).filter(|(e, _)| u16::from(e.class) == code / 100) {
-        Some((enhanced, rest)) => Reply { code, enhanced: Some(enhanced), text: rest.to_owned() },
-        None => Reply { code, enhanced: None, text: safe },
-    }
+    let split = EnhancedCode::split(&safe).filter(|(e, _)| u16::from(e.class) == code / 100);
+    let (enhanced, begins) = split.map_or((None, 0), |(enhanced, rest)| (Some(enhanced), safe.len() - rest.len()));
+    safe.drain(..begins);
+    Reply { code, enhanced, text: safe }
 }
 
 /// Appends a continuation line. Servers repeat the enhanced code on each line (RFC 2034);
@@ -183,6 +183,9 @@ fn add_line(reply: &mut Reply, text: &[u8]) {
 
 /// Appends text that is fit for a log line and for another server's eyes.
 fn push_safely(out: &mut String, bytes: &[u8]) {
+    if let (true, Ok(text)) = (bytes.iter().all(|octet| matches!(octet, b' '..=b'~')), str::from_utf8(bytes)) {
+        return out.push_str(text);
+    }
     let text = String::from_utf8_lossy(bytes);
     if !text.chars().any(char::is_control) {
         out.push_str(&text);

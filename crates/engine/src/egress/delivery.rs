@@ -64,8 +64,12 @@ pub(crate) struct Delivery {
     was_ready: bool,
     /// A message that the next host is to have at once stands in `in_hand`.
     carries: bool,
+    /// The clock when something happened last. What is done about it takes no time.
+    now: Instant,
     /// When octets last went either way, or a message was begun.
     progress_at: Instant,
+    /// How long that may be ago.
+    progress_timeout: Duration,
     /// Nothing did for too long: that ended the session.
     was_stuck: bool,
     buffer: Vec<u8>,
@@ -134,7 +138,9 @@ impl Delivery {
             taken: 0,
             was_ready: false,
             carries: false,
+            now,
             progress_at: now,
+            progress_timeout: opening.leg.path.smtp_progress_timeout(),
             was_stuck: false,
             buffer: vec![0; READ_BYTES],
             secret: Secret::default(),
@@ -151,7 +157,7 @@ impl Delivery {
         self.show(&Seen::BeginSession);
         self.show(&Seen::Connected);
         loop {
-            let now = self.now();
+            let now = self.now;
             match self.session.next(now) {
                 Step::Outcome(outcome) => {
                     let ticket = outcome.ticket;
@@ -228,14 +234,14 @@ impl Delivery {
 
     /// QUIT, once what is in hand is done.
     fn finish(&mut self) {
-        let now = self.now();
+        let now = self.now;
         self.dispatcher.enter(DispatcherPhase::Closing, now);
         self.session.finish(now);
     }
 
     /// The session ends here and now; what is in hand is settled as if the network had failed.
     fn cut(&mut self, cut: &Cut) {
-        self.session.connection_lost(self.now(), cut.why());
+        self.session.connection_lost(self.now, cut.why());
     }
 
     /// When something must have happened: what the session awaits, or anything at all.
@@ -244,18 +250,18 @@ impl Delivery {
     }
 
     fn stuck_at(&self) -> Instant {
-        self.progress_at + self.path.smtp_progress_timeout()
+        self.progress_at + self.progress_timeout
     }
 
     /// [`Delivery::deadline`] may have passed.
     fn expire(&mut self) {
-        let now = self.now();
+        let now = self.now;
         if now < self.stuck_at() || self.session.deadline().is_some_and(|deadline| deadline <= now) {
             return self.session.expire(now);
         }
         self.was_stuck = true;
         self.engine.count_stuck(&self.facts.site);
-        let timeout = self.path.smtp_progress_timeout();
+        let timeout = self.progress_timeout;
         self.session.connection_lost(now, &format!("no progress for {timeout:?}"));
     }
 
@@ -287,7 +293,8 @@ impl Delivery {
         self.last_queue = Some(queued.queue);
         self.in_hand.put(ticket, queued);
         self.show_begun();
-        let now = self.now();
+        // Its content may have been on its way for long.
+        let now = self.look_at_clock();
         self.progress_at = now;
         self.begun.push_back((ticket, now));
         self.dispatcher.enter(DispatcherPhase::DeliveringMessage, now);
@@ -296,16 +303,16 @@ impl Delivery {
 
     async fn start_tls(&mut self) {
         let Some(connector) = self.tls.connector(&self.engine, &self.path).await else {
-            return self.session.connection_lost(self.now(), "TLS cannot be used");
+            return self.session.connection_lost(self.now, "TLS cannot be used");
         };
         let plain = std::mem::replace(&mut self.stream, Stream::Closed);
         let handshake = plain.connect_tls(&connector, self.tls.server_name(&self.host));
-        let timeout = self.path.starttls_timeout.get().min(self.path.smtp_progress_timeout());
+        let timeout = self.path.starttls_timeout.get().min(self.progress_timeout);
         let done = tokio::select! {
             done = tokio::time::timeout(timeout, handshake) => done,
             cut = interruption(&self.engine, &self.dispatcher, &self.path) => return self.cut(&cut),
         };
-        let now = self.now();
+        let now = self.look_at_clock();
         self.progress_at = now;
         match done {
             Ok(Ok((stream, facts))) => {
@@ -341,7 +348,7 @@ impl Delivery {
     fn settle(&mut self, mut outcome: smtp_client::Outcome) -> bool {
         let Some(queued) = self.in_hand.take(outcome.ticket) else { return false };
         if self.was_stuck {
-            let timeout = self.path.smtp_progress_timeout();
+            let timeout = self.progress_timeout;
             outcome.results.iter_mut().filter(|result| result.local).for_each(|result| result.reply = stuck(timeout));
         }
         if outcome.results.iter().all(|r| r.verdict == smtp_client::Verdict::NotAttempted) {
@@ -388,7 +395,7 @@ impl Delivery {
     /// retry.
     fn must_report_first(&self, queued: &Queued, outcome: &smtp_client::Outcome) -> bool {
         let is_refusal = |result: &RecipientResult| result.verdict == smtp_client::Verdict::Permanent;
-        let config = || self.engine.with_queue(|q, _| q.config(queued.queue).unwrap_or_default());
+        let config = || self.engine.ask_queue(|q| q.config(queued.queue).unwrap_or_default());
         let is_delivery = |result: &RecipientResult| result.verdict == smtp_client::Verdict::Delivered;
         let hears = |kind| self.engine.has_hook_for(kind);
         let refused = outcome.results.iter().any(is_refusal)
@@ -425,8 +432,10 @@ impl Delivery {
         }
     }
 
-    fn now(&self) -> Instant {
-        self.engine.clock.mono()
+    /// Something happened.
+    fn look_at_clock(&mut self) -> Instant {
+        self.now = self.engine.clock.mono();
+        self.now
     }
 
     /// Tells watchers.
@@ -491,7 +500,7 @@ impl Delivery {
         let served = self.in_hand.last(|queued| who_is_served(&queued.message)).flatten();
         let (id, sender, recipients) =
             served.map_or((None, None, None), |(id, from, to)| (Some(id), Some(from), Some(to)));
-        let name = self.engine.with_queue(|q, _| q.queue_name(queue));
+        let name = self.engine.ask_queue(|q| q.queue_name(queue));
         let QueueName { campaign, tenant, domain, routing_domain } = QueueName::parse(&name);
         let facts = [
             ("message_id", id),

@@ -227,7 +227,8 @@ impl Engine {
         if let Some(scheduling) = schedule::of(&draft.meta) {
             draft.due = schedule::next_attempt(&scheduling, draft.due);
         }
-        !draft.force_sync && draft.due <= self.clock.wall()
+        // The clock is asked only about what policy has put off.
+        !draft.force_sync && (draft.due <= draft.id.created() || draft.due <= self.clock.wall())
     }
 
     /// The commit point and what follows it.
@@ -309,7 +310,7 @@ impl Engine {
 
     /// Whether memory takes a message that is nowhere else; if not, it is spooled like any other.
     fn has_volatile_room(&self) -> bool {
-        self.with_queue(|q, _| q.has_volatile_room())
+        self.ask_queue(|q| q.has_volatile_room())
     }
 
     /// What a client hears when policy said no or failed.
@@ -325,6 +326,9 @@ impl Engine {
 
     /// A message that policy scheduled for later says so in the log (KumoMTA behaviour).
     pub(crate) fn log_if_delayed(&self, message: &Message, queue: &str, whys: &[Why]) {
+        if message.due <= message.created() {
+            return;
+        }
         let now = self.clock.wall();
         if message.due <= now || self.logs_nothing() {
             return;

@@ -12,7 +12,7 @@ use crate::ingress::relay::RelayFacts;
 use crate::ingress::rewrite::rewritten;
 use crate::ingress::trace::Hop;
 use crate::pressure::content_growth;
-use crate::standing::{Standing, StandingTimer};
+use crate::standing::{Standing, StandingTimer, within};
 use crate::watching::{Secret, Seen, Side};
 use ::clock::Instant;
 use config::ListenerDomain;
@@ -143,16 +143,18 @@ impl Driver {
             let tls = self.shake_hands().await?;
             self.session.under_tls(self.now(), tls);
         }
+        let mut now = self.now();
         loop {
             self.session.set_admission(self.engine.pressure.admission());
-            let now = self.now();
             let consumed = self.session.feed(now, self.buffer.unread());
             self.buffer.consume(consumed);
             self.weigh();
             match self.session.next(now) {
                 Step::Ask(question) => {
                     let answer = self.ask(question).await;
-                    self.session.answer(self.now(), answer);
+                    now = self.now();
+                    self.session.answer(now, answer);
+                    continue;
                 }
                 Step::Flush => self.flush().await?,
                 Step::NeedInput => {
@@ -169,6 +171,7 @@ impl Driver {
                     return self.hear_out().await;
                 }
             }
+            now = self.now();
         }
     }
 
@@ -270,7 +273,7 @@ impl Driver {
             self.stream.write_all(self.session.output()).await?;
             self.stream.flush().await
         };
-        tokio::time::timeout(self.profile.params.client_timeout.get(), writing).await??;
+        within(self.profile.params.client_timeout.get(), writing).await??;
         self.session.output().clear();
         Ok(())
     }

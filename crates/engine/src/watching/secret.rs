@@ -31,7 +31,10 @@ enum Says {
 impl Secret {
     /// The server says this.
     pub fn replied(&mut self, said: &[u8]) {
-        for piece in said.split_inclusive(|octet| *octet == b'\n') {
+        let mut rest = said;
+        while !rest.is_empty() {
+            let (piece, behind) = rest.split_at(memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1));
+            rest = behind;
             let room = REPLY_OCTETS - self.reply.len();
             self.reply.extend_from_slice(&piece[..piece.len().min(room)]);
             if !piece.ends_with(b"\n") {

@@ -58,23 +58,23 @@ impl Waits {
 impl Delivery {
     /// Waits with nothing to do; closes after `patience` when `then_close`.
     pub(super) async fn idle(&mut self, patience: Duration, then_close: bool, phase: DispatcherPhase) {
-        let now = self.now();
-        self.dispatcher.enter(phase, now);
+        self.dispatcher.enter(phase, self.now);
         let waker = self.waker.clone();
         let mut called = pin!(waker.notified());
-        let until = now + patience;
+        let until = self.now + patience;
         let happened = poll_fn(|cx| match called.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Happened::Called),
             Poll::Pending => self.poll_idle(cx, until),
         });
-        match happened.await {
+        let happened = happened.await;
+        self.progress_at = self.look_at_clock();
+        match happened {
             // Unless a message was promised to this connection in the meantime.
             Happened::Late if then_close && self.engine.with_queue(|q, _| q.leave_idle(self.conn)) => self.finish(),
             Happened::Late => {}
             Happened::Stop => self.finish(),
             happened => self.took_place(happened),
         }
-        self.progress_at = self.now();
     }
 
     /// Writes all output; a peer that answers early is heard meanwhile.
@@ -83,6 +83,7 @@ impl Delivery {
             self.show_written();
             let deadline = self.deadline();
             let happened = poll_fn(|cx| self.poll_exchange(cx, Task::Write, deadline)).await;
+            self.look_at_clock();
             self.took_place(happened);
             if self.session.is_closed() {
                 return;
@@ -98,7 +99,10 @@ impl Delivery {
             let deadline = self.deadline();
             match poll_fn(|cx| self.poll_exchange(cx, Task::Flush, deadline)).await {
                 Happened::Flushed(Ok(())) => return,
-                happened => self.took_place(happened),
+                happened => {
+                    self.look_at_clock();
+                    self.took_place(happened);
+                }
             }
         }
     }
@@ -106,26 +110,28 @@ impl Delivery {
     pub(super) async fn read(&mut self) {
         let deadline = self.deadline();
         let happened = poll_fn(|cx| self.poll_exchange(cx, Task::Read, deadline)).await;
+        self.look_at_clock();
         self.took_place(happened);
     }
 
+    /// The clock has been looked at since.
     fn took_place(&mut self, happened: Happened) {
         match happened {
-            Happened::Written(Ok(0)) => self.session.connection_lost(self.now(), "connection closed while writing"),
-            Happened::Written(Ok(_)) => self.progress_at = self.now(),
+            Happened::Written(Ok(0)) => self.session.connection_lost(self.now, "connection closed while writing"),
+            Happened::Written(Ok(_)) => self.progress_at = self.now,
             Happened::Written(Err(error)) | Happened::Flushed(Err(error)) => {
-                self.session.connection_lost(self.now(), &error.to_string());
+                self.session.connection_lost(self.now, &error.to_string());
             }
             Happened::Read(read) => self.received(read),
             Happened::Late => self.expire(),
             Happened::Cut(cut) => self.cut(&cut),
-            Happened::Stop => self.session.connection_lost(self.now(), "shutting down"),
+            Happened::Stop => self.session.connection_lost(self.now, "shutting down"),
             Happened::Flushed(Ok(())) | Happened::Called => {}
         }
     }
 
     fn received(&mut self, read: io::Result<usize>) {
-        let now = self.now();
+        let now = self.now;
         match read {
             Ok(0) => self.session.connection_lost(now, "peer closed the connection"),
             Ok(count) => {
