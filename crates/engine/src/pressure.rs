@@ -72,8 +72,6 @@ struct Inner {
     charge_max: AtomicI64,
     /// Somebody should look at the two.
     out_of_memory: Notify,
-    /// How often that was said.
-    alarms: AtomicU64,
     /// Who brings large content back while memory is short; in turn.
     loading: Semaphore,
     /// How many wait for room to load.
@@ -104,7 +102,6 @@ impl Pressure {
             charged: AtomicI64::new(0),
             charge_max: AtomicI64::new(i64::MAX),
             out_of_memory: Notify::new(),
-            alarms: AtomicU64::new(0),
             loading: Semaphore::new(1),
             waiting: AtomicUsize::new(0),
             promised: AtomicU64::new(0),
@@ -215,7 +212,7 @@ impl Pressure {
         let before = self.allowance();
         self.0.charged.fetch_add(octets, Ordering::Relaxed);
         if before >= 0 && self.is_out_of_memory() {
-            self.alarm();
+            self.0.out_of_memory.notify_waiters();
         }
     }
 
@@ -227,17 +224,6 @@ impl Pressure {
     /// True when content being received must be given up.
     pub fn is_out_of_memory(&self) -> bool {
         self.allowance() < 0
-    }
-
-    fn alarm(&self) {
-        // Counted before those who wait are told.
-        self.0.alarms.fetch_add(1, Ordering::Release);
-        self.0.out_of_memory.notify_waiters();
-    }
-
-    /// How often memory has been out; changes before [`Pressure::out_of_memory`] completes.
-    pub fn alarms(&self) -> u64 {
-        self.0.alarms.load(Ordering::Acquire)
     }
 
     /// Completes when [`Pressure::is_out_of_memory`]; by then that may be over again.
@@ -350,7 +336,7 @@ impl Pressure {
         let charge_max = charge_max.clamp(*bounds.start(), *bounds.end()) as i64;
         self.0.charge_max.store(charge_max, Ordering::Relaxed);
         if self.is_out_of_memory() {
-            self.alarm();
+            self.0.out_of_memory.notify_waiters();
         }
         (before, after)
     }

@@ -2,14 +2,16 @@
 //!
 //! A connection waits several times for each message. A timer, and a place in a list that all connections share, would be made for
 //! each wait and taken back as soon as the peer speaks, under locks that all of them want. So both stay: a timer is moved when it must
-//! go off earlier, or when it went off for a deadline of before; a future that waits is polled again when there is news of it. For
-//! drivers that poll by hand, from one task. Nothing here decides what a deadline or an end means.
+//! go off earlier, or when it went off for a deadline of before; a future that waits is polled again when it was itself that woke the
+//! task. For drivers that poll by hand. Nothing here decides what a deadline or an end means.
 
 use crate::clock::Clock;
 use ::clock::Instant;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker, ready};
 use std::time::Duration;
 use tokio::time::error::Elapsed;
 use tokio::time::{Sleep, sleep_until, timeout};
@@ -23,7 +25,16 @@ pub(crate) struct StandingTimer {
 }
 
 /// A future that waits for something rare.
-pub(crate) struct Standing<T>(Option<Pin<Box<dyn Future<Output = T> + Send + Sync>>>);
+pub(crate) struct Standing<T> {
+    future: Option<Pin<Box<dyn Future<Output = T> + Send + Sync>>>,
+    bell: Option<Arc<Bell>>,
+}
+
+/// Tells the future's wake-ups from those of all else that its task waits for.
+struct Bell {
+    rang: AtomicBool,
+    task: Waker,
+}
 
 /// What `work` comes to within `limit`. A timer is made only for work that has to wait.
 pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Elapsed> {
@@ -64,31 +75,51 @@ impl StandingTimer {
 
 impl<T> Standing<T> {
     pub fn new() -> Standing<T> {
-        Standing(None)
+        Standing { future: None, bell: None }
     }
 
-    /// Ready when the future that `make` makes is. Once that waits, it is looked at again only with `news`: whether what it
-    /// waits for may have come. It must be true from before it wakes us until it is taken.
-    pub fn poll<F>(&mut self, cx: &mut Context<'_>, news: bool, make: impl FnOnce() -> F) -> Poll<T>
+    /// Ready when the future that `make` makes is. Behind that it is made anew.
+    pub fn poll<F>(&mut self, cx: &mut Context<'_>, make: impl FnOnce() -> F) -> Poll<T>
     where
         F: Future<Output = T> + Send + Sync + 'static,
     {
-        if self.0.is_some() && !news {
-            return Poll::Pending;
+        // What it waits with would wake another task, or none yet.
+        if self.bell.as_ref().is_none_or(|bell| !bell.task.will_wake(cx.waker())) {
+            self.bell = Some(Arc::new(Bell { rang: AtomicBool::new(true), task: cx.waker().clone() }));
         }
-        let future = self.0.get_or_insert_with(|| Box::pin(make()));
-        let done = ready!(future.as_mut().poll(cx));
-        self.0 = None;
+        let Some(bell) = self.bell.as_ref().filter(|bell| bell.has_rung()) else { return Poll::Pending };
+        let waker = Waker::from(bell.clone());
+        let future = self.future.get_or_insert_with(|| Box::pin(make()));
+        let done = ready!(future.as_mut().poll(&mut Context::from_waker(&waker)));
+        (self.future, self.bell) = (None, None);
         Poll::Ready(done)
+    }
+}
+
+impl Bell {
+    /// Since it was last asked. One that rings later wakes the task, which asks again.
+    fn has_rung(&self) -> bool {
+        self.rang.load(Ordering::Relaxed) && self.rang.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rang.store(true, Ordering::Release);
+        self.task.wake_by_ref();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use tokio::sync::Notify;
+    use std::sync::atomic::AtomicUsize;
+    use tokio::sync::{Notify, watch};
+    use tokio::task::{coop, yield_now};
 
     #[tokio::test]
     async fn a_timer_goes_off_at_the_deadline_of_the_wait_whatever_it_was_set_for() {
@@ -114,12 +145,12 @@ mod tests {
     #[tokio::test]
     async fn work_that_waits_has_its_time_and_no_more() {
         assert_eq!(within(Duration::ZERO, async { 1 }).await, Ok(1), "what is done at once needs no time");
-        assert_eq!(within(Duration::from_secs(30), tokio::task::yield_now()).await, Ok(()));
+        assert_eq!(within(Duration::from_secs(30), yield_now()).await, Ok(()));
         assert!(within(Duration::from_millis(1), std::future::pending::<()>()).await.is_err());
     }
 
     #[tokio::test]
-    async fn a_future_that_waits_is_looked_at_with_news_and_wakes_whoever_waits() {
+    async fn a_future_that_waits_is_looked_at_when_it_woke_the_task() {
         let (bell, looks) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
         let mut standing = Standing::new();
         let make = || {
@@ -134,17 +165,47 @@ mod tests {
                 7
             }
         };
-        for news in [false, false, true, false] {
-            assert!(poll_fn(|cx| Poll::Ready(standing.poll(cx, news, make))).await.is_pending());
+        for _ in 0..4 {
+            assert!(poll_fn(|cx| Poll::Ready(standing.poll(cx, make))).await.is_pending());
         }
-        assert_eq!(looks.load(Ordering::Relaxed), 2, "at first, and with news");
-        let mut polls = 0;
-        let waiting = poll_fn(|cx| {
-            polls += 1;
-            standing.poll(cx, polls > 1, make)
+        assert_eq!(looks.load(Ordering::Relaxed), 1, "whatever else wakes the task");
+        let ringing = tokio::spawn({
+            let bell = bell.clone();
+            async move { bell.notify_waiters() }
         });
-        let (told, ()) = tokio::join!(waiting, async { bell.notify_waiters() });
-        assert_eq!((told, polls), (7, 2), "woken by it");
-        assert!(poll_fn(|cx| Poll::Ready(standing.poll(cx, false, make))).await.is_pending(), "it is made anew");
+        assert_eq!(soon(poll_fn(|cx| standing.poll(cx, make))).await, 7);
+        ringing.await.expect("it rang");
+        assert_eq!(looks.load(Ordering::Relaxed), 2);
+        assert!(poll_fn(|cx| Poll::Ready(standing.poll(cx, make))).await.is_pending(), "it is made anew");
+        assert_eq!(looks.load(Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test]
+    async fn a_first_look_without_budget_is_made_up_for() {
+        let (tell, _) = watch::channel(false);
+        let mut standing = Standing::new();
+        let make = || {
+            let mut told = tell.subscribe();
+            async move { told.wait_for(|told| *told).await.is_ok() }
+        };
+        // The runtime has a task that did much pause: what it polls then says that it waits, and waits for nothing.
+        let first = poll_fn(|cx| {
+            while coop::has_budget_remaining() {
+                assert!(pin!(coop::consume_budget()).poll(cx).is_ready());
+            }
+            Poll::Ready(standing.poll(cx, make))
+        });
+        assert!(first.await.is_pending());
+        assert!(poll_fn(|cx| Poll::Ready(standing.poll(cx, make))).await.is_pending());
+        let telling = tokio::spawn({
+            let tell = tell.clone();
+            async move { tell.send_replace(true) }
+        });
+        assert!(soon(poll_fn(|cx| standing.poll(cx, make))).await);
+        telling.await.expect("told");
+    }
+
+    async fn soon<T>(work: impl Future<Output = T>) -> T {
+        timeout(Duration::from_secs(30), work).await.expect("woken")
     }
 }

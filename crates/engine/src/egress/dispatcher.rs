@@ -227,13 +227,13 @@ mod tests {
         told_before.end();
         told_before.ended().await;
         let told_after = dispatcher();
-        let (learnt, ()) = tokio::join!(
-            async {
-                told_after.ended().await;
-                told_after.is_ended()
-            },
-            async { told_after.end() }
-        );
-        assert!(learnt);
+        // A connection asks from several places at a time.
+        let asks = || async {
+            told_after.ended().await;
+            told_after.is_ended()
+        };
+        let both = async { tokio::join!(asks(), asks(), async { told_after.end() }) };
+        let (one, other, ()) = tokio::time::timeout(Duration::from_secs(30), both).await.expect("both are told");
+        assert!(one && other);
     }
 }

@@ -68,7 +68,7 @@ pub(crate) async fn run(
     describe(&conn, &profile, ends);
     let session = begin(&profile);
     let buffer = ReceiveBuffer::new(engine.receive_pool.clone());
-    let (timer, alarms) = (StandingTimer::new(engine.clock), engine.pressure.alarms());
+    let timer = StandingTimer::new(engine.clock);
     let mut driver = Driver {
         engine,
         listener,
@@ -88,7 +88,6 @@ pub(crate) async fn run(
         timer,
         stop: Standing::new(),
         memory: Standing::new(),
-        alarms,
     };
     driver.show(&Seen::Connected);
     if let Err(error) = driver.serve().await {
@@ -125,8 +124,6 @@ struct Driver {
     timer: StandingTimer,
     stop: Standing<()>,
     memory: Standing<()>,
-    /// How often memory had been out when `memory` was last looked at.
-    alarms: u64,
 }
 
 /// What ended a wait.
@@ -226,12 +223,11 @@ impl Driver {
     fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Woken> {
         let engine = &self.engine;
         // Before the input: a client that never pauses is told too.
-        let stops = engine.stop.is_draining();
         let draining = || {
             let engine = engine.clone();
             async move { engine.draining().await }
         };
-        if self.stop.poll(cx, stops, draining).is_ready() {
+        if self.stop.poll(cx, draining).is_ready() {
             return Poll::Ready(Woken::Stop);
         }
         if let Poll::Ready(read) = self.buffer.poll_fill(cx, &mut self.stream) {
@@ -242,13 +238,11 @@ impl Driver {
             return Poll::Ready(Woken::Late);
         }
         if self.content.1 > 0 {
-            let alarms = engine.pressure.alarms();
-            let rang = std::mem::replace(&mut self.alarms, alarms) != alarms;
-            let pressure = engine.pressure.clone();
-            return self
-                .memory
-                .poll(cx, rang, || async move { pressure.out_of_memory().await })
-                .map(|()| Woken::MemoryIsOut);
+            let out_of_memory = || {
+                let pressure = engine.pressure.clone();
+                async move { pressure.out_of_memory().await }
+            };
+            return self.memory.poll(cx, out_of_memory).map(|()| Woken::MemoryIsOut);
         }
         Poll::Pending
     }

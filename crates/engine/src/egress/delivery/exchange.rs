@@ -58,13 +58,16 @@ impl Waits {
 impl Delivery {
     /// Waits with nothing to do; closes after `patience` when `then_close`.
     pub(super) async fn idle(&mut self, patience: Duration, then_close: bool, phase: DispatcherPhase) {
-        self.dispatcher.enter(phase, self.now);
+        // Room, or what the spool has, may have been waited for.
+        let now = self.look_at_clock();
+        self.dispatcher.enter(phase, now);
         let waker = self.waker.clone();
         let mut called = pin!(waker.notified());
-        let until = self.now + patience;
-        let happened = poll_fn(|cx| match called.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Happened::Called),
-            Poll::Pending => self.poll_idle(cx, until),
+        let until = now + patience;
+        // The peer first: it may have said that it takes no more.
+        let happened = poll_fn(|cx| match self.poll_idle(cx, until) {
+            Poll::Pending => called.as_mut().poll(cx).map(|()| Happened::Called),
+            happened => happened,
         });
         let happened = happened.await;
         self.progress_at = self.look_at_clock();
@@ -97,12 +100,19 @@ impl Delivery {
     async fn flush(&mut self) {
         while !self.session.is_closed() {
             let deadline = self.deadline();
-            match poll_fn(|cx| self.poll_exchange(cx, Task::Flush, deadline)).await {
+            let mut waits = false;
+            let happened = poll_fn(|cx| {
+                let happened = self.poll_exchange(cx, Task::Flush, deadline);
+                waits |= happened.is_pending();
+                happened
+            });
+            let happened = happened.await;
+            if waits {
+                self.look_at_clock();
+            }
+            match happened {
                 Happened::Flushed(Ok(())) => return,
-                happened => {
-                    self.look_at_clock();
-                    self.took_place(happened);
-                }
+                happened => self.took_place(happened),
             }
         }
     }
@@ -114,7 +124,7 @@ impl Delivery {
         self.took_place(happened);
     }
 
-    /// The clock has been looked at since.
+    /// The clock has been looked at since, or there was no wait.
     fn took_place(&mut self, happened: Happened) {
         match happened {
             Happened::Written(Ok(0)) => self.session.connection_lost(self.now, "connection closed while writing"),
@@ -193,12 +203,11 @@ impl Delivery {
     }
 
     fn poll_cut(&mut self, cx: &mut Context<'_>) -> Poll<Happened> {
-        let news = self.dispatcher.is_ended() || self.engine.stop.is_draining();
         let cut = || {
             let (engine, dispatcher, path) = (self.engine.clone(), self.dispatcher.clone(), self.path.clone());
             async move { interruption(&engine, &dispatcher, &path).await }
         };
-        self.waits.cut.poll(cx, news, cut).map(Happened::Cut)
+        self.waits.cut.poll(cx, cut).map(Happened::Cut)
     }
 
     fn poll_stop(&mut self, cx: &mut Context<'_>) -> Poll<Happened> {
@@ -206,6 +215,6 @@ impl Delivery {
             let engine = self.engine.clone();
             async move { engine.draining().await }
         };
-        self.waits.stop.poll(cx, self.engine.stop.is_draining(), stop).map(|()| Happened::Stop)
+        self.waits.stop.poll(cx, stop).map(|()| Happened::Stop)
     }
 }
