@@ -34,6 +34,8 @@ struct Inner {
 pub(crate) struct Guard {
     access: Access,
     path: &'static str,
+    /// Whether who connects now does so under TLS.
+    pub is_secure: bool,
     /// Those of a request to just this path, which are always the same.
     resources: Arc<OnceLock<Vec<String>>>,
 }
@@ -92,15 +94,20 @@ impl Access {
 
 impl Guard {
     /// Of a path of a listener.
-    pub fn new(access: Access, path: &'static str) -> Guard {
-        Guard { access, path, resources: Arc::default() }
+    pub fn new(access: Access, path: &'static str, is_secure: bool) -> Guard {
+        Guard { access, path, is_secure, resources: Arc::default() }
     }
 
     /// Notes in a request who asks.
     ///
     /// # Errors
     /// They may not ask that.
-    pub async fn check(&self, Peer(peer): Peer, Via(via): Via, request: &mut Request) -> Result<(), Failed> {
+    pub async fn check(
+        &self,
+        Peer { address: peer, .. }: Peer,
+        Via(via): Via,
+        request: &mut Request,
+    ) -> Result<(), Failed> {
         let access = &self.access;
         let path = request.uri().path();
         let is_probe = is_probe(path);

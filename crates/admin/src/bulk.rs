@@ -26,7 +26,7 @@ pub(crate) async fn inject(
     State(engine): State<Engine>,
     Extension(Proven(auth)): Extension<Proven>,
     Extension(Via(via)): Extension<Via>,
-    Extension(Listener { hostname, window, line_octets_max }): Extension<Listener>,
+    Extension(Listener { hostname, window, body_octets_max }): Extension<Listener>,
     _: Takes<LinesOf<Injection>>,
     request: Request,
 ) -> Result<Answers, Failed> {
@@ -36,7 +36,7 @@ pub(crate) async fn inject(
         return Err(Failed::unsupported(format!("Content-Type is {content_type:?}: expected {NDJSON}")));
     }
     let from = Requester { auth, via: Some(via.ip()), hostname };
-    let lines = Lines::new(request.into_body(), line_octets_max);
+    let lines = Lines::new(request.into_body(), body_octets_max);
     let answers = engine.inject_bulk(from, lines, request::read, window).map_err(Failed::unavailable)?;
     let written = stream::unfold(answers, |mut answers| async move {
         let batch = answers.recv().await?;

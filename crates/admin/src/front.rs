@@ -1,32 +1,28 @@
 //! What every HTTP listener has in front of its endpoints: TLS, who may ask, and compressed bodies.
 //!
-//! In: the options of a listener, and the gate, which knows who may do what. Out: routes behind a guard, and a socket that serves them
-//! until it is told to stop.
+//! In: the options of a listener, and the gate, which knows who may do what. Out: routes behind a guard.
 
 use crate::AdminError;
 use crate::access::{Access, Guard, Via};
 use crate::browser::{self, Document};
 use crate::endpoint::Endpoint;
-use crate::socket::{Peer, Socket};
+use crate::inject::Listener;
+use crate::socket::Peer;
 use crate::{pack, unpack};
-use axum::extract::{ConnectInfo, DefaultBodyLimit, Request, State};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::{Extension, Router, ServiceExt};
+use axum::{Extension, Router};
 use config::HttpListener;
 use engine::Gate;
 use net::identity::Identity;
-use std::convert::Infallible;
-use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use tokio::net::TcpListener;
-use tower::{Layer, Service};
 
 /// TLS and guards of a listener.
 pub struct Front {
-    identity: Option<Identity>,
+    pub(crate) identity: Option<Identity>,
     access: Access,
-    body_octets_max: usize,
+    pub(crate) said: Listener,
 }
 
 impl Front {
@@ -39,13 +35,12 @@ impl Front {
         let pair = (options.tls_certificate.as_ref(), options.tls_private_key.as_ref());
         let identity = options.use_tls.then(|| Identity::new(pair, None, hostname)).transpose()?;
         let access = Access::new(gate, options, hostname);
-        let body_octets_max = usize::try_from(options.request_body_bytes_max()).unwrap_or(usize::MAX);
-        Ok(Front { identity, access, body_octets_max })
-    }
-
-    /// Octets of a body that is read whole.
-    pub fn body_octets_max(&self) -> usize {
-        self.body_octets_max
+        let said = Listener {
+            hostname: options.hostname.clone(),
+            window: options.idempotency_window.into(),
+            body_octets_max: usize::try_from(options.request_body_bytes_max()).unwrap_or(usize::MAX),
+        };
+        Ok(Front { identity, access, said })
     }
 
     /// Routes for those whom the rules let, and what describes them; `title` is what the program calls itself. A method that a path
@@ -57,7 +52,7 @@ impl Front {
         endpoints.extend(browser::endpoints());
         let document = Document::of(title, &endpoints);
         let with_guard = |router: Router<S>, endpoint: Endpoint<S>| {
-            let guard = Guard::new(self.access.clone(), endpoint.path);
+            let guard = Guard::new(self.access.clone(), endpoint.path, self.identity.is_some());
             let methods = match endpoint.path == browser::DOCUMENT {
                 true => endpoint.methods.layer(Extension(document.clone())),
                 false => endpoint.methods,
@@ -65,21 +60,6 @@ impl Front {
             router.route(endpoint.path, methods.route_layer(middleware::from_fn_with_state(guard, guarded)))
         };
         endpoints.into_iter().fold(Router::new(), with_guard)
-    }
-
-    /// Serves routes, or what stands in front of them, until `stop`.
-    pub async fn serve<S>(self, listener: TcpListener, routes: S, stop: impl Future<Output = ()> + Send + 'static)
-    where
-        S: Service<Request, Response = Response, Error = Infallible> + Clone + Send + 'static,
-        S::Future: Send,
-    {
-        let via = Via(listener.local_addr().unwrap_or(NO_ADDRESS));
-        // Around all routes, not each: what a router has as a layer is packed up anew for every request.
-        let app = (Extension(via), DefaultBodyLimit::max(self.body_octets_max)).layer(routes);
-        let app = app.into_make_service_with_connect_info::<Peer>();
-        if let Err(error) = axum::serve(Socket::new(listener, self.identity), app).with_graceful_shutdown(stop).await {
-            tracing::error!("http listener: {error}");
-        }
     }
 }
 
@@ -99,8 +79,9 @@ async fn guarded(
         Ok(()) => next.run(request).await,
         Err(failed) => unpack::refused(failed),
     };
-    pack::answer(answer, is_taken)
+    let mut answer = pack::answer(answer, is_taken);
+    if peer.is_secure != guard.is_secure {
+        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
 }
-
-/// For a listener that the system cannot name.
-const NO_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);

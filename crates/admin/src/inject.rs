@@ -25,8 +25,8 @@ pub(crate) struct Listener {
     pub hostname: Option<String>,
     /// How long requests with a key are remembered.
     pub window: Duration,
-    /// The longest line of a stream.
-    pub line_octets_max: usize,
+    /// Octets of a body that is read whole, and of a line of a stream.
+    pub body_octets_max: usize,
 }
 
 /// The key of a request, if its header has one.

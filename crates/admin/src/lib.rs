@@ -13,6 +13,7 @@ mod coding;
 mod config_changes;
 mod console;
 mod credentials;
+mod current;
 mod daemon;
 mod describe;
 mod document;
@@ -48,8 +49,9 @@ mod upkeep;
 mod xfer;
 
 pub use answer::{Failed, read as read_json, value as json_body};
-use axum::{Extension, Router, middleware};
+use axum::middleware;
 use config::HttpListener;
+pub use current::{Answers, Current};
 pub use daemon::{Daemon, InHand, InMemory, daemon_endpoints, probe_endpoints};
 pub use describe::{Input, Operation, Output, Takes};
 pub use endpoint::Endpoint;
@@ -60,7 +62,6 @@ pub use local::Local;
 use net::tls::TlsError;
 use thiserror::Error;
 use tokio::net::TcpListener;
-use tower::Layer;
 
 /// Why an HTTP listener cannot serve.
 #[derive(Debug, Error)]
@@ -72,10 +73,8 @@ pub enum AdminError {
 
 /// A listener ready to serve.
 pub struct HttpService {
-    front: Front,
-    routes: Router,
+    current: Current,
     engine: Engine,
-    said: inject::Listener,
 }
 
 impl HttpService {
@@ -85,20 +84,19 @@ impl HttpService {
     /// As [`Front::new`].
     pub fn new(engine: Engine, options: &HttpListener) -> Result<HttpService, AdminError> {
         let front = Front::new(engine.gate().clone(), options, engine.hostname())?;
-        let said = inject::Listener {
-            hostname: options.hostname.clone(),
-            window: options.idempotency_window.into(),
-            line_octets_max: front.body_octets_max(),
-        };
         let routes = front.guarded(TITLE, endpoints()).with_state(engine.clone());
-        Ok(HttpService { front, routes, engine, said })
+        Ok(HttpService { current: Current::new(front, routes), engine })
+    }
+
+    /// What changes it while it is served.
+    pub fn current(&self) -> &Current {
+        &self.current
     }
 
     /// Serves until it is `closed`; what was asked by then is answered. Once draining begins, that is "shutting down".
-    pub async fn serve(self, listener: TcpListener, closed: impl Future<Output = ()> + Send + 'static) {
-        let HttpService { front, routes, engine, said } = self;
-        let to_the_end = middleware::from_fn_with_state(engine, liveness::while_serving);
-        front.serve(listener, (to_the_end, Extension(said)).layer(routes), closed).await;
+    pub async fn serve(self, socket: TcpListener, closed: impl Future<Output = ()> + Send + 'static) {
+        let HttpService { current, engine } = self;
+        current.serve(socket, middleware::from_fn_with_state(engine, liveness::while_serving), closed).await;
     }
 }
 

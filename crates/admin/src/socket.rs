@@ -1,40 +1,77 @@
 //! The connections of an HTTP listener, in clear or under TLS.
 //!
 //! Handshakes run beside each other, so that a client that says nothing holds up nobody; each has its time, and there are only so
-//! many at once: then new connections wait to be accepted.
+//! many at once: then new connections wait to be accepted. Once told to stop, nobody is accepted, and only then, after the time that
+//! those who were need to ask, connections end.
 
+use crate::current::Current;
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use net::Stream;
-use net::identity::Identity;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 /// A listener's socket.
 pub(crate) struct Socket {
-    tcp: TcpListener,
-    /// Under TLS, if there is one.
-    identity: Option<Identity>,
+    /// Nothing once it accepts nobody any more.
+    open: Option<Open>,
+    address: io::Result<SocketAddr>,
+    /// Under TLS or in clear, as it is when a client comes.
+    current: Current,
     handshakes: JoinSet<Option<Connection>>,
+}
+
+/// What is there while clients are accepted.
+struct Open {
+    tcp: TcpListener,
+    stop: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Gone, the last clients' time to ask begins.
+    _accepting: oneshot::Sender<()>,
+}
+
+/// What happens to a socket that is open.
+enum Happened {
+    Came(io::Result<(TcpStream, SocketAddr)>),
+    Stopped,
 }
 
 /// The client at the other end of a connection.
 #[derive(Clone, Copy)]
-pub(crate) struct Peer(pub SocketAddr);
+pub(crate) struct Peer {
+    pub address: SocketAddr,
+    /// Under TLS.
+    pub is_secure: bool,
+}
 
 type Connection = (Stream, SocketAddr);
 
 impl Socket {
-    pub fn new(tcp: TcpListener, identity: Option<Identity>) -> Socket {
-        Socket { tcp, identity, handshakes: JoinSet::new() }
+    /// With what tells when connections may end.
+    pub fn new(
+        tcp: TcpListener,
+        current: Current,
+        stop: impl Future<Output = ()> + Send + 'static,
+    ) -> (Socket, impl Future<Output = ()> + Send + 'static) {
+        let (accepting, stopped) = oneshot::channel::<()>();
+        let over = async move {
+            // Nothing is ever sent: it ends when the sender is gone.
+            _ = stopped.await;
+            tokio::time::sleep(TIME_TO_ASK).await;
+        };
+        let address = tcp.local_addr();
+        let open = Some(Open { tcp, stop: Box::pin(stop), _accepting: accepting });
+        (Socket { open, address, current, handshakes: JoinSet::new() }, over)
     }
 
     /// A client came: its connection, if it can be used at once.
     fn came(&mut self, tcp: TcpStream, peer: SocketAddr) -> Option<Connection> {
-        let Some(identity) = self.identity.clone() else { return Some((Stream::Plain(tcp), peer)) };
+        let Some(identity) = self.current.identity() else { return Some((Stream::Plain(tcp), peer)) };
         self.handshakes.spawn(async move {
             let handshake = async { Stream::Plain(tcp).accept_tls(&identity.acceptor().await).await };
             match tokio::time::timeout(HANDSHAKE_MAX, handshake).await {
@@ -58,11 +95,15 @@ impl Listener for Socket {
         loop {
             let has_room = self.handshakes.len() < HANDSHAKES_MAX;
             let found = tokio::select! {
-                accepted = self.tcp.accept(), if has_room => match accepted {
-                    Ok((tcp, peer)) => self.came(tcp, peer),
-                    Err(error) => {
+                happened = happened(self.open.as_mut(), has_room) => match happened {
+                    Happened::Came(Ok((tcp, peer))) => self.came(tcp, peer),
+                    Happened::Came(Err(error)) => {
                         tracing::warn!("http listener: {error}");
                         tokio::time::sleep(ACCEPT_PAUSE).await;
+                        None
+                    }
+                    Happened::Stopped => {
+                        self.open = None;
                         None
                     }
                 },
@@ -75,13 +116,22 @@ impl Listener for Socket {
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.tcp.local_addr()
+        self.address.as_ref().copied().map_err(|error| error.kind().into())
+    }
+}
+
+/// Clients wait while there is no room.
+async fn happened(open: Option<&mut Open>, has_room: bool) -> Happened {
+    let Some(Open { tcp, stop, .. }) = open else { return std::future::pending().await };
+    tokio::select! {
+        () = stop => Happened::Stopped,
+        accepted = TcpListener::accept(tcp), if has_room => Happened::Came(accepted),
     }
 }
 
 impl Connected<IncomingStream<'_, Socket>> for Peer {
     fn connect_info(stream: IncomingStream<'_, Socket>) -> Peer {
-        Peer(*stream.remote_addr())
+        Peer { address: *stream.remote_addr(), is_secure: !matches!(stream.io(), Stream::Plain(_)) }
     }
 }
 
@@ -89,5 +139,7 @@ impl Connected<IncomingStream<'_, Socket>> for Peer {
 const HANDSHAKES_MAX: usize = 256;
 /// How long one may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// How long a client may take, once it is connected, until what it asks is here: the way there and back.
+const TIME_TO_ASK: Duration = Duration::from_millis(500);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -67,7 +67,7 @@ pub(crate) struct Held {
 pub(crate) async fn inject(
     _: Takes<Octets>,
     State(engine): State<Engine>,
-    ConnectInfo(Peer(from)): ConnectInfo<Peer>,
+    ConnectInfo(Peer { address: from, .. }): ConnectInfo<Peer>,
     Extension(Via(via)): Extension<Via>,
     Extension(Proven(auth)): Extension<Proven>,
     headers: HeaderMap,

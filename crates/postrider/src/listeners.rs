@@ -2,14 +2,13 @@
 //! as a policy that is read again wants them.
 //!
 //! In: what policy asks to be started. Out: SMTP and HTTP services, each on its socket until it is closed or the program ends.
-//! A listener is known by its address. The options of an SMTP listener are the engine's to change; an HTTP listener with other
-//! options, or with a certificate, which may have been renewed, is another service on the same socket, so that nobody who connects
-//! in between is refused. Only who is in the middle of a TLS handshake then is cut off.
+//! A listener is known by its address, and those that stay keep their clients. The options of an SMTP listener are the engine's to
+//! change; an HTTP listener with other options, or with a certificate, which may have been renewed, is told here what it is to be.
 
 use crate::choices;
 use crate::handover::{Inherited, Kept, name_of};
 use crate::privileges::{self, Files};
-use admin::HttpService;
+use admin::{Current, HttpService};
 use anyhow::Context;
 use config::{EsmtpListener, HostPort, HttpListener};
 use engine::{Engine, EsmtpService, Sockets, SocketsChange};
@@ -80,13 +79,16 @@ pub struct Held(Arc<Mutex<Vec<Open>>>);
 /// One of them; it ends when this does. One for HTTP tells who asks how a program ends, to the end of that.
 struct Open {
     at: HostPort,
-    /// The options of an HTTP listener.
-    http: Option<Box<HttpListener>>,
+    /// What an HTTP listener is.
+    http: Option<Http>,
     /// A second handle of its socket, until the program ends.
     second: Option<TcpListener>,
     /// Gone, it ends.
     open: Option<oneshot::Sender<()>>,
 }
+
+/// An HTTP listener that is served: its options, and what changes it.
+struct Http(Box<HttpListener>, Current);
 
 /// One that is ready to be served.
 struct Ready {
@@ -106,6 +108,8 @@ enum Service {
 #[derive(Default)]
 struct Plan {
     kept: Vec<usize>,
+    /// Of those kept.
+    changed: Vec<(usize, Http)>,
     new: Vec<Ready>,
 }
 
@@ -158,25 +162,18 @@ impl Listeners {
                 }
             }
         }
-        let mut replaced = Vec::new();
         for options in &startup.http_listeners {
-            let at = options.listen.clone();
-            let there =
-                |place: &usize| !plan.kept.contains(place) && !replaced.contains(place) && open[*place].at == at;
-            let there = (0..open.len()).filter(there).find_map(|place| Some((place, open[place].http.as_deref()?)));
-            let socket = match there {
-                Some((place, before)) if before == options && !options.use_tls => {
-                    plan.kept.push(place);
-                    continue;
-                }
-                Some((place, _)) => {
-                    replaced.push(place);
-                    let second = open[place].second.as_ref().context("a listener's socket: the program ends")?;
-                    second.try_clone().context("a listener's socket")?
-                }
-                None => bind(&at)?,
+            let is_it = |open: &Open| open.at == options.listen && open.http.is_some();
+            let Some(place) = find(&plan, &is_it) else {
+                plan.new.push(Ready::http(engine, options, bind(&options.listen)?)?);
+                continue;
             };
-            plan.new.push(Ready::http(engine, options, socket)?);
+            plan.kept.push(place);
+            let is_same = open[place].http.as_ref().is_some_and(|Http(before, _)| **before == *options);
+            if !is_same || options.use_tls {
+                let service = HttpService::new(engine.clone(), options)?;
+                plan.changed.push((place, Http(Box::new(options.clone()), service.current().clone())));
+            }
         }
         Ok(plan)
     }
@@ -222,10 +219,16 @@ impl Plan {
         if !engine.is_serving() || open.iter().any(|open| open.second.is_none()) {
             return;
         }
+        for (place, Http(options, to)) in self.changed {
+            if let Some(Http(before, current)) = &mut open[place].http {
+                current.change_to(&to);
+                *before = options;
+            }
+        }
         let mut place = 0..;
         open.retain(|gone| {
             let stays = place.next().is_some_and(|place| self.kept.contains(&place));
-            if !stays && self.new.iter().all(|new| new.at != gone.at) {
+            if !stays {
                 tracing::info!("the listener on {} is closed", gone.at);
             }
             stays
@@ -266,8 +269,9 @@ impl Ready {
             }
             Service::Http(options, service) => {
                 announce(HTTP, &socket);
+                let current = service.current().clone();
                 runtime.spawn(service.serve(socket, closed));
-                Some(options)
+                Some(Http(options, current))
             }
         };
         Open { at, http, second: Some(second), open: Some(open) }

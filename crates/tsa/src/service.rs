@@ -5,11 +5,10 @@ use crate::answers::{Suspended, bounced};
 use crate::shared::{Facts, SUBSCRIBERS_MAX, Shared};
 use crate::subscription::{self, Form};
 use admin::{
-    AdminError, Content, Endpoint, Failed, Front, Operation, Output, Schemas, Takes, Way, daemon_endpoints, json_body,
-    probe_endpoints, read_json,
+    AdminError, Content, Current, Endpoint, Failed, Front, Operation, Output, Schemas, Takes, Way, daemon_endpoints,
+    json_body, probe_endpoints, read_json,
 };
 use automation::overlay;
-use axum::Router;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
@@ -24,8 +23,7 @@ use tokio::sync::watch;
 
 /// A listener ready to serve.
 pub struct TsaService {
-    front: Front,
-    routes: Router,
+    current: Current,
     stop: watch::Receiver<bool>,
 }
 
@@ -53,13 +51,13 @@ impl TsaService {
         let front = Front::new(gate, options, &facts.hostname)?;
         let shared = Shared { keeper, facts, stop: stop.clone() };
         let routes = front.guarded("Postrider TSA daemon", endpoints()).with_state(shared);
-        Ok(TsaService { front, routes, stop })
+        Ok(TsaService { current: Current::new(front, routes), stop })
     }
 
     /// Serves until the time to stop.
-    pub async fn serve(self, listener: TcpListener) {
+    pub async fn serve(self, socket: TcpListener) {
         let mut stop = self.stop;
-        self.front.serve(listener, self.routes, async move { stopped(&mut stop).await }).await;
+        self.current.serve(socket, (), async move { stopped(&mut stop).await }).await;
     }
 }
 

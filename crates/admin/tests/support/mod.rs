@@ -1,4 +1,5 @@
 //! What tests of the HTTP listener share: an engine that does nothing of its own, a listener, and who asks it.
+#![allow(dead_code, reason = "each test binary uses its part")]
 
 use admin::HttpService;
 use config::HttpListener;
