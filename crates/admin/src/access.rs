@@ -34,8 +34,6 @@ struct Inner {
 pub(crate) struct Guard {
     access: Access,
     path: &'static str,
-    /// Whether who connects now does so under TLS.
-    pub is_secure: bool,
     /// Those of a request to just this path, which are always the same.
     resources: Arc<OnceLock<Vec<String>>>,
 }
@@ -94,8 +92,8 @@ impl Access {
 
 impl Guard {
     /// Of a path of a listener.
-    pub fn new(access: Access, path: &'static str, is_secure: bool) -> Guard {
-        Guard { access, path, is_secure, resources: Arc::default() }
+    pub fn new(access: Access, path: &'static str) -> Guard {
+        Guard { access, path, resources: Arc::default() }
     }
 
     /// Notes in a request who asks.

@@ -1,23 +1,29 @@
 //! What an HTTP listener is at the moment.
 //!
 //! It may change while it is served, to other options or a certificate that was renewed: the next request of every client meets what
-//! it is then, and no connection ends for it. But who talks in clear to a listener that has become one for TLS, or the other way
-//! round, has one more answer on that connection.
+//! it is then, and no connection ends for it. But who is connected in clear to a listener that has become one for TLS, or the other
+//! way round, is told to connect anew (421, RFC 9110 section 15.5.20: what was asked was not done). Once it accepts nobody any more,
+//! each connection has one more answer.
 
 use crate::access::Via;
+use crate::answer::Failed;
 use crate::front::Front;
 use crate::inject::Listener;
 use crate::socket::{Peer, Socket};
 use arc_swap::ArcSwap;
-use axum::extract::{DefaultBodyLimit, Request};
-use axum::response::Response;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Request};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::future::RouteFuture;
 use axum::{Router, ServiceExt};
+use futures_util::FutureExt;
+use futures_util::future::{Either, Map, Ready, ready};
 use net::identity::Identity;
 use std::convert::Infallible;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 use tokio::net::TcpListener;
 use tower::{Layer, Service};
@@ -25,6 +31,9 @@ use tower::{Layer, Service};
 /// A listener, as it is now; all handles are of one.
 #[derive(Clone)]
 pub struct Current(Arc<ArcSwap<Face>>);
+
+/// What changes a listener, as long as it is served.
+pub struct Change(Weak<ArcSwap<Face>>);
 
 /// TLS and routes.
 struct Face {
@@ -38,7 +47,13 @@ struct Face {
 pub struct Answers {
     current: Current,
     via: Via,
+    /// It accepts nobody any more.
+    is_closed: Arc<AtomicBool>,
 }
+
+/// An answer to come.
+type Coming = Map<RouteFuture<Infallible>, fn(Answered) -> Answered>;
+type Answered = Result<Response, Infallible>;
 
 impl Current {
     /// These routes behind what the front is.
@@ -47,9 +62,9 @@ impl Current {
         Current(Arc::new(ArcSwap::from_pointee(Face { identity, routes, said })))
     }
 
-    /// From now on this is as the other is.
-    pub fn change_to(&self, other: &Current) {
-        self.0.store(other.0.load_full());
+    /// What changes it. (Not itself: its routes have the engine, which has those who change it.)
+    pub fn change(&self) -> Change {
+        Change(Arc::downgrade(&self.0))
     }
 
     /// The certificate for those who connect now; in clear without.
@@ -66,8 +81,9 @@ impl Current {
         S::Future: Send,
     {
         let via = Via(socket.local_addr().unwrap_or(NO_ADDRESS));
-        let (socket, over) = Socket::new(socket, self.clone(), stop);
-        let answers = layers.layer(Answers { current: self, via });
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let (socket, over) = Socket::new(socket, self.clone(), stop, is_closed.clone());
+        let answers = layers.layer(Answers { current: self, via, is_closed });
         let app = answers.into_make_service_with_connect_info::<Peer>();
         if let Err(error) = axum::serve(socket, app).with_graceful_shutdown(over).await {
             tracing::error!("http listener: {error}");
@@ -75,23 +91,54 @@ impl Current {
     }
 }
 
+impl Change {
+    /// From now on it is as the other would be.
+    pub fn to(&self, other: &Current) {
+        if let Some(current) = self.0.upgrade() {
+            current.store(other.0.load_full());
+        }
+    }
+}
+
 impl Service<Request> for Answers {
     type Response = Response;
     type Error = Infallible;
-    type Future = RouteFuture<Infallible>;
+    type Future = Either<Coming, Ready<Answered>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
     // Not layers of the router, which would be packed up anew for every request.
-    fn call(&mut self, mut request: Request) -> RouteFuture<Infallible> {
+    fn call(&mut self, mut request: Request) -> Self::Future {
         let face = self.current.0.load();
+        let peer = request.extensions().get::<ConnectInfo<Peer>>();
+        if peer.is_none_or(|ConnectInfo(peer)| peer.is_secure != face.identity.is_some()) {
+            return Either::Right(ready(last(Ok(misdirected(&face).into_response()))));
+        }
         DefaultBodyLimit::max(face.said.body_octets_max).apply(&mut request);
         request.extensions_mut().insert(self.via);
         request.extensions_mut().insert(face.said.clone());
-        face.routes.clone().call(request)
+        let kind: fn(Answered) -> Answered =
+            if self.is_closed.load(Ordering::Relaxed) { last } else { |answer| answer };
+        Either::Left(face.routes.clone().call(request).map(kind))
     }
+}
+
+/// On a connection that this listener would not have now.
+fn misdirected(face: &Face) -> Failed {
+    let (now, then) = if face.identity.is_some() { ("TLS", "in clear") } else { ("clear text", "under TLS") };
+    Failed::misdirected(format!("this listener is for {now} now, and this connection {then}: connect anew"))
+}
+
+/// The connection ends behind it, unless it becomes another's.
+fn last(answer: Answered) -> Answered {
+    answer.map(|mut answer| {
+        if answer.status() != StatusCode::SWITCHING_PROTOCOLS {
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        answer
+    })
 }
 
 /// For a listener that the system cannot name.

@@ -10,7 +10,6 @@ use crate::inject::Listener;
 use crate::socket::Peer;
 use crate::{pack, unpack};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
@@ -52,7 +51,7 @@ impl Front {
         endpoints.extend(browser::endpoints());
         let document = Document::of(title, &endpoints);
         let with_guard = |router: Router<S>, endpoint: Endpoint<S>| {
-            let guard = Guard::new(self.access.clone(), endpoint.path, self.identity.is_some());
+            let guard = Guard::new(self.access.clone(), endpoint.path);
             let methods = match endpoint.path == browser::DOCUMENT {
                 true => endpoint.methods.layer(Extension(document.clone())),
                 false => endpoint.methods,
@@ -79,9 +78,5 @@ async fn guarded(
         Ok(()) => next.run(request).await,
         Err(failed) => unpack::refused(failed),
     };
-    let mut answer = pack::answer(answer, is_taken);
-    if peer.is_secure != guard.is_secure {
-        answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
-    }
-    answer
+    pack::answer(answer, is_taken)
 }

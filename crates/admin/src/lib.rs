@@ -51,7 +51,7 @@ mod xfer;
 pub use answer::{Failed, read as read_json, value as json_body};
 use axum::middleware;
 use config::HttpListener;
-pub use current::{Answers, Current};
+pub use current::{Answers, Change, Current};
 pub use daemon::{Daemon, InHand, InMemory, daemon_endpoints, probe_endpoints};
 pub use describe::{Input, Operation, Output, Takes};
 pub use endpoint::Endpoint;
@@ -60,6 +60,7 @@ pub use forms::{Content, JsonOf, Schemas, Way};
 pub use front::Front;
 pub use local::Local;
 use net::tls::TlsError;
+pub use socket::TIME_TO_ASK;
 use thiserror::Error;
 use tokio::net::TcpListener;
 
@@ -88,7 +89,7 @@ impl HttpService {
         Ok(HttpService { current: Current::new(front, routes), engine })
     }
 
-    /// What changes it while it is served.
+    /// What it is.
     pub fn current(&self) -> &Current {
         &self.current
     }

@@ -1,8 +1,8 @@
 //! The connections of an HTTP listener, in clear or under TLS.
 //!
 //! Handshakes run beside each other, so that a client that says nothing holds up nobody; each has its time, and there are only so
-//! many at once: then new connections wait to be accepted. Once told to stop, nobody is accepted, and only then, after the time that
-//! those who were need to ask, connections end.
+//! many at once: then new connections wait to be accepted. Once told to stop, nobody is accepted, and connections end only when those
+//! who were have had the time to ask; under TLS that is little, or none for who is in the middle of a handshake.
 
 use crate::current::Current;
 use axum::extract::connect_info::Connected;
@@ -12,6 +12,8 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -57,11 +59,13 @@ impl Socket {
         tcp: TcpListener,
         current: Current,
         stop: impl Future<Output = ()> + Send + 'static,
+        is_closed: Arc<AtomicBool>,
     ) -> (Socket, impl Future<Output = ()> + Send + 'static) {
         let (accepting, stopped) = oneshot::channel::<()>();
         let over = async move {
             // Nothing is ever sent: it ends when the sender is gone.
             _ = stopped.await;
+            is_closed.store(true, Ordering::Relaxed);
             tokio::time::sleep(TIME_TO_ASK).await;
         };
         let address = tcp.local_addr();
@@ -140,6 +144,6 @@ const HANDSHAKES_MAX: usize = 256;
 /// How long one may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// How long a client may take, once it is connected, until what it asks is here: the way there and back.
-const TIME_TO_ASK: Duration = Duration::from_millis(500);
+pub const TIME_TO_ASK: Duration = Duration::from_millis(500);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

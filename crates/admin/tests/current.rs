@@ -2,11 +2,12 @@
 
 mod support;
 
-use admin::HttpService;
-use config::HttpListener;
+use admin::{Change, HttpService};
+use config::{CidrSet, HttpListener};
 use engine::Engine;
 use engine::pressure::Pressure;
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -15,15 +16,15 @@ fn options(request_body_limit: u64, use_tls: bool) -> HttpListener {
     HttpListener { request_body_limit: Some(request_body_limit), use_tls, ..HttpListener::default() }
 }
 
-/// A listener, and what ends it when it is gone.
-async fn serve(engine: &Engine) -> (SocketAddr, admin::Current, oneshot::Sender<()>) {
+/// A listener, what changes it, and what ends it when it is gone.
+async fn serve(engine: &Engine) -> (SocketAddr, Change, oneshot::Sender<()>) {
     let socket = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let address = socket.local_addr().expect("bound");
     let service = HttpService::new(engine.clone(), &options(10, false)).expect("sound");
-    let current = service.current().clone();
+    let change = service.current().change();
     let (open, closed) = oneshot::channel::<()>();
     tokio::spawn(service.serve(socket, async move { _ = closed.await }));
-    (address, current, open)
+    (address, change, open)
 }
 
 /// A client that is accepted, and says nothing.
@@ -34,7 +35,7 @@ async fn accepted(address: SocketAddr) -> TcpStream {
     mute
 }
 
-/// The head of the answer to 20 octets that are no JSON.
+/// The answer to 20 octets that are no JSON.
 async fn inject(client: &mut TcpStream) -> String {
     let request =
         "POST /api/inject/v1 HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 20\r\n\r\n";
@@ -49,24 +50,48 @@ async fn inject(client: &mut TcpStream) -> String {
     answer
 }
 
+/// It is closed from the other end, soon.
+async fn assert_ends(client: &mut TcpStream) {
+    let mut rest = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(20), client.read_to_end(&mut rest)).await;
+    assert!(matches!(ended, Ok(Ok(0))), "{ended:?} {rest:?}");
+}
+
 #[tokio::test]
 async fn who_is_connected_meets_the_new_options() {
     let dir = tempfile::tempdir().expect("scratch");
     let engine = support::engine(dir.path(), Pressure::unlimited());
-    let (address, current, _open) = serve(&engine).await;
+    let (address, change, _open) = serve(&engine).await;
     let (mut mute, mut other) = (accepted(address).await, accepted(address).await);
     assert!(inject(&mut other).await.starts_with("HTTP/1.1 413"));
-    let become_now = |options| current.change_to(HttpService::new(engine.clone(), &options).expect("sound").current());
+    let become_now = |options| change.to(HttpService::new(engine.clone(), &options).expect("sound").current());
     become_now(options(1000, false));
     for _ in 0..2 {
         let answer = inject(&mut mute).await;
         assert!(answer.starts_with("HTTP/1.1 400") && !answer.contains("connection: close"), "{answer}");
     }
-    // In clear, with a listener that is for TLS now: an answer more.
-    become_now(options(1000, true));
-    let answer = inject(&mut mute).await;
-    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("connection: close"), "{answer}");
-    assert_eq!(mute.read_to_end(&mut Vec::new()).await.expect("an end"), 0);
+    // Trusted no more.
+    let trusted_hosts = CidrSet::parse(["192.0.2.1"]).expect("sound");
+    become_now(HttpListener { trusted_hosts, ..options(1000, false) });
+    assert!(inject(&mut mute).await.starts_with("HTTP/1.1 401"));
+}
+
+#[tokio::test]
+async fn nobody_is_served_in_clear_by_what_is_for_tls_now() {
+    let dir = tempfile::tempdir().expect("scratch");
+    let engine = support::engine(dir.path(), Pressure::unlimited());
+    let (address, change, _open) = serve(&engine).await;
+    let mut early = accepted(address).await;
+    change.to(HttpService::new(engine.clone(), &options(1000, true)).expect("sound").current());
+    let answer = inject(&mut early).await;
+    assert!(answer.starts_with("HTTP/1.1 421") && answer.contains("connection: close"), "{answer}");
+    assert_ends(&mut early).await;
+    // Who comes now has a handshake.
+    let mut late = TcpStream::connect(address).await.expect("listening");
+    late.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("writes");
+    let mut alert = Vec::new();
+    late.read_to_end(&mut alert).await.expect("an end");
+    assert!(!alert.starts_with(b"HTTP"), "{alert:?}");
 }
 
 #[tokio::test]
@@ -79,6 +104,7 @@ async fn who_is_connected_when_it_ends_has_time_to_ask() {
     while TcpStream::connect(address).await.is_ok() {
         tokio::task::yield_now().await;
     }
-    assert!(inject(&mut mute).await.starts_with("HTTP/1.1 413"));
-    assert_eq!(silent.read_to_end(&mut Vec::new()).await.expect("an end"), 0);
+    let answer = inject(&mut mute).await;
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("connection: close"), "{answer}");
+    assert_ends(&mut silent).await;
 }

@@ -273,7 +273,13 @@ impl Pressure {
         self.0.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// The same without waiting; `None` when memory is short.
+    /// True from three quarters of the low threshold on.
+    fn is_nearly_low(&self) -> bool {
+        let Thresholds { low, cut, .. } = self.0.thresholds;
+        cut - self.octets_until_cut().min(cut) >= low - low / 4
+    }
+
+    /// [`Pressure::room_to_load`] without waiting; `None` when memory is short.
     pub fn room_to_load_now(&self, octets: u64) -> Option<Room> {
         let has_room = self.level() == Level::Fine && self.has_room_to_load(octets, Duration::ZERO);
         has_room.then(|| self.promise(octets))

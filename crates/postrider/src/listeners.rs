@@ -8,7 +8,7 @@
 use crate::choices;
 use crate::handover::{Inherited, Kept, name_of};
 use crate::privileges::{self, Files};
-use admin::{Current, HttpService};
+use admin::{Change, HttpService};
 use anyhow::Context;
 use config::{EsmtpListener, HostPort, HttpListener};
 use engine::{Engine, EsmtpService, Sockets, SocketsChange};
@@ -88,7 +88,7 @@ struct Open {
 }
 
 /// An HTTP listener that is served: its options, and what changes it.
-struct Http(Box<HttpListener>, Current);
+struct Http(Box<HttpListener>, Change);
 
 /// One that is ready to be served.
 struct Ready {
@@ -109,7 +109,7 @@ enum Service {
 struct Plan {
     kept: Vec<usize>,
     /// Of those kept.
-    changed: Vec<(usize, Http)>,
+    changed: Vec<(usize, Box<HttpListener>, HttpService)>,
     new: Vec<Ready>,
 }
 
@@ -172,7 +172,7 @@ impl Listeners {
             let is_same = open[place].http.as_ref().is_some_and(|Http(before, _)| **before == *options);
             if !is_same || options.use_tls {
                 let service = HttpService::new(engine.clone(), options)?;
-                plan.changed.push((place, Http(Box::new(options.clone()), service.current().clone())));
+                plan.changed.push((place, Box::new(options.clone()), service));
             }
         }
         Ok(plan)
@@ -219,9 +219,9 @@ impl Plan {
         if !engine.is_serving() || open.iter().any(|open| open.second.is_none()) {
             return;
         }
-        for (place, Http(options, to)) in self.changed {
-            if let Some(Http(before, current)) = &mut open[place].http {
-                current.change_to(&to);
+        for (place, options, to) in self.changed {
+            if let Some(Http(before, change)) = &mut open[place].http {
+                change.to(to.current());
                 *before = options;
             }
         }
@@ -269,9 +269,9 @@ impl Ready {
             }
             Service::Http(options, service) => {
                 announce(HTTP, &socket);
-                let current = service.current().clone();
+                let change = service.current().change();
                 runtime.spawn(service.serve(socket, closed));
-                Some(Http(options, current))
+                Some(Http(options, change))
             }
         };
         Open { at, http, second: Some(second), open: Some(open) }

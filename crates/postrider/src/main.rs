@@ -4,6 +4,7 @@
 //! load tools; `postrider VERB` reaches each of them too, and `postrider serve` runs the server
 //! on embedded defaults. This page is the map from names to what they start.
 
+mod allocator;
 mod certificates;
 mod choices;
 mod daemon;

@@ -4,6 +4,7 @@
 //! and [`Probe`], which measures against them. The page cache never counts: in a cgroup only what the kernel
 //! cannot drop at once does. What a system does not tell is as if it were not limited.
 
+use crate::allocator;
 use anyhow::{Context, anyhow};
 use config::MemoryLimits;
 use engine::pressure::Memory;
@@ -14,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
-use tikv_jemalloc_ctl::{Access, AsName};
 
 /// A limit and what has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -219,24 +219,12 @@ impl Memory for Probe {
     fn words(&self) -> Vec<(&'static str, String)> {
         let mut words = vec![("limit_is_of", self.source.words())];
         words.extend(of_status(&fs::read_to_string("/proc/self/status").unwrap_or_default()));
-        let arenas: Result<u32, _> = b"arenas.narenas\0"[..].name().read();
-        words.extend(arenas.ok().map(|arenas| ("allocator_arenas", arenas.to_string())));
+        words.extend(allocator::arenas().map(|arenas| ("allocator_arenas", arenas.to_string())));
         words
     }
 
-    /// A decay time of nothing makes the allocator drop what it holds back; then its old habit returns.
     fn purge(&self) {
-        let arenas: u32 = b"arenas.narenas\0"[..].name().read().unwrap_or(0);
-        for arena in 0..arenas {
-            let name = format!("arena.{arena}.dirty_decay_ms\0");
-            // An arena that was never used cannot be asked, and has nothing to give.
-            let habit: Result<isize, _> = name.as_str().name().update(0);
-            if let Ok(habit) = habit
-                && let Err(error) = name.as_str().name().write(habit)
-            {
-                tracing::warn!("{}: {error}", name.trim_end_matches('\0'));
-            }
-        }
+        allocator::give_back();
     }
 }
 
@@ -331,6 +319,7 @@ mod tests {
         let given = Found { limits: MemoryLimits::default(), source: Source::Given };
         let probe = Probe::new(&given).expect("/proc");
         let used = || probe.used().expect("measured");
+        allocator::hold_back();
         let before = used();
         // Small pieces: the allocator keeps such pages for later, a large block would go back by itself.
         let pieces: Vec<Vec<u8>> = (0..64 * 1024).map(|_| vec![1; 1024]).collect();
@@ -340,5 +329,6 @@ mod tests {
         probe.purge();
         let after = used();
         assert!(after < before + (24 << 20), "{full} -> {after}, {before} before");
+        allocator::tests::assert_held_back();
     }
 }

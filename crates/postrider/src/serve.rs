@@ -9,7 +9,7 @@ use crate::listeners::{Bound, Held, Listeners};
 use crate::privileges::Files;
 use crate::reload::{self, Watched};
 use crate::supervisor::Supervisor;
-use crate::{choices, defaults, diagnostics, early_signals, identity, memory, privileges, spools, tasks};
+use crate::{allocator, choices, defaults, diagnostics, early_signals, identity, memory, privileges, spools, tasks};
 use admin::Local;
 use anyhow::{Context, anyhow};
 use bounce::{Classifier, Remembered};
@@ -91,6 +91,7 @@ pub struct Shared {
 
 /// Runs the server until it is told to stop.
 pub fn serve(policy: Arc<dyn Policy>, mut shared: Shared, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
+    allocator::hold_back();
     let workers = lua::available_parallelism();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime = runtime.context("runtime")?;
@@ -319,7 +320,12 @@ impl Stops {
                 () = engine.draining() => return Ended::With(ExitCode::FAILURE),
             };
             match tried {
-                Ok(()) => return Ended::ToBeReplaced(self.successor(held)),
+                Ok(()) => {
+                    let successor = self.successor(held);
+                    // Who was accepted a moment ago is served yet.
+                    tokio::time::sleep(admin::TIME_TO_ASK).await;
+                    return Ended::ToBeReplaced(successor);
+                }
                 Err(error) => tracing::error!("no restart: {error:#}"),
             }
         }

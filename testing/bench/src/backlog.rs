@@ -41,7 +41,7 @@ pub struct Options {
     #[arg(long, value_name = "S")]
     due_in: Option<u64>,
     /// Seconds of silence before memory is read again: an allocator gives back late
-    #[arg(long, value_name = "S", default_value_t = 15)]
+    #[arg(long, value_name = "S", default_value_t = 70)]
     pause: u64,
     /// Seconds for which the limits are watched
     #[arg(long, value_name = "S", default_value_t = 10)]

@@ -1,4 +1,5 @@
-//! `compare`: two builds of the program, run in turn on the same work, so that the machine's moods hit both alike.
+//! `compare`: two builds of the program, run in turn on the same work, so that the machine's moods hit both alike; of two pairs
+//! one begins with A and one with B, so that what a run leaves behind hits both alike too.
 //!
 //! Generator and sink are those of build B for both: the harness knows their reports. In: two programs. Out: CPU per message pair by pair, the ratio
 //! B/A of each pair, and their median.
@@ -24,7 +25,7 @@ pub struct Options {
     /// The `postrider` that is compared
     #[arg(long, value_name = "FILE")]
     b: PathBuf,
-    /// Pairs of runs, A then B
+    /// Pairs of runs
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pairs: u32,
     /// Messages of a run
@@ -80,8 +81,14 @@ pub fn compare(options: &Options) -> anyhow::Result<()> {
         let mut table = Table::new(&["pair", "A us/msg", "B us/msg", "B/A", "A msg/s", "B msg/s"]);
         let (mut ratios, mut differences) = (Vec::new(), Vec::new());
         for number in 0..=options.pairs {
-            let left = a.round(stage, &clock, number)?;
-            let right = b.round(stage, &clock, number)?;
+            let (left, right);
+            if number % 2 == 0 {
+                left = a.round(stage, &clock, number)?;
+                right = b.round(stage, &clock, number)?;
+            } else {
+                right = b.round(stage, &clock, number)?;
+                left = a.round(stage, &clock, number)?;
+            }
             // The first pair warms up both.
             if number > 0 {
                 ratios.push(right.cpu_us / left.cpu_us);

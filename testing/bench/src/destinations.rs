@@ -33,7 +33,7 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 50_000, value_parser = clap::value_parser!(u64).range(1000..=60_000))]
     destinations: u64,
     /// Seconds of silence before memory is read: an allocator gives back late
-    #[arg(long, value_name = "S", default_value_t = 15)]
+    #[arg(long, value_name = "S", default_value_t = 70)]
     pause: u64,
     #[command(flatten)]
     keep: Keep,

@@ -68,20 +68,23 @@ impl Engine {
     async fn watch_memory(&self) {
         let mut ticks = tokio::time::interval(MEMORY_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut purge_in = 0;
+        let mut since_purge = EARLY_PURGE_SAMPLES;
         while self.stop.unless_requested(ticks.tick()).await.is_some() {
             self.look_at_memory();
             self.follow_pressure().await;
             self.look_at_spool();
-            if self.pressure.level() == Level::Fine && !self.pressure.is_room_wanted() {
-                purge_in = 0;
-                continue;
-            }
-            if purge_in == 0 {
+            let is_short = self.pressure.level() != Level::Fine || self.pressure.is_room_wanted();
+            let pause = match self.pressure.is_nearly_low() {
+                _ if is_short => PURGE_SAMPLES,
+                true => EARLY_PURGE_SAMPLES,
+                false => u32::MAX,
+            };
+            since_purge = since_purge.saturating_add(1);
+            if since_purge > pause {
+                since_purge = 0;
                 self.receive_pool.trim();
                 self.pressure.0.settings.memory.purge();
             }
-            purge_in = (purge_in + 1) % PURGE_SAMPLES;
         }
     }
 
@@ -252,6 +255,8 @@ pub(super) struct Watched {
 const MEMORY_INTERVAL: Duration = Duration::from_millis(50);
 /// Looks at memory from one purge to the next while it is short, or somebody waits for some.
 const PURGE_SAMPLES: u32 = 5;
+/// The same while memory is not short yet, but what nobody uses may make it so: 10 s.
+const EARLY_PURGE_SAMPLES: u32 = 200;
 /// Pause between two looks at a volume.
 const DISK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a volume may take to answer before it counts as silent.

@@ -65,7 +65,7 @@ impl Delivery {
         let mut called = pin!(waker.notified());
         let until = now + patience;
         // The peer first: it may have said that it takes no more.
-        let happened = poll_fn(|cx| match self.poll_idle(cx, until) {
+        let happened = poll_fn(|cx| match self.poll_wait(cx, until, true) {
             Poll::Pending => called.as_mut().poll(cx).map(|()| Happened::Called),
             happened => happened,
         });
@@ -154,21 +154,6 @@ impl Delivery {
         }
     }
 
-    fn poll_idle(&mut self, cx: &mut Context<'_>, until: Instant) -> Poll<Happened> {
-        let read = self.poll_read(cx);
-        if read.is_ready() {
-            return read;
-        }
-        if self.waits.timer.poll(cx, until).is_ready() {
-            return Poll::Ready(Happened::Late);
-        }
-        let stop = self.poll_stop(cx);
-        if stop.is_ready() {
-            return stop;
-        }
-        self.poll_cut(cx)
-    }
-
     /// Octets first: what is there counts even when it is late.
     fn poll_exchange(&mut self, cx: &mut Context<'_>, task: Task, deadline: Instant) -> Poll<Happened> {
         let done = match task {
@@ -179,21 +164,26 @@ impl Delivery {
         if done.is_ready() {
             return done;
         }
+        let may_stop = task == Task::Read && self.in_hand.is_empty();
+        self.poll_wait(cx, deadline, may_stop)
+    }
+
+    /// What ends every wait; the stop of the program only those that it may end at once.
+    fn poll_wait(&mut self, cx: &mut Context<'_>, until: Instant, may_stop: bool) -> Poll<Happened> {
         let read = self.poll_read(cx);
         if read.is_ready() {
             return read;
         }
-        if self.waits.timer.poll(cx, deadline).is_ready() {
+        if self.waits.timer.poll(cx, until).is_ready() {
             return Poll::Ready(Happened::Late);
         }
-        let cut = self.poll_cut(cx);
-        if cut.is_ready() {
-            return cut;
+        if may_stop {
+            let stop = self.poll_stop(cx);
+            if stop.is_ready() {
+                return stop;
+            }
         }
-        match task == Task::Read && self.in_hand.is_empty() {
-            true => self.poll_stop(cx),
-            false => Poll::Pending,
-        }
+        self.poll_cut(cx)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Happened> {
