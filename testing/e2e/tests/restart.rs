@@ -8,6 +8,7 @@ use e2e::traffic::Traffic;
 use e2e::until::{LATER, SOON, until};
 use e2e::{http, wire::Client};
 use nix::sys::signal::Signal;
+use serde_json::json;
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -90,6 +91,48 @@ fn nobody_is_refused_and_nothing_is_lost_while_it_restarts_again_and_again() {
     let arrived: std::collections::BTreeSet<String> = arrived.into_iter().flat_map(|a| a.recipients).collect();
     let lost: Vec<&String> = sent.iter().filter(|to| !arrived.contains(*to)).collect();
     assert!(sent.len() >= 200 && lost.is_empty(), "lost {lost:?} of {}", sent.len());
+    relay.stop();
+}
+
+/// Over HTTP too: who was accepted by the one before is served by it, who came later by the next.
+#[test]
+fn every_request_is_answered_while_it_restarts() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let relay = Launch::relay(&scratch, sink.address).start();
+    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (web, request) = (
+        relay.http(),
+        |to: &str| json!({"envelope_sender": "a@from.test", "recipients": [{"email": to}], "content": "Subject: x\r\n\r\nx\r\n"}),
+    );
+    let ask = |number: usize| {
+        for letter in 0.. {
+            if stop.load(Ordering::SeqCst) {
+                return letter;
+            }
+            // Panics when it is refused, or not answered with 200.
+            let outcome = http::json(web, "POST", "/api/inject/v1", &request(&format!("c{number}-{letter}@to.test")));
+            assert_eq!(outcome["success_count"], 1, "{outcome}");
+            answered.fetch_add(1, Ordering::SeqCst);
+        }
+        unreachable!("letters end")
+    };
+    let await_more = || {
+        let enough = answered.load(Ordering::SeqCst) + 100;
+        until(LATER, "answers", || (answered.load(Ordering::SeqCst) >= enough).then_some(()));
+    };
+    let sent: usize = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4).map(|number| scope.spawn(move || ask(number))).collect();
+        for _ in 0..3 {
+            await_more();
+            restart(&relay);
+        }
+        await_more();
+        stop.store(true, Ordering::SeqCst);
+        clients.into_iter().map(|client| client.join().expect("everybody was answered")).sum()
+    });
+    relay.await_empty(LATER);
+    assert_eq!(sink.await_arrivals(sent, SOON).len(), sent);
     relay.stop();
 }
 
