@@ -10,6 +10,7 @@ use crate::answer::Failed;
 use crate::front::Front;
 use crate::inject::Listener;
 use crate::socket::{Peer, Socket};
+use crate::unpack::linger;
 use arc_swap::ArcSwap;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Request};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -17,7 +18,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::future::RouteFuture;
 use axum::{Router, ServiceExt};
 use futures_util::FutureExt;
-use futures_util::future::{Either, Map, Ready, ready};
+use futures_util::future::{BoxFuture, Either, Map};
 use net::identity::Identity;
 use std::convert::Infallible;
 use std::future::Future;
@@ -103,7 +104,7 @@ impl Change {
 impl Service<Request> for Answers {
     type Response = Response;
     type Error = Infallible;
-    type Future = Either<Coming, Ready<Answered>>;
+    type Future = Either<Coming, BoxFuture<'static, Answered>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
@@ -114,7 +115,7 @@ impl Service<Request> for Answers {
         let face = self.current.0.load();
         let peer = request.extensions().get::<ConnectInfo<Peer>>();
         if peer.is_none_or(|ConnectInfo(peer)| peer.is_secure != face.identity.is_some()) {
-            return Either::Right(ready(last(Ok(misdirected(&face).into_response()))));
+            return Either::Right(misdirected(&face, request).boxed());
         }
         DefaultBodyLimit::max(face.said.body_octets_max).apply(&mut request);
         request.extensions_mut().insert(self.via);
@@ -125,10 +126,15 @@ impl Service<Request> for Answers {
     }
 }
 
-/// On a connection that this listener would not have now.
-fn misdirected(face: &Face) -> Failed {
+/// On a connection that this listener would not have now; whoever still sends shall see that.
+fn misdirected(face: &Face, request: Request) -> impl Future<Output = Answered> + Send + use<> {
     let (now, then) = if face.identity.is_some() { ("TLS", "in clear") } else { ("clear text", "under TLS") };
-    Failed::misdirected(format!("this listener is for {now} now, and this connection {then}: connect anew"))
+    let refusal =
+        Failed::misdirected(format!("this listener is for {now} now, and this connection {then}: connect anew"));
+    async move {
+        linger(&mut request.into_body().into_data_stream()).await;
+        last(Ok(refusal.into_response()))
+    }
 }
 
 /// The connection ends behind it, unless it becomes another's.

@@ -60,7 +60,6 @@ pub use forms::{Content, JsonOf, Schemas, Way};
 pub use front::Front;
 pub use local::Local;
 use net::tls::TlsError;
-pub use socket::TIME_TO_ASK;
 use thiserror::Error;
 use tokio::net::TcpListener;
 

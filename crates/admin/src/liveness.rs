@@ -5,7 +5,7 @@
 //! fails. It tells one reason, for which clients are refused. The second is ours: it tells all, a line each, those too for which
 //! clients wait: a log or a hook that has no room; and, where nothing stands in the way, what is degraded all the same. Most end
 //! by themselves, so `Retry-After` says when it is worth asking again.
-//! Both are answered to the very end of the mail server; `tsa-daemon` ends within a second.
+//! Both are answered to the very end of the mail server; `tsa-daemon` ends when what it was asked is answered.
 
 use crate::access::is_probe;
 use crate::answer::Failed;

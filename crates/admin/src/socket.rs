@@ -144,6 +144,6 @@ const HANDSHAKES_MAX: usize = 256;
 /// How long one may take.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// How long a client may take, once it is connected, until what it asks is here: the way there and back.
-pub const TIME_TO_ASK: Duration = Duration::from_millis(500);
+const TIME_TO_ASK: Duration = Duration::from_millis(500);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

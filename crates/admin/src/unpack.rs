@@ -118,7 +118,7 @@ fn unpacked(body: Body, coding: Coding) -> Body {
 }
 
 /// Reads on for a moment: who still sends when his connection is closed may never see what was answered.
-async fn linger(body: &mut BodyDataStream) {
+pub(crate) async fn linger(body: &mut BodyDataStream) {
     let rest = async { while let Some(Ok(_)) = body.next().await {} };
     // Who sends longer than that is not waited for.
     let _: Result<(), _> = tokio::time::timeout(LINGER, rest).await;

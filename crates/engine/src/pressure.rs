@@ -66,6 +66,7 @@ struct Inner {
     /// Which are to be.
     wanted: Wanted,
     level: AtomicU8,
+    is_nearly_low: AtomicBool,
     /// Octets ever charged, less what was credited.
     charged: AtomicI64,
     /// What `charged` may rise to until content is cut; beyond it memory is out.
@@ -99,6 +100,7 @@ impl Pressure {
             watched: tokio::sync::watch::Sender::default(),
             wanted: Wanted::default(),
             level: AtomicU8::new(Level::Fine as u8),
+            is_nearly_low: AtomicBool::new(false),
             charged: AtomicI64::new(0),
             charge_max: AtomicI64::new(i64::MAX),
             out_of_memory: Notify::new(),
@@ -275,8 +277,7 @@ impl Pressure {
 
     /// True from three quarters of the low threshold on.
     fn is_nearly_low(&self) -> bool {
-        let Thresholds { low, cut, .. } = self.0.thresholds;
-        cut - self.octets_until_cut().min(cut) >= low - low / 4
+        self.0.is_nearly_low.load(Ordering::Relaxed)
     }
 
     /// [`Pressure::room_to_load`] without waiting; `None` when memory is short.
@@ -335,6 +336,7 @@ impl Pressure {
         let before = self.level();
         let after = self.0.thresholds.judge(before, used);
         self.0.level.store(after as u8, Ordering::Relaxed);
+        self.0.is_nearly_low.store(self.0.thresholds.is_nearly_low(used), Ordering::Relaxed);
         let Counted { promised, charged } = counted;
         let charge_max =
             i128::from(self.0.thresholds.cut) - i128::from(used) - i128::from(promised) + i128::from(charged);

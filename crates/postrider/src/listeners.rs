@@ -16,8 +16,10 @@ use net::listen;
 use policy::{Interest, Startup};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 /// What may need root's rights is done: sockets are bound, limits raised. Nothing is served yet.
 pub struct Bound {
@@ -85,6 +87,8 @@ struct Open {
     second: Option<TcpListener>,
     /// Gone, it ends.
     open: Option<oneshot::Sender<()>>,
+    /// It ends when all it was asked is answered.
+    task: Option<JoinHandle<()>>,
 }
 
 /// An HTTP listener that is served: its options, and what changes it.
@@ -187,13 +191,31 @@ impl Held {
         sockets.filter_map(|socket| socket.local_addr().ok()).collect()
     }
 
-    /// All of them: they stay open though the listeners end, and nobody is accepted any more: who comes now is for the next program.
+    /// Those for HTTP: they stay open though the listeners end, and nobody is accepted any more: who comes now is for the next program.
+    /// By then what was asked is answered, if that does not take long.
+    pub async fn take_http(&self) -> Vec<Kept> {
+        let (kept, tasks): (Vec<_>, Vec<_>) = self.take_if(|open| open.http.is_some()).into_iter().unzip();
+        let answered = async {
+            for task in tasks {
+                // One that panicked has ended too, and said so.
+                let _: Result<(), _> = task.await;
+            }
+        };
+        let _: Result<(), _> = tokio::time::timeout(ANSWERS_MAX, answered).await;
+        kept
+    }
+
+    /// All that are left, in the same way, but for the waiting.
     pub fn take(&self) -> Vec<Kept> {
+        self.take_if(|_| true).into_iter().map(|(kept, _)| kept).collect()
+    }
+
+    fn take_if(&self, is_it: impl Fn(&Open) -> bool) -> Vec<(Kept, JoinHandle<()>)> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let named = open.iter_mut().filter_map(|open| {
+        let named = open.iter_mut().filter(|open| is_it(open)).filter_map(|open| {
             let protocol = if open.http.is_some() { HTTP } else { SMTP };
             open.open = None;
-            Some(Kept { name: name_of(protocol, &open.at), socket: open.second.take()? })
+            Some((Kept { name: name_of(protocol, &open.at), socket: open.second.take()? }, open.task.take()?))
         });
         named.collect()
     }
@@ -260,24 +282,24 @@ impl Ready {
         let (open, closed) = oneshot::channel::<()>();
         // Nothing is ever sent: it ends when the sender is gone.
         let closed = async move { _ = closed.await };
-        let http = match service {
+        let (http, task) = match service {
             Service::Smtp(service) => {
                 announce(SMTP, &socket);
                 service.register();
-                runtime.spawn(service.serve(socket, closed));
-                None
+                (None, runtime.spawn(service.serve(socket, closed)))
             }
             Service::Http(options, service) => {
                 announce(HTTP, &socket);
                 let change = service.current().change();
-                runtime.spawn(service.serve(socket, closed));
-                Some(Http(options, change))
+                (Some(Http(options, change)), runtime.spawn(service.serve(socket, closed)))
             }
         };
-        Open { at, http, second: Some(second), open: Some(open) }
+        Open { at, http, second: Some(second), open: Some(open), task: Some(task) }
     }
 }
 
+/// How long answers are waited for before another program takes this one's place.
+const ANSWERS_MAX: Duration = Duration::from_secs(2);
 /// Names of what is listened for.
 const SMTP: &str = "smtp";
 const HTTP: &str = "http";

@@ -311,28 +311,34 @@ impl Stops {
                 () = engine.draining() => return Ended::With(ExitCode::FAILURE),
                 _ = self.replace.recv() => {}
             }
-            let (program, sockets) = (self.program.clone(), held.addresses());
-            let trial = tokio::task::spawn_blocking(move || program.try_out(&sockets));
-            let tried = tokio::select! {
-                tried = trial => tried.context("trying the new program out").flatten(),
-                _ = self.terminate.recv() => return Ended::With(ExitCode::SUCCESS),
-                _ = self.interrupt.recv() => return Ended::With(ExitCode::SUCCESS),
-                () = engine.draining() => return Ended::With(ExitCode::FAILURE),
-            };
-            match tried {
-                Ok(()) => {
-                    let successor = self.successor(held);
-                    // Who was accepted a moment ago is served yet.
-                    tokio::time::sleep(admin::TIME_TO_ASK).await;
-                    return Ended::ToBeReplaced(successor);
-                }
-                Err(error) => tracing::error!("no restart: {error:#}"),
+            match self.successor(engine, held).await {
+                Ok(Ok(successor)) => return Ended::ToBeReplaced(successor),
+                Ok(Err(error)) => tracing::error!("no restart: {error:#}"),
+                Err(ended) => return ended,
             }
         }
     }
 
-    fn successor(&self, held: &Held) -> Successor {
-        Successor { program: self.program.clone(), kept: held.take(), heard: self.heard.clone() }
+    /// What takes this program's place, if it can; how serving ended, if it did meanwhile.
+    async fn successor(&mut self, engine: &Engine, held: &Held) -> Result<anyhow::Result<Successor>, Ended> {
+        let (program, sockets) = (self.program.clone(), held.addresses());
+        let trial = tokio::task::spawn_blocking(move || program.try_out(&sockets));
+        let tried = self.unless_ended(engine, trial).await?;
+        if let Err(error) = tried.context("trying the new program out").flatten() {
+            return Ok(Err(error));
+        }
+        let mut kept = self.unless_ended(engine, held.take_http()).await?;
+        kept.extend(held.take());
+        Ok(Ok(Successor { program: self.program.clone(), kept, heard: self.heard.clone() }))
+    }
+
+    async fn unless_ended<T>(&mut self, engine: &Engine, work: impl Future<Output = T>) -> Result<T, Ended> {
+        tokio::select! {
+            done = work => Ok(done),
+            _ = self.terminate.recv() => Err(Ended::With(ExitCode::SUCCESS)),
+            _ = self.interrupt.recv() => Err(Ended::With(ExitCode::SUCCESS)),
+            () = engine.draining() => Err(Ended::With(ExitCode::FAILURE)),
+        }
     }
 
     async fn next(&mut self) {

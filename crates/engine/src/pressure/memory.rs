@@ -49,6 +49,11 @@ impl Thresholds {
         Thresholds { low, soft, cut }
     }
 
+    /// True from three quarters of the low threshold on.
+    pub fn is_nearly_low(&self, used: u64) -> bool {
+        used >= self.low - self.low / 4
+    }
+
     /// The level at `used` octets, coming from the level `before`.
     pub fn judge(&self, before: Level, used: u64) -> Level {
         let floor = |entered: u64, at: Level| if before >= at { entered - entered / LEAVE_SHARE } else { entered };

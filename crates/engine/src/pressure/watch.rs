@@ -74,17 +74,24 @@ impl Engine {
             self.follow_pressure().await;
             self.look_at_spool();
             let is_short = self.pressure.level() != Level::Fine || self.pressure.is_room_wanted();
-            let pause = match self.pressure.is_nearly_low() {
-                _ if is_short => PURGE_SAMPLES,
-                true => EARLY_PURGE_SAMPLES,
-                false => u32::MAX,
+            let pause = match is_short {
+                true => Some(PURGE_SAMPLES),
+                false => self.pressure.is_nearly_low().then_some(EARLY_PURGE_SAMPLES),
             };
             since_purge = since_purge.saturating_add(1);
-            if since_purge > pause {
+            if pause.is_some_and(|pause| since_purge >= pause) {
                 since_purge = 0;
                 self.receive_pool.trim();
-                self.pressure.0.settings.memory.purge();
+                self.purge().await;
             }
+        }
+    }
+
+    /// It takes a moment for each GiB.
+    async fn purge(&self) {
+        let memory = self.pressure.0.settings.memory.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || memory.purge()).await {
+            tracing::error!("giving memory back: {error}");
         }
     }
 
