@@ -2,7 +2,7 @@
 //! one begins with A and one with B, so that what a run leaves behind hits both alike too.
 //!
 //! Generator and sink are those of build B for both: the harness knows their reports. In: two programs. Out: CPU per message pair by pair, the ratio
-//! B/A of each pair, and their median.
+//! B/A of each pair, their median, and messages a second from the first to the last that arrived.
 
 use std::path::PathBuf;
 
@@ -116,7 +116,7 @@ fn row(number: u32, left: &Round, right: &Round) -> Vec<String> {
         figure(Some(left.cpu_us), 1),
         figure(Some(right.cpu_us), 1),
         figure(Some(right.cpu_us / left.cpu_us), 3),
-        figure(Some(left.accepted_per_s), 0),
-        figure(Some(right.accepted_per_s), 0),
+        figure(Some(left.rate()), 0),
+        figure(Some(right.rate()), 0),
     ]
 }
