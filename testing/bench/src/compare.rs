@@ -2,7 +2,7 @@
 //! one begins with A and one with B, so that what a run leaves behind hits both alike too.
 //!
 //! Generator and sink are those of build B for both: the harness knows their reports. In: two programs. Out: CPU per message pair by pair, the ratio
-//! B/A of each pair, their median, and messages a second from the first to the last that arrived.
+//! B/A of each pair, their median, and messages a second from the start to the last arrival.
 
 use std::path::PathBuf;
 
