@@ -54,16 +54,7 @@ pub(crate) async fn tasks<D: Daemon>(
     let before = look().await?;
     tokio::time::sleep(watched).await;
     let after = look().await?;
-    let runtime = tokio::runtime::Handle::current().metrics();
-    let mut text = threads_text(&before, &after, watched);
-    let (alive, queued) = (runtime.num_alive_tasks(), runtime.global_queue_depth());
-    let _ = writeln!(
-        text,
-        "\ntasks of the runtime: {alive} alive, {queued} ready that no worker has taken yet, {} workers",
-        runtime.num_workers()
-    );
-    text.push_str(&turn.tasks().await);
-    Ok(text)
+    Ok(threads_text(&before, &after, watched) + "\n" + &turn.tasks().await)
 }
 
 /// Such questions cost the more the more there is, and come when a program is in trouble.
@@ -166,7 +157,15 @@ impl InHand for Looking<'_> {
 }
 
 fn tasks_text(workload: &Workload) -> String {
-    let mut text = String::from("tasks of the server\n");
+    let mut text = String::new();
+    for (of, runtime) in &workload.runtimes {
+        let (alive, queued, workers) = (runtime.num_alive_tasks(), runtime.global_queue_depth(), runtime.num_workers());
+        let _ = writeln!(
+            text,
+            "tasks of {of}: {alive} alive, {queued} ready that no worker has taken yet, {workers} workers"
+        );
+    }
+    text.push_str("tasks of the server\n");
     for (what, count) in &workload.tasks {
         let _ = writeln!(text, "  {count:>6} {what}");
     }
@@ -213,8 +212,9 @@ fn five() -> u64 {
 }
 
 /// Names as the kernel cuts them, and what those threads do. The first that fits counts.
-const DUTIES: [(&str, &str); 10] = [
+const DUTIES: [(&str, &str); 11] = [
     ("tokio-r", "sessions, deliveries, HTTP, policy; and what may block: name look-ups of the system, files"),
+    ("crowd", "sessions that came while there were many; and what of theirs may block"),
     ("spool-writer", "writes and syncs the spool: what it waits for, every 250 waits for"),
     ("spool-recovery", "reads the mail of earlier runs"),
     ("logs", "compresses and writes log segments"),

@@ -27,6 +27,7 @@ use crate::requeue::Questions;
 use crate::search::SEARCHES_MAX;
 use crate::sockets::Sockets;
 use crate::tasks::Tasks;
+use crate::threads::Threads;
 use crate::underway::Underway;
 use crate::watching::Watchers;
 use crate::xfer::Arrivals;
@@ -78,6 +79,8 @@ pub struct EngineParts {
     pub pressure: Pressure,
     /// Where orders are kept, and those found there.
     pub orders: (OrdersFile, Vec<Order>),
+    /// Who carries its tasks.
+    pub threads: Threads,
     /// Everything else.
     pub settings: EngineSettings,
 }
@@ -133,6 +136,7 @@ pub struct Shared {
     pub(crate) clock: Clock,
     pub(crate) stop: Stop,
     pub(crate) receive_pool: Arc<BufferPool>,
+    pub(crate) threads: Threads,
     pub(crate) sessions: Tasks,
     pub(crate) deliveries: Tasks,
     /// Appends of messages that are in memory only.
@@ -235,10 +239,11 @@ impl Engine {
             clock,
             stop: Stop::new(),
             receive_pool: Arc::default(),
-            sessions: Tasks::default(),
-            deliveries: Tasks::default(),
-            spoolers: Tasks::default(),
-            hook_tasks: Tasks::default(),
+            sessions: Tasks::on(&parts.threads.main),
+            deliveries: Tasks::on(&parts.threads.main),
+            spoolers: Tasks::on(&parts.threads.main),
+            hook_tasks: Tasks::on(&parts.threads.main),
+            threads: parts.threads,
             connections: Mutex::default(),
             underway: Underway::default(),
             orders_file: Mutex::new(parts.orders.0),

@@ -12,6 +12,7 @@ use queue::{ConnKey, Sizes};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::runtime::RuntimeMetrics;
 use tokio::sync::SemaphorePermit;
 
 /// Everything there is of everything.
@@ -25,6 +26,8 @@ pub struct Workload {
     pub sizes: Sizes,
     /// Sets of tasks: what they do, and how many there are.
     pub tasks: Vec<(&'static str, usize)>,
+    /// Runtimes: what they carry, and their counts.
+    pub runtimes: Vec<(&'static str, RuntimeMetrics)>,
     /// Outbound connections by what they do.
     pub phases: BTreeMap<&'static str, usize>,
     /// Those that have done one thing for the longest time, with their ready queues; the longest first.
@@ -88,6 +91,10 @@ impl Engine {
                 ("log hooks and filters", self.hook_tasks.len()),
                 ("bulk requests", slots_taken(&self.bulk_slots, crate::injection::STREAMS_MAX)),
                 ("searches of the log", slots_taken(&self.search_slots, crate::search::SEARCHES_MAX)),
+            ],
+            runtimes: vec![
+                ("the runtime", self.threads.main.metrics()),
+                ("the crowd of sessions", self.threads.crowd.metrics()),
             ],
             phases,
             longest,

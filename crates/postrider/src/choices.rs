@@ -46,12 +46,14 @@ impl fmt::Display for Choice {
     }
 }
 
-/// Threads that do all work of sessions, deliveries and signing, where there are so many cores.
-pub fn workers(threads: usize, cores: usize) -> Choice {
+/// Threads that do all work of sessions, deliveries and signing, where there are so many cores, and as many again for sessions
+/// that come while `few` are open.
+pub fn workers(threads: usize, cores: usize, few: usize) -> Choice {
     let because = match threads == cores {
         true => "one for each core; signing needs none of its own".to_owned(),
         false => format!("what affinity, cgroup or KUMO_AVAILABLE_PARALLELISM say; there are {cores} cores"),
     };
+    let because = format!("{because}; as many again carry sessions that come while {few} are open");
     Choice::new(format!("{threads} worker threads"), because)
 }
 
@@ -185,8 +187,11 @@ mod tests {
     #[test]
     fn each_says_what_and_why() {
         let says = |choice: Choice| choice.to_string();
-        assert_eq!(says(workers(2, 2)), "2 worker threads: one for each core; signing needs none of its own");
-        assert!(says(workers(2, 64)).contains("cgroup") && says(workers(64, 2)).ends_with("there are 2 cores"));
+        assert_eq!(
+            says(workers(2, 2, 128)),
+            "2 worker threads: one for each core; signing needs none of its own; as many again carry sessions that come while 128 are open"
+        );
+        assert!(says(workers(2, 64, 9)).contains("cgroup") && says(workers(64, 2, 9)).contains("there are 2 cores;"));
         assert_eq!(
             says(files(Files { before: 1024, now: 1 << 20 })),
             "1048576 open files: the hard limit; 1024 at the start"

@@ -16,7 +16,7 @@ use bounce::{Classifier, Remembered};
 use clap::Parser;
 use config::{BounceClassifier, DnsSettings, LogHook};
 use engine::pressure::{Pressure, PressureSettings, Volume};
-use engine::{Diagnostics, Engine, EngineParts, EngineSettings, RecordHook};
+use engine::{Diagnostics, Engine, EngineParts, EngineSettings, RecordHook, Threads};
 use lua::{Names, Resolvers};
 use net::dns::MxCache;
 use net::listen;
@@ -33,6 +33,7 @@ use std::time::Duration;
 use store::{OrdersFile, Recovering, SpoolHandle};
 use telemetry::Metrics;
 use throttle::Throttles;
+use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The mail server on embedded defaults: relays for this machine, delivers by MX.
@@ -93,15 +94,18 @@ pub struct Shared {
 pub fn serve(policy: Arc<dyn Policy>, mut shared: Shared, startup: Startup, bound: Bound) -> anyhow::Result<ExitCode> {
     allocator::hold_back();
     let workers = lua::available_parallelism();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
-    let runtime = runtime.context("runtime")?;
+    let runtime = Builder::new_multi_thread().worker_threads(workers).enable_all().build().context("runtime")?;
+    let crowd = Builder::new_multi_thread().worker_threads(workers).thread_name("crowd").enable_all().build();
+    let crowd = crowd.context("runtime for many sessions")?;
+    let threads = Threads::on_cores(workers, runtime.handle().clone(), crowd.handle().clone());
     let ended = runtime.block_on(async {
         if let Some(redis) = &startup.redis_throttles {
             shared.throttles.share(redis).await?;
         }
-        serve_async(policy, &mut shared, startup, bound).await
+        serve_async(policy, &mut shared, startup, bound, threads).await
     });
     // A thread stuck in a system call must not keep the process.
+    crowd.shutdown_background();
     runtime.shutdown_timeout(Duration::from_secs(1));
     match ended? {
         Ended::With(code) => Ok(code),
@@ -122,13 +126,14 @@ async fn serve_async(
     shared: &mut Shared,
     mut startup: Startup,
     bound: Bound,
+    threads: Threads,
 ) -> anyhow::Result<Ended> {
     let as_written = startup.clone();
     let watched = Watched::new(shared.policy_file.clone(), startup.config_monitor_globs.clone());
     let supervisor = Supervisor::found();
     let plan = spools::Plan::new(&startup.spools)?;
     let (spool, recovering) = open_spool(&plan)?;
-    say_limits(&mut startup, bound.files);
+    say_limits(&mut startup, bound.files, threads.few_sessions);
     plan.notice.iter().for_each(|notice| tracing::info!("{notice}"));
     let limits = memory::found()?.with(startup.memory);
     let settings = EngineSettings {
@@ -154,6 +159,7 @@ async fn serve_async(
         startup: as_written.clone(),
         metrics: Metrics::new()?,
         pressure: Pressure::new(pressure),
+        threads: threads.clone(),
         orders: OrdersFile::open(&plan.dir)?,
         settings,
     });
@@ -177,7 +183,8 @@ async fn serve_async(
     let read = async move |origin: &str, files| reloading.read_again(origin, files).await;
     let reloads = tokio::spawn(reload::watch(read, watched, hangup, supervisor.clone()));
     let watched_engine = engine.clone();
-    let life = tokio::spawn(supervisor.clone().watch(move || watched_engine.pulse()));
+    let runtimes = vec![threads.main, threads.crowd];
+    let life = tokio::spawn(supervisor.clone().watch(runtimes, move || watched_engine.pulse()));
     eprintln!("initialization complete");
     supervisor.ready();
     let ended = stops.run(&engine, &supervisor, &held).await;
@@ -367,11 +374,11 @@ fn cores_online() -> usize {
 }
 
 /// Says what bounds work and connections, and bounds those of listeners that files would not suffice for.
-fn say_limits(startup: &mut Startup, files: Files) {
+fn say_limits(startup: &mut Startup, files: Files, few_sessions: usize) {
     let somaxconn = choices::sysctl("net/core/somaxconn").map(|(first, _)| first);
     let ports = choices::sysctl("net/ipv4/ip_local_port_range").and_then(|(low, high)| Some((low, high?)));
     let choices = [
-        Some(choices::workers(lua::available_parallelism(), cores_online())),
+        Some(choices::workers(lua::available_parallelism(), cores_online(), few_sessions)),
         Some(choices::files(files)),
         choices::connections(&mut startup.esmtp_listeners, files),
         Some(choices::backlog(listen::BACKLOG, somaxconn)),

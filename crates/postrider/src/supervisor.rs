@@ -16,6 +16,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::task::JoinError;
 
 /// The way to the service manager, if one waits for word.
 #[derive(Clone, Debug, Default)]
@@ -96,16 +98,14 @@ impl Supervisor {
     }
 
     /// Tells the manager that the program is alive, twice in the time within which it wants to hear so, each time `pulse` came
-    /// back. Never ends, if it wants to hear at all.
-    pub async fn watch(self, pulse: impl Fn() + Clone + Send + 'static) {
+    /// back from all `runtimes`. Never ends, if it wants to hear at all.
+    pub async fn watch(self, runtimes: Vec<Handle>, pulse: impl Fn() + Clone + Send + 'static) {
         let Some(within) = self.watchdog else { return };
         let mut times = tokio::time::interval(within / 2);
         times.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             times.tick().await;
-            let pulse = pulse.clone();
-            // A task of its own, as every session is one.
-            match tokio::spawn(async move { pulse() }).await {
+            match felt_on(&runtimes, &pulse).await {
                 Ok(()) => self.say("WATCHDOG=1"),
                 Err(error) => tracing::error!("no sign of life: {error}"),
             }
@@ -121,6 +121,15 @@ impl Supervisor {
             );
         }
     }
+}
+
+/// Comes back when `pulse` did on each of them, as a task of its own, as every session is one.
+async fn felt_on(runtimes: &[Handle], pulse: &(impl Fn() + Clone + Send + 'static)) -> Result<(), JoinError> {
+    for runtime in runtimes {
+        let pulse = pulse.clone();
+        runtime.spawn(async move { pulse() }).await?;
+    }
+    Ok(())
 }
 
 /// A path, or behind `@` a name that is in no file system.
@@ -224,7 +233,7 @@ mod tests {
                 }
             }
         };
-        let watching = tokio::spawn(supervisor.watch(pulse));
+        let watching = tokio::spawn(supervisor.watch(vec![Handle::current()], pulse));
         manager.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
         for _ in 0..3 {
             assert_eq!(heard(&manager).expect("a sign of life"), "WATCHDOG=1");

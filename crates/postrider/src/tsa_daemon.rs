@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use telemetry::Accounts;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -97,7 +98,7 @@ async fn run_async(
     let read = async move |_: &str, _| reading.again().await;
     let reloads = tokio::spawn(reload::watch(read, watched, hangup, supervisor.clone()));
     eprintln!("initialization complete");
-    let life = tokio::spawn(supervisor.clone().watch(|| ()));
+    let life = tokio::spawn(supervisor.clone().watch(vec![Handle::current()], || ()));
     let vitals = facts.vitals.clone();
     let watching = tokio::spawn(async move { vitals.watch().await });
     supervisor.ready();

@@ -4,7 +4,7 @@
 use admin::HttpService;
 use config::HttpListener;
 use engine::pressure::Pressure;
-use engine::{Engine, EngineParts, EngineSettings};
+use engine::{Engine, EngineParts, EngineSettings, Threads};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use policy::{Policy, Startup, StaticPolicy};
 use std::net::SocketAddr;
@@ -45,6 +45,7 @@ pub fn engine_before_recovery(
         startup,
         metrics: Metrics::new().expect("a registry"),
         pressure,
+        threads: Threads::current(),
         settings: EngineSettings {
             hostname: "mx.test".to_owned(),
             spool_dir: dir.to_owned(),

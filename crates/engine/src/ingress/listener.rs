@@ -144,6 +144,7 @@ impl EsmtpService {
         let metrics = &self.engine.metrics;
         metrics.tallies.inbound.fetch_add(1, Ordering::Relaxed);
         let open = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let open_everywhere = usize::try_from(metrics.open_sessions.get()).unwrap_or_default();
         let slot = SessionSlot::take(self.sessions.clone(), metrics.open_sessions.clone(), counts.clone());
         let engine = self.engine.clone();
         let current = self.current.load();
@@ -167,7 +168,10 @@ impl EsmtpService {
         }
         let ends = Ends { peer, local, behind: None };
         let current = self.current.load_full();
-        self.engine.sessions.spawn(session(engine, current, tcp, ends, slot));
+        match self.engine.threads.for_session(open_everywhere, tcp) {
+            Ok((runtime, tcp)) => self.engine.sessions.spawn_on(runtime, session(engine, current, tcp, ends, slot)),
+            Err(error) => tracing::warn!("{peer}: its socket cannot be watched: {error}"),
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use config::{EgressPath, EsmtpListener, LocalLogs, QueueConfig};
 use engine::pressure::Pressure;
-use engine::{Engine, EngineParts, EngineSettings, EsmtpService};
+use engine::{Engine, EngineParts, EngineSettings, EsmtpService, Threads};
 use message::{Draft, Meta};
 use net::dns::{HickoryResolver, MxCache, MxCacheLimits};
 use policy::{Answer, ConnMeta, Event, Interest, Policy, QueueParts, ready};
@@ -68,6 +68,16 @@ pub async fn start(policy: Arc<dyn Policy>, dir: &Path) -> (Engine, SocketAddr) 
 
 /// An engine over `dir/spool` that runs.
 pub fn engine(policy: Arc<dyn Policy>, dir: &Path, local_logs: Vec<LocalLogs>, pressure: Pressure) -> Engine {
+    engine_on(Threads::current(), policy, dir, (local_logs, pressure))
+}
+
+/// The same, carried by these threads.
+pub fn engine_on(
+    threads: Threads,
+    policy: Arc<dyn Policy>,
+    dir: &Path,
+    (local_logs, pressure): (Vec<LocalLogs>, Pressure),
+) -> Engine {
     let mut options = store::Options::default();
     options.settings.queue_of = |envelope, meta| queue::schedule::label_for(envelope, meta).unwrap_or_default();
     let (spool, recovery) = store::open(&dir.join("spool"), options).expect("a spool nobody has open");
@@ -83,6 +93,7 @@ pub fn engine(policy: Arc<dyn Policy>, dir: &Path, local_logs: Vec<LocalLogs>, p
         startup: policy::Startup { local_logs, ..policy::Startup::default() },
         metrics: Metrics::new().expect("a registry"),
         pressure,
+        threads,
         settings: EngineSettings {
             hostname: "mx.test".to_owned(),
             spool_dir: dir.join("spool"),

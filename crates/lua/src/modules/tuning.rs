@@ -230,7 +230,7 @@ pub fn available_parallelism() -> usize {
 const CORES_MAX: usize = 4096;
 
 /// Why thread pools have nothing to set.
-const ONE_RUNTIME: &str = "one runtime with a thread per processor does all work";
+const ONE_RUNTIME: &str = "a thread per processor does all work, and as many again carry sessions while there are many";
 
 /// KumoMTA's caches that have a name.
 const CACHES: [&str; 17] = [
