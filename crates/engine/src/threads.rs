@@ -17,7 +17,7 @@ pub struct Threads {
     pub main: Handle,
     /// Carries sessions that come while there are many.
     pub crowd: Handle,
-    /// Sessions of all ESMTP listeners that `main` has a share in; who comes while so many are open belongs to the crowd.
+    /// Sessions of all ESMTP listeners, idle ones too; who comes while so many are open belongs to the crowd, and stays there.
     pub few_sessions: usize,
 }
 

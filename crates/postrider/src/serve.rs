@@ -105,7 +105,7 @@ pub fn serve(policy: Arc<dyn Policy>, mut shared: Shared, startup: Startup, boun
         serve_async(policy, &mut shared, startup, bound, threads).await
     });
     // A thread stuck in a system call must not keep the process.
-    crowd.shutdown_background();
+    crowd.shutdown_timeout(Duration::from_secs(1));
     runtime.shutdown_timeout(Duration::from_secs(1));
     match ended? {
         Ended::With(code) => Ok(code),

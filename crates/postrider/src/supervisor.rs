@@ -3,7 +3,7 @@
 //! In: what the environment says of the manager's socket and of its watchdog. Out: datagrams to that socket; without one, nothing.
 //! Fails by what cannot be sent: that is in the diagnostic log, and the program goes on, as mail does not need a manager.
 //!
-//! A sign of life is sent when a task of the server's own runtime came to its turn and [`Supervisor::watch`]'s `pulse` came back,
+//! A sign of life is sent when a task of each of the server's own runtimes came to its turn and [`Supervisor::watch`]'s `pulse` came back,
 //! so that neither a runtime that stands still nor a lock that nobody gives back looks alive.
 //!
 //! Deliberately absent: a library (it is one datagram), and `fork`. Sockets handed over are `handover`'s.
