@@ -199,6 +199,11 @@ pub struct Shared {
     timer_at: AtomicU64,
 }
 
+/// The accounts that policy wants.
+fn accounts(startup: &Startup) -> Result<Accounts, String> {
+    Accounts::open(startup.acct_log.as_ref()).map_err(|error| format!("kumo.aaa.configure_acct_log: {error}"))
+}
+
 impl Engine {
     /// An engine at rest: nothing is listened to or delivered before [`Engine::start`].
     ///
@@ -208,8 +213,7 @@ impl Engine {
         let recorders = Recorders::open(&parts.startup)?;
         let events = EventStreams::new(parts.metrics.clone(), parts.connectors.clone());
         let events_at_start = events.prepare(&parts.startup.event_streams, &parts.startup.local_logs)?;
-        let no_accounts = |error| format!("kumo.aaa.configure_acct_log: {error}");
-        let accounts = Accounts::open(parts.startup.acct_log.as_ref()).map_err(no_accounts)?;
+        let accounts = accounts(&parts.startup)?;
         let clock = Clock::start();
         let interest = parts.policy.interest();
         say_unclaimed(&open_hooks(&recorders.hooks, interest, &parts.settings.spool_dir));

@@ -35,6 +35,7 @@ use telemetry::Metrics;
 use throttle::Throttles;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 
 /// The mail server on embedded defaults: relays for this machine, delivers by MX.
 #[derive(Debug, Parser)]
@@ -182,9 +183,7 @@ async fn serve_async(
     let reloading = engine.clone();
     let read = async move |origin: &str, files| reloading.read_again(origin, files).await;
     let reloads = tokio::spawn(reload::watch(read, watched, hangup, supervisor.clone()));
-    let watched_engine = engine.clone();
-    let runtimes = vec![threads.main, threads.crowd];
-    let life = tokio::spawn(supervisor.clone().watch(runtimes, move || watched_engine.pulse()));
+    let life = watch_life(&supervisor, &engine, threads);
     eprintln!("initialization complete");
     supervisor.ready();
     let ended = stops.run(&engine, &supervisor, &held).await;
@@ -192,6 +191,12 @@ async fn serve_async(
     life.abort();
     tasks.end();
     ended
+}
+
+/// Tells the service manager that both runtimes and the queues' lock come back.
+fn watch_life(supervisor: &Supervisor, engine: &Engine, threads: Threads) -> JoinHandle<()> {
+    let engine = engine.clone();
+    tokio::spawn(supervisor.clone().watch(vec![threads.main, threads.crowd], move || engine.pulse()))
 }
 
 /// Memory and disks as they are looked after.
