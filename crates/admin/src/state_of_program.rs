@@ -17,6 +17,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
+use tokio::runtime::{Handle, RuntimeMetrics};
 
 /// How long it may take.
 #[derive(Deserialize, JsonSchema)]
@@ -54,7 +55,15 @@ pub(crate) async fn tasks<D: Daemon>(
     let before = look().await?;
     tokio::time::sleep(watched).await;
     let after = look().await?;
-    Ok(threads_text(&before, &after, watched) + "\n" + &turn.tasks().await)
+    let mut text = threads_text(&before, &after, watched) + "\n";
+    text.push_str(&runtime_text("the runtime", &Handle::current().metrics()));
+    text.push_str(&turn.tasks().await);
+    Ok(text)
+}
+
+fn runtime_text(of: &str, runtime: &RuntimeMetrics) -> String {
+    let (alive, queued, workers) = (runtime.num_alive_tasks(), runtime.global_queue_depth(), runtime.num_workers());
+    format!("tasks of {of}: {alive} alive, {queued} ready that no worker has taken yet, {workers} workers\n")
 }
 
 /// Such questions cost the more the more there is, and come when a program is in trouble.
@@ -157,14 +166,7 @@ impl InHand for Looking<'_> {
 }
 
 fn tasks_text(workload: &Workload) -> String {
-    let mut text = String::new();
-    for (of, runtime) in &workload.runtimes {
-        let (alive, queued, workers) = (runtime.num_alive_tasks(), runtime.global_queue_depth(), runtime.num_workers());
-        let _ = writeln!(
-            text,
-            "tasks of {of}: {alive} alive, {queued} ready that no worker has taken yet, {workers} workers"
-        );
-    }
+    let mut text = runtime_text("the crowd of sessions", &workload.crowd);
     text.push_str("tasks of the server\n");
     for (what, count) in &workload.tasks {
         let _ = writeln!(text, "  {count:>6} {what}");

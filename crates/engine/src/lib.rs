@@ -86,7 +86,7 @@ pub use crate::scrape::metric_metadata;
 pub use crate::search::{Among, FoundMessage, InQueues, Page, SearchCursor, SearchError, Sought};
 pub use crate::sockets::{Sockets, SocketsChange};
 pub use crate::survey::{By, Group, Sums, Survey, SurveyPlace, SurveyQuestion};
-pub use crate::threads::{FEW_A_CORE, Threads};
+pub use crate::threads::Threads;
 pub use crate::vitals::{Scripts, Vitals};
 pub use crate::watching::{Side, WATCHERS_MAX, Watch, Watching};
 pub use crate::workload::{LONGEST_MAX, Looking, Workload};

@@ -1,10 +1,12 @@
 //! Which threads carry which work: a crowd of sessions has threads of its own.
 //!
 //! A runtime gives every ready task its turn, whatever it is. Where two thousand clients send at once, a hundred connections
-//! that deliver have every twentieth turn: mail comes in faster than it goes out, piles up, and has left the processor's caches
-//! by the time it is sent. So the first sessions are carried by the threads that deliver, which is cheapest while clients are
-//! few, and those beyond them by as many threads again: between the two the kernel divides the cores. ADR 2 has what was
-//! measured. In: how many sessions are open. Out: whose threads the next one is for, and its socket watched by them.
+//! that deliver have every twentieth turn: mail comes in faster than it goes out, piles up, and costs more to deliver. So the
+//! first sessions are carried by the threads that deliver, which is cheapest while clients are few, and those beyond them by as
+//! many threads again: between the two the kernel divides the cores. ADR 2 has what was measured.
+//!
+//! In: how many sessions are open. Out: whose threads the next one is for, and its socket watched by them. Fails where the kernel
+//! does not watch one more socket. Absent: moving a session from one to the other, and a pool for each kind of work.
 
 use std::io;
 use tokio::net::TcpStream;
@@ -49,5 +51,5 @@ impl Threads {
     }
 }
 
-/// Sessions a core that share their threads with deliveries: as many as cost the same either way (100 and 200 on two cores).
-pub const FEW_A_CORE: usize = 64;
+/// Sessions a core that share their threads with deliveries. With 32 or 128 of 400 sharing, on two cores, mail cost the same.
+const FEW_A_CORE: usize = 64;

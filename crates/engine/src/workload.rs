@@ -26,8 +26,8 @@ pub struct Workload {
     pub sizes: Sizes,
     /// Sets of tasks: what they do, and how many there are.
     pub tasks: Vec<(&'static str, usize)>,
-    /// Runtimes: what they carry, and their counts.
-    pub runtimes: Vec<(&'static str, RuntimeMetrics)>,
+    /// The runtime that carries a crowd of sessions.
+    pub crowd: RuntimeMetrics,
     /// Outbound connections by what they do.
     pub phases: BTreeMap<&'static str, usize>,
     /// Those that have done one thing for the longest time, with their ready queues; the longest first.
@@ -92,10 +92,7 @@ impl Engine {
                 ("bulk requests", slots_taken(&self.bulk_slots, crate::injection::STREAMS_MAX)),
                 ("searches of the log", slots_taken(&self.search_slots, crate::search::SEARCHES_MAX)),
             ],
-            runtimes: vec![
-                ("the runtime", self.threads.main.metrics()),
-                ("the crowd of sessions", self.threads.crowd.metrics()),
-            ],
+            crowd: self.threads.crowd.metrics(),
             phases,
             longest,
             spool_backlog: self.spool.stats().queued,

@@ -351,7 +351,7 @@ fn a_daemon_tells_how_it_fares() {
     let (status, text) = http::get(tsa.http(), "/api/admin/task-dump?timeout=1");
     assert_eq!(status, 200, "{text}");
     assert!(text.starts_with("threads: ") && text.contains("tokio-r"), "{text}");
-    assert!(text.contains("0 nodes that follow"), "{text}");
+    assert!(text.contains("tasks of the runtime: ") && text.contains("0 nodes that follow"), "{text}");
     let document = asked(tsa.http(), "/api-docs/openapi.json");
     for path in ["/metrics", "/metrics.json", "/api/admin/memory/stats", "/api/admin/task-dump", "/api/machine-info"] {
         assert!(document["paths"][path]["get"].is_object(), "{path} in {document}");
