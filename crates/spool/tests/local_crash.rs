@@ -29,6 +29,7 @@ fn run(seed: u64) -> Counts {
         }
         rig.crash_and_check(seed * 7 + life);
     }
+    rig.counts.reused = rig.files.reuses();
     rig.counts
 }
 
@@ -47,11 +48,13 @@ fn fifteen_thousand_power_cuts_lose_nothing() {
         all.torn_marks += counts.torn_marks;
         all.undone_at_start += counts.undone_at_start;
         all.rewritten += counts.rewritten;
+        all.reused += counts.reused;
     }
     println!("{all:?}");
-    let Counts { acknowledged, refused, removed, noted, recovered, unfinished, torn_marks, undone_at_start, rewritten } =
-        all;
-    let least = [acknowledged, refused, removed, noted, recovered, unfinished, torn_marks, undone_at_start, rewritten];
+    let Counts { acknowledged, refused, removed, noted, recovered, .. } = all;
+    let Counts { unfinished, torn_marks, undone_at_start, rewritten, reused, .. } = all;
+    let least =
+        [acknowledged, refused, removed, noted, recovered, unfinished, torn_marks, undone_at_start, rewritten, reused];
     assert!(least.iter().all(|count| *count > 200), "the work is varied enough: {all:?}");
 }
 

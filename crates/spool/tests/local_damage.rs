@@ -5,7 +5,9 @@ mod local_rig;
 
 use local_rig::messages::{body, due, queue_of, resident, sealed};
 use message::{MessageId, Place, Sealed};
-use spool::local::{FaultFiles, Files, Folder, LocalName, LocalReport, MessageFiles, ReadFile, ReadFiles, Run};
+use spool::local::{
+    FaultFiles, Files, Folder, LocalName, LocalReport, MessageFiles, ReadFile, ReadFiles, Run, inspect, load,
+};
 use spool::{Mark, RecoveredMessage, SpoolError, Step};
 use std::io;
 
@@ -153,8 +155,7 @@ fn marks_may_have_16_mib_and_no_octet_more() {
 
 /// Where the content of a file ends.
 fn engine_end(files: &FaultFiles, id: MessageId) -> usize {
-    let octets = files.contents(LocalName::Message(id)).expect("there");
-    let line = octets.iter().position(|octet| *octet == b'\n').expect("a first line") + 1;
+    let line = header_octets(files, id);
     let message = engine(files, 9).load(id).expect("reads");
     line + message.head.len() + message.body.len()
 }
@@ -186,55 +187,167 @@ fn an_intent_that_does_not_read_is_set_aside_and_stops_nothing() {
     assert_eq!(recover(&files, 3).0.len(), 1);
 }
 
-/// Files on which another append's sync of the directory fails between our rename and our own sync.
-struct SyncFailsBetween(FaultFiles);
+/// Files to which something else happens between two calls.
+#[derive(Default)]
+struct Between {
+    files: FaultFiles,
+    /// Another append's sync of the directory fails between our rename and our own sync.
+    sync_fails: bool,
+    /// This file is settled when it has just been opened, and written into for another message: what is read is that one.
+    taken: Option<(LocalName, LocalName)>,
+}
 
-impl Files for SyncFailsBetween {
+impl Files for Between {
     fn sync_names(&self, folder: Folder) -> io::Result<()> {
-        self.0.fail(1, false, 5, 1);
-        let other = self.0.sync_names(folder);
-        assert!(other.is_err(), "another append is refused");
-        self.0.heal();
-        self.0.sync_names(folder)
+        if self.sync_fails {
+            self.files.fail(1, false, 5, 1);
+            let other = self.files.sync_names(folder);
+            assert!(other.is_err(), "another append is refused");
+            self.files.heal();
+        }
+        self.files.sync_names(folder)
     }
 
     fn create(&self, name: LocalName, parts: &[&[u8]]) -> io::Result<()> {
-        self.0.create(name, parts)
+        self.files.create(name, parts)
+    }
+    fn is_reusable(&self, name: LocalName, octets_max: u64) -> io::Result<bool> {
+        self.files.is_reusable(name, octets_max)
+    }
+    fn reuse(&self, name: LocalName, parts: &[&[u8]]) -> io::Result<()> {
+        self.files.reuse(name, parts)
     }
     fn append(&self, name: LocalName, octets: &[u8]) -> io::Result<()> {
-        self.0.append(name, octets)
+        self.files.append(name, octets)
     }
     fn rename(&self, from: LocalName, to: LocalName) -> io::Result<()> {
-        self.0.rename(from, to)
+        self.files.rename(from, to)
     }
     fn remove(&self, name: LocalName) -> io::Result<()> {
-        self.0.remove(name)
+        self.files.remove(name)
     }
     fn failed_syncs(&self, folder: Folder) -> u64 {
-        self.0.failed_syncs(folder)
+        self.files.failed_syncs(folder)
     }
     fn sync_all(&self) -> io::Result<()> {
-        self.0.sync_all()
+        self.files.sync_all()
     }
 }
 
-impl ReadFiles for SyncFailsBetween {
+impl ReadFiles for Between {
     fn list(&self, folder: Folder, found: &mut dyn FnMut(&str)) -> io::Result<()> {
-        self.0.list(folder, found)
+        self.files.list(folder, found)
     }
 
     fn open(&self, name: LocalName) -> io::Result<Box<dyn ReadFile>> {
-        self.0.open(name)
+        match self.taken.filter(|taken| taken.0 == name) {
+            Some((_, other)) if self.files.remove(name).is_ok() => self.files.open(other),
+            _ => self.files.open(name),
+        }
     }
 }
 
 #[test]
 fn a_sync_that_failed_for_another_refuses_this_one_too() {
-    let engine = MessageFiles::new(SyncFailsBetween(FaultFiles::new()), Run(1), queue_of);
+    let engine = MessageFiles::new(Between { sync_fails: true, ..Between::default() }, Run(1), queue_of);
     let message = sealed(1, 1, &body(1, 10));
     engine.write(&message).expect("writes");
     let (error, _) = engine.commit(&[message.id]).expect_err("its name may be lost although its own sync succeeded");
     assert!(matches!(error, SpoolError::File { step: Step::Sync, .. }), "{error}");
+}
+
+#[test]
+fn a_message_whose_file_is_anothers_by_now_is_gone_and_not_damaged() {
+    let taken = || {
+        let (files, messages) = spooled(2);
+        let taken = Some((LocalName::Message(messages[0].id), LocalName::Message(messages[1].id)));
+        (Between { files, taken, ..Between::default() }, messages[0].id, messages[1].id)
+    };
+    let (files, id, _) = taken();
+    assert_eq!(load(&files, LocalName::Message(id)), Err(SpoolError::NoSuchMessage { id }));
+    let (files, id, other) = taken();
+    let seen = inspect(&files, queue_of, false).expect("lists");
+    assert_eq!((ids(&seen.messages), seen.is_sound(), seen.faults.len()), (vec![other], true, 0), "{id} was settled");
+    let (files, id, other) = taken();
+    let engine = MessageFiles::new(files, Run(2), queue_of);
+    let (mut found, mut report) = (Vec::new(), LocalReport::default());
+    for folder in Folder::of_messages() {
+        report.add(&engine.recover(folder, &mut |message| found.push(message)).expect("lists"));
+    }
+    assert_eq!((ids(&found), report), (vec![other], LocalReport { messages: 1, ..LocalReport::default() }), "{id}");
+}
+
+#[test]
+fn a_settled_messages_file_is_written_into_once_its_going_is_durable() {
+    let (files, messages) = spooled(1);
+    let engine = engine(&files, 2);
+    let settled = messages[0].id;
+    let folder = Folder::of(settled);
+    let next = (1..).map(|n| sealed(n, 1, &body(n, 20))).filter(|next| Folder::of(next.id) == folder);
+    let [early, second, third] = next.take(3).collect::<Vec<_>>().try_into().expect("three of one directory");
+    assert_eq!((engine.retire(settled), engine.retire(settled)), (Ok(true), Ok(false)), "gone, and gone already");
+    assert_eq!(engine.load(settled), Err(SpoolError::NoSuchMessage { id: settled }));
+    engine.write(&early).expect("writes");
+    assert_eq!(files.reuses(), 0, "a cut could bring the settled message back");
+    engine.commit(&[early.id]).expect("commits, and syncs the directory");
+    engine.write(&second).expect("writes");
+    engine.commit(&[second.id]).expect("commits");
+    assert_eq!(files.reuses(), 1);
+    assert!(engine.load(second.id) == Ok(resident(&second)), "a shorter one than what the file held");
+    let first_line = header_octets(&files, second.id);
+    assert_eq!(files.contents(LocalName::Message(second.id)).map(|f| f.len()), Some(first_line + content(&second)));
+    assert_eq!(files.names().len(), 2, "nothing else is left: {:?}", files.names());
+    engine.retire(second.id).expect("goes");
+    engine.sync_names(folder).expect("syncs");
+    assert!(engine.remove_old_spares(folder), "it has just come");
+    assert!(!engine.remove_old_spares(folder), "it waited long enough");
+    engine.write(&third).expect("writes");
+    assert_eq!(files.reuses(), 1, "into a new file");
+    engine.retire(early.id).expect("goes");
+    engine.remove_all_spares();
+    assert_eq!(files.names(), [LocalName::New(third.id, Run(2))]);
+}
+
+#[test]
+fn files_are_kept_in_bounds_and_one_that_cannot_be_written_into_refuses_nobody() {
+    let files = FaultFiles::new();
+    let engine = engine(&files, 1);
+    let folder = Folder::Messages(0);
+    let mut next = (1..).map(|n| sealed(n, 1, &body(n, 20))).filter(|next| Folder::of(next.id) == folder);
+    let settled: Vec<Sealed> = next.by_ref().take(40).collect();
+    for message in &settled {
+        engine.write(message).expect("writes");
+        engine.commit(&[message.id]).expect("commits");
+    }
+    settled.iter().for_each(|message| assert_eq!(engine.retire(message.id), Ok(true)));
+    engine.sync_names(folder).expect("syncs");
+    assert_eq!(files.names().len(), 16, "the others are removed");
+    let message = next.next().expect("numbers do not end");
+    // The rename into the new name, then the write.
+    for k in 1..=2 {
+        files.fail(k, false, 5, k);
+        engine.write(&message).expect("a new file takes it");
+        files.heal();
+        assert_eq!((files.reuses(), files.contents(LocalName::New(message.id, Run(1))).is_some()), (0, true));
+        files.remove(LocalName::New(message.id, Run(1))).expect("there");
+    }
+    engine.write(&message).expect("writes");
+    assert_eq!((files.reuses(), files.names().len()), (1, 14), "two spare files were not of use and are gone");
+    let large = sealed(1_000_000, 1, &body(1, 300_000));
+    engine.write(&large).expect("writes");
+    engine.commit(&[large.id]).expect("commits");
+    engine.retire(large.id).expect("goes");
+    assert_eq!(files.names().len(), 14, "a large file is not kept: {:?}", files.names());
+}
+
+/// Octets of the first line of a message's file.
+fn header_octets(files: &FaultFiles, id: MessageId) -> usize {
+    let octets = files.contents(LocalName::Message(id)).expect("there");
+    octets.iter().position(|octet| *octet == b'\n').expect("a first line") + 1
+}
+
+fn content(sealed: &Sealed) -> usize {
+    sealed.head.len() + sealed.body.len()
 }
 
 #[test]

@@ -35,7 +35,7 @@ impl From<&LocalReport> for Report {
         Report {
             read: format!("{messages} message files"),
             unfinished: listed(&[
-                (unfinished, "files of unfinished messages"),
+                (unfinished, "files of unfinished or settled messages"),
                 (torn_marks, "lines of unfinished marks"),
             ]),
             damage: listed(&[

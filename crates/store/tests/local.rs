@@ -70,6 +70,11 @@ fn files_in(dir: &Path) -> Vec<PathBuf> {
     files.map(|entry| entry.expect("reads").path()).collect()
 }
 
+/// Those of them that are messages, not being written and not kept for one.
+fn messages_in(dir: &Path) -> Vec<PathBuf> {
+    files_in(dir).into_iter().filter(|path| path.extension().is_none()).collect()
+}
+
 #[tokio::test]
 async fn what_was_appended_comes_back_with_its_marks() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -91,11 +96,16 @@ async fn what_was_appended_comes_back_with_its_marks() {
     spool.mark(Mark::RecipientsDone { id: id(1), recipients: vec![2] });
     (3..23).for_each(|n| spool.mark(Mark::Removed { id: id(n) }));
     spool.flush().await.expect("durable");
-    assert_eq!(files_in(dir.path()).len(), 2);
+    assert_eq!(
+        (messages_in(dir.path()).len(), files_in(dir.path()).len()),
+        (2, 22),
+        "the files of settled messages are kept for others"
+    );
     assert_eq!(spool.load(id(3), Place::OWN_FILE).await, Err(SpoolError::NoSuchMessage { id: id(3) }));
     let stats = spool.stats();
     assert_eq!((stats.appended_messages, stats.log.live_messages, stats.marks), (22, 2, 23));
     spool.close().await.expect("ends well");
+    assert_eq!(files_in(dir.path()).len(), 2, "at the end they go");
     assert_eq!((spool.stats().queued, spool.stats().hints_failed), (0, 0));
     spool.close().await.expect("ends well again");
     assert!(matches!(spool.append(vec![vec![sealed(99, 1)]]).await, Err(SpoolError::Closed)));
@@ -164,6 +174,12 @@ async fn sixty_four_writers_at_once_lose_and_mix_up_nothing() {
                     spool.mark(Mark::Attempt { id: id(number), attempts: 1, due: WallTime::EPOCH });
                     if round % 2 == 1 {
                         spool.mark(Mark::Removed { id: id(number) });
+                        // Whoever still reads it has it whole, or learns that it is gone, whatever is done with its file.
+                        while let Ok(read) = spool.load(id(number), Place::OWN_FILE).await {
+                            assert!(read == resident(appended.sealed[0].clone()));
+                        }
+                        let gone = spool.load(id(number), Place::OWN_FILE).await.expect_err("removed");
+                        assert_eq!(gone, SpoolError::NoSuchMessage { id: id(number) });
                     }
                 }
             })
@@ -313,7 +329,7 @@ async fn what_a_killed_process_had_noted_is_not_handed_out_again() {
         assert_eq!(settled, if message.id == id(2) { vec![1] } else { vec![] });
     }
     spool.flush().await.expect("durable");
-    assert_eq!((files_in(dir.path()).len(), spool.stats().log.live_messages, spool.stats().marks), (2, 2, 2));
+    assert_eq!((messages_in(dir.path()).len(), spool.stats().log.live_messages, spool.stats().marks), (2, 2, 2));
     spool.close().await.expect("ends well");
     // Now the files say so themselves, and say it once.
     let (spool, recovering) = open(dir.path());

@@ -63,7 +63,7 @@ fn print(
     let sum = |count: fn(&FolderReport) -> u64| seen.folders.iter().map(count).sum::<u64>();
     writeln!(
         out,
-        "{} files, {} octets read; {} messages alive, {} octets of mail; {} files of unfinished messages",
+        "{} files, {} octets read; {} messages alive, {} octets of mail; {} files of unfinished or settled messages",
         sum(|f| f.files),
         sum(|f| f.octets),
         seen.messages.len(),

@@ -8,6 +8,7 @@ use super::files::{Files, read_range};
 use super::header::{self, START_OCTETS, Start};
 use super::marks;
 use super::names::{Folder, LocalName, Run};
+use super::spares::Spares;
 use super::{inspect, intent, recovery};
 use crate::{Durable, Mark, QueueOf, SpoolError, Step};
 use message::{MessageId, Place, Resident, Sealed};
@@ -19,6 +20,7 @@ pub struct MessageFiles<F> {
     pub(super) files: F,
     pub(super) run: Run,
     pub(super) queue_of: QueueOf,
+    pub(super) spares: Spares,
 }
 
 /// What is left of a transaction that was refused: to be taken away before mail is accepted again.
@@ -46,7 +48,7 @@ enum Stage {
 impl<F: Files> MessageFiles<F> {
     /// For one run of the program. `run` is random.
     pub fn new(files: F, run: Run, queue_of: QueueOf) -> MessageFiles<F> {
-        MessageFiles { files, run, queue_of }
+        MessageFiles { files, run, queue_of, spares: Spares::new() }
     }
 
     /// The file system.
@@ -83,7 +85,11 @@ impl<F: Files> MessageFiles<F> {
     pub fn write(&self, sealed: &Sealed) -> Result<(), SpoolError> {
         let line = header::encode(sealed, self.run)?;
         let name = LocalName::New(sealed.id, self.run);
-        self.files.create(name, &[&line, &sealed.head, &sealed.body]).map_err(|e| {
+        let parts: [&[u8]; 3] = [&line, &sealed.head, &sealed.body];
+        if self.write_into_spare(name, &parts) {
+            return Ok(());
+        }
+        self.files.create(name, &parts).map_err(|e| {
             // Best effort: an unfinished file harms nobody.
             let _ = self.files.remove(name);
             failed(Step::Write, name, &e)
@@ -181,7 +187,10 @@ impl<F: Files> MessageFiles<F> {
     /// # Errors
     /// They may not be.
     pub fn sync_names(&self, folder: Folder) -> Result<(), SpoolError> {
-        self.files.sync_names(folder).map_err(|e| failed(Step::Sync, folder, &e))
+        let before = self.spares_before(folder);
+        self.files.sync_names(folder).map_err(|e| failed(Step::Sync, folder, &e))?;
+        self.spares_are_synced(folder, before);
+        Ok(())
     }
 
     /// Writes marks of message `id` behind its content, durably. Those of a message that is gone mean nothing.

@@ -32,6 +32,8 @@ struct State {
     failed_syncs: BTreeMap<Folder, u64>,
     broken: BTreeSet<LocalName>,
     calls: u64,
+    /// Files that got another content.
+    reuses: u64,
     fail: Option<Fail>,
     lying: bool,
     random: u64,
@@ -76,10 +78,18 @@ struct Image {
     synced: Vec<u8>,
     /// What reads see.
     now: Vec<u8>,
-    /// Written since the last sync: where, what.
-    unsynced: Vec<(usize, Vec<u8>)>,
+    /// Written since the last sync.
+    unsynced: Vec<Write>,
     /// Written before a failed sync.
-    given_up: Vec<(usize, Vec<u8>)>,
+    given_up: Vec<Write>,
+}
+
+#[derive(Clone, Debug)]
+enum Write {
+    /// Where, what.
+    Put(usize, Vec<u8>),
+    /// Shortened to so many octets.
+    Cut(usize),
 }
 
 impl FaultFiles {
@@ -116,6 +126,11 @@ impl FaultFiles {
     /// Calls made so far that can fail.
     pub fn calls(&self) -> u64 {
         self.state().calls
+    }
+
+    /// Files that got another content so far, whole and synced.
+    pub fn reuses(&self) -> u64 {
+        self.state().reuses
     }
 
     /// A power cut: what no sync covered is, by `seed`, dropped, kept or torn. Faults end.
@@ -219,8 +234,8 @@ impl State {
         number.and_then(|number| self.files.get_mut(&number)).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// Writes at the end and syncs; or, when it is to fail, some of that.
-    fn write(&mut self, name: LocalName, octets: Vec<u8>, fails: bool) -> io::Result<()> {
+    /// Writes at the end, or in place of what is there, and syncs; or, when it is to fail, some of that.
+    fn write(&mut self, name: LocalName, octets: Vec<u8>, replace: bool, fails: bool) -> io::Result<()> {
         let part = self.below(octets.len() as u64 + 1) as usize;
         let (written, synced) = match (fails, self.below(3)) {
             (false, _) => (octets.len(), !self.lying),
@@ -229,9 +244,11 @@ impl State {
             (true, _) => (octets.len(), false),
         };
         let image = self.image(name)?;
-        let at = image.now.len();
-        image.now.extend_from_slice(&octets[..written]);
-        image.unsynced.push((at, octets[..written].to_vec()));
+        let at = if replace { 0 } else { image.now.len() };
+        image.write(Write::Put(at, octets[..written].to_vec()));
+        if replace && !fails {
+            image.write(Write::Cut(octets.len()));
+        }
         if synced {
             image.sync();
         } else if fails {
@@ -249,8 +266,14 @@ impl State {
             writes.swap(i, self.below(i as u64 + 1) as usize);
         }
         let mut octets = std::mem::take(&mut image.synced);
-        for (at, write) in &writes {
-            match self.below(5) {
+        for write in &writes {
+            let (Write::Put(at, write), fate) = (write, self.below(5)) else {
+                if self.below(2) == 0 {
+                    write.apply(&mut octets);
+                }
+                continue;
+            };
+            match fate {
                 0 => {}
                 1 => put(&mut octets, *at, write),
                 2 => {
@@ -306,9 +329,21 @@ impl What {
 }
 
 impl Image {
+    fn write(&mut self, write: Write) {
+        write.apply(&mut self.now);
+        self.unsynced.push(write);
+    }
+
     fn sync(&mut self) {
-        for (at, octets) in std::mem::take(&mut self.unsynced) {
-            put(&mut self.synced, at, &octets);
+        std::mem::take(&mut self.unsynced).iter().for_each(|write| write.apply(&mut self.synced));
+    }
+}
+
+impl Write {
+    fn apply(&self, octets: &mut Vec<u8>) {
+        match self {
+            Write::Put(at, write) => put(octets, *at, write),
+            Write::Cut(length) => octets.truncate(*length),
         }
     }
 }
@@ -326,14 +361,30 @@ impl Files for FaultFiles {
         let number = state.new_file();
         state.files.insert(number, Image::default());
         state.change(What::Link(name, number), Fate::Open);
-        state.write(name, parts.concat(), fails.is_some())?;
+        state.write(name, parts.concat(), false, fails.is_some())?;
+        fails.map_or(Ok(()), Err)
+    }
+
+    fn is_reusable(&self, name: LocalName, octets_max: u64) -> io::Result<bool> {
+        let mut state = self.state();
+        if let Some(error) = state.fails() {
+            return Err(error);
+        }
+        Ok(state.image(name)?.now.len() as u64 <= octets_max)
+    }
+
+    fn reuse(&self, name: LocalName, parts: &[&[u8]]) -> io::Result<()> {
+        let mut state = self.state();
+        let fails = state.fails();
+        state.write(name, parts.concat(), true, fails.is_some())?;
+        state.reuses += u64::from(fails.is_none());
         fails.map_or(Ok(()), Err)
     }
 
     fn append(&self, name: LocalName, octets: &[u8]) -> io::Result<()> {
         let mut state = self.state();
         let fails = state.fails();
-        state.write(name, octets.to_vec(), fails.is_some())?;
+        state.write(name, octets.to_vec(), false, fails.is_some())?;
         fails.map_or(Ok(()), Err)
     }
 

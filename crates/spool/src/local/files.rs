@@ -23,6 +23,15 @@ pub trait Files: ReadFiles {
     /// anything in it, and must not be synced again.
     fn create(&self, name: LocalName, parts: &[&[u8]]) -> io::Result<()>;
 
+    /// Whether a file may be written anew for another message once nobody needs it: a plain file of at most `octets_max`
+    /// octets that has this name only. One that is not there is `NotFound`.
+    fn is_reusable(&self, name: LocalName, octets_max: u64) -> io::Result<bool>;
+
+    /// Replaces the content of a file that is there (else `NotFound`) by the parts, returns once that is durable. After an
+    /// error, or a cut before it returns, anything of the old and the new content may be there, and it must not be synced
+    /// again.
+    fn reuse(&self, name: LocalName, parts: &[&[u8]]) -> io::Result<()>;
+
     /// Writes at the end of a file that is there (else `NotFound`); durable when it returns `Ok`. After an error any part
     /// of it may be there, now or after a cut.
     fn append(&self, name: LocalName, octets: &[u8]) -> io::Result<()>;

@@ -114,7 +114,15 @@ pub fn load(files: &dyn ReadFiles, name: LocalName) -> Result<Resident, SpoolErr
         ErrorKind::NotFound => SpoolError::NoSuchMessage { id },
         _ => failed(Step::Read, name, &e),
     })?;
-    whole(octets, id).ok_or(SpoolError::Damaged { id, place: Place::OWN_FILE })
+    whole(octets, id).ok_or_else(|| match is_gone(files, name) {
+        true => SpoolError::NoSuchMessage { id },
+        false => SpoolError::Damaged { id, place: Place::OWN_FILE },
+    })
+}
+
+/// Whether the name does not stand any more: then what was read of the file may be another message's that it was kept for.
+pub(super) fn is_gone(files: &(impl ReadFiles + ?Sized), name: LocalName) -> bool {
+    files.open(name).is_err_and(|e| e.kind() == ErrorKind::NotFound)
 }
 
 /// `None` when the octets are not what was written.
@@ -197,6 +205,7 @@ impl Look<'_> {
         let found = match found {
             // It left the spool meanwhile.
             Err(e) if e.kind() == ErrorKind::NotFound => return,
+            Ok(Found::NotWhole(_) | Found::Message(_, 1..)) if is_gone(self.files, name) => return,
             found => found,
         };
         report.files += 1;

@@ -17,6 +17,7 @@ mod marks;
 mod names;
 mod recovery;
 mod rewrite;
+mod spares;
 
 pub use engine::{MessageFiles, Undo};
 pub use fault::FaultFiles;

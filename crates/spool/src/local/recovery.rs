@@ -6,6 +6,7 @@
 use super::engine::{MessageFiles, failed};
 use super::files::{Files, ReadFile, read_range};
 use super::header::{Header, LINE_OCTETS_MAX, START_OCTETS, Start};
+use super::inspect::is_gone;
 use super::marks::{MARKS_OCTETS_MAX, Progress};
 use super::names::{Folder, LocalName, Run};
 use crate::{QueueOf, RecoveredMessage, SpoolError, Step};
@@ -97,6 +98,8 @@ fn message<F: Files>(
         }
         Ok(Found::Ours) => {}
         Ok(Found::Newer(_)) => report.newer += 1,
+        // It was settled meanwhile, and its file may be another message's by now.
+        Ok(Found::NotWhole(_)) if is_gone(&engine.files, name) => {}
         Ok(Found::NotWhole(octets)) => {
             report.damaged_octets += octets;
             match engine.set_aside(id) {

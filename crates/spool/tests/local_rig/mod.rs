@@ -73,6 +73,7 @@ pub struct Counts {
     pub torn_marks: u64,
     pub undone_at_start: u64,
     pub rewritten: u64,
+    pub reused: u64,
 }
 
 impl Rig {
@@ -122,7 +123,12 @@ impl Rig {
             }
             12 => self.write_marks(),
             13 => self.remove(),
-            14 => self.sync_removals(),
+            14 => {
+                if let (0, Some(engine)) = (self.random.below(8), &self.engine) {
+                    Folder::of_messages().for_each(|folder| _ = engine.remove_old_spares(folder));
+                }
+                self.sync_removals()
+            }
             15 => self.rewrite(),
             _ => self.load_one(),
         }
@@ -177,12 +183,17 @@ impl Rig {
         };
         let body = body(self.next, octets);
         let count = [1, 1, 1, 2, 3, 4][self.random.below(6) as usize];
-        let messages: Vec<_> =
-            (0..count).map(|i| sealed(self.next + i, RECIPIENTS[self.random.below(6) as usize], &body)).collect();
+        let number = self.next;
+        let messages: Vec<_> = (0..count)
+            .map(|_| {
+                let recipients = RECIPIENTS[self.random.below(6) as usize];
+                sealed(self.next_number(), recipients, &body)
+            })
+            .collect();
         for sealed in &messages {
             let promise = Promise {
                 sealed: sealed.clone(),
-                transaction: Some(self.next),
+                transaction: Some(number),
                 ours: false,
                 plans: vec![(0, sealed.due)],
                 done: BTreeSet::new(),
@@ -193,8 +204,17 @@ impl Rig {
             };
             self.promises.insert(sealed.id, promise);
         }
-        self.writing.push(Writing { number: self.next, messages, written: 0 });
-        self.next += count;
+        self.writing.push(Writing { number, messages, written: 0 });
+    }
+
+    /// Of a new message, in one of a few directories: so that files are there to be written into.
+    fn next_number(&mut self) -> u64 {
+        loop {
+            self.next += 1;
+            if matches!(Folder::of(messages::id(self.next)), Folder::Messages(0..FOLDERS_USED)) {
+                return self.next;
+            }
+        }
     }
 
     /// The next call of some transaction.
@@ -294,7 +314,8 @@ impl Rig {
         self.promises.get_mut(&id).expect("just found").maybe_removed = true;
         self.marks.remove(&id);
         let failures = self.files.failed_syncs(Folder::of(id));
-        self.engine.as_ref().map_or(Ok(true), |engine| engine.remove(id))?;
+        let kept = self.random.below(4) > 0;
+        self.engine.as_ref().map_or(Ok(true), |engine| if kept { engine.retire(id) } else { engine.remove(id) })?;
         self.unlinked.push((id, failures));
         Ok(())
     }
@@ -437,4 +458,6 @@ fn size(sealed: &Sealed) -> usize {
 }
 
 /// Numbers of recipients to choose from.
+/// Directories with messages.
+const FOLDERS_USED: u8 = 4;
 const RECIPIENTS: [u64; 6] = [1, 1, 1, 2, 3, 80];

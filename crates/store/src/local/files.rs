@@ -14,7 +14,7 @@ use spool::local::{Files, Folder, LocalName, ReadFile, ReadFiles};
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -82,6 +82,21 @@ impl Files for RealFiles {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.path(name))?;
         self.changed(name.folder());
         write_parts(&mut file, parts)?;
+        self.sync_data(&file)
+    }
+
+    fn is_reusable(&self, name: LocalName, octets_max: u64) -> io::Result<bool> {
+        let found = fs::symlink_metadata(self.path(name))?;
+        Ok(found.is_file() && found.nlink() == 1 && found.len() <= octets_max)
+    }
+
+    fn reuse(&self, name: LocalName, parts: &[&[u8]]) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).open(self.path(name))?;
+        write_parts(&mut file, parts)?;
+        let octets = parts.iter().map(|part| part.len() as u64).sum();
+        if file.metadata()?.len() > octets {
+            file.set_len(octets)?;
+        }
         self.sync_data(&file)
     }
 
@@ -261,6 +276,7 @@ mod tests {
         let path = dir.path().join(name.to_string());
         assert_eq!(fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(path.parent().expect("a folder")).expect("there").permissions().mode() & 0o777, 0o700);
+        assert!(files.is_reusable(name, 13).expect("there") && !files.is_reusable(name, 12).expect("there"));
         let file = files.open(name).expect("opens");
         files.remove(name).expect("removes");
         let mut into = [0; 20];
@@ -270,6 +286,27 @@ mod tests {
         let mut found = Vec::new();
         files.list(name.folder(), &mut |name| found.push(name.to_owned())).expect("lists");
         assert_eq!(found, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_file_is_written_anew_with_nothing_left_of_what_it_held() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let files = RealFiles::open(dir.path()).expect("opens");
+        let name = LocalName::Message(MessageId::from_bytes([7; 16]));
+        let path = dir.path().join(name.to_string());
+        assert_eq!(files.reuse(name, &[]).expect_err("it is not there").kind(), io::ErrorKind::NotFound);
+        assert_eq!(files.is_reusable(name, 99).expect_err("nor is it now").kind(), io::ErrorKind::NotFound);
+        files.create(name, &[b"long enough"]).expect("writes");
+        for content in ["short", "", "longer than at first"] {
+            let (one, two) = content.as_bytes().split_at(content.len() / 2);
+            files.reuse(name, &[one, two]).expect("writes");
+            assert_eq!(fs::read_to_string(&path).expect("there"), content);
+        }
+        fs::hard_link(&path, dir.path().join("a copy")).expect("links");
+        assert!(!files.is_reusable(name, 99).expect("there"), "its copy would change with it");
+        let link = LocalName::Message(MessageId::from_bytes([8; 16]));
+        std::os::unix::fs::symlink(&path, dir.path().join(link.to_string())).expect("links");
+        assert!(!files.is_reusable(link, 99).expect("there"), "only plain files");
     }
 
     #[test]

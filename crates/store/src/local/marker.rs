@@ -1,4 +1,4 @@
-//! The threads that write marks: unlinks at once, mark lines with a sync each, syncs of directories together.
+//! The threads that write marks: settled messages go at once, mark lines with a sync each, syncs of directories together.
 //!
 //! Removals go first, because each costs little and a kill must not find many undone; a few mark lines follow, then it is
 //! looked again. Each thread has its own directories, so that the marks of a message keep their order. Bounded: what waits for one
@@ -8,7 +8,7 @@
 use message::MessageId;
 use spool::local::{Files, Folder, MessageFiles};
 use spool::{Mark, Rewrite, SpoolError};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -68,6 +68,9 @@ pub(crate) struct Marker<F> {
     retry_interval: Duration,
     /// Directories with removals that are not synced, and since when.
     unsynced: BTreeMap<Folder, Instant>,
+    /// Directories that may have files kept for other messages, and when those that nobody took go.
+    kept: BTreeSet<Folder>,
+    tidy_at: Option<Instant>,
     /// What the disk refused.
     failed: Waiting,
     retry_at: Option<Instant>,
@@ -205,6 +208,8 @@ impl<F: Files> Marker<F> {
             interval,
             retry_interval,
             unsynced: BTreeMap::new(),
+            kept: BTreeSet::new(),
+            tidy_at: None,
             failed: HashMap::new(),
             retry_at: None,
             counters,
@@ -230,6 +235,7 @@ impl<F: Files> Marker<F> {
         result = result.and(self.write(notes, false));
         rewrites.into_iter().for_each(|(rewrite, reply)| _ = reply.send(self.rewrite(&rewrite)));
         result = result.and(self.sync_folders(all));
+        self.tidy();
         if !self.failed.is_empty() || result.is_err() {
             self.retry_at.get_or_insert_with(|| Instant::now() + self.retry_interval);
         }
@@ -259,10 +265,8 @@ impl<F: Files> Marker<F> {
         loop {
             let now = Instant::now();
             let sync_at = self.unsynced.values().min().map(|since| *since + self.interval);
-            let until = match (sync_at.filter(|_| self.retry_at.is_none()), self.retry_at) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
+            let sync_at = sync_at.filter(|_| self.retry_at.is_none());
+            let until = [sync_at, self.retry_at, self.tidy_at].into_iter().flatten().min();
             let due = until.is_some_and(|until| until <= now);
             if due || state.closing || !state.is_empty() || !state.flushes.is_empty() {
                 let all = state.closing || !state.flushes.is_empty() || !state.rewrites.is_empty();
@@ -291,7 +295,7 @@ impl<F: Files> Marker<F> {
                 continue;
             }
             let written = match pending.removed {
-                true => self.engine.remove(id),
+                true => self.engine.retire(id),
                 false => self.engine.note(id, &pending.marks(id)).map(|()| false),
             };
             match written {
@@ -300,6 +304,8 @@ impl<F: Files> Marker<F> {
                     self.counters.removed.fetch_add(u64::from(was_there), Ordering::Relaxed);
                     if pending.removed {
                         self.unsynced.entry(Folder::of(id)).or_insert_with(Instant::now);
+                        self.kept.insert(Folder::of(id));
+                        self.tidy_at.get_or_insert_with(|| Instant::now() + KEPT_FOR);
                     }
                 }
                 Err(error) => {
@@ -312,6 +318,14 @@ impl<F: Files> Marker<F> {
             }
         }
         result
+    }
+
+    /// Removes kept files that no message took for some time.
+    fn tidy(&mut self) {
+        if self.tidy_at.is_some_and(|at| at <= Instant::now()) {
+            self.kept.retain(|folder| self.engine.remove_old_spares(*folder));
+            self.tidy_at = (!self.kept.is_empty()).then(|| Instant::now() + KEPT_FOR);
+        }
     }
 
     /// Syncs directories whose time has come, or all.
@@ -352,6 +366,8 @@ impl Drop for End {
     }
 }
 
+/// Time a settled message's file is kept at least for another message, at most twice that.
+const KEPT_FOR: Duration = Duration::from_secs(10);
 /// Messages whose mark lines are written before it is looked whether there are removals.
 const NOTES_AT_ONCE: usize = 8;
 /// Recipients in one list at which doubles are taken out.
@@ -361,6 +377,7 @@ const DONE_FOLDED_AT: usize = 4096;
 mod tests {
     use super::*;
     use clock::WallTime;
+    use spool::local::{FaultFiles, LocalName, Run};
 
     const ID: MessageId = MessageId::from_bytes([1; 16]);
 
@@ -405,6 +422,26 @@ mod tests {
         assert_eq!((removals.len(), removals[&id(0)].count, notes.len()), (2, 3, NOTES_AT_ONCE));
         let (removals, notes) = state.take(true);
         assert!(removals.is_empty() && notes.len() == 1 && state.is_empty());
+    }
+
+    #[test]
+    fn files_that_no_message_takes_go_after_some_time() {
+        let files = FaultFiles::new();
+        let engine = Arc::new(MessageFiles::new(files.clone(), Run(1), |_, _| String::new()));
+        files.set_contents(LocalName::Message(ID), b"a message".to_vec());
+        let intervals = (Duration::ZERO, Duration::ZERO);
+        let mut marker = Marker::new(engine, Arc::default(), intervals, Arc::default());
+        marker.queue.mark(Mark::Removed { id: ID });
+        assert!(marker.turn());
+        assert_eq!(files.names(), [LocalName::New(ID, Run(1))]);
+        for left in [1, 0] {
+            let at = marker.tidy_at.expect("it was kept");
+            assert!(at > Instant::now() + KEPT_FOR / 2);
+            marker.tidy_at = Some(Instant::now());
+            marker.tidy();
+            assert_eq!(files.names().len(), left, "young at first, then old");
+        }
+        assert!(marker.tidy_at.is_none() && marker.kept.is_empty(), "it sleeps until there is something to do");
     }
 
     #[test]

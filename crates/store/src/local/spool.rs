@@ -171,8 +171,12 @@ impl LocalSpool {
         self.core.markers.iter().for_each(|marker| marker.close());
         self.core.tell(Chore::Close);
         let threads = std::mem::take(&mut *locked(&self.threads));
-        let joined =
-            tokio::task::spawn_blocking(move || threads.into_iter().map(JoinHandle::join).all(|end| end.is_ok()));
+        let engine = Arc::clone(&self.core.engine);
+        let joined = tokio::task::spawn_blocking(move || {
+            let all_well = threads.into_iter().map(JoinHandle::join).all(|end| end.is_ok());
+            engine.remove_all_spares();
+            all_well
+        });
         let all_well = joined.await.unwrap_or(false);
         self.core.unlock();
         if all_well { Ok(()) } else { Err(SpoolError::Closed) }
