@@ -108,7 +108,7 @@ pub fn commits(kind: Kind, sync: Option<Duration>) -> Choice {
         false => format!("a write and its sync take {time:.2} ms here"),
     };
     let what = match kind {
-        Kind::Files => "each message is synced by itself".to_owned(),
+        Kind::Files => format!("each message is synced by itself, by {} threads", store::threads_for(Some(sync))),
         Kind::Log => format!(
             "a commit waits up to {} ms for as many as shared the last, {} ms for {MANY} or more",
             linger.few.as_millis(),

@@ -49,12 +49,24 @@ fn fifteen_thousand_power_cuts_lose_nothing() {
         all.undone_at_start += counts.undone_at_start;
         all.rewritten += counts.rewritten;
         all.reused += counts.reused;
+        all.together += counts.together;
     }
     println!("{all:?}");
     let Counts { acknowledged, refused, removed, noted, recovered, .. } = all;
-    let Counts { unfinished, torn_marks, undone_at_start, rewritten, reused, .. } = all;
-    let least =
-        [acknowledged, refused, removed, noted, recovered, unfinished, torn_marks, undone_at_start, rewritten, reused];
+    let Counts { unfinished, torn_marks, undone_at_start, rewritten, reused, together, .. } = all;
+    let least = [
+        acknowledged,
+        refused,
+        removed,
+        noted,
+        recovered,
+        unfinished,
+        torn_marks,
+        undone_at_start,
+        rewritten,
+        reused,
+        together,
+    ];
     assert!(least.iter().all(|count| *count > 200), "the work is varied enough: {all:?}");
 }
 

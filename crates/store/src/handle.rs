@@ -66,8 +66,9 @@ pub fn open(dir: &Path, options: Options) -> Result<(SpoolHandle, Recovering), S
         Kind::Files => {
             let opened = LocalOpened::new(dir, options)?;
             let (hints, recent) = hints()?;
-            let (spool, recovering) = opened.start(&recent).map_err(StoreError::io(dir, "start a thread"))?;
-            (Engine::Files(spool), hints, Recovering::of_files(recovering), time())
+            let sync = time();
+            let (spool, recovering) = opened.start(&recent, sync).map_err(StoreError::io(dir, "start a thread"))?;
+            (Engine::Files(spool), hints, Recovering::of_files(recovering), sync)
         }
     };
     Ok((SpoolHandle { shared: Arc::new(Shared { engine, hints: Some(hints), sync }) }, recovering))

@@ -38,6 +38,7 @@ pub use free::{Free, free};
 pub use handle::{Appended, SpoolHandle, open, start};
 pub use kind::Kind;
 pub use linger::{Linger, MANY};
+pub use local::threads_for;
 pub use options::{Options, Stats};
 pub use orders::OrdersFile;
 pub use read_only::ReadOnlyDir;

@@ -1,8 +1,8 @@
 //! The order of the steps: how a message becomes durable, changes, is read and goes (docs/local-disk.md sections 3 to 5).
 //!
 //! Plain calls without waiting; any number may run at once on different messages, and for one message the caller keeps the
-//! order: write, commit, then marks. [`MessageFiles::commit`] is the only place of this engine where responsibility for a
-//! message is taken.
+//! order: write, commit, then marks. [`MessageFiles::receipt`] is the only place of this engine where responsibility for a
+//! message is taken: behind [`MessageFiles::commit`] and [`MessageFiles::append_each`].
 
 use super::files::{Files, read_range};
 use super::header::{self, START_OCTETS, Start};
@@ -43,6 +43,13 @@ enum Stage {
     Remove,
     /// No message is left: the intent goes.
     Finish,
+}
+
+impl Undo {
+    /// Of one message that may have its name.
+    pub(super) fn of_named(id: MessageId) -> Undo {
+        Undo { ids: vec![id], stage: Stage::Remove, unsure: false }
+    }
 }
 
 impl<F: Files> MessageFiles<F> {
@@ -110,7 +117,12 @@ impl<F: Files> MessageFiles<F> {
         if let [first, _, ..] = ids {
             self.remove_intent(*first).map_err(undo(Stage::Restore))?;
         }
-        Ok(ids.iter().map(|id| Durable::synced(*id, Place::OWN_FILE)).collect())
+        Ok(ids.iter().map(|id| self.receipt(*id)).collect())
+    }
+
+    /// For a message whose content and name are durable.
+    pub(super) fn receipt(&self, id: MessageId) -> Durable {
+        Durable::synced(id, Place::OWN_FILE)
     }
 
     /// For a transaction of which not all messages could be written.
@@ -209,7 +221,10 @@ impl<F: Files> MessageFiles<F> {
         marks::encode(marks, id, run, &mut lines);
         match self.files.append(name, &lines) {
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-            done => done.map_err(|e| failed(Step::Write, name, &e)),
+            done => done.map_err(|e| {
+                self.doubt(id);
+                failed(Step::Write, name, &e)
+            }),
         }
     }
 
@@ -254,10 +269,7 @@ impl<F: Files> MessageFiles<F> {
     /// Gives all messages their names and makes those durable.
     fn rename(&self, ids: &[MessageId]) -> Result<(), SpoolError> {
         let before = self.failures(ids);
-        for id in ids {
-            let (from, to) = (LocalName::New(*id, self.run), LocalName::Message(*id));
-            self.files.rename(from, to).map_err(|e| failed(Step::Rename, to, &e))?;
-        }
+        ids.iter().try_for_each(|id| self.name_message(*id))?;
         self.sync_changed(&before)
     }
 
@@ -275,7 +287,7 @@ impl<F: Files> MessageFiles<F> {
     }
 
     /// The directories of these messages, each once, and how many of its syncs have failed.
-    fn failures(&self, ids: &[MessageId]) -> Vec<(Folder, u64)> {
+    pub(super) fn failures(&self, ids: &[MessageId]) -> Vec<(Folder, u64)> {
         let folders: BTreeSet<Folder> = ids.iter().map(|id| Folder::of(*id)).collect();
         folders.into_iter().map(|folder| (folder, self.files.failed_syncs(folder))).collect()
     }

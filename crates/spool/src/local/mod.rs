@@ -18,6 +18,7 @@ mod names;
 mod recovery;
 mod rewrite;
 mod spares;
+mod together;
 
 pub use engine::{MessageFiles, Undo};
 pub use fault::FaultFiles;

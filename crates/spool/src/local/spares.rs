@@ -11,6 +11,7 @@ use super::files::Files;
 use super::names::{FOLDERS_OF_MESSAGES, Folder, LocalName};
 use crate::SpoolError;
 use message::MessageId;
+use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +30,9 @@ struct Pool {
     ready: Vec<(MessageId, bool)>,
     /// Files that were fresh so far.
     count: u64,
+    /// Messages whose marks could not be written or synced once: their files are never written anew, since the kernel may
+    /// have dropped what it could not write, and no later sync says so.
+    doubtful: BTreeSet<MessageId>,
 }
 
 #[derive(Debug)]
@@ -48,9 +52,9 @@ impl<F: Files> MessageFiles<F> {
     pub fn retire(&self, id: MessageId) -> Result<bool, SpoolError> {
         let (name, spare) = (LocalName::Message(id), LocalName::New(id, self.run));
         let failures = self.files.failed_syncs(name.folder());
-        if !self.spares.pool(name.folder()).has_room() || !matches!(self.files.is_reusable(name, OCTETS_MAX), Ok(true))
-        {
-            return self.remove(id);
+        let wanted = self.spares.pool(name.folder()).wants(id);
+        if !wanted || !matches!(self.files.is_reusable(name, OCTETS_MAX), Ok(true)) {
+            return self.remove(id).inspect(|_| _ = self.spares.pool(name.folder()).doubtful.remove(&id));
         }
         match self.files.rename(name, spare) {
             Ok(()) => {
@@ -61,6 +65,11 @@ impl<F: Files> MessageFiles<F> {
             // It may have either name.
             Err(_) => Ok(self.remove(id)? | self.remove_if_there(spare)?),
         }
+    }
+
+    /// A write to this message's file failed.
+    pub(super) fn doubt(&self, id: MessageId) {
+        self.spares.pool(Folder::of(id)).doubtful.insert(id);
     }
 
     /// Writes a message under its temporary name into a spare file, synced; false when there is none of use.
@@ -84,9 +93,8 @@ impl<F: Files> MessageFiles<F> {
     /// Removes all spare files; for the end.
     pub fn remove_all_spares(&self) {
         for folder in Folder::of_messages() {
-            let pool = std::mem::take(&mut *self.spares.pool(folder));
-            let ids = pool.ready.iter().map(|spare| spare.0).chain(pool.fresh.iter().map(|fresh| fresh.id));
-            self.remove_spares(&ids.collect::<Vec<_>>());
+            let all = self.spares.pool(folder).take_all();
+            self.remove_spares(&all);
         }
     }
 
@@ -125,8 +133,8 @@ impl Spares {
 }
 
 impl Pool {
-    fn has_room(&self) -> bool {
-        self.fresh.len() + self.ready.len() < SPARES_MAX
+    fn wants(&self, id: MessageId) -> bool {
+        self.fresh.len() + self.ready.len() < SPARES_MAX && !self.doubtful.contains(&id)
     }
 
     fn keep(&mut self, id: MessageId, failures: u64) {
@@ -142,6 +150,11 @@ impl Pool {
         let (good, doubtful): (Vec<_>, Vec<_>) = covered.into_iter().partition(|fresh| fresh.failures == failures);
         self.ready.extend(good.into_iter().map(|fresh| (fresh.id, false)));
         doubtful.into_iter().map(|fresh| fresh.id).collect()
+    }
+
+    fn take_all(&mut self) -> Vec<MessageId> {
+        let fresh = self.fresh.drain(..).map(|fresh| fresh.id);
+        self.ready.drain(..).map(|spare| spare.0).chain(fresh).collect()
     }
 
     /// Those that waited at the last call already, and whether others are left.

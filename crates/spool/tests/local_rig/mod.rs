@@ -74,6 +74,7 @@ pub struct Counts {
     pub undone_at_start: u64,
     pub rewritten: u64,
     pub reused: u64,
+    pub together: u64,
 }
 
 impl Rig {
@@ -110,7 +111,7 @@ impl Rig {
     /// One random thing; `Err` when the disk refused.
     pub fn step(&mut self) -> Result<(), SpoolError> {
         self.opened()?;
-        match self.random.below(17) {
+        match self.random.below(18) {
             0..3 => {
                 self.begin();
                 Ok(())
@@ -130,6 +131,7 @@ impl Rig {
                 self.sync_removals()
             }
             15 => self.rewrite(),
+            16 => self.append_each(),
             _ => self.load_one(),
         }
     }
@@ -173,16 +175,21 @@ impl Rig {
 
     /// A transaction of one to four messages.
     fn begin(&mut self) {
-        if !self.undos.is_empty() || self.writing.len() > 5 {
-            return;
+        if self.undos.is_empty() && self.writing.len() < 6 {
+            let count = [1, 1, 1, 2, 3, 4][self.random.below(6) as usize];
+            let (number, messages) = self.transaction(count);
+            self.writing.push(Writing { number, messages, written: 0 });
         }
+    }
+
+    /// New messages, promised together or not at all; with the number of their transaction.
+    fn transaction(&mut self, count: u64) -> (u64, Vec<Sealed>) {
         let octets = match self.random.below(20) {
             0 => 30_000,
             1..4 => 0,
             _ => self.random.below(3_000) as usize,
         };
         let body = body(self.next, octets);
-        let count = [1, 1, 1, 2, 3, 4][self.random.below(6) as usize];
         let number = self.next;
         let messages: Vec<_> = (0..count)
             .map(|_| {
@@ -204,7 +211,34 @@ impl Rig {
             };
             self.promises.insert(sealed.id, promise);
         }
-        self.writing.push(Writing { number, messages, written: 0 });
+        (number, messages)
+    }
+
+    /// Several transactions of a message each, with their syncs in common.
+    fn append_each(&mut self) -> Result<(), SpoolError> {
+        if !self.undos.is_empty() {
+            return Ok(());
+        }
+        let count = 1 + self.random.below(3);
+        let (numbers, messages): (Vec<_>, Vec<_>) = (0..count).map(|_| self.transaction(1)).unzip();
+        let messages = messages.concat();
+        let Some(engine) = &self.engine else { return Ok(()) };
+        let mut result = Ok(());
+        for ((message, number), done) in messages.iter().zip(numbers).zip(engine.append_each(&messages)) {
+            match done {
+                Ok(durable) => {
+                    assert_eq!(durable.id(), message.id, "receipts in order");
+                    self.promises.get_mut(&message.id).expect("noted when it was made").ours = true;
+                    self.counts.together += 1;
+                }
+                Err((error, undo)) => {
+                    self.counts.refused += 1;
+                    self.undos.push((number, undo));
+                    result = Err(error);
+                }
+            }
+        }
+        result
     }
 
     /// Of a new message, in one of a few directories: so that files are there to be written into.

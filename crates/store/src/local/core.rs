@@ -82,14 +82,25 @@ impl Core {
     pub fn append(&self, sealed: Vec<Sealed>) -> Result<Appended, SpoolError> {
         let ids: Vec<MessageId> = sealed.iter().map(|sealed| sealed.id).collect();
         let written = self.write(&sealed).map_err(|error| (error, self.engine.give_up(ids.clone())));
-        match written.and_then(|()| self.engine.commit(&ids)) {
+        self.end(sealed, written.and_then(|()| self.engine.commit(&ids)))
+    }
+
+    /// Writes and commits messages, each a transaction of its own; a blocking call. Answers in their order.
+    pub fn append_each(&self, sealed: Vec<Sealed>) -> Vec<Result<Appended, SpoolError>> {
+        let done = self.engine.append_each(&sealed);
+        sealed.into_iter().zip(done).map(|(sealed, done)| self.end(vec![sealed], done.map(|one| vec![one]))).collect()
+    }
+
+    /// The end of a transaction.
+    fn end(&self, sealed: Vec<Sealed>, done: Result<Vec<Durable>, (SpoolError, Undo)>) -> Result<Appended, SpoolError> {
+        match done {
             Ok(durable) => {
                 self.count(&sealed, &durable);
                 Ok(Appended { sealed, durable })
             }
             Err((error, undo)) => {
-                tracing::error!(%error, messages = ids.len(), "an append is refused");
-                self.counters.failed_messages.fetch_add(ids.len() as u64, Ordering::Relaxed);
+                tracing::error!(%error, messages = sealed.len(), "an append is refused");
+                self.counters.failed_messages.fetch_add(sealed.len() as u64, Ordering::Relaxed);
                 self.undo(undo, &error);
                 if !self.probe_asked.swap(true, Ordering::AcqRel) {
                     self.tell(Chore::Probe);

@@ -5,6 +5,7 @@ use super::files::RealFiles;
 use super::keeper::{self, Chore};
 use super::marker::{MarkQueue, Marker};
 use super::recovering::{Gate, LocalRecovering, THREADS};
+use super::writers::{Append, AppendQueue, threads_for};
 use crate::file_disk::make_durably;
 use crate::hints::Recent;
 use crate::kind::{self, Kind};
@@ -22,12 +23,14 @@ use std::slice;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 
 /// A spool of one file per message in use.
 pub(crate) struct LocalSpool {
     core: Arc<Core>,
     gate: Arc<Gate>,
+    writers: Arc<AppendQueue>,
     /// Appends that may still be begun.
     appends: Arc<Semaphore>,
     /// Reads that may still be begun.
@@ -69,15 +72,22 @@ impl LocalOpened {
     }
 
     /// Starts the threads. `recent` are deliveries that a killed process had finished: they are not handed out again.
-    pub fn start(self, recent: &[Mark]) -> io::Result<(LocalSpool, LocalRecovering)> {
+    /// `sync` is the time the disk needs for a write and its sync.
+    pub fn start(self, recent: &[Mark], sync: Option<Duration>) -> io::Result<(LocalSpool, LocalRecovering)> {
         let LocalOpened { engine, in_corrupt, lock, options } = self;
         let (chores, told) = mpsc::channel();
         let core = Arc::new(Core::new(engine, Recent::new(recent), chores, in_corrupt, lock));
         let gate = Gate::new(THREADS);
-        let threads = start(&core, &gate, told, &options)?;
+        let writers = Arc::new(AppendQueue::new(threads_for(sync)));
+        let mut threads = start(&core, &gate, told, &options)?;
+        for _ in 0..threads_for(sync) {
+            let (core, writers) = (Arc::clone(&core), Arc::clone(&writers));
+            threads.push(named("spool-writer").spawn(move || writers.run(&core))?);
+        }
         let spool = LocalSpool {
             core,
             gate: Arc::clone(&gate),
+            writers,
             appends: Arc::new(Semaphore::new(APPENDS_MAX)),
             reads: Reads::new(options.reads_max),
             closing: AtomicBool::new(false),
@@ -104,16 +114,8 @@ impl LocalSpool {
         if let Some(error) = self.core.stopped() {
             return Err(error);
         }
-        let core = Arc::clone(&self.core);
         let (reply, answer) = oneshot::channel();
-        tokio::task::spawn_blocking(move || {
-            if let Err(Ok(Appended { durable, .. })) = reply.send(core.append(sealed)) {
-                // Whoever waited has gone and never said 250: nobody would own these.
-                durable.iter().for_each(|durable| core.mark(Mark::Removed { id: durable.id() }));
-            }
-            // Last: who closes waits for it, and the markers end after that.
-            drop(permit);
-        });
+        self.writers.push(Append { sealed, reply, permit });
         answer.await.map_err(|_| SpoolError::Closed)?
     }
 
@@ -167,6 +169,7 @@ impl LocalSpool {
             self.appends.close();
             drop(all);
         }
+        self.writers.close();
         self.gate.stop();
         self.core.markers.iter().for_each(|marker| marker.close());
         self.core.tell(Chore::Close);
@@ -239,6 +242,6 @@ fn random_run(source: &Path) -> io::Result<Run> {
 /// Unguessable octets.
 const RANDOM_SOURCE: &str = "/dev/urandom";
 /// Appends on their way at once; further ones wait.
-const APPENDS_MAX: usize = 64;
+const APPENDS_MAX: usize = 256;
 /// Messages of one transaction.
 const MESSAGES_MAX: usize = 65_535;
