@@ -56,6 +56,16 @@ pub enum StoreError {
         /// The newest version this program reads.
         known: u64,
     },
+    /// Its message files lie where an earlier version had them; they are moved when a server opens it.
+    #[error("spool {}: msg/version says version {found}; a start of the server on it brings it to version {known}, then it can be looked at", dir.display())]
+    OlderFiles {
+        /// The spool directory.
+        dir: PathBuf,
+        /// Its version.
+        found: u64,
+        /// The version this program reads.
+        known: u64,
+    },
     /// What is in it cannot be used.
     #[error(transparent)]
     Spool(#[from] SpoolError),

@@ -31,7 +31,8 @@ impl ReadOnlyDir {
     /// The spool in `dir`.
     ///
     /// # Errors
-    /// `NotASpool` when nothing in it is a spool's, `Io` when it cannot be looked at.
+    /// `NotASpool` when nothing in it is a spool's, `NewerFiles` and `OlderFiles` for other versions of message files, `Io`
+    /// when it cannot be looked at.
     pub fn open(dir: &Path) -> Result<ReadOnlyDir, StoreError> {
         let files = list(dir).map_err(StoreError::io(dir, "list the directory"))?;
         let kind = Kind::of(dir).map_err(StoreError::io(dir, "list the directory"))?;
@@ -39,6 +40,12 @@ impl ReadOnlyDir {
             let below = dir.join("spool");
             let hint = below.join("lock").exists().then_some(below);
             return Err(StoreError::NotASpool { dir: dir.to_owned(), hint });
+        }
+        if kind == Some(Kind::Files)
+            && let Some(found) = local::found(dir)?
+            && found < local::VERSION
+        {
+            return Err(StoreError::OlderFiles { dir: dir.to_owned(), found, known: local::VERSION });
         }
         Ok(ReadOnlyDir { dir: dir.to_owned(), kind: kind.unwrap_or_default(), direct: AtomicBool::new(true) })
     }

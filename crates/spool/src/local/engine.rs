@@ -90,17 +90,31 @@ impl<F: Files> MessageFiles<F> {
     /// # Errors
     /// Nothing of it is left, or a file that the next start removes.
     pub fn write(&self, sealed: &Sealed) -> Result<(), SpoolError> {
-        let line = header::encode(sealed, self.run)?;
-        let name = LocalName::New(sealed.id, self.run);
-        let parts: [&[u8]; 3] = [&line, &sealed.head, &sealed.body];
-        if self.write_into_spare(name, &parts) {
+        let (under, name) = (self.put(sealed)?, LocalName::New(sealed.id, self.run));
+        if under == name {
             return Ok(());
         }
-        self.files.create(name, &parts).map_err(|e| {
-            // Best effort: an unfinished file harms nobody.
-            let _ = self.files.remove(name);
-            failed(Step::Write, name, &e)
+        self.files.rename(under, name).map_err(|e| {
+            // It has one of them.
+            self.drop_unfinished(under);
+            self.drop_unfinished(name);
+            failed(Step::Rename, name, &e)
         })
+    }
+
+    /// Writes a message into a file that was kept, or else a new one, synced; under which temporary name.
+    pub(super) fn put(&self, sealed: &Sealed) -> Result<LocalName, SpoolError> {
+        let line = header::encode(sealed, self.run)?;
+        let parts: [&[u8]; 3] = [&line, &sealed.head, &sealed.body];
+        let name = LocalName::New(sealed.id, self.run);
+        if let Some(spare) = self.write_into_spare(name.folder(), &parts) {
+            return Ok(spare);
+        }
+        self.files.create(name, &parts).map_err(|e| {
+            self.drop_unfinished(name);
+            failed(Step::Write, name, &e)
+        })?;
+        Ok(name)
     }
 
     /// Makes the messages of one transaction durable, all or none; all of them are written. The receipts are in the
@@ -269,7 +283,7 @@ impl<F: Files> MessageFiles<F> {
     /// Gives all messages their names and makes those durable.
     fn rename(&self, ids: &[MessageId]) -> Result<(), SpoolError> {
         let before = self.failures(ids);
-        ids.iter().try_for_each(|id| self.name_message(*id))?;
+        ids.iter().try_for_each(|id| self.name_message(LocalName::New(*id, self.run), *id))?;
         self.sync_changed(&before)
     }
 

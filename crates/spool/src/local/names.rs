@@ -32,9 +32,10 @@ pub enum LocalName {
 }
 
 impl Folder {
-    /// The directory of a message.
+    /// The directory of a message: by the moment its id was made, so that messages which come together share the sync of one.
     pub fn of(id: MessageId) -> Folder {
-        Folder::Messages((crc32fast::hash(id.as_bytes()) % u32::from(FOLDERS_OF_MESSAGES)) as u8)
+        let moment = id.created().unix_micros().div_euclid(FOLDER_MICROS);
+        Folder::Messages(moment.rem_euclid(i64::from(FOLDERS_OF_MESSAGES)) as u8)
     }
 
     /// Every directory that holds messages.
@@ -49,14 +50,22 @@ impl Folder {
 
     /// What a name found in this directory stands for; `None` when it is none of ours.
     pub fn parse(self, name: &str) -> Option<LocalName> {
-        let found = match (self, name.split_once('.')) {
+        self.read(name).filter(|found| found.folder() == self)
+    }
+
+    /// What a name found in this directory would stand for in another one, where version 1 had it here.
+    pub fn misplaced(self, name: &str) -> Option<LocalName> {
+        self.read(name).filter(|found| found.folder() != self)
+    }
+
+    fn read(self, name: &str) -> Option<LocalName> {
+        Some(match (self, name.split_once('.')) {
             (Folder::Messages(_), None) => LocalName::Message(id(name)?),
             (Folder::Messages(_), Some((first, rest))) => LocalName::New(id(first)?, run(rest.strip_prefix("new.")?)?),
             (Folder::Intents, None) => LocalName::Intent(id(name)?),
             (Folder::Corrupt, Some((first, rest))) => LocalName::Aside(id(first)?, run(rest)?),
             _ => return None,
-        };
-        (found.folder() == self).then_some(found)
+        })
     }
 }
 
@@ -120,6 +129,8 @@ fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+/// Microseconds for which new messages have the same directory.
+const FOLDER_MICROS: i64 = 4_096;
 /// Directories that hold messages.
 pub const FOLDERS_OF_MESSAGES: u8 = 64;
 
@@ -142,24 +153,35 @@ mod tests {
                 assert_eq!(name.folder().parse(&strange), None, "{strange}");
             }
         }
-        assert_eq!(LocalName::Message(id).to_string(), format!("msg/1b/{id}"));
+        assert_eq!(LocalName::Message(id).to_string(), format!("msg/07/{id}"));
         assert_eq!(Folder::Messages(1).parse(&id.to_string()), None, "not in its directory");
         assert_eq!(Folder::of(id).parse("a5a5a5a5-a5a5-a5a5-a5a5-a5a5a5a5a5a5"), None, "another spelling");
     }
 
     #[test]
-    fn ids_spread_over_all_directories() {
+    fn messages_of_a_moment_share_a_directory_and_all_directories_are_used() {
         let mut ids = IdGenerator::new([1, 2, 3, 4, 5, 6], 7);
         let mut counts = [0; FOLDERS_OF_MESSAGES as usize];
+        let (mut last, mut changes) = (None, 0);
         for n in 0..6400 {
-            let Folder::Messages(at) =
-                Folder::of(ids.next(WallTime::from_unix_micros(1_790_000_000_000_000 + n * 170)))
-            else {
-                panic!("messages are in their folders")
-            };
+            let folder = Folder::of(ids.next(WallTime::from_unix_micros(1_790_000_000_000_000 + n * 170)));
+            let Folder::Messages(at) = folder else { panic!("messages are in their folders") };
             counts[usize::from(at)] += 1;
+            changes += i64::from(last.replace(folder) != Some(folder));
         }
         let (least, most) = (counts.iter().min(), counts.iter().max());
-        assert!(least > Some(&30) && most < Some(&300), "{counts:?}");
+        assert!(least > Some(&70) && most < Some(&130), "{counts:?}");
+        assert_eq!(changes, 6400 * 170 / FOLDER_MICROS + 1, "a new one every 4 ms");
+    }
+
+    #[test]
+    fn a_file_of_another_directory_is_told_from_a_strange_one() {
+        let (id, run) = (MessageId::from_bytes([0xa5; 16]), Run(0xfedc));
+        let own = Folder::of(id);
+        for name in [LocalName::Message(id), LocalName::New(id, run)] {
+            let file = name.to_string().rsplit('/').next().expect("a file").to_owned();
+            assert_eq!((own.misplaced(&file), Folder::Messages(63).misplaced(&file)), (None, Some(name)), "{file}");
+        }
+        assert_eq!([own.misplaced("README"), Folder::Messages(63).misplaced("README")], [None, None]);
     }
 }

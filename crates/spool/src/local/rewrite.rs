@@ -30,8 +30,7 @@ impl<F: Files> MessageFiles<F> {
         self.remove_if_there(from)?;
         let written = self.files.create(from, &[&line, &rewrite.sealed.head, &rewrite.sealed.body, &progress]);
         if let Err(error) = written {
-            // Best effort: the next start removes it.
-            let _ = self.files.remove(from);
+            self.drop_unfinished(from);
             return Err(failed(Step::Write, from, &error));
         }
         let folder = Folder::of(id);

@@ -12,13 +12,16 @@ use super::names::{FOLDERS_OF_MESSAGES, Folder, LocalName};
 use crate::SpoolError;
 use message::MessageId;
 use std::collections::BTreeSet;
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The spare files of a spool.
 #[derive(Debug)]
 pub(super) struct Spares {
     folders: Vec<Mutex<Pool>>,
+    /// In all of them; for a moment a few more or fewer.
+    count: AtomicUsize,
 }
 
 /// Those of one directory; named after the messages they held.
@@ -52,13 +55,14 @@ impl<F: Files> MessageFiles<F> {
     pub fn retire(&self, id: MessageId) -> Result<bool, SpoolError> {
         let (name, spare) = (LocalName::Message(id), LocalName::New(id, self.run));
         let failures = self.files.failed_syncs(name.folder());
-        let wanted = self.spares.pool(name.folder()).wants(id);
+        let wanted = self.spares.have_room() && !self.spares.pool(name.folder()).doubtful.contains(&id);
         if !wanted || !matches!(self.files.is_reusable(name, OCTETS_MAX), Ok(true)) {
             return self.remove(id).inspect(|_| _ = self.spares.pool(name.folder()).doubtful.remove(&id));
         }
         match self.files.rename(name, spare) {
             Ok(()) => {
                 self.spares.pool(name.folder()).keep(id, failures);
+                self.spares.count.fetch_add(1, Ordering::Relaxed);
                 Ok(true)
             }
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
@@ -72,15 +76,17 @@ impl<F: Files> MessageFiles<F> {
         self.spares.pool(Folder::of(id)).doubtful.insert(id);
     }
 
-    /// Writes a message under its temporary name into a spare file, synced; false when there is none of use.
-    pub(super) fn write_into_spare(&self, name: LocalName, parts: &[&[u8]]) -> bool {
-        let Some(spare) = self.spares.pool(name.folder()).ready.pop() else { return false };
-        let spare = LocalName::New(spare.0, self.run);
-        let written = self.files.rename(spare, name).and_then(|()| self.files.reuse(name, parts));
-        // What is wrong with it is no reason to refuse the message: a new file tells. A name that stays harms nobody, and
-        // the next start removes it.
-        let cleared = |_: &io::Error| [name, spare].map(|name| _ = self.files.remove(name));
-        written.inspect_err(|error| _ = cleared(error)).is_ok()
+    /// Writes a message into a spare file of the directory, synced; under which name, or `None` when no file is of use.
+    pub(super) fn write_into_spare(&self, folder: Folder, parts: &[&[u8]]) -> Option<LocalName> {
+        let spare = LocalName::New(self.spares.take(folder)?, self.run);
+        // What is wrong with it is no reason to refuse the message: a new file tells.
+        self.files.reuse(spare, parts).inspect_err(|_| self.drop_unfinished(spare)).ok()?;
+        Some(spare)
+    }
+
+    /// For a file under a temporary name that is of no use. One that stays harms nobody: the next start removes it.
+    pub(super) fn drop_unfinished(&self, name: LocalName) {
+        let _ = self.files.remove(name);
     }
 
     /// Removes the spare files of a directory that were there at the last call already; false when none is left.
@@ -113,16 +119,27 @@ impl<F: Files> MessageFiles<F> {
         self.remove_spares(&doubtful);
     }
 
-    /// One that cannot be removed harms nobody: the next start removes it.
     fn remove_spares(&self, ids: &[MessageId]) {
-        ids.iter().for_each(|id| _ = self.files.remove(LocalName::New(*id, self.run)));
+        self.spares.count.fetch_sub(ids.len(), Ordering::Relaxed);
+        ids.iter().for_each(|id| self.drop_unfinished(LocalName::New(*id, self.run)));
     }
 }
 
 impl Spares {
     /// None.
     pub(super) fn new() -> Spares {
-        Spares { folders: (0..FOLDERS_OF_MESSAGES).map(|_| Mutex::default()).collect() }
+        Spares { folders: (0..FOLDERS_OF_MESSAGES).map(|_| Mutex::default()).collect(), count: AtomicUsize::new(0) }
+    }
+
+    fn have_room(&self) -> bool {
+        self.count.load(Ordering::Relaxed) < SPARES_MAX
+    }
+
+    /// The youngest that is ready in a directory: its pages are the likeliest to be in memory.
+    fn take(&self, folder: Folder) -> Option<MessageId> {
+        let (spare, _) = self.pool(folder).ready.pop()?;
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        Some(spare)
     }
 
     /// Each change under the lock leaves a pool whole, so a panic elsewhere does not spoil it.
@@ -133,10 +150,6 @@ impl Spares {
 }
 
 impl Pool {
-    fn wants(&self, id: MessageId) -> bool {
-        self.fresh.len() + self.ready.len() < SPARES_MAX && !self.doubtful.contains(&id)
-    }
-
     fn keep(&mut self, id: MessageId, failures: u64) {
         self.fresh.push(Fresh { id, number: self.count, failures });
         self.count += 1;
@@ -165,10 +178,10 @@ impl Pool {
     }
 }
 
-/// Spare files of one directory.
-const SPARES_MAX: usize = 16;
+/// Spare files of all directories.
+const SPARES_MAX: usize = 2_048;
 /// Longest file that is kept.
-const OCTETS_MAX: u64 = 256 << 10;
+const OCTETS_MAX: u64 = 128 << 10;
 
 #[cfg(test)]
 mod tests {

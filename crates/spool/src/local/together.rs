@@ -15,11 +15,14 @@ impl<F: Files> MessageFiles<F> {
     /// # Errors
     /// Nobody is acknowledged for a message that has one, and what is left of it must be undone.
     pub fn append_each(&self, messages: &[Sealed]) -> Vec<Result<Durable, (SpoolError, Undo)>> {
-        let written: Vec<_> = messages.iter().map(|message| self.write(message)).collect();
+        let written: Vec<_> = messages.iter().map(|message| self.put(message)).collect();
         let ids: Vec<MessageId> = messages.iter().map(|message| message.id).collect();
         let before = self.failures(&ids);
-        let name = |(id, written): (&MessageId, Result<(), SpoolError>)| match written {
-            Ok(()) => self.name_message(*id).map_err(|error| (error, Undo::of_named(*id))),
+        let name = |(id, written): (&MessageId, Result<LocalName, SpoolError>)| match written {
+            Ok(under) => self.name_message(under, *id).map_err(|error| {
+                self.drop_unfinished(under);
+                (error, Undo::of_named(*id))
+            }),
             Err(error) => Err((error, self.give_up(vec![*id]))),
         };
         let named: Vec<_> = ids.iter().zip(written).map(name).collect();
@@ -33,9 +36,9 @@ impl<F: Files> MessageFiles<F> {
         ids.into_iter().zip(named).map(end).collect()
     }
 
-    /// Gives a written message its name; durable after a sync of its directory.
-    pub(super) fn name_message(&self, id: MessageId) -> Result<(), SpoolError> {
-        let (from, to) = (LocalName::New(id, self.run), LocalName::Message(id));
-        self.files.rename(from, to).map_err(|e| failed(Step::Rename, to, &e))
+    /// Gives a message that is written under a temporary name its own; durable after a sync of its directory.
+    pub(super) fn name_message(&self, under: LocalName, id: MessageId) -> Result<(), SpoolError> {
+        let to = LocalName::Message(id);
+        self.files.rename(under, to).map_err(|e| failed(Step::Rename, to, &e))
     }
 }

@@ -5,6 +5,7 @@
 //! them see every one.
 //! No retries: a refusal is the engine's business.
 
+use super::version;
 use crate::StoreError;
 use crate::file_disk::make_durably;
 use crate::kind::MESSAGES;
@@ -37,7 +38,7 @@ struct Names {
 impl RealFiles {
     /// Opens the directories, making those that are missing. `dir` is locked and of the right kind.
     pub fn open(dir: &Path) -> Result<RealFiles, StoreError> {
-        check_version(dir)?;
+        let found = version::found(dir)?;
         let messages = dir.join(MESSAGES);
         make_durably(&messages).map_err(StoreError::io(&messages, "create the directory"))?;
         spread(&messages);
@@ -48,8 +49,11 @@ impl RealFiles {
             let file = File::open(&path).map_err(StoreError::io(&path, "open the directory"))?;
             folders.insert(folder, Names { file, sync: SharedSync::default() });
         }
-        write_version(dir).map_err(StoreError::io(&version_file(dir), "write the version"))?;
-        Ok(RealFiles { dir: dir.to_owned(), folders, syncs: AtomicU64::new(0) })
+        let files = RealFiles { dir: dir.to_owned(), folders, syncs: AtomicU64::new(0) };
+        if found != Some(version::VERSION) {
+            version::bring_here(&files, dir).map_err(StoreError::io(&messages, "move message files of version 1"))?;
+        }
+        Ok(files)
     }
 
     /// Calls of sync so far.
@@ -214,45 +218,6 @@ fn write_parts(file: &mut File, parts: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses message files of a newer version. What is not readable as a version says nothing: each file tells its own.
-fn check_version(dir: &Path) -> Result<(), StoreError> {
-    let path = version_file(dir);
-    let text = match fs::read_to_string(&path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        text => text.map_err(StoreError::io(&path, "read the version"))?,
-    };
-    match text.trim().strip_prefix(VERSION_TEXT).and_then(|version| version.parse().ok()) {
-        Some(found) if found > VERSION => Err(StoreError::NewerFiles { dir: dir.to_owned(), found, known: VERSION }),
-        Some(_) => Ok(()),
-        None => {
-            tracing::warn!(file = %path.display(), "does not say a version");
-            Ok(())
-        }
-    }
-}
-
-/// Says which version is here, unless something says so already.
-fn write_version(dir: &Path) -> io::Result<()> {
-    let path = version_file(dir);
-    if path.exists() {
-        return Ok(());
-    }
-    let new = path.with_extension("new");
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    writeln!(file, "{VERSION_TEXT}{VERSION}")?;
-    file.sync_all()?;
-    fs::rename(&new, &path)?;
-    File::open(dir.join(MESSAGES))?.sync_all()
-}
-
-fn version_file(dir: &Path) -> PathBuf {
-    dir.join(MESSAGES).join("version")
-}
-
-const VERSION_TEXT: &str = "postrider message files, version ";
-/// Version of the directory's layout and of the files in it.
-const VERSION: u64 = 1;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,21 +272,5 @@ mod tests {
         let link = LocalName::Message(MessageId::from_bytes([8; 16]));
         std::os::unix::fs::symlink(&path, dir.path().join(link.to_string())).expect("links");
         assert!(!files.is_reusable(link, 99).expect("there"), "only plain files");
-    }
-
-    #[test]
-    fn a_newer_version_is_refused_and_nothing_changed() {
-        let dir = tempfile::tempdir().expect("a directory");
-        drop(RealFiles::open(dir.path()).expect("opens"));
-        assert_eq!(
-            fs::read_to_string(version_file(dir.path())).expect("there"),
-            "postrider message files, version 1\n"
-        );
-        drop(RealFiles::open(dir.path()).expect("opens again"));
-        fs::write(version_file(dir.path()), "postrider message files, version 2\n").expect("writes");
-        let error = RealFiles::open(dir.path()).expect_err("newer");
-        assert!(matches!(error, StoreError::NewerFiles { found: 2, known: 1, .. }), "{error}");
-        fs::write(version_file(dir.path()), "").expect("writes");
-        RealFiles::open(dir.path()).expect("an empty file says nothing");
     }
 }

@@ -12,9 +12,11 @@ mod keeper;
 mod marker;
 mod recovering;
 mod spool;
+mod version;
 mod writers;
 
 pub(crate) use files::{list, open};
 pub(crate) use recovering::LocalRecovering;
 pub(crate) use spool::{LocalOpened, LocalSpool};
+pub(crate) use version::{VERSION, found};
 pub use writers::threads_for;
