@@ -1,7 +1,9 @@
 //! Every task has an owner: spawn here, drain here.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::sync::{Mutex, PoisonError};
+use std::task::Context;
+use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -37,23 +39,22 @@ impl Tasks {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Waits until every task has ended; tasks started meanwhile are waited for as well.
+    /// Waits until every task has ended; tasks started meanwhile are waited for as well. Who stops waiting leaves them running.
     pub async fn drain(&self) {
-        loop {
-            let mut set = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
-            if set.is_empty() {
-                return;
-            }
-            while let Some(ended) = set.join_next().await {
-                report(ended);
-            }
+        let next =
+            |cx: &mut Context<'_>| self.running.lock().unwrap_or_else(PoisonError::into_inner).poll_join_next(cx);
+        while let Some(ended) = poll_fn(next).await {
+            report(ended);
         }
     }
 
-    /// Ends every task where it stands; they are gone when this returns.
+    /// Ends every task where it waits next. They are gone when this returns, but for those that did not come to wait within
+    /// [`ABORT_MAX`].
     pub async fn abort(&self) {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
-        self.drain().await;
+        if tokio::time::timeout(ABORT_MAX, self.drain()).await.is_err() {
+            tracing::warn!("{} tasks are still at work {ABORT_MAX:?} after they were to end", self.len());
+        }
     }
 }
 
@@ -62,5 +63,45 @@ fn report(ended: Result<(), tokio::task::JoinError>) {
         && error.is_panic()
     {
         tracing::error!("a task panicked: {error}");
+    }
+}
+
+/// Longest wait for a task that is at work and was to end.
+const ABORT_MAX: Duration = Duration::from_millis(200);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, mpsc};
+    use std::task::Poll;
+    use tokio::sync::oneshot;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn an_abort_behind_a_drain_that_was_given_up_waits_until_they_are_gone() {
+        let tasks = Tasks::on(&Handle::current());
+        let gone = Arc::new(AtomicBool::new(false));
+        let (begun, begins) = oneshot::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let flag = Arc::clone(&gone);
+        // Cannot be ended while it is here.
+        tasks.spawn(async move {
+            begun.send(()).expect("somebody waits");
+            released.recv().expect("the test lives");
+            flag.store(true, Ordering::SeqCst);
+        });
+        begins.await.expect("it runs");
+        assert!(futures_poll(&mut Box::pin(tasks.drain())).is_pending(), "given up at once");
+        assert_eq!(tasks.len(), 1, "it is still owned");
+        let mut abort = Box::pin(tasks.abort());
+        assert!(futures_poll(&mut abort).is_pending(), "it is still here");
+        release.send(()).expect("it waits");
+        abort.await;
+        assert!(gone.load(Ordering::SeqCst) && tasks.len() == 0);
+    }
+
+    /// Looks at a future once.
+    fn futures_poll<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+        std::pin::Pin::new(future).poll(&mut Context::from_waker(std::task::Waker::noop()))
     }
 }

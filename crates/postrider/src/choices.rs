@@ -96,7 +96,11 @@ pub fn connections(listeners: &mut [EsmtpListener], files: Files) -> Option<Choi
 pub fn commits(kind: Kind, sync: Option<Duration>) -> Choice {
     let Some(sync) = sync else {
         let words = "no sync could be timed here".to_owned();
-        return Choice::new("commits wait for each other as on a quick disk".to_owned(), words);
+        let what = match kind {
+            Kind::Files => synced_singly(None),
+            Kind::Log => "commits wait for each other as on a quick disk".to_owned(),
+        };
+        return Choice::new(what, words);
     };
     let linger = Linger::for_disk(sync);
     let time = sync.as_secs_f64() * 1e3;
@@ -108,7 +112,7 @@ pub fn commits(kind: Kind, sync: Option<Duration>) -> Choice {
         false => format!("a write and its sync take {time:.2} ms here"),
     };
     let what = match kind {
-        Kind::Files => format!("each message is synced by itself, by {} threads", store::threads_for(Some(sync))),
+        Kind::Files => synced_singly(Some(sync)),
         Kind::Log => format!(
             "a commit waits up to {} ms for as many as shared the last, {} ms for {MANY} or more",
             linger.few.as_millis(),
@@ -116,6 +120,11 @@ pub fn commits(kind: Kind, sync: Option<Duration>) -> Choice {
         ),
     };
     Choice::new(what, because).short(lies)
+}
+
+/// What a spool of one file per message does.
+fn synced_singly(sync: Option<Duration>) -> String {
+    format!("each message is synced by itself, by {} threads", store::threads_for(sync))
 }
 
 /// Octets of the spool's files.
@@ -220,7 +229,8 @@ mod tests {
         let choice = commits(Kind::Log, Some(Duration::from_nanos(900)));
         assert!(choice.short && choice.to_string().contains("power cut"), "{choice}");
         assert!(commits(Kind::Log, None).to_string().contains("no sync could be timed"));
-        assert!(commits(Kind::Files, Some(Duration::from_millis(1))).what.contains("by itself"));
+        assert!(commits(Kind::Files, Some(Duration::from_millis(1))).what.contains("by itself, by 40 threads"));
+        assert!(commits(Kind::Files, None).what.contains("by 64 threads"));
     }
 
     #[test]

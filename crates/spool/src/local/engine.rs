@@ -102,7 +102,8 @@ impl<F: Files> MessageFiles<F> {
         })
     }
 
-    /// Writes a message into a file that was kept, or else a new one, synced; under which temporary name.
+    /// Writes a message into a file that was kept, or else a new one, synced; under which temporary name. An id that was in
+    /// the spool before must not come again: the file it had may be kept under that name.
     pub(super) fn put(&self, sealed: &Sealed) -> Result<LocalName, SpoolError> {
         let line = header::encode(sealed, self.run)?;
         let parts: [&[u8]; 3] = [&line, &sealed.head, &sealed.body];
@@ -192,6 +193,14 @@ impl<F: Files> MessageFiles<F> {
     /// # Errors
     /// The disk's answer.
     pub fn probe(&self, octets: usize) -> Result<(), SpoolError> {
+        // What is kept takes room.
+        self.keep_files(false);
+        let probed = self.write_and_remove(octets);
+        self.keep_files(probed.is_ok());
+        probed
+    }
+
+    fn write_and_remove(&self, octets: usize) -> Result<(), SpoolError> {
         let name = LocalName::New(PROBE, self.run);
         // Of an earlier probe that could not be removed.
         self.remove_if_there(name)?;

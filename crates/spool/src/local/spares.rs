@@ -13,7 +13,7 @@ use crate::SpoolError;
 use message::MessageId;
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The spare files of a spool.
@@ -22,6 +22,8 @@ pub(super) struct Spares {
     folders: Vec<Mutex<Pool>>,
     /// In all of them; for a moment a few more or fewer.
     count: AtomicUsize,
+    /// No file is kept: the disk may be full.
+    off: AtomicBool,
 }
 
 /// Those of one directory; named after the messages they held.
@@ -104,6 +106,14 @@ impl<F: Files> MessageFiles<F> {
         }
     }
 
+    /// Whether files are kept from now on; if not, those that are go.
+    pub(super) fn keep_files(&self, keep: bool) {
+        self.spares.off.store(!keep, Ordering::Relaxed);
+        if !keep {
+            self.remove_all_spares();
+        }
+    }
+
     /// What a sync covers that begins now.
     pub(super) fn spares_before(&self, folder: Folder) -> u64 {
         if matches!(folder, Folder::Messages(_)) { self.spares.pool(folder).count } else { 0 }
@@ -128,11 +138,15 @@ impl<F: Files> MessageFiles<F> {
 impl Spares {
     /// None.
     pub(super) fn new() -> Spares {
-        Spares { folders: (0..FOLDERS_OF_MESSAGES).map(|_| Mutex::default()).collect(), count: AtomicUsize::new(0) }
+        Spares {
+            folders: (0..FOLDERS_OF_MESSAGES).map(|_| Mutex::default()).collect(),
+            count: AtomicUsize::new(0),
+            off: AtomicBool::new(false),
+        }
     }
 
     fn have_room(&self) -> bool {
-        self.count.load(Ordering::Relaxed) < SPARES_MAX
+        self.count.load(Ordering::Relaxed) < SPARES_MAX && !self.off.load(Ordering::Relaxed)
     }
 
     /// The youngest that is ready in a directory: its pages are the likeliest to be in memory.

@@ -96,9 +96,13 @@ impl Files for RealFiles {
 
     fn reuse(&self, name: LocalName, parts: &[&[u8]]) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).open(self.path(name))?;
+        let found = file.metadata()?;
+        if found.nlink() != 1 {
+            return Err(io::Error::other("it has another name by now"));
+        }
         write_parts(&mut file, parts)?;
         let octets = parts.iter().map(|part| part.len() as u64).sum();
-        if file.metadata()?.len() > octets {
+        if found.len() > octets {
             file.set_len(octets)?;
         }
         self.sync_data(&file)
@@ -269,6 +273,8 @@ mod tests {
         }
         fs::hard_link(&path, dir.path().join("a copy")).expect("links");
         assert!(!files.is_reusable(name, 99).expect("there"), "its copy would change with it");
+        files.reuse(name, &[b"new"]).expect_err("nor if it was linked since that was asked");
+        assert_eq!(fs::read_to_string(&path).expect("there"), "longer than at first");
         let link = LocalName::Message(MessageId::from_bytes([8; 16]));
         std::os::unix::fs::symlink(&path, dir.path().join(link.to_string())).expect("links");
         assert!(!files.is_reusable(link, 99).expect("there"), "only plain files");

@@ -78,7 +78,7 @@ impl LocalOpened {
         let (chores, told) = mpsc::channel();
         let core = Arc::new(Core::new(engine, Recent::new(recent), chores, in_corrupt, lock));
         let gate = Gate::new(THREADS);
-        let writers = Arc::new(AppendQueue::new(threads_for(sync)));
+        let writers: Arc<AppendQueue> = Arc::default();
         let mut threads = start(&core, &gate, told, &options)?;
         for _ in 0..threads_for(sync) {
             let (core, writers) = (Arc::clone(&core), Arc::clone(&writers));

@@ -8,7 +8,7 @@ use crate::StoreError;
 use crate::kind::MESSAGES;
 use spool::local::{Files, Folder, LocalName, ReadFiles};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn found(dir: &Path) -> Result<Option<u64>, StoreError> {
     let path = file(dir);
     let text = match fs::read_to_string(&path) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
         text => text.map_err(StoreError::io(&path, "read the version"))?,
     };
     match text.trim().strip_prefix(TEXT).and_then(|version| version.parse().ok()) {
@@ -32,28 +32,41 @@ pub(crate) fn found(dir: &Path) -> Result<Option<u64>, StoreError> {
     }
 }
 
-/// Moves what version 1 left to where it belongs, durably, and then says which version is here.
+/// Moves what version 1 left to where it belongs, durably, and then says which version is here. On a full disk it may not
+/// say so: the next start looks again.
 pub(super) fn bring_here(files: &RealFiles, dir: &Path) -> io::Result<()> {
-    let mut moved = 0;
-    for folder in Folder::of_messages() {
-        let mut misplaced = Vec::new();
-        files
-            .list(folder, &mut |name| misplaced.extend(folder.misplaced(name).map(|found| (name.to_owned(), found))))?;
-        for (name, found) in misplaced {
-            let from = dir.join(folder.to_string()).join(name);
-            match found {
-                LocalName::Message(_) => fs::rename(&from, dir.join(found.to_string()))?,
-                // It was being written, and never promised.
-                _ => fs::remove_file(&from)?,
-            }
-            moved += 1;
+    let misplaced = misplaced(files)?;
+    // First what makes room. It was being written, and never promised.
+    for (from, _) in misplaced.iter().filter(|(_, name)| !matches!(name, LocalName::Message(_))) {
+        fs::remove_file(dir.join(from))?;
+    }
+    for (from, name) in misplaced.iter().filter(|(_, name)| matches!(name, LocalName::Message(_))) {
+        fs::rename(dir.join(from), dir.join(name.to_string()))?;
+    }
+    // Also what an earlier start moved and could not sync.
+    files.sync_all()?;
+    if !misplaced.is_empty() {
+        tracing::info!(files = misplaced.len(), "message files of version 1 are where version {VERSION} has them");
+    }
+    match write(dir) {
+        Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            tracing::warn!(%error, "msg/version cannot be written: the next start looks again");
+            Ok(())
         }
+        written => written,
     }
-    if moved > 0 {
-        files.sync_all()?;
-        tracing::info!(files = moved, "message files of version 1 are where version {VERSION} has them");
+}
+
+/// Paths below the spool's directory of files that belong into another one, and what they are called there.
+fn misplaced(files: &RealFiles) -> io::Result<Vec<(String, LocalName)>> {
+    let mut misplaced = Vec::new();
+    for folder in Folder::of_messages() {
+        let mut add = |name: &str| {
+            misplaced.extend(folder.misplaced(name).map(|found| (format!("{folder}/{name}"), found)));
+        };
+        files.list(folder, &mut add)?;
     }
-    write(dir)
+    Ok(misplaced)
 }
 
 /// Says which version is here.

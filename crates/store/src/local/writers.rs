@@ -10,6 +10,7 @@ use crate::Appended;
 use message::Sealed;
 use spool::{Mark, SpoolError};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -24,39 +25,31 @@ pub(crate) struct Append {
 }
 
 /// Appends that wait for a thread.
+#[derive(Default)]
 pub(crate) struct AppendQueue {
     state: Mutex<State>,
     wake: Condvar,
 }
 
+#[derive(Default)]
 struct State {
     waiting: VecDeque<Append>,
-    /// Threads that will look here.
-    threads: usize,
-    /// Those of them that wait for something to do.
+    /// Threads that wait for something to do.
     idle: usize,
     closing: bool,
 }
 
 impl AppendQueue {
-    /// For `threads` threads, each of which is to run [`AppendQueue::run`].
-    pub fn new(threads: usize) -> AppendQueue {
-        let state = State { waiting: VecDeque::new(), threads, idle: 0, closing: false };
-        AppendQueue { state: Mutex::new(state), wake: Condvar::new() }
-    }
-
-    /// Puts one in. When no thread is left it is dropped: that tells who waits.
+    /// Puts one in.
     pub fn push(&self, append: Append) {
         let mut state = locked(&self.state);
-        if state.threads > 0 {
-            state.waiting.push_back(append);
-            if state.idle > 0 {
-                self.wake.notify_one();
-            }
+        state.waiting.push_back(append);
+        if state.idle > 0 {
+            self.wake.notify_one();
         }
     }
 
-    /// The threads end once nothing waits.
+    /// The threads end once nothing waits. To be called when nobody can put anything in any more.
     pub fn close(&self) {
         locked(&self.state).closing = true;
         self.wake.notify_all();
@@ -64,9 +57,11 @@ impl AppendQueue {
 
     /// What each thread does, until closed.
     pub fn run(&self, core: &Core) {
-        let _end = End(self);
         while let Some(appends) = self.take() {
-            write(core, appends);
+            // Who waits learns of it by the answer that does not come; the thread stays.
+            if catch_unwind(AssertUnwindSafe(|| write(core, appends))).is_err() {
+                tracing::error!("a thread that writes messages panicked: its messages are refused");
+            }
         }
     }
 
@@ -82,13 +77,14 @@ impl AppendQueue {
             state.idle -= 1;
         }
         let share = share(state.waiting.len(), state.idle);
-        Some(state.waiting.drain(..share).collect())
+        let count = together(state.waiting.iter().take(share).map(|append| append.sealed.as_slice()));
+        Some(state.waiting.drain(..count).collect())
     }
 }
 
-/// Threads for a disk that needs so long for a write and its sync.
+/// Threads for a disk that needs so long for a write and its sync; one that cannot be timed may be slow.
 pub fn threads_for(sync: Option<Duration>) -> usize {
-    let steps = sync.unwrap_or_default().as_micros() / SYNC_STEP.as_micros();
+    let steps = sync.unwrap_or(Duration::MAX).as_micros() / SYNC_STEP.as_micros();
     usize::try_from(steps).unwrap_or(THREADS_MAX).clamp(THREADS_MIN, THREADS_MAX)
 }
 
@@ -97,17 +93,33 @@ fn share(waiting: usize, idle: usize) -> usize {
     (waiting / (idle + 1)).clamp(1, TOGETHER_MAX)
 }
 
-/// Transactions of one message go together; each of the others by itself.
+/// How many of these transactions, at least one, go together: single messages, until they are long; another by itself, so that
+/// nobody waits for a long one of which there is no need.
+fn together<'a>(waiting: impl Iterator<Item = &'a [Sealed]>) -> usize {
+    let (mut count, mut octets) = (0, 0);
+    for transaction in waiting {
+        match transaction {
+            [single] if octets < TOGETHER_OCTETS => octets += single.head.len() + single.body.len(),
+            _ => break,
+        }
+        count += 1;
+    }
+    count.max(1)
+}
+
+/// Single messages, or one transaction of several.
 fn write(core: &Core, appends: Vec<Append>) {
-    let (single, several): (Vec<_>, Vec<_>) = appends.into_iter().partition(|append| append.sealed.len() == 1);
     let (sealed, answers): (Vec<_>, Vec<_>) =
-        single.into_iter().map(|append| (append.sealed, (append.reply, append.permit))).unzip();
-    for (done, (reply, permit)) in core.append_each(sealed.into_iter().flatten().collect()).into_iter().zip(answers) {
-        answer(core, done, reply, permit);
-    }
-    for Append { sealed, reply, permit } in several {
-        answer(core, core.append(sealed), reply, permit);
-    }
+        appends.into_iter().map(|append| (append.sealed, (append.reply, append.permit))).unzip();
+    let done = match core.stopped() {
+        // What waited when that came about is refused too.
+        Some(error) => sealed.iter().map(|_| Err(error.clone())).collect(),
+        None if sealed.iter().all(|sealed| sealed.len() == 1) => {
+            core.append_each(sealed.into_iter().flatten().collect())
+        }
+        None => sealed.into_iter().map(|sealed| core.append(sealed)).collect::<Vec<_>>(),
+    };
+    done.into_iter().zip(answers).for_each(|(done, (reply, permit))| answer(core, done, reply, permit));
 }
 
 /// Tells who waits.
@@ -124,22 +136,10 @@ fn answer(
     drop(permit);
 }
 
-/// Notes the end of a thread, whatever ended it.
-struct End<'a>(&'a AppendQueue);
-
-impl Drop for End<'_> {
-    fn drop(&mut self) {
-        let mut state = locked(&self.0.state);
-        state.threads -= 1;
-        if state.threads == 0 {
-            // Dropping them tells those who wait.
-            state.waiting.clear();
-        }
-    }
-}
-
 /// Messages that one thread writes together.
 const TOGETHER_MAX: usize = 16;
+/// Octets of head and body behind which it takes no more.
+const TOGETHER_OCTETS: usize = 1 << 20;
 const THREADS_MIN: usize = 8;
 const THREADS_MAX: usize = 64;
 /// Time of a sync for which it takes one thread more.
@@ -148,6 +148,12 @@ const SYNC_STEP: Duration = Duration::from_micros(25);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
+    use clock::WallTime;
+    use message::{Envelope, MessageId, Meta, TlsDemand};
+    use smtp_wire::ReversePath;
+    use std::sync::Arc;
+    use tokio::sync::Semaphore;
 
     #[test]
     fn a_thread_leaves_the_others_their_share() {
@@ -157,10 +163,47 @@ mod tests {
         );
     }
 
+    fn message(octets: usize) -> Sealed {
+        let envelope = Envelope { sender: ReversePath(None), recipients: Vec::new(), dsn: None, tls: TlsDemand::Usual };
+        let body = Bytes::from(vec![b'x'; octets]);
+        let id = MessageId::from_bytes([1; 16]);
+        Sealed { id, envelope, meta: Meta::new(), head: Bytes::new(), body: body.into(), due: WallTime::EPOCH }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_long_transaction_of_another() {
+        let counts = |waiting: &[&[usize]]| {
+            let waiting: Vec<Vec<Sealed>> = waiting.iter().map(|t| t.iter().map(|o| message(*o)).collect()).collect();
+            together(waiting.iter().map(Vec::as_slice))
+        };
+        assert_eq!(counts(&[&[10], &[10], &[10]]), 3);
+        assert_eq!(counts(&[&[10], &[10], &[10, 10], &[10]]), 2);
+        assert_eq!(counts(&[&[10, 10], &[10]]), 1);
+        assert_eq!(counts(&[&[10], &[TOGETHER_OCTETS], &[10]]), 2);
+        assert_eq!(counts(&[&[TOGETHER_OCTETS], &[10]]), 1);
+    }
+
+    #[test]
+    fn what_waits_is_taken_in_its_order_and_the_end_comes_behind_it() {
+        let queue = AppendQueue::default();
+        let permits = Arc::new(Semaphore::new(9));
+        for octets in [1, 2, TOGETHER_OCTETS, 3] {
+            let permit = Arc::clone(&permits).try_acquire_owned().expect("a permit");
+            queue.push(Append { sealed: vec![message(octets)], reply: oneshot::channel().0, permit });
+        }
+        queue.close();
+        let taken = || {
+            let octets = |append: Append| append.sealed[0].body.len();
+            queue.take().map(|appends| appends.into_iter().map(octets).collect::<Vec<_>>())
+        };
+        assert_eq!([taken(), taken(), taken()], [Some(vec![1, 2, TOGETHER_OCTETS]), Some(vec![3]), None]);
+        assert_eq!(permits.available_permits(), 9);
+    }
+
     #[test]
     fn a_slow_disk_gets_more_threads() {
         let of = |us| threads_for(Some(Duration::from_micros(us)));
         assert_eq!([0, 100, 400, 1_000, 5_000, 1 << 40].map(of), [8, 8, 16, 40, 64, 64]);
-        assert_eq!(threads_for(None), 8);
+        assert_eq!(threads_for(None), 64);
     }
 }
