@@ -157,8 +157,8 @@ impl ReadFiles for RealFiles {
 }
 
 /// Has the file system give each directory made in `dir` a region of its own (ext4's block groups), so that files are made in
-/// several at once. In one and the same, an ext4 without a journal looks for each new file's inode behind all that were freed in the
-/// last seconds. Other file systems have no such flag.
+/// several at once. In one and the same, an ext4 without a journal looks for each new file's inode behind all that were freed
+/// lately. Other file systems have no such flag.
 fn spread(dir: &Path) {
     let spread = || -> io::Result<()> {
         let dir = File::open(dir)?;
