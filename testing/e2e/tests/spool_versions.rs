@@ -49,7 +49,7 @@ fn message_files_of_a_later_version_stop_the_start_and_nothing_is_touched() {
     launch.start().stop();
     let version = scratch.join("data/msg/version");
     let own = std::fs::read_to_string(&version).expect("the version of message files");
-    std::fs::write(&version, own.replace("version 1", "version 99")).expect("a file of ours");
+    std::fs::write(&version, own.replace("version 2", "version 99")).expect("a file of ours");
     let before = files(&scratch.join("data"));
 
     let finished = launch.run();
@@ -60,6 +60,29 @@ fn message_files_of_a_later_version_stop_the_start_and_nothing_is_touched() {
     assert_eq!(files(&scratch.join("data")), before, "it changed the spool it refused");
     std::fs::write(&version, own).expect("a file of ours");
     launch.start().stop();
+}
+
+#[test]
+fn a_message_file_of_version_1_is_moved_and_taken_over() {
+    let scratch = Scratch::new();
+    let launch = launch(&scratch).env("TORTURE_KIND", "LocalDisk");
+    let golden = golden_of("v1-message-file");
+    let id = "0000000000000005a5a5a5a5a5a5a5a5";
+    let octets: Vec<u8> = (0..16).map(|at| u8::from_str_radix(&id[2 * at..][..2], 16).expect("hex")).collect();
+    let folder = format!("data/msg/{:02x}", crc32(&octets) % 64);
+    scratch.folder(&folder);
+    scratch.write(&format!("{folder}/{id}"), &golden);
+    scratch.write(&format!("{folder}/{id}.new.0123456789abcdef"), "a message that was being written");
+    let version = scratch.write("data/msg/version", "postrider message files, version 1\n");
+
+    let server = launch.start();
+    // It is older than mail may become; recipients 0 and 2 were done.
+    let records = Logs::new(scratch.join("logs")).await_type("Expiration", 1, SOON);
+    assert_eq!(records.iter().flat_map(recipients).collect::<Vec<_>>(), ["r1.5@example.com"]);
+    server.stop();
+    assert_eq!(std::fs::read_to_string(version).expect("there"), "postrider message files, version 2\n");
+    let left: Vec<PathBuf> = files(&scratch.join("data/msg")).into_keys().filter(|path| path.is_file()).collect();
+    assert_eq!(left, [scratch.join("data/msg/version")]);
 }
 
 fn launch(scratch: &Scratch) -> Launch {
@@ -88,7 +111,11 @@ fn recipients(record: &Value) -> Vec<String> {
 }
 
 fn golden() -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/spool/tests/golden/v1-segment.bin");
+    golden_of("v1-segment.bin")
+}
+
+fn golden_of(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/spool/tests/golden").join(name);
     std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
