@@ -48,8 +48,8 @@ impl Tasks {
         }
     }
 
-    /// Ends every task where it waits next. They are gone when this returns, but for those that did not come to wait within
-    /// [`ABORT_MAX`].
+    /// Ends every task where it waits next; those started meanwhile are waited for. They are gone when this returns, but for those
+    /// that did not come to wait, or to their end, within [`ABORT_MAX`].
     pub async fn abort(&self) {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
         if tokio::time::timeout(ABORT_MAX, self.drain()).await.is_err() {

@@ -1,7 +1,8 @@
 //! The version of a spool's directories: read, refused when it is newer, brought to this program's when it is older.
 //!
 //! Version 1 had each message in the directory of its id's checksum, version 2 has it in that of the moment its id was
-//! made. To bring one here is to rename; a cut leaves each message in one place or the other, and the next start goes on.
+//! made. To bring one here is to give each file a second name and to take the first away; a cut leaves it with one of them or
+//! both, and the next start goes on.
 
 use super::files::RealFiles;
 use crate::StoreError;
@@ -9,7 +10,7 @@ use crate::kind::MESSAGES;
 use spool::local::{Files, Folder, LocalName, ReadFiles};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The version that `dir` says; `None` when it says none. Changes nothing.
@@ -35,18 +36,22 @@ pub(crate) fn found(dir: &Path) -> Result<Option<u64>, StoreError> {
 /// Moves what version 1 left to where it belongs, durably, and then says which version is here. On a full disk it may not
 /// say so: the next start looks again.
 pub(super) fn bring_here(files: &RealFiles, dir: &Path) -> io::Result<()> {
-    let misplaced = misplaced(files)?;
     // First what makes room. It was being written, and never promised.
-    for (from, _) in misplaced.iter().filter(|(_, name)| !matches!(name, LocalName::Message(_))) {
-        fs::remove_file(dir.join(from))?;
-    }
-    for (from, name) in misplaced.iter().filter(|(_, name)| matches!(name, LocalName::Message(_))) {
-        fs::rename(dir.join(from), dir.join(name.to_string()))?;
-    }
-    // Also what an earlier start moved and could not sync.
+    each_misplaced(files, dir, &mut |from, name| match name {
+        LocalName::Message(_) => Ok(()),
+        _ => fs::remove_file(from),
+    })?;
+    let mut moved = 0;
+    each_misplaced(files, dir, &mut |from, name| {
+        moved += 1;
+        name_anew(from, &dir.join(name.to_string()))
+    })?;
+    // Also what an earlier start moved and could not sync. Only then the old names go.
     files.sync_all()?;
-    if !misplaced.is_empty() {
-        tracing::info!(files = misplaced.len(), "message files of version 1 are where version {VERSION} has them");
+    each_misplaced(files, dir, &mut |from, _| fs::remove_file(from))?;
+    files.sync_all()?;
+    if moved > 0 {
+        tracing::info!(files = moved, "message files of version 1 are where version {VERSION} has them");
     }
     match write(dir) {
         Err(error) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
@@ -57,16 +62,37 @@ pub(super) fn bring_here(files: &RealFiles, dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Paths below the spool's directory of files that belong into another one, and what they are called there.
-fn misplaced(files: &RealFiles) -> io::Result<Vec<(String, LocalName)>> {
-    let mut misplaced = Vec::new();
-    for folder in Folder::of_messages() {
-        let mut add = |name: &str| {
-            misplaced.extend(folder.misplaced(name).map(|found| (format!("{folder}/{name}"), found)));
-        };
-        files.list(folder, &mut add)?;
+/// Gives a file another name beside the one it has: a file system without a journal may keep half of a rename. Where there are no
+/// second names it is renamed.
+fn name_anew(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => Ok(()),
+        // An earlier start came so far.
+        Err(_) if same_file(from, to) => Ok(()),
+        Err(_) => fs::rename(from, to),
     }
-    Ok(misplaced)
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    let number = |path| fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    number(one).is_some_and(|found| number(other) == Some(found))
+}
+
+/// The files that belong into another directory than the one they are in, and what they are called there.
+fn each_misplaced(
+    files: &RealFiles,
+    dir: &Path,
+    act: &mut dyn FnMut(&Path, LocalName) -> io::Result<()>,
+) -> io::Result<()> {
+    for folder in Folder::of_messages() {
+        let mut misplaced = Vec::new();
+        files
+            .list(folder, &mut |name| misplaced.extend(folder.misplaced(name).map(|found| (name.to_owned(), found))))?;
+        for (name, found) in misplaced {
+            act(&dir.join(folder.to_string()).join(name), found)?;
+        }
+    }
+    Ok(())
 }
 
 /// Says which version is here.
@@ -117,6 +143,9 @@ mod tests {
             fs::write(at(other(n), &id(n).to_string()), [n]).expect("writes");
         }
         fs::write(at(Folder::of(id(4)), &id(4).to_string()), [4]).expect("writes");
+        // A start that was cut off had given it its second name.
+        let second = dir.path().join(LocalName::Message(id(3)).to_string());
+        fs::hard_link(at(other(3), &id(3).to_string()), second).expect("links");
         fs::write(at(other(5), &format!("{}.new.0123456789abcdef", id(5))), [5]).expect("writes");
         fs::write(at(other(6), "README"), [6]).expect("writes");
         fs::write(file(dir.path()), "postrider message files, version 1\n").expect("writes");

@@ -93,14 +93,15 @@ fn share(waiting: usize, idle: usize) -> usize {
     (waiting / (idle + 1)).clamp(1, TOGETHER_MAX)
 }
 
-/// How many of these transactions, at least one, go together: single messages, until they are long; another by itself, so that
-/// nobody waits for a long one of which there is no need.
+/// How many of these transactions, at least one, go together: single messages, as long as they are short. A long one, or one of
+/// several messages, goes by itself, so that nobody waits for what another thread could write.
 fn together<'a>(waiting: impl Iterator<Item = &'a [Sealed]>) -> usize {
     let (mut count, mut octets) = (0, 0);
     for transaction in waiting {
-        match transaction {
-            [single] if octets < TOGETHER_OCTETS => octets += single.head.len() + single.body.len(),
-            _ => break,
+        let [single] = transaction else { break };
+        octets += single.head.len() + single.body.len();
+        if octets > TOGETHER_OCTETS {
+            break;
         }
         count += 1;
     }
@@ -138,7 +139,7 @@ fn answer(
 
 /// Messages that one thread writes together.
 const TOGETHER_MAX: usize = 16;
-/// Octets of head and body behind which it takes no more.
+/// Octets of head and body that it takes together.
 const TOGETHER_OCTETS: usize = 1 << 20;
 const THREADS_MIN: usize = 8;
 const THREADS_MAX: usize = 64;
@@ -179,8 +180,9 @@ mod tests {
         assert_eq!(counts(&[&[10], &[10], &[10]]), 3);
         assert_eq!(counts(&[&[10], &[10], &[10, 10], &[10]]), 2);
         assert_eq!(counts(&[&[10, 10], &[10]]), 1);
-        assert_eq!(counts(&[&[10], &[TOGETHER_OCTETS], &[10]]), 2);
-        assert_eq!(counts(&[&[TOGETHER_OCTETS], &[10]]), 1);
+        assert_eq!(counts(&[&[10], &[TOGETHER_OCTETS - 10], &[10]]), 2);
+        assert_eq!(counts(&[&[10], &[TOGETHER_OCTETS], &[10]]), 1);
+        assert_eq!(counts(&[&[2 * TOGETHER_OCTETS], &[10]]), 1);
     }
 
     #[test]
@@ -196,8 +198,8 @@ mod tests {
             let octets = |append: Append| append.sealed[0].body.len();
             queue.take().map(|appends| appends.into_iter().map(octets).collect::<Vec<_>>())
         };
-        assert_eq!([taken(), taken(), taken()], [Some(vec![1, 2, TOGETHER_OCTETS]), Some(vec![3]), None]);
-        assert_eq!(permits.available_permits(), 9);
+        assert_eq!([taken(), taken(), taken()], [Some(vec![1, 2]), Some(vec![TOGETHER_OCTETS]), Some(vec![3])]);
+        assert_eq!((taken(), permits.available_permits()), (None, 9));
     }
 
     #[test]
