@@ -10,7 +10,7 @@ use crate::kind::MESSAGES;
 use spool::local::{Files, Folder, LocalName, ReadFiles};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The version that `dir` says; `None` when it says none. Changes nothing.
@@ -63,19 +63,9 @@ pub(super) fn bring_here(files: &RealFiles, dir: &Path) -> io::Result<()> {
 }
 
 /// Gives a file another name beside the one it has: a file system without a journal may keep half of a rename. Where there are no
-/// second names it is renamed.
+/// second names it is renamed, which does nothing where an earlier start has given it both.
 fn name_anew(from: &Path, to: &Path) -> io::Result<()> {
-    match fs::hard_link(from, to) {
-        Ok(()) => Ok(()),
-        // An earlier start came so far.
-        Err(_) if same_file(from, to) => Ok(()),
-        Err(_) => fs::rename(from, to),
-    }
-}
-
-fn same_file(one: &Path, other: &Path) -> bool {
-    let number = |path| fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()));
-    number(one).is_some_and(|found| number(other) == Some(found))
+    fs::hard_link(from, to).or_else(|_| fs::rename(from, to))
 }
 
 /// The files that belong into another directory than the one they are in, and what they are called there.
