@@ -8,19 +8,63 @@
 //! commands of one transaction.
 
 use bytes::{Buf, Bytes, BytesMut};
+use smtp_wire::dots::Dots;
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
 /// Bytes to write, in order.
 #[derive(Debug, Default)]
 pub struct Output {
-    slices: VecDeque<Bytes>,
-    /// Comes after the slices.
+    parts: VecDeque<Part>,
+    /// Comes after the parts.
     tail: BytesMut,
-    /// Octets in `slices` and `tail`.
+    /// Octets in `parts` and `tail`.
     waiting: usize,
     /// Octets ever queued.
     queued: u64,
+}
+
+/// Shared octets, some dots of which are written twice: the runs between them, each with the dot it ends at, from which the
+/// next one begins.
+#[derive(Debug)]
+struct Part {
+    bytes: Bytes,
+    dots: Dots,
+    /// Octets that are behind us.
+    at: usize,
+    /// Dots that were written once at least.
+    doubled: usize,
+}
+
+impl Part {
+    /// All that is left.
+    fn runs(&self) -> impl Iterator<Item = &[u8]> {
+        let behind = (self.doubled..self.dots.count())
+            .map(|index| self.run(self.dots.place(index).unwrap_or(self.at), index + 1));
+        core::iter::once(self.run(self.at, self.doubled)).chain(behind)
+    }
+
+    /// What is left of the run that begins `at`, behind so many dots.
+    fn run(&self, at: usize, doubled: usize) -> &[u8] {
+        let end = self.dots.place(doubled).map_or(self.bytes.len(), |place| place + 1);
+        &self.bytes[at..end]
+    }
+
+    /// Passes over so many octets of the wire. If it ends with or before them: how many there are behind it.
+    fn advance(&mut self, mut octets: usize) -> Option<usize> {
+        loop {
+            let left = self.run(self.at, self.doubled).len();
+            if octets < left {
+                self.at += octets;
+                return None;
+            }
+            octets -= left;
+            match self.dots.place(self.doubled) {
+                None => return Some(octets),
+                Some(place) => (self.at, self.doubled) = (place, self.doubled + 1),
+            }
+        }
+    }
 }
 
 impl Output {
@@ -45,24 +89,29 @@ impl Output {
         self.count(bytes.len());
     }
 
-    /// Appends a slice without copying it.
-    pub(crate) fn put_shared(&mut self, bytes: &Bytes) {
+    /// Appends a slice without copying it, with these dots in it twice.
+    pub(crate) fn put_shared(&mut self, bytes: &Bytes, dots: &Dots) {
         if bytes.is_empty() {
             return;
         }
         if !self.tail.is_empty() {
-            self.slices.push_back(self.tail.split().freeze());
+            let before = self.tail.split().freeze();
+            self.push(before, Dots::default());
         }
-        self.slices.push_back(bytes.clone());
-        self.count(bytes.len());
+        self.push(bytes.clone(), dots.clone());
+        self.count(bytes.len() + dots.count());
     }
 
     /// Throws away what was not written.
     pub(crate) fn clear(&mut self) {
-        self.slices.clear();
+        self.parts.clear();
         self.tail.clear();
         self.queued -= self.waiting as u64;
         self.waiting = 0;
+    }
+
+    fn push(&mut self, bytes: Bytes, dots: Dots) {
+        self.parts.push_back(Part { bytes, dots, at: 0, doubled: 0 });
     }
 
     fn count(&mut self, bytes: usize) {
@@ -77,12 +126,12 @@ impl Buf for Output {
     }
 
     fn chunk(&self) -> &[u8] {
-        self.slices.front().map_or(&self.tail[..], |slice| &slice[..])
+        self.parts.front().map_or(&self.tail[..], |part| part.run(part.at, part.doubled))
     }
 
     fn chunks_vectored<'a>(&'a self, dst: &mut [IoSlice<'a>]) -> usize {
         let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);
-        let chunks = self.slices.iter().map(|slice| &slice[..]).chain(tail);
+        let chunks = self.parts.iter().flat_map(Part::runs).chain(tail);
         let mut filled = 0;
         for (place, chunk) in dst.iter_mut().zip(chunks) {
             *place = IoSlice::new(chunk);
@@ -94,13 +143,10 @@ impl Buf for Output {
     fn advance(&mut self, mut bytes: usize) {
         assert!(bytes <= self.waiting, "cannot have written {bytes} octets of {}", self.waiting);
         self.waiting -= bytes;
-        while let Some(slice) = self.slices.front_mut() {
-            if bytes < slice.len() {
-                slice.advance(bytes);
-                return;
-            }
-            bytes -= slice.len();
-            self.slices.pop_front();
+        while let Some(part) = self.parts.front_mut() {
+            let Some(behind) = part.advance(bytes) else { return };
+            bytes = behind;
+            self.parts.pop_front();
         }
         self.tail.advance(bytes);
     }
@@ -109,14 +155,24 @@ impl Buf for Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use smtp_wire::body::Lines;
+    use smtp_wire::data::DataDecoder;
+
+    /// Content with its dots, as it is received.
+    fn received(wire: &[u8]) -> (Bytes, Dots) {
+        let (mut decoder, mut content) = (DataDecoder::new(usize::MAX), Vec::new());
+        assert_eq!(decoder.feed(wire, &mut content), (wire.len(), true));
+        let Lines::Dotted(Some(dots)) = decoder.into_lines() else { panic!("dotted") };
+        (content.into(), dots)
+    }
 
     fn filled() -> Output {
         let mut output = Output::default();
         output.put(b"DATA");
         output.put(b"\r\n");
-        output.put_shared(&Bytes::from_static(b"head"));
-        output.put_shared(&Bytes::new());
-        output.put_shared(&Bytes::from_static(b"body"));
+        output.put_shared(&Bytes::from_static(b"head"), &Dots::default());
+        output.put_shared(&Bytes::new(), &Dots::default());
+        output.put_shared(&Bytes::from_static(b"body"), &Dots::default());
         output.put(b".\r\n");
         output.put(b"RSET\r\n");
         output
@@ -146,6 +202,30 @@ mod tests {
             }
             assert_eq!(seen, b"DATA\r\nheadbody.\r\nRSET\r\n");
             assert!(output.is_empty());
+        }
+    }
+
+    #[test]
+    fn dots_are_doubled_however_little_is_written() {
+        let wire = b"..\r\n...a\r\nb.\r\n..\r\n.\r\n";
+        let (content, dots) = received(wire);
+        for step in 1..=2 * wire.len() {
+            let mut output = Output::default();
+            for _ in 0..2 {
+                output.put_shared(&content, &dots);
+                output.put(b".\r\n");
+            }
+            assert_eq!((output.remaining(), output.queued()), (2 * wire.len(), 2 * wire.len() as u64));
+            let mut seen = Vec::new();
+            while output.has_remaining() {
+                let mut slices = [IoSlice::new(b""); 3];
+                let count = output.chunks_vectored(&mut slices);
+                assert_eq!((count > 0, output.chunk()), (true, &*slices[0]));
+                let next: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.iter().copied()).take(step).collect();
+                seen.extend_from_slice(&next);
+                output.advance(next.len());
+            }
+            assert_eq!(String::from_utf8_lossy(&seen), String::from_utf8_lossy(&wire.repeat(2)), "{step} at once");
         }
     }
 

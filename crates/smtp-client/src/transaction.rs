@@ -15,6 +15,7 @@ use crate::flight::{Flight, Standing};
 use crate::pipeline::Stage;
 use crate::session::Session;
 use crate::{Job, RecipientResult, Verdict};
+use smtp_wire::dots::Dots;
 use smtp_wire::{EnhancedCode, Mailbox, Reply};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -152,8 +153,8 @@ impl Session {
         let lmtp = self.settings.use_lmtp;
         let Some(flight) = self.flights.iter_mut().find(|f| f.serial == serial) else { return };
         if accepted {
-            self.output.put_shared(&flight.content.head);
-            self.output.put_shared(&flight.content.body);
+            self.output.put_shared(&flight.content.head, &Dots::default());
+            self.output.put_shared(&flight.content.body, &flight.content.dots);
             self.output.put(flight.content.end);
         } else {
             self.output.put(b".\r\n");

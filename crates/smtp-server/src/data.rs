@@ -68,12 +68,11 @@ impl Session {
         let (consumed, ended) = receiving.decoder.feed(input, &mut open.content);
         receiving.octets += consumed as u64;
         let too_big = receiving.decoder.is_too_big();
-        let lines = if receiving.decoder.is_dotted() { Lines::Dotted } else { Lines::Plain };
         if ended {
-            self.phase = Phase::Command;
-            match too_big {
-                true => self.refuse_content(texts::MESSAGE_TOO_BIG),
-                false => self.judge_content(now, lines),
+            let phase = core::mem::replace(&mut self.phase, Phase::Command);
+            match phase {
+                Phase::Data(receiving) if !too_big => self.judge_content(now, receiving.decoder.into_lines()),
+                _ => self.refuse_content(texts::MESSAGE_TOO_BIG),
             }
         } else if too_big && receiving.decoder.octets() > DISCARD_OCTETS_MAX {
             self.refuse_content(texts::MESSAGE_TOO_BIG);
@@ -136,7 +135,7 @@ impl Session {
             content_at: content_at.unwrap_or(now),
             received_at: now,
         };
-        self.ask(Question::Data(transaction), Awaiting::Data(concerned));
+        self.ask(Question::Data(Box::new(transaction)), Awaiting::Data(concerned));
     }
 
     /// `250 OK ids=<id> <id>`, and how many more there are than a reply line holds (RFC 5321 section 4.5.3.1.5): clients

@@ -61,7 +61,7 @@ pub enum Question {
         params: RcptParams,
     },
     /// Take responsibility for this message, or refuse it.
-    Data(Transaction),
+    Data(Box<Transaction>),
 }
 
 /// A complete transaction, moved to the driver.

@@ -205,7 +205,8 @@ fn what_is_known_of_content_is_true() {
     let (deny, fix, allow) = (InvalidLineEndings::Deny, InvalidLineEndings::Fix, InvalidLineEndings::Allow);
     for policy in [deny, fix] {
         assert_eq!(lines(policy, "DATA", b"A: b.\r\n\r\n c\x7f\r\n.\r\n"), Lines::Plain);
-        assert_eq!(lines(policy, "DATA", b"A: b\r\n\r\n..c\r\n.\r\n"), Lines::Dotted);
+        let Lines::Dotted(Some(dots)) = lines(policy, "DATA", b"A: b\r\n\r\n..c\r\n.\r\n") else { panic!("dotted") };
+        assert_eq!((dots.count(), dots.place(0)), (1, Some(8)));
         assert_eq!(lines(policy, "DATA", b"A: b\r\n\r\nc\x80\r\n.\r\n"), Lines::Unknown, "8 bits");
     }
     assert_eq!(lines(fix, "DATA", b"A: b\n.c\r\n.\r\n"), Lines::Unknown, "repaired");

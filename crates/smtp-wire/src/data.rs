@@ -13,6 +13,8 @@
 //!
 //! Deliberately absent: replies (smtp-server), header syntax (mime).
 
+use crate::body::Lines;
+use crate::dots::Noting;
 use memchr::memmem::Finder;
 use thiserror::Error;
 
@@ -23,8 +25,8 @@ pub struct DataDecoder {
     octets_max: usize,
     /// Content octets so far, stored or not.
     octets: u64,
-    /// See [`DataDecoder::is_dotted`].
-    is_dotted: bool,
+    /// Dots that begin lines of the content, lines ending in CRLF alone.
+    dots: Noting,
     /// Finds a line that begins with a dot.
     crlf_dot: Finder<'static>,
 }
@@ -62,7 +64,7 @@ impl DataDecoder {
             place: Place::LineStart,
             octets_max,
             octets: 0,
-            is_dotted: false,
+            dots: Noting::default(),
             crlf_dot: Finder::new(b"\r\n."),
         }
     }
@@ -91,9 +93,9 @@ impl DataDecoder {
         self.octets
     }
 
-    /// True when a line of the content begins with a dot, lines ending in CRLF alone.
-    pub fn is_dotted(&self) -> bool {
-        self.is_dotted
+    /// What the content's dots say of its lines, for content that is ASCII and has no bare CR or LF.
+    pub fn into_lines(self) -> Lines {
+        if self.dots.is_empty() { Lines::Plain } else { Lines::Dotted(self.dots.into_dots()) }
     }
 
     /// True when the content is larger than the limit; it was not stored then.
@@ -106,8 +108,10 @@ impl DataDecoder {
     fn copy_run(&mut self, run: &[u8], content: &mut Vec<u8>) -> usize {
         let (taken, place) = match self.crlf_dot.find(run) {
             Some(at) if matches!(run.get(at + 3), Some(octet) if *octet != b'\r') => {
-                self.is_dotted |= run[at + 3] == b'.';
                 self.store(&run[..at + 2], content);
+                if run[at + 3] == b'.' {
+                    self.dots.note(self.octets);
+                }
                 return at + 3;
             }
             Some(at) => (at + 2, Place::LineStart),
@@ -131,7 +135,9 @@ impl DataDecoder {
                 Place::LineStart
             }
             (place, _) => {
-                self.is_dotted |= place == Place::Dot && octet == b'.';
+                if place == Place::Dot && octet == b'.' {
+                    self.dots.note(self.octets);
+                }
                 // The dot of a line that goes on is dropped; a CR held back with it is not.
                 if place == Place::DotCr {
                     self.store(b"\r", content);
@@ -281,8 +287,15 @@ mod tests {
             let (consumed, ended) = decoder.feed(&input[start..end], &mut content);
             start += consumed;
             if ended {
-                let is_dotted = content.starts_with(b".") || content.windows(3).any(|octets| octets == b"\r\n.");
-                assert_eq!(decoder.is_dotted(), is_dotted, "{:?}", String::from_utf8_lossy(&content));
+                let begins_line = |at: &usize| content[*at] == b'.' && (*at == 0 || content[..*at].ends_with(b"\r\n"));
+                let dots: Vec<usize> = (0..content.len()).filter(begins_line).collect();
+                let noted = match decoder.into_lines() {
+                    Lines::Dotted(noted) => {
+                        noted.map(|noted| (0..noted.count()).filter_map(|index| noted.place(index)).collect())
+                    }
+                    lines => (lines == Lines::Plain).then(Vec::new),
+                };
+                assert_eq!(noted, Some(dots), "{:?}", String::from_utf8_lossy(&content));
                 return (content, Some(start));
             }
             assert_eq!(start, end, "all input is taken short of the end");

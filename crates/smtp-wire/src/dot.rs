@@ -2,22 +2,25 @@
 //!
 //! In: a message as head and body, the two slices the spool keeps. Out: a [`WireContent`], the
 //! slices to write before going on. On the happy path (only CRLF line ends, no line that begins
-//! with a dot) these are the slices that came in, and nothing is copied. A part that has dotted
-//! lines is copied with its dots doubled. Content with a bare CR or LF is copied with every line
+//! with a dot, or few of them and all known) these are the slices that came in, and nothing is
+//! copied. Other parts that have dotted lines are copied with their dots doubled. Content with a bare CR or LF is copied with every line
 //! end made CRLF: a bare one lets a careless receiver see an end of data, and commands, where
 //! there are none (SMTP smuggling), so none ever leaves here. Nothing here can fail.
 
 use crate::Body;
 use crate::body::Lines;
+use crate::dots::Dots;
 use bytes::Bytes;
 
-/// Content fit for the wire: write `head`, `body`, `end`, in this order.
+/// Content fit for the wire: write `head`, `body` with each of `dots` twice, `end`, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WireContent {
     /// First part.
     pub head: Bytes,
     /// Second part; empty when a rewrite joined both.
     pub body: Bytes,
+    /// Dots of the second part that are to be written twice.
+    pub dots: Dots,
     /// The final dot, with a CRLF before it when the content does not end with one.
     pub end: &'static [u8],
 }
@@ -25,11 +28,12 @@ pub struct WireContent {
 /// Makes content fit for the wire, sharing the given slices when they are already. A body behind whole lines of which all is
 /// known is not looked at.
 pub fn wire_slices(head: &Bytes, body: &Body) -> WireContent {
+    let before_body = head.last().copied().unwrap_or(LINE_START);
     let in_head = scan(LINE_START, head);
-    let in_body = match (head.last().copied().unwrap_or(LINE_START), body.lines()) {
-        (LINE_START, Lines::Plain) => Found { bare: false, dots: false },
-        (LINE_START, Lines::Dotted) => Found { bare: false, dots: true },
-        (before, _) => scan(before, body),
+    let (in_body, dots) = match (before_body, body.lines()) {
+        (LINE_START, Lines::Plain) => (Found::default(), None),
+        (LINE_START, Lines::Dotted(dots)) => (Found { bare: false, dots: true }, dots.as_ref()),
+        (before, _) => (scan(before, body), None),
     };
     let last = body.last().or(head.last()).copied();
     if in_head.bare || in_body.bare || last == Some(b'\r') {
@@ -37,9 +41,11 @@ pub fn wire_slices(head: &Bytes, body: &Body) -> WireContent {
         return wire_slices(&Bytes::from(joined), &Body::default());
     }
     let ends_a_line = body.ends_with(b"\r\n") || (body.len() < 2 && ends_with_crlf(head, body));
+    let dots = dots.filter(|dots| dots.count() * RUN_OCTETS_MIN <= body.len());
     WireContent {
         head: if in_head.dots { stuffed(LINE_START, head) } else { head.clone() },
-        body: if in_body.dots { stuffed(head.last().copied().unwrap_or(LINE_START), body) } else { (**body).clone() },
+        body: if in_body.dots && dots.is_none() { stuffed(before_body, body) } else { (**body).clone() },
+        dots: dots.cloned().unwrap_or_default(),
         end: if ends_a_line { b".\r\n" } else { b"\r\n.\r\n" },
     }
 }
@@ -50,6 +56,9 @@ pub fn has_bare_line_ends(bytes: &[u8]) -> bool {
     // is bare: scan() sees an LF behind an LF.
     scan(LINE_START, bytes).bare || bytes.last() == Some(&b'\r')
 }
+
+/// Where a body has more dots to double than one in so many octets, it is copied instead of written in runs.
+const RUN_OCTETS_MIN: usize = 128;
 
 /// What stands before the first octet, for the scan: as if a line had just ended.
 const LINE_START: u8 = b'\n';
@@ -128,11 +137,46 @@ pub fn crlf_only<'a>(bytes: impl Iterator<Item = &'a u8>, capacity: usize) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::DataDecoder;
     use proptest::prelude::*;
 
     fn wire(head: &[u8], body: &[u8]) -> Vec<u8> {
-        let content = wire_slices(&Bytes::copy_from_slice(head), &Bytes::copy_from_slice(body).into());
-        [&content.head[..], &content.body[..], content.end].concat()
+        written(&wire_slices(&Bytes::copy_from_slice(head), &Bytes::copy_from_slice(body).into()))
+    }
+
+    fn written(content: &WireContent) -> Vec<u8> {
+        let mut body = content.body.to_vec();
+        // From behind, so that places stay what they are.
+        (0..content.dots.count())
+            .rev()
+            .filter_map(|index| content.dots.place(index))
+            .for_each(|place| body.insert(place, b'.'));
+        [&content.head[..], &body, content.end].concat()
+    }
+
+    #[test]
+    fn dots_that_are_known_and_few_are_not_copied() {
+        let line = "x".repeat(RUN_OCTETS_MIN);
+        for (count, is_copied) in [(1, false), (8, false), (9, true)] {
+            let text = format!("A: b\r\n\r\n{}{}", "..\r\n".repeat(count), format!("{line}\r\n").repeat(8));
+            let (mut decoder, mut content) = (DataDecoder::new(usize::MAX), Vec::new());
+            decoder.feed(text.as_bytes(), &mut content);
+            let content = Body::known(content.into(), decoder.into_lines());
+            let (head, body) = (content.slice(..8), content.slice_from(8));
+            let sent = wire_slices(&head, &body);
+            assert_eq!(
+                (sent.body.as_ptr() != body.as_ptr(), sent.dots.count() != count),
+                (is_copied, is_copied),
+                "{count}"
+            );
+            assert_eq!(written(&sent), (text + ".\r\n").as_bytes());
+            // Behind half a line its first dot begins none.
+            let behind = wire_slices(&Bytes::from_static(b"a"), &body);
+            assert_eq!(
+                written(&behind),
+                written(&wire_slices(&Bytes::from_static(b"a"), &Body::from((*body).clone())))
+            );
+        }
     }
 
     #[test]
@@ -206,7 +250,7 @@ mod tests {
         #[test]
         fn what_is_known_of_a_body_changes_nothing(
             pieces in proptest::collection::vec(
-                prop_oneof![3 => Just(&b"a"[..]), 3 => Just(&b"\r\n"[..]), 1 => Just(&b"b."[..]), 1 => Just(&b"."[..])],
+                prop_oneof![2 => Just(&b"a"[..]), 1 => Just(&[b'x'; 3 * RUN_OCTETS_MIN][..]), 3 => Just(&b"\r\n"[..]), 1 => Just(&b"b."[..]), 1 => Just(&b"."[..])],
                 0..8,
             ),
             cut in 0usize..4,
@@ -214,14 +258,18 @@ mod tests {
             let content = Bytes::from(pieces.concat());
             let cut = pieces[..cut.min(pieces.len())].concat().len();
             let is_dotted = content.starts_with(b".") || content.windows(2).any(|octets| octets == b"\n.");
-            let lines = match (has_bare_line_ends(&content), is_dotted) {
-                (true, _) => Lines::Unknown,
-                (_, true) => Lines::Dotted,
-                (_, false) => Lines::Plain,
-            };
-            let body = Body::known(content.clone(), lines).slice_from(cut);
             let (head, unknown) = (content.slice(..cut), Body::from(content.slice(cut..)));
-            prop_assert_eq!(wire_slices(&head, &body), wire_slices(&head, &unknown));
+            let mut decoder = DataDecoder::new(usize::MAX);
+            decoder.feed(&wire(b"", &content), &mut Vec::new());
+            let known = match (has_bare_line_ends(&content), is_dotted) {
+                (true, _) => vec![Lines::Unknown],
+                (_, true) => vec![Lines::Dotted(None), decoder.into_lines()],
+                (_, false) => vec![Lines::Plain],
+            };
+            for lines in known {
+                let body = Body::known(content.clone(), lines).slice_from(cut);
+                prop_assert_eq!(written(&wire_slices(&head, &body)), written(&wire_slices(&head, &unknown)));
+            }
         }
 
         #[test]

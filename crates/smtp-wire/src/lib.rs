@@ -11,6 +11,7 @@ pub mod capability;
 pub mod command;
 pub mod data;
 pub mod dot;
+pub mod dots;
 pub mod dsn;
 pub mod enhanced;
 pub mod line;

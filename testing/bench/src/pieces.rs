@@ -99,7 +99,8 @@ fn receive(count: u32) -> anyhow::Result<()> {
         loop {
             at += session.feed(Instant::ZERO, &input[at..]);
             match session.next(Instant::ZERO) {
-                Step::Ask(Question::Data(Transaction { envelope, content, lines, .. })) => {
+                Step::Ask(Question::Data(transaction)) => {
+                    let Transaction { envelope, content, lines, .. } = *transaction;
                     let content = Body::known(content.into(), lines);
                     let sealed = Draft::new(ids.next(NOW), envelope, Meta::new(), content, NOW).seal();
                     accepted += 1;

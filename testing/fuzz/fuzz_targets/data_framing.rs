@@ -16,7 +16,7 @@ use smtp_server::{Answer, Question, Settings};
 use smtp_wire::Body;
 use smtp_wire::body::Lines;
 use smtp_wire::data::{ContentFault, DataDecoder, InvalidLineEndings, conform};
-use smtp_wire::dot::{has_bare_line_ends, wire_slices};
+use smtp_wire::dot::{WireContent, has_bare_line_ends, wire_slices};
 use spool::{Receipt, Volatile};
 
 fuzz_target!(|data: &[u8]| {
@@ -122,18 +122,26 @@ fn fixed(content: &[u8]) -> Vec<u8> {
     text.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\r\n").into_bytes()
 }
 
+/// What is written of it.
+fn on_the_wire(content: &WireContent) -> Vec<u8> {
+    let mut body = content.body.to_vec();
+    // From behind, so that places stay what they are.
+    (0..content.dots.count()).rev().filter_map(|index| content.dots.place(index)).for_each(|place| body.insert(place, b'.'));
+    [&content.head[..], &body, content.end].concat()
+}
+
 /// What is sent must be received as it was meant, whatever it looks like.
 fn round_trip(cuts: u8, split: usize, input: &[u8]) {
     let split = split.min(input.len());
     let is_dotted = input.first() == Some(&b'.') || input.windows(2).any(|pair| pair == b"\n.");
     let lines = match (is_bare(input) || !input.is_ascii(), is_dotted) {
         (true, _) => Lines::Unknown,
-        (_, true) => Lines::Dotted,
+        (_, true) => Lines::Dotted(None),
         (_, false) => Lines::Plain,
     };
     let content = Body::known(Bytes::copy_from_slice(input), lines);
     let wire = wire_slices(&content.slice(..split), &content.slice_from(split));
-    let stream = [&wire.head[..], &wire.body, wire.end].concat();
+    let stream = on_the_wire(&wire);
     assert!(!is_bare(&stream), "a bare line end leaves");
     let mut expected = fixed(input);
     if !expected.is_empty() && !expected.ends_with(b"\r\n") {
@@ -148,6 +156,10 @@ fn round_trip(cuts: u8, split: usize, input: &[u8]) {
         assert_eq!(ended, at == stream.len(), "the end of data is the end of what was sent");
     }
     assert_eq!(content, expected);
+    if content.is_ascii() {
+        let again = wire_slices(&Bytes::new(), &Body::known(content.into(), decoder.into_lines()));
+        assert_eq!(on_the_wire(&again), stream, "dots are doubled where they were");
+    }
 }
 
 /// A BDAT transaction whose chunks are the pieces, sent as one pipelined stream cut elsewhere.

@@ -192,7 +192,7 @@ impl World {
                     self.ledger.violate("a transaction came that no client sent");
                     return None;
                 };
-                return self.accept(session, submission, transaction);
+                return self.accept(session, submission, *transaction);
             }
             _ => Answer::Continue,
         };

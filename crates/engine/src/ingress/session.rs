@@ -341,7 +341,7 @@ impl Driver {
             }
             Question::XClient { peer, local } => return self.change_ends(peer, local).await,
             Question::RcptTo { sender, recipient, .. } => self.recipient(&sender, recipient).await,
-            Question::Data(transaction) => return self.transaction(transaction).await,
+            Question::Data(transaction) => return self.transaction(*transaction).await,
         };
         answer.unwrap_or_else(|error| reject(self.engine.refuse(&self.profile, &error)))
     }
