@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 
 use crate::ledger::Arrival;
 
@@ -95,8 +95,11 @@ impl Audit {
     /// # Errors
     /// The clock was set back meanwhile, or nothing arrived.
     pub fn last_arrival_after(&self, begun_us: u64) -> anyhow::Result<u64> {
+        if self.last_arrival_us == 0 {
+            bail!("nothing arrived");
+        }
         let after = self.last_arrival_us.checked_sub(begun_us).filter(|us| *us > 0);
-        after.context("no arrival behind the beginning of the run: was the clock set back?")
+        after.context("the last arrival was before the beginning of the run: was the clock set back?")
     }
 
     /// Acknowledged ids that did not arrive yet.

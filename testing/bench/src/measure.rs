@@ -200,10 +200,11 @@ pub fn faults(ours: &Row, theirs: Option<&Row>) -> Vec<String> {
     [Some(ours), theirs].into_iter().flatten().filter_map(Row::fault).collect()
 }
 
-/// Has a Postfix put everything into one Maildir of its instance, by a path from its queue.
+/// Has a Postfix put everything into one Maildir of its instance. It wants an absolute path, and may not pass the folders above
+/// its instance: this one begins in its queue, where it works.
 const MAILDIR: [&str; 6] = [
     "virtual_mailbox_domains=static:all",
-    "virtual_mailbox_base=../mail",
+    "virtual_mailbox_base=/proc/self/cwd/../mail",
     "virtual_mailbox_maps=static:box/",
     "virtual_uid_maps=static:8",
     "virtual_gid_maps=static:8",
