@@ -1,8 +1,8 @@
 //! The bytes a session wants written: short commands gathered in one buffer, message content as
-//! the shared slices it came in.
+//! the shared slices it came in, cut where a dot is to be doubled.
 //!
-//! [`Output`] is a [`Buf`]: one vectored write from it carries
-//! `[commands.., head, body, final dot + next envelope]`. The driver removes what it has written
+//! [`Output`] is a [`Buf`]: a vectored write from it carries
+//! `[commands.., head, body.., final dot + next envelope]`, as far as it has slices. The driver removes what it has written
 //! by advancing, and nothing else, because the session tells from what is left whether a reply
 //! can be the answer to a command. Bounded by the session: never more than one content and the
 //! commands of one transaction.
@@ -18,7 +18,7 @@ pub struct Output {
     parts: VecDeque<Part>,
     /// Comes after the parts.
     tail: BytesMut,
-    /// Octets in `parts` and `tail`.
+    /// Octets to write of `parts` and `tail`, doubled dots twice.
     waiting: usize,
     /// Octets ever queued.
     queued: u64,
@@ -71,6 +71,12 @@ impl Output {
     /// True when there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
+    }
+
+    /// All that is to be written, in order; none is empty.
+    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
+        let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);
+        self.parts.iter().flat_map(Part::runs).chain(tail)
     }
 
     /// Octets queued since the session began: the place in the stream where the next one goes.
@@ -130,10 +136,8 @@ impl Buf for Output {
     }
 
     fn chunks_vectored<'a>(&'a self, dst: &mut [IoSlice<'a>]) -> usize {
-        let tail = (!self.tail.is_empty()).then_some(&self.tail[..]);
-        let chunks = self.parts.iter().flat_map(Part::runs).chain(tail);
         let mut filled = 0;
-        for (place, chunk) in dst.iter_mut().zip(chunks) {
+        for (place, chunk) in dst.iter_mut().zip(self.chunks()) {
             *place = IoSlice::new(chunk);
             filled += 1;
         }
@@ -216,6 +220,7 @@ mod tests {
                 output.put(b".\r\n");
             }
             assert_eq!((output.remaining(), output.queued()), (2 * wire.len(), 2 * wire.len() as u64));
+            assert_eq!(output.chunks().flatten().copied().collect::<Vec<u8>>(), wire.repeat(2));
             let mut seen = Vec::new();
             while output.has_remaining() {
                 let mut slices = [IoSlice::new(b""); 3];

@@ -110,7 +110,7 @@ impl DataDecoder {
             Some(at) if matches!(run.get(at + 3), Some(octet) if *octet != b'\r') => {
                 self.store(&run[..at + 2], content);
                 if run[at + 3] == b'.' {
-                    self.dots.note(self.octets);
+                    self.note_dot();
                 }
                 return at + 3;
             }
@@ -136,7 +136,7 @@ impl DataDecoder {
             }
             (place, _) => {
                 if place == Place::Dot && octet == b'.' {
-                    self.dots.note(self.octets);
+                    self.note_dot();
                 }
                 // The dot of a line that goes on is dropped; a CR held back with it is not.
                 if place == Place::DotCr {
@@ -147,6 +147,13 @@ impl DataDecoder {
             }
         };
         false
+    }
+
+    /// A dot that begins a line is next; of content that is not stored, nobody wants to know.
+    fn note_dot(&mut self) {
+        if !self.is_too_big() {
+            self.dots.note(self.octets);
+        }
     }
 
     fn store(&mut self, octets: &[u8], content: &mut Vec<u8>) {
@@ -330,6 +337,14 @@ mod tests {
             let (second, ended) = decoder.feed(&input[cut..], &mut content);
             assert_eq!((first + second, ended, decoder.is_too_big(), content.len()), (14, true, true, 0));
         }
+    }
+
+    #[test]
+    fn dots_of_content_that_is_not_kept_are_not_noted() {
+        let mut decoder = DataDecoder::new(7);
+        decoder.feed(b"..\r\n..\r\n..\r\n..\r\n.\r\n", &mut Vec::new());
+        let Lines::Dotted(Some(dots)) = decoder.into_lines() else { panic!("dotted") };
+        assert_eq!((dots.count(), dots.place(2)), (3, Some(6)));
     }
 
     #[test]

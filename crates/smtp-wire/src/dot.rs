@@ -3,9 +3,10 @@
 //! In: a message as head and body, the two slices the spool keeps. Out: a [`WireContent`], the
 //! slices to write before going on. On the happy path (only CRLF line ends, no line that begins
 //! with a dot, or few of them and all known) these are the slices that came in, and nothing is
-//! copied. Other parts that have dotted lines are copied with their dots doubled. Content with a bare CR or LF is copied with every line
-//! end made CRLF: a bare one lets a careless receiver see an end of data, and commands, where
-//! there are none (SMTP smuggling), so none ever leaves here. Nothing here can fail.
+//! copied. Other parts that have dotted lines are copied with their dots doubled. Content with a
+//! bare CR or LF is copied with every line end made CRLF: a bare one lets a careless receiver see
+//! an end of data, and commands, where there are none (SMTP smuggling), so none ever leaves here.
+//! Nothing here can fail.
 
 use crate::Body;
 use crate::body::Lines;
@@ -25,8 +26,8 @@ pub struct WireContent {
     pub end: &'static [u8],
 }
 
-/// Makes content fit for the wire, sharing the given slices when they are already. A body behind whole lines of which all is
-/// known is not looked at.
+/// Makes content fit for the wire, sharing the given slices when they are already. A body behind whole lines that is known to
+/// have no dots to double, or few and where, is not looked at.
 pub fn wire_slices(head: &Bytes, body: &Body) -> WireContent {
     let before_body = head.last().copied().unwrap_or(LINE_START);
     let in_head = scan(LINE_START, head);

@@ -2,8 +2,8 @@
 //! looking for them.
 //!
 //! In: places, in rising order, from [`crate::data::DataDecoder`]. Out: [`Dots`], which goes with the octets in a
-//! [`crate::Body`]. Where dots are too many, their places are forgotten: what is noted takes at most a sixty-fourth of the
-//! content and 1 KiB.
+//! [`crate::Body`]. Where dots are too many, their places are forgotten: what is kept takes at most a sixty-fourth of the
+//! content and 1 KiB, twice that while it comes in.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Dots {
 
     /// Those of what stands behind so many octets.
     pub(crate) fn behind(&self, octets: usize) -> Dots {
-        // Behind the last octet a content of which dots are known can have, there are none.
+        // Where places end, dots are not known either.
         let start = u32::try_from(octets).unwrap_or(u32::MAX).saturating_add(self.start);
         let before = self.all().partition_point(|place| *place < start) as u32;
         Dots { places: self.places.clone(), before, start }
@@ -64,7 +64,8 @@ impl Noting {
     }
 
     /// All of them, unless there were too many.
-    pub fn into_dots(self) -> Option<Dots> {
+    pub fn into_dots(mut self) -> Option<Dots> {
+        self.places.shrink_to_fit();
         (!self.is_over).then(|| Dots { places: Some(Arc::new(self.places)), before: 0, start: 0 })
     }
 }

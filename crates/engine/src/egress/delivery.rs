@@ -33,7 +33,6 @@ use smtp_client::{
 use smtp_wire::body::Lines;
 use smtp_wire::{Dsn, EnhancedCode, Reply};
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 use telemetry::metrics::Histogram;
@@ -460,12 +459,14 @@ impl Delivery {
             return;
         }
         let mut skipped = output.remaining().saturating_sub(untold);
-        let (mut slices, mut said) = ([io::IoSlice::new(&[]); SLICES_SHOWN], Vec::new());
-        let count = output.chunks_vectored(&mut slices);
-        for slice in &slices[..count] {
-            let from = skipped.min(slice.len());
+        let mut said = Vec::new();
+        for chunk in output.chunks() {
+            let from = skipped.min(chunk.len());
             skipped -= from;
-            said.extend_from_slice(&slice[from..slice.len().min(from + TEXT_MAX - said.len())]);
+            said.extend_from_slice(&chunk[from..chunk.len().min(from + TEXT_MAX - said.len())]);
+            if said.len() == TEXT_MAX {
+                break;
+            }
         }
         let is_all = said.len() == untold;
         let said = self.secret.said(&said);
@@ -648,8 +649,6 @@ const REQUIRETLS_NEEDED: EnhancedCode = EnhancedCode::new(5, 7, 30);
 const SERVICE_CLOSING: u16 = 421;
 /// Pause before looking again whether the logs take records.
 pub(crate) const LOGS_PAUSE: Duration = Duration::from_millis(100);
-/// Pieces of one write that watchers see.
-const SLICES_SHOWN: usize = 64;
 /// Octets read at once: replies are short.
 const READ_BYTES: usize = 8 * 1024;
 

@@ -171,7 +171,7 @@ impl Delivery {
         self.poll_wait(cx, deadline, may_stop)
     }
 
-    /// As much at once as there is, content with doubled dots in it too.
+    /// As much at once as so many slices hold: content is cut where a dot is doubled.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let output = self.session.output();
         let mut slices = [IoSlice::new(&[]); SLICES_WRITTEN];
