@@ -39,9 +39,12 @@ struct Part {
 impl Part {
     /// All that is left.
     fn runs(&self) -> impl Iterator<Item = &[u8]> {
-        let behind = (self.doubled..self.dots.count())
-            .map(|index| self.run(self.dots.place(index).unwrap_or(self.at), index + 1));
-        core::iter::once(self.run(self.at, self.doubled)).chain(behind)
+        (self.doubled..=self.dots.count()).scan(self.at, |at, doubled| {
+            let run = self.run(*at, doubled);
+            // With its dot the next one begins.
+            *at += run.len() - 1;
+            Some(run)
+        })
     }
 
     /// What is left of the run that begins `at`, behind so many dots.

@@ -26,9 +26,6 @@ pub(super) struct Waits {
     stop: Standing<()>,
 }
 
-/// Slices that one write takes at most: content of 100 KB with a dotted line in each half KB.
-const SLICES_WRITTEN: usize = 256;
-
 /// What a session waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
@@ -220,3 +217,6 @@ impl Delivery {
         self.waits.stop.poll(cx, stop).map(|()| Happened::Stop)
     }
 }
+
+/// Slices that one write takes at most: content of 100 KB with a dotted line in each half KB.
+const SLICES_WRITTEN: usize = 256;
