@@ -13,7 +13,6 @@ use crate::mail::Chunks;
 use crate::session::{Phase, Session};
 use crate::texts;
 use clock::Instant;
-use smtp_wire::body::Lines;
 
 /// A chunk being received.
 #[derive(Debug)]
@@ -64,8 +63,7 @@ impl Session {
 
     fn end_chunk(&mut self, now: Instant, chunk: &Chunk) {
         match (chunk.refusal, chunk.last) {
-            // Chunks are not stuffed: nobody has looked for dots in them.
-            (None, true) => self.judge_content(now, Lines::Unknown),
+            (None, true) => self.judge_content(now, None),
             (None, false) => {
                 if let Some(open) = &mut self.transaction {
                     open.chunks = Chunks::Accepted;

@@ -71,7 +71,7 @@ impl Session {
         if ended {
             let phase = core::mem::replace(&mut self.phase, Phase::Command);
             match phase {
-                Phase::Data(receiving) if !too_big => self.judge_content(now, receiving.decoder.into_lines()),
+                Phase::Data(receiving) if !too_big => self.judge_content(now, Some(receiving.decoder.into_lines())),
                 _ => self.refuse_content(texts::MESSAGE_TOO_BIG),
             }
         } else if too_big && receiving.decoder.octets() > DISCARD_OCTETS_MAX {
@@ -81,18 +81,20 @@ impl Session {
         consumed
     }
 
-    /// Content is complete: checks it and asks for responsibility to be taken. `lines`: what its dots say, should all else be so.
-    pub(crate) fn judge_content(&mut self, now: Instant, lines: Lines) {
+    /// Content is complete: checks it and asks for responsibility to be taken. `lines`: what its dots say, should its line ends
+    /// be CRLF alone; `None` where nobody has looked for dots.
+    pub(crate) fn judge_content(&mut self, now: Instant, lines: Option<Lines>) {
         let Some(open) = &mut self.transaction else {
             return;
         };
         let settings = &self.settings;
         let verdict = conform(&mut open.content, settings.invalid_line_endings, settings.line_length_hard_limit);
         match verdict {
-            Ok(is_crlf) => {
-                let is_known = lines != Lines::Unknown && is_crlf && open.content.is_ascii();
-                self.hand_over(now, if is_known { lines } else { Lines::Unknown })
+            Ok(true) => {
+                let lines = lines.unwrap_or_else(|| Lines::of(&open.content));
+                self.hand_over(now, lines)
             }
+            Ok(false) => self.hand_over(now, Lines::Unknown),
             Err(ContentFault::BareLineEnding) => self.refuse_content(texts::BARE_LINE_ENDING),
             Err(ContentFault::LineTooLong { .. }) => self.refuse_content(texts::LINE_TOO_LONG),
         }
@@ -127,6 +129,7 @@ impl Session {
         let tls = if params.requiretls { TlsDemand::Required } else { TlsDemand::Usual };
         let transaction = Transaction {
             envelope: Envelope { sender, recipients, dsn, tls },
+            is_ascii: content.is_ascii(),
             content,
             lines,
             mail_params: params,

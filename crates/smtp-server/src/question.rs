@@ -71,8 +71,10 @@ pub struct Transaction {
     pub envelope: Envelope,
     /// The content: unstuffed, empty or ending in CRLF, in keeping with the line settings.
     pub content: Vec<u8>,
-    /// What is known of the content.
+    /// What is known of the content's lines.
     pub lines: Lines,
+    /// Whether the content is ASCII alone.
+    pub is_ascii: bool,
     /// Parameters of MAIL; the DSN options are in the envelope, with those of RCPT.
     pub mail_params: MailParams,
     /// Responsibility must be taken by then, or the answer be

@@ -198,7 +198,10 @@ fn what_is_known_of_content_is_true() {
         let start = format!("MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\n{command}\r\n");
         session.feed(START, &[start.as_bytes(), content].concat());
         match session.next(START) {
-            Step::Ask(Question::Data(transaction)) => transaction.lines,
+            Step::Ask(Question::Data(transaction)) => {
+                assert_eq!(transaction.is_ascii, transaction.content.is_ascii());
+                transaction.lines
+            }
             step => panic!("{step:?}: {}", said(&mut session)),
         }
     };
@@ -207,11 +210,19 @@ fn what_is_known_of_content_is_true() {
         assert_eq!(lines(policy, "DATA", b"A: b.\r\n\r\n c\x7f\r\n.\r\n"), Lines::Plain);
         let Lines::Dotted(Some(dots)) = lines(policy, "DATA", b"A: b\r\n\r\n..c\r\n.\r\n") else { panic!("dotted") };
         assert_eq!((dots.count(), dots.place(0)), (1, Some(8)));
-        assert_eq!(lines(policy, "DATA", b"A: b\r\n\r\nc\x80\r\n.\r\n"), Lines::Unknown, "8 bits");
+        assert_eq!(lines(policy, "DATA", b"A: b\r\n\r\nc\x80\r\n.\r\n"), Lines::Plain, "8 bits");
+        assert_eq!(
+            lines(policy, "BDAT 11 LAST", b"A: b\r\n\r\nc\x80."),
+            Lines::Plain,
+            "chunks, no dot at the start of a line"
+        );
+        let Lines::Dotted(Some(dots)) = lines(policy, "BDAT 5 LAST", b".c\r\n.") else { panic!("chunks") };
+        assert_eq!((dots.count(), dots.place(0), dots.place(1)), (2, Some(0), Some(4)));
     }
     assert_eq!(lines(fix, "DATA", b"A: b\n.c\r\n.\r\n"), Lines::Unknown, "repaired");
     assert_eq!(lines(allow, "DATA", b"A: b\n.c\r\n.\r\n"), Lines::Unknown, "nobody looked");
-    assert_eq!(lines(deny, "BDAT 4 LAST", b".c\r\n"), Lines::Unknown, "nobody looked for dots");
+    assert_eq!(lines(fix, "BDAT 3 LAST", b".c\n"), Lines::Unknown, "repaired chunks");
+    assert_eq!(lines(allow, "BDAT 4 LAST", b".c\r\n"), Lines::Unknown, "nobody looked at chunks");
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! A body: octets, and what is known of their lines, so that nobody looks at them twice.
+//! A body: octets, and what is known of them, so that nobody looks at them twice.
 //!
-//! Who receives content by DATA finds out on the way; what is sent behind DATA needs no second look then. The fact is bound
-//! to the octets: whoever has other octets has another body, of which nothing is known. In: octets, and the fact where it is
-//! known. Out: the same. Nothing here looks at octets.
+//! Who receives content finds out on the way; what is sent behind DATA needs no second look then. The facts are bound
+//! to the octets: whoever has other octets has another body, of which nothing is known. In: octets, and facts where they are
+//! known. Out: the same.
 
-use crate::dots::Dots;
+use crate::dots::{Dots, Noting};
 use bytes::Bytes;
 use core::ops::Deref;
 
@@ -13,6 +13,8 @@ use core::ops::Deref;
 pub struct Body {
     bytes: Bytes,
     lines: Lines,
+    /// Known to be; where it is not, it may be all the same.
+    is_ascii: bool,
 }
 
 /// What is known of lines.
@@ -21,21 +23,38 @@ pub enum Lines {
     /// Nothing.
     #[default]
     Unknown,
-    /// ASCII alone, each CR before an LF and each LF behind a CR; some may begin with a dot, these if that is known.
+    /// Each CR before an LF and each LF behind a CR; some may begin with a dot, these if that is known.
     Dotted(Option<Dots>),
     /// The same, and none begins with a dot, the first included.
     Plain,
 }
 
-impl Body {
-    /// Octets of which so much is known.
-    pub fn known(bytes: Bytes, lines: Lines) -> Body {
-        Body { bytes, lines }
+impl Lines {
+    /// Those of content whose line ends are CRLF alone, with its dots.
+    pub fn of(content: &[u8]) -> Lines {
+        Lines::noted(Noting::of(content))
     }
 
-    /// What is known.
+    /// Those of such content whose dots were noted.
+    pub(crate) fn noted(dots: Noting) -> Lines {
+        if dots.is_empty() { Lines::Plain } else { Lines::Dotted(dots.into_dots()) }
+    }
+}
+
+impl Body {
+    /// Octets of which so much is known; `is_ascii`: that they are.
+    pub fn known(bytes: Bytes, lines: Lines, is_ascii: bool) -> Body {
+        Body { bytes, lines, is_ascii }
+    }
+
+    /// What is known of its lines.
     pub fn lines(&self) -> &Lines {
         &self.lines
+    }
+
+    /// Whether it is ASCII alone; looked at where that is not known.
+    pub fn is_ascii(&self) -> bool {
+        self.is_ascii || self.bytes.is_ascii()
     }
 
     /// What stands behind `start`. Where that is not the start of a line, nothing is known of it.
@@ -47,7 +66,7 @@ impl Body {
             Lines::Dotted(dots) => Lines::Dotted(dots.as_ref().map(|dots| dots.behind(start))),
             known => known.clone(),
         };
-        Body { bytes: self.bytes.slice(start..), lines }
+        Body { bytes: self.bytes.slice(start..), lines, is_ascii: self.is_ascii }
     }
 
     /// The octets.
@@ -75,7 +94,7 @@ impl Eq for Body {}
 impl<T: Into<Bytes>> From<T> for Body {
     /// Nothing is known of it.
     fn from(bytes: T) -> Body {
-        Body { bytes: bytes.into(), lines: Lines::Unknown }
+        Body { bytes: bytes.into(), lines: Lines::Unknown, is_ascii: false }
     }
 }
 
@@ -85,7 +104,7 @@ mod tests {
 
     #[test]
     fn what_begins_within_a_line_is_not_known() {
-        let content = Body::known(Bytes::from_static(b"A: b.\r\n\r\nc\r\n"), Lines::Plain);
+        let content = Body::known(Bytes::from_static(b"A: b.\r\n\r\nc\r\n"), Lines::Plain, true);
         let lines = |start| content.slice_from(start).lines().clone();
         let known: Vec<usize> = (0..=content.len()).filter(|start| lines(*start) == Lines::Plain).collect();
         assert_eq!(known, [0, 7, 9, 12]);
@@ -93,5 +112,16 @@ mod tests {
         assert_eq!(content.slice_from(9), Body::from("c\r\n"));
         let unknown = Body::from("c\r\n");
         assert_eq!((unknown.lines(), unknown.slice_from(0).lines()), (&Lines::Unknown, &Lines::Unknown));
+    }
+
+    #[test]
+    fn ascii_is_looked_for_where_it_is_not_known() {
+        let eight_bits = Body::known(Bytes::from_static(b"A: b\r\n\r\nc\x80\r\n"), Lines::Plain, false);
+        assert_eq!((eight_bits.is_ascii(), eight_bits.slice_from(4).is_ascii()), (false, false));
+        assert!(eight_bits.slice_from(10).is_ascii(), "behind what is not");
+        assert!(Body::from("c\r\n").is_ascii());
+        // Believed, not looked at.
+        let told = Body::known(Bytes::from_static(b"\x80"), Lines::Unknown, true);
+        assert!(told.is_ascii() && told.slice_from(0).is_ascii());
     }
 }

@@ -93,9 +93,9 @@ impl DataDecoder {
         self.octets
     }
 
-    /// What the content's dots say of its lines, for content that is ASCII and has no bare CR or LF.
+    /// What the content's dots say of its lines, for content that has no bare CR or LF.
     pub fn into_lines(self) -> Lines {
-        if self.dots.is_empty() { Lines::Plain } else { Lines::Dotted(self.dots.into_dots()) }
+        Lines::noted(self.dots)
     }
 
     /// True when the content is larger than the limit; it was not stored then.

@@ -162,7 +162,7 @@ mod tests {
             let text = format!("A: b\r\n\r\n{}{}", "..\r\n".repeat(count), format!("{line}\r\n").repeat(8));
             let (mut decoder, mut content) = (DataDecoder::new(usize::MAX), Vec::new());
             decoder.feed(text.as_bytes(), &mut content);
-            let content = Body::known(content.into(), decoder.into_lines());
+            let content = Body::known(content.into(), decoder.into_lines(), true);
             let (head, body) = (content.slice(..8), content.slice_from(8));
             let sent = wire_slices(&head, &body);
             assert_eq!(
@@ -264,11 +264,11 @@ mod tests {
             decoder.feed(&wire(b"", &content), &mut Vec::new());
             let known = match (has_bare_line_ends(&content), is_dotted) {
                 (true, _) => vec![Lines::Unknown],
-                (_, true) => vec![Lines::Dotted(None), decoder.into_lines()],
-                (_, false) => vec![Lines::Plain],
+                (_, true) => vec![Lines::Dotted(None), decoder.into_lines(), Lines::of(&content)],
+                (_, false) => vec![Lines::Plain, Lines::of(&content)],
             };
             for lines in known {
-                let body = Body::known(content.clone(), lines).slice_from(cut);
+                let body = Body::known(content.clone(), lines, false).slice_from(cut);
                 prop_assert_eq!(written(&wire_slices(&head, &body)), written(&wire_slices(&head, &unknown)));
             }
         }

@@ -1,7 +1,7 @@
 //! Where lines of a content begin with a dot: noted while it is received, so that who sends it doubles those dots without
 //! looking for them.
 //!
-//! In: places, in rising order, from [`crate::data::DataDecoder`]. Out: [`Dots`], which goes with the octets in a
+//! In: places, in rising order, from [`crate::data::DataDecoder`], or content that came another way. Out: [`Dots`], which goes with the octets in a
 //! [`crate::Body`]. Where dots are too many, their places are forgotten: what is kept takes at most a sixty-fourth of the
 //! content and 1 KiB, twice that while it comes in.
 
@@ -49,6 +49,16 @@ pub(crate) struct Noting {
 }
 
 impl Noting {
+    /// Those of content whose line ends are CRLF alone.
+    pub fn of(content: &[u8]) -> Noting {
+        let mut noting = Noting::default();
+        if content.first() == Some(&b'.') {
+            noting.note(0);
+        }
+        memchr::memmem::find_iter(content, b"\n.").for_each(|line_end| noting.note(line_end as u64 + 1));
+        noting
+    }
+
     /// One stands behind so many octets of the content.
     pub fn note(&mut self, octets: u64) {
         let max = PLACES_MIN + octets / OCTETS_A_PLACE;

@@ -100,8 +100,8 @@ fn receive(count: u32) -> anyhow::Result<()> {
             at += session.feed(Instant::ZERO, &input[at..]);
             match session.next(Instant::ZERO) {
                 Step::Ask(Question::Data(transaction)) => {
-                    let Transaction { envelope, content, lines, .. } = *transaction;
-                    let content = Body::known(content.into(), lines);
+                    let Transaction { envelope, content, lines, is_ascii, .. } = *transaction;
+                    let content = Body::known(content.into(), lines, is_ascii);
                     let sealed = Draft::new(ids.next(NOW), envelope, Meta::new(), content, NOW).seal();
                     accepted += 1;
                     let receipt = Receipt::Discarded(Discarded::by_policy(black_box(sealed).id));
@@ -251,7 +251,7 @@ fn job(ticket: u64, content: &Bytes) -> anyhow::Result<Job> {
         requiretls: false,
         head: content.slice(..HEAD.len()),
         // As they are when they were received by DATA.
-        body: Body::known(content.slice(HEAD.len()..), Lines::Plain),
+        body: Body::known(content.slice(HEAD.len()..), Lines::Plain, true),
         needs_8bit: false,
         needs_smtputf8: false,
     })

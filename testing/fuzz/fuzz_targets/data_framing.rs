@@ -126,7 +126,10 @@ fn fixed(content: &[u8]) -> Vec<u8> {
 fn on_the_wire(content: &WireContent) -> Vec<u8> {
     let mut body = content.body.to_vec();
     // From behind, so that places stay what they are.
-    (0..content.dots.count()).rev().filter_map(|index| content.dots.place(index)).for_each(|place| body.insert(place, b'.'));
+    (0..content.dots.count())
+        .rev()
+        .filter_map(|index| content.dots.place(index))
+        .for_each(|place| body.insert(place, b'.'));
     [&content.head[..], &body, content.end].concat()
 }
 
@@ -134,12 +137,12 @@ fn on_the_wire(content: &WireContent) -> Vec<u8> {
 fn round_trip(cuts: u8, split: usize, input: &[u8]) {
     let split = split.min(input.len());
     let is_dotted = input.first() == Some(&b'.') || input.windows(2).any(|pair| pair == b"\n.");
-    let lines = match (is_bare(input) || !input.is_ascii(), is_dotted) {
+    let lines = match (is_bare(input), is_dotted) {
         (true, _) => Lines::Unknown,
         (_, true) => Lines::Dotted(None),
         (_, false) => Lines::Plain,
     };
-    let content = Body::known(Bytes::copy_from_slice(input), lines);
+    let content = Body::known(Bytes::copy_from_slice(input), lines, input.is_ascii());
     let wire = wire_slices(&content.slice(..split), &content.slice_from(split));
     let stream = on_the_wire(&wire);
     assert!(!is_bare(&stream), "a bare line end leaves");
@@ -156,8 +159,8 @@ fn round_trip(cuts: u8, split: usize, input: &[u8]) {
         assert_eq!(ended, at == stream.len(), "the end of data is the end of what was sent");
     }
     assert_eq!(content, expected);
-    if content.is_ascii() {
-        let again = wire_slices(&Bytes::new(), &Body::known(content.into(), decoder.into_lines()));
+    for lines in [Lines::of(&content), decoder.into_lines()] {
+        let again = wire_slices(&Bytes::new(), &Body::known(content.clone().into(), lines, false));
         assert_eq!(on_the_wire(&again), stream, "dots are doubled where they were");
     }
 }

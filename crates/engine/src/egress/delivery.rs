@@ -30,7 +30,6 @@ use serde_json::{Map, Value};
 use smtp_client::{
     AuthPlain, CloseReason, Closing, Job, RecipientResult, Session, Settings, Step, Timeouts, TlsMode, Verp,
 };
-use smtp_wire::body::Lines;
 use smtp_wire::{Dsn, EnhancedCode, Reply};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -281,7 +280,7 @@ impl Delivery {
             recipients: message.pending().map(|r| resident.envelope.recipients[usize::from(r)].clone()).collect(),
             dsn: dsn_of(message, &resident.envelope),
             requiretls: resident.envelope.tls == TlsDemand::Required,
-            needs_8bit: !(head.is_ascii() && (*body.lines() != Lines::Unknown || body.is_ascii())),
+            needs_8bit: !(head.is_ascii() && body.is_ascii()),
             // Addresses that need it are seen by the session, recipient by recipient.
             needs_smtputf8: false,
             head,

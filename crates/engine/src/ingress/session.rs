@@ -453,7 +453,7 @@ impl Driver {
                 tls: self.session.tls().map(|t| (t.protocol_version.as_str(), t.cipher.as_str())),
             },
             envelope: transaction.envelope,
-            content: Body::known(transaction.content.into(), transaction.lines),
+            content: Body::known(transaction.content.into(), transaction.lines, transaction.is_ascii),
             for_reports_only: std::mem::take(&mut self.for_reports_only),
             deadline: transaction.processing_deadline,
             known: OnceLock::new(),
