@@ -1,9 +1,9 @@
 //! Where lines of a content begin with a dot: noted while it is received, so that who sends it doubles those dots without
 //! looking for them.
 //!
-//! In: places, in rising order, from [`crate::data::DataDecoder`], or content that came another way. Out: [`Dots`], which goes with the octets in a
-//! [`crate::Body`]. Where dots are too many, their places are forgotten: what is kept takes at most a sixty-fourth of the
-//! content and 1 KiB, twice that while it comes in.
+//! In: places, in rising order, from [`crate::data::DataDecoder`], or content that came another way. Out: [`Dots`], which goes
+//! with the octets in a [`crate::Body`]. Where dots are too many, their places are forgotten: what is kept takes at most a
+//! sixty-fourth of the content and 1 KiB, twice that while it comes in.
 
 use std::sync::Arc;
 

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """An SMTP sink (aiosmtpd) that keeps every message as it was received, for tests that compare octets.
 
-usage: dump_sink.py DIR [PORT]
+usage: dump_sink.py DIR [PORT [CERTIFICATE KEY]]
 
 Listens on PORT (default: a free one) of 127.0.0.1 and says so on stderr in a line that ends `smtp listener on 127.0.0.1:PORT`. Each
 message becomes DIR/NUMBER.eml, its reverse path DIR/NUMBER.from: dots unstuffed, CRLF line ends, nothing added. It appears there complete (it is renamed
-into place). Line lengths and line ends are judged by aiosmtpd at its own, strict defaults.
+into place). With a certificate and its key (PEM files) it takes mail behind STARTTLS only. Line lengths and line ends are judged by aiosmtpd at its own, strict defaults.
 """
 
 import asyncio
 import itertools
 import os
+import ssl
 import sys
 
 from aiosmtpd.smtp import SMTP
@@ -31,12 +32,19 @@ class Keeper:
         return "250 2.0.0 kept"
 
 
-async def main(folder, port):
+async def main(folder, port, context):
     keeper = Keeper(folder)
     loop = asyncio.get_running_loop()
 
     def session():
-        return SMTP(keeper, hostname="dump.test", enable_SMTPUTF8=True, loop=loop)
+        return SMTP(
+            keeper,
+            hostname="dump.test",
+            enable_SMTPUTF8=True,
+            loop=loop,
+            tls_context=context,
+            require_starttls=context is not None,
+        )
 
     server = await loop.create_server(session, "127.0.0.1", port)
     host, port = server.sockets[0].getsockname()
@@ -45,6 +53,10 @@ async def main(folder, port):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3):
-        sys.exit("usage: dump_sink.py DIR [PORT]")
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) == 3 else 0))
+    if len(sys.argv) not in (2, 3, 5):
+        sys.exit("usage: dump_sink.py DIR [PORT [CERTIFICATE KEY]]")
+    context = None
+    if len(sys.argv) == 5:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(sys.argv[3], sys.argv[4])
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0, context))

@@ -4,7 +4,7 @@
 usage: smtp_client.py HOST PORT VERB [options]      (VERB --help lists its options)
 
   send     sends messages of the shapes that break mail servers: no body, no content at all, lines of dots, 8-bit text,
-           lines of 998 octets, exact sizes; optionally over STARTTLS and after AUTH. --ledger FILE gets a JSON line
+           lines of 998 octets, exact sizes; optionally in chunks (BDAT), over STARTTLS and after AUTH. --ledger FILE gets a JSON line
            for every message: id, shape, reply, and number and SHA-256 of the octets that must end the message where
            it arrives (relays put their trace lines before them).
   submit   sends one small message over STARTTLS, with parameters of MAIL and header fields of the caller's.
@@ -27,7 +27,7 @@ import uuid
 CRLF = b"\r\n"
 # RFC 5321 section 4.5.3.1.6: a text line has at most 1000 octets, CRLF included.
 LINE_MAX_OCTETS = 998
-SHAPES = ("plain", "nobody", "nothing", "dots", "eightbit", "longlines", "loneterm")
+SHAPES = ("plain", "nobody", "nothing", "dots", "eightbit", "longlines", "loneterm", "sheet", "sheet8")
 
 
 class Mismatch(Exception):
@@ -106,7 +106,7 @@ def send_one(client, options, shape, size):
             done = not same(f"{what}: RCPT TO:<{to}>", reply, expect["rcpt"]) or done
     if not done:
         try:
-            reply = client.data(content)
+            reply = chunked(client, content, options.chunks) if options.chunks else client.data(content)
         except smtplib.SMTPDataError as refusal:
             # smtplib raises this when DATA itself is refused; for the test it is a reply like any other.
             reply = (refusal.smtp_code, refusal.smtp_error)
@@ -121,6 +121,18 @@ def send_one(client, options, shape, size):
         "code": reply[0],
         "reply": text(reply),
     }
+
+
+def chunked(client, content, octets):
+    """Sends content by BDAT in chunks of OCTETS; the reply to the last."""
+    if not client.has_extn("chunking"):
+        raise Mismatch("EHLO does not offer CHUNKING")
+    while len(content) > octets:
+        client.send(b"BDAT %d\r\n" % octets + content[:octets])
+        same("BDAT", client.getreply(), 250)
+        content = content[octets:]
+    client.send(b"BDAT %d LAST\r\n" % len(content) + content)
+    return client.getreply()
 
 
 def message(ident, options, shape, size):
@@ -164,7 +176,14 @@ def filler(octets):
     return (b"x" * 78 + CRLF) * full + (b"y" * (rest - 2) + CRLF if rest else b"")
 
 
+def sheet(text):
+    """A few lines in some hundred begin with a dot, as selectors in a style sheet do, far apart; the first does."""
+    return [(b".rule%d { " % number if number % 90 == 0 else b"  ") + text * 8 for number in range(600)]
+
+
 BODIES = {
+    "sheet": sheet(b"plain "),
+    "sheet8": sheet("größer ".encode()),
     "dots": [b".", b"..", b"...", b".a", b"", b".", b"a.", b" .", b". ", b"." * LINE_MAX_OCTETS, b"."],
     "eightbit": ["Grüße, здравствуйте, こんにちは".encode(), bytes(range(128, 256)), b"\xff\xfe\x80"],
     "longlines": [b"l" * LINE_MAX_OCTETS] * 40 + [b"", b"m" * (LINE_MAX_OCTETS - 1), b"."],
@@ -321,6 +340,7 @@ def arguments():
     one.add_argument("--sizes", type=sizes, default=[1024, 10240, 102400], help="plain messages of so many octets")
     one.add_argument("--per-connection", type=int, default=10, help="messages before a new connection")
     one.add_argument("--tls", action="store_true", help="STARTTLS first")
+    one.add_argument("--chunks", type=int, default=0, help="send content by BDAT in chunks of so many octets; 0 by DATA")
     one.add_argument("--ledger", help="file that gets a JSON line for every message")
     three = verbs.add_parser("submit", parents=[common])
     three.add_argument("--mail-option", action="append", default=[], help="a parameter of MAIL; may be repeated")

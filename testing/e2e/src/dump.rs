@@ -1,5 +1,6 @@
 //! aiosmtpd as a sink that keeps every message octet for octet: an independent reader of what we send.
 
+use crate::certificate::Certificate;
 use crate::peers;
 use crate::process::{Process, run};
 use crate::scratch::Scratch;
@@ -25,9 +26,19 @@ impl Dump {
 
     /// Starts one on this port; 0 is a free one.
     pub fn start_on(scratch: &Scratch, port: u16) -> Dump {
+        Dump::start_as(scratch, port, None)
+    }
+
+    /// Starts one on a free port that takes mail behind STARTTLS only.
+    pub fn start_tls(scratch: &Scratch, own: &Certificate) -> Dump {
+        Dump::start_as(scratch, 0, Some(own))
+    }
+
+    fn start_as(scratch: &Scratch, port: u16, own: Option<&Certificate>) -> Dump {
         let folder = scratch.folder("dump");
         let mut command = peers::script("dump_sink.py");
         command.arg(&folder).arg(port.to_string());
+        command.args(own.into_iter().flat_map(|own| [&own.certificate, &own.key]));
         let process = Process::spawn("aiosmtpd", command);
         let address = process.await_stderr("its address", SOON, |line| {
             line.split_once("smtp listener on ").and_then(|(_, address)| address.trim().parse().ok())

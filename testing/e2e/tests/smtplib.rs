@@ -1,5 +1,6 @@
 //! Python's smtplib in front, aiosmtpd behind: what goes in comes out, octet for octet.
 
+use e2e::certificate::Certificate;
 use e2e::dump::Dump;
 use e2e::kumod::{Kumod, Launch};
 use e2e::peers;
@@ -24,6 +25,30 @@ fn every_shape_of_message_arrives_octet_for_octet() {
     relay.await_empty(SOON);
     dump.compare(&ledger);
     relay.stop();
+}
+
+#[test]
+fn dots_that_begin_lines_arrive_as_they_were_by_data_and_in_chunks_in_clear_and_behind_tls() {
+    let own = Scratch::new();
+    let certificate = Certificate::make(&own, "dump.test");
+    for tls in ["Disabled", "RequiredInsecure"] {
+        let scratch = Scratch::new();
+        let dump = match tls {
+            "Disabled" => Dump::start(&scratch),
+            _ => Dump::start_tls(&scratch, &certificate),
+        };
+        let relay = Launch::relay(&scratch, dump.address).env("RELAY_TLS", tls).start();
+        let ledger = scratch.join("sent.jsonl");
+        let shapes = ["send", "--shapes", "dots,eightbit,loneterm,sheet,sheet8", "--sizes", "1024", "--count", "5"];
+        for chunks in ["0", "777", "1000000"] {
+            client(&relay, &[&shapes[..], &["--chunks", chunks, "--ledger"]].concat(), &ledger);
+        }
+        let sent = std::fs::read_to_string(&ledger).expect("the ledger").lines().count();
+        dump.await_messages(sent, LATER);
+        relay.await_empty(SOON);
+        dump.compare(&ledger);
+        relay.stop();
+    }
 }
 
 #[test]
