@@ -12,7 +12,7 @@ use clock::Instant;
 use message::{Envelope, TlsDemand};
 use smtp_wire::Dsn;
 use smtp_wire::body::Lines;
-use smtp_wire::data::{ContentFault, DataDecoder, conform};
+use smtp_wire::data::{ContentFault, DataDecoder, conform, lines_of};
 use spool::Receipt;
 
 /// A DATA being received.
@@ -91,7 +91,7 @@ impl Session {
         let verdict = conform(&mut open.content, settings.invalid_line_endings, settings.line_length_hard_limit);
         match verdict {
             Ok(true) => {
-                let lines = lines.unwrap_or_else(|| Lines::of(&open.content));
+                let lines = lines.unwrap_or_else(|| lines_of(&open.content));
                 self.hand_over(now, lines)
             }
             Ok(false) => self.hand_over(now, Lines::Unknown),

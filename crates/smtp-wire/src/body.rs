@@ -1,10 +1,10 @@
-//! A body: octets, and what is known of them, so that nobody looks at them twice.
+//! A body: octets, and what is known of them, so that who sends it need not look for it again.
 //!
-//! Who receives content finds out on the way; what is sent behind DATA needs no second look then. The facts are bound
-//! to the octets: whoever has other octets has another body, of which nothing is known. In: octets, and facts where they are
+//! Who receives content knows where its dots are and judges its line ends; what is sent behind DATA needs no second look at
+//! either then. The facts are bound to the octets: whoever has other octets has another body, of which nothing is known. In: octets, and facts where they are
 //! known. Out: the same.
 
-use crate::dots::{Dots, Noting};
+use crate::dots::Dots;
 use bytes::Bytes;
 use core::ops::Deref;
 
@@ -27,18 +27,6 @@ pub enum Lines {
     Dotted(Option<Dots>),
     /// The same, and none begins with a dot, the first included.
     Plain,
-}
-
-impl Lines {
-    /// Those of content whose line ends are CRLF alone, with its dots.
-    pub fn of(content: &[u8]) -> Lines {
-        Lines::noted(Noting::of(content))
-    }
-
-    /// Those of such content whose dots were noted.
-    pub(crate) fn noted(dots: Noting) -> Lines {
-        if dots.is_empty() { Lines::Plain } else { Lines::Dotted(dots.into_dots()) }
-    }
 }
 
 impl Body {

@@ -95,7 +95,7 @@ impl DataDecoder {
 
     /// What the content's dots say of its lines, for content that has no bare CR or LF.
     pub fn into_lines(self) -> Lines {
-        Lines::noted(self.dots)
+        noted(self.dots)
     }
 
     /// True when the content is larger than the limit; it was not stored then.
@@ -186,6 +186,16 @@ pub fn conform(
         true => Err(ContentFault::LineTooLong { octets_max: line_octets_max }),
         false => Ok(is_crlf),
     }
+}
+
+/// What is known of lines of content that [`conform`] found to have no bare CR or LF, its dots with it.
+pub fn lines_of(content: &[u8]) -> Lines {
+    debug_assert!(!has_bare_line_ending(content), "a bare line end");
+    noted(Noting::of(content))
+}
+
+fn noted(dots: Noting) -> Lines {
+    if dots.is_empty() { Lines::Plain } else { Lines::Dotted(dots.into_dots()) }
 }
 
 /// True when a CR is not followed by LF or an LF not preceded by CR.

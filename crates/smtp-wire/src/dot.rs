@@ -138,7 +138,7 @@ pub fn crlf_only<'a>(bytes: impl Iterator<Item = &'a u8>, capacity: usize) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::DataDecoder;
+    use crate::data::{DataDecoder, lines_of};
     use proptest::prelude::*;
 
     fn wire(head: &[u8], body: &[u8]) -> Vec<u8> {
@@ -264,8 +264,8 @@ mod tests {
             decoder.feed(&wire(b"", &content), &mut Vec::new());
             let known = match (has_bare_line_ends(&content), is_dotted) {
                 (true, _) => vec![Lines::Unknown],
-                (_, true) => vec![Lines::Dotted(None), decoder.into_lines(), Lines::of(&content)],
-                (_, false) => vec![Lines::Plain, Lines::of(&content)],
+                (_, true) => vec![Lines::Dotted(None), decoder.into_lines(), lines_of(&content)],
+                (_, false) => vec![Lines::Plain, lines_of(&content)],
             };
             for lines in known {
                 let body = Body::known(content.clone(), lines, false).slice_from(cut);

@@ -1,4 +1,4 @@
-//! Where lines of a content begin with a dot: noted while it is received, so that who sends it doubles those dots without
+//! Where lines of a content begin with a dot: noted when it is received, so that who sends it doubles those dots without
 //! looking for them.
 //!
 //! In: places, in rising order, from [`crate::data::DataDecoder`], or content that came another way. Out: [`Dots`], which goes

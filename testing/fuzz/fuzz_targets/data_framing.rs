@@ -15,7 +15,7 @@ use message::MessageId;
 use smtp_server::{Answer, Question, Settings};
 use smtp_wire::Body;
 use smtp_wire::body::Lines;
-use smtp_wire::data::{ContentFault, DataDecoder, InvalidLineEndings, conform};
+use smtp_wire::data::{ContentFault, DataDecoder, InvalidLineEndings, conform, lines_of};
 use smtp_wire::dot::{WireContent, has_bare_line_ends, wire_slices};
 use spool::{Receipt, Volatile};
 
@@ -25,7 +25,8 @@ fuzz_target!(|data: &[u8]| {
     decoder(*cuts, octets_max, input);
     rules(usize::from(*limit), input);
     round_trip(*cuts, usize::from(*limit), input);
-    chunks(*cuts, input);
+    chunks(*cuts, input, InvalidLineEndings::Allow);
+    chunks(*cuts, input, InvalidLineEndings::Deny);
 });
 
 /// The stream behind DATA.
@@ -159,19 +160,15 @@ fn round_trip(cuts: u8, split: usize, input: &[u8]) {
         assert_eq!(ended, at == stream.len(), "the end of data is the end of what was sent");
     }
     assert_eq!(content, expected);
-    for lines in [Lines::of(&content), decoder.into_lines()] {
+    for lines in [lines_of(&content), decoder.into_lines()] {
         let again = wire_slices(&Bytes::new(), &Body::known(content.clone().into(), lines, false));
         assert_eq!(on_the_wire(&again), stream, "dots are doubled where they were");
     }
 }
 
 /// A BDAT transaction whose chunks are the pieces, sent as one pipelined stream cut elsewhere.
-fn chunks(cuts: u8, input: &[u8]) {
-    let settings = Settings {
-        invalid_line_endings: InvalidLineEndings::Allow,
-        line_length_hard_limit: usize::MAX,
-        ..Settings::default()
-    };
+fn chunks(cuts: u8, input: &[u8], invalid_line_endings: InvalidLineEndings) {
+    let settings = Settings { invalid_line_endings, line_length_hard_limit: usize::MAX, ..Settings::default() };
     let mut stream = b"EHLO a\r\nMAIL FROM:<>\r\nRCPT TO:<b@c.example>\r\n".to_vec();
     for piece in pieces(cuts, input) {
         stream.extend_from_slice(format!("BDAT {}\r\n", piece.len()).as_bytes());
@@ -181,7 +178,7 @@ fn chunks(cuts: u8, input: &[u8]) {
     let mut found = None;
     let mut answer = |_: &mut smtp_server::Session, question| match question {
         Question::Data(transaction) => {
-            found = Some(transaction.content);
+            found = Some((transaction.content, transaction.lines, transaction.is_ascii));
             Answer::Accepted(vec![Receipt::Volatile(Volatile::by_operator_choice(MessageId::from_bytes([7; 16])))])
         }
         _ => Answer::Continue,
@@ -195,5 +192,16 @@ fn chunks(cuts: u8, input: &[u8]) {
     if !expected.is_empty() && !expected.ends_with(b"\r\n") {
         expected.extend_from_slice(b"\r\n");
     }
-    assert_eq!(found, Some(expected));
+    let is_judged = invalid_line_endings == InvalidLineEndings::Deny;
+    let Some((content, lines, is_ascii)) = found else {
+        assert!(is_judged && is_bare(input), "refused for nothing");
+        return;
+    };
+    assert!(!(is_judged && is_bare(input)), "a bare line end was taken");
+    assert_eq!(content, expected);
+    assert_eq!(is_ascii, content.iter().all(|octet| *octet < 128));
+    assert_eq!(lines == Lines::Unknown, !is_judged);
+    let (known, unknown) = (Body::known(content.clone().into(), lines, is_ascii), Body::from(content));
+    let sent = |body: &Body| on_the_wire(&wire_slices(&Bytes::new(), body));
+    assert_eq!(sent(&known), sent(&unknown), "dots are doubled where they are");
 }
