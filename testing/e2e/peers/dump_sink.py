@@ -5,7 +5,8 @@ usage: dump_sink.py DIR [PORT [CERTIFICATE KEY]]
 
 Listens on PORT (default: a free one) of 127.0.0.1 and says so on stderr in a line that ends `smtp listener on 127.0.0.1:PORT`. Each
 message becomes DIR/NUMBER.eml, its reverse path DIR/NUMBER.from: dots unstuffed, CRLF line ends, nothing added. It appears there complete (it is renamed
-into place). With a certificate and its key (PEM files) it takes mail behind STARTTLS only. Line lengths and line ends are judged by aiosmtpd at its own, strict defaults.
+into place). With a certificate and its key (PEM files) it takes mail behind STARTTLS only. Line lengths and line ends are judged by aiosmtpd at
+its own, strict defaults; 8-bit content that MAIL did not announce (`BODY=8BITMIME`) is refused.
 """
 
 import asyncio
@@ -23,6 +24,8 @@ class Keeper:
         self.numbers = itertools.count(1)
 
     async def handle_DATA(self, server, session, envelope):
+        if any(octet > 127 for octet in envelope.content) and "BODY=8BITMIME" not in envelope.mail_options:
+            return "554 5.6.1 8-bit content that was not announced"
         name = os.path.join(self.folder, f"{next(self.numbers):06}")
         with open(f"{name}.from", "w") as file:
             file.write(envelope.mail_from)
