@@ -1,8 +1,8 @@
 //! A body: octets, and what is known of them, so that who sends it need not look for it again.
 //!
 //! Who receives content knows where its dots are and judges its line ends; what is sent behind DATA needs no second look at
-//! either then. The facts are bound to the octets: whoever has other octets has another body, of which nothing is known. In: octets, and facts where they are
-//! known. Out: the same.
+//! either then. The facts are bound to the octets: whoever has other octets has another body, of which nothing is known.
+//! They are believed: who states one has looked. In: octets, and facts where they are known. Out: the same.
 
 use crate::dots::Dots;
 use bytes::Bytes;

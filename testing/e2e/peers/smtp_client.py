@@ -4,9 +4,9 @@
 usage: smtp_client.py HOST PORT VERB [options]      (VERB --help lists its options)
 
   send     sends messages of the shapes that break mail servers: no body, no content at all, lines of dots, 8-bit text,
-           lines of 998 octets, exact sizes; optionally in chunks (BDAT), over STARTTLS and after AUTH. --ledger FILE gets a JSON line
-           for every message: id, shape, reply, and number and SHA-256 of the octets that must end the message where
-           it arrives (relays put their trace lines before them).
+           lines of 998 octets, style sheets, exact sizes; optionally in chunks (BDAT), over STARTTLS and after AUTH.
+           --ledger FILE gets a JSON line for every message: id, shape, reply, and number and SHA-256 of the octets
+           that must end the message where it arrives (relays put their trace lines before them).
   submit   sends one small message over STARTTLS, with parameters of MAIL and header fields of the caller's.
   auth     STARTTLS, then AUTH PLAIN or LOGIN; checks that the mechanism is offered, and only where it should be.
   session  walks one connection through commands in wrong and right order and checks each reply code.
