@@ -104,7 +104,7 @@ fn ends_with_crlf(head: &[u8], body: &[u8]) -> bool {
 }
 
 /// A copy with the dot at the head of each line doubled: whole runs between dotted lines are
-/// copied at once, which keeps the copy at memory speed when a seventh of the lines are dotted.
+/// copied at once, which keeps the copy at memory speed where many lines are dotted.
 fn stuffed(before: u8, bytes: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(bytes.len() + bytes.len() / 16 + 1);
     let mut copied = 0;

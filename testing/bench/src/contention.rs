@@ -167,7 +167,8 @@ const COLUMNS: [&str; 10] = [
 ];
 const LEGEND: &str = "\
 Medians over RUNS run(s) after a warm-up. Worker threads run sessions, deliveries and signing; beside them are one thread that
-writes the spool and one that compresses the log. Generator, server and sink share the cores.
+writes the spool and one that compresses the log. Generator, server and sink share the cores, generator and
+sink under SCHED_BATCH: they do not push the server off a core (bench/README.md).
 
 - CPU: user and system time of the server in microseconds a message. If locks or cache lines were fought for, it would rise with
   the threads. clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Command, ExitStatus};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -88,7 +88,7 @@ impl Generator {
     pub fn start(stage: &Stage, programs: &Programs, order: &Order, target: SocketAddr) -> anyhow::Result<Generator> {
         let json = stage.file(&format!("{}.json", order.name));
         let ledger = stage.file(&format!("{}.sent", order.name));
-        let mut command = Command::new(&programs.tools);
+        let mut command = if order.rate.is_some() { programs.punctual_tool() } else { programs.yielding_tool() };
         command.arg("traffic-gen").args(["--quiet", "--sender", SENDER]);
         match order.over {
             Over::Smtp => command.args(["--target", &target.to_string()]),

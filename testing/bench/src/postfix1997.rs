@@ -152,7 +152,8 @@ const RELAY_COLUMNS: [&str; 11] = [
 ];
 const LEGEND: &str = "\
 Medians over RUNS run(s) after a warm-up. 1997: a P133 notebook on 10 Mbit Ethernet (76 list deliveries and 5.3 relayed
-messages a second). Generator, server and sink share the cores, over loopback. Messages of 1 KB, on disk before their 250;
+messages a second). Generator, server and sink share the cores, over loopback, the tools under
+SCHED_BATCH: they do not push the server off a core (bench/README.md). Messages of 1 KB, on disk before their 250;
 at most 100 connections to the sink; Postfix with `default_destination_concurrency_limit = 100` and otherwise its defaults.
 
 - lists, s: from the connection that brings the message to the arrival of the last recipient's. batched: as many recipients

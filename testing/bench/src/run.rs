@@ -136,8 +136,8 @@ const COLUMNS: [&str; 18] = [
     "limited by",
 ];
 const LEGEND: &str = "\
-Medians over RUNS run(s) after a warm-up; generator, server and sink share the cores, over loopback. Every message is on
-disk before its 250 (but for `discarded`, which stores nothing) or before the answer to its request; over HTTP a message is a
+Medians over RUNS run(s) after a warm-up; generator, server and sink share the cores, over loopback, generator and sink under
+SCHED_BATCH: they do not push the server off a core (bench/README.md). Every message is on disk before its 250 (but for `discarded`, which stores nothing) or before the answer to its request; over HTTP a message is a
 recipient of a request. `LocalDisk` keeps one file per message, the rest one log.
 
 - accepted/s: messages answered 250 a second; delivered/s: from the first connection to the last arrival at the sink.

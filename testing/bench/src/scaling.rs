@@ -238,7 +238,8 @@ const CORE_COLUMNS: [&str; 10] = [
 ];
 const LEGEND: &str = "\
 Medians over RUNS run(s) after a warm-up; a row whose ledgers do not agree ends the benchmark. Generator, server and sink share
-the cores, over loopback. Every message is on disk before its 250 (but for `discarded`).
+the cores, over loopback, generator (but on a timetable) and sink under SCHED_BATCH: they do not push the server off a core
+(bench/README.md). Every message is on disk before its 250 (but for `discarded`).
 
 - cores: all three programs on one core, and on all. CPU us/msg: user and system time of the server, a message.
 - model: n cores, all of them the server's, do n / (c (1 + s (n - 1))) messages a second and at most 1 / w. c: its CPU on one core, by the clock factor;

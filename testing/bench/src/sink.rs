@@ -3,7 +3,6 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -44,7 +43,7 @@ impl Sink {
     /// It does not come up.
     pub fn start(stage: &Stage, programs: &Programs, name: &str) -> anyhow::Result<Sink> {
         let ledger = stage.file(&format!("{name}.received"));
-        let mut command = Command::new(&programs.tools);
+        let mut command = programs.yielding_tool();
         command.args(["smtp-sink", "--listen", "127.0.0.1:0", "--ledger"]).arg(&ledger);
         let mut program = Program::start(&stage.herd, &stage.logs(), &format!("{name}-sink"), &mut command)?;
         let listeners = await_listeners(&mut program, "the sink's listener")?;

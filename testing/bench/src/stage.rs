@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
@@ -127,9 +128,24 @@ impl Stage {
 /// One build of the program under the names it is started by.
 pub struct Programs {
     /// For `postrider traffic-gen` and `postrider smtp-sink`.
-    pub tools: PathBuf,
+    tools: PathBuf,
     /// The daemon.
     pub kumod: PathBuf,
+}
+
+impl Programs {
+    /// A command for a tool that shares the server's cores as if it had its own: what wakes it does not push the server off
+    /// a core, it waits until the server's turn is over (SCHED_BATCH).
+    pub fn yielding_tool(&self) -> Command {
+        let mut command = Command::new("chrt");
+        command.args(["--batch", "0"]).arg(&self.tools);
+        command
+    }
+
+    /// A command for a tool that has a timetable to keep.
+    pub fn punctual_tool(&self) -> Command {
+        Command::new(&self.tools)
+    }
 }
 
 /// The built `postrider` in `folder`, or beside this program when no folder is given.
@@ -171,3 +187,31 @@ const POLICY_TEXTS: [(&str, &str); 7] = [
     ("backlog.lua", include_str!("../../../bench/policies/backlog.lua")),
     ("destinations.lua", include_str!("../../../bench/policies/destinations.lua")),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::Program;
+    use crate::wait::until;
+    use std::time::Duration;
+
+    #[test]
+    fn a_tool_yields_unless_it_has_a_timetable() {
+        let folder = tempfile::tempdir().expect("scratch folder");
+        let programs = Programs { tools: "sleep".into(), kumod: PathBuf::new() };
+        // The policy of scheduling: field 41 of proc_pid_stat(5), the 39th behind the name. 3 is SCHED_BATCH, 0 the usual one.
+        let policy_of = |mut command: Command| {
+            let name = "sleeper";
+            let program =
+                Program::start(&Herd::default(), folder.path(), name, command.arg("1000")).expect("it starts");
+            until("the program in chrt's place", Duration::from_secs(10), || {
+                let stat = fs::read_to_string(format!("/proc/{}/stat", program.pid()))?;
+                let fields = stat.strip_prefix(&format!("{} (sleep) ", program.pid()));
+                Ok(fields.and_then(|fields| fields.split(' ').nth(38)).map(str::to_owned))
+            })
+            .expect("a policy")
+        };
+        assert_eq!(policy_of(programs.yielding_tool()), "3");
+        assert_eq!(policy_of(programs.punctual_tool()), "0");
+    }
+}
