@@ -75,6 +75,14 @@ impl ReceiveBuffer {
         }
     }
 
+    /// The same before what may be a long wait, or none, unless so much is unread that to keep it would cost more than the
+    /// buffer is worth to others.
+    pub fn lend_back_if_cheap(&mut self) {
+        if self.unread().len() <= KEPT_CHEAPLY {
+            self.lend_back();
+        }
+    }
+
     /// Reads once, behind what is unread; 0 when the peer closed.
     pub async fn fill(&mut self, stream: &mut Stream) -> io::Result<usize> {
         self.lend_back();
@@ -113,6 +121,8 @@ impl Drop for ReceiveBuffer {
 
 /// Octets of one buffer.
 const BUFFER_BYTES: usize = 128 * 1024;
+/// Unread octets that cost next to nothing to keep: commands that came with those before them.
+const KEPT_CHEAPLY: usize = 4 * 1024;
 /// Buffers kept for later, about one for each session being served at one moment.
 const SPARE_MAX: usize = 64;
 // What a session may leave unread is less than half a buffer, so there is always room to read.
@@ -147,5 +157,25 @@ mod tests {
         assert_eq!((buffer.unread(), pool.lock().len()), (&b"MAIL FROM"[..], 0));
         drop(buffer);
         assert_eq!(pool.lock().len(), 1, "the next connection has it");
+    }
+
+    #[tokio::test]
+    async fn a_question_keeps_a_buffer_only_for_much_that_is_unread() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let mut client = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connects");
+        let (server, _) = listener.accept().await.expect("accepts");
+        let mut stream = Stream::Plain(server);
+        let pool = Arc::new(BufferPool::default());
+        let mut buffer = ReceiveBuffer::new(pool.clone());
+        let sent: Vec<u8> = (0..KEPT_CHEAPLY + 1).map(|at| at as u8).collect();
+        client.write_all(&sent).await.expect("writes");
+        while buffer.unread().len() < sent.len() {
+            assert_ne!(buffer.fill(&mut stream).await.expect("reads"), 0);
+        }
+        buffer.lend_back_if_cheap();
+        assert_eq!((buffer.unread(), pool.lock().len()), (&sent[..], 0));
+        buffer.consume(1);
+        buffer.lend_back_if_cheap();
+        assert_eq!((buffer.unread(), pool.lock().len()), (&sent[1..], 1));
     }
 }

@@ -148,6 +148,9 @@ impl Driver {
             self.weigh();
             match self.session.next(now) {
                 Step::Ask(question) => {
+                    // Policy may take its time, and a commit takes milliseconds: meanwhile others read into the buffer, which is in
+                    // the processor's cache.
+                    self.buffer.lend_back_if_cheap();
                     let answer = self.ask(question).await;
                     now = self.now();
                     self.session.answer(now, answer);
