@@ -14,6 +14,7 @@ want cc gcc
 want c++ g++ # libFuzzer, for the fuzz targets
 want make make
 want pkg-config pkg-config
+want chrt util-linux # the benchmark's, and so the demo's
 # librdkafka's TLS
 [ -e /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)
 case "${1:-build}" in

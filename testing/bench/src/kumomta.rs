@@ -159,8 +159,8 @@ const COLUMNS: [&str; 17] = [
 ];
 const LEGEND: &str = "\
 COUNT messages a run over 2 000 connections; medians over RUNS run(s) after a warm-up. Generator, server and sink share the
-cores, over loopback, generator and sink under SCHED_BATCH: they do not push the server off a core (bench/README.md). Every message is on disk before its 250, ours and Postfix's, but for `discarded`, which stores nothing;
-nothing is said of syncs in the published ones. Postfix gets a twentieth of the messages, as it takes many times as long for
+cores, over loopback, generator and sink under SCHED_BATCH: they do not push the server off a core (bench/README.md). Every
+message is on disk before its 250, ours and Postfix's, but for `discarded`, which stores nothing; nothing is said of syncs in the published ones. Postfix gets a twentieth of the messages, as it takes many times as long for
 each, and may open 100 connections to the sink as ours does; else it has its own defaults.
 
 - published/s: KumoMTA's makers, in messages a second. 100 KB unsigned is their 6.3 million an hour over the Internet, and
@@ -170,7 +170,7 @@ each, and may open 100 connections to the sink as ours does; else it has its own
   slowest to the fastest run.
 - CPU us/msg: user and system time of the server alone; clock factor: the time of one RSA-2048 signature beside the run,
   divided by REFERENCE us; CPU/factor: for comparison between machines and their states (none where the machine makes
-  signatures with other instructions). p99: from the final dot to its 250.
+  signatures with other instructions). p99: from the final dot to its 250, the generator's wait for a core in it.
 - generator, sink: CPU of the two tools a message.
 - lost/doubled/damaged: from the ledgers of both ends; a run with another figure than 0 is void. Of what is thrown away the
   other end is the server's own count of messages that it has read to their end: as many as were acknowledged, or more, or

@@ -12,7 +12,7 @@ use crate::workload::{Duty, Signing, Workload};
 
 use anyhow::{Context as _, bail};
 
-/// Measures at each share of the rate that was sustained with 100 connections that do wait.
+/// Measures at each share of the rate that is sustained on a timetable.
 ///
 /// # Errors
 /// A program fails, or a message was lost, doubled or damaged.

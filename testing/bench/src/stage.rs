@@ -134,8 +134,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// A command for a tool that shares the server's cores as if it had its own: what wakes it does not push the server off
-    /// a core, it waits until the server's turn is over (SCHED_BATCH).
+    /// A command for a tool that shares the server's cores: when it is woken it waits until the server's turn is over, and
+    /// does not push it off its core (SCHED_BATCH).
     pub fn yielding_tool(&self) -> Command {
         let mut command = Command::new("chrt");
         command.args(["--batch", "0"]).arg(&self.tools);
@@ -199,19 +199,24 @@ mod tests {
     fn a_tool_yields_unless_it_has_a_timetable() {
         let folder = tempfile::tempdir().expect("scratch folder");
         let programs = Programs { tools: "sleep".into(), kumod: PathBuf::new() };
-        // The policy of scheduling: field 41 of proc_pid_stat(5), the 39th behind the name. 3 is SCHED_BATCH, 0 the usual one.
+        // The policy of scheduling, field 41 of proc_pid_stat(5), is the 39th behind the name. 3 is SCHED_BATCH.
         let policy_of = |mut command: Command| {
             let name = "sleeper";
             let program =
                 Program::start(&Herd::default(), folder.path(), name, command.arg("1000")).expect("it starts");
             until("the program in chrt's place", Duration::from_secs(10), || {
                 let stat = fs::read_to_string(format!("/proc/{}/stat", program.pid()))?;
-                let fields = stat.strip_prefix(&format!("{} (sleep) ", program.pid()));
-                Ok(fields.and_then(|fields| fields.split(' ').nth(38)).map(str::to_owned))
+                Ok(stat.contains(" (sleep) ").then(|| policy(&stat)))
             })
             .expect("a policy")
         };
+        let own = policy(&fs::read_to_string("/proc/self/stat").expect("proc"));
         assert_eq!(policy_of(programs.yielding_tool()), "3");
-        assert_eq!(policy_of(programs.punctual_tool()), "0");
+        assert_eq!(policy_of(programs.punctual_tool()), own);
+    }
+
+    fn policy(stat: &str) -> String {
+        let (_, fields) = stat.rsplit_once(") ").expect("a name");
+        fields.split(' ').nth(38).expect("41 fields").to_owned()
     }
 }

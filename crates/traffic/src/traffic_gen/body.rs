@@ -2,7 +2,7 @@
 //!
 //! In: a size, or a file. Out: the bytes as they go over the wire, the same as a JSON string, and the checksum of the
 //! content below the header block. Made bodies are the same for the same size, hold text of varied characters, and
-//! begin some lines with one or two dots so that every transfer exercises dot-stuffing.
+//! begin some lines with one to three dots so that every transfer exercises dot-stuffing.
 
 use std::path::{Path, PathBuf};
 
@@ -86,8 +86,7 @@ impl Body {
     }
 }
 
-/// Lines of 76 characters, of which three in the first 21, and so in each 168, begin with dots, and one in 83 by chance: still
-/// more than in mail, where style sheets have the most of them.
+/// Lines of 76 characters. Of each 168 lines the 4th, 10th and 17th begin with dots, and of the rest one in 82 by chance.
 fn text(bytes: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(TEXT_SEED);
     let mut text = Vec::with_capacity(bytes + LINE_CHARACTERS + 2);
