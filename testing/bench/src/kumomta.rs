@@ -160,8 +160,8 @@ const COLUMNS: [&str; 17] = [
 const LEGEND: &str = "\
 COUNT messages a run over 2 000 connections; medians over RUNS run(s) after a warm-up. Generator, server and sink share the
 cores, over loopback, generator and sink under SCHED_BATCH: they do not push the server off a core (bench/README.md). Every
-message is on disk before its 250, ours and Postfix's, but for `discarded`, which stores nothing; nothing is said of syncs in the published ones. Postfix gets a twentieth of the messages, as it takes many times as long for
-each, and may open 100 connections to the sink as ours does; else it has its own defaults.
+message is on disk before its 250, ours and Postfix's, but for `discarded`, which stores nothing; nothing is said of
+syncs in the published ones. Postfix gets a twentieth of the messages, as it takes many times as long for each, and may open 100 connections to the sink as ours does; else it has its own defaults.
 
 - published/s: KumoMTA's makers, in messages a second. 100 KB unsigned is their 6.3 million an hour over the Internet, and
   `more than 2.5 times that` to a local sink. also published: their other figures for it, and those of others, whose

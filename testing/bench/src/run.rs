@@ -138,14 +138,16 @@ const COLUMNS: [&str; 18] = [
 const LEGEND: &str = "\
 Medians over RUNS run(s) after a warm-up; generator, server and sink share the cores, over loopback, generator and sink under
 SCHED_BATCH: they do not push the server off a core (bench/README.md). Every message is on disk before its 250 (but for
-`discarded`, which stores nothing) or before the answer to its request; over HTTP a message is a recipient of a request. `LocalDisk` keeps one file per message, the rest one log.
+`discarded`, which stores nothing) or before the answer to its request; over HTTP a message is a recipient of a request.
+`LocalDisk` keeps one file per message, the rest one log.
 
 - accepted/s: messages answered 250 a second; delivered/s: from the first connection to the last arrival at the sink.
 - spread: from the lowest to the highest run, in percent of the median: of the rate, and of CPU/factor.
 - CPU us/msg: user and system time of the server alone, in microseconds a message.
 - clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us; CPU/factor is CPU divided
   by it, for comparison between machines and their states.
-- p50, p99: from the final dot to its 250, the generator's own wait for a core in it. peak RSS: over all runs of the workload.
+- p50, p99: from the final dot to its 250, the generator's own wait for a core in it. peak RSS: over all runs
+  of the workload.
 - WA: octets written for an octet of mail, by the spool's own count (no logs) and by the device's (logs, ledgers and other
   programs included).
 - generator, sink: CPU of the two tools a message.

@@ -1,7 +1,7 @@
 //! Receive buffers: large while bytes are being handled, nothing while a session waits.
 //!
-//! A session borrows a buffer from the pool for the moment between a read and the next wait,
-//! and keeps only what it could not use yet, a partial command line. Ten thousand idle
+//! A session borrows a buffer from the pool for the moment between a read and the next wait, for the client, policy or a commit,
+//! and keeps only what it could not use yet: a partial command line, or the commands behind the one it waits for. Ten thousand idle
 //! sessions then hold no buffers, and the few in use stay in the processor's cache. A buffer of
 //! their own would cost 2 000 sessions 250 MB.
 
@@ -134,12 +134,17 @@ mod tests {
     use tokio::io::AsyncWriteExt;
     use tokio::net::{TcpListener, TcpStream};
 
+    /// A client, and the server's end of its connection.
+    async fn connected() -> (TcpStream, Stream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+        let client = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connects");
+        let (server, _) = listener.accept().await.expect("accepts");
+        (client, Stream::Plain(server))
+    }
+
     #[tokio::test]
     async fn partial_input_survives_the_wait_and_buffers_return() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
-        let mut client = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connects");
-        let (server, _) = listener.accept().await.expect("accepts");
-        let mut stream = Stream::Plain(server);
+        let (mut client, mut stream) = connected().await;
         let pool = Arc::new(BufferPool::default());
         let mut buffer = ReceiveBuffer::new(pool.clone());
         client.write_all(b"EHLO a\r\nMAIL").await.expect("writes");
@@ -161,10 +166,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_keeps_a_buffer_only_for_much_that_is_unread() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
-        let mut client = TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connects");
-        let (server, _) = listener.accept().await.expect("accepts");
-        let mut stream = Stream::Plain(server);
+        let (mut client, mut stream) = connected().await;
         let pool = Arc::new(BufferPool::default());
         let mut buffer = ReceiveBuffer::new(pool.clone());
         let sent: Vec<u8> = (0..KEPT_CHEAPLY + 1).map(|at| at as u8).collect();
