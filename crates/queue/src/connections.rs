@@ -250,7 +250,8 @@ impl QueueCore {
             }
             // The cluster is asked for one connection after the other.
             let asks = !ready.cluster_leases.is_empty() && !self.rates.grants.is_away();
-            if asks && (now.mono < ready.leases_after || ready.is_leasing()) {
+            let is_refused = !ready.cluster_leases.is_empty() && now.mono < ready.leases_after;
+            if is_refused || asks && ready.is_leasing() {
                 return;
             }
             let alone_from = self.rates.grants.alone_from();

@@ -32,20 +32,22 @@ impl Throttles {
 
     /// Takes one lease of each, or none: true when they were had. `None` while Redis is away. A `waiter` is somebody who has
     /// none at all: when refused he goes before all who have some, for [`WANTED_MS`] after he asked last.
-    pub async fn lease(&self, (id, limits): &Holder, waiter: Option<&str>) -> Option<bool> {
+    pub async fn lease(&self, holder: &Holder, waiter: Option<&str>) -> Option<bool> {
         let redis = self.shared.get()?;
         redis
-            .asked(async |mut link| {
-                if link.is_young(redis.answer_max) {
-                    // Leases that it has forgotten are being told to it.
-                    return Ok(false);
-                }
-                lease(link.keys, id, limits, waiter)
-                    .query_async::<u64>(&mut link.connection)
-                    .await
-                    .map(|missing| missing == 0)
+            .asked(async |link| match link.is_young(redis.answer_max) {
+                // Leases that it has forgotten are being told to it.
+                true => Ok(false),
+                false => take_lease(link, holder, waiter).await,
             })
             .await
+    }
+
+    /// The same for a node that goes by its share while Redis is told what is held: one that was just started is asked too.
+    /// `None` at once while Redis is away.
+    pub async fn lease_of_share(&self, holder: &Holder, waiter: Option<&str>) -> Option<bool> {
+        let redis = self.shared.get().filter(|redis| redis.is_here())?;
+        redis.asked(async |link| take_lease(link, holder, waiter).await).await
     }
 
     /// Makes leases last on; of each holder whether he has his still. `None` while Redis is away.
@@ -84,6 +86,11 @@ impl Link {
     pub(crate) fn is_young(&self, answer_max: Duration) -> bool {
         self.born.is_some_and(|born| Instant::now() < born + YOUNG + answer_max * 2)
     }
+}
+
+async fn take_lease(mut link: Link, (id, limits): &Holder, waiter: Option<&str>) -> Result<bool, RedisError> {
+    let missing = lease(link.keys, id, limits, waiter).query_async::<u64>(&mut link.connection).await?;
+    Ok(missing == 0)
 }
 
 async fn take_grants(

@@ -225,10 +225,10 @@ fn texts(answer: &Value) -> Vec<String> {
     }
 }
 
-/// How long the server has run, by its own word.
+/// How long the server has run for sure: it counts the seconds that began meanwhile, so its own word may be one too many.
 fn uptime(info: &str) -> Option<Duration> {
     let seconds = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"))?;
-    seconds.trim().parse().ok().map(Duration::from_secs)
+    seconds.trim().parse::<u64>().ok().map(|begun| Duration::from_secs(begun.saturating_sub(1)))
 }
 
 /// An address as the log may have it.
@@ -267,7 +267,8 @@ mod tests {
     #[test]
     fn a_server_says_how_long_it_has_run() {
         let up = uptime("# Server\r\nredis_version:7.0.15\r\nuptime_in_seconds:61\r\nuptime_in_days:0\r\n");
-        assert_eq!((up, uptime("# Server\r\n")), (Some(Duration::from_secs(61)), None));
+        assert_eq!((up, uptime("# Server\r\n")), (Some(Duration::from_secs(60)), None));
+        assert_eq!(uptime("uptime_in_seconds:0"), Some(Duration::ZERO));
     }
 
     #[test]

@@ -68,37 +68,49 @@ impl Engine {
     /// Gets the leases a connection needs. False when it must not open; the queue knows.
     pub(crate) async fn lease(&self, opening: &Opening, held: &Held) -> bool {
         let (Some(throttles), Some(lease)) = (self.cluster.get(), &held.lease) else { return true };
-        if !opening.asks {
-            return true;
-        }
-        let conn = opening.conn;
         let name = format!("{}/{}", self.node_id_text, opening.ready_name);
         let waiter = opening.is_first.then_some(name.as_str());
-        match throttles.lease(&lease.holder, waiter).await {
-            Some(true) => {
-                lease.is_held.store(true, Ordering::Release);
-                let may_open = self.with_queue(|q, now| q.leased(now, conn));
-                if !may_open {
-                    self.give_back(held).await;
-                    self.connections().remove(&conn);
-                    self.with_queue(|q, now| q.connection_ended(now, conn));
-                }
-                may_open
-            }
+        let answer = match opening.asks {
+            true => throttles.lease(&lease.holder, waiter).await,
+            // A node that went over to asking before this one must not be given what this one takes by its share.
+            false => throttles.lease_of_share(&lease.holder, waiter).await.or(Some(true)),
+        };
+        match answer {
+            Some(true) if opening.asks => self.leased(opening, held, lease).await,
+            Some(true) => true,
             answer => {
-                self.connections().remove(&conn);
-                self.with_queue(|q, now| {
-                    if answer.is_none() {
-                        q.set_away(now, true);
-                    }
-                    // Spread, so that nodes do not ask in step; at once when this node goes by its share.
-                    let spread = Duration::from_millis(q.random() % ASK_AGAIN_MS);
-                    let wait = if answer.is_none() { Duration::ZERO } else { spread + ASK_AGAIN_MIN };
-                    q.lease_refused(now, conn, wait);
-                });
+                self.not_leased(opening, lease, answer.is_none());
                 false
             }
         }
+    }
+
+    /// The cluster gave the leases. False when the rate is gone meanwhile.
+    async fn leased(&self, opening: &Opening, held: &Held, lease: &Lease) -> bool {
+        let conn = opening.conn;
+        lease.is_held.store(true, Ordering::Release);
+        let may_open = self.with_queue(|q, now| q.leased(now, conn));
+        if !may_open {
+            self.give_back(held).await;
+            self.connections().remove(&conn);
+            self.with_queue(|q, now| q.connection_ended(now, conn));
+        }
+        may_open
+    }
+
+    /// The cluster gave none, or does not answer.
+    fn not_leased(&self, opening: &Opening, lease: &Lease, is_away: bool) {
+        lease.is_held.store(false, Ordering::Release);
+        self.connections().remove(&opening.conn);
+        self.with_queue(|q, now| {
+            if is_away {
+                q.set_away(now, true);
+            }
+            // Spread, so that nodes do not ask in step; at once when this node goes by its share.
+            let spread = Duration::from_millis(q.random() % ASK_AGAIN_MS);
+            let wait = if is_away { Duration::ZERO } else { spread + ASK_AGAIN_MIN };
+            q.lease_refused(now, opening.conn, wait);
+        });
     }
 
     /// Gives the leases of a connection back that is over.
