@@ -179,7 +179,8 @@ const DOMAINS: [u32; 2] = [1, 1000];
 const MIB: f64 = 1024.0 * 1024.0;
 const LEGEND: &str = "\
 One run a column. The backlog is accepted over SMTP, is due at one moment, and survives a stop and a kill before that;
-meanwhile a probe for another domain is sent each 100 ms. Generator, server and receivers share the cores.
+meanwhile a probe for another domain is sent each 100 ms. Generator, server and receivers share the
+cores, the generator under SCHED_BATCH (bench/README.md).
 
 - RSS octets a message: resident set beyond that of the same daemon before the backlog, divided by its messages.
 - first 220: from the start of the process until a client that tries to connect each millisecond has read it.

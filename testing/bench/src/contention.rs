@@ -3,6 +3,7 @@
 //! CPU and context switches a message, how often each shared lock was found taken, and how much of a message's work is done by
 //! the threads of which there is only one: what bounds the rate however many cores there are.
 
+use crate::load::Load;
 use crate::machine::cores;
 use crate::measure::Bench;
 use crate::metrics::Metrics;
@@ -12,7 +13,7 @@ use crate::round::{Round, Running, Subject as _};
 use crate::series::{Report, Series};
 use crate::shared_objects::shared_objects;
 use crate::sink::Sink;
-use crate::stats::median;
+use crate::stats::{median, spread};
 use crate::table::{Table, figure};
 use crate::workload::{Duty, Over, Signing, Workload};
 
@@ -126,10 +127,12 @@ impl Sharing {
 
 fn cells(size_kib: u32, threads: usize, rounds: &[(Round, Sharing)]) -> Vec<String> {
     let middle = |pick: &dyn Fn(&Round, &Sharing) -> f64| median(rounds.iter().map(|(round, of)| pick(round, of)));
+    let loads: Vec<Load> = rounds.iter().map(|(round, _)| round.load).collect();
     let share = |pick: &dyn Fn(&Sharing) -> f64| middle(&|round, of| pick(of) * 100.0 / round.cpu_us);
     vec![
         format!("{size_kib} KB, {threads} worker threads"),
         figure(middle(&|round, _| round.rate()), 0),
+        figure(spread(rounds.iter().map(|(round, _)| round.rate())), 0),
         figure(middle(&|round, _| round.cpu_us), 1),
         figure(middle(&|round, _| round.clock), 2),
         figure(middle(&|_, of| of.voluntary), 2),
@@ -138,6 +141,7 @@ fn cells(size_kib: u32, threads: usize, rounds: &[(Round, Sharing)]) -> Vec<Stri
         figure(share(&|of| of.writer_us), 1),
         figure(middle(&|_, of| of.log_us), 1),
         figure(share(&|of| of.log_us), 1),
+        Load::median_of(&loads).words(),
     ]
 }
 
@@ -153,9 +157,10 @@ const LOCK_COLUMNS: [&str; 6] =
     ["locks found taken, per 1000 messages", "queues", "ids", "spool's inbox", "log", "Lua states"];
 /// Of a run whose figures are kept.
 const MESSAGES: u64 = 20_000;
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 12] = [
     "relay, 100 connections",
     "delivered/s",
+    "spread %",
     "CPU us/msg",
     "clock factor",
     "waits/msg",
@@ -164,6 +169,7 @@ const COLUMNS: [&str; 10] = [
     "% of CPU",
     "log us/msg",
     "% of CPU",
+    "limited by",
 ];
 const LEGEND: &str = "\
 Medians over RUNS run(s) after a warm-up. Worker threads run sessions, deliveries and signing; beside them are one thread that
@@ -172,6 +178,8 @@ sink under SCHED_BATCH: they do not push the server off a core (bench/README.md)
 
 - CPU: user and system time of the server in microseconds a message. If locks or cache lines were fought for, it would rise with
   the threads. clock factor: the time of one RSA-2048 signature beside the run, divided by REFERENCE us.
+- spread: of the rate, from the slowest to the fastest run. limited by: what was at work at least 90 % of the time, and the
+  shares of all cores' time and of the disk's.
 - waits: times a thread of the server gave its core up, for an event, a lock or the disk; pushed off: times the kernel took it.
 - spool writer, log: CPU of those two threads a message, and their share of the server's. However many cores there are, neither
   can do more than one core's work; the writer waits for the disk's syncs besides.
@@ -195,8 +203,9 @@ mod tests {
             Sharing { voluntary: 100.0, involuntary: 20.0, writer_us: 100.0, log_us: 100.0, ..Sharing::default() };
         let cells = cells(10, 4, &[(round, now.since(then, 100))]);
         assert_eq!(cells.len(), COLUMNS.len());
-        let want = ["10 KB, 4 worker threads", "9000", "80.0", "1.50", "2.00", "0.20", "10.0", "12.5", "4.0", "5.0"];
-        assert_eq!(cells, want);
+        let want =
+            ["10 KB, 4 worker threads", "9000", "0", "80.0", "1.50", "2.00", "0.20", "10.0", "12.5", "4.0", "5.0"];
+        assert_eq!(cells[..11], want);
     }
 
     #[test]

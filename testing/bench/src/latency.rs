@@ -2,11 +2,12 @@
 //! was due (so a server that stalls is charged for all that had to wait: no coordinated omission). In: a share of the rate
 //! that the server sustains. Out: a table.
 
+use crate::load::Load;
 use crate::measure::Bench;
 use crate::relay::Relay;
 use crate::round::{Round, Running};
 use crate::sink::Sink;
-use crate::stats::median;
+use crate::stats::{median, spread};
 use crate::table::{Table, figure};
 use crate::workload::{Duty, Signing, Workload};
 
@@ -48,19 +49,21 @@ fn sustained(bench: &Bench, relay: &mut Relay, sink: &mut Sink, share: u64) -> a
     let peak = median(waiting.iter().filter_map(|round| round.delivered_per_s)).context("no rate")?;
     for step in 0..STEPS {
         let rate = peak * (1.0 - f64::from(step) * STEP);
-        let kept = rounds(bench, relay, sink, Some(rate as u64), share)?;
-        // What is accepted and not delivered is a queue that grows.
-        let slower = |round: &Round| round.delivered_per_s.unwrap_or_default() / DELIVERED;
-        if !is_overload(rate as u64, median(kept.iter().map(|round| round.accepted_per_s.min(slower(round) * KEPT)))) {
+        if !is_overload(rate as u64, &rounds(bench, relay, sink, Some(rate as u64), share)?) {
             return Ok(Some(rate));
         }
     }
     Ok(None)
 }
 
-/// Whether less is accepted than was due, by more than the beginning and the end of a run explain.
-fn is_overload(due: u64, accepted: Option<f64>) -> bool {
-    accepted.is_none_or(|accepted| accepted < due as f64 * KEPT)
+/// Whether less is accepted or delivered than was due, by more than the beginning and the end of a run explain: what is accepted
+/// and not delivered is a queue that grows.
+fn is_overload(due: u64, rounds: &[Round]) -> bool {
+    let kept = |round: &Round| {
+        let delivered = round.delivered_per_s.unwrap_or_default();
+        (round.accepted_per_s / KEPT).min(delivered / DELIVERED)
+    };
+    median(rounds.iter().map(kept)).is_none_or(|kept| kept < due as f64)
 }
 
 fn rounds(
@@ -89,19 +92,22 @@ fn rounds(
 
 fn cells(percent: u32, rate: u64, rounds: &[Round]) -> Vec<String> {
     let middle = |pick: fn(&Round) -> f64| median(rounds.iter().map(pick));
-    let accepted = middle(|round| round.accepted_per_s);
-    let overload = if is_overload(rate, accepted) { " (overload)" } else { "" };
+    let overload = if is_overload(rate, rounds) { " (overload)" } else { "" };
+    let loads: Vec<Load> = rounds.iter().map(|round| round.load).collect();
     vec![
         format!("{percent} % of what is sustained{overload}"),
         rate.to_string(),
-        figure(accepted, 0),
+        figure(middle(|round| round.accepted_per_s), 0),
+        figure(median(rounds.iter().filter_map(|round| round.delivered_per_s)), 0),
         figure(middle(|round| round.latency.p50_ms), 2),
         figure(middle(|round| round.latency.p90_ms), 2),
         figure(middle(|round| round.latency.p99_ms), 2),
+        figure(spread(rounds.iter().map(|round| round.latency.p99_ms)), 0),
         figure(middle(|round| round.latency.p999_ms), 2),
         figure(middle(|round| round.latency.max_ms), 2),
         figure(middle(|round| round.cpu_us), 1),
         figure(middle(|round| round.clock), 2),
+        Load::median_of(&loads).words(),
     ]
 }
 
@@ -117,17 +123,20 @@ const STEP: f64 = 0.05;
 const KEPT: f64 = 0.99;
 /// What of it must be delivered by then: the last of a run come a little later.
 const DELIVERED: f64 = 0.97;
-const COLUMNS: [&str; 10] = [
+const COLUMNS: [&str; 13] = [
     "10 KB, 100 connections, open loop",
     "due/s",
     "accepted/s",
+    "delivered/s",
     "p50 ms",
     "p90 ms",
     "p99 ms",
+    "spread %",
     "p99.9 ms",
     "max ms",
     "CPU us/msg",
     "clock factor",
+    "limited by",
 ];
 
 #[cfg(test)]
@@ -139,6 +148,11 @@ mod tests {
         let cells = cells(80, 9000, &[Round::default()]);
         assert_eq!(cells.len(), COLUMNS.len());
         assert_eq!(cells[..2], ["80 % of what is sustained (overload)", "9000"]);
-        assert!(is_overload(1000, Some(989.0)) && !is_overload(1000, Some(991.0)) && is_overload(1000, None));
+        let round =
+            |accepted_per_s, delivered| Round { accepted_per_s, delivered_per_s: Some(delivered), ..Round::default() };
+        for (accepted, delivered, is) in [(991.0, 971.0, false), (989.0, 1000.0, true), (1000.0, 969.0, true)] {
+            assert_eq!(is_overload(1000, &[round(accepted, delivered)]), is, "{accepted}, {delivered}");
+        }
+        assert!(is_overload(1000, &[]), "nothing is known");
     }
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use anyhow::bail;
 
 use crate::clock_factor::factor;
+use crate::disk_stat::Device;
 use crate::injector::Injector;
+use crate::load::{Load, Machine, Spent};
+use crate::machine::cores;
 use crate::measure::Bench;
 use crate::postfix::{Peers, Postfix};
 use crate::relay::Relay;
@@ -36,6 +39,8 @@ pub struct Figures {
     pub cpu_us: f64,
     /// Of the machine beside the runs.
     pub clock: f64,
+    /// What was at work.
+    pub load: Load,
 }
 
 impl Mode {
@@ -96,21 +101,27 @@ fn settle(sink: Sink, figures: Figures) -> anyhow::Result<Figures> {
 
 fn runs(bench: &Bench, subject: &mut dyn Subject, sink: &mut Sink, recipients: u64) -> anyhow::Result<Figures> {
     let mut seconds = Vec::new();
-    let mut cpu = Vec::new();
+    let (mut cpu, mut loads) = (Vec::new(), Vec::new());
+    let device = Device::of(&bench.stage.logs())?;
     let signature_us = bench.clock.signature_us()?;
     for number in 0..=bench.runs {
-        let before = subject.reading()?;
-        seconds.push(run(subject, sink, number, recipients)?);
-        let used = subject.reading()?.cpu_us - before.cpu_us;
-        cpu.push(used / recipients as f64);
+        let (before, sink_before, machine) = (subject.reading()?, sink.cpu_us()?, Machine::read(device)?);
+        let took = run(subject, sink, number, recipients)?;
+        let server_us = subject.reading()?.cpu_us - before.cpu_us;
+        // What brings the message is this process, and does little.
+        let spent = Spent { server_us, generator_us: 0.0, sink_us: sink.cpu_us()? - sink_before };
+        loads.push(Machine::read(device)?.since(&machine, spent, cores(), took));
+        seconds.push(took);
+        cpu.push(server_us / recipients as f64);
     }
     // The first warms up.
-    let (seconds, cpu) = (&seconds[1..], &cpu[1..]);
+    let (seconds, cpu, loads) = (&seconds[1..], &cpu[1..], &loads[1..]);
     Ok(Figures {
         seconds: median(seconds.iter().copied()).unwrap_or_default(),
         spread: spread(seconds.iter().copied()).unwrap_or_default(),
         cpu_us: median(cpu.iter().copied()).unwrap_or_default(),
         clock: factor(signature_us, bench.clock.signature_us()?),
+        load: Load::median_of(loads),
     })
 }
 

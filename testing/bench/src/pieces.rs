@@ -25,6 +25,7 @@ use sender_auth::{BodyHashes, Scratch, Signer, SignerParams, SigningKey};
 use smtp_client::Job;
 use smtp_server::{Answer, Question, Step, Transaction};
 use smtp_wire::body::Lines;
+use smtp_wire::data::lines_of;
 use smtp_wire::{Body, Mailbox, Reply, ReversePath};
 use spool::{Batch, Discarded, Mark, Receipt, SegmentLog};
 
@@ -36,6 +37,12 @@ use crate::queue_pass::QueuePass;
 pub enum Piece {
     /// A transaction from its octets to the 250
     Receive,
+    /// The same with a dot at the head of one line in 42
+    ReceiveDotted,
+    /// The same with text in which one character in 72 has two octets
+    ReceiveEightBit,
+    /// The same with ten times the content
+    ReceiveLarge,
     /// A request over HTTP for one recipient, from its JSON to a message that is sealed
     Inject,
     /// A message sealed, appended to the log and removed again, each with a commit of its own
@@ -44,6 +51,10 @@ pub enum Piece {
     Queue,
     /// A transaction with the next server, from MAIL to its 250
     Send,
+    /// The same with dots to be doubled, of which it is known where they are
+    SendDotted,
+    /// The same with ten times the content
+    SendLarge,
     /// What two attempts mean to a message with two recipients, one of whom was put off at first
     Settle,
     /// A Delivery record
@@ -59,17 +70,22 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// Does it `count` times, with a message of [`CONTENT_OCTETS`].
+    /// Does it `count` times, with a message of [`CONTENT_OCTETS`] where its name says nothing else.
     ///
     /// # Errors
     /// It did not do its work.
     pub fn run(self, count: u32) -> anyhow::Result<()> {
         match self {
-            Piece::Receive => receive(count),
+            Piece::Receive => receive(count, Text::Plain),
+            Piece::ReceiveDotted => receive(count, Text::Dotted),
+            Piece::ReceiveEightBit => receive(count, Text::EightBit),
+            Piece::ReceiveLarge => receive(count, Text::Large),
             Piece::Inject => inject(count),
             Piece::Append => append(count),
             Piece::Queue => queue(count),
-            Piece::Send => send(count),
+            Piece::Send => send(count, Text::Plain),
+            Piece::SendDotted => send(count, Text::Dotted),
+            Piece::SendLarge => send(count, Text::Large),
             Piece::Settle => settle(count),
             Piece::Log => log(count),
             Piece::Policy => policy(count, POLICY),
@@ -80,13 +96,13 @@ impl Piece {
     }
 }
 
-fn receive(count: u32) -> anyhow::Result<()> {
+fn receive(count: u32, text: Text) -> anyhow::Result<()> {
     let mut ids = IdGenerator::new([1; 6], 1);
     let settings = Arc::new(smtp_server::Settings::default());
     let mut session =
         smtp_server::Session::new(Instant::ZERO, ([192, 0, 2, 1], 4000).into(), ([192, 0, 2, 2], 25).into(), settings);
     let transaction =
-        [b"MAIL FROM:<a@from.test>\r\nRCPT TO:<b@to.test>\r\nDATA\r\n", &content()[..], b".\r\n"].concat();
+        [b"MAIL FROM:<a@from.test>\r\nRCPT TO:<b@to.test>\r\nDATA\r\n", &text.content()[..], b".\r\n"].concat();
     let mut accepted = 0;
     for number in 0..count + 2 {
         let input: &[u8] = match number {
@@ -189,9 +205,11 @@ fn queue(count: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn send(count: u32) -> anyhow::Result<()> {
+fn send(count: u32, text: Text) -> anyhow::Result<()> {
     let mut session = smtp_client::Session::new(Instant::ZERO, Arc::new(smtp_client::Settings::default()));
-    let content = Bytes::from(content());
+    let content = Bytes::from(text.content());
+    // As they are when they were received by DATA.
+    let lines = lines_of(&content[HEAD.len()..]);
     let mut sent = 0;
     let mut begun = 0;
     session.feed(Instant::ZERO, b"220 peer.test\r\n");
@@ -201,7 +219,7 @@ fn send(count: u32) -> anyhow::Result<()> {
             smtp_client::Step::Ready if begun == count => break,
             smtp_client::Step::Ready => {
                 begun += 1;
-                session.begin(Instant::ZERO, job(u64::from(begun), &content)?);
+                session.begin(Instant::ZERO, job(u64::from(begun), &content, lines.clone())?);
             }
             smtp_client::Step::Outcome(outcome) => {
                 sent += u32::from(outcome.results.iter().all(|r| r.verdict == smtp_client::Verdict::Delivered));
@@ -242,7 +260,7 @@ fn answer(session: &mut smtp_client::Session) {
     session.feed(Instant::ZERO, &replies);
 }
 
-fn job(ticket: u64, content: &Bytes) -> anyhow::Result<Job> {
+fn job(ticket: u64, content: &Bytes, lines: Lines) -> anyhow::Result<Job> {
     Ok(Job {
         ticket,
         sender: ReversePath(Some(Mailbox::parse("a@from.test")?)),
@@ -250,8 +268,7 @@ fn job(ticket: u64, content: &Bytes) -> anyhow::Result<Job> {
         dsn: None,
         requiretls: false,
         head: content.slice(..HEAD.len()),
-        // As they are when they were received by DATA.
-        body: Body::known(content.slice(HEAD.len()..), Lines::Plain, true),
+        body: Body::known(content.slice(HEAD.len()..), lines, true),
         needs_8bit: false,
         needs_smtputf8: false,
     })
@@ -321,13 +338,41 @@ fn envelope() -> anyhow::Result<Envelope> {
     })
 }
 
-/// Ten kilobytes of mail with CRLF line ends.
-fn content() -> Vec<u8> {
-    let mut content = HEAD.as_bytes().to_vec();
-    while content.len() < CONTENT_OCTETS {
-        content.extend_from_slice(b"The quick brown fox jumps over the lazy dog and runs far away from here.\r\n");
+/// What a message's content is like; its lines end with CRLF.
+#[derive(Clone, Copy)]
+enum Text {
+    Plain,
+    Dotted,
+    EightBit,
+    Large,
+}
+
+impl Text {
+    fn content(self) -> Vec<u8> {
+        let octets = if let Text::Large = self { 10 * CONTENT_OCTETS } else { CONTENT_OCTETS };
+        let mut content = HEAD.as_bytes().to_vec();
+        for number in 0.. {
+            if content.len() >= octets {
+                break;
+            }
+            content.extend_from_slice(match self {
+                // As who sends by DATA doubles it; what is received has one.
+                Text::Dotted if number % DOTTED == 0 => {
+                    b"..The quick brown fox jumps over the lazy dog and runs far away from her\r\n"
+                }
+                Text::EightBit => {
+                    "The quick brown fox jumps over the l\u{e4}zy dog and runs far away from her.\r\n".as_bytes()
+                }
+                _ => b"The quick brown fox jumps over the lazy dog and runs far away from here.\r\n",
+            });
+        }
+        content
     }
-    content
+}
+
+/// Ten kilobytes of mail.
+fn content() -> Vec<u8> {
+    Text::Plain.content()
 }
 
 const HEAD: &str = "From: Sender <a@from.test>\r\nTo: Recipient <b@to.test>\r\nSubject: a message\r\n\
@@ -362,6 +407,8 @@ const STATE: &str = "local kumo = require 'kumo'\n\
 const NONCES: u64 = 6_364_136_223_846_793_005;
 /// Commands in one write, at most.
 const COMMANDS_MAX: usize = 8;
+/// One line of so many begins with a dot.
+const DOTTED: usize = 42;
 /// Octets of the message, about.
 const CONTENT_OCTETS: usize = 10_240;
 const NOW: WallTime = WallTime::from_unix_secs(1_790_000_000);

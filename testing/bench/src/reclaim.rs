@@ -180,7 +180,8 @@ const FILL_LIMIT: Duration = Duration::from_secs(1800);
 const DELIVERY_LIMIT: Duration = Duration::from_secs(120);
 const MIB: f64 = 1024.0 * 1024.0;
 const LEGEND: &str = "\
-One run: mail for one domain is delivered at once, for another it is due tomorrow.
+One run: mail for one domain is delivered at once, for another it is due tomorrow. Generator and sink share the
+cores with the server, under SCHED_BATCH (bench/README.md).
 
 - beyond 2 x live mail: the worst moment of the run, sampled each 250 ms; live mail is messages x size, without what the
   spool adds.

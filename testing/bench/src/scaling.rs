@@ -184,9 +184,11 @@ fn core_cells(name: &str, cores: usize, alone: &Row, together: &Row) -> Vec<Stri
         figure(together.rate(), 0),
         cores.to_string(),
         figure(ratio(together.rate(), alone.rate()), 2),
+        figure(alone.spread(Round::rate).zip(together.spread(Round::rate)).map(|(one, all)| one.max(all)), 0),
         figure(cpu(alone), 1),
         figure(cpu(together), 1),
         figure(ratio(cpu(together), cpu(alone)), 2),
+        figure(alone.middle(|round| round.clock), 2),
         figure(together.middle(|round| round.clock), 2),
         together.limit(),
     ]
@@ -224,16 +226,18 @@ const MODEL_COLUMNS: [&str; 10] = [
     "32 cores /s",
     "128 cores /s",
 ];
-const CORE_COLUMNS: [&str; 10] = [
+const CORE_COLUMNS: [&str; 12] = [
     "workload",
     "one core: /s",
     "all cores: /s",
     "cores",
     "ratio",
+    "spread %",
     "one core: CPU us/msg",
     "all cores: CPU us/msg",
     "ratio",
-    "clock factor",
+    "one core: clock factor",
+    "all cores: clock factor",
     "limited by (all cores)",
 ];
 const LEGEND: &str = "\
@@ -241,7 +245,8 @@ Medians over RUNS run(s) after a warm-up; a row whose ledgers do not agree ends 
 the cores, over loopback, generator (but on a timetable) and sink under SCHED_BATCH: they do not push the server off a core
 (bench/README.md). Every message is on disk before its 250 (but for `discarded`).
 
-- cores: all three programs on one core, and on all. CPU us/msg: user and system time of the server, a message.
+- cores: all three programs on one core, and on all. CPU us/msg: user and system time of the server, a message; spread: of the
+  rates, the wider of the two.
 - model: n cores, all of them the server's, do n / (c (1 + s (n - 1))) messages a second and at most 1 / w. c: its CPU on one core, by the clock factor;
   s: how much more a message costs for each further core, from the runs on all; spread: of the runs these are from, beyond
   which s says nothing; w: CPU of the one thread that writes the spool. Fitted to two counts of cores, so without a residual.
@@ -252,8 +257,8 @@ the cores, over loopback, generator (but on a timetable) and sink under SCHED_BA
 - delivered/s: from the first connection to the last arrival; spread: from the lowest to the highest run. p50, p99: from the
   final dot to its 250.
 - open loop: sends keep a timetable, and a message's time counts from when it was due, so that a server that stalls is charged
-  for all that had to wait. What is sustained is the highest rate on such a timetable of which 99 % are accepted in time and 97 % delivered, looked
-  for downwards from what 100 connections that do wait get delivered; a row of which less is accepted says `overload`. The
+  for all that had to wait; spread: of the 99th percentile. What is sustained is the highest rate on such a timetable of which 99 % are accepted in time and 97 % delivered, looked
+  for downwards from what 100 connections that do wait get delivered; a row of which less is says `overload`. The
   generator's clock has steps of a millisecond, which are in these times.
 - limited by: what was at work at least 90 % of the time, and the shares of all cores' time and of the disk's.
 ";

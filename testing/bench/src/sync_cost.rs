@@ -142,6 +142,7 @@ const COLUMNS: [&str; 9] = [
 ];
 const LEGEND: &str = "\
 Medians over PAIRS pair(s) of runs after a warm-up, synced and not in turn; the ratio is the median of the pairs' ratios.
+Generator and sink share the cores under SCHED_BATCH (bench/README.md).
 `syncing off` is the same program with a preloaded library whose fsync and fdatasync do nothing.
 
 - CPU us/msg: user and system time of the relay, in microseconds a message; clock factor: the time of one RSA-2048
