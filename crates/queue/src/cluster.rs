@@ -47,7 +47,8 @@ impl QueueCore {
         }
     }
 
-    /// The cluster gave a connection its leases: it may open, or not when the rate is gone meanwhile.
+    /// The cluster gave a connection its leases, or it is of this node's share and nobody counts: it may open, or not when the
+    /// rate is gone meanwhile.
     pub fn leased(&mut self, now: Now, conn: ConnKey) -> bool {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return false };
         if let Some(connection) = ready.connections.get_mut(conn.slot).filter(|connection| connection.is_leasing) {

@@ -248,14 +248,13 @@ impl QueueCore {
             if now.mono < ready.opens_after {
                 return;
             }
-            // The cluster is asked for one connection after the other.
-            let asks = !ready.cluster_leases.is_empty() && !self.rates.grants.is_away();
-            let is_refused = !ready.cluster_leases.is_empty() && now.mono < ready.leases_after;
-            if is_refused || asks && ready.is_leasing() {
+            // The cluster is asked for one connection after the other, or told of it.
+            let needs_cluster = !ready.cluster_leases.is_empty();
+            if needs_cluster && (now.mono < ready.leases_after || ready.is_leasing()) {
                 return;
             }
             let alone_from = self.rates.grants.alone_from();
-            if !ready.cluster_leases.is_empty() && now.mono < alone_from {
+            if needs_cluster && now.mono < alone_from {
                 if ready.leases_after != alone_from {
                     ready.leases_after = alone_from;
                     self.wheel.insert(alone_from, Timer::Open(key));
@@ -284,16 +283,17 @@ impl QueueCore {
                 return;
             }
             let leases = ready.leases.clone();
-            // The rate of one that asks is charged when the leases are had: who is refused has opened nothing.
-            let connection = Connection { idle: false, taken: 0, leases, is_leasing: asks, is_lost: false };
+            // The rate is charged when the leases are had: who is refused has opened nothing.
+            let connection = Connection { idle: false, taken: 0, leases, is_leasing: needs_cluster, is_lost: false };
             let slot = ready.connections.insert(connection);
-            if !asks {
+            if !needs_cluster {
                 ready.lease_awaited_since = None;
                 let _admitted = ready.connection_rates.admit(&mut self.rates, now.mono);
             }
             let conn = ConnKey { ready: key, slot };
             let (ready_name, leg, leases) = (ready.name.clone(), ready.leg.clone(), ready.cluster_leases.clone());
             let is_first = ready.connections.len() == 1;
+            let asks = needs_cluster && !self.rates.grants.is_away();
             let opening = Opening { conn, ready_name, leg, leases, asks, is_first };
             self.effects.push(Effect::Open(opening));
         }

@@ -34,7 +34,7 @@ pub enum Effect {
         config: Arc<QueueConfig>,
     },
     /// Open a connection; it then calls `QueueCore::take` and ends with
-    /// `QueueCore::connection_ended`. One that asks for leases begins with `QueueCore::leased` or `QueueCore::lease_refused`.
+    /// `QueueCore::connection_ended`. One with leases begins with `QueueCore::leased` or `QueueCore::lease_refused`.
     Open(Opening),
     /// Ask whoever counts for the cluster for admissions; answer with `QueueCore::granted`, or `QueueCore::set_away` when
     /// nobody does.
@@ -82,7 +82,7 @@ pub struct Opening {
     pub leg: Leg,
     /// Leases of the cluster that it holds while it lives.
     pub leases: LeaseSet,
-    /// They are to be asked for first: nobody counts on them yet.
+    /// They are to be asked for first. Else they are of this node's share: whoever counts for the cluster is told if he is there.
     pub asks: bool,
     /// Its ready queue has no other connection.
     pub is_first: bool,

@@ -141,7 +141,7 @@ pub(crate) struct Connection {
     pub taken: usize,
     /// What it took of what others need too.
     pub leases: LeaseSet,
-    /// The cluster is asked for its lease.
+    /// The cluster is asked for its lease, or told of it.
     pub is_leasing: bool,
     /// The cluster has given its lease to somebody else: it takes nothing more.
     pub is_lost: bool,

@@ -172,10 +172,10 @@ impl Model {
                     route(ways[self.route as usize % 3], &path(self.settings.1.clone()), self.route % 40),
                 );
             }
-            Effect::Open(opening) if opening.asks && fails => {
+            Effect::Open(opening) if !opening.leases.is_empty() && fails => {
                 core.lease_refused(now, opening.conn, Duration::from_millis(self.route % 700));
             }
-            Effect::Open(opening) if opening.asks && !core.leased(now, opening.conn) => {
+            Effect::Open(opening) if !opening.leases.is_empty() && !core.leased(now, opening.conn) => {
                 core.connection_ended(now, opening.conn);
             }
             Effect::Open(opening) => {

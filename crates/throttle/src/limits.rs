@@ -50,9 +50,17 @@ impl Throttles {
         redis.asked(async |link| take_lease(link, holder, waiter).await).await
     }
 
-    /// Makes leases last on; of each holder whether he has his still. `None` while Redis is away.
+    /// Makes leases last on, behind giving back what could not be given back before; of each holder whether he has his still.
+    /// `None` while Redis is away.
     pub async fn renew(&self, held: &[Holder]) -> Option<Vec<bool>> {
         let redis = self.shared.get()?;
+        let owed = std::mem::take(&mut *redis.owed());
+        if !owed.is_empty() && redis.asked(async |link| give_back(link, &owed).await).await.is_none() {
+            let mut all = redis.owed();
+            all.extend(owed);
+            all.truncate(OWED_MAX);
+            return None;
+        }
         let mut kept = Vec::with_capacity(held.len());
         // One question at least: it finds out whether Redis is back.
         for some in held.chunks(RENEWED_AT_ONCE).chain(held.is_empty().then_some(held)) {
@@ -62,16 +70,17 @@ impl Throttles {
         Some(kept)
     }
 
-    /// Gives leases back, when Redis is there; when not they end by themselves.
-    pub async fn give_back(&self, (id, limits): &Holder) {
-        let Some(redis) = self.shared.get().filter(|redis| redis.is_here()) else { return };
-        let gone = redis.asked(async |mut link| {
-            let mut all = pipe();
-            limits.iter().for_each(|(name, _)| _ = all.zrem(lease_key(link.keys, name), id).ignore());
-            all.query_async::<()>(&mut link.connection).await
-        });
-        if gone.await.is_none() {
-            tracing::debug!("a lease of {id} ends by itself");
+    /// Gives leases back: when Redis is away once it is back, and those beyond [`OWED_MAX`] end by themselves.
+    pub async fn give_back(&self, holder: &Holder) {
+        let Some(redis) = self.shared.get() else { return };
+        let one = std::slice::from_ref(holder);
+        if redis.is_here() && redis.asked(async |link| give_back(link, one).await).await.is_some() {
+            return;
+        }
+        let mut owed = redis.owed();
+        match owed.len() < OWED_MAX {
+            true => owed.push(holder.clone()),
+            false => tracing::debug!("a lease of {} ends by itself", holder.0),
         }
     }
 
@@ -86,6 +95,14 @@ impl Link {
     pub(crate) fn is_young(&self, answer_max: Duration) -> bool {
         self.born.is_some_and(|born| Instant::now() < born + YOUNG + answer_max * 2)
     }
+}
+
+async fn give_back(mut link: Link, holders: &[Holder]) -> Result<(), RedisError> {
+    let mut all = pipe();
+    for (id, limits) in holders {
+        limits.iter().for_each(|(name, _)| _ = all.zrem(lease_key(link.keys, name), id).ignore());
+    }
+    all.query_async(&mut link.connection).await
 }
 
 async fn take_lease(mut link: Link, (id, limits): &Holder, waiter: Option<&str>) -> Result<bool, RedisError> {
@@ -201,6 +218,11 @@ return 0
 const LEASE_LIFE_MS: u64 = 15_000;
 /// How long a place is kept for somebody who has none and was refused, in milliseconds.
 pub const WANTED_MS: u64 = 1_500;
+/// Leases that are given back together, once Redis is back.
+const OWED_MAX: usize = 4096;
+/// From such an absence on leases may have ended that were not renewed meanwhile: they last longer than that by what there is
+/// between two renewals.
+pub(crate) const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 /// Leases renewed by one question.
 const RENEWED_AT_ONCE: usize = 256;
 /// How long after its start Redis gives no new leases: nodes that hold some must have found out and told it again. They

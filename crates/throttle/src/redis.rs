@@ -5,6 +5,7 @@
 //! one hit a second, which tries to connect again.
 
 use crate::Verdict;
+use crate::limits::{FORGOTTEN_AFTER, Holder};
 use crate::server::{Connection, Login, OURS, Server};
 use crate::times::QuestionTimes;
 use ::redis::{RedisError, Value};
@@ -23,12 +24,16 @@ pub(crate) struct Redis {
     pub(crate) answer_max: Duration,
     share: f64,
     state: Mutex<State>,
+    /// Leases to give back when the server is back.
+    owed: Mutex<Vec<Holder>>,
     times: QuestionTimes,
 }
 
 enum State {
     Here(Link),
     Away {
+        /// Since when.
+        since: time::Instant,
         /// Who comes from then on connects again.
         again: time::Instant,
     },
@@ -41,7 +46,8 @@ pub(crate) struct Link {
     pub(crate) keys: &'static str,
     /// The server has redis-cell.
     has_cell: bool,
-    /// When the server was started, if it says so; of a cluster the one that was last.
+    /// When the server was started, if it says so; of a cluster the one that was last. When it was found again, where that is not
+    /// known, or it was away for so long that leases ended.
     pub(crate) born: Option<time::Instant>,
 }
 
@@ -84,7 +90,7 @@ impl Redis {
         tracing::info!("throttles are shared by way of {address}{cell}");
         let (answer_max, share) = (options.response_timeout.get(), options.share_while_away);
         let state = Mutex::new(State::Here(link));
-        Ok(Redis { server, address, answer_max, share, state, times: QuestionTimes::default() })
+        Ok(Redis { server, address, answer_max, share, state, owed: Mutex::default(), times: QuestionTimes::default() })
     }
 
     /// One hit; `None` when the server does not answer.
@@ -120,7 +126,7 @@ impl Redis {
         matches!(*self.state(), State::Here(_))
     }
 
-    /// True while the server is known to be just started.
+    /// True while the server is known to be just started, or may have lost leases while this node could not reach it.
     pub fn is_young(&self) -> bool {
         matches!(&*self.state(), State::Here(link) if link.is_young(self.answer_max))
     }
@@ -131,18 +137,21 @@ impl Redis {
     }
 
     async fn link(&self) -> Option<Link> {
-        {
-            let mut state = self.state();
-            match &mut *state {
-                State::Here(link) => return Some(link.clone()),
-                State::Away { again } if time::Instant::now() < *again => return None,
-                // The others go on by themselves while this one tries.
-                State::Away { again } => *again = time::Instant::now() + self.answer_max + PAUSE,
+        let gone_since = match &mut *self.state() {
+            State::Here(link) => return Some(link.clone()),
+            State::Away { again, .. } if time::Instant::now() < *again => return None,
+            // The others go on by themselves while this one tries.
+            State::Away { since, again } => {
+                *again = time::Instant::now() + self.answer_max + PAUSE;
+                *since
             }
-        }
+        };
         let begun = time::Instant::now();
         let why = match tokio::time::timeout(self.answer_max, link(&self.server, self.answer_max)).await {
-            Ok(Ok(link)) => {
+            Ok(Ok(mut link)) => {
+                if link.born.is_none() || gone_since.elapsed() > FORGOTTEN_AFTER {
+                    link.born = Some(time::Instant::now());
+                }
                 tracing::info!("{} is back: throttles are shared again", self.address);
                 *self.state() = State::Here(link.clone());
                 return Some(link);
@@ -161,9 +170,15 @@ impl Redis {
         if matches!(*state, State::Here(_)) {
             let percent = self.share * 100.0;
             tracing::warn!("{}: {why}: this node admits {percent}% of each throttle by itself meanwhile", self.address);
-            *state = State::Away { again: time::Instant::now() + PAUSE };
+            let since = time::Instant::now();
+            *state = State::Away { since, again: since + PAUSE };
         }
         None
+    }
+
+    /// Leases to give back.
+    pub(crate) fn owed(&self) -> std::sync::MutexGuard<'_, Vec<Holder>> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {

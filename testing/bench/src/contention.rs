@@ -201,11 +201,13 @@ mod tests {
             Sharing { voluntary: 300.0, involuntary: 40.0, writer_us: 1100.0, log_us: 500.0, ..Sharing::default() };
         let then =
             Sharing { voluntary: 100.0, involuntary: 20.0, writer_us: 100.0, log_us: 100.0, ..Sharing::default() };
-        let cells = cells(10, 4, &[(round, now.since(then, 100))]);
+        let slower = Round { delivered_per_s: Some(8100.0), ..round };
+        let cells = cells(10, 4, &[round, slower].map(|round| (round, now.since(then, 100))));
         assert_eq!(cells.len(), COLUMNS.len());
         let want =
-            ["10 KB, 4 worker threads", "9000", "0", "80.0", "1.50", "2.00", "0.20", "10.0", "12.5", "4.0", "5.0"];
+            ["10 KB, 4 worker threads", "8550", "11", "80.0", "1.50", "2.00", "0.20", "10.0", "12.5", "4.0", "5.0"];
         assert_eq!(cells[..11], want);
+        assert!(cells[11].starts_with("waiting: "), "{}", cells[11]);
     }
 
     #[test]

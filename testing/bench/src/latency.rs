@@ -59,11 +59,12 @@ fn sustained(bench: &Bench, relay: &mut Relay, sink: &mut Sink, share: u64) -> a
 /// Whether less is accepted or delivered than was due, by more than the beginning and the end of a run explain: what is accepted
 /// and not delivered is a queue that grows.
 fn is_overload(due: u64, rounds: &[Round]) -> bool {
-    let kept = |round: &Round| {
-        let delivered = round.delivered_per_s.unwrap_or_default();
-        (round.accepted_per_s / KEPT).min(delivered / DELIVERED)
-    };
-    median(rounds.iter().map(kept)).is_none_or(|kept| kept < due as f64)
+    let is_short = |rate: Option<f64>, part: f64| rate.is_none_or(|rate| rate < due as f64 * part);
+    is_short(median(rounds.iter().map(|round| round.accepted_per_s)), KEPT) || is_short(delivered(rounds), DELIVERED)
+}
+
+fn delivered(rounds: &[Round]) -> Option<f64> {
+    median(rounds.iter().filter_map(|round| round.delivered_per_s))
 }
 
 fn rounds(
@@ -98,7 +99,7 @@ fn cells(percent: u32, rate: u64, rounds: &[Round]) -> Vec<String> {
         format!("{percent} % of what is sustained{overload}"),
         rate.to_string(),
         figure(middle(|round| round.accepted_per_s), 0),
-        figure(median(rounds.iter().filter_map(|round| round.delivered_per_s)), 0),
+        figure(delivered(rounds), 0),
         figure(middle(|round| round.latency.p50_ms), 2),
         figure(middle(|round| round.latency.p90_ms), 2),
         figure(middle(|round| round.latency.p99_ms), 2),
@@ -142,17 +143,43 @@ const COLUMNS: [&str; 13] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generator::Latency;
 
     #[test]
     fn a_row_has_a_cell_for_every_column() {
-        let cells = cells(80, 9000, &[Round::default()]);
+        let timed = |p99_ms| Round {
+            accepted_per_s: 8500.0,
+            delivered_per_s: Some(8400.0),
+            cpu_us: 60.0,
+            clock: 1.25,
+            latency: Latency { p50_ms: 1.0, p90_ms: 2.0, p99_ms, p999_ms: 5.0, max_ms: 6.0 },
+            ..Round::default()
+        };
+        let cells = cells(80, 9000, &[timed(3.0), timed(4.0)]);
         assert_eq!(cells.len(), COLUMNS.len());
-        assert_eq!(cells[..2], ["80 % of what is sustained (overload)", "9000"]);
+        let want = [
+            "80 % of what is sustained (overload)",
+            "9000",
+            "8500",
+            "8400",
+            "1.00",
+            "2.00",
+            "3.50",
+            "29",
+            "5.00",
+            "6.00",
+            "60.0",
+            "1.25",
+        ];
+        assert_eq!(cells[..12], want);
+        assert!(cells[12].starts_with("waiting: "), "{}", cells[12]);
         let round =
             |accepted_per_s, delivered| Round { accepted_per_s, delivered_per_s: Some(delivered), ..Round::default() };
         for (accepted, delivered, is) in [(991.0, 971.0, false), (989.0, 1000.0, true), (1000.0, 969.0, true)] {
             assert_eq!(is_overload(1000, &[round(accepted, delivered)]), is, "{accepted}, {delivered}");
         }
+        let each_short_once = [round(980.0, 1000.0), round(1000.0, 960.0), round(1000.0, 1000.0)];
+        assert!(!is_overload(1000, &each_short_once), "the medians are not");
         assert!(is_overload(1000, &[]), "nothing is known");
     }
 }

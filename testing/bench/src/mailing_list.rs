@@ -12,6 +12,7 @@ use crate::load::{Load, Machine, Spent};
 use crate::machine::cores;
 use crate::measure::Bench;
 use crate::postfix::{Peers, Postfix};
+use crate::proc_file;
 use crate::relay::Relay;
 use crate::round::Subject;
 use crate::sink::Sink;
@@ -105,12 +106,14 @@ fn runs(bench: &Bench, subject: &mut dyn Subject, sink: &mut Sink, recipients: u
     let device = Device::of(&bench.stage.logs())?;
     let signature_us = bench.clock.signature_us()?;
     for number in 0..=bench.runs {
-        let (before, sink_before, machine) = (subject.reading()?, sink.cpu_us()?, Machine::read(device)?);
+        // What brings the message, and reads the sink's ledger, is this process.
+        let tools = |sink: &Sink| anyhow::Ok([proc_file::cpu_us(std::process::id())?, sink.cpu_us()?]);
+        let (before, tools_before, machine) = (subject.reading()?, tools(sink)?, Machine::read(device)?);
         let took = run(subject, sink, number, recipients)?;
+        let (machine_then, [harness, sinks]) = (Machine::read(device)?, tools(sink)?);
         let server_us = subject.reading()?.cpu_us - before.cpu_us;
-        // What brings the message is this process, and does little.
-        let spent = Spent { server_us, generator_us: 0.0, sink_us: sink.cpu_us()? - sink_before };
-        loads.push(Machine::read(device)?.since(&machine, spent, cores(), took));
+        let spent = Spent { server_us, generator_us: harness - tools_before[0], sink_us: sinks - tools_before[1] };
+        loads.push(machine_then.since(&machine, spent, cores(), took));
         seconds.push(took);
         cpu.push(server_us / recipients as f64);
     }

@@ -39,7 +39,7 @@ pub enum Piece {
     Receive,
     /// The same with a dot at the head of one line in 42
     ReceiveDotted,
-    /// The same with text in which one character in 72 has two octets
+    /// The same with text in which a character a line has two octets
     ReceiveEightBit,
     /// The same with ten times the content
     ReceiveLarge,
@@ -210,6 +210,8 @@ fn send(count: u32, text: Text) -> anyhow::Result<()> {
     let content = Bytes::from(text.content());
     // As they are when they were received by DATA.
     let lines = lines_of(&content[HEAD.len()..]);
+    let is_dotted = matches!(lines, Lines::Dotted(Some(_)));
+    ensure!(is_dotted == matches!(text, Text::Dotted), "dots are not where they should be: {lines:?}");
     let mut sent = 0;
     let mut begun = 0;
     session.feed(Instant::ZERO, b"220 peer.test\r\n");

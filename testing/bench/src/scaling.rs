@@ -275,9 +275,13 @@ mod tests {
         let model = model_cells("w", 2, &row(1000.0), &row(1900.0));
         assert_eq!(model.len(), MODEL_COLUMNS.len());
         assert_eq!(model[..3], ["w", "60.0", "0.0"]);
-        let cells = core_cells("w", 2, &row(1000.0), &row(1900.0));
+        let rounds = |cpu_us, clock, rates: [f64; 2]| Row {
+            rounds: rates.map(|rate| Round { delivered_per_s: Some(rate), cpu_us, clock, ..Round::default() }).into(),
+            ..row(0.0)
+        };
+        let cells = core_cells("w", 2, &rounds(60.0, 1.0, [900.0, 1100.0]), &rounds(90.0, 1.25, [1900.0, 1900.0]));
         assert_eq!(cells.len(), CORE_COLUMNS.len());
-        assert_eq!(cells[..5], ["w", "1000", "1900", "2", "1.90"]);
+        assert_eq!(cells[..11], ["w", "1000", "1900", "2", "1.90", "20", "60.0", "90.0", "1.50", "1.00", "1.25"]);
     }
 
     #[test]

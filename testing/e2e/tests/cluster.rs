@@ -1,10 +1,12 @@
 //! Rates and limits of paths and queues, shared by two nodes by way of a real Redis: what the receiver sees of both.
 
 use e2e::kumod::{Kumod, Launch, policy_file};
+use e2e::port::free_port;
 use e2e::redis::RunningRedis;
 use e2e::scratch::Scratch;
 use e2e::until::{LATER, SOON, until};
 use e2e::wire::Client;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -175,7 +177,7 @@ fn connections_are_the_clusters_a_lost_nodes_come_back_and_alone_each_has_its_sh
     let cluster = Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), path, queue: "" };
     let (one, other) = (cluster.node("one"), cluster.node("other"));
     std::thread::scope(|threads| {
-        threads.spawn(|| submit(&one, "one", 1500));
+        threads.spawn(|| submit(&one, "one", 3000));
         threads.spawn(|| submit(&other, "other", 4000));
     });
     until(LATER, "mail of both", || (receiver.of("one") > 20 && receiver.of("other") > 20).then_some(()));
@@ -217,6 +219,45 @@ fn connections_are_the_clusters_a_lost_nodes_come_back_and_alone_each_has_its_sh
     });
     let most = receiver.most();
     assert!(most <= 4, "{most} after Redis came back");
+}
+
+#[test]
+fn leases_that_ended_while_redis_was_away_are_given_back_when_it_is_there_again() {
+    let (scratch, receiver) = (Scratch::new(), Receiver::start(Duration::from_millis(50)));
+    let on = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    let mut redis = RunningRedis::start_kept(&scratch, on(free_port()));
+    let path = "connection_limit = 4, max_deliveries_per_connection = 5, aggressive_connection_opening = true";
+    let cluster = Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), path, queue: "" };
+    let node = cluster.node("one");
+    submit(&node, "one", 1000);
+    until(LATER, "some mail", || (receiver_busy(&receiver) == 4).then_some(()));
+    redis.process.kill();
+    until(LATER, "no connection", || (receiver_busy(&receiver) == 0).then_some(()));
+    // What it remembers, read where the node does not see it.
+    let mut elsewhere = RunningRedis::start_kept(&scratch, on(free_port()));
+    let ended = leases(&elsewhere);
+    assert_eq!(ended.len(), 4, "{ended:?}");
+    elsewhere.process.kill();
+    let back = RunningRedis::start_kept(&scratch, redis.address);
+    until(LATER, "that they are given back", || {
+        let kept = leases(&back);
+        (!ended.keys().any(|id| kept.contains_key(id))).then_some(())
+    });
+    let now_s: u64 = back.ask(&["TIME"]).lines().next().expect("seconds").parse().expect("seconds");
+    let left: Vec<_> = ended.values().map(|until_ms| (until_ms / 1000).saturating_sub(now_s)).collect();
+    assert!(left.iter().all(|seconds| *seconds >= 2), "they end by themselves in {left:?} s");
+    let so_far = receiver.all();
+    until(LATER, "more mail", || (receiver.all() > so_far + 20).then_some(()));
+}
+
+/// Who has leases of which limit whatsoever, and until when, in milliseconds.
+fn leases(redis: &RunningRedis) -> BTreeMap<String, u64> {
+    let keys = redis.ask(&["KEYS", "*lease:*"]);
+    let keys = keys.lines().filter(|key| !key.is_empty() && !key.ends_with(":wanted"));
+    let of = |key: &str| redis.ask(&["ZRANGE", key, "0", "-1", "WITHSCORES"]);
+    let all: Vec<String> = keys.flat_map(|key| of(key).lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+    let pairs = all.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].parse().expect("a time")));
+    pairs.collect()
 }
 
 fn receiver_busy(receiver: &Receiver) -> usize {

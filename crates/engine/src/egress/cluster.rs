@@ -23,7 +23,7 @@ impl Lease {
     /// Those of a connection that is to be opened; `None` when it needs none.
     pub fn of(opening: &Opening, id: String) -> Option<Arc<Lease>> {
         let limits = opening.leases.clone();
-        (!limits.is_empty()).then(|| Arc::new(Lease { holder: (id, limits), is_held: AtomicBool::new(!opening.asks) }))
+        (!limits.is_empty()).then(|| Arc::new(Lease { holder: (id, limits), is_held: AtomicBool::new(false) }))
     }
 
     fn is_held(&self) -> bool {
@@ -72,20 +72,19 @@ impl Engine {
         let waiter = opening.is_first.then_some(name.as_str());
         let answer = match opening.asks {
             true => throttles.lease(&lease.holder, waiter).await,
-            // A node that went over to asking before this one must not be given what this one takes by its share.
+            // A node that went back to asking before this one must not be given what this one takes by its share.
             false => throttles.lease_of_share(&lease.holder, waiter).await.or(Some(true)),
         };
         match answer {
-            Some(true) if opening.asks => self.leased(opening, held, lease).await,
-            Some(true) => true,
+            Some(true) => self.leased(opening, held, lease).await,
             answer => {
-                self.not_leased(opening, lease, answer.is_none());
+                self.not_leased(opening, answer.is_none());
                 false
             }
         }
     }
 
-    /// The cluster gave the leases. False when the rate is gone meanwhile.
+    /// The leases are had. False when the rate is gone meanwhile.
     async fn leased(&self, opening: &Opening, held: &Held, lease: &Lease) -> bool {
         let conn = opening.conn;
         lease.is_held.store(true, Ordering::Release);
@@ -99,8 +98,7 @@ impl Engine {
     }
 
     /// The cluster gave none, or does not answer.
-    fn not_leased(&self, opening: &Opening, lease: &Lease, is_away: bool) {
-        lease.is_held.store(false, Ordering::Release);
+    fn not_leased(&self, opening: &Opening, is_away: bool) {
         self.connections().remove(&opening.conn);
         self.with_queue(|q, now| {
             if is_away {
