@@ -172,7 +172,7 @@ mod tests {
             "1.25",
         ];
         assert_eq!(cells[..12], want);
-        assert!(cells[12].starts_with("waiting: "), "{}", cells[12]);
+        assert!(cells[12].starts_with("too short to tell"), "{}", cells[12]);
         let round =
             |accepted_per_s, delivered| Round { accepted_per_s, delivered_per_s: Some(delivered), ..Round::default() };
         for (accepted, delivered, is) in [(991.0, 971.0, false), (989.0, 1000.0, true), (1000.0, 969.0, true)] {

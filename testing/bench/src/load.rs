@@ -30,6 +30,8 @@ pub struct Spent {
 /// Shares of a run, in percent: of all cores' time, or of the disk's.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Load {
+    /// How long it was.
+    pub seconds: f64,
     /// Cores at work, for whomever.
     pub cores: f64,
     /// The busiest of them, of its own time.
@@ -82,6 +84,7 @@ impl Machine {
         let each = self.core_ticks.iter().zip(&earlier.core_ticks);
         let busiest = each.map(|(now, then)| now.saturating_sub(*then)).max().unwrap_or_default() as f64 * TICK_US;
         Load {
+            seconds,
             cores: share(busy).min(100.0),
             busiest: (busiest * 100.0 / (seconds * 1e6)).min(100.0),
             server: share(spent.server_us),
@@ -98,6 +101,7 @@ impl Load {
     pub fn median_of(loads: &[Load]) -> Load {
         let middle = |pick: fn(&Load) -> f64| median(loads.iter().map(pick)).unwrap_or_default();
         Load {
+            seconds: middle(|load| load.seconds),
             cores: middle(|load| load.cores),
             busiest: middle(|load| load.busiest),
             server: middle(|load| load.server),
@@ -117,7 +121,10 @@ impl Load {
             (false, false) if self.busiest >= SATURATED => "one core",
             (false, false) => WAITING,
         };
-        let Load { cores, busiest, server, generator, sink, disk, disk_mib_s } = self;
+        let Load { seconds, cores, busiest, server, generator, sink, disk, disk_mib_s } = self;
+        if *seconds < SECONDS_MIN {
+            return format!("too short to tell: {:.0} ms", seconds * 1e3);
+        }
         format!(
             "{limit}: cores {cores:.0} % (busiest {busiest:.0}; server {server:.0}, generator {generator:.0}, sink {sink:.0}), \
              disk {disk:.0} % ({disk_mib_s:.0} MiB/s)"
@@ -143,6 +150,8 @@ const CORES_MAX: usize = 1024;
 /// USER_HZ is 100 on every architecture this is built for.
 const TICK_US: f64 = 10_000.0;
 const MIB: f64 = 1024.0 * 1024.0;
+/// Of a shorter run the ticks say nothing.
+const SECONDS_MIN: f64 = 0.1;
 /// From this share on something is the limit: what remains is the run's beginning and end.
 const SATURATED: f64 = 90.0;
 
@@ -160,6 +169,7 @@ mod tests {
         let spent = Spent { server_us: 2e6, generator_us: 1e6, sink_us: 4e5 };
         let load = at(390, 500, 200).since(&at(0, 100, 0), spent, 2, 2.0);
         let want = Load {
+            seconds: 2.0,
             cores: 97.5,
             busiest: 97.5,
             server: 50.0,
@@ -174,6 +184,7 @@ mod tests {
         assert!(Load { cores: 50.0, disk: 95.0, ..load }.words().starts_with("disk: "));
         assert!(Load { cores: 50.0, ..load }.words().starts_with("one core: "));
         assert!(Load { cores: 50.0, busiest: 60.0, ..load }.words().starts_with("waiting: "));
+        assert_eq!(Load { seconds: 0.0261, ..load }.words(), "too short to tell: 26 ms");
         assert_eq!(Load::median_of(&[Load::default(), load, load]), load);
     }
 

@@ -254,7 +254,8 @@ mod tests {
     #[test]
     fn a_run_that_nothing_limits_waits() {
         let latency = Latency { p50_ms: 2.0, ..Latency::default() };
-        let round = Round { accepted_per_s: 1000.0, latency, ..Round::default() };
+        let load = Load { seconds: 1.0, ..Load::default() };
+        let round = Round { accepted_per_s: 1000.0, latency, load, ..Round::default() };
         let row = Row { name: "n".to_owned(), rounds: vec![round], peak_rss_mib: None, verdict: None };
         assert!(row.limit().ends_with("; about 2 messages at a time, 2.0 ms each for its 250"), "{}", row.limit());
     }

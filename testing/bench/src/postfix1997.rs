@@ -176,7 +176,7 @@ at most 100 connections to the sink; Postfix with `default_destination_concurren
 - relay, /s: from the generator's first connection to the last arrival at the sink.
 - into one Maildir, /s: to the last message moved to `new`. Ours and Postfix's (`virtual`) sync each file and its folder.
 - lost/doubled/damaged: from the ledgers of both ends. limited by: what was at work at least 90 % of the time, and the shares
-  of all cores' time, which the kernel counts in steps of 10 ms, and of the disk's; runs this short mostly wait.
+  of all cores' time, which the kernel counts in steps of 10 ms (so nothing is said of runs below 100 ms), and of the disk's; runs this short mostly wait.
   At lists the generator is the benchmark itself, which reads the sink's ledger meanwhile.
 ";
 
