@@ -283,7 +283,7 @@ impl QueueCore {
                 return;
             }
             let leases = ready.leases.clone();
-            // The rate is charged when the leases are had: who is refused has opened nothing.
+            // This node's rates are charged when the leases are had: who is refused has opened nothing.
             let connection = Connection { idle: false, taken: 0, leases, is_leasing: needs_cluster, is_lost: false };
             let slot = ready.connections.insert(connection);
             if !needs_cluster {

@@ -3,7 +3,7 @@
 //! A rate: admissions of several rates at once, of each so many or of none; whoever asked has [`queue::GRANT_LIFE`] to
 //! spend them, and the burst is lowered by what comes in that time, so that what is spent late is not too much. A
 //! limit: a sorted set of leases by the moment each ends, taken in several sets or in none, renewed by its holder,
-//! gone by itself when the holder is. All by scripts and by the server's clock: redis-cell cannot take several or none.
+//! gone by itself when the holder is; given back late where Redis was away. All by scripts and by the server's clock: redis-cell cannot take several or none.
 
 use crate::Throttles;
 use crate::redis::{Link, MICROS_MAX, Redis};

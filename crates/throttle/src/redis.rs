@@ -2,7 +2,7 @@
 //!
 //! One atomic question a hit: `CL.THROTTLE` where the server has redis-cell, a script of our own elsewhere, by the server's
 //! clock. Every await has a deadline. A server that fails or is late counts as away: from then on nobody waits for it but
-//! one hit a second, which tries to connect again.
+//! one hit a second, which tries to connect again. It owns what is to be said when the server is back: leases that ended meanwhile.
 
 use crate::Verdict;
 use crate::limits::{FORGOTTEN_AFTER, Holder};

@@ -1,4 +1,5 @@
-//! What a node of a cluster does beside its mail: asking for grants and leases, renewing these, noticing that Redis is gone.
+//! What a node of a cluster does beside its mail: asking for grants and leases, renewing these, noticing that Redis is gone,
+//! and telling it, once it is back, what is opened by this node's share.
 //!
 //! Nothing here runs without `kumo.configure_redis_throttles`. Every question has a time limit, `response_timeout`; each
 //! answer, and that there is none, goes to the queue, which decides.
