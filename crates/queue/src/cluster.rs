@@ -8,6 +8,7 @@
 use crate::core::{ConnKey, QueueCore, ReadyKey, Timer};
 use crate::effect::Effect;
 use crate::grants::{Asking, BATCH_MAX, ClusterRates, PotKey, Waiter};
+use crate::ready::Leasing;
 use clock::{Duration, Instant, Now};
 
 impl QueueCore {
@@ -27,6 +28,7 @@ impl QueueCore {
         for (key, ready) in &mut self.ready {
             ready.set_leases(&self.rates);
             ready.leases_after = Instant::ZERO;
+            ready.forget_rate_wait();
             keys.push(*key);
         }
         // In order of age: equal runs must do equal things.
@@ -47,19 +49,22 @@ impl QueueCore {
         }
     }
 
-    /// The cluster gave a connection its leases, or it is of this node's share and nobody counts: it may open, or not when the
-    /// rate is gone meanwhile.
+    /// The cluster gave a connection its leases and rates, or it is of this node's share and nobody counts: it may open, or not
+    /// when the share of a rate is gone meanwhile.
     pub fn leased(&mut self, now: Now, conn: ConnKey) -> bool {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return false };
-        if let Some(connection) = ready.connections.get_mut(conn.slot).filter(|connection| connection.is_leasing) {
-            connection.is_leasing = false;
-            ready.lease_awaited_since = None;
+        let leasing = ready.connections.get_mut(conn.slot).and_then(|connection| connection.leasing.take());
+        if leasing.is_some() {
+            ready.note_open();
         }
-        let may = ready.connection_rates.admit(&mut self.rates, now.mono).is_ok();
-        if may {
+        let admitted = match leasing {
+            Some(Leasing::Asks) => ready.connection_rates.take(&mut self.rates, now.mono),
+            Some(Leasing::Tells) | None => ready.connection_rates.admit(&mut self.rates, now.mono),
+        };
+        if admitted.is_ok() {
             self.serve(now, conn.ready);
         }
-        may
+        admitted.is_ok()
     }
 
     /// The cluster has no lease for a connection: there is none, and `wait` until the next is asked for.
@@ -67,7 +72,25 @@ impl QueueCore {
         let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
         ready.leases_after = now.mono + wait;
         ready.lease_awaited_since.get_or_insert(now.wall);
+        ready.rate_awaited_since = None;
         self.wheel.insert(ready.leases_after, Timer::Open(conn.ready));
+        self.remove_unopened(now, conn);
+    }
+
+    /// The cluster admits no connection for `wait`, by its rate: there is none.
+    pub fn rate_refused(&mut self, now: Now, conn: ConnKey, wait: Duration) {
+        let Some(ready) = self.ready.get_mut(&conn.ready) else { return };
+        if let Some(pot) = ready.connection_rates.pot().filter(|_| !self.rates.grants.is_away()) {
+            self.rates.grants.refused(pot, now.mono, wait);
+            ready.opens_after = ready.opens_after.max(now.mono + wait);
+        }
+        ready.opens_after = ready.opens_after.max(now.mono);
+        ready.rate_awaited_since.get_or_insert(now.wall);
+        self.wheel.insert(ready.opens_after, Timer::Open(conn.ready));
+        self.remove_unopened(now, conn);
+    }
+
+    fn remove_unopened(&mut self, now: Now, conn: ConnKey) {
         let Some(connection) = self.remove_connection(conn) else { return };
         self.leases.give_back(&connection.leases);
         self.call_for_leases(now, &connection.leases);
@@ -138,7 +161,11 @@ impl QueueCore {
             Waiter::Select(key) => {
                 ready.get(&key).map_or(0, |ready| (ready.waiters.len() + ready.small_waiters.len()) as u64)
             }
-            Waiter::Open(key) => ready.get(&key).map_or(0, |ready| ready.messages.len().min(1) as u64),
+            // Those that need leases ask for both together.
+            Waiter::Open(key) => ready
+                .get(&key)
+                .filter(|ready| ready.cluster_leases.is_empty())
+                .map_or(0, |ready| ready.messages.len().min(1) as u64),
             Waiter::Take(conn) => {
                 let ready = ready.get(&conn.ready).filter(|ready| ready.connections.contains(conn.slot));
                 ready.map_or(0, |ready| ready.messages.len() as u64)

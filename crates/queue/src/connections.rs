@@ -9,7 +9,7 @@ use crate::ending::Failure;
 use crate::feedback::Bearing;
 use crate::grants::Waiter;
 use crate::messages::List;
-use crate::ready::{Connection, ReadyQueue};
+use crate::ready::{Connection, Leasing, ReadyQueue};
 use crate::scheduled::Fate;
 use crate::settle::Verdict;
 use crate::shared::LeaseSet;
@@ -249,7 +249,8 @@ impl QueueCore {
                 return;
             }
             // The cluster is asked for one connection after the other, or told of it.
-            let needs_cluster = !ready.cluster_leases.is_empty();
+            let leasing = ready.leasing(&self.rates);
+            let needs_cluster = leasing.is_some();
             if needs_cluster && (now.mono < ready.leases_after || ready.is_leasing()) {
                 return;
             }
@@ -267,24 +268,27 @@ impl QueueCore {
                 return;
             }
             let messages_wait = ready.message_rates.check(&self.rates, now.mono).err();
-            let opening_waits = ready.connection_rates.check(&self.rates, now.mono).err();
+            let opening_waits = ready.opening_wait(&self.rates, now.mono);
             if let Some(wait) = opening_waits.max(messages_wait.filter(|wait| *wait > ready.patience())) {
                 ready.rate_awaited_since = opening_waits.and(ready.rate_awaited_since.or(Some(now.wall)));
-                if let Some(pot) = ready.connection_rates.lacks(&self.rates, now.mono) {
+                let lacks = ready.connection_rates.lacks(&self.rates, now.mono);
+                if let Some(pot) = lacks.filter(|_| leasing != Some(Leasing::Asks)) {
                     return self.await_grant(now.mono, pot, Waiter::Open(key));
                 }
                 ready.opens_after = now.mono + wait;
                 self.wheel.insert(ready.opens_after, Timer::Open(key));
                 return;
             }
-            ready.rate_awaited_since = None;
+            if leasing != Some(Leasing::Asks) {
+                ready.rate_awaited_since = None;
+            }
             if !self.leases.take(&ready.leases, key, !ready.connections.is_empty()) {
                 ready.lease_awaited_since.get_or_insert(now.wall);
                 return;
             }
             let leases = ready.leases.clone();
-            // This node's rates are charged when the leases are had: who is refused has opened nothing.
-            let connection = Connection { idle: false, taken: 0, leases, is_leasing: needs_cluster, is_lost: false };
+            // Rates are charged when the leases are had: who is refused has opened nothing.
+            let connection = Connection { idle: false, taken: 0, leases, leasing, is_lost: false };
             let slot = ready.connections.insert(connection);
             if !needs_cluster {
                 ready.lease_awaited_since = None;
@@ -293,8 +297,9 @@ impl QueueCore {
             let conn = ConnKey { ready: key, slot };
             let (ready_name, leg, leases) = (ready.name.clone(), ready.leg.clone(), ready.cluster_leases.clone());
             let is_first = ready.connections.len() == 1;
-            let asks = needs_cluster && !self.rates.grants.is_away();
-            let opening = Opening { conn, ready_name, leg, leases, asks, is_first };
+            let asks = leasing == Some(Leasing::Asks);
+            let rates = ready.connection_rates.of_cluster().filter(|_| asks).cloned();
+            let opening = Opening { conn, ready_name, leg, leases, asks, rates, is_first };
             self.effects.push(Effect::Open(opening));
         }
     }

@@ -34,7 +34,8 @@ pub enum Effect {
         config: Arc<QueueConfig>,
     },
     /// Open a connection; it then calls `QueueCore::take` and ends with
-    /// `QueueCore::connection_ended`. One with leases begins with `QueueCore::leased` or `QueueCore::lease_refused`.
+    /// `QueueCore::connection_ended`. One with leases begins with `QueueCore::leased`, `QueueCore::lease_refused` or
+    /// `QueueCore::rate_refused`.
     Open(Opening),
     /// Ask whoever counts for the cluster for admissions; answer with `QueueCore::granted`, or `QueueCore::set_away` when
     /// nobody does.
@@ -84,6 +85,8 @@ pub struct Opening {
     pub leases: LeaseSet,
     /// They are to be asked for first. Else they are of this node's share: whoever counts for the cluster is told if he is there.
     pub asks: bool,
+    /// Rates of the cluster that are asked for with the leases: all of it is had, or nothing.
+    pub rates: Option<ClusterRates>,
     /// Its ready queue has no other connection.
     pub is_first: bool,
 }

@@ -238,11 +238,11 @@ impl QueueCore {
             .map(|wait| Wait::until(Why::MessageRateThrottle, now.wall + wait).by(self.message_rate(now, ready)));
         let opening = (ready.opens_after > now.mono && ready.connections.is_empty()).then(|| {
             let until = now.wall_at(ready.opens_after);
-            if ready.consecutive_failures > 0 {
+            let throttled = ready.opening_wait(&self.rates, now.mono).is_some();
+            if ready.consecutive_failures > 0 && !throttled {
                 return Wait::until(Why::TooManyConnectionFailures, until);
             }
             // One that would have to wait long for the rate of messages is not opened before that admits one.
-            let throttled = ready.connection_rates.check(&self.rates, now.mono).is_err();
             let by_connections =
                 || Wait::until(Why::ConnectionRateThrottle, until).by(QueueCore::connection_rate(ready));
             rate.clone().filter(|_| !throttled).unwrap_or_else(by_connections)
@@ -253,7 +253,7 @@ impl QueueCore {
             .then(|| Wait::until(Why::ConnectionLimit, now.wall_at(ready.leases_after)));
         let lease = awaits.then(|| Wait::of(Why::ConnectionLimit)).or(refused).filter(|_| ready.connections.is_empty());
         let lease = lease.map(|wait| wait.by(self.lease(key.copied(), ready)));
-        let unopened = ready.connections.is_empty().then(|| ready.connection_rates.check(&self.rates, now.mono).err());
+        let unopened = ready.connections.is_empty().then(|| ready.opening_wait(&self.rates, now.mono));
         let opening = opening.or(unopened.flatten().map(|wait| {
             Wait::until(Why::ConnectionRateThrottle, now.wall + wait).by(QueueCore::connection_rate(ready))
         }));

@@ -293,6 +293,13 @@ impl Grants {
         true
     }
 
+    /// Whoever counts was asked without a grant and said that none is to be had for so long.
+    pub fn refused(&mut self, key: PotKey, now: Instant, wait: Duration) {
+        if let Some(pot) = self.pots.get_mut(&key) {
+            pot.next = now + wait;
+        }
+    }
+
     /// Pots in which somebody waits.
     pub fn awaited(&self) -> Vec<PotKey> {
         let mut keys: Vec<PotKey> = self.pots.iter().filter(|(_, pot)| !pot.line.is_empty()).map(|(k, _)| *k).collect();

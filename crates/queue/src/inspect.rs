@@ -135,8 +135,7 @@ impl QueueCore {
         });
         let pot = ready.connection_rates.pot();
         let is_granted = pot.is_some_and(|pot| self.rates.grants.awaits(pot, Waiter::Open(key)));
-        let waits = (ready.opens_after > now.mono || is_granted)
-            && ready.connection_rates.check(&self.rates, now.mono).is_err();
+        let waits = (ready.opens_after > now.mono || is_granted) && ready.opening_wait(&self.rates, now.mono).is_some();
         let rate = ready.leg.path.max_connection_rate.as_ref().filter(|_| waits);
         let connection_rate = ready
             .rate_awaited_since

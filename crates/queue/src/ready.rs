@@ -141,10 +141,19 @@ pub(crate) struct Connection {
     pub taken: usize,
     /// What it took of what others need too.
     pub leases: LeaseSet,
-    /// The cluster is asked for its lease, or told of it.
-    pub is_leasing: bool,
+    /// Until the cluster has answered.
+    pub leasing: Option<Leasing>,
     /// The cluster has given its lease to somebody else: it takes nothing more.
     pub is_lost: bool,
+}
+
+/// What the cluster is asked before a connection opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leasing {
+    /// For its leases and rates.
+    Asks,
+    /// To note leases of this node's share, if it is there.
+    Tells,
 }
 
 impl ReadyQueue {
@@ -183,6 +192,14 @@ impl ReadyQueue {
     pub fn redefine(&mut self, leg: Leg, rates: &mut SharedRates) {
         self.leg = leg;
         self.set_rates(rates);
+        self.forget_rate_wait();
+    }
+
+    /// How long `max_connection_rate` had it wait may be wrong now: whoever opens the next connection finds out.
+    pub fn forget_rate_wait(&mut self) {
+        if self.rate_awaited_since.is_some() {
+            self.opens_after = Instant::ZERO;
+        }
     }
 
     /// A scheduled queue waits for room.
@@ -240,7 +257,20 @@ impl ReadyQueue {
 
     /// True while the cluster is asked for one of its connections.
     pub fn is_leasing(&self) -> bool {
-        self.connections.iter().any(|(_, connection)| connection.is_leasing)
+        self.connections.iter().any(|(_, connection)| connection.leasing.is_some())
+    }
+
+    /// What the cluster is asked before the next connection opens.
+    pub fn leasing(&self, rates: &SharedRates) -> Option<Leasing> {
+        let leasing = if rates.grants.is_away() { Leasing::Tells } else { Leasing::Asks };
+        (!self.cluster_leases.is_empty()).then_some(leasing)
+    }
+
+    /// How long `max_connection_rate` admits no connection. Where the cluster counts leases it is asked for both together, not for
+    /// grants ahead: then what counts is what it has said of the rate.
+    pub fn opening_wait(&self, rates: &SharedRates, now: Instant) -> Option<Duration> {
+        let wait = self.connection_rates.check(rates, now).err()?;
+        (self.leasing(rates) != Some(Leasing::Asks) || !wait.is_zero()).then_some(wait)
     }
 
     /// How long a connection may be held with nothing to do.

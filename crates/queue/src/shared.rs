@@ -103,9 +103,14 @@ impl Rates {
         self.lacks(shared, now).filter(|pot| !shared.grants.is_away() && shared.grants.known_wait(*pot, now).is_zero())
     }
 
-    /// The set that the cluster counts.
+    /// Those that the cluster counts.
+    pub fn of_cluster(&self) -> Option<&ClusterRates> {
+        self.0.as_ref()?.cluster.as_ref()
+    }
+
+    /// The number of that set.
     pub fn pot(&self) -> Option<PotKey> {
-        self.0.as_ref()?.cluster.as_ref().map(ClusterRates::pot)
+        self.of_cluster().map(ClusterRates::pot)
     }
 
     /// Whether all admit one event now; else the longest wait. It is zero when the cluster has to be asked first.
@@ -120,7 +125,13 @@ impl Rates {
 
     /// Takes one event's worth of all, or of none.
     pub fn admit(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
-        self.0.as_mut().map_or(Ok(()), |defined| defined.admit(shared, now))
+        self.check(shared, now)?;
+        self.take(shared, now)
+    }
+
+    /// The same when the cluster has counted the event.
+    pub fn take(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
+        self.0.as_mut().map_or(Ok(()), |defined| defined.take(shared, now))
     }
 }
 
@@ -192,8 +203,8 @@ impl Defined {
         own.chain(named).filter_map(Result::err).max().map_or(Ok(()), Err)
     }
 
-    fn admit(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
-        self.check(shared, now)?;
+    fn take(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
+        self.check_here(shared, now)?;
         if let Some(gcra) = &mut self.own {
             gcra.admit(now)?;
         }

@@ -200,6 +200,105 @@ fn a_connection_opens_with_leases_one_after_the_other_and_the_rate_counts_opened
 }
 
 #[test]
+fn a_rate_of_connections_is_asked_for_with_the_leases_and_a_refusal_of_either_uses_up_nothing() {
+    let mut rig = one(json!({}), json!({"connection_limit": 3, "max_connection_rate": "2/h"}));
+    rig.admit("x.test", 40);
+    let next = |rig: &mut Rig| {
+        assert!(questions(rig).is_empty(), "no grant is asked for ahead");
+        let mut opened = Vec::new();
+        for effect in rig.drain() {
+            if let Effect::Open(opening) = effect {
+                let rates = opening.rates.as_ref().map(|rates| rates.rates()[0].0.to_string());
+                assert_eq!(rates.as_deref(), Some("a-connection-rate:2:2:3600"));
+                opened.push(opening.conn);
+            }
+        }
+        opened
+    };
+    let conn = next(&mut rig)[0];
+    rig.core.lease_refused(rig.now, conn, Duration::from_millis(300));
+    rig.pass(Duration::from_millis(400));
+    let conn = next(&mut rig)[0];
+    let refused_at = rig.now.wall;
+    rig.core.rate_refused(rig.now, conn, Duration::from_secs(900));
+    assert!(next(&mut rig).is_empty());
+    let listed = rig.core.list(rig.now, "x.test", 1).expect("a queue").remove(0);
+    assert_eq!(listed.wait.why, Why::ConnectionRateThrottle);
+    assert_eq!(listed.wait.until, Some(refused_at + Duration::from_secs(900)));
+    let limited = rig.core.limited(rig.now)[0].1.connection_rate.clone().expect("limited");
+    assert_eq!((limited.context.as_str(), limited.since), ("max_connection_rate: 2/h", refused_at));
+    rig.pass(Duration::from_secs(899));
+    assert!(next(&mut rig).is_empty(), "what is known is not asked");
+    rig.pass(Duration::from_secs(2));
+    let conn = next(&mut rig)[0];
+    rig.core.lease_refused(rig.now, conn, Duration::from_millis(300));
+    rig.pass(Duration::from_millis(400));
+    let conn = next(&mut rig)[0];
+    let refused_at = rig.now.wall;
+    rig.core.rate_refused(rig.now, conn, Duration::from_secs(1));
+    let limited = rig.core.limited(rig.now)[0].1.connection_rate.clone().expect("limited");
+    assert_eq!(limited.since, refused_at, "between them it was the limit");
+    rig.pass(Duration::from_secs(2));
+    let conn = next(&mut rig)[0];
+    // Redis took its time: what it has counted is good all the same.
+    rig.pass(Duration::from_secs(1));
+    assert!(rig.core.leased(rig.now, conn));
+    assert!(rig.deliver(conn));
+    let second = next(&mut rig)[0];
+    assert!(rig.core.limited(rig.now).iter().all(|(_, limits)| limits.connection_rate.is_none()));
+    assert!(rig.core.leased(rig.now, second));
+    rig.core.connection_ended(rig.now, conn);
+    rig.core.connection_failed(rig.now, second, smtp_wire::Reply::new(451, "nobody"));
+    rig.pass(Duration::from_secs(120));
+    let conn = next(&mut rig)[0];
+    rig.core.rate_refused(rig.now, conn, Duration::from_secs(900));
+    let listed = rig.core.list(rig.now, "x.test", 1).expect("a queue").remove(0);
+    assert_eq!(listed.wait.why, Why::ConnectionRateThrottle, "not the failure: that is long over");
+    assert_eq!(rig.core.footprint().caught, 0);
+}
+
+/// Connections asked for since the last call whose rate is asked for with their leases, and all others.
+fn opened_by_rate(rig: &mut Rig) -> (Vec<ConnKey>, Vec<ConnKey>) {
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for effect in rig.drain() {
+        match effect {
+            Effect::Open(opening) if opening.rates.is_some() => with.push(opening.conn),
+            Effect::Open(opening) => without.push(opening.conn),
+            other => rig.effects.push(other),
+        }
+    }
+    (with, without)
+}
+
+#[test]
+fn a_long_wait_for_a_rate_of_connections_ends_when_the_rate_changes_or_this_node_goes_by_its_share() {
+    let limits = |rate: &str| json!({"connection_limit": 3, "max_connection_rate": rate});
+    let mut rig = one(json!({}), limits("1/d"));
+    rig.admit("x.test", 9);
+    let refuse = |rig: &mut Rig| {
+        let (with, _) = opened_by_rate(rig);
+        rig.core.rate_refused(rig.now, with[0], Duration::from_secs(40_000));
+        assert!(opened_by_rate(rig).0.is_empty());
+    };
+    refuse(&mut rig);
+    rig.core.set_away(rig.now, true);
+    // Others have noticed by then.
+    rig.pass(Duration::from_secs(5));
+    let (_, by_share) = opened_by_rate(&mut rig);
+    assert!(rig.core.leased(rig.now, by_share[0]), "its share admits one");
+    rig.core.connection_ended(rig.now, by_share[0]);
+    assert_eq!(opened_by_rate(&mut rig), (vec![], vec![]), "and that was it");
+    rig.core.set_away(rig.now, false);
+    assert!(questions(&mut rig).is_empty(), "no grant that nobody will use");
+    refuse(&mut rig);
+    // An operator allows more.
+    rig.routed("x.test", config(json!({})), route(&[("a", 1)], &path(limits("2/d")), ROOMY));
+    let (with, _) = opened_by_rate(&mut rig);
+    assert!(rig.core.leased(rig.now, with[0]) && rig.deliver(with[0]));
+    assert_eq!(rig.core.footprint().caught, 0);
+}
+
+#[test]
 fn alone_a_node_keeps_to_its_share_and_comes_back() {
     let mut rig = one(
         json!({}),

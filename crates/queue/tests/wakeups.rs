@@ -175,6 +175,9 @@ impl Model {
             Effect::Open(opening) if !opening.leases.is_empty() && fails => {
                 core.lease_refused(now, opening.conn, Duration::from_millis(self.route % 700));
             }
+            Effect::Open(opening) if opening.rates.is_some() && self.faults && self.route % 7 == 3 => {
+                core.rate_refused(now, opening.conn, Duration::from_millis(1 + self.route % 900));
+            }
             Effect::Open(opening) if !opening.leases.is_empty() && !core.leased(now, opening.conn) => {
                 core.connection_ended(now, opening.conn);
             }

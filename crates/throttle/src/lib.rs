@@ -15,7 +15,7 @@ mod verdict;
 
 pub use crate::redis::ShareError;
 pub use client::{RedisClient, Reply};
-pub use limits::{Holder, WANTED_MS};
+pub use limits::{Holder, LeaseAnswer, NamedRates, WANTED_MS};
 pub use local::{Local, NAMES_MAX};
 pub use verdict::Verdict;
 

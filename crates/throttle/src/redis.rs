@@ -5,7 +5,7 @@
 //! one hit a second, which tries to connect again. It owns what is to be said when the server is back: leases that ended meanwhile.
 
 use crate::Verdict;
-use crate::limits::{FORGOTTEN_AFTER, Holder};
+use crate::limits::{FORGOTTEN_AFTER, Holder, OWED_MAX};
 use crate::server::{Connection, Login, OURS, Server};
 use crate::times::QuestionTimes;
 use ::redis::{RedisError, Value};
@@ -26,14 +26,14 @@ pub(crate) struct Redis {
     state: Mutex<State>,
     /// Leases to give back when the server is back.
     owed: Mutex<Vec<Holder>>,
+    /// When all leases were last renewed; before that, when the first connection was made.
+    renewed: Mutex<time::Instant>,
     times: QuestionTimes,
 }
 
 enum State {
     Here(Link),
     Away {
-        /// Since when.
-        since: time::Instant,
         /// Who comes from then on connects again.
         again: time::Instant,
     },
@@ -90,7 +90,8 @@ impl Redis {
         tracing::info!("throttles are shared by way of {address}{cell}");
         let (answer_max, share) = (options.response_timeout.get(), options.share_while_away);
         let state = Mutex::new(State::Here(link));
-        Ok(Redis { server, address, answer_max, share, state, owed: Mutex::default(), times: QuestionTimes::default() })
+        let (owed, renewed) = (Mutex::default(), Mutex::new(time::Instant::now()));
+        Ok(Redis { server, address, answer_max, share, state, owed, renewed, times: QuestionTimes::default() })
     }
 
     /// One hit; `None` when the server does not answer.
@@ -136,20 +137,22 @@ impl Redis {
         Rate::share(spec, self.share)
     }
 
+    /// True when the server is there, or can be connected to again.
+    pub(crate) async fn is_reached(&self) -> bool {
+        self.link().await.is_some()
+    }
+
     async fn link(&self) -> Option<Link> {
-        let gone_since = match &mut *self.state() {
+        match &mut *self.state() {
             State::Here(link) => return Some(link.clone()),
-            State::Away { again, .. } if time::Instant::now() < *again => return None,
+            State::Away { again } if time::Instant::now() < *again => return None,
             // The others go on by themselves while this one tries.
-            State::Away { since, again } => {
-                *again = time::Instant::now() + self.answer_max + PAUSE;
-                *since
-            }
-        };
+            State::Away { again } => *again = time::Instant::now() + self.answer_max + PAUSE,
+        }
         let begun = time::Instant::now();
         let why = match tokio::time::timeout(self.answer_max, link(&self.server, self.answer_max)).await {
             Ok(Ok(mut link)) => {
-                if link.born.is_none() || gone_since.elapsed() > FORGOTTEN_AFTER {
+                if link.born.is_none() || self.may_have_lost_leases() {
                     link.born = Some(time::Instant::now());
                 }
                 tracing::info!("{} is back: throttles are shared again", self.address);
@@ -170,10 +173,28 @@ impl Redis {
         if matches!(*state, State::Here(_)) {
             let percent = self.share * 100.0;
             tracing::warn!("{}: {why}: this node admits {percent}% of each throttle by itself meanwhile", self.address);
-            let since = time::Instant::now();
-            *state = State::Away { since, again: since + PAUSE };
+            *state = State::Away { again: time::Instant::now() + PAUSE };
         }
         None
+    }
+
+    /// All leases were renewed, by questions that began then.
+    pub(crate) fn note_renewed(&self, begun: time::Instant) {
+        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = begun;
+    }
+
+    fn may_have_lost_leases(&self) -> bool {
+        let renewed = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed.elapsed() > FORGOTTEN_AFTER
+    }
+
+    /// A lease is to be given back when the server is back. Those beyond [`OWED_MAX`] end by themselves.
+    pub(crate) fn owe(&self, holder: &Holder) {
+        let mut owed = self.owed();
+        match owed.len() < OWED_MAX {
+            true => owed.push(holder.clone()),
+            false => tracing::debug!("a lease of {} ends by itself", holder.0),
+        }
     }
 
     /// Leases to give back.

@@ -7,9 +7,9 @@ use e2e::scratch::Scratch;
 use e2e::until::{LATER, SOON, until};
 use e2e::wire::Client;
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// A server that counts: connections at every moment, messages of each sender and when they came.
@@ -166,6 +166,65 @@ fn rates_are_the_clusters_and_local_ones_are_each_nodes() {
     let local = sent_by_two(&format!("{FREE}, max_message_rate = 'local:10/s,max_burst=10'"), "");
     let span = local[79] - local[0];
     assert!(span < Duration::from_millis(5500), "{span:?}: each node has its own ten a second");
+}
+
+#[test]
+fn a_rate_of_connections_is_the_clusters_also_where_redis_is_slow() {
+    let (scratch, receiver) = (Scratch::new(), Receiver::start(Duration::ZERO));
+    let redis = RunningRedis::start(&scratch);
+    // Longer than what is granted ahead is good for.
+    let slow = slowed(redis.address, Duration::from_millis(300));
+    let path = "connection_limit = 4, max_deliveries_per_connection = 1, max_connection_rate = '2/s,max_burst=2'";
+    let redis = format!("redis://{slow}/0");
+    let cluster = Cluster { scratch: &scratch, to: receiver.address, redis, path, queue: "" };
+    let (one, other) = (cluster.node("one"), cluster.node("other"));
+    std::thread::scope(|threads| {
+        threads.spawn(|| submit(&one, "one", 100));
+        threads.spawn(|| submit(&other, "other", 100));
+    });
+    until(LATER, "mail of both", || (receiver.of("one") >= 4 && receiver.of("other") >= 4).then_some(()));
+    let times = receiver.times();
+    let span = times[times.len() - 1] - times[0];
+    // The burst, what comes in that time, and the one that was first.
+    let most = 2 + (span.as_secs_f64() * 2.0).ceil() as usize + 1;
+    assert!(times.len() <= most, "{} in {span:?}", times.len());
+}
+
+/// A way to `to` on which each answer takes that long, whatever is under way.
+fn slowed(to: SocketAddr, by: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        for client in listener.incoming().flatten() {
+            let Ok(server) = TcpStream::connect(to) else { continue };
+            for (from, to, delay) in [(&client, &server, Duration::ZERO), (&server, &client, by)] {
+                let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) else { continue };
+                let (send, due) = mpsc::channel();
+                std::thread::spawn(move || read_all(from, delay, &send));
+                std::thread::spawn(move || write_all_in_time(to, &due));
+            }
+        }
+    });
+    address
+}
+
+fn read_all(mut from: TcpStream, delay: Duration, due: &mpsc::Sender<(Instant, Vec<u8>)>) {
+    let mut octets = [0; 65_536];
+    while let Ok(count @ 1..) = from.read(&mut octets) {
+        if due.send((Instant::now() + delay, octets[..count].to_vec())).is_err() {
+            return;
+        }
+    }
+}
+
+fn write_all_in_time(mut to: TcpStream, due: &mpsc::Receiver<(Instant, Vec<u8>)>) {
+    for (at, octets) in due {
+        std::thread::sleep(at.saturating_duration_since(Instant::now()));
+        if to.write_all(&octets).is_err() {
+            return;
+        }
+    }
+    let _gone = to.shutdown(Shutdown::Both);
 }
 
 #[test]

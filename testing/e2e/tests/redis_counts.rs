@@ -4,9 +4,10 @@ use config::{RedisThrottles, ThrottleSpec};
 use e2e::redis::RunningRedis;
 use e2e::scratch::Scratch;
 use e2e::until::{LATER, SOON, until};
+use nix::sys::signal::Signal;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use throttle::{Holder, Throttles};
+use throttle::{Holder, LeaseAnswer, Throttles};
 use tokio::runtime::{Builder, Runtime};
 
 async fn shared_by(redis: &RunningRedis) -> Throttles {
@@ -125,11 +126,14 @@ fn a_cluster_counts_like_one_server() {
             (id.to_owned(), [("x".into(), 1), ("y".into(), 2), ("z".into(), 3)].into_iter().collect())
         };
         let (a, b) = (holder("a"), holder("b"));
-        assert_eq!(one.lease(&a, None).await, Some(true));
-        assert_eq!(other.lease(&b, None).await, Some(false), "the narrowest is taken");
+        assert_eq!(one.lease(&a, None, &[]).await, Some(LeaseAnswer::Had));
+        assert_eq!(other.lease(&b, None, &[]).await, Some(LeaseAnswer::NoLease), "the narrowest is taken");
         assert_eq!(one.renew(std::slice::from_ref(&a)).await, Some(vec![true]));
         one.give_back(&a).await;
-        assert_eq!(other.lease(&b, None).await, Some(true));
+        let few = [rate("one", "2/h,max_burst=1")];
+        assert_eq!(other.lease(&b, None, &few).await, Some(LeaseAnswer::Had));
+        let of_rate = one.lease(&holder("c"), None, &few).await;
+        assert!(matches!(of_rate, Some(LeaseAnswer::NoRate(wait)) if wait > SOON), "{of_rate:?}");
     });
     // Single throttles are spread, what is taken together is together.
     let keys: Vec<Vec<String>> =
@@ -157,21 +161,71 @@ fn a_limit_is_never_exceeded_a_lease_is_given_back_and_that_of_a_lost_holder_end
     let runtime = runtime();
     let throttles = runtime.block_on(shared_by(&redis));
     let (a, b, c) = (holder("a"), holder("b"), holder("c"));
-    let lease = |of: &Holder| runtime.block_on(throttles.lease(of, None));
+    let lease = |of: &Holder| runtime.block_on(throttles.lease(of, None, &[]));
     let renew = |of: &Holder| runtime.block_on(throttles.renew(std::slice::from_ref(of)));
     // A server that was just started gives none for some seconds.
-    until(SOON, "a lease of a server that is not young any more", || (lease(&a) == Some(true)).then_some(()));
+    until(SOON, "a lease of a server that is not young any more", || {
+        (lease(&a) == Some(LeaseAnswer::Had)).then_some(())
+    });
     let first_at = Instant::now();
-    assert_eq!(lease(&b), Some(true));
-    assert_eq!(lease(&c), Some(false), "two, and no third");
+    assert_eq!(lease(&b), Some(LeaseAnswer::Had));
+    assert_eq!(lease(&c), Some(LeaseAnswer::NoLease), "two, and no third");
     runtime.block_on(throttles.give_back(&b));
-    assert_eq!(lease(&c), Some(true), "at once: it was given back");
-    assert_eq!(lease(&b), Some(false));
+    assert_eq!(lease(&c), Some(LeaseAnswer::Had), "at once: it was given back");
+    assert_eq!(lease(&b), Some(LeaseAnswer::NoLease));
     // Nobody renews that of `a`.
     until(SOON, "the end of the lease of a holder that is gone", || {
         assert_eq!(renew(&c), Some(vec![true]), "that of `c` is renewed");
-        (lease(&b) != Some(false)).then_some(())
+        (lease(&b) != Some(LeaseAnswer::NoLease)).then_some(())
     });
     assert!(first_at.elapsed() > Duration::from_secs(14), "{:?}", first_at.elapsed());
     assert_eq!(renew(&a), Some(vec![false]), "it has gone to another");
+}
+
+#[test]
+fn a_lease_and_the_rates_of_its_connection_are_had_together_or_not_at_all() {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start(&scratch);
+    runtime().block_on(async {
+        let throttles = shared_by(&redis).await;
+        until_old(&throttles).await;
+        let holder = |id: &str, limit| -> Holder { (id.to_owned(), [("limit".into(), limit)].into_iter().collect()) };
+        // No other comes while this runs.
+        let (few, many) = (rate("few", "4/h,max_burst=1"), rate("many", "100/h,max_burst=1"));
+        let both = [many.clone(), few];
+        assert_eq!(throttles.lease(&holder("a", 2), None, &both).await, Some(LeaseAnswer::Had));
+        assert_eq!(throttles.lease(&holder("a", 2), None, &both).await, Some(LeaseAnswer::Had), "it has it");
+        let refused = throttles.lease(&holder("b", 2), None, &both).await;
+        let Some(LeaseAnswer::NoRate(wait)) = refused else { panic!("{refused:?}") };
+        assert!(wait > Duration::from_secs(800) && wait <= Duration::from_secs(900), "by the slowest: {wait:?}");
+        assert_eq!(redis.ask(&["ZCARD", "postrider:lease:limit"]).trim(), "1", "no lease without a rate");
+        assert_eq!(throttles.renew(&[holder("a", 2)]).await, Some(vec![true]), "to renew one needs no rate");
+        let fresh = rate("fresh", "1/h");
+        let refused = throttles.lease(&holder("b", 1), None, std::slice::from_ref(&fresh)).await;
+        assert_eq!(refused, Some(LeaseAnswer::NoLease));
+        assert_eq!(throttles.grants(&[fresh], 9).await.expect("an answer").0, 1, "no rate without a lease");
+        let left = throttles.grants(&[many], 9).await.expect("an answer");
+        assert!(left.0 == 0 && left.1 <= Duration::from_secs(36), "counted once: {left:?}");
+    });
+}
+
+#[test]
+fn a_lease_whose_answer_is_lost_is_given_back_when_redis_is_there_again() {
+    let scratch = Scratch::new();
+    let redis = RunningRedis::start(&scratch);
+    let runtime = runtime();
+    let throttles = runtime.block_on(shared_by(&redis));
+    runtime.block_on(until_old(&throttles));
+    let holder: Holder = ("a".to_owned(), [("limit".into(), 1)].into_iter().collect());
+    let watcher = runtime.block_on(shared_by(&redis));
+    redis.process.signal(Signal::SIGSTOP);
+    assert_eq!(runtime.block_on(throttles.lease(&holder, None, &[])), None, "no answer in time");
+    redis.process.signal(Signal::SIGCONT);
+    until(SOON, "the lease of nobody", || (redis.ask(&["ZCARD", "postrider:lease:limit"]).trim() == "1").then_some(()));
+    let begun = Instant::now();
+    until(SOON, "that Redis is there again", || runtime.block_on(throttles.renew(&[])).map(|_| ()));
+    assert_eq!(redis.ask(&["ZCARD", "postrider:lease:limit"]).trim(), "0");
+    assert!(begun.elapsed() < Duration::from_secs(10), "it would end by itself");
+    let other: Holder = ("b".to_owned(), holder.1.clone());
+    assert_eq!(runtime.block_on(watcher.lease(&other, None, &[])), Some(LeaseAnswer::Had));
 }

@@ -4,14 +4,14 @@
 //! Nothing here runs without `kumo.configure_redis_throttles`. Every question has a time limit, `response_timeout`; each
 //! answer, and that there is none, goes to the queue, which decides.
 
-use crate::egress::connection::Held;
+use crate::egress::connection::{Guarded, Held};
 use crate::engine::Engine;
 use clock::Instant;
 use queue::{ClusterRates, Opening};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use throttle::{Holder, Throttles};
+use throttle::{Holder, LeaseAnswer, Throttles};
 
 /// The leases of one connection.
 #[derive(Debug)]
@@ -66,23 +66,31 @@ impl Engine {
         });
     }
 
-    /// Gets the leases a connection needs. False when it must not open; the queue knows.
+    /// Gets the leases a connection needs, and what it needs of rates with them. False when it must not open; the queue knows.
     pub(crate) async fn lease(&self, opening: &Opening, held: &Held) -> bool {
         let (Some(throttles), Some(lease)) = (self.cluster.get(), &held.lease) else { return true };
+        let may_open = Guarded(Box::pin(self.lease_from(throttles, opening, held, lease))).await;
+        if may_open.is_none() {
+            // Whether it was had is not known.
+            throttles.give_back(&lease.holder).await;
+            self.not_leased(opening, Some(LeaseAnswer::NoLease));
+        }
+        may_open.unwrap_or(false)
+    }
+
+    async fn lease_from(&self, throttles: &Throttles, opening: &Opening, held: &Held, lease: &Lease) -> bool {
         let name = format!("{}/{}", self.node_id_text, opening.ready_name);
         let waiter = opening.is_first.then_some(name.as_str());
         let answer = match opening.asks {
-            true => throttles.lease(&lease.holder, waiter).await,
+            true => ask_for_leases(throttles, opening, lease, waiter).await,
             // A node that went back to asking before this one must not be given what this one takes by its share.
-            false => throttles.lease_of_share(&lease.holder, waiter).await.or(Some(true)),
+            false => throttles.lease_of_share(&lease.holder, waiter).await.or(Some(LeaseAnswer::Had)),
         };
-        match answer {
-            Some(true) => self.leased(opening, held, lease).await,
-            answer => {
-                self.not_leased(opening, answer.is_none());
-                false
-            }
+        if answer == Some(LeaseAnswer::Had) {
+            return self.leased(opening, held, lease).await;
         }
+        self.not_leased(opening, answer);
+        false
     }
 
     /// The leases are had. False when the rate is gone meanwhile.
@@ -99,16 +107,20 @@ impl Engine {
     }
 
     /// The cluster gave none, or does not answer.
-    fn not_leased(&self, opening: &Opening, is_away: bool) {
+    fn not_leased(&self, opening: &Opening, answer: Option<LeaseAnswer>) {
         self.connections().remove(&opening.conn);
-        self.with_queue(|q, now| {
-            if is_away {
-                q.set_away(now, true);
+        self.with_queue(|q, now| match answer {
+            Some(LeaseAnswer::NoRate(wait)) => q.rate_refused(now, opening.conn, wait),
+            Some(_) => {
+                // Spread, so that nodes do not ask in step.
+                let spread = Duration::from_millis(q.random() % ASK_AGAIN_MS);
+                q.lease_refused(now, opening.conn, spread + ASK_AGAIN_MIN);
             }
-            // Spread, so that nodes do not ask in step; at once when this node goes by its share.
-            let spread = Duration::from_millis(q.random() % ASK_AGAIN_MS);
-            let wait = if is_away { Duration::ZERO } else { spread + ASK_AGAIN_MIN };
-            q.lease_refused(now, opening.conn, wait);
+            None => {
+                q.set_away(now, true);
+                // At once: this node goes by its share.
+                q.lease_refused(now, opening.conn, Duration::ZERO);
+            }
         });
     }
 
@@ -149,6 +161,10 @@ impl Engine {
 
     /// True when Redis is away.
     async fn renew(&self, throttles: &Throttles) -> bool {
+        // First the way to it: what is opened by this node's share from then on tells it so itself, what was before is in the list.
+        if self.with_queue(|q, _| q.is_away()) && !throttles.are_shared_again().await {
+            return true;
+        }
         let connections: Vec<_> =
             self.connections().iter().filter_map(|(conn, held)| Some((*conn, held.lease.clone()?))).collect();
         let leases: Vec<_> = connections.into_iter().filter(|(_, lease)| lease.is_held()).collect();
@@ -170,6 +186,24 @@ impl Engine {
         let is_away = self.with_queue(|q, _| q.is_away()) && throttles.is_young();
         self.with_queue(|q, now| q.set_away(now, is_away));
         is_away
+    }
+}
+
+/// The answer to a connection's question; a short wait for a rate is sat out here, as the queue's timers are coarser.
+async fn ask_for_leases(
+    throttles: &Throttles,
+    opening: &Opening,
+    lease: &Lease,
+    waiter: Option<&str>,
+) -> Option<LeaseAnswer> {
+    let rates = opening.rates.as_ref().map_or(&[][..], ClusterRates::rates);
+    let answer = throttles.lease(&lease.holder, waiter, rates).await;
+    match answer {
+        Some(LeaseAnswer::NoRate(wait)) if wait <= SHORT => {
+            tokio::time::sleep(wait).await;
+            throttles.lease(&lease.holder, waiter, rates).await
+        }
+        answer => answer,
     }
 }
 
