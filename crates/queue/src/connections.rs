@@ -4,7 +4,7 @@
 //! time what is left is served by others. Rates and leases are asked here, and nowhere else for connections.
 
 use crate::core::{ConnKey, QueueCore, QueueKey, Queued, ReadyKey, Take, Timer, is_small};
-use crate::effect::{Effect, Opening};
+use crate::effect::Effect;
 use crate::ending::Failure;
 use crate::feedback::Bearing;
 use crate::grants::Waiter;
@@ -294,13 +294,7 @@ impl QueueCore {
                 ready.lease_awaited_since = None;
                 let _admitted = ready.connection_rates.admit(&mut self.rates, now.mono);
             }
-            let conn = ConnKey { ready: key, slot };
-            let (ready_name, leg, leases) = (ready.name.clone(), ready.leg.clone(), ready.cluster_leases.clone());
-            let is_first = ready.connections.len() == 1;
-            let asks = leasing == Some(Leasing::Asks);
-            let rates = ready.connection_rates.of_cluster().filter(|_| asks).cloned();
-            let opening = Opening { conn, ready_name, leg, leases, asks, rates, is_first };
-            self.effects.push(Effect::Open(opening));
+            self.effects.push(Effect::Open(ready.opening(ConnKey { ready: key, slot }, leasing)));
         }
     }
 

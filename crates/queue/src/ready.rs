@@ -5,7 +5,8 @@
 //! turn, as soon as there is room (KumoMTA sends the message back for up to a minute instead).
 
 use crate::Why;
-use crate::core::QueueKey;
+use crate::core::{ConnKey, QueueKey};
+use crate::effect::Opening;
 use crate::epoch::Epoch;
 use crate::feedback::Window;
 use crate::grants::PotKey;
@@ -271,6 +272,14 @@ impl ReadyQueue {
     pub fn opening_wait(&self, rates: &SharedRates, now: Instant) -> Option<Duration> {
         let wait = self.connection_rates.check(rates, now).err()?;
         (self.leasing(rates) != Some(Leasing::Asks) || !wait.is_zero()).then_some(wait)
+    }
+
+    /// What opens a connection that was noted just now.
+    pub fn opening(&self, conn: ConnKey, leasing: Option<Leasing>) -> Opening {
+        let (ready_name, leg, leases) = (self.name.clone(), self.leg.clone(), self.cluster_leases.clone());
+        let asks = leasing == Some(Leasing::Asks);
+        let rates = self.connection_rates.of_cluster().filter(|_| asks).cloned();
+        Opening { conn, ready_name, leg, leases, asks, rates, is_first: self.connections.len() == 1 }
     }
 
     /// How long a connection may be held with nothing to do.
