@@ -223,8 +223,8 @@ return {count, wait}
 ";
 
 /// One lease in each of several sorted sets and one event of each of several rates (GCRA), or nothing; whoever has the lease has
-/// it longer, and its rates have counted it. Behind the keys of the sets are those of who waits and has none: who asked longest ago goes first. Answers 0,
-/// which set has none, or below 0 for how many microseconds a rate admits none.
+/// it longer, and its rates have counted it. Behind the keys of the sets are those of who waits and has none: who asked longest
+/// ago goes first. Answers 0, which set has none, or below 0 for how many microseconds a rate admits none.
 const LEASE: &str = "
 local time = redis.call('TIME')
 local seconds, micros = tonumber(time[1]), tonumber(time[2])
