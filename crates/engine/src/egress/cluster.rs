@@ -110,7 +110,12 @@ impl Engine {
     fn not_leased(&self, opening: &Opening, answer: Option<LeaseAnswer>) {
         self.connections().remove(&opening.conn);
         self.with_queue(|q, now| match answer {
-            Some(LeaseAnswer::NoRate(wait)) => q.rate_refused(now, opening.conn, wait),
+            Some(LeaseAnswer::NoRate(wait)) => {
+                // Nodes that wait for the same moment have it by turns of chance, not always the one whose timer is first.
+                let spread_ms = (wait.as_millis() as u64 / 4).min(ASK_AGAIN_MS);
+                let spread = Duration::from_millis(q.random() % (spread_ms + 1));
+                q.rate_refused(now, opening.conn, wait + spread);
+            }
             Some(_) => {
                 // Spread, so that nodes do not ask in step.
                 let spread = Duration::from_millis(q.random() % ASK_AGAIN_MS);
