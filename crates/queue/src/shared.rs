@@ -125,8 +125,7 @@ impl Rates {
 
     /// Takes one event's worth of all, or of none.
     pub fn admit(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
-        self.check(shared, now)?;
-        self.take(shared, now)
+        self.0.as_mut().map_or(Ok(()), |defined| defined.admit(shared, now))
     }
 
     /// The same when the cluster has counted the event.
@@ -203,8 +202,18 @@ impl Defined {
         own.chain(named).filter_map(Result::err).max().map_or(Ok(()), Err)
     }
 
+    fn admit(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
+        self.check(shared, now)?;
+        self.charge(shared, now)
+    }
+
     fn take(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
         self.check_here(shared, now)?;
+        self.charge(shared, now)
+    }
+
+    /// Behind a check.
+    fn charge(&mut self, shared: &mut SharedRates, now: Instant) -> Result<(), Duration> {
         if let Some(gcra) = &mut self.own {
             gcra.admit(now)?;
         }

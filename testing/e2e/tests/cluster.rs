@@ -219,6 +219,7 @@ fn read_all(mut from: TcpStream, delay: Duration, due: &mpsc::Sender<(Instant, V
 
 fn write_all_in_time(mut to: TcpStream, due: &mpsc::Receiver<(Instant, Vec<u8>)>) {
     for (at, octets) in due {
+        // No wait of the test: this is the delay of the way.
         std::thread::sleep(at.saturating_duration_since(Instant::now()));
         if to.write_all(&octets).is_err() {
             return;
