@@ -32,11 +32,11 @@ lint:
 	cargo clippy --release --locked --workspace --all-targets -- -D warnings
 
 low: ## tests of the low layers, with overflow checks, and of the tree itself
-	tools/needs.sh build
-	cargo test --no-fail-fast --locked $(addprefix -p ,$(LOW_LAYERS)) -p tidy
+	tools/needs.sh test
+	tools/run_tests.py --locked $(addprefix -p ,$(LOW_LAYERS)) -p tidy
 
 whole: build peers ## unit, sim and e2e without the low layers in one go: apart from each other each would build its own
-	cargo test --no-fail-fast --release --locked --workspace --exclude tidy $(addprefix --exclude ,$(LOW_LAYERS))
+	tools/run_tests.py --release --locked --workspace --exclude tidy $(addprefix --exclude ,$(LOW_LAYERS))
 
 unit: low build peers
 	cargo test --release --locked --workspace --exclude e2e --exclude sim --exclude tidy $(addprefix --exclude ,$(LOW_LAYERS))

@@ -100,9 +100,24 @@ fn content_is_checked_when_it_is_read_and_set_aside_on_demand() {
     engine.set_aside(id).expect("moves");
     assert_eq!(engine.load(id), Err(SpoolError::NoSuchMessage { id }));
     engine.set_aside(id).expect("gone already");
+    assert_eq!(engine.moved_aside(), 1, "once");
     files.crash(1);
     assert!(files.contents(LocalName::Aside(id, Run(2))).is_some(), "durably there");
     assert_eq!(ids(&recover(&files, 3).0), [messages[1].id]);
+}
+
+#[test]
+fn a_move_to_corrupt_whose_sync_fails_is_an_error_and_counts_once() {
+    let (files, messages) = spooled(1);
+    let (engine, id) = (engine(&files, 2), messages[0].id);
+    let before = files.calls();
+    // The move, the sync of corrupt/, the sync of where it was.
+    files.fail(2, false, 5, 1);
+    let error = engine.set_aside(id).expect_err("not synced");
+    assert!(matches!(&error, SpoolError::File { step: Step::Sync, errno: Some(5), .. }), "{error}");
+    assert_eq!((files.calls() - before, engine.moved_aside()), (2, 1));
+    engine.set_aside(id).expect("syncs what was moved");
+    assert_eq!((files.calls() - before, engine.moved_aside()), (5, 1), "synced again, though there is nothing to move");
 }
 
 #[test]

@@ -223,9 +223,8 @@ async fn futures_poll_once(future: impl Future) -> bool {
 #[tokio::test]
 async fn a_damaged_message_is_reported_and_set_aside() {
     let dir = tempfile::tempdir().expect("a directory");
-    let (spool, recovering) = open(dir.path());
-    // Else it may find the damage too, and count it.
-    assert_eq!(recovering.all().await.expect("reads").0, []);
+    // Recovery may find the damage too.
+    let (spool, _recovering) = open(dir.path());
     spool.append(vec![vec![sealed(1, 1)]]).await.expect("durable");
     let path = files_in(dir.path()).remove(0);
     let mut octets = fs::read(&path).expect("reads");

@@ -3,7 +3,7 @@
 //! `unsafe` is nowhere allowed, tests included ([`crate::exceptions`] has no module for it).
 //! `todo!`, `unimplemented!`, `dbg!` and `#[ignore]` are work not done. `#[allow(dead_code)]` hides
 //! code nobody calls; a support module of integration tests may carry it with a `reason`, because
-//! each test program uses another part of it. Printing is for the faces with a command line; a library says what
+//! each test program uses another part of it. Code in documentation is a test that nothing runs. Printing is for the faces with a command line; a library says what
 //! happened through its return value, a record or `tracing`.
 
 use crate::lexer::words;
@@ -42,6 +42,9 @@ pub fn check(source: &Source) -> Vec<Offence> {
             }
         }
     }
+    found.extend(
+        doc_tests(source).map(|at| offence(at, "doc test", "write a test: `make test` runs no code of comments")),
+    );
     if !may_print(source) {
         for name in ["println!", "print!", "eprintln!", "eprint!"] {
             let printed = macros(source, name).filter(|at| !source.in_test(*at));
@@ -54,6 +57,21 @@ pub fn check(source: &Source) -> Vec<Offence> {
 fn may_print(source: &Source) -> bool {
     let in_crates = source.path.starts_with("crates/");
     !in_crates || source.crate_name().is_some_and(|name| PRINTING_CRATES.contains(&name))
+}
+
+/// Offsets of fences in documentation that open code without a language, or in Rust.
+fn doc_tests(source: &Source) -> impl Iterator<Item = usize> + '_ {
+    let mut open = false;
+    let mut at = 0;
+    source.text.split_inclusive('\n').filter_map(move |line| {
+        let begin = at;
+        at += line.len();
+        let comment = line.trim_start();
+        let documented = comment.strip_prefix("///").or_else(|| comment.strip_prefix("//!"))?;
+        let language = documented.trim().strip_prefix("```")?;
+        open = !open;
+        (open && ["", "rust", "no_run", "should_panic", "ignore"].contains(&language)).then_some(begin)
+    })
 }
 
 /// Offsets at which a macro is called. `name` ends in `!`.
@@ -90,6 +108,16 @@ mod tests {
         let support = "#![allow(dead_code, reason = \"each test program uses its part\")]";
         assert_eq!(names("crates/spool/tests/common/mod.rs", support), Vec::<String>::new());
         assert_eq!(names("crates/spool/src/log.rs", support), ["#[allow(dead_code)]"]);
+    }
+
+    #[test]
+    fn code_in_documentation_is_flagged_unless_it_is_text() {
+        let text = "//! ```text\n//! a\n//! ```\n\n/// ```\n/// b\n/// ```\nfn f() {}\n    /// ```rust\n    /// ```\nfn g() {}";
+        let found = check(&Source::new("crates/queue/src/gate.rs", text));
+        assert_eq!(
+            found.iter().map(|o| (o.line, o.name.as_str())).collect::<Vec<_>>(),
+            [(5, "doc test"), (9, "doc test")]
+        );
     }
 
     #[test]

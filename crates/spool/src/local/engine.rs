@@ -14,6 +14,7 @@ use crate::{Durable, Mark, QueueOf, SpoolError, Step};
 use message::{MessageId, Place, Resident, Sealed};
 use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The messages of a spool, a file each.
 pub struct MessageFiles<F> {
@@ -21,6 +22,7 @@ pub struct MessageFiles<F> {
     pub(super) run: Run,
     pub(super) queue_of: QueueOf,
     pub(super) spares: Spares,
+    moved_aside: AtomicU64,
 }
 
 /// What is left of a transaction that was refused: to be taken away before mail is accepted again.
@@ -55,7 +57,7 @@ impl Undo {
 impl<F: Files> MessageFiles<F> {
     /// For one run of the program. `run` is random.
     pub fn new(files: F, run: Run, queue_of: QueueOf) -> MessageFiles<F> {
-        MessageFiles { files, run, queue_of, spares: Spares::new() }
+        MessageFiles { files, run, queue_of, spares: Spares::new(), moved_aside: AtomicU64::new(0) }
     }
 
     /// The file system.
@@ -259,6 +261,11 @@ impl<F: Files> MessageFiles<F> {
         inspect::load(&self.files, LocalName::Message(id))
     }
 
+    /// Files moved to `corrupt/` in this run: each once, whoever found that they do not read.
+    pub fn moved_aside(&self) -> u64 {
+        self.moved_aside.load(Ordering::Relaxed)
+    }
+
     /// Moves a message that does not read to `corrupt/`, durably; one that is gone is none to care about.
     ///
     /// # Errors
@@ -340,8 +347,10 @@ impl<F: Files> MessageFiles<F> {
     pub(super) fn move_aside(&self, name: LocalName, id: MessageId) -> Result<(), SpoolError> {
         let to = LocalName::Aside(id, self.run);
         match self.files.rename(name, to) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-            done => done.map_err(|e| failed(Step::Rename, to, &e))?,
+            // Gone, or moved by a call that could not sync it.
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(failed(Step::Rename, to, &e)),
+            Ok(()) => _ = self.moved_aside.fetch_add(1, Ordering::Relaxed),
         }
         self.sync_names(Folder::Corrupt)?;
         self.sync_names(name.folder())

@@ -50,8 +50,8 @@ pub(crate) struct Counters {
     appended_octets: AtomicU64,
     failed_messages: AtomicU64,
     pub marks: Arc<MarkCounters>,
-    /// Files in `corrupt/` at the start, and those moved there since.
-    set_aside: AtomicU64,
+    /// Files in `corrupt/` at the start.
+    in_corrupt: u64,
     /// Messages moved there at somebody's wish.
     given_up: AtomicU64,
     transactions: AtomicU64,
@@ -73,7 +73,7 @@ impl Core {
             chores,
             stop: Mutex::default(),
             probe_asked: AtomicBool::new(false),
-            counters: Counters { set_aside: AtomicU64::new(in_corrupt), ..Counters::default() },
+            counters: Counters { in_corrupt, ..Counters::default() },
             lock: Mutex::new(Some(lock)),
         }
     }
@@ -216,13 +216,7 @@ impl Core {
     /// A message was moved to `corrupt/`.
     pub fn was_set_aside(&self, id: MessageId) {
         tracing::error!(message = %id, "does not read: set aside in corrupt/");
-        self.counters.set_aside.fetch_add(1, Ordering::Relaxed);
         self.counters.given_up.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Recovery moved files to `corrupt/`.
-    pub fn moved_aside(&self, files: u64) {
-        self.counters.set_aside.fetch_add(files, Ordering::Relaxed);
     }
 
     pub fn tell(&self, chore: Chore) {
@@ -239,7 +233,7 @@ impl Core {
         let log = LogStats {
             commits: get(&counters.transactions),
             syncs: self.engine.files().syncs(),
-            set_aside: get(&counters.set_aside),
+            set_aside: counters.in_corrupt + self.engine.moved_aside(),
             set_aside_messages: get(&counters.given_up),
             // Several counters: between two of them something may happen.
             live_messages: live.saturating_sub(gone),

@@ -103,10 +103,7 @@ impl Gate {
             self.give(chunk, core);
             let mut state = self.state();
             match read {
-                Ok(report) => {
-                    core.moved_aside(report.set_aside);
-                    state.report.add(&report);
-                }
+                Ok(report) => state.report.add(&report),
                 Err(error) => {
                     tracing::error!(%error, "some mail of earlier runs cannot be read now; it is left as it is");
                     state.error = Some(error);
