@@ -31,6 +31,9 @@ ALONE = {
     "e2e/runaway": "handlers that take all the processors there are, and how long others then wait",
 }
 
+# Leaders of the sessions that run now: an interrupt of this program does not reach them by itself.
+RUNNING = set()
+
 
 @dataclass
 class Program:
@@ -94,7 +97,9 @@ def run(program):
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+        RUNNING.add(child.pid)
         status, usage, late = wait(child)
+        RUNNING.discard(child.pid)
         output.seek(0)
         text = output.read().decode(errors="replace")
     seconds = time.monotonic() - begun
@@ -134,6 +139,13 @@ def report(outcomes, seconds):
     return not wrong
 
 
+def end_all(signal_number, _frame):
+    """Ends what runs, with the servers and peers it started, and this program."""
+    for leader in list(RUNNING):
+        os.killpg(leader, signal.SIGKILL)
+    os._exit(128 + signal_number)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -146,6 +158,8 @@ def main():
     gone = [name for name in ALONE if name.split("/")[0] in packages and name not in names]
     if gone and not {"--test", "--lib"} & set(arguments):
         sys.exit(f"run_tests.py: ALONE names {gone}, which cargo did not make")
+    signal.signal(signal.SIGINT, end_all)
+    signal.signal(signal.SIGTERM, end_all)
     begun = time.monotonic()
     outcomes = run_all([p for p in programs if p.name not in ALONE], options.jobs)
     outcomes += run_all([p for p in programs if p.name in ALONE], 1)

@@ -3,11 +3,15 @@
 //! `unsafe` is nowhere allowed, tests included ([`crate::exceptions`] has no module for it).
 //! `todo!`, `unimplemented!`, `dbg!` and `#[ignore]` are work not done. `#[allow(dead_code)]` hides
 //! code nobody calls; a support module of integration tests may carry it with a `reason`, because
-//! each test program uses another part of it. Code in documentation is a test that nothing runs. Printing is for the faces with a command line; a library says what
-//! happened through its return value, a record or `tracing`.
+//! each test program uses another part of it. Code in documentation is a test that nothing runs.
+//! Printing is for the faces with a command line; a library says what happened through its return value,
+//! a record or `tracing`.
 
 use crate::lexer::words;
 use crate::{Offence, Rule, Source};
+
+/// Tags of a fence whose content is Rust.
+const RUST_FENCES: [&str; 6] = ["", "rust", "no_run", "should_panic", "compile_fail", "ignore"];
 
 /// Crates whose library prints: they are command lines.
 pub const PRINTING_CRATES: [&str; 3] = ["traffic", "cli", "postrider"];
@@ -70,7 +74,7 @@ fn doc_tests(source: &Source) -> impl Iterator<Item = usize> + '_ {
         let documented = comment.strip_prefix("///").or_else(|| comment.strip_prefix("//!"))?;
         let language = documented.trim().strip_prefix("```")?;
         open = !open;
-        (open && ["", "rust", "no_run", "should_panic", "ignore"].contains(&language)).then_some(begin)
+        (open && language.split(',').all(|tag| RUST_FENCES.contains(&tag.trim()))).then_some(begin)
     })
 }
 
@@ -112,7 +116,7 @@ mod tests {
 
     #[test]
     fn code_in_documentation_is_flagged_unless_it_is_text() {
-        let text = "//! ```text\n//! a\n//! ```\n\n/// ```\n/// b\n/// ```\nfn f() {}\n    /// ```rust\n    /// ```\nfn g() {}";
+        let text = "//! ```text\n//! a\n//! ```\n\n/// ```\n/// b\n/// ```\nfn f() {}\n    /// ```rust,no_run\n    /// ```\nfn g() {}";
         let found = check(&Source::new("crates/queue/src/gate.rs", text));
         assert_eq!(
             found.iter().map(|o| (o.line, o.name.as_str())).collect::<Vec<_>>(),
