@@ -33,6 +33,8 @@ impl Watcher {
             act();
             (!self.0.is_running()).then_some(())
         });
+        // What it wrote last may be on its way.
+        self.0.finish(SOON);
         self.events()
     }
 }
