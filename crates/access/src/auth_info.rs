@@ -1,7 +1,9 @@
 //! Who somebody is, as policy knows it.
 
+use config::{ConfigError, FromTable};
 use core::net::IpAddr;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// KumoMTA's AuthInfo.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +27,12 @@ pub struct Identity {
     /// What it was proven by: `HttpBasicAuth`, `BearerToken`, `SmtpAuthPlainAuthentication`, ...
     #[serde(default = "generic")]
     pub context: String,
+}
+
+impl FromTable for AuthInfo {
+    fn from_table(what: &'static str, value: Value) -> Result<AuthInfo, ConfigError> {
+        config::parse(what, value)
+    }
 }
 
 /// Where nobody says what proved it.

@@ -163,9 +163,9 @@ mod tests {
     use axum::Router;
 
     /// Paths and methods as axum's router has them.
-    fn routed() -> BTreeSet<(String, String)> {
-        let add = |router: Router<engine::Engine>, row: Endpoint<engine::Engine>| router.route(row.path, row.methods);
-        let text = format!("{:?}", all().into_iter().fold(Router::new(), add));
+    fn routed(endpoints: Vec<Endpoint<()>>) -> BTreeSet<(String, String)> {
+        let add = |router: Router<()>, row: Endpoint<()>| router.route(row.path, row.methods);
+        let text = format!("{:?}", endpoints.into_iter().fold(Router::new(), add));
         let (routes, _) = text.split_once("fallback_router").expect("axum's form");
         let (routes, paths) = routes.split_once("node: Node").expect("axum's form");
         let ids = paths.split("RouteId(").skip(1).map(|part| {
@@ -184,74 +184,25 @@ mod tests {
         found
     }
 
-    fn all() -> Vec<Endpoint<engine::Engine>> {
-        crate::endpoints().into_iter().chain(crate::browser::endpoints()).collect()
-    }
-
-    fn operations(document: &Value) -> Vec<(String, String, Value)> {
-        let mut found = Vec::new();
-        for (path, methods) in document["paths"].as_object().expect("paths") {
-            for (method, operation) in methods.as_object().expect("methods") {
-                found.push((path.clone(), method.to_ascii_uppercase(), operation.clone()));
-            }
-        }
-        found
-    }
-
+    /// There is no other way to make a row.
     #[test]
     fn what_is_routed_is_described_and_nothing_else() {
-        let described = operations(&document("t", &all())).into_iter().map(|(path, method, _)| (path, method));
-        let (described, routed): (BTreeSet<_>, _) = (described.collect(), routed());
-        assert_eq!(described, routed);
-        assert!(routed.len() > 40 && routed.contains(&("/metrics".to_owned(), "GET".to_owned())), "{routed:?}");
-    }
-
-    #[test]
-    fn every_operation_is_whole() {
-        let document = document("t", &all());
-        let mut ids = BTreeSet::new();
-        for (path, method, operation) in operations(&document) {
-            let what = format!("{method} {path}");
-            assert!(ids.insert(operation["operationId"].to_string()), "{what}: its id is another's");
-            let about = operation["summary"].as_str().expect("a summary");
-            assert!(about.ends_with('.') && !about.contains('\n'), "{what}: {about}");
-            let statuses: Vec<&String> = operation["responses"].as_object().expect("answers").keys().collect();
-            assert!(statuses.iter().any(|status| ["200", "101"].contains(&status.as_str())), "{what}: {statuses:?}");
-            assert_ne!(who_may(&path, &method), Who::Nobody, "{what}: no built-in rule is about it");
-            for parameter in operation["parameters"].as_array().into_iter().flatten() {
-                assert!(parameter["description"].is_string(), "{what}: {parameter}");
-            }
-            let body = &operation["requestBody"]["content"];
-            assert_eq!(body.is_object(), !operation["requestBody"].is_null(), "{what}");
-            for (name, member) in body["application/json"]["schema"]["properties"].as_object().into_iter().flatten() {
-                assert!(member["description"].is_string(), "{what}: {name} says nothing of itself");
-            }
+        let handler = async || "text";
+        let rows = vec![
+            Endpoint::at("/metrics", "G").get(handler, "One.", &[]),
+            Endpoint::at("/api/admin/bounce/v1", "G").get(handler, "One.", &[]).post(handler, "Two.", &[409]),
+            Endpoint::at("/api/admin/bounces/v1", "G").delete(handler, "Three.", &[404]).get(handler, "Four.", &[]),
+        ];
+        let document = document("t", &rows);
+        let mut described = BTreeSet::new();
+        for (path, methods) in document["paths"].as_object().expect("paths") {
+            let methods = methods.as_object().expect("methods").keys();
+            described.extend(methods.map(|method| (path.clone(), method.to_ascii_uppercase())));
         }
-    }
-
-    #[test]
-    fn references_lead_somewhere_and_names_are_not_shared() {
-        fn references(value: &Value, found: &mut BTreeSet<String>) {
-            match value {
-                Value::Array(list) => list.iter().for_each(|one| references(one, found)),
-                Value::Object(members) => {
-                    found.extend(members.get("$ref").and_then(Value::as_str).map(str::to_owned));
-                    members.values().for_each(|one| references(one, found));
-                }
-                _ => {}
-            }
-        }
-        let (document, mut found) = (document("t", &all()), BTreeSet::new());
-        references(&document, &mut found);
-        assert!(found.len() > 20);
-        for reference in &found {
-            let pointer = reference.strip_prefix('#').expect("in this document");
-            assert!(document.pointer(pointer).is_some(), "{reference} leads nowhere");
-        }
-        let schemas = document["components"]["schemas"].as_object().expect("schemas");
-        for (name, schema) in schemas {
-            assert!(!name.ends_with(|c: char| c.is_ascii_digit()), "{name}: two types have this name");
-            assert!(found.contains(&format!("#/components/schemas/{name}")), "{name} is nowhere used: {schema}");
-        }
+        assert_eq!(described, routed(rows));
+        assert!(
+            described.len() == 5 && described.contains(&("/metrics".to_owned(), "GET".to_owned())),
+            "{described:?}"
+        );
     }
 }

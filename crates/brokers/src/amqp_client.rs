@@ -7,6 +7,7 @@ use crate::certificates::Certificates;
 use crate::error::{BrokerError, within};
 use crate::nats::without_login;
 use config::AmqpMessage;
+use futures_util::future::{BoxFuture, FutureExt};
 use lapin::PublisherConfirm;
 use lapin::uri::{AMQPScheme, AMQPUri};
 use net::tls::Connectors;
@@ -43,10 +44,13 @@ impl AmqpClient {
     ///
     /// # Errors
     /// The URI is none; nobody is there in time, or lets us in.
-    pub async fn connect(uri: &str, connectors: &Connectors) -> Result<AmqpClient, BrokerError> {
-        let client = AmqpClient::new(uri, connectors)?;
-        client.link().await?;
-        Ok(client)
+    pub fn connect<'a>(uri: &'a str, connectors: &'a Connectors) -> BoxFuture<'a, Result<AmqpClient, BrokerError>> {
+        async move {
+            let client = AmqpClient::new(uri, connectors)?;
+            client.link().await?;
+            Ok(client)
+        }
+        .boxed()
     }
 
     fn new(uri: &str, connectors: &Connectors) -> Result<AmqpClient, BrokerError> {
@@ -79,42 +83,48 @@ impl AmqpClient {
     ///
     /// # Errors
     /// The message is none; the connection is lost and cannot be made again within `limit`.
-    pub async fn publish(
-        &self,
-        options: &AmqpMessage,
-        payload: &[u8],
+    pub fn publish<'a>(
+        &'a self,
+        options: &'a AmqpMessage,
+        payload: &'a [u8],
         limit: Duration,
-    ) -> Result<Confirm, BrokerError> {
-        let message = || Message::plain(&options.exchange, &options.routing_key, payload);
-        let place = format!("{} {}", self.dial.place(), target(&options.exchange, &options.routing_key));
-        let sending = async {
-            let link = self.link().await?;
-            match link.send(&place, message()?).await {
-                // It broke while nobody looked.
-                Err(BrokerError::Lost { .. }) => {
-                    self.kept().take();
-                    let link = self.link().await?;
-                    let confirm = link.send(&place, message()?).await?;
-                    Ok((confirm, link))
+    ) -> BoxFuture<'a, Result<Confirm, BrokerError>> {
+        async move {
+            let message = || Message::plain(&options.exchange, &options.routing_key, payload);
+            let place = format!("{} {}", self.dial.place(), target(&options.exchange, &options.routing_key));
+            let sending = async {
+                let link = self.link().await?;
+                match link.send(&place, message()?).await {
+                    // It broke while nobody looked.
+                    Err(BrokerError::Lost { .. }) => {
+                        self.kept().take();
+                        let link = self.link().await?;
+                        let confirm = link.send(&place, message()?).await?;
+                        Ok((confirm, link))
+                    }
+                    sent => sent.map(|confirm| (confirm, link)),
                 }
-                sent => sent.map(|confirm| (confirm, link)),
+            };
+            let (confirm, link) = within(&place, "connection", limit, sending).await?;
+            if self.sent.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == FORGET_EVERY - 1 {
+                within(&place, "confirmation", limit, link.forget(&place)).await?;
             }
-        };
-        let (confirm, link) = within(&place, "connection", limit, sending).await?;
-        if self.sent.fetch_add(1, Ordering::Relaxed) % FORGET_EVERY == FORGET_EVERY - 1 {
-            within(&place, "confirmation", limit, link.forget(&place)).await?;
+            Ok(Confirm { place, state: State::Waiting(confirm, link) })
         }
-        Ok(Confirm { place, state: State::Waiting(confirm, link) })
+        .boxed()
     }
 
     /// Says goodbye to the server.
     ///
     /// # Errors
     /// It does not answer.
-    pub async fn close(&self) -> Result<(), BrokerError> {
-        let link = self.kept().take().filter(|link| link.is_usable());
-        let Some(link) = link else { return Ok(()) };
-        within(&self.dial.place(), "goodbye", CONNECT_TIMEOUT, link.close(&self.dial.place())).await
+    pub fn close<'a>(&'a self) -> BoxFuture<'a, Result<(), BrokerError>> {
+        async move {
+            let link = self.kept().take().filter(|link| link.is_usable());
+            let Some(link) = link else { return Ok(()) };
+            within(&self.dial.place(), "goodbye", CONNECT_TIMEOUT, link.close(&self.dial.place())).await
+        }
+        .boxed()
     }
 
     async fn link(&self) -> Result<Arc<Link>, BrokerError> {
@@ -137,20 +147,23 @@ impl Confirm {
     ///
     /// # Errors
     /// The answer does not come within `limit`; the connection is lost. It will not come any more then.
-    pub async fn wait(&mut self, limit: Duration) -> Result<Verdict, BrokerError> {
-        match std::mem::replace(&mut self.state, State::Lost) {
-            State::Waiting(confirm, link) => {
-                let said = within(&self.place, "confirmation", limit, verdict(&self.place, confirm)).await?;
-                drop(link);
-                self.state = State::Known(said.clone());
-                Ok(said)
+    pub fn wait<'a>(&'a mut self, limit: Duration) -> BoxFuture<'a, Result<Verdict, BrokerError>> {
+        async move {
+            match std::mem::replace(&mut self.state, State::Lost) {
+                State::Waiting(confirm, link) => {
+                    let said = within(&self.place, "confirmation", limit, verdict(&self.place, confirm)).await?;
+                    drop(link);
+                    self.state = State::Known(said.clone());
+                    Ok(said)
+                }
+                State::Known(said) => {
+                    self.state = State::Known(said.clone());
+                    Ok(said)
+                }
+                State::Lost => Err(BrokerError::Closed("confirmation")),
             }
-            State::Known(said) => {
-                self.state = State::Known(said.clone());
-                Ok(said)
-            }
-            State::Lost => Err(BrokerError::Closed("confirmation")),
         }
+        .boxed()
     }
 }
 

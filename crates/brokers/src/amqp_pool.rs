@@ -9,6 +9,7 @@ use crate::amqp_message::Message;
 use crate::certificates::Certificates;
 use crate::error::{BrokerError, within};
 use config::{AmqpConnection, AmqpPublish};
+use futures_util::future::{BoxFuture, FutureExt};
 use net::tls::Connectors;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -104,37 +105,49 @@ impl Slot {
     ///
     /// # Errors
     /// TLS cannot be had; nobody is there in time, or lets us in.
-    pub async fn connect(
-        &mut self,
+    pub fn connect<'a>(
+        &'a mut self,
         login: Login,
-        certificates: &Certificates,
-        connectors: &Connectors,
-    ) -> Result<(), BrokerError> {
-        let dial = self.pool.dial(certificates, connectors)?;
-        let limit = limit(self.pool.options.connect_timeout);
-        self.link = Some(within(&dial.place(), "connection", limit, Link::open(&dial, login)).await?);
-        Ok(())
+        certificates: &'a Certificates,
+        connectors: &'a Connectors,
+    ) -> BoxFuture<'a, Result<(), BrokerError>> {
+        async move {
+            let dial = self.pool.dial(certificates, connectors)?;
+            let limit = limit(self.pool.options.connect_timeout);
+            self.link = Some(within(&dial.place(), "connection", limit, Link::open(&dial, login)).await?);
+            Ok(())
+        }
+        .boxed()
     }
 
     /// Publishes a message, and waits until the server has it. Whatever is the matter, the slot can be used again.
     ///
     /// # Errors
     /// The message is none; the server does not take it, gives it back, or does not say so in time; the connection is lost.
-    pub async fn publish(&mut self, options: &AmqpPublish, payload: &[u8]) -> Result<Verdict, BrokerError> {
-        let message = Message::new(options, payload)?;
-        let place = format!("{} {}", self.pool.place(), target(&options.exchange, &options.routing_key));
-        let link = self.link.take().ok_or(BrokerError::Closed("connection"))?;
-        let publishing = async { verdict(&place, link.send(&place, message).await?).await };
-        let limit = limit(self.pool.options.publish_timeout);
-        let verdict = within(&place, "confirmation", limit, publishing).await?;
-        self.link = Some(link);
-        match (&verdict.returned, verdict.status) {
-            (Some((code, text)), _) => {
-                Err(BrokerError::Refused { place, cause: format!("the message came back: {code} {text}") })
+    pub fn publish<'a>(
+        &'a mut self,
+        options: &'a AmqpPublish,
+        payload: &'a [u8],
+    ) -> BoxFuture<'a, Result<Verdict, BrokerError>> {
+        async move {
+            let message = Message::new(options, payload)?;
+            let place = format!("{} {}", self.pool.place(), target(&options.exchange, &options.routing_key));
+            let link = self.link.take().ok_or(BrokerError::Closed("connection"))?;
+            let publishing = async { verdict(&place, link.send(&place, message).await?).await };
+            let limit = limit(self.pool.options.publish_timeout);
+            let verdict = within(&place, "confirmation", limit, publishing).await?;
+            self.link = Some(link);
+            match (&verdict.returned, verdict.status) {
+                (Some((code, text)), _) => {
+                    Err(BrokerError::Refused { place, cause: format!("the message came back: {code} {text}") })
+                }
+                (None, Status::Nack) => {
+                    Err(BrokerError::Refused { place, cause: "the server did not take it".to_owned() })
+                }
+                (None, Status::Ack | Status::NotRequested) => Ok(verdict),
             }
-            (None, Status::Nack) => Err(BrokerError::Refused { place, cause: "the server did not take it".to_owned() }),
-            (None, Status::Ack | Status::NotRequested) => Ok(verdict),
         }
+        .boxed()
     }
 
     /// Gives the place back, and the connection where it can be used again.

@@ -6,7 +6,7 @@
 
 use crate::error::{BrokerError, within};
 use crate::kafka_message::{BATCH_MAX, Delivered, KafkaMessage};
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, FutureExt, join_all};
 use net::causes::with_causes;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -36,57 +36,66 @@ impl KafkaProducer {
     ///
     /// # Errors
     /// The broker says no, or nothing in time; the message may still arrive then.
-    pub async fn send(&self, message: &KafkaMessage) -> Result<Delivered, BrokerError> {
-        let place = format!("topic {:?}", message.topic);
-        let mut record = FutureRecord::to(&message.topic).payload(&message.payload);
-        record.key = message.key.as_ref();
-        record.partition = message.partition;
-        if !message.headers.is_empty() {
-            let headers = OwnedHeaders::new_with_capacity(message.headers.len());
-            let add = |headers: OwnedHeaders, (name, value): &(String, Vec<u8>)| {
-                headers.insert(Header { key: name, value: Some(value) })
+    pub fn send<'a>(&'a self, message: &'a KafkaMessage) -> BoxFuture<'a, Result<Delivered, BrokerError>> {
+        async move {
+            let place = format!("topic {:?}", message.topic);
+            let mut record = FutureRecord::to(&message.topic).payload(&message.payload);
+            record.key = message.key.as_ref();
+            record.partition = message.partition;
+            if !message.headers.is_empty() {
+                let headers = OwnedHeaders::new_with_capacity(message.headers.len());
+                let add = |headers: OwnedHeaders, (name, value): &(String, Vec<u8>)| {
+                    headers.insert(Header { key: name, value: Some(value) })
+                };
+                record.headers = Some(message.headers.iter().fold(headers, add));
+            }
+            // The limit of `send` is for the wait for room in the producer's own queue.
+            let sending = async {
+                let sent = self.0.send(record, Timeout::After(message.timeout)).await;
+                sent.map_err(|(error, _)| BrokerError::Refused { place: place.clone(), cause: with_causes(&error) })
             };
-            record.headers = Some(message.headers.iter().fold(headers, add));
+            let delivered = within(&place, "answer", message.timeout, sending).await?;
+            Ok(Delivered { partition: delivered.partition, offset: delivered.offset })
         }
-        // The limit of `send` is for the wait for room in the producer's own queue.
-        let sending = async {
-            let sent = self.0.send(record, Timeout::After(message.timeout)).await;
-            sent.map_err(|(error, _)| BrokerError::Refused { place: place.clone(), cause: with_causes(&error) })
-        };
-        let delivered = within(&place, "answer", message.timeout, sending).await?;
-        Ok(Delivered { partition: delivered.partition, offset: delivered.offset })
+        .boxed()
     }
 
     /// Sends messages, all at once, and waits for what becomes of each.
     ///
     /// # Errors
     /// There are more than [`BATCH_MAX`].
-    pub async fn send_batch(
-        &self,
-        messages: &[KafkaMessage],
-    ) -> Result<Vec<Result<Delivered, BrokerError>>, BrokerError> {
-        if messages.len() > BATCH_MAX {
-            return Err(BrokerError::TooMany { items_max: BATCH_MAX });
+    pub fn send_batch<'a>(
+        &'a self,
+        messages: &'a [KafkaMessage],
+    ) -> BoxFuture<'a, Result<Vec<Result<Delivered, BrokerError>>, BrokerError>> {
+        async move {
+            if messages.len() > BATCH_MAX {
+                return Err(BrokerError::TooMany { items_max: BATCH_MAX });
+            }
+            Ok(join_all(messages.iter().map(|message| self.send(message))).await)
         }
-        Ok(join_all(messages.iter().map(|message| self.send(message))).await)
+        .boxed()
     }
 
     /// Waits until it is known what became of all messages.
     ///
     /// # Errors
     /// That takes longer than `limit`.
-    pub async fn close(self, limit: Duration) -> Result<(), BrokerError> {
-        // It blocks, and so does the end of a producer.
-        let flushing = tokio::task::spawn_blocking(move || self.0.flush(limit));
-        let failed = |cause: String| BrokerError::Lost { place: "kafka".to_owned(), cause };
-        match flushing.await.map_err(|e| failed(e.to_string()))? {
-            Ok(()) => Ok(()),
-            Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut)) => {
-                let (place, wanted) = ("kafka".to_owned(), "end of what was sent");
-                Err(BrokerError::Late { place, wanted, limit: limit.into() })
+    pub fn close(self, limit: Duration) -> BoxFuture<'static, Result<(), BrokerError>> {
+        async move {
+            // It blocks, and so does the end of a producer.
+            let flushing = tokio::task::spawn_blocking(move || self.0.flush(limit));
+            let failed = |cause: String| BrokerError::Lost { place: "kafka".to_owned(), cause };
+            match flushing.await.map_err(|e| failed(e.to_string()))? {
+                Ok(()) => Ok(()),
+                Err(KafkaError::Flush(RDKafkaErrorCode::OperationTimedOut)) => {
+                    let (place, wanted) = ("kafka".to_owned(), "end of what was sent");
+                    Err(BrokerError::Late { place, wanted, limit: limit.into() })
+                }
+                Err(error) => Err(failed(with_causes(&error))),
             }
-            Err(error) => Err(failed(with_causes(&error))),
         }
+        .boxed()
     }
 }
 

@@ -7,6 +7,9 @@
 //!
 //! Every wait has a limit, every message a longest payload.
 //!
+//! What waits is boxed: the code of a future is compiled by the crate that polls it, with all of the library below it, unless it hides
+//! behind a `dyn`.
+//!
 //! Deliberately absent: receiving. Scripts say what happened; others take it from there.
 
 mod amqp_client;

@@ -13,6 +13,7 @@ use async_nats::{
     Client, ConnectError, ConnectErrorKind, ConnectOptions, HeaderMap, HeaderName, HeaderValue, ServerAddr,
 };
 use config::NatsOptions;
+use futures_util::future::{BoxFuture, FutureExt};
 use net::causes::with_causes;
 use net::tls::Connectors;
 use std::time::Duration;
@@ -73,30 +74,33 @@ impl Nats {
     ///
     /// # Errors
     /// An address is none; TLS cannot be had; no server can be reached in time, or lets us in.
-    pub async fn connect(
-        options: &NatsOptions,
+    pub fn connect<'a>(
+        options: &'a NatsOptions,
         login: NatsLogin,
-        certificates: &Certificates,
-        connectors: &Connectors,
-    ) -> Result<Nats, BrokerError> {
-        let servers = options.servers().iter().map(|server| address(server)).collect::<Result<Vec<_>, _>>()?;
-        let named = servers.iter().map(|server| format!("{}:{}", server.host(), server.port())).collect::<Vec<_>>();
-        let named = named.join(", ");
-        let tls = certificates.config(connectors)?;
-        let settings = settings(options, login).tls_client_config((*tls).clone());
-        let limit = Nats::connect_patience(options);
-        // The last server's own time runs out when ours does: either may be first.
-        let refused = |e: ConnectError| match e.kind() {
-            ConnectErrorKind::TimedOut => late(&named, "connection", limit),
-            _ => BrokerError::Connect { place: named.clone(), cause: with_causes(&e) },
-        };
-        let connecting = async { async_nats::connect_with_options(servers, settings).await.map_err(refused) };
-        let client = within(&named, "connection", limit, connecting).await?;
-        let patience = options.request_timeout.get();
-        // Its own limits are beyond ours, whose errors say more.
-        let beyond = patience.saturating_mul(2);
-        let jetstream = ContextBuilder::new().timeout(beyond).ack_timeout(beyond).build(client.clone());
-        Ok(Nats { client, jetstream, servers: named, patience })
+        certificates: &'a Certificates,
+        connectors: &'a Connectors,
+    ) -> BoxFuture<'a, Result<Nats, BrokerError>> {
+        async move {
+            let servers = options.servers().iter().map(|server| address(server)).collect::<Result<Vec<_>, _>>()?;
+            let named = servers.iter().map(|server| format!("{}:{}", server.host(), server.port())).collect::<Vec<_>>();
+            let named = named.join(", ");
+            let tls = certificates.config(connectors)?;
+            let settings = settings(options, login).tls_client_config((*tls).clone());
+            let limit = Nats::connect_patience(options);
+            // The last server's own time runs out when ours does: either may be first.
+            let refused = |e: ConnectError| match e.kind() {
+                ConnectErrorKind::TimedOut => late(&named, "connection", limit),
+                _ => BrokerError::Connect { place: named.clone(), cause: with_causes(&e) },
+            };
+            let connecting = async { async_nats::connect_with_options(servers, settings).await.map_err(refused) };
+            let client = within(&named, "connection", limit, connecting).await?;
+            let patience = options.request_timeout.get();
+            // Its own limits are beyond ours, whose errors say more.
+            let beyond = patience.saturating_mul(2);
+            let jetstream = ContextBuilder::new().timeout(beyond).ack_timeout(beyond).build(client.clone());
+            Ok(Nats { client, jetstream, servers: named, patience })
+        }
+        .boxed()
     }
 
     /// Publishes a message; with `awaits_ack`, to a stream, and waits until that has it.
@@ -104,43 +108,50 @@ impl Nats {
     /// # Errors
     /// Subject or header fields are none; the payload is longer than the server takes; no stream takes the subject, or does not
     /// say so in time.
-    pub async fn publish(
-        &self,
-        subject: &str,
+    pub fn publish<'a>(
+        &'a self,
+        subject: &'a str,
         payload: Vec<u8>,
-        headers: &[(String, String)],
+        headers: &'a [(String, String)],
         awaits_ack: bool,
-    ) -> Result<Option<Ack>, BrokerError> {
-        let place = format!("{} {subject:?}", self.servers);
-        let headers = header_map(headers)?;
-        let subject = subject.to_owned();
-        let refused = |e: &dyn std::error::Error| BrokerError::Refused { place: place.clone(), cause: with_causes(e) };
-        let publishing = async {
-            if awaits_ack {
-                let sent = self.jetstream.publish_with_headers(subject, headers, payload.into()).await;
-                let ack = sent.map_err(|e| refused(&e))?.await.map_err(|e| refused(&e))?;
-                return Ok(Some(Ack::from(ack)));
-            }
-            let sent = match headers.is_empty() {
-                true => self.client.publish(subject, payload.into()).await,
-                false => self.client.publish_with_headers(subject, headers, payload.into()).await,
+    ) -> BoxFuture<'a, Result<Option<Ack>, BrokerError>> {
+        async move {
+            let place = format!("{} {subject:?}", self.servers);
+            let headers = header_map(headers)?;
+            let subject = subject.to_owned();
+            let refused =
+                |e: &dyn std::error::Error| BrokerError::Refused { place: place.clone(), cause: with_causes(e) };
+            let publishing = async {
+                if awaits_ack {
+                    let sent = self.jetstream.publish_with_headers(subject, headers, payload.into()).await;
+                    let ack = sent.map_err(|e| refused(&e))?.await.map_err(|e| refused(&e))?;
+                    return Ok(Some(Ack::from(ack)));
+                }
+                let sent = match headers.is_empty() {
+                    true => self.client.publish(subject, payload.into()).await,
+                    false => self.client.publish_with_headers(subject, headers, payload.into()).await,
+                };
+                sent.map(|()| None).map_err(|e| refused(&e))
             };
-            sent.map(|()| None).map_err(|e| refused(&e))
-        };
-        within(&place, "acknowledgement", self.patience, publishing).await
+            within(&place, "acknowledgement", self.patience, publishing).await
+        }
+        .boxed()
     }
 
     /// Waits until all that was published is on its way, and disconnects.
     ///
     /// # Errors
     /// That takes too long.
-    pub async fn close(&self) -> Result<(), BrokerError> {
-        let flushing = async {
-            let lost = |cause: String| BrokerError::Lost { place: self.servers.clone(), cause };
-            self.client.flush().await.map_err(|e| lost(with_causes(&e)))?;
-            self.client.drain().await.map_err(|e| lost(with_causes(&e)))
-        };
-        within(&self.servers, "end of what was published", self.patience, flushing).await
+    pub fn close<'a>(&'a self) -> BoxFuture<'a, Result<(), BrokerError>> {
+        async move {
+            let flushing = async {
+                let lost = |cause: String| BrokerError::Lost { place: self.servers.clone(), cause };
+                self.client.flush().await.map_err(|e| lost(with_causes(&e)))?;
+                self.client.drain().await.map_err(|e| lost(with_causes(&e)))
+            };
+            within(&self.servers, "end of what was published", self.patience, flushing).await
+        }
+        .boxed()
     }
 }
 

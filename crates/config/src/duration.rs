@@ -51,6 +51,8 @@ impl Duration {
     }
 }
 
+crate::parse::from_table!(Duration);
+
 impl From<time::Duration> for Duration {
     fn from(plain: time::Duration) -> Self {
         Duration(plain)

@@ -39,6 +39,8 @@ pub enum KeySource {
     },
 }
 
+crate::parse::from_table!(KeySource);
+
 impl Default for KeySource {
     /// An empty path, which no policy can give: stands in option structs whose key is required.
     fn default() -> Self {

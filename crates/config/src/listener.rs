@@ -206,6 +206,8 @@ impl Default for EsmtpListener {
     }
 }
 
+crate::parse::from_table!(EsmtpListener);
+
 impl<'de> Deserialize<'de> for EsmtpListener {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         ListenerTable::deserialize(deserializer).map(Self::from)

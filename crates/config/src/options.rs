@@ -195,6 +195,8 @@ macro_rules! options {
                 $crate::options::read(deserializer)
             }
         }
+
+        $crate::parse::from_table!($name);
     };
 }
 pub(crate) use options;

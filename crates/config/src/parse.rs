@@ -1,6 +1,6 @@
 //! The one way in: a table from the policy file becomes a typed value.
 //!
-//! Owns [`parse`] and [`ConfigError`]. In: the constructor's name and a JSON value. Out: any option struct or value
+//! Owns [`parse`], [`FromTable`] and [`ConfigError`]. In: the constructor's name and a JSON value. Out: any option struct or value
 //! type of this crate. Fails with an error that names constructor, path, value and expectation, and shows the
 //! (bounded, secrets masked) table. It does not read files and does not resolve key sources.
 
@@ -28,16 +28,36 @@ pub struct ConfigError {
 ///
 /// Errors: [`ConfigError`] on an unknown key, a missing required one, or any value its option refuses.
 pub fn parse<T: DeserializeOwned>(what: &'static str, value: Value) -> Result<T, ConfigError> {
-    serde_path_to_error::deserialize(Node::root(&value)).map_err(|error| {
-        let path = error.path().to_string();
-        ConfigError {
-            what,
-            path: if path == "." { String::new() } else { path },
-            fault: error.into_inner().without(&secrets(&value)),
-            json: shown(&value),
-        }
+    T::deserialize(Node::root(&value)).map_err(|misfit| ConfigError {
+        what,
+        path: misfit.path(),
+        fault: misfit.fault.without(&secrets(&value)),
+        json: shown(&value),
     })
 }
+
+/// What a table may become, read where its type is declared: whoever parses a generic type has the compiler make its reader, which
+/// is long, once more.
+pub trait FromTable: Sized {
+    /// Reads `value` as the argument of `what`.
+    ///
+    /// # Errors
+    /// As [`parse`].
+    fn from_table(what: &'static str, value: Value) -> Result<Self, ConfigError>;
+}
+
+/// Says of types that can be deserialised that tables may become them.
+macro_rules! from_table {
+    ($name:ty) => {
+        impl $crate::FromTable for $name {
+            fn from_table(what: &'static str, value: serde_json::Value) -> Result<Self, $crate::ConfigError> {
+                $crate::parse(what, value)
+            }
+        }
+    };
+}
+
+pub(crate) use from_table;
 
 fn prefix(path: &str) -> String {
     if path.is_empty() { String::new() } else { format!("{path}: ") }

@@ -198,6 +198,8 @@ impl FromText for TestZone {
     }
 }
 
+crate::parse::from_table!(Zones);
+
 impl<'de> Deserialize<'de> for Zones {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ListOrTable;

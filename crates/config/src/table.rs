@@ -3,10 +3,12 @@
 //! Owns [`Node`], a serde deserializer over a borrowed `serde_json::Value` that knows what the trip through Lua
 //! does to values: an empty table has no kind (it serves as list or map), a nil member is no member, and a
 //! number computed as a float but whole (`1e9`) serves as an integer. In: a JSON value. Out: serde visits.
-//! Fails with a [`Fault`]; nesting is bounded. It does no naming of places: the caller wraps it for that.
+//! Fails with a [`Misfit`], which says where; nesting is bounded.
 
 use crate::fault::Fault;
+use crate::misfit::Misfit;
 use crate::parse::shown;
+use core::iter::Enumerate;
 use core::slice;
 use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
@@ -24,23 +26,23 @@ impl<'a> Node<'a> {
         Node { value, depth: 0 }
     }
 
-    fn child(self, value: &'a Value) -> Result<Self, Fault> {
+    fn child(self, value: &'a Value) -> Result<Self, Misfit> {
         if self.depth + 1 >= DEPTH_MAX {
-            return Err(Fault::Refused(format!("tables are nested deeper than {DEPTH_MAX} levels")));
+            return Err(Fault::Refused(format!("tables are nested deeper than {DEPTH_MAX} levels")).into());
         }
         Ok(Node { value, depth: self.depth + 1 })
     }
 
     fn members(self, map: &'a serde_json::Map<String, Value>) -> Members<'a> {
-        Members { parent: self, rest: map.iter(), value: None }
+        Members { parent: self, rest: Some(map.iter()), value: None }
     }
 
     fn items(self, list: &'a [Value]) -> Items<'a> {
-        Items { parent: self, rest: list.iter() }
+        Items { parent: self, rest: list.iter().enumerate() }
     }
 
     /// A whole number for a visitor that asked for an integer, whatever way Lua computed it.
-    fn visit_integer<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn visit_integer<'de, V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         if let Some(whole) = self.value.as_f64().filter(|f| self.value.is_f64() && is_exact_integer(*f)) {
             return if whole < 0.0 { visitor.visit_i64(whole as i64) } else { visitor.visit_u64(whole as u64) };
         }
@@ -49,9 +51,9 @@ impl<'a> Node<'a> {
 }
 
 impl<'de> Deserializer<'de> for Node<'_> {
-    type Error = Fault;
+    type Error = Misfit;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         let scalar = match self.value {
             Value::Array(list) => return visitor.visit_seq(self.items(list)),
             Value::Object(map) => return visitor.visit_map(self.members(map)),
@@ -64,30 +66,30 @@ impl<'de> Deserializer<'de> for Node<'_> {
                 (_, _, float) => visitor.visit_f64(float.unwrap_or(f64::NAN)),
             },
         };
-        scalar.map_err(|e: Fault| e.naming(self.value))
+        scalar.map_err(|e: Misfit| e.naming(self.value))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         if self.value.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         match self.value {
             Value::Object(map) if map.is_empty() => visitor.visit_seq(self.items(&[])),
             _ => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         match self.value {
             Value::Array(list) if list.is_empty() => {
-                visitor.visit_map(de::value::MapDeserializer::new(core::iter::empty::<(&str, &str)>()))
+                visitor.visit_map(Members { parent: self, rest: None, value: None })
             }
             _ => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_tuple<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_tuple<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Misfit> {
         self.deserialize_seq(visitor)
     }
 
@@ -96,7 +98,7 @@ impl<'de> Deserializer<'de> for Node<'_> {
         _: &'static str,
         _: usize,
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, Misfit> {
         self.deserialize_seq(visitor)
     }
 
@@ -105,11 +107,11 @@ impl<'de> Deserializer<'de> for Node<'_> {
         _: &'static str,
         _: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, Misfit> {
         self.deserialize_map(visitor)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Misfit> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -118,40 +120,41 @@ impl<'de> Deserializer<'de> for Node<'_> {
         _: &'static str,
         names: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, Misfit> {
         match self.value {
             Value::String(name) => visitor.visit_enum(name.as_str().into_deserializer()),
             Value::Object(map) if map.len() == 1 => {
                 visitor.visit_enum(de::value::MapAccessDeserializer::new(self.members(map)))
             }
             other => {
-                Err(Fault::Refused(format!("invalid value {}: expected one of {}", shown(other), names.join(", "))))
+                let text = format!("invalid value {}: expected one of {}", shown(other), names.join(", "));
+                Err(Fault::Refused(text).into())
             }
         }
     }
 
-    fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_u8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         self.visit_integer(visitor)
     }
-    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         self.visit_integer(visitor)
     }
-    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         self.visit_integer(visitor)
     }
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         self.visit_integer(visitor)
     }
-    fn deserialize_i8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_i8<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         self.visit_integer(visitor)
     }
-    fn deserialize_i16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_i16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         self.visit_integer(visitor)
     }
-    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         self.visit_integer(visitor)
     }
-    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misfit> {
         self.visit_integer(visitor)
     }
 
@@ -162,15 +165,18 @@ impl<'de> Deserializer<'de> for Node<'_> {
 
 struct Items<'a> {
     parent: Node<'a>,
-    rest: slice::Iter<'a, Value>,
+    rest: Enumerate<slice::Iter<'a, Value>>,
 }
 
 impl<'de> SeqAccess<'de> for Items<'_> {
-    type Error = Fault;
+    type Error = Misfit;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Misfit> {
         match self.rest.next() {
-            Some(value) => seed.deserialize(self.parent.child(value)?).map(Some),
+            Some((item, value)) => {
+                let child = self.parent.child(value).map_err(|misfit| misfit.at(item))?;
+                seed.deserialize(child).map(Some).map_err(|misfit: Misfit| misfit.at(item))
+            }
             None => Ok(None),
         }
     }
@@ -182,29 +188,34 @@ impl<'de> SeqAccess<'de> for Items<'_> {
 
 struct Members<'a> {
     parent: Node<'a>,
-    rest: serde_json::map::Iter<'a>,
-    value: Option<&'a Value>,
+    /// None of an empty list, which serves as a table.
+    rest: Option<serde_json::map::Iter<'a>>,
+    /// Whose key was read.
+    value: Option<(&'a str, &'a Value)>,
 }
 
 impl<'de> MapAccess<'de> for Members<'_> {
-    type Error = Fault;
+    type Error = Misfit;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Misfit> {
         // A nil member of a Lua table is an absent one.
-        match self.rest.by_ref().find(|(_, value)| !value.is_null()) {
+        match self.rest.iter_mut().flatten().find(|(_, value)| !value.is_null()) {
             Some((key, value)) => {
-                self.value = Some(value);
-                let key: de::value::StrDeserializer<'_, Fault> = key.as_str().into_deserializer();
-                seed.deserialize(key).map(Some)
+                self.value = Some((key, value));
+                let text: de::value::StrDeserializer<'_, Misfit> = key.as_str().into_deserializer();
+                seed.deserialize(text).map(Some).map_err(|misfit: Misfit| misfit.under(key))
             }
             None => Ok(None),
         }
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Misfit> {
         match self.value.take() {
-            Some(value) => seed.deserialize(self.parent.child(value)?),
-            None => Err(Fault::Refused("a value was asked for before its key".to_owned())),
+            Some((key, value)) => {
+                let child = self.parent.child(value).map_err(|misfit| misfit.under(key))?;
+                seed.deserialize(child).map_err(|misfit| misfit.under(key))
+            }
+            None => Err(Fault::Refused("a value was asked for before its key".to_owned()).into()),
         }
     }
 }

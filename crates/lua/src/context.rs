@@ -223,6 +223,17 @@ impl Context {
         })
     }
 
+    /// A state without a policy, and without what policies are written with.
+    #[cfg(test)]
+    pub fn bare() -> Context {
+        let lua = Lua::new();
+        let globals = lua.globals();
+        let own = Own::of(&globals).expect("memory");
+        let _alive = Arc::new(crate::state_counts::StateCount::default()).one();
+        let (loaded_at, handlers) = (Instant::now(), Box::default());
+        Context { lua, uses: 0, loaded_at, generation: 0, begun: None, globals, own, _alive, handlers }
+    }
+
     /// Which events have a handler.
     pub fn interest(&self) -> Interest {
         let handled = Event::ALL.into_iter().filter(|e| !self.handlers(*e).is_empty());

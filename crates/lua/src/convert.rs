@@ -6,6 +6,7 @@
 //! infinities, tables that are neither list nor map. Depth and size are bounded, which also
 //! ends tables that contain themselves.
 
+use config::FromTable;
 use mlua::{AnyUserData, Function, Lua, MetaMethod, Table, Value};
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
@@ -44,15 +45,24 @@ pub(crate) fn to_lua(lua: &Lua, json: &Json) -> mlua::Result<Value> {
 
 /// An options table as the struct it describes; errors name the constructor, the field, the
 /// value and what was expected.
-pub(crate) fn options<T: DeserializeOwned>(constructor: &'static str, value: &Value) -> mlua::Result<T> {
+pub(crate) fn options<T: FromTable>(constructor: &'static str, value: &Value) -> mlua::Result<T> {
+    T::from_table(constructor, table_of(constructor, value)?).map_err(mlua::Error::external)
+}
+
+/// As [`options`], of a type that knows nothing of tables.
+pub(crate) fn parsed<T: DeserializeOwned>(function: &'static str, value: &Value) -> mlua::Result<T> {
+    config::parse(function, table_of(function, value)?).map_err(mlua::Error::external)
+}
+
+/// A table as JSON, in words that stand for an option where it cannot be.
+fn table_of(constructor: &'static str, value: &Value) -> mlua::Result<Json> {
     let read = Reader { values_left: VALUES_MAX, depth: 0 }.read(value);
-    let json = read.map_err(|r| {
+    read.map_err(|r| {
         // The form that helpers take apart, as of any other option that is wrong.
         let (place, kind) = (r.place(), value.type_name());
         let within = if place.is_empty() { String::new() } else { place + ": " };
         mlua::Error::runtime(format!("{constructor}: {within}deserialize error: {}, while processing a {kind}", r.what))
-    })?;
-    config::parse(constructor, json).map_err(mlua::Error::external)
+    })
 }
 
 /// A copy of an options table without the member that is no plain value, and that member.

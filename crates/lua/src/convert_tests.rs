@@ -113,7 +113,7 @@ type Read = fn(&Lua, &Value) -> Result<(), String>;
 /// Reads a table; what was read comes back to Lua as a table that reads as the same.
 fn check<T>(lua: &Lua, table: &Value) -> Result<(), String>
 where
-    T: DeserializeOwned + serde::Serialize + PartialEq + std::fmt::Debug,
+    T: config::FromTable + serde::Serialize + PartialEq + std::fmt::Debug,
 {
     let read = options::<T>("kumo.tried", table).map_err(|error| error.to_string())?;
     let json = serde_json::to_value(&read).expect("options can be written");

@@ -58,21 +58,3 @@ fn search(lua: &Lua, helpers: &Helpers, name: &str) -> mlua::Result<Value> {
         None => Ok(Value::String(lua.create_string(format!("no helper '{name}' in the program"))?)),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use crate::LuaPolicy;
-    use std::fs;
-
-    /// There is a state for each handler that runs at a time.
-    #[test]
-    fn a_state_with_all_helpers_takes_less_than_a_mebibyte() {
-        let dir = tempfile::tempdir().expect("scratch");
-        let file = dir.path().join("policy.lua");
-        let names = super::HELPERS.iter().map(|(name, _)| format!("require '{name}'\n"));
-        fs::write(&file, names.collect::<String>()).expect("written");
-        let (policy, _) = LuaPolicy::load(&file).expect("sound");
-        let octets = policy.fresh().expect("loads").lua.used_memory();
-        assert!((10_000..1 << 20).contains(&octets), "{octets} octets");
-    }
-}

@@ -139,30 +139,24 @@ const PARTED_MAX: usize = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LuaPolicy;
 
     /// Those that nobody has used for long are as old as the others.
     #[test]
     fn spare_states_end_with_their_age() {
-        let dir = tempfile::tempdir().expect("scratch");
-        std::fs::write(dir.path().join("policy.lua"), "").expect("written");
-        let (policy, _) = LuaPolicy::load(&dir.path().join("policy.lua")).expect("sound");
-        let (second, pool) = (Duration::from_secs(1), &policy.pool);
-        pool.limit(Limits { age_max: second * 60, ..Limits::default() });
+        let second = Duration::from_secs(1);
+        let pool = Pool::new(Limits { age_max: second * 60, ..Limits::default() });
         let aged = |seconds: u32| {
-            let mut state = policy.fresh().expect("loads");
+            let mut state = Context::bare();
             state.loaded_at = state.loaded_at.checked_sub(second * seconds).expect("the machine is up that long");
             state
         };
-        pool.retire_all();
-        let states = [5, 61, 30, 70, 62].map(aged);
-        pool.spare().states.extend(states);
+        pool.spare().states.extend([5, 61, 30, 70, 62].map(aged));
         let age = |state: Context| state.loaded_at.elapsed().as_secs() / 5 * 5;
         assert_eq!([pool.take_spare().map(age), pool.take_spare().map(age)], [Some(30), Some(5)]);
         assert!(pool.take_spare().is_none() && pool.spare().states.is_empty());
         // So many are kept, and no more.
         pool.limit(Limits { spare_max: 1, ..Limits::default() });
-        (0..2).for_each(|_| pool.put_back(policy.fresh().expect("loads")));
+        (0..2).for_each(|_| pool.put_back(Context::bare()));
         assert_eq!(pool.spare().states.len(), 1);
     }
 }

@@ -135,7 +135,6 @@ const KEPT_MAX: usize = 1024;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LuaPolicy;
 
     #[test]
     fn a_first_comment_is_passed_over_and_lines_keep_their_numbers() {
@@ -156,26 +155,31 @@ mod tests {
     fn modules_are_those_of_the_reading() {
         let dir = tempfile::tempdir().expect("scratch");
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).expect("written");
-        write(
-            "policy.lua",
-            "a = require 'a' b = pcall(require, 'b') c, why = pcall(require, 'c') where = why:find 'c.lua:1:'",
-        );
         write("a.lua", "#!/usr/bin/lua\nlocal name, file = ... return name .. (file:match('a.lua$') or '') .. '1'");
         write("c.lua", "return return");
-        let (policy, _) = LuaPolicy::load(&dir.path().join("policy.lua")).expect("sound");
-        let seen = |policy: &LuaPolicy| {
-            let state = policy.fresh().expect("loads");
-            let globals = state.lua.globals();
+        let required = Arc::new(Required::default());
+        let state = || {
+            let lua = Lua::new();
+            let package: Table = lua.globals().get("package").expect("there");
+            package.set("path", format!("{}/?.lua", dir.path().display())).expect("set");
+            replace_searcher(&lua, &package, required.clone()).expect("replaced");
+            lua.load("a = require 'a' b = pcall(require, 'b') c, why = pcall(require, 'c')").exec().expect("sound");
+            lua
+        };
+        let seen = || {
+            let lua = state();
+            let globals = lua.globals();
             (globals.get::<String>("a").expect("text"), globals.get::<bool>("b").expect("tried"))
         };
-        assert_eq!(seen(&policy), ("aa.lua1".to_owned(), false));
-        let why: String = policy.fresh().expect("loads").lua.load("return where and why").eval().expect("text");
+        assert_eq!(seen(), ("aa.lua1".to_owned(), false));
+        let lua = state();
+        let why: String = lua.globals().get("why").expect("text");
         assert!(why.contains("error loading module 'c' from file") && why.contains("c.lua:1:"), "{why}");
         write("a.lua", "return 'a2'");
         write("b.lua", "");
-        assert_eq!(seen(&policy), ("aa.lua1".to_owned(), false));
-        policy.read_again(&mut |_, _| Ok(())).expect("sound");
-        assert_eq!(seen(&policy), ("a2".to_owned(), true));
+        assert_eq!(seen(), ("aa.lua1".to_owned(), false));
+        required.forget();
+        assert_eq!(seen(), ("a2".to_owned(), true));
     }
 
     #[test]

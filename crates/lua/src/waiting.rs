@@ -10,6 +10,7 @@ use crate::modules::memoize::commons;
 use mlua::Lua;
 use policy::Event;
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -18,12 +19,27 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 ///
 /// # Errors
 /// Names `function`: nothing can be waited for, or `longest` is over.
-pub(crate) async fn wait<T>(
+pub(crate) async fn wait<T: Send>(
     lua: &Lua,
     function: &str,
     longest: Duration,
-    wanted: impl Future<Output = T>,
+    wanted: impl Future<Output = T> + Send,
 ) -> mlua::Result<T> {
+    let mut answer = None;
+    {
+        let wanted = pin!(async { answer = Some(wanted.await) });
+        wait_for(lua, function, longest, wanted).await?;
+    }
+    answer.ok_or_else(|| refused(function, "no answer"))
+}
+
+/// Without a type, so that the compiler makes the ways to wait, which are long, once and not for each that waits.
+async fn wait_for(
+    lua: &Lua,
+    function: &str,
+    longest: Duration,
+    wanted: Pin<&mut (dyn Future<Output = ()> + Send)>,
+) -> mlua::Result<()> {
     let may_wait = will_wait(lua).ok_or_else(|| refused(function, "this state belongs to no policy"))?;
     // Made where there is a runtime: it is what measures the time.
     let wanted = async { tokio::time::timeout(longest, wanted).await };

@@ -6,7 +6,8 @@
 use crate::outbox::{Outbox, Outgoing};
 use crate::poster::Poster;
 use net::tls::Connectors;
-use reports::permission::{self, organisation};
+use public_suffix::organisation;
+use reports::permission;
 use reports::{ReportUri, TlsWants};
 use route::{DnsError, Resolver};
 use std::sync::Arc;

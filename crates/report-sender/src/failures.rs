@@ -9,7 +9,7 @@ use crate::outbox::Outgoing;
 use crate::sender::{SENDING_MAX, STRANGERS_MAX, in_time};
 use crate::waiting::Waiting;
 use futures_util::future::join_all;
-use reports::permission::organisation;
+use public_suffix::organisation;
 use reports::{DmarcWants, FailureSeen, Reporter, failure_mail};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -5,8 +5,8 @@
 //! written or read costs what is in it, and is said.
 
 use crate::collector::now_secs;
+use public_suffix::organisation;
 use reports::FailureSeen;
-use reports::permission::organisation;
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -3,11 +3,6 @@
 //! In: the domain, an address, the organisations of both, and TXT records. Out: which name to ask, and whether the answer is
 //! yes. Without this question anybody could have anybody's mailbox filled. Cannot fail.
 
-/// The organisational domain of a name; itself when it has none.
-pub fn organisation(name: &str) -> &str {
-    psl::domain_str(name).unwrap_or(name)
-}
-
 /// The name whose TXT record says that `receiver` takes reports about `domain`.
 pub fn name(domain: &str, receiver: &str) -> String {
     format!("{domain}._report._dmarc.{receiver}")

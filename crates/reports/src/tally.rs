@@ -4,7 +4,7 @@
 //! row, so that a report can say that it does not show everything. Domains of one organisation have a bound of their own: names below
 //! one domain cost nothing, and must not take everybody else's room. Cannot fail.
 
-use crate::permission::organisation;
+use public_suffix::organisation;
 use std::collections::HashMap;
 use std::hash::Hash;
 

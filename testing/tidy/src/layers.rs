@@ -9,7 +9,7 @@
 use crate::{Offence, Rule};
 
 /// Every crate of the workspace and its layer.
-pub const LAYERS: [(&str, u8); 48] = [
+pub const LAYERS: [(&str, u8); 49] = [
     // 0: words. No I/O, no clock, no Lua.
     ("clock", 0),
     ("smtp-wire", 0),
@@ -18,6 +18,7 @@ pub const LAYERS: [(&str, u8); 48] = [
     ("config", 0),
     ("template", 0),
     ("pattern", 0),
+    ("public-suffix", 0),
     ("watched", 0),
     // 1: nouns with a durable form.
     ("message", 1),

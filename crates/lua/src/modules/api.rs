@@ -117,7 +117,7 @@ pub(crate) const API_SUSPEND_READY_Q: Module = Module {
 };
 
 async fn inject(lua: Lua, request: Value) -> mlua::Result<Value> {
-    let injection: Injection = convert::options(INJECT, &request)?;
+    let injection: Injection = convert::parsed(INJECT, &request)?;
     let around = surroundings(&lua, INJECT)?;
     let program = program(&around, INJECT)?;
     let identity = Identity { identity: String::new(), context: "LocalSystem".to_owned() };
@@ -131,7 +131,7 @@ async fn inject(lua: Lua, request: Value) -> mlua::Result<Value> {
 }
 
 fn build(lua: &Lua, request: Value) -> mlua::Result<Vec<LuaMessage>> {
-    let injection: Injection = convert::options(BUILD, &request)?;
+    let injection: Injection = convert::parsed(BUILD, &request)?;
     let around = surroundings(lua, BUILD)?;
     let program = program(&around, BUILD)?;
     let id = || program.message_id().ok_or_else(|| refused(BUILD, &"the program ends"));

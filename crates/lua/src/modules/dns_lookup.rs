@@ -173,7 +173,7 @@ fn resolver_of(lua: &Lua, name: &str, resolver: Option<&str>) -> mlua::Result<Ar
 }
 
 /// The answer to a question, waited for as this handler may.
-async fn wait<T>(lua: &Lua, name: &str, question: impl Future<Output = T>) -> mlua::Result<T> {
+async fn wait<T: Send>(lua: &Lua, name: &str, question: impl Future<Output = T> + Send) -> mlua::Result<T> {
     waiting::wait(lua, &format!("kumo.dns.{name}"), LOOKUP_MAX, question).await
 }
 

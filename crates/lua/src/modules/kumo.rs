@@ -14,11 +14,10 @@ use crate::modules::{
 use crate::startup::StartupEntry;
 use crate::types::config_object::ConfigObject;
 use crate::types::throttle::LuaThrottle;
-use ::serde::de::DeserializeOwned;
 use config::{
     BounceClassifier, Contradictions, DmarcReports, EgressPath, EgressPool, EgressSource, EsmtpListener, EventStream,
-    HttpListener, ListenerDomain, LocalLogs, LogDispositionHook, LogHook, OtlpMetrics, QueueConfig, RedisThrottles,
-    SpawnTask, SpoolOptions, ThrottleSpec, TlsReports, contradictions,
+    FromTable, HttpListener, ListenerDomain, LocalLogs, LogDispositionHook, LogHook, OtlpMetrics, QueueConfig,
+    RedisThrottles, SpawnTask, SpoolOptions, ThrottleSpec, TlsReports, contradictions,
 };
 use mlua::{Lua, Table, Value};
 
@@ -287,16 +286,12 @@ const FUNCTIONS: &[Function] = &[
 ];
 
 /// What `init` asks to have started.
-pub(crate) fn starts<T: DeserializeOwned + StartupEntry>(
-    lua: &Lua,
-    name: &'static str,
-    options: &Value,
-) -> mlua::Result<()> {
+pub(crate) fn starts<T: FromTable + StartupEntry>(lua: &Lua, name: &'static str, options: &Value) -> mlua::Result<()> {
     start(lua, name, convert::options::<T>(name, options)?)
 }
 
 /// As [`starts`], with the keys that its options name.
-pub(crate) fn starts_with_keys<T: DeserializeOwned + StartupEntry + HasKeys>(
+pub(crate) fn starts_with_keys<T: FromTable + StartupEntry + HasKeys>(
     lua: &Lua,
     name: &'static str,
     options: &Value,
@@ -313,11 +308,7 @@ fn start<T: StartupEntry>(lua: &Lua, name: &'static str, entry: T) -> mlua::Resu
 }
 
 /// A configuration object, with the keys that its options name.
-fn made<T: DeserializeOwned + HasKeys>(
-    lua: &Lua,
-    name: &'static str,
-    options: &Value,
-) -> mlua::Result<ConfigObject<T>> {
+fn made<T: FromTable + HasKeys>(lua: &Lua, name: &'static str, options: &Value) -> mlua::Result<ConfigObject<T>> {
     Ok(ConfigObject(fetch(lua, convert::options::<T>(name, options)?)?))
 }
 

@@ -113,8 +113,8 @@ async fn check_dmarc(
     lua: Lua,
     (mut message, dkim, resolver, spf, _use_reporting, reporting, tree_walk): DmarcArguments,
 ) -> mlua::Result<Value> {
-    let dkim: Vec<AuthenticationResult> = convert::options(DMARC_MESSAGE, &dkim)?;
-    let spf: AuthenticationResult = convert::options(DMARC_MESSAGE, &spf)?;
+    let dkim: Vec<AuthenticationResult> = convert::parsed(DMARC_MESSAGE, &dkim)?;
+    let spf: AuthenticationResult = convert::parsed(DMARC_MESSAGE, &spf)?;
     let resolver = asked(&lua, DMARC_MESSAGE, resolver.as_deref())?;
     let input = DmarcInput { dkim: &dkim, spf: &spf, sample_percent: (seed() % 100) as u8 };
     let headers = message.draft()?.headers();

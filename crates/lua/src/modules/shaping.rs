@@ -47,7 +47,7 @@ const FUNCTIONS: &[Function] = &[function!(
 
 async fn load(lua: Lua, files: Vec<String>, options: Option<Value>) -> mlua::Result<LuaShaping> {
     let options: LoadOptions = match options {
-        Some(options @ (Value::Table(_) | Value::UserData(_))) => convert::options("kumo.shaping.load", &options)?,
+        Some(options @ (Value::Table(_) | Value::UserData(_))) => convert::parsed("kumo.shaping.load", &options)?,
         Some(Value::Nil) | None => LoadOptions::default(),
         Some(other) => return Err(mlua::Error::runtime(format!("options: a {}: expected a table", other.type_name()))),
     };

@@ -128,7 +128,7 @@ const FUNCTIONS: &[Function] = &[
         Example(
             "assert(kumo.string.psl_domain('mx1.mail.example.co.uk') == 'example.co.uk' and kumo.string.psl_domain('co.uk') == nil)"
         ),
-        |lua, name: String| optional(lua, psl::domain_str(&name.to_ascii_lowercase()))
+        |lua, name: String| optional(lua, public_suffix::domain(&name.to_ascii_lowercase()))
     ),
     function!(
         "kumo.string",
@@ -136,7 +136,7 @@ const FUNCTIONS: &[Function] = &[
         "(name) -> string or nil",
         "The public suffix of a name.",
         Example("assert(kumo.string.psl_suffix('mx1.mail.example.co.uk') == 'co.uk')"),
-        |lua, name: String| optional(lua, psl::suffix_str(&name.to_ascii_lowercase()))
+        |lua, name: String| optional(lua, public_suffix::suffix(&name.to_ascii_lowercase()))
     ),
     function!(
         "kumo.string",

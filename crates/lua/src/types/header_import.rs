@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 /// The rules a script gives: a list of `{name=, match=, transform=, target=, remove=}`.
 pub(crate) fn rules(value: &Value) -> mlua::Result<Vec<ImportRule>> {
-    let written: Vec<Written> = convert::options("msg:import_headers", value)?;
+    let written: Vec<Written> = convert::parsed("msg:import_headers", value)?;
     written.into_iter().map(Written::rule).collect()
 }
 

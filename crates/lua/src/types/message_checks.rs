@@ -82,7 +82,7 @@ async fn seal(
         Option<String>,
     ),
 ) -> mlua::Result<()> {
-    let results: Vec<AuthenticationResult> = convert::options(SEAL, &results)?;
+    let results: Vec<AuthenticationResult> = convert::parsed(SEAL, &results)?;
     let resolver = asked(&lua, SEAL, resolver.as_deref())?;
     let signer = signer.0.clone();
     let draft = this.draft()?;

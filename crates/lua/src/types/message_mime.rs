@@ -21,7 +21,7 @@ pub(crate) fn add_to<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
     }
     methods.add_method_mut("add_authentication_results", |_, this, (server_id, results): (String, Value)| {
         let name = "msg:add_authentication_results";
-        let results: Vec<AuthenticationResult> = convert::options(name, &results)?;
+        let results: Vec<AuthenticationResult> = convert::parsed(name, &results)?;
         let value = AuthenticationResults { serv_id: server_id, version: None, results };
         let wrong = |e: &dyn std::fmt::Display| mlua::Error::runtime(format!("{name}: {e}"));
         let value = FieldValue::AuthenticationResults(value);
@@ -41,7 +41,7 @@ pub(crate) fn add_to<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
                 });
             let settings: CheckFixSettings = match settings {
                 None | Some(Value::Nil) => CheckFixSettings::default(),
-                Some(settings) => convert::options("msg:check_fix_conformance", &settings)?,
+                Some(settings) => convert::parsed("msg:check_fix_conformance", &settings)?,
             };
             check_and_fix(this, checks?, fixes?, &settings)
         },

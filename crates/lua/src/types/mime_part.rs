@@ -162,7 +162,7 @@ fn built() -> mlua::Error {
 /// `{file_name, inline, content_id}`, where they are given.
 pub(crate) fn attachment_options(given: Option<Value>) -> mlua::Result<Option<AttachmentOptions>> {
     let given = given.filter(|given| !given.is_nil());
-    given.map(|given| convert::options("attachment options", &given)).transpose()
+    given.map(|given| convert::parsed("attachment options", &given)).transpose()
 }
 
 /// This moment.

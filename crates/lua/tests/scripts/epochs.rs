@@ -1,7 +1,8 @@
 //! Configuration epochs: the policy file is read again, states of before end, and a script can ask for one.
 
-use crate::support::{load, now};
+use crate::support::{file, load, now};
 use injection::Injection;
+use lua::LuaPolicy;
 use message::{Draft, MessageId};
 use policy::{Administered, AuthInfo, Event, Injected, Interest, Policy, Program, QueueParts, Requested, Startup};
 use std::sync::Arc;
@@ -44,6 +45,22 @@ fn a_policy_is_read_again_and_what_does_not_load_changes_nothing() {
         assert!(error.contains(says), "{error}");
     }
     assert_eq!(pool().as_deref(), Some("b2"));
+}
+
+#[test]
+fn what_a_policy_requires_is_read_again_with_it() {
+    let (folder, path) = file(
+        "local kumo = require 'kumo' local pool = require 'pool' kumo.set_max_lua_context_use_count(1) \
+         kumo.on('get_queue_config', function() return kumo.make_queue_config { egress_pool = pool } end)",
+    );
+    let module = folder.path().join("pool.lua");
+    std::fs::write(&module, "return 'a'").expect("writes");
+    let (policy, _) = LuaPolicy::load(&path).expect("sound");
+    let pool = || now(policy.get_queue_config(parts())).expect("an answer").egress_pool;
+    std::fs::write(&module, "return 'b'").expect("writes");
+    assert_eq!((pool().as_deref(), pool().as_deref()), (Some("a"), Some("a")), "in new states too");
+    policy.reload(&mut |_, _| Ok(())).expect("reads again");
+    assert_eq!(pool().as_deref(), Some("b"));
 }
 
 #[test]

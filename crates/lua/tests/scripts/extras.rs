@@ -615,3 +615,18 @@ fn domains_that_are_hosted_in_one_place_are_routed_there() {
 
 /// A test key, used nowhere else.
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEILCJGDWOhHS6clpcNd64BBD7jmJ9gx16f7gzxdf39dWG\n-----END PRIVATE KEY-----\n";
+
+/// There is a state for each handler that runs at a time.
+#[test]
+fn a_state_with_all_helpers_takes_less_than_a_mebibyte() {
+    let helpers =
+        std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../share/policy-extras")).expect("helpers");
+    let files =
+        helpers.map(|entry| entry.expect("a file").path()).filter(|file| file.extension().is_some_and(|e| e == "lua"));
+    let names = files.map(|file| file.file_stem().expect("a name").to_string_lossy().into_owned());
+    let required: String = names.map(|name| format!("require 'policy-extras.{name}'\n")).collect();
+    let judged = "kumo.on('get_egress_source', function() return kumo.make_egress_source { name = tostring(kib) } end)";
+    let site = Site::new(&[], &format!("{required} {judged} kib = collectgarbage 'count'"));
+    let kib: f64 = site.source("x").expect("an answer").name.parse().expect("a number");
+    assert!((100.0..1024.0).contains(&kib), "{kib} KiB");
+}

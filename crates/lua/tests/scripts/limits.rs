@@ -3,6 +3,7 @@
 use crate::support::{assert_has, draft, file, load, now};
 use lua::LuaPolicy;
 use policy::{ConnMeta, Policy};
+use smtp_wire::ReversePath;
 use std::time::{Duration, Instant};
 
 /// Million instructions.
@@ -191,5 +192,71 @@ fn coroutines_of_scripts_are_resumed_by_scripts_alone() {
     for _ in 0..2 {
         let counted = runtime.block_on(policy.smtp_server_message_received(draft(), ConnMeta::new())).expect("sound");
         assert_eq!(counted.meta.get("t").and_then(serde_json::Value::as_i64), Some(2_999_999));
+    }
+}
+
+/// Thousands of them come to a million instructions together, and none of them takes long.
+#[test]
+fn many_short_handlers_are_no_long_one() {
+    let text = "kumo.on('smtp_server_mail_from', function(sender)
+          local t = 0 for i = 1, 500 do t = t + i end
+          if sender.user == 'ask' then kumo.reject(450, 'may wait: ' .. tostring(coroutine.isyieldable())) end
+        end)";
+    let policy = load(text).policy;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    for _ in 0..5000 {
+        let asked = policy.smtp_server_mail_from(ReversePath(None), ConnMeta::new());
+        runtime.block_on(asked).expect("sound");
+    }
+    let asked = policy.smtp_server_mail_from(ReversePath::parse("ask@b.test").expect("sound"), ConnMeta::new());
+    let told = runtime.block_on(asked).expect_err("refused").to_string();
+    assert!(told.contains("may wait: false"), "{told}");
+}
+
+/// Whoever waits for a handler may give it up; what it held goes with it, so that others can have that.
+#[test]
+fn a_handler_that_is_given_up_lets_go_of_what_it_held() {
+    let text = "local queue = kumo.mpsc.define 'q'
+        kumo.on('smtp_server_mail_from', function(sender)
+          if sender.user == 'put' then queue:send 'word' return end
+          kumo.sleep(0.001)
+          queue:recv()
+        end)";
+    let policy = load(text).policy;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let by = |sender: &str| policy.smtp_server_mail_from(ReversePath::parse(sender).expect("sound"), ConnMeta::new());
+    let (receive, send) = (|| by("get@b.test"), || by("put@b.test"));
+    runtime.block_on(async {
+        // The first holds its thread, and finds a word; from then on it is known that they wait.
+        send().await.expect("sent");
+        receive().await.expect("received");
+        assert!(tokio::time::timeout(Duration::from_millis(20), receive()).await.is_err(), "there is none");
+        send().await.expect("sent");
+        // Another receives: the one that was given up is in nobody's way.
+        tokio::time::timeout(Duration::from_secs(10), receive()).await.expect("in time").expect("received");
+    });
+}
+
+/// A handler that may wait fails as any other does: with its own error, and with what it left to be closed closed.
+#[test]
+fn a_failed_handler_closes_what_it_left_open() {
+    let text = "local closed = 0
+        kumo.on('smtp_server_mail_from', function(sender)
+          if sender.user == 'count' then kumo.reject(450, 'closed ' .. closed) end
+          local open <close> = setmetatable({}, { __close = function() closed = closed + 1 end })
+          kumo.sleep(0.001)
+          kumo.reject(550, 'my own words')
+        end)";
+    let policy = load(text).policy;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    let refused = |sender: &str| {
+        let asked = policy.smtp_server_mail_from(ReversePath::parse(sender).expect("sound"), ConnMeta::new());
+        runtime.block_on(asked).expect_err("refused").to_string()
+    };
+    for times in 1..4 {
+        assert!(refused("a@b.test").contains("my own words"));
+        assert!(refused("count@b.test").contains(&format!("closed {times}")), "after {times}");
     }
 }

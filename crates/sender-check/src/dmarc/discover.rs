@@ -71,7 +71,7 @@ async fn above_by_walk(resolver: &dyn Resolver, from: &str) -> Result<Option<Fou
 
 /// Asks, nearest first.
 pub(super) async fn policy(resolver: &dyn Resolver, from: &str) -> Result<Option<Found>, String> {
-    let organisation = organisation_of(from);
+    let organisation = public_suffix::organisation(from);
     if let Some(record) = record_of(PublicSuffixList, resolver, from).await? {
         // The domain itself may say that it is an organisation, or above all of them.
         let organisation = if record.is_suffix.is_some() { from } else { organisation };
@@ -94,14 +94,9 @@ pub(super) async fn policy(resolver: &dyn Resolver, from: &str) -> Result<Option
     }
 }
 
-/// The organisational domain of a name; of a public suffix, and of a name under none, the name itself.
-pub(super) fn organisation_of(name: &str) -> &str {
-    psl::domain_str(name).unwrap_or(name)
-}
-
 /// The public suffix above an organisation.
 fn suffix_of(organisation: &str) -> Option<&str> {
-    psl::suffix_str(organisation).filter(|suffix| *suffix != organisation)
+    public_suffix::suffix(organisation).filter(|suffix| *suffix != organisation)
 }
 
 /// A record that was published for a domain above `from`.

@@ -3,7 +3,7 @@
 //! In: the author's domain, its policy, the results of DKIM and SPF, organisations that were walked to. Out: the verdict with its
 //! reason. Cannot fail, asks nobody.
 
-use super::discover::{Found, organisation_of};
+use super::discover::Found;
 use super::record::DmarcPolicy;
 use super::{DmarcDisposition, DmarcInput};
 use crate::text::{domain_name, is_within, shown};
@@ -141,8 +141,8 @@ pub(super) fn is_aligned(from: &str, organisation: &str, domain: &str, is_strict
     if is_strict {
         return domain == from;
     }
-    match organisation == organisation_of(from) {
-        true => organisation_of(domain) == organisation,
+    match organisation == public_suffix::organisation(from) {
+        true => public_suffix::organisation(domain) == organisation,
         // A record said that the author's domain is an organisation of its own.
         false => is_within(domain, organisation),
     }

@@ -3,9 +3,10 @@
 //! In: a resolver and the author's domain. Out: [`Published`], which says what would be aligned. Can fail: DNS did not answer.
 //! Organisations come from the public suffix list.
 
-use super::discover::{Found, organisation_of, policy};
+use super::discover::{Found, policy};
 use super::judge::is_aligned;
 use crate::text::domain_name;
+use public_suffix::organisation;
 use route::Resolver;
 
 /// A domain and its policy, if there is one.
@@ -45,7 +46,7 @@ impl Published {
     }
 
     fn aligns(&self, domain: &str, is_strict: bool) -> bool {
-        let organisation = self.found.as_ref().map_or_else(|| organisation_of(&self.from), |found| &found.organisation);
+        let organisation = self.found.as_ref().map_or_else(|| organisation(&self.from), |found| &found.organisation);
         domain_name(domain).is_some_and(|domain| is_aligned(&self.from, organisation, &domain, is_strict))
     }
 }
