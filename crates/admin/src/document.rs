@@ -33,7 +33,11 @@ pub(crate) fn document<S>(title: &str, endpoints: &[Endpoint<S>]) -> Value {
             let described = described(endpoint.path, endpoint.group, row, &mut schemas, &mut statuses);
             methods.insert(row.method.to_ascii_lowercase(), described);
         }
-        paths.insert(endpoint.path.to_owned(), methods.into());
+        // Another row of the same path adds to it, as in the router.
+        match paths.entry(endpoint.path).or_insert_with(|| json!({})) {
+            Value::Object(known) => known.extend(methods),
+            other => *other = methods.into(),
+        }
     }
     let refusals = statuses.into_iter().map(|status| (status.to_string(), refusal(status)));
     json!({
@@ -191,6 +195,7 @@ mod tests {
         let rows = vec![
             Endpoint::at("/metrics", "G").get(handler, "One.", &[]),
             Endpoint::at("/api/admin/bounce/v1", "G").get(handler, "One.", &[]).post(handler, "Two.", &[409]),
+            Endpoint::at("/metrics", "G").post(handler, "Five.", &[]),
             Endpoint::at("/api/admin/bounces/v1", "G").delete(handler, "Three.", &[404]).get(handler, "Four.", &[]),
         ];
         let document = document("t", &rows);
@@ -201,7 +206,7 @@ mod tests {
         }
         assert_eq!(described, routed(rows));
         assert!(
-            described.len() == 5 && described.contains(&("/metrics".to_owned(), "GET".to_owned())),
+            described.len() == 6 && described.contains(&("/metrics".to_owned(), "GET".to_owned())),
             "{described:?}"
         );
     }

@@ -5,9 +5,8 @@
 
 use crate::duration::Duration;
 use crate::egress_path::EgressPath;
-use crate::parse::parse;
+use crate::parse::FromTable;
 use crate::queue_config::QueueConfig;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// Two options that say something against each other.
@@ -18,14 +17,14 @@ pub struct Contradiction {
 }
 
 /// Options that may contradict one another.
-pub trait Contradictions: DeserializeOwned {
+pub trait Contradictions: FromTable {
     /// All that there are, of defaults too.
     fn contradictions(&self) -> Vec<Contradiction>;
 }
 
 /// A sentence for each two of a table of options that contradict. One that does not read has none: that is said elsewhere.
 pub fn contradictions<T: Contradictions>(options: &Map<String, Value>) -> Vec<String> {
-    let read = parse::<T>("options", Value::Object(options.clone()));
+    let read = T::from_table("options", Value::Object(options.clone()));
     let all = read.map(|read| read.contradictions()).unwrap_or_default();
     all.into_iter()
         .filter(|one| one.between.iter().all(|name| options.contains_key(*name)))

@@ -1,9 +1,9 @@
 //! What was wrong with one value.
 //!
-//! Owns [`Fault`]: the error our table reader and every option type speak. One variant a cause, the facts in
+//! Owns [`Fault`]: the error every option type speaks. One variant a cause, the facts in
 //! fields, worded for the person who wrote the policy file. In: refusals of serde visitors. Out: text, by
-//! `Display`. Nothing here can fail. It does not know which constructor or path it happened under; [`crate::parse()`]
-//! adds those.
+//! `Display`. Nothing here can fail. It does not know where in a table it happened, or under which
+//! constructor: the reader's error does (`misfit.rs`), and [`crate::parse()`].
 
 use crate::parse::shown;
 use core::fmt;

@@ -27,6 +27,8 @@ pub struct Scheduling {
     pub window: Option<Window>,
 }
 
+crate::parse::from_table!(Scheduling);
+
 /// A moment, as RFC 3339 text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Timestamp);

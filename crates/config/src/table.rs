@@ -10,7 +10,9 @@ use crate::misfit::Misfit;
 use crate::parse::shown;
 use core::iter::Enumerate;
 use core::slice;
-use serde::de::{self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    self, DeserializeSeed, Deserializer, EnumAccess, IntoDeserializer, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
 use serde_json::Value;
 
 /// One value and how deep it lies.
@@ -31,6 +33,11 @@ impl<'a> Node<'a> {
             return Err(Fault::Refused(format!("tables are nested deeper than {DEPTH_MAX} levels")).into());
         }
         Ok(Node { value, depth: self.depth + 1 })
+    }
+
+    fn no_variant(self, names: &[&str]) -> Misfit {
+        let text = format!("invalid value {}: expected one of {}", shown(self.value), names.join(", "));
+        Fault::Refused(text).into()
     }
 
     fn members(self, map: &'a serde_json::Map<String, Value>) -> Members<'a> {
@@ -123,13 +130,11 @@ impl<'de> Deserializer<'de> for Node<'_> {
     ) -> Result<V::Value, Misfit> {
         match self.value {
             Value::String(name) => visitor.visit_enum(name.as_str().into_deserializer()),
-            Value::Object(map) if map.len() == 1 => {
-                visitor.visit_enum(de::value::MapAccessDeserializer::new(self.members(map)))
-            }
-            other => {
-                let text = format!("invalid value {}: expected one of {}", shown(other), names.join(", "));
-                Err(Fault::Refused(text).into())
-            }
+            Value::Object(map) if map.len() == 1 => match map.iter().find(|(_, value)| !value.is_null()) {
+                Some((name, value)) => visitor.visit_enum(Variant { parent: self, name, value }),
+                None => Err(self.no_variant(names)),
+            },
+            _ => Err(self.no_variant(names)),
         }
     }
 
@@ -220,6 +225,50 @@ impl<'de> MapAccess<'de> for Members<'_> {
     }
 }
 
+/// A table whose only key is the name of a variant, and whose value is in there.
+struct Variant<'a> {
+    parent: Node<'a>,
+    name: &'a str,
+    value: &'a Value,
+}
+
+impl Variant<'_> {
+    /// What stands in the variant, as something that `read` knows.
+    fn read<T>(self, read: impl FnOnce(Node<'_>) -> Result<T, Misfit>) -> Result<T, Misfit> {
+        self.parent.child(self.value).and_then(read).map_err(|misfit| misfit.under(self.name))
+    }
+}
+
+impl<'de> EnumAccess<'de> for Variant<'_> {
+    type Error = Misfit;
+    type Variant = Self;
+
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Self), Misfit> {
+        let name: de::value::StrDeserializer<'_, Misfit> = self.name.into_deserializer();
+        Ok((seed.deserialize(name)?, self))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Variant<'_> {
+    type Error = Misfit;
+
+    fn unit_variant(self) -> Result<(), Misfit> {
+        self.read(|content| de::Deserialize::deserialize(content))
+    }
+
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<S::Value, Misfit> {
+        self.read(|content| seed.deserialize(content))
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, len: usize, visitor: V) -> Result<V::Value, Misfit> {
+        self.read(|content| content.deserialize_tuple(len, visitor))
+    }
+
+    fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, Misfit> {
+        self.read(|content| content.deserialize_map(visitor))
+    }
+}
+
 fn is_exact_integer(f: f64) -> bool {
     f.fract() == 0.0 && f.abs() <= EXACT_FLOAT_MAX
 }
@@ -228,13 +277,6 @@ fn is_exact_integer(f: f64) -> bool {
 pub(crate) const DEPTH_MAX: usize = 32;
 /// Largest magnitude up to which every whole float is one integer (2^53).
 const EXACT_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
-
-// `EnumAccess` is what `MapAccessDeserializer` gives for a one-key table; named here so that a change of serde
-// that dropped it would be noticed at this line.
-const _: fn() = || {
-    fn is_enum_access<'de, T: EnumAccess<'de>>() {}
-    is_enum_access::<de::value::MapAccessDeserializer<Members<'_>>>();
-};
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! An error says where in its table it is.
 
-use config::{EgressPath, EsmtpListener, FromTable, QueueConfig};
+use config::{EgressPath, EgressSource, EsmtpListener, FromTable, LocalLogs, QueueConfig};
 use serde_json::{Value, json};
 
 fn place<T: FromTable + std::fmt::Debug>(table: Value) -> String {
@@ -37,5 +37,21 @@ fn places_are_named_from_the_outside_in() {
 #[test]
 fn what_lies_too_deep_is_named_with_its_place() {
     let deep = (0..40).fold(json!(1), |inner, _| json!([inner]));
-    assert_eq!(place::<EgressPath>(json!({"connection_limit": deep})), "connection_limit");
+    let table = json!({"listen": "127.0.0.1:25", "meta": {"x": deep}});
+    let error = EsmtpListener::from_table("kumo.tried", table).expect_err("it is too deep");
+    assert_eq!(error.path, format!("meta.x{}", "[0]".repeat(30)));
+    assert_eq!(error.fault.to_string(), "tables are nested deeper than 32 levels");
+}
+
+#[test]
+fn words_that_are_keys_are_named() {
+    let logs = |per_record: Value| place::<LocalLogs>(json!({"log_dir": "/l", "per_record": per_record}));
+    assert_eq!(logs(json!({"Bounce": {"enable": 7}})), "per_record.Bounce.enable");
+    assert_eq!(logs(json!({"Bounces": {}})), "per_record.Bounces");
+    let source = |trigger: Value| {
+        place::<EgressSource>(json!({"name": "a", "suspend_when_unplumbed": {"trigger": trigger, "duration": "1h"}}))
+    };
+    assert_eq!(source(json!({"Treshold": "1/s"})), "suspend_when_unplumbed.trigger");
+    assert_eq!(source(json!({"Threshold": "often"})), "suspend_when_unplumbed.trigger.Threshold");
+    assert_eq!(source(json!("Threshold")), "suspend_when_unplumbed.trigger");
 }

@@ -54,7 +54,7 @@ pub(crate) fn parsed<T: DeserializeOwned>(function: &'static str, value: &Value)
     config::parse(function, table_of(function, value)?).map_err(mlua::Error::external)
 }
 
-/// A table as JSON, in words that stand for an option where it cannot be.
+/// A table as JSON; an error has the form of an option's that is wrong.
 fn table_of(constructor: &'static str, value: &Value) -> mlua::Result<Json> {
     let read = Reader { values_left: VALUES_MAX, depth: 0 }.read(value);
     read.map_err(|r| {

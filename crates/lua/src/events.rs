@@ -12,7 +12,7 @@ use crate::types::config_object::ConfigObject;
 use crate::types::conn_meta::LuaConnMeta;
 use crate::types::shaping::LuaShaping;
 use crate::types::time_delta::LuaTimeDelta;
-use config::{EgressPath, EgressPool, EgressSource, ListenerDomain, ListenerOverlay, QueueConfig};
+use config::{EgressPath, EgressPool, EgressSource, FromTable, ListenerDomain, ListenerOverlay, QueueConfig};
 use message::Draft;
 use mlua::{FromLua, Lua, Value};
 use policy::{
@@ -305,7 +305,7 @@ fn overlay_result(lua: &Lua, value: Value) -> mlua::Result<Option<ListenerOverla
         Value::Nil => Ok(None),
         Value::Table(_) => {
             let json = convert::to_json(lua, &value)?;
-            let overlay = config::parse(Event::DynamicParameters.name(), json);
+            let overlay = ListenerOverlay::from_table(Event::DynamicParameters.name(), json);
             overlay.map(Some).map_err(|error| mlua::Error::runtime(error.to_string()))
         }
         other => Err(unexpected(Event::DynamicParameters, other, "a table of listener options or nil")),
@@ -431,7 +431,7 @@ fn validity(lua: &Lua, event: Event, value: &Value, valid: AuthInfo) -> mlua::Re
         Value::Nil => Ok(None),
         Value::Table(_) => {
             let json = convert::to_json(lua, value)?;
-            config::parse("AuthInfo", json).map(Some).map_err(|error| mlua::Error::runtime(error.to_string()))
+            AuthInfo::from_table("AuthInfo", json).map(Some).map_err(|error| mlua::Error::runtime(error.to_string()))
         }
         other => Err(unexpected(event, other, "a boolean or AuthInfo")),
     }
@@ -449,7 +449,7 @@ fn auth_result(lua: &Lua, value: Value, ids: AuthIdentity) -> mlua::Result<Optio
 
 /// The identities are told apart by their context; without one the first counts for both (KumoMTA behaviour).
 fn auth_identity(json: Json) -> mlua::Result<AuthIdentity> {
-    let info: AuthInfo = config::parse("AuthInfo", json).map_err(|error| mlua::Error::runtime(error.to_string()))?;
+    let info = AuthInfo::from_table("AuthInfo", json).map_err(|error| mlua::Error::runtime(error.to_string()))?;
     let expected = "AuthInfo: expected at least one entry in identities";
     let first = info.identities.first().ok_or_else(|| mlua::Error::runtime(expected))?;
     let of =

@@ -10,7 +10,7 @@ use crate::modules::memoize::commons;
 use mlua::Lua;
 use policy::Event;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -26,10 +26,7 @@ pub(crate) async fn wait<T: Send>(
     wanted: impl Future<Output = T> + Send,
 ) -> mlua::Result<T> {
     let mut answer = None;
-    {
-        let wanted = pin!(async { answer = Some(wanted.await) });
-        wait_for(lua, function, longest, wanted).await?;
-    }
+    wait_for(lua, function, longest, Box::pin(async { answer = Some(wanted.await) })).await?;
     answer.ok_or_else(|| refused(function, "no answer"))
 }
 
@@ -38,7 +35,7 @@ async fn wait_for(
     lua: &Lua,
     function: &str,
     longest: Duration,
-    wanted: Pin<&mut (dyn Future<Output = ()> + Send)>,
+    wanted: Pin<Box<dyn Future<Output = ()> + Send + '_>>,
 ) -> mlua::Result<()> {
     let may_wait = will_wait(lua).ok_or_else(|| refused(function, "this state belongs to no policy"))?;
     // Made where there is a runtime: it is what measures the time.

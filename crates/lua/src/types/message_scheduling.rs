@@ -3,7 +3,7 @@
 use crate::convert;
 use crate::types::message::{LuaMessage, now};
 use clock::WallTime;
-use config::Scheduling;
+use config::{FromTable, Scheduling};
 use mlua::{Lua, UserDataMethods, Value};
 use queue::schedule;
 use record::Timestamp;
@@ -48,7 +48,7 @@ pub(crate) fn add_to<M: UserDataMethods<LuaMessage>>(methods: &mut M) {
 
 /// Puts the constraints of a table on the message; they come back as they are understood.
 fn schedule(lua: &Lua, this: &mut LuaMessage, what: &'static str, table: serde_json::Value) -> mlua::Result<Value> {
-    let scheduling: Scheduling = config::parse(what, table).map_err(|e| mlua::Error::runtime(e.to_string()))?;
+    let scheduling = Scheduling::from_table(what, table).map_err(|e| mlua::Error::runtime(e.to_string()))?;
     let some = Some(&scheduling).filter(|scheduling| !scheduling.is_empty());
     schedule::set(&mut this.draft()?.meta, some);
     let understood = serde_json::to_value(&scheduling).map_err(mlua::Error::external)?;

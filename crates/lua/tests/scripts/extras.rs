@@ -613,9 +613,6 @@ fn domains_that_are_hosted_in_one_place_are_routed_there() {
     site.received("", &ConnMeta::new()).expect("sound");
 }
 
-/// A test key, used nowhere else.
-const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEILCJGDWOhHS6clpcNd64BBD7jmJ9gx16f7gzxdf39dWG\n-----END PRIVATE KEY-----\n";
-
 /// There is a state for each handler that runs at a time.
 #[test]
 fn a_state_with_all_helpers_takes_less_than_a_mebibyte() {
@@ -626,7 +623,13 @@ fn a_state_with_all_helpers_takes_less_than_a_mebibyte() {
     let names = files.map(|file| file.file_stem().expect("a name").to_string_lossy().into_owned());
     let required: String = names.map(|name| format!("require 'policy-extras.{name}'\n")).collect();
     let judged = "kumo.on('get_egress_source', function() return kumo.make_egress_source { name = tostring(kib) } end)";
-    let site = Site::new(&[], &format!("{required} {judged} kib = collectgarbage 'count'"));
-    let kib: f64 = site.source("x").expect("an answer").name.parse().expect("a number");
+    // The first, which compiled it all, is not used again.
+    let once = "kumo.set_max_lua_context_use_count(1)";
+    let site = Site::new(&[], &format!("{once} {required} {judged} kib = collectgarbage 'count'"));
+    let kib = || site.source("x").expect("an answer").name.parse::<f64>().expect("a number");
+    let (_, kib) = (kib(), kib());
     assert!((100.0..1024.0).contains(&kib), "{kib} KiB");
 }
+
+/// A test key, used nowhere else.
+const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEILCJGDWOhHS6clpcNd64BBD7jmJ9gx16f7gzxdf39dWG\n-----END PRIVATE KEY-----\n";
