@@ -10,6 +10,7 @@ one failed, ended without a result or took longer than PROGRAM_SECONDS_MAX.
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import re
@@ -143,7 +144,9 @@ def report(outcomes, seconds):
 def end_all(signal_number, _frame):
     """Ends what runs, with the servers and peers it started, and this program."""
     for leader in list(RUNNING):
-        os.killpg(leader, signal.SIGKILL)
+        # It may have ended this moment.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(leader, signal.SIGKILL)
     os._exit(128 + signal_number)
 
 

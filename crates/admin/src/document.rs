@@ -28,15 +28,11 @@ pub(crate) enum Who {
 pub(crate) fn document<S>(title: &str, endpoints: &[Endpoint<S>]) -> Value {
     let (mut schemas, mut paths, mut statuses) = (Schemas::default(), Map::new(), BTreeSet::new());
     for endpoint in endpoints {
-        let mut methods = Map::new();
+        // Another row of the same path adds to it, as in the router.
+        let methods = paths.entry(endpoint.path).or_insert_with(|| json!({}));
         for row in &endpoint.rows {
             let described = described(endpoint.path, endpoint.group, row, &mut schemas, &mut statuses);
-            methods.insert(row.method.to_ascii_lowercase(), described);
-        }
-        // Another row of the same path adds to it, as in the router.
-        match paths.entry(endpoint.path).or_insert_with(|| json!({})) {
-            Value::Object(known) => known.extend(methods),
-            other => *other = methods.into(),
+            methods[row.method.to_ascii_lowercase()] = described;
         }
     }
     let refusals = statuses.into_iter().map(|status| (status.to_string(), refusal(status)));

@@ -3,7 +3,7 @@
 //! In: a domain name in lower case. Out: a part of it. The list is compiled into this crate alone: it is long code, which every crate
 //! that asked the library would compile once more. Pure, and never wrong about more than its list, which is as old as its library.
 
-/// The registrable domain of a name: `example.co.uk` of `mx.example.co.uk`; none of a public suffix, and of a name under none.
+/// The registrable domain of a name: `example.co.uk` of `mx.example.co.uk`; none of a public suffix.
 pub fn domain(name: &str) -> Option<&str> {
     psl::domain_str(name)
 }
@@ -13,8 +13,8 @@ pub fn suffix(name: &str) -> Option<&str> {
     psl::suffix_str(name)
 }
 
-/// The organisational domain of a name (RFC 7489 section 3.2): the registrable one; of a public suffix, and of a name under none, the
-/// name itself.
+/// The organisational domain of a name (RFC 7489 section 3.2): the registrable one; of a public suffix, the name
+/// itself.
 pub fn organisation(name: &str) -> &str {
     domain(name).unwrap_or(name)
 }
