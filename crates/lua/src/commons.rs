@@ -10,6 +10,7 @@ use crate::modules::secrets::Fetched;
 use crate::modules::shaping::RemoteFiles;
 use crate::mpsc::Channels;
 use crate::series::SeriesByName;
+use crate::slices::Line;
 use crate::state_counts::StateCount;
 use config::HttpClientOptions;
 use net::tls::{Connectors, TlsError};
@@ -40,6 +41,8 @@ pub(crate) struct Commons {
     pub fetched: Fetched,
     /// Globals that handlers wrote.
     pub globals: Spoken,
+    /// Handlers that compute for long.
+    pub line: Line,
     /// Where the top level and `init` wait.
     pub early: Early,
 }

@@ -1,14 +1,15 @@
 //! The guard against scripts that never end or never stop growing.
 //!
 //! A handler runs on a thread that also serves sessions. A hook counts its instructions by the million: beyond its budget the
-//! handler is stopped, and until then, where it was called so that it can wait ([`drive`]), it lets others have the thread
-//! between two looks. A handler that runs so long is called like that from then on ([`crate::waiting::Waits`]); only the first
-//! of its kind holds its thread. A state that asks for too much memory gets an error from the allocator. Cost: nothing at all
-//! per event, but a hook makes plain Lua arithmetic about two times slower (7 ns a loop turn became 15 ns), which handlers that
-//! call a few methods cannot feel. A search with a pattern counts its own steps ([`crate::patterns`]). Deliberately not guarded: time
-//! inside C functions (`os.execute`, `io.read`, `table.move` over a range without end).
+//! handler is stopped. Until then, where it was called so that it can wait ([`drive`]), it is left between two looks, for others to
+//! have the thread ([`crate::slices`]). A handler that runs so long is called like that from then on ([`crate::waiting::Waits`]).
+//! The first of its kind, and one that computes where it cannot be left, has another thread take the place of its own instead
+//! ([`waiting::let_others_go_first`]). A state that asks for too much memory gets an error from the allocator. Cost: nothing at
+//! all per event, but a hook makes plain Lua arithmetic about two times slower (7 ns a loop turn became 15 ns), which handlers that
+//! call a few methods cannot feel. A search with a pattern counts its own steps ([`crate::patterns`]). Deliberately not guarded:
+//! time inside C functions (`os.execute`, `io.read`, `table.move` over a range without end).
 
-use crate::waiting;
+use crate::{slices, waiting};
 use config::MemoryLimits;
 use mlua::debug::Debug;
 use mlua::{FromLuaMulti, Function, HookTriggers, IntoLuaMulti, Lua, Thread, Value, VmState};
@@ -46,6 +47,8 @@ pub(crate) struct Guard {
     /// Where the coroutine is that the program itself resumes: it may be left between any two instructions. Not the coroutine: it
     /// must go, with all that it waits for, when whoever drives it is dropped.
     driven: usize,
+    /// It was left, and nobody has asked yet.
+    is_left: bool,
 }
 
 /// Installs the guard in a new state, for its coroutines too.
@@ -62,6 +65,7 @@ pub(crate) fn install(lua: &Lua, budget: Budget, memory: MemoryLimits) -> mlua::
         searched: 0,
         memory_max,
         driven: NOBODY,
+        is_left: false,
     });
     let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_LOOK);
     lua.set_global_hook(every, look)
@@ -141,7 +145,7 @@ pub(crate) async fn drive<R: FromLuaMulti>(
 ) -> mlua::Result<R> {
     let thread = lua.create_thread(handler.clone())?;
     let _driving = Driving { lua, before: set_driven(lua, place_of(thread.clone())) };
-    let answer = thread.clone().into_async(arguments)?.await;
+    let answer = slices::run(lua, thread.clone().into_async(arguments)?).await;
     if answer.is_err() {
         // What the script left to be closed is closed now, not when the collector comes by. Lua reports the coroutine's state, which is
         // this error once more, with what is left of its value: the answer has it whole.
@@ -168,6 +172,17 @@ fn set_driven(lua: &Lua, place: usize) -> usize {
     guard.ok().flatten().map_or(NOBODY, |mut guard| std::mem::replace(&mut guard.driven, place))
 }
 
+/// Whether the coroutine that is driven was left, since this was asked last.
+pub(crate) fn is_left(lua: &Lua) -> bool {
+    set_left(lua, false)
+}
+
+/// Notes whether it is left; whether it was.
+fn set_left(lua: &Lua, is_left: bool) -> bool {
+    let guard = lua.try_app_data_mut::<Guard>();
+    guard.ok().flatten().is_some_and(|mut guard| std::mem::replace(&mut guard.is_left, is_left))
+}
+
 /// Where a coroutine is in memory: another has another place while this one lives.
 fn place_of(thread: Thread) -> usize {
     Value::Thread(thread).to_pointer() as usize
@@ -187,7 +202,12 @@ fn look(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
         let is_driven = driven != NOBODY && driven == place_of(lua.current_thread());
         // From the next time on it is called so that it can be left.
         let may_wait = waiting::will_wait(lua) == Some(true);
-        return Ok(if may_wait && is_driven { VmState::Yield } else { VmState::Continue });
+        if !(may_wait && is_driven) {
+            waiting::let_others_go_first();
+            return Ok(VmState::Continue);
+        }
+        set_left(lua, true);
+        return Ok(VmState::Yield);
     }
     let (begun_with, main_thread) = (guard.begun_with, guard.main_thread.clone());
     drop(guard);

@@ -45,6 +45,7 @@ mod registry;
 mod required;
 mod series;
 mod signers;
+mod slices;
 mod startup;
 mod state;
 mod state_counts;

@@ -12,6 +12,7 @@ use policy::Event;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -66,10 +67,26 @@ async fn wait_for(
 
 /// Does what takes long and cannot be left; where the program serves, the runtime puts another thread beside this one meanwhile.
 pub(crate) fn apart<T>(work: impl FnOnce() -> T) -> T {
-    match Handle::try_current() {
-        Ok(runtime) if runtime.runtime_flavor() == RuntimeFlavor::MultiThread => tokio::task::block_in_place(work),
-        _ => work(),
+    match with_other_threads() {
+        Some(_) => tokio::task::block_in_place(work),
+        None => work(),
     }
+}
+
+/// For who computes for long and cannot be left: another thread takes this one's place, and has begun with what was ready.
+pub(crate) fn let_others_go_first() {
+    let Some(runtime) = with_other_threads() else { return };
+    let (begun, has_begun) = mpsc::channel();
+    tokio::task::block_in_place(|| {
+        // Who waits no longer need not know.
+        runtime.spawn(async move { begun.send(()).ok() });
+        let _: Result<(), mpsc::RecvTimeoutError> = has_begun.recv_timeout(OTHERS_MAX);
+    });
+}
+
+/// The runtime of this thread, where another can take the thread's place.
+fn with_other_threads() -> Option<Handle> {
+    Handle::try_current().ok().filter(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 /// What a handler comes to that may wait, all its waits together, unless it takes longer than any should.
@@ -108,6 +125,8 @@ impl Waits {
     }
 }
 
+/// How long others may take to begin: not to be waited for where they are stuck themselves.
+const OTHERS_MAX: Duration = Duration::from_millis(10);
 /// Time beyond a library's own limit, so that its error is the one that is seen.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// How long a handler may take, with all that it waits for; most of those who ask wait for less.

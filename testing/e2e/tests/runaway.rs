@@ -53,7 +53,8 @@ fn in_one_event_again_and_again() {
         let _end = Ends(&over);
         (0..SENT).map(|_| send_one(&server)).max().unwrap_or_default()
     });
-    assert!(slowest < Duration::from_secs(5), "a message took {slowest:?}");
+    println!("a message took {slowest:?} at most beside one event's");
+    assert!(slowest < BYSTANDER_MAX, "a message took {slowest:?}");
     sink.await_arrivals(SENT, LATER);
     server.await_empty(LATER);
     assert_eq!(sink.arrivals().len(), SENT);
@@ -88,7 +89,8 @@ fn in_every_event_in_any_order() {
         halves.collect::<Vec<_>>().into_iter().for_each(|half| half.join().expect("outcomes as they are due"));
         over.store(true, Ordering::Relaxed);
         let (sent, slowest) = bystander.join().expect("a bystander is served");
-        assert!(slowest < Duration::from_secs(10), "a message took {slowest:?}");
+        println!("a message took {slowest:?} at most beside every event's");
+        assert!(slowest < BYSTANDER_MAX, "a message took {slowest:?}");
         sent
     });
     // A handler that hears of a record cannot hold up its message.
@@ -103,7 +105,7 @@ fn in_every_event_in_any_order() {
 /// One client whose handler of that event runs away.
 fn misbehaves(server: &Kumod, what: &str, event: &str) {
     let name = format!("{what}-{event}");
-    let mut client = Client::connect(server.smtp());
+    let mut client = patient(server);
     let is_away = |client: &mut Client, command: &str| {
         client.expect(command, 421);
         assert!(client.is_closed_silently(), "{name}");
@@ -142,11 +144,18 @@ fn greeted(server: &Kumod) -> Client {
     client
 }
 
-/// The answer is that of any error in a handler, and it is the session's last. It comes while a client still waits for it,
-/// which it does for five minutes (RFC 5321, 4.5.3.2.2): those that run away wait for one another, and nobody else for them.
-fn is_stopped(server: &Kumod, user: &str) {
-    let mut client = greeted(server);
+/// Waits for an answer as long as clients do (RFC 5321, 4.5.3.2.2): those that run away wait for one another, and nobody else for
+/// them.
+fn patient(server: &Kumod) -> Client {
+    let mut client = Client::connect(server.smtp());
     client.waits_for(Duration::from_secs(300));
+    client
+}
+
+/// The answer is that of any error in a handler, and it is the session's last.
+fn is_stopped(server: &Kumod, user: &str) {
+    let mut client = patient(server);
+    client.expect("EHLO client.test", 250);
     client.expect(&format!("MAIL FROM:<{user}@a.test>"), 421);
     assert!(client.is_closed_silently(), "{user}");
 }
@@ -171,5 +180,7 @@ fn send_one(server: &Kumod) -> Duration {
 
 /// Events whose handlers misbehave, as `runaway.lua` calls them.
 const EVENTS: [&str; 8] = ["ehlo", "mail", "rcpt", "received", "queue", "throttle", "path", "logged"];
+/// How long a message may take beside them, which is a second where a handler of theirs takes five to be stopped.
+const BYSTANDER_MAX: Duration = Duration::from_secs(5);
 /// Messages of the bystander, all of them beside handlers that run away.
 const SENT: usize = 10;

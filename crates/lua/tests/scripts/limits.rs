@@ -5,6 +5,7 @@ use lua::LuaPolicy;
 use policy::{ConnMeta, Policy};
 use smtp_wire::ReversePath;
 use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Million instructions.
 const SHORT: u64 = 5;
@@ -140,7 +141,8 @@ fn limits_of_states_follow_the_policy() {
     }
 }
 
-/// The first that runs so long holds its thread; from then on the others have it between any two million instructions.
+/// The first that runs so long holds its thread where there is no other; from then on the others have it between any two million
+/// instructions.
 #[test]
 fn a_handler_that_computes_lets_others_have_the_thread() {
     let text = "local kumo = require 'kumo'
@@ -174,6 +176,108 @@ fn a_handler_that_computes_lets_others_have_the_thread() {
     let (sum, others) = turns();
     assert_eq!(sum, Some(4_500_001_500_000));
     assert!(others >= 5, "others had {others} turns");
+}
+
+/// A policy whose handler of MAIL takes `slices` million instructions, if the sender is called `long`, and may be left.
+fn computes(slices: u64) -> crate::support::Loaded {
+    // A turn of the loop is one instruction, and another for the sum.
+    let turns = slices * 500_000;
+    let loaded = load(&format!(
+        "kumo.on('smtp_server_mail_from', function(sender)
+           if sender.user == 'first' then kumo.sleep(0.001) end
+           local t = 0 for i = 1, sender.user == 'long' and {turns} or 10 do t = t + i end
+         end)"
+    ));
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+    // From now on it is known that it waits.
+    runtime.block_on(called(&loaded.policy, "first@a.test"));
+    loaded
+}
+
+async fn called(policy: &LuaPolicy, sender: &str) {
+    let sender = ReversePath::parse(sender).expect("sound");
+    policy.smtp_server_mail_from(sender, ConnMeta::new()).await.expect("sound");
+}
+
+/// A runtime looks at sockets after 61 tasks, or when nothing is ready.
+#[test]
+fn sockets_are_looked_at_between_two_slices() {
+    let policy = computes(60).policy;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let echo = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("a client");
+        std::io::copy(&mut socket.try_clone().expect("a handle"), &mut socket).expect("echoed");
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let answers = runtime.block_on(async {
+        let mut socket = tokio::net::TcpStream::connect(address).await.expect("connected");
+        let long = tokio::spawn(async move { called(&policy, "long@a.test").await });
+        let mut answers = 0;
+        while !long.is_finished() {
+            socket.write_all(b"x").await.expect("sent");
+            socket.read_u8().await.expect("answered");
+            answers += 1;
+        }
+        long.await.expect("sound");
+        answers
+    });
+    echo.join().expect("echoed");
+    // An answer may come behind the look, so each takes two at most.
+    assert!(answers >= 20, "{answers} answers in 60 slices");
+}
+
+/// Other work waits for a slice on its thread, however many handlers compute.
+#[test]
+fn handlers_that_compute_wait_for_one_another() {
+    let policy = std::sync::Arc::new(computes(4).policy);
+    let at_once = lua::available_parallelism();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let turns = runtime.block_on(async {
+        let mut long = tokio::task::JoinSet::new();
+        for _ in 0..8 * at_once {
+            let policy = policy.clone();
+            long.spawn(async move { called(&policy, "long@a.test").await });
+        }
+        let mut turns = 0;
+        while !long.is_empty() {
+            tokio::task::yield_now().await;
+            turns += 1;
+            while let Some(ended) = long.try_join_next() {
+                ended.expect("sound");
+            }
+        }
+        turns
+    });
+    // Four looks each, the first not one that leaves, and so many at a time.
+    assert!(turns >= 8 * 3, "others had {turns} turns");
+}
+
+/// Handlers that are not known to take long, and those that compute where they cannot be left, do so on a thread beside the others.
+#[test]
+fn who_cannot_be_left_holds_nobody_up() {
+    for body in ["compute()", "kumo.sleep(0.001) coroutine.wrap(compute)()"] {
+        let policy = load(&format!(
+            "local function compute() local t = 0 for i = 1, 30000000 do t = t + i end end
+             kumo.on('smtp_server_mail_from', function(sender) {body} end)"
+        ))
+        .policy;
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        let turns = runtime.spawn(async {
+            let long = tokio::spawn(async move { called(&policy, "long@a.test").await });
+            let mut turns = 0;
+            while !long.is_finished() {
+                tokio::task::yield_now().await;
+                turns += 1;
+            }
+            long.await.expect("sound");
+            turns
+        });
+        let turns = runtime.block_on(turns).expect("sound");
+        assert!(turns > 20, "others had {turns} turns beside 60 million instructions of {body}");
+    }
 }
 
 /// A script's own coroutine is not left: whoever resumed it would take that for its end.
