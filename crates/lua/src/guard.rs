@@ -47,8 +47,8 @@ pub(crate) struct Guard {
     /// Where the coroutine is that the program itself resumes: it may be left between any two instructions. Not the coroutine: it
     /// must go, with all that it waits for, when whoever drives it is dropped.
     driven: usize,
-    /// It was left, and nobody has asked yet.
-    is_left: bool,
+    /// It wants to be left, and who drives it has not asked yet.
+    is_leaving: bool,
 }
 
 /// Installs the guard in a new state, for its coroutines too.
@@ -65,7 +65,7 @@ pub(crate) fn install(lua: &Lua, budget: Budget, memory: MemoryLimits) -> mlua::
         searched: 0,
         memory_max,
         driven: NOBODY,
-        is_left: false,
+        is_leaving: false,
     });
     let every = HookTriggers::new().every_nth_instruction(INSTRUCTIONS_PER_LOOK);
     lua.set_global_hook(every, look)
@@ -169,18 +169,21 @@ impl Drop for Driving<'_> {
 /// Notes which coroutine is driven; which was.
 fn set_driven(lua: &Lua, place: usize) -> usize {
     let guard = lua.try_app_data_mut::<Guard>();
-    guard.ok().flatten().map_or(NOBODY, |mut guard| std::mem::replace(&mut guard.driven, place))
+    guard.ok().flatten().map_or(NOBODY, |mut guard| {
+        guard.is_leaving = false;
+        std::mem::replace(&mut guard.driven, place)
+    })
 }
 
-/// Whether the coroutine that is driven was left, since this was asked last.
-pub(crate) fn is_left(lua: &Lua) -> bool {
-    set_left(lua, false)
+/// Whether the coroutine that is driven wants to be left, which is told once.
+pub(crate) fn takes_leave(lua: &Lua) -> bool {
+    set_leaving(lua, false)
 }
 
-/// Notes whether it is left; whether it was.
-fn set_left(lua: &Lua, is_left: bool) -> bool {
+/// Notes whether it wants to be left; whether it did.
+fn set_leaving(lua: &Lua, is_leaving: bool) -> bool {
     let guard = lua.try_app_data_mut::<Guard>();
-    guard.ok().flatten().is_some_and(|mut guard| std::mem::replace(&mut guard.is_left, is_left))
+    guard.ok().flatten().is_some_and(|mut guard| std::mem::replace(&mut guard.is_leaving, is_leaving))
 }
 
 /// Where a coroutine is in memory: another has another place while this one lives.
@@ -191,23 +194,28 @@ fn place_of(thread: Thread) -> usize {
 fn look(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
     let Some(mut guard) = lua.app_data_mut::<Guard>() else { return Ok(VmState::Continue) };
     if guard.left > 0 {
-        // The count goes on from call to call: the first look says nothing about how long this one takes.
         let is_long = guard.left < guard.begun_with;
         guard.left -= 1;
-        let driven = guard.driven;
+        let (driven, has_threads) = (guard.driven, guard.begun_with != UNLIMITED);
         drop(guard);
-        if !is_long {
+        let is_driven = driven != NOBODY && driven == place_of(lua.current_thread());
+        // Instructions are counted on from call to call, but for a coroutine that is driven: elsewhere the first look says nothing about
+        // how long this one takes.
+        if !is_long && !is_driven {
             return Ok(VmState::Continue);
         }
-        let is_driven = driven != NOBODY && driven == place_of(lua.current_thread());
         // From the next time on it is called so that it can be left.
         let may_wait = waiting::will_wait(lua) == Some(true);
-        if !(may_wait && is_driven) {
-            waiting::let_others_go_first();
-            return Ok(VmState::Continue);
+        // Lua leaves none below a function of C, and does not say so: then it still wants to be since the last look.
+        if may_wait && is_driven && !takes_leave(lua) {
+            set_leaving(lua, true);
+            return Ok(VmState::Yield);
         }
-        set_left(lua, true);
-        return Ok(VmState::Yield);
+        // Tasks have a thread of their own.
+        if has_threads {
+            waiting::let_others_go_first();
+        }
+        return Ok(VmState::Continue);
     }
     let (begun_with, main_thread) = (guard.begun_with, guard.main_thread.clone());
     drop(guard);

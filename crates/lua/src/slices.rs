@@ -3,7 +3,10 @@
 //! A handler is left between two looks of the guard ([`crate::guard`]). Before it goes on it stands in line, as many of them have a
 //! turn at once as there are processors, and behind that all else that is ready on its thread goes first, with what sockets have
 //! brought meanwhile: the runtime by itself looks at those after 61 tasks only, which are no time unless each computes for long.
-//! However many handlers do, other work waits for one slice, not for one of each.
+//! However many handlers do, other work waits for those that have a turn, and for the first slices of those that just began.
+//!
+//! A turn is over when the handler is left or waits. While one is held up, in a part that cannot be left or in a function of C
+//! (`os.execute`), those in line have one less; who got a turn on the thread that such a function holds waits for that.
 
 use crate::available_parallelism;
 use crate::context::Host;
@@ -65,7 +68,7 @@ async fn slice<R: FromLuaMulti>(
         }
         let answer = Pin::new(&mut *handler).poll(task);
         turn = None;
-        is_left = guard::is_left(lua);
+        is_left = guard::takes_leave(lua);
         // Once it is left its task is already woken: that is waited for, so that nothing wakes it from the next wait.
         answer.map(Some)
     })

@@ -1,7 +1,8 @@
 //! Waiting inside a handler for something that is not Lua.
 //!
-//! A handler that was called so that it can wait does; any other holds its thread, which happens once for each event: from
-//! then on handlers of that event are called so that they can wait, at twice the price of a call ([`Waits`]). Outside of the
+//! A handler that was called so that it can wait does; any other waits for its thread, while another takes that one's place, which
+//! happens once for each event: from then on handlers of that event are called so that they can wait, at twice the price of a call
+//! ([`Waits`]). Outside of the
 //! program's runtime, before it serves, there is another ([`crate::commons::Early`]).
 
 use crate::context::Host;
@@ -73,14 +74,17 @@ pub(crate) fn apart<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// For who computes for long and cannot be left: another thread takes this one's place, and has begun with what was ready.
+/// For who computes for long and cannot be left: another thread takes this one's place, if none has, and something that came behind
+/// has had its turn. There are some hundred such threads at most; beyond them it holds its own.
 pub(crate) fn let_others_go_first() {
     let Some(runtime) = with_other_threads() else { return };
     let (begun, has_begun) = mpsc::channel();
     tokio::task::block_in_place(|| {
         // Who waits no longer need not know.
-        runtime.spawn(async move { begun.send(()).ok() });
-        let _: Result<(), mpsc::RecvTimeoutError> = has_begun.recv_timeout(OTHERS_MAX);
+        let behind = runtime.spawn(async move { begun.send(()).ok() });
+        if has_begun.recv_timeout(OTHERS_MAX).is_err() {
+            behind.abort();
+        }
     });
 }
 

@@ -180,7 +180,7 @@ fn send_one(server: &Kumod) -> Duration {
 
 /// Events whose handlers misbehave, as `runaway.lua` calls them.
 const EVENTS: [&str; 8] = ["ehlo", "mail", "rcpt", "received", "queue", "throttle", "path", "logged"];
-/// How long a message may take beside them, which is a second where a handler of theirs takes five to be stopped.
+/// How long a message may take beside them: five times what it took where one of them is stopped after five seconds.
 const BYSTANDER_MAX: Duration = Duration::from_secs(5);
 /// Messages of the bystander, all of them beside handlers that run away.
 const SENT: usize = 10;
