@@ -83,11 +83,13 @@ def children(parent, of=""):
     return found.stdout.split()
 
 
-def relay_of(bench, deadline):
+def server_of(bench, workload, deadline):
+    # The sink is beside the server that is measured, unless it is that itself.
+    policy = r"sink\.lua" if "discarded" in workload else r"relay\.lua"
     while time.monotonic() < deadline:
         if bench.poll() is not None:
             sys.exit(f"the benchmark has ended with {bench.returncode}")
-        if found := children(bench.pid, r"relay\.lua"):
+        if found := children(bench.pid, policy):
             return found[0]
         time.sleep(0.1)
     sys.exit("no server was started")
@@ -109,7 +111,7 @@ def main():
         data = os.path.join(folder, "perf.data")
         run = subprocess.Popen([bench, "run", "--only", workload, "--runs", "50", "--work", folder], stdout=subprocess.DEVNULL)
         try:
-            pid = relay_of(run, time.monotonic() + 60)
+            pid = server_of(run, workload, time.monotonic() + 60)
             # The warm-up.
             time.sleep(3)
             record = ["perf", "record", "-q", "-e", "cpu-clock", "-F", "997", "-g", "-p", pid, "-o", data, "--", "sleep", seconds]
