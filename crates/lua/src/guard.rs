@@ -196,7 +196,7 @@ fn look(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
     if guard.left > 0 {
         let is_long = guard.left < guard.begun_with;
         guard.left -= 1;
-        let (driven, has_threads) = (guard.driven, guard.begun_with != UNLIMITED);
+        let (driven, is_bounded) = (guard.driven, guard.begun_with != UNLIMITED);
         drop(guard);
         let is_driven = driven != NOBODY && driven == place_of(lua.current_thread());
         // Instructions are counted on from call to call, but for a coroutine that is driven: elsewhere the first look says nothing about
@@ -211,8 +211,8 @@ fn look(lua: &Lua, frame: &Debug<'_>) -> mlua::Result<VmState> {
             set_leaving(lua, true);
             return Ok(VmState::Yield);
         }
-        // Tasks have a thread of their own.
-        if has_threads {
+        // Tasks are not, and have a thread of their own.
+        if is_bounded {
             waiting::let_others_go_first();
         }
         return Ok(VmState::Continue);

@@ -2,8 +2,7 @@
 //!
 //! A handler that was called so that it can wait does; any other waits for its thread, while another takes that one's place, which
 //! happens once for each event: from then on handlers of that event are called so that they can wait, at twice the price of a call
-//! ([`Waits`]). Outside of the
-//! program's runtime, before it serves, there is another ([`crate::commons::Early`]).
+//! ([`Waits`]). Outside of the program's runtime, before it serves, there is another ([`crate::commons::Early`]).
 
 use crate::context::Host;
 use crate::guard;
