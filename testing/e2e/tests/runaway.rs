@@ -105,7 +105,7 @@ fn in_every_event_in_any_order() {
 /// One client whose handler of that event runs away.
 fn misbehaves(server: &Kumod, what: &str, event: &str) {
     let name = format!("{what}-{event}");
-    let mut client = Client::connect(server.smtp());
+    let mut client = patient(server);
     let is_away = |client: &mut Client, command: &str| {
         client.expect(command, 421);
         assert!(client.is_closed_silently(), "{name}");
@@ -144,11 +144,18 @@ fn greeted(server: &Kumod) -> Client {
     client
 }
 
-/// The answer is that of any error in a handler, and it is the session's last. It comes while a client still waits for it,
-/// which it does for five minutes (RFC 5321, 4.5.3.2.2): those that run away wait for one another, and nobody else for them.
-fn is_stopped(server: &Kumod, user: &str) {
-    let mut client = greeted(server);
+/// Waits for an answer as long as clients do (RFC 5321, 4.5.3.2.2): those that run away wait for one another, and nobody else for
+/// them.
+fn patient(server: &Kumod) -> Client {
+    let mut client = Client::connect(server.smtp());
     client.waits_for(Duration::from_secs(300));
+    client
+}
+
+/// The answer is that of any error in a handler, and it is the session's last.
+fn is_stopped(server: &Kumod, user: &str) {
+    let mut client = patient(server);
+    client.expect("EHLO client.test", 250);
     client.expect(&format!("MAIL FROM:<{user}@a.test>"), 421);
     assert!(client.is_closed_silently(), "{user}");
 }
