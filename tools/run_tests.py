@@ -29,6 +29,7 @@ RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) igno
 
 # Program (package/target) and why nothing else may run beside it.
 ALONE = {
+    "e2e/console_cold": "how soon a page is there",
     "e2e/kill": "how many messages a kill doubles: those whose end is not noted yet, which is a matter of moments",
     "e2e/runaway": "handlers that take all the processors there are, and how long others then wait",
 }

@@ -14,7 +14,7 @@ end)
 
 kumo.on('smtp_server_message_received', function(msg)
   msg:append_header('X-Due', 'later')
-  msg:set_due((kumo.time.now() + kumo.time.parse_duration '1s').rfc3339)
+  msg:set_due((kumo.time.now() + kumo.time.parse_duration '4s').rfc3339)
 end)
 
 start.deliver()

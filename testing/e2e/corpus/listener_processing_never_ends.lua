@@ -12,7 +12,7 @@ local kumo = require 'kumo'
 local start = require 'start'
 
 kumo.on('init', function()
-  start.serve { esmtp = { { data_processing_timeout = '1s' } } }
+  start.serve { esmtp = { { data_processing_timeout = '4s' } } }
 end)
 
 kumo.on('smtp_server_message_received', function(msg)

@@ -14,6 +14,7 @@ The signature is verified by the function `verify` of the first Python example i
 import argparse
 import http.server
 import json
+import os
 import re
 import sys
 import threading
@@ -27,9 +28,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         options = self.server.options
         if options.count:
-            self.server.records += body.count(b'"type":')
-            with open(options.journal, "w") as journal:
-                journal.write(str(self.server.records))
+            with self.server.lock:
+                self.server.records += body.count(b'"type":')
+                with open(options.journal + ".new", "w") as journal:
+                    journal.write(str(self.server.records))
+                os.replace(options.journal + ".new", options.journal)
             return self.answer(200)
         fault = self.server.faults.pop(0) if self.server.faults else "ok"
         lines = body.splitlines() if self.headers["Content-Type"] == "application/x-ndjson" else None
@@ -43,8 +46,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             "verified": self.server.verify(options.secret, self.headers, body),
             "forged": self.server.verify(options.secret, self.headers, body + b" "),
         }
-        with open(options.journal, "a") as journal:
-            journal.write(json.dumps(entry) + "\n")
+        # In one piece: it may be killed at any time.
+        with open(options.journal, "ab", buffering=0) as journal:
+            journal.write(json.dumps(entry).encode() + b"\n")
         time.sleep(options.pause)
         if fault == "hang":
             threading.Event().wait(600)
@@ -96,7 +100,7 @@ def main():
     options = parser.parse_args()
     http.server.ThreadingHTTPServer.daemon_threads = True
     server = http.server.ThreadingHTTPServer(("127.0.0.1", options.port), Handler)
-    server.options, server.records = options, 0
+    server.options, server.records, server.lock = options, 0, threading.Lock()
     server.faults = [word for word in options.faults.split(",") if word]
     server.verify = verifier(options)
     print("events are taken on 127.0.0.1:%d" % server.server_address[1], file=sys.stderr, flush=True)

@@ -1,5 +1,5 @@
 -- One smart host for all domains; limits of queue and path by what the environment says.
---   CLUSTER_DIR, CLUSTER_TO (host:port), CLUSTER_REDIS (URL), CLUSTER_SHARE (while it is away)
+--   CLUSTER_DIR, CLUSTER_TO (host:port), CLUSTER_REDIS (URL), CLUSTER_SHARE (while it is away), CLUSTER_TIMEOUT
 --   CLUSTER_QUEUE, CLUSTER_PATH: what Lua takes for the inside of a table
 local kumo = require 'kumo'
 local base = require 'base'
@@ -9,7 +9,7 @@ kumo.on('init', function()
   base.serve(DIR)
   kumo.configure_redis_throttles {
     node = os.getenv 'CLUSTER_REDIS',
-    response_timeout = '500ms',
+    response_timeout = os.getenv 'CLUSTER_TIMEOUT' or '500ms',
     share_while_away = tonumber(os.getenv 'CLUSTER_SHARE'),
   }
 end)

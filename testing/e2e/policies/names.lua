@@ -24,7 +24,7 @@ else
     },
   }
 end
-kumo.dns.set_mx_timeout '2s'
+kumo.dns.set_mx_timeout '6s'
 kumo.dns.set_mx_negative_cache_ttl '1s'
 kumo.dns.set_mta_sts_port(tonumber(os.getenv 'NAMES_STS_PORT' or '443'))
 

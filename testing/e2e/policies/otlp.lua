@@ -1,5 +1,5 @@
 -- Metrics go to a collector too.
---   OTLP_DIR, OTLP_TO (host:port), OTLP_ENDPOINT (a URL)
+--   OTLP_DIR, OTLP_TO (host:port), OTLP_ENDPOINT (a URL), OTLP_TIMEOUT
 local kumo = require 'kumo'
 local DIR = os.getenv 'OTLP_DIR'
 
@@ -12,7 +12,7 @@ kumo.on('init', function()
     endpoint = os.getenv 'OTLP_ENDPOINT',
     headers = { ['X-Test'] = 'yes' },
     interval = '1s',
-    timeout = '1s',
+    timeout = os.getenv 'OTLP_TIMEOUT' or '1s',
     attributes = { ['service.name'] = 'mail', team = 'post office' },
   }
   kumo.start_http_listener { listen = '127.0.0.1:0', trusted_hosts = { '127.0.0.1' } }

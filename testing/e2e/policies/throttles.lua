@@ -13,7 +13,7 @@ kumo.on('init', function()
   if redis then
     kumo.configure_redis_throttles {
       node = redis,
-      response_timeout = '500ms',
+      response_timeout = '2s',
       share_while_away = tonumber(os.getenv 'THROTTLES_SHARE'),
     }
   end

@@ -3,7 +3,7 @@
 use crate::until::until;
 use serde_json::Value;
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,7 +29,9 @@ impl Logs {
 
     /// The records of all complete segments, oldest first.
     pub fn records(&self) -> Vec<Value> {
-        self.segments().iter().filter(|path| is_complete(path)).flat_map(|path| read(path)).collect()
+        let complete = self.segments().into_iter().filter(|path| is_complete(path));
+        // One that was removed meanwhile has none.
+        complete.filter_map(|path| read_if_there(&path)).flatten().collect()
     }
 
     /// The records of one type.
@@ -64,7 +66,14 @@ pub fn is_complete(segment: &Path) -> bool {
 
 /// The records of a segment. One cut off by a crash gives what can be read of it.
 pub fn read(segment: &Path) -> Vec<Value> {
-    let file = fs::File::open(segment).unwrap_or_else(|e| panic!("{}: {e}", segment.display()));
+    read_if_there(segment).unwrap_or_else(|| panic!("{}: there is no such file", segment.display()))
+}
+
+fn read_if_there(segment: &Path) -> Option<Vec<Value>> {
+    let file = match fs::File::open(segment) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        opened => opened.unwrap_or_else(|e| panic!("{}: {e}", segment.display())),
+    };
     let mut decoder = zstd::stream::read::Decoder::new(file).unwrap_or_else(|e| panic!("{}: {e}", segment.display()));
     let (mut text, mut chunk) = (Vec::new(), vec![0; CHUNK_BYTES]);
     // An unfinished frame ends in an error: what came before it stands.
@@ -73,7 +82,8 @@ pub fn read(segment: &Path) -> Vec<Value> {
     }
     let end = text.iter().rposition(|octet| *octet == b'\n').map_or(0, |at| at + 1);
     let lines = text[..end].split(|octet| *octet == b'\n').filter(|line| !line.is_empty());
-    lines.map(|line| serde_json::from_slice(line).unwrap_or_else(|e| panic!("{}: {e}", segment.display()))).collect()
+    let record = |line| serde_json::from_slice(line).unwrap_or_else(|e| panic!("{}: {e}", segment.display()));
+    Some(lines.map(record).collect())
 }
 
 fn is_hidden(path: &Path) -> bool {

@@ -154,7 +154,10 @@ impl Victim {
         let list = self.scratch.join("relay/data/orders.json");
         until(LATER, "the end of orders on disk", || {
             let text = fs::read_to_string(&list).unwrap_or_default();
-            ["\"rebind\"", "\"xfer\"", "\"cancel_xfer\""].iter().all(|kind| !text.contains(kind)).then_some(())
+            ["\"flush\"", "\"rebind\"", "\"xfer\"", "\"cancel_xfer\""]
+                .iter()
+                .all(|kind| !text.contains(kind))
+                .then_some(())
         });
     }
 

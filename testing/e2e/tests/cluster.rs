@@ -102,6 +102,8 @@ struct Cluster<'a> {
     scratch: &'a Scratch,
     to: SocketAddr,
     redis: String,
+    /// How long an answer of Redis may take: longer where one that is late would change what is counted.
+    timeout: &'a str,
     path: &'a str,
     queue: &'a str,
 }
@@ -110,7 +112,8 @@ impl Cluster<'_> {
     fn node(&self, name: &str) -> Kumod {
         let launch = Launch::policy(policy_file("cluster.lua")).env("CLUSTER_DIR", self.scratch.join(name));
         let launch = launch.env("CLUSTER_TO", self.to.to_string()).env("CLUSTER_SHARE", "0.5");
-        launch.env("CLUSTER_REDIS", &self.redis).env("CLUSTER_PATH", self.path).env("CLUSTER_QUEUE", self.queue).start()
+        let launch = launch.env("CLUSTER_REDIS", &self.redis).env("CLUSTER_TIMEOUT", self.timeout);
+        launch.env("CLUSTER_PATH", self.path).env("CLUSTER_QUEUE", self.queue).start()
     }
 }
 
@@ -137,7 +140,7 @@ fn most_within(times: &[Instant], span: Duration) -> usize {
 fn sent_by_two(path: &str, queue: &str) -> Vec<Instant> {
     let (scratch, receiver) = (Scratch::new(), Receiver::start(Duration::ZERO));
     let redis = RunningRedis::start(&scratch);
-    let cluster = Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), path, queue };
+    let cluster = Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), timeout: "2s", path, queue };
     let (one, other) = (cluster.node("one"), cluster.node("other"));
     std::thread::scope(|threads| {
         threads.spawn(|| submit(&one, "one", 40));
@@ -176,7 +179,7 @@ fn a_rate_of_connections_is_the_clusters_also_where_redis_is_slow() {
     let slow = slowed(redis.address, Duration::from_millis(300));
     let path = "connection_limit = 4, max_deliveries_per_connection = 1, max_connection_rate = '2/s,max_burst=2'";
     let redis = format!("redis://{slow}/0");
-    let cluster = Cluster { scratch: &scratch, to: receiver.address, redis, path, queue: "" };
+    let cluster = Cluster { scratch: &scratch, to: receiver.address, redis, timeout: "500ms", path, queue: "" };
     let (one, other) = (cluster.node("one"), cluster.node("other"));
     std::thread::scope(|threads| {
         threads.spawn(|| submit(&one, "one", 100));
@@ -234,7 +237,8 @@ fn connections_are_the_clusters_a_lost_nodes_come_back_and_alone_each_has_its_sh
     let mut redis = RunningRedis::start(&scratch);
     // The named limit binds first, then the path's.
     let path = "connection_limit = 5, additional_connection_limits = { all = 4 }, max_deliveries_per_connection = 5";
-    let cluster = Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), path, queue: "" };
+    let cluster =
+        Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), timeout: "500ms", path, queue: "" };
     let (one, other) = (cluster.node("one"), cluster.node("other"));
     std::thread::scope(|threads| {
         threads.spawn(|| submit(&one, "one", 3000));
@@ -287,7 +291,8 @@ fn leases_that_ended_while_redis_was_away_are_given_back_when_it_is_there_again(
     let on = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     let mut redis = RunningRedis::start_kept(&scratch, on(free_port()));
     let path = "connection_limit = 4, max_deliveries_per_connection = 5, aggressive_connection_opening = true";
-    let cluster = Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), path, queue: "" };
+    let cluster =
+        Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), timeout: "500ms", path, queue: "" };
     let node = cluster.node("one");
     submit(&node, "one", 1000);
     until(LATER, "some mail", || (receiver_busy(&receiver) == 4).then_some(()));
@@ -332,7 +337,14 @@ fn a_limit_of_one_path_is_the_clusters_and_a_local_one_is_not() {
         let path = format!(
             "connection_limit = {limit}, max_deliveries_per_connection = 5, aggressive_connection_opening = true"
         );
-        let cluster = Cluster { scratch: &scratch, to: receiver.address, redis: redis.url(), path: &path, queue: "" };
+        let cluster = Cluster {
+            scratch: &scratch,
+            to: receiver.address,
+            redis: redis.url(),
+            timeout: "500ms",
+            path: &path,
+            queue: "",
+        };
         let (one, other) = (cluster.node("one"), cluster.node("other"));
         std::thread::scope(|threads| {
             threads.spawn(|| submit(&one, "one", 100));

@@ -74,7 +74,7 @@ impl Setup {
 }
 
 /// Small batches, soon; everything there is.
-const SMALL: &str = "batch_size = 25, max_batch_latency = '100ms', timeout = '1s', from = 'start'";
+const SMALL: &str = "batch_size = 25, max_batch_latency = '100ms', timeout = '5s', from = 'start'";
 
 fn pull(node: &Kumod, query: &str) -> Value {
     let (status, text) = http::get(node.http(), &format!("/api/admin/events/v1?{query}"));
@@ -118,8 +118,8 @@ fn every_record_arrives_in_order_whatever_the_receiver_does() {
 #[test]
 fn whoever_is_killed_nothing_is_missing() {
     let setup = Setup::new();
-    let slow = ["--pause", "0.05"];
-    let receiver = EventReceiver::with(&setup.scratch, "receiver", &slow);
+    let slow = ["--pause", "0.3"];
+    let mut receiver = EventReceiver::with(&setup.scratch, "receiver", &slow);
     setup.streams(&[setup.stream("crm", &receiver.url(), SMALL)]);
     let mut node = setup.launch().start();
     setup.send(&node, "first", 200);
@@ -129,6 +129,7 @@ fn whoever_is_killed_nothing_is_missing() {
     let node = setup.launch().start();
     receiver.await_requests(6, LATER);
     // Killed with a request in hand that it has written down and not answered.
+    receiver.process.kill();
     let at = receiver.requests().len();
     let receiver = receiver.again(&setup.scratch, "receiver", "ok,hang");
     receiver.await_requests(at + 2, LATER);

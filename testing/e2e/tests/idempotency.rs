@@ -246,7 +246,7 @@ fn a_message_over_smtp_is_accepted_once_where_the_listener_looks_at_its_key() {
 #[test]
 fn a_key_is_free_when_its_window_ends() {
     let scratch = Scratch::new();
-    let launch = launch(&scratch).env("INJECT_HTTP", "idempotency_window = '2s'");
+    let launch = launch(&scratch).env("INJECT_HTTP", "idempotency_window = '8s'");
     let node = launch.start();
     assert_eq!(keyed(&node, "k", &request(&["ann"])).0, 200);
     assert_eq!(keyed(&node, "k", &request(&["bob"])).0, 409);

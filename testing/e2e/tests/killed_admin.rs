@@ -69,6 +69,9 @@ impl Row {
         for (round, moment) in self.moments.iter().copied().enumerate() {
             println!("{method} {path}: {moment:?}");
             let scene = (self.scene)(&victim, self, round);
+            if method == "POST" {
+                victim.await_no_end();
+            }
             let mut killed = victim.killed_at(moment, method, path, (scene.media_type, &scene.content));
             // It may be over when it is to be taken back.
             if self.gives() || !self.is_over_by_itself() {

@@ -175,7 +175,7 @@ fn whenever_it_is_killed_each_hook_hears_what_came_and_went() {
         let peer = node.smtp();
         let clients: Vec<_> =
             (0..3).map(|client| thread::spawn(move || submit_until_cut(peer, &format!("k{round}c{client}")))).collect();
-        sink.await_arrivals(arrived + 20, LATER);
+        sink.await_arrivals(arrived + 25, LATER);
         node.process.kill();
         clients.into_iter().for_each(|client| accepted.extend(client.join().expect("a client")));
     }

@@ -90,6 +90,7 @@ fn an_operator_leaves_it_to_policy_how_mail_is_moved() {
     let sink = Sink::start(&scratch, "sink", &[]);
     let relay = launch(&scratch, &sink).start();
     (0..2).for_each(|n| submit(&relay, &format!("r{n}@dead.test")));
+    relay.await_metric("total_messages_transfail{service=\"smtp_client\"}", 2.0, SOON);
     relay.await_metric("scheduled_count_total", 2.0, SOON);
     let order =
         |data: Value| json!({"domain": "dead.test", "reason": "test", "data": data, "trigger_rebind_event": true});

@@ -152,7 +152,7 @@ fn a_collector_that_does_not_take_is_said_once_and_mail_goes_on() {
     let scratch = Scratch::new();
     let sink = Sink::start(&scratch, "sink", &[]);
     let collector = OtlpCollector::start(&scratch, "503,400,hang,partial,ok,500,ok");
-    let node = launch(&scratch, &sink, &collector.endpoint()).start();
+    let node = launch(&scratch, &sink, &collector.endpoint()).env("OTLP_TIMEOUT", "5s").start();
     submit(&node, 2);
     sink.await_arrivals(2, LATER);
     node.await_metric("postrider_otlp_exports_total", 3.0, LATER);

@@ -202,10 +202,10 @@ fn the_message_of_an_aborted_connection_is_tried_again_and_the_others_go_on() {
 fn a_delivery_without_progress_is_ended() {
     let scratch = Scratch::new();
     let sink = slow(&scratch, 60_000);
-    let setup = Setup::new(scratch, sink.address, "dispatcher_progress_watchdog_timeout = '1s'");
+    let setup = Setup::new(scratch, sink.address, "dispatcher_progress_watchdog_timeout = '5s'");
     setup.submit("one@a.test");
     sink.await_arrivals(1, SOON);
-    assert_eq!(setup.inspect()["state"]["watchdog_threshold"], "1s");
+    assert_eq!(setup.inspect()["state"]["watchdog_threshold"], "5s");
     let failure = setup.failure();
     let response = &failure["response"];
     assert_eq!(response["code"], 451, "{failure}");

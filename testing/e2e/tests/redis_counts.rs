@@ -11,7 +11,7 @@ use throttle::{Holder, LeaseAnswer, Throttles};
 use tokio::runtime::{Builder, Runtime};
 
 async fn shared_by(redis: &RunningRedis) -> Throttles {
-    shared(serde_json::json!({"node": redis.url(), "response_timeout": "500ms"})).await
+    shared(serde_json::json!({"node": redis.url(), "response_timeout": "2s"})).await
 }
 
 async fn shared(options: serde_json::Value) -> Throttles {
@@ -64,10 +64,11 @@ fn questions_that_fail_are_counted_for_as_long_as_redis_is_away() {
     hit();
     assert_eq!(counts(), [1, 0]);
     drop(redis);
+    let gone = Instant::now();
     hit();
     assert_eq!(counts(), [1, 1], "the one that finds out");
-    hit();
-    assert_eq!(counts(), [1, 1], "the next ones go on by themselves");
+    (0..10).for_each(|_| _ = hit());
+    assert!(counts()[1] <= 1 + gone.elapsed().as_secs(), "the next ones go on by themselves: {:?}", counts());
     // Once a second somebody tries again.
     until(LATER, "two attempts to connect that failed", || {
         hit();
@@ -175,8 +176,9 @@ fn a_limit_is_never_exceeded_a_lease_is_given_back_and_that_of_a_lost_holder_end
     assert_eq!(lease(&b), Some(LeaseAnswer::NoLease));
     // Nobody renews that of `a`.
     until(SOON, "the end of the lease of a holder that is gone", || {
-        assert_eq!(renew(&c), Some(vec![true]), "that of `c` is renewed");
-        (lease(&b) != Some(LeaseAnswer::NoLease)).then_some(())
+        // None is no answer in time.
+        assert!([None, Some(vec![true])].contains(&renew(&c)), "that of `c` is renewed");
+        (lease(&b) == Some(LeaseAnswer::Had)).then_some(())
     });
     assert!(first_at.elapsed() > Duration::from_secs(14), "{:?}", first_at.elapsed());
     assert_eq!(renew(&a), Some(vec![false]), "it has gone to another");

@@ -4,6 +4,7 @@
 use e2e::http;
 use e2e::kumod::{Kumod, Launch, policy_file};
 use e2e::logs::{Logs, is_complete};
+use e2e::port::free_port;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::traffic::Traffic;
@@ -262,7 +263,7 @@ fn a_full_filter_drops_records_where_it_is_to() {
 #[test]
 fn listeners_come_and_go() {
     let setup = Setup::new(&json!({"name": "0"}));
-    let free = || TcpListener::bind("127.0.0.1:0").expect("loopback").local_addr().expect("bound");
+    let free = || SocketAddr::from(([127, 0, 0, 1], free_port()));
     let (second, web) = (free(), free());
     let kept = json!({"listen": "127.0.0.1:0"});
     let more = |banner: &str| {

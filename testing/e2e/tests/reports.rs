@@ -152,7 +152,7 @@ fn reports_say_what_happened() {
     let reports = "failure = true, delay = '1s', relayed = true, success = true, reporting_mta = 'mta.test'";
     let kumod = launch(&scratch, refusing.address, "")
         .env("BOUNCES_SOURCE", dump.address.to_string())
-        .env("BOUNCES_QUEUE", format!("max_age = '3s', retry_interval = '1s', delivery_reports = {{ {reports} }}"))
+        .env("BOUNCES_QUEUE", format!("max_age = '10s', retry_interval = '1s', delivery_reports = {{ {reports} }}"))
         .start();
     let mut client = Client::connect(kumod.smtp());
     client.expect("EHLO client.test", 250);

@@ -81,7 +81,7 @@ fn a_message_expires_at_its_own_time_though_it_waits_for_an_hour_and_was_recover
     relay.await_metric("scheduled_count_total", 1.0, SOON);
     let order = json!({"reason": "wait", "domain": "c.test", "duration": "1h"});
     http::json(relay.http(), "POST", "/api/admin/suspend/v1", &order);
-    accepted(&relay, "brief@c.test", &json!({"expires": from_now(Duration::seconds(5))}));
+    accepted(&relay, "brief@c.test", &json!({"expires": from_now(Duration::seconds(12))}));
     relay.process.kill();
     let relay = launch(&scratch, nobody).start();
     relay.await_metric("scheduled_count_total", 2.0, SOON);
@@ -106,7 +106,7 @@ fn a_missed_deadline_ends_a_message_over_a_kill_and_policy_hears_of_it() {
     relay.await_metric("scheduled_count_total", 1.0, SOON);
     let order = json!({"reason": "wait", "domain": "c.test", "duration": "1h"});
     http::json(relay.http(), "POST", "/api/admin/suspend/v1", &order);
-    accepted(&relay, "held@c.test", &json!({"deliver_by": from_now(Duration::seconds(5))}));
+    accepted(&relay, "held@c.test", &json!({"deliver_by": from_now(Duration::seconds(12))}));
     relay.process.kill();
 
     let relay = launch(&scratch, nobody).start();

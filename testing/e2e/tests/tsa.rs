@@ -108,11 +108,9 @@ fn what_servers_answer_shapes_what_nodes_do() {
     // What the daemon's shaping file says counts once the node has looked at it again, for paths in use too.
     node.process.await_stderr("a new epoch", SOON, |line| line.contains("shaping data has changed").then_some(()));
     assert_eq!(limit(), 1);
-    let published = logs
-        .records()
-        .into_iter()
-        .filter(|record| record["queue"].as_str().is_some_and(|q| q.ends_with(".tsa.kumomta")));
-    let kinds: Vec<Value> = published.map(|record| record["type"].clone()).collect();
+    let is_published = |record: &Value| record["queue"].as_str().is_some_and(|q| q.ends_with(".tsa.kumomta"));
+    let published = logs.await_records("what was published", 4, SOON, is_published);
+    let kinds: Vec<Value> = published.iter().map(|record| record["type"].clone()).collect();
     assert_eq!(kinds, ["Delivery"; 4], "what rules mean and nothing else");
 
     // Without the daemon what it said last counts, for a while.

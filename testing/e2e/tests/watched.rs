@@ -149,7 +149,9 @@ fn a_filter_shows_what_it_names() {
     until(LATER, "all see the first", || {
         send("ann@source.test", "bob@good.test", "shop", "spring", "good-way.test");
         send("eve@elsewhere.test", "eve@other.test", "press", "autumn", "other-way.test");
-        watchers.iter().all(|(_, watcher)| sees(watcher, "bob@good.test")).then_some(())
+        let (of_both, _) = watchers.split_at(both.len());
+        let see_all = |whom: &[(_, Watcher)], to| whom.iter().all(|(_, watcher)| sees(watcher, to));
+        (see_all(&watchers, "bob@good.test") && see_all(of_both, "eve@other.test")).then_some(())
     });
     let others: Vec<&str> =
         watchers.iter().filter(|(_, watcher)| sees(watcher, "eve@other.test")).map(|(flag, _)| *flag).collect();
