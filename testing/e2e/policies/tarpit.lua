@@ -16,5 +16,5 @@ kumo.on('get_queue_config', function(domain)
 end)
 
 kumo.on('get_egress_path_config', function()
-  return base.path { concurrency_feedback = FEEDBACK }
+  return base.path { concurrency_feedback = FEEDBACK, connect_timeout = '10m', banner_timeout = '10m' }
 end)

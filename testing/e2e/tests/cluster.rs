@@ -102,7 +102,8 @@ struct Cluster<'a> {
     scratch: &'a Scratch,
     to: SocketAddr,
     redis: String,
-    /// How long an answer of Redis may take: longer where one that is late would change what is counted.
+    /// How long an answer of Redis may take: longer where one that is late would change what is counted; four times that is how much
+    /// longer a new Redis gives no leases.
     timeout: &'a str,
     path: &'a str,
     queue: &'a str,
@@ -179,7 +180,7 @@ fn a_rate_of_connections_is_the_clusters_also_where_redis_is_slow() {
     let slow = slowed(redis.address, Duration::from_millis(300));
     let path = "connection_limit = 4, max_deliveries_per_connection = 1, max_connection_rate = '2/s,max_burst=2'";
     let redis = format!("redis://{slow}/0");
-    let cluster = Cluster { scratch: &scratch, to: receiver.address, redis, timeout: "500ms", path, queue: "" };
+    let cluster = Cluster { scratch: &scratch, to: receiver.address, redis, timeout: "2s", path, queue: "" };
     let (one, other) = (cluster.node("one"), cluster.node("other"));
     std::thread::scope(|threads| {
         threads.spawn(|| submit(&one, "one", 100));

@@ -118,7 +118,7 @@ fn every_record_arrives_in_order_whatever_the_receiver_does() {
 #[test]
 fn whoever_is_killed_nothing_is_missing() {
     let setup = Setup::new();
-    let slow = ["--pause", "0.3"];
+    let slow = ["--pause", "1"];
     let mut receiver = EventReceiver::with(&setup.scratch, "receiver", &slow);
     setup.streams(&[setup.stream("crm", &receiver.url(), SMALL)]);
     let mut node = setup.launch().start();
@@ -155,7 +155,7 @@ fn whenever_it_is_killed_what_came_and_went_is_told() {
         let peer = node.smtp();
         let clients: Vec<_> =
             (0..3).map(|client| thread::spawn(move || submit_until_cut(peer, &format!("k{round}c{client}")))).collect();
-        setup.sink.await_arrivals(arrived + 20, LATER);
+        setup.sink.await_arrivals(arrived + 25, LATER);
         node.process.kill();
         clients.into_iter().for_each(|client| accepted.extend(client.join().expect("a client")));
     }

@@ -34,11 +34,12 @@ fn it_says_where_things_are_and_takes_mail_from_this_machine() {
 fn it_starts_at_once_and_stays_small() {
     let scratch = Scratch::new();
     // Other work on the machine comes and goes: one of some starts is at once.
-    let mut starts = (0..STARTS_MAX).map(|start| serve(&scratch.join(&format!("state{start}"))).start());
+    let starts = (0..STARTS_MAX).map(|start| serve(&scratch.join(&format!("state{start}"))).start());
+    let mut starts = starts.inspect(|server| println!("started in {:?}", server.started_in));
     let server = starts.find(|server| server.started_in < START_MAX).expect("a start at once");
-    println!("started in {:?}, {} KiB resident", server.started_in, resident_kib(server.process.pid()));
     Client::connect(server.smtp()).expect("NOOP", 250);
     let resident = resident_kib(server.process.pid());
+    println!("{resident} KiB resident");
     assert!(resident <= RESIDENT_KIB_MAX, "{resident} KiB resident when idle");
     server.stop();
 }

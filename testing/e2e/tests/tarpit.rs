@@ -39,11 +39,15 @@ fn two_hundred_silent_destinations_slow_the_good_one_by_a_factor_of_two_at_most(
     Traffic::send(&scratch, "tarpits", relay.smtp(), TARPITS * EACH, &options);
     relay.await_metric("connection_count{service=\"smtp_client\"}", TARPITS as f64, LATER);
     // The best of some runs: other work on the machine comes and goes, and the tarpits stay.
-    let mut runs = (0..RUNS_MAX).map(|run| deliver(&scratch, &relay, &sink, &format!("beside{run}")));
-    assert!(
-        runs.any(|beside| beside <= 2 * alone + GRACE),
-        "beside tarpits never near {alone:?}, which it takes alone"
-    );
+    let mut beside = Duration::MAX;
+    for run in 0..RUNS_MAX {
+        beside = beside.min(deliver(&scratch, &relay, &sink, &format!("beside{run}")));
+        if beside <= 2 * alone + GRACE {
+            break;
+        }
+    }
+    assert!(beside <= 2 * alone + GRACE, "{beside:?} beside tarpits, {alone:?} alone");
+    assert_eq!(relay.metric("total_messages_transfail{service=\"smtp_client\"}"), 0.0, "no tarpit was given up");
     assert!(relay.metric("message_count") >= (TARPITS * EACH) as f64, "the tarpits still hold theirs");
     relay.process.signal(Signal::SIGKILL);
 }
@@ -80,6 +84,6 @@ const TARPITS: usize = 200;
 const EACH: usize = 5;
 const GOOD_MESSAGES: usize = 1000;
 /// Deliveries beside them at most, until one is as it should be.
-const RUNS_MAX: usize = 10;
+const RUNS_MAX: usize = 4;
 /// What one run may take longer than another by chance.
 const GRACE: Duration = Duration::from_millis(100);

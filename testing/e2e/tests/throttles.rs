@@ -165,11 +165,12 @@ fn sleepers_do_not_keep_others_from_their_turn() {
                 })
             })
             .collect();
-        let mut client = Client::connect(node.smtp());
         let began = Instant::now();
+        let mut client = Client::connect(node.smtp());
         assert_eq!(client.say("EHLO client.test").code, 250);
         (0..20).for_each(|_| assert_eq!(client.say("NOOP").code, 250));
         assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+        assert!(sleepers.iter().all(|sleeper| !sleeper.is_finished()), "served while they sleep");
         sleepers.into_iter().for_each(|sleeper| assert_eq!(sleeper.join().expect("no panic"), 250));
     });
     node.stop();
