@@ -4,7 +4,7 @@
 usage: tools/run_tests.py [--jobs N] ARGUMENT...   (those of `cargo test`, such as -p queue)
 
 `cargo test` runs one program after the other. This runs N (as many as there are cores) at once, and those named in
-ALONE by themselves behind the others. What a program printed is shown in one piece when it ends. Exits 1 when
+ALONE by themselves behind the others, a test at a time. What a program printed is shown in one piece when it ends. Exits 1 when
 one failed, ended without a result or took longer than PROGRAM_SECONDS_MAX.
 """
 
@@ -92,7 +92,7 @@ def run(program):
     begun = time.monotonic()
     with tempfile.TemporaryFile() as output:
         child = subprocess.Popen(
-            [program.path],
+            [program.path, *(["--test-threads=1"] if program.name in ALONE else [])],
             cwd=program.directory,
             env={**os.environ, "CARGO_MANIFEST_DIR": program.directory},
             stdin=subprocess.DEVNULL,
