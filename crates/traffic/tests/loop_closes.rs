@@ -250,20 +250,11 @@ async fn nobody_listening() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_ends_with_its_time_and_keeps_its_rate() {
-    // Turns that nobody takes in time are gone: a machine that stands still has fewer, so one run of some must have them all.
-    for run in 1.. {
-        let sink = Sink::start(&[]);
-        let arguments = ["--duration", "1", "--concurrency", "4", "--throttle", "200/s"];
-        let (report, sent, _) = generate(&sink.address.to_string(), &arguments).await;
-        let (_, received) = sink.stop().await;
-        assert!((1.0..5.0).contains(&report.elapsed.as_secs_f64()));
-        assert_agree(&sent, &received);
-        assert!(report.counts.sent <= 210, "{:?}", report.counts);
-        if report.counts.sent >= 190 {
-            break;
-        }
-        assert!(run < RUNS_MAX, "{:?} in the last of {run} runs", report.counts);
-    }
+    let sink = Sink::start(&[]);
+    let arguments = ["--duration", "1", "--concurrency", "4", "--throttle", "200/s"];
+    let (report, sent, _) = generate(&sink.address.to_string(), &arguments).await;
+    let (_, received) = sink.stop().await;
+    assert!((190..=210).contains(&report.counts.sent), "{:?}", report.counts);
+    assert!((1.0..5.0).contains(&report.elapsed.as_secs_f64()));
+    assert_agree(&sent, &received);
 }
-
-const RUNS_MAX: usize = 5;

@@ -9,7 +9,7 @@ kumo.dns.configure_resolver {
   options = { use_hosts_file = 'Never' },
 }
 kumo.dns.define_resolver('own', { Test = { base.read(os.getenv 'LOOKUPS_ZONE') } })
-kumo.dns.set_mx_timeout '6s'
+kumo.dns.set_mx_timeout '2s'
 
 kumo.on('init', function()
   -- Before the program serves, too.

@@ -6,6 +6,9 @@ use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::until::SOON;
 use e2e::wire::Client;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
+use std::fs::File;
 
 #[test]
 fn no_line_end_but_crlf_ends_a_message() {
@@ -111,22 +114,23 @@ fn nobody_else_may_relay() {
 #[test]
 fn a_client_that_talks_first_is_cut() {
     let scratch = Scratch::new();
-    // Policy waits before the greeting, so that talking first does not depend on who is faster.
-    let said = scratch.join("said");
+    // Policy waits before the greeting, until somebody holds the other end of a pipe: talking first does not depend on who is faster.
+    let pipe = scratch.join("pipe");
+    mkfifo(&pipe, Mode::S_IRWXU).expect("a pipe");
     let text = format!(
         "local kumo = require 'kumo'\nkumo.on('init', function()\n\
          kumo.define_spool {{ name = 'data', path = '{0}/data' }}\nkumo.define_spool {{ name = 'meta', path = '{0}/meta' }}\n\
          kumo.start_esmtp_listener {{ listen = '127.0.0.1:0' }}\nend)\n\
          kumo.on('smtp_server_connection_accepted', function()\nkumo.log_warn 'thinking'\n\
-         while not io.open('{1}') do kumo.sleep(0.01) end\nend)\n",
+         io.open('{1}')\nend)\n",
         scratch.path().display(),
-        said.display()
+        pipe.display()
     );
     let server = Launch::policy(scratch.write("policy.lua", text)).start();
     let mut client = Client::connect_mute(server.smtp());
     server.process.await_stderr("`thinking`", SOON, |line| line.contains("thinking").then_some(()));
     client.send("EHLO client.test\r\nMAIL FROM:<a@source.test>\r\n");
-    scratch.write("said", "");
+    let _held = File::options().read(true).write(true).open(&pipe).expect("the pipe");
     let reply = client.reply();
     assert_eq!(reply.code, 554, "{reply:?}");
     assert!(client.is_closed_silently());

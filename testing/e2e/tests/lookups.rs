@@ -97,8 +97,8 @@ fn a_question_without_an_answer_ends_in_time_and_holds_up_nobody() {
     let begun = Instant::now();
     stuck.send("RCPT TO:<addr@timeout.test>\r\n");
     assert_eq!(ask(&mut other, "addr@mx.loopback.test").0, 550);
-    assert!(begun.elapsed() < Duration::from_secs(6), "the other session waited too");
+    assert!(begun.elapsed() < Duration::from_secs(2), "the other session waited too");
     let reply = stuck.reply();
     assert!(reply.code == 450 && reply.text().contains("no answer from DNS in time"), "{reply:?}");
-    assert!(begun.elapsed() < Duration::from_secs(14), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }

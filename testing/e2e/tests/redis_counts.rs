@@ -64,11 +64,10 @@ fn questions_that_fail_are_counted_for_as_long_as_redis_is_away() {
     hit();
     assert_eq!(counts(), [1, 0]);
     drop(redis);
-    let gone = Instant::now();
     hit();
     assert_eq!(counts(), [1, 1], "the one that finds out");
     (0..10).for_each(|_| _ = hit());
-    assert!(counts()[1] <= 1 + gone.elapsed().as_secs(), "the next ones go on by themselves: {:?}", counts());
+    assert_eq!(counts(), [1, 1], "the next ones go on by themselves");
     // Now and then somebody tries again.
     until(LATER, "two attempts to connect that failed", || {
         hit();
@@ -165,7 +164,7 @@ fn a_limit_is_never_exceeded_a_lease_is_given_back_and_that_of_a_lost_holder_end
     let lease = |of: &Holder| runtime.block_on(throttles.lease(of, None, &[]));
     let renew = |of: &Holder| runtime.block_on(throttles.renew(std::slice::from_ref(of)));
     // A server that was just started gives none for some seconds.
-    until(LATER, "a lease of a server that is not young any more", || {
+    until(SOON, "a lease of a server that is not young any more", || {
         (lease(&a) == Some(LeaseAnswer::Had)).then_some(())
     });
     let first_at = Instant::now();
@@ -175,9 +174,8 @@ fn a_limit_is_never_exceeded_a_lease_is_given_back_and_that_of_a_lost_holder_end
     assert_eq!(lease(&c), Some(LeaseAnswer::Had), "at once: it was given back");
     assert_eq!(lease(&b), Some(LeaseAnswer::NoLease));
     // Nobody renews that of `a`.
-    until(LATER, "the end of the lease of a holder that is gone", || {
-        // None is no answer in time.
-        assert!([None, Some(vec![true])].contains(&renew(&c)), "that of `c` is renewed");
+    until(SOON, "the end of the lease of a holder that is gone", || {
+        assert_eq!(renew(&c), Some(vec![true]), "that of `c` is renewed");
         (lease(&b) == Some(LeaseAnswer::Had)).then_some(())
     });
     assert!(first_at.elapsed() > Duration::from_secs(14), "{:?}", first_at.elapsed());

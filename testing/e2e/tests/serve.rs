@@ -33,13 +33,11 @@ fn it_says_where_things_are_and_takes_mail_from_this_machine() {
 #[test]
 fn it_starts_at_once_and_stays_small() {
     let scratch = Scratch::new();
-    // Other work on the machine comes and goes: one of some starts is at once.
-    let starts = (0..STARTS_MAX).map(|start| serve(&scratch.join(&format!("state{start}"))).start());
-    let mut starts = starts.inspect(|server| println!("started in {:?}", server.started_in));
-    let server = starts.find(|server| server.started_in < START_MAX).expect("a start at once");
+    let server = serve(&scratch.join("state")).start();
+    println!("started in {:?}, {} KiB resident", server.started_in, resident_kib(server.process.pid()));
+    assert!(server.started_in < START_MAX, "took {:?} to listen", server.started_in);
     Client::connect(server.smtp()).expect("NOOP", 250);
     let resident = resident_kib(server.process.pid());
-    println!("{resident} KiB resident");
     assert!(resident <= RESIDENT_KIB_MAX, "{resident} KiB resident when idle");
     server.stop();
 }
@@ -118,5 +116,4 @@ fn resident_kib(pid: u32) -> u64 {
 
 /// The target is 0.5 s; a machine busy with other tests gets some air.
 const START_MAX: Duration = Duration::from_secs(2);
-const STARTS_MAX: usize = 5;
 const RESIDENT_KIB_MAX: u64 = 60 * 1024;

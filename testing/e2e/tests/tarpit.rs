@@ -38,14 +38,8 @@ fn two_hundred_silent_destinations_slow_the_good_one_by_a_factor_of_two_at_most(
     domains.iter().for_each(|domain| options.extend(["--domain", domain]));
     Traffic::send(&scratch, "tarpits", relay.smtp(), TARPITS * EACH, &options);
     relay.await_metric("connection_count{service=\"smtp_client\"}", TARPITS as f64, LATER);
-    // The best of some runs: other work on the machine comes and goes, and the tarpits stay.
-    let mut beside = Duration::MAX;
-    for run in 0..RUNS_MAX {
-        beside = beside.min(deliver(&scratch, &relay, &sink, &format!("beside{run}")));
-        if beside <= 2 * alone + GRACE {
-            break;
-        }
-    }
+    let beside = deliver(&scratch, &relay, &sink, "beside").min(deliver(&scratch, &relay, &sink, "once-more"));
+    // The better of two runs each: other work on the machine comes and goes.
     assert!(beside <= 2 * alone + GRACE, "{beside:?} beside tarpits, {alone:?} alone");
     assert_eq!(relay.metric("total_messages_transfail{service=\"smtp_client\"}"), 0.0, "no tarpit was given up");
     assert!(relay.metric("message_count") >= (TARPITS * EACH) as f64, "the tarpits still hold theirs");
@@ -83,7 +77,5 @@ fn a_dead_destination_costs_a_few_attempts_and_not_one_for_every_message() {
 const TARPITS: usize = 200;
 const EACH: usize = 5;
 const GOOD_MESSAGES: usize = 1000;
-/// Deliveries beside them at most, until one is as it should be.
-const RUNS_MAX: usize = 4;
 /// What one run may take longer than another by chance.
 const GRACE: Duration = Duration::from_millis(100);
