@@ -6,7 +6,7 @@
 use crate::http;
 use crate::process::{Finished, Process};
 use crate::scratch::Scratch;
-use crate::until::{SOON, until};
+use crate::until::{LATER, SOON, until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -156,6 +156,12 @@ impl Kumod {
             last = self.metric(series);
             (last >= at_least).then_some(())
         });
+    }
+
+    /// Waits until what earlier runs left is back in its queues. Until then nobody is told "no such message", on an empty spool either.
+    pub fn await_recovered(&self) {
+        let is_back = || self.metric("postrider_spool_recovering") == 0.0;
+        until(LATER, "what was in the spool", || is_back().then_some(()));
     }
 
     /// Waits until no message is left in the server.

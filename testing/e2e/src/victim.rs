@@ -188,16 +188,9 @@ impl Victim {
         self.orders(path).into_iter().find(|order| order[of.0] == of.1)
     }
 
-    /// Waits until all of earlier runs are back: until then nothing is said of arrivals from other nodes.
-    pub fn await_recovered(&self) {
-        let nothing = json!({"origin": "nobody/nothing/"}).to_string();
-        let ask = || http::send(self.relay.http(), "POST", DROP, "application/json", &nothing).0;
-        until(SOON, "what was here", || (ask() == 200).then_some(()));
-    }
-
     /// The messages of a queue, once all of earlier runs are back.
     pub fn queued(&self, name: &str) -> BTreeSet<String> {
-        self.await_recovered();
+        self.relay.await_recovered();
         let (status, text) = http::get(self.relay.http(), &format!("{SCHED}?queue_name={name}&limit=1000"));
         let queue: Value = if status == 200 { serde_json::from_str(&text).expect("JSON") } else { Value::Null };
         let messages = queue["messages"].as_array().into_iter().flatten();

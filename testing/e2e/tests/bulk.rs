@@ -383,7 +383,7 @@ fn every_answered_line_survives_a_kill() {
         writer.join().expect("no panic");
     }
     let node = launch.start();
-    until(LATER, "the end of the recovery", || (node.metric("postrider_spool_recovering") == 0.0).then_some(()));
+    node.await_recovered();
     node.await_empty(LATER);
     let missing = || {
         let arrived: BTreeSet<String> = sink.arrivals().into_iter().flat_map(|arrival| arrival.recipients).collect();

@@ -66,10 +66,6 @@ fn mail(scratch: &Scratch) -> BTreeMap<String, usize> {
     users.map(|user| (user.file_name().into_string().expect("text"), count(user.path()))).collect()
 }
 
-fn await_recovery(node: &Kumod) {
-    until(LATER, "the end of the recovery", || (node.metric("postrider_spool_recovering") == 0.0).then_some(()));
-}
-
 #[test]
 fn the_same_request_has_the_same_answer_and_is_carried_out_once() {
     for kind in ["RocksDB", "LocalDisk"] {
@@ -255,7 +251,7 @@ fn a_key_is_free_when_its_window_ends() {
     node.await_empty(LATER);
     node.stop();
     let node = launch.start();
-    await_recovery(&node);
+    node.await_recovered();
     assert_eq!(node.metric("postrider_idempotency_keys"), 0.0, "nothing of it is left in the spool");
     assert_eq!(mail(&scratch), [("ann".to_owned(), 1), ("bob".to_owned(), 1)].into());
     node.stop();
@@ -332,7 +328,7 @@ fn nothing_is_lost_or_doubled_however_it_is_killed() {
             sent.len()
         );
         assert!(again >= kills, "kills hit nothing: {again}");
-        await_recovery(&node);
+        node.await_recovered();
         assert_eq!(node.metric("message_count"), sent.len() as f64, "{kind}: what was answered is queued, once");
         resume(&node, &order);
         let arrived = mail(&scratch);

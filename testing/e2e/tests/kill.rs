@@ -212,7 +212,7 @@ fn attempts_and_due_times_survive_a_kill() {
     let server = launch.start();
     // Serving comes first, the mail of earlier lives after it.
     server.await_metric("message_count", SPREAD as f64, SOON);
-    until(SOON, "the end of the recovery", || (server.metric("postrider_spool_recovering") == 0.0).then_some(()));
+    server.await_recovered();
     assert_eq!(server.metric("message_count"), SPREAD as f64, "messages found in the spool");
 
     let second = times(&logs.await_records("second failures", SPREAD, LATER, failures(1)));

@@ -245,7 +245,7 @@ fn whatever_is_killed_each_message_arrives_once() {
             1 => {
                 a.process.kill();
                 a = one.launch.start();
-                until(LATER, "its mail", || (a.metric("postrider_spool_recovering") == 0.0).then_some(()));
+                a.await_recovered();
             }
             _ => {
                 b.process.kill();
