@@ -2,6 +2,7 @@
 --
 -- remote other
 -- mail a@source.test to one@target.test
+-- emptied
 -- mail a@source.test to two@other.test
 -- arrives
 --   to: one@target.test

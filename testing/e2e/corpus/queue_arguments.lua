@@ -2,6 +2,7 @@
 --
 -- remote gold
 -- mail a@source.test to all@target.test
+-- emptied
 -- mail a@source.test to some@target.test
 -- arrives at gold
 --   to: all@target.test

@@ -4,6 +4,7 @@
 -- | X-Tenant: acme
 -- |
 -- | Hello.
+-- emptied
 -- mail a@source.test to two@other.test
 -- | X-Tenant: acme
 -- |

@@ -1,6 +1,7 @@
 -- A throttle of the script delays the second message of a sender, before it is ready.
 --
 -- mail a@source.test to one@target.test
+-- emptied
 -- mail a@source.test to two@target.test
 -- mail z@source.test to three@target.test
 -- arrives

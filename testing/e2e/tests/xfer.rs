@@ -353,6 +353,8 @@ fn on_a_bad_line_each_message_ends_in_one_place() {
     let sink = Sink::start(&scratch, "sink", &[]);
     let (one, other) = (Node::new(&scratch, "one", sink.address), Node::new(&scratch, "other", sink.address));
     let (mut a, b) = (one.launch.start(), other.launch.start());
+    // Until then it takes nothing, which is a failure too.
+    b.await_recovered();
     let line = Line::to(other.http);
     let waits = |a: &Kumod, failed: usize| {
         one.logs(&scratch).await_type("TransientFailure", failed, LATER);

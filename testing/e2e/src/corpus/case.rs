@@ -100,6 +100,8 @@ pub enum Step {
         /// Status and body of the answer.
         answer: Pattern,
     },
+    /// No message is left in the program: what came later is not among what came before.
+    Emptied,
     /// The program is stopped in order and started again.
     Restart,
 }
@@ -176,7 +178,7 @@ impl Case {
             Step::Connect { greeting, .. } => !is_yes(greeting),
             Step::Http { answer, .. } => !answer.is_anything(),
             Step::Closed | Step::Hear(_) => true,
-            Step::Content(_) | Step::Restart => false,
+            Step::Content(_) | Step::Emptied | Step::Restart => false,
         };
         let blocks = self.arrivals.len() + self.records.len() + self.unlogged.len() + self.written.len();
         let lines = self.stderr.len() + self.stdout.len();

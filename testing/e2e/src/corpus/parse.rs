@@ -55,6 +55,7 @@ impl Reader {
             "<" => self.reply(rest),
             ">" => self.step(Step::Say { line: rest.to_owned(), reply: Pattern::new("") }, Open::Reply),
             "closed" if rest.is_empty() => self.step(Step::Closed, Open::Nothing),
+            "emptied" if rest.is_empty() => self.step(Step::Emptied, Open::Nothing),
             "restart" if rest.is_empty() => self.step(Step::Restart, Open::Nothing),
             "connect" => self.step(connect(rest)?, Open::Greeting),
             "mail" => self.step(mail(rest)?, Open::Body),

@@ -95,6 +95,10 @@ impl Stage<'_> {
         let mut client: Option<Client> = None;
         for step in &self.case.steps {
             match step {
+                Step::Emptied => {
+                    let is_empty = || server.metric("message_count") == 0.0;
+                    eventually(PATIENCE, || is_empty().then_some(())).ok_or("emptied: mail is left")?;
+                }
                 Step::Restart => {
                     client = None;
                     self.restart(server);
