@@ -6,7 +6,7 @@
 use crate::http;
 use crate::process::{Finished, Process};
 use crate::scratch::Scratch;
-use crate::until::{LATER, SOON, until};
+use crate::until::{SOON, until};
 use nix::sys::signal::Signal;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -158,19 +158,23 @@ impl Kumod {
         });
     }
 
+    /// True when the return of what earlier runs left has ended, well or not.
+    pub fn is_recovered(&self) -> bool {
+        http::value(&self.metrics(), "postrider_spool_recovering") == Some(0.0)
+    }
+
     /// Waits until what earlier runs left is back in its queues. Until then nobody is told "no such message", on an empty spool either.
-    pub fn await_recovered(&self) {
-        let is_back = || self.metric("postrider_spool_recovering") == 0.0;
-        until(LATER, "what was in the spool", || is_back().then_some(()));
+    pub fn await_recovered(&self, within: Duration) {
+        until(within, "what was in the spool", || self.is_recovered().then_some(()));
+        let (_, ready) = http::get(self.http(), "/api/check-readiness/v1");
+        assert!(!ready.contains("spool unhealthy"), "{ready}");
     }
 
     /// Waits until no message is left in the server.
     pub fn await_empty(&self, within: Duration) {
         // In this order: what has not come back yet is not counted.
-        let is_zero = |name| self.metric(name) == 0.0;
-        until(within, "an empty server (message_count 0)", || {
-            (is_zero("postrider_spool_recovering") && is_zero("message_count")).then_some(())
-        });
+        let is_empty = || self.is_recovered() && self.metric("message_count") == 0.0;
+        until(within, "an empty server (message_count 0)", || is_empty().then_some(()));
     }
 
     /// SIGTERM, and the end it leads to, which must be exit code 0.

@@ -190,17 +190,22 @@ impl Victim {
 
     /// The messages of a queue, once all of earlier runs are back.
     pub fn queued(&self, name: &str) -> BTreeSet<String> {
-        self.relay.await_recovered();
+        self.relay.await_recovered(SOON);
         let (status, text) = http::get(self.relay.http(), &format!("{SCHED}?queue_name={name}&limit=1000"));
         let queue: Value = if status == 200 { serde_json::from_str(&text).expect("JSON") } else { Value::Null };
         let messages = queue["messages"].as_array().into_iter().flatten();
         messages.map(|message| message["id"].as_str().expect("an id").to_owned()).collect()
     }
 
-    /// A message; null when it is not here.
+    /// A message; null when it is not here, which nobody says before all of earlier runs are back.
     pub fn inspect(&self, id: &str) -> Value {
-        let (status, text) = http::get(self.relay.http(), &format!("{MESSAGE}?id={id}"));
-        if status == 200 { serde_json::from_str(&text).expect("JSON") } else { Value::Null }
+        let ask = || match http::get(self.relay.http(), &format!("{MESSAGE}?id={id}")) {
+            (200, text) => Some(serde_json::from_str(&text).expect("JSON")),
+            (404, _) => Some(Value::Null),
+            (503, _) => None,
+            (status, text) => panic!("{id}: {status} {text}"),
+        };
+        until(SOON, "whether a message is here", ask)
     }
 
     /// Takes an order back, as it should be.
@@ -254,7 +259,6 @@ pub fn nobody() -> SocketAddr {
 
 const XFER: &str = "/api/admin/xfer/v1";
 const CANCEL: &str = "/api/admin/xfer/cancel/v1";
-const DROP: &str = "/api/xfer/drop/v1";
 const SCHED: &str = "/api/admin/inspect-sched-q/v1";
 const MESSAGE: &str = "/api/admin/inspect-message/v1";
 /// Messages of a queue that is filled.

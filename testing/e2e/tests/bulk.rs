@@ -383,7 +383,7 @@ fn every_answered_line_survives_a_kill() {
         writer.join().expect("no panic");
     }
     let node = launch.start();
-    node.await_recovered();
+    node.await_recovered(LATER);
     node.await_empty(LATER);
     let missing = || {
         let arrived: BTreeSet<String> = sink.arrivals().into_iter().flat_map(|arrival| arrival.recipients).collect();

@@ -25,7 +25,7 @@ fn policy_sees_the_messages_of_earlier_runs() {
     for run in 1..=2 {
         let node = launch.start();
         // What moved was due, and is delivered; what policy said nothing of, or failed about, waits as before.
-        node.await_recovered();
+        node.await_recovered(LATER);
         // What is counted may be two before the one that moved is.
         sink.await_arrivals(1, LATER);
         let waiting = until(LATER, "two that wait", || Some(node.metric("message_count")).filter(|n| *n == 2.0));

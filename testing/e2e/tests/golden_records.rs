@@ -115,6 +115,8 @@ impl Stage {
             launch.env("KUMO_NODE_ID", format!("00000000-0000-4000-8000-00000000000{number}")).start()
         };
         let (one, other) = (node(ONE, 1), node(OTHER, 2));
+        // Until then it takes nothing of the other, which would be an attempt more.
+        other.await_recovered(SOON);
         run.knows(format!("http://{}", other.http()), "<the other node>");
         run.knows(scratch.path().display(), "<folder>");
         Stage { scratch, run, one, other, told: BTreeMap::new(), _sinks: sinks, _tls: tls }

@@ -251,7 +251,7 @@ fn a_key_is_free_when_its_window_ends() {
     node.await_empty(LATER);
     node.stop();
     let node = launch.start();
-    node.await_recovered();
+    node.await_recovered(LATER);
     assert_eq!(node.metric("postrider_idempotency_keys"), 0.0, "nothing of it is left in the spool");
     assert_eq!(mail(&scratch), [("ann".to_owned(), 1), ("bob".to_owned(), 1)].into());
     node.stop();
@@ -328,7 +328,7 @@ fn nothing_is_lost_or_doubled_however_it_is_killed() {
             sent.len()
         );
         assert!(again >= kills, "kills hit nothing: {again}");
-        node.await_recovered();
+        node.await_recovered(LATER);
         assert_eq!(node.metric("message_count"), sent.len() as f64, "{kind}: what was answered is queued, once");
         resume(&node, &order);
         let arrived = mail(&scratch);

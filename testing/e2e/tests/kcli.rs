@@ -105,6 +105,7 @@ fn a_suspended_queue_says_why_and_how_to_go_on() {
     assert_eq!(undo, ["suspend-cancel", "--id", &id]);
     assert_eq!(follow_advice(&relay, &undo), format!("removed {id}"));
     sink.await_arrivals(1, SOON);
+    relay.await_recovered(SOON);
     let gone = until(SOON, "a message that has ended", || {
         let why = kcli(&relay, &["why", &message]);
         (why.status.code() == Some(1)).then_some(why)

@@ -6,7 +6,7 @@ use e2e::mount::Tmpfs;
 use e2e::scratch::Scratch;
 use e2e::sink::Sink;
 use e2e::torture::{Account, Line, Load, Mix, Sent, Stage, seed};
-use e2e::until::{LATER, SOON, until};
+use e2e::until::{LATER, SOON};
 use e2e::wire::Client;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -212,7 +212,7 @@ fn attempts_and_due_times_survive_a_kill() {
     let server = launch.start();
     // Serving comes first, the mail of earlier lives after it.
     server.await_metric("message_count", SPREAD as f64, SOON);
-    server.await_recovered();
+    server.await_recovered(SOON);
     assert_eq!(server.metric("message_count"), SPREAD as f64, "messages found in the spool");
 
     let second = times(&logs.await_records("second failures", SPREAD, LATER, failures(1)));

@@ -79,7 +79,7 @@ impl Row {
                 assert_eq!(killed.answer.is_some(), moment.is_after_the_answer(), "200, when there is an answer");
             }
             heard += usize::from(killed.answer.is_some());
-            victim.relay.await_recovered();
+            victim.relay.await_recovered(SOON);
             (self.check)(&victim, self, &scene, &killed);
             are_here(&victim, &bystanders);
             let late = victim.submit(&format!("late@serves{round}.test"));
@@ -275,7 +275,7 @@ fn a_parcel(_: &Victim, _: &Row, round: usize) -> Scene {
 }
 
 fn an_arrival(victim: &Victim, _: &Row, round: usize) -> Scene {
-    victim.relay.await_recovered();
+    victim.relay.await_recovered(SOON);
     let before = keep(victim, &parcel(round as u8));
     let (media_type, content) = json_of(&about(&before));
     Scene { before, media_type, content, ..Scene::default() }

@@ -180,7 +180,7 @@ fn whenever_it_is_killed_each_hook_hears_what_came_and_went() {
         clients.into_iter().for_each(|client| accepted.extend(client.join().expect("a client")));
     }
     let node = launch.start();
-    node.await_recovered();
+    node.await_recovered(LATER);
     node.await_empty(LATER);
     // What waits for hooks to be asked is worked off.
     node.stop();

@@ -26,7 +26,14 @@ const READINESS: &str = "/api/check-readiness/v1";
 const PUBLIC: [&str; 4] = [DOCUMENT, PAGE, LIVENESS, READINESS];
 
 fn start(scratch: &Scratch) -> Kumod {
-    Launch::policy(policy_file("openapi.lua")).env("OPENAPI_DIR", scratch.path()).start()
+    recovered(Launch::policy(policy_file("openapi.lua")).env("OPENAPI_DIR", scratch.path()))
+}
+
+/// Until then it answers 503 to who asks for a message that is not there.
+fn recovered(launch: Launch) -> Kumod {
+    let node = launch.start();
+    node.await_recovered(SOON);
+    node
 }
 
 /// The listener that trusts nobody.
@@ -69,7 +76,7 @@ fn what_is_there_is_told_as_the_document_says() {
     std::fs::write(scratch.join("ready/path"), "connection_limit = 1, max_message_rate = '600/m'").expect("options");
     let sink = Sink::start(&scratch, "slow", &["--delay-ms", "60000"]);
     let launch = Launch::policy(policy_file("ready.lua")).env("READY_DIR", scratch.join("ready"));
-    let node = launch.env("READY_TO", sink.address.to_string()).start();
+    let node = recovered(launch.env("READY_TO", sink.address.to_string()));
     for kind in ["suspend", "bounce", "hold", "suspend-ready-q", "rebind", "flush"] {
         let criteria = match kind {
             "suspend-ready-q" => json!({"name": "a->b@smtp_client", "reason": "r"}),

@@ -154,7 +154,7 @@ fn what_is_not_understood_or_not_there_is_told_apart() {
     let scratch = Scratch::new();
     let sink = Sink::start(&scratch, "sink", &[]);
     let relay = Launch::relay(&scratch, sink.address).start();
-    relay.await_recovered();
+    relay.await_recovered(SOON);
     for (path, status, says) in [
         ("search/v1?state=gone", 422, "invalid state \"gone\": expected one of waiting"),
         ("search/v1?cursor=x", 422, "invalid cursor"),

@@ -187,6 +187,8 @@ fn policy_sends_mail_to_another_node_and_takes_it_back() {
     let third = Node::new(&scratch, "third", sink.address);
     let third = Node { launch: third.launch.env("XFER_REQUEUE", other.url()), ..third };
     let (a, b, c) = (one.launch.start(), other.launch.start(), third.launch.start());
+    // Until then it takes nothing, which is a failure too.
+    b.await_recovered(LATER);
     submit_for(&a, "there@x.test", &other.url());
     submit_for(&a, "back@x.test", &other.url());
     submit_for(&a, "refused@x.test", &other.url());
@@ -245,7 +247,7 @@ fn whatever_is_killed_each_message_arrives_once() {
             1 => {
                 a.process.kill();
                 a = one.launch.start();
-                a.await_recovered();
+                a.await_recovered(LATER);
             }
             _ => {
                 b.process.kill();
@@ -354,7 +356,7 @@ fn on_a_bad_line_each_message_ends_in_one_place() {
     let (one, other) = (Node::new(&scratch, "one", sink.address), Node::new(&scratch, "other", sink.address));
     let (mut a, b) = (one.launch.start(), other.launch.start());
     // Until then it takes nothing, which is a failure too.
-    b.await_recovered();
+    b.await_recovered(LATER);
     let line = Line::to(other.http);
     let waits = |a: &Kumod, failed: usize| {
         one.logs(&scratch).await_type("TransientFailure", failed, LATER);
@@ -364,7 +366,7 @@ fn on_a_bad_line_each_message_ends_in_one_place() {
         let order = json!({"queue_names": [line.queue()], "reason": "go"});
         until(LATER, "it goes", || {
             http::json(a.http(), "POST", FLUSH, &order);
-            (a.metric("message_count") == 0.0).then_some(())
+            (a.is_recovered() && a.metric("message_count") == 0.0).then_some(())
         });
     };
     let bounce = |a: &Kumod| {

@@ -96,7 +96,7 @@ impl Stage<'_> {
         for step in &self.case.steps {
             match step {
                 Step::Emptied => {
-                    let is_empty = || server.metric("message_count") == 0.0;
+                    let is_empty = || server.is_recovered() && server.metric("message_count") == 0.0;
                     eventually(PATIENCE, || is_empty().then_some(())).ok_or("emptied: mail is left")?;
                 }
                 Step::Restart => {
