@@ -512,6 +512,11 @@ impl QueueCore {
         if !waits {
             return self.put_due(now, key, message);
         }
+        self.insert_waiting(now, key, message, due);
+    }
+
+    /// A message that the spool has waits for its time, whoever may want it.
+    pub(crate) fn insert_waiting(&mut self, now: Now, key: QueueKey, message: Message, due: Instant) {
         let queue = home(&mut self.scheduled, key);
         queue.last_used = now.mono;
         queue.waiting += 1;

@@ -43,7 +43,7 @@ pub enum Action {
     /// Messages that wait for their time in these scheduled queues are due now.
     Flush(Criteria),
     /// Messages of these scheduled queues are changed, and with that go to another queue perhaps. Only what is there when
-    /// the order is given; what a connection has in hand stays as it is.
+    /// the order is given; what a connection has in hand stays as it is, but for [`Change::CancelXfer`].
     Rebind(Rebinding),
     /// The ready queue of this name sends nothing; its messages go to other sources of their pools, or wait.
     SuspendReady(String),
@@ -69,7 +69,7 @@ pub enum Change {
     Ask(BTreeMap<String, String>),
     /// It goes to the node at this URL ([`crate::xfer`]).
     Xfer(String),
-    /// It does not go to another node after all.
+    /// It does not go to another node after all; one that a connection has in hand, when it comes back within five minutes.
     CancelXfer,
 }
 

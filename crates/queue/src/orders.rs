@@ -9,9 +9,10 @@ use crate::census::Place;
 use crate::core::{QueueCore, QueueKey, Queued, ReadyKey};
 use crate::effect::Effect;
 use crate::messages::{List, SlotNumber};
-use crate::order::{Action, Order, OrderId};
+use crate::order::{Action, Change, Order, OrderId, Rebinding};
 use crate::schedule::Belonging;
 use crate::scheduled::Fate;
+use crate::xfer;
 use clock::{Duration, Instant, Now, WallTime};
 use hashbrown::HashMap;
 use message::Message;
@@ -40,11 +41,22 @@ struct Standing {
     total: u64,
     /// Held, or bounced or moved and not settled yet.
     taken: List,
-    /// A rebinding that has all its messages: they may leave, and nobody else is taken. Before that they could come back
-    /// under it.
-    is_complete: bool,
+    /// How far a rebinding is.
+    stage: Stage,
     /// Messages of a rebinding that settlers have.
     in_hand: usize,
+}
+
+/// Whose messages a rebinding takes, and whether they may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Those that the walk meets. None leaves: it could come back under the order.
+    Gathering,
+    /// The walk has been everywhere. Those may leave, and who comes back from a connection is taken as well: the end of a
+    /// transfer is about the whole queue, and none of it comes back there.
+    Awaiting,
+    /// It has all, and they may leave; nobody else is taken.
+    Complete,
 }
 
 /// How far the walk is.
@@ -75,7 +87,9 @@ pub struct OrderState {
 impl QueueCore {
     /// Takes an order on; how many messages it is about now. An order of the same action and criteria gives way.
     pub fn order(&mut self, now: Now, order: Order) -> usize {
-        let same = self.orders.standing.iter().position(|s| !s.is_complete && s.order.action == order.action);
+        self.goes_off_again(now, &order.action);
+        let same =
+            self.orders.standing.iter().position(|s| s.stage == Stage::Gathering && s.order.action == order.action);
         let is_walked = order.criteria().is_some();
         let order = Arc::new(order);
         match same {
@@ -114,7 +128,7 @@ impl QueueCore {
             queues: standing.queues.iter().map(|(name, count)| (name.clone(), *count)).collect(),
             total: standing.total,
             pending: standing.taken.len(),
-            under_way: under_way && standing.order.criteria().is_some(),
+            under_way: (under_way && standing.order.criteria().is_some()) || standing.stage == Stage::Awaiting,
         };
         self.orders.standing.iter().map(state).collect()
     }
@@ -161,6 +175,7 @@ impl QueueCore {
     /// Goes on with the walk and with what is on its way home.
     pub(crate) fn carry_out_orders(&mut self, now: Now) {
         self.bring_home(now);
+        self.end_awaiting(now, |core, standing| core.are_back(standing) || now.wall >= standing.awaits_until());
         if self.orders.look_at.is_some_and(|at| at <= now.mono) {
             self.end_orders(now);
         }
@@ -171,21 +186,48 @@ impl QueueCore {
             Some(Walk::Waiting(step)) => self.walk_waiting(now, step),
         };
         if self.orders.walk.is_none() {
-            self.complete_rebindings();
+            self.complete_rebindings(now);
             self.end_orders(now);
         }
     }
 
     /// All that were there are taken: they may go.
-    fn complete_rebindings(&mut self) {
+    fn complete_rebindings(&mut self, now: Now) {
         if self.orders.restoring {
             return;
         }
-        let rebindings = self.orders.standing.iter_mut().filter(|s| s.rebinds() && !s.is_complete);
-        if rebindings.map(|standing| standing.is_complete = true).count() > 0 {
+        let rebindings = self.orders.standing.iter_mut().filter(|s| s.rebinds() && s.stage == Stage::Gathering);
+        if rebindings.map(|standing| standing.stage = standing.after_gathering(now.wall)).count() > 0 {
             self.mark_queues();
             self.call_settlers();
         }
+    }
+
+    /// Ends the wait of those orders that `is_over` names: who is in hand yet stays as he is.
+    fn end_awaiting(&mut self, now: Now, is_over: impl Fn(&QueueCore, &Standing) -> bool) {
+        let is_it = |s: &&Standing| s.stage == Stage::Awaiting && is_over(self, s);
+        let over: Vec<OrderId> = self.orders.standing.iter().filter(is_it).map(|s| s.order.id).collect();
+        if over.is_empty() {
+            return;
+        }
+        let standing = self.orders.standing.iter_mut().filter(|s| over.contains(&s.order.id));
+        standing.for_each(|standing| standing.stage = Stage::Complete);
+        self.mark_queues();
+        self.end_orders(now);
+    }
+
+    /// Messages go to a node: an earlier order that they are not to does not wait for them any more.
+    fn goes_off_again(&mut self, now: Now, action: &Action) {
+        let Action::Rebind(Rebinding { change: Change::Xfer(target), .. }) = action else { return };
+        let queue = xfer::queue_for(target);
+        self.end_awaiting(now, |_, standing| standing.names(&queue));
+    }
+
+    /// True when all that its queues expect back is with the order itself, and no settler is in the midst of it.
+    fn are_back(&self, standing: &Standing) -> bool {
+        let names = standing.order.criteria().map_or(&[][..], |criteria| &criteria.queue_names);
+        let queues = names.iter().flat_map(|name| self.namesakes(name)).filter_map(|key| self.scheduled.get(&key));
+        queues.map(|queue| queue.out).sum::<usize>() <= standing.taken.len() && standing.in_hand == 0
     }
 
     /// A message that an order moves and that could not be written: the order keeps it for another try.
@@ -212,11 +254,25 @@ impl QueueCore {
         }
     }
 
-    /// A message that an order took and that cannot be moved waits in its queue as before.
+    /// A message that an order took and that cannot be moved waits in its queue as before. While the order awaits others
+    /// it takes this one again when that is due, a moment from now at least: it is not to come round and round.
     pub fn stays(&mut self, now: Now, queued: Queued) {
-        let Queued { message, queue } = queued;
-        self.insert(now, queue, message);
+        let Queued { mut message, queue } = queued;
+        if message.is_volatile() || !self.is_awaited(now, queue, &message) {
+            self.insert(now, queue, message);
+            return self.left(queue, now.mono);
+        }
+        message.release();
+        message.due = message.due.max(now.wall + TAKEN_AGAIN);
+        let due = now.mono_at(message.due);
+        self.insert_waiting(now, queue, message, due);
         self.left(queue, now.mono);
+    }
+
+    /// True when an order that awaits messages would take this one.
+    fn is_awaited(&self, now: Now, key: QueueKey, message: &Message) -> bool {
+        let order = self.scheduled.get(&key).and_then(|queue| queue.taken_by(message, now.wall));
+        order.is_some_and(|o| self.orders.standing.iter().any(|s| s.order.id == o.id && s.stage == Stage::Awaiting))
     }
 
     /// A message that an order moved goes to the queue it belongs to, and leaves the one it was of.
@@ -233,7 +289,7 @@ impl QueueCore {
     pub(crate) fn end_orders(&mut self, now: Now) {
         let is_walking = self.orders.walk.is_some() || self.orders.restoring;
         let is_over = |s: &Standing| {
-            let is_done = !is_walking || !s.order.is_about_messages();
+            let is_done = (!is_walking || !s.order.is_about_messages()) && s.stage != Stage::Awaiting;
             let is_carried_out = (s.taken.is_empty() && s.in_hand == 0) || !s.ends_messages();
             now.wall >= s.order.expires && is_done && is_carried_out
         };
@@ -252,13 +308,16 @@ impl QueueCore {
 
     /// Notes when the next order expires.
     fn watch_orders(&mut self, now: Now) {
-        let next = self.orders.standing.iter().map(|s| s.order.expires).filter(|at| *at > now.wall).min();
+        let ends = |s: &Standing| if s.stage == Stage::Awaiting { s.awaits_until() } else { s.order.expires };
+        let next = self.orders.standing.iter().map(ends).filter(|at| *at > now.wall).min();
         self.orders.look_at = next.map(|next| now.mono_at(next).min(now.mono + SUSPENSION_LOOK));
     }
 
     /// When there is something to be carried out.
     pub(crate) fn orders_deadline(&self) -> Option<Instant> {
+        let are_back = |s: &Standing| s.stage == Stage::Awaiting && self.are_back(s);
         let at_once = self.orders.walk.is_some() || !self.orders.returning.is_empty();
+        let at_once = at_once || self.orders.standing.iter().any(are_back);
         if at_once { Some(Instant::ZERO) } else { self.orders.look_at }
     }
 
@@ -514,7 +573,14 @@ impl Orders {
 
 impl Standing {
     fn new(order: Arc<Order>) -> Standing {
-        Standing { order, queues: HashMap::new(), total: 0, taken: List::default(), is_complete: false, in_hand: 0 }
+        Standing {
+            order,
+            queues: HashMap::new(),
+            total: 0,
+            taken: List::default(),
+            stage: Stage::Gathering,
+            in_hand: 0,
+        }
     }
 
     /// Its messages leave their queues for good.
@@ -528,12 +594,27 @@ impl Standing {
 
     /// Settlers may have what it took.
     fn gives(&self) -> bool {
-        self.ends_messages() && (self.is_complete || !self.rebinds())
+        self.ends_messages() && (self.stage != Stage::Gathering || !self.rebinds())
     }
 
     /// A scheduled queue of that name is under it.
     fn names(&self, queue: &str) -> bool {
-        !self.is_complete && self.order.criteria().is_some_and(|criteria| criteria.matches(queue))
+        self.stage != Stage::Complete && self.order.criteria().is_some_and(|criteria| criteria.matches(queue))
+    }
+
+    /// What comes when a rebinding has all that the walk met.
+    fn after_gathering(&self, now: WallTime) -> Stage {
+        match &self.order.action {
+            Action::Rebind(Rebinding { change: Change::CancelXfer, .. }) if now < self.awaits_until() => {
+                Stage::Awaiting
+            }
+            _ => Stage::Complete,
+        }
+    }
+
+    /// How long it awaits at most those that are in hand.
+    fn awaits_until(&self) -> WallTime {
+        self.order.given + AWAITED_MAX
     }
 
     fn count(&mut self, queue: Arc<str>) {
@@ -552,5 +633,9 @@ const DUE_PER_VISIT: usize = 2048;
 const WAITING_PER_VISIT: usize = 8192;
 /// Messages that go home at one visit.
 const HOME_PER_VISIT: usize = 2048;
+/// For so long the end of a transfer awaits messages that connections, or other orders, have in hand.
+const AWAITED_MAX: Duration = Duration::from_secs(300);
+/// After this a message that could not be moved is taken again by an order that still awaits others.
+const TAKEN_AGAIN: Duration = Duration::from_secs(10);
 /// Queues whose counts an order keeps apart.
 const COUNTED_QUEUES_MAX: usize = 65_536;

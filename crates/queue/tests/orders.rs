@@ -110,6 +110,7 @@ fn move_all(rig: &mut Rig) -> BTreeSet<MessageId> {
         let Ending::Rebound(order) = ending else { panic!("{ending:?}") };
         assert!(moved.insert(queued.message.id), "twice");
         rig.core.rebound(rig.now, queued, queue::schedule::Belonging::to("t@y.test"));
+        rig.pass(Duration::ZERO);
         assert!(rig.core.orders().iter().any(|o| o.order.id == order.id), "over before the last is done");
         rig.core.settled_for(rig.now, order.id);
     }
@@ -198,6 +199,112 @@ fn a_rebinding_waits_for_messages_of_earlier_runs() {
     assert_eq!(move_all(&mut rig), old);
     rig.pass(Duration::from_secs(60));
     assert!(rig.core.orders().is_empty());
+}
+
+const TARGET: &str = "http://10.0.0.2:8000";
+const AWAY: &str = "http://10.0.0.2:8000.xfer.kumomta.internal";
+
+fn transfer(change: Change, criteria: Criteria) -> Action {
+    Action::Rebind(Rebinding { criteria, change, always_flush: false })
+}
+
+/// Two messages wait for a transfer, a third is in hand when the transfer is taken back.
+fn taken_back() -> (Rig, BTreeSet<MessageId>, queue::Queued) {
+    let mut rig = rig(100);
+    let path = path(serde_json::json!({"connection_limit": 1}));
+    rig.routed(AWAY, config(serde_json::json!({})), route(&[("a", 1)], &path, ROOMY));
+    rig.admit(AWAY, 1);
+    let conn = rig.opened()[0];
+    let queued = rig.take(conn).expect("one is ready");
+    let waiting = wait(&mut rig, AWAY, 1, 2);
+    rig.pass(Duration::from_secs(1));
+    let all = Criteria { queue_names: vec![AWAY.into()], ..Criteria::default() };
+    assert_eq!(give(&mut rig, 1, transfer(Change::CancelXfer, all), 0), 3);
+    rig.pass(Duration::ZERO);
+    (rig, waiting, queued)
+}
+
+#[test]
+fn the_end_of_a_transfer_awaits_who_is_in_hand() {
+    let (mut rig, waiting, queued) = taken_back();
+    assert_eq!(move_all(&mut rig), waiting, "they wait for nobody");
+    rig.pass(Duration::ZERO);
+    assert!(state(&rig).under_way, "one is in hand");
+    let id = queued.message.id;
+    rig.core.retry(rig.now, queued, Duration::from_secs(10));
+    rig.pass(Duration::ZERO);
+    assert_eq!(move_all(&mut rig), BTreeSet::from([id]), "as soon as it is back");
+    rig.pass(Duration::ZERO);
+    assert!(rig.core.orders().is_empty(), "it is over with the last");
+    assert_eq!([AWAY, "t@y.test"].map(|queue| rig.core.scheduled_in(queue)), [0, 3]);
+    let mut later = rig.message(1);
+    later.due = rig.now.wall + Duration::from_secs(60);
+    rig.core.admit(rig.now, AWAY, later);
+    rig.pass(Duration::ZERO);
+    assert!(move_all(&mut rig).is_empty(), "not about one that comes later");
+}
+
+#[test]
+fn the_end_of_a_transfer_is_over_when_the_one_in_hand_is_gone() {
+    let (mut rig, _, queued) = taken_back();
+    move_all(&mut rig);
+    rig.pass(Duration::from_secs(60));
+    assert_eq!(rig.core.orders().len(), 1, "it is in hand still");
+    rig.core.forget(rig.now.mono, &queued);
+    rig.pass(Duration::ZERO);
+    assert!(rig.core.orders().is_empty());
+}
+
+#[test]
+fn the_end_of_a_transfer_awaits_nobody_for_ever() {
+    let (mut rig, _, queued) = taken_back();
+    move_all(&mut rig);
+    rig.pass(Duration::from_secs(298));
+    assert_eq!(rig.core.orders().len(), 1);
+    rig.pass(Duration::from_secs(2));
+    assert!(rig.core.orders().is_empty());
+    rig.core.retry(rig.now, queued, Duration::from_secs(10));
+    rig.pass(Duration::ZERO);
+    assert!(move_all(&mut rig).is_empty());
+    assert_eq!(rig.core.scheduled_in(AWAY), 1);
+}
+
+#[test]
+fn who_is_sent_off_again_is_not_brought_back_by_an_earlier_order() {
+    let (mut rig, _, queued) = taken_back();
+    move_all(&mut rig);
+    give(&mut rig, 2, transfer(Change::Xfer("http://10.0.0.3".into()), of_domain("nobody.test")), 0);
+    rig.pass(Duration::ZERO);
+    assert_eq!(state(&rig).order.id, OrderId([1; 16]), "another node");
+    give(&mut rig, 3, transfer(Change::Xfer(TARGET.into()), of_domain("nobody.test")), 0);
+    rig.pass(Duration::ZERO);
+    assert!(rig.core.orders().is_empty());
+    rig.core.retry(rig.now, queued, Duration::from_secs(10));
+    rig.pass(Duration::ZERO);
+    assert!(move_all(&mut rig).is_empty());
+}
+
+#[test]
+fn who_cannot_be_brought_back_is_not_asked_again_and_again() {
+    let (mut rig, waiting, _in_hand) = taken_back();
+    let stay = |rig: &mut Rig| {
+        let endings = rig.endings();
+        let asked = endings.len();
+        for (mut queued, _) in endings {
+            queued.message.due = rig.now.wall;
+            rig.core.stays(rig.now, queued);
+            rig.core.settled_for(rig.now, OrderId([1; 16]));
+        }
+        asked
+    };
+    assert_eq!(stay(&mut rig), waiting.len());
+    rig.pass(Duration::from_secs(9));
+    assert_eq!(stay(&mut rig), 0);
+    rig.pass(Duration::from_secs(2));
+    assert_eq!(stay(&mut rig), waiting.len(), "the order is in force still");
+    rig.pass(Duration::from_secs(300));
+    assert_eq!(stay(&mut rig), waiting.len());
+    assert!(rig.core.orders().is_empty(), "over with the last");
 }
 
 #[test]

@@ -180,6 +180,31 @@ fn mail_for_a_node_that_is_not_there_waits_says_why_and_comes_back() {
 }
 
 #[test]
+fn a_message_that_is_being_sent_comes_back_when_that_has_failed() {
+    let scratch = Scratch::new();
+    let sink = Sink::start(&scratch, "sink", &[]);
+    let one = Node::new(&scratch, "one", sink.address);
+    let a = one.launch.start();
+    let mute = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", mute.local_addr().expect("an address"));
+    submit_for(&a, "sent@x.test", &url);
+    let (mut stream, _) = mute.accept().expect("a connection");
+    read_http(&mut stream).expect("the message");
+
+    let cancel = json!({"queue_name": format!("{url}.xfer.kumomta.internal"), "reason": "stay"});
+    assert_eq!(http::json(a.http(), "POST", CANCEL, &cancel)["messages"], 1);
+    let listed: Value = serde_json::from_str(&http::get(a.http(), XFER).1).expect("JSON");
+    assert_eq!((listed.as_array().map(Vec::len), &listed[0]["under_way"]), (Some(1), &json!(true)), "{listed}");
+    // Whoever tries again is refused.
+    drop((mute, stream));
+    assert_eq!(recipients(&sink, 1), ["sent@x.test"]);
+    let moved = one.logs(&scratch).await_type("AdminRebind", 1, LATER);
+    assert_eq!(moved.len(), 1, "{moved:?}");
+    until(SOON, "the end of the order", || (http::get(a.http(), XFER).1.trim() == "[]").then_some(()));
+    a.stop();
+}
+
+#[test]
 fn policy_sends_mail_to_another_node_and_takes_it_back() {
     let scratch = Scratch::new();
     let sink = Sink::start(&scratch, "sink", &[]);

@@ -51,8 +51,15 @@ impl World {
 
     /// Moves a message; the spool here is not told, so a crash finds it where it was.
     fn rebind(&mut self, queued: Queued, order: &Order) {
-        let Action::Rebind(Rebinding { change: Change::Set(data), .. }) = &order.action else { return };
-        let Some(to) = data.get("queue").cloned() else { return };
+        let Action::Rebind(Rebinding { change, criteria, .. }) = &order.action else { return };
+        let to = match change {
+            Change::Set(data) => data.get("queue").cloned(),
+            // Home, which is another queue.
+            _ => {
+                ["d0.test", "d1.test"].map(str::to_owned).into_iter().find(|home| !criteria.queue_names.contains(home))
+            }
+        };
+        let Some(to) = to else { return };
         self.report.rebound += 1;
         if let Some(until) = self.flushed_until(queued.queue, &queued.message) {
             self.flushed.insert(queued.message.id, until);

@@ -119,8 +119,12 @@ impl World {
             3 => Action::Flush(criteria),
             4 => {
                 let to = queues.first().cloned().unwrap_or_else(|| "d0.test".to_owned());
-                let data = [("queue".to_owned(), to)].into();
-                Action::Rebind(Rebinding { criteria, change: Change::Set(data), always_flush: false })
+                let is_end_of_transfer = !criteria.queue_names.is_empty() && self.dice.chance(500);
+                let change = match is_end_of_transfer {
+                    true => Change::CancelXfer,
+                    false => Change::Set([("queue".to_owned(), to)].into()),
+                };
+                Action::Rebind(Rebinding { criteria, change, always_flush: false })
             }
             _ => Action::Suspend(criteria),
         }
