@@ -55,11 +55,9 @@ impl World {
         let to = match change {
             Change::Set(data) => data.get("queue").cloned(),
             // Home, which is another queue.
-            _ => {
-                ["d0.test", "d1.test"].map(str::to_owned).into_iter().find(|home| !criteria.queue_names.contains(home))
-            }
+            _ => self.queue_but(&criteria.queue_names),
         };
-        let Some(to) = to else { return };
+        let Some(to) = to else { return self.with_queue(|q, now| q.stays(now, queued)) };
         self.report.rebound += 1;
         if let Some(until) = self.flushed_until(queued.queue, &queued.message) {
             self.flushed.insert(queued.message.id, until);
@@ -69,5 +67,11 @@ impl World {
             1 => self.with_queue(|q, now| q.stays(now, queued)),
             _ => self.move_to(queued, &to),
         }
+    }
+
+    /// The first queue, by name, that is none of those.
+    fn queue_but(&self, names: &[String]) -> Option<String> {
+        let queue = &self.process.as_ref()?.queue;
+        queue.scheduled_counts().map(|(name, _)| name.to_string()).filter(|name| !names.contains(name)).min()
     }
 }
