@@ -342,7 +342,10 @@ impl QueueCore {
     pub fn retry(&mut self, now: Now, queued: Queued, delay: Duration) {
         let Queued { mut message, queue } = queued;
         message.due = now.wall + delay;
-        self.insert(now, queue, message);
+        match self.awaited_by(now, queue, &message) {
+            Some(order) => self.returns_to(order, queue, message),
+            None => self.insert(now, queue, message),
+        }
         self.left(queue, now.mono);
     }
 
@@ -365,6 +368,10 @@ impl QueueCore {
 
     /// A message that was taken but not tried goes back to the head of its ready queue, or home when it must not go that way.
     pub fn give_back(&mut self, now: Now, conn: ConnKey, mut queued: Queued) {
+        if let Some(order) = self.awaited_by(now, queued.queue, &queued.message) {
+            self.returns_to(order, queued.queue, queued.message);
+            return self.left(queued.queue, now.mono);
+        }
         let is_open = self.ready.get(&conn.ready).is_some_and(|ready| ready.closed_until() <= now.mono);
         let fate = self.scheduled.get(&queued.queue).map(|queue| queue.fate(&queued.message, now));
         if !is_open || fate.is_some_and(|fate| fate != Fate::Goes) {
@@ -496,7 +503,9 @@ impl QueueCore {
     }
 
     fn insert_until(&mut self, now: Now, key: QueueKey, mut message: Message, due: Instant) {
-        let order = home(&mut self.scheduled, key).taken_by(&message, now.wall).map(|order| order.id);
+        let queue = home(&mut self.scheduled, key);
+        queue.forget_sent(message.id);
+        let order = queue.taken_by(&message, now.wall).map(|order| order.id);
         let waits = due > now.mono || order.is_some();
         if waits || !self.keeps(message.resident_octets()) {
             if message.is_volatile() {
@@ -512,11 +521,6 @@ impl QueueCore {
         if !waits {
             return self.put_due(now, key, message);
         }
-        self.insert_waiting(now, key, message, due);
-    }
-
-    /// A message that the spool has waits for its time, whoever may want it.
-    pub(crate) fn insert_waiting(&mut self, now: Now, key: QueueKey, message: Message, due: Instant) {
         let queue = home(&mut self.scheduled, key);
         queue.last_used = now.mono;
         queue.waiting += 1;

@@ -69,7 +69,7 @@ pub enum Change {
     Ask(BTreeMap<String, String>),
     /// It goes to the node at this URL ([`crate::xfer`]).
     Xfer(String),
-    /// It does not go to another node after all; one that a connection has in hand, when it comes back within five minutes.
+    /// It does not go to another node after all; one that a connection has in hand, when it comes back within 15 minutes.
     CancelXfer,
 }
 

@@ -11,10 +11,10 @@ use crate::effect::Effect;
 use crate::messages::{List, SlotNumber};
 use crate::order::{Action, Change, Order, OrderId, Rebinding};
 use crate::schedule::Belonging;
-use crate::scheduled::Fate;
+use crate::scheduled::{Awaited, Fate};
 use crate::xfer;
 use clock::{Duration, Instant, Now, WallTime};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use message::Message;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ struct Standing {
 enum Stage {
     /// Those that the walk meets. None leaves: it could come back under the order.
     Gathering,
-    /// The walk has been everywhere. Those may leave, and who comes back from a connection is taken as well: the end of a
-    /// transfer is about the whole queue, and none of it comes back there.
+    /// The walk has been everywhere. Those may leave, and of those who were in hand then, who comes back is taken as well: the
+    /// end of a transfer is about the whole queue. Nobody else is: who cannot be moved goes on, and who is sent off anew.
     Awaiting,
     /// It has all, and they may leave; nobody else is taken.
     Complete,
@@ -87,7 +87,7 @@ pub struct OrderState {
 impl QueueCore {
     /// Takes an order on; how many messages it is about now. An order of the same action and criteria gives way.
     pub fn order(&mut self, now: Now, order: Order) -> usize {
-        self.goes_off_again(now, &order.action);
+        self.end_awaiting_for(now, &order);
         let same =
             self.orders.standing.iter().position(|s| s.stage == Stage::Gathering && s.order.action == order.action);
         let is_walked = order.criteria().is_some();
@@ -196,11 +196,22 @@ impl QueueCore {
         if self.orders.restoring {
             return;
         }
-        let rebindings = self.orders.standing.iter_mut().filter(|s| s.rebinds() && s.stage == Stage::Gathering);
-        if rebindings.map(|standing| standing.stage = standing.after_gathering(now.wall)).count() > 0 {
-            self.mark_queues();
-            self.call_settlers();
+        let standing = &self.orders.standing;
+        let gathering =
+            (0..standing.len()).filter(|at| standing[*at].rebinds() && standing[*at].stage == Stage::Gathering);
+        let awaits = |at: usize| {
+            let is_undone = standing[at + 1..].iter().any(|later| standing[at].is_undone_by(&later.order));
+            standing[at].awaits() && !is_undone && now.wall < standing[at].awaits_until()
+        };
+        let next: Vec<(usize, bool)> = gathering.map(|at| (at, awaits(at))).collect();
+        if next.is_empty() {
+            return;
         }
+        for (at, awaits) in next {
+            self.orders.standing[at].stage = if awaits { Stage::Awaiting } else { Stage::Complete };
+        }
+        self.mark_queues();
+        self.call_settlers();
     }
 
     /// Ends the wait of those orders that `is_over` names: who is in hand yet stays as he is.
@@ -216,18 +227,16 @@ impl QueueCore {
         self.end_orders(now);
     }
 
-    /// Messages go to a node: an earlier order that they are not to does not wait for them any more.
-    fn goes_off_again(&mut self, now: Now, action: &Action) {
-        let Action::Rebind(Rebinding { change: Change::Xfer(target), .. }) = action else { return };
-        let queue = xfer::queue_for(target);
-        self.end_awaiting(now, |_, standing| standing.names(&queue));
+    /// Ends the wait of earlier orders of which this one is the contrary, or the same again.
+    fn end_awaiting_for(&mut self, now: Now, order: &Order) {
+        self.end_awaiting(now, |_, standing| standing.order.action == order.action || standing.is_undone_by(order));
     }
 
-    /// True when all that its queues expect back is with the order itself, and no settler is in the midst of it.
+    /// True when all that was out of its queues when it began to wait is with the order itself, or gone.
     fn are_back(&self, standing: &Standing) -> bool {
         let names = standing.order.criteria().map_or(&[][..], |criteria| &criteria.queue_names);
         let queues = names.iter().flat_map(|name| self.namesakes(name)).filter_map(|key| self.scheduled.get(&key));
-        queues.map(|queue| queue.out).sum::<usize>() <= standing.taken.len() && standing.in_hand == 0
+        queues.map(|queue| queue.out_before()).sum::<usize>() <= standing.taken.len()
     }
 
     /// A message that an order moves and that could not be written: the order keeps it for another try.
@@ -254,25 +263,29 @@ impl QueueCore {
         }
     }
 
-    /// A message that an order took and that cannot be moved waits in its queue as before. While the order awaits others
-    /// it takes this one again when that is due, a moment from now at least: it is not to come round and round.
+    /// A message that an order took and that cannot be moved waits in its queue as before.
     pub fn stays(&mut self, now: Now, queued: Queued) {
-        let Queued { mut message, queue } = queued;
-        if message.is_volatile() || !self.is_awaited(now, queue, &message) {
-            self.insert(now, queue, message);
-            return self.left(queue, now.mono);
-        }
-        message.release();
-        message.due = message.due.max(now.wall + TAKEN_AGAIN);
-        let due = now.mono_at(message.due);
-        self.insert_waiting(now, queue, message, due);
+        let Queued { message, queue } = queued;
+        self.insert(now, queue, message);
         self.left(queue, now.mono);
     }
 
-    /// True when an order that awaits messages would take this one.
-    fn is_awaited(&self, now: Now, key: QueueKey, message: &Message) -> bool {
-        let order = self.scheduled.get(&key).and_then(|queue| queue.taken_by(message, now.wall));
-        order.is_some_and(|o| self.orders.standing.iter().any(|s| s.order.id == o.id && s.stage == Stage::Awaiting))
+    /// The order that awaits this message, which comes back from a connection, if no other takes it.
+    pub(crate) fn awaited_by(&self, now: Now, key: QueueKey, message: &Message) -> Option<OrderId> {
+        let queue = self.scheduled.get(&key)?;
+        let awaited = queue.awaited.as_ref().filter(|awaited| !awaited.sent_since.contains(&message.id))?;
+        let is_it = awaited.order.concerns(message.id, message.created(), now.wall);
+        (is_it && queue.taken_by(message, now.wall).is_none()).then_some(awaited.order.id)
+    }
+
+    /// A message that was awaited goes to the order.
+    pub(crate) fn returns_to(&mut self, id: OrderId, key: QueueKey, mut message: Message) {
+        if !message.is_volatile() {
+            message.release();
+        }
+        self.scheduled.get_mut(&key).into_iter().for_each(|queue| queue.out += 1);
+        let slot = self.messages.insert(key, message);
+        self.take_by_order(key, slot, id);
     }
 
     /// A message that an order moved goes to the queue it belongs to, and leaves the one it was of.
@@ -366,6 +379,12 @@ impl QueueCore {
         for queue in self.scheduled.values_mut() {
             let matches = |s: &&Standing| s.names(&queue.name);
             queue.orders = standing.iter().filter(matches).map(|s| s.order.clone()).collect();
+            let awaiting = standing.iter().find(|s| s.stage == Stage::Awaiting && s.matches(&queue.name));
+            let is_known = |awaited: &Awaited| awaiting.is_some_and(|s| s.order.id == awaited.order.id);
+            if !queue.awaited.as_deref().is_some_and(is_known) {
+                let awaited = |s: &Standing| Box::new(Awaited { order: s.order.clone(), sent_since: HashSet::new() });
+                queue.awaited = awaiting.map(awaited);
+            }
         }
     }
 
@@ -599,17 +618,22 @@ impl Standing {
 
     /// A scheduled queue of that name is under it.
     fn names(&self, queue: &str) -> bool {
-        self.stage != Stage::Complete && self.order.criteria().is_some_and(|criteria| criteria.matches(queue))
+        self.stage == Stage::Gathering && self.matches(queue)
     }
 
-    /// What comes when a rebinding has all that the walk met.
-    fn after_gathering(&self, now: WallTime) -> Stage {
-        match &self.order.action {
-            Action::Rebind(Rebinding { change: Change::CancelXfer, .. }) if now < self.awaits_until() => {
-                Stage::Awaiting
-            }
-            _ => Stage::Complete,
-        }
+    fn matches(&self, queue: &str) -> bool {
+        self.order.criteria().is_some_and(|criteria| criteria.matches(queue))
+    }
+
+    /// It awaits those that are in hand.
+    fn awaits(&self) -> bool {
+        matches!(&self.order.action, Action::Rebind(Rebinding { change: Change::CancelXfer, .. }))
+    }
+
+    /// True when it ends a transfer that a later order begins anew.
+    fn is_undone_by(&self, later: &Order) -> bool {
+        let Action::Rebind(Rebinding { change: Change::Xfer(target), .. }) = &later.action else { return false };
+        self.awaits() && self.matches(&xfer::queue_for(target))
     }
 
     /// How long it awaits at most those that are in hand.
@@ -633,9 +657,20 @@ const DUE_PER_VISIT: usize = 2048;
 const WAITING_PER_VISIT: usize = 8192;
 /// Messages that go home at one visit.
 const HOME_PER_VISIT: usize = 2048;
-/// For so long the end of a transfer awaits messages that connections, or other orders, have in hand.
-const AWAITED_MAX: Duration = Duration::from_secs(300);
-/// After this a message that could not be moved is taken again by an order that still awaits others.
-const TAKEN_AGAIN: Duration = Duration::from_secs(10);
+/// For so long the end of a transfer awaits messages that are in hand: longer than an attempt may take (a call of ten
+/// minutes, and what policy says to that) with the timeouts that are set by default.
+const AWAITED_MAX: Duration = Duration::from_secs(900);
 /// Queues whose counts an order keeps apart.
 const COUNTED_QUEUES_MAX: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use config::EgressPath;
+
+    #[test]
+    fn the_end_of_a_transfer_awaits_the_longest_attempt() {
+        let path = EgressPath::default();
+        assert!(AWAITED_MAX > Duration::from(path.data_timeout) + Duration::from(path.data_dot_timeout));
+    }
+}

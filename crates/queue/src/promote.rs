@@ -92,8 +92,11 @@ impl QueueCore {
                     else {
                         return;
                     };
-                    let id = self.messages.get(slot).map(|message| message.id);
-                    let deadline = id.and_then(|id| self.scheduled.get(&key)?.deadline_of(id));
+                    let (id, queue) = (self.messages.get(slot).map(|message| message.id), self.scheduled.get_mut(&key));
+                    let deadline = id.zip(queue).and_then(|(id, queue)| {
+                        queue.note_sent(id);
+                        queue.deadline_of(id)
+                    });
                     ready.messages.push_back(&mut self.messages, key, slot, (is_small, deadline));
                     ready.last_used = now.mono;
                     self.serve(now, ready_key);

@@ -15,7 +15,7 @@ use crate::schedule::End;
 use crate::shared::{Rates, SharedRates};
 use clock::{Duration, Instant, Now, WallTime};
 use config::{QueueConfig, RefreshStrategy};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use message::{Message, MessageId, TlsDemand};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,6 +54,8 @@ pub(crate) struct ScheduledQueue {
     pub picked: Option<ReadyKey>,
     /// Orders that name this queue.
     pub orders: Box<[Arc<Order>]>,
+    /// The order that awaits messages of this queue which were in hand before.
+    pub awaited: Option<Box<Awaited>>,
     /// Messages that end at a time of their own.
     pub expiries: Option<Box<Ends>>,
     /// When the first of those is looked at; in the past when no timer is set for them.
@@ -65,6 +67,13 @@ pub(crate) struct ScheduledQueue {
     /// Messages in ready queues or in flight that will come back here if they fail.
     pub out: usize,
     pub last_used: Instant,
+}
+
+/// Messages of a queue that are awaited: all that are out, but for those that were sent since.
+#[derive(Debug)]
+pub(crate) struct Awaited {
+    pub order: Arc<Order>,
+    pub sent_since: HashSet<MessageId>,
 }
 
 /// What is to become of a message before anybody tries it.
@@ -110,6 +119,7 @@ impl ScheduledQueue {
             message_rate: Rates::default(),
             picked: None,
             orders: Box::default(),
+            awaited: None,
             expiries: None,
             expires_at: Instant::ZERO,
             is_in_line: false,
@@ -187,7 +197,9 @@ impl ScheduledQueue {
             // What was due has found its way.
             self.found_full.clear();
         }
-        let deadline = messages.get(slot).and_then(|message| self.deadline_of(message.id));
+        let id = messages.get(slot).map(|message| message.id);
+        id.into_iter().for_each(|id| self.forget_sent(id));
+        let deadline = id.and_then(|id| self.deadline_of(id));
         messages.place(&mut self.due, slot, deadline);
     }
 
@@ -203,6 +215,22 @@ impl ScheduledQueue {
             self.expiries = None;
         }
         self.forget_asked(id);
+        self.forget_sent(id);
+    }
+
+    /// A message goes to a ready queue: an order that awaits others is not about it any more.
+    pub fn note_sent(&mut self, id: MessageId) {
+        self.awaited.iter_mut().for_each(|awaited| _ = awaited.sent_since.insert(id));
+    }
+
+    /// It is here again, or gone.
+    pub fn forget_sent(&mut self, id: MessageId) {
+        self.awaited.iter_mut().for_each(|awaited| _ = awaited.sent_since.remove(&id));
+    }
+
+    /// Messages that are out and were out before an order began to await them, or are with an order.
+    pub fn out_before(&self) -> usize {
+        self.out.saturating_sub(self.awaited.as_ref().map_or(0, |awaited| awaited.sent_since.len()))
     }
 
     /// Notes what policy said about a message.

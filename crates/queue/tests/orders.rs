@@ -4,7 +4,7 @@ mod support;
 
 use clock::Duration;
 use message::MessageId;
-use queue::{Action, Change, Criteria, Effect, Ending, Order, OrderId, OrderState, Rebinding, Take};
+use queue::{Action, Change, ConnKey, Criteria, Effect, Ending, Order, OrderId, OrderState, Queued, Rebinding, Take};
 use std::collections::BTreeSet;
 use support::{Rig, config, failure, path, route};
 
@@ -209,7 +209,7 @@ fn transfer(change: Change, criteria: Criteria) -> Action {
 }
 
 /// Two messages wait for a transfer, a third is in hand when the transfer is taken back.
-fn taken_back() -> (Rig, BTreeSet<MessageId>, queue::Queued) {
+fn taken_back() -> (Rig, BTreeSet<MessageId>, Queued, ConnKey) {
     let mut rig = rig(100);
     let path = path(serde_json::json!({"connection_limit": 1}));
     rig.routed(AWAY, config(serde_json::json!({})), route(&[("a", 1)], &path, ROOMY));
@@ -221,12 +221,12 @@ fn taken_back() -> (Rig, BTreeSet<MessageId>, queue::Queued) {
     let all = Criteria { queue_names: vec![AWAY.into()], ..Criteria::default() };
     assert_eq!(give(&mut rig, 1, transfer(Change::CancelXfer, all), 0), 3);
     rig.pass(Duration::ZERO);
-    (rig, waiting, queued)
+    (rig, waiting, queued, conn)
 }
 
 #[test]
 fn the_end_of_a_transfer_awaits_who_is_in_hand() {
-    let (mut rig, waiting, queued) = taken_back();
+    let (mut rig, waiting, queued, _) = taken_back();
     assert_eq!(move_all(&mut rig), waiting, "they wait for nobody");
     rig.pass(Duration::ZERO);
     assert!(state(&rig).under_way, "one is in hand");
@@ -237,16 +237,70 @@ fn the_end_of_a_transfer_awaits_who_is_in_hand() {
     rig.pass(Duration::ZERO);
     assert!(rig.core.orders().is_empty(), "it is over with the last");
     assert_eq!([AWAY, "t@y.test"].map(|queue| rig.core.scheduled_in(queue)), [0, 3]);
-    let mut later = rig.message(1);
-    later.due = rig.now.wall + Duration::from_secs(60);
-    rig.core.admit(rig.now, AWAY, later);
+}
+
+#[test]
+fn the_end_of_a_transfer_is_not_about_those_who_come_or_are_sent_later() {
+    let (mut rig, _, queued, _) = taken_back();
+    move_all(&mut rig);
+    // Moved there by policy: accepted long before.
+    let id = queued.message.id;
+    let mut old = queued.message.clone();
+    let mut octets = *id.as_bytes();
+    octets[15] ^= 1;
+    old.id = MessageId::from_bytes(octets);
+    rig.core.admit(rig.now, AWAY, old);
     rig.pass(Duration::ZERO);
-    assert!(move_all(&mut rig).is_empty(), "not about one that comes later");
+    assert!(move_all(&mut rig).is_empty(), "it comes");
+    rig.core.retry(rig.now, queued, Duration::from_secs(10));
+    rig.pass(Duration::ZERO);
+    assert_eq!(move_all(&mut rig), BTreeSet::from([id]));
+    rig.pass(Duration::ZERO);
+    assert!(rig.core.orders().is_empty(), "nobody else is awaited");
+}
+
+#[test]
+fn the_same_end_of_a_transfer_again_takes_the_place_of_the_first() {
+    let (mut rig, _, queued, _) = taken_back();
+    move_all(&mut rig);
+    let all = Criteria { queue_names: vec![AWAY.into()], ..Criteria::default() };
+    give(&mut rig, 2, transfer(Change::CancelXfer, all), 0);
+    rig.pass(Duration::ZERO);
+    assert_eq!((rig.core.orders().len(), state(&rig).order.id), (1, OrderId([2; 16])));
+    let id = queued.message.id;
+    rig.core.retry(rig.now, queued, Duration::from_secs(10));
+    rig.pass(Duration::ZERO);
+    assert_eq!(move_all(&mut rig), BTreeSet::from([id]));
+}
+
+#[test]
+fn an_end_that_is_undone_before_it_was_carried_out_awaits_nobody() {
+    let (mut rig, _, queued, _) = taken_back();
+    move_all(&mut rig);
+    rig.core.set_restoring(true);
+    let all = Criteria { queue_names: vec![AWAY.into()], ..Criteria::default() };
+    give(&mut rig, 2, transfer(Change::CancelXfer, all), 0);
+    give(&mut rig, 3, transfer(Change::Xfer(TARGET.into()), of_domain("nobody.test")), 0);
+    rig.core.set_restoring(false);
+    rig.pass(Duration::ZERO);
+    assert!(rig.core.orders().is_empty());
+    rig.core.retry(rig.now, queued, Duration::from_secs(10));
+    assert!(move_all(&mut rig).is_empty());
+}
+
+#[test]
+fn who_was_not_tried_is_awaited_as_well() {
+    let (mut rig, _, queued, conn) = taken_back();
+    move_all(&mut rig);
+    let id = queued.message.id;
+    rig.core.give_back(rig.now, conn, queued);
+    rig.pass(Duration::ZERO);
+    assert_eq!(move_all(&mut rig), BTreeSet::from([id]));
 }
 
 #[test]
 fn the_end_of_a_transfer_is_over_when_the_one_in_hand_is_gone() {
-    let (mut rig, _, queued) = taken_back();
+    let (mut rig, _, queued, _) = taken_back();
     move_all(&mut rig);
     rig.pass(Duration::from_secs(60));
     assert_eq!(rig.core.orders().len(), 1, "it is in hand still");
@@ -257,9 +311,9 @@ fn the_end_of_a_transfer_is_over_when_the_one_in_hand_is_gone() {
 
 #[test]
 fn the_end_of_a_transfer_awaits_nobody_for_ever() {
-    let (mut rig, _, queued) = taken_back();
+    let (mut rig, _, queued, _) = taken_back();
     move_all(&mut rig);
-    rig.pass(Duration::from_secs(298));
+    rig.pass(Duration::from_secs(898));
     assert_eq!(rig.core.orders().len(), 1);
     rig.pass(Duration::from_secs(2));
     assert!(rig.core.orders().is_empty());
@@ -271,7 +325,7 @@ fn the_end_of_a_transfer_awaits_nobody_for_ever() {
 
 #[test]
 fn who_is_sent_off_again_is_not_brought_back_by_an_earlier_order() {
-    let (mut rig, _, queued) = taken_back();
+    let (mut rig, _, queued, _) = taken_back();
     move_all(&mut rig);
     give(&mut rig, 2, transfer(Change::Xfer("http://10.0.0.3".into()), of_domain("nobody.test")), 0);
     rig.pass(Duration::ZERO);
@@ -285,26 +339,26 @@ fn who_is_sent_off_again_is_not_brought_back_by_an_earlier_order() {
 }
 
 #[test]
-fn who_cannot_be_brought_back_is_not_asked_again_and_again() {
-    let (mut rig, waiting, _in_hand) = taken_back();
-    let stay = |rig: &mut Rig| {
-        let endings = rig.endings();
-        let asked = endings.len();
-        for (mut queued, _) in endings {
-            queued.message.due = rig.now.wall;
-            rig.core.stays(rig.now, queued);
-            rig.core.settled_for(rig.now, OrderId([1; 16]));
-        }
-        asked
-    };
-    assert_eq!(stay(&mut rig), waiting.len());
-    rig.pass(Duration::from_secs(9));
-    assert_eq!(stay(&mut rig), 0);
-    rig.pass(Duration::from_secs(2));
-    assert_eq!(stay(&mut rig), waiting.len(), "the order is in force still");
-    rig.pass(Duration::from_secs(300));
-    assert_eq!(stay(&mut rig), waiting.len());
-    assert!(rig.core.orders().is_empty(), "over with the last");
+fn who_cannot_be_brought_back_goes_on() {
+    let (mut rig, waiting, in_hand, conn) = taken_back();
+    for (mut queued, _) in rig.endings() {
+        queued.message.due = rig.now.wall;
+        rig.core.stays(rig.now, queued);
+        rig.core.settled_for(rig.now, OrderId([1; 16]));
+    }
+    rig.pass(Duration::ZERO);
+    assert!(rig.endings().is_empty(), "asked once");
+    let tried = rig.take(conn).expect("it is its turn");
+    assert!(waiting.contains(&tried.message.id));
+    rig.core.retry(rig.now, tried, Duration::from_secs(10));
+    rig.pass(Duration::ZERO);
+    assert!(rig.endings().is_empty(), "nor when that has failed");
+    assert_eq!(rig.core.orders().len(), 1, "another one is awaited");
+    let id = in_hand.message.id;
+    rig.core.retry(rig.now, in_hand, Duration::from_secs(10));
+    assert_eq!(move_all(&mut rig), BTreeSet::from([id]));
+    rig.pass(Duration::ZERO);
+    assert!(rig.core.orders().is_empty());
 }
 
 #[test]
